@@ -1,0 +1,12 @@
+//go:build tools
+
+// Package kube pins the programs that the tests build from source: their versions live in this module's go.mod alone, so that
+// k8s.io/kubernetes and etcd never enter the main module's graph.
+package kube
+
+import (
+	_ "k8s.io/kubernetes/cmd/kube-apiserver"
+	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
+	_ "k8s.io/kubernetes/cmd/kube-proxy"
+	_ "k8s.io/kubernetes/cmd/kubectl"
+)
