@@ -1,0 +1,47 @@
+package index
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/miekg/dns"
+)
+
+// Version is the schema of the multicluster DNS specification that the zone follows (SPEC 2.2).
+const Version = "1.0.0"
+
+// Zone is what a question needs to know of the zone that it falls in.
+type Zone struct {
+	Name        string       // in lower case, with the final dot
+	TTL         uint32       // of positive answers, in seconds
+	NegativeTTL uint32       // of negative answers, in seconds (RFC 2308)
+	Server      []netip.Addr // the addresses of ns.dns.<zone>, this server
+}
+
+// soa is the zone's SOA record. ttl is its own: in a negative answer the negative TTL, as the lower of that and MINIMUM counts
+// (RFC 2308 3, 5).
+func (z *Zone) soa(origin string, serial, ttl uint32) []dns.RR {
+	return []dns.RR{&dns.SOA{
+		Hdr:     header(origin, dns.TypeSOA, ttl),
+		Ns:      "ns.dns." + origin,
+		Mbox:    "hostmaster." + origin,
+		Serial:  serial,
+		Refresh: 7200,
+		Retry:   1800,
+		Expire:  86400,
+		Minttl:  z.NegativeTTL,
+	}}
+}
+
+func (z *Zone) ns(origin string) []dns.RR {
+	return []dns.RR{&dns.NS{Hdr: header(origin, dns.TypeNS, z.TTL), Ns: "ns.dns." + origin}}
+}
+
+func (z *Zone) version(owner string) []dns.RR {
+	return []dns.RR{&dns.TXT{Hdr: header(owner, dns.TypeTXT, z.TTL), Txt: []string{Version}}}
+}
+
+func (z *Zone) server(owner string) []dns.RR {
+	a := newAddrs(z.Server)
+	return slices.Concat(recordsA(owner, z.TTL, a.v4), recordsAAAA(owner, z.TTL, a.v6))
+}

@@ -1,0 +1,154 @@
+package index
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// history makes random edits over few names, so that they meet often.
+type history struct {
+	*rand.Rand
+	state *State
+}
+
+func (h history) key() Key { return Key{fmt.Sprint("ns", h.IntN(3)), fmt.Sprint("s", h.IntN(4))} }
+
+func (h history) addr() netip.Addr {
+	if h.IntN(4) == 0 {
+		return netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(h.IntN(5))})
+	}
+	return netip.AddrFrom4([4]byte{10, 0, 0, byte(h.IntN(5))})
+}
+
+func (h history) ports() (ports []Port) {
+	for range h.IntN(3) {
+		ports = append(ports, Port{fmt.Sprint("p", h.IntN(3)), []string{"tcp", "udp"}[h.IntN(2)], uint16(1 + h.IntN(3))})
+	}
+	return ports
+}
+
+func (h history) service() Service {
+	s := Service{Key: h.key(), Type: Type(h.IntN(2)), Ports: h.ports()}
+	for range h.IntN(3) {
+		s.IPs = append(s.IPs, h.addr())
+	}
+	return s
+}
+
+func (h history) slice() Slice {
+	key := h.key()
+	s := Slice{SliceID: SliceID{key.Namespace, fmt.Sprint("e", h.IntN(5))}, Service: key.Name, Ports: h.ports()}
+	s.Cluster = []string{"", "c1", "c2", "c2.example"}[h.IntN(4)]
+	for range h.IntN(4) {
+		s.Endpoints = append(s.Endpoints, Endpoint{[]string{"", "h1", "h2"}[h.IntN(3)], h.addr()})
+	}
+	return s
+}
+
+func (h history) edit() {
+	switch h.IntN(6) {
+	case 0, 1:
+		h.state.SetService(h.service())
+	case 2:
+		h.state.DeleteService(h.key())
+	case 3, 4:
+		h.state.SetSlice(h.slice())
+	case 5:
+		h.state.DeleteSlice(h.slice().SliceID)
+	}
+}
+
+// rebuilt is an index made at once from the objects of s.
+func rebuilt(s *State) *Index {
+	end := NewState()
+	for _, service := range s.services {
+		end.SetService(service)
+	}
+	for _, slice := range s.slices {
+		end.SetSlice(slice)
+	}
+	return New(0).With(end.Drain(), 1)
+}
+
+// contents is all that an index answers from, without its serial.
+func contents(x *Index) map[string]string {
+	all := map[string]string{}
+	x.services.all(func(key Key, b *block) { all[fmt.Sprint(key)] = fmt.Sprintf("%+v", *b) })
+	x.namespaces.all(func(namespace string, n int) { all[namespace] = fmt.Sprint(n) })
+	return all
+}
+
+func TestAnyHistoryEndsInTheIndexOfItsEndState(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	for run := range uint64(300) {
+		h := history{rand.New(rand.NewPCG(seed, run)), NewState()}
+		x := New(0)
+		for range 60 {
+			for range 1 + h.IntN(3) {
+				h.edit()
+			}
+			before := contents(x)
+			next := x.With(h.state.Drain(), 0)
+			check(t, next)
+			if same := cmp.Equal(before, contents(next)); same != (next == x) || same != (next.Serial() == x.Serial()) {
+				t.Fatalf("run %d: the index changed: %v, but the serial went from %d to %d", run, !same, x.Serial(), next.Serial())
+			}
+			if diff := cmp.Diff(before, contents(x)); diff != "" {
+				t.Fatalf("run %d: an update changed the index it came from:\n%s", run, diff)
+			}
+			x = next
+		}
+		if diff := cmp.Diff(contents(rebuilt(h.state)), contents(x)); diff != "" {
+			t.Fatalf("run %d: the updates and a rebuild differ (-rebuild +updates):\n%s", run, diff)
+		}
+		if want, got := rebuilt(h.state).services.n, x.Services(); want != got {
+			t.Fatalf("run %d: %d services counted, want %d", run, got, want)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func TestSerialMovesOnlyWithAnAnswer(t *testing.T) { // B15
+	s := NewState()
+	service := Service{Key: Key{"a", "b"}, IPs: ips("10.0.0.1", "10.0.0.2")}
+	s.SetService(service)
+	x := New(100).With(s.Drain(), 200)
+	if x.Serial() != 200 {
+		t.Fatalf("serial %d, want the given one", x.Serial())
+	}
+	step := func(what string, want uint32) {
+		t.Helper()
+		x = x.With(s.Drain(), 150)
+		if x.Serial() != want {
+			t.Errorf("after %s the serial is %d, want %d", what, x.Serial(), want)
+		}
+	}
+	s.SetService(service)
+	step("the same object again", 200)
+	service.IPs = ips("10.0.0.2", "10.0.0.1")
+	s.SetService(service)
+	step("its IPs in another order", 200)
+	s.SetSlice(Slice{SliceID: SliceID{"a", "s"}, Service: "b", Cluster: "c", Endpoints: []Endpoint{{"", ips("10.9.9.9")[0]}}})
+	step("a slice of a ClusterSetIP import", 200)
+	service.IPs = ips("10.0.0.3")
+	s.SetService(service)
+	step("another IP", 201)
+	s.DeleteService(service.Key)
+	step("its end", 202)
+}
+
+func TestTheSerialWrapsAround(t *testing.T) { // RFC 1982
+	s := NewState()
+	s.SetService(Service{Key: Key{"a", "b"}})
+	if got := New(1<<32-1).With(s.Drain(), 5).Serial(); got != 5 {
+		t.Errorf("serial %d after 2^32-1, want 5", got)
+	}
+}
