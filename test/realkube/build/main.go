@@ -1,0 +1,28 @@
+// Command build builds the programs of package realkube into the user's cache and prints their paths:
+//
+//	go run ./test/realkube/build [kube-apiserver etcd kubectl kube-controller-manager kube-proxy]
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	paths, err := realkube.Build(ctx, os.Stderr, os.Args[1:]...)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	for _, name := range realkube.Programs {
+		if path, ok := paths[name]; ok {
+			fmt.Println(path)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package realkube
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+)
+
+// source is the module test/kube, which pins what the programs are built from.
+type source struct {
+	dir              string
+	kubernetes, etcd string // versions, with the leading v
+	key              string // changes with whatever changes a built program
+}
+
+var errNoSource = errors.New("the module test/kube is not there: realkube works inside a checkout of the repository only")
+
+// findSource reads the module beside this package. The compiler's record of this file's place is no use under -trimpath: then it
+// is looked for upwards from the working directory, which `go test` sets to the package's own folder.
+func findSource() (source, error) {
+	_, file, _, _ := runtime.Caller(0)
+	if dir := filepath.Join(filepath.Dir(file), "..", "kube"); isModule(dir) {
+		return readSource(dir)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return source{}, err
+	}
+	for ; here != filepath.Dir(here); here = filepath.Dir(here) {
+		if dir := filepath.Join(here, "test", "kube"); isModule(dir) {
+			return readSource(dir)
+		}
+	}
+	return source{}, errNoSource
+}
+
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return filepath.IsAbs(dir) && err == nil
+}
+
+func readSource(dir string) (source, error) {
+	s := source{dir: dir}
+	sum := sha256.New()
+	for _, name := range []string{"go.mod", "go.sum", "etcd/main.go"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return source{}, err
+		}
+		sum.Write(text)
+		if name == "go.mod" {
+			s.kubernetes, s.etcd = required(text, "k8s.io/kubernetes"), required(text, "go.etcd.io/etcd/server/v3")
+		}
+	}
+	if s.kubernetes == "" || s.etcd == "" {
+		return source{}, fmt.Errorf("%s/go.mod does not require k8s.io/kubernetes and etcd", dir)
+	}
+	fmt.Fprint(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	s.key = fmt.Sprintf("%s-%.6x", s.kubernetes, sum.Sum(nil))
+	return s, nil
+}
+
+// required is the version of a module in a go.mod file, or "".
+func required(gomod []byte, module string) string {
+	found := regexp.MustCompile(`(?m)^(?:require)?\s+` + regexp.QuoteMeta(module) + ` (v\S+)`).FindSubmatch(gomod)
+	if found == nil {
+		return ""
+	}
+	return string(found[1])
+}
