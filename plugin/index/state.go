@@ -118,3 +118,31 @@ func (s *State) Services() int { return len(s.services) }
 
 // Endpoints is the number of ready endpoint addresses, of all slices.
 func (s *State) Endpoints() int { return s.endpoints }
+
+// ReplaceServices makes the services of a namespace ("" for all) the given ones, as a new list of them says.
+func (s *State) ReplaceServices(namespace string, services []Service) {
+	listed := make(map[Key]struct{}, len(services))
+	for _, service := range services {
+		listed[service.Key] = struct{}{}
+		s.SetService(service)
+	}
+	for key := range s.services {
+		if _, ok := listed[key]; !ok && (namespace == "" || key.Namespace == namespace) {
+			s.DeleteService(key)
+		}
+	}
+}
+
+// ReplaceSlices makes the slices of a namespace ("" for all) the given ones, as a new list of them says.
+func (s *State) ReplaceSlices(namespace string, slices []Slice) {
+	listed := make(map[SliceID]struct{}, len(slices))
+	for _, slice := range slices {
+		listed[slice.SliceID] = struct{}{}
+		s.SetSlice(slice)
+	}
+	for id := range s.slices {
+		if _, ok := listed[id]; !ok && (namespace == "" || id.Namespace == namespace) {
+			s.DeleteSlice(id)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package multicluster
+
+import (
+	"github.com/coredns/coredns/plugin"
+	clog "github.com/coredns/coredns/plugin/pkg/log"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/clusterset-dns/multicluster/plugin/watch"
+)
+
+var log = clog.NewWithPlugin(pluginName)
+
+func gauge(name, help string) prometheus.Gauge {
+	return promauto.NewGauge(prometheus.GaugeOpts{Namespace: plugin.Namespace, Subsystem: pluginName, Name: name, Help: help})
+}
+
+var (
+	importsGauge   = gauge("imports", "Number of ServiceImports that are served.")
+	endpointsGauge = gauge("endpoints", "Number of ready endpoint addresses in the EndpointSlices that are held.")
+	watchesGauge   = gauge("watches", "Number of API server watches: server blocks that watch alike share one.")
+	syncedGauge    = gauge("synced", "Number of API server watches that have synced since they began.")
+	invalidCount   = promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace,
+		Subsystem: pluginName,
+		Name:      "invalid_total",
+		Help:      "Counter of parts of API objects that cannot be served, once for each until the object changes.",
+	}, []string{"kind", "field"})
+)
+
+// observer turns what one watch sees into log lines and metrics. The gauges are sums over all watches.
+type observer struct {
+	services, endpoints, synced int
+}
+
+func (o *observer) began() { watchesGauge.Inc() }
+
+// ended takes back what the watch had added.
+func (o *observer) ended() {
+	watchesGauge.Dec()
+	o.set(0, 0, 0)
+}
+
+func (o *observer) set(services, endpoints, synced int) {
+	importsGauge.Add(float64(services - o.services))
+	endpointsGauge.Add(float64(endpoints - o.endpoints))
+	syncedGauge.Add(float64(synced - o.synced))
+	*o = observer{services, endpoints, synced}
+}
+
+// Published implements watch.Observer.
+func (o *observer) Published(services, endpoints int) { o.set(services, endpoints, 1) }
+
+// Problem implements watch.Observer.
+func (o *observer) Problem(kind, object string, p watch.Problem) {
+	invalidCount.WithLabelValues(kind, p.Field).Inc()
+	log.Warningf("%s %s: %s; the rest of it is served", kind, object, p.Detail)
+}
+
+// Failed implements watch.Observer.
+func (o *observer) Failed(resource string, err error) {
+	log.Warningf("Watching %s fails and is tried again; what is known is served on: %v", resource, err)
+}
+
+// Recovered implements watch.Observer.
+func (o *observer) Recovered(resource string) { log.Infof("Watching %s works again", resource) }
+
+// Absent implements watch.Observer.
+func (o *observer) Absent(resource string) {
+	log.Infof("The API server does not have %s, so there are none for now; they are served as soon as it does", resource)
+}

@@ -1,0 +1,191 @@
+package multicluster
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/dnsutil"
+	"github.com/coredns/coredns/plugin/pkg/fall"
+	"github.com/miekg/dns"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/clusterset-dns/multicluster/plugin/watch"
+)
+
+// config is a multicluster block of a Corefile.
+type config struct {
+	zones               []string // in lower case, with the final dot
+	kubeconfig, context string   // "": the pod's own account
+	watch               watch.Options
+	ttl, negTTL         uint32 // seconds
+	clusterDomain       string // of the pods' own search path; in lower case, with the final dot
+	startupTimeout      time.Duration
+	fall                fall.F
+}
+
+const (
+	defaultTTL            = 5
+	maxTTL                = 3600
+	defaultStartupTimeout = 5 * time.Second
+)
+
+// directives are the lines of a block. Each reads its own arguments; its error says what was expected.
+var directives = map[string]func(c *caddy.Controller, conf *config, args []string) error{
+	"kubeconfig":      parseKubeconfig,
+	"namespaces":      parseNamespaces,
+	"labels":          parseLabels,
+	"noendpoints":     parseNoEndpoints,
+	"ttl":             func(c *caddy.Controller, conf *config, args []string) error { return parseTTL(c, &conf.ttl, args) },
+	"negttl":          func(c *caddy.Controller, conf *config, args []string) error { return parseTTL(c, &conf.negTTL, args) },
+	"cluster_domain":  parseClusterDomain,
+	"startup_timeout": parseStartupTimeout,
+	"fallthrough":     parseFallthrough,
+}
+
+const directiveNames = "kubeconfig, namespaces, labels, noendpoints, ttl, negttl, cluster_domain, startup_timeout or fallthrough"
+
+// parse reads the one multicluster block of a server block. Its errors name the file and line.
+func parse(c *caddy.Controller) (config, error) {
+	conf := config{ttl: defaultTTL, clusterDomain: "cluster.local.", startupTimeout: defaultStartupTimeout}
+	for blocks := 0; c.Next(); blocks++ {
+		if blocks > 0 {
+			return conf, c.Err("multicluster stands twice in this server block; want one, with all of its zones on its line")
+		}
+		if err := parseZones(c, &conf); err != nil {
+			return conf, err
+		}
+		given := map[string]bool{}
+		for c.NextBlock() {
+			name := c.Val()
+			read, ok := directives[name]
+			if !ok {
+				return conf, c.Errf("unknown property %q; want %s", name, directiveNames)
+			}
+			if given[name] {
+				return conf, c.Errf("%s stands twice; want it once, with all of its arguments", name)
+			}
+			given[name] = true
+			if err := read(c, &conf, c.RemainingArgs()); err != nil {
+				return conf, err
+			}
+		}
+		if !given["negttl"] {
+			conf.negTTL = conf.ttl
+		}
+	}
+	return conf, nil
+}
+
+// parseZones reads the zones of the line, or those of the server block.
+func parseZones(c *caddy.Controller, conf *config) error {
+	names := c.RemainingArgs()
+	if len(names) == 0 {
+		names = c.ServerBlockKeys
+	}
+	for _, name := range names {
+		zones := plugin.Host(name).NormalizeExact()
+		if len(zones) == 0 {
+			return c.Errf("zone %q is not a domain name; want one such as clusterset.local", name)
+		}
+		for _, zone := range zones {
+			if zone == "." {
+				return c.Err("zone \".\" would make every name in the world a clusterset name; want a zone on this line, such as `multicluster clusterset.local`")
+			}
+			if dnsutil.IsReverse(zone) > 0 {
+				return c.Errf("zone %q is a reverse zone, and clusterset names have no PTR records; want a zone such as clusterset.local", name)
+			}
+			conf.zones = append(conf.zones, zone)
+		}
+	}
+	return nil
+}
+
+func parseKubeconfig(c *caddy.Controller, conf *config, args []string) error {
+	if len(args) < 1 || len(args) > 2 {
+		return c.Errf("kubeconfig has %d arguments; want a file, and a context of it if not its current one", len(args))
+	}
+	conf.kubeconfig = args[0]
+	if len(args) == 2 {
+		conf.context = args[1]
+	}
+	return nil
+}
+
+func parseNamespaces(c *caddy.Controller, conf *config, args []string) error {
+	if len(args) == 0 {
+		return c.Err("namespaces has no argument; want the names of one or more namespaces, or no such line for all")
+	}
+	for _, name := range args {
+		if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
+			return c.Errf("namespaces: %q is not a namespace's name: %s", name, errs[0])
+		}
+	}
+	conf.watch.Namespaces = args
+	return nil
+}
+
+func parseLabels(c *caddy.Controller, conf *config, args []string) error {
+	text := strings.Join(args, " ")
+	selector, err := labels.Parse(text)
+	if err != nil || selector.Empty() {
+		return c.Errf("labels: %q is not a label selector; want one such as `env in (prod, staging), tier=web`%s", text, because(err))
+	}
+	conf.watch.Labels = selector.String()
+	return nil
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%v)", err)
+}
+
+func parseNoEndpoints(c *caddy.Controller, conf *config, args []string) error {
+	if len(args) > 0 {
+		return c.Errf("noendpoints has the argument %q; want none", args[0])
+	}
+	conf.watch.NoEndpoints = true
+	return nil
+}
+
+func parseTTL(c *caddy.Controller, ttl *uint32, args []string) error {
+	text := strings.Join(args, " ")
+	seconds, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || seconds > maxTTL {
+		return c.Errf("a TTL of %q; want seconds, from 0 to %d", text, maxTTL)
+	}
+	*ttl = uint32(seconds)
+	return nil
+}
+
+func parseClusterDomain(c *caddy.Controller, conf *config, args []string) error {
+	if len(args) != 1 {
+		return c.Errf("cluster_domain has %d arguments; want the one domain of the cluster, such as cluster.local", len(args))
+	}
+	if errs := validation.IsDNS1123Subdomain(strings.TrimSuffix(strings.ToLower(args[0]), ".")); len(errs) > 0 {
+		return c.Errf("cluster_domain %q is not a domain name; want one such as cluster.local", args[0])
+	}
+	conf.clusterDomain = dns.CanonicalName(args[0])
+	return nil
+}
+
+func parseStartupTimeout(c *caddy.Controller, conf *config, args []string) error {
+	text := strings.Join(args, " ")
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return c.Errf("startup_timeout %q; want a duration such as 5s, or 0s not to wait at all", text)
+	}
+	conf.startupTimeout = d
+	return nil
+}
+
+func parseFallthrough(_ *caddy.Controller, conf *config, args []string) error {
+	conf.fall.SetZonesFromArgs(args)
+	return nil
+}

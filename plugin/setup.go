@@ -1,0 +1,80 @@
+// Package multicluster is a CoreDNS plugin that answers the clusterset zone of Kubernetes' Multi-Cluster Services API (KEP-1645).
+// It joins its parts: parse -> watch -> index -> handler. See README.md for its syntax.
+package multicluster
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+
+	"github.com/clusterset-dns/multicluster/plugin/index"
+)
+
+const pluginName = "multicluster"
+
+func init() { plugin.Register(pluginName, setup) }
+
+func setup(c *caddy.Controller) error {
+	conf, err := parse(c)
+	if err != nil {
+		return plugin.Error(pluginName, err)
+	}
+	shared, err := watchesOf(c).watch(conf)
+	if err != nil {
+		return plugin.Error(pluginName, c.Err(err.Error()))
+	}
+	c.OnStartup(func() error {
+		shared.start(conf.startupTimeout)
+		return nil
+	})
+	c.OnShutdown(func() error {
+		shared.stop()
+		return nil
+	})
+	m := &Multicluster{watch: shared.Watch, fall: conf.fall, names: conf.zones}
+	server := serverAddrs(dnsserver.GetConfig(c).ListenHosts)
+	for _, name := range conf.zones {
+		m.zones = append(m.zones, index.Zone{Name: name, TTL: conf.ttl, NegativeTTL: conf.negTTL, Server: server})
+	}
+	dnsserver.GetConfig(c).AddPlugin(func(next plugin.Handler) plugin.Handler {
+		m.Next = next
+		return m
+	})
+	return nil
+}
+
+// serverAddrs is the addresses that clients reach this server by: those that it is bound to, or of all interfaces where it is bound
+// to none. Loopback and link-local ones are no use to others, and only named where there is nothing else.
+func serverAddrs(hosts []string) []netip.Addr {
+	var all []netip.Addr
+	for _, host := range hosts {
+		if ip, err := netip.ParseAddr(host); err == nil && !ip.IsUnspecified() {
+			all = append(all, ip.WithZone("").Unmap())
+		}
+	}
+	if len(all) == 0 {
+		all = interfaceAddrs()
+	}
+	outside := slices.DeleteFunc(slices.Clone(all), func(ip netip.Addr) bool { return !ip.IsGlobalUnicast() })
+	if len(outside) > 0 {
+		return outside
+	}
+	return all
+}
+
+func interfaceAddrs() (ips []netip.Addr) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		log.Warningf("The addresses of this machine's interfaces are not known, so the zone's NS has none: %v", err)
+	}
+	for _, addr := range addrs {
+		if prefix, err := netip.ParsePrefix(addr.String()); err == nil {
+			ips = append(ips, prefix.Addr().Unmap())
+		}
+	}
+	return ips
+}

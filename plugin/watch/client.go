@@ -1,0 +1,68 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// importVersions are the versions of ServiceImport that can be read, the best first.
+var importVersions = []schema.GroupVersion{
+	{Group: mcsv1beta1.GroupName, Version: "v1beta1"},
+	{Group: mcsv1alpha1.GroupName, Version: "v1alpha1"},
+}
+
+// scheme reads both versions of ServiceImport into the type of one: no field differs between them (mcs-api v0.5.2).
+var scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, gv := range importVersions {
+		s.AddKnownTypes(gv, &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImportList{})
+		metav1.AddToGroupVersion(s, gv)
+	}
+	if err := discoveryv1.AddToScheme(s); err != nil {
+		panic(err) // the type is compiled in: this cannot fail at run time
+	}
+	return s
+}()
+
+// LoadConfig returns the client configuration of a kubeconfig file and context ("" for its current one), or where the file is "",
+// that of the pod we run in. The error says what to do.
+func LoadConfig(kubeconfig, context string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		config, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("not in a pod, so name the API server by `kubeconfig FILE [CONTEXT]`")
+		}
+		return config, err
+	}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig},
+		&clientcmd.ConfigOverrides{CurrentContext: context},
+	).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	return config, nil
+}
+
+// restClient returns a client of one API group version, whose objects decode to the types of our scheme.
+func restClient(config *rest.Config, gv schema.GroupVersion) (*rest.RESTClient, error) {
+	c := rest.CopyConfig(config)
+	c.APIPath = "/apis"
+	c.GroupVersion = &gv
+	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	if gv == discoveryv1.SchemeGroupVersion { // custom resources have no protobuf form
+		c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+		c.ContentType = runtime.ContentTypeProtobuf
+	}
+	return rest.RESTClientFor(c)
+}

@@ -1,0 +1,150 @@
+package watch
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/plugin/index"
+)
+
+// Problem is a part of an object that cannot be served. It costs just the records of that part.
+type Problem struct {
+	Field  string // a fixed word, for the metric's label
+	Detail string // what was found, and what was expected
+}
+
+// trimmed is what is kept of an object.
+type trimmed[T any] struct {
+	namespace, name string
+	value           *T // nil: the object has no name that could be served
+	problems        []Problem
+}
+
+func (t *trimmed[T]) problem(field, format string, args ...any) {
+	t.problems = append(t.problems, Problem{field, fmt.Sprintf(format, args...)})
+}
+
+// trimImport keeps of a ServiceImport what its answers are made of.
+func trimImport(in *mcsv1beta1.ServiceImport) *trimmed[index.Service] {
+	t := &trimmed[index.Service]{namespace: in.Namespace, name: in.Name}
+	service := index.Service{Key: index.Key{Namespace: in.Namespace, Name: in.Name}}
+	switch in.Spec.Type {
+	case mcsv1beta1.ClusterSetIP:
+	case mcsv1beta1.Headless:
+		service.Type = index.Headless
+	default:
+		t.problem("type", "spec.type is %q, want ClusterSetIP or Headless", in.Spec.Type)
+		return t
+	}
+	if !isLabel(in.Name) {
+		t.problem("name", "metadata.name has to be one DNS label to be asked for: lower case letters, digits and dashes, at most 63")
+		return t
+	}
+	t.value = &service
+	if service.Type == index.Headless {
+		return t // neither its IPs nor its ports count: the endpoints have their own
+	}
+	for i, text := range in.Spec.IPs {
+		if ip, err := parseIP(text); err != nil {
+			t.problem("ip", "spec.ips[%d] is %q, want an IP address", i, text)
+		} else {
+			service.IPs = append(service.IPs, ip)
+		}
+	}
+	for i, p := range in.Spec.Ports {
+		t.keepPort(&service.Ports, fmt.Sprintf("spec.ports[%d]", i), p.Name, p.Protocol, p.Port)
+	}
+	return t
+}
+
+// trimSlice keeps of an EndpointSlice its ready endpoints.
+func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
+	t := &trimmed[index.Slice]{namespace: in.Namespace, name: in.Name}
+	slice := index.Slice{
+		SliceID: index.SliceID{Namespace: in.Namespace, Name: in.Name},
+		Service: in.Labels[mcsv1beta1.LabelServiceName],
+		Cluster: strings.ToLower(in.Labels[mcsv1beta1.LabelSourceCluster]),
+	}
+	if slice.Service == "" || in.AddressType == discoveryv1.AddressTypeFQDN {
+		return t
+	}
+	t.value = &slice
+	if errs := validation.IsDNS1123Subdomain(slice.Cluster); len(errs) > 0 {
+		t.problem("cluster", "label %s is %q, want the id of the cluster that the endpoints are in: without it they have no host names and no SRV records",
+			mcsv1beta1.LabelSourceCluster, slice.Cluster)
+		slice.Cluster = ""
+	}
+	for i, p := range in.Ports {
+		t.keepEndpointPort(&slice.Ports, fmt.Sprintf("ports[%d]", i), p)
+	}
+	for i, e := range in.Endpoints {
+		if ready := e.Conditions.Ready; ready == nil || *ready { // nil means ready (EndpointConditions)
+			t.keepEndpoint(&slice.Endpoints, fmt.Sprintf("endpoints[%d]", i), e)
+		}
+	}
+	return t
+}
+
+func (t *trimmed[T]) keepEndpoint(endpoints *[]index.Endpoint, field string, e discoveryv1.Endpoint) {
+	hostname := ""
+	if e.Hostname != nil && *e.Hostname != "" {
+		hostname = strings.ToLower(*e.Hostname)
+		if !isLabel(hostname) {
+			t.problem("hostname", "%s.hostname is %q, want a DNS label of at most 63 letters, digits and dashes", field, *e.Hostname)
+			return
+		}
+	}
+	for i, text := range e.Addresses {
+		ip, err := parseIP(text)
+		if err != nil {
+			t.problem("ip", "%s.addresses[%d] is %q, want an IP address", field, i, text)
+			continue
+		}
+		*endpoints = append(*endpoints, index.Endpoint{Hostname: hostname, Addr: ip})
+	}
+}
+
+func (t *trimmed[T]) keepEndpointPort(ports *[]index.Port, field string, p discoveryv1.EndpointPort) {
+	if p.Name == nil || p.Port == nil {
+		return // no name is no SRV record (SPEC 2.4.3); no port is every port
+	}
+	protocol := corev1.ProtocolTCP
+	if p.Protocol != nil {
+		protocol = *p.Protocol
+	}
+	t.keepPort(ports, field, *p.Name, protocol, *p.Port)
+}
+
+// keepPort keeps a named port. Protocol "" is TCP: the CRD has no default for it (checklist A7).
+func (t *trimmed[T]) keepPort(ports *[]index.Port, field, name string, protocol corev1.Protocol, number int32) {
+	if protocol == "" {
+		protocol = corev1.ProtocolTCP
+	}
+	switch {
+	case number < 1 || number > 65535:
+		t.problem("port", "%s.port is %d, want 1 to 65535", field, number)
+	case protocol != corev1.ProtocolTCP && protocol != corev1.ProtocolUDP && protocol != corev1.ProtocolSCTP:
+		t.problem("protocol", "%s.protocol is %q, want TCP, UDP or SCTP", field, protocol)
+	case name == "": // no SRV record (SPEC 2.3.2)
+	case !isLabel(strings.ToLower(name)) || len(name) > 62:
+		t.problem("portname", "%s.name is %q, want a DNS label of at most 62 letters, digits and dashes", field, name)
+	default:
+		*ports = append(*ports, index.Port{Name: strings.ToLower(name), Protocol: strings.ToLower(string(protocol)), Number: uint16(number)})
+	}
+}
+
+func parseIP(text string) (netip.Addr, error) {
+	ip, err := netip.ParseAddr(text)
+	if err == nil && ip.Zone() != "" {
+		err = fmt.Errorf("%q has a zone", text)
+	}
+	return ip.Unmap(), err
+}
+
+func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
