@@ -1,0 +1,268 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// Import plans what is missing for one ServiceImport. The package's comment has the order of the rules.
+func Import(st State) Changes {
+	imp := st.Import
+	switch {
+	case imp == nil || imp.DeletionTimestamp != nil:
+		return Changes{}
+	case KarmadaManaged(imp):
+		return followOnly(st)
+	case imp.Spec.Type == mcsv1beta1.Headless:
+		return headless(st)
+	case imp.Spec.Type == mcsv1beta1.ClusterSetIP:
+		return clusterSetIP(st)
+	default:
+		return settle(st, Changes{}, is(ReasonUnknownType, "type %q is neither ClusterSetIP nor Headless", clip(string(imp.Spec.Type))))
+	}
+}
+
+func clusterSetIP(st State) Changes {
+	switch KindOf(st.Import, st.Service) {
+	case Absent:
+		return create(st)
+	case Ours:
+		return keep(st)
+	case ReadOnly:
+		return follow(st)
+	default:
+		return settle(st, Changes{}, is(ReasonForeignService,
+			"Service %s exists and is not this import's: delete it, or name another in the annotation %s; to use it as it is, name it there and remove the annotation %s",
+			st.Service.Name, AnnotationDerivedService, AnnotationClusterIPs))
+	}
+}
+
+// create makes the derived Service. Nothing else is planned with it: the rest needs the addresses that it gets.
+func create(st State) Changes {
+	name := DerivedName(st.Import)
+	if faults := validation.IsDNS1035Label(name); len(faults) > 0 {
+		return settle(st, Changes{}, is(ReasonInvalidName, "no Service can be called %q, as annotation %s has it: %s",
+			clip(name), AnnotationDerivedService, strings.Join(faults, "; ")))
+	}
+	// One of ours under a former name goes first: the new one takes over its addresses (C24).
+	if others := otherServices(st); len(others) > 0 {
+		return settle(st, Changes{Delete: living(others)}, is(reasonPending, "waiting for Service %s to go", others[0].Name))
+	}
+	a := readAddresses(st.Import, nil)
+	w := readWishes(st, a)
+	if len(w.ports) == 0 {
+		return settle(st, Changes{}, noPorts(w))
+	}
+	if r, refused := refusedWhole(st.Refused); refused {
+		return settle(st, Changes{Retry: true}, is(ReasonRefused, "Service %s cannot be made: %s", name, r.Message))
+	}
+	svc, ok := newService(st, a, w)
+	if !ok {
+		return settle(st, Changes{Retry: true}, noAddress(st, w))
+	}
+	return Changes{Create: svc}
+}
+
+func noPorts(w wishes) verdict {
+	v := is(ReasonNoPorts, "the import has no port that a Service can have: set spec.ports")
+	v.notes = w.notes
+	return v
+}
+
+// noAddress tells a family that this cluster lacks (C27) from other trouble with addresses.
+func noAddress(st State, w wishes) verdict {
+	last := st.Refused[len(st.Refused)-1]
+	if strings.HasPrefix(last.Field, fieldFamilies) {
+		return is(reasonFamilies, "this cluster gives a Service none of the families %s: %s", w.families, last.Message)
+	}
+	return is(ReasonRefused, "Service %s gets no address: %s", DerivedName(st.Import), last.Message)
+}
+
+// keep holds our Service, the import's addresses and the slices in line.
+func keep(st State) Changes {
+	svc := st.Service
+	if svc.DeletionTimestamp != nil {
+		return settle(st, Changes{}, is(reasonPending, "Service %s is being deleted and will be made again", svc.Name))
+	}
+	current := clusterIPs(svc)
+	a := readAddresses(st.Import, current)
+	w := readWishes(st, a)
+	c := Changes{Delete: living(otherServices(st)), Slices: labelSlices(st.Slices, svc.Name)}
+
+	wanted, fault := syncService(st, a, w)
+	r, refused := refusedWhole(st.Refused)
+	familiesMove := false
+	if !refused && !equality.Semantic.DeepEqual(svc, wanted) {
+		c.Service = &Edit[*corev1.Service]{svc, wanted}
+		familiesMove = !equality.Semantic.DeepEqual(svc.Spec.IPFamilyPolicy, wanted.Spec.IPFamilyPolicy)
+	} else if status := vipStatus(svc, w.vips); !refused && status != nil {
+		c.ServiceStatus = &Edit[*corev1.Service]{svc, status}
+	}
+
+	if len(current) > 0 {
+		// While the families are on the move, or cannot be had, the import's ipFamilies are a wish and stay.
+		c.writeAddresses(st, a, !familiesMove && fault == "")
+	}
+	c.Retry = refused
+	return settle(st, c, keepVerdict(st, a, w, fault, r, refused))
+}
+
+func keepVerdict(st State, a addresses, w wishes, fault string, r Refusal, refused bool) verdict {
+	svc := st.Service
+	var v verdict
+	switch {
+	case len(clusterIPs(svc)) == 0:
+		v = is(reasonPending, "Service %s has no address: delete it, and it is made again with one", svc.Name)
+	case len(w.ports) == 0:
+		return noPorts(w)
+	case refused:
+		v = is(ReasonRefused, "Service %s cannot be changed: %s", svc.Name, r.Message)
+	case fault != "":
+		v = is(reasonFamilies, "%s", fault)
+	case a.userSet() && len(w.vips) == 0:
+		v = is(ReasonInvalidIPs, "spec.ips holds no address: empty it to get those of Service %s", svc.Name)
+	case a.userSet():
+		v = is(reasonReady, "served by Service %s, also on the ips that were set by hand", svc.Name)
+	default:
+		v = is(reasonReady, "served by Service %s", svc.Name)
+	}
+	v.notes = w.notes
+	return v
+}
+
+// writeAddresses puts our Service's addresses onto the import, in one patch with the annotations that explain them: a crash
+// never leaves the one without the other. A user's ips stay; those that a flip to Headless had put aside come back.
+func (c *Changes) writeAddresses(st State, a addresses, families bool) {
+	current := clusterIPs(st.Service)
+	edited := st.Import.DeepCopy()
+	annotate(edited, AnnotationDerivedService, st.Service.Name)
+	annotate(edited, AnnotationClusterIPs, strings.Join(current, ","))
+	delete(edited.Annotations, AnnotationVIPs)
+	ips := current
+	if a.userSet() {
+		ips = a.keep
+	}
+	setIPs(edited, ips, st.CRD, families)
+	c.editImport(st.Import, edited)
+	if lost := slices.DeleteFunc(slices.Clone(a.recorded), func(ip string) bool { return slices.Contains(current, ip) }); len(lost) > 0 {
+		c.Events = append(c.Events, Event{corev1.EventTypeWarning, EventAddressChanged,
+			"the address of Service " + st.Service.Name + " changed: it was " + strings.Join(a.recorded, ",") + " and is " + strings.Join(current, ",")})
+	}
+}
+
+// follow copies the addresses of a Service that others keep. No annotation says that they are ours, so they always follow.
+func follow(st State) Changes {
+	var c Changes
+	v := is(reasonPending, "Service %s, which others keep, has no address", st.Service.Name)
+	if current := clusterIPs(st.Service); len(current) > 0 {
+		v = is(reasonReady, "served by Service %s, which others keep", st.Service.Name)
+		edited := st.Import.DeepCopy()
+		annotate(edited, AnnotationDerivedService, st.Service.Name)
+		setIPs(edited, current, st.CRD, true)
+		c.editImport(st.Import, edited)
+		c.Slices = labelSlices(st.Slices, st.Service.Name)
+		c.Delete = living(otherServices(st))
+	}
+	return settle(st, c, v)
+}
+
+// followOnly is for an import that Karmada manages: addresses, and nothing else.
+func followOnly(st State) Changes {
+	var c Changes
+	edited := st.Import.DeepCopy()
+	v := is(reasonPending, "Karmada has not propagated Service %s", DerivedName(st.Import))
+	switch current := clusterIPs(st.Service); {
+	case st.Import.Spec.Type == mcsv1beta1.Headless:
+		v = is(reasonReady, "headless")
+		setIPs(edited, nil, st.CRD, true)
+	case len(current) > 0:
+		v = is(reasonReady, "served by Service %s", st.Service.Name)
+		setIPs(edited, current, st.CRD, true)
+	}
+	c.editImport(st.Import, edited)
+	return settle(st, c, v)
+}
+
+// headless takes away what a ClusterSetIP import had (C16, C25). The addresses stay remembered: the flip back brings them again.
+func headless(st State) Changes {
+	var c Changes
+	edited := st.Import.DeepCopy()
+	if a := usersAddresses(st); a.userSet() {
+		annotate(edited, AnnotationVIPs, strings.Join(splitIPs(strings.Join(a.keep, ",")), ","))
+	}
+	setIPs(edited, nil, st.CRD, true)
+	c.editImport(st.Import, edited)
+	c.Delete = living(st.Owned)
+	// Where we never made a Service the label is not ours: the reference controllers set it on headless imports too (R8).
+	var stale []string
+	if madeByUs(st.Import) {
+		stale = append(stale, DerivedName(st.Import))
+	}
+	for _, svc := range st.Owned {
+		stale = append(stale, svc.Name)
+	}
+	c.Slices = labelSlices(st.Slices, "", stale...)
+	return settle(st, c, is(reasonReady, "headless: no derived Service is needed"))
+}
+
+// usersAddresses are the ips that a user set; none where others keep the Service, whose addresses they then are.
+func usersAddresses(st State) addresses {
+	othersKeepIt := st.Import.Annotations[AnnotationDerivedService] != "" && !madeByUs(st.Import)
+	switch kind := KindOf(st.Import, st.Service); {
+	case len(st.Import.Spec.IPs) == 0:
+		return addresses{}
+	case kind == Ours:
+		return readAddresses(st.Import, clusterIPs(st.Service))
+	case kind == ReadOnly, othersKeepIt:
+		return addresses{}
+	default:
+		return readAddresses(st.Import, nil)
+	}
+}
+
+// otherServices are those of ours that do not bear the derived name, sorted.
+func otherServices(st State) []*corev1.Service {
+	name := DerivedName(st.Import)
+	return sorted(slices.DeleteFunc(slices.Clone(st.Owned), func(svc *corev1.Service) bool { return svc.Name == name }))
+}
+
+// living leaves out what is being deleted already.
+func living(services []*corev1.Service) []*corev1.Service {
+	return sorted(slices.DeleteFunc(slices.Clone(services), func(svc *corev1.Service) bool { return svc.DeletionTimestamp != nil }))
+}
+
+func sorted(services []*corev1.Service) []*corev1.Service {
+	slices.SortFunc(services, func(a, b *corev1.Service) int { return cmp.Compare(a.Name, b.Name) })
+	return services
+}
+
+// setIPs writes ips, as many as the CRD holds, and their families in the same order (C19).
+func setIPs(imp *mcsv1beta1.ServiceImport, ips []string, crd CRD, families bool) {
+	imp.Spec.IPs = slices.Clone(ips[:min(len(ips), crd.MaxIPs)])
+	if crd.IPFamilies && families {
+		imp.Spec.IPFamilies = familiesOf(imp.Spec.IPs)
+	}
+}
+
+func annotate(imp *mcsv1beta1.ServiceImport, key, value string) {
+	if imp.Annotations == nil {
+		imp.Annotations = map[string]string{}
+	}
+	imp.Annotations[key] = value
+}
+
+// editImport plans the edit if it is one. nil and empty are the same: neither is written.
+func (c *Changes) editImport(old, edited *mcsv1beta1.ServiceImport) {
+	same := slices.Equal(old.Spec.IPs, edited.Spec.IPs) && slices.Equal(old.Spec.IPFamilies, edited.Spec.IPFamilies) &&
+		maps.Equal(old.Annotations, edited.Annotations)
+	if !same {
+		c.Import = &Edit[*mcsv1beta1.ServiceImport]{old, edited}
+	}
+}

@@ -1,0 +1,827 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+var (
+	fullCRD    = CRD{APIVersion: "multicluster.x-k8s.io/v1beta1", MaxIPs: 2, IPFamilies: true, Conditions: true}
+	karmadaCRD = CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 1}
+	noon       = metav1.NewTime(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+)
+
+// world is the state of one import with the least of a server's behaviour that plans depend on: a created Service gets
+// addresses, one that changes to ClusterIP loses its ingress. What a real server does is shown in ../reconcile.
+type world struct {
+	imp      *mcsv1beta1.ServiceImport
+	services map[string]*corev1.Service
+	slices   []*discoveryv1.EndpointSlice
+	crd      CRD
+	families []corev1.IPFamily // of the cluster
+	taken    map[string]bool   // addresses that others hold
+	next     int
+	events   []Event
+	last     metav1.Condition
+}
+
+func newWorld(imp *mcsv1beta1.ServiceImport) *world {
+	imp.Namespace, imp.UID, imp.Generation = "default", "u1", 1
+	return &world{imp: imp, services: map[string]*corev1.Service{}, crd: fullCRD, families: []corev1.IPFamily{corev1.IPv4Protocol}, taken: map[string]bool{}}
+}
+
+func (w *world) state() State {
+	st := State{Import: w.imp, Slices: w.slices, CRD: w.crd, Now: noon, Last: w.last}
+	if w.imp != nil {
+		st.Service = w.services[DerivedName(w.imp)]
+	}
+	for _, svc := range w.services {
+		if slices.Contains(OwnerImports(svc), w.imp.Name) {
+			st.Owned = append(st.Owned, svc)
+		}
+	}
+	return st
+}
+
+// plan plans once, with the refusals that the cluster answers.
+func (w *world) plan() Changes {
+	st := w.state()
+	for {
+		c := Import(st)
+		if c.Create == nil {
+			return c
+		}
+		refusal, refused := w.refuse(c.Create)
+		if !refused {
+			return c
+		}
+		st.Refused = append(st.Refused, refusal)
+	}
+}
+
+func (w *world) refuse(svc *corev1.Service) (Refusal, bool) {
+	for _, f := range svc.Spec.IPFamilies {
+		if !slices.Contains(w.families, f) {
+			return Refusal{"spec.ipFamilies[0]", "not configured on this cluster"}, true
+		}
+	}
+	for _, ip := range svc.Spec.ClusterIPs {
+		if w.taken[ip] {
+			return Refusal{"spec.clusterIPs", "provided IP is already allocated"}, true
+		}
+	}
+	return Refusal{}, false
+}
+
+// apply makes the first n writes, in the order of the fields of Changes; it returns how many there were.
+func (w *world) apply(c Changes, n int) int {
+	var writes []func()
+	add := func(planned bool, write func()) {
+		if planned {
+			writes = append(writes, write)
+		}
+	}
+	add(c.Create != nil, func() { w.create(c.Create) })
+	add(c.Service != nil, func() { w.services[c.Service.New.Name] = allocate(c.Service.New, w) })
+	add(c.ServiceStatus != nil, func() { w.services[c.ServiceStatus.New.Name] = c.ServiceStatus.New })
+	add(c.Import != nil, func() {
+		w.imp = c.Import.New
+		w.imp.Generation++
+	})
+	add(c.ImportStatus != nil, func() { w.imp = c.ImportStatus.New })
+	for _, edit := range c.Slices {
+		add(true, func() { w.slices[slices.Index(w.slices, edit.Old)] = edit.New })
+	}
+	for _, svc := range c.Delete {
+		add(true, func() { delete(w.services, svc.Name) })
+	}
+	for _, write := range writes[:min(n, len(writes))] {
+		write()
+	}
+	if n >= len(writes) {
+		w.events = append(w.events, c.Events...)
+	}
+	return len(writes)
+}
+
+func (w *world) create(svc *corev1.Service) {
+	svc = svc.DeepCopy()
+	for i := range svc.Spec.Ports {
+		if svc.Spec.Ports[i].TargetPort.IntVal == 0 {
+			svc.Spec.Ports[i].TargetPort.IntVal = svc.Spec.Ports[i].Port
+		}
+	}
+	if len(svc.Spec.IPFamilies) == 0 {
+		svc.Spec.IPFamilies = w.families[:1]
+		svc.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
+	}
+	w.services[svc.Name] = allocate(svc, w)
+}
+
+func allocate(svc *corev1.Service, w *world) *corev1.Service {
+	if *svc.Spec.IPFamilyPolicy == corev1.IPFamilyPolicyPreferDualStack {
+		for _, f := range w.families {
+			if !slices.Contains(svc.Spec.IPFamilies, f) {
+				svc.Spec.IPFamilies = append(svc.Spec.IPFamilies, f)
+			}
+		}
+	}
+	for i := len(svc.Spec.ClusterIPs); i < len(svc.Spec.IPFamilies); i++ {
+		w.next++
+		pattern := "10.0.0.%d"
+		if svc.Spec.IPFamilies[i] == corev1.IPv6Protocol {
+			pattern = "fd00::%d"
+		}
+		svc.Spec.ClusterIPs = append(svc.Spec.ClusterIPs, fmt.Sprintf(pattern, w.next))
+	}
+	svc.Spec.ClusterIP = svc.Spec.ClusterIPs[0]
+	if svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		svc.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+	}
+	return svc
+}
+
+// settle plans and applies until nothing is missing, and checks that it stays so.
+func (w *world) settle(t *testing.T) {
+	t.Helper()
+	for range 20 {
+		c := w.plan()
+		if c.Empty() {
+			return
+		}
+		w.apply(c, 100)
+		w.last = c.Ready
+	}
+	t.Fatalf("does not settle: %+v", w.plan())
+}
+
+func (w *world) svc() *corev1.Service { return w.services[DerivedName(w.imp)] }
+
+func (w *world) ready() string {
+	for _, c := range w.imp.Status.Conditions {
+		return string(c.Status) + "/" + c.Reason
+	}
+	return "none"
+}
+
+func (w *world) clone() *world {
+	c := *w
+	c.imp = w.imp.DeepCopy()
+	c.services = map[string]*corev1.Service{}
+	for name, svc := range w.services {
+		c.services[name] = svc.DeepCopy()
+	}
+	c.slices = nil
+	for _, s := range w.slices {
+		c.slices = append(c.slices, s.DeepCopy())
+	}
+	return &c
+}
+
+func clusterSetImport(name string, edits ...func(*mcsv1beta1.ServiceImport)) *mcsv1beta1.ServiceImport {
+	imp := &mcsv1beta1.ServiceImport{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{{Name: "http", Port: 80}}},
+	}
+	for _, edit := range edits {
+		edit(imp)
+	}
+	return imp
+}
+
+func slice(name, service string, labels ...string) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{mcsv1beta1.LabelServiceName: service}}}
+	for i := 0; i < len(labels); i += 2 {
+		s.Labels[labels[i]] = labels[i+1]
+	}
+	return s
+}
+
+// scenarios are histories: a world that has settled, then a change, then what must come of it.
+var scenarios = []struct {
+	name   string
+	world  func() *world
+	change func(*world)
+	check  func(*testing.T, *world)
+}{
+	{
+		name:  "an import gets a derived Service, its address and the annotations that explain it (R11)",
+		world: func() *world { return newWorld(clusterSetImport("foo")) },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
+			equal(t, "annotations", w.imp.Annotations, map[string]string{AnnotationDerivedService: "derived-foo", AnnotationClusterIPs: "10.0.0.1"})
+			equal(t, "owners", w.svc().OwnerReferences, []metav1.OwnerReference{{
+				APIVersion: fullCRD.APIVersion, Kind: "ServiceImport", Name: "foo", UID: "u1", Controller: new(true)}})
+			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name:   "a derived Service that was deleted comes back with its address (C24)",
+		world:  func() *world { return newWorld(clusterSetImport("foo")) },
+		change: func(w *world) { delete(w.services, "derived-foo") },
+		check: func(t *testing.T, w *world) {
+			equal(t, "address", w.svc().Spec.ClusterIPs, []string{"10.0.0.1"})
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+		},
+	},
+	{
+		name:  "an address that was taken meanwhile is replaced, and an event says so",
+		world: func() *world { return newWorld(clusterSetImport("foo")) },
+		change: func(w *world) {
+			delete(w.services, "derived-foo")
+			w.taken["10.0.0.1"] = true
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.2"})
+			equal(t, "recorded", w.imp.Annotations[AnnotationClusterIPs], "10.0.0.2")
+			equal(t, "event", w.events[len(w.events)-1].Reason, EventAddressChanged)
+		},
+	},
+	{
+		name: "a user's VIP stays, and the Service answers on it (R5)",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = []string{"1.2.3.4"} }))
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"1.2.3.4"})
+			equal(t, "type", w.svc().Spec.Type, corev1.ServiceTypeLoadBalancer)
+			equal(t, "class", *w.svc().Spec.LoadBalancerClass, LoadBalancerClass)
+			equal(t, "ingress", w.svc().Status.LoadBalancer.Ingress, []corev1.LoadBalancerIngress{{IP: "1.2.3.4", IPMode: new(corev1.LoadBalancerIPModeVIP)}})
+			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name: "a user empties ips again, and gets the ClusterIP",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = []string{"1.2.3.4"} }))
+		},
+		change: func(w *world) { w.imp.Spec.IPs = nil },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "type", w.svc().Spec.Type, corev1.ServiceTypeClusterIP)
+			equal(t, "class", w.svc().Spec.LoadBalancerClass == nil, true)
+		},
+	},
+	{
+		name: "garbage in a user's ips costs only itself",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = []string{"1.2.3.4", "nonsense"} }))
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"1.2.3.4", "nonsense"})
+			equal(t, "ingress", len(w.svc().Status.LoadBalancer.Ingress), 1)
+			equal(t, "event", w.events[0].Reason, EventPartlyServed)
+		},
+	},
+	{
+		name: "ips that hold no address at all are the user's, and not ready",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = []string{"nonsense"} }))
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"nonsense"})
+			equal(t, "ready", w.ready(), "False/"+ReasonInvalidIPs)
+		},
+	},
+	{
+		name: "a flip to Headless takes Service, ips and the slices' label away (C16, C25; R6 leaves them)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo"))
+			w.slices = []*discoveryv1.EndpointSlice{slice("a", "foo")}
+			return w
+		},
+		change: func(w *world) { w.imp.Spec.Type = mcsv1beta1.Headless },
+		check: func(t *testing.T, w *world) {
+			equal(t, "services", len(w.services), 0)
+			equal(t, "ips", len(w.imp.Spec.IPs)+len(w.imp.Spec.IPFamilies), 0)
+			equal(t, "label", w.slices[0].Labels, map[string]string{mcsv1beta1.LabelServiceName: "foo"})
+			equal(t, "recorded", w.imp.Annotations[AnnotationClusterIPs], "10.0.0.1")
+			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name: "a flip to Headless and back brings the same address again (C16, C24)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo"))
+			w.settleQuietly()
+			w.imp.Spec.Type = mcsv1beta1.Headless
+			return w
+		},
+		change: func(w *world) {
+			w.next = 7
+			w.imp.Spec.Type = mcsv1beta1.ClusterSetIP
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "address", w.svc().Spec.ClusterIP, "10.0.0.1")
+		},
+	},
+	{
+		name: "a flip to Headless puts a user's VIP aside",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = []string{"1.2.3.4"} }))
+		},
+		change: func(w *world) { w.imp.Spec.Type = mcsv1beta1.Headless },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", len(w.imp.Spec.IPs), 0)
+			equal(t, "aside", w.imp.Annotations[AnnotationVIPs], "1.2.3.4")
+		},
+	},
+	{
+		name: "the flip back brings the user's VIP again",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = []string{"1.2.3.4"} }))
+			w.settleQuietly()
+			w.imp.Spec.Type = mcsv1beta1.Headless
+			return w
+		},
+		change: func(w *world) { w.imp.Spec.Type = mcsv1beta1.ClusterSetIP },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"1.2.3.4"})
+			_, aside := w.imp.Annotations[AnnotationVIPs]
+			equal(t, "aside", aside, false)
+			equal(t, "ingress", w.svc().Status.LoadBalancer.Ingress[0].IP, "1.2.3.4")
+			equal(t, "address", w.svc().Spec.ClusterIP, "10.0.0.1")
+		},
+	},
+	{
+		name: "a Service that happens to have the name is neither read nor written (R9)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo"))
+			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
+			w.slices = []*discoveryv1.EndpointSlice{slice("a", "foo")}
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "service", w.svc(), others("derived-foo", "10.0.9.9"))
+			equal(t, "ips", len(w.imp.Spec.IPs), 0)
+			equal(t, "slices", len(w.slices[0].Labels), 1)
+			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+			equal(t, "events", len(w.events), 1)
+		},
+	},
+	{
+		name: "a Service put in place of our deleted one is foreign, though the annotation names it",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo"))
+		},
+		change: func(w *world) { w.services["derived-foo"] = others("derived-foo", "10.0.9.9") },
+		check: func(t *testing.T, w *world) {
+			equal(t, "service", w.svc(), others("derived-foo", "10.0.9.9"))
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+		},
+	},
+	{
+		name: "a Service that the annotation names is read, and follows when its address changes (R2, karmada#4515)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
+				i.Annotations = map[string]string{AnnotationDerivedService: "theirs"}
+			}))
+			w.services["theirs"] = others("theirs", "10.0.9.9")
+			w.slices = []*discoveryv1.EndpointSlice{slice("a", "foo")}
+			return w
+		},
+		change: func(w *world) { w.services["theirs"] = others("theirs", "10.0.9.8") },
+		check: func(t *testing.T, w *world) {
+			equal(t, "service", w.svc(), others("theirs", "10.0.9.8"))
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.9.8"})
+			equal(t, "annotations", len(w.imp.Annotations), 1)
+			equal(t, "slice", w.slices[0].Labels[discoveryv1.LabelServiceName], "theirs")
+			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name: "two imports that name one Service of ours: the second is told",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
+				i.Annotations = map[string]string{AnnotationDerivedService: "derived-bar"}
+			}))
+			bar := clusterSetImport("bar")
+			bar.UID = "u2"
+			svc := others("derived-bar", "10.0.9.9")
+			own(svc, bar, fullCRD)
+			w.services["derived-bar"] = svc
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", len(w.imp.Spec.IPs), 0)
+			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+		},
+	},
+	{
+		name:   "another name in the annotation: the Service moves there with its address",
+		world:  func() *world { return newWorld(clusterSetImport("foo")) },
+		change: func(w *world) { w.imp.Annotations[AnnotationDerivedService] = "foo-elsewhere" },
+		check: func(t *testing.T, w *world) {
+			equal(t, "services", len(w.services), 1)
+			equal(t, "address", w.svc().Spec.ClusterIP, "10.0.0.1")
+			equal(t, "name", w.svc().Name, "foo-elsewhere")
+		},
+	},
+	{
+		name:   "a name that no Service can have costs nothing that works",
+		world:  func() *world { return newWorld(clusterSetImport("foo")) },
+		change: func(w *world) { w.imp.Annotations[AnnotationDerivedService] = "Not_A_Name" },
+		check: func(t *testing.T, w *world) {
+			equal(t, "services", len(w.services), 1)
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "ready", w.ready(), "False/"+ReasonInvalidName)
+		},
+	},
+	{
+		name:   "an import made again under its name takes the Service over with its address (lighthouse#693)",
+		world:  func() *world { return newWorld(clusterSetImport("foo")) },
+		change: func(w *world) { *w.imp = *newWorld(clusterSetImport("foo")).imp; w.imp.UID = "u2" },
+		check: func(t *testing.T, w *world) {
+			equal(t, "uid", w.svc().OwnerReferences[0].UID, types.UID("u2"))
+			equal(t, "owners", len(w.svc().OwnerReferences), 1)
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+		},
+	},
+	{
+		name:  "ports, affinity and policies follow the import (R7, mcs-api#169)",
+		world: func() *world { return newWorld(clusterSetImport("foo")) },
+		change: func(w *world) {
+			w.svc().Annotations = map[string]string{"user": "note"}
+			w.imp.Spec.Ports = []mcsv1beta1.ServicePort{{Name: "http", Port: 8080}, {Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP, AppProtocol: new("dns")}}
+			w.imp.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+			w.imp.Spec.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyLocal)
+			w.imp.Spec.TrafficDistribution = new("PreferClose")
+		},
+		check: func(t *testing.T, w *world) {
+			spec := w.svc().Spec
+			equal(t, "ports", spec.Ports, []corev1.ServicePort{
+				{Name: "http", Protocol: corev1.ProtocolTCP, Port: 8080}, {Name: "dns", Protocol: corev1.ProtocolUDP, Port: 53, AppProtocol: new("dns")}})
+			equal(t, "affinity", spec.SessionAffinity, corev1.ServiceAffinityClientIP)
+			equal(t, "timeout", *spec.SessionAffinityConfig.ClientIP.TimeoutSeconds, 10800)
+			equal(t, "policy", *spec.InternalTrafficPolicy, corev1.ServiceInternalTrafficPolicyLocal)
+			equal(t, "distribution", *spec.TrafficDistribution, "PreferClose")
+			equal(t, "annotation of others", w.svc().Annotations, map[string]string{"user": "note"})
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+		},
+	},
+	{
+		name:   "ports that all go leave the Service as it was, and not ready (C15, C24)",
+		world:  func() *world { return newWorld(clusterSetImport("foo")) },
+		change: func(w *world) { w.imp.Spec.Ports = nil },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ports", len(w.svc().Spec.Ports), 1)
+			equal(t, "ready", w.ready(), "False/"+ReasonNoPorts)
+		},
+	},
+	{
+		name:  "an import without ports has no Service, and the condition says why (C15)",
+		world: func() *world { return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.Ports = nil })) },
+		check: func(t *testing.T, w *world) {
+			equal(t, "services", len(w.services), 0)
+			equal(t, "ready", w.ready(), "False/"+ReasonNoPorts)
+		},
+	},
+	{
+		name: "a bad port beside a good one: the good one is served, one event names the bad one",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
+				i.Spec.Ports = append(i.Spec.Ports, mcsv1beta1.ServicePort{Name: "bad", Port: 70000})
+			}))
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ports", len(w.svc().Spec.Ports), 1)
+			equal(t, "ready", w.ready(), "True/Ready")
+			equal(t, "named", strings.Contains(w.imp.Status.Conditions[0].Message, "70000"), true)
+			equal(t, "events", len(w.events), 1)
+		},
+	},
+	{
+		name:  "two families on a dual-stack cluster",
+		world: func() *world { return dualWorld(corev1.IPv6Protocol, corev1.IPv4Protocol) },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"fd00::1", "10.0.0.2"})
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol})
+		},
+	},
+	{
+		name: "two families on a cluster that has only the second: that one, and the import says so (C19)",
+		world: func() *world {
+			w := dualWorld(corev1.IPv6Protocol, corev1.IPv4Protocol)
+			w.families = []corev1.IPFamily{corev1.IPv4Protocol}
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
+			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name: "a family that the cluster lacks is told (C27)",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} }))
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", len(w.imp.Spec.IPs), 0)
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv6Protocol})
+			equal(t, "ready", w.ready(), "False/IPFamilyNotSupported")
+		},
+	},
+	{
+		name: "a second family is added to the Service, the first address stays (C24)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo"))
+			w.families = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+			return w
+		},
+		change: func(w *world) { w.imp.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol} },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1", "fd00::2"})
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol})
+		},
+	},
+	{
+		name:   "the second family is taken away",
+		world:  func() *world { return dualWorld(corev1.IPv4Protocol, corev1.IPv6Protocol) },
+		change: func(w *world) { w.imp.Spec.IPFamilies = w.imp.Spec.IPFamilies[:1] },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "service", w.svc().Spec.ClusterIPs, []string{"10.0.0.1"})
+		},
+	},
+	{
+		name: "another first family would change the address: the Service stays, the condition says what to do",
+		world: func() *world {
+			w := dualWorld(corev1.IPv4Protocol)
+			return w
+		},
+		change: func(w *world) { w.imp.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "wish", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv6Protocol})
+			equal(t, "ready", w.ready(), "False/IPFamilyNotSupported")
+		},
+	},
+	{
+		name: "slices are led to the derived Service; those of the cluster's own controllers are not touched (R8, C35)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo"))
+			w.slices = []*discoveryv1.EndpointSlice{
+				slice("new", "foo"), slice("wrong", "foo", discoveryv1.LabelServiceName, "elsewhere"),
+				slice("own", "foo", discoveryv1.LabelManagedBy, "endpointslice-controller.k8s.io", discoveryv1.LabelServiceName, "foo"),
+				slice("mirror", "foo", discoveryv1.LabelManagedBy, "endpointslicemirroring-controller.k8s.io"),
+			}
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			var got []string
+			for _, s := range w.slices {
+				got = append(got, s.Name+"="+s.Labels[discoveryv1.LabelServiceName])
+			}
+			equal(t, "labels", got, []string{"new=derived-foo", "wrong=derived-foo", "own=foo", "mirror="})
+		},
+	},
+	{
+		name: "an import of Karmada's gets ips from Karmada's Service, one on its old CRD, and nothing else (K8, K10)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{LabelKarmadaManaged: "true"} }))
+			w.crd = karmadaCRD
+			w.services["derived-foo"] = others("derived-foo", "10.0.9.9", "fd00::9")
+			w.slices = []*discoveryv1.EndpointSlice{slice("a", "foo")}
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			want := newWorld(clusterSetImport("foo")).imp
+			want.Labels, want.Spec.IPs, want.Generation = map[string]string{LabelKarmadaManaged: "true"}, []string{"10.0.9.9"}, 2
+			equal(t, "import", w.imp, want)
+			equal(t, "service", w.svc(), others("derived-foo", "10.0.9.9", "fd00::9"))
+			equal(t, "slices", len(w.slices[0].Labels), 1)
+			equal(t, "events", len(w.events), 0)
+		},
+	},
+	{
+		name: "an import of Karmada's waits for its Service",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Annotations = map[string]string{AnnotationKarmadaWork: "w"} }))
+		},
+		check: func(t *testing.T, w *world) { equal(t, "services", len(w.services), 0) },
+	},
+	{
+		name: "an import of Karmada's that turns headless loses its ips (C25; K3 ignores the flip)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{LabelKarmadaManaged: "true"} }))
+			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
+			return w
+		},
+		change: func(w *world) { w.imp.Spec.Type = mcsv1beta1.Headless },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", len(w.imp.Spec.IPs), 0)
+			equal(t, "services", len(w.services), 1)
+			equal(t, "annotations", len(w.imp.Annotations), 0)
+		},
+	},
+	{
+		name: "on a CRD without conditions one event tells, not one each time",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.Ports = nil }))
+			w.crd = karmadaCRD
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "events", len(w.events), 1)
+			equal(t, "conditions", len(w.imp.Status.Conditions), 0)
+		},
+	},
+	{
+		name: "an import that is being deleted is left alone",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.DeletionTimestamp = &noon }))
+		},
+		check: func(t *testing.T, w *world) { equal(t, "services", len(w.services), 0) },
+	},
+	{
+		name: "drift is undone: the selector, the type, the label's owner stay ours",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo"))
+		},
+		change: func(w *world) { w.svc().Spec.Selector = map[string]string{"app": "foo"} },
+		check:  func(t *testing.T, w *world) { equal(t, "selector", len(w.svc().Spec.Selector), 0) },
+	},
+}
+
+func dualWorld(families ...corev1.IPFamily) *world {
+	w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPFamilies = families }))
+	w.families = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	return w
+}
+
+func others(name string, ips ...string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: corev1.ServiceSpec{ClusterIP: ips[0], ClusterIPs: ips, IPFamilies: familiesOf(ips), Ports: []corev1.ServicePort{{Port: 9}}}}
+}
+
+func equal[T any](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func (w *world) settleQuietly() {
+	for c := w.plan(); !c.Empty(); c = w.plan() {
+		w.apply(c, 100)
+	}
+}
+
+func TestImport(t *testing.T) {
+	for _, test := range scenarios {
+		t.Run(test.name, func(t *testing.T) {
+			w := test.world()
+			w.settle(t)
+			if test.change != nil {
+				test.change(w)
+				w.settle(t)
+			}
+			test.check(t, w)
+		})
+	}
+}
+
+// A process that dies after any single write, and one that starts afresh: both end in the same state.
+func TestCrashAfterEachWriteEndsInTheSameState(t *testing.T) {
+	for _, test := range scenarios {
+		t.Run(test.name, func(t *testing.T) {
+			start := test.world()
+			start.settle(t)
+			if test.change == nil {
+				start = test.world()
+			} else {
+				test.change(start)
+			}
+			whole := start.clone()
+			whole.settle(t)
+			// Each point at which a plan is cut short; the rest of the history then follows from fresh plans.
+			for at := start.clone(); ; {
+				c := at.plan()
+				n := c.writes()
+				for cut := range n {
+					half := at.clone()
+					half.apply(half.plan(), cut)
+					half.settle(t)
+					if diff := cmp.Diff(whole.imp, half.imp, ignoreGeneration); diff != "" {
+						t.Errorf("import after a crash at write %d of %d (-whole +crashed):\n%s", cut, n, diff)
+					}
+					if diff := cmp.Diff(whole.services, half.services); diff != "" {
+						t.Errorf("services after a crash at write %d of %d (-whole +crashed):\n%s", cut, n, diff)
+					}
+					if diff := cmp.Diff(whole.slices, half.slices); diff != "" {
+						t.Errorf("slices after a crash at write %d of %d (-whole +crashed):\n%s", cut, n, diff)
+					}
+				}
+				if c.Empty() {
+					break
+				}
+				at.apply(c, 100)
+				at.last = c.Ready
+			}
+		})
+	}
+}
+
+var ignoreGeneration = cmp.FilterPath(func(p cmp.Path) bool {
+	last := p.Last().String()
+	return last == ".Generation" || last == ".ObservedGeneration"
+}, cmp.Ignore())
+
+// The same state gives the same changes, in whatever order the caches list it.
+func TestOrderOfTheStateDoesNotMatter(t *testing.T) {
+	w := newWorld(clusterSetImport("foo"))
+	w.settle(t)
+	w.slices = []*discoveryv1.EndpointSlice{slice("c", "foo"), slice("a", "foo"), slice("b", "foo")}
+	for _, name := range []string{"left-1", "left-2"} {
+		svc := others(name, "10.0.8.8")
+		own(svc, w.imp, fullCRD)
+		w.services[name] = svc
+	}
+	st := w.state()
+	first := Import(st)
+	for range 10 {
+		slices.Reverse(st.Slices)
+		st.Owned = w.state().Owned // map order
+		if diff := cmp.Diff(first, Import(st)); diff != "" {
+			t.Fatalf("(-first +again):\n%s", diff)
+		}
+	}
+}
+
+// What the server refuses is left out where a Service can do without it.
+func TestRefusals(t *testing.T) {
+	imp := func() *world {
+		return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
+			i.Spec.TrafficDistribution = new("Nearby")
+			i.Spec.Ports = append(i.Spec.Ports, mcsv1beta1.ServicePort{Name: "b", Port: 81}, mcsv1beta1.ServicePort{Name: "c", Port: 82})
+		}))
+	}
+	for _, test := range []struct {
+		name    string
+		refused []Refusal
+		check   func(*testing.T, Changes)
+	}{
+		{
+			name:    "a trafficDistribution that this server does not know",
+			refused: []Refusal{{Field: "spec.trafficDistribution", Message: "unsupported"}},
+			check: func(t *testing.T, c Changes) {
+				equal(t, "left out", c.Create.Spec.TrafficDistribution == nil, true)
+			},
+		},
+		{
+			name:    "two ports, one after the other: indices count in what was sent",
+			refused: []Refusal{{Field: "spec.ports[1].name"}, {Field: "spec.ports[1].port"}},
+			check: func(t *testing.T, c Changes) {
+				equal(t, "ports", c.Create.Spec.Ports, []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}})
+			},
+		},
+		{
+			name:    "a quota has no way out: told, and tried again later",
+			refused: []Refusal{{Message: "exceeded quota"}},
+			check: func(t *testing.T, c Changes) {
+				equal(t, "created", c.Create == nil, true)
+				equal(t, "retry", c.Retry, true)
+				equal(t, "reason", c.Ready.Reason, ReasonRefused)
+			},
+		},
+		{
+			name:    "an address range that is full is not a missing family",
+			refused: []Refusal{{Field: "spec.clusterIPs", Message: "range is full"}},
+			check:   func(t *testing.T, c Changes) { equal(t, "reason", c.Ready.Reason, ReasonRefused) },
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			st := imp().state()
+			st.Refused = test.refused
+			test.check(t, Import(st))
+		})
+	}
+}
+
+// A condition's time moves with its status only; its generation with the import.
+func TestTransitionTime(t *testing.T) {
+	w := newWorld(clusterSetImport("foo"))
+	w.settle(t)
+	later := metav1.NewTime(noon.Add(time.Hour))
+	st := w.state()
+	st.Now = later
+	w.imp.Generation++
+	equal(t, "ready again", Import(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, noon)
+	equal(t, "events", len(Import(st).Events), 0)
+	w.imp.Spec.Ports = nil
+	equal(t, "not ready", Import(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, later)
+}

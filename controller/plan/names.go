@@ -1,0 +1,83 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// Labels and annotations that mcs-api v0.5.2 has no constant for.
+const (
+	// AnnotationDerivedService names the derived Service on the import (R2).
+	AnnotationDerivedService = "multicluster.kubernetes.io/derived-service"
+	// AnnotationClusterIPs, on the import, remembers the addresses of the derived Service that we made. Its absence on an
+	// import whose AnnotationDerivedService is set means: someone else made that Service.
+	AnnotationClusterIPs = "clusterset-dns.io/cluster-ips"
+	// AnnotationVIPs, on a Headless import, keeps the addresses that a user had set, for the flip back.
+	AnnotationVIPs = "clusterset-dns.io/vips"
+
+	// LabelManagedBy with the value Manager marks the Services that we made.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// Manager is our name: the label's value, the field manager and the reporter of events.
+	Manager = "multicluster-controller"
+
+	// LabelKarmadaManaged and AnnotationKarmadaWork mark what Karmada put into a member cluster (K13).
+	LabelKarmadaManaged   = "karmada.io/managed"
+	AnnotationKarmadaWork = "work.karmada.io/name"
+
+	// LoadBalancerClass is of a derived Service that answers on a user's VIPs. No cloud controller acts on a foreign class.
+	LoadBalancerClass = "clusterset-dns.io/vip"
+)
+
+const derivedPrefix = "derived-"
+
+// DerivedName is the name of the import's derived Service: what the annotation says, else derived-<name> as in Karmada (K1).
+// A name that no Service can bear (too long, dotted) is shortened with a hash of its namespace and name; the separator in the
+// hashed text keeps «a/bc» and «ab/c» apart.
+func DerivedName(imp *mcsv1beta1.ServiceImport) string {
+	plain := derivedPrefix + imp.Name
+	if KarmadaManaged(imp) {
+		return plain // Karmada does not shorten: what does not fit does not exist there either.
+	}
+	if name := imp.Annotations[AnnotationDerivedService]; name != "" {
+		return name
+	}
+	if len(validation.IsDNS1035Label(plain)) == 0 {
+		return plain
+	}
+	sum := sha256.Sum256([]byte(imp.Namespace + "/" + imp.Name))
+	hash := "-" + hex.EncodeToString(sum[:])[:10]
+	stem := strings.ReplaceAll(plain, ".", "-")
+	stem = stem[:min(len(stem), validation.DNS1035LabelMaxLength-len(hash))]
+	return strings.TrimRight(stem, "-") + hash
+}
+
+// KarmadaManaged is true for an object that Karmada put into this cluster.
+func KarmadaManaged(obj metav1.Object) bool {
+	return obj.GetLabels()[LabelKarmadaManaged] == "true" || obj.GetAnnotations()[AnnotationKarmadaWork] != ""
+}
+
+// OwnerImports are the names of the ServiceImports that own a Service made by us; none for any other Service.
+func OwnerImports(svc metav1.Object) []string {
+	if svc.GetLabels()[LabelManagedBy] != Manager {
+		return nil
+	}
+	var names []string
+	for _, ref := range svc.GetOwnerReferences() {
+		if isImport(ref) {
+			names = append(names, ref.Name)
+		}
+	}
+	return names
+}
+
+// isImport compares kind and group, not the version: the import may have been served in another one when the Service was made
+// (R4 has the bug).
+func isImport(ref metav1.OwnerReference) bool {
+	group, _, _ := strings.Cut(ref.APIVersion, "/")
+	return ref.Kind == mcsv1beta1.ServiceImportKindName && group == mcsv1beta1.GroupName
+}

@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// Reasons of Ready=False beyond those of mcs-api (C27), which allows others.
+const (
+	// ReasonForeignService: a Service that is not ours has the derived name.
+	ReasonForeignService = "ForeignService"
+	// ReasonNoPorts: no port that a Service could have.
+	ReasonNoPorts = "NoPorts"
+	// ReasonInvalidName: no Service can have the name that the annotation gives.
+	ReasonInvalidName = "InvalidName"
+	// ReasonInvalidIPs: ips hold nothing that is an address.
+	ReasonInvalidIPs = "InvalidIPs"
+	// ReasonUnknownType: neither ClusterSetIP nor Headless.
+	ReasonUnknownType = "UnknownType"
+	// ReasonRefused: the API server refuses the derived Service.
+	ReasonRefused = "ServiceRefused"
+
+	reasonReady    = string(mcsv1beta1.ServiceImportReasonReady)
+	reasonPending  = string(mcsv1beta1.ServiceImportReasonPending)
+	reasonFamilies = string(mcsv1beta1.ServiceImportReasonIPFamilyNotSupported)
+)
+
+// Reasons of events.
+const (
+	// EventAddressChanged: the derived Service could not get its former addresses again.
+	EventAddressChanged = "AddressChanged"
+	// EventPartlyServed: Ready, but something in the import was left out.
+	EventPartlyServed = "PartlyServed"
+)
+
+// verdict is the Ready condition before it is compared with the one that stands.
+type verdict struct {
+	reason, message string
+	notes           []string
+}
+
+func is(reason, format string, args ...any) verdict {
+	return verdict{reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+// text is the message with the notes; a few of them, because an import can hold any number of faults.
+func (v verdict) text() string {
+	const limit = 8
+	if len(v.notes) == 0 {
+		return v.message
+	}
+	notes := v.notes
+	more := ""
+	if len(notes) > limit {
+		notes, more = notes[:limit], fmt.Sprintf("; and %d more", len(notes)-limit)
+	}
+	return v.message + "; left out: " + strings.Join(notes, "; ") + more
+}
+
+// settle adds the condition to a plan that has nothing else to write: it says what is. An event goes with it only where what
+// it says has changed (K4 tells one on every reconcile).
+func settle(st State, c Changes, v verdict) Changes {
+	if c.writes() > 0 {
+		return c
+	}
+	conditions := st.Import.Status.Conditions
+	at := slices.IndexFunc(conditions, func(have metav1.Condition) bool {
+		return have.Type == string(mcsv1beta1.ServiceImportConditionReady)
+	})
+	var have metav1.Condition
+	if !st.CRD.Conditions {
+		have = st.Last
+	} else if at >= 0 {
+		have = conditions[at]
+	}
+	c.Ready = v.condition(st, have)
+	if have == c.Ready || KarmadaManaged(st.Import) {
+		return c
+	}
+	if have.Status != c.Ready.Status || have.Reason != c.Ready.Reason || have.Message != c.Ready.Message {
+		c.Events = append(c.Events, v.event())
+	}
+	if !st.CRD.Conditions {
+		return c
+	}
+	edited := st.Import.DeepCopy()
+	if at >= 0 {
+		edited.Status.Conditions[at] = c.Ready
+	} else {
+		edited.Status.Conditions = append(edited.Status.Conditions, c.Ready)
+	}
+	c.ImportStatus = &Edit[*mcsv1beta1.ServiceImport]{st.Import, edited}
+	return c
+}
+
+// condition keeps the time of the last transition while the status stays.
+func (v verdict) condition(st State, have metav1.Condition) metav1.Condition {
+	want := metav1.Condition{
+		Type:               string(mcsv1beta1.ServiceImportConditionReady),
+		Status:             metav1.ConditionFalse,
+		Reason:             v.reason,
+		Message:            v.text(),
+		ObservedGeneration: st.Import.Generation,
+		LastTransitionTime: have.LastTransitionTime,
+	}
+	if v.reason == reasonReady {
+		want.Status = metav1.ConditionTrue
+	}
+	if have.Status != want.Status || have.LastTransitionTime.IsZero() {
+		want.LastTransitionTime = st.Now
+	}
+	return want
+}
+
+func (v verdict) event() Event {
+	const limit = 1000 // The API's own is 1024 bytes.
+	e := Event{corev1.EventTypeWarning, v.reason, v.text()}
+	switch {
+	case v.reason == reasonReady && len(v.notes) > 0:
+		e.Reason = EventPartlyServed
+	case v.reason == reasonReady, v.reason == reasonPending:
+		e.Type = corev1.EventTypeNormal
+	}
+	if len(e.Message) > limit {
+		e.Message = strings.ToValidUTF8(e.Message[:limit], "")
+	}
+	return e
+}

@@ -1,0 +1,34 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// foreignSliceManagers own the label kubernetes.io/service-name on their slices: they would fight back, and it is how the
+// cluster's own Services work.
+var foreignSliceManagers = []string{"endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"}
+
+// labelSlices leads the slices to a Service: kube-proxy finds a Service's endpoints by kubernetes.io/service-name (R8). With an
+// empty name it takes that label away where it leads to one of stale.
+func labelSlices(all []*discoveryv1.EndpointSlice, name string, stale ...string) []Edit[*discoveryv1.EndpointSlice] {
+	var edits []Edit[*discoveryv1.EndpointSlice]
+	for _, slice := range all {
+		has := slice.Labels[discoveryv1.LabelServiceName]
+		if has == name || slice.DeletionTimestamp != nil || slices.Contains(foreignSliceManagers, slice.Labels[discoveryv1.LabelManagedBy]) {
+			continue
+		}
+		if name == "" && !slices.Contains(stale, has) {
+			continue
+		}
+		edited := slice.DeepCopy()
+		if edited.Labels[discoveryv1.LabelServiceName] = name; name == "" {
+			delete(edited.Labels, discoveryv1.LabelServiceName)
+		}
+		edits = append(edits, Edit[*discoveryv1.EndpointSlice]{slice, edited})
+	}
+	slices.SortFunc(edits, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
+	return edits
+}

@@ -1,0 +1,88 @@
+package plan
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// State is what one plan is made from. The objects belong to a cache: the plan copies before it edits.
+type State struct {
+	// Import is the ServiceImport; nil when there is none.
+	Import *mcsv1beta1.ServiceImport
+	// Service is the Service of the import's derived name; nil when there is none.
+	Service *corev1.Service
+	// Owned are the Services that we made for this import, under whatever name.
+	Owned []*corev1.Service
+	// Slices are the EndpointSlices that carry the import's name in multicluster.kubernetes.io/service-name.
+	Slices []*discoveryv1.EndpointSlice
+	// CRD is what the server's ServiceImport can hold.
+	CRD CRD
+	// Refused is what the server has refused since the state was read, in that order: one entry for each attempt.
+	Refused []Refusal
+	// Last is what Ready said last; used where the CRD has no conditions to read it from.
+	Last metav1.Condition
+	// Now is the time of this plan; it ends up in lastTransitionTime.
+	Now metav1.Time
+}
+
+// CRD is what the served version of the ServiceImport CRD can hold. Fields that it lacks are pruned by the server: to write
+// them would be to write them for ever.
+type CRD struct {
+	// APIVersion is the served group and version, as in an ownerReference.
+	APIVersion string
+	// MaxIPs is how many ips fit: 2 in mcs-api (C26), 1 in Karmada's CRD (K10).
+	MaxIPs int
+	// IPFamilies and Conditions say whether spec.ipFamilies and status.conditions exist.
+	IPFamilies, Conditions bool
+}
+
+// Refusal is a write of the derived Service that the server answered with «invalid» or «forbidden».
+type Refusal struct {
+	// Field is the first field that the server named, such as spec.clusterIPs or spec.ports[1].name; empty if none.
+	Field string
+	// Message is what it said.
+	Message string
+}
+
+// Changes are the writes that are missing. The zero value is none. Apply makes them in the order of the fields.
+type Changes struct {
+	// Create is the derived Service, to be made.
+	Create *corev1.Service
+	// Service and ServiceStatus are edits of the derived Service; never both in one plan.
+	Service, ServiceStatus *Edit[*corev1.Service]
+	// Import and ImportStatus are edits of the import; never both in one plan.
+	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
+	// Slices are the edits of EndpointSlices, sorted by name.
+	Slices []Edit[*discoveryv1.EndpointSlice]
+	// Delete are Services of ours, sorted by name.
+	Delete []*corev1.Service
+	// Events are told after the writes have succeeded.
+	Events []Event
+
+	// Ready is the import's condition as it stands; the zero value while writes are still missing.
+	Ready metav1.Condition
+	// Retry is true where the world may change without any object telling us (a quota, an address range).
+	Retry bool
+}
+
+// Edit is an object as it was read and as it should be; only the difference is written.
+type Edit[T any] struct{ Old, New T }
+
+// Event is told on the import.
+type Event struct{ Type, Reason, Message string }
+
+// writes counts the planned writes, events left out.
+func (c *Changes) writes() int {
+	n := len(c.Slices) + len(c.Delete)
+	for _, planned := range []bool{c.Create != nil, c.Service != nil, c.ServiceStatus != nil, c.Import != nil, c.ImportStatus != nil} {
+		if planned {
+			n++
+		}
+	}
+	return n
+}
+
+// Empty is true when nothing is to be written or told.
+func (c *Changes) Empty() bool { return c.writes() == 0 && len(c.Events) == 0 }
