@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -90,7 +89,7 @@ func (b *builder) lock(ctx context.Context) (func(), error) {
 	done := report(b.progress, "waiting for another process that builds Kubernetes")
 	defer done()
 	err = poll(ctx, 100*time.Millisecond, func(context.Context) error {
-		return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		return tryLock(file)
 	})
 	if err != nil {
 		return nil, errors.Join(err, file.Close())

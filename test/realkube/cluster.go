@@ -33,13 +33,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Cluster is a running etcd and kube-apiserver. Its methods are not for concurrent use, but its Config and Kubeconfig are.
+// Cluster is a running etcd and kube-apiserver. Tests that run in parallel may share it; what starts and stops programs is for one
+// of them at a time.
 type Cluster struct {
 	Config     *rest.Config // of an administrator, without client-side rate limit
 	Kubeconfig string       // the path of the same as a file, readable by its owner only
 
 	options Options
-	dir     string // holds everything; goes with Stop
+	dir     string   // holds everything; goes with Stop
+	alive   *os.File // keeps other processes from removing dir
 	ids     identities
 	port    int // of the API server
 
@@ -60,7 +62,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.dir, err = newFolder(); err != nil {
+	if c.dir, c.alive, err = newFolder(os.TempDir()); err != nil {
 		return err
 	}
 	if c.ids, err = writeIdentities(c.dir); err != nil {
@@ -80,18 +82,15 @@ func (c *Cluster) start(ctx context.Context) error {
 	})
 }
 
-// newFolder is short in name: the path of a Unix socket may have a hundred characters only.
-func newFolder() (string, error) { return os.MkdirTemp("", "realkube-") }
-
 // Stop ends every program of the cluster and removes its folder.
 func (c *Cluster) Stop() error {
 	for _, p := range []*program{c.proxy, c.controllers, c.apiserver, c.etcd} {
 		p.stop()
 	}
-	if c.dir == "" {
+	if c.dir == "" || !exists(c.dir) {
 		return nil
 	}
-	return os.RemoveAll(c.dir)
+	return errors.Join(os.RemoveAll(c.dir), c.alive.Close())
 }
 
 // startEtcd lets etcd listen on Unix sockets in the cluster's own folder: no port to collide, and no way in for other users. The

@@ -2,10 +2,13 @@ package realkube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,4 +119,14 @@ func TestOwnNetworkIsNotTheMachines(t *testing.T) {
 			t.Fatalf("interfaces %v, user %d, %v", interfaces, os.Geteuid(), err)
 		}
 	})
+}
+
+func TestFailureInsideIsSeenOutside(t *testing.T) {
+	if insideNetNS() {
+		t.Fatal("failed as wanted")
+	}
+	output, err := runAgain(t)
+	if _, ok := errors.AsType[*exec.ExitError](err); !ok || !strings.Contains(output, "failed as wanted") {
+		t.Fatalf("%v: %s", err, output)
+	}
 }
