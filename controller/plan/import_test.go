@@ -482,8 +482,10 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name:  "an import without ports has no Service, and the condition says why (C15)",
-		world: func() *world { return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.Ports = nil })) },
+		name: "an import without ports has no Service, and the condition says why (C15)",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.Ports = nil }))
+		},
 		check: func(t *testing.T, w *world) {
 			equal(t, "services", len(w.services), 0)
 			equal(t, "ready", w.ready(), "False/"+ReasonNoPorts)

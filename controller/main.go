@@ -1,0 +1,88 @@
+// Multicluster-controller gives each ServiceImport of its cluster a derived Service and writes that Service's addresses into the
+// import's ips. README.md says who reads and who writes what.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/reconcile"
+)
+
+// version is set by the linker; go install leaves it to the module's own.
+var version = ""
+
+// crdPoll is how often a missing or changed CRD is looked for: seldom enough to cost nothing.
+const crdPoll = 10 * time.Second
+
+func main() {
+	var options reconcile.Options
+	// --kubeconfig is registered by controller-runtime.
+	flag.StringVar(&options.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
+	probes := flag.String("health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flag.BoolVar(&options.LeaderElect, "leader-elect", true, "write only while holding the Lease; false for a single replica")
+	flag.StringVar(&options.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the Lease; the pod's own unless given")
+	var level slog.LevelVar
+	flag.TextVar(&level, "log-level", &level, "DEBUG, INFO, WARN or ERROR")
+	showVersion := flag.Bool("version", false, "print the version and end")
+	flag.Parse()
+	if *showVersion {
+		fmt.Println(plan.Manager, buildVersion())
+		return
+	}
+
+	log := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: &level}))
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	err := run(ctrl.SetupSignalHandler(), options, *probes, log)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		log.Error(err, "Ending")
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, options reconcile.Options, probes string, log logr.Logger) error {
+	cluster, err := config.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find the API server (outside a cluster, give --kubeconfig): %w", err)
+	}
+	cluster.UserAgent = plan.Manager + "/" + buildVersion()
+	// The default of 20 a second would spread a restart in a cluster of 10 000 imports over minutes.
+	cluster.QPS, cluster.Burst = 100, 200
+	if options.Probes, err = reconcile.ListenProbes(ctx, probes); err != nil {
+		return fmt.Errorf("serve --health-probe-bind-address (another address may be free): %w", err)
+	}
+	defer options.Probes.Close()
+	options.CRDPoll = crdPoll
+	if options.CRD, err = reconcile.WaitForCRD(ctx, cluster, crdPoll, log); err != nil {
+		return err
+	}
+	log.Info("Starting", "version", buildVersion(), "serviceimports", options.CRD)
+	mgr, err := reconcile.NewManager(ctx, cluster, options)
+	if err != nil {
+		return fmt.Errorf("set up: %w", err)
+	}
+	return mgr.Start(ctx)
+}
+
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

@@ -1,0 +1,170 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+var (
+	// ErrNoCRD: the API server serves no version of ServiceImport that we know.
+	ErrNoCRD = errors.New("the API server does not serve ServiceImports: install the CRD of the Multi-Cluster Services API")
+	// ErrCRDChanged: what this process was started for is no longer what the server has.
+	ErrCRDChanged = errors.New("the ServiceImport CRD has changed and this process has to start again")
+)
+
+// versions in the order of preference. No field differs between them (A2): one Go type serves both.
+var versions = []string{"v1beta1", "v1alpha1"}
+
+// Discover asks the API server for the version to use and for what it can hold. ErrNoCRD is the server's answer; any other
+// error means that there was none.
+func Discover(client discovery.DiscoveryInterface) (plan.CRD, error) {
+	for _, version := range versions {
+		gv := schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: version}
+		served, err := serves(client, gv)
+		if err != nil {
+			return plan.CRD{}, fmt.Errorf("discover %s: %w", gv, err)
+		}
+		if served {
+			return capabilities(client, gv)
+		}
+	}
+	return plan.CRD{}, ErrNoCRD
+}
+
+func serves(client discovery.DiscoveryInterface, gv schema.GroupVersion) (bool, error) {
+	list, err := client.ServerResourcesForGroupVersion(gv.String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
+		return r.Name == mcsv1beta1.ServiceImportPluralName
+	}), nil
+}
+
+// capabilities come from the OpenAPI document of the group and version, the only description of a CRD's fields that every
+// authenticated client may read. It is published a moment after the CRD is served: until then, ErrNoCRD.
+func capabilities(client discovery.DiscoveryInterface, gv schema.GroupVersion) (plan.CRD, error) {
+	paths, err := client.OpenAPIV3().Paths()
+	if err != nil {
+		return plan.CRD{}, fmt.Errorf("list the OpenAPI documents: %w", err)
+	}
+	document, ok := paths["apis/"+gv.String()]
+	if !ok {
+		return plan.CRD{}, ErrNoCRD
+	}
+	text, err := document.Schema(runtime.ContentTypeJSON)
+	if err != nil {
+		return plan.CRD{}, fmt.Errorf("read the OpenAPI document of %s: %w", gv, err)
+	}
+	return readCapabilities(text, gv)
+}
+
+// openAPI is the part of an OpenAPI v3 document that is read here.
+type openAPI struct {
+	Components struct {
+		Schemas map[string]openAPISchema `json:"schemas"`
+	} `json:"components"`
+}
+
+type openAPISchema struct {
+	Properties map[string]openAPISchema `json:"properties"`
+	MaxItems   *int                     `json:"maxItems"`
+	Kinds      []struct {
+		Kind    string `json:"kind"`
+		Version string `json:"version"`
+	} `json:"x-kubernetes-group-version-kind"`
+}
+
+func readCapabilities(text []byte, gv schema.GroupVersion) (plan.CRD, error) {
+	var document openAPI
+	if err := json.Unmarshal(text, &document); err != nil {
+		return plan.CRD{}, fmt.Errorf("read the OpenAPI document of %s: %w", gv, err)
+	}
+	for _, object := range document.Components.Schemas {
+		if len(object.Kinds) != 1 || object.Kinds[0].Kind != mcsv1beta1.ServiceImportKindName || object.Kinds[0].Version != gv.Version {
+			continue
+		}
+		spec, status := object.Properties["spec"].Properties, object.Properties["status"].Properties
+		crd := plan.CRD{APIVersion: gv.String(), MaxIPs: 2}
+		if most := spec["ips"].MaxItems; most != nil {
+			crd.MaxIPs = *most
+		}
+		_, crd.IPFamilies = spec["ipFamilies"]
+		_, crd.Conditions = status["conditions"]
+		return crd, nil
+	}
+	return plan.CRD{}, ErrNoCRD
+}
+
+// WaitForCRD asks until there is an answer. A cluster without the CRD is no error: it may come with the next member that joins.
+func WaitForCRD(ctx context.Context, config *rest.Config, every time.Duration, log logr.Logger) (plan.CRD, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return plan.CRD{}, err
+	}
+	said := ""
+	for {
+		crd, err := Discover(client)
+		if err == nil {
+			return crd, nil
+		}
+		if err.Error() != said { // Once for each reason, not for each attempt.
+			said = err.Error()
+			log.Info("Waiting for the ServiceImport CRD", "reason", said)
+		}
+		select {
+		case <-ctx.Done():
+			return plan.CRD{}, ctx.Err()
+		case <-time.After(every):
+		}
+	}
+}
+
+// crdWatch ends the manager when the CRD is no longer what the manager was built for: types and watches of a running manager
+// cannot change. The Deployment starts the process again.
+type crdWatch struct {
+	client discovery.DiscoveryInterface
+	crd    plan.CRD
+	every  time.Duration
+}
+
+// NeedLeaderElection is false: the standby has to start again as well.
+func (*crdWatch) NeedLeaderElection() bool { return false }
+
+// Start asks until the answer has been another one twice: an API server that is just starting may know no CRDs yet.
+func (w *crdWatch) Start(ctx context.Context) error {
+	tick := time.NewTicker(w.every)
+	defer tick.Stop()
+	for different := 0; different < 2; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		switch crd, err := Discover(w.client); {
+		case err == nil && crd != w.crd, errors.Is(err, ErrNoCRD):
+			different++
+		case err == nil:
+			different = 0
+		}
+	}
+	return fmt.Errorf("%w: it was %s", ErrCRDChanged, w.crd.APIVersion)
+}

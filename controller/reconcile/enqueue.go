@@ -1,0 +1,70 @@
+package reconcile
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+// The caches' indices.
+const (
+	indexOwner   = "import-that-owns"     // Services of ours, by the name of their import
+	indexImport  = "import-that-is-meant" // EndpointSlices, by the name of their import
+	indexDerived = "name-of-derived"      // ServiceImports, by the name of their derived Service
+)
+
+func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, index := range []struct {
+		object client.Object
+		name   string
+		keys   client.IndexerFunc
+	}{
+		{&corev1.Service{}, indexOwner, func(obj client.Object) []string { return plan.OwnerImports(obj) }},
+		{&discoveryv1.EndpointSlice{}, indexImport, func(obj client.Object) []string {
+			return []string{obj.GetLabels()[mcsv1beta1.LabelServiceName]}
+		}},
+		{&mcsv1beta1.ServiceImport{}, indexDerived, func(obj client.Object) []string {
+			return []string{plan.DerivedName(obj.(*mcsv1beta1.ServiceImport))}
+		}},
+	} {
+		if err := indexer.IndexField(ctx, index.object, index.name, index.keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// importsOfService are the imports that own the Service and those whose derived Service has its name: Karmada's, one that the
+// annotation names, and one that stands in the way.
+func (r *imports) importsOfService(ctx context.Context, svc client.Object) []ctrl.Request {
+	var requests []ctrl.Request
+	for _, name := range plan.OwnerImports(svc) {
+		requests = append(requests, request(svc.GetNamespace(), name))
+	}
+	var named mcsv1beta1.ServiceImportList
+	err := r.cache.List(ctx, &named, client.InNamespace(svc.GetNamespace()), client.MatchingFields{indexDerived: svc.GetName()})
+	if err != nil { // Only a programming error, such as a missing index, ends here.
+		log.FromContext(ctx).Error(err, "List imports of Service", "service", client.ObjectKeyFromObject(svc))
+	}
+	for i := range named.Items {
+		requests = append(requests, request(svc.GetNamespace(), named.Items[i].Name))
+	}
+	return requests
+}
+
+// importOfSlice is the import that the label names. A changed label comes as two objects, so that both imports are asked.
+func importOfSlice(_ context.Context, slice client.Object) []ctrl.Request {
+	return []ctrl.Request{request(slice.GetNamespace(), slice.GetLabels()[mcsv1beta1.LabelServiceName])}
+}
+
+func request(namespace, name string) ctrl.Request {
+	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}

@@ -1,0 +1,115 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/apply"
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+const (
+	// staleDelay gives the caches time to see what a write ran into.
+	staleDelay = 20 * time.Millisecond
+	// retryDelay is for refusals that end without any object changing: a quota, an address range.
+	retryDelay = time.Minute
+	// attempts bounds the plans of one reconcile: each refusal costs one, and there are few things to leave out.
+	attempts = 10
+)
+
+var errRefusedTooOften = errors.New("the API server refused each way to make the derived Service")
+
+// imports reconciles ServiceImports.
+type imports struct {
+	cache  client.Reader
+	writer *apply.Writer
+	crd    plan.CRD
+	now    func() time.Time
+	ready  readiness
+}
+
+// Reconcile gathers, plans and applies. A refusal by the server is one more fact to plan with.
+func (r *imports) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	state, err := r.gather(ctx, request.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	for range attempts {
+		changes := plan.Import(state)
+		err := r.writer.Do(ctx, state.Import, changes)
+		if refused := new(apply.RefusedError); errors.As(err, &refused) {
+			log.FromContext(ctx).V(1).Info("Refused", "error", err)
+			state.Refused = append(state.Refused, refused.Refusal)
+			continue
+		}
+		return r.conclude(ctx, request.NamespacedName, state, changes, err)
+	}
+	return ctrl.Result{}, errRefusedTooOften
+}
+
+// conclude says when to look again. Mostly not at all: the writes themselves come back as events.
+func (r *imports) conclude(ctx context.Context, key types.NamespacedName, state plan.State, changes plan.Changes, err error) (ctrl.Result, error) {
+	switch {
+	case errors.Is(err, apply.ErrStale):
+		log.FromContext(ctx).V(1).Info("Reading again", "reason", err.Error())
+		return ctrl.Result{RequeueAfter: staleDelay}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	case state.Import == nil:
+		r.ready.forget(key)
+	case changes.Ready.Type != "":
+		r.ready.set(key, changes.Ready)
+	}
+	if changes.Retry {
+		return ctrl.Result{RequeueAfter: retryDelay}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// gather reads everything that belongs to one import, from the caches: by key or index, never by a list of all.
+func (r *imports) gather(ctx context.Context, key types.NamespacedName) (plan.State, error) {
+	state := plan.State{CRD: r.crd, Now: metav1.NewTime(r.now()), Last: r.ready.of(key)}
+	imp := new(mcsv1beta1.ServiceImport)
+	if err := r.cache.Get(ctx, key, imp); apierrors.IsNotFound(err) {
+		return state, nil
+	} else if err != nil {
+		return state, fmt.Errorf("read import %s: %w", key, err)
+	}
+	state.Import = imp
+
+	svc := new(corev1.Service)
+	switch err := r.cache.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: plan.DerivedName(imp)}, svc); {
+	case err == nil:
+		state.Service = svc
+	case !apierrors.IsNotFound(err):
+		return state, fmt.Errorf("read derived Service of %s: %w", key, err)
+	}
+
+	var services corev1.ServiceList
+	if err := r.cache.List(ctx, &services, client.InNamespace(key.Namespace), client.MatchingFields{indexOwner: key.Name}); err != nil {
+		return state, fmt.Errorf("list derived Services of %s: %w", key, err)
+	}
+	for i := range services.Items {
+		state.Owned = append(state.Owned, &services.Items[i])
+	}
+	var slices discoveryv1.EndpointSliceList
+	if err := r.cache.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingFields{indexImport: key.Name}); err != nil {
+		return state, fmt.Errorf("list slices of %s: %w", key, err)
+	}
+	for i := range slices.Items {
+		state.Slices = append(state.Slices, &slices.Items[i])
+	}
+	return state, nil
+}

@@ -1,0 +1,147 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/apply"
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+// Options of a manager.
+type Options struct {
+	// CRD is what WaitForCRD found.
+	CRD plan.CRD
+	// MetricsAddress is where metrics are served; "0" for nowhere.
+	MetricsAddress string
+	// LeaderElect and LeaderElectionNamespace: one writer at a time, by a Lease in that namespace (empty: the pod's own).
+	LeaderElect             bool
+	LeaderElectionNamespace string
+	// CRDPoll is how often the CRD is looked at again.
+	CRDPoll time.Duration
+	// Probes become ready with the caches; may be nil.
+	Probes *Probes
+}
+
+const (
+	leaseName = "multicluster-controller.clusterset-dns.io"
+	// workers is small: a reconcile is a handful of writes, and the API server is shared.
+	workers = 4
+)
+
+// NewManager registers everything; Start it.
+func NewManager(ctx context.Context, config *rest.Config, options Options) (manager.Manager, error) {
+	scheme, err := newScheme(options.CRD)
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cacheOptions(),
+		Metrics:                       server.Options{BindAddress: options.MetricsAddress},
+		HealthProbeBindAddress:        "0", // Probes answers.
+		LeaderElection:                options.LeaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       options.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true, // The process ends with the manager.
+	})
+	if err != nil {
+		return nil, err
+	}
+	watched, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(&crdWatch{watched, options.CRD, options.CRDPoll}); err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(&syncWatch{mgr.GetCache(), options.Probes}); err != nil {
+		return nil, err
+	}
+	return mgr, addImports(ctx, mgr, options.CRD)
+}
+
+// newScheme registers the one Go type under the version that the server has.
+func newScheme(crd plan.CRD) (*runtime.Scheme, error) {
+	gv, err := schema.ParseGroupVersion(crd.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(gv, &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImportList{})
+	metav1.AddToGroupVersion(scheme, gv)
+	return scheme, clientgoscheme.AddToScheme(scheme)
+}
+
+// cacheOptions keep out of memory what nobody reads: managedFields, and the slices of this cluster's own Services, which are
+// most of them.
+func cacheOptions() cache.Options {
+	imported, err := labels.NewRequirement(mcsv1beta1.LabelServiceName, selection.Exists, nil)
+	if err != nil {
+		panic(err) // The label is a constant.
+	}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&discoveryv1.EndpointSlice{}: {Label: labels.NewSelector().Add(*imported)},
+		},
+	}
+}
+
+func addImports(ctx context.Context, mgr manager.Manager, crd plan.CRD) error {
+	if err := addIndices(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	writer := client.WithFieldOwner(mgr.GetClient(), plan.Manager)
+	r := &imports{
+		cache: mgr.GetCache(),
+		writer: &apply.Writer{
+			Client: writer, Status: writer, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(plan.Manager),
+		},
+		crd: crd,
+		now: time.Now,
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("serviceimport").
+		For(&mcsv1beta1.ServiceImport{}).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.importsOfService)).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(importOfSlice)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: new(true)}). // Tests run several.
+		Complete(r)
+}
+
+// syncWatch makes the probes ready.
+type syncWatch struct {
+	cache  cache.Cache
+	probes *Probes
+}
+
+// NeedLeaderElection is false: a standby with filled caches is ready to take over.
+func (*syncWatch) NeedLeaderElection() bool { return false }
+
+// Start waits for the caches, which the indices have asked for.
+func (w *syncWatch) Start(ctx context.Context) error {
+	if w.probes != nil && w.cache.WaitForCacheSync(ctx) {
+		w.probes.ready.Store(true)
+	}
+	return nil
+}

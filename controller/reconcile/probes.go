@@ -1,0 +1,47 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Probes answers /healthz from the first moment and /readyz once the caches have synced. The manager's own server starts with
+// the manager, which is too late: a process that waits for the CRD is healthy, and must not be killed for it.
+type Probes struct {
+	ready    atomic.Bool
+	listener net.Listener
+	server   *http.Server
+}
+
+// ListenProbes serves until Close.
+func ListenProbes(ctx context.Context, address string) (*Probes, error) {
+	p := &Probes{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !p.ready.Load() {
+			http.Error(w, "waiting for the ServiceImport CRD or for the first lists", http.StatusServiceUnavailable)
+		}
+	})
+	var err error
+	if p.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
+		return nil, err
+	}
+	p.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := p.server.Serve(p.listener); !errors.Is(err, http.ErrServerClosed) {
+			p.ready.Store(false)
+		}
+	}()
+	return p, nil
+}
+
+// Address is where it listens.
+func (p *Probes) Address() string { return p.listener.Addr().String() }
+
+// Close ends the answers.
+func (p *Probes) Close() { _ = p.server.Close() }
