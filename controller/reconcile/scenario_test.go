@@ -1,0 +1,306 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+// scenario is a history against a real API server. Each function returns nil once it has come about and is called again until
+// then; before, settled, change, done in this order.
+type scenario struct {
+	name    string
+	before  func(*place) error          // what is there at first
+	settled func(*place) error          // and what the controller makes of it
+	change  func(*place, *memory) error // then this happens
+	done    func(*place, memory) error  // and comes to this
+}
+
+// memory is what a scenario compares with.
+type memory struct{ ip string }
+
+func nothing(*place) error { return nil }
+
+// addressStays wants the ClusterIP that it was (C24).
+func (p *place) addressStays(name string, m memory) error {
+	imp, err := p.imp(name)
+	if err != nil {
+		return err
+	}
+	svc, err := p.svc(plan.DerivedName(imp))
+	if err != nil {
+		return err
+	}
+	if svc.Spec.ClusterIP != m.ip {
+		return fmt.Errorf("the address of %s was %s and is %s", name, m.ip, svc.Spec.ClusterIP)
+	}
+	return nil
+}
+
+func (p *place) remember(name string, m *memory) error {
+	svc, err := p.svc(name)
+	m.ip = svc.Spec.ClusterIP
+	return err
+}
+
+var scenarios = []scenario{
+	{
+		name:    "an import is created, then its slices",
+		before:  nothing,
+		settled: nothing,
+		change:  func(p *place, _ *memory) error { return p.create(imported("foo"), endpoints("foo-c2", "foo")) },
+		done: func(p *place, _ memory) error {
+			return errors.Join(p.served("foo"), p.label("foo-c2", "derived-foo"))
+		},
+	},
+	{
+		name:    "the derived Service is deleted",
+		before:  func(p *place) error { return p.create(imported("foo")) },
+		settled: func(p *place) error { return p.served("foo") },
+		change: func(p *place, m *memory) error {
+			return errors.Join(p.remember("derived-foo", m), p.Delete(p.ctx, plain(p, "derived-foo")))
+		},
+		done: func(p *place, m memory) error { return errors.Join(p.served("foo"), p.addressStays("foo", m)) },
+	},
+	{
+		name:    "serve-with-vip: an import comes with the VIP 1.2.3.4",
+		before:  nothing,
+		settled: nothing,
+		change:  func(p *place, _ *memory) error { return p.create(imported("foo", withIPs("1.2.3.4"))) },
+		done:    func(p *place, _ memory) error { return p.servedOn("foo", "1.2.3.4") },
+	},
+	{
+		name:    "a user sets a VIP later",
+		before:  func(p *place) error { return p.create(imported("foo")) },
+		settled: func(p *place) error { return p.served("foo") },
+		change: func(p *place, m *memory) error {
+			return errors.Join(p.remember("derived-foo", m), p.edit("foo", withIPs("1.2.3.4")))
+		},
+		done: func(p *place, m memory) error {
+			return errors.Join(p.servedOn("foo", "1.2.3.4"), p.addressStays("foo", m))
+		},
+	},
+	{
+		name:    "a user takes the VIP away",
+		before:  func(p *place) error { return p.create(imported("foo", withIPs("1.2.3.4"))) },
+		settled: func(p *place) error { return p.servedOn("foo", "1.2.3.4") },
+		change: func(p *place, m *memory) error {
+			return errors.Join(p.remember("derived-foo", m), p.edit("foo", withIPs()))
+		},
+		done: func(p *place, m memory) error { return errors.Join(p.served("foo"), p.addressStays("foo", m)) },
+	},
+	{
+		name:    "an import turns Headless",
+		before:  func(p *place) error { return p.create(imported("foo"), endpoints("foo-c2", "foo")) },
+		settled: func(p *place) error { return errors.Join(p.served("foo"), p.label("foo-c2", "derived-foo")) },
+		change:  func(p *place, _ *memory) error { return p.edit("foo", ofType(mcsv1beta1.Headless)) },
+		done:    func(p *place, _ memory) error { return errors.Join(p.gone("foo"), p.label("foo-c2", "")) },
+	},
+	{
+		name:   "an import turns Headless and back",
+		before: func(p *place) error { return p.create(imported("foo"), endpoints("foo-c2", "foo")) },
+		settled: func(p *place) error {
+			imp, err := p.imp("foo")
+			if err == nil && imp.Spec.Type == mcsv1beta1.ClusterSetIP {
+				err = errors.Join(p.served("foo"), p.label("foo-c2", "derived-foo"))
+				if err == nil {
+					err = errors.Join(p.edit("foo", ofType(mcsv1beta1.Headless)), errors.New("just turned Headless"))
+				}
+				return err
+			}
+			return errors.Join(err, p.gone("foo"), p.label("foo-c2", ""))
+		},
+		change: func(p *place, m *memory) error {
+			imp, err := p.imp("foo")
+			m.ip = firstOf(imp.Annotations[plan.AnnotationClusterIPs])
+			return errors.Join(err, p.edit("foo", ofType(mcsv1beta1.ClusterSetIP)))
+		},
+		done: func(p *place, m memory) error {
+			return errors.Join(p.served("foo"), p.addressStays("foo", m), p.label("foo-c2", "derived-foo"))
+		},
+	},
+	{
+		name:    "an import with a VIP turns Headless",
+		before:  func(p *place) error { return p.create(imported("foo", withIPs("1.2.3.4"))) },
+		settled: func(p *place) error { return p.servedOn("foo", "1.2.3.4") },
+		change:  func(p *place, _ *memory) error { return p.edit("foo", ofType(mcsv1beta1.Headless)) },
+		done: func(p *place, _ memory) error {
+			imp, err := p.imp("foo")
+			if aside := imp.Annotations[plan.AnnotationVIPs]; aside != "1.2.3.4" {
+				err = errors.Join(err, fmt.Errorf("put aside: %q", aside))
+			}
+			return errors.Join(err, p.gone("foo"))
+		},
+	},
+	{
+		name:   "an import with a VIP turns Headless and back",
+		before: func(p *place) error { return p.create(imported("foo", withIPs("1.2.3.4"))) },
+		settled: func(p *place) error {
+			imp, err := p.imp("foo")
+			if err == nil && imp.Spec.Type == mcsv1beta1.ClusterSetIP {
+				if err = p.servedOn("foo", "1.2.3.4"); err == nil {
+					err = errors.Join(p.edit("foo", ofType(mcsv1beta1.Headless)), errors.New("just turned Headless"))
+				}
+				return err
+			}
+			return errors.Join(err, p.gone("foo"))
+		},
+		change: func(p *place, m *memory) error {
+			imp, err := p.imp("foo")
+			m.ip = firstOf(imp.Annotations[plan.AnnotationClusterIPs])
+			return errors.Join(err, p.edit("foo", ofType(mcsv1beta1.ClusterSetIP)))
+		},
+		done: func(p *place, m memory) error {
+			return errors.Join(p.servedOn("foo", "1.2.3.4"), p.addressStays("foo", m))
+		},
+	},
+	{
+		name:    "ports and policies change",
+		before:  func(p *place) error { return p.create(imported("foo")) },
+		settled: func(p *place) error { return p.served("foo") },
+		change: func(p *place, m *memory) error {
+			return errors.Join(p.remember("derived-foo", m), p.edit("foo", func(imp *mcsv1beta1.ServiceImport) {
+				imp.Spec.Ports = []mcsv1beta1.ServicePort{{Name: "http", Port: 8080}, {Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP, AppProtocol: new("dns")}}
+				imp.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+				imp.Spec.InternalTrafficPolicy = new(corev1.ServiceInternalTrafficPolicyLocal)
+				imp.Spec.TrafficDistribution = new("PreferClose")
+			}))
+		},
+		done: func(p *place, m memory) error {
+			svc, err := p.svc("derived-foo")
+			if err != nil {
+				return err
+			}
+			var ports []string
+			for _, port := range svc.Spec.Ports {
+				ports = append(ports, fmt.Sprintf("%s %s/%d>%s", port.Name, port.Protocol, port.Port, port.TargetPort.String()))
+			}
+			if !slices.Equal(ports, []string{"http TCP/8080>8080", "dns UDP/53>53"}) || svc.Spec.SessionAffinity != corev1.ServiceAffinityClientIP ||
+				*svc.Spec.InternalTrafficPolicy != corev1.ServiceInternalTrafficPolicyLocal || svc.Spec.TrafficDistribution == nil {
+				err = fmt.Errorf("ports %v, affinity %s", ports, svc.Spec.SessionAffinity)
+			}
+			return errors.Join(err, p.served("foo"), p.addressStays("foo", m))
+		},
+	},
+	{
+		name:    "an import is deleted and made again under its name",
+		before:  func(p *place) error { return p.create(imported("foo")) },
+		settled: func(p *place) error { return p.served("foo") },
+		change: func(p *place, m *memory) error {
+			return errors.Join(p.remember("derived-foo", m), p.Delete(p.ctx, imported("foo", func(i *mcsv1beta1.ServiceImport) { i.Namespace = p.namespace })),
+				p.create(imported("foo")))
+		},
+		done: func(p *place, m memory) error { return errors.Join(p.served("foo"), p.addressStays("foo", m)) },
+	},
+	{
+		name:    "the annotation gives another name",
+		before:  func(p *place) error { return p.create(imported("foo"), endpoints("foo-c2", "foo")) },
+		settled: func(p *place) error { return errors.Join(p.served("foo"), p.label("foo-c2", "derived-foo")) },
+		change: func(p *place, m *memory) error {
+			return errors.Join(p.remember("derived-foo", m), p.edit("foo", func(imp *mcsv1beta1.ServiceImport) {
+				imp.Annotations[plan.AnnotationDerivedService] = "elsewhere"
+			}))
+		},
+		done: func(p *place, m memory) error {
+			_, err := p.svc("derived-foo")
+			if apierrors.IsNotFound(err) {
+				err = nil
+			} else {
+				err = errors.Join(err, errors.New("the Service of the former name is still there"))
+			}
+			return errors.Join(err, p.served("foo"), p.addressStays("foo", m), p.label("foo-c2", "elsewhere"))
+		},
+	},
+	{
+		name: "an import loses its second family",
+		before: func(p *place) error {
+			return p.create(imported("foo", families(corev1.IPv6Protocol, corev1.IPv4Protocol)))
+		},
+		settled: func(p *place) error { return p.served("foo") },
+		change: func(p *place, m *memory) error {
+			return errors.Join(p.remember("derived-foo", m), p.edit("foo", families(corev1.IPv6Protocol)))
+		},
+		done: func(p *place, m memory) error {
+			return errors.Join(p.has("foo", 1), p.served("foo"), p.addressStays("foo", m))
+		},
+	},
+	{
+		name:    "an import gets a second family",
+		before:  func(p *place) error { return p.create(imported("foo")) },
+		settled: func(p *place) error { return p.served("foo") },
+		change: func(p *place, m *memory) error {
+			return errors.Join(p.remember("derived-foo", m), p.edit("foo", families(corev1.IPv6Protocol, corev1.IPv4Protocol)))
+		},
+		done: func(p *place, m memory) error {
+			return errors.Join(p.has("foo", 2), p.served("foo"), p.addressStays("foo", m))
+		},
+	},
+	{
+		name:    "a Service that is not ours has the name",
+		before:  func(p *place) error { return p.create(plainService("derived-foo")) },
+		settled: nothing,
+		change:  func(p *place, _ *memory) error { return p.create(imported("foo"), endpoints("foo-c2", "foo")) },
+		done: func(p *place, _ memory) error {
+			imp, err := p.imp("foo")
+			return errors.Join(err, ready(imp, metav1.ConditionFalse, plan.ReasonForeignService), p.label("foo-c2", ""), p.untouched("derived-foo"))
+		},
+	},
+	{
+		name:    "a Service that is not ours is named by the annotation",
+		before:  func(p *place) error { return p.create(plainService("theirs")) },
+		settled: nothing,
+		change: func(p *place, m *memory) error {
+			return errors.Join(p.remember("theirs", m), p.create(endpoints("foo-c2", "foo"), imported("foo", func(imp *mcsv1beta1.ServiceImport) {
+				imp.Annotations = map[string]string{plan.AnnotationDerivedService: "theirs"}
+			})))
+		},
+		done: func(p *place, m memory) error {
+			imp, err := p.imp("foo")
+			if !slices.Equal(imp.Spec.IPs, []string{m.ip}) {
+				err = errors.Join(err, fmt.Errorf("ips are %v, the Service has %s", imp.Spec.IPs, m.ip))
+			}
+			return errors.Join(err, ready(imp, metav1.ConditionTrue, "Ready"), p.label("foo-c2", "theirs"), p.untouched("theirs"))
+		},
+	},
+}
+
+func plain(p *place, name string) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
+}
+
+func firstOf(list string) string {
+	for i := range list {
+		if list[i] == ',' {
+			return list[:i]
+		}
+	}
+	return list
+}
+
+func families(f ...corev1.IPFamily) func(*mcsv1beta1.ServiceImport) {
+	return func(imp *mcsv1beta1.ServiceImport) { imp.Spec.IPFamilies = f }
+}
+
+func (p *place) has(name string, ips int) error {
+	imp, err := p.imp(name)
+	if len(imp.Spec.IPs) != ips {
+		err = errors.Join(err, fmt.Errorf("ips of %s are %v, want %d", name, imp.Spec.IPs, ips))
+	}
+	return err
+}
+
+// untouched wants a Service that nobody but its maker has ever written: one managedFields entry.
+func (p *place) untouched(name string) error {
+	svc, err := p.svc(name)
+	if err == nil && (len(svc.ManagedFields) != 1 || len(svc.Labels)+len(svc.OwnerReferences) > 0) {
+		err = fmt.Errorf("Service %s was written: %+v", name, svc.ManagedFields)
+	}
+	return err
+}

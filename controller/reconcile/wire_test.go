@@ -1,0 +1,150 @@
+package reconcile
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+)
+
+// wire stands between a controller and the API server: it records the requests, and cuts a namespace off at its n-th write, as
+// if the process had died there.
+type wire struct {
+	mu        sync.Mutex
+	requests  map[access]int
+	forbidden []string
+	writes    map[string]int // by namespace; events and Leases left out
+	faults    map[string]fault
+	dead      map[string]bool
+}
+
+// access is a verb on a resource, as a role grants it.
+type access struct{ group, resource, verb string }
+
+// fault is at the n-th write of a namespace; the write itself is still made if done.
+type fault struct {
+	n    int
+	done bool
+}
+
+var errDead = errors.New("the process has died")
+
+func newWire() *wire {
+	return &wire{requests: map[access]int{}, writes: map[string]int{}, faults: map[string]fault{}, dead: map[string]bool{}}
+}
+
+func (w *wire) config(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) { return w.roundTrip(next, request) })
+	})
+	return config
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+func (w *wire) roundTrip(next http.RoundTripper, request *http.Request) (*http.Response, error) {
+	a, namespace, ok := parse(request)
+	if !ok { // Discovery.
+		return next.RoundTrip(request)
+	}
+	before, after := w.note(a, namespace)
+	if before {
+		return nil, errDead
+	}
+	response, err := next.RoundTrip(request)
+	if err == nil && response.StatusCode == http.StatusForbidden {
+		w.mu.Lock()
+		w.forbidden = append(w.forbidden, a.verb+" "+request.URL.Path)
+		w.mu.Unlock()
+	}
+	if after {
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		return nil, errDead
+	}
+	return response, err
+}
+
+// note counts the request and says whether the process dies before or after it.
+func (w *wire) note(a access, namespace string) (before, after bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.requests[a]++
+	switch a.verb {
+	case "get", "list", "watch":
+		return false, false
+	}
+	if a.resource == "events" || a.resource == "leases" {
+		return false, false
+	}
+	if w.dead[namespace] {
+		return true, false
+	}
+	w.writes[namespace]++
+	if f, armed := w.faults[namespace]; armed && w.writes[namespace] == f.n {
+		w.dead[namespace] = true
+		return !f.done, f.done
+	}
+	return false, false
+}
+
+// arm counts the namespace's writes from now on.
+func (w *wire) arm(namespace string, f fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes[namespace] = 0
+	w.faults[namespace] = f
+}
+
+func (w *wire) isDead(namespace string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dead[namespace]
+}
+
+func (w *wire) allWrites() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, count := range w.writes {
+		n += count
+	}
+	return n
+}
+
+// parse reads /api/v1/... and /apis/<group>/<version>/..., with or without a namespace.
+func parse(request *http.Request) (a access, namespace string, ok bool) {
+	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		a.group, parts = parts[1], parts[3:]
+	default:
+		return a, "", false
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		namespace, parts = parts[1], parts[2:]
+	}
+	a.resource = parts[0]
+	if len(parts) > 2 {
+		a.resource += "/" + parts[2]
+	}
+	a.verb = map[string]string{
+		http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete", http.MethodGet: "get",
+	}[request.Method]
+	switch {
+	case a.verb == "get" && request.URL.Query().Get("watch") != "":
+		a.verb = "watch"
+	case a.verb == "get" && len(parts) == 1:
+		a.verb = "list"
+	}
+	return a, namespace, true
+}
