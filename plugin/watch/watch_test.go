@@ -1,0 +1,382 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/miekg/dns"
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset-dns/multicluster/plugin/index"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+var shared = realkube.Shared{Prepare: func(ctx context.Context, c *realkube.Cluster) error { return c.InstallCRDs(ctx, realkube.BothVersions) }}
+
+func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
+
+// own starts a cluster for a test that changes more of it than its own namespace.
+func own(t *testing.T) *realkube.Cluster {
+	t.Helper()
+	c, err := realkube.Start(t.Context(), realkube.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// heard records what a watch says.
+type heard struct {
+	t    *testing.T
+	mu   sync.Mutex
+	said []string
+}
+
+func (h *heard) say(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.said = append(h.said, fmt.Sprintf(format, args...))
+}
+
+func (h *heard) all() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.said)
+}
+
+func (h *heard) Problem(kind, object string, p Problem) { h.say("%s %s %s", kind, object, p.Field) }
+func (h *heard) Failed(resource string, err error)      { h.say("failed %s: %v", resource, err) }
+func (h *heard) Recovered(resource string)              { h.say("recovered %s", resource) }
+func (h *heard) Absent(resource string)                 { h.say("absent %s", resource) }
+func (h *heard) Published(_, _ int)                     {}
+
+// eventually waits until something was said that begins so.
+func (h *heard) eventually(prefix string) {
+	h.t.Helper()
+	realkube.Eventually(h.t, "hear "+prefix, func() error {
+		if said := h.all(); !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, prefix) }) {
+			return fmt.Errorf("heard %q", said)
+		}
+		return nil
+	})
+}
+
+// start runs a watch until the test's end, and checks that it then ends and what it last published.
+func start(t *testing.T, config *rest.Config, o Options) (*Watch, *heard) {
+	t.Helper()
+	h := &heard{t: t}
+	w, err := New(config, o, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		if x := w.Index(); x != nil {
+			for _, err := range index.Check(x) {
+				t.Error(err)
+			}
+		}
+	})
+	return w, h
+}
+
+var zone = &index.Zone{Name: "clusterset.local.", TTL: 5}
+
+// answers is the addresses that a name below svc.clusterset.local has, or why there are none.
+func answers(w *Watch, name string) string {
+	x := w.Index()
+	if x == nil {
+		return "unsynced"
+	}
+	a := x.Lookup(zone, name+".svc.clusterset.local.", dns.TypeA)
+	if a.Result != index.Success {
+		return []string{"", "NoData", "NameError"}[a.Result]
+	}
+	var ips []string
+	for _, rr := range a.Answer {
+		ips = append(ips, rr.(*dns.A).A.String())
+	}
+	return strings.Join(ips, " ")
+}
+
+func become(t *testing.T, w *Watch, name, want string) {
+	t.Helper()
+	realkube.Eventually(t, name+" is "+want, func() error {
+		if got := answers(w, name); got != want {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
+}
+
+func apply(t *testing.T, c *realkube.Cluster, namespace, text string) {
+	t.Helper()
+	if err := c.Apply(t.Context(), namespace, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, c *realkube.Cluster, namespace, text string) {
+	t.Helper()
+	if err := c.Delete(t.Context(), namespace, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// importText is a ClusterSetIP import.
+func importText(version, name, ip string) string {
+	return fmt.Sprintf(`{apiVersion: multicluster.x-k8s.io/%s, kind: ServiceImport, metadata: {name: %s, labels: {tier: %s}},
+spec: {type: ClusterSetIP, ips: [%q], ports: [{name: http, port: 80}]}}`, version, name, name, ip)
+}
+
+const headlessText = `
+{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {name: db}, spec: {type: Headless, ports: []}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: db-east, labels: {multicluster.kubernetes.io/service-name: db, multicluster.kubernetes.io/source-cluster: east}}
+addressType: IPv4
+endpoints: [{addresses: [10.1.0.1], hostname: db-0}, {addresses: [10.1.0.2], conditions: {ready: false}}]
+ports: [{name: pg, port: 5432}]
+`
+
+func TestAnswersFollowTheObjects(t *testing.T) {
+	c := shared.Cluster(t)
+	ns := realkube.Namespace(t, c)
+	apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1"))
+	w, _ := start(t, c.Config, Options{})
+	become(t, w, "foo."+ns, "10.0.0.1")
+	apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.2"))
+	become(t, w, "foo."+ns, "10.0.0.2")
+	apply(t, c, ns, headlessText)
+	become(t, w, "db-0.east.db."+ns, "10.1.0.1")
+	become(t, w, "db."+ns, "10.1.0.1")
+	apply(t, c, ns, strings.Replace(headlessText, "conditions: {ready: false}", "hostname: db-1", 1))
+	become(t, w, "db."+ns, "10.1.0.1 10.1.0.2")
+	remove(t, c, ns, importText("v1beta1", "foo", "10.0.0.2"))
+	become(t, w, "foo."+ns, "NameError")
+	remove(t, c, ns, headlessText)
+	become(t, w, "db."+ns, "NameError")
+}
+
+func TestNamespacesLabelsAndNoEndpointsNarrowTheWatch(t *testing.T) {
+	c := shared.Cluster(t)
+	in, out := realkube.Namespace(t, c), realkube.Namespace(t, c)
+	for _, ns := range []string{in, out} {
+		apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1")+"\n---\n"+importText("v1beta1", "bar", "10.0.0.2")+"\n---"+headlessText)
+	}
+	all, _ := start(t, c.Config, Options{})
+	some, _ := start(t, c.Config, Options{Namespaces: []string{in}})
+	web, _ := start(t, c.Config, Options{Labels: "tier=foo"})
+	bare, _ := start(t, c.Config, Options{NoEndpoints: true})
+	for _, check := range []struct {
+		w          *Watch
+		name, want string
+	}{
+		{all, "foo." + in, "10.0.0.1"}, {all, "foo." + out, "10.0.0.1"}, {all, "db." + out, "10.1.0.1"},
+		{some, "foo." + in, "10.0.0.1"}, {some, "foo." + out, "NameError"}, {some, "db." + in, "10.1.0.1"}, {some, "db." + out, "NameError"},
+		{web, "foo." + in, "10.0.0.1"}, {web, "bar." + in, "NameError"},
+		{bare, "foo." + in, "10.0.0.1"}, {bare, "db." + in, "NameError"}, {bare, "db-0.east.db." + in, "NameError"}, // B4
+	} {
+		become(t, check.w, check.name, check.want)
+	}
+}
+
+func TestBadObjectsCostOnlyTheirOwnRecords(t *testing.T) {
+	c := shared.Cluster(t)
+	ns := realkube.Namespace(t, c)
+	w, h := start(t, c.Config, Options{Namespaces: []string{ns}})
+	bad := `
+{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {name: bad}, spec: {type: ClusterSetIP, ips: [nonsense, 10.0.0.3], ports: [{port: 0, name: zero}]}}
+---
+{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {name: two.labels}, spec: {type: ClusterSetIP, ports: []}}
+---
+{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: lost, labels: {multicluster.kubernetes.io/service-name: good}}, addressType: IPv4, endpoints: [{addresses: [10.1.0.1]}]}
+`
+	apply(t, c, ns, bad+"\n---\n"+importText("v1beta1", "good", "10.0.0.1"))
+	become(t, w, "bad."+ns, "10.0.0.3")
+	become(t, w, "good."+ns, "10.0.0.1")
+	want := []string{"EndpointSlice " + ns + "/lost cluster", "ServiceImport " + ns + "/bad ip", "ServiceImport " + ns + "/bad port", "ServiceImport " + ns + "/two.labels name"}
+	for _, problem := range want {
+		h.eventually(problem)
+	}
+	// The objects change, and their problems do not: nothing is said again.
+	apply(t, c, ns, strings.ReplaceAll(bad, "metadata: {", "metadata: {annotations: {touched: again}, ")+"\n---\n"+importText("v1beta1", "good", "10.0.0.9"))
+	apply(t, c, ns, strings.ReplaceAll(bad, "10.0.0.3", "10.0.0.4"))
+	become(t, w, "bad."+ns, "10.0.0.4")
+	said := h.all()
+	slices.Sort(said)
+	if !slices.Equal(said, want) {
+		t.Errorf("heard %q, want each problem once: %q", said, want)
+	}
+}
+
+// A right that is missing is not an empty list: there is no Index, so that the answer is SERVFAIL.
+func TestAForbiddenListIsNotEmpty(t *testing.T) {
+	c := shared.Cluster(t)
+	config, _, err := c.ServiceAccount(t.Context(), realkube.Namespace(t, c), "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, h := start(t, config, Options{})
+	h.eventually("failed serviceimports")
+	h.eventually("failed endpointslices")
+	if w.Index() != nil {
+		t.Error("there is an Index though nothing could be listed")
+	}
+}
+
+func TestOneOfTwoResourcesIsNotSynced(t *testing.T) { // B2
+	c := shared.Cluster(t)
+	ns := realkube.Namespace(t, c)
+	config, _, err := c.ServiceAccount(t.Context(), ns, "half")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights := func(resources string) string {
+		return fmt.Sprintf(`
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: half}, rules: [%s]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: half}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: half}, subjects: [{kind: ServiceAccount, name: half, namespace: %s}]}
+`, resources, ns)
+	}
+	imports := `{apiGroups: [multicluster.x-k8s.io], resources: [serviceimports], verbs: [list, watch]}`
+	apply(t, c, ns, rights(imports)+"\n---\n"+importText("v1beta1", "foo", "10.0.0.1"))
+	w, h := start(t, config, Options{Namespaces: []string{ns}})
+	h.eventually("failed endpointslices")
+	if got := answers(w, "foo."+ns); got != "unsynced" {
+		t.Errorf("foo is %s before the slices are there", got)
+	}
+	apply(t, c, ns, rights(imports+`, {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}`))
+	become(t, w, "foo."+ns, "10.0.0.1")
+	h.eventually("recovered endpointslices")
+}
+
+// Absent is not empty, and absent CRDs are: they come late, change their versions and go, without a restart.
+func TestCRDsComeChangeAndGo(t *testing.T) {
+	c := own(t)
+	install := func(form realkube.CRDs) {
+		t.Helper()
+		if err := c.InstallCRDs(t.Context(), form); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, h := start(t, c.Config, Options{})
+	h.eventually("absent serviceimports")
+	become(t, w, "foo.default", "NameError") // synced: a cluster without the CRD keeps its DNS
+
+	install(realkube.OldKarmada)
+	apply(t, c, "default", importText("v1alpha1", "foo", "10.0.0.1"))
+	become(t, w, "foo.default", "10.0.0.1")
+
+	apply(t, c, "default", importText("v1alpha1", "canary", "10.0.0.2"))
+	become(t, w, "canary.default", "10.0.0.2")
+	never := watchFor(w, "foo.default", "10.0.0.1")
+	install(realkube.BothVersions)
+	install(realkube.OnlyV1Beta1)
+	apply(t, c, "default", importText("v1beta1", "canary", "10.0.0.3"))
+	become(t, w, "canary.default", "10.0.0.3")
+	if got := never(); got != "" {
+		t.Errorf("foo was %s while the versions changed", got)
+	}
+
+	if err := c.RemoveCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	become(t, w, "foo.default", "NameError")
+	install(realkube.BothVersions)
+	apply(t, c, "default", importText("v1beta1", "foo", "10.0.0.4"))
+	become(t, w, "foo.default", "10.0.0.4")
+}
+
+// watchFor looks at a name, again and again, until it is told to stop; it then says what else than want it saw.
+func watchFor(w *Watch, name, want string) (stop func() string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	seen := make(chan string, 1)
+	go func() {
+		for ctx.Err() == nil {
+			if got := answers(w, name); got != want {
+				seen <- got
+				return
+			}
+		}
+		seen <- ""
+	}()
+	return func() string {
+		cancel()
+		return <-seen
+	}
+}
+
+func TestAnOutageKeepsTheLastAnswers(t *testing.T) {
+	c := own(t)
+	if err := c.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, c, "default", importText("v1beta1", "foo", "10.0.0.1")+"\n---"+headlessText)
+	w, h := start(t, c.Config, Options{})
+	become(t, w, "foo.default", "10.0.0.1")
+	become(t, w, "db.default", "10.1.0.1")
+	never := watchFor(w, "foo.default", "10.0.0.1")
+	for range 2 {
+		c.StopAPIServer()
+		h.eventually("failed serviceimports")
+		h.eventually("failed endpointslices")
+		if err := c.StartAPIServer(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.eventually("recovered serviceimports")
+	}
+	apply(t, c, "default", importText("v1beta1", "canary", "10.0.0.2"))
+	become(t, w, "canary.default", "10.0.0.2")
+	if got := never(); got != "" {
+		t.Errorf("foo was %s in the outage", got)
+	}
+	become(t, w, "db.default", "10.1.0.1")
+}
+
+func TestAServerThatIsNoneSaysNothing(t *testing.T) {
+	w, h := start(t, &rest.Config{Host: "https://127.0.0.1:1"}, Options{})
+	h.eventually("failed serviceimports")
+	if w.Index() != nil {
+		t.Error("there is an Index of a server that nobody reached")
+	}
+}
+
+func TestNewRefusesAConfigurationThatCannotWork(t *testing.T) { // B13
+	if _, err := New(&rest.Config{Host: "://"}, Options{}, &heard{t: t}); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestLoadConfig(t *testing.T) {
+	c := shared.Cluster(t)
+	if got, err := LoadConfig(c.Kubeconfig, ""); err != nil || got.Host != c.Config.Host {
+		t.Errorf("got %v, %v; want %s", got, err, c.Config.Host)
+	}
+	if _, err := LoadConfig(c.Kubeconfig, "other"); err == nil || !strings.Contains(err.Error(), "other") {
+		t.Errorf("got %v, want an error that names the context", err)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	if _, err := LoadConfig("", ""); err == nil || errors.Is(err, rest.ErrNotInCluster) || !strings.Contains(err.Error(), "kubeconfig FILE") {
+		t.Errorf("got %v, want an error that says what to do", err)
+	}
+}
