@@ -26,7 +26,7 @@ coredns: $(COREDNS_SOURCE)/.patched ## Build bin/coredns: CoreDNS $(COREDNS_VERS
 	cd $(COREDNS_SOURCE) && go get $(MODULE)@v0.0.0
 	cd $(COREDNS_SOURCE) && GOFLAGS="$$(go env GOFLAGS) -mod=mod" go generate coredns.go
 	cd $(COREDNS_SOURCE) && CGO_ENABLED=0 go build -mod=mod -buildvcs=false -ldflags "-s -w -X github.com/coredns/coredns/coremain.GitCommit=$(VERSION)" -o $(CURDIR)/bin/coredns .
-	@bin/coredns -plugins | grep -qx '  dns.multicluster' || { echo "bin/coredns does not have the plugin"; exit 1; }
+	@bin/coredns -plugins | grep -qxE ' *(dns\.)?multicluster' || { echo "bin/coredns does not have the plugin"; exit 1; }
 
 $(COREDNS_SOURCE)/.patched: plugin.cfg.patch
 	@echo "fetching CoreDNS $(COREDNS_VERSION)"
