@@ -35,7 +35,7 @@ func InNetNS(t *testing.T, body func(t *testing.T)) {
 	output, err := runAgain(t)
 	t.Logf("in its own network:\n%s", output)
 	switch {
-	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EINVAL):
+	case refused(err):
 		t.Fatalf("%v\n%s", err, adviceNamespaces)
 	case err != nil:
 		t.Fatal(err)
@@ -79,10 +79,15 @@ func hasTool(name string) bool {
 func runAgain(t *testing.T) (string, error) {
 	t.Helper()
 	output, err := runInside(t, syscall.CLONE_NEWUSER)
-	if errors.Is(err, syscall.EPERM) && os.Geteuid() == 0 {
+	if refused(err) && os.Geteuid() == 0 {
 		return runInside(t, 0)
 	}
 	return output, err
+}
+
+// refused says whether the system gives no namespaces: forbidden, none left of those allowed, or not in this kernel.
+func refused(err error) bool {
+	return errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL)
 }
 
 func runInside(t *testing.T, cloneFlags uintptr) (string, error) {

@@ -13,7 +13,7 @@ const patience = 60 * time.Second
 // Eventually calls condition until it returns nil. After a minute the test fails with the last error.
 func Eventually(t testing.TB, what string, condition func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience) // also in a Cleanup
 	defer cancel()
 	err := poll(ctx, 10*time.Millisecond, func(context.Context) error { return condition() })
 	if err != nil {
@@ -21,18 +21,23 @@ func Eventually(t testing.TB, what string, condition func() error) {
 	}
 }
 
-// poll calls condition until it returns nil or the context ends; the error is then the condition's last one.
+// poll calls condition until it returns nil or the context ends. The error then has what the condition said last, other than that
+// the context has ended: that a request was cut short says nothing about why it was waited for.
 func poll(ctx context.Context, every time.Duration, condition func(context.Context) error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	var last error
 	for {
 		err := condition(ctx)
 		if err == nil {
 			return nil
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
+			return errors.Join(context.Cause(ctx), last)
 		case <-tick.C:
 		}
 	}

@@ -11,32 +11,52 @@ import (
 // report says what goes on, and for how long already, until the returned function is called: every second on one line of a
 // terminal, else a line every 20 seconds, so that a log of it stays short. Work of under a second is not mentioned.
 func report(to io.Writer, what string) (done func()) {
-	every, format := 20*time.Second, "%s: %s\n"
+	r := &reporter{to: to, what: what, start: time.Now()}
+	r.every, r.format = 20*time.Second, "%s: %.0f s\n"
 	if isTerminal(to) {
-		every, format = time.Second, "\r%s: %s"
+		r.every, r.format, r.end = time.Second, "\r%s: %.0f s", "\n"
 	}
-	start, ended := time.Now(), make(chan struct{})
+	ended := make(chan struct{})
 	var running sync.WaitGroup
-	running.Go(func() {
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		var said time.Duration
-		for {
-			select {
-			case <-ended:
-				if said > 0 {
-					_, _ = fmt.Fprintf(to, format+"\n", what, "done after "+time.Since(start).Round(time.Second).String())
-				}
-				return
-			case <-tick.C:
-				if passed := time.Since(start); said == 0 || passed-said >= every {
-					said = passed
-					_, _ = fmt.Fprintf(to, format, what, passed.Round(time.Second))
-				}
-			}
-		}
-	})
+	running.Go(func() { r.run(ended) })
 	return func() { close(ended); running.Wait() }
+}
+
+type reporter struct {
+	to                io.Writer
+	what, format, end string
+	every             time.Duration
+	start             time.Time
+	next              time.Duration // when to speak again
+}
+
+func (r *reporter) run(ended <-chan struct{}) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			r.speak(time.Since(r.start))
+		case <-ended:
+			r.conclude()
+			return
+		}
+	}
+}
+
+func (r *reporter) speak(passed time.Duration) {
+	if passed < r.next {
+		return
+	}
+	// Half a tick early: ticks come a little sooner or later than asked for.
+	r.next = passed + r.every - time.Second/2
+	_, _ = fmt.Fprintf(r.to, r.format, r.what, passed.Seconds())
+}
+
+func (r *reporter) conclude() {
+	if r.next > 0 {
+		_, _ = fmt.Fprint(r.to, r.end)
+	}
 }
 
 func isTerminal(w io.Writer) bool {
