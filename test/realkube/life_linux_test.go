@@ -35,6 +35,7 @@ func TestProgramsEndWithAKilledProcess(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	_ = cmd.Wait() // says that it was killed
 	for _, pid := range pids {
 		Eventually(t, "the kernel ends a program", func() error { return ended(pid) })
 	}
@@ -42,7 +43,6 @@ func TestProgramsEndWithAKilledProcess(t *testing.T) {
 	if exists(dir) {
 		t.Errorf("%s is left", dir)
 	}
-	_ = cmd.Wait() // killed
 }
 
 func readHolding(t *testing.T, lines *bufio.Scanner) (dir string, pids [2]int) {
