@@ -374,3 +374,20 @@ func plainService(name string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "theirs"}, Ports: []corev1.ServicePort{{Port: 9}}}}
 }
+
+// eventually is realkube.Eventually for goroutines: an error instead of a failed test.
+func eventually(t testing.TB, condition func() error) error {
+	t.Helper()
+	const patience = time.Minute
+	for deadline := time.Now().Add(patience); ; {
+		err := condition()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-t.Context().Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,15 +19,17 @@ type wire struct {
 	writes    map[string]int // by namespace; events and Leases left out
 	faults    map[string]fault
 	dead      map[string]bool
+	// old makes the server one that cannot stream a list through a watch, as those before Kubernetes 1.34.
+	old bool
 }
 
 // access is a verb on a resource, as a role grants it.
 type access struct{ group, resource, verb string }
 
-// fault is at the n-th write of a namespace; the write itself is still made if done.
+// fault is at the n-th write of a namespace; the write itself is still made if made says so.
 type fault struct {
 	n    int
-	done bool
+	made bool
 }
 
 var errDead = errors.New("the process has died")
@@ -53,6 +56,9 @@ func (w *wire) roundTrip(next http.RoundTripper, request *http.Request) (*http.R
 	if !ok { // Discovery.
 		return next.RoundTrip(request)
 	}
+	if w.old && request.URL.Query().Has("sendInitialEvents") {
+		return invalid(request), nil
+	}
 	before, after := w.note(a, namespace)
 	if before {
 		return nil, errDead
@@ -70,6 +76,15 @@ func (w *wire) roundTrip(next http.RoundTripper, request *http.Request) (*http.R
 		return nil, errDead
 	}
 	return response, err
+}
+
+// invalid is what an API server says to a parameter that it does not know how to honour.
+func invalid(request *http.Request) *http.Response {
+	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"sendInitialEvents is forbidden"}`
+	return &http.Response{
+		StatusCode: http.StatusUnprocessableEntity, Request: request, ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(status)),
+	}
 }
 
 // note counts the request and says whether the process dies before or after it.
@@ -90,7 +105,7 @@ func (w *wire) note(a access, namespace string) (before, after bool) {
 	w.writes[namespace]++
 	if f, armed := w.faults[namespace]; armed && w.writes[namespace] == f.n {
 		w.dead[namespace] = true
-		return !f.done, f.done
+		return !f.made, f.made
 	}
 	return false, false
 }
