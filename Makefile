@@ -5,9 +5,7 @@ SHELL := /bin/bash
 
 COREDNS_VERSION ?= v1.15.0
 GOLANGCI_LINT_VERSION := v2.15.0
-MODULE := github.com/clusterset-dns/multicluster
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-COREDNS_SOURCE := build/out/coredns-$(COREDNS_VERSION)
 FUZZTIME ?= 30s
 ARGS ?=
 
@@ -18,25 +16,9 @@ help: ## List every target
 .PHONY: build
 build: coredns controller ## Build bin/coredns and bin/multicluster-controller
 
-# CoreDNS' own way to add a plugin: its source, one line in plugin.cfg, go generate, go build. The copy lies in build/out, which has
-# a go.mod of its own, so that the go command does not take it for a part of this module.
 .PHONY: coredns
-coredns: $(COREDNS_SOURCE)/.patched ## Build bin/coredns: CoreDNS $(COREDNS_VERSION) with all its plugins and ours (COREDNS_VERSION=v1.14.7 for another)
-	@echo "building CoreDNS $(COREDNS_VERSION) (the first time about 2 minutes on two cores)"
-	cd $(COREDNS_SOURCE) && go get $(MODULE)@v0.0.0
-	cd $(COREDNS_SOURCE) && GOFLAGS="$$(go env GOFLAGS) -mod=mod" go generate coredns.go
-	cd $(COREDNS_SOURCE) && CGO_ENABLED=0 go build -mod=mod -buildvcs=false -ldflags "-s -w -X github.com/coredns/coredns/coremain.GitCommit=$(VERSION)" -o $(CURDIR)/bin/coredns .
-	@bin/coredns -plugins | grep -qxE ' *(dns\.)?multicluster' || { echo "bin/coredns does not have the plugin"; exit 1; }
-
-$(COREDNS_SOURCE)/.patched: plugin.cfg.patch
-	@echo "fetching CoreDNS $(COREDNS_VERSION)"
-	@rm -rf $(COREDNS_SOURCE) && mkdir -p build/out
-	@dir=$$(go mod download -json github.com/coredns/coredns@$(COREDNS_VERSION) | sed -n 's/^\t"Dir": "\(.*\)",*$$/\1/p'); \
-	  [ -n "$$dir" ] || { echo "CoreDNS $(COREDNS_VERSION) is not to be had"; exit 1; }; \
-	  cp -r "$$dir" $(COREDNS_SOURCE) && chmod -R u+w $(COREDNS_SOURCE)
-	@cd $(COREDNS_SOURCE) && GIT_CEILING_DIRECTORIES="$(CURDIR)/build/out" git apply -v $(CURDIR)/plugin.cfg.patch
-	@cd $(COREDNS_SOURCE) && go mod edit -require=$(MODULE)@v0.0.0 -replace=$(MODULE)=$(CURDIR)
-	@touch $@
+coredns: ## Build bin/coredns: CoreDNS with all its plugins and ours (COREDNS_VERSION=v1.14.7 for another)
+	@build/coredns.sh $(COREDNS_VERSION) bin/coredns
 
 .PHONY: controller
 controller: ## Build bin/multicluster-controller
@@ -63,7 +45,7 @@ demo: build programs ## Show the main job on real parts, then stay up to play wi
 bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION) (once, about 2 minutes)"
 	@GOBIN=$(CURDIR)/bin/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
-	@mv bin/tools/golangci-lint $@ && rmdir bin/tools
+	@mv bin/tools/golangci-lint $@ && rm -r bin/tools
 
 .PHONY: lint
 lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run golangci-lint, built from its module

@@ -74,7 +74,7 @@ func (s *sharedWatch) start(timeout time.Duration) {
 }
 
 func (s *sharedWatch) run() {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // CoreDNS gives a plugin no context: it lives from start to stop
 	s.cancel = cancel
 	s.observer.began()
 	go func() {

@@ -58,11 +58,13 @@ func (b *block) check() (broken []error) {
 		if p.name == "" || len(p.targets) == 0 {
 			bad("port %q of %s has no name or leads nowhere", p.name, p.protocol)
 		}
-		for _, t := range p.targets {
-			if t.number == 0 || t.host < itself || int(t.host) >= len(b.hosts) || !slices.Contains(b.all, t) {
-				bad("port %s leads to %+v, which is not there", p.name, t)
-			}
+		if slices.ContainsFunc(p.targets, b.leadsNowhere) {
+			bad("port %s leads to what is not there: %+v", p.name, p.targets)
 		}
 	}
 	return broken
+}
+
+func (b *block) leadsNowhere(t target) bool {
+	return t.number == 0 || t.host < itself || int(t.host) >= len(b.hosts) || !slices.Contains(b.all, t)
 }

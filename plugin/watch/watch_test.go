@@ -289,7 +289,7 @@ func TestCRDsComeChangeAndGo(t *testing.T) {
 
 	apply(t, c, "default", importText("v1alpha1", "canary", "10.0.0.2"))
 	become(t, w, "canary.default", "10.0.0.2")
-	never := watchFor(w, "foo.default", "10.0.0.1")
+	never := watchFor(t, w, "foo.default", "10.0.0.1")
 	install(realkube.BothVersions)
 	install(realkube.OnlyV1Beta1)
 	apply(t, c, "default", importText("v1beta1", "canary", "10.0.0.3"))
@@ -308,8 +308,8 @@ func TestCRDsComeChangeAndGo(t *testing.T) {
 }
 
 // watchFor looks at a name, again and again, until it is told to stop; it then says what else than want it saw.
-func watchFor(w *Watch, name, want string) (stop func() string) {
-	ctx, cancel := context.WithCancel(context.Background())
+func watchFor(t *testing.T, w *Watch, name, want string) (stop func() string) {
+	ctx, cancel := context.WithCancel(t.Context())
 	seen := make(chan string, 1)
 	go func() {
 		for ctx.Err() == nil {
@@ -335,7 +335,7 @@ func TestAnOutageKeepsTheLastAnswers(t *testing.T) {
 	w, h := start(t, c.Config, Options{})
 	become(t, w, "foo.default", "10.0.0.1")
 	become(t, w, "db.default", "10.1.0.1")
-	never := watchFor(w, "foo.default", "10.0.0.1")
+	never := watchFor(t, w, "foo.default", "10.0.0.1")
 	for range 2 {
 		c.StopAPIServer()
 		h.eventually("failed serviceimports")

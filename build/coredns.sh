@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# coredns.sh VERSION OUTPUT: CoreDNS with all its stock plugins and ours, by CoreDNS' own way to add one: its source, a line in
+# plugin.cfg, go generate, go build. The source comes through the Go module proxy; its copy lies in build/out.
+set -euo pipefail
+version=$1 output=$(realpath -m "$2")
+root=$(cd "$(dirname "$0")/.." && pwd)
+module=github.com/clusterset-dns/multicluster
+source_dir=$root/build/out/coredns-$version
+
+if ! cmp -s "$root/plugin.cfg.patch" "$source_dir/.patched"; then
+  echo "fetching CoreDNS $version"
+  rm -rf "$source_dir" && mkdir -p "$root/build/out"
+  fetched=$(cd / && go mod download -json "github.com/coredns/coredns@$version" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
+  [ -n "$fetched" ] || { echo "CoreDNS $version is not to be had" >&2; exit 1; }
+  cp -r "$fetched" "$source_dir" && chmod -R u+w "$source_dir"
+  cd "$source_dir"
+  # Without the ceiling git would take this folder for a part of our own repository, and apply nothing.
+  GIT_CEILING_DIRECTORIES=$root/build/out git apply "$root/plugin.cfg.patch"
+  go mod edit "-require=$module@v0.0.0" "-replace=$module=$root"
+  cp "$root/plugin.cfg.patch" .patched
+fi
+
+echo "building CoreDNS $version with the line '$(grep '^multicluster:' "$source_dir/plugin.cfg")' (the first time 2 to 5 minutes on two cores)"
+cd "$source_dir"
+go get "$module@v0.0.0"
+GOFLAGS="$(go env GOFLAGS) -mod=mod" go generate coredns.go # -mod=mod: our requirements may be newer than CoreDNS' go.sum
+commit=$(git -C "$root" describe --tags --always --dirty 2>/dev/null || echo unknown)
+CGO_ENABLED=0 go build -mod=mod -buildvcs=false -ldflags "-s -w -X github.com/coredns/coredns/coremain.GitCommit=$commit" -o "$output" .
+# caddy 1.1.4 lists plugins without the prefix that older ones give them.
+"$output" -plugins | grep -qxE ' *(dns\.)?multicluster' || { echo "$output does not have the plugin" >&2; exit 1; }
