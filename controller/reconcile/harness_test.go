@@ -391,3 +391,7 @@ func eventually(t testing.TB, condition func() error) error {
 		}
 	}
 }
+
+func inNamespace(namespace string) func(*mcsv1beta1.ServiceImport) {
+	return func(imp *mcsv1beta1.ServiceImport) { imp.Namespace = namespace }
+}

@@ -194,7 +194,7 @@ var scenarios = []scenario{
 		before:  func(p *place) error { return p.create(imported("foo")) },
 		settled: func(p *place) error { return p.served("foo") },
 		change: func(p *place, m *memory) error {
-			return errors.Join(p.remember("derived-foo", m), p.Delete(p.ctx, imported("foo", func(i *mcsv1beta1.ServiceImport) { i.Namespace = p.namespace })),
+			return errors.Join(p.remember("derived-foo", m), p.Delete(p.ctx, imported("foo", inNamespace(p.namespace))),
 				p.create(imported("foo")))
 		},
 		done: func(p *place, m memory) error { return errors.Join(p.served("foo"), p.addressStays("foo", m)) },

@@ -1,0 +1,272 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+func newCluster(t *testing.T, options realkube.Options) *realkube.Cluster {
+	t.Helper()
+	cluster, err := realkube.Start(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return cluster
+}
+
+// TestEachFormOfTheCRD walks one cluster through the forms in which clusters have the CRD: none, Karmada's, v1alpha1 alone, both
+// versions, and none again. In each the controller does its work, and it ends when the form is no longer the one that it
+// was started for (A4, A5, K10; cilium#47793 takes a missing version for an empty set).
+func TestEachFormOfTheCRD(t *testing.T) {
+	cluster := newCluster(t, realkube.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
+	known, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Discover(known); !errors.Is(err, ErrNoCRD) {
+		t.Fatalf("without the CRD: %v", err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := WaitForCRD(t.Context(), cluster.Config, 10*time.Millisecond, logr.Discard())
+		waited <- err
+	}()
+	var former <-chan error
+	for _, form := range []struct {
+		name    string
+		form    realkube.CRDs
+		version string
+		want    plan.CRD
+		test    func(*testing.T, *place)
+	}{
+		{"Karmada's", realkube.OldKarmada, "v1alpha1", plan.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 1}, onKarmadasCRD},
+		{"v1alpha1 alone", realkube.OnlyV1Alpha1, "v1alpha1",
+			plan.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 2, IPFamilies: true, Conditions: true}, onAnyCRD},
+		{"both versions", realkube.BothVersions, "v1beta1",
+			plan.CRD{APIVersion: "multicluster.x-k8s.io/v1beta1", MaxIPs: 2, IPFamilies: true, Conditions: true}, onAnyCRD},
+	} {
+		if err := cluster.InstallCRDs(t.Context(), form.form); err != nil {
+			t.Fatal(err)
+		}
+		realkube.Eventually(t, form.name, func() error {
+			got, err := Discover(known)
+			if err == nil && got != form.want {
+				err = fmt.Errorf("got %+v, want %+v", got, form.want)
+			}
+			return err
+		})
+		if former != nil {
+			ends(t, former)
+		}
+		former = startOn(t, cluster, form.want)
+		t.Run(form.name, func(t *testing.T) { form.test(t, newPlaceOf(t, cluster, form.version)) })
+	}
+	if err := cluster.RemoveCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, former)
+	if err := <-waited; err != nil {
+		t.Errorf("the CRD came late: %v", err)
+	}
+}
+
+// startOn starts a controller that looks at the CRD often.
+func startOn(t *testing.T, cluster *realkube.Cluster, crd plan.CRD) <-chan error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
+	mgr, err := NewManager(ctx, cluster.Config, Options{CRD: crd, MetricsAddress: "0", CRDPoll: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	return ended
+}
+
+func ends(t *testing.T, ended <-chan error) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrCRDChanged) {
+			t.Errorf("the CRD has changed, and the controller ended with: %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the CRD has changed, and the controller goes on")
+	}
+}
+
+func onAnyCRD(t *testing.T, p *place) {
+	if err := p.create(imported("foo", families(corev1.IPv4Protocol, corev1.IPv6Protocol)), endpoints("foo-c2", "foo")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "served", func() error { return errors.Join(p.has("foo", 2), p.served("foo"), p.label("foo-c2", "derived-foo")) })
+}
+
+// onKarmadasCRD: an import of Karmada's gets one address of Karmada's Service, whatever comes first; nothing else is written, and
+// nothing over and over. One made by hand is served too.
+func onKarmadasCRD(t *testing.T, p *place) {
+	svc := plainService("derived-foo")
+	svc.Labels = map[string]string{plan.LabelKarmadaManaged: "true"}
+	svc.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack)
+	foo := imported("foo", func(imp *mcsv1beta1.ServiceImport) {
+		imp.Labels = map[string]string{plan.LabelKarmadaManaged: "true"}
+		imp.Annotations = map[string]string{plan.AnnotationKarmadaWork: "work"}
+	})
+	slice := endpoints("foo-c2", "foo")
+	if err := p.create(foo, slice, imported("byhand"), svc); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "filled", func() error { return p.has("foo", 1) })
+	imp, err := p.imp("foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if imp.Spec.IPs[0] != svc.Spec.ClusterIPs[0] || len(svc.Spec.ClusterIPs) != 2 || len(imp.Spec.IPFamilies)+len(imp.Status.Conditions) > 0 ||
+		!maps.Equal(imp.Annotations, foo.Annotations) || !maps.Equal(imp.Labels, foo.Labels) || imp.Generation != 2 {
+		t.Errorf("the import is %+v; Karmada's Service has %v", imp, svc.Spec.ClusterIPs)
+	}
+	until(t, "the import made by hand", func() error {
+		imp, err := p.imp("byhand")
+		svc, err2 := p.svc("derived-byhand")
+		if err == nil && err2 == nil && !slices.Equal(imp.Spec.IPs, svc.Spec.ClusterIPs) {
+			err = fmt.Errorf("ips are %v, the Service has %v", imp.Spec.IPs, svc.Spec.ClusterIPs)
+		}
+		return errors.Join(err, err2)
+	})
+	// The same objects again, after a reconcile that each of them has asked for.
+	done := reconciles(t)
+	if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels["round"] = "1" }); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "reconciled", func() error {
+		if reconciles(t) == done {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if again, err := p.imp("foo"); err != nil || again.Generation != 2 {
+		t.Errorf("generation %d, %v: written again", again.Generation, err)
+	}
+	after, err := p.svc("derived-foo")
+	if err != nil || after.ResourceVersion != svc.ResourceVersion {
+		t.Errorf("Karmada's Service was written: %+v, %v", after, err)
+	}
+	if err := p.label("foo-c2", ""); err != nil {
+		t.Error(err)
+	}
+}
+
+// A field of a CRD newer than our types is not lost by our writes.
+func TestFieldsThatOurTypesDoNotKnowSurvive(t *testing.T) {
+	cluster := newCluster(t, realkube.Options{})
+	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+		t.Fatal(err)
+	}
+	addField(t, cluster, "spec", "future")
+	addField(t, cluster, "status", "future")
+	p := newPlace(t, cluster)
+	imp := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": mcsv1beta1.GroupVersion.String(), "kind": "ServiceImport", "metadata": map[string]any{"name": "foo"},
+		"spec": map[string]any{"type": "ClusterSetIP", "ports": []any{map[string]any{"port": int64(80)}}, "future": "kept"},
+	}}
+	imp.SetNamespace(p.namespace)
+	until(t, "the field is served", func() error {
+		try := imp.DeepCopy()
+		err := p.Create(p.ctx, try, client.DryRunAll)
+		if future, _, _ := unstructured.NestedString(try.Object, "spec", "future"); future != "kept" {
+			err = errors.Join(err, errors.New("pruned"))
+		}
+		return err
+	})
+	if err := p.create(imp); err != nil {
+		t.Fatal(err)
+	}
+	imp.Object["status"] = map[string]any{"future": "kept", "clusters": []any{map[string]any{"cluster": "c2"}}}
+	if err := p.Status().Update(p.ctx, imp); err != nil {
+		t.Fatal(err)
+	}
+	start(t, cluster.Config)
+	until(t, "served", func() error { return p.served("foo") })
+	if err := p.Patch(p.ctx, imported("foo", inNamespace(p.namespace)), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"type":"Headless"}}`))); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "headless", func() error { return p.gone("foo") })
+	if err := p.Get(p.ctx, p.key("foo"), imp); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"spec", "status"} {
+		if got, _, _ := unstructured.NestedString(imp.Object, part, "future"); got != "kept" {
+			t.Errorf("%s.future is %q", part, got)
+		}
+	}
+}
+
+func addField(t *testing.T, cluster *realkube.Cluster, part, name string) {
+	t.Helper()
+	definitions := apiextensions.NewForConfigOrDie(cluster.Config).ApiextensionsV1().CustomResourceDefinitions()
+	until(t, "the CRD with a new field", func() error {
+		crd, err := definitions.Get(t.Context(), mcsv1beta1.ServiceImportFullName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range crd.Spec.Versions {
+			crd.Spec.Versions[i].Schema.OpenAPIV3Schema.Properties[part].Properties[name] = apiextensionsv1.JSONSchemaProps{Type: "string"}
+		}
+		_, err = definitions.Update(t.Context(), crd, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// C19, C27 on a cluster of one family.
+func TestFamiliesOnASingleStackCluster(t *testing.T) {
+	cluster := newCluster(t, realkube.Options{ServiceCIDRs: "10.0.0.0/24"})
+	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+		t.Fatal(err)
+	}
+	start(t, cluster.Config)
+	p := newPlace(t, cluster)
+	v4, v6 := corev1.IPv4Protocol, corev1.IPv6Protocol
+	if err := p.create(imported("only-v6", families(v6)), imported("vip-v6", withIPs("fd00::1234")), imported("v6-first", families(v6, v4)), imported("both", families(v4, v6))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"only-v6", "vip-v6"} {
+		until(t, name, func() error {
+			imp, err := p.imp(name)
+			return errors.Join(err, ready(imp, metav1.ConditionFalse, "IPFamilyNotSupported"), p.told(name, "IPFamilyNotSupported"))
+		})
+	}
+	for _, name := range []string{"v6-first", "both"} {
+		until(t, name, func() error {
+			imp, err := p.imp(name)
+			if !slices.Equal(imp.Spec.IPFamilies, []corev1.IPFamily{v4}) {
+				err = errors.Join(err, fmt.Errorf("ipFamilies are %v", imp.Spec.IPFamilies))
+			}
+			return errors.Join(err, p.served(name))
+		})
+	}
+}
