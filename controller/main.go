@@ -24,8 +24,8 @@ import (
 // version is set by the linker; go install leaves it to the module's own.
 var version = ""
 
-// crdPoll is how often a missing or changed CRD is looked for: seldom enough to cost nothing.
-const crdPoll = 10 * time.Second
+// crdPoll is how often a missing CRD is looked for, and whether the one that was found is still the same: seldom enough to cost nothing.
+const crdPoll = 5 * time.Second
 
 func main() {
 	var options reconcile.Options

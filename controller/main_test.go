@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"go/format"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// output is a process' output that can be read while it runs.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func build(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "multicluster-controller")
+	if text, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	return path
+}
+
+// TestProcess runs the program as its Deployment does: it waits for the CRD, healthy and not ready; it becomes ready when the CRD
+// comes; it ends, saying why, when the CRD goes, so that it is started again.
+func TestProcess(t *testing.T) {
+	program := build(t)
+	cluster, err := realkube.Start(t.Context(), realkube.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cluster.Stop() })
+	address := freeAddress(t)
+	var said output
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	process := exec.CommandContext(ctx, program, "--kubeconfig="+cluster.Kubeconfig, "--metrics-bind-address=0",
+		"--health-probe-bind-address="+address, "--leader-election-namespace=default")
+	process.Stderr = &said
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- process.Wait() }()
+
+	realkube.Eventually(t, "waiting for the CRD", func() error {
+		return errors.Join(answers(t, address, "/healthz", http.StatusOK), answers(t, address, "/readyz", http.StatusServiceUnavailable), says(&said, "install the CRD"))
+	})
+	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+		t.Fatal(err)
+	}
+	realkube.Eventually(t, "ready", func() error {
+		return errors.Join(answers(t, address, "/healthz", http.StatusOK), answers(t, address, "/readyz", http.StatusOK))
+	})
+	if err := cluster.RemoveCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if exit := new(exec.ExitError); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+			t.Errorf("ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("goes on without the CRD")
+	}
+	if err := says(&said, "the ServiceImport CRD has changed"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Errors say what to do.
+func TestErrorsSayWhatToDo(t *testing.T) {
+	program := build(t)
+	taken := freeListener(t)
+	for _, test := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no cluster", nil, "--kubeconfig"},
+		{"a kubeconfig that is not there", []string{"--kubeconfig=/nowhere"}, "/nowhere"},
+		{"an address in use", []string{"--kubeconfig=" + someKubeconfig(t), "--health-probe-bind-address=" + taken}, "--health-probe-bind-address"},
+		{"an unknown flag", []string{"--frobnicate"}, "-frobnicate"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			command := exec.CommandContext(t.Context(), program, test.args...)
+			command.Env = []string{"HOME=" + t.TempDir()}
+			text, err := command.CombinedOutput()
+			if err == nil || !strings.Contains(string(text), test.want) {
+				t.Errorf("%v, without %q:\n%s", err, test.want, text)
+			}
+		})
+	}
+	if text, err := exec.CommandContext(t.Context(), program, "--version").Output(); err != nil || !strings.HasPrefix(string(text), "multicluster-controller ") {
+		t.Errorf("--version: %q, %v", text, err)
+	}
+}
+
+// main.go stays the list of what is set up: flags, manager, registration.
+func TestMainIsShort(t *testing.T) {
+	text, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if formatted, err := format.Source(text); err != nil || bytes.Count(formatted, []byte("\n")) > 100 {
+		t.Errorf("main.go has more than 100 lines: what it does belongs below it (%v)", err)
+	}
+}
+
+func says(said *output, want string) error {
+	if text := said.String(); !strings.Contains(text, want) {
+		return fmt.Errorf("does not say %q:\n%s", want, text)
+	}
+	return nil
+}
+
+func answers(t *testing.T, address, path string, want int) error {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != want {
+		return fmt.Errorf("%s: %s", path, response.Status)
+	}
+	return nil
+}
+
+func freeListener(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+func someKubeconfig(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	const text = `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
+"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"users":[{"name":"u","user":{}}]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
