@@ -29,7 +29,7 @@ type stage struct {
 	beside  []*realkube.Beside
 }
 
-func (s *stage) say(format string, args ...any) { fmt.Fprintf(s.out, format, args...) }
+func (s *stage) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
 
 func (s *stage) title(title string) { s.say("\n%s\n", title) }
 

@@ -19,7 +19,7 @@ import (
 )
 
 func TestKubeProxyIsRefusedOutsideItsOwnNetwork(t *testing.T) {
-	if err := new(Cluster).StartKubeProxy(t.Context()); err != errNotInside {
+	if err := new(Cluster).StartKubeProxy(t.Context()); !errors.Is(err, errNotInside) {
 		t.Fatalf("%v; want %v", err, errNotInside)
 	}
 }

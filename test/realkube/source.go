@@ -59,7 +59,7 @@ func readSource(dir string) (source, error) {
 	if s.kubernetes == "" || s.etcd == "" {
 		return source{}, fmt.Errorf("%s/go.mod does not require k8s.io/kubernetes and etcd", dir)
 	}
-	fmt.Fprint(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, _ = fmt.Fprint(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	s.key = fmt.Sprintf("%s-%.6x", s.kubernetes, sum.Sum(nil))
 	return s, nil
 }
