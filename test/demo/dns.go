@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -24,7 +22,7 @@ type question struct {
 
 func (s *stage) exchange(name string, qtype uint16) (*dns.Msg, error) {
 	m := new(dns.Msg).SetQuestion(name, qtype)
-	return dns.Exchange(m, net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)))
+	return dns.Exchange(m, s.dns)
 }
 
 // records is the answer section, a line a record, without TTL and class.
@@ -44,7 +42,7 @@ func (s *stage) ask(questions ...question) error {
 		if err != nil {
 			return err
 		}
-		s.say("   $ dig +short @127.0.0.1 -p %d %s %s\n", s.port, dns.TypeToString[q.qtype], q.name)
+		s.say("   $ %s +short %s %s\n", s.dig(), dns.TypeToString[q.qtype], q.name)
 		for _, rr := range m.Answer {
 			s.say("   %s\n", strings.Join(strings.Fields(strings.TrimPrefix(rr.String(), rr.Header().String())), " "))
 		}

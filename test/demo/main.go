@@ -48,8 +48,8 @@ func show(ctx context.Context, once bool) (err error) {
 	if once {
 		return nil
 	}
-	s.say("\nStill up, to play with:\n\n  export KUBECONFIG=%s\n  %s get serviceimports,services,endpointslices\n  dig @127.0.0.1 -p %d foo.default.svc.clusterset.local\n\nCtrl-C ends it.\n",
-		s.cluster.Kubeconfig, s.kubectl, s.port)
+	s.say("\nStill up, to play with:\n\n  export KUBECONFIG=%s\n  %s get serviceimports,services,endpointslices\n  %s foo.default.svc.clusterset.local\n\nCtrl-C ends it.\n",
+		s.cluster.Kubeconfig, s.kubectl, s.dig())
 	<-ctx.Done()
 	s.say("\nEnding.\n")
 	return nil

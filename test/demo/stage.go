@@ -2,21 +2,19 @@ package main
 
 import (
 	"context"
-	"errors"
+	_ "embed"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"text/template"
 	"time"
 
-	"github.com/miekg/dns"
-
+	"github.com/clusterset-dns/multicluster/test/ours"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
+
+//go:embed Corefile
+var corefile string
 
 // stage is the running parts, and where the story is told.
 type stage struct {
@@ -25,7 +23,7 @@ type stage struct {
 
 	cluster *realkube.Cluster
 	kubectl string
-	port    int // of CoreDNS, on 127.0.0.1
+	dns     string // CoreDNS' address and port
 	beside  []*realkube.Beside
 }
 
@@ -60,68 +58,22 @@ func (s *stage) start(ctx context.Context) error {
 			return err
 		}},
 		{"installing the CRDs of multicluster.x-k8s.io", func() error { return s.cluster.InstallCRDs(ctx, realkube.BothVersions) }},
-		{"starting multicluster-controller, with its own account's rights", func() error { return s.startController(ctx) }},
-		{"starting CoreDNS with the multicluster plugin", func() error { return s.startCoreDNS(ctx) }},
+		{"starting multicluster-controller, with its own account's rights", func() error {
+			b, err := ours.StartController(ctx, s.cluster)
+			s.beside = append(s.beside, b)
+			return err
+		}},
+		{"starting CoreDNS with the multicluster plugin", func() error {
+			b, address, err := ours.StartCoreDNS(ctx, s.cluster, corefile)
+			s.beside, s.dns = append(s.beside, b), address
+			return err
+		}},
 	} {
 		if err := s.part(part.what, part.start); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// startController runs the controller as deploy/controller would: as its account, with its role.
-func (s *stage) startController(ctx context.Context) error {
-	if _, err := s.run(ctx, "apply", "-k", "deploy/controller"); err != nil {
-		return err
-	}
-	const namespace, account = "multicluster-system", "multicluster-controller"
-	_, kubeconfig, err := s.cluster.ServiceAccount(ctx, namespace, account)
-	if err != nil {
-		return err
-	}
-	probes, err := freePort()
-	if err != nil {
-		return err
-	}
-	address := fmt.Sprintf("127.0.0.1:%d", probes)
-	return s.run1(ctx, listens("tcp", address), "bin/multicluster-controller", "--kubeconfig", kubeconfig,
-		"--leader-election-namespace", namespace, "--metrics-bind-address", "0", "--health-probe-bind-address", address)
-}
-
-func (s *stage) startCoreDNS(ctx context.Context) (err error) {
-	if s.port, err = freePort(); err != nil {
-		return err
-	}
-	corefile, err := os.Create(filepath.Join(filepath.Dir(s.cluster.Kubeconfig), "Corefile"))
-	if err != nil {
-		return err
-	}
-	text, err := template.ParseFiles("test/demo/Corefile")
-	if err == nil {
-		err = text.Execute(corefile, map[string]any{"Port": s.port, "Kubeconfig": s.cluster.Kubeconfig})
-	}
-	if err := errors.Join(err, corefile.Close()); err != nil {
-		return err
-	}
-	answers := func(context.Context) error {
-		_, err := s.exchange("clusterset.local.", dns.TypeSOA)
-		return err
-	}
-	return s.run1(ctx, answers, "bin/coredns", "-conf", corefile.Name())
-}
-
-// run1 starts a program of ours beside the cluster.
-func (s *stage) run1(ctx context.Context, ready func(context.Context) error, program string, args ...string) error {
-	path, err := filepath.Abs(program)
-	if err != nil {
-		return err
-	}
-	b, err := s.cluster.Beside(ctx, ready, path, args...)
-	if err == nil {
-		s.beside = append(s.beside, b)
-	}
-	return err
 }
 
 // end ends all parts, the last first.
@@ -137,39 +89,11 @@ func (s *stage) end() error {
 
 // run runs kubectl and gives its output.
 func (s *stage) run(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, s.kubectl, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.cluster.Kubeconfig)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
-	}
-	return string(out), err
+	return ours.Kubectl(ctx, s.cluster, args...)
 }
 
-// freePort is a port of loopback that nobody uses, over UDP and TCP.
-func freePort() (int, error) {
-	for {
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := tcp.Addr().(*net.TCPAddr).Port
-		udp, err := net.ListenPacket("udp", tcp.Addr().String())
-		_ = tcp.Close()
-		if err == nil {
-			return port, udp.Close()
-		}
-	}
-}
-
-func listens(network, address string) func(context.Context) error {
-	return func(context.Context) error {
-		c, err := net.Dial(network, address)
-		if err != nil {
-			return err
-		}
-		return c.Close()
-	}
+// dig is the beginning of a command line that asks CoreDNS.
+func (s *stage) dig() string {
+	host, port, _ := net.SplitHostPort(s.dns) // which has both
+	return fmt.Sprintf("dig @%s -p %s", host, port)
 }
