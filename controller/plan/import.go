@@ -110,6 +110,9 @@ func keep(st State) Changes {
 		// While the families are on the move, or cannot be had, the import's ipFamilies are a wish and stay.
 		c.writeAddresses(st, a, !familiesMove && fault == "")
 	}
+	if c.Service == nil {
+		w.noteUnserved(svc)
+	}
 	c.Retry = refused
 	return settle(st, c, keepVerdict(st, a, w, fault, r, refused))
 }

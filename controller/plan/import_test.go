@@ -295,6 +295,45 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name: "a VIP of a family that the cluster lacks, beside one that it has, is told",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = []string{"1.2.3.4", "fd00::1234"} }))
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"1.2.3.4", "fd00::1234"})
+			equal(t, "ready", w.ready(), "True/Ready")
+			equal(t, "named", strings.Contains(w.imp.Status.Conditions[0].Message, "fd00::1234"), true)
+		},
+	},
+	{
+		name: "a VIP of the other family gets the Service a second one",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo"))
+			w.families = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+			return w
+		},
+		change: func(w *world) { w.imp.Spec.IPs = []string{"fd00::1234"} },
+		check: func(t *testing.T, w *world) {
+			equal(t, "families", w.svc().Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol})
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv6Protocol})
+			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name: "a user hands the name over to another Service, as the condition says: that one is followed, ours goes",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo"))
+			w.services["theirs"] = others("theirs", "10.0.9.9")
+			return w
+		},
+		change: func(w *world) { w.imp.Annotations = map[string]string{AnnotationDerivedService: "theirs"} },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.9.9"})
+			equal(t, "services", len(w.services), 1)
+			equal(t, "service", w.svc(), others("theirs", "10.0.9.9"))
+		},
+	},
+	{
 		name: "a flip to Headless takes Service, ips and the slices' label away (C16, C25; R6 leaves them)",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo"))

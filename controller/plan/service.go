@@ -278,6 +278,15 @@ func (w *wishes) write(svc *corev1.Service) {
 	}
 }
 
+// noteUnserved says which of the user's addresses kube-proxy will not answer on.
+func (w *wishes) noteUnserved(svc *corev1.Service) {
+	for _, ip := range w.vips {
+		if !subset(familiesOf([]string{ip}), svc.Spec.IPFamilies) {
+			w.note("Service %s has no family for %s", svc.Name, ip)
+		}
+	}
+}
+
 // vipStatus is the Service with the user's addresses as ingress; nil if it has them. An empty ingress goes by itself when the
 // type does.
 func vipStatus(svc *corev1.Service, vips []string) *corev1.Service {

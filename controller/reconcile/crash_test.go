@@ -25,7 +25,7 @@ type crash struct {
 }
 
 func (c *crash) String() string {
-	return fmt.Sprintf("%s; dies at write %d, made: %t", c.scenario.name, c.fault.n, c.fault.made)
+	return fmt.Sprintf("%s; dies at write %d, made: %t", c.name, c.n, c.made)
 }
 
 // TestRestartInTheMiddleOfEachStep: a controller that dies at its n-th write, before or after the server made it, and a fresh one
@@ -65,8 +65,8 @@ func TestRestartInTheMiddleOfEachStep(t *testing.T) {
 	died := map[string]int{}
 	for _, c := range crashes {
 		if first.isDead(c.namespace) {
-			died[c.scenario.name]++
-			if c.fault.n == mostWrites {
+			died[c.name]++
+			if c.n == mostWrites {
 				t.Errorf("%s: takes more writes than are tried", c)
 			}
 		}

@@ -320,8 +320,8 @@ func (p *place) gone(name string) error {
 	if len(imp.Spec.IPs)+len(imp.Spec.IPFamilies) > 0 {
 		return fmt.Errorf("headless import %s still has %v", name, imp.Spec.IPs)
 	}
-	if _, err := p.svc(plan.DerivedName(imp)); !apierrors.IsNotFound(err) {
-		return fmt.Errorf("Service of headless import %s: %v", name, err)
+	if svc, err := p.svc(plan.DerivedName(imp)); !apierrors.IsNotFound(err) {
+		return errors.Join(err, fmt.Errorf("headless import %s still has Service %q", name, svc.Name))
 	}
 	return ready(imp, metav1.ConditionTrue, "Ready")
 }

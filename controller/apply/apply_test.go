@@ -1,0 +1,182 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+var shared = realkube.Shared{Prepare: func(ctx context.Context, c *realkube.Cluster) error { return c.InstallCRDs(ctx, realkube.BothVersions) }}
+
+func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
+
+// desk is a writer, a namespace, and an import in it.
+type desk struct {
+	*Writer
+	client.Client
+	imp *mcsv1beta1.ServiceImport
+}
+
+func newDesk(t *testing.T) desk {
+	t.Helper()
+	cluster := shared.Cluster(t)
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), mcsv1beta1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(cluster.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	imp := &mcsv1beta1.ServiceImport{
+		ObjectMeta: metav1.ObjectMeta{Namespace: realkube.Namespace(t, cluster), Name: "foo"},
+		Spec:       mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{{Port: 80}}},
+	}
+	if err := c.Create(t.Context(), imp); err != nil {
+		t.Fatal(err)
+	}
+	return desk{&Writer{Client: c, Status: c, Live: c, Events: &events.FakeRecorder{}}, c, imp}
+}
+
+func (d desk) plan() plan.Changes {
+	return plan.Import(plan.State{Import: d.imp, CRD: plan.CRD{APIVersion: mcsv1beta1.GroupVersion.String(), MaxIPs: 2, IPFamilies: true, Conditions: true}})
+}
+
+// made makes the derived Service.
+func (d desk) made(t *testing.T) *corev1.Service {
+	t.Helper()
+	if err := d.Do(t.Context(), d.imp, d.plan()); err != nil {
+		t.Fatal(err)
+	}
+	svc := new(corev1.Service)
+	if err := d.Get(t.Context(), client.ObjectKey{Namespace: d.imp.Namespace, Name: "derived-foo"}, svc); err != nil {
+		t.Fatal(err)
+	}
+	return svc
+}
+
+// A cache that lags must not give an import another address (C24): nothing but the import itself knows the former one.
+func TestCreateFromAStaleImportIsRefused(t *testing.T) {
+	d := newDesk(t)
+	newer := d.imp.DeepCopy()
+	newer.Annotations = map[string]string{plan.AnnotationClusterIPs: "10.0.0.77"}
+	if err := d.Update(t.Context(), newer); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Do(t.Context(), d.imp, d.plan()); !errors.Is(err, ErrStale) {
+		t.Errorf("got %v, want ErrStale", err)
+	}
+	if err := d.Get(t.Context(), client.ObjectKey{Namespace: d.imp.Namespace, Name: "derived-foo"}, new(corev1.Service)); !apierrors.IsNotFound(err) {
+		t.Errorf("a Service was made: %v", err)
+	}
+}
+
+func TestCreateForADeletedImportIsRefused(t *testing.T) {
+	d := newDesk(t)
+	if err := d.Delete(t.Context(), d.imp.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Do(t.Context(), d.imp, d.plan()); !errors.Is(err, ErrStale) {
+		t.Errorf("got %v, want ErrStale", err)
+	}
+}
+
+// A patch that lost a race changes nothing, also where the two touch different fields: the plan may rest on what has changed.
+func TestPatchOfAStaleObjectIsRefused(t *testing.T) {
+	d := newDesk(t)
+	svc := d.made(t)
+	theirs := svc.DeepCopy()
+	theirs.Spec.Selector = map[string]string{"app": "theirs"}
+	if err := d.Update(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	edited := svc.DeepCopy()
+	edited.Labels["ours"] = "too"
+	err := d.Do(t.Context(), d.imp, plan.Changes{Service: &plan.Edit[*corev1.Service]{Old: svc, New: edited}})
+	if !errors.Is(err, ErrStale) {
+		t.Errorf("got %v, want ErrStale", err)
+	}
+	after := new(corev1.Service)
+	if err := d.Get(t.Context(), client.ObjectKeyFromObject(svc), after); err != nil || after.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("it was written: %+v, %v", after.ObjectMeta, err)
+	}
+}
+
+// A Service that was made under the name of one that we planned to delete stays.
+func TestDeleteOfAnotherServiceOfTheNameIsRefused(t *testing.T) {
+	d := newDesk(t)
+	svc := d.made(t)
+	if err := d.Delete(t.Context(), svc.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	another := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9}}}}
+	if err := d.Create(t.Context(), another); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Do(t.Context(), d.imp, plan.Changes{Delete: []*corev1.Service{svc}}); !errors.Is(err, ErrStale) {
+		t.Errorf("got %v, want ErrStale", err)
+	}
+	if err := d.Get(t.Context(), client.ObjectKeyFromObject(another), another); err != nil || another.DeletionTimestamp != nil {
+		t.Errorf("it is gone: %v", err)
+	}
+}
+
+// Whatever a plan says, what is not ours is not written. The writer has no client here: to use it would be a panic.
+func TestWhatIsNotOursIsNeverWritten(t *testing.T) {
+	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo"}}
+	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "derived-foo"}}
+	ofAnother := theirs.DeepCopy()
+	ofAnother.Labels = map[string]string{plan.LabelManagedBy: plan.Manager}
+	ofAnother.OwnerReferences = []metav1.OwnerReference{{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: "ServiceImport", Name: "bar"}}
+	for _, svc := range []*corev1.Service{theirs, ofAnother} {
+		edit := &plan.Edit[*corev1.Service]{Old: svc, New: svc}
+		for name, changes := range map[string]plan.Changes{
+			"patch": {Service: edit}, "patch of the status": {ServiceStatus: edit}, "delete": {Delete: []*corev1.Service{svc}},
+		} {
+			if err := new(Writer).Do(t.Context(), imp, changes); !errors.Is(err, errNotOurs) {
+				t.Errorf("%s: got %v, want errNotOurs", name, err)
+			}
+		}
+	}
+}
+
+// A refusal carries the field that the server named: the plan decides by it.
+func TestRefusalNamesTheField(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		edit  func(*corev1.Service)
+		field string
+	}{
+		{"an address out of range", func(s *corev1.Service) { s.Spec.ClusterIP, s.Spec.ClusterIPs = "192.0.2.1", []string{"192.0.2.1"} }, "spec.clusterIPs"},
+		{"a family that the cluster lacks", func(s *corev1.Service) { s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} }, "spec.ipFamilies[0]"},
+		{"an unknown traffic distribution", func(s *corev1.Service) { s.Spec.TrafficDistribution = new("Nearby") }, "spec.trafficDistribution"},
+		{"a bad port", func(s *corev1.Service) { s.Spec.Ports[0].Port = 70000 }, "spec.ports[0].port"},
+		{"a bad name", func(s *corev1.Service) { s.Name = "Not_A_Name" }, "metadata.name"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := newDesk(t)
+			changes := d.plan()
+			test.edit(changes.Create)
+			var refused *RefusedError
+			if err := d.Do(t.Context(), d.imp, changes); !errors.As(err, &refused) {
+				t.Fatalf("got %v, want a refusal", err)
+			}
+			if refused.Field != test.field || refused.Message == "" {
+				t.Errorf("got %+v, want field %s", refused.Refusal, test.field)
+			}
+		})
+	}
+}
