@@ -2,7 +2,6 @@ package index
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/miekg/dns"
 )
@@ -41,7 +40,4 @@ func (z *Zone) version(owner string) []dns.RR {
 	return []dns.RR{&dns.TXT{Hdr: header(owner, dns.TypeTXT, z.TTL), Txt: []string{Version}}}
 }
 
-func (z *Zone) server(owner string) []dns.RR {
-	a := newAddrs(z.Server)
-	return slices.Concat(recordsA(owner, z.TTL, a.v4), recordsAAAA(owner, z.TTL, a.v6))
-}
+func (z *Zone) server(owner string) []dns.RR { return recordsOf(owner, z.TTL, newAddrs(z.Server)) }

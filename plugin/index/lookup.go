@@ -86,9 +86,9 @@ func (x *Index) service(z *Zone, name Name, qname string, qtype uint16) (Answer,
 	var a Answer
 	switch qtype {
 	case dns.TypeA:
-		a.Answer = recordsA(qname, z.TTL, n.addrs.v4)
+		a.Answer = recordsOf(qname, z.TTL, addrs{v4: n.addrs.v4})
 	case dns.TypeAAAA:
-		a.Answer = recordsAAAA(qname, z.TTL, n.addrs.v6)
+		a.Answer = recordsOf(qname, z.TTL, addrs{v6: n.addrs.v6})
 	case dns.TypeSRV:
 		if len(n.targets) == 0 {
 			break

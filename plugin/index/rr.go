@@ -26,34 +26,38 @@ func header(name string, rrtype uint16, ttl uint32) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: ttl}
 }
 
-func appendA(rrs []dns.RR, name string, ttl uint32, ips [][4]byte) []dns.RR {
-	records := make([]recordA, len(ips))
-	for i := range records {
-		r := &records[i]
-		r.ip = ips[i]
-		r.rr = dns.A{Hdr: header(name, dns.TypeA, ttl), A: r.ip[:]}
-		rrs = append(rrs, &r.rr)
+// addressRecords is room for the A and AAAA records of one section.
+type addressRecords struct {
+	a    []recordA
+	aaaa []recordAAAA
+	rrs  []dns.RR
+}
+
+func newAddressRecords(v4, v6 int) *addressRecords {
+	return &addressRecords{make([]recordA, 0, v4), make([]recordAAAA, 0, v6), make([]dns.RR, 0, v4+v6)}
+}
+
+// add writes the records of one name. There has to be room for them: a record must not move once it is pointed at.
+func (r *addressRecords) add(name string, ttl uint32, a addrs) {
+	for _, ip := range a.v4 {
+		r.a = append(r.a, recordA{ip: ip})
+		record := &r.a[len(r.a)-1]
+		record.rr = dns.A{Hdr: header(name, dns.TypeA, ttl), A: record.ip[:]}
+		r.rrs = append(r.rrs, &record.rr)
 	}
-	return rrs
-}
-
-func appendAAAA(rrs []dns.RR, name string, ttl uint32, ips [][16]byte) []dns.RR {
-	records := make([]recordAAAA, len(ips))
-	for i := range records {
-		r := &records[i]
-		r.ip = ips[i]
-		r.rr = dns.AAAA{Hdr: header(name, dns.TypeAAAA, ttl), AAAA: r.ip[:]}
-		rrs = append(rrs, &r.rr)
+	for _, ip := range a.v6 {
+		r.aaaa = append(r.aaaa, recordAAAA{ip: ip})
+		record := &r.aaaa[len(r.aaaa)-1]
+		record.rr = dns.AAAA{Hdr: header(name, dns.TypeAAAA, ttl), AAAA: record.ip[:]}
+		r.rrs = append(r.rrs, &record.rr)
 	}
-	return rrs
 }
 
-func recordsA(name string, ttl uint32, ips [][4]byte) []dns.RR {
-	return appendA(make([]dns.RR, 0, len(ips)), name, ttl, ips)
-}
-
-func recordsAAAA(name string, ttl uint32, ips [][16]byte) []dns.RR {
-	return appendAAAA(make([]dns.RR, 0, len(ips)), name, ttl, ips)
+// recordsOf is the A and AAAA records of one name.
+func recordsOf(name string, ttl uint32, a addrs) []dns.RR {
+	r := newAddressRecords(len(a.v4), len(a.v6))
+	r.add(name, ttl, a)
+	return r.rrs
 }
 
 // recordsSRV writes the SRV records of targets and, for the additional section, the addresses of each target (RFC 2782; SPEC 2.3.2,
@@ -63,6 +67,7 @@ func recordsSRV(owner, service string, ttl uint32, b *block, targets []target) (
 	names := targetNames(service, b, targets)
 	records := make([]dns.SRV, len(targets))
 	answer = make([]dns.RR, 0, len(targets))
+	additional := roomForGlue(b, targets)
 	weight := uint16(max(1, 100/max(1, len(targets)))) // equal shares, as CoreDNS' kubernetes plugin gives them
 	for i, t := range targets {
 		if names[i] == "" {
@@ -71,11 +76,19 @@ func recordsSRV(owner, service string, ttl uint32, b *block, targets []target) (
 		records[i] = dns.SRV{Hdr: header(owner, dns.TypeSRV, ttl), Weight: weight, Port: t.number, Target: names[i]}
 		answer = append(answer, &records[i])
 		if i == 0 || t.host != targets[i-1].host {
-			a := b.addrsOf(t)
-			glue = appendAAAA(appendA(glue, names[i], ttl, a.v4), names[i], ttl, a.v6)
+			additional.add(names[i], ttl, b.addrsOf(t))
 		}
 	}
-	return answer, glue
+	return answer, additional.rrs
+}
+
+func roomForGlue(b *block, targets []target) *addressRecords {
+	v4, v6 := 0, 0
+	for _, t := range targets {
+		a := b.addrsOf(t)
+		v4, v6 = v4+len(a.v4), v6+len(a.v6)
+	}
+	return newAddressRecords(v4, v6)
 }
 
 func (b *block) addrsOf(t target) addrs {
