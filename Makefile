@@ -38,6 +38,17 @@ fuzz: ## Fuzz name and Corefile parsing, and the answers (FUZZTIME=30s each)
 	go test -run '^$$' -fuzz '^FuzzLookup$$' -fuzztime $(FUZZTIME) ./plugin/index
 	go test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZTIME) ./plugin
 
+.PHONY: bench
+bench: programs ## Measure: the time from an import's creation to its filled ips (writes test/results/ips-filled.txt)
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything on one machine"; \
+	  go test -run '^$$' -bench '^BenchmarkIPsFilled$$' -benchtime 200x ./controller/reconcile | grep -E '^(cpu|Benchmark)'; } | tee test/results/ips-filled.txt
+
+.PHONY: readme
+readme: build programs bench ## Run the demo and the benchmarks, and show in README.md what they wrote
+	@go run ./test/demo --once | tee test/results/demo.txt
+	@$(MAKE) -s help > test/results/help.txt
+	@go run ./test/readme
+
 .PHONY: demo
 demo: build programs ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)
 	@go run ./test/demo $(ARGS)
