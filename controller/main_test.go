@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
+
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -118,6 +121,22 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 	if text, err := exec.CommandContext(t.Context(), program, "--version").Output(); err != nil || !strings.HasPrefix(string(text), "multicluster-controller ") {
 		t.Errorf("--version: %q, %v", text, err)
+	}
+}
+
+// The flags that the Deployment gives are flags.
+func TestFlagsOfTheDeployment(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "deploy", "controller", "deployment.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployment := new(appsv1.Deployment)
+	if err := yaml.UnmarshalStrict(text, deployment); err != nil {
+		t.Fatal(err)
+	}
+	args := append(deployment.Spec.Template.Spec.Containers[0].Args, "--version")
+	if text, err := exec.CommandContext(t.Context(), build(t), args...).CombinedOutput(); err != nil {
+		t.Errorf("%v: %v\n%s", args, err, text)
 	}
 }
 

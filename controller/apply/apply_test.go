@@ -34,7 +34,7 @@ func newDesk(t *testing.T) desk {
 	t.Helper()
 	cluster := shared.Cluster(t)
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), mcsv1beta1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), mcsv1beta1.Install(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := client.New(cluster.Config, client.Options{Scheme: scheme})

@@ -63,6 +63,9 @@ func create(st State) Changes {
 	if r, refused := refusedWhole(st.Refused); refused {
 		return settle(st, Changes{Retry: true}, is(ReasonRefused, "Service %s cannot be made: %s", name, r.Message))
 	}
+	if st.Patient && len(st.Refused) > 0 && len(waysToAddresses(a.recorded, w.families)[0].ips) > 0 {
+		return Changes{Soon: true} // C24: another address is the last resort. The condition would only flicker.
+	}
 	svc, ok := newService(st, a, w)
 	if !ok {
 		return settle(st, Changes{Retry: true}, noAddress(st, w))

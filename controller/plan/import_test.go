@@ -814,6 +814,7 @@ func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		refused []Refusal
+		edit    func(*State)
 		check   func(*testing.T, Changes)
 	}{
 		{
@@ -840,6 +841,23 @@ func TestRefusals(t *testing.T) {
 			},
 		},
 		{
+			name:    "recorded addresses that are refused are asked for again first",
+			refused: []Refusal{{Field: "spec.clusterIPs", Message: "provided IP is already allocated"}},
+			edit: func(st *State) {
+				st.Patient = true
+				st.Import.Annotations = map[string]string{AnnotationClusterIPs: "10.0.0.1"}
+			},
+			check: func(t *testing.T, c Changes) { equal(t, "changes", c, Changes{Soon: true}) },
+		},
+		{
+			name:    "patience ends: without the recorded addresses",
+			refused: []Refusal{{Field: "spec.clusterIPs", Message: "provided IP is already allocated"}},
+			edit: func(st *State) {
+				st.Import.Annotations = map[string]string{AnnotationClusterIPs: "10.0.0.1"}
+			},
+			check: func(t *testing.T, c Changes) { equal(t, "addresses", len(c.Create.Spec.ClusterIPs), 0) },
+		},
+		{
 			name:    "an address range that is full is not a missing family",
 			refused: []Refusal{{Field: "spec.clusterIPs", Message: "range is full"}},
 			check:   func(t *testing.T, c Changes) { equal(t, "reason", c.Ready.Reason, ReasonRefused) },
@@ -848,6 +866,9 @@ func TestRefusals(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			st := imp().state()
 			st.Refused = test.refused
+			if test.edit != nil {
+				test.edit(&st)
+			}
 			test.check(t, Import(st))
 		})
 	}

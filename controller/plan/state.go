@@ -21,6 +21,9 @@ type State struct {
 	CRD CRD
 	// Refused is what the server has refused since the state was read, in that order: one entry for each attempt.
 	Refused []Refusal
+	// Patient is true while it is too early to give up the recorded addresses. The API server releases the address of a deleted
+	// Service a moment after the Service is gone: who asks for it at once may be told that it is taken.
+	Patient bool
 	// Last is what Ready said last; used where the CRD has no conditions to read it from.
 	Last metav1.Condition
 	// Now is the time of this plan; it ends up in lastTransitionTime.
@@ -65,6 +68,8 @@ type Changes struct {
 	Ready metav1.Condition
 	// Retry is true where the world may change without any object telling us (a quota, an address range).
 	Retry bool
+	// Soon is true where the recorded addresses were refused and are to be asked for again.
+	Soon bool
 }
 
 // Edit is an object as it was read and as it should be; only the difference is written.

@@ -20,6 +20,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -50,7 +51,7 @@ func prepare(ctx context.Context, c *realkube.Cluster, form realkube.CRDs) error
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"namespace.yaml", "serviceaccount.yaml", "clusterrole.yaml", "role.yaml"} {
+	for _, name := range []string{"namespace.yaml", "serviceaccount.yaml", "clusterrole.yaml", "role.yaml", "deployment.yaml"} {
 		objects, err := readObjects(name)
 		if err != nil {
 			return err
@@ -71,7 +72,7 @@ func readObjects(name string) ([]client.Object, error) {
 		return nil, err
 	}
 	var objects []client.Object
-	decoder := clientgoscheme.Codecs.UniversalDeserializer()
+	decoder := serializer.NewCodecFactory(clientgoscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	for reader := yamlutil.NewYAMLReader(bufio.NewReader(bytes.NewReader(text))); ; {
 		document, err := reader.Read()
 		if errors.Is(err, io.EOF) {

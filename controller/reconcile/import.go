@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,9 @@ const (
 	staleDelay = 20 * time.Millisecond
 	// retryDelay is for refusals that end without any object changing: a quota, an address range.
 	retryDelay = time.Minute
+	// patience is for addresses that the API server has not released yet; it takes a moment, seldom more.
+	patience  = 5 * time.Second
+	soonDelay = 100 * time.Millisecond
 	// attempts bounds the plans of one reconcile: each refusal costs one, and there are few things to leave out.
 	attempts = 10
 )
@@ -38,6 +42,7 @@ type imports struct {
 	crd    plan.CRD
 	now    func() time.Time
 	ready  readiness
+	lacks  sync.Map // of the imports that wait for their addresses: key -> time.Time of the first refusal
 }
 
 // Reconcile gathers, plans and applies. A refusal by the server is one more fact to plan with.
@@ -52,6 +57,7 @@ func (r *imports) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 		if refused := new(apply.RefusedError); errors.As(err, &refused) {
 			log.FromContext(ctx).V(1).Info("Refused", "error", err)
 			state.Refused = append(state.Refused, refused.Refusal)
+			state.Patient = r.patient(request.NamespacedName)
 			continue
 		}
 		return r.conclude(ctx, request.NamespacedName, state, changes, err)
@@ -67,6 +73,11 @@ func (r *imports) conclude(ctx context.Context, key types.NamespacedName, state 
 		return ctrl.Result{RequeueAfter: staleDelay}, nil
 	case err != nil:
 		return ctrl.Result{}, err
+	case changes.Soon:
+		return ctrl.Result{RequeueAfter: soonDelay}, nil
+	}
+	r.lacks.Delete(key)
+	switch {
 	case state.Import == nil:
 		r.ready.forget(key)
 	case changes.Ready.Type != "":
@@ -76,6 +87,12 @@ func (r *imports) conclude(ctx context.Context, key types.NamespacedName, state 
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// patient is true for a while after the first of several refusals.
+func (r *imports) patient(key types.NamespacedName) bool {
+	first, _ := r.lacks.LoadOrStore(key, r.now())
+	return r.now().Sub(first.(time.Time)) < patience
 }
 
 // gather reads everything that belongs to one import, from the caches: by key or index, never by a list of all.

@@ -8,7 +8,10 @@ import (
 	"slices"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
@@ -19,10 +22,14 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 	wire := newWire()
 	// An older API server: lists, then watches. A newer one streams lists through watches.
 	wire.old = true
+	p := newPlace(t, cluster)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "multicluster-system", Name: leaseName}}
+	if err := p.Delete(p.ctx, lease); client.IgnoreNotFound(err) != nil { // Of an earlier run: a Lease is created once.
+		t.Fatal(err)
+	}
 	stop := start(t, wire.config(account(t, cluster)), func(o *Options) {
 		o.LeaderElect, o.LeaderElectionNamespace = true, "multicluster-system"
 	})
-	p := newPlace(t, cluster)
 	if err := p.create(imported("foo", withIPs("1.2.3.4")), endpoints("foo-c2", "foo")); err != nil {
 		t.Fatal(err)
 	}
