@@ -83,6 +83,30 @@ func TestAddressThatWasTakenIsReplacedAndTold(t *testing.T) {
 	}
 }
 
+// The API server releases an address a moment after it has told of the Service's end: a controller that is quick enough is told
+// that it is taken, and must not let that cost the import its address (C24).
+func TestAddressThatIsNotReleasedYetIsAskedForAgain(t *testing.T) {
+	cluster := shared.Cluster(t)
+	wire := newWire()
+	start(t, wire.config(account(t, cluster)))
+	p := newPlace(t, cluster)
+	if err := p.create(imported("foo")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "served", func() error { return p.served("foo") })
+	var m memory
+	wire.mu.Lock()
+	wire.busy = 3
+	wire.mu.Unlock()
+	if err := errors.Join(p.remember("derived-foo", &m), p.Delete(p.ctx, plain(p, "derived-foo"))); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "served again", func() error { return p.served("foo") })
+	if err := p.addressStays("foo", m); err != nil {
+		t.Error(err)
+	}
+}
+
 // C15: what a Service cannot have costs only itself, and the imports beside it nothing.
 func TestBadImportsBesideGoodOnes(t *testing.T) {
 	cluster := shared.Cluster(t)

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -23,6 +24,8 @@ type wire struct {
 	dead      map[string]bool
 	// old makes the server one that cannot stream a list through a watch, as those before Kubernetes 1.34.
 	old bool
+	// busy is how many Services more are told that their address is taken, as just after the former Service's end.
+	busy int
 }
 
 // access is a verb on a resource, as a role grants it.
@@ -59,7 +62,10 @@ func (w *wire) roundTrip(next http.RoundTripper, request *http.Request) (*http.R
 		return next.RoundTrip(request)
 	}
 	if w.old && request.URL.Query().Has("sendInitialEvents") {
-		return invalid(request), nil
+		return invalid(request, "", "sendInitialEvents is forbidden"), nil
+	}
+	if a == (access{"", "services", "create"}) && w.isBusy() {
+		return invalid(request, "spec.clusterIPs", "provided IP is already allocated"), nil
 	}
 	before, after := w.note(a, namespace)
 	if before {
@@ -96,9 +102,17 @@ func (w *wire) forbid(what string, response *http.Response) {
 	w.forbidden = append(w.forbidden, what)
 }
 
-// invalid is what an API server says to a parameter that it does not know how to honour.
-func invalid(request *http.Request) *http.Response {
-	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"sendInitialEvents is forbidden"}`
+func (w *wire) isBusy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.busy--
+	return w.busy >= 0
+}
+
+// invalid is how an API server refuses.
+func invalid(request *http.Request, field, message string) *http.Response {
+	status := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":%q,
+		"details":{"causes":[{"reason":"FieldValueInvalid","field":%q,"message":%q}]}}`, message, field, message)
 	return &http.Response{
 		StatusCode: http.StatusUnprocessableEntity, Request: request, ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(status)),
