@@ -1,0 +1,79 @@
+package corefile
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// TestReload changes the Corefile under a running server, while clients ask: every question is answered, and well.
+func TestReload(t *testing.T) {
+	realkube.InNetNS(t, func(t *testing.T) {
+		c := newCluster(t, realkube.Options{})
+		installCRDs(t, c)
+		asClusterCoreDNS(t, c)
+		startUpstream(t)
+		apply(t, c, anImport)
+		apply(t, c, aLocalService)
+		text := replaced(t, read(t, example("stock")), "    reload\n", "    reload 2s 1s\n")
+		text = replaced(t, text, "    cache 30 {", "    cache 30 example.org {") // each answer is ours, made anew
+		path := temporary(t, text)
+		start(t, c, "53", path)
+		getsReady(t)
+
+		stop := make(chan struct{})
+		var asked atomic.Int64
+		failures := make(chan string, 8)
+		for _, network := range []string{"udp", "tcp"} {
+			go func() { failures <- askUntil(stop, network, &asked) }()
+		}
+		write(t, path, replaced(t, text, "    multicluster clusterset.local\n", "    multicluster clusterset.local {\n        ttl 7\n    }\n"))
+		realkube.Eventually(t, "the new TTL", func() error {
+			m, err := exchange("udp", "53", foo, dns.TypeA)
+			if err == nil && (len(m.Answer) != 1 || m.Answer[0].Header().Ttl != 7) {
+				err = fmt.Errorf("%v", m.Answer)
+			}
+			return err
+		})
+		seen := asked.Load()
+		realkube.Eventually(t, "some more answers", func() error {
+			if asked.Load() < seen+200 && len(failures) == 0 {
+				return fmt.Errorf("%d questions", asked.Load()-seen)
+			}
+			return nil
+		})
+		close(stop)
+		for range 2 {
+			if failure := <-failures; failure != "" {
+				t.Error(failure)
+			}
+		}
+		t.Logf("%d questions", asked.Load())
+		getsReady(t)
+	})
+}
+
+// askUntil asks for an import and for a local Service, over and over, and says what went wrong first.
+func askUntil(stop <-chan struct{}, network string, asked *atomic.Int64) string {
+	for {
+		select {
+		case <-stop:
+			return ""
+		default:
+		}
+		for name, want := range map[string]string{foo: "NOERROR 10.0.0.77", "local.default.svc.cluster.local.": "NOERROR 10.0.0.100"} {
+			m, err := exchange(network, "53", name, dns.TypeA)
+			if err != nil {
+				return fmt.Sprintf("%s over %s after %d questions: %v", name, network, asked.Load(), err)
+			}
+			if short(m) != want {
+				return fmt.Sprintf("%s over %s after %d questions: %s", name, network, asked.Load(), short(m))
+			}
+			asked.Add(1)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package corefile
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// TestCentral: a CoreDNS in no pod at all reads a cluster by a kubeconfig, as an account that has nothing but deploy/plugin/rights.
+func TestCentral(t *testing.T) {
+	realkube.InNetNS(t, func(t *testing.T) {
+		c := newCluster(t, realkube.Options{})
+		installCRDs(t, c)
+		apply(t, c, anImport)
+		apply(t, c, aHeadlessImport)
+		writeCentralKubeconfig(t, c)
+		start(t, c, "53", example("central"))
+		getsReady(t)
+		testImports(t)
+		wants(t, "www.example.org.", dns.TypeA, "REFUSED")
+	})
+}
+
+// writeCentralKubeconfig puts a kubeconfig where the example and the manual have it. Its context member1 works, its current one does
+// not.
+func writeCentralKubeconfig(t *testing.T, c *realkube.Cluster) {
+	t.Helper()
+	kubectl(t, c, "apply", "-k", "deploy/plugin/rights")
+	_, kubeconfig, err := c.ServiceAccount(t.Context(), "default", "central")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, c, "create", "clusterrolebinding", "central", "--clusterrole=multicluster-dns", "--serviceaccount=default:central")
+	mountRun(t)
+	text := replaced(t, read(t, kubeconfig), "current-context: realkube", "current-context: nowhere")
+	text = replaced(t, text, "  name: realkube\ncurrent", "  name: member1\ncurrent")
+	write(t, "/var/run/secrets/multicluster/kubeconfig", text)
+}
+
+// TestSecondServer: the cluster's own server, in which our plugin has no block, forwards the zone to the ClusterIP of a second one,
+// which runs as deploy/plugin/server has it.
+func TestSecondServer(t *testing.T) {
+	realkube.InNetNS(t, func(t *testing.T) {
+		c := newCluster(t, realkube.Options{ServiceCIDRs: "10.96.0.0/24"})
+		installCRDs(t, c)
+		if err := c.StartKubeProxy(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, c, anImport)
+		apply(t, c, aHeadlessImport)
+		apply(t, c, strings.Replace(aLocalService, "10.0.0.100", "10.96.0.100", 1))
+		startUpstream(t)
+
+		const clusterIP = "10.96.0.11" // of the example
+		second := startSecondServer(t, c, clusterIP)
+		stock := replaced(t, read(t, example("stock")), "\n    multicluster clusterset.local\n", "\n")
+		for _, served := range []string{"    health {\n        lameduck 5s\n    }\n", "    ready\n", "    prometheus :9153\n"} {
+			stock = replaced(t, stock, served, "") // their ports are the second server's: here, both are on one machine
+		}
+		apply(t, c, stockRights)
+		asPod(t, c, "kube-system", "coredns")
+		start(t, c, "53", temporary(t, read(t, example("forwarding"))+stock))
+
+		testImports(t)
+		wants(t, "local.default.svc.cluster.local.", dns.TypeA, "NOERROR 10.96.0.100")
+		wants(t, "www.example.org.", dns.TypeA, "NOERROR 192.0.2.1")
+		t.Run("the cache holds no name back for long", func(t *testing.T) {
+			wants(t, "new.default.svc.clusterset.local.", dns.TypeA, "NXDOMAIN")
+			apply(t, c, strings.Replace(anImport, "foo", "new", 1))
+			wants(t, "new.default.svc.clusterset.local.", dns.TypeA, "NOERROR 10.0.0.77")
+		})
+		t.Run("without the second, clusterset names are an error and others are not", func(t *testing.T) {
+			second.Stop()
+			wants(t, "other.default.svc.clusterset.local.", dns.TypeA, "SERVFAIL")
+			wants(t, "local.default.svc.cluster.local.", dns.TypeA, "NOERROR 10.96.0.100")
+		})
+	})
+}
+
+// startSecondServer runs what deploy/plugin/server applies: its Corefile with its arguments, as its account. Its Service leads there.
+func startSecondServer(t *testing.T, c *realkube.Cluster, clusterIP string) *realkube.Beside {
+	t.Helper()
+	const backend = "10.99.0.7"
+	rendered := kubectl(t, c, "kustomize", "deploy/plugin/server")
+	apply(t, c, replaced(t, rendered, "kind: Service\nmetadata:\n  labels:\n    app.kubernetes.io/name: multicluster-dns\n  name: multicluster-dns\n  namespace: multicluster-dns\nspec:\n",
+		"kind: Service\nmetadata: {name: multicluster-dns, namespace: multicluster-dns}\nspec:\n  clusterIP: "+clusterIP+"\n"))
+	apply(t, c, fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: multicluster-dns, namespace: multicluster-dns, labels: {kubernetes.io/service-name: multicluster-dns}}
+addressType: IPv4
+endpoints: [{addresses: [%s]}]
+ports: [{name: dns, port: 1053, protocol: UDP}, {name: dns-tcp, port: 1053, protocol: TCP}]
+`, backend))
+	asPod(t, c, "multicluster-dns", "multicluster-dns")
+	server := start(t, c, "1053", example("second-server"), "-dns.port=1053")
+	getsReady(t)
+	wantsAt(t, "1053", foo, dns.TypeA, "NOERROR 10.0.0.77")
+	realkube.Eventually(t, "the ClusterIP leads to the second server", func() error {
+		client := &dns.Client{Timeout: time.Second}
+		m, _, err := client.Exchange(new(dns.Msg).SetQuestion(foo, dns.TypeA), net.JoinHostPort(clusterIP, "53"))
+		if err == nil && short(m) != "NOERROR 10.0.0.77" {
+			err = fmt.Errorf("it answers %s", short(m))
+		}
+		return err
+	})
+	return server
+}
