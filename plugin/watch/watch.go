@@ -133,12 +133,12 @@ func (f *follower) reflector(client cache.Getter, namespace string) *cache.Refle
 	told := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list, err := lw.ListWithContext(ctx, o)
-			f.report(ctx, err)
+			f.reportRequest(ctx, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := lw.WatchWithContext(ctx, o)
-			f.report(ctx, err)
+			f.reportRequest(ctx, err)
 			return w, err
 		},
 	}
@@ -173,9 +173,12 @@ func (f *follower) follow(ctx context.Context) {
 // there are no such objects: the store is emptied.
 func (f *follower) find(ctx context.Context) (version int, pause time.Duration) {
 	version, err := f.served()
+	if err == nil {
+		return version, retryFirst // and its list tells how it goes
+	}
 	if !errors.Is(err, errAbsent) {
 		f.report(ctx, err)
-		return version, retryFirst
+		return version, retryMost
 	}
 	if !f.absent && ctx.Err() == nil {
 		f.absent = true
@@ -203,8 +206,8 @@ func (f *follower) served() (version int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(groups.Groups) == 0 {
-		return 0, errors.New("the server lists no API group at all")
+	if !slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name != "" }) {
+		return 0, errors.New("the server lists no API groups") // the client takes a refused list for an empty one
 	}
 	return 0, errAbsent
 }
@@ -213,11 +216,17 @@ func hasResource(list *metav1.APIResourceList, name string) bool {
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name })
 }
 
-// report tells the observer of the first of several failures, and of their end. That the server does not have the resource is no
-// failure; find looks into it.
+// reportRequest reports a list or watch. That the server does not have the resource is no failure yet: find looks into it.
+func (f *follower) reportRequest(ctx context.Context, err error) {
+	if !apierrors.IsNotFound(err) {
+		f.report(ctx, err)
+	}
+}
+
+// report tells the observer of the first of several failures, and of their end.
 func (f *follower) report(ctx context.Context, err error) {
 	switch {
-	case ctx.Err() != nil || apierrors.IsNotFound(err):
+	case ctx.Err() != nil:
 	case err != nil && !f.failed:
 		f.failed = true
 		f.observer.Failed(f.name, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -351,6 +353,28 @@ func TestAnOutageKeepsTheLastAnswers(t *testing.T) {
 		t.Errorf("foo was %s in the outage", got)
 	}
 	become(t, w, "db.default", "10.1.0.1")
+}
+
+// A 404 alone proves nothing: a proxy says it for a server that it does not find, and the discovery client takes a refused list of
+// groups for an empty one (cilium#47793).
+func TestA404WithoutDiscoveryIsNotAbsence(t *testing.T) {
+	for name, code := range map[string]int{"not found": http.StatusNotFound, "forbidden": http.StatusForbidden, "broken": http.StatusInternalServerError} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasPrefix(r.URL.Path, "/apis/") {
+					w.WriteHeader(http.StatusNotFound)
+					return
+				}
+				w.WriteHeader(code)
+			}))
+			t.Cleanup(server.Close)
+			w, h := start(t, &rest.Config{Host: server.URL}, Options{NoEndpoints: true})
+			h.eventually("failed serviceimports")
+			if w.Index() != nil {
+				t.Error("there is an Index")
+			}
+		})
+	}
 }
 
 func TestAServerThatIsNoneSaysNothing(t *testing.T) {
