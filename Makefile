@@ -50,7 +50,7 @@ readme: build programs bench ## Run the demo and the benchmarks, and show in REA
 	@go run ./test/readme
 
 .PHONY: demo
-demo: build programs ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)
+demo: build ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)
 	@go run ./test/demo $(ARGS)
 
 bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
