@@ -117,9 +117,15 @@ func hostPort(t *testing.T, config *rest.Config) (host, port string) {
 	return host, port
 }
 
-// mountRun puts an empty folder in the place of /var/run, which is /run on most systems. It ends with this process.
+var mounted bool
+
+// mountRun puts an empty folder in the place of /var/run, which is /run on most systems, the first time. It ends with this process.
 func mountRun(t *testing.T) {
 	t.Helper()
+	if mounted {
+		return
+	}
+	mounted = true
 	run, err := filepath.EvalSymlinks("/var/run")
 	if err != nil {
 		t.Fatal(err)

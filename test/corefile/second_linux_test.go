@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
@@ -19,7 +21,7 @@ func TestCentral(t *testing.T) {
 		installCRDs(t, c)
 		apply(t, c, anImport)
 		apply(t, c, aHeadlessImport)
-		writeCentralKubeconfig(t, c)
+		writeKubeconfig(t, c, "member1")
 		start(t, c, "53", example("central"))
 		getsReady(t)
 		testImports(t)
@@ -27,20 +29,29 @@ func TestCentral(t *testing.T) {
 	})
 }
 
-// writeCentralKubeconfig puts a kubeconfig where the example and the manual have it. Its context member1 works, its current one does
-// not.
-func writeCentralKubeconfig(t *testing.T, c *realkube.Cluster) {
+// writeKubeconfig puts a kubeconfig where the example and the manual have it. Its contexts are those given; its current one is not
+// there, so that whoever ignores the context fails.
+func writeKubeconfig(t *testing.T, c *realkube.Cluster, contexts ...string) {
 	t.Helper()
 	kubectl(t, c, "apply", "-k", "deploy/plugin/rights")
-	_, kubeconfig, err := c.ServiceAccount(t.Context(), "default", "central")
+	_, path, err := c.ServiceAccount(t.Context(), "default", "central")
 	if err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, c, "create", "clusterrolebinding", "central", "--clusterrole=multicluster-dns", "--serviceaccount=default:central")
+	file, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	only := file.Contexts[file.CurrentContext]
+	file.CurrentContext, file.Contexts = "nowhere", map[string]*api.Context{}
+	for _, name := range contexts {
+		file.Contexts[name] = only
+	}
 	mountRun(t)
-	text := replaced(t, read(t, kubeconfig), "current-context: realkube", "current-context: nowhere")
-	text = replaced(t, text, "  name: realkube\ncurrent", "  name: member1\ncurrent")
-	write(t, "/var/run/secrets/multicluster/kubeconfig", text)
+	if err := clientcmd.WriteToFile(*file, "/var/run/secrets/multicluster/kubeconfig"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestSecondServer: the cluster's own server, in which our plugin has no block, forwards the zone to the ClusterIP of a second one,
