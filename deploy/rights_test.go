@@ -1,0 +1,143 @@
+package deploy
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"sync"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/clusterset-dns/multicluster/plugin/watch"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// refusals are the requests that the API server forbade: "list serviceimports".
+type refusals struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// wrap looks at each reply.
+func (r *refusals) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(request)
+		if err == nil && response.StatusCode == http.StatusForbidden {
+			verb := "list"
+			if request.URL.Query().Get("watch") != "" {
+				verb = "watch"
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.seen[verb+" "+path.Base(request.URL.Path)] = true
+		}
+		return response, err
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (r *refusals) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.seen))
+}
+
+// deaf hears nothing of what a watch says.
+type deaf struct{}
+
+func (deaf) Failed(string, error)                  {}
+func (deaf) Problem(string, string, watch.Problem) {}
+func (deaf) Recovered(string)                      {}
+func (deaf) Absent(string)                         {}
+func (deaf) Published(int, int)                    {}
+
+// TestPluginNeedsEachRight lets the plugin's watch run as accounts that have the shipped ClusterRole, and the same without one verb
+// of one rule: the first syncs, and each of the others is refused what it lacks. The API server is one that cannot stream lists
+// through a watch, as older ones cannot: others are asked for fewer lists.
+func TestPluginNeedsEachRight(t *testing.T) {
+	c, err := realkube.Start(t.Context(), realkube.Options{APIServerFlags: []string{"--feature-gates=WatchList=false"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	kubectl(t, c, "apply", "-k", "deploy/crd")
+	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
+	var shipped rbacv1.ClusterRole
+	find(t, c, "deploy/plugin/rights", "ClusterRole", &shipped)
+
+	t.Run("with all", func(t *testing.T) {
+		w, forbidden := watchAs(t, c, "all", shipped.Rules)
+		realkube.Eventually(t, "sync", func() error {
+			if w.Index() == nil {
+				return fmt.Errorf("not yet; forbidden: %v", forbidden.all())
+			}
+			return nil
+		})
+		if all := forbidden.all(); len(all) > 0 {
+			t.Errorf("forbidden: %v", all)
+		}
+	})
+	for i, rule := range shipped.Rules {
+		for j, verb := range rule.Verbs {
+			resource := rule.Resources[0]
+			t.Run(fmt.Sprintf("without %s of %s", verb, resource), func(t *testing.T) {
+				less := shipped.DeepCopy().Rules
+				less[i].Verbs = slices.Delete(less[i].Verbs, j, j+1)
+				_, forbidden := watchAs(t, c, "no-"+verb+"-"+resource, less)
+				realkube.Eventually(t, "be forbidden", func() error {
+					if all := forbidden.all(); !slices.Equal(all, []string{verb + " " + resource}) {
+						return fmt.Errorf("forbidden: %v", all)
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+// watchAs runs the plugin's watch until the test's end, as an account with these rights.
+func watchAs(t *testing.T, c *realkube.Cluster, name string, rules []rbacv1.PolicyRule) (*watch.Watch, *refusals) {
+	t.Helper()
+	config, _, err := c.ServiceAccount(t.Context(), "default", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := kubernetes.NewForConfigOrDie(c.Config).RbacV1()
+	meta := metav1.ObjectMeta{Name: name}
+	if _, err := client.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: name}},
+	}
+	if _, err := client.ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	forbidden := &refusals{seen: map[string]bool{}}
+	config.Wrap(forbidden.wrap)
+	w, err := watch.New(config, watch.Options{}, deaf{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(t.Context())
+	}()
+	t.Cleanup(func() { <-done })
+	return w, forbidden
+}
