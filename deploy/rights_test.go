@@ -78,16 +78,8 @@ func TestPluginNeedsEachRight(t *testing.T) {
 	find(t, c, "deploy/plugin/rights", "ClusterRole", &shipped)
 
 	t.Run("with all", func(t *testing.T) {
-		w, forbidden := watchAs(t, c, "all", shipped.Rules)
-		realkube.Eventually(t, "sync", func() error {
-			if w.Index() == nil {
-				return fmt.Errorf("not yet; forbidden: %v", forbidden.all())
-			}
-			return nil
-		})
-		if all := forbidden.all(); len(all) > 0 {
-			t.Errorf("forbidden: %v", all)
-		}
+		w, forbidden := watchAs(t, c, "all", shipped.Rules, watch.Options{})
+		syncs(t, w, forbidden)
 	})
 	for i, rule := range shipped.Rules {
 		for j, verb := range rule.Verbs {
@@ -95,7 +87,7 @@ func TestPluginNeedsEachRight(t *testing.T) {
 			t.Run(fmt.Sprintf("without %s of %s", verb, resource), func(t *testing.T) {
 				less := shipped.DeepCopy().Rules
 				less[i].Verbs = slices.Delete(less[i].Verbs, j, j+1)
-				_, forbidden := watchAs(t, c, "no-"+verb+"-"+resource, less)
+				_, forbidden := watchAs(t, c, "no-"+verb+"-"+resource, less, watch.Options{})
 				realkube.Eventually(t, "be forbidden", func() error {
 					if all := forbidden.all(); !slices.Equal(all, []string{verb + " " + resource}) {
 						return fmt.Errorf("forbidden: %v", all)
@@ -107,8 +99,46 @@ func TestPluginNeedsEachRight(t *testing.T) {
 	}
 }
 
-// watchAs runs the plugin's watch until the test's end, as an account with these rights.
-func watchAs(t *testing.T, c *realkube.Cluster, name string, rules []rbacv1.PolicyRule) (*watch.Watch, *refusals) {
+// TestFewerRightsAreEnoughForLess: what the ClusterRole's comment and the plugin's manual say of `noendpoints` and `namespaces`.
+func TestFewerRightsAreEnoughForLess(t *testing.T) {
+	c := shared.Cluster(t)
+	kubectl(t, c, "apply", "-k", "deploy/crd")
+	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
+	var shipped rbacv1.ClusterRole
+	find(t, c, "deploy/plugin/rights", "ClusterRole", &shipped)
+
+	t.Run("noendpoints needs the first rule only", func(t *testing.T) {
+		w, forbidden := watchAs(t, c, "imports-only", shipped.Rules[:1], watch.Options{NoEndpoints: true})
+		syncs(t, w, forbidden)
+	})
+	t.Run("namespaces needs a Role in each", func(t *testing.T) {
+		const name = "some-namespaces"
+		namespaces := []string{realkube.Namespace(t, c), realkube.Namespace(t, c)}
+		kubectl(t, c, "apply", "-k", "deploy/plugin/rights")
+		for _, namespace := range namespaces {
+			kubectl(t, c, "create", "rolebinding", name, "--namespace="+namespace, "--clusterrole=multicluster-dns", "--serviceaccount=default:"+name)
+		}
+		w, forbidden := watchAs(t, c, name, nil, watch.Options{Namespaces: namespaces})
+		syncs(t, w, forbidden)
+	})
+}
+
+// syncs waits until a watch has synced, without being forbidden anything.
+func syncs(t *testing.T, w *watch.Watch, forbidden *refusals) {
+	t.Helper()
+	realkube.Eventually(t, "sync", func() error {
+		if w.Index() == nil {
+			return fmt.Errorf("not yet; forbidden: %v", forbidden.all())
+		}
+		return nil
+	})
+	if all := forbidden.all(); len(all) > 0 {
+		t.Errorf("forbidden: %v", all)
+	}
+}
+
+// watchAs runs the plugin's watch until the test's end, as an account with these rights everywhere.
+func watchAs(t *testing.T, c *realkube.Cluster, name string, rules []rbacv1.PolicyRule, o watch.Options) (*watch.Watch, *refusals) {
 	t.Helper()
 	config, _, err := c.ServiceAccount(t.Context(), "default", name)
 	if err != nil {
@@ -129,7 +159,7 @@ func watchAs(t *testing.T, c *realkube.Cluster, name string, rules []rbacv1.Poli
 	}
 	forbidden := &refusals{seen: map[string]bool{}}
 	config.Wrap(forbidden.wrap)
-	w, err := watch.New(config, watch.Options{}, deaf{})
+	w, err := watch.New(config, o, deaf{})
 	if err != nil {
 		t.Fatal(err)
 	}
