@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -157,6 +158,11 @@ func watchAs(t *testing.T, c *realkube.Cluster, name string, rules []rbacv1.Poli
 	if _, err := client.ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		_ = client.ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{})
+		_ = client.ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{})
+	})
 	forbidden := &refusals{seen: map[string]bool{}}
 	config.Wrap(forbidden.wrap)
 	w, err := watch.New(config, o, deaf{})
