@@ -53,11 +53,7 @@ func build(t *testing.T) string {
 // comes; it ends, saying why, when the CRD goes, so that it is started again.
 func TestProcess(t *testing.T) {
 	program := build(t)
-	cluster, err := realkube.Start(t.Context(), realkube.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cluster.Stop() })
+	cluster := realkube.New(t, realkube.Options{})
 	address := freeAddress(t)
 	var said output
 	ctx, cancel := context.WithCancel(t.Context())

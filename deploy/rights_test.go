@@ -64,15 +64,7 @@ func (deaf) Published(int, int)                    {}
 // of one rule: the first syncs, and each of the others is refused what it lacks. The API server is one that cannot stream lists
 // through a watch, as older ones cannot: others are asked for fewer lists.
 func TestPluginNeedsEachRight(t *testing.T) {
-	c, err := realkube.Start(t.Context(), realkube.Options{APIServerFlags: []string{"--feature-gates=WatchList=false"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := realkube.New(t, realkube.Options{APIServerFlags: []string{"--feature-gates=WatchList=false"}})
 	kubectl(t, c, "apply", "-k", "deploy/crd")
 	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
 	var shipped rbacv1.ClusterRole

@@ -24,25 +24,11 @@ import (
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
-func newCluster(t *testing.T, options realkube.Options) *realkube.Cluster {
-	t.Helper()
-	cluster, err := realkube.Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return cluster
-}
-
 // TestEachFormOfTheCRD walks one cluster through the forms in which clusters have the CRD: none, Karmada's, v1alpha1 alone, both
 // versions, and none again. In each the controller does its work, and it ends when the form is no longer the one that it
 // was started for (A4, A5, K10; cilium#47793 takes a missing version for an empty set).
 func TestEachFormOfTheCRD(t *testing.T) {
-	cluster := newCluster(t, realkube.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
+	cluster := realkube.New(t, realkube.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
 	known, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +169,7 @@ func onKarmadasCRD(t *testing.T, p *place) {
 
 // A field of a CRD newer than our types is not lost by our writes.
 func TestFieldsThatOurTypesDoNotKnowSurvive(t *testing.T) {
-	cluster := newCluster(t, realkube.Options{})
+	cluster := realkube.New(t, realkube.Options{})
 	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +230,7 @@ func addField(t *testing.T, cluster *realkube.Cluster, part, name string) {
 
 // C19, C27 on a cluster of one family.
 func TestFamiliesOnASingleStackCluster(t *testing.T) {
-	cluster := newCluster(t, realkube.Options{ServiceCIDRs: "10.0.0.0/24"})
+	cluster := realkube.New(t, realkube.Options{ServiceCIDRs: "10.0.0.0/24"})
 	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // The controller lives through an outage of the API server, deletes nothing because of it, and goes on. Garbage collection, real
 // here, takes the derived Service with its import and leaves those of living imports.
 func TestOutageAndGarbageCollection(t *testing.T) {
-	cluster := newCluster(t, realkube.Options{})
+	cluster := realkube.New(t, realkube.Options{})
 	if err := errors.Join(cluster.InstallCRDs(t.Context(), realkube.BothVersions), cluster.StartControllerManager(t.Context())); err != nil {
 		t.Fatal(err)
 	}

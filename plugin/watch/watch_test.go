@@ -23,21 +23,6 @@ var shared = realkube.Shared{Prepare: func(ctx context.Context, c *realkube.Clus
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
-// own starts a cluster for a test that changes more of it than its own namespace.
-func own(t *testing.T) *realkube.Cluster {
-	t.Helper()
-	c, err := realkube.Start(t.Context(), realkube.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
 // heard records what a watch says.
 type heard struct {
 	t    *testing.T
@@ -274,7 +259,7 @@ func TestOneOfTwoResourcesIsNotSynced(t *testing.T) { // B2
 
 // Absent is not empty, and absent CRDs are: they come late, change their versions and go, without a restart.
 func TestCRDsComeChangeAndGo(t *testing.T) {
-	c := own(t)
+	c := realkube.New(t, realkube.Options{})
 	install := func(form realkube.CRDs) {
 		t.Helper()
 		if err := c.InstallCRDs(t.Context(), form); err != nil {
@@ -329,7 +314,7 @@ func watchFor(t *testing.T, w *Watch, name, want string) (stop func() string) {
 }
 
 func TestAnOutageKeepsTheLastAnswers(t *testing.T) {
-	c := own(t)
+	c := realkube.New(t, realkube.Options{})
 	if err := c.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 // startupTimeout is that of the plugin, where a Corefile gives none; the kubernetes plugin has the same.
 const startupTimeout = 5 * time.Second
 
-// slack is what a busy machine may add to a start.
-const slack = 4 * time.Second
+// slack is what a busy machine may add to a start: much, as the fault is a start that never comes, or one many times as long.
+const slack = 30 * time.Second
 
 // TestStartWithoutAPIServer is B1 of the list of known faults, and D36 of the specification's: with an API server that is away, or
 // that takes connections and never answers, the stock Corefile starts, other zones are answered, clusterset names are SERVFAIL and
@@ -34,7 +34,7 @@ func TestStartWithoutAPIServer(t *testing.T) {
 }
 
 func testStartWithoutAPIServer(t *testing.T, silent bool) {
-	c := newCluster(t, realkube.Options{})
+	c := realkube.New(t, realkube.Options{})
 	installCRDs(t, c)
 	asClusterCoreDNS(t, c)
 	outside := startUpstream(t)
@@ -106,7 +106,7 @@ func hold(t *testing.T, c *realkube.Cluster) (release func()) {
 // TestOutageAfterSync: what was known is served on, from a server that stays ready.
 func TestOutageAfterSync(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
-		c := newCluster(t, realkube.Options{})
+		c := realkube.New(t, realkube.Options{})
 		installCRDs(t, c)
 		asClusterCoreDNS(t, c)
 		startUpstream(t)
@@ -129,10 +129,10 @@ func TestOutageAfterSync(t *testing.T) {
 // take about as long to start as one.
 func TestBlocksWaitBesideEachOther(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
-		c := newCluster(t, realkube.Options{})
+		c := realkube.New(t, realkube.Options{})
 		c.StopAPIServer()
 		t.Cleanup(hold(t, c))
-		const blocks = 5
+		const blocks = 20
 		var text strings.Builder
 		kubeconfig := read(t, c.Kubeconfig)
 		for i := range blocks {
@@ -144,7 +144,7 @@ func TestBlocksWaitBesideEachOther(t *testing.T) {
 		start(t, c, "53", temporary(t, text.String()))
 		took := time.Since(began)
 		t.Logf("%d blocks started after %v", blocks, took)
-		if most := startupTimeout + 2*slack; took > most { // five times 5 s would be twice that
+		if most := startupTimeout + slack; took > most { // one after another they would take 100 s
 			t.Errorf("%d blocks started after %v; want %v at most", blocks, took, most)
 		}
 		for i := range blocks {
@@ -156,7 +156,7 @@ func TestBlocksWaitBesideEachOther(t *testing.T) {
 // TestNoCRD: a cluster without the CRD keeps its cluster DNS, and there are no imports. They are answered as soon as the CRD comes.
 func TestNoCRD(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
-		c := newCluster(t, realkube.Options{})
+		c := realkube.New(t, realkube.Options{})
 		asClusterCoreDNS(t, c)
 		startUpstream(t)
 		apply(t, c, aLocalService)

@@ -33,21 +33,6 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:
 subjects: [{kind: ServiceAccount, name: coredns, namespace: kube-system}]
 `
 
-// newCluster starts a cluster for one test.
-func newCluster(t *testing.T, options realkube.Options) *realkube.Cluster {
-	t.Helper()
-	c, err := realkube.Start(t.Context(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
 func installCRDs(t *testing.T, c *realkube.Cluster) {
 	t.Helper()
 	if err := c.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {

@@ -13,7 +13,7 @@ import (
 // TestReload changes the Corefile under a running server, while clients ask: every question is answered, and well.
 func TestReload(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
-		c := newCluster(t, realkube.Options{})
+		c := realkube.New(t, realkube.Options{})
 		installCRDs(t, c)
 		asClusterCoreDNS(t, c)
 		startUpstream(t)

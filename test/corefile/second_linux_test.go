@@ -17,7 +17,7 @@ import (
 // TestCentral: a CoreDNS in no pod at all reads a cluster by a kubeconfig, as an account that has nothing but deploy/plugin/rights.
 func TestCentral(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
-		c := newCluster(t, realkube.Options{})
+		c := realkube.New(t, realkube.Options{})
 		installCRDs(t, c)
 		apply(t, c, anImport)
 		apply(t, c, aHeadlessImport)
@@ -58,7 +58,7 @@ func writeKubeconfig(t *testing.T, c *realkube.Cluster, contexts ...string) {
 // which runs as deploy/plugin/server has it.
 func TestSecondServer(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
-		c := newCluster(t, realkube.Options{ServiceCIDRs: "10.96.0.0/24"})
+		c := realkube.New(t, realkube.Options{ServiceCIDRs: "10.96.0.0/24"})
 		installCRDs(t, c)
 		if err := c.StartKubeProxy(t.Context()); err != nil {
 			t.Fatal(err)

@@ -38,7 +38,7 @@ func TestEachCorefileShownStarts(t *testing.T) {
 			t.Fatalf("only %d files and %d blocks: are they somewhere else now?", len(files), len(shown)-len(files))
 		}
 
-		c := newCluster(t, realkube.Options{})
+		c := realkube.New(t, realkube.Options{})
 		installCRDs(t, c)
 		asClusterCoreDNS(t, c)
 		writeKubeconfig(t, c, "member1", "member2")
@@ -69,7 +69,7 @@ func manualBlocks(t *testing.T) (blocks []string) {
 // asked for what we do not have only.
 func TestManualsChoice(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
-		c := newCluster(t, realkube.Options{})
+		c := realkube.New(t, realkube.Options{})
 		installCRDs(t, c)
 		asClusterCoreDNS(t, c)
 		outside := startUpstream(t)

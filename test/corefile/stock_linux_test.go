@@ -59,7 +59,7 @@ const (
 // TestStockCorefileWithOurLine runs one server, as kubeadm would, for all of its parts.
 func TestStockCorefileWithOurLine(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
-		c := newCluster(t, realkube.Options{})
+		c := realkube.New(t, realkube.Options{})
 		installCRDs(t, c)
 		asClusterCoreDNS(t, c)
 		outside := startUpstream(t)

@@ -36,15 +36,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	c, err := realkube.Start(t.Context(), realkube.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := realkube.New(t, realkube.Options{})
 	w := &world{t: t, cluster: c}
 	controller, err := func() (*realkube.Beside, error) {
 		if err := errors.Join(c.InstallCRDs(t.Context(), realkube.BothVersions), c.StartKubeProxy(t.Context())); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // TestCRDsAreServedAsSaid goes from each form to another, in place and after a removal.
 func TestCRDsAreServedAsSaid(t *testing.T) {
-	c := startForTest(t, Options{})
+	c := New(t, Options{})
 	for step, form := range []CRDs{OldKarmada, BothVersions, OnlyV1Alpha1, OnlyV1Beta1, OldKarmada, OnlyV1Beta1, BothVersions} {
 		t.Run(fmt.Sprintf("step %d, form %d", step, form), func(t *testing.T) {
 			if err := c.InstallCRDs(t.Context(), form); err != nil {
@@ -40,7 +40,7 @@ func TestCRDsAreServedAsSaid(t *testing.T) {
 }
 
 func TestKarmadasCRDKnowsOneIPAndNoFamilies(t *testing.T) {
-	c := startForTest(t, Options{})
+	c := New(t, Options{})
 	if err := c.InstallCRDs(t.Context(), OldKarmada); err != nil {
 		t.Fatal(err)
 	}

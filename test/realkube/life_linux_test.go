@@ -15,7 +15,7 @@ import (
 func TestProgramsEndWithAKilledProcess(t *testing.T) {
 	const inside = "REALKUBE_HOLD"
 	if os.Getenv(inside) != "" {
-		c := startForTest(t, Options{})
+		c := New(t, Options{})
 		fmt.Println("holding", c.dir, c.etcd.cmd.Process.Pid, c.apiserver.cmd.Process.Pid)
 		<-t.Context().Done() // never: it is killed here
 	}

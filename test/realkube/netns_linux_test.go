@@ -28,7 +28,7 @@ func TestKubeProxyIsRefusedOutsideItsOwnNetwork(t *testing.T) {
 // families, behind which a server answers.
 func TestClusterIPCarriesTraffic(t *testing.T) {
 	InNetNS(t, func(t *testing.T) {
-		c := startForTest(t, Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
+		c := New(t, Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
 		if err := c.StartKubeProxy(t.Context()); err != nil {
 			t.Fatal(err)
 		}

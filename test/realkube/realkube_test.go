@@ -22,22 +22,6 @@ var shared Shared
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
-func startForTest(t *testing.T, options Options) *Cluster {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
-	defer cancel()
-	c, err := Start(ctx, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
-}
-
 func TestServerIsThePinnedVersion(t *testing.T) {
 	c := shared.Cluster(t)
 	source, err := findSource()
@@ -84,7 +68,7 @@ func TestServiceAccountIsForbiddenUntilSomethingIsBound(t *testing.T) {
 }
 
 func TestOutageKeepsAddressAndData(t *testing.T) {
-	c := startForTest(t, Options{})
+	c := New(t, Options{})
 	client := kubernetes.NewForConfigOrDie(c.Config)
 	namespace := Namespace(t, c)
 	before := c.Config.Host
@@ -102,7 +86,7 @@ func TestOutageKeepsAddressAndData(t *testing.T) {
 }
 
 func TestStopLeavesNoProcessAndNoFile(t *testing.T) {
-	c := startForTest(t, Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
+	c := New(t, Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
 	pids := []int{c.etcd.cmd.Process.Pid, c.apiserver.cmd.Process.Pid}
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)
@@ -118,7 +102,7 @@ func TestStopLeavesNoProcessAndNoFile(t *testing.T) {
 }
 
 func TestGarbageIsCollected(t *testing.T) {
-	c := startForTest(t, Options{})
+	c := New(t, Options{})
 	if err := c.StartControllerManager(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -68,6 +68,23 @@ func (s *Shared) Cluster(t testing.TB) *Cluster {
 	return s.cluster
 }
 
+// New starts a cluster for one test alone, which ends with it.
+func New(t testing.TB, options Options) *Cluster {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	c, err := Start(ctx, options)
+	if err != nil {
+		t.Fatalf("start a cluster: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Errorf("stop the cluster: %v", err)
+		}
+	})
+	return c
+}
+
 // Namespace makes a namespace for this test alone, with a name that was never used before, and deletes it at the test's end.
 // Without the controller manager it stays, terminating, with what is in it: so tests list inside their own namespace only.
 func Namespace(t testing.TB, c *Cluster) string {
