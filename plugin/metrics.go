@@ -59,7 +59,7 @@ func (o *observer) Problem(kind, object string, p watch.Problem) {
 
 // Failed implements watch.Observer.
 func (o *observer) Failed(resource string, err error) {
-	log.Warningf("Watching %s fails and is tried again; what is known is served on: %v", resource, err)
+	log.Warningf("Watching %s fails and is tried again: %v. What was known is served on; names are SERVFAIL if nothing was known yet", resource, err)
 }
 
 // Recovered implements watch.Observer.

@@ -23,16 +23,13 @@ func setup(c *caddy.Controller) error {
 	if err != nil {
 		return plugin.Error(pluginName, err)
 	}
-	shared, err := watchesOf(c).watch(conf)
+	i := instanceOf(c)
+	shared, err := i.watch(conf)
 	if err != nil {
 		return plugin.Error(pluginName, c.Err(err.Error()))
 	}
 	c.OnStartup(func() error {
-		shared.start(conf.startupTimeout)
-		return nil
-	})
-	c.OnShutdown(func() error {
-		shared.stop()
+		i.await(shared, conf.startupTimeout)
 		return nil
 	})
 	m := &Multicluster{watch: shared.Watch, fall: conf.fall, names: conf.zones}

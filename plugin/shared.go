@@ -2,78 +2,147 @@ package multicluster
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/coredns/caddy"
+	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/plugin/watch"
 )
 
-// watches are those of one CoreDNS instance. Server blocks that ask for the same share one.
-type watches struct {
-	all   map[string]*sharedWatch
-	once  sync.Once
-	began time.Time
-}
-
-// sharedWatch is a watch.Watch with its life.
+// sharedWatch is a watch.Watch with its life. It serves all server blocks that watch alike, and more than one CoreDNS instance: a
+// reload makes the new instance before the old one ends, and the new one goes on with what the old one knows, also while the API
+// server is away.
 type sharedWatch struct {
 	*watch.Watch
-	of       *watches
-	observer *observer
+	observer observer
 	cancel   context.CancelFunc
+	holders  map[*instance]bool // who would miss it
 }
 
-type watchesKey struct{}
+// instance is what one CoreDNS instance, that is one reading of the Corefile, watches.
+type instance struct {
+	watches map[string]*sharedWatch
+	once    sync.Once
+	began   time.Time
+}
 
-// watchesOf returns the watches of the instance that is being set up.
-func watchesOf(c *caddy.Controller) *watches {
-	if ws, ok := c.Get(watchesKey{}).(*watches); ok {
-		return ws
+// live are the watches that run in this process, by what they watch.
+var live = liveWatches{running: map[string]*sharedWatch{}}
+
+type liveWatches struct {
+	mu      sync.Mutex
+	running map[string]*sharedWatch
+}
+
+type instanceKey struct{}
+
+// instanceOf returns the instance that is being set up. The first call ties it to the instance's life.
+func instanceOf(c *caddy.Controller) *instance {
+	if i, ok := c.Get(instanceKey{}).(*instance); ok {
+		return i
 	}
-	ws := &watches{all: map[string]*sharedWatch{}}
-	c.Set(watchesKey{}, ws)
-	return ws
+	i := &instance{watches: map[string]*sharedWatch{}}
+	c.Set(instanceKey{}, i)
+	c.OnFirstStartup(i.begin) // before plugins that wait in their OnStartup, so that we wait beside them
+	c.OnStartup(i.begin)      // a reload has no first startup
+	c.OnShutdown(func() error { i.end(); return nil })
+	c.OnRestartFailed(func() error { i.restartFailed(); return nil })
+	return i
 }
+
+// end lets go of the watches.
+func (i *instance) end() { live.release(func(holder *instance) bool { return holder == i }) }
+
+// restartFailed lets go of those of the instance that should have taken i's place.
+func (i *instance) restartFailed() { live.release(func(holder *instance) bool { return holder != i }) }
 
 // watch returns the watch that a block needs. It makes no request to the API server.
-func (ws *watches) watch(conf config) (*sharedWatch, error) {
-	key := fmt.Sprintf("%q %q %q", conf.kubeconfig, conf.context, fmt.Sprintf("%+v", conf.watch))
-	if s, ok := ws.all[key]; ok {
-		return s, nil
-	}
-	rest, err := watch.LoadConfig(conf.kubeconfig, conf.context)
+func (i *instance) watch(conf config) (*sharedWatch, error) {
+	config, err := watch.LoadConfig(conf.kubeconfig, conf.context)
 	if err != nil {
 		return nil, err
 	}
-	rest.UserAgent = "coredns-multicluster"
-	s := &sharedWatch{of: ws, observer: &observer{}}
-	if s.Watch, err = watch.New(rest, conf.watch, s.observer); err != nil {
+	key, err := identity(conf, config)
+	if err != nil {
 		return nil, err
 	}
-	ws.all[key] = s
+	s := i.watches[key]
+	if s == nil {
+		s = live.find(key, i)
+	}
+	if s == nil {
+		config.UserAgent = "coredns-multicluster"
+		s = &sharedWatch{holders: map[*instance]bool{i: true}}
+		if s.Watch, err = watch.New(config, conf.watch, &s.observer); err != nil {
+			return nil, err
+		}
+	}
+	i.watches[key] = s
 	return s, nil
 }
 
-// start begins all watches of the instance, if that was not done yet, and waits for this one, at most for a time counted from there:
-// several blocks wait beside each other, and one that cannot sync never keeps the server from serving its other zones.
-func (s *sharedWatch) start(timeout time.Duration) {
-	s.of.once.Do(func() {
-		s.of.began = time.Now()
-		for _, other := range s.of.all {
-			other.run()
+// identity tells watches apart: by what they are asked for, and by the content of the files that lead to the API server. Client
+// certificates and tokens that stand in files of their own are read anew by the client itself.
+func identity(conf config, config *rest.Config) (string, error) {
+	sum := sha256.New()
+	_, _ = fmt.Fprintf(sum, "%q %q %+v %q\n", conf.kubeconfig, conf.context, conf.watch, config.Host)
+	for _, path := range []string{conf.kubeconfig, config.CAFile} {
+		if path == "" {
+			continue
+		}
+		content, err := os.ReadFile(path) //nolint:gosec // the Corefile names it, or the pod has it
+		if err != nil {
+			return "", err
+		}
+		_, _ = sum.Write(content)
+	}
+	return string(sum.Sum(nil)), nil
+}
+
+// begin starts what does not run yet.
+func (i *instance) begin() error {
+	i.once.Do(func() {
+		i.began = time.Now()
+		for key, s := range i.watches {
+			live.run(key, s)
 		}
 	})
+	return nil
+}
+
+// await waits until a watch has synced, at most for a time counted from the instance's beginning: several blocks, and other
+// plugins, wait beside each other, and a watch that cannot sync never keeps the server from serving its other zones.
+func (i *instance) await(s *sharedWatch, timeout time.Duration) {
 	select {
 	case <-s.Synced():
-	case <-time.After(time.Until(s.of.began.Add(timeout))):
+	case <-time.After(time.Until(i.began.Add(timeout))):
 		log.Warningf("Not in step with the API server after %v: clusterset names are SERVFAIL until then", timeout)
 	}
 }
 
-func (s *sharedWatch) run() {
+// find returns the running watch of that key, if any, held by one more instance.
+func (l *liveWatches) find(key string, by *instance) *sharedWatch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.running[key]
+	if s != nil {
+		s.holders[by] = true
+	}
+	return s
+}
+
+func (l *liveWatches) run(key string, s *sharedWatch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running[key] == s {
+		return
+	}
+	l.running[key] = s
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // CoreDNS gives a plugin no context: it lives from start to stop
 	s.cancel = cancel
 	s.observer.began()
@@ -83,9 +152,20 @@ func (s *sharedWatch) run() {
 	}()
 }
 
-// stop ends the watch, whether it has begun or not. It does not wait: a request on its way may take a while to notice.
-func (s *sharedWatch) stop() {
-	if s.cancel != nil {
-		s.cancel()
+// release lets some instances go, and ends the watches that nobody holds any more. It does not wait: a request on its way may take
+// a while to notice.
+func (l *liveWatches) release(who func(*instance) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, s := range l.running {
+		for holder := range s.holders {
+			if who(holder) {
+				delete(s.holders, holder)
+			}
+		}
+		if len(s.holders) == 0 {
+			s.cancel()
+			delete(l.running, key)
+		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
@@ -138,11 +139,13 @@ func (f *follower) reflector(client cache.Getter, namespace string) *cache.Refle
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			w, err := lw.WatchWithContext(ctx, o)
-			f.reportRequest(ctx, err)
+			if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) { // else a server that cannot stream a list: it is asked for one
+				f.reportRequest(ctx, err)
+			}
 			return w, err
 		},
 	}
-	quiet := logr.Discard() // the observer says what a person needs
+	quiet := logr.Discard()
 	return cache.NewReflectorWithOptions(told, f.object, f.store,
 		cache.ReflectorOptions{Name: "multicluster", TypeDescription: f.name, Backoff: newBackoff(), Logger: &quiet})
 }
@@ -150,6 +153,7 @@ func (f *follower) reflector(client cache.Getter, namespace string) *cache.Refle
 // follow lists and watches until ctx ends. A watch that ends is begun anew, where it ended; one that the server does not know
 // leads to the version that it does know.
 func (f *follower) follow(ctx context.Context) {
+	ctx = klog.NewContext(ctx, logr.Discard()) // the observer says what a person needs
 	backoff, version := newBackoff(), 0
 	for ctx.Err() == nil {
 		err := f.reflectors[version].ListAndWatchWithContext(ctx)

@@ -2,6 +2,7 @@ package corefile
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -57,6 +58,41 @@ func TestReload(t *testing.T) {
 	})
 }
 
+// TestReloadInAnOutage: what is known of a cluster outlives a reload that it cannot be asked in.
+func TestReloadInAnOutage(t *testing.T) {
+	realkube.InNetNS(t, func(t *testing.T) {
+		c := realkube.New(t, realkube.Options{})
+		installCRDs(t, c)
+		asClusterCoreDNS(t, c)
+		apply(t, c, anImport)
+		text := "clusterset.local {\n    errors\n    ready\n    reload 2s 1s\n    multicluster\n}\n"
+		path := temporary(t, text)
+		start(t, c, "53", path)
+		getsReady(t)
+		c.StopAPIServer()
+		write(t, path, replaced(t, text, "    multicluster\n", "    multicluster {\n        ttl 7\n    }\n"))
+		realkube.Eventually(t, "the new TTL", func() error {
+			m, err := exchange("udp", "53", foo, dns.TypeA)
+			switch {
+			case err != nil:
+				return err
+			case short(m) != "NOERROR 10.0.0.77":
+				t.Fatalf("%s in the outage: %s", foo, short(m))
+			case m.Answer[0].Header().Ttl != 7:
+				return fmt.Errorf("it is %d", m.Answer[0].Header().Ttl)
+			}
+			return nil
+		})
+		getsReady(t)
+		// The watch that was handed on still follows.
+		if err := c.StartAPIServer(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, c, strings.ReplaceAll(anImport, "10.0.0.77", "10.0.0.78"))
+		wants(t, foo, dns.TypeA, "NOERROR 10.0.0.78")
+	})
+}
+
 // askUntil asks for an import and for a local Service, over and over, and says what went wrong first.
 func askUntil(stop <-chan struct{}, network string, asked *atomic.Int64) string {
 	for {
@@ -67,6 +103,10 @@ func askUntil(stop <-chan struct{}, network string, asked *atomic.Int64) string 
 		}
 		for name, want := range map[string]string{foo: "NOERROR 10.0.0.77", "local.default.svc.cluster.local.": "NOERROR 10.0.0.100"} {
 			m, err := exchange(network, "53", name, dns.TypeA)
+			if err != nil && network == "tcp" {
+				// CoreDNS closes the connections that its old listener has, answered or not: a client asks again (RFC 7766 6.2.4).
+				m, err = exchange(network, "53", name, dns.TypeA)
+			}
 			if err != nil {
 				return fmt.Sprintf("%s over %s after %d questions: %v", name, network, asked.Load(), err)
 			}
