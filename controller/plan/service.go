@@ -151,43 +151,6 @@ func newService(st State, a addresses, w wishes) (svc *corev1.Service, ok bool) 
 	return svc, true
 }
 
-// way is one way to ask for addresses.
-type way struct {
-	ips      []string
-	families []corev1.IPFamily
-	policy   *corev1.IPFamilyPolicy
-}
-
-// waysToAddresses are in the order in which they are tried, each after the one before was refused: the recorded addresses
-// (C24), then the first family, then the second. Two families are a preference, not a requirement: a single-stack cluster
-// gives the one that it has.
-func waysToAddresses(recorded []string, families []corev1.IPFamily) []way {
-	policy := func(n int) *corev1.IPFamilyPolicy {
-		p := corev1.IPFamilyPolicySingleStack
-		if n > 1 {
-			p = corev1.IPFamilyPolicyPreferDualStack
-		}
-		return &p
-	}
-	var ways []way
-	var again []string
-	for _, ip := range recorded {
-		if len(families) == 0 || subset(familiesOf([]string{ip}), families) {
-			again = append(again, ip)
-		}
-	}
-	if len(again) > 0 {
-		ways = append(ways, way{again, familiesOf(again), policy(max(len(families), len(again)))})
-	}
-	for _, family := range families {
-		ways = append(ways, way{families: []corev1.IPFamily{family}, policy: policy(len(families))})
-	}
-	if len(families) == 0 {
-		ways = append(ways, way{}) // The API's default.
-	}
-	return ways
-}
-
 // syncService is the derived Service as it should be; what others set on it stays. fault says why the wished families cannot
 // be had; they are then left as they are.
 func syncService(st State, a addresses, w wishes) (svc *corev1.Service, fault string) {
@@ -207,34 +170,6 @@ func syncService(st State, a addresses, w wishes) (svc *corev1.Service, fault st
 }
 
 func refusedAny(refused []Refusal) bool { return slices.ContainsFunc(refused, refusedAddress) }
-
-// syncFamilies adds or takes away the second family. The first one of a Service cannot change, and to make the Service anew
-// would change the import's address (C24): that is for the user to decide.
-func syncFamilies(svc *corev1.Service, w wishes) (fault string) {
-	have, want := svc.Spec.IPFamilies, w.families
-	tried := svc.Spec.IPFamilyPolicy != nil && *svc.Spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack
-	switch {
-	case len(have) == 0 || subset(want, have) && (subset(have, want) || len(want) == 0 || len(w.vips) > 0):
-		return ""
-	case subset(have, want) || len(w.vips) > 0:
-		if !tried {
-			svc.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack)
-			return ""
-		}
-		if len(w.vips) > 0 && !slices.ContainsFunc(want, func(f corev1.IPFamily) bool { return slices.Contains(have, f) }) {
-			return fmt.Sprintf("the ips are %s, Service %s has %s, and this cluster gives it no other family", want, svc.Name, have)
-		}
-		return ""
-	case len(have) == 2 && have[0] == want[0]:
-		svc.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
-		svc.Spec.IPFamilies = have[:1]
-		svc.Spec.ClusterIPs = clusterIPs(svc)[:1]
-		return ""
-	default:
-		return fmt.Sprintf("Service %s has %s and a Service's first family cannot change: delete it to get one of %s, with another address",
-			svc.Name, have, want)
-	}
-}
 
 // own marks the Service as ours: the label, and the import as its owner, by its present UID (an import made again under its
 // name takes the Service over, and so keeps its address) and in the version that is served. No blockOwnerDeletion: it would
@@ -274,15 +209,6 @@ func (w *wishes) write(svc *corev1.Service) {
 		spec.LoadBalancerClass, spec.AllocateLoadBalancerNodePorts, spec.ExternalTrafficPolicy = nil, nil, ""
 		for i := range spec.Ports {
 			spec.Ports[i].NodePort = 0
-		}
-	}
-}
-
-// noteUnserved says which of the user's addresses kube-proxy will not answer on.
-func (w *wishes) noteUnserved(svc *corev1.Service) {
-	for _, ip := range w.vips {
-		if !subset(familiesOf([]string{ip}), svc.Spec.IPFamilies) {
-			w.note("Service %s has no family for %s", svc.Name, ip)
 		}
 	}
 }

@@ -1,0 +1,122 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// familiesOf are the addresses' families, in the order of their first appearance.
+func familiesOf(ips []string) []corev1.IPFamily {
+	var families []corev1.IPFamily
+	for _, ip := range ips {
+		addr, err := netip.ParseAddr(ip)
+		if err != nil {
+			continue
+		}
+		family := corev1.IPv6Protocol
+		if addr.Is4() || addr.Is4In6() {
+			family = corev1.IPv4Protocol
+		}
+		if !slices.Contains(families, family) {
+			families = append(families, family)
+		}
+	}
+	return families
+}
+
+// wantedFamilies are the known families that the import names, without duplicates (C19); where a user set VIPs, the VIPs'.
+func wantedFamilies(imp *mcsv1beta1.ServiceImport, vips []string) []corev1.IPFamily {
+	if len(vips) > 0 {
+		return familiesOf(vips)
+	}
+	var families []corev1.IPFamily
+	for _, f := range imp.Spec.IPFamilies {
+		if (f == corev1.IPv4Protocol || f == corev1.IPv6Protocol) && !slices.Contains(families, f) {
+			families = append(families, f)
+		}
+	}
+	return families
+}
+
+// subset is true if each of a is in b.
+func subset(a, b []corev1.IPFamily) bool {
+	return !slices.ContainsFunc(a, func(f corev1.IPFamily) bool { return !slices.Contains(b, f) })
+}
+
+// way is one way to ask for addresses.
+type way struct {
+	ips      []string
+	families []corev1.IPFamily
+	policy   *corev1.IPFamilyPolicy
+}
+
+// waysToAddresses are in the order in which they are tried, each after the one before was refused: the recorded addresses
+// (C24), then the first family, then the second. Two families are a preference, not a requirement: a single-stack cluster
+// gives the one that it has.
+func waysToAddresses(recorded []string, families []corev1.IPFamily) []way {
+	policy := func(n int) *corev1.IPFamilyPolicy {
+		p := corev1.IPFamilyPolicySingleStack
+		if n > 1 {
+			p = corev1.IPFamilyPolicyPreferDualStack
+		}
+		return &p
+	}
+	var ways []way
+	var again []string
+	for _, ip := range recorded {
+		if len(families) == 0 || subset(familiesOf([]string{ip}), families) {
+			again = append(again, ip)
+		}
+	}
+	if len(again) > 0 {
+		ways = append(ways, way{again, familiesOf(again), policy(max(len(families), len(again)))})
+	}
+	for _, family := range families {
+		ways = append(ways, way{families: []corev1.IPFamily{family}, policy: policy(len(families))})
+	}
+	if len(families) == 0 {
+		ways = append(ways, way{}) // The API's default.
+	}
+	return ways
+}
+
+// syncFamilies adds or takes away the second family. The first one of a Service cannot change, and to make the Service anew
+// would change the import's address (C24): that is for the user to decide.
+func syncFamilies(svc *corev1.Service, w wishes) (fault string) {
+	have, want := svc.Spec.IPFamilies, w.families
+	tried := svc.Spec.IPFamilyPolicy != nil && *svc.Spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack
+	switch {
+	case len(have) == 0 || subset(want, have) && (subset(have, want) || len(want) == 0 || len(w.vips) > 0):
+		return ""
+	case subset(have, want) || len(w.vips) > 0:
+		if !tried {
+			svc.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack)
+			return ""
+		}
+		if len(w.vips) > 0 && !slices.ContainsFunc(want, func(f corev1.IPFamily) bool { return slices.Contains(have, f) }) {
+			return fmt.Sprintf("the ips are %s, Service %s has %s, and this cluster gives it no other family", want, svc.Name, have)
+		}
+		return ""
+	case len(have) == 2 && have[0] == want[0]:
+		svc.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
+		svc.Spec.IPFamilies = have[:1]
+		svc.Spec.ClusterIPs = clusterIPs(svc)[:1]
+		return ""
+	default:
+		return fmt.Sprintf("Service %s has %s and a Service's first family cannot change: delete it to get one of %s, with another address",
+			svc.Name, have, want)
+	}
+}
+
+// noteUnserved says which of the user's addresses kube-proxy will not answer on.
+func (w *wishes) noteUnserved(svc *corev1.Service) {
+	for _, ip := range w.vips {
+		if !subset(familiesOf([]string{ip}), svc.Spec.IPFamilies) {
+			w.note("Service %s has no family for %s", svc.Name, ip)
+		}
+	}
+}
