@@ -10,8 +10,12 @@ source_dir=$root/build/out/coredns-$version
 if ! cmp -s "$root/plugin.cfg.patch" "$source_dir/.patched"; then
   echo "fetching CoreDNS $version"
   rm -rf "$source_dir" && mkdir -p "$root/build/out"
-  fetched=$(cd / && go mod download -json "github.com/coredns/coredns@$version" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
-  [ -n "$fetched" ] || { echo "CoreDNS $version is not to be had" >&2; exit 1; }
+  if ! answer=$(cd / && go mod download -json "github.com/coredns/coredns@$version"); then
+    echo "CoreDNS $version is not to be had; want a version such as v1.15.0. The go command says:" >&2
+    echo "$answer" | sed -n 's/^\t"Error": //p' >&2
+    exit 1
+  fi
+  fetched=$(echo "$answer" | sed -n 's/^\t"Dir": "\(.*\)",*$/\1/p')
   cp -r "$fetched" "$source_dir" && chmod -R u+w "$source_dir"
   cd "$source_dir"
   # Without the ceiling git would take this folder for a part of our own repository, and apply nothing.

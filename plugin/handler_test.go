@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/pkg/dnstest"
 	"github.com/coredns/coredns/plugin/pkg/fall"
@@ -116,15 +117,17 @@ func TestReadyOnceSynced(t *testing.T) { // B3
 
 func TestServerAddresses(t *testing.T) {
 	for name, test := range map[string]struct {
+		port  string
 		hosts []string
 		want  []netip.Addr
 	}{
-		"those that it is bound to":     {[]string{"10.0.0.53", "127.0.0.1"}, []netip.Addr{netip.MustParseAddr("10.0.0.53")}},
-		"loopback if there is no other": {[]string{"127.0.0.1", "::1"}, []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}},
-		"not link-local ones":           {[]string{"fe80::1%eth0", "fd00::53"}, []netip.Addr{netip.MustParseAddr("fd00::53")}},
+		"those that it is bound to":                      {"53", []string{"10.0.0.53", "127.0.0.1"}, []netip.Addr{netip.MustParseAddr("10.0.0.53")}},
+		"loopback if there is no other":                  {"53", []string{"127.0.0.1", "::1"}, []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}},
+		"not link-local ones":                            {"53", []string{"fe80::1%eth0", "fd00::53"}, []netip.Addr{netip.MustParseAddr("fd00::53")}},
+		"none on a port that nobody who follows NS asks": {"1053", []string{"10.0.0.53"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := serverAddrs(test.hosts)
+			got := serverAddrs(&dnsserver.Config{Port: test.port, ListenHosts: test.hosts})
 			if len(got) != len(test.want) {
 				t.Fatalf("got %v, want %v", got, test.want)
 			}
@@ -135,7 +138,7 @@ func TestServerAddresses(t *testing.T) {
 			}
 		})
 	}
-	if len(serverAddrs([]string{""})) == 0 {
+	if len(serverAddrs(&dnsserver.Config{Port: "53", ListenHosts: []string{""}})) == 0 {
 		t.Error("a server bound to every address has none")
 	}
 }

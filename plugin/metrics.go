@@ -16,7 +16,7 @@ func gauge(name, help string) prometheus.Gauge {
 }
 
 var (
-	importsGauge   = gauge("imports", "Number of ServiceImports that are served.")
+	importsGauge   = gauge("imports", "Number of ServiceImports that are held.")
 	endpointsGauge = gauge("endpoints", "Number of ready endpoint addresses in the EndpointSlices that are held.")
 	watchesGauge   = gauge("watches", "Number of API server watches: server blocks that watch alike share one.")
 	syncedGauge    = gauge("synced", "Number of API server watches that have synced since they began.")
@@ -54,7 +54,11 @@ func (o *observer) Published(services, endpoints int) { o.set(services, endpoint
 // Problem implements watch.Observer.
 func (o *observer) Problem(kind, object string, p watch.Problem) {
 	invalidCount.WithLabelValues(kind, p.Field).Inc()
-	log.Warningf("%s %s: %s; the rest of it is served", kind, object, p.Detail)
+	rest := "the rest of it is served"
+	if p.Whole {
+		rest = "nothing of it is served"
+	}
+	log.Warningf("%s %s: %s; %s", kind, object, p.Detail, rest)
 }
 
 // Failed implements watch.Observer.

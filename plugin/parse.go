@@ -2,6 +2,7 @@ package multicluster
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 type config struct {
 	zones               []string // in lower case, with the final dot
 	kubeconfig, context string   // "": the pod's own account
+	line                int      // of the Corefile, where the API server is named
 	watch               watch.Options
 	ttl, negTTL         uint32 // seconds
 	clusterDomain       string // of the pods' own search path; in lower case, with the final dot
@@ -36,12 +38,16 @@ const (
 
 // directives are the lines of a block. Each reads its own arguments; its error says what was expected.
 var directives = map[string]func(c *caddy.Controller, conf *config, args []string) error{
-	"kubeconfig":      parseKubeconfig,
-	"namespaces":      parseNamespaces,
-	"labels":          parseLabels,
-	"noendpoints":     parseNoEndpoints,
-	"ttl":             func(c *caddy.Controller, conf *config, args []string) error { return parseTTL(c, &conf.ttl, args) },
-	"negttl":          func(c *caddy.Controller, conf *config, args []string) error { return parseTTL(c, &conf.negTTL, args) },
+	"kubeconfig":  parseKubeconfig,
+	"namespaces":  parseNamespaces,
+	"labels":      parseLabels,
+	"noendpoints": parseNoEndpoints,
+	"ttl": func(c *caddy.Controller, conf *config, args []string) error {
+		return parseTTL(c, "ttl", &conf.ttl, args)
+	},
+	"negttl": func(c *caddy.Controller, conf *config, args []string) error {
+		return parseTTL(c, "negttl", &conf.negTTL, args)
+	},
 	"cluster_domain":  parseClusterDomain,
 	"startup_timeout": parseStartupTimeout,
 	"fallthrough":     parseFallthrough,
@@ -56,6 +62,7 @@ func parse(c *caddy.Controller) (config, error) {
 		if blocks > 0 {
 			return conf, c.Err("multicluster stands twice in this server block; want one, with all of its zones on its line")
 		}
+		conf.line = c.Line()
 		if err := parseZones(c, &conf); err != nil {
 			return conf, err
 		}
@@ -99,17 +106,32 @@ func parseZones(c *caddy.Controller, conf *config) error {
 			if dnsutil.IsReverse(zone) > 0 {
 				return c.Errf("zone %q is a reverse zone, and clusterset names have no PTR records; want a zone such as clusterset.local", name)
 			}
+			if errs := validation.IsDNS1123Subdomain(strings.TrimSuffix(zone, ".")); len(errs) > 0 {
+				return c.Errf("zone %q is not a domain name; want one such as clusterset.local", name)
+			}
+			if !reached(zone, c.ServerBlockKeys) {
+				return c.Errf("zone %q lies outside of this server block (%s), so that no question for it comes here", name, strings.Join(c.ServerBlockKeys, " "))
+			}
 			conf.zones = append(conf.zones, zone)
 		}
 	}
 	return nil
 }
 
+// reached says whether questions for some name of the zone come to a server block.
+func reached(zone string, serverBlock []string) bool {
+	return len(serverBlock) == 0 || slices.ContainsFunc(serverBlock, func(key string) bool {
+		return slices.ContainsFunc(plugin.Host(key).NormalizeExact(), func(block string) bool {
+			return dns.IsSubDomain(block, zone) || dns.IsSubDomain(zone, block)
+		})
+	})
+}
+
 func parseKubeconfig(c *caddy.Controller, conf *config, args []string) error {
 	if len(args) < 1 || len(args) > 2 {
 		return c.Errf("kubeconfig has %d arguments; want a file, and a context of it if not its current one", len(args))
 	}
-	conf.kubeconfig = args[0]
+	conf.kubeconfig, conf.line = args[0], c.Line()
 	if len(args) == 2 {
 		conf.context = args[1]
 	}
@@ -125,7 +147,7 @@ func parseNamespaces(c *caddy.Controller, conf *config, args []string) error {
 			return c.Errf("namespaces: %q is not a namespace's name: %s", name, errs[0])
 		}
 	}
-	conf.watch.Namespaces = args
+	conf.watch.Namespaces = slices.Compact(slices.Sorted(slices.Values(args)))
 	return nil
 }
 
@@ -154,11 +176,11 @@ func parseNoEndpoints(c *caddy.Controller, conf *config, args []string) error {
 	return nil
 }
 
-func parseTTL(c *caddy.Controller, ttl *uint32, args []string) error {
+func parseTTL(c *caddy.Controller, name string, ttl *uint32, args []string) error {
 	text := strings.Join(args, " ")
 	seconds, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || seconds > maxTTL {
-		return c.Errf("a TTL of %q; want seconds, from 0 to %d", text, maxTTL)
+		return c.Errf("%s %q; want seconds, from 0 to %d", name, text, maxTTL)
 	}
 	*ttl = uint32(seconds)
 	return nil
@@ -185,7 +207,12 @@ func parseStartupTimeout(c *caddy.Controller, conf *config, args []string) error
 	return nil
 }
 
-func parseFallthrough(_ *caddy.Controller, conf *config, args []string) error {
+func parseFallthrough(c *caddy.Controller, conf *config, args []string) error {
+	for _, name := range args {
+		if len(plugin.Host(name).NormalizeExact()) == 0 {
+			return c.Errf("fallthrough: %q is not a zone; want domain names, or none for all", name)
+		}
+	}
 	conf.fall.SetZonesFromArgs(args)
 	return nil
 }

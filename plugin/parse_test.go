@@ -8,6 +8,7 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/plugin/pkg/fall"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/clusterset-dns/multicluster/plugin/watch"
 )
@@ -35,7 +36,7 @@ func TestParse(t *testing.T) {
 		"no zone takes the server block's": {"multicluster", with(func(c *config) { c.zones = []string{"block.example."} })},
 		"a kubeconfig":                     {"multicluster clusterset.local {\nkubeconfig /k\n}", with(func(c *config) { c.kubeconfig = "/k" })},
 		"a kubeconfig's context":           {"multicluster clusterset.local {\nkubeconfig /k c\n}", with(func(c *config) { c.kubeconfig, c.context = "/k", "c" })},
-		"namespaces":                       {"multicluster clusterset.local {\nnamespaces a b\n}", with(func(c *config) { c.watch.Namespaces = []string{"a", "b"} })},
+		"namespaces":                       {"multicluster clusterset.local {\nnamespaces b a b\n}", with(func(c *config) { c.watch.Namespaces = []string{"a", "b"} })},
 		"labels":                           {"multicluster clusterset.local {\nlabels tier=web, env in (a, b)\n}", with(func(c *config) { c.watch.Labels = "env in (a,b),tier=web" })},
 		"noendpoints":                      {"multicluster clusterset.local {\nnoendpoints\n}", with(func(c *config) { c.watch = watch.Options{NoEndpoints: true} })},
 		"ttl is negttl too":                {"multicluster clusterset.local {\nttl 60\n}", with(func(c *config) { c.ttl, c.negTTL = 60, 60 })},
@@ -46,11 +47,11 @@ func TestParse(t *testing.T) {
 		"fallthrough of some":              {"multicluster clusterset.local {\nfallthrough a.org\n}", with(func(c *config) { c.fall = fall.F{Zones: []string{"a.org."}} })},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := parseText(test.text, "block.example.")
+			got, err := parseText(test.text, map[bool]string{true: "block.example.", false: "."}[test.text == "multicluster"])
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(config{})); diff != "" {
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(config{}), cmpopts.IgnoreFields(config{}, "line")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -60,29 +61,32 @@ func TestParse(t *testing.T) {
 // Each error names the line, and says what was expected.
 func TestParseErrors(t *testing.T) {
 	for name, test := range map[string]struct{ text, line, want string }{
-		"an unknown property":           {"multicluster clusterset.local {\n\nttls 5\n}", ":3", "want kubeconfig, namespaces"},
-		"a block twice":                 {"multicluster clusterset.local\nmulticluster example.org", ":2", "want one"},
-		"a line twice":                  {"multicluster clusterset.local {\nttl 5\nttl 6\n}", ":3", "want it once"},
-		"the root zone":                 {"multicluster .", ":1", "multicluster clusterset.local"},
-		"the root server block":         {"multicluster", ":1", "multicluster clusterset.local"},
-		"a reverse zone":                {"multicluster 10.in-addr.arpa", ":1", "no PTR records"},
-		"a zone that is no name":        {"multicluster a..b", ":1", "want one such as clusterset.local"},
-		"a kubeconfig without a file":   {"multicluster z.org {\nkubeconfig\n}", ":2", "want a file"},
-		"a kubeconfig with too much":    {"multicluster z.org {\nkubeconfig a b c\n}", ":2", "want a file"},
-		"no namespaces":                 {"multicluster z.org {\nnamespaces\n}", ":2", "want the names"},
-		"a namespace that cannot be":    {"multicluster z.org {\nnamespaces ok Not_OK\n}", ":2", `"Not_OK" is not a namespace's name`},
-		"no labels":                     {"multicluster z.org {\nlabels\n}", ":2", "want one such as"},
-		"labels that are no selector":   {"multicluster z.org {\nlabels a in b\n}", ":2", "want one such as"},
-		"noendpoints with an argument":  {"multicluster z.org {\nnoendpoints yes\n}", ":2", "want none"},
-		"a ttl of words":                {"multicluster z.org {\nttl soon\n}", ":2", "want seconds, from 0 to 3600"},
-		"a ttl below":                   {"multicluster z.org {\nttl -1\n}", ":2", "want seconds, from 0 to 3600"},
-		"a ttl above":                   {"multicluster z.org {\nttl 3601\n}", ":2", "want seconds, from 0 to 3600"},
-		"a ttl without a number":        {"multicluster z.org {\nttl\n}", ":2", "want seconds, from 0 to 3600"},
-		"a negttl above":                {"multicluster z.org {\nnegttl 3601\n}", ":2", "want seconds, from 0 to 3600"},
-		"no cluster domain":             {"multicluster z.org {\ncluster_domain\n}", ":2", "want the one domain"},
-		"a cluster domain with spaces":  {"multicluster z.org {\ncluster_domain a_b\n}", ":2", "not a domain name"},
-		"a startup timeout of a number": {"multicluster z.org {\nstartup_timeout 5\n}", ":2", "want a duration"},
-		"a startup timeout below":       {"multicluster z.org {\nstartup_timeout -5s\n}", ":2", "want a duration"},
+		"an unknown property":                {"multicluster clusterset.local {\n\nttls 5\n}", ":3", "want kubeconfig, namespaces"},
+		"a block twice":                      {"multicluster clusterset.local\nmulticluster example.org", ":2", "want one"},
+		"a line twice":                       {"multicluster clusterset.local {\nttl 5\nttl 6\n}", ":3", "want it once"},
+		"the root zone":                      {"multicluster .", ":1", "multicluster clusterset.local"},
+		"the root server block":              {"multicluster", ":1", "multicluster clusterset.local"},
+		"a reverse zone":                     {"multicluster 10.in-addr.arpa", ":1", "no PTR records"},
+		"a zone that is no name":             {"multicluster a..b", ":1", "want one such as clusterset.local"},
+		"a kubeconfig without a file":        {"multicluster z.org {\nkubeconfig\n}", ":2", "want a file"},
+		"a kubeconfig with too much":         {"multicluster z.org {\nkubeconfig a b c\n}", ":2", "want a file"},
+		"no namespaces":                      {"multicluster z.org {\nnamespaces\n}", ":2", "want the names"},
+		"a namespace that cannot be":         {"multicluster z.org {\nnamespaces ok Not_OK\n}", ":2", `"Not_OK" is not a namespace's name`},
+		"no labels":                          {"multicluster z.org {\nlabels\n}", ":2", "want one such as"},
+		"labels that are no selector":        {"multicluster z.org {\nlabels a in b\n}", ":2", "want one such as"},
+		"noendpoints with an argument":       {"multicluster z.org {\nnoendpoints yes\n}", ":2", "want none"},
+		"a ttl of words":                     {"multicluster z.org {\nttl soon\n}", ":2", "want seconds, from 0 to 3600"},
+		"a ttl below":                        {"multicluster z.org {\nttl -1\n}", ":2", "want seconds, from 0 to 3600"},
+		"a ttl above":                        {"multicluster z.org {\nttl 3601\n}", ":2", "want seconds, from 0 to 3600"},
+		"a ttl without a number":             {"multicluster z.org {\nttl\n}", ":2", "want seconds, from 0 to 3600"},
+		"a negttl above":                     {"multicluster z.org {\nnegttl 3601\n}", ":2", "want seconds, from 0 to 3600"},
+		"no cluster domain":                  {"multicluster z.org {\ncluster_domain\n}", ":2", "want the one domain"},
+		"a fallthrough zone that is no name": {"multicluster z.org {\nfallthrough a..b\n}", ":2", "not a zone"},
+		"a zone of odd characters":           {"multicluster foo_bar,x", ":1", "want one such as clusterset.local"},
+		"a negttl of words":                  {"multicluster z.org {\nnegttl soon\n}", ":2", `negttl "soon"; want seconds`},
+		"a cluster domain with spaces":       {"multicluster z.org {\ncluster_domain a_b\n}", ":2", "not a domain name"},
+		"a startup timeout of a number":      {"multicluster z.org {\nstartup_timeout 5\n}", ":2", "want a duration"},
+		"a startup timeout below":            {"multicluster z.org {\nstartup_timeout -5s\n}", ":2", "want a duration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseText(test.text, ".")
@@ -96,11 +100,20 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+// A zone that the server block never gets a question for is a slip.
+func TestAZoneOutsideOfTheServerBlockIsRefused(t *testing.T) {
+	for block, want := range map[string]bool{"example.org.": false, "dns://example.org.:53": false, ".": true, "local.:1053": true, "foo.clusterset.local.": true} {
+		if _, err := parseText("multicluster clusterset.local", block); (err == nil) != want {
+			t.Errorf("in the block %s: %v", block, err)
+		}
+	}
+}
+
 // B14: what cannot work is said when the Corefile is read, not when the first question comes.
 func TestSetupSaysWhatIsWrongWithTheKubeconfig(t *testing.T) {
-	c := caddy.NewTestController("dns", "multicluster clusterset.local {\nkubeconfig /nowhere/config\n}")
-	if err := setup(c); err == nil || !strings.Contains(err.Error(), "/nowhere/config") {
-		t.Errorf("got %v, want an error that names the file", err)
+	c := caddy.NewTestController("dns", "multicluster clusterset.local {\nttl 5\nkubeconfig /nowhere/config\nnegttl 5\n}")
+	if err := setup(c); err == nil || !strings.Contains(err.Error(), "/nowhere/config") || !strings.Contains(err.Error(), ":3:") {
+		t.Errorf("got %v, want an error that names the file and line 3", err)
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	if err := setup(caddy.NewTestController("dns", "multicluster clusterset.local")); err == nil || !strings.Contains(err.Error(), "kubeconfig FILE") {

@@ -3,6 +3,7 @@
 package multicluster
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/transport"
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
@@ -26,14 +28,14 @@ func setup(c *caddy.Controller) error {
 	i := instanceOf(c)
 	shared, err := i.watch(conf)
 	if err != nil {
-		return plugin.Error(pluginName, c.Err(err.Error()))
+		return plugin.Error(pluginName, fmt.Errorf("%s:%d: %w", c.File(), conf.line, err))
 	}
 	c.OnStartup(func() error {
 		i.await(shared, conf.startupTimeout)
 		return nil
 	})
 	m := &Multicluster{watch: shared.Watch, fall: conf.fall, names: conf.zones}
-	server := serverAddrs(dnsserver.GetConfig(c).ListenHosts)
+	server := serverAddrs(dnsserver.GetConfig(c))
 	for _, name := range conf.zones {
 		m.zones = append(m.zones, index.Zone{Name: name, TTL: conf.ttl, NegativeTTL: conf.negTTL, Server: server})
 	}
@@ -45,10 +47,14 @@ func setup(c *caddy.Controller) error {
 }
 
 // serverAddrs is the addresses that clients reach this server by: those that it is bound to, or of all interfaces where it is bound
-// to none. Loopback and link-local ones are no use to others, and only named where there is nothing else.
-func serverAddrs(hosts []string) []netip.Addr {
+// to none. Loopback and link-local ones are no use to others, and only named where there is nothing else. A server on another port
+// than 53 has none: nobody who follows an NS record would find it there.
+func serverAddrs(conf *dnsserver.Config) []netip.Addr {
+	if conf.Port != transport.Port {
+		return nil
+	}
 	var all []netip.Addr
-	for _, host := range hosts {
+	for _, host := range conf.ListenHosts {
 		if ip, err := netip.ParseAddr(host); err == nil && !ip.IsUnspecified() {
 			all = append(all, ip.WithZone("").Unmap())
 		}

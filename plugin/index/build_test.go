@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
 )
 
 // history makes random edits over few names, so that they meet often.
@@ -116,6 +117,34 @@ func TestAnyHistoryEndsInTheIndexOfItsEndState(t *testing.T) {
 	}
 }
 
+// A new list of one namespace says nothing of the others.
+func TestAListOfOneNamespaceReplacesThatOneOnly(t *testing.T) {
+	s := NewState()
+	for _, ns := range []string{"a", "b"} {
+		for _, name := range []string{"stays", "goes"} {
+			s.SetService(Service{Key: Key{ns, name}, Type: Headless})
+			s.SetSlice(Slice{SliceID: SliceID{ns, name}, Service: name, Endpoints: []Endpoint{{"", ips("10.0.0.1")[0]}}})
+		}
+	}
+	s.ReplaceServices("a", []Service{{Key: Key{"a", "stays"}, Type: Headless}})
+	s.ReplaceSlices("a", []Slice{{SliceID: SliceID{"a", "stays"}, Service: "stays", Endpoints: []Endpoint{{"", ips("10.0.0.1")[0]}}}})
+	if s.Services() != 3 || s.Endpoints() != 3 {
+		t.Errorf("%d services and %d endpoints are left, want 3 of each", s.Services(), s.Endpoints())
+	}
+	x := New(0).With(s.Drain(), 1)
+	check(t, x)
+	for name, want := range map[string]Result{"stays.a": Success, "goes.a": NameError, "stays.b": Success, "goes.b": Success} {
+		if got := x.Lookup(testZone, name+".svc.clusterset.local.", dns.TypeA).Result; got != want {
+			t.Errorf("%s: result %d, want %d", name, got, want)
+		}
+	}
+	s.ReplaceServices("", nil)
+	s.ReplaceSlices("", nil)
+	if s.Services() != 0 || s.Endpoints() != 0 {
+		t.Errorf("%d services and %d endpoints are left of nothing", s.Services(), s.Endpoints())
+	}
+}
+
 func TestSerialMovesOnlyWithAnAnswer(t *testing.T) { // B15
 	s := NewState()
 	service := Service{Key: Key{"a", "b"}, IPs: ips("10.0.0.1", "10.0.0.2")}
@@ -148,7 +177,7 @@ func TestSerialMovesOnlyWithAnAnswer(t *testing.T) { // B15
 func TestTheSerialWrapsAround(t *testing.T) { // RFC 1982
 	s := NewState()
 	s.SetService(Service{Key: Key{"a", "b"}})
-	if got := New(1<<32-1).With(s.Drain(), 5).Serial(); got != 5 {
-		t.Errorf("serial %d after 2^32-1, want 5", got)
+	if got := New(1<<32-10).With(s.Drain(), 5).Serial(); got != 5 {
+		t.Errorf("serial %d after 2^32-10, want the given 5, which is 15 more", got)
 	}
 }

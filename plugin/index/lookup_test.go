@@ -216,6 +216,25 @@ func TestAnSRVTargetTooLongForAMessageCostsOnlyItself(t *testing.T) { // D10
 	}
 }
 
+// The longest name that a message can hold is 255 bytes long (RFC 1035 3.1), 254 in text.
+func TestTheLongestSRVTarget(t *testing.T) {
+	const service = "s.ns.svc.clusterset.local."
+	for length, want := range map[int]int{253: 1, 254: 1, 255: 0} {
+		label := strings.Repeat("c", 63)
+		cluster := strings.Join([]string{label, label, label}, ".")
+		host := strings.Repeat("h", length-len("."+cluster+"."+service))
+		x := build(t, []Service{{Key: Key{"ns", "s"}, Type: Headless}},
+			Slice{SliceID: SliceID{"ns", "1"}, Service: "s", Cluster: cluster, Ports: []Port{{"p", "tcp", 1}}, Endpoints: []Endpoint{{host, ips("10.0.0.1")[0]}}})
+		got := x.Lookup(testZone, service, dns.TypeSRV)
+		if len(got.Answer) != want {
+			t.Errorf("a target of %d characters: %d records, want %d", length, len(got.Answer), want)
+		}
+		if _, err := reply(got).Pack(); err != nil {
+			t.Errorf("a target of %d characters: %v", length, err)
+		}
+	}
+}
+
 func reply(a Answer) *dns.Msg {
 	m := new(dns.Msg)
 	m.Answer, m.Ns, m.Extra = a.Answer, a.Authority, a.Additional

@@ -26,8 +26,8 @@ type Name struct {
 	Below   string // the labels below the service's name, joined by dots; "" is the service's own name
 }
 
-// ParseName takes apart the labels below a zone, in lower case and without a final dot: "foo.default.svc". A name with an escaped
-// byte in it is FormOther: no name of ours needs one, and so no dot in it is part of a label.
+// ParseName takes apart the labels below a zone, in lower case and without a final dot: "foo.default.svc". An escaped dot is
+// taken for the end of a label like any other: the backslash before it stays, which no name of ours has.
 func ParseName(below string) Name {
 	switch below {
 	case "":
@@ -42,7 +42,7 @@ func ParseName(below string) Name {
 		return Name{Form: FormSvc}
 	}
 	rest, ok := strings.CutSuffix(below, ".svc")
-	if !ok || strings.IndexByte(rest, '\\') >= 0 {
+	if !ok {
 		return Name{}
 	}
 	rest, namespace := cutLabel(rest)

@@ -1,7 +1,7 @@
 package watch
 
 import (
-	"fmt"
+	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,7 +17,7 @@ type store[T any] struct {
 	kind      kind[T]
 	namespace string // "" for all
 	hub       *hub
-	problems  map[string]string // of each object that has some, what was last said of it
+	problems  map[string][]Problem // of each object that has some
 	synced    bool
 }
 
@@ -51,7 +51,7 @@ var sliceKind = kind[index.Slice]{
 }
 
 func newStore[T any](k kind[T], namespace string, h *hub) *store[T] {
-	return &store[T]{kind: k, namespace: namespace, hub: h, problems: map[string]string{}}
+	return &store[T]{kind: k, namespace: namespace, hub: h, problems: map[string][]Problem{}}
 }
 
 func (s *store[T]) trimmed(object any) *trimmed[T] {
@@ -97,7 +97,7 @@ func (s *store[T]) Delete(object any) error {
 func (s *store[T]) Replace(objects []any, _ string) error {
 	values := make([]T, 0, len(objects))
 	known := s.problems
-	s.problems = make(map[string]string, len(known))
+	s.problems = make(map[string][]Problem, len(known))
 	for _, object := range objects {
 		t := s.trimmed(object)
 		if was, ok := known[t.key()]; ok {
@@ -122,19 +122,18 @@ func (s *store[T]) Replace(objects []any, _ string) error {
 // Resync implements cache.ReflectorStore. There is nothing to do: the State is the truth.
 func (s *store[T]) Resync() error { return nil }
 
-// report logs and counts an object's problems once for as long as they stay the same.
+// report tells of each problem once, for as long as the object has it.
 func (s *store[T]) report(t *trimmed[T]) {
-	key, said := t.key(), fmt.Sprint(t.problems)
-	if len(t.problems) == 0 {
-		delete(s.problems, key)
-		return
-	}
-	if s.problems[key] == said {
-		return
-	}
-	s.problems[key] = said
+	key := t.key()
 	for _, p := range t.problems {
-		s.hub.observer.Problem(s.kind.name, key, p)
+		if !slices.Contains(s.problems[key], p) {
+			s.hub.observer.Problem(s.kind.name, key, p)
+		}
+	}
+	if len(t.problems) > 0 {
+		s.problems[key] = t.problems
+	} else {
+		delete(s.problems, key)
 	}
 }
 

@@ -3,6 +3,7 @@ package watch
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,10 +14,12 @@ import (
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
-// Problem is a part of an object that cannot be served. It costs just the records of that part.
+// Problem is a part of an object that cannot be served. It costs just the records of that part. Its text has no position in a list:
+// a problem that moves is the same problem.
 type Problem struct {
 	Field  string // a fixed word, for the metric's label
 	Detail string // what was found, and what was expected
+	Whole  bool   // nothing of the object can be served
 }
 
 // trimmed is what is kept of an object.
@@ -27,7 +30,10 @@ type trimmed[T any] struct {
 }
 
 func (t *trimmed[T]) problem(field, format string, args ...any) {
-	t.problems = append(t.problems, Problem{field, fmt.Sprintf(format, args...)})
+	p := Problem{Field: field, Detail: fmt.Sprintf(format, args...), Whole: t.value == nil}
+	if !slices.Contains(t.problems, p) {
+		t.problems = append(t.problems, p)
+	}
 }
 
 // trimImport keeps of a ServiceImport what its answers are made of.
@@ -50,15 +56,15 @@ func trimImport(in *mcsv1beta1.ServiceImport) *trimmed[index.Service] {
 	if service.Type == index.Headless {
 		return t // neither its IPs nor its ports count: the endpoints have their own
 	}
-	for i, text := range in.Spec.IPs {
+	for _, text := range in.Spec.IPs {
 		if ip, err := parseIP(text); err != nil {
-			t.problem("ip", "spec.ips[%d] is %q, want an IP address", i, text)
+			t.problem("ip", "spec.ips has %q, want an IP address", text)
 		} else {
 			service.IPs = append(service.IPs, ip)
 		}
 	}
-	for i, p := range in.Spec.Ports {
-		t.keepPort(&service.Ports, fmt.Sprintf("spec.ports[%d]", i), p.Name, p.Protocol, p.Port)
+	for _, p := range in.Spec.Ports {
+		t.keepPort(&service.Ports, p.Name, p.Protocol, p.Port)
 	}
 	return t
 }
@@ -80,37 +86,37 @@ func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
 			mcsv1beta1.LabelSourceCluster, slice.Cluster)
 		slice.Cluster = ""
 	}
-	for i, p := range in.Ports {
-		t.keepEndpointPort(&slice.Ports, fmt.Sprintf("ports[%d]", i), p)
+	for _, p := range in.Ports {
+		t.keepEndpointPort(&slice.Ports, p)
 	}
-	for i, e := range in.Endpoints {
+	for _, e := range in.Endpoints {
 		if ready := e.Conditions.Ready; ready == nil || *ready { // nil means ready (EndpointConditions)
-			t.keepEndpoint(&slice.Endpoints, fmt.Sprintf("endpoints[%d]", i), e)
+			t.keepEndpoint(&slice.Endpoints, e)
 		}
 	}
 	return t
 }
 
-func (t *trimmed[T]) keepEndpoint(endpoints *[]index.Endpoint, field string, e discoveryv1.Endpoint) {
+func (t *trimmed[T]) keepEndpoint(endpoints *[]index.Endpoint, e discoveryv1.Endpoint) {
 	hostname := ""
 	if e.Hostname != nil && *e.Hostname != "" {
 		hostname = strings.ToLower(*e.Hostname)
 		if !isLabel(hostname) {
-			t.problem("hostname", "%s.hostname is %q, want a DNS label of at most 63 letters, digits and dashes", field, *e.Hostname)
+			t.problem("hostname", "an endpoint's hostname is %q, want a DNS label of at most 63 letters, digits and dashes", *e.Hostname)
 			return
 		}
 	}
-	for i, text := range e.Addresses {
+	for _, text := range e.Addresses {
 		ip, err := parseIP(text)
 		if err != nil {
-			t.problem("ip", "%s.addresses[%d] is %q, want an IP address", field, i, text)
+			t.problem("ip", "an endpoint has the address %q, want an IP address", text)
 			continue
 		}
 		*endpoints = append(*endpoints, index.Endpoint{Hostname: hostname, Addr: ip})
 	}
 }
 
-func (t *trimmed[T]) keepEndpointPort(ports *[]index.Port, field string, p discoveryv1.EndpointPort) {
+func (t *trimmed[T]) keepEndpointPort(ports *[]index.Port, p discoveryv1.EndpointPort) {
 	if p.Name == nil || p.Port == nil {
 		return // no name is no SRV record (SPEC 2.4.3); no port is every port
 	}
@@ -118,24 +124,24 @@ func (t *trimmed[T]) keepEndpointPort(ports *[]index.Port, field string, p disco
 	if p.Protocol != nil {
 		protocol = *p.Protocol
 	}
-	t.keepPort(ports, field, *p.Name, protocol, *p.Port)
+	t.keepPort(ports, *p.Name, protocol, *p.Port)
 }
 
 // keepPort keeps a named port. Protocol "" is TCP: the CRD has no default for it (checklist A7).
-func (t *trimmed[T]) keepPort(ports *[]index.Port, field, name string, protocol corev1.Protocol, number int32) {
+func (t *trimmed[T]) keepPort(ports *[]index.Port, name string, protocol corev1.Protocol, number int32) {
 	if protocol == "" {
 		protocol = corev1.ProtocolTCP
 	}
 	switch {
 	case number < 1 || number > 65535:
-		t.problem("port", "%s.port is %d, want 1 to 65535", field, number)
+		t.problem("port", "the number of port %q is %d, want 1 to 65535", name, number)
 	case protocol != corev1.ProtocolTCP && protocol != corev1.ProtocolUDP && protocol != corev1.ProtocolSCTP:
-		t.problem("protocol", "%s.protocol is %q, want TCP, UDP or SCTP", field, protocol)
+		t.problem("protocol", "the protocol of port %q is %q, want TCP, UDP or SCTP", name, protocol)
 	case name == "": // no SRV record (SPEC 2.3.2)
-	case !isLabel(strings.ToLower(name)) || len(name) > 62:
-		t.problem("portname", "%s.name is %q, want a DNS label of at most 62 letters, digits and dashes", field, name)
+	case !isLabel(name) || len(name) > 62: // a Service's port cannot be called so either; the underscore makes it 63
+		t.problem("portname", "a port is called %q, want a DNS label of at most 62 lower case letters, digits and dashes", name)
 	default:
-		*ports = append(*ports, index.Port{Name: strings.ToLower(name), Protocol: strings.ToLower(string(protocol)), Number: uint16(number)})
+		*ports = append(*ports, index.Port{Name: name, Protocol: strings.ToLower(string(protocol)), Number: uint16(number)})
 	}
 }
 

@@ -52,8 +52,8 @@ func TestTrimImport(t *testing.T) {
 		"an invalid port costs itself": {"foo",
 			mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{
 				{Name: "zero", Port: 0}, {Name: "big", Port: 65536}, {Name: "odd", Protocol: "ICMP", Port: 1}, {Name: "dot.ted", Port: 1},
-				{Name: strings.Repeat("n", 63), Port: 1}, {Name: "OK", Protocol: corev1.ProtocolSCTP, Port: 65535}}},
-			&index.Service{Ports: []index.Port{{Name: "ok", Protocol: "sctp", Number: 65535}}}, []string{"port", "port", "protocol", "portname", "portname"}},
+				{Name: strings.Repeat("n", 63), Port: 1}, {Name: "HTTP", Port: 1}, {Name: "ok", Protocol: corev1.ProtocolSCTP, Port: 65535}}},
+			&index.Service{Ports: []index.Port{{Name: "ok", Protocol: "sctp", Number: 65535}}}, []string{"port", "port", "protocol", "portname", "portname", "portname"}},
 		"an unknown type cannot be answered":       {"foo", mcsv1beta1.ServiceImportSpec{Type: "Mesh", IPs: []string{"10.0.0.1"}}, nil, []string{"type"}},
 		"a name of two labels cannot be asked for": {"foo.bar", mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP}, nil, []string{"name"}},
 	} {
