@@ -11,7 +11,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## List every target
-	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | while IFS=$$'\t' read -r name what; do printf '  %-16s %s\n' "$$name" "$$what"; done
+	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | while IFS=$$'\t' read -r name what; do printf '  %-12s %s\n' "$$name" "$$what"; done
 
 .PHONY: build
 build: coredns controller ## Build bin/coredns and bin/multicluster-controller
@@ -20,9 +20,9 @@ build: coredns controller ## Build bin/coredns and bin/multicluster-controller
 coredns: ## Build bin/coredns: CoreDNS with all its plugins and ours (COREDNS_VERSION=v1.14.7 for another)
 	@build/coredns.sh $(COREDNS_VERSION) bin/coredns
 
-.PHONY: coredns-versions
-coredns-versions: ## Build the plugin into the oldest CoreDNS that it supports, and into the one before the pinned one
-	@for version in v1.12.3 v1.14.7; do build/coredns.sh $$version build/out/coredns-$$version.bin; done
+.PHONY: compat
+compat: ## Compile the plugin against the oldest CoreDNS that it supports, and others
+	@build/compat.sh v1.12.3 v1.14.7
 
 .PHONY: controller
 controller: ## Build bin/multicluster-controller

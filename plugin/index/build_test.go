@@ -87,7 +87,7 @@ func contents(x *Index) map[string]string {
 func TestAnyHistoryEndsInTheIndexOfItsEndState(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	for run := range uint64(300) {
+	for run := range uint64(150) {
 		h := history{rand.New(rand.NewPCG(seed, run)), NewState()}
 		x := New(0)
 		for range 60 {
