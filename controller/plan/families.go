@@ -9,12 +9,12 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// familiesOf are the addresses' families, in the order of their first appearance.
+// familiesOf are the addresses' families, in the order of their first appearance. What is not a plain address has none.
 func familiesOf(ips []string) []corev1.IPFamily {
 	var families []corev1.IPFamily
 	for _, ip := range ips {
 		addr, err := netip.ParseAddr(ip)
-		if err != nil {
+		if err != nil || addr.Zone() != "" {
 			continue
 		}
 		family := corev1.IPv6Protocol
@@ -28,13 +28,11 @@ func familiesOf(ips []string) []corev1.IPFamily {
 	return families
 }
 
-// wantedFamilies are the known families that the import names, without duplicates (C19); where a user set VIPs, the VIPs'.
+// wantedFamilies are the known families that the import names, without duplicates (C19), then those of a user's VIPs: kube-proxy
+// answers on an address only where the Service has its family. The import's come first, for the day on which the VIPs go.
 func wantedFamilies(imp *mcsv1beta1.ServiceImport, vips []string) []corev1.IPFamily {
-	if len(vips) > 0 {
-		return familiesOf(vips)
-	}
 	var families []corev1.IPFamily
-	for _, f := range imp.Spec.IPFamilies {
+	for _, f := range append(slices.Clone(imp.Spec.IPFamilies), familiesOf(vips)...) {
 		if (f == corev1.IPv4Protocol || f == corev1.IPv6Protocol) && !slices.Contains(families, f) {
 			families = append(families, f)
 		}
@@ -88,6 +86,7 @@ func waysToAddresses(recorded []string, families []corev1.IPFamily) []way {
 // would change the import's address (C24): that is for the user to decide.
 func syncFamilies(svc *corev1.Service, w wishes) (fault string) {
 	have, want := svc.Spec.IPFamilies, w.families
+	served := func(ip string) bool { return subset(familiesOf([]string{ip}), have) }
 	tried := svc.Spec.IPFamilyPolicy != nil && *svc.Spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack
 	switch {
 	case len(have) == 0 || subset(want, have) && (subset(have, want) || len(want) == 0 || len(w.vips) > 0):
@@ -97,8 +96,8 @@ func syncFamilies(svc *corev1.Service, w wishes) (fault string) {
 			svc.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyPreferDualStack)
 			return ""
 		}
-		if len(w.vips) > 0 && !slices.ContainsFunc(want, func(f corev1.IPFamily) bool { return slices.Contains(have, f) }) {
-			return fmt.Sprintf("the ips are %s, Service %s has %s, and this cluster gives it no other family", want, svc.Name, have)
+		if len(w.vips) > 0 && !slices.ContainsFunc(w.vips, served) {
+			return fmt.Sprintf("the ips are %s, Service %s has %s, and this cluster gives it no other family", familiesOf(w.vips), svc.Name, have)
 		}
 		return ""
 	case len(have) == 2 && have[0] == want[0]:
@@ -112,8 +111,13 @@ func syncFamilies(svc *corev1.Service, w wishes) (fault string) {
 	}
 }
 
-// noteUnserved says which of the user's addresses kube-proxy will not answer on.
+// noteUnserved says which of the user's addresses kube-proxy will not answer on, and which family could not be had. The
+// import's ipFamilies no longer tell, they are those of its ips (C19); the Service's policy does.
 func (w *wishes) noteUnserved(svc *corev1.Service) {
+	have, policy := svc.Spec.IPFamilies, svc.Spec.IPFamilyPolicy
+	if len(w.vips) == 0 && len(have) == 1 && policy != nil && *policy != corev1.IPFamilyPolicySingleStack {
+		w.note("a second address family, of which this cluster gives Service %s none beside %s", svc.Name, have[0])
+	}
 	for _, ip := range w.vips {
 		if !subset(familiesOf([]string{ip}), svc.Spec.IPFamilies) {
 			w.note("Service %s has no family for %s", svc.Name, ip)

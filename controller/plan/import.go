@@ -104,14 +104,16 @@ func keep(st State) Changes {
 	familiesMove := false
 	if !refused && !equality.Semantic.DeepEqual(svc, wanted) {
 		c.Service = &Edit[*corev1.Service]{svc, wanted}
+		current = clusterIPs(wanted) // A second address that goes is out of ips at once.
 		familiesMove = !equality.Semantic.DeepEqual(svc.Spec.IPFamilyPolicy, wanted.Spec.IPFamilyPolicy)
 	} else if status := vipStatus(svc, w.vips); !refused && status != nil {
 		c.ServiceStatus = &Edit[*corev1.Service]{svc, status}
 	}
 
-	if len(current) > 0 {
-		// While the families are on the move, or cannot be had, the import's ipFamilies are a wish and stay.
-		c.writeAddresses(st, a, !familiesMove && fault == "")
+	if len(clusterIPs(svc)) > 0 {
+		// While the families are on the move, or cannot be had, or the ips are not ours, the import's ipFamilies are a wish and
+		// stay: written over with a VIP's, they would outlive it and cost the Service an address (C24).
+		c.writeAddresses(st, a, current, !familiesMove && fault == "" && !a.userSet())
 	}
 	if c.Service == nil {
 		w.noteUnserved(svc)
@@ -145,8 +147,7 @@ func keepVerdict(st State, a addresses, w wishes, fault string, r Refusal, refus
 
 // writeAddresses puts our Service's addresses onto the import, in one patch with the annotations that explain them: a crash
 // never leaves the one without the other. A user's ips stay; those that a flip to Headless had put aside come back.
-func (c *Changes) writeAddresses(st State, a addresses, families bool) {
-	current := clusterIPs(st.Service)
+func (c *Changes) writeAddresses(st State, a addresses, current []string, families bool) {
 	edited := st.Import.DeepCopy()
 	annotate(edited, AnnotationDerivedService, st.Service.Name)
 	annotate(edited, AnnotationClusterIPs, strings.Join(current, ","))
@@ -157,10 +158,16 @@ func (c *Changes) writeAddresses(st State, a addresses, families bool) {
 	}
 	setIPs(edited, ips, st.CRD, families)
 	c.editImport(st.Import, edited)
-	if lost := slices.DeleteFunc(slices.Clone(a.recorded), func(ip string) bool { return slices.Contains(current, ip) }); len(lost) > 0 {
+	// A second address that comes or goes with its family is no change of the others.
+	if len(missing(a.recorded, current)) > 0 && len(missing(current, a.recorded)) > 0 {
 		c.Events = append(c.Events, Event{corev1.EventTypeWarning, EventAddressChanged,
 			"the address of Service " + st.Service.Name + " changed: it was " + strings.Join(a.recorded, ",") + " and is " + strings.Join(current, ",")})
 	}
+}
+
+// missing are those of ips that are not among others.
+func missing(ips, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(ips), func(ip string) bool { return slices.Contains(others, ip) })
 }
 
 // follow copies the addresses of a Service that others keep. No annotation says that they are ours, so they always follow.

@@ -174,6 +174,12 @@ func (w *world) ready() string {
 	return "none"
 }
 
+func (w *world) message() string { return w.imp.Status.Conditions[0].Message }
+
+func told(w *world, reason string) bool {
+	return slices.ContainsFunc(w.events, func(e Event) bool { return e.Reason == reason })
+}
+
 func (w *world) clone() *world {
 	c := *w
 	c.imp = w.imp.DeepCopy()
@@ -197,6 +203,10 @@ func clusterSetImport(name string, edits ...func(*mcsv1beta1.ServiceImport)) *mc
 		edit(imp)
 	}
 	return imp
+}
+
+func withIPs(ips ...string) func(*mcsv1beta1.ServiceImport) {
+	return func(imp *mcsv1beta1.ServiceImport) { imp.Spec.IPs = ips }
 }
 
 func slice(name, service string, labels ...string) *discoveryv1.EndpointSlice {
@@ -295,6 +305,35 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name: "an address with a zone is garbage: not ready, and no family of the import's (C19)",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", withIPs("nonsense", "2001:db8::1%eth0")))
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ipFamilies", len(w.imp.Spec.IPFamilies), 0)
+			equal(t, "ready", w.ready(), "False/"+ReasonInvalidIPs)
+			equal(t, "named", strings.Contains(w.message(), `"2001:db8::1%eth0"`), true)
+		},
+	},
+	{
+		name:   "garbage in ips is forgotten when a user empties them (C19, C27)",
+		world:  func() *world { return newWorld(clusterSetImport("foo", withIPs("nonsense", "2001:db8::1%eth0"))) },
+		change: func(w *world) { w.imp.Spec.IPs = nil },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
+			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name:  "an IPv4-mapped VIP is an IPv4 one to the Service",
+		world: func() *world { return newWorld(clusterSetImport("foo", withIPs("::ffff:1.2.3.4"))) },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ingress", w.svc().Status.LoadBalancer.Ingress[0].IP, "1.2.3.4")
+			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
 		name: "a VIP of a family that the cluster lacks, beside one that it has, is told",
 		world: func() *world {
 			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = []string{"1.2.3.4", "fd00::1234"} }))
@@ -315,8 +354,70 @@ var scenarios = []struct {
 		change: func(w *world) { w.imp.Spec.IPs = []string{"fd00::1234"} },
 		check: func(t *testing.T, w *world) {
 			equal(t, "families", w.svc().Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol})
-			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv6Protocol})
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
 			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name: "a VIP of the other family comes and goes: the import is as it was before (C19, C24)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo"))
+			w.families = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+			w.settleQuietly()
+			w.imp.Spec.IPs = []string{"2001:db8::9"}
+			return w
+		},
+		change: func(w *world) { w.imp.Spec.IPs = nil },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
+			equal(t, "address", w.svc().Spec.ClusterIPs, []string{"10.0.0.1"})
+			equal(t, "ready", w.ready(), "True/Ready")
+			equal(t, "told a change", told(w, EventAddressChanged), false)
+		},
+	},
+	{
+		name: "a VIP of one family comes and goes on a dual-stack import: both addresses stay (C19, C24)",
+		world: func() *world {
+			w := dualWorld(corev1.IPv4Protocol, corev1.IPv6Protocol)
+			w.settleQuietly()
+			w.imp.Spec.IPs = []string{"1.2.3.4"}
+			return w
+		},
+		change: func(w *world) { w.imp.Spec.IPs = nil },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1", "fd00::2"})
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol})
+			equal(t, "told a change", told(w, EventAddressChanged), false)
+		},
+	},
+	{
+		name: "an import that comes with ipFamilies and a VIP of the second has the first when the VIP goes (C19)",
+		world: func() *world {
+			w := dualWorld(corev1.IPv4Protocol)
+			w.imp.Spec.IPs = []string{"2001:db8::9"}
+			return w
+		},
+		change: func(w *world) { w.imp.Spec.IPs = nil },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
+			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name: "a VIP of a family that the cluster lacks leaves nothing behind when it goes",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo"))
+			w.settleQuietly()
+			w.imp.Spec.IPs = []string{"2001:db8::9"}
+			return w
+		},
+		change: func(w *world) { w.imp.Spec.IPs = nil },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "policy", *w.svc().Spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
+			equal(t, "message", w.message(), "served by Service derived-foo")
 		},
 	},
 	{
@@ -563,6 +664,7 @@ var scenarios = []struct {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
 			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
 			equal(t, "ready", w.ready(), "True/Ready")
+			equal(t, "named", strings.Contains(w.message(), "left out: a second address family"), true)
 		},
 	},
 	{
@@ -719,6 +821,7 @@ func equal[T any](t *testing.T, what string, got, want T) {
 func (w *world) settleQuietly() {
 	for c := w.plan(); !c.Empty(); c = w.plan() {
 		w.apply(c, 100)
+		w.last = c.Ready
 	}
 }
 

@@ -207,6 +207,9 @@ func (w *wishes) write(svc *corev1.Service) {
 	case spec.Type == corev1.ServiceTypeLoadBalancer && vipClass, spec.Type == corev1.ServiceTypeExternalName:
 		spec.Type, spec.ExternalName = corev1.ServiceTypeClusterIP, ""
 		spec.LoadBalancerClass, spec.AllocateLoadBalancerNodePorts, spec.ExternalTrafficPolicy = nil, nil, ""
+		if len(spec.IPFamilies) == 1 { // Perhaps asked for the VIPs' sake only; syncFamilies asks again if the import does.
+			spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
+		}
 		for i := range spec.Ports {
 			spec.Ports[i].NodePort = 0
 		}

@@ -257,6 +257,9 @@ func (p *place) served(name string) error {
 	if len(imp.Spec.IPs) == 0 || !slices.Equal(imp.Spec.IPs, svc.Spec.ClusterIPs) {
 		return fmt.Errorf("ips of %s are %v, those of its Service %v", name, imp.Spec.IPs, svc.Spec.ClusterIPs)
 	}
+	if !slices.Equal(imp.Spec.IPFamilies, svc.Spec.IPFamilies) {
+		return fmt.Errorf("import %s has %v for %v", name, imp.Spec.IPFamilies, imp.Spec.IPs)
+	}
 	if svc.Spec.Type != corev1.ServiceTypeClusterIP || len(svc.Status.LoadBalancer.Ingress) > 0 {
 		return fmt.Errorf("the Service of %s is a %s with ingress %v", name, svc.Spec.Type, svc.Status.LoadBalancer.Ingress)
 	}
@@ -305,9 +308,6 @@ func (p *place) both(name string) (*mcsv1beta1.ServiceImport, *corev1.Service, e
 	}
 	if owners := svc.OwnerReferences; len(owners) != 1 || owners[0].UID != imp.UID || owners[0].BlockOwnerDeletion != nil || len(svc.Spec.Selector) > 0 {
 		return nil, nil, fmt.Errorf("Service %s has owners %+v and selector %v", svc.Name, owners, svc.Spec.Selector)
-	}
-	if got := len(imp.Spec.IPFamilies); got != len(imp.Spec.IPs) {
-		return nil, nil, fmt.Errorf("import %s has %v for %v", name, imp.Spec.IPFamilies, imp.Spec.IPs)
 	}
 	return imp, svc, ready(imp, metav1.ConditionTrue, "Ready")
 }

@@ -97,6 +97,32 @@ var scenarios = []scenario{
 		done: func(p *place, m memory) error { return errors.Join(p.served("foo"), p.addressStays("foo", m)) },
 	},
 	{
+		name: "a VIP of the other family comes and goes",
+		before: func(p *place) error {
+			return p.create(imported("foo", families(corev1.IPv4Protocol), withIPs("2001:db8::9")))
+		},
+		settled: func(p *place) error { return p.servedOn("foo", "2001:db8::9") },
+		change: func(p *place, m *memory) error {
+			return errors.Join(p.remember("derived-foo", m), p.edit("foo", withIPs()))
+		},
+		done: func(p *place, m memory) error {
+			return errors.Join(p.has("foo", 1), p.served("foo"), p.addressStays("foo", m))
+		},
+	},
+	{
+		name: "a VIP of one family comes and goes on a dual-stack import",
+		before: func(p *place) error {
+			return p.create(imported("foo", families(corev1.IPv4Protocol, corev1.IPv6Protocol), withIPs("1.2.3.4")))
+		},
+		settled: func(p *place) error { return p.servedOn("foo", "1.2.3.4") },
+		change: func(p *place, m *memory) error {
+			return errors.Join(p.remember("derived-foo", m), p.edit("foo", withIPs()))
+		},
+		done: func(p *place, m memory) error {
+			return errors.Join(p.has("foo", 2), p.served("foo"), p.addressStays("foo", m))
+		},
+	},
+	{
 		name:    "an import turns Headless",
 		before:  func(p *place) error { return p.create(imported("foo"), endpoints("foo-c2", "foo")) },
 		settled: func(p *place) error { return errors.Join(p.served("foo"), p.label("foo-c2", "derived-foo")) },
