@@ -180,8 +180,14 @@ func follow(st State) Changes {
 		annotate(edited, AnnotationDerivedService, st.Service.Name)
 		setIPs(edited, current, st.CRD, true)
 		c.editImport(st.Import, edited)
-		c.Slices = labelSlices(st.Slices, st.Service.Name)
 		c.Delete = living(otherServices(st))
+		if len(st.Service.Spec.Selector) == 0 {
+			c.Slices = labelSlices(st.Slices, st.Service.Name)
+		} else {
+			// A Service of this cluster's own pods: led there, imported endpoints would change what cluster.local means (C41).
+			c.Slices = labelSlices(st.Slices, "", append(namesOf(st.Owned), st.Service.Name)...)
+			v.notes = []string{"the imported endpoints, as Service " + st.Service.Name + " selects pods of this cluster"}
+		}
 	}
 	return settle(st, c, v)
 }
@@ -218,10 +224,7 @@ func headless(st State) Changes {
 	if madeByUs(st.Import) {
 		stale = append(stale, DerivedName(st.Import))
 	}
-	for _, svc := range st.Owned {
-		stale = append(stale, svc.Name)
-	}
-	c.Slices = labelSlices(st.Slices, "", stale...)
+	c.Slices = labelSlices(st.Slices, "", append(stale, namesOf(st.Owned)...)...)
 	return settle(st, c, is(reasonReady, "headless: no derived Service is needed"))
 }
 
@@ -249,6 +252,14 @@ func otherServices(st State) []*corev1.Service {
 // living leaves out what is being deleted already.
 func living(services []*corev1.Service) []*corev1.Service {
 	return sorted(slices.DeleteFunc(slices.Clone(services), func(svc *corev1.Service) bool { return svc.DeletionTimestamp != nil }))
+}
+
+func namesOf(services []*corev1.Service) []string {
+	names := make([]string, 0, len(services))
+	for _, svc := range services {
+		names = append(names, svc.Name)
+	}
+	return names
 }
 
 func sorted(services []*corev1.Service) []*corev1.Service {

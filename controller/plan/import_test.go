@@ -176,6 +176,15 @@ func (w *world) ready() string {
 
 func (w *world) message() string { return w.imp.Status.Conditions[0].Message }
 
+// labels are what the slices say of the Service that they lead to.
+func labels(w *world) []string {
+	var all []string
+	for _, s := range w.slices {
+		all = append(all, s.Name+"="+s.Labels[discoveryv1.LabelServiceName])
+	}
+	return all
+}
+
 func told(w *world, reason string) bool {
 	return slices.ContainsFunc(w.events, func(e Event) bool { return e.Reason == reason })
 }
@@ -543,6 +552,40 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name: "a named Service that selects pods of this cluster gives its address and gets no imported endpoints (C41)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
+				i.Annotations = map[string]string{AnnotationDerivedService: "local"}
+			}))
+			w.services["local"] = others("local", "10.0.9.9")
+			w.services["local"].Spec.Selector = map[string]string{"app": "local"}
+			w.slices = []*discoveryv1.EndpointSlice{slice("new", "foo"), slice("led", "foo", discoveryv1.LabelServiceName, "local"),
+				slice("elsewhere", "foo", discoveryv1.LabelServiceName, "elsewhere")}
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.9.9"})
+			equal(t, "labels", labels(w), []string{"new=", "led=", "elsewhere=elsewhere"})
+			equal(t, "ready", w.ready(), "True/Ready")
+			equal(t, "said", strings.Contains(w.message(), "left out: the imported endpoints"), true)
+		},
+	},
+	{
+		name: "a hand-over to a Service that selects pods takes the slices off ours (C41)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo"))
+			w.services["local"] = others("local", "10.0.9.9")
+			w.services["local"].Spec.Selector = map[string]string{"app": "local"}
+			w.slices = []*discoveryv1.EndpointSlice{slice("a", "foo")}
+			return w
+		},
+		change: func(w *world) { w.imp.Annotations = map[string]string{AnnotationDerivedService: "local"} },
+		check: func(t *testing.T, w *world) {
+			equal(t, "labels", labels(w), []string{"a="})
+			equal(t, "services", len(w.services), 1)
+		},
+	},
+	{
 		name: "two imports that name one Service of ours: the second is told",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
@@ -725,11 +768,7 @@ var scenarios = []struct {
 			return w
 		},
 		check: func(t *testing.T, w *world) {
-			var got []string
-			for _, s := range w.slices {
-				got = append(got, s.Name+"="+s.Labels[discoveryv1.LabelServiceName])
-			}
-			equal(t, "labels", got, []string{"new=derived-foo", "wrong=derived-foo", "own=foo", "mirror="})
+			equal(t, "labels", labels(w), []string{"new=derived-foo", "wrong=derived-foo", "own=foo", "mirror="})
 		},
 	},
 	{

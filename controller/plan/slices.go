@@ -24,8 +24,10 @@ func labelSlices(all []*discoveryv1.EndpointSlice, name string, stale ...string)
 			continue
 		}
 		edited := slice.DeepCopy()
-		if edited.Labels[discoveryv1.LabelServiceName] = name; name == "" {
+		if name == "" {
 			delete(edited.Labels, discoveryv1.LabelServiceName)
+		} else {
+			edited.Labels[discoveryv1.LabelServiceName] = name
 		}
 		edits = append(edits, Edit[*discoveryv1.EndpointSlice]{slice, edited})
 	}

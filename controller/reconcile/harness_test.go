@@ -373,7 +373,7 @@ func endpoints(name, service string, labels ...string) *discoveryv1.EndpointSlic
 
 func plainService(name string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "theirs"}, Ports: []corev1.ServicePort{{Port: 9}}}}
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9}}}}
 }
 
 // eventually is realkube.Eventually for goroutines: an error instead of a failed test.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -283,9 +284,7 @@ var scenarios = []scenario{
 		before:  func(p *place) error { return p.create(plainService("theirs")) },
 		settled: nothing,
 		change: func(p *place, m *memory) error {
-			return errors.Join(p.remember("theirs", m), p.create(endpoints("foo-c2", "foo"), imported("foo", func(imp *mcsv1beta1.ServiceImport) {
-				imp.Annotations = map[string]string{plan.AnnotationDerivedService: "theirs"}
-			})))
+			return errors.Join(p.remember("theirs", m), p.create(endpoints("foo-c2", "foo"), imported("foo", derivedService("theirs"))))
 		},
 		done: func(p *place, m memory) error {
 			imp, err := p.imp("foo")
@@ -295,10 +294,33 @@ var scenarios = []scenario{
 			return errors.Join(err, ready(imp, metav1.ConditionTrue, "Ready"), p.label("foo-c2", "theirs"), p.untouched("theirs"))
 		},
 	},
+	{
+		name: "a Service with a selector is named by the annotation (C41)",
+		before: func(p *place) error {
+			local := plainService("local")
+			local.Spec.Selector = map[string]string{"app": "local"}
+			return p.create(local)
+		},
+		settled: nothing,
+		change: func(p *place, _ *memory) error {
+			return p.create(endpoints("foo-c2", "foo", discoveryv1.LabelServiceName, "local"), imported("foo", derivedService("local")))
+		},
+		done: func(p *place, _ memory) error {
+			imp, err := p.imp("foo")
+			return errors.Join(err, p.has("foo", 1), ready(imp, metav1.ConditionTrue, "Ready"), p.told("foo", plan.EventPartlyServed),
+				p.label("foo-c2", ""), p.untouched("local"))
+		},
+	},
 }
 
 func plain(p *place, name string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name}}
+}
+
+func derivedService(name string) func(*mcsv1beta1.ServiceImport) {
+	return func(imp *mcsv1beta1.ServiceImport) {
+		imp.Annotations = map[string]string{plan.AnnotationDerivedService: name}
+	}
 }
 
 func firstOf(list string) string {
