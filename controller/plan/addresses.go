@@ -25,7 +25,8 @@ type addresses struct {
 // readAddresses tells our addresses from the user's. ips are ours if each of them is recorded, or is the Service's now.
 // (Each, not all in order: a dual-stack Service on a CRD for one ip, or one that lost its second family, is ours as well.)
 // A user's addresses that a Headless import put aside count as if they stood in the empty ips.
-func readAddresses(imp *mcsv1beta1.ServiceImport, current []string) addresses {
+func readAddresses(st State, current []string) addresses {
+	imp := st.Import
 	a := addresses{recorded: splitIPs(imp.Annotations[AnnotationClusterIPs])}
 	known := make(map[netip.Addr]bool)
 	for _, ip := range append(slices.Clone(a.recorded), current...) {
@@ -33,10 +34,7 @@ func readAddresses(imp *mcsv1beta1.ServiceImport, current []string) addresses {
 			known[addr] = true
 		}
 	}
-	ips := imp.Spec.IPs
-	if len(ips) == 0 {
-		ips = splitIPs(imp.Annotations[AnnotationVIPs])
-	}
+	ips := ipsOf(imp)
 	theirs := false
 	for _, ip := range ips {
 		addr, err := netip.ParseAddr(ip)
@@ -48,6 +46,10 @@ func readAddresses(imp *mcsv1beta1.ServiceImport, current []string) addresses {
 		case known[addr]:
 		default:
 			theirs = true
+			if fault := vipFault(st, addr); fault != "" {
+				a.notes = append(a.notes, fmt.Sprintf("%s of ips, which is %s", addr, fault))
+				continue
+			}
 			a.vips = append(a.vips, addr.String())
 		}
 	}
@@ -57,19 +59,58 @@ func readAddresses(imp *mcsv1beta1.ServiceImport, current []string) addresses {
 	return a
 }
 
+// ipsOf are the ips, or those that wait for a flip back from Headless.
+func ipsOf(imp *mcsv1beta1.ServiceImport) []string {
+	if len(imp.Spec.IPs) > 0 {
+		return imp.Spec.IPs
+	}
+	return splitIPs(imp.Annotations[AnnotationVIPs])
+}
+
+// vipFault says why no Service may answer on an address. kube-proxy programs whatever it is given: a node's loopback, or an
+// address whose traffic belongs to another Service. The latter comes by accident too, with an import that was copied, ips
+// included, from a cluster with the same range of ClusterIPs.
+func vipFault(st State, addr netip.Addr) string {
+	switch {
+	case addr.IsUnspecified():
+		return "unspecified"
+	case addr.IsLoopback():
+		return "a loopback address"
+	case addr.IsLinkLocalUnicast():
+		return "a link-local address"
+	case addr.IsMulticast():
+		return "a multicast address"
+	}
+	for _, svc := range sorted(slices.Clone(st.Holders)) {
+		mine := svc.Namespace == st.Import.Namespace && slices.Contains(OwnerImports(svc), st.Import.Name)
+		if !mine && slices.Contains(ServiceAddresses(svc), addr.String()) {
+			return fmt.Sprintf("the ClusterIP of Service %s/%s", svc.Namespace, svc.Name)
+		}
+	}
+	return ""
+}
+
+// ImportAddresses are the valid addresses among an import's ips, and ServiceAddresses a Service's: in one spelling, for indices.
+func ImportAddresses(imp *mcsv1beta1.ServiceImport) []string { return canonical(ipsOf(imp)) }
+
+// ServiceAddresses: see ImportAddresses.
+func ServiceAddresses(svc *corev1.Service) []string { return canonical(clusterIPs(svc)) }
+
+func canonical(ips []string) []string {
+	var addresses []string
+	for _, ip := range ips {
+		if addr, err := netip.ParseAddr(strings.TrimSpace(ip)); err == nil && addr.Zone() == "" {
+			addresses = append(addresses, addr.Unmap().String())
+		}
+	}
+	return addresses
+}
+
 // userSet is true where spec.ips are the user's and stay.
 func (a addresses) userSet() bool { return len(a.keep) > 0 }
 
 // splitIPs reads an annotation. Garbage in it counts as if it were not there.
-func splitIPs(annotation string) []string {
-	var ips []string
-	for ip := range strings.SplitSeq(annotation, ",") {
-		if addr, err := netip.ParseAddr(strings.TrimSpace(ip)); err == nil && addr.Zone() == "" {
-			ips = append(ips, addr.String())
-		}
-	}
-	return ips
-}
+func splitIPs(annotation string) []string { return canonical(strings.Split(annotation, ",")) }
 
 // clusterIPs are a Service's addresses: none while it has none, or if it is headless itself.
 func clusterIPs(svc *corev1.Service) []string {

@@ -55,7 +55,7 @@ func create(st State) Changes {
 	if others := otherServices(st); len(others) > 0 {
 		return settle(st, Changes{Delete: living(others)}, is(reasonPending, "waiting for Service %s to go", others[0].Name))
 	}
-	a := readAddresses(st.Import, nil)
+	a := readAddresses(st, nil)
 	w := readWishes(st, a)
 	if len(w.ports) == 0 {
 		return settle(st, Changes{}, noPorts(w))
@@ -95,7 +95,7 @@ func keep(st State) Changes {
 		return settle(st, Changes{}, is(reasonPending, "Service %s is being deleted and will be made again", svc.Name))
 	}
 	current := clusterIPs(svc)
-	a := readAddresses(st.Import, current)
+	a := readAddresses(st, current)
 	w := readWishes(st, a)
 	c := Changes{Delete: living(otherServices(st)), Slices: labelSlices(st.Slices, svc.Name)}
 
@@ -135,9 +135,10 @@ func keepVerdict(st State, a addresses, w wishes, fault string, r Refusal, refus
 	case fault != "":
 		v = is(reasonFamilies, "%s", fault)
 	case a.userSet() && len(w.vips) == 0:
-		v = is(ReasonInvalidIPs, "spec.ips holds no address: empty it to get those of Service %s", svc.Name)
+		v = is(ReasonInvalidIPs, "spec.ips, set by hand or copied, holds no address that a Service may answer on: empty it to get those of Service %s", svc.Name)
 	case a.userSet():
-		v = is(reasonReady, "served by Service %s, also on the ips that were set by hand", svc.Name)
+		v = is(reasonReady, "served by Service %s, also on %s, set in spec.ips by hand or copied: empty it to get the Service's addresses",
+			svc.Name, strings.Join(w.vips, ", "))
 	default:
 		v = is(reasonReady, "served by Service %s", svc.Name)
 	}
@@ -235,11 +236,11 @@ func usersAddresses(st State) addresses {
 	case len(st.Import.Spec.IPs) == 0:
 		return addresses{}
 	case kind == Ours:
-		return readAddresses(st.Import, clusterIPs(st.Service))
+		return readAddresses(st, clusterIPs(st.Service))
 	case kind == ReadOnly, othersKeepIt:
 		return addresses{}
 	default:
-		return readAddresses(st.Import, nil)
+		return readAddresses(st, nil)
 	}
 }
 

@@ -46,6 +46,7 @@ func (w *world) state() State {
 		st.Service = w.services[DerivedName(w.imp)]
 	}
 	for _, svc := range w.services {
+		st.Holders = append(st.Holders, svc)
 		if slices.Contains(OwnerImports(svc), w.imp.Name) {
 			st.Owned = append(st.Owned, svc)
 		}
@@ -332,6 +333,58 @@ var scenarios = []struct {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
 			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
 			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name: "addresses that are a node's own are no VIPs: left out, not ready",
+		world: func() *world {
+			return newWorld(clusterSetImport("foo", withIPs("127.0.0.1", "0.0.0.0", "::1", "::", "169.254.0.1", "fe80::1", "224.0.0.1", "ff02::1", "::ffff:127.0.0.1")))
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "type", w.svc().Spec.Type, corev1.ServiceTypeClusterIP)
+			equal(t, "ingress", len(w.svc().Status.LoadBalancer.Ingress), 0)
+			equal(t, "ready", w.ready(), "False/"+ReasonInvalidIPs)
+			equal(t, "named", strings.Contains(w.message(), "127.0.0.1 of ips, which is a loopback address"), true)
+		},
+	},
+	{
+		name: "another Service's ClusterIP is no VIP: a copied import's stale ips take nobody's traffic, and the condition says why",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo", withIPs("10.0.0.99")))
+			w.services["kubernetes"] = others("kubernetes", "10.0.0.99")
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "type", w.svc().Spec.Type, corev1.ServiceTypeClusterIP)
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.99"})
+			equal(t, "ready", w.ready(), "False/"+ReasonInvalidIPs)
+			equal(t, "message", w.message(), "spec.ips, set by hand or copied, holds no address that a Service may answer on: "+
+				"empty it to get those of Service derived-foo; left out: 10.0.0.99 of ips, which is the ClusterIP of Service default/kubernetes")
+		},
+	},
+	{
+		name:   "a VIP that becomes a Service's ClusterIP is given up, another beside it is not",
+		world:  func() *world { return newWorld(clusterSetImport("foo", withIPs("10.0.0.99", "1.2.3.4"))) },
+		change: func(w *world) { w.services["late"] = others("late", "10.0.0.99") },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ingress", w.svc().Status.LoadBalancer.Ingress, []corev1.LoadBalancerIngress{{IP: "1.2.3.4", IPMode: new(corev1.LoadBalancerIPModeVIP)}})
+			equal(t, "ready", w.ready(), "True/Ready")
+			equal(t, "told", told(w, EventPartlyServed), true)
+		},
+	},
+	{
+		name: "stale ips that came with their annotations are replaced by what this cluster gives, and an event says so",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo", withIPs("10.0.0.99"), func(i *mcsv1beta1.ServiceImport) {
+				i.Annotations = map[string]string{AnnotationDerivedService: "derived-foo", AnnotationClusterIPs: "10.0.0.99"}
+			}))
+			w.services["kubernetes"], w.taken["10.0.0.99"] = others("kubernetes", "10.0.0.99"), true
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "ready", w.ready(), "True/Ready")
+			equal(t, "told", told(w, EventAddressChanged), true)
 		},
 	},
 	{

@@ -18,7 +18,7 @@ const (
 	ReasonNoPorts = "NoPorts"
 	// ReasonInvalidName: no Service can have the name that the annotation gives.
 	ReasonInvalidName = "InvalidName"
-	// ReasonInvalidIPs: ips hold nothing that is an address.
+	// ReasonInvalidIPs: ips hold nothing that is an address, or that may be a VIP.
 	ReasonInvalidIPs = "InvalidIPs"
 	// ReasonUnknownType: neither ClusterSetIP nor Headless.
 	ReasonUnknownType = "UnknownType"

@@ -17,6 +17,8 @@ type State struct {
 	Owned []*corev1.Service
 	// Slices are the EndpointSlices that carry the import's name in multicluster.kubernetes.io/service-name.
 	Slices []*discoveryv1.EndpointSlice
+	// Holders are the Services, of any namespace, that have one of the import's ips as ClusterIP; others do not matter.
+	Holders []*corev1.Service
 	// CRD is what the server's ServiceImport can hold.
 	CRD CRD
 	// Refused is what the server has refused since the state was read, in that order: one entry for each attempt.

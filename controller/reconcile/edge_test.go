@@ -128,6 +128,8 @@ func TestBadImportsBesideGoodOnes(t *testing.T) {
 			i.Annotations = map[string]string{plan.AnnotationDerivedService: "Not_A_Name"}
 		}),
 		imported("no-address", withIPs("nonsense")),
+		imported("not-a-vip", withIPs("127.0.0.1", "0.0.0.0")),
+		imported("copied", withIPs("10.0.0.1")), // Of default/kubernetes, as in many a cluster.
 		imported("half-an-address", withIPs("1.2.3.4", "nonsense")),
 		imported("my.dotted.name"),
 		imported(strings.Repeat("long", 15)),
@@ -149,6 +151,8 @@ func TestBadImportsBesideGoodOnes(t *testing.T) {
 		{"distribution", metav1.ConditionTrue, "Ready", plan.EventPartlyServed},
 		{"named-badly", metav1.ConditionFalse, plan.ReasonInvalidName, plan.ReasonInvalidName},
 		{"no-address", metav1.ConditionFalse, plan.ReasonInvalidIPs, plan.ReasonInvalidIPs},
+		{"not-a-vip", metav1.ConditionFalse, plan.ReasonInvalidIPs, plan.ReasonInvalidIPs},
+		{"copied", metav1.ConditionFalse, plan.ReasonInvalidIPs, plan.ReasonInvalidIPs},
 		{"half-an-address", metav1.ConditionTrue, "Ready", plan.EventPartlyServed},
 		{"my.dotted.name", metav1.ConditionTrue, "Ready", "Ready"},
 		{strings.Repeat("long", 15), metav1.ConditionTrue, "Ready", "Ready"},
@@ -166,6 +170,35 @@ func TestBadImportsBesideGoodOnes(t *testing.T) {
 	if err != nil || len(svc.Spec.Ports) != 1 || svc.Spec.Ports[0].Port != 443 {
 		t.Errorf("the usable port of the mixed import: %+v, %v", svc.Spec.Ports, err)
 	}
+}
+
+// A Service in another namespace gets a VIP as its ClusterIP: it has its traffic at once, and the import says so until it goes.
+func TestVIPThatBecomesAClusterIPIsGivenUp(t *testing.T) {
+	cluster := shared.Cluster(t)
+	start(t, account(t, cluster))
+	p, elsewhere := newPlace(t, cluster), newPlace(t, cluster)
+	const vip = "10.0.77.77"
+	if err := p.create(imported("foo", withIPs(vip))); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "served", func() error { return p.servedOn("foo", vip) })
+	owner := plainService("owner")
+	owner.Spec.ClusterIP = vip
+	if err := elsewhere.create(owner); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "given up", func() error {
+		imp, err := p.imp("foo")
+		svc, err2 := p.svc("derived-foo")
+		if svc.Spec.Type != corev1.ServiceTypeClusterIP || len(svc.Status.LoadBalancer.Ingress) > 0 {
+			err = errors.Join(err, fmt.Errorf("a %s with ingress %v", svc.Spec.Type, svc.Status.LoadBalancer.Ingress))
+		}
+		return errors.Join(err, err2, ready(imp, metav1.ConditionFalse, plan.ReasonInvalidIPs), p.told("foo", plan.ReasonInvalidIPs))
+	})
+	if err := elsewhere.Delete(p.ctx, plain(elsewhere, "owner")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "served again", func() error { return p.servedOn("foo", vip) })
 }
 
 // Two updates at once lose nothing: users and controllers write the same import, its Service and its slices all the time; each

@@ -19,6 +19,7 @@ const (
 	indexOwner   = "import-that-owns"     // Services of ours, by the name of their import
 	indexImport  = "import-that-is-meant" // EndpointSlices, by the name of their import
 	indexDerived = "name-of-derived"      // ServiceImports, by the name of their derived Service
+	indexIPs     = "addresses"            // ServiceImports by their ips, Services by their ClusterIPs
 )
 
 func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
@@ -34,6 +35,10 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 		{&mcsv1beta1.ServiceImport{}, indexDerived, func(obj client.Object) []string {
 			return []string{plan.DerivedName(obj.(*mcsv1beta1.ServiceImport))}
 		}},
+		{&mcsv1beta1.ServiceImport{}, indexIPs, func(obj client.Object) []string {
+			return plan.ImportAddresses(obj.(*mcsv1beta1.ServiceImport))
+		}},
+		{&corev1.Service{}, indexIPs, func(obj client.Object) []string { return plan.ServiceAddresses(obj.(*corev1.Service)) }},
 	} {
 		if err := indexer.IndexField(ctx, index.object, index.name, index.keys); err != nil {
 			return err
@@ -43,19 +48,24 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 }
 
 // importsOfService are the imports that own the Service and those whose derived Service has its name: Karmada's, one that the
-// annotation names, and one that stands in the way.
+// annotation names, and one that stands in the way. And those of any namespace whose ips name its ClusterIP, which is no VIP.
 func (r *imports) importsOfService(ctx context.Context, svc client.Object) []ctrl.Request {
 	var requests []ctrl.Request
 	for _, name := range plan.OwnerImports(svc) {
 		requests = append(requests, request(svc.GetNamespace(), name))
 	}
-	var named mcsv1beta1.ServiceImportList
-	err := r.cache.List(ctx, &named, client.InNamespace(svc.GetNamespace()), client.MatchingFields{indexDerived: svc.GetName()})
-	if err != nil { // Only a programming error, such as a missing index, ends here.
-		log.FromContext(ctx).Error(err, "List imports of Service", "service", client.ObjectKeyFromObject(svc))
+	lists := [][]client.ListOption{{client.InNamespace(svc.GetNamespace()), client.MatchingFields{indexDerived: svc.GetName()}}}
+	for _, ip := range plan.ServiceAddresses(svc.(*corev1.Service)) {
+		lists = append(lists, []client.ListOption{client.MatchingFields{indexIPs: ip}})
 	}
-	for i := range named.Items {
-		requests = append(requests, request(svc.GetNamespace(), named.Items[i].Name))
+	for _, options := range lists {
+		var named mcsv1beta1.ServiceImportList
+		if err := r.cache.List(ctx, &named, options...); err != nil { // Only a programming error, such as a missing index, ends here.
+			log.FromContext(ctx).Error(err, "List imports of Service", "service", client.ObjectKeyFromObject(svc))
+		}
+		for i := range named.Items {
+			requests = append(requests, request(named.Items[i].Namespace, named.Items[i].Name))
+		}
 	}
 	return requests
 }

@@ -99,9 +99,11 @@ func (r *imports) patient(key types.NamespacedName) bool {
 func (r *imports) gather(ctx context.Context, key types.NamespacedName) (plan.State, error) {
 	state := plan.State{CRD: r.crd, Now: metav1.NewTime(r.now()), Last: r.ready.of(key)}
 	imp := new(mcsv1beta1.ServiceImport)
-	if err := r.cache.Get(ctx, key, imp); apierrors.IsNotFound(err) {
+	err := r.cache.Get(ctx, key, imp)
+	if apierrors.IsNotFound(err) {
 		return state, nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return state, fmt.Errorf("read import %s: %w", key, err)
 	}
 	state.Import = imp
@@ -128,5 +130,21 @@ func (r *imports) gather(ctx context.Context, key types.NamespacedName) (plan.St
 	for i := range slices.Items {
 		state.Slices = append(state.Slices, &slices.Items[i])
 	}
-	return state, nil
+	state.Holders, err = r.holders(ctx, imp)
+	return state, err
+}
+
+// holders are the Services that have one of the import's ips.
+func (r *imports) holders(ctx context.Context, imp *mcsv1beta1.ServiceImport) ([]*corev1.Service, error) {
+	var holders []*corev1.Service
+	for _, ip := range plan.ImportAddresses(imp) {
+		var services corev1.ServiceList
+		if err := r.cache.List(ctx, &services, client.MatchingFields{indexIPs: ip}); err != nil {
+			return nil, fmt.Errorf("list Services with the address %s: %w", ip, err)
+		}
+		for i := range services.Items {
+			holders = append(holders, &services.Items[i])
+		}
+	}
+	return holders, nil
 }
