@@ -38,10 +38,26 @@ func clusterSetIP(st State) Changes {
 	case ReadOnly:
 		return follow(st)
 	default:
-		return settle(st, Changes{}, is(ReasonForeignService,
-			"Service %s exists and is not this import's: delete it, or name another in the annotation %s; to use it as it is, name it there and remove the annotation %s",
-			st.Service.Name, AnnotationDerivedService, AnnotationClusterIPs))
+		return foreign(st)
 	}
+}
+
+// foreign takes back what led to our Service of this name: its addresses may be somebody else's by now, and the Service that has
+// the name would get the imported endpoints. The annotation remembers the addresses for the return. Where ours still stands
+// under a former name, it goes on serving.
+func foreign(st State) Changes {
+	var c Changes
+	if madeByUs(st.Import) && len(st.Owned) == 0 {
+		if a := readAddresses(st, nil); !a.userSet() {
+			edited := st.Import.DeepCopy()
+			setIPs(edited, nil, st.CRD, false) // ipFamilies are the wish for the return.
+			c.editImport(st.Import, edited)
+		}
+		c.Slices = labelSlices(st.Slices, "", st.Service.Name)
+	}
+	return settle(st, c, is(ReasonForeignService,
+		"Service %s exists and is not this import's: delete it, or name another in the annotation %s; to use it as it is, name it there and remove the annotation %s",
+		st.Service.Name, AnnotationDerivedService, AnnotationClusterIPs))
 }
 
 // create makes the derived Service. Nothing else is planned with it: the rest needs the addresses that it gets.

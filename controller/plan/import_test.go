@@ -574,14 +574,59 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a Service put in place of our deleted one is foreign, though the annotation names it",
+		name:  "a Service put in place of our deleted one is foreign: it gets no endpoints, and DNS no address that we no longer have",
+		world: ledWorld,
+		change: func(w *world) {
+			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
+			w.slices = append(w.slices, slice("b", "foo", discoveryv1.LabelServiceName, "elsewhere"))
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "service", w.svc(), others("derived-foo", "10.0.9.9"))
+			equal(t, "ips", len(w.imp.Spec.IPs), 0)
+			equal(t, "recorded", w.imp.Annotations[AnnotationClusterIPs], "10.0.0.1")
+			equal(t, "labels", labels(w), []string{"a=", "b=elsewhere"})
+			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+		},
+	},
+	{
+		name: "a foreign Service goes again: the address and the endpoints come back (C24)",
 		world: func() *world {
-			return newWorld(clusterSetImport("foo"))
+			w := ledWorld()
+			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
+			return w
+		},
+		change: func(w *world) { delete(w.services, "derived-foo") },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
+			equal(t, "labels", labels(w), []string{"a=derived-foo"})
+			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name: "a user's VIP stays while a foreign Service has the name",
+		world: func() *world {
+			w := ledWorld()
+			w.imp.Spec.IPs = []string{"1.2.3.4"}
+			return w
 		},
 		change: func(w *world) { w.services["derived-foo"] = others("derived-foo", "10.0.9.9") },
 		check: func(t *testing.T, w *world) {
-			equal(t, "service", w.svc(), others("derived-foo", "10.0.9.9"))
+			equal(t, "ips", w.imp.Spec.IPs, []string{"1.2.3.4"})
+			equal(t, "labels", labels(w), []string{"a="})
+		},
+	},
+	{
+		name: "the annotation names a foreign Service: ours goes on serving under its former name (C24)",
+		world: func() *world {
+			w := ledWorld()
+			w.services["theirs"] = others("theirs", "10.0.9.9")
+			return w
+		},
+		change: func(w *world) { w.imp.Annotations[AnnotationDerivedService] = "theirs" },
+		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "labels", labels(w), []string{"a=derived-foo"})
 			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
 		},
 	},
@@ -890,6 +935,14 @@ var scenarios = []struct {
 		change: func(w *world) { w.svc().Spec.Selector = map[string]string{"app": "foo"} },
 		check:  func(t *testing.T, w *world) { equal(t, "selector", len(w.svc().Spec.Selector), 0) },
 	},
+}
+
+// ledWorld has settled once, with a slice that leads to the derived Service.
+func ledWorld() *world {
+	w := newWorld(clusterSetImport("foo"))
+	w.slices = []*discoveryv1.EndpointSlice{slice("a", "foo")}
+	w.settleQuietly()
+	return w
 }
 
 func dualWorld(families ...corev1.IPFamily) *world {

@@ -52,6 +52,36 @@ func TestForeignServiceStaysAndTheImportSaysWhatToDo(t *testing.T) {
 	})
 }
 
+// A Service that takes the name while no controller runs gets neither endpoints, nor the name's DNS our former address; when it
+// goes, the import has its address again (C24).
+func TestForeignServiceInPlaceOfOursGetsNothing(t *testing.T) {
+	cluster := shared.Cluster(t)
+	config := account(t, cluster)
+	stop := start(t, config)
+	p := newPlace(t, cluster)
+	if err := p.create(imported("foo"), endpoints("foo-c2", "foo")); err != nil {
+		t.Fatal(err)
+	}
+	served := func() error { return errors.Join(p.served("foo"), p.label("foo-c2", "derived-foo")) }
+	until(t, "served", served)
+	var m memory
+	if err := errors.Join(stop(), p.remember("derived-foo", &m), p.Delete(p.ctx, plain(p, "derived-foo")), p.create(plainService("derived-foo"))); err != nil {
+		t.Fatal(err)
+	}
+	start(t, config)
+	until(t, "taken back", func() error {
+		imp, err := p.imp("foo")
+		return errors.Join(err, ready(imp, metav1.ConditionFalse, plan.ReasonForeignService), p.has("foo", 0), p.label("foo-c2", ""), p.untouched("derived-foo"))
+	})
+	if err := p.Delete(p.ctx, plain(p, "derived-foo")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "served again", served)
+	if err := p.addressStays("foo", m); err != nil {
+		t.Error(err)
+	}
+}
+
 // C24 as far as it can be had: the address went to another Service while no controller ran.
 func TestAddressThatWasTakenIsReplacedAndTold(t *testing.T) {
 	cluster := shared.Cluster(t)
