@@ -513,6 +513,15 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name:  "a flip to Headless leaves alone a slice that somebody leads elsewhere (R8)",
+		world: ledWorld,
+		change: func(w *world) {
+			w.imp.Spec.Type = mcsv1beta1.Headless
+			w.slices = append(w.slices, slice("b", "foo", discoveryv1.LabelServiceName, "elsewhere"))
+		},
+		check: func(t *testing.T, w *world) { equal(t, "labels", labels(w), []string{"a=", "b=elsewhere"}) },
+	},
+	{
 		name: "a flip to Headless and back brings the same address again (C16, C24)",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo"))
@@ -862,11 +871,13 @@ var scenarios = []struct {
 				slice("new", "foo"), slice("wrong", "foo", discoveryv1.LabelServiceName, "elsewhere"),
 				slice("own", "foo", discoveryv1.LabelManagedBy, "endpointslice-controller.k8s.io", discoveryv1.LabelServiceName, "foo"),
 				slice("mirror", "foo", discoveryv1.LabelManagedBy, "endpointslicemirroring-controller.k8s.io"),
+				slice("going", "foo"),
 			}
+			w.slices[4].DeletionTimestamp = &noon
 			return w
 		},
 		check: func(t *testing.T, w *world) {
-			equal(t, "labels", labels(w), []string{"new=derived-foo", "wrong=derived-foo", "own=foo", "mirror="})
+			equal(t, "labels", labels(w), []string{"new=derived-foo", "wrong=derived-foo", "own=foo", "mirror=", "going="})
 		},
 	},
 	{
@@ -885,6 +896,19 @@ var scenarios = []struct {
 			equal(t, "service", w.svc(), others("derived-foo", "10.0.9.9", "fd00::9"))
 			equal(t, "slices", len(w.slices[0].Labels), 1)
 			equal(t, "events", len(w.events), 0)
+		},
+	},
+	{
+		name: "a Service that Karmada keeps is followed, though the import is not Karmada's (K1)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo"))
+			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
+			w.services["derived-foo"].Labels = map[string]string{LabelKarmadaManaged: "true"}
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.9.9"})
+			equal(t, "ready", w.ready(), "True/Ready")
 		},
 	},
 	{
@@ -1132,6 +1156,8 @@ func TestTransitionTime(t *testing.T) {
 	w.imp.Generation++
 	equal(t, "ready again", Import(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, noon)
 	equal(t, "events", len(Import(st).Events), 0)
+	w.imp.Status.Conditions[0].LastTransitionTime = metav1.Time{}
+	equal(t, "no time yet", Import(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, later)
 	w.imp.Spec.Ports = nil
 	equal(t, "not ready", Import(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, later)
 }

@@ -105,7 +105,10 @@ func TestUsablePorts(t *testing.T) {
 }
 
 func TestMergePorts(t *testing.T) {
-	current := []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(80), NodePort: 30080}}
+	current := []corev1.ServicePort{
+		{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(80), NodePort: 30080},
+		{Name: "web", Protocol: corev1.ProtocolTCP, Port: 81, TargetPort: intstr.FromInt32(8081)},
+	}
 	for _, test := range []struct {
 		name string
 		want corev1.ServicePort
@@ -120,6 +123,11 @@ func TestMergePorts(t *testing.T) {
 			name: "a port of another number keeps its nodePort and gets a new default targetPort",
 			want: corev1.ServicePort{Name: "http", Protocol: corev1.ProtocolTCP, Port: 8080},
 			gets: corev1.ServicePort{Name: "http", Protocol: corev1.ProtocolTCP, Port: 8080, NodePort: 30080},
+		},
+		{
+			name: "a port of another number keeps the targetPort that somebody chose",
+			want: corev1.ServicePort{Name: "web", Protocol: corev1.ProtocolTCP, Port: 8080},
+			gets: corev1.ServicePort{Name: "web", Protocol: corev1.ProtocolTCP, Port: 8080, TargetPort: intstr.FromInt32(8081)},
 		},
 		{
 			name: "a new port brings nothing",
