@@ -46,7 +46,10 @@ func main() {
 	log := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: &level}))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
-	err := run(ctrl.SetupSignalHandler(), options, *probes, log)
+	err := checkArguments()
+	if err == nil {
+		err = run(ctrl.SetupSignalHandler(), options, *probes, log)
+	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		log.Error(err, "Ending")
 		os.Exit(1)
@@ -65,6 +68,9 @@ func run(ctx context.Context, options reconcile.Options, probes string, log logr
 		return fmt.Errorf("serve --health-probe-bind-address (another address may be free): %w", err)
 	}
 	defer options.Probes.Close()
+	if err = check(ctx, options); err != nil {
+		return err
+	}
 	options.CRDPoll = crdPoll
 	if options.CRD, err = reconcile.WaitForCRD(ctx, cluster, crdPoll, log); err != nil {
 		return err

@@ -96,6 +96,10 @@ func TestProcess(t *testing.T) {
 func TestErrorsSayWhatToDo(t *testing.T) {
 	program := build(t)
 	taken := freeListener(t)
+	kubeconfig := someKubeconfig(t) // Of a server that is not there: the wait for the CRD would be for ever.
+	outside := func(flags ...string) []string {
+		return append([]string{"--kubeconfig=" + kubeconfig, "--health-probe-bind-address=127.0.0.1:0"}, flags...)
+	}
 	for _, test := range []struct {
 		name string
 		args []string
@@ -103,11 +107,17 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}{
 		{"no cluster", nil, "--kubeconfig"},
 		{"a kubeconfig that is not there", []string{"--kubeconfig=/nowhere"}, "/nowhere"},
-		{"an address in use", []string{"--kubeconfig=" + someKubeconfig(t), "--health-probe-bind-address=" + taken}, "--health-probe-bind-address"},
+		{"an address in use", []string{"--kubeconfig=" + kubeconfig, "--health-probe-bind-address=" + taken}, "--health-probe-bind-address"},
+		{"metrics at an address in use", outside("--leader-election-namespace=default", "--metrics-bind-address="+taken), "--metrics-bind-address"},
+		{"metrics at what is no address", outside("--leader-elect=false", "--metrics-bind-address=nowhere"), "--metrics-bind-address"},
+		{"no namespace for the Lease outside a pod", outside("--metrics-bind-address=0"), "--leader-election-namespace"},
+		{"an argument that is no flag", []string{"--leader-elect", "false"}, `\"false\"`},
 		{"an unknown flag", []string{"--frobnicate"}, "-frobnicate"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			command := exec.CommandContext(t.Context(), program, test.args...)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			command := exec.CommandContext(ctx, program, test.args...)
 			command.Env = []string{"HOME=" + t.TempDir()}
 			text, err := command.CombinedOutput()
 			if err == nil || !strings.Contains(string(text), test.want) {
