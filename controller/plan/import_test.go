@@ -945,6 +945,15 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name:  "an import whose name has a dot is served by address, and told that no DNS name can ask for it",
+		world: func() *world { return newWorld(clusterSetImport("my.foo")) },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
+			equal(t, "ready", w.ready(), "True/Ready")
+			equal(t, "said", strings.Contains(w.message(), "left out: the DNS name"), true)
+		},
+	},
+	{
 		name: "an import that is being deleted is left alone",
 		world: func() *world {
 			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.DeletionTimestamp = &noon }))

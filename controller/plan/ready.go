@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
@@ -67,6 +68,9 @@ func (v verdict) text() string {
 func settle(st State, c Changes, v verdict) Changes {
 	if c.writes() > 0 {
 		return c
+	}
+	if len(validation.IsDNS1123Label(st.Import.Name)) > 0 {
+		v.notes = append(v.notes, "the DNS name: the import's is no label of one, so nobody can ask for it")
 	}
 	conditions := st.Import.Status.Conditions
 	at := slices.IndexFunc(conditions, func(have metav1.Condition) bool {

@@ -184,7 +184,7 @@ func TestBadImportsBesideGoodOnes(t *testing.T) {
 		{"not-a-vip", metav1.ConditionFalse, plan.ReasonInvalidIPs, plan.ReasonInvalidIPs},
 		{"copied", metav1.ConditionFalse, plan.ReasonInvalidIPs, plan.ReasonInvalidIPs},
 		{"half-an-address", metav1.ConditionTrue, "Ready", plan.EventPartlyServed},
-		{"my.dotted.name", metav1.ConditionTrue, "Ready", "Ready"},
+		{"my.dotted.name", metav1.ConditionTrue, "Ready", plan.EventPartlyServed},
 		{strings.Repeat("long", 15), metav1.ConditionTrue, "Ready", "Ready"},
 		{"good", metav1.ConditionTrue, "Ready", "Ready"},
 	} {
