@@ -19,6 +19,9 @@ type Multicluster struct {
 	zones []index.Zone // of the same names
 	watch interface{ Index() *index.Index }
 	fall  fall.F
+
+	clusterDomain string   // of the pods' own search path, with the final dot
+	searchTail    []string // what AutoPath's answers end in
 }
 
 // Name implements plugin.Handler.

@@ -34,7 +34,10 @@ func setup(c *caddy.Controller) error {
 		i.await(shared, conf.startupTimeout)
 		return nil
 	})
-	m := &Multicluster{watch: shared.Watch, fall: conf.fall, names: conf.zones}
+	m := &Multicluster{
+		watch: shared.Watch, fall: conf.fall, names: conf.zones,
+		clusterDomain: conf.clusterDomain, searchTail: searchTail(conf.clusterDomain, conf.zones, ownSearch("/etc/resolv.conf")),
+	}
 	server := serverAddrs(dnsserver.GetConfig(c))
 	for _, name := range conf.zones {
 		m.zones = append(m.zones, index.Zone{Name: name, TTL: conf.ttl, NegativeTTL: conf.negTTL, Server: server})

@@ -180,9 +180,41 @@ spec: {type: Headless, ports: []}
 	}
 }
 
+// TestAutopath: pods whose resolver knows nothing of clusterset.local find imports, and all else as before.
+func TestAutopath(t *testing.T) {
+	realkube.InNetNS(t, func(t *testing.T) {
+		c := realkube.New(t, realkube.Options{})
+		installCRDs(t, c)
+		asClusterCoreDNS(t, c)
+		startUpstream(t)
+		apply(t, c, anImport)
+		text := replaced(t, read(t, example("autopath")), "    cache 30 {", "    cache 30 example.org {") // so that a change is seen at once
+		start(t, c, "53", temporary(t, text))
+		getsReady(t)
+		testSearch(t, c, "default.svc.cluster.local svc.cluster.local cluster.local")
+
+		// One question does what the whole walk would: the name as the resolver first asks for it leads to the import.
+		m, err := exchange("udp", "53", "foo.default.svc.app.svc.cluster.local.", dns.TypeA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := short(m); got != "NOERROR 10.0.0.77 foo.default.svc.clusterset.local." {
+			t.Errorf("got %s", got)
+		}
+		if got := getent(t, "www.example.org"); got != "192.0.2.1" {
+			t.Errorf("www.example.org is %s", got)
+		}
+	})
+}
+
+// testSearchPath has clusterset.local in the pod's own search path.
 func testSearchPath(t *testing.T, c *realkube.Cluster) {
-	replaceFile(t, "/etc/resolv.conf", "nameserver "+server+"\n"+
-		"search default.svc.cluster.local svc.cluster.local cluster.local clusterset.local\noptions ndots:5\n")
+	testSearch(t, c, "default.svc.cluster.local svc.cluster.local cluster.local clusterset.local")
+}
+
+// testSearch resolves as glibc does with a search path: the local Service where it is, else the import.
+func testSearch(t *testing.T, c *realkube.Cluster, search string) {
+	replaceFile(t, "/etc/resolv.conf", "nameserver "+server+"\nsearch "+search+"\noptions ndots:5\n")
 	replaceFile(t, "/etc/nsswitch.conf", "hosts: files dns\n")
 	resolves := func(name, want string) {
 		t.Helper()
