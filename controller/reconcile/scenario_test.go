@@ -307,8 +307,7 @@ var scenarios = []scenario{
 		},
 		done: func(p *place, _ memory) error {
 			imp, err := p.imp("foo")
-			return errors.Join(err, p.has("foo", 1), ready(imp, metav1.ConditionTrue, "Ready"), p.told("foo", plan.EventPartlyServed),
-				p.label("foo-c2", ""), p.untouched("local"))
+			return errors.Join(err, p.has("foo", 1), ready(imp, metav1.ConditionTrue, "Ready"), p.label("foo-c2", ""), p.untouched("local"))
 		},
 	},
 }
