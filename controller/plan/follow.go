@@ -1,0 +1,42 @@
+package plan
+
+import mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+// follow copies the addresses of a Service that others keep. No annotation says that they are ours, so they always follow.
+func follow(st State) Changes {
+	var c Changes
+	v := is(reasonPending, "Service %s, which others keep, has no address", st.Service.Name)
+	if current := clusterIPs(st.Service); len(current) > 0 {
+		v = is(reasonReady, "served by Service %s, which others keep", st.Service.Name)
+		edited := st.Import.DeepCopy()
+		annotate(edited, AnnotationDerivedService, st.Service.Name)
+		setIPs(edited, current, st.CRD, true)
+		c.editImport(st.Import, edited)
+		c.Delete = living(otherServices(st))
+		if len(st.Service.Spec.Selector) == 0 {
+			c.Slices = labelSlices(st.Slices, st.Service.Name)
+		} else {
+			// A Service of this cluster's own pods: led there, imported endpoints would change what cluster.local means (C41).
+			c.Slices = labelSlices(st.Slices, "", append(namesOf(st.Owned), st.Service.Name)...)
+			v.notes = []string{"the imported endpoints, as Service " + st.Service.Name + " selects pods of this cluster"}
+		}
+	}
+	return settle(st, c, v)
+}
+
+// followOnly is for an import that Karmada manages: addresses, and nothing else.
+func followOnly(st State) Changes {
+	var c Changes
+	edited := st.Import.DeepCopy()
+	v := is(reasonPending, "Karmada has not propagated Service %s", DerivedName(st.Import))
+	switch current := clusterIPs(st.Service); {
+	case st.Import.Spec.Type == mcsv1beta1.Headless:
+		v = is(reasonReady, "headless")
+		setIPs(edited, nil, st.CRD, true)
+	case len(current) > 0:
+		v = is(reasonReady, "served by Service %s", st.Service.Name)
+		setIPs(edited, current, st.CRD, true)
+	}
+	c.editImport(st.Import, edited)
+	return settle(st, c, v)
+}
