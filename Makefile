@@ -37,18 +37,38 @@ test: build programs ## Unit, property, race and API server tests
 	go test -race -timeout 20m ./...
 
 .PHONY: fuzz
-fuzz: ## Fuzz name and Corefile parsing, and the answers (FUZZTIME=30s each)
-	go test -run '^$$' -fuzz '^FuzzParseName$$' -fuzztime $(FUZZTIME) ./plugin/index
-	go test -run '^$$' -fuzz '^FuzzLookup$$' -fuzztime $(FUZZTIME) ./plugin/index
-	go test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZTIME) ./plugin
+fuzz: ## Fuzz name and Corefile parsing, the answers and transfers (FUZZTIME=30s each)
+	@for target in index.FuzzParseName index.FuzzLookup index.FuzzTransfer .FuzzParse .FuzzServeDNS .FuzzTransfer; do \
+	  go test -run '^$$' -fuzz "^$${target#*.}\$$" -fuzztime $(FUZZTIME) ./plugin/$${target%%.*}; done
 
 .PHONY: bench
-bench: programs ## Measure: the time from an import's creation to its filled ips (writes test/results/ips-filled.txt)
+bench: bench-ips bench-server bench-servedns ## Measure everything, side by side where there is something to compare with (about 30 minutes)
+
+.PHONY: bench-ips
+bench-ips: programs ## Measure the time from an import's creation to its filled ips (writes test/results/ips-filled.txt)
 	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything on one machine"; \
 	  go test -run '^$$' -bench '^BenchmarkIPsFilled$$' -benchtime 200x ./controller/reconcile | grep -E '^(cpu|Benchmark)'; } | tee test/results/ips-filled.txt
 
+.PHONY: bench-server
+bench-server: programs ## Measure CoreDNS with our plugin, the in-tree one and others (writes test/results/bench.txt; ARGS=--quick)
+	@build/coredns.sh $(COREDNS_VERSION) bin/coredns-bench readymade:github.com/clusterset-dns/multicluster/test/bench/readymade
+	@go run ./test/bench $(ARGS)
+
+.PHONY: bench-servedns
+bench-servedns: programs ## Measure ServeDNS alone, ours beside the in-tree plugin (writes test/results/servedns.txt)
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything in one process; medians of 6 (benchstat -col /plugin test/results/servedns.bench)"; \
+	  go test -run '^$$' -bench '^BenchmarkServeDNS$$' -benchmem -count 6 -timeout 60m ./test/servedns | tee test/results/servedns.bench | go run ./test/servedns; } | tee test/results/servedns.txt
+
+.PHONY: soak
+soak: coredns programs ## Keep CoreDNS under changes, questions and outages, and check each answer (10 minutes; writes test/results/soak.txt; ARGS='--for 1m')
+	@go run ./test/soak $(ARGS)
+
+.PHONY: questions
+questions: coredns programs ## Count the questions that each way to imports costs a pod (writes test/results/questions.txt)
+	@QUESTIONS=write go test -count=1 -run '^TestQuestions$$' ./test/corefile
+
 .PHONY: readme
-readme: build programs bench ## Run the demo and the benchmarks, and show in README.md what they wrote
+readme: build programs bench questions ## Run the demo and the benchmarks, and show in README.md what they wrote
 	@go run ./test/demo --once | tee test/results/demo.txt
 	@$(MAKE) -s help > test/results/help.txt
 	@go run ./test/readme

@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# coredns.sh VERSION OUTPUT: CoreDNS with all its stock plugins and ours, by CoreDNS' own way to add one: its source, a line in
-# plugin.cfg, go generate, go build. The source comes through the Go module proxy; its copy lies in build/out.
+# coredns.sh VERSION OUTPUT [LINE]...: CoreDNS with all its stock plugins and ours, by CoreDNS' own way to add one: its source, a line
+# in plugin.cfg, go generate, go build. The source comes through the Go module proxy; its copy lies in build/out. Each LINE, name:package,
+# is one more plugin of this module, which comes before ours: for measurements. Then the copy is another one.
 set -euo pipefail
 version=$1 output=$(realpath -m "$2")
+shift 2
 root=$(cd "$(dirname "$0")/.." && pwd)
 module=github.com/clusterset-dns/multicluster
 source_dir=$root/build/out/coredns-$version
+patched=$(cat "$root/plugin.cfg.patch"; printf '%s\n' "$@")
+[ $# = 0 ] || source_dir+=-with-$(printf '%s\n' "$@" | cut -d: -f1 | paste -sd-)
 
-if ! cmp -s "$root/plugin.cfg.patch" "$source_dir/.patched"; then
+if [ "$patched" != "$(cat "$source_dir/.patched" 2>/dev/null)" ]; then
   echo "fetching CoreDNS $version"
   rm -rf "$source_dir" && mkdir -p "$root/build/out"
   if ! answer=$(cd / && go mod download -json "github.com/coredns/coredns@$version"); then
@@ -21,7 +25,8 @@ if ! cmp -s "$root/plugin.cfg.patch" "$source_dir/.patched"; then
   # Without the ceiling git would take this folder for a part of our own repository, and apply nothing.
   GIT_CEILING_DIRECTORIES=$root/build/out git apply "$root/plugin.cfg.patch"
   go mod edit "-require=$module@v0.0.0" "-replace=$module=$root"
-  cp "$root/plugin.cfg.patch" .patched
+  for line in "$@"; do sed -i "s|^multicluster:|$line\n&|" plugin.cfg; done
+  echo "$patched" >.patched
 fi
 
 echo "building CoreDNS $version with the line '$(grep '^multicluster:' "$source_dir/plugin.cfg")' (the first time 2 to 5 minutes on two cores)"

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,6 +60,7 @@ func (deaf) Problem(string, string, watch.Problem) {}
 func (deaf) Recovered(string)                      {}
 func (deaf) Absent(string)                         {}
 func (deaf) Published(int, int)                    {}
+func (deaf) Programmed(string, time.Duration)      {}
 
 // TestPluginNeedsEachRight lets the plugin's watch run as accounts that have the shipped ClusterRole, and the same without one verb
 // of one rule: the first syncs, and each of the others is refused what it lacks. The API server is one that cannot stream lists

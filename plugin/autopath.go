@@ -1,6 +1,7 @@
 package multicluster
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/coredns/coredns/plugin"
@@ -30,12 +31,13 @@ func searchTail(clusterDomain string, zones, own []string) []string {
 	return append(append(tail, own...), "")
 }
 
-// ownSearch is the search entries of the server's own resolv.conf; none where there is no such file.
+// ownSearch is the search entries of the server's own resolv.conf; none where there is no such file. Where systemd-resolved has none it
+// writes the root, `search .`: that is the name alone, which ends the path anyway, and autopath would make a name with two dots of it.
 func ownSearch(path string) []string {
 	conf, err := dns.ClientConfigFromFile(path)
 	if err != nil {
 		return nil
 	}
 	plugin.Zones(conf.Search).Normalize()
-	return conf.Search
+	return slices.DeleteFunc(conf.Search, func(entry string) bool { return entry == "." })
 }

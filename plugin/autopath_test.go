@@ -47,4 +47,10 @@ func TestOwnSearch(t *testing.T) {
 	if diff := cmp.Diff([]string{"corp.example.", "b.example."}, ownSearch(path)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if err := os.WriteFile(path, []byte("search .\nnameserver 127.0.0.53\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := ownSearch(path); len(got) > 0 {
+		t.Errorf("systemd-resolved's entry for none became %q", got)
+	}
 }

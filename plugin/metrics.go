@@ -1,6 +1,8 @@
 package multicluster
 
 import (
+	"time"
+
 	"github.com/coredns/coredns/plugin"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,11 +18,18 @@ func gauge(name, help string) prometheus.Gauge {
 }
 
 var (
-	importsGauge   = gauge("imports", "Number of ServiceImports that are held.")
-	endpointsGauge = gauge("endpoints", "Number of ready endpoint addresses in the EndpointSlices that are held.")
-	watchesGauge   = gauge("watches", "Number of API server watches: server blocks that watch alike share one.")
-	syncedGauge    = gauge("synced", "Number of API server watches that have synced since they began.")
-	invalidCount   = promauto.NewCounterVec(prometheus.CounterOpts{
+	importsGauge        = gauge("imports", "Number of ServiceImports that are held.")
+	endpointsGauge      = gauge("endpoints", "Number of ready endpoint addresses in the EndpointSlices that are held.")
+	watchesGauge        = gauge("watches", "Number of API server watches: server blocks that watch alike share one.")
+	syncedGauge         = gauge("synced", "Number of API server watches that have synced since they began.")
+	programmingDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: plugin.Namespace,
+		Subsystem: pluginName,
+		Name:      "dns_programming_duration_seconds",
+		Help:      "Histogram of the time from an object's change until it is answered.",
+		Buckets:   prometheus.ExponentialBuckets(0.001, 2, 20), // to 524 s, as the kubernetes plugin has it
+	}, []string{"kind"})
+	invalidCount = promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace,
 		Subsystem: pluginName,
 		Name:      "invalid_total",
@@ -50,6 +59,11 @@ func (o *observer) set(services, endpoints, synced int) {
 
 // Published implements watch.Observer.
 func (o *observer) Published(services, endpoints int) { o.set(services, endpoints, 1) }
+
+// Programmed implements watch.Observer.
+func (o *observer) Programmed(kind string, took time.Duration) {
+	programmingDuration.WithLabelValues(kind).Observe(took.Seconds())
+}
 
 // Problem implements watch.Observer.
 func (o *observer) Problem(kind, object string, p watch.Problem) {

@@ -21,6 +21,7 @@ import (
 // config is a multicluster block of a Corefile.
 type config struct {
 	zones               []string // in lower case, with the final dot
+	aliases             []string // likewise
 	kubeconfig, context string   // "": the pod's own account
 	line                int      // of the Corefile, where the API server is named
 	watch               watch.Options
@@ -48,12 +49,13 @@ var directives = map[string]func(c *caddy.Controller, conf *config, args []strin
 	"negttl": func(c *caddy.Controller, conf *config, args []string) error {
 		return parseTTL(c, "negttl", &conf.negTTL, args)
 	},
+	"alias":           parseAlias,
 	"cluster_domain":  parseClusterDomain,
 	"startup_timeout": parseStartupTimeout,
 	"fallthrough":     parseFallthrough,
 }
 
-const directiveNames = "kubeconfig, namespaces, labels, noendpoints, ttl, negttl, cluster_domain, startup_timeout or fallthrough"
+const directiveNames = "kubeconfig, namespaces, labels, noendpoints, ttl, negttl, alias, cluster_domain, startup_timeout or fallthrough"
 
 // parse reads the one multicluster block of a server block. Its errors name the file and line.
 func parse(c *caddy.Controller) (config, error) {
@@ -95,27 +97,36 @@ func parseZones(c *caddy.Controller, conf *config) error {
 		names = c.ServerBlockKeys
 	}
 	for _, name := range names {
-		zones := plugin.Host(name).NormalizeExact()
-		if len(zones) == 0 {
-			return c.Errf("zone %q is not a domain name; want one such as clusterset.local", name)
+		zones, err := zonesOf(c, name)
+		if err != nil {
+			return err
 		}
-		for _, zone := range zones {
-			if zone == "." {
-				return c.Err("zone \".\" would make every name in the world a clusterset name; want a zone on this line, such as `multicluster clusterset.local`")
-			}
-			if dnsutil.IsReverse(zone) > 0 {
-				return c.Errf("zone %q is a reverse zone, and clusterset names have no PTR records; want a zone such as clusterset.local", name)
-			}
-			if errs := validation.IsDNS1123Subdomain(strings.TrimSuffix(zone, ".")); len(errs) > 0 {
-				return c.Errf("zone %q is not a domain name; want one such as clusterset.local", name)
-			}
-			if !reached(zone, c.ServerBlockKeys) {
-				return c.Errf("zone %q lies outside of this server block (%s), so that no question for it comes here", name, strings.Join(c.ServerBlockKeys, " "))
-			}
-			conf.zones = append(conf.zones, zone)
-		}
+		conf.zones = append(conf.zones, zones...)
 	}
 	return nil
+}
+
+// zonesOf are the zones that one argument names: several where it is a network, which for us it may not be.
+func zonesOf(c *caddy.Controller, name string) ([]string, error) {
+	zones := plugin.Host(name).NormalizeExact()
+	if len(zones) == 0 {
+		return nil, c.Errf("zone %q is not a domain name; want one such as clusterset.local", name)
+	}
+	for _, zone := range zones {
+		if zone == "." {
+			return nil, c.Err("zone \".\" would make every name in the world a clusterset name; want a zone on this line, such as `multicluster clusterset.local`")
+		}
+		if dnsutil.IsReverse(zone) > 0 {
+			return nil, c.Errf("zone %q is a reverse zone, and clusterset names have no PTR records; want a zone such as clusterset.local", name)
+		}
+		if errs := validation.IsDNS1123Subdomain(strings.TrimSuffix(zone, ".")); len(errs) > 0 {
+			return nil, c.Errf("zone %q is not a domain name; want one such as clusterset.local", name)
+		}
+		if !reached(zone, c.ServerBlockKeys) {
+			return nil, c.Errf("zone %q lies outside of this server block (%s), so that no question for it comes here", name, strings.Join(c.ServerBlockKeys, " "))
+		}
+	}
+	return zones, nil
 }
 
 // reached says whether questions for some name of the zone come to a server block.
@@ -183,6 +194,25 @@ func parseTTL(c *caddy.Controller, name string, ttl *uint32, args []string) erro
 		return c.Errf("%s %q; want seconds, from 0 to %d", name, text, maxTTL)
 	}
 	*ttl = uint32(seconds)
+	return nil
+}
+
+func parseAlias(c *caddy.Controller, conf *config, args []string) error {
+	if len(args) == 0 {
+		return c.Err("alias has no argument; want the zones of another plugin where imports are to be found too, such as cluster.local")
+	}
+	for _, name := range args {
+		zones, err := zonesOf(c, name)
+		if err != nil {
+			return err
+		}
+		for _, zone := range zones {
+			if slices.Contains(conf.zones, zone) {
+				return c.Errf("alias: %q is a zone of this block itself; want the zone of another plugin, such as cluster.local", name)
+			}
+			conf.aliases = append(conf.aliases, zone)
+		}
+	}
 	return nil
 }
 

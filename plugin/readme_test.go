@@ -70,6 +70,12 @@ func TestReadmeListsEachMetric(t *testing.T) {
 	}
 }
 
+func TestReadmeListsEachLabelOfTheMetadata(t *testing.T) {
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(metadataOf)), all("(?m)^\\* `(multicluster/[a-z-]+)`", readme(t))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestReadmeExamplesAreParsed(t *testing.T) {
 	blocks := 0
 	for _, match := range regexp.MustCompile("(?ms)^~~~ corefile\n(.*?)^~~~$").FindAllStringSubmatch(readme(t), -1) {

@@ -35,13 +35,14 @@ func setup(c *caddy.Controller) error {
 		return nil
 	})
 	m := &Multicluster{
-		watch: shared.Watch, fall: conf.fall, names: conf.zones,
+		watch: shared.Watch, fall: conf.fall,
 		clusterDomain: conf.clusterDomain, searchTail: searchTail(conf.clusterDomain, conf.zones, ownSearch("/etc/resolv.conf")),
 	}
 	server := serverAddrs(dnsserver.GetConfig(c))
-	for _, name := range conf.zones {
-		m.zones = append(m.zones, index.Zone{Name: name, TTL: conf.ttl, NegativeTTL: conf.negTTL, Server: server})
+	for i, name := range slices.Concat(conf.zones, conf.aliases) {
+		m.zones = append(m.zones, index.Zone{Name: name, TTL: conf.ttl, NegativeTTL: conf.negTTL, Server: server, Guest: i >= len(conf.zones)})
 	}
+	slices.SortStableFunc(m.zones, func(y, z index.Zone) int { return len(z.Name) - len(y.Name) })
 	dnsserver.GetConfig(c).AddPlugin(func(next plugin.Handler) plugin.Handler {
 		m.Next = next
 		return m

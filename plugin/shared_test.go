@@ -4,10 +4,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/request"
+	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/clusterset-dns/multicluster/plugin/index"
+	"github.com/clusterset-dns/multicluster/plugin/watch"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -54,6 +61,45 @@ func running(t *testing.T, when string, want float64) {
 	})
 }
 
+// Blocks that see different imports must not share a watch.
+func TestBlocksThatWatchOtherThingsHaveOtherWatches(t *testing.T) {
+	i, path := &instance{watches: map[string]*sharedWatch{}}, kubeconfig(t, "a")
+	seen := map[*sharedWatch]bool{}
+	for _, options := range []watch.Options{{}, {Namespaces: []string{"a"}}, {Namespaces: []string{"b"}}, {Labels: "a=b"}, {NoEndpoints: true}} {
+		for range 2 {
+			s, err := i.watch(config{kubeconfig: path, watch: options})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[s] = true
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("%d watches for 5 kinds of block", len(seen))
+	}
+}
+
+// TestSetup has what the Corefile says arrive where it counts.
+func TestSetup(t *testing.T) {
+	c := caddy.NewTestController("dns", "multicluster local clusterset.local {\nkubeconfig "+kubeconfig(t, "a")+"\nttl 60\nnegttl 10\nalias k8s.example\ncluster_domain k8s.example\n}")
+	if err := setup(c); err != nil {
+		t.Fatal(err)
+	}
+	plugins := dnsserver.GetConfig(c).Plugin
+	m := plugins[len(plugins)-1](nil).(*Multicluster)
+	for name, want := range map[string]index.Zone{
+		"a.clusterset.local.": {Name: "clusterset.local."}, "a.local.": {Name: "local."}, "a.k8s.example.": {Name: "k8s.example.", Guest: true},
+	} {
+		if z := m.zone(name); z == nil || z.Name != want.Name || z.Guest != want.Guest || z.TTL != 60 || z.NegativeTTL != 10 {
+			t.Errorf("%s is in %+v, want %s with the TTLs 60 and 10", name, z, want.Name)
+		}
+	}
+	path := m.AutoPath(request.Request{Req: new(dns.Msg).SetQuestion("foo.default.svc.k8s.example.", dns.TypeA)})
+	if want := []string{"default.svc.k8s.example.", "svc.k8s.example.", "k8s.example.", "local.", "clusterset.local."}; len(path) < 5 || !slices.Equal(path[:5], want) {
+		t.Errorf("the search path is %q, want it to begin with %q", path, want)
+	}
+}
+
 func TestWatchesAreSharedAndEnd(t *testing.T) {
 	a, b := kubeconfig(t, "a"), kubeconfig(t, "b")
 	first := reading(t, a, a, b)
@@ -74,6 +120,11 @@ func TestWatchesAreSharedAndEnd(t *testing.T) {
 
 	rewrite(t, a, "another token")
 	third := reading(t, a)
+	for key := range third.watches {
+		if second.watches[key] != nil {
+			t.Error("another account goes on with the watch of the one before")
+		}
+	}
 	second.end()
 	running(t, "after a reload with another account in the same file", 1)
 	third.end()

@@ -9,16 +9,15 @@ import (
 )
 
 // crowd is an index of n ClusterSetIP imports, and one headless service of so many endpoints in two clusters.
-func crowd(n, endpoints int) *Index {
-	s := NewState()
+func crowd(s *State, n, endpoints int) *Index {
 	for i := range n {
 		s.SetService(Service{
-			Key:   Key{fmt.Sprint("ns", i%100), fmt.Sprint("svc", i)},
+			Key:   NewKey(fmt.Sprint("ns", i%100), fmt.Sprint("svc", i)),
 			IPs:   []netip.Addr{netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})},
 			Ports: []Port{{"http", "tcp", 80}, {"https", "tcp", 443}},
-		})
+		}.Entry())
 	}
-	s.SetService(Service{Key: Key{"data", "db"}, Type: Headless})
+	s.SetService(Service{Key: NewKey("data", "db"), Type: Headless}.Entry())
 	for c := range 2 {
 		slice := Slice{SliceID: SliceID{"data", fmt.Sprint(c)}, Service: "db", Cluster: fmt.Sprint("c", c), Ports: []Port{{"pg", "tcp", 5432}}}
 		for i := range endpoints / 2 {
@@ -31,7 +30,7 @@ func crowd(n, endpoints int) *Index {
 
 func BenchmarkLookup(b *testing.B) {
 	for _, size := range []int{100, 10_000, 100_000} {
-		x := crowd(size, 100)
+		x := crowd(NewState(), size, 100)
 		for _, q := range []struct {
 			name  string
 			qtype uint16
@@ -53,15 +52,28 @@ func BenchmarkLookup(b *testing.B) {
 	}
 }
 
+// BenchmarkWithHeadless is one endpoint more or less among a thousand.
+func BenchmarkWithHeadless(b *testing.B) {
+	s := NewState()
+	x := crowd(s, 100, 1000)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		endpoint := Endpoint{"db-x", netip.AddrFrom4([4]byte{12, byte(i >> 16), byte(i >> 8), byte(i)})}
+		s.SetSlice(Slice{SliceID: SliceID{"data", "x"}, Service: "db", Cluster: "c1", Endpoints: []Endpoint{endpoint}, Ports: []Port{{"pg", "tcp", 5432}}})
+		x = x.With(s.Drain(), 0)
+	}
+}
+
 // BenchmarkWith is one change among many imports.
 func BenchmarkWith(b *testing.B) {
 	for _, size := range []int{100, 10_000, 100_000} {
-		x := crowd(size, 2)
+		s := NewState()
+		x := crowd(s, size, 2)
 		b.Run(fmt.Sprintf("imports=%d", size), func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				service := Service{Key: Key{"ns7", "svc7"}, IPs: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})}}
-				x = x.With(Change{service.Key: {Service: service}}, 0)
+				s.SetService(Service{Key: NewKey("ns7", "svc7"), IPs: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})}}.Entry())
+				x = x.With(s.Drain(), 0)
 			}
 		})
 	}

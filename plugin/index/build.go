@@ -12,62 +12,52 @@ func New(serial uint32) *Index {
 	return &Index{services: newTable[Key, *block](), namespaces: newTable[string, int](), serial: serial}
 }
 
-// With returns the Index after a change. Where no answer changes it returns x itself, with x's serial; else the serial is the one
-// given, or x's plus one if that is not larger (RFC 1982 comparison), so that it always grows.
+// With returns the Index after a change, which it uses up. Where no answer changes it returns x itself, with x's serial; else the
+// serial is the one given, or x's plus one if that is not larger (RFC 1982 comparison), so that it always grows.
 func (x *Index) With(change Change, serial uint32) *Index {
-	set, remove := map[Key]*block{}, []Key{}
-	next := &Index{serial: x.serial + 1}
-	for key, in := range change {
-		now := newBlock(in)
-		before, _ := x.services.get(key)
-		if before.equal(now) {
-			continue
-		}
-		if now == nil {
-			remove = append(remove, key)
-		} else {
-			set[key] = now
+	blocks := change.blocks
+	for key, parts := range change.headless {
+		blocks[key] = headlessBlock(parts)
+	}
+	for key, now := range blocks {
+		if before, _ := x.services.get(key); before.equal(now) {
+			delete(blocks, key)
 		}
 	}
-	if len(set)+len(remove) == 0 {
+	if len(blocks) == 0 {
 		return x
 	}
+	next := &Index{serial: x.serial + 1}
 	if int32(serial-next.serial) > 0 {
 		next.serial = serial
 	}
-	next.services = x.services.with(set, remove)
-	next.namespaces = x.countNamespaces(set, remove)
+	next.services = x.services.with(blocks, func(b *block) bool { return b == nil })
+	next.namespaces = x.countNamespaces(blocks)
 	return next
 }
 
 // countNamespaces keeps, for each namespace, how many names exist in it.
-func (x *Index) countNamespaces(set map[Key]*block, remove []Key) table[string, int] {
+func (x *Index) countNamespaces(blocks map[Key]*block) table[string, int] {
 	count := map[string]int{}
-	add := func(namespace string, n int) {
+	for key, now := range blocks {
+		before, _ := x.services.get(key)
+		if (before == nil) == (now == nil) {
+			continue
+		}
+		namespace := key.Namespace()
 		if _, ok := count[namespace]; !ok {
 			count[namespace], _ = x.namespaces.get(namespace)
 		}
-		count[namespace] += n
-	}
-	for key := range set {
-		if _, ok := x.services.get(key); !ok {
-			add(key.Namespace, 1)
+		if now == nil {
+			count[namespace]--
+		} else {
+			count[namespace]++
 		}
 	}
-	for _, key := range remove {
-		add(key.Namespace, -1)
-	}
-	var empty []string
-	for namespace, n := range count {
-		if n == 0 {
-			empty = append(empty, namespace)
-			delete(count, namespace)
-		}
-	}
-	if len(count)+len(empty) == 0 {
+	if len(count) == 0 {
 		return x.namespaces
 	}
-	return x.namespaces.with(count, empty)
+	return x.namespaces.with(count, func(n int) bool { return n == 0 })
 }
 
 // Serial is the zone's SOA serial.

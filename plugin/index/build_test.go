@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,13 +12,19 @@ import (
 	"github.com/miekg/dns"
 )
 
-// history makes random edits over few names, so that they meet often.
+// history makes random edits over few names, so that they meet often. It keeps what the state should hold.
 type history struct {
 	*rand.Rand
-	state *State
+	state    *State
+	services map[Key]Service
+	slices   map[SliceID]Slice
 }
 
-func (h history) key() Key { return Key{fmt.Sprint("ns", h.IntN(3)), fmt.Sprint("s", h.IntN(4))} }
+func newHistory(seed, run uint64) history {
+	return history{rand.New(rand.NewPCG(seed, run)), NewState(), map[Key]Service{}, map[SliceID]Slice{}}
+}
+
+func (h history) key() Key { return NewKey(fmt.Sprint("ns", h.IntN(3)), fmt.Sprint("s", h.IntN(4))) }
 
 func (h history) addr() netip.Addr {
 	if h.IntN(4) == 0 {
@@ -43,7 +50,7 @@ func (h history) service() Service {
 
 func (h history) slice() Slice {
 	key := h.key()
-	s := Slice{SliceID: SliceID{key.Namespace, fmt.Sprint("e", h.IntN(5))}, Service: key.Name, Ports: h.ports()}
+	s := Slice{SliceID: SliceID{key.Namespace(), fmt.Sprint("e", h.IntN(5))}, Service: key.Name(), Ports: h.ports()}
 	s.Cluster = []string{"", "c1", "c2", "c2.example"}[h.IntN(4)]
 	for range h.IntN(4) {
 		s.Endpoints = append(s.Endpoints, Endpoint{[]string{"", "h1", "h2"}[h.IntN(3)], h.addr()})
@@ -54,23 +61,31 @@ func (h history) slice() Slice {
 func (h history) edit() {
 	switch h.IntN(6) {
 	case 0, 1:
-		h.state.SetService(h.service())
+		service := h.service()
+		h.services[service.Key] = service
+		h.state.SetService(service.Entry())
 	case 2:
-		h.state.DeleteService(h.key())
+		key := h.key()
+		delete(h.services, key)
+		h.state.DeleteService(key)
 	case 3, 4:
-		h.state.SetSlice(h.slice())
+		slice := h.slice()
+		h.slices[slice.SliceID] = slice
+		h.state.SetSlice(slice)
 	case 5:
-		h.state.DeleteSlice(h.slice().SliceID)
+		id := h.slice().SliceID
+		delete(h.slices, id)
+		h.state.DeleteSlice(id)
 	}
 }
 
-// rebuilt is an index made at once from the objects of s.
-func rebuilt(s *State) *Index {
+// rebuilt is an index made at once from the objects that there are in the end.
+func (h history) rebuilt() *Index {
 	end := NewState()
-	for _, service := range s.services {
-		end.SetService(service)
+	for _, service := range h.services {
+		end.SetService(service.Entry())
 	}
-	for _, slice := range s.slices {
+	for _, slice := range h.slices {
 		end.SetSlice(slice)
 	}
 	return New(0).With(end.Drain(), 1)
@@ -79,7 +94,15 @@ func rebuilt(s *State) *Index {
 // contents is all that an index answers from, without its serial.
 func contents(x *Index) map[string]string {
 	all := map[string]string{}
-	x.services.all(func(key Key, b *block) { all[fmt.Sprint(key)] = fmt.Sprintf("%+v", *b) })
+	x.services.all(func(key Key, b *block) {
+		all[fmt.Sprint(key)] = fmt.Sprint(b.addrs, b.ports, b.targets, b.own)
+		for host := range b.hosts.all() {
+			all[b.hosts.name(host[0])+fmt.Sprint(key)] = fmt.Sprint(slices.Collect(b.hosts.ips(host)))
+		}
+		if b.hosts != nil {
+			all["parents"+fmt.Sprint(key)] = fmt.Sprint(b.hosts.parents)
+		}
+	})
 	x.namespaces.all(func(namespace string, n int) { all[namespace] = fmt.Sprint(n) })
 	return all
 }
@@ -88,7 +111,7 @@ func TestAnyHistoryEndsInTheIndexOfItsEndState(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	for run := range uint64(150) {
-		h := history{rand.New(rand.NewPCG(seed, run)), NewState()}
+		h := newHistory(seed, run)
 		x := New(0)
 		for range 60 {
 			for range 1 + h.IntN(3) {
@@ -105,10 +128,10 @@ func TestAnyHistoryEndsInTheIndexOfItsEndState(t *testing.T) {
 			}
 			x = next
 		}
-		if diff := cmp.Diff(contents(rebuilt(h.state)), contents(x)); diff != "" {
+		if diff := cmp.Diff(contents(h.rebuilt()), contents(x)); diff != "" {
 			t.Fatalf("run %d: the updates and a rebuild differ (-rebuild +updates):\n%s", run, diff)
 		}
-		if want, got := rebuilt(h.state).services.n, x.Services(); want != got {
+		if want, got := h.rebuilt().services.n, x.Services(); want != got {
 			t.Fatalf("run %d: %d services counted, want %d", run, got, want)
 		}
 		if t.Failed() {
@@ -122,11 +145,11 @@ func TestAListOfOneNamespaceReplacesThatOneOnly(t *testing.T) {
 	s := NewState()
 	for _, ns := range []string{"a", "b"} {
 		for _, name := range []string{"stays", "goes"} {
-			s.SetService(Service{Key: Key{ns, name}, Type: Headless})
+			s.SetService(Service{Key: NewKey(ns, name), Type: Headless}.Entry())
 			s.SetSlice(Slice{SliceID: SliceID{ns, name}, Service: name, Endpoints: []Endpoint{{"", ips("10.0.0.1")[0]}}})
 		}
 	}
-	s.ReplaceServices("a", []Service{{Key: Key{"a", "stays"}, Type: Headless}})
+	s.ReplaceServices("a", []Entry{Service{Key: NewKey("a", "stays"), Type: Headless}.Entry()})
 	s.ReplaceSlices("a", []Slice{{SliceID: SliceID{"a", "stays"}, Service: "stays", Endpoints: []Endpoint{{"", ips("10.0.0.1")[0]}}}})
 	if s.Services() != 3 || s.Endpoints() != 3 {
 		t.Errorf("%d services and %d endpoints are left, want 3 of each", s.Services(), s.Endpoints())
@@ -147,8 +170,8 @@ func TestAListOfOneNamespaceReplacesThatOneOnly(t *testing.T) {
 
 func TestSerialMovesOnlyWithAnAnswer(t *testing.T) { // B15
 	s := NewState()
-	service := Service{Key: Key{"a", "b"}, IPs: ips("10.0.0.1", "10.0.0.2")}
-	s.SetService(service)
+	service := Service{Key: NewKey("a", "b"), IPs: ips("10.0.0.1", "10.0.0.2")}
+	s.SetService(service.Entry())
 	x := New(100).With(s.Drain(), 200)
 	if x.Serial() != 200 {
 		t.Fatalf("serial %d, want the given one", x.Serial())
@@ -160,15 +183,15 @@ func TestSerialMovesOnlyWithAnAnswer(t *testing.T) { // B15
 			t.Errorf("after %s the serial is %d, want %d", what, x.Serial(), want)
 		}
 	}
-	s.SetService(service)
+	s.SetService(service.Entry())
 	step("the same object again", 200)
 	service.IPs = ips("10.0.0.2", "10.0.0.1")
-	s.SetService(service)
+	s.SetService(service.Entry())
 	step("its IPs in another order", 200)
 	s.SetSlice(Slice{SliceID: SliceID{"a", "s"}, Service: "b", Cluster: "c", Endpoints: []Endpoint{{"", ips("10.9.9.9")[0]}}})
 	step("a slice of a ClusterSetIP import", 200)
 	service.IPs = ips("10.0.0.3")
-	s.SetService(service)
+	s.SetService(service.Entry())
 	step("another IP", 201)
 	s.DeleteService(service.Key)
 	step("its end", 202)
@@ -176,7 +199,7 @@ func TestSerialMovesOnlyWithAnAnswer(t *testing.T) { // B15
 
 func TestTheSerialWrapsAround(t *testing.T) { // RFC 1982
 	s := NewState()
-	s.SetService(Service{Key: Key{"a", "b"}})
+	s.SetService(Service{Key: NewKey("a", "b")}.Entry())
 	if got := New(1<<32-10).With(s.Drain(), 5).Serial(); got != 5 {
 		t.Errorf("serial %d after 2^32-10, want the given 5, which is 15 more", got)
 	}

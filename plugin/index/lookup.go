@@ -1,6 +1,7 @@
 package index
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -15,7 +16,8 @@ const (
 	NameError               // neither the name nor any name below it exists (RFC 2308 2.1, RFC 8020)
 )
 
-// Answer is the outcome of a Lookup, with the sections of its reply. No other Answer shares a record with it.
+// Answer is the outcome of a Lookup, with the sections of its reply. Other Answers may share records with a long one, which nobody may
+// change; the slices have no spare room.
 type Answer struct {
 	Result                        Result
 	Answer, Authority, Additional []dns.RR
@@ -24,23 +26,22 @@ type Answer struct {
 // Lookup answers a question for a name in the zone. The records' owner is the name as it was asked, case and all (RFC 1035 7.3
 // leaves the case to us; resolvers that randomise it compare it).
 func (x *Index) Lookup(z *Zone, qname string, qtype uint16) Answer {
-	lower := strings.ToLower(qname)
+	name := z.Parse(strings.ToLower(qname))
 	origin := qname[len(qname)-len(z.Name):]
-	name := ParseName(strings.TrimSuffix(lower[:len(lower)-len(z.Name)], "."))
 
 	a, exists := Answer{}, true
 	switch name.Form {
 	case FormApex:
 		a = z.apex(origin, x.serial, qtype)
 	case FormVersion:
-		if qtype == dns.TypeTXT {
+		if exists = !z.Guest; exists && qtype == dns.TypeTXT {
 			a.Answer = z.version(qname)
 		}
 	case FormNS:
 		a.Answer = ofType(z.server(qname), qtype)
 	case FormDNS, FormSvc:
 	case FormNamespace:
-		_, exists = x.namespaces.get(name.Service.Namespace)
+		_, exists = x.namespaces.get(name.Namespace)
 	case FormService:
 		a, exists = x.service(z, name, qname, qtype)
 	default:
@@ -85,10 +86,8 @@ func (x *Index) service(z *Zone, name Name, qname string, qtype uint16) (Answer,
 	}
 	var a Answer
 	switch qtype {
-	case dns.TypeA:
-		a.Answer = recordsOf(qname, z.TTL, addrs{v4: n.addrs.v4})
-	case dns.TypeAAAA:
-		a.Answer = recordsOf(qname, z.TTL, addrs{v6: n.addrs.v6})
+	case dns.TypeA, dns.TypeAAAA:
+		a.Answer = b.addresses(n, qname, z.TTL, qtype)
 	case dns.TypeSRV:
 		if len(n.targets) == 0 {
 			break
@@ -102,12 +101,22 @@ func (x *Index) service(z *Zone, name Name, qname string, qtype uint16) (Answer,
 	return a, true
 }
 
-func ofType(rrs []dns.RR, qtype uint16) []dns.RR {
-	var of []dns.RR
-	for _, rr := range rrs {
-		if rr.Header().Rrtype == qtype {
-			of = append(of, rr)
-		}
+// addresses is the A or AAAA records of a node.
+func (b *block) addresses(n node, owner string, ttl uint32, qtype uint16) []dns.RR {
+	switch {
+	case len(n.host) > 0:
+		return ofType(b.hosts.records(owner, ttl, n.host), qtype)
+	case qtype == dns.TypeA:
+		n.addrs.v6 = nil
+	default:
+		n.addrs.v4 = nil
 	}
-	return of
+	if b.hosts != nil && len(n.addrs.v4)+len(n.addrs.v6) >= longFrom {
+		return b.hosts.long.get(owner, ttl, qtype, n.addrs)
+	}
+	return recordsOf(owner, ttl, n.addrs)
+}
+
+func ofType(rrs []dns.RR, qtype uint16) []dns.RR {
+	return slices.DeleteFunc(rrs, func(rr dns.RR) bool { return rr.Header().Rrtype != qtype })
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,7 +24,7 @@ func build(t testing.TB, services []Service, slices ...Slice) *Index {
 	t.Helper()
 	s := NewState()
 	for _, service := range services {
-		s.SetService(service)
+		s.SetService(service.Entry())
 	}
 	for _, slice := range slices {
 		s.SetSlice(slice)
@@ -59,11 +60,16 @@ func ask(x *Index, z *Zone, question string) []string {
 			lines = append(lines, section+" "+strings.Join(strings.Fields(rr.String()), " "))
 		}
 	}
+	return sortedLines(lines)
+}
+
+// sortedLines sorts all but the first.
+func sortedLines(lines []string) []string {
 	slices.Sort(lines[1:])
 	return lines
 }
 
-const soa = "clusterset.local. 3 IN SOA ns.dns.clusterset.local. hostmaster.clusterset.local. 1700000000 7200 1800 86400 3"
+const soa = "clusterset.local. 3 IN SOA ns.dns.clusterset.local. hostmaster.clusterset.local. 1700000000 30 10 86400 3"
 
 var (
 	nodata   = []string{"NoData", "authority " + soa}
@@ -73,15 +79,15 @@ var (
 func TestLookup(t *testing.T) {
 	web := Port{"http", "tcp", 80}
 	x := build(t, []Service{
-		{Key: Key{"default", "foo"}, IPs: ips("10.1.0.7", "fd00::7"), Ports: []Port{web, {"dns", "udp", 53}}},
-		{Key: Key{"default", "portless"}, IPs: ips("10.1.0.8")},
-		{Key: Key{"default", "pending"}, Ports: []Port{web}},
-		{Key: Key{"default", "same"}, IPs: ips("10.1.0.9"), Ports: []Port{{"tcp", "tcp", 42}, {"udp", "udp", 42}}},
-		{Key: Key{"data", "db"}, Type: Headless, IPs: ips("10.1.0.99")},
-		{Key: Key{"data", "v4only"}, Type: Headless},
-		{Key: Key{"data", "unlabelled"}, Type: Headless},
-		{Key: Key{"data", "six"}, Type: Headless},
-		{Key: Key{"empty", "nobody"}, Type: Headless},
+		{Key: NewKey("default", "foo"), IPs: ips("10.1.0.7", "fd00::7"), Ports: []Port{web, {"dns", "udp", 53}}},
+		{Key: NewKey("default", "portless"), IPs: ips("10.1.0.8")},
+		{Key: NewKey("default", "pending"), Ports: []Port{web}},
+		{Key: NewKey("default", "same"), IPs: ips("10.1.0.9"), Ports: []Port{{"tcp", "tcp", 42}, {"udp", "udp", 42}}},
+		{Key: NewKey("data", "db"), Type: Headless, IPs: ips("10.1.0.99")},
+		{Key: NewKey("data", "v4only"), Type: Headless},
+		{Key: NewKey("data", "unlabelled"), Type: Headless},
+		{Key: NewKey("data", "six"), Type: Headless},
+		{Key: NewKey("empty", "nobody"), Type: Headless},
 	},
 		Slice{SliceID: SliceID{"data", "db-1"}, Service: "db", Cluster: "east", Ports: []Port{{"pg", "tcp", 5432}},
 			Endpoints: []Endpoint{{"db-0", netip.MustParseAddr("10.2.0.1")}, {"", netip.MustParseAddr("10.2.0.2")}}},
@@ -192,8 +198,22 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+// Until e51de02 the service's own name then had a third record, with port 0.
+func TestAHostInTwoSlicesIsEachTargetOnce(t *testing.T) {
+	ports := []Port{{"pg", "tcp", 5432}, {"admin", "tcp", 8080}}
+	x := build(t, []Service{{Key: NewKey("data", "db"), Type: Headless}},
+		Slice{SliceID: SliceID{"data", "v4"}, Service: "db", Cluster: "c", Ports: slices.Clone(ports), Endpoints: []Endpoint{{"db-0", netip.MustParseAddr("10.0.0.1")}}},
+		Slice{SliceID: SliceID{"data", "v6"}, Service: "db", Cluster: "c", Ports: slices.Clone(ports), Endpoints: []Endpoint{{"db-0", netip.MustParseAddr("fd00::1")}}})
+	const db = "db.data.svc.clusterset.local."
+	want := []string{"Success", "additional db-0.c." + db + " 5 IN A 10.0.0.1", "additional db-0.c." + db + " 5 IN AAAA fd00::1",
+		"answer " + db + " 5 IN SRV 0 50 5432 db-0.c." + db, "answer " + db + " 5 IN SRV 0 50 8080 db-0.c." + db}
+	if diff := cmp.Diff(want, ask(x, testZone, db+" SRV")); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestOneIndexServesEveryZone(t *testing.T) {
-	x := build(t, []Service{{Key: Key{"a", "b"}, IPs: ips("10.0.0.1"), Ports: []Port{{"p", "tcp", 1}}}})
+	x := build(t, []Service{{Key: NewKey("a", "b"), IPs: ips("10.0.0.1"), Ports: []Port{{"p", "tcp", 1}}}})
 	z := &Zone{Name: "example.org.", TTL: 60}
 	want := []string{"Success", "additional b.a.svc.example.org. 60 IN A 10.0.0.1", "answer _p._tcp.b.a.svc.example.org. 60 IN SRV 0 100 1 b.a.svc.example.org."}
 	if diff := cmp.Diff(want, ask(x, z, "_p._tcp.b.a.svc.example.org. SRV")); diff != "" {
@@ -204,7 +224,7 @@ func TestOneIndexServesEveryZone(t *testing.T) {
 func TestAnSRVTargetTooLongForAMessageCostsOnlyItself(t *testing.T) { // D10
 	long := strings.Repeat("c", 63) + "." + strings.Repeat("d", 63) + "." + strings.Repeat("e", 63)
 	port := []Port{{"p", "tcp", 1}}
-	x := build(t, []Service{{Key: Key{"ns", "s"}, Type: Headless}},
+	x := build(t, []Service{{Key: NewKey("ns", "s"), Type: Headless}},
 		Slice{SliceID: SliceID{"ns", "1"}, Service: "s", Cluster: long, Ports: port, Endpoints: []Endpoint{{strings.Repeat("h", 63), ips("10.0.0.1")[0]}}},
 		Slice{SliceID: SliceID{"ns", "2"}, Service: "s", Cluster: "c", Ports: port, Endpoints: []Endpoint{{"h", ips("10.0.0.2")[0]}}})
 	got := x.Lookup(testZone, "s.ns.svc.clusterset.local.", dns.TypeSRV)
@@ -223,7 +243,7 @@ func TestTheLongestSRVTarget(t *testing.T) {
 		label := strings.Repeat("c", 63)
 		cluster := strings.Join([]string{label, label, label}, ".")
 		host := strings.Repeat("h", length-len("."+cluster+"."+service))
-		x := build(t, []Service{{Key: Key{"ns", "s"}, Type: Headless}},
+		x := build(t, []Service{{Key: NewKey("ns", "s"), Type: Headless}},
 			Slice{SliceID: SliceID{"ns", "1"}, Service: "s", Cluster: cluster, Ports: []Port{{"p", "tcp", 1}}, Endpoints: []Endpoint{{host, ips("10.0.0.1")[0]}}})
 		got := x.Lookup(testZone, service, dns.TypeSRV)
 		if len(got.Answer) != want {
@@ -242,7 +262,7 @@ func reply(a Answer) *dns.Msg {
 }
 
 func TestAnswersShareNoRecord(t *testing.T) {
-	x := build(t, []Service{{Key: Key{"a", "b"}, IPs: ips("10.0.0.1"), Ports: []Port{{"p", "tcp", 1}}}})
+	x := build(t, []Service{{Key: NewKey("a", "b"), IPs: ips("10.0.0.1"), Ports: []Port{{"p", "tcp", 1}}}})
 	for _, qtype := range []uint16{dns.TypeA, dns.TypeSRV} {
 		first := x.Lookup(testZone, "b.a.svc.clusterset.local.", qtype)
 		before := fmt.Sprint(first)
@@ -256,5 +276,34 @@ func TestAnswersShareNoRecord(t *testing.T) {
 		if third := fmt.Sprint(x.Lookup(testZone, "b.a.svc.clusterset.local.", qtype)); fmt.Sprint(first) != before || third != before {
 			t.Errorf("a change to one answer reached another: %v, %s; want %s", first, third, before)
 		}
+	}
+}
+
+func TestZoneHas(t *testing.T) {
+	for name, want := range map[string]bool{
+		"clusterset.local.": true, "a.clusterset.local.": true, `a\\.clusterset.local.`: true, `a\\\\.clusterset.local.`: true,
+		"local.": false, "xclusterset.local.": false, `a\.clusterset.local.`: false, `a\\\.clusterset.local.`: false, ".": false, "": false,
+	} {
+		if got := testZone.Has(name); got != want || got != (name != "" && dns.IsSubDomain(testZone.Name, name)) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// All questions share the zone: what one does to its addresses, the next one sees.
+func TestTheServersAddressesAreOnlyRead(t *testing.T) {
+	z := &Zone{Name: "clusterset.local.", TTL: 5, Server: ips("fd00::53", "10.0.0.54", "10.0.0.53", "10.0.0.53")}
+	x, want := build(t, nil), ips("fd00::53", "10.0.0.54", "10.0.0.53", "10.0.0.53")
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if got := ask(x, z, "ns.dns.clusterset.local. A"); len(got) != 3 {
+				t.Errorf("got %q, want each address once", got)
+			}
+		})
+	}
+	all.Wait()
+	if !slices.Equal(z.Server, want) {
+		t.Errorf("the zone's addresses became %v", z.Server)
 	}
 }

@@ -3,6 +3,8 @@ package index
 import (
 	"net/netip"
 	"strings"
+
+	"github.com/miekg/dns"
 )
 
 // Form is the kind of a name below a zone.
@@ -21,9 +23,10 @@ const (
 
 // Name is a name below a zone, taken apart by its labels alone: what type was asked for does not matter to it.
 type Name struct {
-	Form    Form
-	Service Key    // Name is empty for FormNamespace
-	Below   string // the labels below the service's name, joined by dots; "" is the service's own name
+	Form      Form
+	Namespace string
+	Service   Key    // "" for FormNamespace
+	Below     string // the labels below the service's name, joined by dots; "" is the service's own name
 }
 
 // ParseName takes apart the labels below a zone, in lower case and without a final dot: "foo.default.svc". An escaped dot is
@@ -45,27 +48,66 @@ func ParseName(below string) Name {
 	if !ok {
 		return Name{}
 	}
-	rest, namespace := cutLabel(rest)
-	if rest == "" {
-		return Name{Form: FormNamespace, Service: Key{Namespace: namespace}}
+	dot := strings.LastIndexByte(rest, '.')
+	n := Name{Form: FormNamespace, Namespace: rest[dot+1:]}
+	if dot < 0 {
+		return n
 	}
-	rest, service := cutLabel(rest)
-	return Name{Form: FormService, Service: Key{namespace, service}, Below: rest}
+	n.Form = FormService
+	above := strings.LastIndexByte(rest[:dot], '.')
+	n.Service = Key(rest[above+1:])
+	if above >= 0 {
+		n.Below = rest[:above]
+	}
+	return n
 }
 
-// cutLabel splits off the last label.
-func cutLabel(name string) (rest, label string) {
-	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
-		return name[:dot], name[dot+1:]
+// Has says whether a name, in lower case and with the final dot, is the zone's or below it.
+func (z *Zone) Has(name string) bool {
+	above, ok := strings.CutSuffix(name, z.Name)
+	if !ok || above == "" {
+		return ok
 	}
-	return "", name
+	// A dot that stands for itself, after a backslash, ends no label (RFC 1035 5.1). These are rare: the library looks at them.
+	return above[len(above)-1] == '.' && (!strings.HasSuffix(above, `\.`) || dns.IsSubDomain(z.Name, name))
+}
+
+// Parse takes apart a name in the zone, in lower case and with the final dot.
+func (z *Zone) Parse(qname string) Name {
+	return ParseName(strings.TrimSuffix(qname[:len(qname)-len(z.Name)], "."))
+}
+
+// Host is the parts of a name below a service that could be an endpoint's, <hostname>.<clusterid>, or a cluster id alone. Of several
+// labels the first is the hostname: only the index knows whether "a.b" is a host in b, or the id of a cluster.
+func (n Name) Host() (hostname, cluster string) {
+	if strings.HasPrefix(n.Below, "_") {
+		return "", ""
+	}
+	hostname, cluster, found := strings.Cut(n.Below, ".")
+	if !found {
+		return "", hostname
+	}
+	return hostname, cluster
+}
+
+// Port is the parts of a name below a service that could be a port's, _<port>._<proto>, or a protocol alone; without underscores.
+func (n Name) Port() (port, protocol string) {
+	labels, ok := strings.CutPrefix(n.Below, "_")
+	if !ok {
+		return "", ""
+	}
+	port, protocol, found := strings.Cut(labels, "._")
+	if !found {
+		return "", port
+	}
+	return port, protocol
 }
 
 // HostLabel makes a host name from an address, for endpoints that have none: dots and colons become dashes, as all CoreDNS plugins
 // and the conformance suite have it (BASE 2.1 asks for any unique one). A label may not begin or end with a dash (RFC 1123), so an
 // IPv6 address that does gets a 0 there, which names the same address.
 func HostLabel(addr netip.Addr) string {
-	label := strings.NewReplacer(".", "-", ":", "-").Replace(addr.String())
+	label := dashes.Replace(addr.String())
 	if strings.HasPrefix(label, "-") {
 		label = "0" + label
 	}
@@ -74,3 +116,5 @@ func HostLabel(addr netip.Addr) string {
 	}
 	return label
 }
+
+var dashes = strings.NewReplacer(".", "-", ":", "-")

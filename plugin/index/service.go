@@ -1,12 +1,30 @@
 package index
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
-// Key names a service in the clusterset: the namespace and name of its ServiceImport, each one DNS label in lower case.
-type Key struct{ Namespace, Name string }
+// Key names a service in the clusterset, as a question does: <service>.<namespace>, each one DNS label in lower case. One string takes
+// half the space of two, and there are two for each import.
+type Key string
+
+// NewKey is the key of the ServiceImport of that namespace and name.
+func NewKey(namespace, name string) Key { return Key(name + "." + namespace) }
+
+// Name is the ServiceImport's name; "" for no key.
+func (k Key) Name() string {
+	name, _, _ := strings.Cut(string(k), ".")
+	return name
+}
+
+// Namespace is the ServiceImport's namespace; "" for no key.
+func (k Key) Namespace() string {
+	_, namespace, _ := strings.Cut(string(k), ".")
+	return namespace
+}
 
 // Type is a ServiceImport's type. It alone decides how a name is answered, not whether there are IPs (KEP-1645, service types).
 type Type uint8
@@ -31,9 +49,19 @@ type Service struct {
 	Ports []Port
 }
 
-// Equal says whether s and t would be answered alike.
-func (s Service) Equal(t Service) bool {
-	return s.Key == t.Key && s.Type == t.Type && slices.Equal(s.IPs, t.IPs) && slices.Equal(s.Ports, t.Ports)
+// Entry is a Service in the form that is held, so that what is read of an object is soon garbage. Its zero value is no service.
+type Entry struct {
+	Key
+	block *block // of a ClusterSetIP service; nil for a headless one, whose block comes from its slices
+}
+
+// Entry returns what is held of the service. It keeps nothing of s but its strings.
+func (s Service) Entry() Entry {
+	e := Entry{Key: s.Key}
+	if s.Type == ClusterSetIP {
+		e.block = virtualBlock(s)
+	}
+	return e
 }
 
 // SliceID names an EndpointSlice.
@@ -50,12 +78,29 @@ type Slice struct {
 
 // Endpoint is one address of a ready endpoint.
 type Endpoint struct {
-	Hostname string // one label in lower case, or "" for the one made from Addr
+	Hostname string // one label in lower case, or "" for the one made from Addr (HostLabel)
 	Addr     netip.Addr
 }
 
 // Key is the key of the service that the slice belongs to.
-func (s Slice) Key() Key { return Key{s.Namespace, s.Service} }
+func (s Slice) Key() Key { return NewKey(s.Namespace, s.Service) }
+
+// normalize gives each endpoint that can have one a hostname, and sorts, as the order that a slice lists things in says nothing.
+func (s Slice) normalize() {
+	for i, e := range s.Endpoints {
+		if e.Hostname == "" && s.Cluster != "" {
+			s.Endpoints[i].Hostname = HostLabel(e.Addr)
+		}
+	}
+	slices.SortFunc(s.Endpoints, func(e, f Endpoint) int {
+		return cmp.Or(strings.Compare(e.Hostname, f.Hostname), e.Addr.Compare(f.Addr))
+	})
+	slices.SortFunc(s.Ports, Port.compare)
+}
+
+func (p Port) compare(q Port) int {
+	return cmp.Or(strings.Compare(p.Protocol, q.Protocol), strings.Compare(p.Name, q.Name), cmp.Compare(p.Number, q.Number))
+}
 
 // Equal says whether s and t would be answered alike.
 func (s Slice) Equal(t Slice) bool {

@@ -1,41 +1,40 @@
 package index
 
+import "slices"
+
 // State is the set of objects that an index is made from. It remembers which services an edit touched, so that the next index
 // costs in proportion to what changed. The zero value is not ready; use NewState. It is not safe for concurrent use.
 type State struct {
-	services  map[Key]Service
-	slices    map[SliceID]Slice
-	owned     map[Key][]SliceID // the slices of each service
+	services  map[Key]*block // of ClusterSetIP services, shared with the index; nil for a headless one, which its slices make
+	slices    map[SliceID]*Slice
+	owned     map[Key][]*Slice // the slices of each service
 	dirty     map[Key]struct{}
 	endpoints int
 }
 
-// Change says, for each service that may have changed, what it is made of now; nil where it is gone.
-type Change map[Key]*Input
-
-// Input is one service with all of its slices.
-type Input struct {
-	Service Service
-	Slices  []Slice
+// Change says, for each service that may have changed, what it is made of now.
+type Change struct {
+	blocks   map[Key]*block   // nil: it is gone
+	headless map[Key][]*Slice // whose block its slices make
 }
 
 // NewState returns a State that holds nothing.
 func NewState() *State {
 	return &State{
-		services: map[Key]Service{},
-		slices:   map[SliceID]Slice{},
-		owned:    map[Key][]SliceID{},
+		services: map[Key]*block{},
+		slices:   map[SliceID]*Slice{},
+		owned:    map[Key][]*Slice{},
 		dirty:    map[Key]struct{}{},
 	}
 }
 
 // SetService adds or replaces a service. It says whether that could change an answer.
-func (s *State) SetService(service Service) bool {
-	if old, ok := s.services[service.Key]; ok && old.Equal(service) {
+func (s *State) SetService(e Entry) bool {
+	if old, ok := s.services[e.Key]; ok && old.equal(e.block) {
 		return false
 	}
-	s.services[service.Key] = service
-	s.dirty[service.Key] = struct{}{}
+	s.services[e.Key] = e.block
+	s.dirty[e.Key] = struct{}{}
 	return true
 }
 
@@ -49,8 +48,10 @@ func (s *State) DeleteService(key Key) bool {
 	return true
 }
 
-// SetSlice adds or replaces a slice; one that moved to another service leaves the former.
+// SetSlice adds or replaces a slice; one that moved to another service leaves the former. The slice's lists are the State's from
+// then on: it puts them in an order of its own.
 func (s *State) SetSlice(slice Slice) bool {
+	slice.normalize()
 	old, ok := s.slices[slice.SliceID]
 	if ok && old.Equal(slice) {
 		return false
@@ -59,9 +60,9 @@ func (s *State) SetSlice(slice Slice) bool {
 		s.DeleteSlice(old.SliceID)
 	}
 	key := slice.Key()
-	s.slices[slice.SliceID] = slice
+	s.slices[slice.SliceID] = &slice
 	s.endpoints += len(slice.Endpoints)
-	s.owned[key] = append(s.owned[key], slice.SliceID)
+	s.owned[key] = append(s.owned[key], &slice)
 	s.dirty[key] = struct{}{}
 	return true
 }
@@ -75,14 +76,8 @@ func (s *State) DeleteSlice(id SliceID) bool {
 	delete(s.slices, id)
 	s.endpoints -= len(slice.Endpoints)
 	key := slice.Key()
-	rest := s.owned[key][:0]
-	for _, other := range s.owned[key] {
-		if other != id {
-			rest = append(rest, other)
-		}
-	}
-	s.owned[key] = rest
-	if len(rest) == 0 {
+	s.owned[key] = slices.DeleteFunc(s.owned[key], func(other *Slice) bool { return other == slice })
+	if len(s.owned[key]) == 0 {
 		delete(s.owned, key)
 	}
 	s.dirty[key] = struct{}{}
@@ -91,26 +86,17 @@ func (s *State) DeleteSlice(id SliceID) bool {
 
 // Drain returns what changed since the last Drain.
 func (s *State) Drain() Change {
-	change := make(Change, len(s.dirty))
+	change := Change{make(map[Key]*block, len(s.dirty)), map[Key][]*Slice{}}
 	for key := range s.dirty {
-		change[key] = s.input(key)
-	}
-	clear(s.dirty)
-	return change
-}
-
-func (s *State) input(key Key) *Input {
-	service, ok := s.services[key]
-	if !ok {
-		return nil
-	}
-	in := &Input{Service: service}
-	if service.Type == Headless { // a ClusterSetIP's names do not depend on its endpoints (SPEC 2.3)
-		for _, id := range s.owned[key] {
-			in.Slices = append(in.Slices, s.slices[id])
+		// A ClusterSetIP's names do not depend on its endpoints (SPEC 2.3).
+		if b, ok := s.services[key]; ok && b == nil {
+			change.headless[key] = slices.Clone(s.owned[key])
+		} else {
+			change.blocks[key] = b
 		}
 	}
-	return in
+	s.dirty = map[Key]struct{}{} // a cleared map keeps its size, which the first list made large
+	return change
 }
 
 // Services is the number of services.
@@ -120,23 +106,29 @@ func (s *State) Services() int { return len(s.services) }
 func (s *State) Endpoints() int { return s.endpoints }
 
 // ReplaceServices makes the services of a namespace ("" for all) the given ones, as a new list of them says.
-func (s *State) ReplaceServices(namespace string, services []Service) {
-	listed := make(map[Key]struct{}, len(services))
-	for _, service := range services {
-		listed[service.Key] = struct{}{}
-		s.SetService(service)
+func (s *State) ReplaceServices(namespace string, services []Entry) {
+	first := len(s.services) == 0 // the largest of all lists needs no comparison
+	listed := map[Key]struct{}{}
+	for _, e := range services {
+		s.SetService(e)
+		if !first {
+			listed[e.Key] = struct{}{}
+		}
+	}
+	if first {
+		return
 	}
 	for key := range s.services {
-		if _, ok := listed[key]; !ok && (namespace == "" || key.Namespace == namespace) {
+		if _, ok := listed[key]; !ok && (namespace == "" || key.Namespace() == namespace) {
 			s.DeleteService(key)
 		}
 	}
 }
 
 // ReplaceSlices makes the slices of a namespace ("" for all) the given ones, as a new list of them says.
-func (s *State) ReplaceSlices(namespace string, slices []Slice) {
-	listed := make(map[SliceID]struct{}, len(slices))
-	for _, slice := range slices {
+func (s *State) ReplaceSlices(namespace string, all []Slice) {
+	listed := make(map[SliceID]struct{}, len(all))
+	for _, slice := range all {
 		listed[slice.SliceID] = struct{}{}
 		s.SetSlice(slice)
 	}

@@ -3,6 +3,7 @@ package index
 import (
 	"hash/maphash"
 	"maps"
+	"slices"
 )
 
 // table is a map that never changes: with returns a new one that shares all but the touched parts. A copy costs one pointer for each
@@ -28,11 +29,11 @@ func (t table[K, V]) get(key K) (V, bool) {
 	return v, ok
 }
 
-// with sets the keys of set and removes those of remove.
-func (t table[K, V]) with(set map[K]V, remove []K) table[K, V] {
-	next := table[K, V]{parts: append(make([]map[K]V, 0, tableParts), t.parts...), n: t.n}
+// with sets the keys of a change, and removes those whose new value is none.
+func (t table[K, V]) with(change map[K]V, none func(V) bool) table[K, V] {
+	next := table[K, V]{parts: slices.Clone(t.parts), n: t.n}
 	own := map[uint64]bool{}
-	writable := func(key K) map[K]V {
+	for key, v := range change {
 		at := part(key)
 		if !own[at] {
 			own[at] = true
@@ -41,18 +42,13 @@ func (t table[K, V]) with(set map[K]V, remove []K) table[K, V] {
 				next.parts[at] = map[K]V{}
 			}
 		}
-		return next.parts[at]
-	}
-	for key, v := range set {
-		m := writable(key)
+		m := next.parts[at]
 		before := len(m)
-		m[key] = v
-		next.n += len(m) - before
-	}
-	for _, key := range remove {
-		m := writable(key)
-		before := len(m)
-		delete(m, key)
+		if none(v) {
+			delete(m, key)
+		} else {
+			m[key] = v
+		}
 		next.n += len(m) - before
 	}
 	return next

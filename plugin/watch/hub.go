@@ -13,7 +13,8 @@ import (
 type hub struct {
 	mu       sync.Mutex
 	state    *index.State
-	unsynced int // stores that have not had their first list
+	unsynced int      // stores that have not had their first list
+	changes  []change // that are not published yet
 
 	observer  Observer
 	dirty     chan struct{} // holds one token while there are unpublished edits
@@ -25,10 +26,19 @@ func newHub(o Observer) *hub {
 	return &hub{state: index.NewState(), observer: o, dirty: make(chan struct{}, 1), synced: make(chan struct{})}
 }
 
-// edit changes the state. f says whether an answer could change by it.
-func (h *hub) edit(f func(*index.State) bool) {
+// change is a change to one object, for the time it takes to its answer.
+type change struct {
+	kind string
+	at   int64 // in nanoseconds since 1970, as the object says; 0 where it does not
+}
+
+// edit changes the state by what became of one object. f says whether an answer could change by it.
+func (h *hub) edit(c change, f func(*index.State) bool) {
 	h.mu.Lock()
 	changed := f(h.state)
+	if changed && c.at != 0 && h.published.Load() != nil { // what is older than ourselves took no time of ours
+		h.changes = append(h.changes, c)
+	}
 	h.mu.Unlock()
 	if changed {
 		select {
@@ -38,8 +48,27 @@ func (h *hub) edit(f func(*index.State) bool) {
 	}
 }
 
-// publish makes a new Index of the edits, until ctx ends. All edits that come in while one is made go into the next: a burst costs
-// few of them, and a single edit waits for nothing.
+// A zone's serial is the number of 1/64 seconds since 1970, so that it grows over restarts too, and a secondary that was away for less
+// than 388 days compares it right (RFC 1982 3.2: half of 32 bits). It grows by one with each Index, and may run ahead of the clock by
+// maxLead, ten seconds. The first one has all of that: after a restart the serial is larger than any before, however fast it was.
+const (
+	serialsPerSecond = 64
+	maxLead          = 10 * serialsPerSecond
+)
+
+func serialAt(t time.Time) uint32 { return uint32(t.UnixNano() / int64(time.Second/serialsPerSecond)) }
+
+// pause is how long the next Index has to wait after one with that serial: never long, as a clock that was set back is no reason to
+// keep an answer from anybody.
+func pause(serial uint32, now time.Time) time.Duration {
+	if int32(serial-serialAt(now)) > maxLead {
+		return time.Second / serialsPerSecond
+	}
+	return 0
+}
+
+// publish makes a new Index of the edits, until ctx ends. Edits that come now and then wait for nothing. All that come while an Index is
+// made, or has to wait, go into the next: a flood of them costs 64 a second.
 func (h *hub) publish(ctx context.Context) {
 	for {
 		select {
@@ -47,6 +76,17 @@ func (h *hub) publish(ctx context.Context) {
 			return
 		case <-h.dirty:
 			h.publishOnce()
+		}
+		x := h.published.Load()
+		if x == nil {
+			continue
+		}
+		if wait := pause(x.Serial(), time.Now()); wait > 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+			}
 		}
 	}
 }
@@ -57,16 +97,20 @@ func (h *hub) publishOnce() {
 		h.mu.Unlock()
 		return // what is known so far is not all there is
 	}
-	change := h.state.Drain()
+	edited, changes := h.state.Drain(), h.changes
+	h.changes = nil
 	services, endpoints := h.state.Services(), h.state.Endpoints()
 	h.mu.Unlock()
 
-	now := uint32(time.Now().Unix()) // a serial that grows over restarts
+	now := serialAt(time.Now())
 	before := h.published.Load()
 	if before == nil {
-		before = index.New(now)
+		before = index.New(now + maxLead)
 	}
-	first := h.published.Swap(before.With(change, now)) == nil
+	first := h.published.Swap(before.With(edited, now)) == nil
+	for _, c := range changes {
+		h.observer.Programmed(c.kind, max(0, time.Since(time.Unix(0, c.at)))) // clocks differ
+	}
 	h.observer.Published(services, endpoints)
 	if first {
 		close(h.synced)

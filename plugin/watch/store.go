@@ -17,64 +17,100 @@ type store[T any] struct {
 	kind      kind[T]
 	namespace string // "" for all
 	hub       *hub
-	problems  map[string][]Problem // of each object that has some
+	problems  map[objectID][]Problem // of each object that has some
 	synced    bool
 }
 
 // kind is how the State holds one kind of object.
 type kind[T any] struct {
 	name    string
-	trim    func(object any) *trimmed[T]
+	trim    func(object any) *kept[T]
+	id      func(T) objectID
 	set     func(*index.State, T) bool
-	remove  func(s *index.State, namespace, name string) bool
-	replace func(s *index.State, namespace string, all []T)
+	remove  func(*index.State, objectID) bool
+	replace func(*index.State, string, []T)
 }
 
-var importKind = kind[index.Service]{
+type objectID struct{ namespace, name string }
+
+// kept is a trimmed object in the form that waits for the end of the first list, where there may be a hundred thousand of them.
+type kept[T any] struct {
+	value   *T
+	changed int64 // in nanoseconds since 1970; 0 where it is not known
+	odd     *odd  // nil where all of the object is served
+}
+
+// odd is what else there is to know of an object that is not served whole.
+type odd struct {
+	objectID
+	problems []Problem
+}
+
+func keep[T any](t *trimmed[T]) *kept[T] {
+	k := &kept[T]{value: t.value}
+	if !t.changed.IsZero() {
+		k.changed = t.changed.UnixNano()
+	}
+	if t.value == nil || len(t.problems) > 0 {
+		k.odd = &odd{objectID{t.namespace, t.name}, t.problems}
+	}
+	return k
+}
+
+var importKind = kind[index.Entry]{
 	name: "ServiceImport",
-	trim: func(object any) *trimmed[index.Service] { return trimImport(object.(*mcsv1beta1.ServiceImport)) },
-	set:  (*index.State).SetService,
-	remove: func(s *index.State, namespace, name string) bool {
-		return s.DeleteService(index.Key{Namespace: namespace, Name: name})
+	trim: func(object any) *kept[index.Entry] {
+		return keep(entryOf(trimImport(object.(*mcsv1beta1.ServiceImport))))
 	},
+	id:      func(e index.Entry) objectID { return objectID{e.Namespace(), e.Name()} },
+	set:     (*index.State).SetService,
+	remove:  func(s *index.State, id objectID) bool { return s.DeleteService(index.NewKey(id.namespace, id.name)) },
 	replace: (*index.State).ReplaceServices,
 }
 
 var sliceKind = kind[index.Slice]{
 	name: "EndpointSlice",
-	trim: func(object any) *trimmed[index.Slice] { return trimSlice(object.(*discoveryv1.EndpointSlice)) },
+	trim: func(object any) *kept[index.Slice] { return keep(trimSlice(object.(*discoveryv1.EndpointSlice))) },
+	id:   func(s index.Slice) objectID { return objectID{s.Namespace, s.Name} },
 	set:  (*index.State).SetSlice,
-	remove: func(s *index.State, namespace, name string) bool {
-		return s.DeleteSlice(index.SliceID{Namespace: namespace, Name: name})
+	remove: func(s *index.State, id objectID) bool {
+		return s.DeleteSlice(index.SliceID{Namespace: id.namespace, Name: id.name})
 	},
 	replace: (*index.State).ReplaceSlices,
 }
 
 func newStore[T any](k kind[T], namespace string, h *hub) *store[T] {
-	return &store[T]{kind: k, namespace: namespace, hub: h, problems: map[string][]Problem{}}
+	return &store[T]{kind: k, namespace: namespace, hub: h, problems: map[objectID][]Problem{}}
 }
 
-func (s *store[T]) trimmed(object any) *trimmed[T] {
-	if t, ok := object.(*trimmed[T]); ok {
-		return t // by the reflector, which calls the Transformer for a streamed list
+func (s *store[T]) kept(object any) *kept[T] {
+	if k, ok := object.(*kept[T]); ok {
+		return k // by the reflector, which calls the Transformer for a streamed list
 	}
 	return s.kind.trim(object)
 }
 
+func (s *store[T]) idOf(k *kept[T]) objectID {
+	if k.odd != nil {
+		return k.odd.objectID
+	}
+	return s.kind.id(*k.value)
+}
+
 // Transformer implements cache.TransformingStore.
 func (s *store[T]) Transformer() cache.TransformFunc {
-	return func(object any) (any, error) { return s.trimmed(object), nil }
+	return func(object any) (any, error) { return s.kept(object), nil }
 }
 
 // Add implements cache.ReflectorStore.
 func (s *store[T]) Add(object any) error {
-	t := s.trimmed(object)
-	s.report(t)
-	s.hub.edit(func(state *index.State) bool {
-		if t.value == nil {
-			return s.kind.remove(state, t.namespace, t.name)
+	k := s.kept(object)
+	s.report(k)
+	s.hub.edit(change{s.kind.name, k.changed}, func(state *index.State) bool {
+		if k.value == nil {
+			return s.kind.remove(state, k.odd.objectID)
 		}
-		return s.kind.set(state, *t.value)
+		return s.kind.set(state, *k.value)
 	})
 	return nil
 }
@@ -88,8 +124,9 @@ func (s *store[T]) Delete(object any) error {
 	if err != nil {
 		return err
 	}
-	delete(s.problems, m.GetNamespace()+"/"+m.GetName())
-	s.hub.edit(func(state *index.State) bool { return s.kind.remove(state, m.GetNamespace(), m.GetName()) })
+	id := objectID{m.GetNamespace(), m.GetName()}
+	delete(s.problems, id)
+	s.hub.edit(change{}, func(state *index.State) bool { return s.kind.remove(state, id) })
 	return nil
 }
 
@@ -97,18 +134,18 @@ func (s *store[T]) Delete(object any) error {
 func (s *store[T]) Replace(objects []any, _ string) error {
 	values := make([]T, 0, len(objects))
 	known := s.problems
-	s.problems = make(map[string][]Problem, len(known))
+	s.problems = make(map[objectID][]Problem, len(known))
 	for _, object := range objects {
-		t := s.trimmed(object)
-		if was, ok := known[t.key()]; ok {
-			s.problems[t.key()] = was
+		k := s.kept(object)
+		if was, ok := known[s.idOf(k)]; ok {
+			s.problems[s.idOf(k)] = was
 		}
-		s.report(t)
-		if t.value != nil {
-			values = append(values, *t.value)
+		s.report(k)
+		if k.value != nil {
+			values = append(values, *k.value)
 		}
 	}
-	s.hub.edit(func(state *index.State) bool {
+	s.hub.edit(change{}, func(state *index.State) bool {
 		s.kind.replace(state, s.namespace, values)
 		if !s.synced {
 			s.synced = true
@@ -123,18 +160,16 @@ func (s *store[T]) Replace(objects []any, _ string) error {
 func (s *store[T]) Resync() error { return nil }
 
 // report tells of each problem once, for as long as the object has it.
-func (s *store[T]) report(t *trimmed[T]) {
-	key := t.key()
-	for _, p := range t.problems {
-		if !slices.Contains(s.problems[key], p) {
-			s.hub.observer.Problem(s.kind.name, key, p)
+func (s *store[T]) report(k *kept[T]) {
+	id := s.idOf(k)
+	if k.odd == nil || len(k.odd.problems) == 0 {
+		delete(s.problems, id)
+		return
+	}
+	for _, p := range k.odd.problems {
+		if !slices.Contains(s.problems[id], p) {
+			s.hub.observer.Problem(s.kind.name, id.namespace+"/"+id.name, p)
 		}
 	}
-	if len(t.problems) > 0 {
-		s.problems[key] = t.problems
-	} else {
-		delete(s.problems, key)
-	}
+	s.problems[id] = k.odd.problems
 }
-
-func (t *trimmed[T]) key() string { return t.namespace + "/" + t.name }

@@ -5,9 +5,12 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -25,7 +28,8 @@ type Problem struct {
 // trimmed is what is kept of an object.
 type trimmed[T any] struct {
 	namespace, name string
-	value           *T // nil: the object has no name that could be served
+	changed         time.Time // zero: not known
+	value           *T        // nil: the object has no name that could be served
 	problems        []Problem
 }
 
@@ -36,10 +40,24 @@ func (t *trimmed[T]) problem(field, format string, args ...any) {
 	}
 }
 
+// lastChange is when an object last changed: as an EndpointSlice says where its writer noted the time of the Pod's or Service's
+// change, else when the API server was last written to, which it notes in whole seconds.
+func lastChange(object metav1.Object) (at time.Time) {
+	if trigger, err := time.Parse(time.RFC3339Nano, object.GetAnnotations()[corev1.EndpointsLastChangeTriggerTime]); err == nil {
+		return trigger
+	}
+	for _, written := range object.GetManagedFields() {
+		if written.Time != nil && written.Time.After(at) {
+			at = written.Time.Time
+		}
+	}
+	return at
+}
+
 // trimImport keeps of a ServiceImport what its answers are made of.
 func trimImport(in *mcsv1beta1.ServiceImport) *trimmed[index.Service] {
-	t := &trimmed[index.Service]{namespace: in.Namespace, name: in.Name}
-	service := index.Service{Key: index.Key{Namespace: in.Namespace, Name: in.Name}}
+	t := &trimmed[index.Service]{namespace: in.Namespace, name: in.Name, changed: lastChange(in)}
+	service := index.Service{Key: index.NewKey(in.Namespace, in.Name)}
 	switch in.Spec.Type {
 	case mcsv1beta1.ClusterSetIP:
 	case mcsv1beta1.Headless:
@@ -69,13 +87,23 @@ func trimImport(in *mcsv1beta1.ServiceImport) *trimmed[index.Service] {
 	return t
 }
 
+// entryOf is the same of a service as the State holds it.
+func entryOf(t *trimmed[index.Service]) *trimmed[index.Entry] {
+	of := &trimmed[index.Entry]{namespace: t.namespace, name: t.name, changed: t.changed, problems: t.problems}
+	if t.value != nil {
+		e := t.value.Entry()
+		of.value = &e
+	}
+	return of
+}
+
 // trimSlice keeps of an EndpointSlice its ready endpoints.
 func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
-	t := &trimmed[index.Slice]{namespace: in.Namespace, name: in.Name}
+	t := &trimmed[index.Slice]{namespace: in.Namespace, name: in.Name, changed: lastChange(in)}
 	slice := index.Slice{
 		SliceID: index.SliceID{Namespace: in.Namespace, Name: in.Name},
 		Service: in.Labels[mcsv1beta1.LabelServiceName],
-		Cluster: strings.ToLower(in.Labels[mcsv1beta1.LabelSourceCluster]),
+		Cluster: interned(strings.ToLower(in.Labels[mcsv1beta1.LabelSourceCluster])),
 	}
 	if slice.Service == "" || in.AddressType == discoveryv1.AddressTypeFQDN {
 		return t
@@ -89,6 +117,7 @@ func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
 	for _, p := range in.Ports {
 		t.keepEndpointPort(&slice.Ports, p)
 	}
+	slice.Endpoints = slices.Grow(slice.Endpoints, len(in.Endpoints))
 	for _, e := range in.Endpoints {
 		if ready := e.Conditions.Ready; ready == nil || *ready { // nil means ready (EndpointConditions)
 			t.keepEndpoint(&slice.Endpoints, e)
@@ -141,9 +170,12 @@ func (t *trimmed[T]) keepPort(ports *[]index.Port, name string, protocol corev1.
 	case !isLabel(name) || len(name) > 62: // a Service's port cannot be called so either; the underscore makes it 63
 		t.problem("portname", "a port is called %q, want a DNS label of at most 62 lower case letters, digits and dashes", name)
 	default:
-		*ports = append(*ports, index.Port{Name: name, Protocol: strings.ToLower(string(protocol)), Number: uint16(number)})
+		*ports = append(*ports, index.Port{Name: interned(name), Protocol: interned(strings.ToLower(string(protocol))), Number: uint16(number)})
 	}
 }
+
+// interned is the one copy of a text that many objects have: a cluster's id, a port's name.
+func interned(text string) string { return unique.Make(text).Value() }
 
 func parseIP(text string) (netip.Addr, error) {
 	ip, err := netip.ParseAddr(text)

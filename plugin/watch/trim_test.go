@@ -4,8 +4,10 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +24,29 @@ func fields(problems []Problem) (names []string) {
 		names = append(names, p.Field)
 	}
 	return names
+}
+
+func TestLastChange(t *testing.T) {
+	early, late := metav1.Unix(1700000000, 0), metav1.Unix(1700000060, 0)
+	fields := []metav1.ManagedFieldsEntry{{Time: &early}, {Time: &late}, {}}
+	trigger := func(text string) map[string]string {
+		return map[string]string{corev1.EndpointsLastChangeTriggerTime: text}
+	}
+	for name, test := range map[string]struct {
+		meta metav1.ObjectMeta
+		want time.Time
+	}{
+		"the last write":                      {metav1.ObjectMeta{ManagedFields: fields}, late.Time},
+		"what set it off, where that is said": {metav1.ObjectMeta{ManagedFields: fields, Annotations: trigger("2023-11-14T22:13:20.5Z")}, early.Add(time.Second / 2)},
+		"what is no time says nothing":        {metav1.ObjectMeta{ManagedFields: fields, Annotations: trigger("soon")}, late.Time},
+		"it may not be known":                 {metav1.ObjectMeta{}, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := lastChange(&test.meta); !got.Equal(test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
 }
 
 var compareAddrs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
@@ -60,9 +85,9 @@ func TestTrimImport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := trimImport(&mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: test.name}, Spec: test.spec})
 			if test.want != nil {
-				test.want.Key = index.Key{Namespace: "ns", Name: test.name}
+				test.want.Key = index.NewKey("ns", test.name)
 			}
-			if diff := cmp.Diff(test.want, got.value, compareAddrs); diff != "" {
+			if diff := cmp.Diff(test.want, got.value, compareAddrs, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.problems, fields(got.problems)); diff != "" {
@@ -123,7 +148,7 @@ func TestTrimSlice(t *testing.T) {
 			if test.want != nil {
 				test.want.SliceID = index.SliceID{Namespace: "ns", Name: "slice"}
 			}
-			if diff := cmp.Diff(test.want, got.value, compareAddrs); diff != "" {
+			if diff := cmp.Diff(test.want, got.value, compareAddrs, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.problems, fields(got.problems)); diff != "" {

@@ -39,6 +39,8 @@ type Observer interface {
 	Recovered(resource string)              // and works again
 	Absent(resource string)                 // the server does not have it: there are none, for now
 	Published(services, endpoints int)      // there is a new Index
+	// Programmed tells of each object that came since the last Index, how long its change took until it was answered.
+	Programmed(kind string, took time.Duration)
 }
 
 // Watch keeps an Index equal to what an API server holds.
@@ -184,8 +186,8 @@ func (f *follower) find(ctx context.Context) (version int, pause time.Duration) 
 		f.report(ctx, err)
 		return version, retryMost
 	}
-	if !f.absent && ctx.Err() == nil {
-		f.absent = true
+	if (!f.absent || f.failed) && ctx.Err() == nil { // also at the end of an outage, so that the next is told of too
+		f.absent, f.failed = true, false
 		f.observer.Absent(f.name)
 		_ = f.store.Replace(nil, "") // which has no error
 	}

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 	"k8s.io/client-go/rest"
@@ -25,9 +27,10 @@ func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
 // heard records what a watch says.
 type heard struct {
-	t    *testing.T
-	mu   sync.Mutex
-	said []string
+	t          *testing.T
+	mu         sync.Mutex
+	said       []string
+	programmed map[string][]time.Duration // by kind
 }
 
 func (h *heard) say(format string, args ...any) {
@@ -47,12 +50,36 @@ func (h *heard) Failed(resource string, err error)      { h.say("failed %s: %v",
 func (h *heard) Recovered(resource string)              { h.say("recovered %s", resource) }
 func (h *heard) Absent(resource string)                 { h.say("absent %s", resource) }
 func (h *heard) Published(_, _ int)                     {}
+func (h *heard) Programmed(kind string, took time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.programmed == nil {
+		h.programmed = map[string][]time.Duration{}
+	}
+	h.programmed[kind] = append(h.programmed[kind], took)
+}
 
 // eventually waits until something was said that begins so.
 func (h *heard) eventually(prefix string) {
 	h.t.Helper()
 	realkube.Eventually(h.t, "hear "+prefix, func() error {
 		if said := h.all(); !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, prefix) }) {
+			return fmt.Errorf("heard %q", said)
+		}
+		return nil
+	})
+}
+
+// becomes waits until all that was said begins so.
+func (h *heard) becomes(want []string) {
+	h.t.Helper()
+	realkube.Eventually(h.t, fmt.Sprintf("hear %q", want), func() error {
+		var said []string
+		for _, s := range h.all() {
+			word, _, _ := strings.Cut(s, " ")
+			said = append(said, word)
+		}
+		if !slices.Equal(said, want) {
 			return fmt.Errorf("heard %q", said)
 		}
 		return nil
@@ -162,6 +189,31 @@ func TestAnswersFollowTheObjects(t *testing.T) {
 	become(t, w, "foo."+ns, "NameError")
 	remove(t, c, ns, headlessText)
 	become(t, w, "db."+ns, "NameError")
+}
+
+// The time from a change to its answer counts for changes of what is answered, and not for what was there before us.
+func TestProgrammingDuration(t *testing.T) {
+	c := shared.Cluster(t)
+	ns := realkube.Namespace(t, c)
+	apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1"))
+	w, h := start(t, c.Config, Options{Namespaces: []string{ns}})
+	become(t, w, "foo."+ns, "10.0.0.1")
+	apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.2"))
+	become(t, w, "foo."+ns, "10.0.0.2")
+	apply(t, c, ns, strings.Replace(importText("v1beta1", "foo", "10.0.0.2"), "{name: foo,", "{name: foo, annotations: {says: nothing},", 1))
+	hourAgo := time.Now().Add(-time.Hour).Format(time.RFC3339Nano)
+	apply(t, c, ns, strings.Replace(headlessText, "{name: db-east,", "{name: db-east, annotations: {endpoints.kubernetes.io/last-change-trigger-time: \""+hourAgo+"\"},", 1))
+	become(t, w, "db."+ns, "10.1.0.1")
+
+	realkube.Eventually(t, "hear of two imports and a slice", func() error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		imports, slices := h.programmed["ServiceImport"], h.programmed["EndpointSlice"]
+		if len(imports) != 2 || len(slices) != 1 || imports[0] > time.Minute || slices[0] < time.Hour || slices[0] > time.Hour+time.Minute {
+			return fmt.Errorf("heard %v", h.programmed)
+		}
+		return nil
+	})
 }
 
 func TestNamespacesLabelsAndNoEndpointsNarrowTheWatch(t *testing.T) {
@@ -359,6 +411,36 @@ func TestA404WithoutDiscoveryIsNotAbsence(t *testing.T) {
 				t.Error("there is an Index")
 			}
 		})
+	}
+}
+
+func TestEachOutageOfAServerWithoutTheCRDIsToldOf(t *testing.T) {
+	var away atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case away.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.URL.Path == "/apis":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprint(w, `{"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}]}]}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(server.Close)
+	w, h := start(t, &rest.Config{Host: server.URL}, Options{NoEndpoints: true})
+	want := []string{"absent"}
+	h.becomes(want)
+	for range 2 {
+		away.Store(true)
+		want = append(want, "failed")
+		h.becomes(want)
+		away.Store(false)
+		want = append(want, "absent")
+		h.becomes(want)
+	}
+	if got := answers(w, "foo.default"); got != "NameError" {
+		t.Errorf("without the CRD a name is %s", got)
 	}
 }
 

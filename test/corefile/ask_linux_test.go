@@ -75,15 +75,20 @@ func wants(t *testing.T, name string, qtype uint16, want string) {
 func wantsAt(t *testing.T, port, name string, qtype uint16, want string) {
 	t.Helper()
 	for _, network := range []string{"udp", "tcp"} {
-		what := fmt.Sprintf("%s %s over %s", name, dns.TypeToString[qtype], network)
-		realkube.Eventually(t, what, func() error {
-			m, err := exchange(network, port, name, qtype)
-			if err == nil && short(m) != want {
-				err = fmt.Errorf("%s; want %s", short(m), want)
-			}
-			return err
-		})
+		wantsOver(t, network, port, name, qtype, want)
 	}
+}
+
+func wantsOver(t *testing.T, network, port, name string, qtype uint16, want string) {
+	t.Helper()
+	what := fmt.Sprintf("%s %s over %s", name, dns.TypeToString[qtype], network)
+	realkube.Eventually(t, what, func() error {
+		m, err := exchange(network, port, name, qtype)
+		if err == nil && short(m) != want {
+			err = fmt.Errorf("%s; want %s", short(m), want)
+		}
+		return err
+	})
 }
 
 // ready is the HTTP status of the plugin `ready`.
@@ -123,18 +128,26 @@ func (u *upstream) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 	u.mu.Unlock()
 	m := new(dns.Msg).SetRcode(r, dns.RcodeNameError)
 	for _, record := range []string{"www.example.org. 30 IN A 192.0.2.1", "1.2.0.192.in-addr.arpa. 30 IN PTR www.example.org."} {
-		if rr, _ := dns.NewRR(record); rr.Header().Name == name && rr.Header().Rrtype == r.Question[0].Qtype {
-			m.Rcode, m.Answer = dns.RcodeSuccess, []dns.RR{rr}
+		rr, _ := dns.NewRR(record)
+		if rr.Header().Name != name {
+			continue
+		}
+		m.Rcode = dns.RcodeSuccess
+		if rr.Header().Rrtype == r.Question[0].Qtype {
+			m.Answer = []dns.RR{rr}
 		}
 	}
 	_ = w.WriteMsg(m)
 }
 
 // leaked are the clusterset names that it was asked for.
-func (u *upstream) leaked() []string {
+func (u *upstream) leaked() []string { return u.askedBelow("clusterset.local.") }
+
+// askedBelow are the names of a zone that it was asked for.
+func (u *upstream) askedBelow(zone string) []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(u.asked), func(name string) bool { return !strings.HasSuffix(name, "clusterset.local.") })
+	return slices.DeleteFunc(slices.Clone(u.asked), func(name string) bool { return !strings.HasSuffix(name, "."+zone) && name != zone })
 }
 
 // startUpstream runs until the test's end. CoreDNS listens on the same port of all addresses: this one is more exact, and wins.

@@ -201,6 +201,15 @@ func start(t *testing.T, c *realkube.Cluster, port, corefile string, args ...str
 	return server
 }
 
+// asClientOf lets programs resolve names as in a pod with that search path, by glibc, at the server.
+func asClientOf(t *testing.T, search string) {
+	t.Helper()
+	replaceFile(t, "/etc/resolv.conf", "nameserver "+server+"\nsearch "+search+"\noptions ndots:5\n")
+	if _, err := os.Stat("/etc/nsswitch.conf"); err == nil { // slim images have none: glibc then asks DNS by default
+		replaceFile(t, "/etc/nsswitch.conf", "hosts: files dns\n")
+	}
+}
+
 // getent gives the first address that a program gets for a name, by glibc and /etc/resolv.conf.
 func getent(t *testing.T, name string) string {
 	t.Helper()

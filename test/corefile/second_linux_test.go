@@ -21,7 +21,7 @@ func TestCentral(t *testing.T) {
 		installCRDs(t, c)
 		apply(t, c, anImport)
 		apply(t, c, aHeadlessImport)
-		writeKubeconfig(t, c, "member1")
+		writeKubeconfig(t, c, "nowhere", "member1") // whoever ignores the context fails
 		start(t, c, "53", example("central"))
 		getsReady(t)
 		testImports(t)
@@ -29,9 +29,8 @@ func TestCentral(t *testing.T) {
 	})
 }
 
-// writeKubeconfig puts a kubeconfig where the example and the manual have it. Its contexts are those given; its current one is not
-// there, so that whoever ignores the context fails.
-func writeKubeconfig(t *testing.T, c *realkube.Cluster, contexts ...string) {
+// writeKubeconfig puts a kubeconfig where the example and the manual have it, with a current context and those that there are.
+func writeKubeconfig(t *testing.T, c *realkube.Cluster, current string, contexts ...string) {
 	t.Helper()
 	kubectl(t, c, "apply", "-k", "deploy/plugin/rights")
 	_, path, err := c.ServiceAccount(t.Context(), "default", "central")
@@ -44,7 +43,7 @@ func writeKubeconfig(t *testing.T, c *realkube.Cluster, contexts ...string) {
 		t.Fatal(err)
 	}
 	only := file.Contexts[file.CurrentContext]
-	file.CurrentContext, file.Contexts = "nowhere", map[string]*api.Context{}
+	file.CurrentContext, file.Contexts = current, map[string]*api.Context{}
 	for _, name := range contexts {
 		file.Contexts[name] = only
 	}
@@ -68,12 +67,9 @@ func TestSecondServer(t *testing.T) {
 		apply(t, c, strings.Replace(aLocalService, "10.0.0.100", "10.96.0.100", 1))
 		startUpstream(t)
 
-		const clusterIP = "10.96.0.11" // of the example
-		second := startSecondServer(t, c, clusterIP)
-		stock := replaced(t, read(t, example("stock")), "\n    multicluster clusterset.local\n", "\n")
-		for _, served := range []string{"    health {\n        lameduck 5s\n    }\n", "    ready\n", "    prometheus :9153\n"} {
-			stock = replaced(t, stock, served, "") // their ports are the second server's: here, both are on one machine
-		}
+		second := startSecondServer(t, c, example("second-server"))
+		getsReady(t)
+		stock := withoutPorts(t, replaced(t, read(t, example("stock")), "\n    multicluster clusterset.local\n", "\n"))
 		apply(t, c, stockRights)
 		asPod(t, c, "kube-system", "coredns")
 		start(t, c, "53", temporary(t, read(t, example("forwarding"))+stock))
@@ -94,10 +90,22 @@ func TestSecondServer(t *testing.T) {
 	})
 }
 
-// startSecondServer runs what deploy/plugin/server applies: its Corefile with its arguments, as its account. Its Service leads there.
-func startSecondServer(t *testing.T, c *realkube.Cluster, clusterIP string) *realkube.Beside {
+// withoutPorts is a Corefile without the plugins whose ports are the other server's: here, both are on one machine.
+func withoutPorts(t *testing.T, text string) string {
 	t.Helper()
-	const backend = "10.99.0.7"
+	for _, served := range []string{"    health {\n        lameduck 5s\n    }\n", "    ready\n", "    prometheus :9153\n"} {
+		text = replaced(t, text, served, "")
+	}
+	return text
+}
+
+// secondIP is where the second server is reached behind its Service, as a pod would be.
+const secondIP = "10.99.0.7"
+
+// startSecondServer runs what deploy/plugin/server applies, with its arguments, as its account. Its Service leads there.
+func startSecondServer(t *testing.T, c *realkube.Cluster, corefile string) *realkube.Beside {
+	t.Helper()
+	const clusterIP = "10.96.0.11" // of the examples
 	rendered := kubectl(t, c, "kustomize", "deploy/plugin/server")
 	apply(t, c, replaced(t, rendered, "kind: Service\nmetadata:\n  labels:\n    app.kubernetes.io/name: multicluster-dns\n  name: multicluster-dns\n  namespace: multicluster-dns\nspec:\n",
 		"kind: Service\nmetadata: {name: multicluster-dns, namespace: multicluster-dns}\nspec:\n  clusterIP: "+clusterIP+"\n"))
@@ -108,10 +116,9 @@ metadata: {name: multicluster-dns, namespace: multicluster-dns, labels: {kuberne
 addressType: IPv4
 endpoints: [{addresses: [%s]}]
 ports: [{name: dns, port: 1053, protocol: UDP}, {name: dns-tcp, port: 1053, protocol: TCP}]
-`, backend))
+`, secondIP))
 	asPod(t, c, "multicluster-dns", "multicluster-dns")
-	server := start(t, c, "1053", example("second-server"), "-dns.port=1053")
-	getsReady(t)
+	server := start(t, c, "1053", corefile, "-dns.port=1053")
 	wantsAt(t, "1053", foo, dns.TypeA, "NOERROR 10.0.0.77")
 	realkube.Eventually(t, "the ClusterIP leads to the second server", func() error {
 		client := &dns.Client{Timeout: time.Second}

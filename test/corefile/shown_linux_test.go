@@ -41,7 +41,7 @@ func TestEachCorefileShownStarts(t *testing.T) {
 		c := realkube.New(t, realkube.Options{})
 		installCRDs(t, c)
 		asClusterCoreDNS(t, c)
-		writeKubeconfig(t, c, "member1", "member2")
+		writeKubeconfig(t, c, "member1", "member1", "member2")
 		startUpstream(t)
 		for name, text := range shown {
 			t.Run(name, func(t *testing.T) {

@@ -214,26 +214,27 @@ func testSearchPath(t *testing.T, c *realkube.Cluster) {
 
 // testSearch resolves as glibc does with a search path: the local Service where it is, else the import.
 func testSearch(t *testing.T, c *realkube.Cluster, search string) {
-	replaceFile(t, "/etc/resolv.conf", "nameserver "+server+"\nsearch "+search+"\noptions ndots:5\n")
-	replaceFile(t, "/etc/nsswitch.conf", "hosts: files dns\n")
-	resolves := func(name, want string) {
-		t.Helper()
-		realkube.Eventually(t, name+" is "+want, func() error {
-			if got := getent(t, name); got != want {
-				return fmt.Errorf("it is %s", got)
-			}
-			return nil
-		})
-	}
-	resolves("foo.default.svc", "10.0.0.77")
-	resolves("foo.default.svc.clusterset.local", "10.0.0.77")
+	asClientOf(t, search)
+	resolves(t, "foo.default.svc", "10.0.0.77")
+	resolves(t, "foo.default.svc.clusterset.local", "10.0.0.77")
 	apply(t, c, aLocalFoo)
-	resolves("foo.default.svc", "10.0.0.101")
-	resolves("foo", "10.0.0.101")
-	resolves("foo.default.svc.clusterset.local", "10.0.0.77")
+	resolves(t, "foo.default.svc", "10.0.0.101")
+	resolves(t, "foo", "10.0.0.101")
+	resolves(t, "foo.default.svc.clusterset.local", "10.0.0.77")
 	remove(t, c, aLocalFoo)
-	resolves("foo.default.svc", "10.0.0.77")
+	resolves(t, "foo.default.svc", "10.0.0.77")
 	if status, err := ready(); err != nil || status != http.StatusOK {
 		t.Errorf("ready is %d, %v", status, err)
 	}
+}
+
+// resolves waits until a program gets that address for a name.
+func resolves(t *testing.T, name, want string) {
+	t.Helper()
+	realkube.Eventually(t, name+" is "+want, func() error {
+		if got := getent(t, name); got != want {
+			return fmt.Errorf("it is %s", got)
+		}
+		return nil
+	})
 }

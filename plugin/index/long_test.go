@@ -1,0 +1,74 @@
+package index
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+)
+
+// manyAddresses is an index of one headless service, with n addresses of each family.
+func manyAddresses(t *testing.T, n int) *Index {
+	t.Helper()
+	slice := Slice{SliceID: SliceID{"data", "db"}, Service: "db", Cluster: "c"}
+	for i := range n {
+		v4 := netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
+		slice.Endpoints = append(slice.Endpoints, Endpoint{"", v4}, Endpoint{"", netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(i)})})
+	}
+	return build(t, []Service{{Key: NewKey("data", "db"), Type: Headless}}, slice)
+}
+
+// Whoever asked before, in whatever case and zone, the records are those of this question.
+func TestLongAnswers(t *testing.T) {
+	other := &Zone{Name: "example.org.", TTL: 60}
+	for _, n := range []int{longFrom - 1, longFrom, longFrom + 1} {
+		x := manyAddresses(t, n)
+		for _, q := range []struct {
+			zone *Zone
+			name string
+		}{
+			{testZone, "db.data.svc.clusterset.local."}, {testZone, "DB.data.svc.clusterset.local."}, {testZone, "db.data.svc.clusterset.local."},
+			{other, "db.data.svc.example.org."}, {testZone, "db.data.svc.clusterset.local."}, {&Zone{Name: testZone.Name, TTL: 9}, "db.data.svc.clusterset.local."},
+		} {
+			for _, qtype := range []string{"A", "AAAA"} {
+				if diff := cmp.Diff(wantLong(n, q.name, q.zone.TTL, qtype), ask(x, q.zone, q.name+" "+qtype)); diff != "" {
+					t.Errorf("%s %s of %d addresses (-want +got):\n%s", q.name, qtype, n, diff)
+				}
+			}
+		}
+		check(t, x)
+	}
+}
+
+func wantLong(n int, name string, ttl uint32, qtype string) []string {
+	lines := []string{"Success"}
+	for i := range n {
+		ip := fmt.Sprintf("10.0.0.%d", i)
+		if qtype == "AAAA" {
+			ip = netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(i)}).String()
+		}
+		lines = append(lines, fmt.Sprintf("answer %s %d IN %s %s", name, ttl, qtype, ip))
+	}
+	return sortedLines(lines)
+}
+
+func TestWhatIsAppendedToALongAnswerReachesNobodyElse(t *testing.T) {
+	x := manyAddresses(t, longFrom)
+	const name = "db.data.svc.clusterset.local."
+	first := x.Lookup(testZone, name, dns.TypeA).Answer
+	_ = append(first, &dns.OPT{})
+	if second := x.Lookup(testZone, name, dns.TypeA).Answer; len(second) != longFrom || cap(second) != longFrom {
+		t.Errorf("the next answer has %d records and room for %d, want %d", len(second), cap(second), longFrom)
+	}
+}
+
+func TestCheckFindsAChangedLongAnswer(t *testing.T) {
+	x := manyAddresses(t, longFrom)
+	x.Lookup(testZone, "db.data.svc.clusterset.local.", dns.TypeA).Answer[3].Header().Ttl = 666
+	if found := Check(x); len(found) != 1 || !strings.Contains(found[0].Error(), "any more") {
+		t.Errorf("found %v", found)
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// what is one benchmark: BenchmarkServeDNS/imports=.../question=.../plugin=...
+type what struct{ imports, question, plugin string }
+
+const (
+	ours   = "ours"
+	inTree = "in-tree"
+)
+
+// figures are the samples of each benchmark.
+type figures map[what]*samples
+
+type samples struct{ ns, allocs []float64 }
+
+// read takes the figures of one line of output.
+func (f figures) read(line string) error {
+	fields := strings.Fields(line)
+	w := what{}
+	for part := range strings.SplitSeq(fields[0], "/") {
+		key, value, _ := strings.Cut(part, "=")
+		switch key {
+		case "imports":
+			w.imports = value
+		case "question":
+			w.question = value
+		case "plugin":
+			w.plugin = withoutCPUs(value)
+		}
+	}
+	if f[w] == nil {
+		f[w] = &samples{}
+	}
+	for i := 2; i+1 < len(fields); i += 2 { // after the name and the number of rounds: value, unit
+		value, err := strconv.ParseFloat(fields[i], 64)
+		if err != nil {
+			return fmt.Errorf("%q: %w", line, err)
+		}
+		switch fields[i+1] {
+		case "ns/op":
+			f[w].ns = append(f[w].ns, value)
+		case "allocs/op":
+			f[w].allocs = append(f[w].allocs, value)
+		}
+	}
+	return nil
+}
+
+// withoutCPUs takes off the -2 that the testing package puts behind the name on two cores.
+func withoutCPUs(name string) string {
+	if dash := strings.LastIndexByte(name, '-'); dash >= 0 {
+		if _, err := strconv.Atoi(name[dash+1:]); err == nil {
+			return name[:dash]
+		}
+	}
+	return name
+}
+
+func (f figures) ns(w what) float64 {
+	if f[w] == nil {
+		return math.NaN()
+	}
+	return median(f[w].ns)
+}
+
+func (f figures) allocs(w what) float64 {
+	if f[w] == nil {
+		return math.NaN()
+	}
+	return median(f[w].allocs)
+}
+
+// median is the middle of the samples, NaN of none.
+func median(of []float64) float64 {
+	if len(of) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// compared is the number of imports at which both plugins are measured.
+const compared = "10000"
+
+// asked are the questions of the table, in its order, as the benchmarks are called.
+var asked = []string{"A", "SRV-2-ports", "NXDOMAIN", "headless-10", "headless-50", "headless-100", "headless-200", "host-of-1000"}
+
+// table is the medians of both plugins, then those of ours at several sizes, then the goals.
+func (f figures) table() string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintln(w, "question\tours ns\tallocs\tin-tree ns\tallocs\tours / in-tree\t")
+	for _, q := range asked {
+		our, their := what{compared, q, ours}, what{compared, q, inTree}
+		_, _ = fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.3f\t\n", q, f.ns(our), f.allocs(our), f.ns(their), f.allocs(their), f.ns(our)/f.ns(their))
+	}
+	for _, n := range []string{"100", "100000"} {
+		our := what{n, "A", ours}
+		_, _ = fmt.Fprintf(w, "A, %s imports\t%.0f\t%.0f\t\t\t\t\n", n, f.ns(our), f.allocs(our))
+	}
+	_ = w.Flush()
+	return text.String() + "\n" + f.goals()
+}
+
+// goals says of each goal whether it is reached.
+func (f figures) goals() string {
+	ratio := func(q string) float64 { return f.ns(what{compared, q, ours}) / f.ns(what{compared, q, inTree}) }
+	a := what{compared, "A", ours}
+	var text strings.Builder
+	for _, goal := range []struct {
+		what      string
+		got, most float64
+	}{
+		{"A: allocations", f.allocs(a), 8},
+		{"A: time, ours / in-tree", ratio("A"), 1. / 3},
+		{"headless of 100: time, ours / in-tree", ratio("headless-100"), 1. / 20},
+		{"one host among 1 000: time, to that of A", f.ns(what{compared, "host-of-1000", ours}) / f.ns(a), 1},
+	} {
+		said := "reached"
+		if !(goal.got <= goal.most) { // so that what was not measured is not reached
+			said = "MISSED"
+		}
+		_, _ = fmt.Fprintf(&text, "%-8s %s: %.3g, at most %.3g\n", said, goal.what, goal.got, goal.most)
+	}
+	return text.String()
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// counts are of changes and questions in some time.
+type counts struct {
+	time             time.Duration
+	changed, queries int64
+}
+
+func (s *soak) count() counts { return counts{s.now(), s.written.Load(), s.asked.Load()} }
+
+func (c counts) minus(d counts) counts {
+	return counts{c.time - d.time, c.changed - d.changed, c.queries - d.queries}
+}
+
+func (c counts) plus(d counts) counts {
+	return counts{c.time + d.time, c.changed + d.changed, c.queries + d.queries}
+}
+
+func (c counts) String() string {
+	seconds := max(c.time.Seconds(), 1e-9)
+	return fmt.Sprintf("%.0f changes/s, %.0f questions/s", float64(c.changed)/seconds, float64(c.queries)/seconds)
+}
+
+func (s *soak) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.out, "%5.0f s  %s\n", s.now().Seconds(), fmt.Sprintf(format, args...))
+}
+
+// progress says a line every ten seconds.
+func (s *soak) progress(ctx context.Context) {
+	s.phase.Store("warming up")
+	tick := time.NewTicker(10 * time.Second)
+	defer tick.Stop()
+	before := s.count()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		m, err := s.server.glance(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			s.say("CoreDNS does not tell its memory: %v", err)
+		}
+		now := s.count()
+		s.say("%-33s  %s, %s wrong; heap %.1f MiB, resident %.1f MiB", s.phase.Load(), now.minus(before), &s.wrong, mib(m.heap), mib(m.resident))
+		before = now
+	}
+}
+
+// finish shows the results, writes them to the file, and says whether they are good.
+func (s *soak) finish() error {
+	var text strings.Builder
+	s.report(&text)
+	_, _ = fmt.Fprintf(s.out, "\n%s", text.String())
+	if s.options.out == "" {
+		return s.verdict()
+	}
+	return errors.Join(s.verdict(), os.WriteFile(s.options.out, []byte(text.String()), 0o644))
+}
+
+func (s *soak) verdict() error {
+	if s.wrong.count() > 0 || len(s.faults) > 0 {
+		return errors.Join(errBad, s.lastWords())
+	}
+	return nil
+}
+
+// lastWords is the end of CoreDNS' log, which goes with the cluster's folder.
+func (s *soak) lastWords() error {
+	const most = 4000
+	text, err := os.ReadFile(s.server.Log())
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("CoreDNS said last:\n%s", text[max(0, len(text)-most):])
+}
+
+func (s *soak) report(w io.Writer) {
+	row := func(what, format string, args ...any) {
+		_, _ = fmt.Fprintf(w, "%-34s %s\n", what, fmt.Sprintf(format, args...))
+	}
+	_, _ = fmt.Fprintf(w, "%d cores, %s, %s; everything on one machine\n", runtime.NumCPU(), runtime.Version(), commit())
+	imports, endpoints := s.size()
+	row("world", "%d imports, %d endpoints", imports, endpoints)
+	row("time", "%.0f s, of which %.0f s calm", s.whole.time.Seconds(), s.calmly.time.Seconds())
+	row("changes", "%d; %.0f/s while it was calm, of %.0f/s wanted", s.whole.changed, float64(s.calmly.changed)/max(s.calmly.time.Seconds(), 1), s.options.rate)
+	row("questions", "%d, each answer checked; %.0f/s while it was calm", s.whole.queries, float64(s.calmly.queries)/max(s.calmly.time.Seconds(), 1))
+	row("", "%d over TCP, %d sent again", s.overTCP.Load(), s.resent.Load())
+	row("wrong answers", "%s", &s.wrong)
+	row("from a change's end to its answer", "%s (%d changes of one import and one slice, while it was calm)", &s.lag, s.lag.count())
+	row("answers that were not the newest", "%.2f%%; since %s (while it was calm)",
+		100*float64(s.ages.count())/max(float64(s.calmly.queries), 1), &s.ages)
+	for _, d := range disturbances {
+		s.reportDisturbance(d.name, row)
+	}
+	row("heap at the begin and end", "%.2f MiB, %.2f MiB: %.2f times (at most %.2f)", mib(s.begin.heap), mib(s.end.heap),
+		float64(s.end.heap)/max(float64(s.begin.heap), 1), heapMost)
+	row("goroutines", "%d, %d (at most %d more)", s.begin.goroutines, s.end.goroutines, goroutineMore)
+	row("resident", "%.1f MiB, %.1f MiB", mib(s.begin.resident), mib(s.end.resident))
+	for _, fault := range s.faults {
+		row("FAULT", "%s", fault)
+	}
+}
+
+func (s *soak) reportDisturbance(name string, row func(what, format string, args ...any)) {
+	var inStep, took durations
+	for _, h := range s.happened {
+		if h.name == name {
+			inStep.add(h.inStep)
+			took.add(h.took)
+		}
+	}
+	if inStep.count() == 0 {
+		row(name, "not in this run")
+		return
+	}
+	row(name, "%d times, for %.1f s; in step again %.2f s later, at most %.2f s", inStep.count(), took.quantile(0.5).Seconds(),
+		inStep.quantile(0.5).Seconds(), inStep.quantile(1).Seconds())
+}
+
+func commit() string {
+	text, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output()
+	if err != nil {
+		return "an unknown commit"
+	}
+	return strings.TrimSpace(string(text))
+}

@@ -1,0 +1,204 @@
+package truth
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// Zone is what the answers are checked in.
+const Zone = "clusterset.local."
+
+// Kind says in which way an answer was wrong.
+type Kind string
+
+// The kinds of wrong answers.
+const (
+	Stale     Kind = "stale"      // true at another time
+	Torn      Kind = "torn"       // of parts that do not belong together, or not all of them
+	Never     Kind = "never true" // of no state of this name
+	Empty     Kind = "empty"      // no record, where there had to be some
+	Failure   Kind = "failure"    // such as SERVFAIL
+	Malformed Kind = "malformed"  // not what a reply to this question looks like
+	Backwards Kind = "backwards"  // the zone's serial went back
+	Silence   Kind = "silence"    // none at all
+)
+
+// Kinds are all of them.
+var Kinds = []Kind{Stale, Torn, Never, Empty, Failure, Malformed, Backwards, Silence}
+
+// Wrong is an answer that was wrong.
+type Wrong struct {
+	Kind           Kind
+	Question       Question
+	Asked, Replied time.Duration
+	Reply          string
+	Why            string
+}
+
+func (w *Wrong) Error() string {
+	text := fmt.Sprintf("%s: %s %s, asked at %.3f s, answered at %.3f s\nanswer: %s\n%s", w.Kind, w.Question.Name,
+		dns.TypeToString[w.Question.Type], w.Asked.Seconds(), w.Replied.Seconds(), w.Reply, w.Why)
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ")
+}
+
+// Checker checks answers. The zero value is ready.
+type Checker struct{ serial atomic.Uint64 } // the largest serial that was answered, above a bit that says there was one
+
+// Asked is a question that is being asked.
+type Asked struct {
+	Question
+	at     time.Duration
+	oldest []int
+	serial uint64
+}
+
+// Ask notes that a question is about to be asked.
+func (c *Checker) Ask(q Question, now time.Duration) Asked {
+	a := Asked{Question: q, at: now, serial: c.serial.Load()}
+	for _, o := range q.about.objects() {
+		a.oldest = append(a.oldest, o.ask())
+	}
+	return a
+}
+
+// Answered checks the reply to a question, and gives for how long the states that it showed had not been the newest ones when it was
+// asked; 0 if they were. An error is a *Wrong.
+func (c *Checker) Answered(a Asked, m *dns.Msg, now time.Duration) (age time.Duration, err error) {
+	wrong := &Wrong{Question: a.Question, Asked: a.at, Replied: now}
+	r, err := read(a.Question, m)
+	if err != nil {
+		wrong.Kind, wrong.Reply, wrong.Why = Malformed, m.String(), err.Error()
+		return 0, wrong
+	}
+	wrong.Reply = r.String()
+	if wrong.Kind, wrong.Why = c.checkSerial(a.serial, r); wrong.Kind != "" {
+		return 0, wrong
+	}
+	objects := a.about.objects()
+	windows := make([]window, len(objects))
+	for i, o := range objects {
+		windows[i] = o.window(a.oldest[i], now)
+	}
+	shown, ok := a.about.fits(a.Question, windows, r)
+	if !ok {
+		wrong.Kind, wrong.Why = explain(a, windows, r)
+		return 0, wrong
+	}
+	for i, place := range shown {
+		if place == none {
+			continue
+		}
+		if since, old := objects[i].shown(place, a.at); old {
+			age = max(age, since)
+		}
+	}
+	return age, nil
+}
+
+// Unanswered is the error for a question that had no reply.
+func (c *Checker) Unanswered(a Asked, err error, now time.Duration) error {
+	return &Wrong{Silence, a.Question, a.at, now, "none", err.Error()}
+}
+
+const hasSerial = 1 << 32
+
+// checkSerial compares as RFC 1982 has it.
+func (c *Checker) checkSerial(before uint64, r reply) (Kind, string) {
+	if r.serial == nil {
+		return "", ""
+	}
+	got := *r.serial
+	if before&hasSerial != 0 && int32(got-uint32(before)) < 0 {
+		return Backwards, fmt.Sprintf("the serial was %d in an answer before", uint32(before))
+	}
+	for {
+		most := c.serial.Load()
+		if most&hasSerial != 0 && int32(got-uint32(most)) <= 0 || c.serial.CompareAndSwap(most, hasSerial|uint64(got)) {
+			return "", ""
+		}
+	}
+}
+
+// explain says in which way a reply is wrong that fits nothing, and what would have been right.
+func explain(a Asked, windows []window, r reply) (Kind, string) {
+	var why strings.Builder
+	var histories []window
+	for i, o := range a.about.objects() {
+		h := o.history()
+		histories = append(histories, h)
+		_, _ = fmt.Fprintf(&why, "object %d could be %s\n", i, windows[i])
+		for _, number := range shownOf(a.about.numbers(r), i) {
+			_, _ = fmt.Fprintf(&why, "object %d was shown as %s\n", i, h.describe(number))
+		}
+	}
+	return a.kind(histories, r), strings.TrimSuffix(why.String(), "\n")
+}
+
+func shownOf(numbers [][]uint32, object int) []uint32 {
+	if object < len(numbers) {
+		return numbers[object]
+	}
+	return nil
+}
+
+func (a Asked) kind(histories []window, r reply) Kind {
+	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
+		return Failure
+	}
+	if r.empty() {
+		return Empty
+	}
+	if _, ok := a.about.fits(a.Question, histories, r); ok {
+		return Stale
+	}
+	for i, numbers := range a.about.numbers(r) {
+		for _, number := range numbers {
+			if histories[i].has(func(s State) bool { return !s.Gone && s.Number == number }) {
+				return Torn
+			}
+		}
+	}
+	return Never
+}
+
+// String is the first and the last states.
+func (w window) String() string {
+	const most = 6
+	var text []string
+	for i, s := range w.states {
+		if i < most/2 || i >= len(w.states)-most/2 {
+			text = append(text, s.String())
+		} else if i == most/2 {
+			text = append(text, "...")
+		}
+	}
+	return strings.Join(text, ", ")
+}
+
+func (s State) String() string {
+	what := fmt.Sprintf("%d of size %d", s.Number, s.Size)
+	if s.Gone {
+		what = "gone"
+	}
+	if s.done == 0 {
+		return fmt.Sprintf("[%s, sent at %.3f s]", what, s.began.Seconds())
+	}
+	return fmt.Sprintf("[%s, sent at %.3f s, done at %.3f s]", what, s.began.Seconds(), s.done.Seconds())
+}
+
+// describe is the state of a number, with the one after it, which ended its time.
+func (w window) describe(number uint32) string {
+	i := slices.IndexFunc(w.states, func(s State) bool { return !s.Gone && s.Number == number })
+	if i < 0 {
+		return fmt.Sprintf("%d, which it never was", number)
+	}
+	if i+1 == len(w.states) {
+		return w.states[i].String() + ", its last state"
+	}
+	return fmt.Sprintf("%s, followed by %s", w.states[i], w.states[i+1])
+}

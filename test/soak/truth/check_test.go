@@ -1,0 +1,449 @@
+package truth
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const second = time.Second
+
+// put writes a state in a tenth of a second.
+func put(o *Object, at time.Duration, s State) {
+	o.Begin(s, at)
+	o.End(at + second/10)
+}
+
+func newVIP() (*VIP, *Fence) {
+	f := &Fence{}
+	return &VIP{Object: NewObject(f), Name: "foo.ns.svc." + Zone}, f
+}
+
+// newHeadless has two endpoints in east since 1 s, by the number 2, and one in west since 2 s, by 3.
+func newHeadless() (h *Headless, imports, slices *Fence) {
+	imports, slices = &Fence{}, &Fence{}
+	h = &Headless{Import: NewObject(imports), Slices: []*Object{NewObject(slices), NewObject(slices)}, Name: "db.ns.svc." + Zone}
+	put(h.Import, 0, State{Number: 1})
+	put(h.Slices[0], second, State{Number: 2, Size: 2})
+	put(h.Slices[1], 2*second, State{Number: 3, Size: 1})
+	return h, imports, slices
+}
+
+// message is a reply with records in the form of a zone file: those of the name that was asked for in front, glue by its own name. Its
+// serial is there if there is no record.
+func message(t *testing.T, q Question, rcode int, records ...string) *dns.Msg {
+	t.Helper()
+	m := new(dns.Msg).SetQuestion(q.Name, q.Type)
+	m.Response, m.Authoritative, m.Rcode = true, true, rcode
+	for _, text := range records {
+		rr, err := dns.NewRR(strings.Replace(text, "@", q.Name, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rr.Header().Name == q.Name && rr.Header().Rrtype == q.Type {
+			m.Answer = append(m.Answer, rr)
+		} else {
+			m.Extra = append(m.Extra, rr)
+		}
+	}
+	if len(records) == 0 && (rcode == dns.RcodeSuccess || rcode == dns.RcodeNameError) {
+		m.Ns = append(m.Ns, soa(7))
+	}
+	return m
+}
+
+func soa(serial uint32) *dns.SOA {
+	return &dns.SOA{Hdr: dns.RR_Header{Name: Zone, Rrtype: dns.TypeSOA, Class: dns.ClassINET}, Serial: serial}
+}
+
+// addresses are A records of the name that was asked for.
+func addresses(ips ...netip.Addr) []string {
+	var records []string
+	for _, ip := range ips {
+		records = append(records, "@ 5 IN A "+ip.String())
+	}
+	return records
+}
+
+func kindOf(err error) Kind {
+	var wrong *Wrong
+	if errors.As(err, &wrong) {
+		return wrong.Kind
+	}
+	if err != nil {
+		return Kind(err.Error())
+	}
+	return ""
+}
+
+const nxdomain = dns.RcodeNameError
+
+func TestAnswersOfAnImport(t *testing.T) {
+	v, fence := newVIP()
+	put(v.Object, 1*second, State{Number: 1, Size: 1})
+	put(v.Object, 2*second, State{Number: 2, Size: 1})
+	put(v.Object, 3*second, State{Number: 3, Size: 0})
+	put(v.Object, 4*second, State{Gone: true})
+	put(v.Object, 5*second, State{Number: 5, Size: 1})
+	v.Begin(State{Number: 6, Size: 1}, 6*second) // and nobody knows whether it is done
+	fence.Pass(2500 * time.Millisecond)
+
+	for _, c := range []struct {
+		name    string
+		replied time.Duration // to a question that was asked half a second before
+		rcode   int
+		ips     []netip.Addr
+		want    Kind
+	}{
+		{"the state since the last fence", 2900 * time.Millisecond, 0, []netip.Addr{IPv4(2)}, ""},
+		{"the state before that one", 2900 * time.Millisecond, 0, []netip.Addr{IPv4(1)}, Stale},
+		{"no such name, before the fence", 2900 * time.Millisecond, nxdomain, nil, Empty},
+		{"a state that is yet to come", 2900 * time.Millisecond, 0, []netip.Addr{IPv4(5)}, Stale},
+		{"no address yet", 2900 * time.Millisecond, 0, nil, Empty},
+		{"no address, while that is being written", 3050 * time.Millisecond, 0, nil, ""},
+		{"no address, and nobody knows that this is over", 6 * second, 0, nil, ""},
+		{"no such name, before it was deleted", 3900 * time.Millisecond, nxdomain, nil, Empty},
+		{"no such name, while it is being deleted", 4050 * time.Millisecond, nxdomain, nil, ""},
+		{"what nobody knows to be done", 7 * second, 0, []netip.Addr{IPv4(6)}, ""},
+		{"what is known to be done, beside that", 7 * second, 0, []netip.Addr{IPv4(5)}, ""},
+		{"a state that never was", 7 * second, 0, []netip.Addr{IPv4(4)}, Never},
+		{"an address that nobody wrote", 7 * second, 0, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Never},
+		{"two states at once", 7 * second, 0, []netip.Addr{IPv4(5), IPv4(6)}, Torn},
+		{"a failure", 7 * second, dns.RcodeServerFailure, nil, Failure},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q := v.Ask(dns.TypeA)
+			// Each case is for itself: what one shows would bind the next.
+			fresh := &VIP{Object: &Object{fence: v.fence, states: v.history().states}, Name: v.Name}
+			q.about = fresh
+			checker := &Checker{}
+			a := checker.Ask(q, c.replied-second/2)
+			_, err := checker.Answered(a, message(t, q, c.rcode, addresses(c.ips...)...), c.replied)
+			if got := kindOf(err); got != c.want {
+				t.Errorf("%q, want %q: %v", got, c.want, err)
+			}
+		})
+	}
+}
+
+func TestAnswersDoNotGoBack(t *testing.T) {
+	v, _ := newVIP()
+	put(v.Object, 1*second, State{Number: 1, Size: 1})
+	put(v.Object, 2*second, State{Number: 2, Size: 1})
+	q, checker := v.Ask(dns.TypeA), &Checker{}
+	answer := func(a Asked, number uint32) Kind {
+		_, err := checker.Answered(a, message(t, q, 0, addresses(IPv4(number))...), 5*second)
+		return kindOf(err)
+	}
+	early, also := checker.Ask(q, 3*second), checker.Ask(q, 3*second)
+	if got := answer(early, 2); got != "" {
+		t.Errorf("the newest state: %q", got)
+	}
+	if got := answer(also, 1); got != "" {
+		t.Errorf("the state before, to a question that was asked before the newest was answered: %q", got)
+	}
+	if got := answer(checker.Ask(q, 4*second), 1); got != Stale {
+		t.Errorf("the state before, to a question that was asked after: %q", got)
+	}
+}
+
+func TestTheAgeOfAnAnswer(t *testing.T) {
+	v, _ := newVIP()
+	put(v.Object, 1*second, State{Number: 1, Size: 1})
+	put(v.Object, 2*second, State{Number: 2, Size: 1})
+	checker := &Checker{}
+	for number, want := range map[uint32]time.Duration{1: 900 * time.Millisecond, 2: 0} {
+		v.oldest = 0
+		q := v.Ask(dns.TypeA)
+		a := checker.Ask(q, 3*second)
+		age, err := checker.Answered(a, message(t, q, 0, addresses(IPv4(number))...), 4*second)
+		if err != nil || age != want {
+			t.Errorf("the age of state %d is %v, %v; want %v", number, age, err, want)
+		}
+	}
+}
+
+func TestPortsOfAnImport(t *testing.T) {
+	v, _ := newVIP()
+	v.Dual = true
+	put(v.Object, second, State{Number: 1, Size: 1})
+	put(v.Object, 2*second, State{Number: 2, Size: 1})
+	srv := func(number uint32, port int) string {
+		return fmt.Sprintf("@ 5 IN SRV 0 50 %d %s", Port(number, port), v.Name)
+	}
+	glue := func(number uint32) []string {
+		return []string{v.Name + " 5 IN A " + IPv4(number).String(), v.Name + " 5 IN AAAA " + IPv6(number).String()}
+	}
+	for _, c := range []struct {
+		name    string
+		q       Question
+		records []string
+		want    Kind
+	}{
+		{"one port", v.AskPort(1), append(glue(2), srv(2, 1)), ""},
+		{"all ports", v.AskPorts(), append(glue(1), srv(1, 1), srv(1, 0)), ""},
+		{"the other port", v.AskPort(1), append(glue(2), srv(2, 0)), Torn},
+		{"a port too few", v.AskPorts(), append(glue(1), srv(1, 0)), Torn},
+		{"ports of two states", v.AskPorts(), append(glue(1), srv(1, 0), srv(2, 1)), Torn},
+		{"addresses of another state", v.AskPort(0), append(glue(1), srv(2, 0)), Torn},
+		{"an address too few", v.AskPort(0), append(glue(2)[:1], srv(2, 0)), Torn},
+		{"addresses of nobody", v.AskPort(0), append(glue(2), srv(2, 0), "who.ns.svc.clusterset.local. 5 IN A 10.0.0.1"), Malformed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v.oldest = 0
+			checker := &Checker{}
+			a := checker.Ask(c.q, 3*second)
+			_, err := checker.Answered(a, message(t, c.q, 0, c.records...), 4*second)
+			if got := kindOf(err); got != c.want {
+				t.Errorf("%q, want %q: %v", got, c.want, err)
+			}
+		})
+	}
+}
+
+func endpoints(number uint32, ordinals ...int) []string {
+	var ips []netip.Addr
+	for _, ordinal := range ordinals {
+		ips = append(ips, Endpoint(number, ordinal))
+	}
+	return addresses(ips...)
+}
+
+func pods(h *Headless, slice int, number uint32, port int, ordinals ...int) []string {
+	var records []string
+	for _, ordinal := range ordinals {
+		host := h.hostName(slice, ordinal)
+		records = append(records, fmt.Sprintf("@ 5 IN SRV 0 50 %d %s", Port(number, port), host))
+		if port == 0 {
+			records = append(records, host+" 5 IN A "+Endpoint(number, ordinal).String())
+		}
+	}
+	return records
+}
+
+func join(parts ...[]string) []string {
+	var all []string
+	for _, part := range parts {
+		all = append(all, part...)
+	}
+	return all
+}
+
+func TestAnswersOfAHeadlessImport(t *testing.T) {
+	h, _, _ := newHeadless()
+	put(h.Slices[0], 3*second, State{Number: 4, Size: 3})
+	put(h.Slices[1], 3*second, State{Gone: true})
+	all := h.Ask(dns.TypeA)
+	for _, c := range []struct {
+		name           string
+		q              Question
+		imports, slice time.Duration // of the fences
+		rcode          int
+		records        []string
+		want           Kind
+	}{
+		{"both slices", all, second, 2500 * time.Millisecond, 0, join(endpoints(2, 0, 1), endpoints(3, 0)), ""},
+		{"one slice, new", all, second, 2500 * time.Millisecond, 0, join(endpoints(4, 2, 0, 1), endpoints(3, 0)), ""},
+		{"both slices, new", all, second, 4 * second, 0, endpoints(4, 0, 1, 2), ""},
+		{"before the slices", all, second, 0, nxdomain, nil, ""},
+		{"one slice, before there was another", all, second, 0, 0, endpoints(2, 0, 1), ""},
+		{"one slice, as before the other one, which is known to be there", all, second, 2500 * time.Millisecond, 0, endpoints(3, 0), Stale},
+		{"a slice that is known to be gone", all, second, 4 * second, 0, join(endpoints(4, 0, 1, 2), endpoints(3, 0)), Stale},
+		{"an endpoint too few", all, second, 4 * second, 0, endpoints(4, 0, 2), Torn},
+		{"an endpoint too many", all, second, 4 * second, 0, endpoints(4, 0, 1, 2, 3), Torn},
+		{"an endpoint twice", all, second, 4 * second, 0, endpoints(4, 0, 1, 1), Torn},
+		{"two states of one slice", all, second, 2500 * time.Millisecond, 0, join(endpoints(2, 0), endpoints(4, 1, 2), endpoints(3, 0)), Torn},
+		{"a slice of nobody", all, second, 4 * second, 0, endpoints(6, 0), Never},
+		{"no endpoint, though there are", all, second, 4 * second, nxdomain, nil, Empty},
+		{"no address at all", all, second, 4 * second, 0, nil, Empty},
+		{"no IPv6", h.Ask(dns.TypeAAAA), second, 4 * second, 0, nil, ""},
+		{"no such name for IPv6", h.Ask(dns.TypeAAAA), second, 4 * second, nxdomain, nil, Empty},
+		{"a host", h.AskHost(0, 2), second, 4 * second, 0, endpoints(4, 2), ""},
+		{"another host", h.AskHost(0, 2), second, 4 * second, 0, endpoints(4, 1), Torn},
+		{"a host that is to come", h.AskHost(0, 2), second, 2500 * time.Millisecond, nxdomain, nil, ""},
+		{"a host that is there", h.AskHost(0, 1), second, 2500 * time.Millisecond, nxdomain, nil, Empty},
+		{"a host of a slice that is gone", h.AskHost(1, 0), second, 4 * second, nxdomain, nil, ""},
+		{"a port", h.AskPort(0), second, 4 * second, 0, pods(h, 0, 4, 0, 0, 1, 2), ""},
+		{"all ports", h.AskPorts(), second, 4 * second, 0, join(pods(h, 0, 4, 0, 0, 1, 2), pods(h, 0, 4, 1, 2, 1, 0)), ""},
+		{"a port of one too few", h.AskPorts(), second, 4 * second, 0, join(pods(h, 0, 4, 0, 0, 1, 2), pods(h, 0, 4, 1, 2, 1)), Torn},
+		{"no import, before it was there", all, 0, 4 * second, nxdomain, nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			imports, slice := &Fence{}, &Fence{}
+			imports.Pass(c.imports)
+			slice.Pass(c.slice)
+			fresh := &Headless{Import: &Object{fence: imports, states: h.Import.states}, Name: h.Name}
+			for _, o := range h.Slices {
+				fresh.Slices = append(fresh.Slices, &Object{fence: slice, states: o.states})
+			}
+			c.q.about = fresh
+			checker := &Checker{}
+			a := checker.Ask(c.q, 5*second)
+			_, err := checker.Answered(a, message(t, c.q, c.rcode, c.records...), 5*second)
+			if got := kindOf(err); got != c.want {
+				t.Errorf("%q, want %q: %v", got, c.want, err)
+			}
+		})
+	}
+}
+
+func TestNamesThatNeverExist(t *testing.T) {
+	q, checker := AskNothing("nobody.ns.svc."+Zone, dns.TypeA), &Checker{}
+	for rcode, want := range map[int]Kind{nxdomain: "", dns.RcodeSuccess: Empty, dns.RcodeRefused: Failure} {
+		_, err := checker.Answered(checker.Ask(q, second), message(t, q, rcode), second)
+		if got := kindOf(err); got != want {
+			t.Errorf("%s: %q, want %q", dns.RcodeToString[rcode], got, want)
+		}
+	}
+}
+
+func TestTheSerialDoesNotGoBack(t *testing.T) {
+	q, checker := AskZone(), &Checker{}
+	answer := func(a Asked, serial uint32) Kind {
+		m := message(t, q, 0, "@ 5 IN SOA a. b. 1 1 1 1 1")
+		m.Answer[0].(*dns.SOA).Serial = serial
+		_, err := checker.Answered(a, m, second)
+		return kindOf(err)
+	}
+	early := checker.Ask(q, 0)
+	for _, serial := range []uint32{1<<32 - 2, 1<<32 - 2, 1<<32 - 1, 3} { // over the end of 32 bits
+		if got := answer(checker.Ask(q, 0), serial); got != "" {
+			t.Errorf("%d: %q", serial, got)
+		}
+	}
+	if got := answer(early, 1<<32-1); got != "" {
+		t.Errorf("a former serial, to a question that was asked before: %q", got)
+	}
+	if got := answer(checker.Ask(q, 0), 2); got != Backwards {
+		t.Errorf("a former serial: %q, want %q", got, Backwards)
+	}
+}
+
+func TestRepliesOfAWrongForm(t *testing.T) {
+	v, _ := newVIP()
+	put(v.Object, second, State{Number: 1, Size: 1})
+	q := v.Ask(dns.TypeA)
+	for name, spoil := range map[string]func(*dns.Msg){
+		"to another question":      func(m *dns.Msg) { m.Question[0].Name = "bar." + Zone },
+		"not authoritative":        func(m *dns.Msg) { m.Authoritative = false },
+		"truncated":                func(m *dns.Msg) { m.Truncated = true },
+		"a record of another name": func(m *dns.Msg) { m.Answer[0].Header().Name = "bar." + Zone },
+		"an SOA beside an answer":  func(m *dns.Msg) { m.Ns = append(m.Ns, soa(1)) },
+		"no SOA beside no answer":  func(m *dns.Msg) { m.Answer = nil },
+		"glue without what it is to": func(m *dns.Msg) {
+			m.Extra = append(m.Extra, &dns.A{Hdr: dns.RR_Header{Name: "bar."}, A: net.IPv4bcast})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checker := &Checker{}
+			m := message(t, q, 0, addresses(IPv4(1))...)
+			a := checker.Ask(q, 2*second)
+			if _, err := checker.Answered(a, m, 2*second); err != nil {
+				t.Fatalf("before it is spoilt: %v", err)
+			}
+			spoil(m)
+			if _, err := checker.Answered(a, m, 2*second); kindOf(err) != Malformed {
+				t.Errorf("%v, want %q", err, Malformed)
+			}
+		})
+	}
+}
+
+func TestAWrongAnswerSaysWhatWouldHaveBeenRight(t *testing.T) {
+	v, fence := newVIP()
+	put(v.Object, second, State{Number: 1, Size: 1})
+	put(v.Object, 2*second, State{Number: 2, Size: 1})
+	fence.Pass(3 * second)
+	q, checker := v.Ask(dns.TypeA), &Checker{}
+	_, err := checker.Answered(checker.Ask(q, 4*second), message(t, q, 0, addresses(IPv4(1))...), 5*second)
+	want := `stale: foo.ns.svc.clusterset.local. A, asked at 4.000 s, answered at 5.000 s
+  answer: NOERROR, 1 addresses [10.0.0.1]
+  object 0 could be [2 of size 1, sent at 2.000 s, done at 2.100 s]
+  object 0 was shown as [1 of size 1, sent at 1.000 s, done at 1.100 s], followed by [2 of size 1, sent at 2.000 s, done at 2.100 s]`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+}
+
+func TestTwoWritersOfOneObjectAreRefused(t *testing.T) {
+	v, _ := newVIP()
+	v.Begin(State{Number: 1}, second)
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	v.Begin(State{Number: 2}, second)
+}
+
+// One writer, and a server that is always up to date or one state behind, asked by several: there is nothing wrong, and no race.
+func TestRightAnswersAreRightAtAnyTime(t *testing.T) {
+	v, fence := newVIP()
+	var ticks clock
+	put(v.Object, ticks.next(), State{Number: 1, Size: 1})
+	q, checker := v.Ask(dns.TypeA), &Checker{}
+	var served sync.RWMutex
+	number := uint32(1)
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			for range 500 {
+				a := checker.Ask(q, ticks.next())
+				served.RLock()
+				answer := IPv4(number)
+				served.RUnlock()
+				if _, err := checker.Answered(a, message(t, q, 0, addresses(answer)...), ticks.next()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for next := uint32(2); next < 500; next++ {
+		sent := ticks.next()
+		v.Begin(State{Number: next, Size: 1}, sent)
+		served.Lock()
+		number = next
+		served.Unlock()
+		v.End(ticks.next())
+		fence.Pass(sent)
+	}
+	running.Wait()
+}
+
+// clock gives a later instant each time.
+type clock struct {
+	mu sync.Mutex
+	at time.Duration
+}
+
+func (c *clock) next() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at++
+	return c.at
+}
+
+func TestNumbersComeBackFromAddresses(t *testing.T) {
+	for _, number := range []uint32{0, 1, 4711, maxSliceNumber} {
+		for _, ordinal := range []int{0, 5, MaxSize - 1} {
+			if n, o, ok := endpoint(Endpoint(number, ordinal)); n != number || o != ordinal || !ok {
+				t.Errorf("endpoint %d of state %d comes back as %d of %d, %t", ordinal, number, o, n, ok)
+			}
+		}
+		for _, ip := range []netip.Addr{IPv4(number), IPv6(number)} {
+			if n, ok := virtual(ip); n != number || !ok {
+				t.Errorf("%s comes back as %d, %t; want %d", ip, n, ok, number)
+			}
+		}
+	}
+	if _, err := SliceNumber(maxSliceNumber/2+1, 0); err == nil {
+		t.Error("a number that does not fit is no error")
+	}
+}
