@@ -25,6 +25,14 @@ const (
 	// Manager is our name: the label's value, the field manager and the reporter of events.
 	Manager = "multicluster-controller"
 
+	// AnnotationHiddenPorts, on a slice of the own cluster's endpoints, holds as JSON the ports that lost a conflict and are not led
+	// to (C14). Peers, whose view of the conflict may be another one, take them from there.
+	AnnotationHiddenPorts = "clusterset-dns.io/hidden-ports"
+	// AnnotationClusterID, on the namespace of a controller, is how it announces its cluster's id to its peers, who watch Namespaces.
+	AnnotationClusterID = "clusterset-dns.io/cluster-id"
+	// LabelPeer marks the Secrets that hold a peer's kubeconfig, and the Leases that hold what is known of it.
+	LabelPeer = "clusterset-dns.io/peer"
+
 	// LabelKarmadaManaged and AnnotationKarmadaWork mark what Karmada put into a member cluster (K13).
 	LabelKarmadaManaged   = "karmada.io/managed"
 	AnnotationKarmadaWork = "work.karmada.io/name"

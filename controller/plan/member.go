@@ -1,0 +1,146 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// Member is what one cluster of the clusterset says of one name, a namespace's Service. The values belong to a store and are read
+// only.
+type Member struct {
+	// Cluster is its id: a DNS label, or several (C45).
+	Cluster string
+	// Export is its ServiceExport, nil where it has none.
+	Export *Export
+	// Terms are its Service, nil where it has none.
+	Terms *Terms
+	// Slices hold its endpoints. Those of the own cluster are the Service's; those of a peer are what the peer's controller made of
+	// them. Both are trimmed by TrimSlice.
+	Slices []*discoveryv1.EndpointSlice
+}
+
+// Exports is true where the cluster exports the name, and its Service is one that can be (C1, C4).
+func (m Member) Exports() bool {
+	return m.Export != nil && m.Terms != nil && !m.Terms.External
+}
+
+// Export is what others see of a ServiceExport.
+type Export struct {
+	// Created decides conflicts: the oldest export wins (C11).
+	Created metav1.Time
+	// Labels and Annotations are for the ServiceImport (C5).
+	Labels, Annotations map[string]string
+}
+
+// Terms are the parts of a Service that an import takes over (C5).
+type Terms struct {
+	// External marks an ExternalName Service, which is not exported (C4); nothing else is set then.
+	External bool
+	// Type is Headless where clusterIP is None; node ports and load balancers stay local (C3).
+	Type  mcsv1beta1.ServiceImportType
+	Ports []mcsv1beta1.ServicePort
+	// Affinity is None or ClientIP. AffinityTimeout is in seconds, 0 without affinity.
+	Affinity        corev1.ServiceAffinity
+	AffinityTimeout int32
+	// InternalPolicy is Cluster or Local.
+	InternalPolicy corev1.ServiceInternalTrafficPolicy
+	// Distribution is the trafficDistribution, empty for none.
+	Distribution string
+	// Families are in the Service's order.
+	Families []corev1.IPFamily
+}
+
+// TrimExport keeps what others see of a ServiceExport: nil for one that is being deleted, as it exports no longer (C2).
+func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
+	if export.DeletionTimestamp != nil {
+		return nil
+	}
+	return &Export{
+		Created:     export.CreationTimestamp,
+		Labels:      export.Spec.ExportedLabels,
+		Annotations: export.Spec.ExportedAnnotations,
+	}
+}
+
+// TrimService keeps what an import takes over from a Service.
+func TrimService(svc *corev1.Service) *Terms {
+	spec := &svc.Spec
+	if spec.Type == corev1.ServiceTypeExternalName {
+		return &Terms{External: true}
+	}
+	t := &Terms{
+		Type:           mcsv1beta1.ClusterSetIP,
+		Affinity:       cmp.Or(spec.SessionAffinity, corev1.ServiceAffinityNone),
+		InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster,
+		Families:       spec.IPFamilies,
+	}
+	if spec.ClusterIP == corev1.ClusterIPNone {
+		t.Type = mcsv1beta1.Headless
+	}
+	if t.Affinity == corev1.ServiceAffinityClientIP {
+		t.AffinityTimeout = defaultAffinityTimeout
+		if conf := spec.SessionAffinityConfig; conf != nil && conf.ClientIP != nil && conf.ClientIP.TimeoutSeconds != nil {
+			t.AffinityTimeout = *conf.ClientIP.TimeoutSeconds
+		}
+	}
+	if spec.InternalTrafficPolicy != nil {
+		t.InternalPolicy = *spec.InternalTrafficPolicy
+	}
+	if spec.TrafficDistribution != nil {
+		t.Distribution = *spec.TrafficDistribution
+	}
+	for _, p := range spec.Ports {
+		t.Ports = append(t.Ports, mcsv1beta1.ServicePort{
+			Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), AppProtocol: p.AppProtocol, Port: p.Port,
+		})
+	}
+	return t
+}
+
+// TrimSlice keeps of a slice what an import of it needs (C38), in place: the names of Pods and hints for another cluster's nodes
+// mean nothing elsewhere. Equal parts of many endpoints are made one in memory.
+func TrimSlice(slice *discoveryv1.EndpointSlice) {
+	slice.ManagedFields, slice.OwnerReferences, slice.Finalizers = nil, nil, nil
+	slice.Annotations = only(slice.Annotations, corev1.EndpointsLastChangeTriggerTime, AnnotationHiddenPorts)
+	slice.Labels = only(slice.Labels, discoveryv1.LabelServiceName, mcsv1beta1.LabelServiceName)
+	for i := range slice.Endpoints {
+		e := &slice.Endpoints[i]
+		slice.Endpoints[i] = discoveryv1.Endpoint{
+			Addresses: slices.Clip(e.Addresses), Hostname: e.Hostname, NodeName: e.NodeName, Zone: e.Zone,
+			Conditions: discoveryv1.EndpointConditions{
+				Ready: shared(e.Conditions.Ready), Serving: shared(e.Conditions.Serving), Terminating: shared(e.Conditions.Terminating),
+			},
+		}
+	}
+}
+
+var yes, no = new(true), new(false)
+
+func shared(b *bool) *bool {
+	switch {
+	case b == nil:
+		return nil
+	case *b:
+		return yes
+	default:
+		return no
+	}
+}
+
+func only(all map[string]string, keys ...string) map[string]string {
+	var kept map[string]string
+	for _, key := range keys {
+		if value, ok := all[key]; ok {
+			if kept == nil {
+				kept = make(map[string]string, len(keys))
+			}
+			kept[key] = value
+		}
+	}
+	return kept
+}
