@@ -33,7 +33,8 @@ func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 // karmada has kinds that only a Karmada control plane knows.
 const karmada = "deploy/karmada"
 
-// bases are the folders with a kustomization, from the project's top, the CRDs first: other bases need nothing of each other.
+// bases are the folders with a kustomization, from the project's top, in an order to apply them: the CRDs first, and the controller,
+// whose namespace deploy/peer needs, before it. Other bases need nothing of each other.
 func bases(t *testing.T) []string {
 	t.Helper()
 	found := []string{"deploy/crd"}
@@ -43,7 +44,7 @@ func bases(t *testing.T) []string {
 		}
 		return err
 	})
-	if err != nil || len(found) < 7 {
+	if err != nil || len(found) < 8 {
 		t.Fatalf("bases %v, %v", found, err)
 	}
 	return found

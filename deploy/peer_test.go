@@ -1,0 +1,169 @@
+package deploy
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+const (
+	peerBase       = "deploy/peer"
+	system         = "multicluster-system"
+	peerAccount    = "multicluster-peer"
+	mcsGroup       = "multicluster.x-k8s.io"
+	discoveryGroup = "discovery.k8s.io"
+)
+
+// readable are the resources that a peer may read, each in all namespaces.
+var readable = []schema.GroupVersionResource{
+	{Group: mcsGroup, Version: "v1beta1", Resource: "serviceexports"},
+	{Version: "v1", Resource: "services"},
+	{Version: "v1", Resource: "namespaces"},
+	{Group: discoveryGroup, Version: "v1", Resource: "endpointslices"},
+}
+
+// installPeer makes what a peer's account needs, and that of the CRDs and the controller that it stands on.
+func installPeer(t *testing.T, c *realkube.Cluster) {
+	t.Helper()
+	kubectl(t, c, "apply", "-k", "deploy/crd")
+	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
+	kubectl(t, c, "apply", "-k", "deploy/controller")
+	kubectl(t, c, "apply", "-k", peerBase)
+}
+
+// rights are what the API server says that somebody may do: a verb and a resource, or a path.
+func rights(t *testing.T, config *rest.Config) map[string]bool {
+	t.Helper()
+	reviews := kubernetes.NewForConfigOrDie(config).AuthorizationV1().SelfSubjectRulesReviews()
+	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: system}}
+	review, err := reviews.Create(t.Context(), review, metav1.CreateOptions{})
+	if err != nil || review.Status.Incomplete {
+		t.Fatalf("the rules are not known: %v, %+v", err, review)
+	}
+	all := map[string]bool{}
+	for _, rule := range review.Status.ResourceRules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					all[verb+" "+resource+"."+group+" "+strings.Join(rule.ResourceNames, ",")] = true
+				}
+			}
+		}
+	}
+	for _, rule := range review.Status.NonResourceRules {
+		all[strings.Join(rule.Verbs, ",")+" "+strings.Join(rule.NonResourceURLs, ",")] = true
+	}
+	return all
+}
+
+// TestPeerMayReadWhatItNeedsOnly compares the account with one that nothing is bound to, which may ask for discovery and for its own
+// rights: no more than list and watch of four resources is between them, not even in the controller's namespace.
+func TestPeerMayReadWhatItNeedsOnly(t *testing.T) {
+	c := shared.Cluster(t)
+	installPeer(t, c)
+	peer, _, err := c.ServiceAccount(t.Context(), system, peerAccount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody, _, err := c.ServiceAccount(t.Context(), system, "nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rights(t, nobody)
+	for _, r := range readable {
+		want["list "+r.Resource+"."+r.Group+" "], want["watch "+r.Resource+"."+r.Group+" "] = true, true
+	}
+	got := rights(t, peer)
+	if !maps.Equal(got, want) {
+		t.Errorf("the peer may %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+	reads(t, peer)
+	isRefused(t, peer)
+}
+
+// reads lists and watches all that a peer may read, in all namespaces.
+func reads(t *testing.T, config *rest.Config) {
+	t.Helper()
+	client := dynamic.NewForConfigOrDie(config)
+	for _, r := range readable {
+		if _, err := client.Resource(r).List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Errorf("list %s: %v", r.Resource, err)
+		}
+		w, err := client.Resource(r).Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Errorf("watch %s: %v", r.Resource, err)
+			continue
+		}
+		w.Stop()
+	}
+}
+
+// isRefused asks for what a peer may not have: Secrets, the others of the API's own kinds, and to write.
+func isRefused(t *testing.T, config *rest.Config) {
+	t.Helper()
+	ctx, client := t.Context(), kubernetes.NewForConfigOrDie(config)
+	imports := schema.GroupVersionResource{Group: mcsGroup, Version: "v1beta1", Resource: "serviceimports"}
+	outcome := func(_ any, err error) error { return err }
+	for what, err := range map[string]error{
+		"list Secrets":          outcome(client.CoreV1().Secrets(system).List(ctx, metav1.ListOptions{})),
+		"list ConfigMaps":       outcome(client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})),
+		"list Pods":             outcome(client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})),
+		"list ServiceImports":   outcome(dynamic.NewForConfigOrDie(config).Resource(imports).List(ctx, metav1.ListOptions{})),
+		"get a Namespace":       outcome(client.CoreV1().Namespaces().Get(ctx, system, metav1.GetOptions{})),
+		"create a Service":      outcome(client.CoreV1().Services("default").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{})),
+		"delete a Namespace":    client.CoreV1().Namespaces().Delete(ctx, system, metav1.DeleteOptions{}),
+		"delete EndpointSlices": client.DiscoveryV1().EndpointSlices("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v; want forbidden", what, err)
+		}
+	}
+}
+
+// TestPeerIsBoundToItsAccount: the names in the base fit. They are decoded strictly.
+func TestPeerIsBoundToItsAccount(t *testing.T) {
+	c := shared.Cluster(t)
+	var (
+		account corev1.ServiceAccount
+		role    rbacv1.ClusterRole
+		binding rbacv1.ClusterRoleBinding
+	)
+	find(t, c, peerBase, "ServiceAccount", &account)
+	find(t, c, peerBase, "ClusterRole", &role)
+	find(t, c, peerBase, "ClusterRoleBinding", &binding)
+	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: account.Name, Namespace: account.Namespace}
+	if !slices.Equal(binding.Subjects, []rbacv1.Subject{subject}) || binding.RoleRef.Name != role.Name {
+		t.Errorf("%v is bound to %v; want %v to %s", binding.Subjects, binding.RoleRef, subject, role.Name)
+	}
+	if account.Name != peerAccount || account.Namespace != system || account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
+		t.Errorf("the account is %s/%s, and pods get its token: %v", account.Namespace, account.Name, account.AutomountServiceAccountToken)
+	}
+}
+
+// TestPeerTakesNothingAlongWhenItGoes: what deploy/controller has made stays, its namespace above all.
+func TestPeerTakesNothingAlongWhenItGoes(t *testing.T) {
+	c := shared.Cluster(t)
+	for _, object := range render(t, c, peerBase) {
+		for _, other := range render(t, c, "deploy/controller") {
+			if object.GetKind() == other.GetKind() && object.GetName() == other.GetName() {
+				t.Errorf("%s %s is in both bases", object.GetKind(), object.GetName())
+			}
+		}
+		if object.GetKind() == "Namespace" {
+			t.Errorf("deleting %s would delete the namespace %s", peerBase, object.GetName())
+		}
+	}
+}
