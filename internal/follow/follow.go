@@ -149,7 +149,7 @@ func (f *Follower) find(ctx context.Context) (version int, pause time.Duration) 
 // also has to list its groups.
 func (f *Follower) served() (version int, err error) {
 	for i, v := range f.resource.Versions {
-		list, err := f.finder.ServerResourcesForGroupVersion(v.GroupVersion.String())
+		list, err := f.finder.ServerResourcesForGroupVersion(v.String())
 		if err != nil && !apierrors.IsNotFound(err) {
 			return i, err
 		}
