@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// StartControllerManager makes owners' dependents and deleted namespaces go, as in a cluster. Nothing else of it runs. Garbage
-// collection learns of new CRDs every 30 seconds only: install them before.
+// StartControllerManager makes owners' dependents and deleted namespaces go, as in a cluster, and fills the Secrets that ask for a
+// service account's token. Nothing else of it runs. Garbage collection learns of new CRDs every 30 seconds only: install them before.
 func (c *Cluster) StartControllerManager(ctx context.Context) error {
 	programs, err := Build(ctx, c.options.Progress, "kube-controller-manager")
 	if err != nil {
@@ -26,7 +26,8 @@ func (c *Cluster) StartControllerManager(ctx context.Context) error {
 		}
 		c.controllers, err = run(c.dir, programs["kube-controller-manager"],
 			"--kubeconfig="+c.Kubeconfig,
-			"--controllers=garbage-collector-controller,namespace-controller",
+			"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-token-controller",
+			"--service-account-private-key-file=tokens.key",
 			"--leader-elect=false", "--use-service-account-credentials=false",
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		)
