@@ -1,0 +1,128 @@
+package members
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/cache"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/follow"
+)
+
+// reflectorStore is what stores of all types have in common.
+type reflectorStore = cache.ReflectorStore
+
+func newStore[T any](s *Set, to table[T], synced *bool, trim func(any) (T, bool), tell func([]types.NamespacedName)) reflectorStore {
+	return &store[T]{mu: &s.mu, table: to, synced: synced, trim: trim, tell: tell, pool: &s.pool}
+}
+
+// homeFollowers read the own cluster: the slices of its own Services, its namespaces, and the Secrets of peers.
+func (s *Set) homeFollowers() ([]*follow.Follower, error) {
+	finder, err := discovery.NewDiscoveryClientForConfigAndClient(s.config, s.client)
+	if err != nil {
+		return nil, err
+	}
+	var followers []*follow.Follower
+	for _, of := range []struct {
+		follow.Resource
+		gv    schema.GroupVersion
+		store reflectorStore
+	}{
+		{
+			follow.Resource{Name: "endpointslices", Labels: discoveryv1.LabelServiceName + ",!" + mcsv1beta1.LabelServiceName, Object: &discoveryv1.EndpointSlice{}},
+			discoveryv1.SchemeGroupVersion,
+			newStore(s, s.home, &s.synced.slices, s.trimSlice(discoveryv1.LabelServiceName), s.homeChanged),
+		},
+		{
+			follow.Resource{Name: "namespaces", Object: &corev1.Namespace{}},
+			corev1.SchemeGroupVersion,
+			newStore(s, &s.identity, &s.synced.namespaces, trimNamespace, s.identityChanged),
+		},
+		{
+			follow.Resource{Name: "secrets", Namespace: s.options.Namespace, Labels: plan.LabelPeer, Object: &corev1.Secret{}},
+			corev1.SchemeGroupVersion,
+			newStore(s, s.secrets, &s.synced.secrets, trimSecret, s.secretsChanged),
+		},
+	} {
+		if of.Versions, err = versions(s.config, s.client, of.gv); err != nil {
+			return nil, err
+		}
+		followers = append(followers, follow.New(of.Resource, finder, of.store, s.homeReport(of.Name)))
+	}
+	return followers, nil
+}
+
+// homeReport logs the first of several failures, and their end.
+func (s *Set) homeReport(resource string) follow.Report {
+	failed := false
+	return func(verb follow.Verb, err error) {
+		switch {
+		case err != nil && !failed:
+			failed = true
+			s.options.Log.Error(err, "The own cluster cannot be read", "resource", resource)
+		case err == nil && verb == follow.Watch && failed:
+			failed = false
+			s.options.Log.Info("The own cluster can be read again", "resource", resource)
+		}
+	}
+}
+
+func (s *Set) homeChanged(names []types.NamespacedName) {
+	s.mu.Lock()
+	s.settleLocked()
+	s.mu.Unlock()
+	s.call(names)
+}
+
+func (s *Set) identityChanged([]types.NamespacedName) {
+	select {
+	case s.announcing <- struct{}{}:
+	default: // all is seen when it is looked at
+	}
+	s.look()
+}
+
+// announce keeps the own id in the annotation that peers read, until ctx ends.
+func (s *Set) announce(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.announcing:
+		}
+		s.mu.RLock()
+		wrong := s.synced.namespaces && s.identity.by[s.options.Namespace] != s.options.Home
+		s.mu.RUnlock()
+		if !wrong {
+			continue
+		}
+		if err := s.writeID(ctx); err != nil && ctx.Err() == nil {
+			s.options.Log.Error(err, "The own cluster id cannot be announced", "namespace", s.options.Namespace)
+			select {
+			case <-ctx.Done():
+			case <-time.After(retryAfter):
+			}
+			s.identityChanged(nil)
+		}
+	}
+}
+
+func (s *Set) writeID(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{plan.AnnotationClusterID: s.options.Home}}})
+	if err != nil {
+		return err
+	}
+	_, err = s.namespaces.Patch(ctx, s.options.Namespace, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: plan.Manager})
+	return err
+}

@@ -1,0 +1,209 @@
+package members
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+// What a peer's Lease says of its condition, so that `kubectl get leases -L` is a table of peers.
+const (
+	labelConnected    = "clusterset-dns.io/connected"
+	labelReason       = "clusterset-dns.io/reason"
+	annotationMessage = "clusterset-dns.io/message"
+)
+
+// lease is what is known of a peer's Lease.
+type lease struct {
+	loaded    bool
+	connected bool            // as it said when this process began
+	told      string          // the reason that an event told of last
+	at        time.Time       // when it was written last
+	written   condition       // that it says
+	record    plan.PeerRecord // likewise
+}
+
+var errForeignLease = errors.New("a Lease of that name is not ours: it has not the label " + plan.LabelPeer)
+
+// loadLease reads what is remembered of the peer, or begins to remember it.
+func (p *peer) loadLease(ctx context.Context) error {
+	if p.lease.loaded {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	now := metav1.NewTime(p.set.options.Now())
+	found, err := p.set.leases.Get(ctx, p.id, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		p.record = plan.PeerRecord{Began: now}
+		p.lease.loaded = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, ours := found.Labels[plan.LabelPeer]; !ours {
+		return errForeignLease
+	}
+	p.record = readRecord(found, now)
+	p.lease.told = found.Labels[labelReason]
+	if found.Labels[labelConnected] == conditionTrue {
+		// It was there when nobody looked any more: the time since then does not count against it.
+		p.lease.connected, p.record.Heard = true, now
+	}
+	p.lease.loaded = true
+	return nil
+}
+
+// readRecord bounds times by now: the clock may have been set back.
+func readRecord(l *coordinationv1.Lease, now metav1.Time) plan.PeerRecord {
+	r := plan.PeerRecord{Began: now}
+	if at := l.Spec.AcquireTime; at != nil && at.Time.Before(now.Time) {
+		r.Began = metav1.NewTime(at.Time)
+	}
+	if at := l.Spec.RenewTime; at != nil {
+		r.Heard = now
+		if at.Time.Before(now.Time) {
+			r.Heard = metav1.NewTime(at.Time)
+		}
+	}
+	if n := l.Spec.LeaseTransitions; n != nil {
+		r.Returns = *n
+	}
+	return r
+}
+
+const (
+	conditionTrue  = "True"
+	conditionFalse = "False"
+	writeTimeout   = 5 * time.Second
+)
+
+// writeLease writes what has changed at once, and renews the Lease of a connected peer. It says when to do so again.
+func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
+	now, w := p.set.options.Now(), &p.lease
+	since := now.Sub(w.at)
+	due := w.at.IsZero() || p.now.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns
+	if stale := p.now != w.written || p.now.connected(); stale && since >= p.set.renewEvery {
+		due = true
+	}
+	if !due {
+		return max(p.set.renewEvery-since, time.Millisecond), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if err := p.patchLease(ctx); err != nil {
+		return 0, err
+	}
+	w.at, w.written, w.record = now, p.now, p.record
+	return p.set.renewEvery, nil
+}
+
+// patchLease writes the whole of what is ours, so that it heals what others changed; and makes the Lease where there is none.
+func (p *peer) patchLease(ctx context.Context) error {
+	l := p.wantedLease()
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"labels": l.Labels, "annotations": l.Annotations},
+		"spec":     l.Spec,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = p.set.leases.Patch(ctx, p.id, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: plan.Manager})
+	if apierrors.IsNotFound(err) {
+		_, err = p.set.leases.Create(ctx, l, metav1.CreateOptions{FieldManager: plan.Manager})
+	}
+	if err != nil {
+		return fmt.Errorf("write the Lease %s: %w", p.id, err)
+	}
+	return nil
+}
+
+func (p *peer) wantedLease() *coordinationv1.Lease {
+	connected := conditionFalse
+	if p.now.connected() {
+		connected = conditionTrue
+	}
+	l := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        p.id,
+			Labels:      map[string]string{plan.LabelPeer: "", labelConnected: connected, labelReason: p.now.reason},
+			Annotations: map[string]string{annotationMessage: p.now.message},
+		},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new(p.id), AcquireTime: new(metav1.NewMicroTime(p.record.Began.Time)), LeaseTransitions: new(p.record.Returns),
+		},
+	}
+	if !p.record.Heard.IsZero() {
+		l.Spec.RenewTime = new(metav1.NewMicroTime(p.record.Heard.Time))
+	}
+	if p.set.options.Timeout > 0 {
+		l.Spec.LeaseDurationSeconds = new(int32(max(1, p.set.options.Timeout/time.Second)))
+	}
+	return l
+}
+
+// removeLease forgets a peer that has left. It tries until that is done, or ctx ends.
+func (s *Set) removeLease(ctx context.Context, id string) {
+	for ctx.Err() == nil {
+		err := s.deleteLease(ctx, id)
+		if err == nil {
+			return
+		}
+		if ctx.Err() == nil {
+			s.options.Log.Error(err, "The Lease of a peer that has left cannot be deleted", "peer", id)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// deleteLease deletes a peer's Lease, and no other.
+func (s *Set) deleteLease(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	found, err := s.leases.Get(ctx, id, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, ours := found.Labels[plan.LabelPeer]; !ours {
+		return nil
+	}
+	err = s.leases.Delete(ctx, id, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.UID))})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// removeOrphans forgets the peers that left while no controller looked.
+func (s *Set) removeOrphans(ctx context.Context) {
+	list, err := s.leases.List(ctx, metav1.ListOptions{LabelSelector: plan.LabelPeer})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.options.Log.Error(err, "The Leases of peers cannot be listed: those of peers that have left stay")
+		}
+		return
+	}
+	known := s.peersOf()
+	for i := range list.Items {
+		if id := list.Items[i].Name; !slices.Contains(known, id) {
+			s.removeLease(ctx, id)
+		}
+	}
+}

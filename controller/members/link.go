@@ -1,0 +1,211 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/follow"
+)
+
+// The resources of a peer that are followed.
+const (
+	ofExports = iota
+	ofServices
+	ofNamespaces
+	ofSlices
+	resources
+)
+
+// link is what a peer is heard by, as long as its Secret says the same.
+type link struct {
+	peer      *peer
+	host      string
+	transport *transport
+	followers []*follow.Follower
+	probes    [resources][]follow.Version // the clients to ask for one object
+	cancel    context.CancelFunc
+	running   sync.WaitGroup
+
+	// guarded by the Set's mu:
+	view     *view
+	identity identity
+	probed   bool             // every resource, once
+	probing  [resources]error // of the last probe of each
+	watching [resources]error // of each follower
+}
+
+// newLink prepares a link. It makes no request yet.
+func newLink(p *peer, kubeconfig []byte) (*link, error) {
+	config, err := readKubeconfig(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent, config.QPS, config.WarningHandler = p.set.options.UserAgent, -1, rest.NoWarnings{}
+	l := &link{peer: p, host: config.Host, view: newView(), identity: identity{by: map[string]string{}}}
+	if l.transport, err = newTransport(config); err != nil {
+		return nil, err
+	}
+	finder, err := discovery.NewDiscoveryClientForConfigAndClient(config, l.transport.client)
+	if err != nil {
+		return nil, err
+	}
+	if l.followers, err = l.follow(config, finder); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// follow prepares the followers. Of EndpointSlices, those that the peer's controller made of its own exports.
+func (l *link) follow(config *rest.Config, finder discovery.DiscoveryInterface) ([]*follow.Follower, error) {
+	s, v := l.peer.set, l.view
+	own := labels.SelectorFromSet(labels.Set{mcsv1beta1.LabelSourceCluster: l.peer.id, discoveryv1.LabelManagedBy: plan.Manager})
+	all := [resources]follow.Resource{
+		ofExports:    {Name: mcsv1beta1.ServiceExportPluralName, Object: &mcsv1beta1.ServiceExport{}},
+		ofServices:   {Name: "services", Object: &corev1.Service{}},
+		ofNamespaces: {Name: "namespaces", Object: &corev1.Namespace{}},
+		ofSlices:     {Name: "endpointslices", Labels: own.String(), Object: &discoveryv1.EndpointSlice{}},
+	}
+	groups := [resources][]schema.GroupVersion{exportVersions, {corev1.SchemeGroupVersion}, {corev1.SchemeGroupVersion}, {discoveryv1.SchemeGroupVersion}}
+	stores := [resources]reflectorStore{
+		ofExports:    newStore(s, v.exports, &v.synced[ofExports], trimExport, l.changed),
+		ofServices:   newStore(s, v.services, &v.synced[ofServices], trimService, l.changed),
+		ofNamespaces: newStore(s, &l.identity, &v.synced[ofNamespaces], trimNamespace, func([]types.NamespacedName) { s.look() }),
+		ofSlices:     newStore(s, v.slices, &v.synced[ofSlices], s.trimSlice(mcsv1beta1.LabelServiceName), l.changed),
+	}
+	var followers []*follow.Follower
+	for i, r := range all {
+		var err error
+		if r.Versions, err = versions(config, l.transport.client, groups[i]...); err != nil {
+			return nil, err
+		}
+		l.probes[i] = r.Versions
+		followers = append(followers, follow.New(r, finder, stores[i], l.report(i)))
+	}
+	return followers, nil
+}
+
+// start follows and probes until stop.
+func (l *link) start(ctx context.Context) {
+	ctx, l.cancel = context.WithCancel(ctx)
+	for _, f := range l.followers {
+		l.running.Go(func() { f.Run(ctx) })
+	}
+	l.running.Go(func() { l.probe(ctx) })
+}
+
+// stop returns when all that start began has ended. A nil link was never started.
+func (l *link) stop() {
+	if l == nil {
+		return
+	}
+	l.cancel()
+	l.running.Wait()
+	l.transport.close()
+}
+
+// report takes what a follower says. A list that succeeds is not enough: a right to watch may be missing.
+func (l *link) report(resource int) follow.Report {
+	return func(verb follow.Verb, err error) {
+		if verb == follow.List && err == nil {
+			return
+		}
+		l.peer.set.mu.Lock()
+		l.watching[resource] = err
+		l.peer.set.mu.Unlock()
+		l.peer.look()
+	}
+}
+
+// changed tells of names, where the view is what the peer counts by. The end of the last list makes it so.
+func (l *link) changed(names []types.NamespacedName) {
+	s := l.peer.set
+	s.mu.RLock()
+	shown := l.peer.view == l.view
+	counts := shown && l.peer.standing == plan.Counts && s.peers[l.peer.id] == l.peer
+	s.mu.RUnlock()
+	if counts {
+		s.call(names)
+	}
+	if !shown {
+		l.peer.look()
+	}
+}
+
+// probeTimeout is for one answer. A watch can be dead for half a minute before HTTP/2 knows.
+const probeTimeout = 3 * time.Second
+
+// probe asks now and again for one object of a resource: for a ServiceExport each time, and for the others in turn, as who may watch
+// might not be allowed to list.
+func (l *link) probe(ctx context.Context) {
+	tick := time.NewTicker(l.peer.set.probeEvery)
+	defer tick.Stop()
+	for round := 0; ctx.Err() == nil; round++ {
+		for resource := range int(resources) {
+			if resource == ofExports || round == 0 || resource == 1+round%(resources-1) {
+				l.probeOne(ctx, resource)
+			}
+		}
+		l.peer.set.mu.Lock()
+		l.probed = true
+		l.peer.set.mu.Unlock()
+		l.peer.look()
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *link) probeOne(ctx context.Context, resource int) {
+	began := time.Now()
+	short, cancel := context.WithTimeout(ctx, probeTimeout)
+	err := l.ask(short, resource)
+	timedOut := errors.Is(short.Err(), context.DeadlineExceeded)
+	cancel()
+	if err != nil && timedOut {
+		l.transport.closeSilent(began)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	l.peer.set.mu.Lock()
+	defer l.peer.set.mu.Unlock()
+	l.probing[resource] = err
+}
+
+// ask lists one object, in the first version that the server has.
+func (l *link) ask(ctx context.Context, resource int) error {
+	names := [resources]string{mcsv1beta1.ServiceExportPluralName, "services", "namespaces", "endpointslices"}
+	for _, version := range l.probes[resource] {
+		err := version.Client.Get().Resource(names[resource]).Param("limit", "1").MaxRetries(0).Do(ctx).Error()
+		if !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return follow.ErrAbsent
+}
+
+// troubleLocked is the first thing that fails, or nil.
+func (l *link) troubleLocked() error {
+	for _, errs := range [][resources]error{l.probing, l.watching} {
+		for _, err := range errs {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

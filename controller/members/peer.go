@@ -1,0 +1,205 @@
+package members
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+// peer is another cluster of the clusterset, from the day that its Secret is there until it is gone.
+type peer struct {
+	set              *Set
+	id               string
+	refused, refusal string // the reason and message for which its id can be no peer's
+	cancel           context.CancelFunc
+	after            <-chan struct{} // what has to end first; may be nil
+	ended            chan struct{}
+	wake             chan struct{} // holds a token while there is something to look at
+
+	// guarded by the Set's mu:
+	secret   secret
+	left     bool // its Secret is gone
+	link     *link
+	broken   error // its kubeconfig cannot be used
+	view     *view // that it counts by; nil until one is complete
+	standing plan.Standing
+
+	// of run only:
+	linked secret // that link or broken are of
+	begun  bool   // it was linked at all
+	record plan.PeerRecord
+	lease  lease
+	now    condition
+}
+
+// condition is what is said of a peer.
+type condition struct {
+	reason, message string
+}
+
+func (c condition) connected() bool { return c.reason == Connected }
+
+// look has the peer looked at soon.
+func (p *peer) look() {
+	select {
+	case p.wake <- struct{}{}:
+	default: // it has not yet been looked at, and all is seen then
+	}
+}
+
+func (s *Set) look() {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	s.lookLocked()
+}
+
+const (
+	idle       = 10 * time.Second // between two looks while nothing happens
+	retryAfter = time.Second      // a request to the own cluster
+)
+
+// run is the peer's life.
+func (p *peer) run(ctx context.Context) {
+	defer close(p.ended)
+	if p.after != nil {
+		<-p.after
+	}
+	for ctx.Err() == nil {
+		pause := p.step(ctx)
+		select {
+		case <-ctx.Done():
+		case <-p.wake:
+		case <-time.After(pause):
+		}
+	}
+	p.set.mu.RLock()
+	old, left := p.link, p.left
+	p.set.mu.RUnlock()
+	old.stop()
+	peerConnected.DeleteLabelValues(p.id)
+	if left {
+		p.set.removeLease(p.set.ctx, p.id)
+	}
+}
+
+// step looks at the peer, and says how long nothing more is to do if nothing happens.
+func (p *peer) step(ctx context.Context) time.Duration {
+	p.relink(ctx)
+	if err := p.loadLease(ctx); err != nil {
+		if ctx.Err() == nil {
+			p.set.options.Log.Error(err, "A peer's Lease cannot be read", "peer", p.id)
+		}
+		return retryAfter
+	}
+	return min(p.judge(), p.publish(ctx), idle)
+}
+
+// relink connects as the Secret says, if that is not what is done already. The view stays.
+func (p *peer) relink(ctx context.Context) {
+	p.set.mu.RLock()
+	of, old := p.secret, p.link
+	p.set.mu.RUnlock()
+	if p.refused != "" || p.begun && of.uid == p.linked.uid && bytes.Equal(of.kubeconfig, p.linked.kubeconfig) {
+		return
+	}
+	old.stop()
+	link, err := newLink(p, of.kubeconfig)
+	p.begun, p.linked = true, of
+	p.set.mu.Lock()
+	p.link, p.broken = link, err
+	p.set.mu.Unlock()
+	if err == nil {
+		link.start(ctx)
+	}
+}
+
+// judge finds the peer's condition and standing, and says when to do so again.
+func (p *peer) judge() time.Duration {
+	s := p.set
+	s.mu.Lock()
+	if p.left {
+		s.mu.Unlock()
+		return idle
+	}
+	was := p.now
+	p.now.reason, p.now.message = p.conditionLocked()
+	before, old := p.standing, p.view
+	if p.now.connected() {
+		p.view = p.link.view
+	}
+	sight := plan.PeerSight{
+		Now: metav1.NewTime(s.options.Now()), Timeout: metav1.Duration{Duration: s.options.Timeout},
+		Connected: p.now.connected(), Was: was.connected() || was.reason == "" && p.lease.connected, Known: p.view != nil,
+	}
+	p.record = p.record.See(sight)
+	again := metav1.Duration{Duration: idle}
+	if p.refused == "" {
+		var left metav1.Duration
+		if p.standing, left = p.record.Standing(sight); left.Duration > 0 {
+			again = left
+		}
+	}
+	if p.now.connected() && p.standing == plan.Gone {
+		until := s.options.Now().Add(p.record.Remaining(sight.Now).Duration).UTC().Format(time.RFC3339)
+		p.now.message += fmt.Sprintf("; it came and went %d times, and counts again at %s if it stays", p.record.Returns, until)
+	}
+	if p.now.reason != Syncing && (!p.now.connected() || p.standing == plan.Counts) {
+		delete(s.awaited, p.id)
+		s.settleLocked()
+	}
+	names, changed := changesLocked(before, p.standing, old, p.view), before != p.standing
+	s.mu.Unlock()
+	s.call(names)
+	if changed {
+		s.callStanding(p.id)
+	}
+	return max(again.Duration, time.Millisecond)
+}
+
+// publish says what judge found: in the metric, an event and the Lease. It says when to do so again.
+func (p *peer) publish(ctx context.Context) time.Duration {
+	connected := 0.0
+	if p.now.connected() {
+		connected = 1
+	}
+	peerConnected.WithLabelValues(p.id).Set(connected)
+	p.announce()
+	pause, err := p.writeLease(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			p.set.options.Log.Error(err, "A peer's Lease cannot be written", "peer", p.id)
+		}
+		return retryAfter
+	}
+	return pause
+}
+
+// announce tells of a change of the condition, once. That a connection is being made is no news.
+func (p *peer) announce() {
+	if p.now.reason == Syncing || p.now.reason == p.lease.told {
+		return
+	}
+	p.lease.told = p.now.reason
+	kind := corev1.EventTypeWarning
+	if p.now.connected() {
+		kind = corev1.EventTypeNormal
+	}
+	p.set.options.Log.Info("A peer's condition has changed", "peer", p.id, "reason", p.now.reason, "message", p.now.message)
+	p.set.events.Eventf(&corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.set.options.Namespace, Name: p.id, UID: p.linkedUID()},
+	}, nil, kind, p.now.reason, "Connect", "%s", p.now.message)
+}
+
+func (p *peer) linkedUID() types.UID {
+	p.set.mu.RLock()
+	defer p.set.mu.RUnlock()
+	return p.secret.uid
+}
