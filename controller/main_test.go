@@ -59,7 +59,7 @@ func TestProcess(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	process := exec.CommandContext(ctx, program, "--kubeconfig="+cluster.Kubeconfig, "--metrics-bind-address=0",
-		"--health-probe-bind-address="+address, "--leader-election-namespace=default")
+		"--health-probe-bind-address="+address, "--namespace=default")
 	process.Stderr = &said
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
@@ -108,9 +108,9 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{"no cluster", nil, "--kubeconfig"},
 		{"a kubeconfig that is not there", []string{"--kubeconfig=/nowhere"}, "/nowhere"},
 		{"an address in use", []string{"--kubeconfig=" + kubeconfig, "--health-probe-bind-address=" + taken}, "--health-probe-bind-address"},
-		{"metrics at an address in use", outside("--leader-election-namespace=default", "--metrics-bind-address="+taken), "--metrics-bind-address"},
+		{"metrics at an address in use", outside("--namespace=default", "--metrics-bind-address="+taken), "--metrics-bind-address"},
 		{"metrics at what is no address", outside("--leader-elect=false", "--metrics-bind-address=nowhere"), "--metrics-bind-address"},
-		{"no namespace for the Lease outside a pod", outside("--metrics-bind-address=0"), "--leader-election-namespace"},
+		{"no namespace for the Lease outside a pod", outside("--metrics-bind-address=0"), "--namespace"},
 		{"an argument that is no flag", []string{"--leader-elect", "false"}, `\"false\"`},
 		{"an unknown flag", []string{"--frobnicate"}, "-frobnicate"},
 	} {

@@ -10,10 +10,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -25,8 +28,23 @@ var (
 	// ErrStale: the plan was made from objects that have changed since.
 	ErrStale = errors.New("the objects have changed since they were read")
 	// errNotOurs guards against a plan that would write what it may not; it is never expected.
-	errNotOurs = errors.New("not a Service that this controller made for the import")
+	errNotOurs = errors.New("not an object that this controller made")
+	// errForeignSlice: somebody has a slice of the name that one of ours has to have.
+	errForeignSlice = errors.New("an EndpointSlice of this name exists and is not this controller's: delete it")
 )
+
+// ImportRefusedError is an import of ours that the API server does not take.
+type ImportRefusedError struct{ cause error }
+
+func (e *ImportRefusedError) Error() string { return e.cause.Error() }
+func (e *ImportRefusedError) Unwrap() error { return e.cause }
+
+// SlicesRefusedError are the slices of ours that the API server does not take, by name, each with the reason.
+type SlicesRefusedError map[string]string
+
+func (e SlicesRefusedError) Error() string {
+	return fmt.Sprintf("%d EndpointSlices were refused: %s", len(e), slices.Sorted(maps.Values(e))[0])
+}
 
 // RefusedError is a derived Service that the API server does not take.
 type RefusedError struct {
@@ -43,29 +61,131 @@ type Writer struct {
 	Status client.StatusClient
 	Live   client.Reader
 	Events events.EventRecorder
+	// Written hears of each slice of ours that was made or changed; may be nil.
+	Written func(*discoveryv1.EndpointSlice)
 }
 
 // Do makes the writes and tells the events.
-func (w *Writer) Do(ctx context.Context, imp *mcsv1beta1.ServiceImport, c plan.Changes) error {
-	for _, write := range []func(context.Context, *mcsv1beta1.ServiceImport, plan.Changes) error{
-		w.create, w.service, w.importAndStatus, w.slices, w.delete,
+func (w *Writer) Do(ctx context.Context, st plan.State, c plan.Changes) error {
+	for _, write := range []func(context.Context, plan.State, plan.Changes) error{
+		w.createImport, w.create, w.service, w.importAndStatus, w.mirror, w.slices, w.delete, w.deleteImport, w.exportStatus,
 	} {
-		if err := write(ctx, imp, c); err != nil {
+		if err := write(ctx, st, c); err != nil {
 			return err
 		}
 	}
 	for _, e := range c.Events {
-		w.Events.Eventf(imp, nil, e.Type, e.Reason, "Reconcile", "%s", e.Message)
+		w.Events.Eventf(st.Import, nil, e.Type, e.Reason, "Reconcile", "%s", e.Message)
+	}
+	for _, e := range c.ExportEvents {
+		w.Events.Eventf(st.Clusterset.Export, nil, e.Type, e.Reason, "Reconcile", "%s", e.Message)
 	}
 	return nil
 }
 
+func (w *Writer) createImport(ctx context.Context, _ plan.State, c plan.Changes) error {
+	if c.CreateImport == nil {
+		return nil
+	}
+	return importRefused(wrap(w.Client.Create(ctx, c.CreateImport.DeepCopy()), "create", c.CreateImport))
+}
+
+// deleteImport names the very object that was planned, as delete does.
+func (w *Writer) deleteImport(ctx context.Context, _ plan.State, c plan.Changes) error {
+	if c.DeleteImport == nil {
+		return nil
+	}
+	if !plan.ImportIsOurs(c.DeleteImport) {
+		return fmt.Errorf("delete ServiceImport %s: %w", c.DeleteImport.Name, errNotOurs)
+	}
+	return wrap(w.Client.Delete(ctx, c.DeleteImport, exactly(c.DeleteImport)), "delete", c.DeleteImport)
+}
+
+func exactly(obj client.Object) client.Preconditions {
+	uid, version := obj.GetUID(), obj.GetResourceVersion()
+	return client.Preconditions{UID: &uid, ResourceVersion: &version}
+}
+
+// mirror writes the slices of ours. They are many and independent: one that fails does not hold up the others.
+func (w *Writer) mirror(ctx context.Context, st plan.State, c plan.Changes) error {
+	var failed []error
+	refused := SlicesRefusedError{}
+	note := func(slice *discoveryv1.EndpointSlice, err error) {
+		switch {
+		case err == nil && w.Written != nil:
+			w.Written(slice)
+		case apierrors.IsInvalid(err), apierrors.IsForbidden(err), errors.Is(err, errForeignSlice):
+			refused[slice.Name] = err.Error()
+		default:
+			failed = append(failed, err)
+		}
+	}
+	for _, slice := range c.CreateSlices {
+		note(slice, w.createSlice(ctx, slice))
+	}
+	for _, edit := range c.UpdateSlices {
+		if !plan.SliceIsOurs(edit.Old, st.Import) {
+			return fmt.Errorf("update EndpointSlice %s: %w", edit.Old.Name, errNotOurs)
+		}
+		note(edit.New, wrap(w.Client.Update(ctx, edit.New.DeepCopy()), "update", edit.New))
+	}
+	for _, slice := range c.DeleteSlices {
+		if !plan.SliceIsOurs(slice, nil) {
+			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, errNotOurs)
+		}
+		failed = append(failed, wrap(w.Client.Delete(ctx, slice, exactly(slice)), "delete", slice))
+	}
+	if err := errors.Join(failed...); err != nil || len(refused) == 0 {
+		return err
+	}
+	return refused
+}
+
+// createSlice takes back a slice of ours that is there, but not in the caches, because somebody took its labels away, or because
+// they lag behind.
+func (w *Writer) createSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
+	err := w.Client.Create(ctx, slice.DeepCopy())
+	if !apierrors.IsAlreadyExists(err) {
+		return wrap(err, "create", slice)
+	}
+	live := new(discoveryv1.EndpointSlice)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); err != nil {
+		return wrap(err, "read", slice)
+	}
+	if !ownedAlike(live, slice) {
+		return fmt.Errorf("create EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, errForeignSlice)
+	}
+	edited := plan.Overlay(live, slice)
+	edited.OwnerReferences = slice.OwnerReferences
+	if plan.SameSlice(live, edited) {
+		return nil
+	}
+	return wrap(w.Client.Update(ctx, edited), "update", edited)
+}
+
+// ownedAlike is true where two slices belong to imports of one name.
+func ownedAlike(a, b *discoveryv1.EndpointSlice) bool {
+	return slices.ContainsFunc(a.OwnerReferences, func(have metav1.OwnerReference) bool {
+		return slices.ContainsFunc(b.OwnerReferences, func(want metav1.OwnerReference) bool {
+			return have.Kind == want.Kind && have.Name == want.Name
+		})
+	})
+}
+
+func (w *Writer) exportStatus(ctx context.Context, _ plan.State, c plan.Changes) error {
+	if c.ExportStatus == nil {
+		return nil
+	}
+	return patchStatus(ctx, w.Status, c.ExportStatus.Old, c.ExportStatus.New)
+}
+
 // create first asks the API server whether the import is still what the plan saw: a cache that lags behind by the annotation
 // with the former addresses would give the import another one (C24), and nothing would refuse the create.
-func (w *Writer) create(ctx context.Context, imp *mcsv1beta1.ServiceImport, c plan.Changes) error {
+func (w *Writer) create(ctx context.Context, st plan.State, c plan.Changes) error {
 	if c.Create == nil {
 		return nil
 	}
+	imp := st.Import
 	live := new(mcsv1beta1.ServiceImport)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(imp), live); err != nil {
 		return wrap(err, "read import of", c.Create)
@@ -76,7 +196,8 @@ func (w *Writer) create(ctx context.Context, imp *mcsv1beta1.ServiceImport, c pl
 	return refused(wrap(w.Client.Create(ctx, c.Create.DeepCopy()), "create", c.Create))
 }
 
-func (w *Writer) service(ctx context.Context, imp *mcsv1beta1.ServiceImport, c plan.Changes) error {
+func (w *Writer) service(ctx context.Context, st plan.State, c plan.Changes) error {
+	imp := st.Import
 	switch {
 	case c.Service != nil:
 		if !ours(imp, c.Service.Old) {
@@ -93,10 +214,10 @@ func (w *Writer) service(ctx context.Context, imp *mcsv1beta1.ServiceImport, c p
 	}
 }
 
-func (w *Writer) importAndStatus(ctx context.Context, _ *mcsv1beta1.ServiceImport, c plan.Changes) error {
+func (w *Writer) importAndStatus(ctx context.Context, _ plan.State, c plan.Changes) error {
 	switch {
 	case c.Import != nil:
-		return patch(ctx, w.Client, c.Import.Old, c.Import.New)
+		return importRefused(patch(ctx, w.Client, c.Import.Old, c.Import.New))
 	case c.ImportStatus != nil:
 		return patchStatus(ctx, w.Status, c.ImportStatus.Old, c.ImportStatus.New)
 	default:
@@ -105,7 +226,7 @@ func (w *Writer) importAndStatus(ctx context.Context, _ *mcsv1beta1.ServiceImpor
 }
 
 // slices are many and independent: one that fails does not hold up the others.
-func (w *Writer) slices(ctx context.Context, _ *mcsv1beta1.ServiceImport, c plan.Changes) error {
+func (w *Writer) slices(ctx context.Context, _ plan.State, c plan.Changes) error {
 	var failed []error
 	for _, edit := range c.Slices {
 		failed = append(failed, patch(ctx, w.Client, edit.Old, edit.New))
@@ -114,14 +235,13 @@ func (w *Writer) slices(ctx context.Context, _ *mcsv1beta1.ServiceImport, c plan
 }
 
 // delete names the very object that was planned: one made meanwhile under its name stays.
-func (w *Writer) delete(ctx context.Context, imp *mcsv1beta1.ServiceImport, c plan.Changes) error {
+func (w *Writer) delete(ctx context.Context, st plan.State, c plan.Changes) error {
 	for _, svc := range c.Delete {
-		if !ours(imp, svc) {
+		if !ours(st.Import, svc) {
 			return fmt.Errorf("delete Service %s: %w", svc.Name, errNotOurs)
 		}
-		err := w.Client.Delete(ctx, svc, client.Preconditions{UID: &svc.UID, ResourceVersion: &svc.ResourceVersion})
-		if err != nil {
-			return wrap(err, "delete", svc)
+		if err := wrap(w.Client.Delete(ctx, svc, exactly(svc)), "delete", svc); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -153,6 +273,13 @@ func wrap(err error, verb string, obj client.Object) error {
 	default:
 		return fmt.Errorf("%s %s/%s: %w", verb, obj.GetNamespace(), obj.GetName(), err)
 	}
+}
+
+func importRefused(err error) error {
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		return &ImportRefusedError{err}
+	}
+	return err
 }
 
 // refused tells a derived Service that the server does not take from a server that does not work.

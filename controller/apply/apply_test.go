@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -58,7 +59,7 @@ func (d desk) plan() plan.Changes {
 // made makes the derived Service.
 func (d desk) made(t *testing.T) *corev1.Service {
 	t.Helper()
-	if err := d.Do(t.Context(), d.imp, d.plan()); err != nil {
+	if err := d.Do(t.Context(), plan.State{Import: d.imp}, d.plan()); err != nil {
 		t.Fatal(err)
 	}
 	svc := new(corev1.Service)
@@ -76,7 +77,7 @@ func TestCreateFromAStaleImportIsRefused(t *testing.T) {
 	if err := d.Update(t.Context(), newer); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), d.imp, d.plan()); !errors.Is(err, ErrStale) {
+	if err := d.Do(t.Context(), plan.State{Import: d.imp}, d.plan()); !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 	if err := d.Get(t.Context(), client.ObjectKey{Namespace: d.imp.Namespace, Name: "derived-foo"}, new(corev1.Service)); !apierrors.IsNotFound(err) {
@@ -89,7 +90,7 @@ func TestCreateForADeletedImportIsRefused(t *testing.T) {
 	if err := d.Delete(t.Context(), d.imp.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), d.imp, d.plan()); !errors.Is(err, ErrStale) {
+	if err := d.Do(t.Context(), plan.State{Import: d.imp}, d.plan()); !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 }
@@ -105,7 +106,7 @@ func TestPatchOfAStaleObjectIsRefused(t *testing.T) {
 	}
 	edited := svc.DeepCopy()
 	edited.Labels["ours"] = "too"
-	err := d.Do(t.Context(), d.imp, plan.Changes{Service: &plan.Edit[*corev1.Service]{Old: svc, New: edited}})
+	err := d.Do(t.Context(), plan.State{Import: d.imp}, plan.Changes{Service: &plan.Edit[*corev1.Service]{Old: svc, New: edited}})
 	if !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
@@ -126,7 +127,7 @@ func TestDeleteOfAnotherServiceOfTheNameIsRefused(t *testing.T) {
 	if err := d.Create(t.Context(), another); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), d.imp, plan.Changes{Delete: []*corev1.Service{svc}}); !errors.Is(err, ErrStale) {
+	if err := d.Do(t.Context(), plan.State{Import: d.imp}, plan.Changes{Delete: []*corev1.Service{svc}}); !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 	if err := d.Get(t.Context(), client.ObjectKeyFromObject(another), another); err != nil || another.DeletionTimestamp != nil {
@@ -137,6 +138,7 @@ func TestDeleteOfAnotherServiceOfTheNameIsRefused(t *testing.T) {
 // Whatever a plan says, what is not ours is not written. The writer has no client here: to use it would be a panic.
 func TestWhatIsNotOursIsNeverWritten(t *testing.T) {
 	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo"}}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo-c2"}}
 	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "derived-foo"}}
 	ofAnother := theirs.DeepCopy()
 	ofAnother.Labels = map[string]string{plan.LabelManagedBy: plan.Manager}
@@ -145,8 +147,10 @@ func TestWhatIsNotOursIsNeverWritten(t *testing.T) {
 		edit := &plan.Edit[*corev1.Service]{Old: svc, New: svc}
 		for name, changes := range map[string]plan.Changes{
 			"patch": {Service: edit}, "patch of the status": {ServiceStatus: edit}, "delete": {Delete: []*corev1.Service{svc}},
+			"delete of an import": {DeleteImport: imp}, "delete of a slice": {DeleteSlices: []*discoveryv1.EndpointSlice{slice}},
+			"update of a slice": {UpdateSlices: []plan.Edit[*discoveryv1.EndpointSlice]{{Old: slice, New: slice}}},
 		} {
-			if err := new(Writer).Do(t.Context(), imp, changes); !errors.Is(err, errNotOurs) {
+			if err := new(Writer).Do(t.Context(), plan.State{Import: imp}, changes); !errors.Is(err, errNotOurs) {
 				t.Errorf("%s: got %v, want errNotOurs", name, err)
 			}
 		}
@@ -171,7 +175,7 @@ func TestRefusalNamesTheField(t *testing.T) {
 			changes := d.plan()
 			test.edit(changes.Create)
 			var refused *RefusedError
-			if err := d.Do(t.Context(), d.imp, changes); !errors.As(err, &refused) {
+			if err := d.Do(t.Context(), plan.State{Import: d.imp}, changes); !errors.As(err, &refused) {
 				t.Fatalf("got %v, want a refusal", err)
 			}
 			if refused.Field != test.field || refused.Message == "" {

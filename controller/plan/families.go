@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
 // familiesOf are the addresses' families, in the order of their first appearance. What is not a plain address has none.
@@ -30,9 +29,14 @@ func familiesOf(ips []string) []corev1.IPFamily {
 
 // wantedFamilies are the known families that the import names, without duplicates (C19), then those of a user's VIPs: kube-proxy
 // answers on an address only where the Service has its family. The import's come first, for the day on which the VIPs go.
-func wantedFamilies(imp *mcsv1beta1.ServiceImport, vips []string) []corev1.IPFamily {
+// An import of ours names those of its ips; what it should have is what the clusterset gives.
+func wantedFamilies(st State, vips []string) []corev1.IPFamily {
+	wanted := st.Import.Spec.IPFamilies
+	if st.shared != nil {
+		wanted = st.families
+	}
 	var families []corev1.IPFamily
-	for _, f := range append(slices.Clone(imp.Spec.IPFamilies), familiesOf(vips)...) {
+	for _, f := range append(slices.Clone(wanted), familiesOf(vips)...) {
 		if (f == corev1.IPv4Protocol || f == corev1.IPv6Protocol) && !slices.Contains(families, f) {
 			families = append(families, f)
 		}

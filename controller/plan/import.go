@@ -194,7 +194,10 @@ func headless(st State) Changes {
 	if a := usersAddresses(st); a.userSet() {
 		annotate(edited, AnnotationVIPs, strings.Join(splitIPs(strings.Join(a.keep, ",")), ","))
 	}
-	setIPs(edited, nil, st.CRD, true)
+	setIPs(edited, nil, st.CRD, st.shared == nil || len(st.families) > 0)
+	if st.CRD.IPFamilies && len(st.families) > 0 {
+		edited.Spec.IPFamilies = st.families // of the endpoints (C19)
+	}
 	c.editImport(st.Import, edited)
 	c.Delete = living(st.Owned)
 	// Where we never made a Service the label is not ours: the reference controllers set it on headless imports too (R8).

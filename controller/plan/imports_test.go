@@ -16,6 +16,7 @@ func TestPlanIsPure(t *testing.T) {
 		"k8s.io/api/core/v1":                      true,
 		"k8s.io/api/discovery/v1":                 true,
 		"k8s.io/apimachinery/pkg/api/equality":    true,
+		"k8s.io/apimachinery/pkg/api/meta":        true,
 		"k8s.io/apimachinery/pkg/apis/meta/v1":    true,
 		"k8s.io/apimachinery/pkg/types":           true,
 		"k8s.io/apimachinery/pkg/util/validation": true,

@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,4 +89,16 @@ func OwnerImports(svc metav1.Object) []string {
 func isImport(ref metav1.OwnerReference) bool {
 	group, _, _ := strings.Cut(ref.APIVersion, "/")
 	return ref.Kind == mcsv1beta1.ServiceImportKindName && group == mcsv1beta1.GroupName
+}
+
+// ClusterIDFault says what is wrong with a cluster's id; empty if nothing. An id is a DNS subdomain (C45, C51), and a label's value
+// (C34), so that one of over 63 bytes cannot be.
+func ClusterIDFault(id string) string {
+	if len(id) > validation.LabelValueMaxLength {
+		return fmt.Sprintf("is longer than the %d bytes that a label's value may have", validation.LabelValueMaxLength)
+	}
+	if faults := validation.IsDNS1123Subdomain(id); len(faults) > 0 {
+		return "is no DNS name: " + faults[0]
+	}
+	return ""
 }

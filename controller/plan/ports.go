@@ -85,8 +85,9 @@ func describe(p corev1.ServicePort) string {
 }
 
 // clip keeps garbage in an import from filling a condition's message.
-func clip(s string) string {
-	const limit = 63
+func clip(s string) string { return clipTo(63, s) }
+
+func clipTo(limit int, s string) string {
 	if len(s) <= limit {
 		return s
 	}

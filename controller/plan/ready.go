@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -69,6 +70,7 @@ func settle(st State, c Changes, v verdict) Changes {
 	if c.writes() > 0 {
 		return c
 	}
+	v.notes = append(v.notes, st.notes...)
 	if len(validation.IsDNS1123Label(st.Import.Name)) > 0 {
 		v.notes = append(v.notes, "the DNS name: the import's is no label of one, so nobody can ask for it")
 	}
@@ -83,24 +85,31 @@ func settle(st State, c Changes, v verdict) Changes {
 		have = conditions[at]
 	}
 	c.Ready = v.condition(st, have)
-	if have == c.Ready || KarmadaManaged(st.Import) {
+	if KarmadaManaged(st.Import) {
 		return c
 	}
-	if have.Status != c.Ready.Status || have.Reason != c.Ready.Reason || have.Message != c.Ready.Message {
+	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message
+	news := st.shared == nil || have.Status != "" || v.bad() // that a new import of ours is well is no news
+	if !same && news {
 		c.Events = append(c.Events, v.event())
 	}
-	if !st.CRD.Conditions {
-		return c
-	}
 	edited := st.Import.DeepCopy()
-	if at >= 0 {
+	st.shared.write(&edited.Status, st.CRD)
+	switch {
+	case !st.CRD.Conditions:
+	case at >= 0:
 		edited.Status.Conditions[at] = c.Ready
-	} else {
+	default:
 		edited.Status.Conditions = append(edited.Status.Conditions, c.Ready)
 	}
-	c.ImportStatus = &Edit[*mcsv1beta1.ServiceImport]{st.Import, edited}
+	if !equality.Semantic.DeepEqual(edited.Status, st.Import.Status) {
+		c.ImportStatus = &Edit[*mcsv1beta1.ServiceImport]{st.Import, edited}
+	}
 	return c
 }
+
+// bad is true where something is wrong or was left out.
+func (v verdict) bad() bool { return v.reason != reasonReady || len(v.notes) > 0 }
 
 // condition keeps the time of the last transition while the status stays.
 func (v verdict) condition(st State, have metav1.Condition) metav1.Condition {
@@ -122,7 +131,6 @@ func (v verdict) condition(st State, have metav1.Condition) metav1.Condition {
 }
 
 func (v verdict) event() Event {
-	const limit = 1000 // The API's own is 1024 bytes.
 	e := Event{corev1.EventTypeWarning, v.reason, v.text()}
 	switch {
 	case v.reason == reasonReady && len(v.notes) > 0:
@@ -130,6 +138,11 @@ func (v verdict) event() Event {
 	case v.reason == reasonReady, v.reason == reasonPending:
 		e.Type = corev1.EventTypeNormal
 	}
+	return e.clipped()
+}
+
+func (e Event) clipped() Event {
+	const limit = 1000 // The API's own is 1024 bytes.
 	if len(e.Message) > limit {
 		e.Message = strings.ToValidUTF8(e.Message[:limit], "")
 	}

@@ -30,7 +30,7 @@ func readWishes(st State, a addresses) wishes {
 		affinity:     corev1.ServiceAffinityNone,
 		internal:     corev1.ServiceInternalTrafficPolicyCluster,
 		distribution: spec.TrafficDistribution,
-		families:     wantedFamilies(st.Import, a.vips),
+		families:     wantedFamilies(st, a.vips),
 		vips:         a.vips,
 		notes:        slices.Clone(a.notes),
 	}
@@ -179,15 +179,22 @@ func own(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd CRD) {
 		svc.Labels = map[string]string{}
 	}
 	svc.Labels[LabelManagedBy] = Manager
-	for i := range svc.OwnerReferences {
-		if ref := &svc.OwnerReferences[i]; isImport(*ref) && ref.Name == imp.Name {
-			ref.APIVersion, ref.UID, ref.Controller = crd.APIVersion, imp.UID, new(true)
-			return
+	svc.OwnerReferences = ownedBy(svc.OwnerReferences, imp, crd)
+}
+
+func ownedBy(owners []metav1.OwnerReference, imp *mcsv1beta1.ServiceImport, crd CRD) []metav1.OwnerReference {
+	owner := metav1.OwnerReference{
+		APIVersion: crd.APIVersion, Kind: mcsv1beta1.ServiceImportKindName, Name: imp.Name, UID: imp.UID, Controller: new(true),
+	}
+	owners = slices.Clone(owners)
+	for i, ref := range owners {
+		if isImport(ref) && ref.Name == imp.Name {
+			owner.BlockOwnerDeletion = ref.BlockOwnerDeletion
+			owners[i] = owner
+			return owners
 		}
 	}
-	svc.OwnerReferences = append(svc.OwnerReferences, metav1.OwnerReference{
-		APIVersion: crd.APIVersion, Kind: mcsv1beta1.ServiceImportKindName, Name: imp.Name, UID: imp.UID, Controller: new(true),
-	})
+	return append(owners, owner)
 }
 
 // write puts the wishes onto the Service, families apart.

@@ -9,6 +9,10 @@ import (
 
 // State is what one plan is made from. The objects belong to a cache: the plan copies before it edits.
 type State struct {
+	// Namespace and Name are the import's, there being one or not.
+	Namespace, Name string
+	// Clusterset is what the clusterset says of the name; nil where this cluster is in none.
+	Clusterset *Clusterset
 	// Import is the ServiceImport; nil when there is none.
 	Import *mcsv1beta1.ServiceImport
 	// Service is the Service of the import's derived name; nil when there is none.
@@ -23,6 +27,10 @@ type State struct {
 	CRD CRD
 	// Refused is what the server has refused since the state was read, in that order: one entry for each attempt.
 	Refused []Refusal
+	// ImportRefused is why the server refused the import that the clusterset gives; empty if it did not.
+	ImportRefused string
+	// SlicesRefused are the slices of ours that the server refused, by name, with its reasons.
+	SlicesRefused map[string]string
 	// Patient is true while it is too early to give up the recorded addresses. The API server releases the address of a deleted
 	// Service a moment after the Service is gone: who asks for it at once may be told that it is taken.
 	Patient bool
@@ -30,6 +38,12 @@ type State struct {
 	Last metav1.Condition
 	// Now is the time of this plan; it ends up in lastTransitionTime.
 	Now metav1.Time
+
+	// What Plan hands on to Import, for an import of ours: the families that the clusterset gives, its part of the status, and what
+	// is left out.
+	families []corev1.IPFamily
+	shared   *importStatus
+	notes    []string
 }
 
 // CRD is what the served version of the ServiceImport CRD can hold. Fields that it lacks are pruned by the server: to write
@@ -39,8 +53,9 @@ type CRD struct {
 	APIVersion string
 	// MaxIPs is how many ips fit: 2 in mcs-api (C26), 1 in Karmada's CRD (K10).
 	MaxIPs int
-	// IPFamilies and Conditions say whether spec.ipFamilies and status.conditions exist.
-	IPFamilies, Conditions bool
+	// IPFamilies, Conditions and EndpointSliceObjects say whether spec.ipFamilies, status.conditions and status.endpointSliceObjects
+	// exist.
+	IPFamilies, Conditions, EndpointSliceObjects bool
 }
 
 // Refusal is a write of the derived Service that the server answered with «invalid» or «forbidden».
@@ -53,6 +68,8 @@ type Refusal struct {
 
 // Changes are the writes that are missing. The zero value is none. Apply makes them in the order of the fields.
 type Changes struct {
+	// CreateImport and DeleteImport are of an import of ours.
+	CreateImport, DeleteImport *mcsv1beta1.ServiceImport
 	// Create is the derived Service, to be made.
 	Create *corev1.Service
 	// Service and ServiceStatus are edits of the derived Service; never both in one plan.
@@ -61,13 +78,20 @@ type Changes struct {
 	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
 	// Slices are the edits of EndpointSlices, sorted by name.
 	Slices []Edit[*discoveryv1.EndpointSlice]
+	// CreateSlices, UpdateSlices and DeleteSlices are of slices of ours, sorted by name. An update has the whole slice.
+	CreateSlices, DeleteSlices []*discoveryv1.EndpointSlice
+	UpdateSlices               []Edit[*discoveryv1.EndpointSlice]
 	// Delete are Services of ours, sorted by name.
 	Delete []*corev1.Service
-	// Events are told after the writes have succeeded.
-	Events []Event
+	// ExportStatus is an edit of this cluster's ServiceExport.
+	ExportStatus *Edit[*mcsv1beta1.ServiceExport]
+	// Events are told on the import, ExportEvents on the export, after the writes have succeeded.
+	Events, ExportEvents []Event
 
 	// Ready is the import's condition as it stands; the zero value while writes are still missing.
 	Ready metav1.Condition
+	// ExportConditions are those of the export, as they stand or are planned; none while writes are still missing.
+	ExportConditions []metav1.Condition
 	// Retry is true where the world may change without any object telling us (a quota, an address range).
 	Retry bool
 	// Soon is true where the recorded addresses were refused and are to be asked for again.
@@ -77,13 +101,16 @@ type Changes struct {
 // Edit is an object as it was read and as it should be; only the difference is written.
 type Edit[T any] struct{ Old, New T }
 
-// Event is told on the import.
+// Event is told on the import or the export.
 type Event struct{ Type, Reason, Message string }
 
 // writes counts the planned writes, events left out.
 func (c *Changes) writes() int {
-	n := len(c.Slices) + len(c.Delete)
-	for _, planned := range []bool{c.Create != nil, c.Service != nil, c.ServiceStatus != nil, c.Import != nil, c.ImportStatus != nil} {
+	n := len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
+	for _, planned := range []bool{
+		c.CreateImport != nil, c.DeleteImport != nil, c.Create != nil, c.Service != nil, c.ServiceStatus != nil, c.Import != nil,
+		c.ImportStatus != nil, c.ExportStatus != nil,
+	} {
 		if planned {
 			n++
 		}
@@ -92,4 +119,4 @@ func (c *Changes) writes() int {
 }
 
 // Empty is true when nothing is to be written or told.
-func (c *Changes) Empty() bool { return c.writes() == 0 && len(c.Events) == 0 }
+func (c *Changes) Empty() bool { return c.writes() == 0 && len(c.Events)+len(c.ExportEvents) == 0 }

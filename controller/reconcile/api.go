@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -23,6 +22,8 @@ import (
 var (
 	// ErrNoCRD: the API server serves no version of ServiceImport that we know.
 	ErrNoCRD = errors.New("the API server does not serve ServiceImports: install the CRD of the Multi-Cluster Services API")
+	// ErrNoExportCRD: it serves ServiceImports, and no ServiceExports in the same version, which a clusterset needs.
+	ErrNoExportCRD = errors.New("the API server does not serve ServiceExports: install the CRD of the Multi-Cluster Services API, or run without a cluster id")
 	// ErrCRDChanged: what this process was started for is no longer what the server has.
 	ErrCRDChanged = errors.New("the ServiceImport CRD has changed and this process has to start again")
 )
@@ -30,33 +31,39 @@ var (
 // versions in the order of preference. No field differs between them (A2): one Go type serves both.
 var versions = []string{"v1beta1", "v1alpha1"}
 
-// Discover asks the API server for the version to use and for what it can hold. ErrNoCRD is the server's answer; any other
-// error means that there was none.
-func Discover(client discovery.DiscoveryInterface) (plan.CRD, error) {
+// Discover asks the API server for the version to use and for what it can hold; exports says whether ServiceExports are needed too.
+// ErrNoCRD and ErrNoExportCRD are the server's answers; any other error means that there was none.
+func Discover(client discovery.DiscoveryInterface, exports bool) (plan.CRD, error) {
 	for _, version := range versions {
 		gv := schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: version}
-		served, err := serves(client, gv)
-		if err != nil {
+		served, err := resources(client, gv)
+		switch {
+		case err != nil:
 			return plan.CRD{}, fmt.Errorf("discover %s: %w", gv, err)
-		}
-		if served {
+		case !slices.Contains(served, mcsv1beta1.ServiceImportPluralName):
+		case exports && !slices.Contains(served, mcsv1beta1.ServiceExportPluralName):
+			return plan.CRD{}, ErrNoExportCRD
+		default:
 			return capabilities(client, gv)
 		}
 	}
 	return plan.CRD{}, ErrNoCRD
 }
 
-func serves(client discovery.DiscoveryInterface, gv schema.GroupVersion) (bool, error) {
+// resources are the names of what the server has in a group and version; none if it does not know it.
+func resources(client discovery.DiscoveryInterface, gv schema.GroupVersion) ([]string, error) {
 	list, err := client.ServerResourcesForGroupVersion(gv.String())
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
-		return r.Name == mcsv1beta1.ServiceImportPluralName
-	}), nil
+	var names []string
+	for _, r := range list.APIResources {
+		names = append(names, r.Name)
+	}
+	return names, nil
 }
 
 // capabilities come from the OpenAPI document of the group and version, the only description of a CRD's fields that every
@@ -109,20 +116,21 @@ func readCapabilities(text []byte, gv schema.GroupVersion) (plan.CRD, error) {
 		}
 		_, crd.IPFamilies = spec["ipFamilies"]
 		_, crd.Conditions = status["conditions"]
+		_, crd.EndpointSliceObjects = status["endpointSliceObjects"]
 		return crd, nil
 	}
 	return plan.CRD{}, ErrNoCRD
 }
 
 // WaitForCRD asks until there is an answer. A cluster without the CRD is no error: it may come with the next member that joins.
-func WaitForCRD(ctx context.Context, config *rest.Config, every time.Duration, log logr.Logger) (plan.CRD, error) {
+func WaitForCRD(ctx context.Context, config *rest.Config, exports bool, every time.Duration, log logr.Logger) (plan.CRD, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return plan.CRD{}, err
 	}
 	said := ""
 	for {
-		crd, err := Discover(client)
+		crd, err := Discover(client, exports)
 		if err == nil {
 			return crd, nil
 		}
@@ -141,9 +149,10 @@ func WaitForCRD(ctx context.Context, config *rest.Config, every time.Duration, l
 // crdWatch ends the manager when the CRD is no longer what the manager was built for: types and watches of a running manager
 // cannot change. The Deployment starts the process again.
 type crdWatch struct {
-	client discovery.DiscoveryInterface
-	crd    plan.CRD
-	every  time.Duration
+	client  discovery.DiscoveryInterface
+	crd     plan.CRD
+	exports bool
+	every   time.Duration
 }
 
 // NeedLeaderElection is false: the standby has to start again as well.
@@ -159,8 +168,8 @@ func (w *crdWatch) Start(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		switch crd, err := Discover(w.client); {
-		case err == nil && crd != w.crd, errors.Is(err, ErrNoCRD):
+		switch crd, err := Discover(w.client, w.exports); {
+		case err == nil && crd != w.crd, errors.Is(err, ErrNoCRD), errors.Is(err, ErrNoExportCRD):
 			different++
 		case err == nil:
 			different = 0

@@ -33,12 +33,12 @@ func TestEachFormOfTheCRD(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Discover(known); !errors.Is(err, ErrNoCRD) {
+	if _, err := Discover(known, false); !errors.Is(err, ErrNoCRD) {
 		t.Fatalf("without the CRD: %v", err)
 	}
 	waited := make(chan error, 1)
 	go func() {
-		_, err := WaitForCRD(t.Context(), cluster.Config, 10*time.Millisecond, logr.Discard())
+		_, err := WaitForCRD(t.Context(), cluster.Config, false, 10*time.Millisecond, logr.Discard())
 		waited <- err
 	}()
 	var former <-chan error
@@ -59,7 +59,7 @@ func TestEachFormOfTheCRD(t *testing.T) {
 			t.Fatal(err)
 		}
 		realkube.Eventually(t, form.name, func() error {
-			got, err := Discover(known)
+			got, err := Discover(known, false)
 			if err == nil && got != form.want {
 				err = fmt.Errorf("got %+v, want %+v", got, form.want)
 			}
@@ -85,7 +85,7 @@ func startOn(t *testing.T, cluster *realkube.Cluster, crd plan.CRD) <-chan error
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
-	mgr, err := NewManager(ctx, cluster.Config, Options{CRD: crd, MetricsAddress: "0", CRDPoll: 50 * time.Millisecond})
+	mgr, err := NewManager(ctx, cluster.Config, Options{CRD: crd, MetricsAddress: "0", Poll: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 
 // importsOfService are the imports that own the Service and those whose derived Service has its name: Karmada's, one that the
 // annotation names, and one that stands in the way. And those of any namespace whose ips name its ClusterIP, which is no VIP.
-func (r *imports) importsOfService(ctx context.Context, svc client.Object) []ctrl.Request {
+func (r *names) importsOfService(ctx context.Context, svc client.Object) []ctrl.Request {
 	var requests []ctrl.Request
 	for _, name := range plan.OwnerImports(svc) {
 		requests = append(requests, request(svc.GetNamespace(), name))

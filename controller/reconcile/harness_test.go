@@ -111,17 +111,16 @@ func account(t testing.TB, c *realkube.Cluster) *rest.Config {
 // start runs a controller until stop, or the test's end.
 func start(t testing.TB, config *rest.Config, change ...func(*Options)) (stop func() error) {
 	t.Helper()
-	crd, err := WaitForCRD(t.Context(), config, 20*time.Millisecond, logr.Discard())
-	if err != nil {
-		t.Fatal(err)
-	}
 	probes, err := ListenProbes(t.Context(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := Options{CRD: crd, MetricsAddress: "0", CRDPoll: time.Minute, Probes: probes}
+	options := Options{MetricsAddress: "0", Poll: time.Minute, Probes: probes}
 	for _, edit := range change {
 		edit(&options)
+	}
+	if options.CRD, err = WaitForCRD(t.Context(), config, options.ClusterID != "", 20*time.Millisecond, logr.Discard()); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	mgr, err := NewManager(ctx, config, options)

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -24,6 +26,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/apply"
+	"github.com/clusterset-dns/multicluster/controller/members"
 	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
@@ -33,11 +36,20 @@ type Options struct {
 	CRD plan.CRD
 	// MetricsAddress is where metrics are served; "0" for nowhere.
 	MetricsAddress string
-	// LeaderElect and LeaderElectionNamespace: one writer at a time, by a Lease in that namespace (empty: the pod's own).
-	LeaderElect             bool
-	LeaderElectionNamespace string
-	// CRDPoll is how often the CRD is looked at again.
-	CRDPoll time.Duration
+	// LeaderElect: one writer at a time, by a Lease.
+	LeaderElect bool
+	// Namespace is the controller's own: of its Lease, and of what it knows of its peers. Empty: the pod's, for the Lease only.
+	Namespace string
+	// ClusterID is this cluster's id; empty: it is in no clusterset, and nothing is exported or imported.
+	ClusterID string
+	// PeerTimeout is how long a peer that cannot be reached counts; 0: for ever.
+	PeerTimeout time.Duration
+	// MaxEndpoints is how many endpoints a slice of ours holds, 100 unless given.
+	MaxEndpoints int
+	// Identity is where ClusterID came from; nil if it cannot change.
+	Identity *Identity
+	// Poll is how often the CRD and the identity are looked at again.
+	Poll time.Duration
 	// Probes become ready with the caches; may be nil.
 	Probes *Probes
 }
@@ -45,7 +57,9 @@ type Options struct {
 const (
 	leaseName = "multicluster-controller.clusterset-dns.io"
 	// workers is small: a reconcile is a handful of writes, and the API server is shared.
-	workers = 4
+	workers = 8
+	// defaultMaxEndpoints is that of Kubernetes' own slices.
+	defaultMaxEndpoints = 100
 )
 
 // NewManager registers everything; Start it.
@@ -61,7 +75,7 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 		HealthProbeBindAddress:        "0", // Probes answers.
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       options.LeaderElectionNamespace,
+		LeaderElectionNamespace:       options.Namespace,
 		LeaderElectionReleaseOnCancel: true, // The process ends with the manager.
 	})
 	if err != nil {
@@ -71,13 +85,18 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 	if err != nil {
 		return nil, err
 	}
-	if err := mgr.Add(&crdWatch{watched, options.CRD, options.CRDPoll}); err != nil {
+	if err := mgr.Add(&crdWatch{watched, options.CRD, options.ClusterID != "", options.Poll}); err != nil {
 		return nil, err
+	}
+	if options.Identity != nil {
+		if err := mgr.Add(&idWatch{options.Identity, options.ClusterID, options.Poll}); err != nil {
+			return nil, err
+		}
 	}
 	if err := mgr.Add(&syncWatch{mgr.GetCache(), options.Probes}); err != nil {
 		return nil, err
 	}
-	return mgr, addImports(ctx, mgr, options.CRD)
+	return mgr, addNames(ctx, mgr, options)
 }
 
 // newScheme registers the one Go type under the version that the server has.
@@ -87,7 +106,8 @@ func newScheme(crd plan.CRD) (*runtime.Scheme, error) {
 		return nil, err
 	}
 	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(gv, &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImportList{})
+	scheme.AddKnownTypes(gv, &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImportList{},
+		&mcsv1beta1.ServiceExport{}, &mcsv1beta1.ServiceExportList{})
 	metav1.AddToGroupVersion(scheme, gv)
 	return scheme, clientgoscheme.AddToScheme(scheme)
 }
@@ -102,31 +122,65 @@ func cacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&discoveryv1.EndpointSlice{}: {Label: labels.NewSelector().Add(*imported)},
+			&discoveryv1.EndpointSlice{}: {Label: labels.NewSelector().Add(*imported), Transform: sealSlice},
 		},
 	}
 }
 
-func addImports(ctx context.Context, mgr manager.Manager, crd plan.CRD) error {
+// sealSlice keeps of an imported slice what is compared: its endpoints are never read here.
+func sealSlice(obj any) (any, error) {
+	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok {
+		plan.Seal(slice)
+	}
+	return obj, nil
+}
+
+func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 	if err := addIndices(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	writer := client.WithFieldOwner(mgr.GetClient(), plan.Manager)
-	r := &imports{
+	r := &names{
 		cache: mgr.GetCache(),
 		writer: &apply.Writer{
 			Client: writer, Status: writer, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(plan.Manager),
 		},
-		crd: crd,
+		crd: options.CRD,
 		now: time.Now,
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("serviceimport").
 		For(&mcsv1beta1.ServiceImport{}).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.importsOfService)).
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(importOfSlice)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: new(true)}). // Tests run several.
-		Complete(r)
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: new(true)}) // Tests run several.
+	if options.ClusterID != "" {
+		if err := r.joinClusterset(mgr, b, options); err != nil {
+			return err
+		}
+	}
+	return b.Complete(r)
+}
+
+// joinClusterset adds what only a member of a clusterset watches.
+func (r *names) joinClusterset(mgr manager.Manager, b *builder.Builder, options Options) error {
+	set, err := members.New(mgr.GetConfig(), mgr.GetEventRecorder(plan.Manager), members.Options{
+		Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, Now: time.Now, Log: mgr.GetLogger(),
+		UserAgent: mgr.GetConfig().UserAgent,
+	})
+	if err != nil {
+		return err
+	}
+	r.clusterset = &clusterset{
+		home: options.ClusterID, cache: mgr.GetCache(), members: set, most: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
+		began: time.Now(), now: time.Now,
+	}
+	r.writer.Written = r.clusterset.written
+	b.Watches(&mcsv1beta1.ServiceExport{}, handler.EnqueueRequestsFromMapFunc(sameName)).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sameName)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn)).
+		WatchesRawSource(newMemberSource(set))
+	return mgr.Add(set)
 }
 
 // syncWatch makes the probes ready.

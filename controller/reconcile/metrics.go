@@ -15,7 +15,52 @@ var serviceImports = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Help: "ServiceImports of this cluster, by condition: ready or not_ready. Zero in a process that is not the leader.",
 }, []string{"condition"})
 
-func init() { metrics.Registry.MustRegister(serviceImports) }
+var serviceExports = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "multicluster_serviceexports",
+	Help: "ServiceExports of this cluster, by condition (Valid, Ready, Conflict) and its status. None in a process that is not the leader.",
+}, []string{"condition", "status"})
+
+// importDuration has buckets around the goals: half a second for an export, a second for an endpoint.
+var importDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	Name:    "multicluster_import_duration_seconds",
+	Help:    "From the change of a ServiceExport (kind=export) or of an endpoint (kind=endpoints), in whichever cluster, until it was written here.",
+	Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
+}, []string{"kind"})
+
+func init() { metrics.Registry.MustRegister(serviceImports, serviceExports, importDuration) }
+
+// exportTally counts ServiceExports by their conditions.
+type exportTally struct {
+	mu     sync.Mutex
+	latest map[types.NamespacedName][][2]string // condition and status
+}
+
+func (t *exportTally) set(key types.NamespacedName, conditions []metav1.Condition) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forgetLocked(key)
+	if t.latest == nil {
+		t.latest = map[types.NamespacedName][][2]string{}
+	}
+	for _, c := range conditions {
+		labels := [2]string{c.Type, string(c.Status)}
+		t.latest[key] = append(t.latest[key], labels)
+		serviceExports.WithLabelValues(labels[:]...).Inc()
+	}
+}
+
+func (t *exportTally) forget(key types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.forgetLocked(key)
+}
+
+func (t *exportTally) forgetLocked(key types.NamespacedName) {
+	for _, labels := range t.latest[key] {
+		serviceExports.WithLabelValues(labels[:]...).Dec()
+	}
+	delete(t.latest, key)
+}
 
 // readiness is what Ready said last of each import: the metric's source, and the plan's memory where the CRD has no conditions.
 type readiness struct {

@@ -20,7 +20,7 @@ func TestOutageAndGarbageCollection(t *testing.T) {
 	if err := errors.Join(cluster.InstallCRDs(t.Context(), realkube.BothVersions), cluster.StartControllerManager(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	start(t, cluster.Config, func(o *Options) { o.CRDPoll = 2 * time.Second })
+	start(t, cluster.Config, func(o *Options) { o.Poll = 2 * time.Second })
 	p := newPlace(t, cluster)
 	if err := p.create(imported("stays"), imported("goes")); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := start(t, wire.config(account(t, cluster)), func(o *Options) {
-		o.LeaderElect, o.LeaderElectionNamespace = true, "multicluster-system"
+		o.LeaderElect, o.Namespace = true, "multicluster-system"
 	})
 	if err := p.create(imported("foo", withIPs("1.2.3.4")), endpoints("foo-c2", "foo")); err != nil {
 		t.Fatal(err)

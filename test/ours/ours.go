@@ -73,7 +73,7 @@ func StartController(ctx context.Context, c *realkube.Cluster) (*realkube.Beside
 	}
 	probes := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	return c.Beside(ctx, listens(probes), program, "--kubeconfig", kubeconfig,
-		"--leader-election-namespace", namespace, "--metrics-bind-address", "0", "--health-probe-bind-address", probes)
+		"--namespace", namespace, "--metrics-bind-address", "0", "--health-probe-bind-address", probes)
 }
 
 // StartCoreDNS runs CoreDNS on loopback with a Corefile, in which {{.Port}} and {{.Kubeconfig}} stand for a free port and for the

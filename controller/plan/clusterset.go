@@ -1,0 +1,243 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// Clusterset is what the clusters have to say of one name.
+type Clusterset struct {
+	// Home is this cluster's id.
+	Home string
+	// Members are the clusters that count, this one among them, in any order.
+	Members []Member
+	// Unheard are the peers that joined and have not been heard since this process' start, and whose time has not run out. They
+	// count with what this cluster still holds of them: absent is not empty.
+	Unheard []string
+	// Export is this cluster's ServiceExport, nil if there is none.
+	Export *mcsv1beta1.ServiceExport
+	// Namespace is true where this cluster has the namespace and it is not on its way out (C20, C21).
+	Namespace bool
+	// Most is how many endpoints a slice of ours holds.
+	Most int
+}
+
+// Plan plans what is missing for one name: the import that the clusterset gives, then everything that belongs to an import.
+func Plan(st State) Changes {
+	if st.Clusterset == nil {
+		return Import(st)
+	}
+	m := Merge(st.Clusterset.Members)
+	held := st.unheard()
+	var c Changes
+	switch {
+	case len(m.Clusters)+len(held) == 0:
+		c = withdraw(st)
+	case !st.Clusterset.Namespace, st.Import != nil && st.Import.DeletionTimestamp != nil:
+	case st.Import == nil:
+		c = introduce(st, m)
+	case !ImportIsOurs(st.Import):
+		c = leave(st, m)
+	default:
+		c = maintain(st, m, held)
+	}
+	return settleExport(st, m, len(held) > 0, c)
+}
+
+// ImportIsOurs is true for an import that this controller made, or that a user handed over by the label. All others are their
+// makers': a user's, Karmada's, Cilium's.
+func ImportIsOurs(imp *mcsv1beta1.ServiceImport) bool {
+	return imp.Labels[LabelManagedBy] == Manager && !KarmadaManaged(imp)
+}
+
+// SliceIsOurs is true for what Mirror gave here. One that has a name that Mirror gives for an import, and whose mark was edited away,
+// is known by its owner; nil for any other.
+func SliceIsOurs(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
+	return slice.Labels[discoveryv1.LabelManagedBy] == Manager || imp != nil &&
+		slices.ContainsFunc(slice.OwnerReferences, func(ref metav1.OwnerReference) bool { return isImport(ref) && ref.Name == imp.Name })
+}
+
+// unheard are the clusters that the import has something of, and that have not been heard since the start. While there is one, the
+// import's content stays as it is: what that cluster's export says about it is not known.
+func (st State) unheard() []string {
+	if st.Import == nil || !ImportIsOurs(st.Import) {
+		return nil
+	}
+	known := map[string]bool{}
+	for _, cluster := range st.Import.Status.Clusters {
+		known[cluster.Cluster] = true
+	}
+	for _, slice := range st.Slices {
+		if SliceIsOurs(slice, nil) {
+			known[slice.Labels[mcsv1beta1.LabelSourceCluster]] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(st.Clusterset.Unheard), func(cluster string) bool { return !known[cluster] })
+}
+
+// withdraw takes back what nobody exports any more (C22, C36). The derived Service goes with its import, by garbage collection.
+func withdraw(st State) Changes {
+	var c Changes
+	if st.Import != nil && !ImportIsOurs(st.Import) {
+		c = Import(st)
+	} else if st.Import != nil && st.Import.DeletionTimestamp == nil {
+		c.DeleteImport = st.Import
+	}
+	c.DeleteSlices = ourSlices(st, nil)
+	return c
+}
+
+// introduce makes the import. All else needs its UID.
+func introduce(st State, m Merged) Changes {
+	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: st.Name}}
+	m.Shape(imp)
+	if st.ImportRefused != "" {
+		return Changes{Retry: true}
+	}
+	return Changes{CreateImport: imp}
+}
+
+// leave is for an import that others made: it gets what any import gets, and none of the clusterset's endpoints.
+func leave(st State, m Merged) Changes {
+	if len(m.Clusters) > 0 {
+		st.notes = []string{"what the clusterset exports under this name, as this import is not labelled " + LabelManagedBy + "=" + Manager}
+	}
+	c := Import(st)
+	c.DeleteSlices = ourSlices(st, nil)
+	return c
+}
+
+// maintain holds an import of ours, its slices and all that belongs to it in line.
+func maintain(st State, m Merged, held []string) Changes {
+	shaped := st.Import.DeepCopy()
+	if len(held) == 0 && st.ImportRefused == "" {
+		m.Shape(shaped)
+	}
+	if len(held) == 0 {
+		st.families = m.Families
+	}
+	original := st.Import
+	st.Import, st.shared = shaped, sharedStatus(st, m, held)
+	mirrored, notes := mirror(st, m, held)
+	st.Slices, st.notes = slices.DeleteFunc(slices.Clone(st.Slices), mirrored.touches), notes
+	c := Import(st)
+	if c.Create == nil { // else they wait for the Service, and need one write instead of two
+		c.CreateSlices = mirrored.CreateSlices
+	}
+	c.UpdateSlices, c.DeleteSlices = mirrored.UpdateSlices, mirrored.DeleteSlices
+	c.Retry = c.Retry || len(notes) > 0
+	switch {
+	case c.Import != nil:
+		c.Import.Old = original
+	case !equality.Semantic.DeepEqual(original, shaped):
+		c.Import = &Edit[*mcsv1beta1.ServiceImport]{original, shaped}
+	}
+	if c.ImportStatus != nil {
+		c.ImportStatus.Old = original
+		if c.writes() > 1 { // a condition says what is
+			c.ImportStatus, c.Events, c.Ready = nil, nil, metav1.Condition{}
+		}
+	}
+	return c
+}
+
+// importStatus is the part of an import's status that the clusterset gives.
+type importStatus struct {
+	clusters []string
+	slices   mcsv1beta1.EndpointSliceObjectsStatus
+}
+
+// sharedStatus names the exporting clusters (C28) and says whether their slices are there (C29).
+func sharedStatus(st State, m Merged, held []string) *importStatus {
+	s := &importStatus{clusters: slices.Clone(m.Clusters), slices: mcsv1beta1.EndpointSliceObjectsAbsent}
+	for _, cluster := range held {
+		if !slices.Contains(s.clusters, cluster) {
+			s.clusters = append(s.clusters, cluster)
+		}
+	}
+	slices.Sort(s.clusters)
+	if len(st.Slices) > 0 {
+		s.slices = mcsv1beta1.EndpointSliceObjectsPresent
+	}
+	return s
+}
+
+func (s *importStatus) write(status *mcsv1beta1.ServiceImportStatus, crd CRD) {
+	if s == nil {
+		return
+	}
+	status.Clusters = nil
+	for _, cluster := range s.clusters {
+		status.Clusters = append(status.Clusters, mcsv1beta1.ClusterStatus{Cluster: cluster})
+	}
+	if crd.EndpointSliceObjects {
+		status.EndpointSliceObjects = s.slices
+	}
+}
+
+// mirror plans the slices of an import of ours: those that are missing, those that differ, and those that have no source any more.
+// What a cluster gave that has not been heard yet stays. The notes are on what the server refused.
+func mirror(st State, m Merged, held []string) (c Changes, notes []string) {
+	have := make(map[string]*discoveryv1.EndpointSlice, len(st.Slices))
+	for _, slice := range st.Slices {
+		have[slice.Name] = slice
+	}
+	wanted := make(map[string]bool)
+	for _, want := range Mirror(st.Clusterset.Home, types.NamespacedName{Namespace: st.Namespace, Name: st.Name}, m, st.Clusterset.Members, st.Clusterset.Most) {
+		old := have[want.Name]
+		switch reason, refused := st.SlicesRefused[want.Name]; {
+		case refused:
+			notes = append(notes, fmt.Sprintf("endpoints of %s: %s", want.Labels[mcsv1beta1.LabelSourceCluster], clipTo(200, reason)))
+		case old == nil:
+			leadTo(want, st)
+			ownSlice(want, st)
+			c.CreateSlices = append(c.CreateSlices, want)
+		case old.DeletionTimestamp == nil && SliceIsOurs(old, st.Import):
+			edited := unsealed(Overlay(old, want))
+			ownSlice(edited, st)
+			if !sameWhole(old, edited) {
+				c.UpdateSlices = append(c.UpdateSlices, Edit[*discoveryv1.EndpointSlice]{old, edited})
+			}
+		}
+		wanted[want.Name] = true
+	}
+	c.DeleteSlices = slices.DeleteFunc(ourSlices(st, held), func(slice *discoveryv1.EndpointSlice) bool { return wanted[slice.Name] })
+	return c, notes
+}
+
+// leadTo leads a new slice to the derived Service, where there is one that may have it. labelSlices does so for all others.
+func leadTo(slice *discoveryv1.EndpointSlice, st State) {
+	if st.Import.Spec.Type == mcsv1beta1.ClusterSetIP && KindOf(st.Import, st.Service) == Ours {
+		slice.Labels[discoveryv1.LabelServiceName] = st.Service.Name
+	}
+}
+
+// ownSlice lets the slice go with its import (C36).
+func ownSlice(slice *discoveryv1.EndpointSlice, st State) {
+	slice.OwnerReferences = ownedBy(slice.OwnerReferences, st.Import, st.CRD)
+}
+
+// touches is true for a slice that the plan writes or deletes.
+func (c *Changes) touches(slice *discoveryv1.EndpointSlice) bool {
+	return slices.Contains(c.DeleteSlices, slice) ||
+		slices.ContainsFunc(c.UpdateSlices, func(e Edit[*discoveryv1.EndpointSlice]) bool { return e.Old == slice })
+}
+
+// ourSlices are those of ours that do not come from one of some clusters, and are not being deleted already.
+func ourSlices(st State, except []string) []*discoveryv1.EndpointSlice {
+	var ours []*discoveryv1.EndpointSlice
+	for _, slice := range st.Slices {
+		if SliceIsOurs(slice, nil) && slice.DeletionTimestamp == nil && !slices.Contains(except, slice.Labels[mcsv1beta1.LabelSourceCluster]) {
+			ours = append(ours, slice)
+		}
+	}
+	slices.SortFunc(ours, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return ours
+}

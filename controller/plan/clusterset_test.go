@@ -1,0 +1,205 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// oneName is the state of one name in a clusterset, with the least of a server's behaviour: what is planned is there afterwards.
+type oneName struct {
+	world
+	Clusterset
+	imported bool // there is an import
+	plans    int
+}
+
+func newName(home string, members ...Member) *oneName {
+	crd := fullCRD
+	crd.EndpointSliceObjects = true
+	return &oneName{
+		world:      world{crd: crd, services: map[string]*corev1.Service{}, families: []corev1.IPFamily{corev1.IPv4Protocol}, taken: map[string]bool{}},
+		Clusterset: Clusterset{Home: home, Members: members, Namespace: true, Most: 100, Export: &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "foo", Namespace: "default"}}},
+	}
+}
+
+// exporting is a member that exports foo on some port since some second after noon.
+func exporting(cluster string, second int, port int32, addresses ...string) Member {
+	m := Member{
+		Cluster: cluster,
+		Export:  &Export{Created: metav1.NewTime(noon.Add(time.Duration(second) * time.Second))},
+		Terms: &Terms{Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: port}},
+			Affinity: corev1.ServiceAffinityNone, InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster, Families: []corev1.IPFamily{corev1.IPv4Protocol}},
+	}
+	for _, address := range addresses {
+		m.Slices = append(m.Slices, &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Name: "foo-" + strings.ReplaceAll(address, ".", "-"), Labels: map[string]string{discoveryv1.LabelServiceName: "foo"}},
+			AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
+			Ports: []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(corev1.ProtocolTCP), Port: new(port + 1)}},
+		})
+	}
+	return m
+}
+
+func (c *oneName) state() State {
+	if !c.imported {
+		c.imp = nil
+		return State{Namespace: "default", Name: "foo", Clusterset: &c.Clusterset, CRD: c.crd, Now: noon, Slices: c.slices}
+	}
+	st := c.world.state()
+	st.Namespace, st.Name, st.Clusterset = "default", "foo", &c.Clusterset
+	return st
+}
+
+// settle plans and writes until nothing is missing.
+func (c *oneName) settle(t *testing.T) {
+	t.Helper()
+	for range 20 {
+		changes := Plan(c.state())
+		c.plans++
+		if changes.Empty() {
+			return
+		}
+		c.write(changes)
+	}
+	t.Fatal("it plans for ever")
+}
+
+func (c *oneName) write(changes Changes) {
+	if changes.CreateImport != nil {
+		c.imp, c.imported = changes.CreateImport, true
+		c.imp.UID, c.imp.Generation = "u1", 1
+	}
+	if c.imported {
+		c.world.apply(changes, 1000)
+	}
+	c.slices = append(c.slices, changes.CreateSlices...)
+	for _, e := range changes.UpdateSlices {
+		c.slices[slices.Index(c.slices, e.Old)] = e.New
+	}
+	c.slices = slices.DeleteFunc(c.slices, func(s *discoveryv1.EndpointSlice) bool { return slices.Contains(changes.DeleteSlices, s) })
+	if changes.DeleteImport != nil {
+		c.imported, c.services = false, map[string]*corev1.Service{}
+	}
+	if changes.ExportStatus != nil {
+		c.Export = changes.ExportStatus.New
+	}
+}
+
+// shows wants the import from these clusters, with this port, and with the slices of these endpoints.
+func (c *oneName) shows(t *testing.T, from string, port int32, addresses ...string) {
+	t.Helper()
+	if !c.imported {
+		t.Fatal("there is no import")
+	}
+	var names []string
+	for _, s := range c.imp.Status.Clusters {
+		names = append(names, s.Cluster)
+	}
+	equal(t, "clusters", strings.Join(names, ","), from)
+	equal(t, "port", c.imp.Spec.Ports[0].Port, port)
+	var got []string
+	for _, s := range c.slices {
+		got = append(got, s.Endpoints[0].Addresses...)
+	}
+	slices.Sort(got)
+	equal(t, "endpoints", strings.Join(got, ","), strings.Join(addresses, ","))
+}
+
+// mirrored gives a member what its own controller would have made of its slices.
+func mirrored(m Member) Member {
+	m.Slices = Mirror(m.Cluster, types.NamespacedName{Namespace: "default", Name: "foo"}, Merge([]Member{m}), []Member{m}, 100)
+	return m
+}
+
+func TestAbsentIsNotEmpty(t *testing.T) {
+	old := mirrored(exporting("c2", 0, 8080, "10.2.0.1"))
+	third := mirrored(exporting("c3", 2, 80, "10.3.0.1"))
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), old, third)
+	c.settle(t)
+	c.shows(t, "c1,c2,c3", 8080, "10.1.0.1", "10.2.0.1", "10.3.0.1")
+	conflict := meta.FindStatusCondition(c.Export.Status.Conditions, "Conflict")
+
+	// A restart while c2 and c3 are away: c3 is heard first, and has another endpoint now.
+	third = mirrored(exporting("c3", 2, 80, "10.3.0.2"))
+	c.Members, c.Unheard = []Member{exporting("c1", 1, 80, "10.1.0.1"), third}, []string{"c2"}
+	c.settle(t)
+	c.shows(t, "c1,c2,c3", 8080, "10.1.0.1", "10.2.0.1", "10.3.0.2")
+	if now := meta.FindStatusCondition(c.Export.Status.Conditions, "Conflict"); *now != *conflict {
+		t.Errorf("the conflict was %+v and is %+v", conflict, now)
+	}
+	// Nobody is left but c2, of which nothing has been heard.
+	c.Members, c.Export = []Member{{Cluster: "c1"}, {Cluster: "c3"}}, nil
+	c.settle(t)
+	c.shows(t, "c2", 8080, "10.2.0.1")
+	// A peer that the import has nothing of does not matter.
+	c.Members, c.Unheard = []Member{third}, []string{"c9"}
+	c.settle(t)
+	c.shows(t, "c3", 80, "10.3.0.2")
+	// c3's time runs out.
+	c.Members, c.Unheard = nil, nil
+	c.settle(t)
+	if c.imported || len(c.slices) > 0 {
+		t.Errorf("the import is there: %v, with %d slices", c.imported, len(c.slices))
+	}
+}
+
+func TestNoNamespaceNoImport(t *testing.T) {
+	c := newName("c1", mirrored(exporting("c2", 0, 80, "10.2.0.1")))
+	c.Namespace, c.Export = false, nil
+	c.settle(t)
+	if c.imported {
+		t.Error("C20: imported into a namespace that is not there")
+	}
+}
+
+// A restart writes nothing: the state in which nothing is missing plans nothing, sealed slices included.
+func TestUnchangedWorldPlansNothing(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))
+	c.settle(t)
+	for _, slice := range c.slices {
+		Seal(slice)
+	}
+	if changes := Plan(c.state()); !changes.Empty() {
+		t.Errorf("it plans %+v", changes)
+	}
+	c.Members[0] = exporting("c1", 1, 80, "10.1.0.9")
+	if changes := Plan(c.state()); len(changes.CreateSlices) != 1 || len(changes.DeleteSlices) != 1 {
+		t.Errorf("a changed endpoint of a sealed slice plans %+v", changes)
+	}
+}
+
+// What the server refuses is said, where it can be seen, and costs nothing else.
+func TestRefusalsAreSaid(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
+	st := c.state()
+	st.ImportRefused = "exceeded quota"
+	changes := Plan(st)
+	if changes.CreateImport != nil || !changes.Retry || changes.ExportStatus == nil {
+		t.Fatalf("it plans %+v", changes)
+	}
+	ready := meta.FindStatusCondition(changes.ExportStatus.New.Status.Conditions, "Ready")
+	if ready.Status != metav1.ConditionFalse || ready.Reason != "Failed" || !strings.Contains(ready.Message, "exceeded quota") {
+		t.Errorf("Ready is %+v", ready)
+	}
+	c.settle(t)
+	c.Members = append(c.Members, mirrored(exporting("c2", 3, 80, "10.2.0.1")))
+	st = c.state()
+	refused := Plan(st).CreateSlices[0]
+	st.SlicesRefused = map[string]string{refused.Name: "no such address"}
+	changes = Plan(st)
+	if len(changes.CreateSlices) > 0 || !changes.Retry || changes.ImportStatus == nil {
+		t.Fatalf("it plans %+v", changes)
+	}
+	if message := meta.FindStatusCondition(changes.ImportStatus.New.Status.Conditions, "Ready").Message; !strings.Contains(message, "endpoints of c2: no such address") {
+		t.Errorf("Ready says %q", message)
+	}
+}

@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+const (
+	conditionValid    = string(mcsv1beta1.ServiceExportConditionValid)
+	conditionReady    = string(mcsv1beta1.ServiceExportConditionReady)
+	conditionConflict = string(mcsv1beta1.ServiceExportConditionConflict)
+)
+
+// settleExport adds the conditions of this cluster's ServiceExport: what is wrong with it at once, all else once nothing else is to
+// be written, because it says what is.
+func settleExport(st State, m Merged, held bool, c Changes) Changes {
+	export := st.Clusterset.Export
+	if export == nil || export.DeletionTimestamp != nil {
+		return c
+	}
+	home := st.home()
+	if home.Exports() && c.writes() > 0 {
+		return c
+	}
+	edited := export.DeepCopy()
+	e := exportConditions{edited, st.Now}
+	valid := e.setValid(home)
+	e.setReady(st, home, valid)
+	if !held || !valid {
+		e.setConflict(m, valid)
+	}
+	c.ExportConditions = edited.Status.Conditions
+	if equality.Semantic.DeepEqual(export.Status, edited.Status) {
+		return c
+	}
+	c.ExportStatus = &Edit[*mcsv1beta1.ServiceExport]{export, edited}
+	c.ExportEvents = exportEvents(export.Status.Conditions, edited.Status.Conditions)
+	return c
+}
+
+// home is what this cluster says itself.
+func (st State) home() Member {
+	for _, m := range st.Clusterset.Members {
+		if m.Cluster == st.Clusterset.Home {
+			return m
+		}
+	}
+	return Member{Cluster: st.Clusterset.Home}
+}
+
+// exportConditions edits the conditions of a ServiceExport; those of other makers stay.
+type exportConditions struct {
+	export *mcsv1beta1.ServiceExport
+	now    metav1.Time
+}
+
+func (e exportConditions) set(kind string, status metav1.ConditionStatus, reason, format string, args ...any) {
+	meta.SetStatusCondition(&e.export.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...),
+		ObservedGeneration: e.export.Generation, LastTransitionTime: e.now,
+	})
+}
+
+// setValid says whether there is something to export (C2, C4, C8).
+func (e exportConditions) setValid(home Member) bool {
+	switch {
+	case home.Terms == nil:
+		e.set(conditionValid, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonNoService),
+			"there is no Service %s in namespace %s", e.export.Name, e.export.Namespace)
+	case home.Terms.External:
+		e.set(conditionValid, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonInvalidServiceType),
+			"Service %s is of type ExternalName, which has no endpoints to export", e.export.Name)
+	default:
+		e.set(conditionValid, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonValid), "Service %s can be exported", e.export.Name)
+		return true
+	}
+	return false
+}
+
+// setReady says whether peers find here what they need. They pull, so the reason is Ready, not Exported.
+func (e exportConditions) setReady(st State, home Member, valid bool) {
+	failed := string(mcsv1beta1.ServiceExportReasonFailed)
+	switch {
+	case home.Terms == nil:
+		e.set(conditionReady, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonPending), "waiting for Service %s", e.export.Name)
+	case !valid:
+		e.set(conditionReady, metav1.ConditionFalse, failed, "nothing is exported: see the condition %s", conditionValid)
+	case !st.Clusterset.Namespace:
+		e.set(conditionReady, metav1.ConditionFalse, failed, "namespace %s is being deleted", e.export.Namespace)
+	case st.ImportRefused != "":
+		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refuses the ServiceImport: %s", clipTo(longest, st.ImportRefused))
+	case st.Import != nil && !ImportIsOurs(st.Import):
+		e.set(conditionReady, metav1.ConditionFalse, failed,
+			"ServiceImport %s exists and is not this controller's, so no endpoints are exported: delete it, or hand it over with the label %s=%s",
+			e.export.Name, LabelManagedBy, Manager)
+	default:
+		e.set(conditionReady, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonReady), "endpoints are there for peers to read")
+	}
+}
+
+// setConflict says where the exports of this name disagree, on each of them (C10).
+func (e exportConditions) setConflict(m Merged, valid bool) {
+	switch {
+	case !valid: // it takes no part in the merge
+		meta.RemoveStatusCondition(&e.export.Status.Conditions, conditionConflict)
+	case len(m.Conflict.Reasons) > 0:
+		e.set(conditionConflict, metav1.ConditionTrue, strings.Join(m.Conflict.Reasons, ","), "%s", m.Conflict.Message)
+	default:
+		e.set(conditionConflict, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonNoConflicts), "%s", noConflict(m))
+	}
+}
+
+func noConflict(m Merged) string {
+	text := "all exports agree"
+	if len(m.Notes) > 0 {
+		text += "; left out: " + strings.Join(m.Notes, "; ")
+	}
+	return clipTo(longest, text)
+}
+
+// longest is of a condition's message that a person may still want to read; the API's own limit is 32 KiB.
+const longest = 2000
+
+// exportEvents are told where something has got worse, or better again. That a new export is well is no news.
+func exportEvents(had, have []metav1.Condition) []Event {
+	var events []Event
+	for _, kind := range []string{conditionValid, conditionReady, conditionConflict} {
+		before, after := meta.FindStatusCondition(had, kind), meta.FindStatusCondition(have, kind)
+		if after == nil || before != nil && before.Status == after.Status && before.Reason == after.Reason && before.Message == after.Message {
+			continue
+		}
+		good := (after.Status == metav1.ConditionTrue) != (kind == conditionConflict)
+		if good && before == nil || kind == conditionReady && !meta.IsStatusConditionTrue(have, conditionValid) {
+			continue
+		}
+		event := Event{corev1.EventTypeNormal, after.Reason, after.Message}
+		if !good {
+			event.Type = corev1.EventTypeWarning
+		}
+		if kind == conditionConflict && !good {
+			event.Reason = conditionConflict // of reasons there may be nine
+		}
+		events = append(events, event.clipped())
+	}
+	return events
+}

@@ -1,0 +1,53 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// annotationSeal is in the cache only: it stands for a slice's content.
+const annotationSeal = "clusterset-dns.io/seal"
+
+// Seal puts a digest in the place of a slice's endpoints and ports, which nobody reads: they are only compared with what they should
+// be, and then written whole. Among thousands of imports they would be most of the memory.
+func Seal(slice *discoveryv1.EndpointSlice) {
+	seal := content(slice)
+	if slice.Annotations == nil {
+		slice.Annotations = map[string]string{}
+	}
+	slice.Annotations[annotationSeal] = seal
+	slice.Endpoints, slice.Ports = nil, nil
+}
+
+// content is the digest of what a slice holds, sealed or not.
+func content(slice *discoveryv1.EndpointSlice) string {
+	if seal, ok := slice.Annotations[annotationSeal]; ok {
+		return seal
+	}
+	// No endpoints or ports are the same whether nil or empty.
+	text, err := json.Marshal([]any{slice.AddressType, append([]discoveryv1.Endpoint{}, slice.Endpoints...), append([]discoveryv1.EndpointPort{}, slice.Ports...)})
+	if err != nil {
+		return "" // Such values always have a JSON form.
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}
+
+// unsealed is an edit of a slice that was sealed, with the content that it is to have.
+func unsealed(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	delete(slice.Annotations, annotationSeal)
+	return slice
+}
+
+// sameWhole is true where an edit of a slice, sealed or not, changes nothing.
+func sameWhole(old, edited *discoveryv1.EndpointSlice) bool {
+	annotations := maps.Clone(old.Annotations)
+	delete(annotations, annotationSeal)
+	return content(old) == content(edited) && maps.Equal(old.Labels, edited.Labels) && maps.Equal(annotations, edited.Annotations) &&
+		equality.Semantic.DeepEqual(old.OwnerReferences, edited.OwnerReferences)
+}

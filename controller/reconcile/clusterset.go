@@ -1,0 +1,142 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/members"
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+// clusterset gathers what the clusters say of a name: this one from the manager's caches, the others from their own.
+type clusterset struct {
+	home    string
+	cache   client.Reader
+	members *members.Set
+	most    int       // endpoints in a slice
+	began   time.Time // of this process: what is older is no news to be timed
+	now     func() time.Time
+}
+
+func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*plan.Clusterset, error) {
+	peers, unheard := c.members.Gather(key)
+	cs := &plan.Clusterset{Home: c.home, Unheard: unheard, Most: c.most}
+	var err error
+	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
+		return nil, err
+	}
+	home := plan.Member{Cluster: c.home}
+	if cs.Export != nil {
+		home.Export, home.Slices = plan.TrimExport(cs.Export), c.members.Home(key)
+	}
+	svc, err := found(ctx, c.cache, key, new(corev1.Service))
+	if err != nil {
+		return nil, err
+	}
+	if svc != nil {
+		home.Terms = plan.TrimService(svc)
+	}
+	cs.Members = append(peers, home)
+	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
+	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
+	return cs, err
+}
+
+// memberSource hands on the names of which a peer, or an endpoint of this cluster, says something new.
+type memberSource struct {
+	members *members.Set
+	mu      sync.Mutex
+	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
+	early   []types.NamespacedName // before there was a queue
+}
+
+func newMemberSource(set *members.Set) *memberSource {
+	s := &memberSource{members: set}
+	set.OnChange(s.changed)
+	return s
+}
+
+func (s *memberSource) changed(name types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queue == nil {
+		s.early = append(s.early, name)
+		return
+	}
+	s.queue.Add(ctrl.Request{NamespacedName: name})
+}
+
+// Start takes the queue of the controller.
+func (s *memberSource) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = queue
+	for _, name := range s.early {
+		queue.Add(ctrl.Request{NamespacedName: name})
+	}
+	s.early = nil
+	return nil
+}
+
+// WaitForSync keeps the controller from planning, for a few seconds, with less than all clusters: what they have not said yet would
+// be written a moment later.
+func (s *memberSource) WaitForSync(ctx context.Context) error {
+	select {
+	case <-s.members.Settled():
+		return nil
+	case <-ctx.Done():
+		return errors.Join(errors.New("wait for the peers' first answers"), ctx.Err())
+	}
+}
+
+// String is for logs.
+func (s *memberSource) String() string { return "clusters of the clusterset" }
+
+// namesIn are the names of a namespace that peers export: it has come, or goes (C21).
+func (c *clusterset) namesIn(_ context.Context, namespace client.Object) []ctrl.Request {
+	var requests []ctrl.Request
+	for _, name := range c.members.Names(namespace.GetName()) {
+		requests = append(requests, ctrl.Request{NamespacedName: name})
+	}
+	return requests
+}
+
+// sameName is the name that a Service or a ServiceExport is about.
+func sameName(_ context.Context, obj client.Object) []ctrl.Request {
+	return []ctrl.Request{request(obj.GetNamespace(), obj.GetName())}
+}
+
+// introduced times an import: from the newest export of it until now. Clocks of other clusters are theirs: never less than nothing.
+func (c *clusterset) introduced(of []plan.Member) {
+	var newest time.Time
+	for _, m := range of {
+		if m.Exports() && m.Export.Created.After(newest) {
+			newest = m.Export.Created.Time
+		}
+	}
+	c.observe("export", newest)
+}
+
+// written times a slice: from the change of an endpoint, which Kubernetes notes on it, until now.
+func (c *clusterset) written(slice *discoveryv1.EndpointSlice) {
+	changed, err := time.Parse(time.RFC3339Nano, slice.Annotations[corev1.EndpointsLastChangeTriggerTime])
+	if err == nil {
+		c.observe("endpoints", changed)
+	}
+}
+
+func (c *clusterset) observe(kind string, changed time.Time) {
+	if changed.After(c.began) {
+		importDuration.WithLabelValues(kind).Observe(max(0, c.now().Sub(changed).Seconds()))
+	}
+}

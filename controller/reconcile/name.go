@@ -1,0 +1,199 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/apply"
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+const (
+	// staleDelay gives the caches time to see what a write ran into.
+	staleDelay = 20 * time.Millisecond
+	// retryDelay is for refusals that end without any object changing: a quota, an address range.
+	retryDelay = time.Minute
+	// patience is for addresses that the API server has not released yet; it takes a moment, seldom more.
+	patience  = 5 * time.Second
+	soonDelay = 100 * time.Millisecond
+	// attempts bounds the plans of one reconcile: each refusal costs one, and there are few things to leave out.
+	attempts = 10
+)
+
+var errRefusedTooOften = errors.New("the API server refused each way to make the derived Service")
+
+// names reconciles names: whatever there is of a Service's namespace and name in the clusterset.
+type names struct {
+	cache      client.Reader
+	writer     *apply.Writer
+	crd        plan.CRD
+	clusterset *clusterset // nil: this cluster is in none
+	now        func() time.Time
+	ready      readiness
+	exports    exportTally
+	lacks      sync.Map // of the imports that wait for their addresses: key -> time.Time of the first refusal
+}
+
+// Reconcile gathers, plans and applies. A refusal by the server is one more fact to plan with.
+func (r *names) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	state, err := r.gather(ctx, request.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	for range attempts {
+		changes := plan.Plan(state)
+		err := r.writer.Do(ctx, state, changes)
+		if r.learn(request.NamespacedName, &state, err) {
+			log.FromContext(ctx).V(1).Info("Refused", "error", err)
+			continue
+		}
+		return r.conclude(ctx, request.NamespacedName, state, changes, err)
+	}
+	return ctrl.Result{}, errRefusedTooOften
+}
+
+// learn adds a refusal to the state; false for any other outcome, and for a refusal that is known.
+func (r *names) learn(key types.NamespacedName, state *plan.State, err error) bool {
+	service, imp, slices := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}
+	switch {
+	case errors.As(err, &service):
+		state.Refused = append(state.Refused, service.Refusal)
+		state.Patient = r.patient(key)
+	case errors.As(err, &imp) && state.ImportRefused == "":
+		state.ImportRefused = imp.Error()
+	case errors.As(err, &slices) && state.SlicesRefused == nil:
+		state.SlicesRefused = slices
+	default:
+		return false
+	}
+	return true
+}
+
+// conclude says when to look again. Mostly not at all: the writes themselves come back as events.
+func (r *names) conclude(ctx context.Context, key types.NamespacedName, state plan.State, changes plan.Changes, err error) (ctrl.Result, error) {
+	switch {
+	case errors.Is(err, apply.ErrStale):
+		log.FromContext(ctx).V(1).Info("Reading again", "reason", err.Error())
+		return ctrl.Result{RequeueAfter: staleDelay}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	case changes.Soon:
+		return ctrl.Result{RequeueAfter: soonDelay}, nil
+	}
+	r.lacks.Delete(key)
+	switch {
+	case state.Import == nil:
+		r.ready.forget(key)
+	case changes.Ready.Type != "":
+		r.ready.set(key, changes.Ready)
+	}
+	r.tally(key, state, changes)
+	if changes.Retry {
+		return ctrl.Result{RequeueAfter: retryDelay}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// tally counts what has been written, or was there.
+func (r *names) tally(key types.NamespacedName, state plan.State, changes plan.Changes) {
+	switch {
+	case state.Clusterset == nil:
+	case state.Clusterset.Export == nil:
+		r.exports.forget(key)
+	case len(changes.ExportConditions) > 0:
+		r.exports.set(key, changes.ExportConditions)
+	}
+	if r.clusterset != nil && changes.CreateImport != nil {
+		r.clusterset.introduced(state.Clusterset.Members)
+	}
+}
+
+// patient is true for a while after the first of several refusals.
+func (r *names) patient(key types.NamespacedName) bool {
+	first, _ := r.lacks.LoadOrStore(key, r.now())
+	return r.now().Sub(first.(time.Time)) < patience
+}
+
+// gather reads everything that belongs to one name, from the caches: by key or index, never by a list of all.
+func (r *names) gather(ctx context.Context, key types.NamespacedName) (plan.State, error) {
+	state := plan.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), Last: r.ready.of(key)}
+	if err := r.gatherSlices(ctx, key, &state); err != nil {
+		return state, err
+	}
+	if r.clusterset != nil {
+		var err error
+		if state.Clusterset, err = r.clusterset.gather(ctx, key); err != nil {
+			return state, err
+		}
+	}
+	imp, err := found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport))
+	if imp == nil || err != nil {
+		return state, err
+	}
+	state.Import = imp
+	derived := types.NamespacedName{Namespace: key.Namespace, Name: plan.DerivedName(imp)}
+	if state.Service, err = found(ctx, r.cache, derived, new(corev1.Service)); err != nil {
+		return state, err
+	}
+	var services corev1.ServiceList
+	if err := r.cache.List(ctx, &services, client.InNamespace(key.Namespace), client.MatchingFields{indexOwner: key.Name}); err != nil {
+		return state, fmt.Errorf("list derived Services of %s: %w", key, err)
+	}
+	for i := range services.Items {
+		state.Owned = append(state.Owned, &services.Items[i])
+	}
+	state.Holders, err = r.holders(ctx, imp)
+	return state, err
+}
+
+func (r *names) gatherSlices(ctx context.Context, key types.NamespacedName, state *plan.State) error {
+	var slices discoveryv1.EndpointSliceList
+	if err := r.cache.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingFields{indexImport: key.Name}); err != nil {
+		return fmt.Errorf("list slices of %s: %w", key, err)
+	}
+	for i := range slices.Items {
+		state.Slices = append(state.Slices, &slices.Items[i])
+	}
+	return nil
+}
+
+// found is the object, or nil where there is none.
+func found[T client.Object](ctx context.Context, cache client.Reader, key types.NamespacedName, obj T) (T, error) {
+	var none T
+	err := cache.Get(ctx, key, obj)
+	if apierrors.IsNotFound(err) {
+		return none, nil
+	}
+	if err != nil {
+		return none, fmt.Errorf("read %T %s: %w", obj, key, err)
+	}
+	return obj, nil
+}
+
+// holders are the Services that have one of the import's ips.
+func (r *names) holders(ctx context.Context, imp *mcsv1beta1.ServiceImport) ([]*corev1.Service, error) {
+	var holders []*corev1.Service
+	for _, ip := range plan.ImportAddresses(imp) {
+		var services corev1.ServiceList
+		if err := r.cache.List(ctx, &services, client.MatchingFields{indexIPs: ip}); err != nil {
+			return nil, fmt.Errorf("list Services with the address %s: %w", ip, err)
+		}
+		for i := range services.Items {
+			holders = append(holders, &services.Items[i])
+		}
+	}
+	return holders, nil
+}

@@ -1,0 +1,169 @@
+// Package clusterset runs a clusterset on real API servers: each cluster is an etcd and a kube-apiserver with its garbage collection,
+// and a controller under the rights that deploy/ ships. Its tests cite the checklist of the MCS API (C1 and so on).
+package clusterset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/reconcile"
+	"github.com/clusterset-dns/multicluster/test/ours"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// SystemNamespace is the controller's own.
+const SystemNamespace = "multicluster-system"
+
+// Cluster is one member.
+type Cluster struct {
+	*realkube.Cluster
+	ID string
+	// Admin may do everything, past all caches.
+	Admin client.Client
+	// Account is the controller's own identity, Reader the one that peers read with.
+	Account, Reader *rest.Config
+	// ReaderKubeconfig is the text of a kubeconfig of Reader.
+	ReaderKubeconfig []byte
+
+	end func() error
+}
+
+// Scheme has all kinds that tests write and read.
+var Scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, mcsv1beta1.Install} {
+		if err := add(s); err != nil {
+			panic(err) // the types are compiled in
+		}
+	}
+	return s
+}()
+
+// Start gives a cluster with the CRDs and the accounts, and without a controller.
+func Start(ctx context.Context, id string, options realkube.Options) (*Cluster, error) {
+	c, err := realkube.Start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	member := &Cluster{Cluster: c, ID: id}
+	if err := member.prepare(ctx); err != nil {
+		_ = c.Stop()
+		return nil, fmt.Errorf("prepare cluster %s: %w", id, err)
+	}
+	return member, nil
+}
+
+func (c *Cluster) prepare(ctx context.Context) (err error) {
+	if err := c.InstallCRDs(ctx, realkube.BothVersions); err != nil {
+		return err
+	}
+	if err := c.StartControllerManager(ctx); err != nil {
+		return err
+	}
+	for _, folder := range []string{"controller", "peer"} {
+		if _, err := ours.Kubectl(ctx, c.Cluster, "apply", "-k", filepath.Join("deploy", folder)); err != nil {
+			return err
+		}
+	}
+	if c.Admin, err = client.New(c.Config, client.Options{Scheme: Scheme}); err != nil {
+		return err
+	}
+	if c.Account, _, err = c.ServiceAccount(ctx, SystemNamespace, plan.Manager); err != nil {
+		return err
+	}
+	var path string
+	if c.Reader, path, err = c.ServiceAccount(ctx, SystemNamespace, "multicluster-peer"); err != nil {
+		return err
+	}
+	c.ReaderKubeconfig, err = os.ReadFile(path)
+	return err
+}
+
+// poll is how often a controller looks at its CRDs and its identity again: the tests do not change them.
+const poll = time.Minute
+
+// Stop ends the controller and the cluster.
+func (c *Cluster) Stop() error {
+	return errors.Join(c.End(), c.Cluster.Stop())
+}
+
+// Run lets a controller work, in this process, until its context ends or End is called.
+func (c *Cluster) Run(ctx context.Context, change ...func(*reconcile.Options)) error {
+	options := reconcile.Options{ClusterID: c.ID, Namespace: SystemNamespace, MetricsAddress: "0", Poll: poll}
+	for _, edit := range change {
+		edit(&options)
+	}
+	if options.CRD.APIVersion == "" {
+		options.CRD = plan.CRD{APIVersion: mcsv1beta1.GroupVersion.String(), MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	mgr, err := reconcile.NewManager(ctx, c.Account, options)
+	if err != nil {
+		cancel()
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	c.end = func() error {
+		cancel()
+		return <-ended
+	}
+	return nil
+}
+
+// End ends the controller, if there is one, and waits for it.
+func (c *Cluster) End() error {
+	if c.end == nil {
+		return nil
+	}
+	end := c.end
+	c.end = nil
+	return end()
+}
+
+// Join lets this cluster read a peer, as deploy/join.sh does.
+func (c *Cluster) Join(ctx context.Context, peer string, kubeconfig []byte) error {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: peer, Labels: map[string]string{plan.LabelPeer: "true"}},
+		Data:       map[string][]byte{"kubeconfig": kubeconfig},
+	}
+	err := c.Admin.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) {
+		err = c.Admin.Update(ctx, secret)
+	}
+	return err
+}
+
+// Leave takes a peer's Secret away.
+func (c *Cluster) Leave(ctx context.Context, peer string) error {
+	return client.IgnoreNotFound(c.Admin.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: peer}}))
+}
+
+// Imported are the slices of a name that came from a cluster, by the ids of their clusters.
+func (c *Cluster) Imported(ctx context.Context, name client.ObjectKey) (map[string][]discoveryv1.EndpointSlice, error) {
+	var all discoveryv1.EndpointSliceList
+	if err := c.Admin.List(ctx, &all, client.InNamespace(name.Namespace), client.MatchingLabels{mcsv1beta1.LabelServiceName: name.Name}); err != nil {
+		return nil, err
+	}
+	by := map[string][]discoveryv1.EndpointSlice{}
+	for _, slice := range all.Items {
+		source := slice.Labels[mcsv1beta1.LabelSourceCluster]
+		by[source] = append(by[source], slice)
+	}
+	return by, nil
+}
