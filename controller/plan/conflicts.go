@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,8 +22,8 @@ type Conflict struct {
 const (
 	// maxMessage keeps what other clusters write from filling the condition (32768 bytes fit).
 	maxMessage = 4000
-	// maxPortDetails bounds the differing ports that are told one by one.
-	maxPortDetails = 6
+	// maxDetails bounds what is told one by one.
+	maxDetails = 6
 )
 
 // comparison is one property that the exports should agree on.
@@ -92,7 +93,7 @@ func oldestWins(reason mcsv1beta1.ServiceExportConditionReason, field string, va
 	return comparison{
 		reason, field, differs,
 		func(used *Merged, oldest string) string {
-			return fmt.Sprintf("%q from oldest service export in %q", clip(value(used)), oldest)
+			return fmt.Sprintf("%q from oldest service export in %q", cmp.Or(clip(value(used)), "none"), oldest)
 		},
 		func(*Merged, []Member) string { return "" },
 	}
@@ -154,7 +155,7 @@ func portSet(ports []mcsv1beta1.ServicePort) map[portKey]bool {
 	return set
 }
 
-// portDetails says which ports lost a clash, and which are missing, where.
+// portDetails says which ports lost a clash, and then which are missing, where.
 func portDetails(used *Merged, disagree []Member) string {
 	union := portSet(used.Ports)
 	var details []string
@@ -164,16 +165,27 @@ func portDetails(used *Merged, disagree []Member) string {
 				details = append(details, fmt.Sprintf("%q has %s against %s", m.Cluster, keyOf(p), keyOf(winner)))
 			}
 		}
-		for _, p := range used.Ports {
+	}
+	for _, p := range used.Ports {
+		var without []string
+		for _, m := range disagree {
 			if _, has := clashing(m.Terms.Ports, p); !has {
-				details = append(details, fmt.Sprintf("%q lacks %s", m.Cluster, keyOf(p)))
+				without = append(without, fmt.Sprintf("%q", m.Cluster))
 			}
 		}
+		if len(without) > 0 {
+			details = append(details, fmt.Sprintf("%s is not in %s", keyOf(p), strings.Join(few(without), ", ")))
+		}
 	}
-	if more := len(details) - maxPortDetails; more > 0 {
-		details = append(details[:maxPortDetails], fmt.Sprintf("and %d more", more))
+	return ": " + strings.Join(few(details), "; ")
+}
+
+// few keeps a message short.
+func few(texts []string) []string {
+	if more := len(texts) - maxDetails; more > 0 {
+		return append(texts[:maxDetails:maxDetails], fmt.Sprintf("%d more", more))
 	}
-	return ": " + strings.Join(details, ", ")
+	return texts
 }
 
 func pairs(all map[string]string) string {

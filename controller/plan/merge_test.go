@@ -1,0 +1,566 @@
+package plan
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// demo is the name that the clusters of these tests export.
+var demo = types.NamespacedName{Namespace: "shop", Name: "demo"}
+
+// situation is a golden file's input: what the clusters hold, as their API servers show it.
+type situation struct {
+	// About says which rule is shown.
+	About string `json:"about"`
+	// Home is the cluster whose import and slices are the output.
+	Home string `json:"home"`
+	// Most is the number of endpoints in a slice; 100 where it is 0.
+	Most    int      `json:"most"`
+	Members []holder `json:"members"`
+}
+
+type holder struct {
+	Cluster string                       `json:"cluster"`
+	Export  *mcsv1beta1.ServiceExport    `json:"export"`
+	Service *corev1.Service              `json:"service"`
+	Slices  []*discoveryv1.EndpointSlice `json:"slices"`
+}
+
+// outcome is a golden file's output.
+type outcome struct {
+	Clusters []string                     `json:"clusters,omitempty"`
+	Families []corev1.IPFamily            `json:"families,omitempty"`
+	Import   *mcsv1beta1.ServiceImport    `json:"import,omitempty"`
+	Reasons  []string                     `json:"reasons,omitempty"`
+	Message  string                       `json:"message,omitempty"`
+	Notes    []string                     `json:"notes,omitempty"`
+	Slices   []*discoveryv1.EndpointSlice `json:"slices,omitempty"`
+}
+
+// member reads what a cluster holds as the controller does. A slice that has no label yet gets the one by which it is found: the
+// Service's at home, the clusterset's at a peer.
+func (c situation) member(h holder) Member {
+	m := Member{Cluster: h.Cluster, Slices: h.Slices}
+	if h.Export != nil {
+		m.Export = TrimExport(h.Export)
+	}
+	if h.Service != nil {
+		m.Terms = TrimService(h.Service)
+	}
+	for _, slice := range h.Slices {
+		if slice.Labels == nil {
+			key := mcsv1beta1.LabelServiceName
+			if h.Cluster == c.Home {
+				key = discoveryv1.LabelServiceName
+			}
+			slice.Labels = map[string]string{key: demo.Name}
+		}
+		TrimSlice(slice)
+	}
+	return m
+}
+
+func outcomeOf(home string, most int, members []Member) outcome {
+	merged := Merge(members)
+	out := outcome{
+		Clusters: merged.Clusters, Families: merged.Families, Reasons: merged.Reasons, Message: merged.Message, Notes: merged.Notes,
+		Slices: Mirror(home, demo, merged, members, most),
+	}
+	if len(merged.Clusters) > 0 {
+		out.Import = &mcsv1beta1.ServiceImport{}
+		merged.Shape(out.Import)
+	}
+	return out
+}
+
+func toYAML(t *testing.T, value any) string {
+	t.Helper()
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func toJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestMergeGolden shows each rule in a pair of files, named by its number: testdata/merge/<case>.in.yaml gives <case>.out.yaml.
+func TestMergeGolden(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/merge/*.in.yaml")
+	if err != nil || len(inputs) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	for _, input := range inputs {
+		t.Run(strings.TrimSuffix(filepath.Base(input), ".in.yaml"), func(t *testing.T) {
+			text, err := os.ReadFile(input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var in situation
+			if err := yaml.UnmarshalStrict(text, &in); err != nil {
+				t.Fatal(err)
+			}
+			if in.About == "" {
+				t.Error("about is empty")
+			}
+			if in.Most == 0 {
+				in.Most = 100
+			}
+			var members []Member
+			for _, h := range in.Members {
+				members = append(members, in.member(h))
+			}
+			got := toYAML(t, outcomeOf(in.Home, in.Most, members))
+			golden := strings.TrimSuffix(input, ".in.yaml") + ".out.yaml"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("differs from %s (-want +got; -update writes it):\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+// TestShape writes a merge onto imports that are there already.
+func TestShape(t *testing.T) {
+	red := Member{Cluster: "a", Terms: terms(), Export: &Export{
+		Labels: map[string]string{"team": "red", "tier": "web"}, Annotations: map[string]string{"contact": "red"},
+	}}
+	blue := Member{Cluster: "b", Terms: terms(), Export: &Export{Labels: map[string]string{"team": "blue"}}}
+	plain := Member{Cluster: "c", Terms: terms(), Export: &Export{}}
+	headlessOne := Member{Cluster: "d", Terms: &Terms{Type: mcsv1beta1.Headless, Affinity: corev1.ServiceAffinityNone}, Export: &Export{}}
+
+	for _, test := range []struct {
+		name        string
+		before      func(*mcsv1beta1.ServiceImport)
+		merges      []Member // one after the other
+		labels      map[string]string
+		annotations map[string]string
+	}{
+		{
+			name:   "the former winner's keys go, as a whole set (C18)",
+			merges: []Member{red, blue},
+			labels: map[string]string{"team": "blue"}, annotations: map[string]string{AnnotationExported: `{"labels":["team"]}`},
+		},
+		{
+			name:   "no record is left where nothing is exported",
+			merges: []Member{red, plain},
+		},
+		{
+			name: "what others put on the import stays",
+			before: func(imp *mcsv1beta1.ServiceImport) {
+				imp.Labels = map[string]string{"theirs": "1"}
+				imp.Annotations = map[string]string{"theirs": "2", AnnotationDerivedService: "derived-demo", AnnotationClusterIPs: "10.0.0.9"}
+			},
+			merges:      []Member{red, blue, plain},
+			labels:      map[string]string{"theirs": "1"},
+			annotations: map[string]string{"theirs": "2", AnnotationDerivedService: "derived-demo", AnnotationClusterIPs: "10.0.0.9"},
+		},
+		{
+			name: "a record that somebody edited cannot cost an annotation that steers us",
+			before: func(imp *mcsv1beta1.ServiceImport) {
+				imp.Annotations = map[string]string{AnnotationVIPs: "192.0.2.1", AnnotationExported: `{"annotations":["` + AnnotationVIPs + `"],"labels":["` + LabelManagedBy + `"]}`}
+			},
+			merges:      []Member{plain},
+			annotations: map[string]string{AnnotationVIPs: "192.0.2.1"},
+		},
+		{
+			name: "a record that is garbage counts as none, and is made anew",
+			before: func(imp *mcsv1beta1.ServiceImport) {
+				imp.Labels = map[string]string{"tier": "old", "other": "x"}
+				imp.Annotations = map[string]string{AnnotationExported: `{"labels":["other"`}
+			},
+			merges:      []Member{red},
+			labels:      map[string]string{"team": "red", "tier": "web", "other": "x"},
+			annotations: map[string]string{"contact": "red", AnnotationExported: `{"labels":["team","tier"],"annotations":["contact"]}`},
+		},
+		{
+			name:   "a flip to Headless and back leaves nothing behind (C16)",
+			merges: []Member{plain, headlessOne, plain},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			imp := &mcsv1beta1.ServiceImport{}
+			imp.Spec.IPs, imp.Spec.IPFamilies = []string{"10.0.0.9"}, []corev1.IPFamily{corev1.IPv4Protocol}
+			if test.before != nil {
+				test.before(imp)
+			}
+			for _, member := range test.merges {
+				Merge([]Member{member}).Shape(imp)
+			}
+			labels := map[string]string{LabelManagedBy: Manager}
+			for key, value := range test.labels {
+				labels[key] = value
+			}
+			equal(t, "labels", imp.Labels, labels)
+			if len(test.annotations)+len(imp.Annotations) > 0 {
+				equal(t, "annotations", imp.Annotations, test.annotations)
+			}
+			equal(t, "ips", imp.Spec.IPs, []string{"10.0.0.9"})
+			equal(t, "ipFamilies", imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
+			fresh := &mcsv1beta1.ServiceImport{}
+			Merge(test.merges[len(test.merges)-1:]).Shape(fresh)
+			fresh.Spec.IPs, fresh.Spec.IPFamilies = imp.Spec.IPs, imp.Spec.IPFamilies
+			equal(t, "spec, as on an import that is new", imp.Spec, fresh.Spec)
+		})
+	}
+}
+
+// What another cluster exports is bounded here: the condition's message, the notes, and what goes onto the import, which could
+// not be written otherwise (an object's annotations have 256 KiB).
+func TestMergeIsBounded(t *testing.T) {
+	long := strings.Repeat("\x01", 253)
+	labels, annotations := map[string]string{}, map[string]string{}
+	for i := range 2000 {
+		labels[fmt.Sprintf("l%d", i)] = strings.Repeat("v", 63)
+		labels[fmt.Sprintf("bad key %d", i)] = "x"
+		annotations[fmt.Sprintf("a%d", i)] = strings.Repeat("v", 200)
+	}
+	annotations["huge"] = strings.Repeat("v", 300<<10)
+	var members []Member
+	for i := range 20 {
+		id := strings.Repeat("x", 61) + fmt.Sprintf("%02d", i)
+		m := Member{Cluster: id, Terms: terms(), Export: &Export{Labels: labels, Annotations: annotations}}
+		m.Terms.Ports = nil
+		for p := range 50 {
+			m.Terms.Ports = append(m.Terms.Ports, mcsv1beta1.ServicePort{
+				Name: fmt.Sprint(p, long), Protocol: corev1.Protocol(long), Port: int32(i*100 + p), AppProtocol: &long,
+			})
+		}
+		m.Terms.Distribution = fmt.Sprint(i, long)
+		if i > 0 {
+			m.Export = &Export{Created: metav1.NewTime(noon.Add(time.Hour))}
+		}
+		members = append(members, m)
+	}
+	merged := Merge(members)
+	if len(merged.Message) > 4096 || len(merged.Reasons) != 4 {
+		t.Errorf("a message of %d bytes for %v", len(merged.Message), merged.Reasons)
+	}
+	if len(merged.Notes) != maxNotes+1 || len(strings.Join(merged.Notes, "")) > 2000 {
+		t.Errorf("%d notes: %q", len(merged.Notes), merged.Notes)
+	}
+	imp := &mcsv1beta1.ServiceImport{}
+	merged.Shape(imp)
+	size := 0
+	for key, value := range imp.Annotations {
+		size += len(key) + len(value)
+	}
+	if _, huge := imp.Annotations["huge"]; huge || size > 128<<10 || len(merged.Labels) < 100 {
+		t.Errorf("annotations of %d bytes, %d labels", size, len(merged.Labels))
+	}
+}
+
+// A store's values stay as they are, whatever is done with what came out.
+func TestMergeSharesNothing(t *testing.T) {
+	appProtocol, zone := "http", "z1"
+	m := Member{Cluster: "a", Terms: terms(), Export: &Export{Labels: map[string]string{"team": "red"}}}
+	m.Terms.Distribution = corev1.ServiceTrafficDistributionPreferSameNode
+	m.Terms.Ports[0].AppProtocol = &appProtocol
+	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{AppProtocol: &appProtocol}}}
+	slice.Name, slice.Labels = "demo-1", map[string]string{discoveryv1.LabelServiceName: demo.Name}
+	slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}, Zone: &zone, NodeName: &zone, Hostname: &zone,
+		Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}}
+	TrimSlice(slice)
+	m.Slices = []*discoveryv1.EndpointSlice{slice}
+	before := toYAML(t, m)
+
+	merged := Merge([]Member{m})
+	imp := &mcsv1beta1.ServiceImport{}
+	merged.Shape(imp)
+	*imp.Spec.Ports[0].AppProtocol, imp.Labels["team"] = "spoiled", "spoiled"
+	mirrored := Mirror("a", demo, merged, []Member{m}, 100)[0]
+	overlaid := Overlay(slice, mirrored)
+	for _, s := range []*discoveryv1.EndpointSlice{mirrored, overlaid} {
+		e := &s.Endpoints[0]
+		e.Addresses[0], *e.Zone, *e.Conditions.Ready, *e.NodeName, *e.Hostname, e.Hints.ForZones[0].Name = "spoiled", "spoiled", false, "spoiled", "spoiled", "spoiled"
+		*s.Ports[0].AppProtocol, s.Labels[discoveryv1.LabelServiceName] = "spoiled", "spoiled"
+	}
+	equal(t, "member", toYAML(t, m), before)
+	equal(t, "ready", *yes, true)
+}
+
+func terms() *Terms {
+	return &Terms{
+		Type: mcsv1beta1.ClusterSetIP, Affinity: corev1.ServiceAffinityNone, InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster,
+		Families: []corev1.IPFamily{corev1.IPv4Protocol}, Ports: []mcsv1beta1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
+	}
+}
+
+// dice make clusters that often disagree: each value is from a few.
+type dice struct{ *rand.Rand }
+
+func pick[T any](d dice, values ...T) T { return values[d.IntN(len(values))] }
+
+func (d dice) members() []Member {
+	ids := []string{"a", "b", "c", "a.b", "b.c", "b-c", strings.Repeat("x", 63)}
+	d.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	members := make([]Member, 1+d.IntN(len(ids)))
+	for i := range members {
+		members[i] = d.member(ids[i])
+	}
+	return members
+}
+
+func (d dice) member(id string) Member {
+	m := Member{Cluster: id}
+	if d.IntN(8) > 0 {
+		m.Export = &Export{
+			Created:     metav1.NewTime(noon.Add(time.Duration(d.IntN(3)) * time.Second)),
+			Labels:      pick(d, nil, map[string]string{}, map[string]string{"team": "red"}, map[string]string{"team": "blue", LabelManagedBy: "x", "tier": "bad value"}),
+			Annotations: pick(d, nil, map[string]string{"note": "1"}, map[string]string{"note": "2", AnnotationVIPs: "x"}),
+		}
+	}
+	if d.IntN(8) > 0 {
+		m.Terms = &Terms{
+			External:       d.IntN(8) == 0,
+			Type:           pick(d, mcsv1beta1.ClusterSetIP, mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless),
+			Ports:          d.ports(),
+			Affinity:       corev1.ServiceAffinityNone,
+			InternalPolicy: pick(d, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal),
+			Distribution:   pick(d, "", "PreferClose", "PreferSameZone", "PreferSameNode", "Other"),
+			Families: pick(d, nil, []corev1.IPFamily{corev1.IPv4Protocol}, []corev1.IPFamily{corev1.IPv6Protocol},
+				[]corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}, []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}),
+		}
+		if d.IntN(2) == 0 {
+			m.Terms.Affinity, m.Terms.AffinityTimeout = corev1.ServiceAffinityClientIP, pick(d, int32(10), 10800)
+		}
+	}
+	m.Slices = d.slices(id, m.Terms)
+	return m
+}
+
+// ports are valid ones of one Service: no name and no number twice.
+func (d dice) ports() []mcsv1beta1.ServicePort {
+	var ports []mcsv1beta1.ServicePort
+	for range d.IntN(5) {
+		p := mcsv1beta1.ServicePort{
+			Name: pick(d, "", "http", "https", "dns"), Protocol: pick(d, corev1.ProtocolTCP, corev1.ProtocolUDP),
+			Port: pick(d, int32(53), 80, 443), AppProtocol: pick(d, nil, nil, new("http")),
+		}
+		if _, clash := clashing(ports, p); !clash {
+			ports = append(ports, p)
+		}
+	}
+	return ports
+}
+
+// slices are the Service's own.
+func (d dice) slices(id string, terms *Terms) []*discoveryv1.EndpointSlice {
+	var all []*discoveryv1.EndpointSlice
+	for i := range d.IntN(3) {
+		slice := &discoveryv1.EndpointSlice{AddressType: pick(d, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)}
+		slice.Name, slice.Labels = fmt.Sprintf("demo-%d", i), map[string]string{discoveryv1.LabelServiceName: demo.Name}
+		slice.Annotations = pick(d, nil, map[string]string{corev1.EndpointsLastChangeTriggerTime: "2026-01-01T00:00:00Z"})
+		for e := range d.IntN(7) {
+			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+				Addresses: []string{fmt.Sprintf("%s/%d/%d", id, i, e)}, // Unique: that is all that matters here.
+				Zone:      pick(d, nil, new("z1"), new("no label value")), NodeName: pick(d, nil, new("n1")), Hostname: pick(d, nil, new("demo-0")),
+				Conditions: discoveryv1.EndpointConditions{Ready: pick(d, nil, new(true), new(false))},
+			})
+		}
+		if terms != nil {
+			for _, p := range terms.Ports {
+				slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &p.Name, Protocol: &p.Protocol, Port: new(p.Port + 8000)})
+			}
+		}
+		if d.IntN(4) == 0 {
+			slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: new("stray"), Port: new(int32(1))})
+		}
+		all = append(all, slice)
+	}
+	return all
+}
+
+// seenFrom is what home knows of the clusters: of itself the Service's slices, of a peer those that the peer's controller made, which
+// may have heard of some of the others only.
+func (d dice) seenFrom(home string, all []Member) []Member {
+	seen := slices.Clone(all)
+	for i, m := range seen {
+		if m.Cluster == home {
+			continue
+		}
+		view := slices.DeleteFunc(slices.Clone(all), func(other Member) bool { return other.Cluster != m.Cluster && d.IntN(2) == 0 })
+		seen[i].Slices = nil
+		for _, slice := range Mirror(m.Cluster, demo, Merge(view), view, 4) {
+			if slice.Labels[mcsv1beta1.LabelSourceCluster] == m.Cluster {
+				TrimSlice(slice)
+				seen[i].Slices = append(seen[i].Slices, slice)
+			}
+		}
+	}
+	return seen
+}
+
+func (d dice) shuffled(all []Member) []Member {
+	all = slices.Clone(all)
+	d.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for i := range all {
+		s := slices.Clone(all[i].Slices)
+		d.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		all[i].Slices = s
+	}
+	return all
+}
+
+// TestMergeProperties says of random clusters what must be true of all: C11 to C14, C18, C19, C32 to C35.
+func TestMergeProperties(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	conflicting := 0
+	for run := range uint64(500) {
+		d := dice{rand.New(rand.NewPCG(seed, run))}
+		all := d.members()
+		merged := Merge(all)
+		if len(merged.Reasons) > 1 {
+			conflicting++
+		}
+		checkUnion(t, merged, all)
+		checkShape(t, d, merged)
+		checkNewcomer(t, d, all)
+		var first []*discoveryv1.EndpointSlice
+		for i, home := range all {
+			seen := d.seenFrom(home.Cluster, all)
+			before := toJSON(t, seen)
+			out := outcomeOf(home.Cluster, 4, seen)
+			equal(t, "what is read", toJSON(t, seen), before)
+			equal(t, "what comes out in another order (C11)", toJSON(t, outcomeOf(home.Cluster, 4, d.shuffled(seen))), toJSON(t, out))
+			checkSlices(t, merged, all, out.Slices)
+			if everywhere := asElsewhere(out.Slices); i == 0 {
+				first = everywhere
+			} else {
+				equal(t, "slices of "+home.Cluster+" and of "+all[0].Cluster, everywhere, first)
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("run %d of seed %d:\n%s", run, seed, toYAML(t, all))
+		}
+	}
+	if conflicting < 100 {
+		t.Errorf("only %d of 500 runs had several conflicts", conflicting)
+	}
+}
+
+// checkUnion: no name and no number twice, nobody's port forgotten, the oldest's all there and first (C13).
+func checkUnion(t *testing.T, merged Merged, all []Member) {
+	t.Helper()
+	names, numbers := map[string]bool{}, map[string]bool{}
+	for _, p := range merged.Ports {
+		number := fmt.Sprintf("%d/%s", p.Port, p.Protocol)
+		if names[p.Name] || numbers[number] {
+			t.Errorf("%q or %s is twice in %v", p.Name, number, merged.Ports)
+		}
+		names[p.Name], numbers[number] = true, true
+	}
+	same := true
+	for _, m := range all {
+		if !m.Exports() {
+			continue
+		}
+		for _, p := range m.Terms.Ports {
+			if number := fmt.Sprintf("%d/%s", p.Port, p.Protocol); !names[p.Name] && !numbers[number] {
+				t.Errorf("port %s %q of %s is forgotten", number, p.Name, m.Cluster)
+			}
+		}
+		same = same && len(m.Terms.Ports) == len(merged.Ports) && portText(m.Terms.Ports) == portText(merged.Ports)
+		if len(merged.Families) > 0 && len(m.Terms.Families) > 0 && !subset(merged.Families, m.Terms.Families) &&
+			!slices.Contains(merged.Reasons, "IPFamilyConflict") {
+			t.Errorf("%v do not reach %s, and nobody says so (C19)", merged.Families, m.Cluster)
+		}
+	}
+	if conflict := slices.Contains(merged.Reasons, "PortConflict"); conflict == same {
+		t.Errorf("PortConflict is %v, that all ports are the same is %v", conflict, same)
+	}
+}
+
+// portText is a set of ports as text.
+func portText(ports []mcsv1beta1.ServicePort) string {
+	var texts []string
+	for _, p := range ports {
+		text, _ := json.Marshal(p)
+		texts = append(texts, string(text))
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, " ")
+}
+
+// checkShape: an import that has the shape keeps it, also after the API server had it, and whatever shape it had before.
+func checkShape(t *testing.T, d dice, merged Merged) {
+	t.Helper()
+	fresh, reused := &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImport{}
+	merged.Shape(fresh)
+	Merge(d.members()).Shape(reused)
+	merged.Shape(reused)
+	equal(t, "import that had another shape", toJSON(t, reused), toJSON(t, fresh))
+	var read mcsv1beta1.ServiceImport
+	text, err := json.Marshal(fresh)
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, imp := range []*mcsv1beta1.ServiceImport{fresh, &read} {
+		again := imp.DeepCopy()
+		merged.Shape(again)
+		if !equality.Semantic.DeepEqual(again, imp) {
+			t.Errorf("shaped twice: %s", cmp.Diff(imp, again))
+		}
+	}
+}
+
+// checkNewcomer: whoever comes later takes nothing from those who are there (C12); only families that it lacks go (C19).
+func checkNewcomer(t *testing.T, d dice, all []Member) {
+	t.Helper()
+	late := d.member("late")
+	if late.Export == nil {
+		return
+	}
+	late.Export.Created = metav1.NewTime(noon.Add(time.Hour))
+	before, after := Merge(all), Merge(append(slices.Clone(all), late))
+	if len(before.Clusters) == 0 {
+		return
+	}
+	had := before
+	had.Clusters, had.Conflict, had.Families = after.Clusters, after.Conflict, after.Families
+	has := after
+	has.Ports = append([]mcsv1beta1.ServicePort(nil), after.Ports[:min(len(before.Ports), len(after.Ports))]...)
+	equal(t, "merge after a newcomer", toJSON(t, has), toJSON(t, had))
+	for _, m := range all {
+		old := asElsewhere(Mirror(m.Cluster, demo, before, []Member{m}, 4))
+		equal(t, "slices after a newcomer", asElsewhere(Mirror(m.Cluster, demo, after, []Member{m}, 4)), old)
+	}
+}

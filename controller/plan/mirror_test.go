@@ -1,0 +1,254 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// asElsewhere takes away what only the own cluster's slices have at home: nodes, and the ports that its peers see with own eyes.
+func asElsewhere(all []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
+	var bare []*discoveryv1.EndpointSlice
+	for _, slice := range all {
+		slice = slice.DeepCopy()
+		delete(slice.Annotations, AnnotationHiddenPorts)
+		for i := range slice.Endpoints {
+			e := &slice.Endpoints[i]
+			e.NodeName = nil
+			if e.Hints != nil {
+				e.Hints.ForNodes = nil
+			}
+			if e.Hints != nil && e.Hints.ForZones == nil {
+				e.Hints = nil
+			}
+		}
+		bare = append(bare, slice)
+	}
+	return bare
+}
+
+// checkSlices: of one cluster each, which exports, and says so (C32 to C35); no endpoint lost or doubled; no port that the cluster's
+// Service does not expose as the import has it (C14), and none left out that it does.
+func checkSlices(t *testing.T, merged Merged, all []Member, mirrored []*discoveryv1.EndpointSlice) {
+	t.Helper()
+	if !slices.IsSortedFunc(mirrored, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("not sorted")
+	}
+	var want, got []string
+	byID := map[string]Member{}
+	for _, m := range all {
+		byID[m.Cluster] = m
+		if m.Exports() {
+			want = append(want, endpointsOf(m.Slices)...)
+		}
+	}
+	for _, slice := range mirrored {
+		cluster := slice.Labels[mcsv1beta1.LabelSourceCluster]
+		if !slices.Contains(merged.Clusters, cluster) {
+			t.Errorf("%s is of %q, which does not export", slice.Name, cluster)
+			continue
+		}
+		equal(t, "labels", slice.Labels, map[string]string{
+			mcsv1beta1.LabelServiceName: demo.Name, mcsv1beta1.LabelSourceCluster: cluster, discoveryv1.LabelManagedBy: Manager,
+		})
+		if faults := validation.IsDNS1123Subdomain(slice.Name); len(faults) > 0 || !strings.HasPrefix(slice.Name, demo.Name+"."+cluster+".ipv") {
+			t.Errorf("a slice of %s is called %q", cluster, slice.Name)
+		}
+		for _, address := range endpointsOf([]*discoveryv1.EndpointSlice{slice}) {
+			if !strings.HasPrefix(address, cluster+"/") {
+				t.Errorf("%s of %s has %s", slice.Name, cluster, address)
+			}
+			got = append(got, address)
+		}
+		if len(slice.Endpoints) > 4 {
+			t.Errorf("%s has %d endpoints", slice.Name, len(slice.Endpoints))
+		}
+		checkPorts(t, merged, byID[cluster], slice)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	equal(t, "endpoints", got, want)
+}
+
+func checkPorts(t *testing.T, merged Merged, m Member, slice *discoveryv1.EndpointSlice) {
+	t.Helper()
+	for _, exposed := range m.Terms.Ports {
+		agreed := slices.ContainsFunc(merged.Ports, func(p mcsv1beta1.ServicePort) bool {
+			return p.Name == exposed.Name && p.Protocol == exposed.Protocol && p.Port == exposed.Port
+		})
+		led := slices.ContainsFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
+			return *p.Name == exposed.Name && *p.Protocol == exposed.Protocol && *p.Port == exposed.Port+8000
+		})
+		if agreed != led {
+			t.Errorf("%s: port %d/%s %q leads there: %v, is the import's: %v", slice.Name, exposed.Port, exposed.Protocol, exposed.Name, led, agreed)
+		}
+	}
+}
+
+func endpointsOf(all []*discoveryv1.EndpointSlice) []string {
+	var addresses []string
+	for _, slice := range all {
+		for _, e := range slice.Endpoints {
+			addresses = append(addresses, e.Addresses...)
+		}
+	}
+	return addresses
+}
+
+func sliceOf(name, address string, labels map[string]string) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: name, Labels: labels},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address}}},
+	}
+}
+
+// A peer chooses the names and labels of what it shows. With them it gets nowhere but into its own slices (C32).
+func TestHostilePeer(t *testing.T) {
+	exported := &Export{Created: noon}
+	atHome := map[string]string{discoveryv1.LabelServiceName: demo.Name}
+	atPeer := map[string]string{mcsv1beta1.LabelServiceName: demo.Name}
+	home := Member{Cluster: "a", Export: exported, Terms: terms(), Slices: []*discoveryv1.EndpointSlice{sliceOf("demo-1", "10.1.0.1", atHome)}}
+	honest := Member{Cluster: "b.c", Export: exported, Terms: terms(), Slices: []*discoveryv1.EndpointSlice{sliceOf("demo.b.c.ipv4-0123456789", "10.2.0.1", atPeer)}}
+	members := []Member{home, honest}
+	clean := Mirror("a", demo, Merge(members), members, 100)
+	equal(t, "slices without it", len(clean), 2)
+
+	hostile := Member{Cluster: "b", Export: exported, Terms: terms()}
+	for _, name := range []string{
+		clean[0].Name, clean[1].Name, // The others' own names.
+		"demo.b.c.ipv4-9999999999", "demo.b.ipv6-0123456789", "demo.b.ipv4-012345678g", "demo.b.ipv4-01234567890", "demo.b.ipv4-", "demo.b.ipv4-01234.6789",
+		"another.b.ipv4-0123456789", "kubernetes", "", strings.Repeat("x", 1000), "../../x", "demo.B.ipv4-0123456789",
+		"demo.b.ipv4-0123456789", // The only one that it may bear.
+	} {
+		hostile.Slices = append(hostile.Slices, sliceOf(name, "10.66.0.1", atPeer))
+	}
+	replaced := Mirror("a", demo, Merge(members), []Member{{Cluster: "b", Export: exported, Terms: terms(),
+		Slices: []*discoveryv1.EndpointSlice{sliceOf("kubernetes", "10.66.0.1", atPeer)}}}, 100)[0].Name
+	count := len(hostile.Slices)
+	hostile.Slices = append(hostile.Slices,
+		sliceOf(replaced, "10.66.0.2", atPeer), // What the name «kubernetes» becomes.
+		sliceOf("demo.b.ipv4-aaaaaaaaaa", "10.66.0.3", map[string]string{mcsv1beta1.LabelServiceName: "another"}),
+		sliceOf("demo.b.ipv4-bbbbbbbbbb", "10.66.0.4", atHome),
+		sliceOf("demo.b.ipv4-cccccccccc", "10.66.0.5", nil))
+
+	members = append(members, hostile)
+	var theirs, others []*discoveryv1.EndpointSlice
+	for _, slice := range Mirror("a", demo, Merge(members), members, 100) {
+		if slice.Labels[mcsv1beta1.LabelSourceCluster] != "b" {
+			others = append(others, slice)
+			continue
+		}
+		theirs = append(theirs, slice)
+		if hash, ok := strings.CutPrefix(slice.Name, "demo.b.ipv4-"); !ok || !isHash(hash) {
+			t.Errorf("a slice of b is called %q", slice.Name)
+		}
+	}
+	equal(t, "slices of the others", others, clean)
+	equal(t, "slices of the hostile peer", len(theirs), count)
+	kept := slices.ContainsFunc(theirs, func(s *discoveryv1.EndpointSlice) bool { return s.Name == "demo.b.ipv4-0123456789" })
+	equal(t, "the name that is its own is kept", kept, true)
+	for _, address := range []string{"10.66.0.3", "10.66.0.4", "10.66.0.5"} {
+		equal(t, "slices of another Service", slices.Contains(endpointsOf(theirs), address), false)
+	}
+}
+
+// The longest names fit, and what no label can hold has no slices (C33, C34).
+func TestSliceNames(t *testing.T) {
+	source := sliceOf(strings.Repeat("s", 253), "10.1.0.1", nil)
+	for _, test := range []struct {
+		name, service, cluster string
+		slices                 int
+	}{
+		{"the longest Service in the longest cluster", strings.Repeat("s", 63), strings.Repeat("c", 63), 1},
+		{"a cluster id of several labels (C45)", "demo", "eu.west.1", 1},
+		{"a name that is too long for a label", strings.Repeat("s", 64), "c", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			source.Labels = map[string]string{discoveryv1.LabelServiceName: test.service}
+			members := []Member{{Cluster: test.cluster, Export: &Export{Created: noon}, Terms: terms(), Slices: []*discoveryv1.EndpointSlice{source}}}
+			mirrored := Mirror(test.cluster, types.NamespacedName{Namespace: "shop", Name: test.service}, Merge(members), members, 100)
+			equal(t, "slices", len(mirrored), test.slices)
+			for _, slice := range mirrored {
+				equal(t, "faults of the name", len(validation.IsDNS1123Subdomain(slice.Name)), 0)
+				equal(t, "namespace", slice.Namespace, "shop")
+			}
+		})
+	}
+}
+
+// One cluster's slices of one name differ by source, address type and part; the same ones are called the same for ever: a release
+// that names them otherwise would replace them all, everywhere.
+func TestSliceNamesStay(t *testing.T) {
+	m := Member{Cluster: "a", Export: &Export{Created: noon}, Terms: terms()}
+	for _, name := range []string{"demo-1", "demo-2"} {
+		slice := sliceOf(name, "10.1.0.1", map[string]string{discoveryv1.LabelServiceName: demo.Name})
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.1.0.2"}})
+		m.Slices = append(m.Slices, slice)
+	}
+	six := sliceOf("demo-1", "fd00::1", m.Slices[0].Labels)
+	six.AddressType = discoveryv1.AddressTypeIPv6
+	m.Slices = append(m.Slices, six)
+	var names []string
+	for _, slice := range Mirror("a", demo, Merge([]Member{m}), []Member{m}, 1) {
+		names = append(names, slice.Name)
+	}
+	equal(t, "names", names, []string{
+		"demo.a.ipv4-6a36eecfe6", "demo.a.ipv4-a20c67fb85", "demo.a.ipv4-c8682f2c5e", "demo.a.ipv4-e54f6cf3da", "demo.a.ipv6-a58676603d",
+	})
+}
+
+// Overlay replaces what is ours on a slice, and nothing else.
+func TestOverlay(t *testing.T) {
+	m := Member{Cluster: "a", Export: &Export{Created: noon}, Terms: terms(), Slices: []*discoveryv1.EndpointSlice{
+		sliceOf("demo-1", "10.1.0.1", map[string]string{discoveryv1.LabelServiceName: demo.Name}),
+	}}
+	want := Mirror("a", demo, Merge([]Member{m}), []Member{m}, 100)[0]
+	have := want.DeepCopy()
+	have.ResourceVersion, have.UID = "7", "u7"
+	have.OwnerReferences = []metav1.OwnerReference{{Name: "demo", UID: "u1"}}
+	have.Labels[discoveryv1.LabelServiceName], have.Labels["theirs"] = "derived-demo", "1"
+	have.Annotations = map[string]string{"theirs": "2"}
+	equal(t, "nothing to write", Overlay(have, want), have)
+	read := have.DeepCopy()
+	read.Ports = []discoveryv1.EndpointPort{} // Empty or absent: the API server makes no difference.
+	equal(t, "same", SameSlice(read, Overlay(read, want)), true)
+	owned := have.DeepCopy()
+	owned.OwnerReferences[0].UID = "u2"
+	equal(t, "same, with another owner", SameSlice(have, owned), false)
+
+	for _, test := range []struct {
+		name string
+		edit func(*discoveryv1.EndpointSlice)
+	}{
+		{"a label of ours is gone", func(s *discoveryv1.EndpointSlice) { delete(s.Labels, mcsv1beta1.LabelSourceCluster) }},
+		{"all labels but theirs are gone", func(s *discoveryv1.EndpointSlice) {
+			s.Labels = map[string]string{"theirs": "1", discoveryv1.LabelServiceName: "derived-demo"}
+		}},
+		{"a label of ours is another", func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = "x" }},
+		{"a time that is not the source's", func(s *discoveryv1.EndpointSlice) {
+			s.Annotations[corev1.EndpointsLastChangeTriggerTime] = "2026-01-01T00:00:00Z"
+		}},
+		{"ports are hidden that are not", func(s *discoveryv1.EndpointSlice) { s.Annotations[AnnotationHiddenPorts] = "[]" }},
+		{"an endpoint is another", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.1.0.2" }},
+		{"an endpoint has hints", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Hints = &discoveryv1.EndpointHints{} }},
+		{"an endpoint is gone", func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil }},
+		{"a port is one too many", func(s *discoveryv1.EndpointSlice) { s.Ports = []discoveryv1.EndpointPort{{Port: new(int32(1))}} }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			edited := have.DeepCopy()
+			test.edit(edited)
+			before := edited.DeepCopy()
+			equal(t, "slice", Overlay(edited, want), have)
+			equal(t, "same", SameSlice(edited, have), false)
+			equal(t, "what was read", edited, before)
+		})
+	}
+}
