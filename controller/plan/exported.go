@@ -110,9 +110,7 @@ type exportedKeys struct {
 // shapeMeta replaces the labels and annotations that came from exports. A record that is garbage counts as none.
 func (m Merged) shapeMeta(imp *mcsv1beta1.ServiceImport) {
 	var former exportedKeys
-	if json.Unmarshal([]byte(imp.Annotations[AnnotationExported]), &former) != nil {
-		former = exportedKeys{}
-	}
+	_ = json.Unmarshal([]byte(imp.Annotations[AnnotationExported]), &former)
 	drop(imp.Labels, former.Labels)
 	drop(imp.Annotations, former.Annotations)
 	delete(imp.Annotations, AnnotationExported)

@@ -19,7 +19,7 @@ import (
 )
 
 // Mirror is the EndpointSlices that the import of one name should have in the cluster home, from all clusters that export it, the
-// own one included (C37); sorted by name. most is the number of endpoints in each slice.
+// own one included (C37); sorted by name. most is how many endpoints a slice may have, 0 for any number.
 //
 //  1. Each slice has one source cluster (C32) and the labels of C33 to C35. A name that is no label value has none.
 //  2. The own cluster's are made of the Service's slices, one to one; those that are too long are split.
@@ -85,7 +85,7 @@ func (m *mirroring) parts(endpoints []discoveryv1.Endpoint) [][]discoveryv1.Endp
 
 // peers mirrors what a peer's controller made. A name is kept if it is one that this cluster's controller gives; any other is
 // replaced: so no peer can name a slice that is another cluster's, another Service's, or nobody's of ours. Where two of its names
-// become one, the first is used.
+// become one, the last is used.
 func (m *mirroring) peers(member Member) {
 	sorted := slices.SortedFunc(slices.Values(member.Slices), func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	for _, source := range sorted {
@@ -95,9 +95,6 @@ func (m *mirroring) peers(member Member) {
 		name := source.Name
 		if hash, ok := strings.CutPrefix(name, m.stem(member, source)); !ok || !isHash(hash) {
 			name = m.sliceName(member, source, 0)
-		}
-		if m.wanted[name] != nil {
-			continue
 		}
 		kept, _ := m.ports(member, append(slices.Clone(source.Ports), hiddenPorts(source)...))
 		m.add(name, member, source, source.Endpoints, kept)
@@ -220,7 +217,6 @@ func hiddenPorts(slice *discoveryv1.EndpointSlice) []discoveryv1.EndpointPort {
 	}
 	return slices.DeleteFunc(hidden, func(p discoveryv1.EndpointPort) bool {
 		return p.Name != nil && *p.Name != "" && len(validation.IsDNS1123Label(*p.Name)) > 0 ||
-			p.Port != nil && len(validation.IsValidPortNum(int(*p.Port))) > 0 ||
 			p.Protocol != nil && !slices.Contains([]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}, *p.Protocol) ||
 			p.AppProtocol != nil && len(validation.IsQualifiedName(*p.AppProtocol)) > 0
 	})

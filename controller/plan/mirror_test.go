@@ -152,6 +152,9 @@ func TestHostilePeer(t *testing.T) {
 		}
 	}
 	equal(t, "slices of the others", others, clean)
+	shown := Mirror("a", demo, Merge(members), members, 100)
+	slices.Reverse(hostile.Slices)
+	equal(t, "slices, in another order", Mirror("a", demo, Merge(members), members, 100), shown)
 	equal(t, "slices of the hostile peer", len(theirs), count)
 	kept := slices.ContainsFunc(theirs, func(s *discoveryv1.EndpointSlice) bool { return s.Name == "demo.b.ipv4-0123456789" })
 	equal(t, "the name that is its own is kept", kept, true)
@@ -160,7 +163,7 @@ func TestHostilePeer(t *testing.T) {
 	}
 }
 
-// The longest names fit, and what no label can hold has no slices (C33, C34).
+// The longest names fit, and what no label can hold has no slices (C33, C34). Without a limit nothing is split.
 func TestSliceNames(t *testing.T) {
 	source := sliceOf(strings.Repeat("s", 253), "10.1.0.1", nil)
 	for _, test := range []struct {
@@ -174,7 +177,7 @@ func TestSliceNames(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			source.Labels = map[string]string{discoveryv1.LabelServiceName: test.service}
 			members := []Member{{Cluster: test.cluster, Export: &Export{Created: noon}, Terms: terms(), Slices: []*discoveryv1.EndpointSlice{source}}}
-			mirrored := Mirror(test.cluster, types.NamespacedName{Namespace: "shop", Name: test.service}, Merge(members), members, 100)
+			mirrored := Mirror(test.cluster, types.NamespacedName{Namespace: "shop", Name: test.service}, Merge(members), members, 0)
 			equal(t, "slices", len(mirrored), test.slices)
 			for _, slice := range mirrored {
 				equal(t, "faults of the name", len(validation.IsDNS1123Subdomain(slice.Name)), 0)
