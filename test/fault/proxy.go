@@ -1,15 +1,17 @@
-// Package proxy passes TCP connections on, and disturbs them: it closes them, holds them up, or lets them hang for ever. What they
-// carry, it does not look at: TLS passes through.
-package proxy
+package fault
 
 import (
 	"errors"
 	"io"
 	"net"
 	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
 )
 
-// Proxy listens on a port of loopback, and passes on to one address.
+// Proxy listens on a port of loopback, and passes TCP connections on to one address. What they carry it does not look at: TLS goes
+// through from end to end, with a client's certificate.
 type Proxy struct {
 	target, address string
 	running         sync.WaitGroup
@@ -17,6 +19,7 @@ type Proxy struct {
 	mu       sync.Mutex
 	listener net.Listener
 	flows    chan struct{} // closed while data may flow
+	latency  time.Duration // of each read
 	pairs    map[*pair]struct{}
 	ended    bool
 }
@@ -50,6 +53,16 @@ func (p *Proxy) listen() error {
 
 // Address is where it listens.
 func (p *Proxy) Address() string { return p.address }
+
+// Config is the same identity with the same rights, through the proxy. The target's certificate has to be one for loopback.
+func (p *Proxy) Config(of *rest.Config) *rest.Config {
+	c := rest.CopyConfig(of)
+	c.Host = "https://" + p.address
+	return c
+}
+
+// Kubeconfig is Config as a file, with everything in it.
+func (p *Proxy) Kubeconfig(of *rest.Config) ([]byte, error) { return kubeconfig(p.Config(of)) }
 
 // Close ends everything, and returns when it has ended.
 func (p *Proxy) Close() error {
@@ -85,13 +98,26 @@ func (p *Proxy) Cut() int {
 	return len(p.pairs)
 }
 
-// Stall holds up whatever is sent, also on new connections, until it is told to resume. Nothing gets lost.
+// Stall holds up whatever is sent, until it is told to resume. Connections stay open and silent, and so are new ones, which are
+// accepted. Nothing gets lost: those that have the patience go on.
 func (p *Proxy) Stall() (resume func()) {
 	held := make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.flows = held
 	return func() { close(held) }
+}
+
+// Slow has whatever is read from either side arrive that much later, until it is told to resume. A read is at most 32 KiB, so that much
+// data takes its time as well.
+func (p *Proxy) Slow(latency time.Duration) (resume func()) {
+	set := func(latency time.Duration) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.latency = latency
+	}
+	set(latency)
+	return func() { set(0) }
 }
 
 // Strand leaves all connections open, but nothing arrives on them any more, as when a firewall has forgotten them. It gives their
@@ -169,8 +195,17 @@ func (p *Proxy) pass(both *pair, from io.Reader, to io.Writer) {
 // mayPass waits while data is held up, and says whether it is to arrive.
 func (p *Proxy) mayPass(both *pair) bool {
 	p.mu.Lock()
-	flows := p.flows
+	flows, latency := p.flows, p.latency
 	p.mu.Unlock()
+	if latency > 0 {
+		timer := time.NewTimer(latency)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-both.closed:
+			return false
+		}
+	}
 	select {
 	case <-flows:
 	case <-both.closed:

@@ -1,4 +1,4 @@
-package proxy
+package fault
 
 import (
 	"bufio"
@@ -119,6 +119,35 @@ func TestAStallHoldsUpAndLosesNothing(t *testing.T) {
 		if got, err := want.hear(long); got != want.text {
 			t.Errorf("heard %q, %v; want %q", got, err, want.text)
 		}
+	}
+}
+
+func TestSlownessDelaysEachDirectionUntilItResumes(t *testing.T) {
+	p := start(t, echo(t))
+	l := dial(t, p)
+	l.echoes(t, "one")
+	resume := p.Slow(short)
+	begin := time.Now()
+	l.echoes(t, "two")
+	if took := time.Since(begin); took < 2*short {
+		t.Errorf("there and back took %v, want %v at least", took, 2*short)
+	}
+	resume()
+	resume = p.Slow(time.Hour)
+	fresh := dial(t, p)
+	resume()
+	fresh.echoes(t, "three")
+}
+
+func TestACutEndsASlowConnection(t *testing.T) {
+	p := start(t, echo(t))
+	l := dial(t, p)
+	l.echoes(t, "one")
+	p.Slow(time.Hour)
+	l.say(t, "two")
+	p.Cut()
+	if got, err := l.hear(long); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("heard %q, %v; want an end", got, err)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/clusterset-dns/multicluster/test/fault"
 	"github.com/clusterset-dns/multicluster/test/realkube"
-	"github.com/clusterset-dns/multicluster/test/soak/proxy"
 	"github.com/clusterset-dns/multicluster/test/soak/truth"
 )
 
@@ -28,7 +28,7 @@ type soak struct {
 	out     io.Writer
 	start   time.Time
 	cluster *realkube.Cluster
-	proxy   *proxy.Proxy
+	proxy   *fault.Proxy
 	server  *server
 	checker truth.Checker
 
@@ -100,7 +100,7 @@ func (s *soak) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.proxy, err = proxy.Listen(address.Host); err != nil {
+	if s.proxy, err = fault.Listen(address.Host); err != nil {
 		return err
 	}
 	s.say("starting CoreDNS")
