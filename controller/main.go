@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,9 +19,6 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/plan"
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 )
-
-// version is set by the linker; go install leaves it to the module's own.
-var version = ""
 
 // poll is how often a missing CRD is looked for, and whether it and the cluster's id are still the same: seldom enough to cost nothing.
 const poll = 5 * time.Second
@@ -97,14 +93,4 @@ func run(ctx context.Context, options reconcile.Options, probes, clusterID strin
 		return fmt.Errorf("set up: %w", err)
 	}
 	return mgr.Start(ctx)
-}
-
-func buildVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }

@@ -7,12 +7,19 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
 // TestRoleHasNothingSpareAndNothingMissing lets a controller, with leader election, do each thing that it can do, and compares its
@@ -27,8 +34,19 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 	if err := p.Delete(p.ctx, lease); client.IgnoreNotFound(err) != nil { // Of an earlier run: a Lease is created once.
 		t.Fatal(err)
 	}
+	about := installAbout(t, cluster)
+	if err := about.Create(p.ctx, clusterID("home")); client.IgnoreAlreadyExists(err) != nil {
+		t.Fatal(err)
+	}
+	identity, err := NewIdentity(wire.config(account(t, cluster)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	stop := start(t, wire.config(account(t, cluster)), func(o *Options) {
 		o.LeaderElect, o.Namespace = true, "multicluster-system"
+		if o.ClusterID, err = identity.Wait(t.Context(), 20*time.Millisecond, logr.Discard()); err != nil || o.ClusterID != "home" {
+			t.Errorf("the id is %q: %v", o.ClusterID, err)
+		}
 	})
 	if err := p.create(imported("foo", withIPs("1.2.3.4")), endpoints("foo-c2", "foo")); err != nil {
 		t.Fatal(err)
@@ -42,6 +60,8 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "headless", func() error { return p.gone("foo") })
+
+	asMember(t, p)
 
 	granted := map[access]bool{}
 	for _, name := range []string{"clusterrole.yaml", "role.yaml"} {
@@ -70,6 +90,63 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 	if len(wire.forbidden) > 0 {
 		t.Errorf("forbidden: %q", wire.forbidden)
 	}
+}
+
+// asMember exports a Service and takes it back, meets a peer that is none, and heals what somebody edits.
+func asMember(t *testing.T, p *place) {
+	t.Helper()
+	peer := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "multicluster-system", Name: "nowhere", Labels: map[string]string{plan.LabelPeer: ""}}}
+	if err := p.Create(p.ctx, peer); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a peer that is none", func() error {
+		return p.Get(p.ctx, client.ObjectKeyFromObject(peer), new(coordinationv1.Lease))
+	})
+	if err := p.Delete(p.ctx, peer); err != nil {
+		t.Fatal(err)
+	}
+	source := endpoints("db-x", "db")
+	source.Labels = map[string]string{discoveryv1.LabelServiceName: "db"}
+	export := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "db"}}
+	if err := p.create(plainService("db"), source, export); err != nil {
+		t.Fatal(err)
+	}
+	mirrored := func() (*discoveryv1.EndpointSlice, error) {
+		var all discoveryv1.EndpointSliceList
+		err := p.List(p.ctx, &all, client.InNamespace(p.namespace), client.MatchingLabels{mcsv1beta1.LabelSourceCluster: "home"})
+		if err == nil && len(all.Items) != 1 {
+			return nil, fmt.Errorf("%d slices of db", len(all.Items))
+		}
+		return &all.Items[0], err
+	}
+	var slice *discoveryv1.EndpointSlice
+	until(t, "exported", func() (err error) {
+		slice, err = mirrored()
+		return errors.Join(err, p.served("db"))
+	})
+	slice.Labels = nil // get: it is no longer in the caches
+	if err := p.Update(p.ctx, slice); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "healed", func() error {
+		_, err := mirrored()
+		return err
+	})
+	if err := p.Delete(p.ctx, export); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "unexported", func() error {
+		if _, err := p.imp("db"); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
+	until(t, "the peer's Lease gone", func() error {
+		if err := p.Get(p.ctx, client.ObjectKeyFromObject(peer), new(coordinationv1.Lease)); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
 }
 
 func grant(granted map[access]bool, rules []rbacv1.PolicyRule) {

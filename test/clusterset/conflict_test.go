@@ -214,9 +214,9 @@ func TestFamilies(t *testing.T) {
 		}
 		s.until("the oldest's", func() error { return families(s, 1, "baz", corev1.IPv4Protocol) })
 	})
-	t.Run("headless has those of its endpoints", func(t *testing.T) {
+	t.Run("headless has those of its Service, wherever it is", func(t *testing.T) {
 		s := newStage(t, set)
-		s.export(0, service("foo", headless), "10.9.1.1")
-		s.until("families", func() error { return families(s, 1, "foo", corev1.IPv4Protocol) })
+		s.export(0, service("foo", headless, dualStack), "10.9.1.1")
+		s.until("families", func() error { return families(s, 2, "foo", corev1.IPv4Protocol, corev1.IPv6Protocol) })
 	})
 }

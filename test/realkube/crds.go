@@ -18,8 +18,8 @@ const (
 	OnlyV1Alpha1
 	// OnlyV1Beta1 serves and stores v1beta1.
 	OnlyV1Beta1
-	// OldKarmada is v1alpha1 as Karmada ships it: one IP, no ipFamilies, internalTrafficPolicy or trafficDistribution, and no
-	// conditions in the status of a ServiceImport.
+	// OldKarmada is v1alpha1 as Karmada ships it: one IP, no ipFamilies, internalTrafficPolicy or trafficDistribution, and neither
+	// conditions nor endpointSliceObjects in the status of a ServiceImport.
 	OldKarmada
 )
 
@@ -88,5 +88,7 @@ func trimToKarmada(schema *v1.JSONSchemaProps) {
 	ips, one := spec["ips"], int64(1)
 	ips.MaxItems = &one
 	spec["ips"] = ips
-	delete(schema.Properties["status"].Properties, "conditions")
+	for _, field := range []string{"conditions", "endpointSliceObjects"} {
+		delete(schema.Properties["status"].Properties, field)
+	}
 }

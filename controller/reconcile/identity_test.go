@@ -1,0 +1,122 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// aboutCRD has of a ClusterProperty (KEP-2149) what is read here.
+const aboutCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: clusterproperties.about.k8s.io
+  annotations: {api-approved.kubernetes.io: "unapproved, a test's own"}
+spec:
+  group: about.k8s.io
+  scope: Cluster
+  names: {plural: clusterproperties, kind: ClusterProperty}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec: {type: object, properties: {value: {type: string}}}
+`
+
+func clusterID(value string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "about.k8s.io/v1", "kind": "ClusterProperty",
+		"metadata": map[string]any{"name": idProperty}, "spec": map[string]any{"value": value},
+	}}
+}
+
+// installAbout installs the CRD and waits until it is served.
+func installAbout(t *testing.T, c *realkube.Cluster) client.Client {
+	t.Helper()
+	if err := c.Apply(t.Context(), "", aboutCRD); err != nil {
+		t.Fatal(err)
+	}
+	var admin client.Client
+	realkube.Eventually(t, "serve ClusterProperties", func() (err error) {
+		if admin, err = client.New(c.Config, client.Options{}); err != nil {
+			return err
+		}
+		if err := admin.Get(t.Context(), client.ObjectKey{Name: idProperty}, clusterID("")); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), idProperty) {
+			return fmt.Errorf("they are not: %w", err)
+		}
+		return nil
+	})
+	return admin
+}
+
+// C50, C51, C53: the id is the flag's, else the ClusterProperty's, and has to be one.
+func TestIdentity(t *testing.T) {
+	cluster := realkube.New(t, realkube.Options{})
+	for _, bad := range []string{"Not-An-Id", "under_score", strings.Repeat("a", 64)} {
+		if _, err := NewIdentity(cluster.Config, bad); err == nil || !strings.Contains(err.Error(), "--cluster-id") {
+			t.Errorf("flag %q gives %v", bad, err)
+		}
+	}
+	identity, err := NewIdentity(cluster.Config, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	finds := func(want string) error {
+		id, err := identity.Find(t.Context())
+		if err == nil && id != want {
+			err = fmt.Errorf("the id is %q; want %q", id, want)
+		}
+		return err
+	}
+	if err := finds(""); err != nil {
+		t.Error("without the CRD:", err)
+	}
+	admin := installAbout(t, cluster)
+	realkube.Eventually(t, "without the property", func() error { return finds("") })
+	property := clusterID("one.registry")
+	if err := admin.Create(t.Context(), property); err != nil {
+		t.Fatal(err)
+	}
+	realkube.Eventually(t, "C45: an id of two labels", func() error { return finds("one.registry") })
+	if named, err := NewIdentity(cluster.Config, "flag"); err != nil {
+		t.Error(err)
+	} else if id, err := named.Find(t.Context()); id != "flag" || err != nil {
+		t.Errorf("with a flag: %q, %v", id, err)
+	}
+
+	// C40: a changed id is another member: the process starts again.
+	watch := &idWatch{identity, "one.registry", 10 * time.Millisecond}
+	ended := make(chan error, 1)
+	go func() { ended <- watch.Start(t.Context()) }()
+	if err := unstructured.SetNestedField(property.Object, "two", "spec", "value"); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Update(t.Context(), property); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, ErrIDChanged) {
+		t.Errorf("it ended with %v", err)
+	}
+	if err := unstructured.SetNestedField(property.Object, "Not_An_Id", "spec", "value"); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Update(t.Context(), property); err != nil {
+		t.Fatal(err)
+	}
+	if err := finds(""); err == nil || !strings.Contains(err.Error(), "ClusterProperty") {
+		t.Errorf("a value that is no id gives %v", err)
+	}
+}
