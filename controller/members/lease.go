@@ -26,6 +26,7 @@ const (
 // lease is what is known of a peer's Lease.
 type lease struct {
 	loaded    bool
+	foreign   bool            // somebody else's
 	connected bool            // as it said when this process began
 	told      string          // the reason that an event told of last
 	at        time.Time       // when it was written last
@@ -33,7 +34,8 @@ type lease struct {
 	record    plan.PeerRecord // likewise
 }
 
-var errForeignLease = errors.New("a Lease of that name is not ours: it has not the label " + plan.LabelPeer)
+var errForeignLease = errors.New("a Lease of that name is there for something else, without the label " + plan.LabelPeer +
+	": give the peer another --cluster-id, and name the Secret after it")
 
 // loadLease reads what is remembered of the peer, or begins to remember it.
 func (p *peer) loadLease(ctx context.Context) error {
@@ -53,6 +55,7 @@ func (p *peer) loadLease(ctx context.Context) error {
 		return err
 	}
 	if _, ours := found.Labels[plan.LabelPeer]; !ours {
+		p.lease.loaded, p.lease.foreign = true, true
 		return errForeignLease
 	}
 	p.record = readRecord(found, now)
@@ -91,6 +94,9 @@ const (
 
 // writeLease writes what has changed at once, and renews the Lease of a connected peer. It says when to do so again.
 func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
+	if p.lease.foreign {
+		return idle, nil
+	}
 	now, w := p.set.options.Now(), &p.lease
 	since := now.Sub(w.at)
 	due := w.at.IsZero() || p.now.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns

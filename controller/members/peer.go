@@ -3,6 +3,7 @@ package members
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,21 +16,21 @@ import (
 
 // peer is another cluster of the clusterset, from the day that its Secret is there until it is gone.
 type peer struct {
-	set              *Set
-	id               string
-	refused, refusal string // the reason and message for which its id can be no peer's
-	cancel           context.CancelFunc
-	after            <-chan struct{} // what has to end first; may be nil
-	ended            chan struct{}
-	wake             chan struct{} // holds a token while there is something to look at
+	set    *Set
+	id     string
+	cancel context.CancelFunc
+	after  <-chan struct{} // what has to end first; may be nil
+	ended  chan struct{}
+	wake   chan struct{} // holds a token while there is something to look at
 
 	// guarded by the Set's mu:
-	secret   secret
-	left     bool // its Secret is gone
-	link     *link
-	broken   error // its kubeconfig cannot be used
-	view     *view // that it counts by; nil until one is complete
-	standing plan.Standing
+	refused, refusal string // the reason and message for which its id can be no peer's
+	secret           secret
+	left             bool // its Secret is gone
+	link             *link
+	broken           error // its kubeconfig cannot be used
+	view             *view // that it counts by; nil until one is complete
+	standing         plan.Standing
 
 	// of run only:
 	linked secret // that link or broken are of
@@ -92,7 +93,14 @@ func (p *peer) run(ctx context.Context) {
 // step looks at the peer, and says how long nothing more is to do if nothing happens.
 func (p *peer) step(ctx context.Context) time.Duration {
 	p.relink(ctx)
-	if err := p.loadLease(ctx); err != nil {
+	err := p.loadLease(ctx)
+	if errors.Is(err, errForeignLease) {
+		p.set.mu.Lock()
+		p.refused, p.refusal = InvalidID, err.Error()
+		p.set.mu.Unlock()
+		err = nil
+	}
+	if err != nil {
 		if ctx.Err() == nil {
 			p.set.options.Log.Error(err, "A peer's Lease cannot be read", "peer", p.id)
 		}
@@ -104,9 +112,9 @@ func (p *peer) step(ctx context.Context) time.Duration {
 // relink connects as the Secret says, if that is not what is done already. The view stays.
 func (p *peer) relink(ctx context.Context) {
 	p.set.mu.RLock()
-	of, old := p.secret, p.link
+	of, old, refused := p.secret, p.link, p.refused != ""
 	p.set.mu.RUnlock()
-	if p.refused != "" || p.begun && of.uid == p.linked.uid && bytes.Equal(of.kubeconfig, p.linked.kubeconfig) {
+	if refused || p.begun && of.uid == p.linked.uid && bytes.Equal(of.kubeconfig, p.linked.kubeconfig) {
 		return
 	}
 	old.stop()
@@ -140,7 +148,9 @@ func (p *peer) judge() time.Duration {
 	}
 	p.record = p.record.See(sight)
 	again := metav1.Duration{Duration: idle}
-	if p.refused == "" {
+	if p.refused != "" {
+		p.standing = plan.Gone
+	} else {
 		var left metav1.Duration
 		if p.standing, left = p.record.Standing(sight); left.Duration > 0 {
 			again = left

@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -18,8 +19,9 @@ type transport struct {
 	client *http.Client
 	dialer net.Dialer
 
-	mu    sync.Mutex
-	conns map[*conn]struct{}
+	mu     sync.Mutex
+	conns  map[*conn]struct{}
+	closed bool
 }
 
 // conn is a connection that knows when it was heard last.
@@ -66,6 +68,9 @@ func (t *transport) dial(ctx context.Context, network, address string) (net.Conn
 	c.heard.Store(time.Now().UnixNano())
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.closed { // http.Transport goes on dialling for requests that have ended
+		return nil, errors.Join(net.ErrClosed, plain.Close())
+	}
 	t.conns[c] = struct{}{}
 	return c, nil
 }
@@ -88,21 +93,28 @@ func (c *conn) Close() error {
 // closeSilent closes the connections on which nothing was heard since a request was sent that nobody answered: a firewall may have
 // forgotten them, and watches on them would wait for long. One that is just slow stays.
 func (t *transport) closeSilent(since time.Time) {
+	t.closeThose(func(c *conn) bool { return c.heard.Load() < since.UnixNano() })
+}
+
+// close ends every connection, also those that are just being made.
+func (t *transport) close() {
 	t.mu.Lock()
-	var silent []*conn
+	t.closed = true
+	t.mu.Unlock()
+	t.closeThose(func(*conn) bool { return true })
+	t.http.CloseIdleConnections()
+}
+
+func (t *transport) closeThose(which func(*conn) bool) {
+	t.mu.Lock()
+	var chosen []*conn
 	for c := range t.conns {
-		if c.heard.Load() < since.UnixNano() {
-			silent = append(silent, c)
+		if which(c) {
+			chosen = append(chosen, c)
 		}
 	}
 	t.mu.Unlock()
-	for _, c := range silent {
+	for _, c := range chosen {
 		_ = c.Close()
 	}
-}
-
-// close ends every connection.
-func (t *transport) close() {
-	t.http.CloseIdleConnections()
-	t.closeSilent(time.Unix(1<<40, 0))
 }

@@ -39,14 +39,19 @@ type Shared struct {
 const startTimeout = 15 * time.Minute
 
 // Main runs the tests, stops the cluster if one was started, and gives the exit code.
-func (s *Shared) Main(m *testing.M) int {
+func (s *Shared) Main(m *testing.M) int { return Main(m, s) }
+
+// Main is for packages whose tests share several clusters.
+func Main(m *testing.M, all ...*Shared) int {
 	code := m.Run()
-	if s.cluster == nil {
-		return code
-	}
-	if err := s.cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the cluster:", err)
-		return max(code, 1)
+	for _, s := range all {
+		if s.cluster == nil {
+			continue
+		}
+		if err := s.cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the cluster:", err)
+			code = max(code, 1)
+		}
 	}
 	return code
 }
