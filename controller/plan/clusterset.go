@@ -97,7 +97,7 @@ func withdraw(st State) Changes {
 // introduce makes the import. All else needs its UID.
 func introduce(st State, m Merged) Changes {
 	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: st.Name}}
-	m.Shape(imp)
+	st.shape(imp, m)
 	if st.ImportRefused != "" {
 		return Changes{Retry: true}
 	}
@@ -118,7 +118,7 @@ func leave(st State, m Merged) Changes {
 func maintain(st State, m Merged, held []string) Changes {
 	shaped := st.Import.DeepCopy()
 	if len(held) == 0 && st.ImportRefused == "" {
-		m.Shape(shaped)
+		st.shape(shaped, m)
 	}
 	if len(held) == 0 {
 		st.families = m.Families
@@ -146,6 +146,14 @@ func maintain(st State, m Merged, held []string) Changes {
 		}
 	}
 	return c
+}
+
+// shape leaves out what the CRD would prune: it would be written for ever.
+func (st State) shape(imp *mcsv1beta1.ServiceImport, m Merged) {
+	m.Shape(imp)
+	if !st.CRD.Policies {
+		imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution = nil, nil
+	}
 }
 
 // importStatus is the part of an import's status that the clusterset gives.

@@ -24,7 +24,7 @@ type oneName struct {
 
 func newName(home string, members ...Member) *oneName {
 	crd := fullCRD
-	crd.EndpointSliceObjects = true
+	crd.EndpointSliceObjects, crd.Policies = true, true
 	return &oneName{
 		world:      world{crd: crd, services: map[string]*corev1.Service{}, families: []corev1.IPFamily{corev1.IPv4Protocol}, taken: map[string]bool{}},
 		Clusterset: Clusterset{Home: home, Members: members, Namespace: true, Most: 100, Export: &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "foo", Namespace: "default"}}},
@@ -79,7 +79,7 @@ func (c *oneName) write(changes Changes) {
 		c.imp.UID, c.imp.Generation = "u1", 1
 	}
 	if c.imported {
-		c.world.apply(changes, 1000)
+		c.apply(changes, 1000)
 	}
 	c.slices = append(c.slices, changes.CreateSlices...)
 	for _, e := range changes.UpdateSlices {

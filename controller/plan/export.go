@@ -109,8 +109,8 @@ func (e exportConditions) setConflict(m Merged, valid bool) {
 	switch {
 	case !valid: // it takes no part in the merge
 		meta.RemoveStatusCondition(&e.export.Status.Conditions, conditionConflict)
-	case len(m.Conflict.Reasons) > 0:
-		e.set(conditionConflict, metav1.ConditionTrue, strings.Join(m.Conflict.Reasons, ","), "%s", m.Conflict.Message)
+	case len(m.Reasons) > 0:
+		e.set(conditionConflict, metav1.ConditionTrue, strings.Join(m.Reasons, ","), "%s", m.Message)
 	default:
 		e.set(conditionConflict, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonNoConflicts), "%s", noConflict(m))
 	}

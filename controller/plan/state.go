@@ -56,6 +56,8 @@ type CRD struct {
 	// IPFamilies, Conditions and EndpointSliceObjects say whether spec.ipFamilies, status.conditions and status.endpointSliceObjects
 	// exist.
 	IPFamilies, Conditions, EndpointSliceObjects bool
+	// Policies says whether spec.internalTrafficPolicy and spec.trafficDistribution exist, which came together.
+	Policies bool
 }
 
 // Refusal is a write of the derived Service that the server answered with «invalid» or «forbidden».

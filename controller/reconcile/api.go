@@ -115,6 +115,7 @@ func readCapabilities(text []byte, gv schema.GroupVersion) (plan.CRD, error) {
 			crd.MaxIPs = *most
 		}
 		_, crd.IPFamilies = spec["ipFamilies"]
+		_, crd.Policies = spec["internalTrafficPolicy"]
 		_, crd.Conditions = status["conditions"]
 		_, crd.EndpointSliceObjects = status["endpointSliceObjects"]
 		return crd, nil

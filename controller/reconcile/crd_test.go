@@ -51,9 +51,9 @@ func TestEachFormOfTheCRD(t *testing.T) {
 	}{
 		{"Karmada's", realkube.OldKarmada, "v1alpha1", plan.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 1}, onKarmadasCRD},
 		{"v1alpha1 alone", realkube.OnlyV1Alpha1, "v1alpha1",
-			plan.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true}, onAnyCRD},
+			plan.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}, onAnyCRD},
 		{"both versions", realkube.BothVersions, "v1beta1",
-			plan.CRD{APIVersion: "multicluster.x-k8s.io/v1beta1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true}, onAnyCRD},
+			plan.CRD{APIVersion: "multicluster.x-k8s.io/v1beta1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}, onAnyCRD},
 	} {
 		if err := cluster.InstallCRDs(t.Context(), form.form); err != nil {
 			t.Fatal(err)

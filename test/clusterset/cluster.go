@@ -109,7 +109,7 @@ func (c *Cluster) Run(ctx context.Context, change ...func(*reconcile.Options)) e
 		edit(&options)
 	}
 	if options.CRD.APIVersion == "" {
-		options.CRD = plan.CRD{APIVersion: mcsv1beta1.GroupVersion.String(), MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true}
+		options.CRD = plan.CRD{APIVersion: mcsv1beta1.GroupVersion.String(), MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	mgr, err := reconcile.NewManager(ctx, c.Account, options)
