@@ -176,9 +176,7 @@ func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Timeout == 0 { // nobody waits for a probe
-		set.probeEvery = 200 * time.Millisecond
-	}
+	set.probeEvery = 200 * time.Millisecond // nobody waits for a probe
 	r.Set = set
 	set.OnChange(func(name types.NamespacedName) {
 		r.mu.Lock()

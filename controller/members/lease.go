@@ -25,13 +25,12 @@ const (
 
 // lease is what is known of a peer's Lease.
 type lease struct {
-	loaded    bool
-	foreign   bool            // somebody else's
-	connected bool            // as it said when this process began
-	told      string          // the reason that an event told of last
-	at        time.Time       // when it was written last
-	written   condition       // that it says
-	record    plan.PeerRecord // likewise
+	loaded  bool
+	foreign bool            // somebody else's
+	told    string          // the reason that an event told of last
+	at      time.Time       // when it was written last
+	written condition       // that it says
+	record  plan.PeerRecord // likewise
 }
 
 var errForeignLease = errors.New("a Lease of that name is there for something else, without the label " + plan.LabelPeer +
@@ -62,7 +61,7 @@ func (p *peer) loadLease(ctx context.Context) error {
 	p.lease.told = found.Labels[labelReason]
 	if found.Labels[labelConnected] == conditionTrue {
 		// It was there when nobody looked any more: the time since then does not count against it.
-		p.lease.connected, p.record.Heard = true, now
+		p.was, p.record.Heard = true, now
 	}
 	p.lease.loaded = true
 	return nil
@@ -120,7 +119,10 @@ func (p *peer) patchLease(ctx context.Context) error {
 	l := p.wantedLease()
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"labels": l.Labels, "annotations": l.Annotations},
-		"spec":     l.Spec,
+		"spec": map[string]any{ // what is nil is removed
+			"holderIdentity": l.Spec.HolderIdentity, "leaseDurationSeconds": l.Spec.LeaseDurationSeconds,
+			"acquireTime": l.Spec.AcquireTime, "renewTime": l.Spec.RenewTime, "leaseTransitions": l.Spec.LeaseTransitions,
+		},
 	})
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -365,8 +366,8 @@ func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
 	there, way, config := away(t)
 	there.export("v1beta1", "foo")
 	foo := there.name("foo")
-	r := newPlace(t).read(t, timeout(time.Minute))
-	r.probeEvery = 200 * time.Millisecond
+	place := newPlace(t)
+	r := place.read(t, timeout(time.Minute))
 	r.join(there.id, config)
 	r.says(foo, there.id)
 	r.is(there.id, Connected)
@@ -408,13 +409,21 @@ func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
 	r.says(foo, "")
 	resume()
 	r.is(there.id, Connected, "2 times", "if it stays")
+	// Nor does a restart make it count.
+	events := r.told(there.id)
+	r.stop()
+	ahead := r.clock
+	r = place.read(t, timeout(time.Minute), func(o *Options) { o.Now = ahead.now })
+	r.clock = ahead
+	<-r.Settled()
+	r.is(there.id, Connected, "2 times", "if it stays")
 	if got := r.said(foo); got != "" {
 		t.Errorf("foo is said by %q, a peer that has come back twice", got)
 	}
 	r.clock.forward(30 * time.Second)
 	r.says(foo, there.id)
-	if got := r.told(there.id); !slices.Equal(got, []string{Connected, Unreachable, Connected, Unreachable, Connected}) {
-		t.Errorf("events %v", got)
+	if !slices.Equal(events, []string{Connected, Unreachable, Connected, Unreachable, Connected}) || len(r.told(there.id)) > 0 {
+		t.Errorf("events %v, and after a restart %v", events, r.told(there.id))
 	}
 }
 
@@ -541,6 +550,39 @@ func TestARestartTellsNothingAgain(t *testing.T) {
 	r.is(there.id, Connected)
 	if got := r.told(there.id); len(got) > 0 {
 		t.Errorf("events %v", got)
+	}
+}
+
+// TestSettledDoesNotWaitForWhoDoesNotAnswer: neither for a peer that fails, nor for ever for one that says nothing.
+func TestSettledDoesNotWaitForWhoDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	there, way, config := away(t)
+	there.export("v1beta1", "foo")
+	place := newPlace(t)
+	r := place.read(t)
+	<-r.Settled()
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	r.join("nowhere", kubeconfig(t, there.config, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://127.0.0.1:1" }))
+	r.is("nowhere", Unreachable)
+	r.stop()
+
+	r = place.read(t)
+	<-r.Settled()
+	if got := r.said(there.name("foo")); got != there.id+" ?nowhere" {
+		t.Errorf("foo is said by %q when all is settled", got)
+	}
+	r.stop()
+
+	t.Cleanup(sync.OnceFunc(way.Stall()))
+	began := time.Now()
+	r = place.read(t)
+	<-r.Settled()
+	if took := time.Since(began); took > 2*settleWithin {
+		t.Errorf("settled after %v", took)
+	}
+	if got := r.said(there.name("foo")); got != "?nowhere ?"+there.id {
+		t.Errorf("foo is said by %q of a peer that says nothing", got)
 	}
 }
 

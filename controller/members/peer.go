@@ -38,6 +38,7 @@ type peer struct {
 	record plan.PeerRecord
 	lease  lease
 	now    condition
+	was    bool // connected, when it was looked at before
 }
 
 // condition is what is said of a peer.
@@ -136,7 +137,6 @@ func (p *peer) judge() time.Duration {
 		s.mu.Unlock()
 		return idle
 	}
-	was := p.now
 	p.now.reason, p.now.message = p.conditionLocked()
 	before, old := p.standing, p.view
 	if p.now.connected() {
@@ -144,9 +144,12 @@ func (p *peer) judge() time.Duration {
 	}
 	sight := plan.PeerSight{
 		Now: metav1.NewTime(s.options.Now()), Timeout: metav1.Duration{Duration: s.options.Timeout},
-		Connected: p.now.connected(), Was: was.connected() || was.reason == "" && p.lease.connected, Known: p.view != nil,
+		Connected: p.now.connected(), Was: p.was, Known: p.view != nil,
 	}
 	p.record = p.record.See(sight)
+	if p.now.reason != Syncing { // as after a restart or with a new kubeconfig, which are no absence of the peer
+		p.was = p.now.connected()
+	}
 	again := metav1.Duration{Duration: idle}
 	if p.refused != "" {
 		p.standing = plan.Gone

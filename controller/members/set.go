@@ -132,7 +132,7 @@ func (s *Set) Start(ctx context.Context) error {
 		return nil
 	case <-s.listed:
 	}
-	s.removeOrphans(ctx)
+	s.running.Go(func() { s.removeOrphans(ctx) })
 	select {
 	case <-ctx.Done():
 		return nil
