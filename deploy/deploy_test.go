@@ -119,6 +119,39 @@ func TestReadmeListsEachBase(t *testing.T) {
 	}
 }
 
+// TestReadmesOverlayGivesAClusterID: the example works as it is printed.
+func TestReadmesOverlayGivesAClusterID(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(text), "An overlay of `controller` with the flag:\n\n")
+	block, _, ended := strings.Cut(block, "\n\n")
+	if !found || !ended {
+		t.Fatal("the example is gone")
+	}
+	dir := t.TempDir()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	this, err := filepath.Rel(dir, here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block = strings.ReplaceAll(strings.ReplaceAll(block+"\n", "<this folder>", this), "\n    ", "\n")
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(strings.TrimPrefix(block, "    ")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var plain, given appsv1.Deployment
+	find(t, shared.Cluster(t), "deploy/controller", "Deployment", &plain)
+	find(t, shared.Cluster(t), dir, "Deployment", &given)
+	want := append(plain.Spec.Template.Spec.Containers[0].Args, "--cluster-id=member1")
+	if got := given.Spec.Template.Spec.Containers[0].Args; !slices.Equal(got, want) {
+		t.Errorf("the arguments %q, want %q", got, want)
+	}
+}
+
 // TestServerHasTheExamplesCorefile: kustomize reads no file outside of its folder, so there are two copies.
 func TestServerHasTheExamplesCorefile(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join("..", "corefile-examples", "second-server.Corefile"))

@@ -131,10 +131,13 @@ make() { at "$1" apply --server-side --force-conflicts --field-manager=join.sh -
 
 token_secret() { printf %s "$account-$to_id"; }
 
+# called ID CONTEXT: a cluster for a reader, who may know it by either.
+called() { if [ "$1" = "$2" ]; then printf %s "$1"; else printf '%s (%s)' "$1" "$2"; fi; }
+
 make_account() {
   local uid
   at "$from" apply -k "$here/peer" >/dev/null
-  echo "$id ($from): the account $account may list and watch what peers read"
+  echo "$(called "$id" "$from"): the account $account may list and watch what peers read"
   uid=$(at "$from" get serviceaccount "$account" -n "$namespace" -o jsonpath='{.metadata.uid}')
   drop_stale_token "$uid"
   make "$from" <<EOF
@@ -165,7 +168,7 @@ await_token() {
     [ $SECONDS -lt $until ] || fail "the Secret $namespace/$(token_secret) in $from got no token in $timeout s. kube-controller-manager fills it, with its serviceaccount-token-controller: see that it runs in $from"
     sleep 0.5
   done
-  echo "$id ($from): the Secret $(token_secret) holds the token for $to_id; to delete it takes access back"
+  echo "$(called "$id" "$from"): the Secret $(token_secret) holds the token for $to_id; to delete it takes access back"
 }
 
 # kubeconfig is written by printf, not by cat: bash may put such a text into a file for a moment.
@@ -205,7 +208,7 @@ metadata:
   labels: {$label: \"\"}
 data:
   kubeconfig: $(kubeconfig | base64 | tr -d '\n')" | make "$to"
-  echo "$to_id ($to): the Secret $id leads to $server"
+  echo "$(called "$to_id" "$to"): the Secret $id leads to $server"
   cat <<EOF
 $to_id reads $id. How that goes, and what is wrong where it does not:
   kubectl --context $to get leases -n $namespace -l $label -L clusterset-dns.io/connected -L clusterset-dns.io/reason
@@ -240,12 +243,12 @@ leave() {
   valid_id "$to_id" "$to"
   # The reader first: without its token it would report an error.
   if at "$to" delete secrets -n "$namespace" -l "$label" --field-selector "metadata.name=$id" >/dev/null; then
-    echo "$to_id ($to): no Secret $id: it reads $id no longer"
+    echo "$(called "$to_id" "$to"): no Secret $id: it reads $id no longer"
   else
     undone+=" kubectl --context $to delete secret -n $namespace $id;"
   fi
   if at "$from" delete secret -n "$namespace" --ignore-not-found "$(token_secret)" >/dev/null && drop_account; then
-    echo "$id ($from): no Secret $(token_secret): the token of $to_id is void"
+    echo "$(called "$id" "$from"): no Secret $(token_secret): the token of $to_id is void"
   else
     undone+=" kubectl --context $from delete secret -n $namespace $(token_secret);"
   fi
@@ -259,7 +262,7 @@ drop_account() {
     -o go-template='{{range .items}}{{if eq (index .metadata.annotations "kubernetes.io/service-account.name") "'"$account"'"}}{{.metadata.name}} {{end}}{{end}}') || return
   [ -z "$left" ] || return 0
   at "$from" delete -k "$here/peer" --ignore-not-found >/dev/null || return
-  echo "$id ($from): no account $account: nobody has a token of it"
+  echo "$(called "$id" "$from"): no account $account: nobody has a token of it"
 }
 
 parse "$@"

@@ -46,18 +46,10 @@ func newJoining(t *testing.T) *joining {
 	if err := os.WriteFile(filepath.Join(bin, "kubectl"), []byte(wrapper), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	file := api.NewConfig()
 	for _, name := range []string{"member1", "member2"} {
-		c := realkube.New(t, realkube.Options{})
-		j.clusters[name] = c
-		admin, err := clientcmd.LoadFromFile(c.Kubeconfig)
-		if err != nil {
-			t.Fatal(err)
-		}
-		context := admin.Contexts[admin.CurrentContext]
-		file.Clusters[name], file.AuthInfos[name] = admin.Clusters[context.Cluster], admin.AuthInfos[context.AuthInfo]
-		file.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
+		j.clusters[name] = realkube.New(t, realkube.Options{})
 	}
+	file := realkube.Contexts(j.clusters)
 	insecure := file.Clusters["member1"].DeepCopy()
 	insecure.CertificateAuthorityData, insecure.InsecureSkipTLSVerify = nil, true
 	file.Clusters["insecure"] = insecure

@@ -1,5 +1,6 @@
-// Command demo shows the main job on real parts: etcd, kube-apiserver, multicluster-controller and CoreDNS with the multicluster
-// plugin, on loopback and without root. It runs from the top folder of the project, by `make demo`.
+// Command demo shows the main job on real parts: two clusters, each of etcd, kube-apiserver, kube-controller-manager and
+// multicluster-controller, and in one of them CoreDNS with the multicluster plugin, on loopback and without root. It runs from the top
+// folder of the project, by `make demo`.
 package main
 
 import (
@@ -48,8 +49,8 @@ func show(ctx context.Context, once bool) (err error) {
 	if once {
 		return nil
 	}
-	s.say("\nStill up, to play with:\n\n  export KUBECONFIG=%s\n  %s get serviceimports,services,endpointslices\n  %s foo.default.svc.clusterset.local\n\nCtrl-C ends it.\n",
-		s.cluster.Kubeconfig, s.kubectl, s.dig())
+	s.say("\nStill up, to play with:\n\n  export KUBECONFIG=%s\n  %s --context member2 get serviceimports,services,endpointslices\n  %s foo.default.svc.clusterset.local\n\nCtrl-C ends it.\n",
+		s.kubeconfig, s.kubectl, s.dig())
 	<-ctx.Done()
 	s.say("\nEnding.\n")
 	return nil

@@ -3,11 +3,17 @@ package main
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/clusterset-dns/multicluster/test/ours"
 	"github.com/clusterset-dns/multicluster/test/realkube"
@@ -16,15 +22,25 @@ import (
 //go:embed Corefile
 var corefile string
 
+// The clusters, by their ids, which are also their contexts in the kubeconfig. The story is told from member2.
+const member1, member2 = "member1", "member2"
+
+var members = []string{member1, member2}
+
+// peerTimeout is five minutes unless it is given: long to look at.
+const peerTimeout = 10 * time.Second
+
 // stage is the running parts, and where the story is told.
 type stage struct {
 	out            io.Writer
 	passed, failed int
 
-	cluster *realkube.Cluster
-	kubectl string
-	dns     string // CoreDNS' address and port
-	beside  []*realkube.Beside
+	clusters    map[string]*realkube.Cluster
+	controllers map[string]*realkube.Beside
+	coredns     *realkube.Beside // of member2
+	dns         string           // its address and port
+
+	dir, kubeconfig, kubectl string
 }
 
 func (s *stage) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
@@ -44,52 +60,95 @@ func (s *stage) part(what string, start func() error) error {
 }
 
 func (s *stage) start(ctx context.Context) error {
-	programs, err := realkube.Build(ctx, os.Stderr, "etcd", "kube-apiserver", "kubectl")
+	programs, err := realkube.Build(ctx, os.Stderr, "etcd", "kube-apiserver", "kubectl", "kube-controller-manager")
 	if err != nil {
 		return err
 	}
 	s.kubectl = programs["kubectl"]
+	s.clusters, s.controllers = map[string]*realkube.Cluster{}, map[string]*realkube.Beside{}
+	for _, name := range members {
+		if err := s.startMember(ctx, name); err != nil {
+			return err
+		}
+	}
+	if err := s.part(member2+": CoreDNS with the multicluster plugin", func() (err error) {
+		s.coredns, s.dns, err = ours.StartCoreDNS(ctx, s.clusters[member2], corefile)
+		return err
+	}); err != nil {
+		return err
+	}
+	if s.dir, err = os.MkdirTemp("", "demo-"); err != nil {
+		return err
+	}
+	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
+	return clientcmd.WriteToFile(*realkube.Contexts(s.clusters), s.kubeconfig)
+}
+
+func (s *stage) startMember(ctx context.Context, name string) error {
 	for _, part := range []struct {
 		what  string
 		start func() error
 	}{
-		{"starting etcd and kube-apiserver", func() (err error) {
-			s.cluster, err = realkube.Start(ctx, realkube.Options{})
-			return err
+		{"etcd, kube-apiserver and kube-controller-manager", func() (err error) {
+			c, err := realkube.Start(ctx, realkube.Options{})
+			if err != nil {
+				return err
+			}
+			s.clusters[name] = c
+			return c.StartControllerManager(ctx)
 		}},
-		{"installing the CRDs of multicluster.x-k8s.io", func() error { return s.cluster.InstallCRDs(ctx, realkube.BothVersions) }},
-		{"starting multicluster-controller, with its own account's rights", func() error {
-			b, err := ours.StartController(ctx, s.cluster)
-			s.beside = append(s.beside, b)
-			return err
+		{"the CRDs of multicluster.x-k8s.io", func() error {
+			return s.clusters[name].InstallCRDs(ctx, realkube.BothVersions)
 		}},
-		{"starting CoreDNS with the multicluster plugin", func() error {
-			b, address, err := ours.StartCoreDNS(ctx, s.cluster, corefile)
-			s.beside, s.dns = append(s.beside, b), address
-			return err
+		{"multicluster-controller, with its own account's rights", func() error {
+			return s.startController(ctx, name)
 		}},
 	} {
-		if err := s.part(part.what, part.start); err != nil {
+		if err := s.part(name+": "+part.what, part.start); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// end ends all parts, the last first.
-func (s *stage) end() error {
-	for i := len(s.beside) - 1; i >= 0; i-- {
-		s.beside[i].Stop()
-	}
-	if s.cluster == nil {
-		return nil
-	}
-	return s.cluster.Stop()
+func (s *stage) startController(ctx context.Context, name string) (err error) {
+	s.controllers[name], err = ours.StartController(ctx, s.clusters[name], "--cluster-id="+name, "--peer-timeout="+peerTimeout.String())
+	return err
 }
 
-// run runs kubectl and gives its output.
-func (s *stage) run(ctx context.Context, args ...string) (string, error) {
-	return ours.Kubectl(ctx, s.cluster, args...)
+// end ends all parts, the last first.
+func (s *stage) end() error {
+	s.coredns.Stop()
+	var failed []error
+	for _, name := range members {
+		s.controllers[name].Stop()
+		if c := s.clusters[name]; c != nil {
+			failed = append(failed, c.Stop())
+		}
+	}
+	if s.dir != "" {
+		failed = append(failed, os.RemoveAll(s.dir))
+	}
+	return errors.Join(failed...)
+}
+
+// run runs a program in the project's top folder, for which all clusters are contexts, and gives its output.
+func (s *stage) run(ctx context.Context, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = ours.Root()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+filepath.Dir(s.kubectl)+":"+os.Getenv("PATH"))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out), err
+}
+
+// get is what kubectl gets in a cluster.
+func (s *stage) get(ctx context.Context, cluster string, args ...string) (string, error) {
+	return s.run(ctx, s.kubectl, append([]string{"--context", cluster, "get"}, args...)...)
 }
 
 // dig is the beginning of a command line that asks CoreDNS.

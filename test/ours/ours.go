@@ -53,8 +53,9 @@ func Kubectl(ctx context.Context, c *realkube.Cluster, args ...string) (string, 
 	return string(out), err
 }
 
-// StartController runs the controller as deploy/controller does: as its account, with its role, and the Lease in its namespace.
-func StartController(ctx context.Context, c *realkube.Cluster) (*realkube.Beside, error) {
+// StartController runs the controller as deploy/controller does: as its account, with its role, and the Lease in its namespace; and
+// with more flags, if any are given.
+func StartController(ctx context.Context, c *realkube.Cluster, flags ...string) (*realkube.Beside, error) {
 	if _, err := Kubectl(ctx, c, "apply", "-k", "deploy/controller"); err != nil {
 		return nil, err
 	}
@@ -72,8 +73,8 @@ func StartController(ctx context.Context, c *realkube.Cluster) (*realkube.Beside
 		return nil, err
 	}
 	probes := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	return c.Beside(ctx, listens(probes), program, "--kubeconfig", kubeconfig,
-		"--namespace", namespace, "--metrics-bind-address", "0", "--health-probe-bind-address", probes)
+	return c.Beside(ctx, listens(probes), program, append([]string{"--kubeconfig", kubeconfig,
+		"--namespace", namespace, "--metrics-bind-address", "0", "--health-probe-bind-address", probes}, flags...)...)
 }
 
 // StartCoreDNS runs CoreDNS on loopback with a Corefile, in which {{.Port}} and {{.Kubeconfig}} stand for a free port and for the
