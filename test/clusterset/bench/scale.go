@@ -25,6 +25,10 @@ func atScale(ctx context.Context, s size) (rows []row, err error) {
 	}); err != nil {
 		return nil, err
 	}
+	atFirst, err := allWrites(ctx, set)
+	if err != nil {
+		return nil, err
+	}
 	began := time.Now()
 	if err := part("the first sync, with all controllers started at once", func() error {
 		if err := controlAll(ctx, set); err != nil {
@@ -39,6 +43,10 @@ func atScale(ctx context.Context, s size) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	first, err := allWrites(ctx, set)
+	if err != nil {
+		return nil, err
+	}
 	writes, err := restartWrites(ctx, set, s)
 	if err != nil {
 		return nil, err
@@ -50,6 +58,7 @@ func atScale(ctx context.Context, s size) (rows []row, err error) {
 	of := fmt.Sprintf("3 clusters x %d exported services of %d endpoints", s.services, s.endpoints)
 	return []row{
 		{what: of + ": first sync", got: synced.Seconds(), reach: 60, unit: "s"},
+		{what: "writes of the first sync, for each name in each cluster (it needs 8)", got: (first - atFirst) / float64(3*s.services), reach: -1, unit: "writes"},
 		{what: "writes for an unchanged world: restart of every controller", got: writes, reach: 0, unit: "writes"},
 		{what: "memory of a controller there, resident, after the first sync", got: memory / (1 << 20), reach: 300, unit: "MiB"},
 		{what: "memory of a controller there, resident, after a restart", got: again / (1 << 20), reach: 300, unit: "MiB"},
