@@ -284,7 +284,7 @@ func (r *reader) is(id, reason string, words ...string) {
 		}
 		for _, word := range words {
 			if !strings.Contains(message, word) {
-				r.t.Fatalf("the message %q does not have %q", message, word)
+				return fmt.Errorf("the message %q does not have %q", message, word)
 			}
 		}
 		return nil

@@ -44,7 +44,8 @@ type link struct {
 	identity identity
 	probed   bool             // every resource, once
 	probing  [resources]error // of the last probe of each
-	watching [resources]error // of each follower
+	listing  [resources]error // of each follower's last list, until a list is complete
+	watching [resources]error // of each follower's last watch
 }
 
 // newLink prepares a link. It makes no request yet.
@@ -80,10 +81,10 @@ func (l *link) follow(config *rest.Config, finder discovery.DiscoveryInterface) 
 	}
 	groups := [resources][]schema.GroupVersion{exportVersions, {corev1.SchemeGroupVersion}, {corev1.SchemeGroupVersion}, {discoveryv1.SchemeGroupVersion}}
 	stores := [resources]reflectorStore{
-		ofExports:    newStore(s, v.exports, &v.synced[ofExports], trimExport, l.changed),
-		ofServices:   newStore(s, v.services, &v.synced[ofServices], trimService, l.changed),
-		ofNamespaces: newStore(s, &l.identity, &v.synced[ofNamespaces], trimNamespace, func([]types.NamespacedName) { s.look() }),
-		ofSlices:     newStore(s, v.slices, &v.synced[ofSlices], s.trimSlice(mcsv1beta1.LabelServiceName), l.changed),
+		ofExports:    newStore(s, v.exports, &v.synced[ofExports], trimExport, l.heard(ofExports)),
+		ofServices:   newStore(s, v.services, &v.synced[ofServices], trimService, l.heard(ofServices)),
+		ofNamespaces: newStore(s, &l.identity, &v.synced[ofNamespaces], trimNamespace, l.heard(ofNamespaces)),
+		ofSlices:     newStore(s, v.slices, &v.synced[ofSlices], s.trimSlice(mcsv1beta1.LabelServiceName), l.heard(ofSlices)),
 	}
 	var followers []*follow.Follower
 	for i, r := range all {
@@ -116,16 +117,38 @@ func (l *link) stop() {
 	l.transport.close()
 }
 
-// report takes what a follower says. A list that succeeds is not enough: a right to watch may be missing.
+// report takes what a follower says. A right to list may be missing, or one to watch, and something on the way may answer one of them
+// only: so neither ends the trouble with the other.
 func (l *link) report(resource int) follow.Report {
 	return func(verb follow.Verb, err error) {
-		if verb == follow.List && err == nil {
-			return
-		}
 		l.peer.set.mu.Lock()
-		l.watching[resource] = err
+		if verb == follow.Watch {
+			l.watching[resource] = err
+		} else {
+			l.listing[resource] = err
+		}
 		l.peer.set.mu.Unlock()
 		l.peer.look()
+	}
+}
+
+// heard takes what a store says: a list is complete, maybe one that came through a watch, or something has changed after it.
+func (l *link) heard(resource int) func([]types.NamespacedName) {
+	return func(names []types.NamespacedName) {
+		s := l.peer.set
+		s.mu.Lock()
+		recovered := l.listing[resource] != nil
+		l.listing[resource] = nil
+		s.mu.Unlock()
+		switch {
+		case resource == ofNamespaces:
+			s.look() // the identity of one is a matter of all
+		case recovered:
+			l.peer.look()
+		}
+		if resource != ofNamespaces {
+			l.changed(names)
+		}
 	}
 }
 
@@ -154,8 +177,11 @@ func (l *link) probe(ctx context.Context) {
 	defer tick.Stop()
 	for round := 0; ctx.Err() == nil; round++ {
 		for resource := range int(resources) {
-			if resource == ofExports || round == 0 || resource == 1+round%(resources-1) {
-				l.probeOne(ctx, resource)
+			if resource != ofExports && round > 0 && resource != 1+round%(resources-1) {
+				continue
+			}
+			if !l.probeOne(ctx, resource) {
+				break
 			}
 		}
 		l.peer.set.mu.Lock()
@@ -169,7 +195,8 @@ func (l *link) probe(ctx context.Context) {
 	}
 }
 
-func (l *link) probeOne(ctx context.Context, resource int) {
+// probeOne is false where nobody answered.
+func (l *link) probeOne(ctx context.Context, resource int) bool {
 	began := time.Now()
 	short, cancel := context.WithTimeout(ctx, probeTimeout)
 	err := l.ask(short, resource)
@@ -178,12 +205,12 @@ func (l *link) probeOne(ctx context.Context, resource int) {
 	if err != nil && timedOut {
 		l.transport.closeSilent(began)
 	}
-	if ctx.Err() != nil {
-		return
+	if ctx.Err() == nil {
+		l.peer.set.mu.Lock()
+		defer l.peer.set.mu.Unlock()
+		l.probing[resource] = err
 	}
-	l.peer.set.mu.Lock()
-	defer l.peer.set.mu.Unlock()
-	l.probing[resource] = err
+	return !timedOut
 }
 
 // ask lists one object, in the first version that the server has.
@@ -200,7 +227,7 @@ func (l *link) ask(ctx context.Context, resource int) error {
 
 // troubleLocked is the first thing that fails, or nil.
 func (l *link) troubleLocked() error {
-	for _, errs := range [][resources]error{l.probing, l.watching} {
+	for _, errs := range [][resources]error{l.probing, l.watching, l.listing} {
 		for _, err := range errs {
 			if err != nil {
 				return err

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -296,7 +297,12 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	there.announce(id)
 	r.is(id, Connected)
 	there.export("v1alpha1", "foo")
-	r.says(foo, id)
+	realkube.Eventually(t, "all of foo", func() error {
+		if peers, _ := r.Gather(foo); len(peers) != 1 || !peers[0].Exports() || len(peers[0].Slices) != 1 {
+			return fmt.Errorf("%+v", peers)
+		}
+		return nil
+	})
 
 	calls := r.calls(foo)
 	if err := there.RemoveCRDs(t.Context()); err != nil {
@@ -424,6 +430,66 @@ func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
 	r.says(foo, there.id)
 	if !slices.Equal(events, []string{Connected, Unreachable, Connected, Unreachable, Connected}) || len(r.told(there.id)) > 0 {
 		t.Errorf("events %v, and after a restart %v", events, r.told(there.id))
+	}
+}
+
+// TestFaultyAnswersTakeNothingAway: what a server says that is not well is not what the peer says.
+func TestFaultyAnswersTakeNothingAway(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	api, err := fault.Before(there.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	config, err := api.Kubeconfig(there.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newPlace(t).read(t)
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	r.says(foo, there.id)
+	calls, told := r.calls(foo), []string{Connected}
+	exports := schema.GroupResource{Group: mcsv1beta1.GroupName, Resource: mcsv1beta1.ServiceExportPluralName}
+	for _, c := range []struct {
+		reason  string
+		disturb func() (resume func())
+	}{
+		{Unreachable, func() func() { return api.Answer(apierrors.NewInternalError(errors.New("broken"))) }},
+		{Unreachable, func() func() { return api.Answer(apierrors.NewTooManyRequests("busy", 1)) }},
+		{Unauthorized, func() func() { return api.Answer(apierrors.NewUnauthorized("expired")) }},
+		{Forbidden, func() func() {
+			return api.Answer(apierrors.NewForbidden(exports, "", errors.New("no")), exports.Resource)
+		}},
+		{NoCRD, func() func() { return api.Answer(apierrors.NewNotFound(exports, ""), exports.Resource) }},
+		{Unreachable, func() func() { return api.Answer(apierrors.NewInternalError(errors.New("broken")), "endpointslices") }},
+		{Unreachable, func() func() { return api.Hollow() }},
+	} {
+		resume := c.disturb()
+		api.Cut() // else the watches go on
+		r.is(there.id, c.reason)
+		resume()
+		r.is(there.id, Connected)
+		told = append(told, c.reason, Connected)
+	}
+	if api.Expire() == 0 {
+		t.Error("there is no watch")
+	}
+	apply(t, there.Cluster, there.namespace, there.slice("bar", "10.1.0.1", there.id))
+	r.says(there.name("bar"), there.id)
+	r.is(there.id, Connected)
+	if got := r.calls(foo) - calls; got != 0 || r.said(foo) != there.id {
+		t.Errorf("%d calls, and foo is said by %q, while nothing changed", got, r.said(foo))
+	}
+	if got := r.told(there.id); !slices.Equal(got, told) {
+		t.Errorf("events %v; want %v", got, told)
 	}
 }
 
