@@ -58,7 +58,7 @@ func (p *peer) conditionLocked() (reason, message string) {
 		return classify(l.host, err)
 	}
 	if !l.probed || !l.view.complete() || p.set.identity.uid == "" {
-		return Syncing, "connected to " + l.host + ", reading"
+		return Syncing, "reading from " + l.host
 	}
 	if reason, message = p.identityLocked(); reason != "" {
 		return reason, message
