@@ -1,0 +1,372 @@
+package clusterset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/controller/reconcile"
+	"github.com/clusterset-dns/multicluster/test/fault"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+const (
+	historiesByDefault = 4
+	stepsOfHistory     = 60
+)
+
+// TestRandomHistories: whatever happens to three clusters, in the end each of them holds what the merge of the true state says, and
+// nothing else. What others made is as it was, and an import's address never changed (C24). Then the controllers start once more and
+// write nothing.
+//
+// Each history follows from its seed, but for the moments at which the controllers come to see what happens:
+//
+//	HISTORY_SEED=1234 go test -race -run TestRandomHistories ./test/clusterset     that one again
+//	HISTORIES=50 go test -race -timeout 60m -run TestRandomHistories ./test/clusterset     many
+func TestRandomHistories(t *testing.T) {
+	set := startHistories(t)
+	for run, seed := range historySeeds(t) {
+		t.Logf("history %d: seed %d", run, seed)
+		if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { newHistory(t, set, run, seed).run() }) {
+			return // the clusters are in no known state
+		}
+	}
+}
+
+func historySeeds(t *testing.T) []uint64 {
+	t.Helper()
+	number := func(name string) uint64 {
+		n, err := strconv.ParseUint(os.Getenv(name), 10, 64)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		return n
+	}
+	if os.Getenv("HISTORY_SEED") != "" {
+		return []uint64{number("HISTORY_SEED")}
+	}
+	runs := uint64(historiesByDefault)
+	if os.Getenv("HISTORIES") != "" {
+		runs = number("HISTORIES")
+	}
+	var seeds []uint64
+	for range runs {
+		seeds = append(seeds, uint64(rand.Uint32()))
+	}
+	return seeds
+}
+
+// histories are three clusters, each of which reads each other one through a proxy of its own.
+type histories struct {
+	set    []*Cluster
+	links  map[pair]*fault.API
+	joined map[pair][]byte // the kubeconfigs
+	ledger *ledger
+}
+
+// pair is a cluster and a peer that it reads, by their places.
+type pair struct{ reader, peer int }
+
+func startHistories(t *testing.T) *histories {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 15*time.Minute)
+	defer cancel()
+	all := &histories{links: map[pair]*fault.API{}, joined: map[pair][]byte{}, ledger: &ledger{}}
+	t.Cleanup(func() {
+		for _, c := range all.set {
+			if err := c.Stop(); err != nil {
+				t.Errorf("stop %s: %v", c.ID, err)
+			}
+		}
+		for _, api := range all.links {
+			if err := api.Close(); err != nil {
+				t.Errorf("close a proxy: %v", err)
+			}
+		}
+	})
+	var err error
+	all.set, err = startSet(ctx, "10.4.0.0/16,fd00:4::/112", "10.5.0.0/16,fd00:5::/112", "10.6.0.0/16")
+	if err != nil {
+		t.Fatalf("start three clusters: %v", err)
+	}
+	for i, c := range all.set {
+		c.Account = all.ledger.watching(c)
+		for j, peer := range all.set {
+			if i == j {
+				continue
+			}
+			api, err := fault.Before(peer.Config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.links[pair{i, j}] = api
+			if all.joined[pair{i, j}], err = api.Kubeconfig(peer.Reader); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return all
+}
+
+// history is one of them.
+type history struct {
+	*testing.T
+	*histories
+	dice
+	seed       uint64
+	timeout    time.Duration // of peers; 0 for ever
+	namespaces []string
+	steps      []string
+	disturbed  map[pair]func() error // ends what disturbs a link
+	ended      map[int]bool          // whose controller does not run
+	theirs     map[client.Object]int // what others made, as it was, and in which cluster
+	addresses  *addressBook
+}
+
+func newHistory(t *testing.T, all *histories, run int, seed uint64) *history {
+	h := &history{T: t, histories: all, seed: seed, dice: dice{rand.New(rand.NewPCG(seed, 0))}, ended: map[int]bool{}, disturbed: map[pair]func() error{}, theirs: map[client.Object]int{}}
+	for _, letter := range []string{"a", "b"} {
+		h.namespaces = append(h.namespaces, fmt.Sprintf("history-%d-%s", run, letter))
+	}
+	if h.one(4) { // sometimes an outage lasts too long
+		h.timeout = 3 * time.Second
+	}
+	return h
+}
+
+func (h *history) run() {
+	defer h.end()
+	h.begin()
+	for n := range uint64(stepsOfHistory) {
+		// With dice of its own: what a step finds, which is not the same each time, does not change the next ones.
+		h.dice = dice{rand.New(rand.NewPCG(h.seed, n+1))}
+		h.step()
+	}
+	h.settle()
+	h.idle()
+}
+
+// begin joins all to all anew, as if no history had been before.
+func (h *history) begin() {
+	for link := range h.links {
+		lease := leaseOf(h.set[link.peer].ID)
+		h.must("forget a peer", client.IgnoreNotFound(h.set[link.reader].Admin.Delete(h.Context(), lease)))
+		h.must("forget a peer", h.set[link.reader].Leave(h.Context(), h.set[link.peer].ID))
+		h.must("join", h.join(link))
+	}
+	for i, c := range h.set {
+		for _, namespace := range h.namespaces {
+			h.must("create a namespace", c.Admin.Create(h.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+		}
+		h.must("run", h.runController(i))
+	}
+	h.addresses = readAddresses(h.T, h.set)
+}
+
+// end leaves nothing running, and nothing that the next history would meet.
+func (h *history) end() {
+	if h.Failed() {
+		h.Logf("peers time out after %v (0 is never); the steps of this history:\n%s", h.timeout, strings.Join(h.steps, "\n"))
+	}
+	h.addresses.close()
+	for _, resume := range h.disturbed {
+		if err := resume(); err != nil {
+			h.Errorf("resume: %v", err)
+		}
+	}
+	for _, c := range h.set {
+		if err := c.End(); err != nil {
+			h.Errorf("end the controller of %s: %v", c.ID, err)
+		}
+		for _, namespace := range h.namespaces {
+			doomed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+			if err := client.IgnoreNotFound(c.Admin.Delete(h.Context(), doomed)); err != nil {
+				h.Errorf("delete a namespace: %v", err)
+			}
+		}
+	}
+}
+
+// must ends a test whose own requests fail: they are the administrator's, past all that is disturbed.
+func (h *history) must(what string, err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (h *history) join(link pair) error {
+	return h.set[link.reader].Join(h.Context(), h.set[link.peer].ID, h.joined[link])
+}
+
+func (h *history) runController(i int) error {
+	delete(h.ended, i)
+	return h.set[i].Run(context.WithoutCancel(h.Context()), func(o *reconcile.Options) { o.PeerTimeout = h.timeout })
+}
+
+// settle ends all that disturbs, and waits until each cluster is as it should be.
+func (h *history) settle() {
+	for link, resume := range h.disturbed {
+		h.must("resume", resume())
+		delete(h.disturbed, link)
+	}
+	for i := range h.ended {
+		h.must("run", h.runController(i))
+	}
+	h.pardon()
+	h.until("as it should be, after all", func() error { return h.check() })
+	if err := h.addresses.fault(); err != nil {
+		h.Error("C24:", err)
+	}
+}
+
+func (h *history) until(what string, condition func() error) {
+	h.Helper()
+	realkube.Eventually(h.T, what, condition)
+}
+
+// pardon has those peers leave and join again that came and went so often that they would have to stay for long before they count.
+func (h *history) pardon() {
+	for link := range h.links {
+		if h.timeout == 0 {
+			return
+		}
+		reader, peer := h.set[link.reader], h.set[link.peer].ID
+		lease := leaseOf(peer)
+		if err := reader.Admin.Get(h.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
+			h.must("read a Lease", client.IgnoreNotFound(err))
+			continue
+		}
+		if n := lease.Spec.LeaseTransitions; n == nil || *n == 0 {
+			continue
+		}
+		h.must("leave", reader.Leave(h.Context(), peer))
+		h.until("the Lease of one that left goes", func() error {
+			err := reader.Admin.Get(h.Context(), client.ObjectKeyFromObject(lease), lease)
+			if err == nil {
+				err = fmt.Errorf("lease %s of %s is there", peer, reader.ID)
+			}
+			return client.IgnoreNotFound(err)
+		})
+		h.must("join", h.join(link))
+	}
+}
+
+// check compares each cluster with the truth.
+func (h *history) check() error {
+	var seen []*seenCluster
+	for _, c := range h.set {
+		one, err := see(h.Context(), c, h.namespaces)
+		if err != nil {
+			return err
+		}
+		seen = append(seen, one)
+	}
+	var faults []error
+	for i, one := range seen {
+		if faults = append(faults, compare(one, truth{seen}.of(one))); errors.Join(faults...) != nil {
+			return errors.Join(faults...)
+		}
+		faults = append(faults, h.untouched(i))
+	}
+	return errors.Join(faults...)
+}
+
+// idle starts all controllers again: they find everything as it should be, and write nothing.
+func (h *history) idle() {
+	for i, c := range h.set {
+		h.must("end", c.End())
+		h.ended[i] = true
+	}
+	before := h.versions()
+	h.ledger.begin()
+	for i := range h.set {
+		h.must("run", h.runController(i))
+	}
+	// What is exported now comes after all that there was.
+	const late = "late"
+	s := &stage{T: h.T, set: h.set, namespace: "default"}
+	for i := range h.set {
+		s.export(i, service(late), fmt.Sprintf("10.9.%d.9", i))
+	}
+	for i := range h.set {
+		s.until("imported", func() error {
+			return s.imported(i, late, h.joinedBy(i), h.addressesOf(i)...)
+		})
+	}
+	h.quiet()
+	if writes := h.ledger.stop("/namespaces/default/"); len(writes) > 0 {
+		h.Errorf("after a restart that should write nothing:\n%s", strings.Join(writes, "\n"))
+	}
+	if diff := differences(before, h.versions()); diff != "" {
+		h.Errorf("a restart changed something:\n%s", diff)
+	}
+	for i := range h.set {
+		s.delete(i, exportOf(late), service(late), endpointsOf(service(late), ""))
+	}
+	for i := range h.set {
+		s.until("gone", func() error { return s.nothing(i, late) })
+	}
+}
+
+// joinedBy are the ids of a cluster and the peers that it reads.
+func (h *history) joinedBy(i int) []string {
+	one, err := see(h.Context(), h.set[i], nil)
+	h.must("see", err)
+	ids := append(slices.Clone(one.peers), h.set[i].ID)
+	slices.Sort(ids)
+	return ids
+}
+
+func (h *history) addressesOf(i int) []string {
+	var addresses []string
+	for j, c := range h.set {
+		if slices.Contains(h.joinedBy(i), c.ID) {
+			addresses = append(addresses, fmt.Sprintf("10.9.%d.9", j))
+		}
+	}
+	return addresses
+}
+
+// quiet waits until no controller has reconciled anything for a while.
+func (h *history) quiet() {
+	const calm = 20
+	last, same := -1.0, 0
+	h.until("nothing is left to reconcile", func() error {
+		now, err := reconciled()
+		if err != nil {
+			return err
+		}
+		if same++; now != last {
+			last, same = now, 0
+		}
+		if same < calm {
+			return fmt.Errorf("%v reconciles", now)
+		}
+		return nil
+	})
+}
+
+// versions are the resourceVersions of all that there is.
+func (h *history) versions() picture {
+	p := picture{}
+	for _, c := range h.set {
+		one, err := see(h.Context(), c, h.namespaces)
+		h.must("see", err)
+		for _, obj := range one.objects() {
+			p[fmt.Sprintf("%s: %T %s", c.ID, obj, client.ObjectKeyFromObject(obj))] = obj.GetResourceVersion()
+		}
+	}
+	return p
+}
