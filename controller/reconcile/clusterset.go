@@ -55,15 +55,29 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*pla
 // memberSource hands on the names of which a peer, or an endpoint of this cluster, says something new.
 type memberSource struct {
 	members *members.Set
+	cache   client.Reader
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
 	early   []types.NamespacedName // before there was a queue
 }
 
-func newMemberSource(set *members.Set) *memberSource {
-	s := &memberSource{members: set}
+func newMemberSource(ctx context.Context, set *members.Set, cache client.Reader) *memberSource {
+	s := &memberSource{members: set, cache: cache}
 	set.OnChange(s.changed)
+	set.OnStanding(func(string) { s.allImports(ctx) })
 	return s
+}
+
+// allImports is for a peer whose standing has changed. What this cluster holds of one that has not been heard since the start is known
+// from the imports only.
+func (s *memberSource) allImports(ctx context.Context) {
+	var all mcsv1beta1.ServiceImportList
+	if err := s.cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil && ctx.Err() == nil { // Only a programming error.
+		ctrl.Log.Error(err, "List imports")
+	}
+	for i := range all.Items {
+		s.changed(client.ObjectKeyFromObject(&all.Items[i]))
+	}
 }
 
 func (s *memberSource) changed(name types.NamespacedName) {

@@ -19,7 +19,7 @@ const mostWrites = 7
 // crash is one scenario whose controller dies at one of its writes.
 type crash struct {
 	scenario
-	fault
+	death
 	*place
 	memory
 }
@@ -38,7 +38,7 @@ func TestRestartInTheMiddleOfEachStep(t *testing.T) {
 	for _, s := range scenarios {
 		for n := 1; n <= mostWrites; n++ {
 			for _, made := range []bool{false, true} {
-				crashes = append(crashes, &crash{scenario: s, fault: fault{n, made}, place: newPlace(t, cluster)})
+				crashes = append(crashes, &crash{scenario: s, death: death{n, made}, place: newPlace(t, cluster)})
 			}
 		}
 	}
@@ -48,7 +48,7 @@ func TestRestartInTheMiddleOfEachStep(t *testing.T) {
 	each(t, crashes, func(c *crash) error { return c.before(c.place) })
 	each(t, crashes, func(c *crash) error { return eventually(t, func() error { return c.settled(c.place) }) })
 	for _, c := range crashes {
-		first.arm(c.namespace, c.fault)
+		first.arm(c.namespace, c.death)
 	}
 	each(t, crashes, func(c *crash) error { return c.change(c.place, &c.memory) })
 	each(t, crashes, func(c *crash) error {

@@ -50,6 +50,8 @@ type Options struct {
 	Identity *Identity
 	// Poll is how often the CRD and the identity are looked at again.
 	Poll time.Duration
+	// Now is the clock, time.Now unless given.
+	Now func() time.Time
 	// Probes become ready with the caches; may be nil.
 	Probes *Probes
 }
@@ -67,6 +69,9 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 	scheme, err := newScheme(options.CRD)
 	if err != nil {
 		return nil, err
+	}
+	if options.Now == nil {
+		options.Now = time.Now
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
@@ -146,7 +151,7 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 			Client: writer, Status: writer, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(plan.Manager),
 		},
 		crd: options.CRD,
-		now: time.Now,
+		now: options.Now,
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("serviceimport").
@@ -155,7 +160,7 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(importOfSlice)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: new(true)}) // Tests run several.
 	if options.ClusterID != "" {
-		if err := r.joinClusterset(mgr, b, options); err != nil {
+		if err := r.joinClusterset(ctx, mgr, b, options); err != nil {
 			return err
 		}
 	}
@@ -163,9 +168,9 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 }
 
 // joinClusterset adds what only a member of a clusterset watches.
-func (r *names) joinClusterset(mgr manager.Manager, b *builder.Builder, options Options) error {
+func (r *names) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
 	set, err := members.New(mgr.GetConfig(), mgr.GetEventRecorder(plan.Manager), members.Options{
-		Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, Now: time.Now, Log: mgr.GetLogger(),
+		Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, Now: options.Now, Log: mgr.GetLogger(),
 		UserAgent: mgr.GetConfig().UserAgent,
 	})
 	if err != nil {
@@ -173,13 +178,13 @@ func (r *names) joinClusterset(mgr manager.Manager, b *builder.Builder, options 
 	}
 	r.clusterset = &clusterset{
 		home: options.ClusterID, cache: mgr.GetCache(), members: set, most: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
-		began: time.Now(), now: time.Now,
+		began: options.Now(), now: options.Now,
 	}
 	r.writer.Written = r.clusterset.written
 	b.Watches(&mcsv1beta1.ServiceExport{}, handler.EnqueueRequestsFromMapFunc(sameName)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sameName)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn)).
-		WatchesRawSource(newMemberSource(set))
+		WatchesRawSource(newMemberSource(ctx, set, mgr.GetCache()))
 	return mgr.Add(set)
 }
 

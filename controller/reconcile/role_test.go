@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,8 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/test/fault"
+	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
 // TestRoleHasNothingSpareAndNothingMissing lets a controller, with leader election, do each thing that it can do, and compares its
@@ -61,7 +64,7 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 	}
 	until(t, "headless", func() error { return p.gone("foo") })
 
-	asMember(t, p)
+	asMember(t, p, cluster)
 
 	granted := map[access]bool{}
 	for _, name := range []string{"clusterrole.yaml", "role.yaml"} {
@@ -93,15 +96,9 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 }
 
 // asMember exports a Service and takes it back, meets a peer that is none, and heals what somebody edits.
-func asMember(t *testing.T, p *place) {
+func asMember(t *testing.T, p *place, cluster *realkube.Cluster) {
 	t.Helper()
-	peer := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "multicluster-system", Name: "nowhere", Labels: map[string]string{plan.LabelPeer: ""}}}
-	if err := p.Create(p.ctx, peer); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "a peer that is none", func() error {
-		return p.Get(p.ctx, client.ObjectKeyFromObject(peer), new(coordinationv1.Lease))
-	})
+	peer := meetPeer(t, p, cluster)
 	if err := p.Delete(p.ctx, peer); err != nil {
 		t.Fatal(err)
 	}
@@ -147,6 +144,48 @@ func asMember(t *testing.T, p *place) {
 		}
 		return nil
 	})
+}
+
+// meetPeer meets one that is this cluster itself, and is away for a while: what is said of it twice is one event, patched.
+func meetPeer(t *testing.T, p *place, cluster *realkube.Cluster) *corev1.Secret {
+	t.Helper()
+	way, err := fault.Listen(strings.TrimPrefix(cluster.Config.Host, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = way.Close() })
+	kubeconfig, err := way.Kubeconfig(cluster.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "multicluster-system", Name: "mirror", Labels: map[string]string{plan.LabelPeer: ""}},
+		Data:       map[string][]byte{"kubeconfig": kubeconfig},
+	}
+	if err := p.Create(p.ctx, peer); err != nil {
+		t.Fatal(err)
+	}
+	is := func(reason string) func() error {
+		return func() error {
+			lease := new(coordinationv1.Lease)
+			err := p.Get(p.ctx, client.ObjectKeyFromObject(peer), lease)
+			if got := lease.Labels["clusterset-dns.io/reason"]; err == nil && got != reason {
+				err = fmt.Errorf("it is %s", got)
+			}
+			return err
+		}
+	}
+	until(t, "this cluster itself", is("DuplicateCluster"))
+	resume, err := way.Refuse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "away", is("Unreachable"))
+	if err := resume(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the same again", is("DuplicateCluster"))
+	return peer
 }
 
 func grant(granted map[access]bool, rules []rbacv1.PolicyRule) {

@@ -20,7 +20,7 @@ type wire struct {
 	forbidden []string
 	writes    map[string]int // by namespace; events and Leases left out
 	accepted  int            // of these, what the server took
-	faults    map[string]fault
+	faults    map[string]death
 	dead      map[string]bool
 	// old makes the server one that cannot stream a list through a watch, as those before Kubernetes 1.34.
 	old bool
@@ -31,8 +31,8 @@ type wire struct {
 // access is a verb on a resource, as a role grants it.
 type access struct{ group, resource, verb string }
 
-// fault is at the n-th write of a namespace; the write itself is still made if made says so.
-type fault struct {
+// death is at the n-th write of a namespace; the write itself is still made if made says so.
+type death struct {
 	n    int
 	made bool
 }
@@ -40,7 +40,7 @@ type fault struct {
 var errDead = errors.New("the process has died")
 
 func newWire() *wire {
-	return &wire{requests: map[access]int{}, writes: map[string]int{}, faults: map[string]fault{}, dead: map[string]bool{}}
+	return &wire{requests: map[access]int{}, writes: map[string]int{}, faults: map[string]death{}, dead: map[string]bool{}}
 }
 
 func (w *wire) config(config *rest.Config) *rest.Config {
@@ -139,7 +139,7 @@ func (w *wire) note(a access, namespace string) (before, after bool) {
 }
 
 // arm counts the namespace's writes from now on.
-func (w *wire) arm(namespace string, f fault) {
+func (w *wire) arm(namespace string, f death) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writes[namespace] = 0
