@@ -64,7 +64,6 @@ type row struct {
 	what       string
 	got, reach float64
 	unit       string
-	note       string
 }
 
 func run(ctx context.Context, s size) error {
@@ -95,10 +94,12 @@ func report(out io.Writer, rows []row) error {
 	cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
 	_, processor, _ := strings.Cut(string(cpuinfo), "model name\t: ")
 	processor, _, _ = strings.Cut(processor, "\n")
-	fmt.Fprintf(out, "%d cores, %s, %s, %s; three clusters, all of it on this one machine\n\n",
-		runtime.NumCPU(), processor, runtime.Version(), strings.TrimSpace(string(commit)))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "what\tmeasured\tto reach\t")
+	_, err = fmt.Fprintf(table, "%d cores, %s, %s, %s; three clusters, all of it on this one machine\n\nwhat\tmeasured\tto reach\t\n",
+		runtime.NumCPU(), processor, runtime.Version(), strings.TrimSpace(string(commit)))
+	if err != nil {
+		return err
+	}
 	reached, goals := 0, 0
 	for _, r := range rows {
 		verdict := ""
@@ -111,7 +112,9 @@ func report(out io.Writer, rows []row) error {
 				verdict = fmt.Sprintf("%g %s\tnot reached: %.2f x", r.reach, r.unit, r.got/r.reach)
 			}
 		}
-		fmt.Fprintf(table, "%s\t%.4g %s\t%s\n", r.what, r.got, r.unit, verdict)
+		if _, err := fmt.Fprintf(table, "%s\t%.4g %s\t%s\n", r.what, r.got, r.unit, verdict); err != nil {
+			return err
+		}
 	}
 	if err := table.Flush(); err != nil {
 		return err
