@@ -1,12 +1,22 @@
 // Package plan decides what the controller writes. It is pure: state in, changes out; no client, no logger, no metrics, no
 // clock (the time comes in with the state). imports_test.go holds that wall.
 //
-// Import is given one ServiceImport with everything that belongs to it and returns the writes that are missing, at most one
-// for each object. The caller applies them and calls again when the objects have changed; the same state always gives the
+// Plan is given one name, with what each cluster says of it and everything that belongs to its ServiceImport here, and returns the
+// writes that are missing, at most one for each object. Merge makes one import of all exports, and Mirror its slices; Import is about
+// what every import needs, whoever made it. The caller applies them and calls again when the objects have changed; the same state always gives the
 // same changes, and a state in which nothing is missing gives none. So a crash between any two writes costs nothing: the next
 // plan starts from what is there.
 //
-// The order of its rules:
+// The order of Plan's rules:
+//
+//  1. Nobody exports the name, and nobody that has not been heard yet did: what is ours goes (C22, C36).
+//  2. Without the namespace there is no import (C20).
+//  3. An import that others made stays theirs: rules of Import only, and no slice of ours.
+//  4. An import of ours: the merge of all exports (C11 to C19), unless a cluster that it has something of has not been heard yet. Then
+//     its content, and that cluster's slices, stay. Absent is not empty.
+//  5. The conditions of this cluster's ServiceExport come last (C7 to C10).
+//
+// The order of Import's rules:
 //
 //  1. An import that is being deleted: nothing. Its derived Service goes by garbage collection.
 //  2. An import that Karmada manages: `ips` (and `ipFamilies`) follow the Service that Karmada propagates, and nothing else

@@ -3,8 +3,10 @@
 //
 //	api.go       which version of the CRD the server has, and what that version can hold
 //	manager.go   the manager: caches, leader election, metrics
-//	import.go    gather -> plan -> apply for one ServiceImport
-//	enqueue.go   which import an event is about, and the indices that answer it
-//	metrics.go   multicluster_serviceimports
+//	identity.go  which id this cluster has
+//	name.go      gather -> plan -> apply for one name
+//	clusterset.go  what the clusters say of a name, and when that changes
+//	enqueue.go   which name an event is about, and the indices that answer it
+//	metrics.go   multicluster_serviceimports and others
 //	probes.go    /healthz and /readyz, from before the CRD is there
 package reconcile
