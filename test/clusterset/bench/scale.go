@@ -39,6 +39,10 @@ func atScale(ctx context.Context, s size) (rows []row, err error) {
 		return nil, err
 	}
 	synced := time.Since(began)
+	cpu, err := most(ctx, set, "process_cpu_seconds_total")
+	if err != nil {
+		return nil, err
+	}
 	memory, err := most(ctx, set, "process_resident_memory_bytes")
 	if err != nil {
 		return nil, err
@@ -58,6 +62,7 @@ func atScale(ctx context.Context, s size) (rows []row, err error) {
 	of := fmt.Sprintf("3 clusters x %d exported services of %d endpoints", s.services, s.endpoints)
 	return []row{
 		{what: of + ": first sync", got: synced.Seconds(), reach: 60, unit: "s"},
+		{what: "CPU time of a controller for that", got: cpu, reach: -1, unit: "s"},
 		{what: "writes of the first sync, for each name in each cluster (it needs 8)", got: (first - atFirst) / float64(3*s.services), reach: -1, unit: "writes"},
 		{what: "writes for an unchanged world: restart of every controller", got: writes, reach: 0, unit: "writes"},
 		{what: "memory of a controller there, resident, after the first sync", got: memory / (1 << 20), reach: 300, unit: "MiB"},
