@@ -86,8 +86,9 @@ func (st State) unheard() []string {
 func withdraw(st State) Changes {
 	var c Changes
 	if st.Import != nil && !ImportIsOurs(st.Import) {
-		c = Import(st)
-	} else if st.Import != nil && st.Import.DeletionTimestamp == nil {
+		return leave(st, Merged{})
+	}
+	if st.Import != nil && st.Import.DeletionTimestamp == nil {
 		c.DeleteImport = st.Import
 	}
 	c.DeleteSlices = ourSlices(st, nil)
@@ -109,8 +110,10 @@ func leave(st State, m Merged) Changes {
 	if len(m.Clusters) > 0 {
 		st.notes = []string{"what the clusterset exports under this name, as this import is not labelled " + LabelManagedBy + "=" + Manager}
 	}
+	gone := ourSlices(st, nil)
+	st.Slices = slices.DeleteFunc(slices.Clone(st.Slices), func(slice *discoveryv1.EndpointSlice) bool { return slices.Contains(gone, slice) })
 	c := Import(st)
-	c.DeleteSlices = ourSlices(st, nil)
+	c.DeleteSlices = gone
 	return c
 }
 
@@ -139,11 +142,13 @@ func maintain(st State, m Merged, held []string) Changes {
 	case !equality.Semantic.DeepEqual(original, shaped):
 		c.Import = &Edit[*mcsv1beta1.ServiceImport]{original, shaped}
 	}
-	if c.ImportStatus != nil {
-		c.ImportStatus.Old = original
-		if c.writes() > 1 { // a condition says what is
-			c.ImportStatus, c.Events, c.Ready = nil, nil, metav1.Condition{}
-		}
+	status := c.ImportStatus
+	c.ImportStatus = nil
+	switch {
+	case c.Ready.Type != "" && c.writes() > 0: // A condition says what is, so it waits for the slices.
+		c.Events, c.Ready = nil, metav1.Condition{}
+	case status != nil:
+		c.ImportStatus = &Edit[*mcsv1beta1.ServiceImport]{original, status.New}
 	}
 	return c
 }
