@@ -130,7 +130,7 @@ func (w *Writer) mirror(ctx context.Context, st plan.State, c plan.Changes) erro
 		note(edit.New, wrap(w.Client.Update(ctx, edit.New.DeepCopy()), "update", edit.New))
 	}
 	for _, slice := range c.DeleteSlices {
-		if !plan.SliceIsOurs(slice, nil) {
+		if !plan.SliceIsOurs(slice, st.Import) {
 			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, errNotOurs)
 		}
 		failed = append(failed, wrap(w.Client.Delete(ctx, slice, exactly(slice)), "delete", slice))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -57,11 +58,17 @@ func ImportIsOurs(imp *mcsv1beta1.ServiceImport) bool {
 	return imp.Labels[LabelManagedBy] == Manager && !KarmadaManaged(imp)
 }
 
-// SliceIsOurs is true for what Mirror gave here. One that has a name that Mirror gives for an import, and whose mark was edited away,
-// is known by its owner; nil for any other.
+// SliceIsOurs is true for what Mirror gave here. One whose mark was edited away is known by its owner, the import, and by its name; with
+// nil, it is not.
 func SliceIsOurs(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
-	return slice.Labels[discoveryv1.LabelManagedBy] == Manager || imp != nil &&
+	return slice.Labels[discoveryv1.LabelManagedBy] == Manager || imp != nil && mirroredName(slice.Name, imp.Name) &&
 		slices.ContainsFunc(slice.OwnerReferences, func(ref metav1.OwnerReference) bool { return isImport(ref) && ref.Name == imp.Name })
+}
+
+// mirroredName is true for a name that Mirror gives to a slice of an import: nobody else's has dots and a hash like that.
+func mirroredName(slice, imp string) bool {
+	at := strings.LastIndex(slice, "-")
+	return strings.HasPrefix(slice, imp+".") && at > 0 && isHash(slice[at+1:])
 }
 
 // unheard are the clusters that the import has something of, and that have not been heard since the start. While there is one, the
@@ -247,7 +254,7 @@ func (c *Changes) touches(slice *discoveryv1.EndpointSlice) bool {
 func ourSlices(st State, except []string) []*discoveryv1.EndpointSlice {
 	var ours []*discoveryv1.EndpointSlice
 	for _, slice := range st.Slices {
-		if SliceIsOurs(slice, nil) && slice.DeletionTimestamp == nil && !slices.Contains(except, slice.Labels[mcsv1beta1.LabelSourceCluster]) {
+		if SliceIsOurs(slice, st.Import) && slice.DeletionTimestamp == nil && !slices.Contains(except, slice.Labels[mcsv1beta1.LabelSourceCluster]) {
 			ours = append(ours, slice)
 		}
 	}
