@@ -32,7 +32,9 @@ func (h *history) joinPeer(p place) (string, error) {
 }
 
 func (h *history) leavePeer(p place) (string, error) {
-	peer := h.set[h.link(p).peer].ID
+	link := h.link(p)
+	h.left[link] = true
+	peer := h.set[link.peer].ID
 	return "leave " + peer, h.set[p.in].Leave(h.Context(), peer)
 }
 

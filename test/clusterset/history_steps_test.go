@@ -66,30 +66,50 @@ var stepKinds = []struct {
 	{6, (*history).await},
 }
 
+// weigh gives each history a bent of its own: a few kinds of steps are much more frequent in it.
+func (h *history) weigh() {
+	for _, kind := range stepKinds {
+		h.weights = append(h.weights, kind.weight)
+	}
+	for range 3 {
+		h.weights[h.IntN(len(h.weights))] *= 4
+	}
+}
+
 // step does one of them.
 func (h *history) step() {
 	total := 0
-	for _, kind := range stepKinds {
-		total += kind.weight
+	for _, weight := range h.weights {
+		total += weight
 	}
-	for said := ""; said == ""; {
+	for done := false; !done; {
 		n, p := h.IntN(total), h.place()
-		at := slices.IndexFunc(stepKinds, func(kind struct {
-			weight int
-			do     func(*history, place) (string, error)
-		}) bool {
-			n -= kind.weight
+		at := slices.IndexFunc(h.weights, func(weight int) bool {
+			n -= weight
 			return n < 0
 		})
-		var err error
-		said, err = stepKinds[at].do(h, p)
-		if said != "" {
-			h.steps = append(h.steps, fmt.Sprintf("%3d %s: %s", len(h.steps)+1, h.set[p.in].ID, said))
-		}
-		if err = lost(err); err != nil {
-			h.Fatalf("%s: %v", said, err)
-		}
+		done = h.do(p, stepKinds[at].do)
 	}
+}
+
+// populate exports a name.
+func (h *history) populate() {
+	p := h.place()
+	for _, put := range []func(*history, place) (string, error){(*history).putService, (*history).putSlice, (*history).putExport} {
+		h.do(p, put)
+	}
+}
+
+// do is false where there was nothing to be done.
+func (h *history) do(p place, step func(*history, place) (string, error)) bool {
+	said, err := step(h, p)
+	if said != "" {
+		h.steps = append(h.steps, fmt.Sprintf("%3d %s: %s", len(h.steps)+1, h.set[p.in].ID, said))
+	}
+	if err = lost(err); err != nil {
+		h.Fatalf("%s: %v", said, err)
+	}
+	return said != ""
 }
 
 // lost leaves out what happens to whoever is not alone in a cluster: an object is there already, or is not, or has changed, or its
@@ -236,7 +256,7 @@ func (h *history) putSlice(p place) (string, error) {
 	}
 	pattern := fmt.Sprintf("10.%d.%d.%%d", 100+p.in, h.IntN(200))
 	if strings.HasSuffix(key.Name, "six") {
-		slice.AddressType, pattern = discoveryv1.AddressTypeIPv6, fmt.Sprintf("fd00:%d::%d:%%d", 100+p.in, h.IntN(200))
+		slice.AddressType, pattern = discoveryv1.AddressTypeIPv6, fmt.Sprintf("fd00:%d::%d:%%d", 100+p.in, 1+h.IntN(200))
 	}
 	count := h.IntN(4)
 	if h.one(15) {

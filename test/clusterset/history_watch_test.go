@@ -17,7 +17,7 @@ import (
 )
 
 // addressBook watches the imports of all clusters: the first address that one has is its address for life (C24). A second one may come
-// and go with its family.
+// and go with its family. A headless one has none at any time (C25).
 type addressBook struct {
 	watches []watch.Interface
 	running sync.WaitGroup
@@ -60,11 +60,14 @@ func (b *addressBook) note(cluster string, event watch.Event) {
 	if len(imp.Spec.IPs) == 0 {
 		return
 	}
+	if imp.Spec.Type == mcsv1beta1.Headless {
+		b.faults = append(b.faults, fmt.Sprintf("C25: headless import %s/%s of %s has ips %v", imp.Namespace, imp.Name, cluster, imp.Spec.IPs))
+	}
 	first, known := b.first[imp.UID]
 	if !known {
 		b.first[imp.UID] = imp.Spec.IPs[0]
 	} else if first != imp.Spec.IPs[0] {
-		b.faults = append(b.faults, fmt.Sprintf("import %s/%s of %s had the address %s and has %v", imp.Namespace, imp.Name, cluster, first, imp.Spec.IPs))
+		b.faults = append(b.faults, fmt.Sprintf("C24: import %s/%s of %s had the address %s and has %v", imp.Namespace, imp.Name, cluster, first, imp.Spec.IPs))
 	}
 }
 
@@ -108,13 +111,14 @@ func (l *ledger) begin() {
 	l.open, l.writes = true, nil
 }
 
-// stop gives the writes since begin, without those whose path has a certain part.
-func (l *ledger) stop(without string) (writes []string) {
+// stop gives the writes since begin, but for those in namespaces that do not matter.
+func (l *ledger) stop(matters func(namespace string) bool) (writes []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open = false
 	for _, write := range l.writes {
-		if !strings.Contains(write, without) {
+		_, path, _ := strings.Cut(write, "/namespaces/")
+		if namespace, _, _ := strings.Cut(path, "/"); matters(namespace) {
 			writes = append(writes, write)
 		}
 	}

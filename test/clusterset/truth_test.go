@@ -201,7 +201,8 @@ func (s *seenCluster) picture() picture {
 		}
 	}
 	for key, slice := range s.slices {
-		if slice.Labels[discoveryv1.LabelManagedBy] == plan.Manager || len(slice.OwnerReferences) > 0 {
+		// Ours by its mark or by its owner. One without labels leads nowhere, and goes with its import.
+		if slice.Labels[discoveryv1.LabelManagedBy] == plan.Manager || len(slice.OwnerReferences) > 0 && len(slice.Labels) > 0 {
 			p["slice "+key.String()] = text(sliceTextOf(slice))
 		}
 	}
