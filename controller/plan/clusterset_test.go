@@ -173,8 +173,61 @@ func TestUnchangedWorldPlansNothing(t *testing.T) {
 	}
 	c.Members[0] = exporting("c1", 1, 80, "10.1.0.9")
 	if changes := Plan(c.state()); len(changes.CreateSlices) != 1 || len(changes.DeleteSlices) != 1 {
-		t.Errorf("a changed endpoint of a sealed slice plans %+v", changes)
+		t.Errorf("another source slice plans %+v", changes)
 	}
+	for what, change := range map[string]func(*discoveryv1.EndpointSlice){
+		"an address":  func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"10.1.0.8"} },
+		"a condition": func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Conditions.Ready = new(false) },
+		"a port":      func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = new(int32(8123)) },
+	} {
+		c.Members[0] = exporting("c1", 1, 80, "10.1.0.1")
+		change(c.Members[0].Slices[0])
+		if changes := Plan(c.state()); len(changes.UpdateSlices) != 1 {
+			t.Errorf("%s of a sealed slice plans %+v", what, changes)
+		}
+	}
+}
+
+// C29: Absent where there are none, such as for a Service without a selector.
+func TestEndpointSliceObjectsAreAbsent(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80))
+	c.settle(t)
+	equal(t, "without slices", c.imp.Status.EndpointSliceObjects, mcsv1beta1.EndpointSliceObjectsAbsent)
+	c.Members[0] = exporting("c1", 1, 80, "10.1.0.1")
+	c.settle(t)
+	equal(t, "with one", c.imp.Status.EndpointSliceObjects, mcsv1beta1.EndpointSliceObjectsPresent)
+}
+
+// An import that others made outlives every export, and a condition of it is theirs; none of our slices is left on it.
+func TestOthersImportOutlivesTheExports(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
+	c.settle(t)
+	delete(c.imp.Labels, LabelManagedBy)
+	c.settle(t)
+	equal(t, "slices", len(c.slices), 0)
+	c.Members, c.Export = nil, nil
+	c.settle(t)
+	if !c.imported {
+		t.Error("it was deleted")
+	}
+}
+
+// Conditions say what is: none is planned together with another write.
+func TestConditionsComeLast(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))
+	for range 20 {
+		changes := Plan(c.state())
+		if changes.Empty() {
+			return
+		}
+		for what, planned := range map[string]bool{"the import's": changes.ImportStatus != nil, "the export's": changes.ExportStatus != nil} {
+			if planned && changes.writes() > 1 {
+				t.Errorf("%s status is planned with %d other writes: %+v", what, changes.writes()-1, changes)
+			}
+		}
+		c.write(changes)
+	}
+	t.Error("it plans for ever")
 }
 
 // What the server refuses is said, where it can be seen, and costs nothing else.

@@ -35,6 +35,14 @@ func TestForeignImportIsLeftAlone(t *testing.T) {
 	if by, err := s.set[0].Imported(t.Context(), s.key("foo")); err != nil || len(by["c1"]) != 1 || by["c1"][0].Name != slice.Name {
 		t.Errorf("its slices are %v: %v", by, err)
 	}
+	s.delete(0, exportOf("foo")) // and comes again: theirs outlives it
+	s.export(0, service("later"))
+	s.until("later ones are worked on", func() error { return s.imported(0, "later", []string{"c1"}) })
+	if _, err := s.imp(0, "foo"); err != nil {
+		t.Error("unexported:", err)
+	}
+	s.create(0, exportOf("foo"))
+	s.until("said again", func() error { return s.condition(0, "foo", "Ready", metav1.ConditionFalse, "Failed") })
 	// Handed over by the label, it is ours; their slice stays.
 	edit(s, 0, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels[plan.LabelManagedBy] = plan.Manager })
 	s.until("handed over", func() error { return s.healthy(0, "foo") })
