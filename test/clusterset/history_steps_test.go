@@ -296,13 +296,15 @@ func (h *history) deleteNamespace(p place) (string, error) {
 	return exists("delete namespace "+p.Namespace, h.admin(p).Delete(h.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.Namespace}}))
 }
 
-// createNamespace can only succeed when a former one has gone.
+// createNamespace makes one that has not been yet, or whose former one has gone (C21).
 func (h *history) createNamespace(p place) (string, error) {
-	err := h.admin(p).Create(h.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.Namespace}})
-	if apierrors.IsAlreadyExists(err) {
-		return "", nil
+	for _, namespace := range h.namespaces {
+		err := h.admin(p).Create(h.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		if !apierrors.IsAlreadyExists(err) {
+			return "create namespace " + namespace, err
+		}
 	}
-	return "create namespace " + p.Namespace, err
+	return "", nil
 }
 
 // await gives the controllers time to come along: until a cluster has an import of a name, or has none, but at most for half a second,
