@@ -124,13 +124,11 @@ func (p *peer) olderThan(other *peer) bool {
 // changes of names that a new standing or view brings.
 func changesLocked(before, after plan.Standing, was, is *view) []types.NamespacedName {
 	switch {
-	case before == plan.Counts && after == plan.Counts && was != is:
-		return sortedNames(differences(was, is))
-	case before == after:
+	case before == after && was == is:
 		return nil
-	case before == plan.Counts:
-		return sortedNames(was.allNames())
-	case after == plan.Counts:
+	case before == after && was != nil:
+		return sortedNames(differences(was, is))
+	case is != nil:
 		return sortedNames(is.allNames())
 	}
 	return nil

@@ -303,12 +303,12 @@ func (r *reader) says(name types.NamespacedName, want string) {
 }
 
 func (r *reader) said(name types.NamespacedName) string {
-	peers, unheard := r.Gather(name)
+	heard := r.Gather(name)
 	var all []string
-	for _, m := range peers {
+	for _, m := range heard.Counting {
 		all = append(all, m.Cluster)
 	}
-	for _, id := range unheard {
+	for _, id := range heard.Unheard {
 		all = append(all, "?"+id)
 	}
 	return strings.Join(all, " ")

@@ -152,14 +152,14 @@ func (l *link) heard(resource int) func([]types.NamespacedName) {
 	}
 }
 
-// changed tells of names, where the view is what the peer counts by. The end of the last list makes it so.
+// changed tells of names, where the view is what is known of the peer. The end of the last list makes it so.
 func (l *link) changed(names []types.NamespacedName) {
 	s := l.peer.set
 	s.mu.RLock()
 	shown := l.peer.view == l.view
-	counts := shown && l.peer.standing == plan.Counts && s.peers[l.peer.id] == l.peer
+	known := shown && s.peers[l.peer.id] == l.peer
 	s.mu.RUnlock()
-	if counts {
+	if known {
 		s.call(names)
 	}
 	if !shown {

@@ -37,7 +37,7 @@ func TestAPeerJoinsChangesAndLeaves(t *testing.T) {
 	r.join(there.id, kubeconfig(t, there.config))
 	r.is(there.id, Connected)
 	r.says(foo, there.id)
-	peers, _ := r.Gather(foo)
+	peers := r.Gather(foo).Counting
 	m := peers[0]
 	if !m.Exports() || m.Terms.Type != mcsv1beta1.ClusterSetIP || len(m.Terms.Ports) != 1 || m.Terms.Ports[0].Port != 80 || m.Export.Created.IsZero() {
 		t.Errorf("foo is %+v, exported %+v", m.Terms, m.Export)
@@ -107,7 +107,7 @@ func TestChangesAreCalledByName(t *testing.T) {
 		before := r.calls(foo)
 		apply(t, there.Cluster, there.namespace, change.text)
 		realkube.Eventually(t, change.what+" is seen", func() error {
-			peers, _ := r.Gather(foo)
+			peers := r.Gather(foo).Counting
 			if len(peers) != 1 || !change.seen(peers[0]) || r.calls(foo) == before {
 				return fmt.Errorf("%d calls, %+v", r.calls(foo)-before, peers)
 			}
@@ -298,7 +298,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	r.is(id, Connected)
 	there.export("v1alpha1", "foo")
 	realkube.Eventually(t, "all of foo", func() error {
-		if peers, _ := r.Gather(foo); len(peers) != 1 || !peers[0].Exports() || len(peers[0].Slices) != 1 {
+		if peers := r.Gather(foo).Counting; len(peers) != 1 || !peers[0].Exports() || len(peers[0].Slices) != 1 {
 			return fmt.Errorf("%+v", peers)
 		}
 		return nil
@@ -309,7 +309,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.is(id, NoCRD)
-	if peers, _ := r.Gather(foo); len(peers) != 1 || len(peers[0].Slices) != 1 || r.calls(foo) > calls+1 {
+	if peers := r.Gather(foo).Counting; len(peers) != 1 || len(peers[0].Slices) != 1 || r.calls(foo) > calls+1 {
 		t.Errorf("%d calls, and foo is %+v, while its CRD is away", r.calls(foo)-calls, peers)
 	}
 	if err := there.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
@@ -318,7 +318,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	r.is(id, Connected)
 	// The exports went with their CRD: now that is what the peer says.
 	realkube.Eventually(t, "no export", func() error {
-		peers, _ := r.Gather(foo)
+		peers := r.Gather(foo).Counting
 		if len(peers) != 1 || peers[0].Export != nil {
 			return fmt.Errorf("%+v", peers)
 		}
@@ -326,7 +326,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	})
 	there.export("v1beta1", "foo")
 	realkube.Eventually(t, "an export", func() error {
-		if peers, _ := r.Gather(foo); len(peers) != 1 || peers[0].Export == nil {
+		if peers := r.Gather(foo).Counting; len(peers) != 1 || peers[0].Export == nil {
 			return fmt.Errorf("%+v", peers)
 		}
 		return nil
@@ -394,7 +394,7 @@ func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
 	resume()
 	r.says(foo, there.id) // at once, the first time
 	realkube.Eventually(t, "what happened meanwhile", func() error {
-		if peers, _ := r.Gather(foo); len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.7"}) {
+		if peers := r.Gather(foo).Counting; len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.7"}) {
 			return fmt.Errorf("%+v", peers)
 		}
 		return nil
@@ -509,7 +509,7 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 	began := time.Now()
 	apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.8", there.id))
 	realkube.Eventually(t, "the change is seen", func() error {
-		if peers, _ := r.Gather(foo); len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.8"}) {
+		if peers := r.Gather(foo).Counting; len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.8"}) {
 			return fmt.Errorf("%+v", peers)
 		}
 		return nil

@@ -112,7 +112,7 @@ func (s *Set) leaveLocked(p *peer) []types.NamespacedName {
 	s.settleLocked()
 	p.left = true
 	p.cancel()
-	if p.standing != plan.Counts {
+	if p.view == nil {
 		return nil
 	}
 	return sortedNames(p.view.allNames())

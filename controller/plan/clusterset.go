@@ -22,6 +22,8 @@ type Clusterset struct {
 	// Unheard are the peers that joined and have not been heard since this process' start, and whose time has not run out. They
 	// count with what this cluster still holds of them: absent is not empty.
 	Unheard []string
+	// Expired are those whose time has run out: they count for the import, and no longer for its endpoints (C22, C39).
+	Expired []string
 	// Export is this cluster's ServiceExport, nil if there is none.
 	Export *mcsv1beta1.ServiceExport
 	// Namespace is true where this cluster has the namespace and it is not on its way out (C20, C21).
@@ -72,7 +74,7 @@ func mirroredName(slice, imp string) bool {
 }
 
 // unheard are the clusters that the import has something of, and that have not been heard since the start. While there is one, the
-// import's content stays as it is: what that cluster's export says about it is not known.
+// import's content stays as it is, and so do the import and its addresses (C24): what that cluster's export says is not known.
 func (st State) unheard() []string {
 	if st.Import == nil || !ImportIsOurs(st.Import) {
 		return nil
@@ -86,7 +88,7 @@ func (st State) unheard() []string {
 			known[slice.Labels[mcsv1beta1.LabelSourceCluster]] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(st.Clusterset.Unheard), func(cluster string) bool { return !known[cluster] })
+	return slices.DeleteFunc(slices.Concat(st.Clusterset.Unheard, st.Clusterset.Expired), func(cluster string) bool { return !known[cluster] })
 }
 
 // withdraw takes back what nobody exports any more (C22, C36). The derived Service goes with its import, by garbage collection.
@@ -107,7 +109,7 @@ func introduce(st State, m Merged) Changes {
 	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: st.Name}}
 	st.shape(imp, m)
 	if st.ImportRefused != "" {
-		return Changes{Retry: true}
+		return Changes{Retry: true, Ready: is(ReasonImportRefused, "%s", st.ImportRefused).condition(st, metav1.Condition{})}
 	}
 	return Changes{CreateImport: imp}
 }
@@ -124,38 +126,38 @@ func leave(st State, m Merged) Changes {
 	return c
 }
 
-// maintain holds an import of ours, its slices and all that belongs to it in line.
+// maintain holds an import of ours, its slices and all that belongs to it in line. What the clusterset gives is written to the import
+// before anything follows from it: the server may refuse it, and then everything stays with what the import is.
 func maintain(st State, m Merged, held []string) Changes {
-	shaped := st.Import.DeepCopy()
-	if len(held) == 0 && st.ImportRefused == "" {
-		st.shape(shaped, m)
-	}
-	if len(held) == 0 {
+	original := st.Import
+	given := len(held) == 0 && st.ImportRefused == ""
+	if given {
+		st.Import = original.DeepCopy()
+		st.shape(st.Import, m)
 		st.families = m.Families
 	}
-	original := st.Import
-	st.Import, st.shared = shaped, sharedStatus(st, m, held)
-	mirrored, notes := mirror(st, m, held)
+	st.shared = sharedStatus(st, m, held)
+	mirrored, notes := mirror(st, m)
 	st.Slices, st.notes = slices.DeleteFunc(slices.Clone(st.Slices), mirrored.touches), notes
 	c := Import(st)
+	if given && !equality.Semantic.DeepEqual(original, st.Import) {
+		edited := st.Import
+		if c.Import != nil { // The addresses go with the type (C25).
+			edited = c.Import.New
+		}
+		return Changes{Import: &Edit[*mcsv1beta1.ServiceImport]{original, edited}}
+	}
 	if c.Create == nil { // else they wait for the Service, and need one write instead of two
 		c.CreateSlices = mirrored.CreateSlices
 	}
 	c.UpdateSlices, c.DeleteSlices = mirrored.UpdateSlices, mirrored.DeleteSlices
-	c.Retry = c.Retry || len(notes) > 0
-	switch {
-	case c.Import != nil:
-		c.Import.Old = original
-	case !equality.Semantic.DeepEqual(original, shaped):
-		c.Import = &Edit[*mcsv1beta1.ServiceImport]{original, shaped}
-	}
+	c.Retry = c.Retry || len(notes) > 0 || st.ImportRefused != ""
 	status := c.ImportStatus
 	c.ImportStatus = nil
-	switch {
-	case c.Ready.Type != "" && c.writes() > 0: // A condition says what is, so it waits for the slices.
+	if c.Ready.Type != "" && c.writes() > 0 { // A condition says what is, so it waits for the slices.
 		c.Events, c.Ready = nil, metav1.Condition{}
-	case status != nil:
-		c.ImportStatus = &Edit[*mcsv1beta1.ServiceImport]{original, status.New}
+	} else {
+		c.ImportStatus = status
 	}
 	return c
 }
@@ -204,7 +206,7 @@ func (s *importStatus) write(status *mcsv1beta1.ServiceImportStatus, crd CRD) {
 
 // mirror plans the slices of an import of ours: those that are missing, those that differ, and those that have no source any more.
 // What a cluster gave that has not been heard yet stays. The notes are on what the server refused.
-func mirror(st State, m Merged, held []string) (c Changes, notes []string) {
+func mirror(st State, m Merged) (c Changes, notes []string) {
 	have := make(map[string]*discoveryv1.EndpointSlice, len(st.Slices))
 	for _, slice := range st.Slices {
 		have[slice.Name] = slice
@@ -228,7 +230,7 @@ func mirror(st State, m Merged, held []string) (c Changes, notes []string) {
 		}
 		wanted[want.Name] = true
 	}
-	c.DeleteSlices = slices.DeleteFunc(ourSlices(st, held), func(slice *discoveryv1.EndpointSlice) bool { return wanted[slice.Name] })
+	c.DeleteSlices = slices.DeleteFunc(ourSlices(st, st.Clusterset.Unheard), func(slice *discoveryv1.EndpointSlice) bool { return wanted[slice.Name] })
 	return c, notes
 }
 

@@ -144,8 +144,18 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 	c.Members, c.Unheard = []Member{third}, []string{"c9"}
 	c.settle(t)
 	c.shows(t, "c3", 80, "10.3.0.2")
-	// c3's time runs out.
-	c.Members, c.Unheard = nil, nil
+	// c3's time runs out, before it is heard or after: its endpoints go, and the import stays, with its address (C22, C24, C39).
+	ips := c.imp.Spec.IPs
+	c.Members, c.Unheard, c.Expired = nil, nil, []string{"c3"}
+	c.settle(t)
+	c.shows(t, "c3", 80)
+	third.Slices = nil
+	c.Members, c.Expired = []Member{third}, nil
+	c.settle(t)
+	c.shows(t, "c3", 80)
+	equal(t, "ips", c.imp.Spec.IPs, ips)
+	// It leaves.
+	c.Members = nil
 	c.settle(t)
 	if c.imported || len(c.slices) > 0 {
 		t.Errorf("the import is there: %v, with %d slices", c.imported, len(c.slices))
@@ -243,6 +253,25 @@ func TestRefusalsAreSaid(t *testing.T) {
 	if ready.Status != metav1.ConditionFalse || ready.Reason != "Failed" || !strings.Contains(ready.Message, "exceeded quota") {
 		t.Errorf("Ready is %+v", ready)
 	}
+	c.settle(t)
+	// An update that is refused: nothing follows from what the import does not hold, and it says so.
+	c.Members[0] = exporting("c1", 1, 81, "10.1.0.1")
+	st = c.state()
+	if changes = Plan(st); changes.Import == nil || changes.writes() > 1 {
+		t.Fatalf("it plans %+v", changes)
+	}
+	st.ImportRefused = "no such port"
+	for changes = Plan(st); len(changes.UpdateSlices) > 0; changes = Plan(st) {
+		c.write(changes)
+		st.Slices = c.slices
+	}
+	if changes.Import != nil || changes.Service != nil || !changes.Retry || changes.ImportStatus == nil {
+		t.Fatalf("it plans %+v", changes)
+	}
+	if c := meta.FindStatusCondition(changes.ImportStatus.New.Status.Conditions, "Ready"); c.Reason != ReasonImportRefused || !strings.Contains(c.Message, "no such port") {
+		t.Errorf("Ready is %+v", c)
+	}
+	c.Members[0] = exporting("c1", 1, 80, "10.1.0.1")
 	c.settle(t)
 	c.Members = append(c.Members, mirrored(exporting("c2", 3, 80, "10.2.0.1")))
 	st = c.state()

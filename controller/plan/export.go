@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,9 +101,22 @@ func (e exportConditions) setReady(st State, home Member, valid bool) {
 		e.set(conditionReady, metav1.ConditionFalse, failed,
 			"ServiceImport %s exists and is not this controller's, so no endpoints are exported: delete it, or hand it over with the label %s=%s",
 			e.export.Name, LabelManagedBy, Manager)
+	case st.refusedHere() != "":
+		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refuses EndpointSlices of it: %s", clipTo(longest, st.refusedHere()))
 	default:
 		e.set(conditionReady, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonReady), "endpoints are there for peers to read")
 	}
+}
+
+// refusedHere is why slices that peers should read have been refused; empty if none have.
+func (st State) refusedHere() string {
+	own := st.Name + "." + st.Clusterset.Home + "."
+	for _, name := range slices.Sorted(maps.Keys(st.SlicesRefused)) {
+		if strings.HasPrefix(name, own) {
+			return st.SlicesRefused[name]
+		}
+	}
+	return ""
 }
 
 // setConflict says where the exports of this name disagree, on each of them (C10).

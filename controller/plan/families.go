@@ -119,7 +119,7 @@ func syncFamilies(svc *corev1.Service, w wishes) (fault string) {
 // import's ipFamilies no longer tell, they are those of its ips (C19); the Service's policy does.
 func (w *wishes) noteUnserved(svc *corev1.Service) {
 	have, policy := svc.Spec.IPFamilies, svc.Spec.IPFamilyPolicy
-	if len(w.vips) == 0 && len(have) == 1 && policy != nil && *policy != corev1.IPFamilyPolicySingleStack {
+	if len(w.vips) == 0 && len(have) == 1 && policy != nil && *policy != corev1.IPFamilyPolicySingleStack && !w.single {
 		w.note("a second address family, of which this cluster gives Service %s none beside %s", svc.Name, have[0])
 	}
 	for _, ip := range w.vips {

@@ -24,6 +24,8 @@ const (
 	ReasonInvalidIPs = "InvalidIPs"
 	// ReasonUnknownType: neither ClusterSetIP nor Headless.
 	ReasonUnknownType = "UnknownType"
+	// ReasonImportRefused: the API server refuses the import as the clusterset gives it.
+	ReasonImportRefused = "ImportRefused"
 	// ReasonRefused: the API server refuses the derived Service.
 	ReasonRefused = "ServiceRefused"
 
@@ -70,6 +72,9 @@ func settle(st State, c Changes, v verdict) Changes {
 	if c.writes() > 0 {
 		return c
 	}
+	if st.ImportRefused != "" && st.shared != nil {
+		v = is(ReasonImportRefused, "the API server refuses what the clusterset gives, so the import stays as it was: %s", clipTo(longest, st.ImportRefused))
+	}
 	v.notes = append(v.notes, st.notes...)
 	if len(validation.IsDNS1123Label(st.Import.Name)) > 0 {
 		v.notes = append(v.notes, "the DNS name: the import's is no label of one, so nobody can ask for it")
@@ -111,6 +116,14 @@ func settle(st State, c Changes, v verdict) Changes {
 // bad is true where something is wrong or was left out.
 func (v verdict) bad() bool { return v.reason != reasonReady || len(v.notes) > 0 }
 
+// generation is the import's; 0 where there is none.
+func (st State) generation() int64 {
+	if st.Import == nil {
+		return 0
+	}
+	return st.Import.Generation
+}
+
 // condition keeps the time of the last transition while the status stays.
 func (v verdict) condition(st State, have metav1.Condition) metav1.Condition {
 	want := metav1.Condition{
@@ -118,7 +131,7 @@ func (v verdict) condition(st State, have metav1.Condition) metav1.Condition {
 		Status:             metav1.ConditionFalse,
 		Reason:             v.reason,
 		Message:            v.text(),
-		ObservedGeneration: st.Import.Generation,
+		ObservedGeneration: st.generation(),
 		LastTransitionTime: have.LastTransitionTime,
 	}
 	if v.reason == reasonReady {

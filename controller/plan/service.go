@@ -20,6 +20,8 @@ type wishes struct {
 	distribution *string
 	families     []corev1.IPFamily
 	vips         []string
+	// single is true where the clusterset is known to give one family only.
+	single bool
 	// notes are on what was left out.
 	notes []string
 }
@@ -32,6 +34,7 @@ func readWishes(st State, a addresses) wishes {
 		distribution: spec.TrafficDistribution,
 		families:     wantedFamilies(st, a.vips),
 		vips:         a.vips,
+		single:       st.shared != nil && len(st.families) == 1,
 		notes:        slices.Clone(a.notes),
 	}
 	ports, notes := usablePorts(spec.Ports)

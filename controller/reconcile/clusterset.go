@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,8 +30,8 @@ type clusterset struct {
 }
 
 func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*plan.Clusterset, error) {
-	peers, unheard := c.members.Gather(key)
-	cs := &plan.Clusterset{Home: c.home, Unheard: unheard, Most: c.most}
+	heard := c.members.Gather(key)
+	cs := &plan.Clusterset{Home: c.home, Unheard: heard.Unheard, Expired: heard.Expired, Most: c.most}
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*pla
 	if svc != nil {
 		home.Terms = plan.TrimService(svc)
 	}
-	cs.Members = append(peers, home)
+	cs.Members = slices.Concat(heard.Counting, heard.Silent, []plan.Member{home})
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
 	return cs, err

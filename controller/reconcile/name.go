@@ -95,10 +95,13 @@ func (r *names) conclude(ctx context.Context, key types.NamespacedName, state pl
 	}
 	r.lacks.Delete(key)
 	switch {
-	case state.Import == nil:
-		r.ready.forget(key)
 	case changes.Ready.Type != "":
 		r.ready.set(key, changes.Ready)
+	case state.Import == nil:
+		r.ready.forget(key)
+	}
+	if state.ImportRefused != "" { // Where there is no import, nothing else can say so.
+		log.FromContext(ctx).Info("The API server refuses a ServiceImport", "reason", state.ImportRefused)
 	}
 	r.tally(key, state, changes)
 	if changes.Retry {

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
-// older lets the exports of two clusters be of different seconds: that is how precise their timestamps are (C11).
+// exportInTurn lets the exports of two clusters be of different seconds: that is how precise their timestamps are (C11).
 func (s *stage) exportInTurn(first, second *corev1.Service, addresses ...string) {
 	s.Helper()
 	s.export(0, first, addresses[0])
