@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,32 +46,41 @@ type Cluster struct {
 }
 
 // Scheme has all kinds that tests write and read.
-var Scheme = func() *runtime.Scheme {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, mcsv1beta1.Install} {
-		if err := add(s); err != nil {
-			panic(err) // the types are compiled in
-		}
-	}
-	return s
-}()
+var Scheme = schemeOf("v1beta1")
 
-// Start gives a cluster with the CRDs and the accounts, and without a controller.
+// schemeOf has the types of mcs-api under the version that a server has: no field differs (A2).
+func schemeOf(version string) *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(s); err != nil {
+		panic(err) // the types are compiled in
+	}
+	gv := schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: version}
+	s.AddKnownTypes(gv, &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImportList{}, &mcsv1beta1.ServiceExport{}, &mcsv1beta1.ServiceExportList{})
+	metav1.AddToGroupVersion(s, gv)
+	return s
+}
+
+// Start gives a cluster with the newest CRDs and the accounts, and without a controller.
 func Start(ctx context.Context, id string, options realkube.Options) (*Cluster, error) {
+	return StartWith(ctx, id, options, realkube.BothVersions, "v1beta1")
+}
+
+// StartWith does so with another form of the CRDs, of which the test's own hands use a version.
+func StartWith(ctx context.Context, id string, options realkube.Options, form realkube.CRDs, version string) (*Cluster, error) {
 	c, err := realkube.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	member := &Cluster{Cluster: c, ID: id}
-	if err := member.prepare(ctx); err != nil {
+	if err := member.prepare(ctx, form, version); err != nil {
 		_ = c.Stop()
 		return nil, fmt.Errorf("prepare cluster %s: %w", id, err)
 	}
 	return member, nil
 }
 
-func (c *Cluster) prepare(ctx context.Context) (err error) {
-	if err := c.InstallCRDs(ctx, realkube.BothVersions); err != nil {
+func (c *Cluster) prepare(ctx context.Context, form realkube.CRDs, version string) (err error) {
+	if err := c.InstallCRDs(ctx, form); err != nil {
 		return err
 	}
 	if err := c.StartControllerManager(ctx); err != nil {
@@ -80,7 +91,7 @@ func (c *Cluster) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if c.Admin, err = client.New(c.Config, client.Options{Scheme: Scheme}); err != nil {
+	if c.Admin, err = client.New(c.Config, client.Options{Scheme: schemeOf(version)}); err != nil {
 		return err
 	}
 	if c.Account, _, err = c.ServiceAccount(ctx, SystemNamespace, plan.Manager); err != nil {
@@ -108,8 +119,9 @@ func (c *Cluster) Run(ctx context.Context, change ...func(*reconcile.Options)) e
 	for _, edit := range change {
 		edit(&options)
 	}
-	if options.CRD.APIVersion == "" {
-		options.CRD = plan.CRD{APIVersion: mcsv1beta1.GroupVersion.String(), MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}
+	var err error
+	if options.CRD, err = reconcile.WaitForCRD(ctx, c.Account, true, 20*time.Millisecond, logr.Discard()); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	mgr, err := reconcile.NewManager(ctx, c.Account, options)
