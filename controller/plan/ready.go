@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -72,22 +73,13 @@ func settle(st State, c Changes, v verdict) Changes {
 	if c.writes() > 0 {
 		return c
 	}
-	if st.ImportRefused != "" && st.shared != nil {
-		v = is(ReasonImportRefused, "the API server refuses what the clusterset gives, so the import stays as it was: %s", clipTo(longest, st.ImportRefused))
-	}
-	v.notes = append(v.notes, st.notes...)
-	if len(validation.IsDNS1123Label(st.Import.Name)) > 0 {
-		v.notes = append(v.notes, "the DNS name: the import's is no label of one, so nobody can ask for it")
-	}
-	conditions := st.Import.Status.Conditions
-	at := slices.IndexFunc(conditions, func(have metav1.Condition) bool {
-		return have.Type == string(mcsv1beta1.ServiceImportConditionReady)
-	})
-	var have metav1.Condition
-	if !st.CRD.Conditions {
-		have = st.Last
-	} else if at >= 0 {
-		have = conditions[at]
+	v = v.of(st)
+	have := st.Last
+	if st.CRD.Conditions {
+		have = metav1.Condition{}
+		if stands := meta.FindStatusCondition(st.Import.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)); stands != nil {
+			have = *stands
+		}
 	}
 	c.Ready = v.condition(st, have)
 	if KarmadaManaged(st.Import) {
@@ -100,17 +92,25 @@ func settle(st State, c Changes, v verdict) Changes {
 	}
 	edited := st.Import.DeepCopy()
 	st.shared.write(&edited.Status, st.CRD)
-	switch {
-	case !st.CRD.Conditions:
-	case at >= 0:
-		edited.Status.Conditions[at] = c.Ready
-	default:
-		edited.Status.Conditions = append(edited.Status.Conditions, c.Ready)
+	if st.CRD.Conditions {
+		meta.SetStatusCondition(&edited.Status.Conditions, c.Ready)
 	}
 	if !equality.Semantic.DeepEqual(edited.Status, st.Import.Status) {
 		c.ImportStatus = &Edit[*mcsv1beta1.ServiceImport]{st.Import, edited}
 	}
 	return c
+}
+
+// of adds what the state has to say beside the verdict.
+func (v verdict) of(st State) verdict {
+	if st.ImportRefused != "" && st.shared != nil {
+		v = is(ReasonImportRefused, "the API server refuses what the clusterset gives, so the import stays as it was: %s", clipTo(longest, st.ImportRefused))
+	}
+	v.notes = append(slices.Clone(v.notes), st.notes...)
+	if len(validation.IsDNS1123Label(st.Import.Name)) > 0 {
+		v.notes = append(v.notes, "the DNS name: the import's is no label of one, so nobody can ask for it")
+	}
+	return v
 }
 
 // bad is true where something is wrong or was left out.
