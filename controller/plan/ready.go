@@ -74,12 +74,14 @@ func settle(st State, c Changes, v verdict) Changes {
 		return c
 	}
 	v = v.of(st)
-	have := st.Last
-	if st.CRD.Conditions {
-		have = metav1.Condition{}
-		if stands := meta.FindStatusCondition(st.Import.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)); stands != nil {
-			have = *stands
-		}
+	edited := st.Import.DeepCopy()
+	stands := meta.FindStatusCondition(edited.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady))
+	have := metav1.Condition{}
+	switch {
+	case !st.CRD.Conditions:
+		have = st.Last
+	case stands != nil:
+		have = *stands
 	}
 	c.Ready = v.condition(st, have)
 	if KarmadaManaged(st.Import) {
@@ -90,10 +92,13 @@ func settle(st State, c Changes, v verdict) Changes {
 	if !same && news {
 		c.Events = append(c.Events, v.event())
 	}
-	edited := st.Import.DeepCopy()
 	st.shared.write(&edited.Status, st.CRD)
-	if st.CRD.Conditions {
-		meta.SetStatusCondition(&edited.Status.Conditions, c.Ready)
+	switch {
+	case !st.CRD.Conditions:
+	case stands != nil:
+		*stands = c.Ready
+	default:
+		edited.Status.Conditions = append(edited.Status.Conditions, c.Ready)
 	}
 	if !equality.Semantic.DeepEqual(edited.Status, st.Import.Status) {
 		c.ImportStatus = &Edit[*mcsv1beta1.ServiceImport]{st.Import, edited}
