@@ -42,6 +42,7 @@ func main() {
 		return
 	}
 
+	limitGarbage()
 	log := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: &level}))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)

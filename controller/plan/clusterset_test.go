@@ -285,3 +285,19 @@ func TestRefusalsAreSaid(t *testing.T) {
 		t.Errorf("Ready says %q", message)
 	}
 }
+
+// What Karmada manages is Karmada's, whatever other label it has: Karmada would revert the rest.
+func TestKarmadasImportIsNeverOurs(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
+	c.settle(t)
+	c.imp.Labels[LabelKarmadaManaged] = "true"
+	c.Members[0] = exporting("c1", 1, 81, "10.1.0.1")
+	c.settle(t)
+	equal(t, "port", c.imp.Spec.Ports[0].Port, int32(80))
+	equal(t, "slices", len(c.slices), 0)
+	c.Members, c.Export = nil, nil
+	c.settle(t)
+	if !c.imported {
+		t.Error("it was deleted")
+	}
+}

@@ -56,6 +56,9 @@ func latencies(ctx context.Context, s size) (rows []row, err error) {
 		if err := set[1].has(ctx, s.exports+s.changing, 1); err != nil {
 			return err
 		}
+		if err := quiet(ctx, set); err != nil {
+			return err
+		}
 		took, err = propagated(ctx, set[0], set[1], s)
 		return err
 	}); err != nil {
