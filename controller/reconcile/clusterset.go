@@ -13,8 +13,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/members"
@@ -90,24 +88,7 @@ func (s *memberSource) changed(name types.NamespacedName) {
 		s.early = append(s.early, name)
 		return
 	}
-	s.add(name)
-}
-
-// add lets what is told at the start wait for what follows from a write, as the first lists of informers do: so names come to their end
-// one after the other, instead of all together.
-func (s *memberSource) add(name types.NamespacedName) {
-	request := ctrl.Request{NamespacedName: name}
-	queue, ok := s.queue.(priorityqueue.PriorityQueue[ctrl.Request])
-	select {
-	case <-s.members.Settled():
-		ok = false
-	default:
-	}
-	if ok {
-		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, request)
-		return
-	}
-	s.queue.Add(request)
+	s.queue.Add(ctrl.Request{NamespacedName: name})
 }
 
 // Start takes the queue of the controller.
@@ -116,7 +97,7 @@ func (s *memberSource) Start(_ context.Context, queue workqueue.TypedRateLimitin
 	defer s.mu.Unlock()
 	s.queue = queue
 	for _, name := range s.early {
-		s.add(name)
+		queue.Add(ctrl.Request{NamespacedName: name})
 	}
 	s.early = nil
 	return nil
