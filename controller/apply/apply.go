@@ -17,6 +17,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -61,14 +62,14 @@ type Writer struct {
 	Status client.StatusClient
 	Live   client.Reader
 	Events events.EventRecorder
-	// Written hears of each slice of ours that was made or changed; may be nil.
-	Written func(*discoveryv1.EndpointSlice)
+	// Written hears of each object that was made or changed for a name, and of the version that it had before; may be nil.
+	Written func(of types.NamespacedName, object client.Object, before string)
 }
 
 // Do makes the writes and tells the events.
 func (w *Writer) Do(ctx context.Context, st plan.State, c plan.Changes) error {
 	for _, write := range []func(context.Context, plan.State, plan.Changes) error{
-		w.createImport, w.create, w.service, w.importAndStatus, w.mirror, w.slices, w.delete, w.deleteImport, w.exportStatus,
+		w.createImport, w.create, w.service, w.mirror, w.importAndStatus, w.slices, w.delete, w.deleteImport, w.exportStatus,
 	} {
 		if err := write(ctx, st, c); err != nil {
 			return err
@@ -83,11 +84,24 @@ func (w *Writer) Do(ctx context.Context, st plan.State, c plan.Changes) error {
 	return nil
 }
 
-func (w *Writer) createImport(ctx context.Context, _ plan.State, c plan.Changes) error {
+func (w *Writer) createImport(ctx context.Context, st plan.State, c plan.Changes) error {
 	if c.CreateImport == nil {
 		return nil
 	}
-	return importRefused(wrap(w.Client.Create(ctx, c.CreateImport.DeepCopy()), "create", c.CreateImport))
+	return importRefused(wrap(w.make(ctx, st, c.CreateImport.DeepCopy()), "create", c.CreateImport))
+}
+
+// make creates an object.
+func (w *Writer) make(ctx context.Context, st plan.State, object client.Object) error {
+	return w.written(st, object, "", w.Client.Create(ctx, object))
+}
+
+// written tells of a write, if it has changed anything.
+func (w *Writer) written(st plan.State, object client.Object, before string, err error) error {
+	if err == nil && w.Written != nil && object.GetResourceVersion() != before {
+		w.Written(types.NamespacedName{Namespace: st.Namespace, Name: st.Name}, object, before)
+	}
+	return err
 }
 
 // deleteImport names the very object that was planned, as delete does.
@@ -112,8 +126,7 @@ func (w *Writer) mirror(ctx context.Context, st plan.State, c plan.Changes) erro
 	refused := SlicesRefusedError{}
 	note := func(slice *discoveryv1.EndpointSlice, err error) {
 		switch {
-		case err == nil && w.Written != nil:
-			w.Written(slice)
+		case err == nil:
 		case apierrors.IsInvalid(err), apierrors.IsForbidden(err), errors.Is(err, errForeignSlice):
 			refused[slice.Name] = err.Error()
 		default:
@@ -121,13 +134,13 @@ func (w *Writer) mirror(ctx context.Context, st plan.State, c plan.Changes) erro
 		}
 	}
 	for _, slice := range c.CreateSlices {
-		note(slice, w.createSlice(ctx, slice))
+		note(slice, w.createSlice(ctx, st, slice))
 	}
 	for _, edit := range c.UpdateSlices {
 		if !plan.SliceIsOurs(edit.Old, st.Import) {
 			return fmt.Errorf("update EndpointSlice %s: %w", edit.Old.Name, errNotOurs)
 		}
-		note(edit.New, wrap(w.Client.Update(ctx, edit.New.DeepCopy()), "update", edit.New))
+		note(edit.New, w.updateSlice(ctx, st, edit.New.DeepCopy()))
 	}
 	for _, slice := range c.DeleteSlices {
 		if !plan.SliceIsOurs(slice, st.Import) {
@@ -143,8 +156,8 @@ func (w *Writer) mirror(ctx context.Context, st plan.State, c plan.Changes) erro
 
 // createSlice takes back a slice of ours that is there, but not in the caches, because somebody took its labels away, or because
 // they lag behind.
-func (w *Writer) createSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
-	err := w.Client.Create(ctx, slice.DeepCopy())
+func (w *Writer) createSlice(ctx context.Context, st plan.State, slice *discoveryv1.EndpointSlice) error {
+	err := w.make(ctx, st, slice.DeepCopy())
 	if !apierrors.IsAlreadyExists(err) {
 		return wrap(err, "create", slice)
 	}
@@ -160,7 +173,12 @@ func (w *Writer) createSlice(ctx context.Context, slice *discoveryv1.EndpointSli
 	if plan.SameSlice(live, edited) {
 		return nil
 	}
-	return wrap(w.Client.Update(ctx, edited), "update", edited)
+	return w.updateSlice(ctx, st, edited)
+}
+
+func (w *Writer) updateSlice(ctx context.Context, st plan.State, slice *discoveryv1.EndpointSlice) error {
+	before := slice.ResourceVersion
+	return wrap(w.written(st, slice, before, w.Client.Update(ctx, slice)), "update", slice)
 }
 
 // ownedAlike is true where two slices belong to imports of one name.
@@ -172,11 +190,11 @@ func ownedAlike(a, b *discoveryv1.EndpointSlice) bool {
 	})
 }
 
-func (w *Writer) exportStatus(ctx context.Context, _ plan.State, c plan.Changes) error {
+func (w *Writer) exportStatus(ctx context.Context, st plan.State, c plan.Changes) error {
 	if c.ExportStatus == nil {
 		return nil
 	}
-	return patchStatus(ctx, w.Status, c.ExportStatus.Old, c.ExportStatus.New)
+	return w.patchStatus(ctx, st, c.ExportStatus.Old, c.ExportStatus.New)
 }
 
 // create first asks the API server whether the import is still what the plan saw: a cache that lags behind by the annotation
@@ -193,7 +211,7 @@ func (w *Writer) create(ctx context.Context, st plan.State, c plan.Changes) erro
 	if live.ResourceVersion != imp.ResourceVersion {
 		return fmt.Errorf("create Service %s: %w", c.Create.Name, ErrStale)
 	}
-	return refused(wrap(w.Client.Create(ctx, c.Create.DeepCopy()), "create", c.Create))
+	return refused(wrap(w.make(ctx, st, c.Create.DeepCopy()), "create", c.Create))
 }
 
 func (w *Writer) service(ctx context.Context, st plan.State, c plan.Changes) error {
@@ -203,33 +221,33 @@ func (w *Writer) service(ctx context.Context, st plan.State, c plan.Changes) err
 		if !ours(imp, c.Service.Old) {
 			return fmt.Errorf("patch Service %s: %w", c.Service.Old.Name, errNotOurs)
 		}
-		return refused(patch(ctx, w.Client, c.Service.Old, c.Service.New))
+		return refused(w.patch(ctx, st, c.Service.Old, c.Service.New))
 	case c.ServiceStatus != nil:
 		if !ours(imp, c.ServiceStatus.Old) {
 			return fmt.Errorf("patch the status of Service %s: %w", c.ServiceStatus.Old.Name, errNotOurs)
 		}
-		return refused(patchStatus(ctx, w.Status, c.ServiceStatus.Old, c.ServiceStatus.New))
+		return refused(w.patchStatus(ctx, st, c.ServiceStatus.Old, c.ServiceStatus.New))
 	default:
 		return nil
 	}
 }
 
-func (w *Writer) importAndStatus(ctx context.Context, _ plan.State, c plan.Changes) error {
+func (w *Writer) importAndStatus(ctx context.Context, st plan.State, c plan.Changes) error {
 	switch {
 	case c.Import != nil:
-		return importRefused(patch(ctx, w.Client, c.Import.Old, c.Import.New))
+		return importRefused(w.patch(ctx, st, c.Import.Old, c.Import.New))
 	case c.ImportStatus != nil:
-		return patchStatus(ctx, w.Status, c.ImportStatus.Old, c.ImportStatus.New)
+		return w.patchStatus(ctx, st, c.ImportStatus.Old, c.ImportStatus.New)
 	default:
 		return nil
 	}
 }
 
 // slices are many and independent: one that fails does not hold up the others.
-func (w *Writer) slices(ctx context.Context, _ plan.State, c plan.Changes) error {
+func (w *Writer) slices(ctx context.Context, st plan.State, c plan.Changes) error {
 	var failed []error
 	for _, edit := range c.Slices {
-		failed = append(failed, patch(ctx, w.Client, edit.Old, edit.New))
+		failed = append(failed, w.patch(ctx, st, edit.Old, edit.New))
 	}
 	return errors.Join(failed...)
 }
@@ -251,12 +269,12 @@ func ours(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
 	return svc.Namespace == imp.Namespace && slices.Contains(plan.OwnerImports(svc), imp.Name)
 }
 
-func patch[T client.Object](ctx context.Context, c client.Writer, old, edited T) error {
-	return wrap(c.Patch(ctx, edited, difference(old)), "patch", old)
+func (w *Writer) patch(ctx context.Context, st plan.State, old, edited client.Object) error {
+	return wrap(w.written(st, edited, old.GetResourceVersion(), w.Client.Patch(ctx, edited, difference(old))), "patch", old)
 }
 
-func patchStatus[T client.Object](ctx context.Context, c client.StatusClient, old, edited T) error {
-	return wrap(c.Status().Patch(ctx, edited, difference(old)), "patch the status of", old)
+func (w *Writer) patchStatus(ctx context.Context, st plan.State, old, edited client.Object) error {
+	return wrap(w.written(st, edited, old.GetResourceVersion(), w.Status.Status().Patch(ctx, edited, difference(old))), "patch the status of", old)
 }
 
 func difference(old client.Object) client.Patch {

@@ -3,7 +3,9 @@ package apply
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,6 +85,46 @@ func TestCreateFromAStaleImportIsRefused(t *testing.T) {
 	}
 	if err := d.Get(t.Context(), client.ObjectKey{Namespace: d.imp.Namespace, Name: "derived-foo"}, new(corev1.Service)); !apierrors.IsNotFound(err) {
 		t.Errorf("a Service was made: %v", err)
+	}
+}
+
+// A name that can be resolved leads somewhere: its slices are there before its addresses. Each write is told, with the version before.
+func TestSlicesComeBeforeTheAddresses(t *testing.T) {
+	d := newDesk(t)
+	d.made(t)
+	type told struct {
+		of     types.NamespacedName
+		kind   string
+		before string
+	}
+	var writes []told
+	d.Written = func(of types.NamespacedName, object client.Object, before string) {
+		writes = append(writes, told{of, fmt.Sprintf("%T", object), before})
+	}
+	filled := d.imp.DeepCopy()
+	filled.Spec.IPs = []string{"10.0.0.78"}
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: d.imp.Namespace, Name: "foo-1"},
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	before := d.imp.ResourceVersion
+	st := plan.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp}
+	if err := d.Do(t.Context(), st, plan.Changes{
+		Import:       &plan.Edit[*mcsv1beta1.ServiceImport]{Old: d.imp, New: filled},
+		CreateSlices: []*discoveryv1.EndpointSlice{slice},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	of := types.NamespacedName{Namespace: d.imp.Namespace, Name: "foo"}
+	if want := []told{{of, "*v1.EndpointSlice", ""}, {of, "*v1beta1.ServiceImport", before}}; !slices.Equal(writes, want) {
+		t.Errorf("told %v, want %v", writes, want)
+	}
+	writes = nil
+	if err := d.Do(t.Context(), st, plan.Changes{Import: &plan.Edit[*mcsv1beta1.ServiceImport]{Old: filled, New: filled.DeepCopy()}}); err != nil {
+		t.Fatal(err)
+	}
+	if writes != nil {
+		t.Errorf("a write that changed nothing was told: %v", writes)
 	}
 }
 

@@ -76,13 +76,14 @@ type Changes struct {
 	Create *corev1.Service
 	// Service and ServiceStatus are edits of the derived Service; never both in one plan.
 	Service, ServiceStatus *Edit[*corev1.Service]
+	// CreateSlices, UpdateSlices and DeleteSlices are of slices of ours, sorted by name. An update has the whole slice.
+	// They come before the addresses, so that a name that can be resolved leads somewhere.
+	CreateSlices, DeleteSlices []*discoveryv1.EndpointSlice
+	UpdateSlices               []Edit[*discoveryv1.EndpointSlice]
 	// Import and ImportStatus are edits of the import; never both in one plan.
 	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
 	// Slices are the edits of EndpointSlices, sorted by name.
 	Slices []Edit[*discoveryv1.EndpointSlice]
-	// CreateSlices, UpdateSlices and DeleteSlices are of slices of ours, sorted by name. An update has the whole slice.
-	CreateSlices, DeleteSlices []*discoveryv1.EndpointSlice
-	UpdateSlices               []Edit[*discoveryv1.EndpointSlice]
 	// Delete are Services of ours, sorted by name.
 	Delete []*corev1.Service
 	// ExportStatus is an edit of this cluster's ServiceExport.

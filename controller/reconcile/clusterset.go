@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/members"
@@ -88,7 +90,18 @@ func (s *memberSource) changed(name types.NamespacedName) {
 		s.early = append(s.early, name)
 		return
 	}
-	s.queue.Add(ctrl.Request{NamespacedName: name})
+	s.add(name)
+}
+
+// add lets what is begun come first: the echo of a write has a higher priority than what a cluster says. So, when clusters say much at
+// once, names come to their end one after the other, and the first are there long before the last.
+func (s *memberSource) add(name types.NamespacedName) {
+	request := ctrl.Request{NamespacedName: name}
+	if queue, ok := s.queue.(priorityqueue.PriorityQueue[ctrl.Request]); ok {
+		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, request)
+		return
+	}
+	s.queue.Add(request)
 }
 
 // Start takes the queue of the controller.
@@ -97,7 +110,7 @@ func (s *memberSource) Start(_ context.Context, queue workqueue.TypedRateLimitin
 	defer s.mu.Unlock()
 	s.queue = queue
 	for _, name := range s.early {
-		queue.Add(ctrl.Request{NamespacedName: name})
+		s.add(name)
 	}
 	s.early = nil
 	return nil

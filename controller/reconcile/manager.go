@@ -153,6 +153,7 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 		crd: options.CRD,
 		now: options.Now,
 	}
+	r.writer.Written = r.wrote
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("serviceimport").
 		For(&mcsv1beta1.ServiceImport{}).
@@ -180,7 +181,6 @@ func (r *names) joinClusterset(ctx context.Context, mgr manager.Manager, b *buil
 		home: options.ClusterID, cache: mgr.GetCache(), members: set, most: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
 		began: options.Now(), now: options.Now,
 	}
-	r.writer.Written = r.clusterset.written
 	b.Watches(&mcsv1beta1.ServiceExport{}, handler.EnqueueRequestsFromMapFunc(sameName)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sameName)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn)).

@@ -44,6 +44,7 @@ type names struct {
 	now        func() time.Time
 	ready      readiness
 	exports    exportTally
+	expected   expected
 	lacks      sync.Map // of the imports that wait for their addresses: key -> time.Time of the first refusal
 }
 
@@ -52,6 +53,9 @@ func (r *names) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	state, err := r.gather(ctx, request.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if r.expected.missing(request.NamespacedName, state, time.Now()) {
+		return ctrl.Result{RequeueAfter: expectFor}, nil // at the latest: what is missing comes as an event
 	}
 	for range attempts {
 		changes := plan.Plan(state)
@@ -121,6 +125,14 @@ func (r *names) tally(key types.NamespacedName, state plan.State, changes plan.C
 	}
 	if r.clusterset != nil && changes.CreateImport != nil {
 		r.clusterset.introduced(state.Clusterset.Members)
+	}
+}
+
+// wrote hears of a write as soon as it is done.
+func (r *names) wrote(of types.NamespacedName, object client.Object, before string) {
+	r.expected.wrote(of, object, before, time.Now())
+	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && r.clusterset != nil && plan.SliceIsOurs(slice, nil) {
+		r.clusterset.written(slice)
 	}
 }
 

@@ -102,13 +102,7 @@ func resolvable(ctx context.Context, in, at *member, count int) (took []time.Dur
 
 // has waits until a cluster has so many imports, all ready, with so many slices each.
 func (m *member) has(ctx context.Context, imports, slices int) error {
-	if err := wait(ctx, "import "+strconv.Itoa(imports)+" names in "+m.ID, 200*time.Millisecond, func() error {
-		ready, err := m.figure(ctx, "multicluster_serviceimports", map[string]string{"condition": "ready"})
-		if err == nil && int(ready) != imports {
-			err = fmt.Errorf("%d are ready", int(ready))
-		}
-		return err
-	}); err != nil {
+	if err := m.ready(ctx, imports); err != nil {
 		return err
 	}
 	return wait(ctx, "import their slices in "+m.ID, time.Second, func() error {
@@ -121,6 +115,17 @@ func (m *member) has(ctx context.Context, imports, slices int) error {
 			return fmt.Errorf("%d of %d slices", len(list.Items), imports*slices)
 		}
 		return nil
+	})
+}
+
+// ready waits until so many imports are, or more.
+func (m *member) ready(ctx context.Context, imports int) error {
+	return wait(ctx, "import "+strconv.Itoa(imports)+" names in "+m.ID, 500*time.Millisecond, func() error {
+		ready, err := m.figure(ctx, "multicluster_serviceimports", map[string]string{"condition": "ready"})
+		if err == nil && int(ready) < imports {
+			err = fmt.Errorf("%d are ready", int(ready))
+		}
+		return err
 	})
 }
 

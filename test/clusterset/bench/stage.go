@@ -115,8 +115,8 @@ func sum(text, name string, labels map[string]string) (total float64, err error)
 	return total, nil
 }
 
-// writes counts what the API server was asked to write of the kinds that the controller writes; Leases and events are none.
-func (m *member) writes(ctx context.Context) (total float64, err error) {
+// server is the sum of a metric's series of the API server.
+func (m *member) server(ctx context.Context, name string, labels ...map[string]string) (total float64, err error) {
 	api, err := kubernetes.NewForConfig(m.Config)
 	if err != nil {
 		return 0, err
@@ -125,16 +125,25 @@ func (m *member) writes(ctx context.Context) (total float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, resource := range []string{"serviceimports", "serviceexports", "services", "endpointslices"} {
-		for _, verb := range []string{"POST", "PUT", "PATCH", "DELETE", "APPLY"} {
-			n, err := sum(string(text), "apiserver_request_total", map[string]string{"resource": resource, "verb": verb})
-			if err != nil {
-				return 0, err
-			}
-			total += n
+	for _, wanted := range labels {
+		n, err := sum(string(text), name, wanted)
+		if err != nil {
+			return 0, err
 		}
+		total += n
 	}
 	return total, nil
+}
+
+// writes counts what the API server was asked to write of the kinds that the controller writes; Leases and events are none.
+func (m *member) writes(ctx context.Context) (float64, error) {
+	var labels []map[string]string
+	for _, resource := range []string{"serviceimports", "serviceexports", "services", "endpointslices"} {
+		for _, verb := range []string{"POST", "PUT", "PATCH", "DELETE", "APPLY"} {
+			labels = append(labels, map[string]string{"resource": resource, "verb": verb})
+		}
+	}
+	return m.server(ctx, "apiserver_request_total", labels...)
 }
 
 // wait polls a condition, and shows what is missing now and then.
@@ -163,30 +172,11 @@ func serviceName(i int) string { return fmt.Sprintf("s%d", i) }
 
 // fill makes Services with endpoints, and their exports, many at the same time.
 func (m *member) fill(ctx context.Context, from, to, endpoints int, export bool) error {
-	queue := make(chan int)
-	group, ctx := errgroup.WithContext(ctx)
-	for range 16 {
-		group.Go(func() error {
-			for i := range queue {
-				if err := m.service(ctx, i, endpoints, export); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+	numbers := make([]int, to-from)
+	for i := range numbers {
+		numbers[i] = from + i
 	}
-	group.Go(func() error {
-		defer close(queue)
-		for i := from; i < to; i++ {
-			select {
-			case queue <- i:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return nil
-	})
-	return group.Wait()
+	return inParallel(ctx, 16, numbers, func(ctx context.Context, i int) error { return m.service(ctx, i, endpoints, export) })
 }
 
 func (m *member) service(ctx context.Context, i, endpoints int, export bool) error {
