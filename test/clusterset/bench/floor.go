@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,156 +19,122 @@ import (
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 )
 
-// floorNamespace is where the writes of the first sync are made again.
-const floorNamespace = "floor"
+// floorNames is how many names the floor is measured with.
+const floorNames = 300
 
-// written is what a controller made of a name.
-type written struct {
-	imp    *mcsv1beta1.ServiceImport
-	svc    *corev1.Service
-	slices []*discoveryv1.EndpointSlice
-	export *mcsv1beta1.ServiceExport
-}
-
-// floor makes the same writes as the first sync did, in another namespace, as many at a time as controllers do, and does nothing else:
-// nobody can be faster with these API servers. The controllers have to be stopped.
-func floor(ctx context.Context, set []*member) (took time.Duration, err error) {
-	works := make([][]written, len(set))
-	clients := make([]client.Client, len(set))
-	if err := part("reading what the controllers wrote", func() error {
-		group, ctx := errgroup.WithContext(ctx)
-		for i, m := range set {
-			group.Go(func() (err error) {
-				account := rest.CopyConfig(m.Account)
-				account.QPS = -1 // as the controller's
-				if clients[i], err = client.New(account, client.Options{Scheme: clusterset.Scheme}); err != nil {
-					return err
-				}
-				works[i], err = m.written(ctx)
-				return errors.Join(err, m.prepareFloor(ctx, works[i]))
-			})
+// floor makes what a first sync writes of a few names, in a namespace of its own, as many at a time as controllers do, and does nothing
+// else: nobody can be faster with these API servers. It gives the time for one name in all clusters.
+func floor(ctx context.Context, set []*member, namespace string, endpoints int) (time.Duration, error) {
+	clients := make(map[*member]client.Client)
+	for _, m := range set {
+		account := rest.CopyConfig(m.Account)
+		account.QPS = -1 // as the controller's
+		c, err := client.New(account, client.Options{Scheme: clusterset.Scheme})
+		if err != nil {
+			return 0, err
 		}
-		return group.Wait()
-	}); err != nil {
-		return 0, err
+		clients[m] = c
+		if err := m.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+			return 0, err
+		}
+		if err := inParallel(ctx, 8, numbers(0, floorNames), func(ctx context.Context, i int) error {
+			return m.Admin.Create(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceName(i)}})
+		}); err != nil {
+			return 0, err
+		}
 	}
 	began := time.Now()
-	err = part("the same writes by a bare client", func() error {
-		group, ctx := errgroup.WithContext(ctx)
-		for i := range set {
-			group.Go(func() error {
-				return inParallel(ctx, 8, works[i], func(ctx context.Context, w written) error { return w.again(ctx, clients[i]) })
-			})
-		}
-		return group.Wait()
+	err := each(ctx, set, func(ctx context.Context, m *member) error {
+		return inParallel(ctx, 8, numbers(0, floorNames), func(ctx context.Context, i int) error {
+			return bare{clients[m], namespace, serviceName(i)}.write(ctx, set, i, endpoints)
+		})
 	})
-	return time.Since(began), err
+	took := time.Since(began) / floorNames
+	if err != nil {
+		return 0, err
+	}
+	return took, each(ctx, set, func(ctx context.Context, m *member) error { return m.removeNamespace(ctx, namespace) })
 }
 
-// written reads what the controller made of each name.
-func (m *member) written(ctx context.Context) ([]written, error) {
-	var imports mcsv1beta1.ServiceImportList
-	var services corev1.ServiceList
-	var all discoveryv1.EndpointSliceList
-	var exports mcsv1beta1.ServiceExportList
-	for _, list := range []client.ObjectList{&imports, &services, &all, &exports} {
-		if err := m.Admin.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return nil, err
-		}
-	}
-	by := map[string]*written{}
-	derived := map[string]*written{}
-	for i := range imports.Items {
-		w := &written{imp: &imports.Items[i]}
-		by[w.imp.Name], derived[plan.DerivedName(w.imp)] = w, w
-	}
-	for i := range services.Items {
-		if w := derived[services.Items[i].Name]; w != nil {
-			w.svc = &services.Items[i]
-		}
-	}
-	for i := range all.Items {
-		if w := by[all.Items[i].Labels[mcsv1beta1.LabelServiceName]]; w != nil {
-			w.slices = append(w.slices, &all.Items[i])
-		}
-	}
-	for i := range exports.Items {
-		if w := by[exports.Items[i].Name]; w != nil {
-			w.export = &exports.Items[i]
-		}
-	}
-	works := make([]written, 0, len(by))
-	for _, name := range slices.Sorted(maps.Keys(by)) {
-		if w := by[name]; w.svc == nil || w.export == nil || len(w.slices) == 0 {
-			return nil, fmt.Errorf("%s has no whole set of what belongs to import %s", m.ID, name)
-		}
-		works = append(works, *by[name])
-	}
-	return works, nil
-}
-
-// prepareFloor makes what users would: the namespace and the exports.
-func (m *member) prepareFloor(ctx context.Context, works []written) error {
-	if err := m.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: floorNamespace}}); err != nil {
+// removeNamespace waits until nothing of it is there.
+func (m *member) removeNamespace(ctx context.Context, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := m.Admin.Delete(ctx, namespace); err != nil {
 		return err
 	}
-	return inParallel(ctx, 8, works, func(ctx context.Context, w written) error {
-		return m.Admin.Create(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: fresh(w.export)})
+	return wait(ctx, "remove namespace "+name+" in "+m.ID, 500*time.Millisecond, func() error {
+		switch err := m.Admin.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		default:
+			return errors.New("it is still there")
+		}
 	})
 }
 
-// fresh is the metadata of an object that is made anew in the floor's namespace.
-func fresh(of client.Object, owners ...metav1.OwnerReference) metav1.ObjectMeta {
+// bare writes what belongs to a name.
+type bare struct {
+	client.Client
+	namespace, name string
+}
+
+func (b bare) meta(name string, owners ...metav1.OwnerReference) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: floorNamespace, Name: of.GetName(), Labels: of.GetLabels(), Annotations: of.GetAnnotations(), OwnerReferences: owners,
+		Namespace: b.namespace, Name: name, Labels: map[string]string{discoveryv1.LabelManagedBy: plan.Manager}, OwnerReferences: owners,
 	}
 }
 
-// again makes the writes of one name.
-func (w written) again(ctx context.Context, c client.Client) error {
-	imp := &mcsv1beta1.ServiceImport{ObjectMeta: fresh(w.imp), Spec: w.imp.Spec}
-	imp.Spec.IPs = nil
-	if err := c.Create(ctx, imp); err != nil {
+// write makes the eight writes, each with what it needs of those before.
+func (b bare) write(ctx context.Context, set []*member, i, endpoints int) error {
+	imp := &mcsv1beta1.ServiceImport{ObjectMeta: b.meta(b.name), Spec: mcsv1beta1.ServiceImportSpec{
+		Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+	}}
+	if err := b.Create(ctx, imp); err != nil {
 		return err
 	}
-	owner := w.svc.OwnerReferences[0]
-	owner.UID = imp.UID
-	svc := &corev1.Service{ObjectMeta: fresh(w.svc, owner), Spec: w.svc.Spec}
-	svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "", nil
-	if err := c.Create(ctx, svc); err != nil {
+	owner := metav1.OwnerReference{
+		APIVersion: mcsv1beta1.GroupVersion.String(), Kind: mcsv1beta1.ServiceImportKindName, Name: imp.Name, UID: imp.UID,
+	}
+	svc := &corev1.Service{ObjectMeta: b.meta("derived-"+b.name, owner), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}
+	if err := b.Create(ctx, svc); err != nil {
 		return err
 	}
-	for _, slice := range w.slices {
-		again := &discoveryv1.EndpointSlice{ObjectMeta: fresh(slice, owner), AddressType: slice.AddressType, Ports: slice.Ports, Endpoints: slice.Endpoints}
-		if err := c.Create(ctx, again); err != nil {
+	for _, source := range set {
+		slice := source.slice(i, endpoints)
+		slice.ObjectMeta = b.meta(fmt.Sprintf("%s.%s.ipv4-0123456789", b.name, source.ID), owner)
+		slice.Labels[discoveryv1.LabelServiceName] = svc.Name
+		slice.Labels[mcsv1beta1.LabelServiceName], slice.Labels[mcsv1beta1.LabelSourceCluster] = b.name, source.ID
+		if err := b.Create(ctx, slice); err != nil {
 			return err
 		}
 	}
 	filled := imp.DeepCopy()
 	filled.Spec.IPs = svc.Spec.ClusterIPs
-	if err := c.Patch(ctx, filled, client.MergeFrom(imp)); err != nil {
+	if err := b.Patch(ctx, filled, client.MergeFrom(imp)); err != nil {
 		return err
 	}
-	told := filled.DeepCopy()
-	told.Status = w.imp.Status
-	if err := c.Status().Patch(ctx, told, client.MergeFrom(filled)); err != nil {
-		return err
-	}
-	export := &mcsv1beta1.ServiceExport{ObjectMeta: fresh(w.export)}
-	valid := export.DeepCopy()
-	valid.Status = w.export.Status
-	return c.Status().Patch(ctx, valid, client.MergeFrom(export))
+	return b.writeStatus(ctx, set, filled)
 }
 
-// inParallel does something with each of all, a few at a time, until the first error.
-func inParallel[T any](ctx context.Context, atOnce int, all []T, do func(context.Context, T) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for _, one := range all {
-		if ctx.Err() != nil {
-			break
-		}
-		group.Go(func() error { return do(ctx, one) })
+func (b bare) writeStatus(ctx context.Context, set []*member, imp *mcsv1beta1.ServiceImport) error {
+	told := imp.DeepCopy()
+	for _, source := range set {
+		told.Status.Clusters = append(told.Status.Clusters, mcsv1beta1.ClusterStatus{Cluster: source.ID})
 	}
-	return group.Wait()
+	conditions(&told.Status.Conditions, "Ready")
+	if err := b.Status().Patch(ctx, told, client.MergeFrom(imp)); err != nil {
+		return err
+	}
+	export := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.name}}
+	valid := export.DeepCopy()
+	conditions(&valid.Status.Conditions, "Valid", "Ready", "Conflict")
+	return b.Status().Patch(ctx, valid, client.MergeFrom(export))
+}
+
+func conditions(of *[]metav1.Condition, kinds ...string) {
+	for _, kind := range kinds {
+		meta.SetStatusCondition(of, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, Message: "as long as a message is"})
+	}
 }

@@ -172,11 +172,33 @@ func serviceName(i int) string { return fmt.Sprintf("s%d", i) }
 
 // fill makes Services with endpoints, and their exports, many at the same time.
 func (m *member) fill(ctx context.Context, from, to, endpoints int, export bool) error {
-	numbers := make([]int, to-from)
-	for i := range numbers {
-		numbers[i] = from + i
+	return inParallel(ctx, 16, numbers(from, to), func(ctx context.Context, i int) error { return m.service(ctx, i, endpoints, export) })
+}
+
+func numbers(from, to int) []int {
+	all := make([]int, to-from)
+	for i := range all {
+		all[i] = from + i
 	}
-	return inParallel(ctx, 16, numbers, func(ctx context.Context, i int) error { return m.service(ctx, i, endpoints, export) })
+	return all
+}
+
+// inParallel does something with each of all, a few at a time, until the first error.
+func inParallel[T any](ctx context.Context, atOnce int, all []T, do func(context.Context, T) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, one := range all {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error { return do(ctx, one) })
+	}
+	return group.Wait()
+}
+
+// each does something with each member at the same time.
+func each(ctx context.Context, set []*member, do func(context.Context, *member) error) error {
+	return inParallel(ctx, len(set), set, do)
 }
 
 func (m *member) service(ctx context.Context, i, endpoints int, export bool) error {
