@@ -26,11 +26,13 @@ const (
 // lease is what is known of a peer's Lease.
 type lease struct {
 	loaded  bool
-	foreign bool            // somebody else's
-	told    string          // the reason that an event told of last
-	at      time.Time       // when it was written last
-	written condition       // that it says
-	record  plan.PeerRecord // likewise
+	foreign bool   // somebody else's
+	told    string // the reason that an event told of last
+	// troubled: it could not be read or written when that was tried last.
+	troubled bool
+	at       time.Time       // when it was written last
+	written  condition       // that it says
+	record   plan.PeerRecord // likewise
 }
 
 var errForeignLease = errors.New("a Lease of that name is there for something else, without the label " + plan.LabelPeer +

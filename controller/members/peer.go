@@ -102,9 +102,7 @@ func (p *peer) step(ctx context.Context) time.Duration {
 		err = nil
 	}
 	if err != nil {
-		if ctx.Err() == nil {
-			p.set.options.Log.Error(err, "A peer's Lease cannot be read", "peer", p.id)
-		}
+		p.leaseTrouble(ctx, "A peer's Lease cannot be read", err)
 		return retryAfter
 	}
 	return min(p.judge(), p.publish(ctx), idle)
@@ -186,12 +184,20 @@ func (p *peer) publish(ctx context.Context) time.Duration {
 	p.announce()
 	pause, err := p.writeLease(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
-			p.set.options.Log.Error(err, "A peer's Lease cannot be written", "peer", p.id)
-		}
+		p.leaseTrouble(ctx, "A peer's Lease cannot be written", err)
 		return retryAfter
 	}
+	p.lease.troubled = false
 	return pause
+}
+
+// leaseTrouble logs the first of several failures: it is tried each second, and the own API server may be away for hours.
+func (p *peer) leaseTrouble(ctx context.Context, what string, err error) {
+	if ctx.Err() != nil || p.lease.troubled {
+		return
+	}
+	p.lease.troubled = true
+	p.set.options.Log.Error(err, what+", which is tried again and again", "peer", p.id)
 }
 
 // announce tells of a change of the condition, once. That a connection is being made is no news.
