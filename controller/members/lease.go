@@ -25,11 +25,10 @@ const (
 
 // lease is what is known of a peer's Lease.
 type lease struct {
-	loaded  bool
-	foreign bool   // somebody else's
-	told    string // the reason that an event told of last
-	// troubled: it could not be read or written when that was tried last.
-	troubled bool
+	loaded   bool
+	foreign  bool            // somebody else's
+	told     string          // the reason that an event told of last
+	troubled bool            // could not be read or written when that was tried last
 	at       time.Time       // when it was written last
 	written  condition       // that it says
 	record   plan.PeerRecord // likewise
