@@ -14,14 +14,17 @@ import (
 	"time"
 )
 
-// Programs are the names that Build knows.
-var Programs = []string{"etcd", "kube-apiserver", "kubectl", "kube-controller-manager", "kube-proxy"}
+// Programs are the names that Build knows: first those of an API server and what goes with it, then those that only a node needs.
+var Programs = []string{"etcd", "kube-apiserver", "kubectl", "kube-controller-manager", "kube-proxy", "kubelet", "kube-scheduler"}
 
-// Build gives the paths of the named programs (all of them if none is named), building those that are not in the user's cache
+// withoutNode is what Build builds where it is told no names.
+var withoutNode = Programs[:5]
+
+// Build gives the paths of the named programs (those that need no node, if none is named), building those that are not in the user's cache
 // yet: one after another, and in one process at a time, because the linker of kube-apiserver alone fills a small machine.
 func Build(ctx context.Context, progress io.Writer, names ...string) (map[string]string, error) {
 	if len(names) == 0 {
-		names = Programs
+		names = withoutNode
 	}
 	b, err := newBuilder(progress)
 	if err != nil {
@@ -128,6 +131,8 @@ func usual(name string) string {
 		return "about 4 minutes"
 	case "kube-controller-manager":
 		return "about 2 minutes"
+	case "kubelet":
+		return "about a minute"
 	}
 	return "less than a minute"
 }

@@ -58,7 +58,7 @@ func TestBuildErrorsCarryTheCompilersWords(t *testing.T) {
 }
 
 func TestBuildKnowsItsPrograms(t *testing.T) {
-	if _, err := Build(t.Context(), io.Discard, "kubelet"); err == nil || !strings.Contains(err.Error(), "kube-apiserver") {
+	if _, err := Build(t.Context(), io.Discard, "kubeadm"); err == nil || !strings.Contains(err.Error(), "kube-apiserver") {
 		t.Errorf("%v; want the names that there are", err)
 	}
 }

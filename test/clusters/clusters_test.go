@@ -1,0 +1,254 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/clusterset-dns/multicluster/test/clusters/images"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// needClusters skips a test unless clusters are asked for: they need root, and minutes at the first time. Where they are asked for
+// and cannot be, the test fails: a skip would pass for a proof.
+func needClusters(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts real clusters: not with -short")
+	}
+	if os.Getenv("CLUSTERS") != "1" {
+		t.Skip("starts real clusters, as root: run it with CLUSTERS=1")
+	}
+	if err := checkNeeds(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start gives a cluster that ends with the test, if not before.
+func start(t *testing.T, options Options) *Cluster {
+	t.Helper()
+	options.Progress = os.Stderr
+	c, err := Start(t.Context(), options)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// TestClustersSideBySide shows that pods of two clusters reach each other, that each has its own ClusterIPs, and that one ends
+// without a trace while the other goes on.
+func TestClustersSideBySide(t *testing.T) {
+	needClusters(t)
+	var both [2]*Cluster
+	var starting sync.WaitGroup
+	for i := range both {
+		starting.Go(func() { both[i] = start(t, Options{Name: fmt.Sprintf("side%d", i), Index: 8 + i}) })
+	}
+	starting.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	a, b := newWeb(t, both[0]), newWeb(t, both[1])
+	for _, pair := range [][2]*web{{a, b}, {b, a}} {
+		from, to := pair[0], pair[1]
+		for _, address := range to.pod.Status.PodIPs {
+			from.wants(t, to.cluster.Name, "curl -sS -m 5 http://%s/", bracketed(address.IP)+":8080")
+			from.wants(t, to.cluster.Name, "echo hello | socat -T 5 - UDP:%s", bracketed(address.IP)+":5300")
+		}
+		for _, address := range from.service.Spec.ClusterIPs {
+			from.wants(t, from.cluster.Name, "curl -sS -m 5 http://%s/", bracketed(address))
+		}
+		from.wants(t, "nameserver "+from.cluster.DNS, "cat /etc/resolv.conf")
+	}
+	leavesNothing(t, both[0], both[0].Stop)
+	b.wants(t, both[1].Name, "curl -sS -m 5 http://%s/", b.service.Spec.ClusterIP)
+	// As another process would, which knows the name alone.
+	leavesNothing(t, both[1], func() error { return Remove(t.Context(), both[1].Name) })
+}
+
+// TestStartRemovesAnEarlierCluster: the first, with its pod, is never stopped.
+func TestStartRemovesAnEarlierCluster(t *testing.T) {
+	needClusters(t)
+	first := start(t, Options{Name: "again", Index: 8})
+	if first == nil {
+		t.FailNow()
+	}
+	newWeb(t, first)
+	leavesNothing(t, first, func() error {
+		second := start(t, Options{Name: "again", Index: 9, NoNodes: true})
+		if second == nil {
+			return errors.New("no second cluster")
+		}
+		if first.at == second.at || second.Running() != 4 {
+			t.Errorf("%d processes; want etcd, the API server, the controller manager and kube-proxy", second.Running())
+		}
+		return second.Stop()
+	})
+}
+
+func TestStartRefusesAnIndexInUse(t *testing.T) {
+	needClusters(t)
+	if start(t, Options{Name: "owner", Index: 9, NoNodes: true}) == nil {
+		t.FailNow()
+	}
+	if _, err := Start(t.Context(), Options{Name: "other", Index: 9, NoNodes: true}); err == nil || !strings.Contains(err.Error(), "owner") {
+		t.Errorf("%v; want the name of the cluster that has it", err)
+	}
+}
+
+func TestStartSaysWhichProgramFailed(t *testing.T) {
+	needClusters(t)
+	_, err := Start(t.Context(), Options{Name: "wrong", Index: 9, APIServerFlags: []string{"--nonsense"}})
+	if err == nil || !strings.Contains(err.Error(), "kube-apiserver ended") || !strings.Contains(err.Error(), "unknown flag: --nonsense") {
+		t.Errorf("%v; want the program and its words", err)
+	}
+	if exists(filepath.Join(parent, "wrong")) || exists(netnsFile(hub+"-wrong")) {
+		t.Error("something is left")
+	}
+}
+
+// leavesNothing ends a cluster and looks for all that it had.
+func leavesNothing(t *testing.T, c *Cluster, stop func() error) {
+	t.Helper()
+	pids, cgroups := c.processes(), c.cgroups()
+	if len(pids) < 10 || len(cgroups) < 2 {
+		t.Fatalf("%d processes, %d containers: the cluster does not even run", len(pids), len(cgroups))
+	}
+	starts := map[int]string{}
+	for _, pid := range pids {
+		starts[pid], _ = startOf(pid)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range pids {
+		if started, alive := startOf(pid); alive && started == starts[pid] {
+			t.Errorf("the process %d is left", pid)
+		}
+	}
+	for _, cgroup := range cgroups {
+		if left, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroup); len(left) > 0 || exists("/sys/fs/cgroup"+cgroup) {
+			t.Errorf("%v is left", left)
+		}
+	}
+	for _, path := range []string{c.Dir, netnsFile(c.netns())} {
+		if exists(path) {
+			t.Errorf("%s is left", path)
+		}
+	}
+	if text, err := os.ReadFile("/proc/mounts"); err != nil || strings.Contains(string(text), c.Dir) || strings.Contains(string(text), c.netns()) {
+		t.Errorf("mounts are left (%v):\n%s", err, text)
+	}
+	others, err := List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(others) > 0 {
+		if links := output(t, "ip", "-n", hub, "link", "show"); strings.Contains(links, "to-"+c.Name) {
+			t.Errorf("a link is left:\n%s", links)
+		}
+		return
+	}
+	if links := output(t, "ip", "link", "show"); exists(parent) || exists(netnsFile(hub)) || strings.Contains(links, machineLink) {
+		t.Errorf("what clusters share is left, or a link of:\n%s", links)
+	}
+}
+
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	text, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v: %s", name, args, err, text)
+	}
+	return string(text)
+}
+
+// web is a pod that tells its cluster's name to who asks, itself or its Service.
+type web struct {
+	cluster *Cluster
+	kubectl string
+	pod     *corev1.Pod
+	service *corev1.Service
+}
+
+func newWeb(t *testing.T, c *Cluster) *web {
+	t.Helper()
+	client := kubernetes.NewForConfigOrDie(c.Config).CoreV1()
+	label := map[string]string{"app": "web"}
+	both := corev1.IPFamilyPolicyRequireDualStack
+	service, err := client.Services("default").Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: corev1.ServiceSpec{Selector: label, IPFamilyPolicy: &both, Ports: []corev1.ServicePort{
+			{Port: 80, TargetPort: intstr.FromInt32(8080)},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, err := client.Pods("default").Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: label},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "web", Image: images.Tools, ImagePullPolicy: corev1.PullNever,
+			Command: []string{"serve", "--http", "8080", "--udp", "5300"},
+			Env:     []corev1.EnvVar{{Name: "CLUSTER_ID", Value: c.Name}},
+		}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := realkube.Build(t.Context(), os.Stderr, "kubectl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &web{cluster: c, kubectl: programs["kubectl"], service: service, pod: pod}
+	realkube.Eventually(t, "a pod of "+c.Name+" runs", func() error {
+		if w.pod, err = client.Pods("default").Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if w.pod.Status.Phase != corev1.PodRunning || len(w.pod.Status.PodIPs) != 2 {
+			return fmt.Errorf("%s, %v, %+v", w.pod.Status.Phase, w.pod.Status.PodIPs, w.pod.Status.ContainerStatuses)
+		}
+		return nil
+	})
+	return w
+}
+
+// wants runs a shell's line in the pod until it prints what it should: kube-proxy needs its time.
+func (w *web) wants(t *testing.T, want, line string, args ...any) {
+	t.Helper()
+	line = fmt.Sprintf(line, args...)
+	realkube.Eventually(t, line, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		text, err := exec.CommandContext(ctx, w.kubectl, "--kubeconfig="+w.cluster.Kubeconfig, "exec", "web", "--", "sh", "-c", line).CombinedOutput()
+		if err != nil || !strings.Contains(string(text), want) {
+			return fmt.Errorf("%q, %w; want %q", text, err, want)
+		}
+		return nil
+	})
+}
+
+func bracketed(address string) string {
+	if strings.Contains(address, ":") {
+		return "[" + address + "]"
+	}
+	return address
+}

@@ -1,0 +1,23 @@
+// Package clusters gives tests real Kubernetes clusters on this one machine: dual-stack, with pods, ClusterIPs and `kubectl exec`,
+// and without a container registry. It works on Linux, as root.
+//
+//	Start, Stop   one Cluster: etcd, Kubernetes' own programs and containerd, in a network namespace
+//	Load          an image archive into its node
+//	Open, List    the clusters that run already, whoever started them
+//	Remove        a cluster by name, also what is left of one whose starter was killed
+//
+// The addresses follow from a cluster's index, 1 to 9:
+//
+//	172.31.250.INDEX      fd00:99::INDEX      its only node and, at port 6443, its API server; the machine itself has .254 and ::fe
+//	10.(100+INDEX).0.0    fd00:10:INDEX::     its pods, /16 and /64
+//	10.(200+INDEX).0.0    fd00:20:INDEX::     its ClusterIPs, /16 and /112
+//	10.(200+INDEX).0.10                       where its pods look for DNS: the tests bring the server
+//
+// Pods of all clusters reach each other's addresses directly, as on one flat network; each cluster's ClusterIPs are its own.
+// Nothing else is reached from inside: no packet leaves the machine.
+//
+// Programs outlive the process that started them, until Stop or Remove. Containers live in mounts and network namespaces that the
+// machine does not see and the kernel removes with the last process: there is nothing to unmount.
+//
+// What it will not do: several nodes in a cluster, storage, load balancers.
+package clusters

@@ -1,0 +1,103 @@
+// Command serve tells everybody who asks which pod it is: over HTTP, at any path, and over UDP, where the question follows. Each
+// answer is a line: the pod's name, and the cluster's id.
+//
+//	serve --http 80,8080 --udp 5300 [--linger 5s]
+//
+// The pod's name is the host name, or POD_NAME; the cluster's id is CLUSTER_ID. Told to end, it goes on for as long as --linger
+// says: by then, nobody should be sent here any more.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	web := flag.String("http", "", "ports to answer HTTP at, separated by commas")
+	udp := flag.String("udp", "", "ports to echo UDP at, separated by commas")
+	linger := flag.Duration("linger", 0, "how long to go on after SIGTERM")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := server{whoami: whoami(), failed: make(chan error)}
+	for _, port := range ports(*web) {
+		go s.answer(":" + port)
+	}
+	for _, port := range ports(*udp) {
+		go s.echo(":" + port)
+	}
+	select {
+	case err := <-s.failed:
+		log.Fatal(err)
+	case <-ctx.Done():
+	}
+	<-time.After(*linger)
+}
+
+// whoami is read once: nothing of it changes.
+func whoami() string {
+	pod := os.Getenv("POD_NAME")
+	if pod == "" {
+		pod, _ = os.Hostname() // an empty name is an answer too
+	}
+	return pod + " " + os.Getenv("CLUSTER_ID")
+}
+
+func ports(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+}
+
+type server struct {
+	whoami string
+	failed chan error
+}
+
+// answer serves HTTP in both families.
+func (s server) answer(address string) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		s.failed <- err
+		return
+	}
+	s.failed <- s.answerAt(listener)
+}
+
+func (s server) answerAt(listener net.Listener) error {
+	h := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, s.whoami) // whoever has gone needs no answer
+	})}
+	return h.Serve(listener)
+}
+
+func (s server) echo(address string) {
+	connection, err := net.ListenPacket("udp", address)
+	if err != nil {
+		s.failed <- err
+		return
+	}
+	s.failed <- s.echoAt(connection)
+}
+
+// echoAt goes on after errors of single packets.
+func (s server) echoAt(connection net.PacketConn) error {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, from, err := connection.ReadFrom(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		if err == nil {
+			_, _ = connection.WriteTo(fmt.Appendf(nil, "%s %s\n", s.whoami, strings.TrimSpace(string(buffer[:n]))), from)
+		}
+	}
+}

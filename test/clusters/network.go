@@ -1,0 +1,104 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// hub is the network namespace with the bridge that joins all nodes and the machine. It is not the machine's own: there the rules
+// of other software, Docker's say, would drop what the bridge carries.
+const hub = "multicluster"
+
+// machineLink is the machine's end in the nodes' network.
+const machineLink = "multicluster0"
+
+func netnsFile(netns string) string { return filepath.Join("/run/netns", netns) }
+
+func (c *Cluster) netns() string { return hub + "-" + c.Name }
+
+// makeHub lets the machine reach the nodes. It does nothing where another cluster has made it before.
+func makeHub(ctx context.Context) error {
+	if exists(netnsFile(hub)) {
+		return nil
+	}
+	return errors.Join(
+		ip(ctx, "netns add "+hub),
+		ip(ctx,
+			"-n "+hub+" link set lo up",
+			"-n "+hub+" link add nodes type bridge",
+			"-n "+hub+" link set nodes up",
+			"link add "+machineLink+" type veth peer name machine netns "+hub,
+			"-n "+hub+" link set machine master nodes up",
+			"address add "+machine+"/24 dev "+machineLink,
+			"-6 address add "+machine6+"/64 dev "+machineLink+" nodad",
+			"link set "+machineLink+" up",
+		))
+}
+
+// makeNetwork gives the cluster its namespace, and a link from there to the bridge.
+func (c *Cluster) makeNetwork(ctx context.Context) error {
+	inside := "-n " + c.netns() + " "
+	port := "to-" + c.Name
+	commands := []string{
+		"netns add " + c.netns(),
+		"link add " + port + " netns " + hub + " type veth peer name eth0 netns " + c.netns(),
+		"-n " + hub + " link set " + port + " master nodes up",
+		inside + "link set lo up",
+		inside + "link set eth0 up",
+		inside + "address add " + c.at.node() + "/24 dev eth0",
+		inside + "-6 address add " + c.at.node6() + "/64 dev eth0 nodad",
+		// Without a route, nothing would be sent to a ClusterIP at all. The machine forwards nothing.
+		inside + "route add default via " + machine,
+		inside + "-6 route add default via " + machine6,
+	}
+	for other := addresses(1); other <= lastIndex; other++ {
+		if other != c.at {
+			commands = append(commands,
+				inside+"route add "+other.pods()+" via "+other.node(),
+				inside+"-6 route add "+other.pods6()+" via "+other.node6())
+		}
+	}
+	if err := ip(ctx, commands...); err != nil {
+		return err
+	}
+	return command(ctx, "nsenter", "--net="+netnsFile(c.netns()), "--", "sh", "-c",
+		"echo 1 >/proc/sys/net/ipv4/ip_forward && echo 1 >/proc/sys/net/ipv6/conf/all/forwarding")
+}
+
+// removeNetwork takes the links along.
+func (c *Cluster) removeNetwork(ctx context.Context) error { return removeNetns(ctx, c.netns()) }
+
+func removeNetns(ctx context.Context, name string) error {
+	if !exists(netnsFile(name)) {
+		return nil
+	}
+	return ip(ctx, "netns delete "+name)
+}
+
+// ip runs `ip` with each line in turn, until one fails.
+func ip(ctx context.Context, lines ...string) error {
+	for _, line := range lines {
+		if err := command(ctx, "ip", strings.Fields(line)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func command(ctx context.Context, name string, args ...string) error {
+	if output, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, output)
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,101 @@
+// Command run starts real Kubernetes clusters on this machine, for people:
+//
+//	go run ./test/clusters/run up NAME INDEX [--no-nodes]   prints the kubeconfig's path
+//	go run ./test/clusters/run load NAME ARCHIVE...         images into its node
+//	go run ./test/clusters/run list
+//	go run ./test/clusters/run down NAME...
+//
+// The addresses follow from INDEX, 1 to 9: see the package's comment (go doc ./test/clusters).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/clusterset-dns/multicluster/test/clusters"
+)
+
+var errUsage = errors.New(`usage:
+  up NAME INDEX [--no-nodes]   start a cluster (INDEX 1 to 9) and print its kubeconfig's path
+  load NAME ARCHIVE...         load image archives into its node
+  list                         list the clusters
+  down NAME...                 end clusters, and remove all that is of them`)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, args []string) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	switch verb, rest := args[0], args[1:]; {
+	case verb == "up" && (len(rest) == 2 || len(rest) == 3 && rest[2] == "--no-nodes"):
+		return up(ctx, out, rest[0], rest[1], len(rest) == 3)
+	case verb == "load" && len(rest) > 1:
+		return load(ctx, rest[0], rest[1:])
+	case verb == "list" && len(rest) == 0:
+		return list(ctx, out)
+	case verb == "down" && len(rest) > 0:
+		return down(ctx, rest)
+	}
+	return errUsage
+}
+
+func up(ctx context.Context, out io.Writer, name, number string, noNodes bool) error {
+	index, err := strconv.Atoi(number)
+	if err != nil {
+		return errUsage
+	}
+	c, err := clusters.Start(ctx, clusters.Options{Name: name, Index: index, NoNodes: noNodes, Progress: os.Stderr})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, c.Kubeconfig)
+	return err
+}
+
+func load(ctx context.Context, name string, archives []string) error {
+	c, err := clusters.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, archive := range archives {
+		if err := c.Load(ctx, archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func list(ctx context.Context, out io.Writer) error {
+	all, err := clusters.List(ctx)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "NAME\tPROCESSES\tNODE\tPODS\tDNS\tKUBECONFIG") // errors come with Flush
+	for _, c := range all {
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\n", c.Name, c.Running(), c.NodeIPs[0], c.PodCIDRs[0], c.DNS, c.Kubeconfig)
+	}
+	return table.Flush()
+}
+
+func down(ctx context.Context, names []string) error {
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, clusters.Remove(ctx, name))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,131 @@
+package clusters
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		index int
+		want  error
+	}{
+		{"c1", 1, nil},
+		{"tenletters", 9, nil},
+		{"", 1, errName},
+		{"elevenlette", 1, errName},
+		{"../etc", 1, errName},
+		{"c-1", 1, errName},
+		{"c1", 0, errIndex},
+		{"c1", 10, errIndex},
+	} {
+		if err := (Options{Name: c.name, Index: c.index}).check(); !errors.Is(err, c.want) {
+			t.Errorf("%q, %d: %v; want %v", c.name, c.index, err, c.want)
+		}
+	}
+}
+
+// TestZombiesHaveEnded: a process that nobody has waited for yet keeps its number, and cannot be killed again.
+func TestZombiesHaveEnded(t *testing.T) {
+	if started, ok := startOf(os.Getpid()); !ok || started == "" {
+		t.Error("this process does not run")
+	}
+	cmd := exec.CommandContext(t.Context(), "sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := startOf(cmd.Process.Pid); !ok {
+		t.Error("a child does not run")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	realkube.Eventually(t, "the kernel ends the child", func() error {
+		if _, ok := startOf(cmd.Process.Pid); ok {
+			return errors.New("it runs")
+		}
+		return nil
+	})
+	_ = cmd.Wait() // says that it was killed
+}
+
+// TestRecordsDoNotOutliveTheirProcess: another process with the number of a recorded one is not the cluster's.
+func TestRecordsDoNotOutliveTheirProcess(t *testing.T) {
+	c := &Cluster{Dir: t.TempDir()}
+	if err := os.MkdirAll(c.path("run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.record(&program{name: "self", cmd: &exec.Cmd{Process: self}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(c.path("run", "reused.pid"), []byte("1 never\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.recorded(); !slices.Equal(got, []int{os.Getpid()}) {
+		t.Errorf("%v; want this process alone", got)
+	}
+}
+
+func TestImportedNames(t *testing.T) {
+	const output = `unpacking docker.io/clusterset-dns/tools:1 (sha256:0123)...done
+unpacking docker.io/clusterset-dns/tools:latest (sha256:0123)...done
+`
+	want := []string{"docker.io/clusterset-dns/tools:1", "docker.io/clusterset-dns/tools:latest"}
+	if got := imported(output); !slices.Equal(got, want) {
+		t.Errorf("%q; want %q", got, want)
+	}
+}
+
+func TestCertificatesAreTheAuthoritys(t *testing.T) {
+	ca, err := newAuthority("c1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := ca.server("kube-apiserver", "172.31.250.1", "fd00:99::1", "kubernetes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := tls.X509KeyPair(server.cert, server.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.pem)
+	for _, host := range []string{"172.31.250.1", "fd00:99::1", "kubernetes"} {
+		if _, err := both.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host}); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if _, err := both.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "172.31.250.2"}); err == nil {
+		t.Error("another's address is taken")
+	}
+}
+
+func TestANodeIsReadyWithoutTaints(t *testing.T) {
+	node := &corev1.Node{}
+	if ready(node) == nil {
+		t.Error("a node that has said nothing is ready")
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if err := ready(node); err != nil {
+		t.Error(err)
+	}
+	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
+	if ready(node) == nil {
+		t.Error("a tainted node is ready")
+	}
+}
