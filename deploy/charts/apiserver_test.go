@@ -1,0 +1,236 @@
+package charts
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/clusterset-dns/multicluster/test/ours"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// everything are values for each mode of dns with all on that an API server of itself knows.
+var everything = map[string]string{
+	"server":  allOn + "dns: {mode: server, clusterIP: 10.0.0.11, podDisruptionBudget: {enabled: true}, plugin: {alias: [cluster.local]}}\n",
+	"cluster": allOn + "dns: {mode: cluster}\n",
+	"replace": allOn + "dns: {mode: replace, clusterIP: 10.0.0.10, podDisruptionBudget: {enabled: true}, autopath: true}\n",
+	"none":    allOn + "dns: {mode: none}\n",
+}
+
+const allOn = `
+cluster: {id: c1, peerTimeout: 1m, maxEndpointsPerSlice: 50, logLevel: DEBUG}
+peers: [{name: c2, kubeconfig: "apiVersion: v1"}, {name: c3, existingSecret: true}]
+controller:
+  args: [--kubeconfig=]
+  nodeSelector: {kubernetes.io/os: linux}
+  tolerations: [{key: a, operator: Exists}]
+  affinity: {nodeAffinity: {}}
+  podAnnotations: {a: b}
+  podDisruptionBudget: {enabled: true}
+imagePullSecrets: [{name: registry}]
+networkPolicy: {enabled: true, apiServers: [192.0.2.1/32, "2001:db8::/64"], metricsFrom: [{namespaceSelector: {}}]}
+testPod: {enabled: true}
+`
+
+func kubectl(t *testing.T, c *realkube.Cluster, args ...string) string {
+	t.Helper()
+	out, err := ours.Kubectl(t.Context(), c, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// onCluster runs Helm as the cluster's administrator.
+func onCluster(t *testing.T, c *realkube.Cluster, values string, args ...string) string {
+	t.Helper()
+	out, err := helm(t, c.Kubeconfig, values, append(args, "--namespace", system)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestReleaseThroughAllModes installs, changes modes, and ends: the API server takes each object, with no field that it does not know,
+// and nothing stays of a mode that is left.
+func TestReleaseThroughAllModes(t *testing.T) {
+	c := realkube.New(t, realkube.Options{})
+	onCluster(t, c, c1+"dns: {mode: none}", "install", release, chart, "--create-namespace", "--values", "-")
+	kubectl(t, c, "label", "namespace", system, "pod-security.kubernetes.io/enforce=restricted")
+	for _, mode := range []string{"server", "cluster", "replace", "none", "server"} {
+		onCluster(t, c, everything[mode], "upgrade", release, chart, "--values", "-")
+		manifest := onCluster(t, c, "", "get", "manifest", release)
+		strict(t, c, manifest)
+		for _, object := range decode(t, manifest) {
+			if object.GetKind() == "Deployment" {
+				isAdmitted(t, c, object)
+			}
+		}
+		services := kubectl(t, c, "get", "services", "-A", "-l", "app.kubernetes.io/part-of=multicluster", "-o", "jsonpath={.items[*].metadata.name}")
+		if want := map[string]string{"server": "multicluster-dns", "replace": "kube-dns"}[mode]; services != want {
+			t.Errorf("in mode %s there are the Services %q; want %q", mode, services, want)
+		}
+	}
+}
+
+// strict wants the API server to take a manifest in which it knows each field.
+func strict(t *testing.T, c *realkube.Cluster, manifest string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, c, "apply", "--dry-run=server", "--validate=strict", "-f", path)
+}
+
+// isAdmitted wants a Deployment's pods to keep to the «restricted» Pod Security Standard, and not to write to their root.
+func isAdmitted(t *testing.T, c *realkube.Cluster, object *unstructured.Unstructured) {
+	t.Helper()
+	var deployment appsv1.Deployment
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &deployment, true); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}, Spec: deployment.Spec.Template.Spec}
+	if _, _, err := c.ServiceAccount(t.Context(), system, "default"); err != nil {
+		t.Fatal(err)
+	}
+	pod.Spec.ServiceAccountName, pod.Spec.PriorityClassName = "default", ""
+	pods := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Pods(system)
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	if _, err := pods.Create(t.Context(), pod, dryRun); err != nil {
+		t.Errorf("%s: %v", deployment.Name, err)
+	}
+	security := pod.Spec.Containers[0].SecurityContext
+	if security.ReadOnlyRootFilesystem == nil || !*security.ReadOnlyRootFilesystem {
+		t.Errorf("%s: the root file system can be written", deployment.Name)
+	}
+	security.AllowPrivilegeEscalation = new(true)
+	if _, err := pods.Create(t.Context(), pod, dryRun); err == nil {
+		t.Error("any pod is admitted: this test shows nothing")
+	}
+}
+
+// TestCRDsAreUpgradedAndStay: an upgrade of the chart upgrades them, and they outlive the release, with their objects; another release
+// takes them over.
+func TestCRDsAreUpgradedAndStay(t *testing.T) {
+	c := realkube.New(t, realkube.Options{})
+	older := filepath.Join(t.TempDir(), "multicluster")
+	if err := os.CopyFS(older, os.DirFS("multicluster")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(older, "files", "crd", "serviceimports.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const version = "multicluster.x-k8s.io/release-version"
+	other := strings.Replace(string(text), version+`: "v0.5`, version+`: "v0.1`, 1)
+	if other == string(text) {
+		t.Fatal("the CRD has no version to change")
+	}
+	if err := os.WriteFile(path, []byte(other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shown := func() string {
+		t.Helper()
+		return kubectl(t, c, "get", "crd", "serviceimports.multicluster.x-k8s.io", "-o", `jsonpath={.metadata.labels.multicluster\.x-k8s\.io/release-version}`)
+	}
+	onCluster(t, c, c1, "install", release, older, "--create-namespace", "--values", "-")
+	if got := shown(); !strings.HasPrefix(got, "v0.1") {
+		t.Fatalf("the CRD is of %s", got)
+	}
+	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
+	if err := c.Apply(t.Context(), "default", "{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {name: foo}, spec: {type: Headless, ports: []}}"); err != nil {
+		t.Fatal(err)
+	}
+	// deploy/join.sh applies this base over what the release has.
+	kubectl(t, c, "apply", "-k", "deploy/peer")
+	onCluster(t, c, c1, "upgrade", release, chart, "--values", "-")
+	if got := shown(); !strings.HasPrefix(got, "v0.5") {
+		t.Errorf("after the upgrade the CRD is of %s", got)
+	}
+
+	onCluster(t, c, "", "uninstall", release)
+	if got := kubectl(t, c, "get", "serviceimports", "-A", "-o", "name"); got != "serviceimport.multicluster.x-k8s.io/foo\n" {
+		t.Errorf("after the release there are the imports %q", got)
+	}
+	for _, kind := range []string{"deployments", "services", "serviceaccounts", "configmaps", "roles", "rolebindings", "clusterroles", "clusterrolebindings"} {
+		if got := kubectl(t, c, "get", kind, "-A", "-l", "app.kubernetes.io/part-of=multicluster", "-o", "name"); got != "" {
+			t.Errorf("the release left %s", got)
+		}
+	}
+	onCluster(t, c, c1, "install", release, chart, "--values", "-")
+}
+
+// TestCoreDNSTakesTheCorefile runs our CoreDNS with what the chart renders: with the Corefile, options and all, as the account that
+// the chart makes, with its rights. It answers, and reports itself ready.
+func TestCoreDNSTakesTheCorefile(t *testing.T) {
+	for name, test := range map[string]struct{ values, account string }{
+		"server": {c1 + "dns: {upstreams: [127.0.0.1:9], plugin: {alias: [cluster.local], ttl: 7, negttl: 8, namespaces: [default, shop], labels: 'env in (a, b), c=d', " +
+			"startupTimeout: 30s, fallthrough: {enabled: true, zones: [x.clusterset.local]}}}", system + ":multicluster-dns"},
+		"server, by default": {c1, system + ":multicluster-dns"},
+		"replace": {replace + "  autopath: true\n  upstreams: [127.0.0.1:9]\n  clusterDomain: k8s.example\n" +
+			"  plugin: {alias: [k8s.example], noEndpoints: true, fallthrough: {enabled: true}}\n", "kube-system:coredns"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			realkube.InNetNS(t, func(t *testing.T) { startsWith(t, test.values, test.account) })
+		})
+	}
+}
+
+func startsWith(t *testing.T, values, account string) {
+	c := realkube.New(t, realkube.Options{})
+	onCluster(t, c, values, "install", release, chart, "--create-namespace", "--values", "-")
+	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
+	namespace, name, _ := strings.Cut(account, ":")
+	_, kubeconfig, err := c.ServiceAccount(t.Context(), namespace, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	coredns, err := ours.Program("coredns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "Corefile")
+	if err := os.WriteFile(path, []byte(withKubeconfig(corefile(t, values), kubeconfig)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ready := func(ctx context.Context) error {
+		_, err := ours.Get(ctx, "http://127.0.0.1:8181/ready")
+		return err
+	}
+	server, err := c.Beside(t.Context(), ready, coredns, "-conf", path, "-dns.port=1053")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	log, err := os.ReadFile(server.Log())
+	if err != nil || strings.Contains(string(log), "orbidden") {
+		t.Errorf("%v\n%s", err, log)
+	}
+}
+
+// withKubeconfig tells the plugins that read the API server who to be: outside of a pod they cannot know.
+func withKubeconfig(corefile, kubeconfig string) string {
+	var text strings.Builder
+	for line := range strings.Lines(corefile) {
+		line = strings.TrimSuffix(line, "\n")
+		switch reads := strings.HasPrefix(line, "    multicluster") || strings.HasPrefix(line, "    kubernetes "); {
+		case reads && strings.HasSuffix(line, "{"):
+			line += "\n        kubeconfig " + kubeconfig
+		case reads:
+			line += " {\n        kubeconfig " + kubeconfig + "\n    }"
+		}
+		text.WriteString(line + "\n")
+	}
+	return text.String()
+}

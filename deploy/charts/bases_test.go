@@ -1,0 +1,103 @@
+package charts
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestChartIsTheBases: what a release has is what `kubectl apply -k` of the bases makes, object by object and field by field.
+func TestChartIsTheBases(t *testing.T) {
+	for name, test := range map[string]struct {
+		values string
+		bases  []string
+	}{
+		"the defaults": {"cluster: {useClusterProperty: true}", []string{"crd", "controller", "peer", "plugin/server"}},
+		"the cluster's own CoreDNS": {"{cluster: {useClusterProperty: true}, dns: {mode: cluster}}",
+			[]string{"crd", "controller", "peer", "plugin/cluster-coredns"}},
+		"no DNS":     {"{cluster: {useClusterProperty: true}, dns: {mode: none}}", []string{"crd", "controller", "peer"}},
+		"a test pod": {"{cluster: {useClusterProperty: true}, dns: {mode: none}, testPod: {enabled: true}}", []string{"crd", "controller", "peer", "test"}},
+		"no CRDs":    {"{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"controller", "peer"}},
+		"peers only": {"{controller: {enabled: false}, dns: {mode: none}, crds: {install: false}}", []string{"peer"}},
+		"a second CoreDNS only": {"{controller: {enabled: false}, peerAccount: {create: false}, crds: {install: false}}",
+			[]string{"plugin/server"}},
+		"nothing": {"{controller: {enabled: false}, dns: {mode: none}, crds: {install: false}, peerAccount: {create: false}}", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var want []*unstructured.Unstructured
+			for _, base := range test.bases {
+				want = append(want, kustomize(t, "deploy/"+base)...)
+			}
+			if diff := cmp.Diff(oneNamespace(t, want), asBase(t, test.values)); diff != "" {
+				t.Errorf("(-bases +chart):\n%s", diff)
+			}
+		})
+	}
+}
+
+// oneNamespace gives the bases' objects the namespace that a release has: without the Namespaces, which Helm makes itself.
+func oneNamespace(t *testing.T, all []*unstructured.Unstructured) map[string]map[string]any {
+	t.Helper()
+	plain := map[string]map[string]any{}
+	for _, object := range all {
+		if object.GetKind() == "Namespace" {
+			continue
+		}
+		text, err := json.Marshal(object.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := strings.NewReplacer(`"namespace":"multicluster-dns"`, `"namespace":"`+system+`"`, `"namespace":"default"`, `"namespace":"`+system+`"`)
+		object = &unstructured.Unstructured{}
+		if err := object.UnmarshalJSON([]byte(moved.Replace(string(text)))); err != nil {
+			t.Fatal(err)
+		}
+		plain[key(object)] = uncommented(object.Object)
+	}
+	return plain
+}
+
+// asBase renders the chart, without what only a chart has: its labels, and the annotation by which the CRDs stay.
+func asBase(t *testing.T, values string) map[string]map[string]any {
+	t.Helper()
+	all := render(t, values)
+	for _, object := range all {
+		if object.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		annotations := object.GetAnnotations()
+		if annotations["helm.sh/resource-policy"] != "keep" {
+			t.Errorf("%s goes with the release, and all its objects with it", key(object))
+		}
+		delete(annotations, "helm.sh/resource-policy")
+		object.SetAnnotations(orNone(annotations))
+	}
+	plain := without(t, all)
+	for _, object := range plain {
+		uncommented(object)
+	}
+	return plain
+}
+
+// uncommented takes the comments out of a Corefile.
+func uncommented(object map[string]any) map[string]any {
+	if corefile, found, _ := unstructured.NestedString(object, "data", "Corefile"); found {
+		_ = unstructured.SetNestedField(object, directives(corefile), "data", "Corefile")
+	}
+	return object
+}
+
+// directives of a Corefile: its lines but the comments.
+func directives(corefile string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(corefile) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}

@@ -1,0 +1,155 @@
+{{/* Labels of every object, beside its own. */}}
+{{- define "multicluster.labels" -}}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: multicluster
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{/* The reference to an image, of repository, tag and digest. */}}
+{{- define "multicluster.image" -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
+{{- end }}
+
+{{/* What all pods of ours keep to: the «restricted» Pod Security Standard. */}}
+{{- define "multicluster.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{/* Where the scheduler may put a pod, of the values of its program; a list of tolerations may come before theirs. */}}
+{{- define "multicluster.scheduling" -}}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Whether this chart runs a CoreDNS, and what it is called. */}}
+{{- define "multicluster.runsDNS" -}}
+{{- if has .Values.dns.mode (list "server" "replace") }}true{{ end }}
+{{- end }}
+{{- define "multicluster.dnsName" -}}
+{{ ternary "coredns" "multicluster-dns" (eq .Values.dns.mode "replace") }}
+{{- end }}
+{{- define "multicluster.dnsNamespace" -}}
+{{ ternary "kube-system" .Release.Namespace (eq .Values.dns.mode "replace") }}
+{{- end }}
+
+{{/* What its pods are found by. As the cluster's own DNS they have the label that all the world knows it by. */}}
+{{- define "multicluster.dnsSelector" -}}
+{{ ternary "k8s-app: kube-dns" "app.kubernetes.io/name: multicluster-dns" (eq .Values.dns.mode "replace") }}
+{{- end }}
+
+{{/* The plugin's line in a Corefile, or its block, of `zones` and `dns`. Without zones those of the server block count. */}}
+{{- define "multicluster.plugin" -}}
+{{- $plugin := .dns.plugin }}
+{{- $options := list }}
+{{- with $plugin.namespaces }}{{ $options = append $options (printf "namespaces %s" (join " " .)) }}{{ end }}
+{{- with $plugin.labels }}{{ $options = append $options (printf "labels %s" .) }}{{ end }}
+{{- if $plugin.noEndpoints }}{{ $options = append $options "noendpoints" }}{{ end }}
+{{- if not (kindIs "invalid" $plugin.ttl) }}{{ $options = append $options (printf "ttl %d" (int $plugin.ttl)) }}{{ end }}
+{{- if not (kindIs "invalid" $plugin.negttl) }}{{ $options = append $options (printf "negttl %d" (int $plugin.negttl)) }}{{ end }}
+{{- with $plugin.alias }}{{ $options = append $options (printf "alias %s" (join " " .)) }}{{ end }}
+{{- if ne .dns.clusterDomain "cluster.local" }}{{ $options = append $options (printf "cluster_domain %s" .dns.clusterDomain) }}{{ end }}
+{{- with $plugin.startupTimeout }}{{ $options = append $options (printf "startup_timeout %s" .) }}{{ end }}
+{{- if $plugin.fallthrough.enabled }}{{ $options = append $options (join " " (prepend $plugin.fallthrough.zones "fallthrough")) }}{{ end -}}
+{{ join " " (prepend .zones "multicluster") }}
+{{- if $options }} {
+    {{- join "\n" $options | nindent 4 }}
+}
+{{- end }}
+{{- end }}
+
+{{/* The Corefile of the second server: corefile-examples/second-server.Corefile, and alias-second-server.Corefile. */}}
+{{- define "multicluster.serverCorefile" -}}
+{{- $plugin := .Values.dns.plugin -}}
+{{ join " " (concat $plugin.zones $plugin.alias) }} {
+    errors
+    health {
+        lameduck 5s
+    }
+    ready
+    {{- include "multicluster.plugin" (dict "dns" .Values.dns "zones" (ternary $plugin.zones list (not (empty $plugin.alias)))) | nindent 4 }}
+    prometheus :9153
+    {{- with .Values.dns.upstreams }}
+    forward . {{ join " " . }}
+    {{- end }}
+    reload
+    loadbalance
+}
+{{- end }}
+
+{{/* The Corefile of the cluster's own server: corefile-examples/stock.Corefile, autopath.Corefile and alias.Corefile. */}}
+{{- define "multicluster.clusterCorefile" -}}
+{{- $domain := .Values.dns.clusterDomain }}
+{{- $alias := has $domain .Values.dns.plugin.alias -}}
+.:53 {
+    errors
+    health {
+        lameduck 5s
+    }
+    ready
+    {{- if .Values.dns.autopath }}
+    autopath @multicluster
+    {{- end }}
+    kubernetes {{ $domain }} in-addr.arpa ip6.arpa {
+        pods insecure
+        {{- if $alias }}
+        ignore empty_service
+        {{- end }}
+        fallthrough {{ if $alias }}{{ $domain }} {{ end }}in-addr.arpa ip6.arpa
+        ttl 30
+    }
+    {{- include "multicluster.plugin" (dict "dns" .Values.dns "zones" .Values.dns.plugin.zones) | nindent 4 }}
+    prometheus :9153
+    forward . {{ join " " (.Values.dns.upstreams | default (list "/etc/resolv.conf")) }} {
+        max_concurrent 1000
+    }
+    cache 30 {
+        disable success {{ $domain }}
+        disable denial {{ $domain }}
+    }
+    loop
+    reload
+    loadbalance
+}
+{{- end }}
+
+{{/* Egress to API servers, of a NetworkPolicy. */}}
+{{- define "multicluster.toAPIServers" -}}
+- ports:
+    {{- range .Values.networkPolicy.apiServerPorts }}
+    - port: {{ . }}
+      protocol: TCP
+    {{- end }}
+  {{- with .Values.networkPolicy.apiServers }}
+  to:
+    {{- range . }}
+    - ipBlock: {cidr: {{ . | quote }}}
+    {{- end }}
+  {{- end }}
+{{- end }}
+
+{{/* Egress to name servers, wherever they are: in the cluster, on the node, outside. */}}
+{{- define "multicluster.toNameServers" -}}
+- ports:
+    - port: 53
+      protocol: UDP
+    - port: 53
+      protocol: TCP
+{{- end }}

@@ -1,0 +1,109 @@
+package charts
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/clusterset-dns/multicluster/test/ours"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// notes are what Helm prints after an installation.
+func notes(t *testing.T, namespace, values string) string {
+	t.Helper()
+	text, err := helm(t, "", values, "install", release, chart, "--dry-run=client", "--output", "json", "--namespace", namespace, "--values", "-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var printed struct{ Info struct{ Notes string } }
+	if err := json.Unmarshal([]byte(text), &printed); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return printed.Info.Notes
+}
+
+// TestNotesSayWhatToCheck: the commands are those of the chosen values, and of no others.
+func TestNotesSayWhatToCheck(t *testing.T) {
+	lines := map[string]string{
+		"controller":       "  kubectl -n multicluster-system rollout status deployment/multicluster-controller\n",
+		"peers":            "  kubectl -n multicluster-system get leases -l clusterset-dns.io/peer",
+		"join":             "`deploy/join.sh FROM TO`",
+		"other namespace":  "deploy/join.sh works with the namespace multicluster-system only",
+		"others' peer":     "  kubectl -n multicluster-system get secret c3 -L clusterset-dns.io/peer",
+		"clusterproperty":  "  kubectl get clusterproperties cluster.clusterset.k8s.io",
+		"crds":             "  kubectl get crd serviceimports.multicluster.x-k8s.io serviceexports.multicluster.x-k8s.io",
+		"server":           "    clusterset.local:53 {\n        errors\n        cache 5\n        forward . <that address>\n    }\n",
+		"server, address":  "        forward . 10.0.0.11\n",
+		"two zones":        "    a.example:53 b.example:53 {\n",
+		"alias forwarding": "corefile-examples/alias-forwarding.Corefile",
+		"line":             "\n    multicluster clusterset.local\n",
+		"block":            "\n    multicluster clusterset.local {\n        alias cluster.local\n    }\n",
+		"stock":            "corefile-examples/stock.Corefile.",
+		"alias":            "corefile-examples/alias.Corefile;",
+		"autopath":         "\n    autopath @multicluster\n",
+		"set image":        "  kubectl -n kube-system set image deployment/coredns coredns=clusterset-dns/coredns:latest\n",
+		"replace":          "The cluster's DNS is this release's, at 10.0.0.10",
+		"none":             "Nothing here answers names",
+		"monitors":         "  kubectl get servicemonitors -A",
+		"policies":         "on the ports 443, 6443?",
+		"try":              "  kubectl -n multicluster-system exec deployment/multicluster-test -- getent ahosts foo.default.svc",
+		"get a test pod":   "--reuse-values --set testPod.enabled=true",
+	}
+	for name, test := range map[string]struct {
+		namespace, values string
+		want              []string
+	}{
+		"the defaults":   {system, c1, []string{"controller", "peers", "join", "server", "get a test pod"}},
+		"peers":          {system, c1 + "peers: [{name: c2, kubeconfig: x}, {name: c3, existingSecret: true}]", []string{"controller", "peers", "others' peer", "server", "get a test pod"}},
+		"elsewhere":      {"default", "{controller: {enabled: true}, cluster: {id: c1}, dns: {mode: none}}", []string{"join", "other namespace", "none"}},
+		"a property":     {system, "{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"controller", "peers", "join", "clusterproperty", "crds", "none"}},
+		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\ntestPod: {enabled: true}", []string{"controller", "peers", "join", "server, address", "alias forwarding", "try"}},
+		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"controller", "peers", "join", "two zones", "get a test pod"}},
+		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"controller", "peers", "join", "line", "stock", "set image", "get a test pod"}},
+		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"controller", "peers", "join", "block", "alias", "autopath", "set image", "get a test pod"}},
+		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"controller", "peers", "join", "replace", "monitors", "policies", "get a test pod"}},
+		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server}}", []string{"server", "get a test pod"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := notes(t, test.namespace, test.values)
+			for about, line := range lines {
+				if got, want := strings.Contains(text, line), slices.Contains(test.want, about); got != want {
+					t.Errorf("«%s» is there: %t; want %t", about, got, want)
+				}
+			}
+			if t.Failed() || strings.Contains(text, "\n\n\n") || strings.Contains(text, "<no value>") {
+				t.Errorf("the notes:\n%s", text)
+			}
+		})
+	}
+}
+
+// helmLine is one that the documents show, by itself.
+var helmLine = regexp.MustCompile(`(?m)^ {4,}helm (.*)$`)
+
+// TestDocumentsLinesWork runs each line with Helm that the documents show, in their order, on one API server.
+func TestDocumentsLinesWork(t *testing.T) {
+	c := realkube.New(t, realkube.Options{})
+	ran := 0
+	for _, document := range []string{"README.md", "upgrade.md", "uninstall.md"} {
+		text, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range helmLine.FindAllStringSubmatch(string(text), -1) {
+			if _, err := helm(t, c.Kubeconfig, "", strings.Fields(line[1])...); err != nil {
+				t.Errorf("%s: %v", document, err)
+			}
+			ran++
+		}
+	}
+	if ran < 8 {
+		t.Errorf("the documents have %d lines with Helm", ran)
+	}
+}

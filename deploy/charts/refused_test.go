@@ -1,0 +1,63 @@
+package charts
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestWrongValuesAreRefused: each with what is wrong, and where.
+func TestWrongValuesAreRefused(t *testing.T) {
+	for name, test := range map[string]struct{ values, want string }{
+		"no id":                        {"", "cluster.id is needed: --set cluster.id="},
+		"two sources of the id":        {"cluster: {id: c1, useClusterProperty: true}", "the id comes from one of them"},
+		"an id that is no DNS name":    {"cluster: {id: C_1}", "/cluster/id"},
+		"an id that is a number":       {"cluster: {id: 1}", "/cluster/id"},
+		"an id that is too long":       {"cluster: {id: " + strings.Repeat("a", 64) + "}", "/cluster/id"},
+		"a peer timeout without unit":  {`cluster: {id: c1, peerTimeout: 30}`, "/cluster/peerTimeout"},
+		"too many endpoints":           {"cluster: {id: c1, maxEndpointsPerSlice: 1001}", "/cluster/maxEndpointsPerSlice"},
+		"an unknown log level":         {"cluster: {id: c1, logLevel: LOUD}", "/cluster/logLevel"},
+		"a value that is not there":    {c1 + "controller: {replica: 1}", "'replica' not allowed"},
+		"a section that is not there":  {c1 + "coredns: {}", "'coredns' not allowed"},
+		"itself as a peer":             {c1 + "peers: [{name: c1, existingSecret: true}]", "c1 is this cluster's own id"},
+		"a peer twice":                 {c1 + "peers: [{name: c2, existingSecret: true}, {name: c2, kubeconfig: x}]", "c2 is there twice"},
+		"a peer without a kubeconfig":  {c1 + "peers: [{name: c2}]", "c2 needs either a kubeconfig or existingSecret: true"},
+		"a peer with both":             {c1 + "peers: [{name: c2, kubeconfig: x, existingSecret: true}]", "c2 needs either"},
+		"a peer without a name":        {c1 + "peers: [{kubeconfig: x}]", "missing property 'name'"},
+		"peers without a controller":   {"{controller: {enabled: false}, peers: [{name: c2, existingSecret: true}]}", "controller.enabled is false"},
+		"an argument that is no flag":  {c1 + "controller: {args: [v=1]}", "/controller/args/0"},
+		"an unknown mode":              {c1 + "dns: {mode: sidecar}", "value must be one of 'server', 'cluster', 'replace', 'none'"},
+		"cluster DNS without address":  {c1 + "dns: {mode: replace}", "dns.clusterIP is needed with dns.mode=replace"},
+		"autopath in a second server":  {c1 + "dns: {autopath: true}", "dns.autopath is for dns.mode=replace or cluster"},
+		"fallthrough to nothing":       {c1 + "dns: {plugin: {fallthrough: {enabled: true}}}", "dns.plugin.fallthrough needs dns.upstreams"},
+		"no zone":                      {c1 + "dns: {plugin: {zones: []}}", "/dns/plugin/zones"},
+		"the root zone":                {c1 + "dns: {plugin: {zones: [.]}}", "/dns/plugin/zones/0"},
+		"a TTL that is too long":       {c1 + "dns: {plugin: {ttl: 3601}}", "/dns/plugin/ttl"},
+		"a zone that ends the block":   {c1 + `dns: {plugin: {alias: ["a }"]}}`, "/dns/plugin/alias/0"},
+		"labels that end the block":    {c1 + `dns: {plugin: {labels: "a=b\n}"}}`, "/dns/plugin/labels"},
+		"an upstream with a space":     {c1 + `dns: {upstreams: ["a b"]}`, "/dns/upstreams/0"},
+		"a digest that is none":        {c1 + "dns: {image: {digest: latest}}", "/dns/image/digest"},
+		"a tag that is a number":       {c1 + "dns: {image: {tag: 1.0}}", "/dns/image/tag"},
+		"an API server that is a name": {c1 + "networkPolicy: {apiServers: [example.org]}", "/networkPolicy/apiServers/0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := template(t, test.values)
+			// Helm writes a path in this or in that way, by its version.
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v; want %q\n%s", err, test.want, text)
+			}
+		})
+	}
+}
+
+// TestLint: `helm lint --strict` has nothing to say, in any mode, with everything on.
+func TestLint(t *testing.T) {
+	for mode, values := range everything {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			if text, err := helm(t, "", values, "lint", "--strict", chart, "--namespace", system, "--values", "-"); err != nil {
+				t.Errorf("%v\n%s", err, text)
+			}
+		})
+	}
+}

@@ -1,0 +1,220 @@
+package charts
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// c1 are the values that every release needs.
+const c1 = "cluster: {id: c1}\n"
+
+const (
+	controllerPod = "Deployment/multicluster-controller spec.template."
+	serverPod     = "Deployment/multicluster-dns spec.template."
+	args          = controllerPod + "spec.containers.0.args"
+	serverText    = "ConfigMap/multicluster-dns data.Corefile"
+	clusterText   = "ConfigMap/coredns data.Corefile"
+)
+
+// flags are the controller's arguments, in JSON, with more after those of cluster c1.
+func flags(more ...string) string {
+	all := append([]string{"--leader-elect", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8081", "--cluster-id=c1"}, more...)
+	return `["` + strings.Join(all, `","`) + `"]`
+}
+
+// secondServer is the second server's Corefile, in JSON, with lines that stand in the plugin's block, and more after it.
+func secondServer(options, more string) string {
+	if options != "" {
+		options = " {" + strings.ReplaceAll("\n"+options, "\n", "\n        ") + "\n    }"
+	}
+	return fmt.Sprintf("%q", "clusterset.local {\n    errors\n    health {\n        lameduck 5s\n    }\n    ready\n    multicluster"+
+		options+"\n    prometheus :9153\n"+more+"    reload\n    loadbalance\n}\n")
+}
+
+// clusterServer is that of the cluster's own server, with what differs from the stock one.
+func clusterServer(edits ...string) string {
+	const stock = ".:53 {\n    errors\n    health {\n        lameduck 5s\n    }\n    ready\n    kubernetes cluster.local in-addr.arpa ip6.arpa {\n" +
+		"        pods insecure\n        fallthrough in-addr.arpa ip6.arpa\n        ttl 30\n    }\n    multicluster clusterset.local\n    prometheus :9153\n" +
+		"    forward . /etc/resolv.conf {\n        max_concurrent 1000\n    }\n    cache 30 {\n        disable success cluster.local\n        disable denial cluster.local\n" +
+		"    }\n    loop\n    reload\n    loadbalance\n}\n"
+	return fmt.Sprintf("%q", strings.NewReplacer(edits...).Replace(stock))
+}
+
+// A valueCase says all that some values change in what others render.
+type valueCase struct {
+	before string // c1 unless given
+	values string
+	want   map[string]string
+}
+
+var valueCases = map[string]valueCase{
+	"another id":      {values: "cluster: {id: a.b-2}", want: map[string]string{args: strings.Replace(flags(), "c1", "a.b-2", 1)}},
+	"no id of ours":   {values: "cluster: {useClusterProperty: true}", want: map[string]string{args: strings.Replace(flags(), `,"--cluster-id=c1"`, "", 1)}},
+	"peer timeout":    {values: "cluster: {id: c1, peerTimeout: 1m30s}", want: map[string]string{args: flags("--peer-timeout=1m30s")}},
+	"no peer timeout": {values: "cluster: {id: c1, peerTimeout: 0}", want: map[string]string{args: flags("--peer-timeout=0")}},
+	"slices":          {values: "cluster: {id: c1, maxEndpointsPerSlice: 1000}", want: map[string]string{args: flags("--max-endpoints-per-slice=1000")}},
+	"log level":       {values: "cluster: {id: c1, logLevel: DEBUG}", want: map[string]string{args: flags("--log-level=DEBUG")}},
+
+	"a peer":                   {values: c1 + "peers: [{name: c2.eu, kubeconfig: \"apiVersion: v1\\n\"}]", want: map[string]string{"Secret/c2.eu": "new"}},
+	"a peer whose name is 001": {values: c1 + `peers: [{name: "001", kubeconfig: x}]`, want: map[string]string{"Secret/001": "new"}},
+	"a peer of others' making": {values: c1 + "peers: [{name: c2, existingSecret: true}]"},
+	"nobody reads this cluster": {values: c1 + "peerAccount: {create: false}", want: map[string]string{
+		"ServiceAccount/multicluster-peer": "", "ClusterRole/multicluster-peer": "", "ClusterRoleBinding/multicluster-peer": ""}},
+
+	"no controller": {values: "controller: {enabled: false}", want: map[string]string{
+		"ServiceAccount/multicluster-controller": "", "ClusterRole/multicluster-controller": "", "ClusterRoleBinding/multicluster-controller": "",
+		"Role/multicluster-controller": "", "RoleBinding/multicluster-controller": "", "Deployment/multicluster-controller": ""}},
+	"the controller's image": {values: c1 + "controller: {image: {repository: example.org:5000/c, tag: v1, pullPolicy: Always}}", want: map[string]string{
+		controllerPod + "spec.containers.0.image": `"example.org:5000/c:v1"`, controllerPod + "spec.containers.0.imagePullPolicy": `"Always"`}},
+	"its digest": {values: c1 + "controller: {image: {digest: " + digest + "}}", want: map[string]string{
+		controllerPod + "spec.containers.0.image": `"clusterset-dns/multicluster-controller@` + digest + `"`}},
+	"one controller":        {values: c1 + "controller: {replicas: 1}", want: map[string]string{"Deployment/multicluster-controller spec.replicas": "1"}},
+	"flags":                 {values: c1 + "controller: {args: [--a=1, --b]}", want: map[string]string{args: flags("--a=1", "--b")}},
+	"its resources":         {values: c1 + "controller: {resources: {limits: {memory: 1Gi}}}", want: map[string]string{controllerPod + "spec.containers.0.resources.limits.memory": `"1Gi"`}},
+	"its priority":          {values: c1 + "controller: {priorityClassName: high}", want: map[string]string{controllerPod + "spec.priorityClassName": `"high"`}},
+	"its default priority":  {values: c1 + `controller: {priorityClassName: ""}`, want: map[string]string{controllerPod + "spec.priorityClassName": ""}},
+	"its nodes":             {values: c1 + "controller: {nodeSelector: {a: b}}", want: map[string]string{controllerPod + "spec.nodeSelector.a": `"b"`}},
+	"its tolerations":       {values: c1 + "controller: {tolerations: [{key: a, operator: Exists}]}", want: map[string]string{controllerPod + "spec.tolerations.0.key": `"a"`, controllerPod + "spec.tolerations.0.operator": `"Exists"`}},
+	"its affinity":          {values: c1 + "controller: {affinity: {podAffinity: {}}}", want: map[string]string{controllerPod + "spec.affinity.podAffinity": "{}"}},
+	"its annotations":       {values: c1 + `controller: {podAnnotations: {a: "true"}}`, want: map[string]string{controllerPod + "metadata.annotations.a": `"true"`}},
+	"its disruption budget": {values: c1 + "controller: {podDisruptionBudget: {enabled: true}}", want: map[string]string{"PodDisruptionBudget/multicluster-controller": "new"}},
+	"the disruption that it allows": {before: c1 + "controller: {podDisruptionBudget: {enabled: true}}", values: c1 + "controller: {podDisruptionBudget: {enabled: true, maxUnavailable: 50%}}",
+		want: map[string]string{"PodDisruptionBudget/multicluster-controller spec.maxUnavailable": `"50%"`}},
+
+	"rights for a CoreDNS of another name": {before: c1 + "dns: {mode: cluster}", values: c1 + "dns: {mode: cluster, account: {namespace: dns, name: rke2}}", want: map[string]string{
+		"ClusterRoleBinding/multicluster-dns:coredns subjects.0.name": `"rke2"`, "ClusterRoleBinding/multicluster-dns:coredns subjects.0.namespace": `"dns"`}},
+	"CoreDNS' image": {values: c1 + "dns: {image: {repository: r/d, tag: v1, pullPolicy: Never}}", want: map[string]string{
+		serverPod + "spec.containers.0.image": `"r/d:v1"`, serverPod + "spec.containers.0.imagePullPolicy": `"Never"`}},
+	"CoreDNS' digest":      {values: c1 + "dns: {image: {digest: " + digest + "}}", want: map[string]string{serverPod + "spec.containers.0.image": `"clusterset-dns/coredns@` + digest + `"`}},
+	"three servers":        {values: c1 + "dns: {replicas: 3}", want: map[string]string{"Deployment/multicluster-dns spec.replicas": "3"}},
+	"an address":           {values: c1 + "dns: {clusterIP: 10.0.0.11}", want: map[string]string{"Service/multicluster-dns spec.clusterIP": `"10.0.0.11"`}},
+	"CoreDNS' resources":   {values: c1 + "dns: {resources: {requests: {cpu: 1}}}", want: map[string]string{serverPod + "spec.containers.0.resources.requests.cpu": "1"}},
+	"CoreDNS' priority":    {values: c1 + "dns: {priorityClassName: high}", want: map[string]string{serverPod + "spec.priorityClassName": `"high"`}},
+	"CoreDNS' nodes":       {values: c1 + "dns: {nodeSelector: {a: b}}", want: map[string]string{serverPod + "spec.nodeSelector.a": `"b"`}},
+	"CoreDNS' tolerations": {values: c1 + "dns: {tolerations: [{key: a}]}", want: map[string]string{serverPod + "spec.tolerations.0.key": `"a"`}},
+	"CoreDNS' tolerations, as the cluster's own": {before: replace, values: replace + "  tolerations: [{key: a}]", want: map[string]string{
+		"Deployment/coredns spec.template.spec.tolerations.2.key": `"a"`}},
+	"CoreDNS' affinity":          {values: c1 + "dns: {affinity: {podAffinity: {}}}", want: map[string]string{serverPod + "spec.affinity.podAffinity": "{}"}},
+	"CoreDNS' annotations":       {values: c1 + `dns: {podAnnotations: {a: "1"}}`, want: map[string]string{serverPod + "metadata.annotations.a": `"1"`}},
+	"CoreDNS' disruption budget": {values: c1 + "dns: {podDisruptionBudget: {enabled: true}}", want: map[string]string{"PodDisruptionBudget/multicluster-dns": "new"}},
+	"the disruption that CoreDNS allows": {before: c1 + "dns: {podDisruptionBudget: {enabled: true}}", values: c1 + "dns: {podDisruptionBudget: {enabled: true, maxUnavailable: 2}}",
+		want: map[string]string{"PodDisruptionBudget/multicluster-dns spec.maxUnavailable": "2"}},
+
+	"zones": {values: c1 + "dns: {plugin: {zones: [a.example, b.example]}}", want: map[string]string{
+		serverText: strings.Replace(secondServer("", ""), "clusterset.local {", "a.example b.example {", 1)}},
+	"zones, as the cluster's own": {before: replace, values: replace + "  plugin: {zones: [a.example, b.example]}", want: map[string]string{
+		clusterText: clusterServer("clusterset.local", "a.example b.example")}},
+	"a test pod's zones": {before: c1 + "dns: {mode: none}\ntestPod: {enabled: true}", values: c1 + "dns: {mode: none, plugin: {zones: [a.example]}}\ntestPod: {enabled: true}",
+		want: map[string]string{"Deployment/multicluster-test spec.template.spec.dnsConfig.searches": `["a.example"]`}},
+	"TTLs":            {values: c1 + "dns: {plugin: {ttl: 0, negttl: 3600}}", want: map[string]string{serverText: secondServer("ttl 0\nnegttl 3600", "")}},
+	"namespaces":      {values: c1 + "dns: {plugin: {namespaces: [default, shop]}}", want: map[string]string{serverText: secondServer("namespaces default shop", "")}},
+	"labels":          {values: c1 + `dns: {plugin: {labels: "env in (a, b), c=d"}}`, want: map[string]string{serverText: secondServer("labels env in (a, b), c=d", "")}},
+	"no endpoints":    {values: c1 + "dns: {plugin: {noEndpoints: true}}", want: map[string]string{serverText: secondServer("noendpoints", "")}},
+	"startup timeout": {values: c1 + "dns: {plugin: {startupTimeout: 0s}}", want: map[string]string{serverText: secondServer("startup_timeout 0s", "")}},
+	"fallthrough": {values: c1 + "dns: {upstreams: [192.0.2.53, 'tls://192.0.2.54'], plugin: {fallthrough: {enabled: true}}}", want: map[string]string{
+		serverText: secondServer("fallthrough", "    forward . 192.0.2.53 tls://192.0.2.54\n")}},
+	"fallthrough of a zone": {before: replace, values: replace + "  plugin: {fallthrough: {enabled: true, zones: [a.clusterset.local]}}", want: map[string]string{
+		clusterText: clusterServer("multicluster clusterset.local\n", "multicluster clusterset.local {\n        fallthrough a.clusterset.local\n    }\n")}},
+	"alias in a zone that the plugin kubernetes does not have": {before: replace, values: replace + "  plugin: {alias: [a.example]}", want: map[string]string{
+		clusterText: clusterServer("multicluster clusterset.local\n", "multicluster clusterset.local {\n        alias a.example\n    }\n")}},
+	"the cluster's domain": {before: replace, values: replace + "  clusterDomain: k8s.example", want: map[string]string{
+		clusterText: clusterServer("multicluster clusterset.local\n", "multicluster clusterset.local {\n        cluster_domain k8s.example\n    }\n", "cluster.local", "k8s.example")}},
+	"autopath":  {before: replace, values: replace + "  autopath: true", want: map[string]string{clusterText: clusterServer("    kubernetes", "    autopath @multicluster\n    kubernetes")}},
+	"upstreams": {before: replace, values: replace + "  upstreams: [192.0.2.1]", want: map[string]string{clusterText: clusterServer("/etc/resolv.conf", "192.0.2.1")}},
+	"a Corefile": {values: c1 + "dns:\n  corefile: |\n    . {\n        whoami\n    }\n", want: map[string]string{
+		serverText: `". {\n    whoami\n}\n"`}},
+	"a Corefile for the cluster": {before: replace, values: replace + "  corefile: . {}", want: map[string]string{
+		clusterText: `". {}\n"`, "ClusterRole/multicluster-dns:kubernetes rules.0.resources": `["services","namespaces","pods"]`}},
+
+	"pull secrets": {before: c1 + "testPod: {enabled: true}", values: c1 + "testPod: {enabled: true}\nimagePullSecrets: [{name: registry}]", want: map[string]string{
+		controllerPod + "spec.imagePullSecrets.0.name": `"registry"`, serverPod + "spec.imagePullSecrets.0.name": `"registry"`,
+		"Deployment/multicluster-test spec.template.spec.imagePullSecrets.0.name": `"registry"`}},
+	"no CRDs": {values: c1 + "crds: {install: false}", want: map[string]string{
+		"CustomResourceDefinition/serviceimports.multicluster.x-k8s.io": "", "CustomResourceDefinition/serviceexports.multicluster.x-k8s.io": ""}},
+	"service monitors": {values: c1 + "serviceMonitor: {enabled: true}", want: map[string]string{
+		"ServiceMonitor/multicluster-controller": "new", "Service/multicluster-controller-metrics": "new",
+		"ServiceMonitor/multicluster-dns": "new", "Service/multicluster-dns-metrics": "new"}},
+	"a service monitor of the cluster's own": {before: replace, values: replace + "serviceMonitor: {enabled: true}", want: map[string]string{
+		"ServiceMonitor/multicluster-controller": "new", "Service/multicluster-controller-metrics": "new", "ServiceMonitor/coredns": "new"}},
+	"how they are found": {before: c1 + "serviceMonitor: {enabled: true}", values: c1 + "serviceMonitor: {enabled: true, interval: 30s, labels: {release: prometheus}}", want: map[string]string{
+		"ServiceMonitor/multicluster-controller metadata.labels.release": `"prometheus"`, "ServiceMonitor/multicluster-dns metadata.labels.release": `"prometheus"`,
+		"ServiceMonitor/multicluster-controller spec.endpoints.0.interval": `"30s"`, "ServiceMonitor/multicluster-dns spec.endpoints.0.interval": `"30s"`}},
+	"network policies": {values: c1 + "networkPolicy: {enabled: true}", want: map[string]string{
+		"NetworkPolicy/multicluster-controller": "new", "NetworkPolicy/multicluster-dns": "new"}},
+	"a forwarding server asks name servers": {before: c1 + "networkPolicy: {enabled: true}", values: c1 + "networkPolicy: {enabled: true}\ndns: {upstreams: [192.0.2.1]}", want: map[string]string{
+		serverText: secondServer("", "    forward . 192.0.2.1\n"),
+		"NetworkPolicy/multicluster-dns spec.egress.1.ports.0.port": "53", "NetworkPolicy/multicluster-dns spec.egress.1.ports.0.protocol": `"UDP"`,
+		"NetworkPolicy/multicluster-dns spec.egress.1.ports.1.port": "53", "NetworkPolicy/multicluster-dns spec.egress.1.ports.1.protocol": `"TCP"`}},
+	"where API servers are": {before: c1 + "networkPolicy: {enabled: true}",
+		values: c1 + "networkPolicy: {enabled: true, apiServers: [192.0.2.0/24], apiServerPorts: [443, 16443], metricsFrom: [{namespaceSelector: {}}]}", want: map[string]string{
+			"NetworkPolicy/multicluster-controller spec.egress.0.ports.1.port": "16443", "NetworkPolicy/multicluster-dns spec.egress.0.ports.1.port": "16443",
+			"NetworkPolicy/multicluster-controller spec.egress.0.to.0.ipBlock.cidr": `"192.0.2.0/24"`, "NetworkPolicy/multicluster-dns spec.egress.0.to.0.ipBlock.cidr": `"192.0.2.0/24"`,
+			"NetworkPolicy/multicluster-controller spec.ingress.0.from.0.namespaceSelector": "{}", "NetworkPolicy/multicluster-dns spec.ingress.1.from.0.namespaceSelector": "{}"}},
+	"a test pod": {values: c1 + "testPod: {enabled: true}", want: map[string]string{"Deployment/multicluster-test": "new"}},
+	"its image": {before: c1 + "testPod: {enabled: true}", values: c1 + "testPod: {enabled: true, image: tools:1}", want: map[string]string{
+		"Deployment/multicluster-test spec.template.spec.containers.0.image": `"tools:1"`}},
+}
+
+const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// TestEachValueChangesWhatItSays: that, and nothing else.
+func TestEachValueChangesWhatItSays(t *testing.T) {
+	for name, test := range valueCases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := test.before
+			if before == "" {
+				before = c1
+			}
+			got := changes(t, render(t, before), render(t, test.values))
+			if test.want == nil {
+				test.want = map[string]string{}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestEachValueHasATest compares values.yaml with the cases above and the modes of dns, which the bases test.
+func TestEachValueHasATest(t *testing.T) {
+	text, err := os.ReadFile("multicluster/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested := map[string]bool{"dns.mode": true}
+	for _, test := range valueCases {
+		maps.Copy(tested, named(t, test.values))
+	}
+	for value := range named(t, string(text)) {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(tested)), func(path string) bool { return path == value || strings.HasPrefix(path, value+".") }) {
+			t.Errorf("nothing tests %s", value)
+		}
+	}
+}
+
+// named are the paths of the values that a text gives. What is Kubernetes' own is one value.
+func named(t *testing.T, text string) map[string]bool {
+	t.Helper()
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	paths := map[string]bool{}
+	for path := range leaves(t, " ", values) {
+		path, _, isResource := strings.Cut(strings.TrimSpace(path), ".resources.")
+		if isResource {
+			path += ".resources"
+		}
+		paths[path] = true
+	}
+	return paths
+}
