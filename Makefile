@@ -35,6 +35,7 @@ programs: ## Build what the tests run beside us: etcd, kube-apiserver and more, 
 .PHONY: test
 test: build programs ## Unit, property, race and API server tests
 	go test -race -timeout 20m ./...
+	cd deploy/charts && go test -count=1 -timeout 20m ./... # a module of its own, because of Helm; and Go does not see which files Helm reads
 
 .PHONY: fuzz
 fuzz: ## Fuzz name and Corefile parsing, the answers and transfers (FUZZTIME=30s each)
@@ -89,6 +90,7 @@ bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
 .PHONY: lint
 lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run golangci-lint, built from its module
 	$< run ./...
+	cd deploy/charts && $(CURDIR)/$< run ./...
 
 .PHONY: clean
 clean: ## Remove what was built here
