@@ -24,12 +24,13 @@ func (c *Cluster) netns() string { return hub + "-" + c.Name }
 
 // makeHub lets the machine reach the nodes. It does nothing where another cluster has made it before.
 func makeHub(ctx context.Context) error {
-	if exists(netnsFile(hub)) {
+	if exists(netnsFile(hub)) && hasMachineLink() {
 		return nil
 	}
 	return errors.Join(
-		ip(ctx, "netns add "+hub),
+		removeHub(ctx), // where the one that made it was killed half-way
 		ip(ctx,
+			"netns add "+hub,
 			"-n "+hub+" link set lo up",
 			"-n "+hub+" link add nodes type bridge",
 			"-n "+hub+" link set nodes up",
@@ -39,6 +40,18 @@ func makeHub(ctx context.Context) error {
 			"-6 address add "+machine6+"/64 dev "+machineLink+" nodad",
 			"link set "+machineLink+" up",
 		))
+}
+
+func hasMachineLink() bool { return exists("/sys/class/net/" + machineLink) }
+
+// removeHub removes its link first, which the machine sees: the kernel takes its time over those of a removed namespace.
+func removeHub(ctx context.Context) error {
+	if hasMachineLink() {
+		if err := ip(ctx, "link delete "+machineLink); err != nil {
+			return err
+		}
+	}
+	return removeNetns(ctx, hub)
 }
 
 // makeNetwork gives the cluster its namespace, and a link from there to the bridge.

@@ -38,11 +38,8 @@ func makeFolders() error {
 
 // removeShared removes what all clusters shared, after the last.
 func removeShared(ctx context.Context) error {
-	if exists(netnsFile(hub)) {
-		// The kernel takes its time to remove a namespace's links: not this one, that the machine sees.
-		if err := errors.Join(ip(ctx, "link delete "+machineLink), removeNetns(ctx, hub)); err != nil {
-			return err
-		}
+	if err := removeHub(ctx); err != nil {
+		return err
 	}
 	for _, folder := range cgroupFolders(cgroupsParent) {
 		_ = syscall.Rmdir(folder) // fails where other software has containers there

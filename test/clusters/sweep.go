@@ -62,7 +62,7 @@ func inCgroup(process string, cgroups []string) bool {
 }
 
 // cgroupsParent is containerd's for all containers of Kubernetes, as the kubelet gives none with cgroupsPerQOS false.
-const cgroupsParent = "/k8s.io/"
+const cgroupsParent = "/k8s.io"
 
 // cgroups are the containers' paths in each hierarchy. Containers share their parent with those of other clusters: which are whose
 // is known from the folders that containerd keeps for them.
@@ -70,7 +70,7 @@ func (c *Cluster) cgroups() []string {
 	bundles, _ := filepath.Glob(c.path("containerd", "state", "io.containerd.runtime.v2.task", containerdNamespace, "*"))
 	var all []string
 	for _, bundle := range bundles {
-		all = append(all, cgroupsParent+filepath.Base(bundle))
+		all = append(all, cgroupsParent+"/"+filepath.Base(bundle))
 	}
 	return all
 }
