@@ -78,6 +78,15 @@ readme: build programs bench questions ## Run the demo and the benchmarks, and s
 	@$(MAKE) -s help > test/results/help.txt
 	@go run ./test/readme
 
+.PHONY: clusters-up
+clusters-up: ## Start two real clusters with pods, c1 and c2, on this machine (root; Debian's containerd and more: it says what)
+	@go run ./test/clusters/run up c1 1
+	@go run ./test/clusters/run up c2 2
+
+.PHONY: clusters-down
+clusters-down: ## End the clusters c1 and c2 and remove all that is of them
+	@go run ./test/clusters/run down c1 c2
+
 .PHONY: demo
 demo: build ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)
 	@go run ./test/demo $(ARGS)
