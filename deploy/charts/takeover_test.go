@@ -1,0 +1,134 @@
+package charts
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/clusterset-dns/multicluster/test/ours"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// kubeadms is CoreDNS as kubeadm installs it, with what matters to the one who takes it over: names, selector, fields of a like meaning.
+const kubeadms = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: coredns, namespace: kube-system}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: coredns, namespace: kube-system}
+data: {Corefile: ".:53 {\n    whoami\n}\n"}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: kube-dns
+  namespace: kube-system
+  labels: {k8s-app: kube-dns, kubernetes.io/cluster-service: "true", kubernetes.io/name: CoreDNS}
+  annotations: {prometheus.io/port: "9153"}
+spec:
+  clusterIP: 10.0.0.10
+  selector: {k8s-app: kube-dns}
+  ports:
+    - {name: dns, port: 53, protocol: UDP, targetPort: 53}
+    - {name: dns-tcp, port: 53, protocol: TCP, targetPort: 53}
+    - {name: metrics, port: 9153, protocol: TCP, targetPort: 9153}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: coredns, namespace: kube-system, labels: {k8s-app: kube-dns}}
+spec:
+  replicas: 2
+  strategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}}
+  selector: {matchLabels: {k8s-app: kube-dns}}
+  template:
+    metadata: {labels: {k8s-app: kube-dns}}
+    spec:
+      serviceAccountName: coredns
+      priorityClassName: system-cluster-critical
+      nodeSelector: {kubernetes.io/os: linux}
+      tolerations: [{key: CriticalAddonsOnly, operator: Exists}, {key: node-role.kubernetes.io/control-plane, effect: NoSchedule}]
+      dnsPolicy: Default
+      containers:
+        - name: coredns
+          image: registry.k8s.io/coredns/coredns:v1.14.2
+          args: [-conf, /etc/coredns/Corefile]
+          ports:
+            - {containerPort: 53, name: dns, protocol: UDP}
+            - {containerPort: 53, name: dns-tcp, protocol: TCP}
+            - {containerPort: 9153, name: metrics, protocol: TCP}
+            - {containerPort: 8080, name: liveness-probe, protocol: TCP}
+            - {containerPort: 8181, name: readiness-probe, protocol: TCP}
+          livenessProbe: {httpGet: {path: /health, port: liveness-probe, scheme: HTTP}, initialDelaySeconds: 60}
+          readinessProbe: {httpGet: {path: /ready, port: readiness-probe, scheme: HTTP}}
+          securityContext: {allowPrivilegeEscalation: false, capabilities: {add: [NET_BIND_SERVICE], drop: [ALL]}, readOnlyRootFilesystem: true}
+          volumeMounts: [{name: config-volume, mountPath: /etc/coredns, readOnly: true}]
+      volumes: [{name: config-volume, configMap: {name: coredns, items: [{key: Corefile, path: Corefile}]}}]
+`
+
+// documented is the line of a document that has a phrase in it.
+func documented(t *testing.T, document, phrase string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range helmLine.FindAllStringSubmatch(string(text), -1) {
+		if strings.Contains(line[1], phrase) {
+			return strings.Fields(line[1])
+		}
+	}
+	t.Fatalf("%s has no line with %q", document, phrase)
+	return nil
+}
+
+// TestReleaseTakesOverTheBases: by the line that upgrade.md shows. Then all of it is the release's.
+func TestReleaseTakesOverTheBases(t *testing.T) {
+	c := realkube.New(t, realkube.Options{})
+	for _, base := range []string{"crd", "controller", "peer", "plugin/cluster-coredns"} {
+		kubectl(t, c, "apply", "-k", "deploy/"+base)
+	}
+	line := append(documented(t, "upgrade.md", "--take-ownership"), "--set", "dns.mode=cluster")
+	if _, err := helm(t, c.Kubeconfig, "", line...); err != nil {
+		t.Fatal(err)
+	}
+	got := kubectl(t, c, "get", "deployments,roles,clusterroles", "-A", "-l", "app.kubernetes.io/instance="+release, "-o", "jsonpath={.items[*].metadata.name}")
+	const want = "multicluster-controller multicluster-controller multicluster-controller multicluster-dns multicluster-peer"
+	if got != want {
+		t.Errorf("the release has %q; want %q", got, want)
+	}
+	if got := kubectl(t, c, "get", "deployment", "multicluster-controller", "-n", system, "-o", "jsonpath={..args}"); !strings.Contains(got, "--cluster-id=member1") {
+		t.Errorf("the controller runs with %s", got)
+	}
+}
+
+// TestReleaseTakesOverTheClustersCoreDNS: its pods are ours then, in one Deployment that the API server takes, at the same address.
+func TestReleaseTakesOverTheClustersCoreDNS(t *testing.T) {
+	c := realkube.New(t, realkube.Options{})
+	path := filepath.Join(t.TempDir(), "kubeadm.yaml")
+	if err := os.WriteFile(path, []byte(kubeadms), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, c, "apply", "-f", path)
+	onCluster(t, c, c1, "install", release, chart, "--create-namespace", "--values", "-")
+	line := append(documented(t, "README.md", "dns.mode=replace"), "--take-ownership", "--force-conflicts")
+	if _, err := helm(t, c.Kubeconfig, "", line...); err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[string]string{
+		"configmap/coredns {.data.Corefile}":                                                         corefile(t, replace+"  autopath: true"),
+		"service/kube-dns {.spec.clusterIP} {.spec.ports[*].targetPort}":                             "10.0.0.10 dns dns-tcp metrics",
+		"deployment/coredns {..image}":                                                               "clusterset-dns/coredns:latest",
+		"deployment/coredns {..containers[0].volumeMounts[*].name}":                                  "corefile",
+		"deployment/coredns {..containers[0].ports[*].name}":                                         "dns dns-tcp metrics health ready",
+		"deployment/coredns {..livenessProbe.httpGet.port} {..readinessProbe.httpGet.port}":          "health ready",
+		"deployment/coredns {..capabilities.add} {..runAsUser} {.spec.selector.matchLabels.k8s-app}": `["NET_BIND_SERVICE"] 65532 kube-dns`,
+	} {
+		object, fields, _ := strings.Cut(what, " ")
+		if got := kubectl(t, c, "get", "-n", "kube-system", object, "-o", "jsonpath="+fields); got != want {
+			t.Errorf("%s: %q; want %q", what, got, want)
+		}
+	}
+}
