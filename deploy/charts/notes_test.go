@@ -46,7 +46,7 @@ func TestNotesSayWhatToCheck(t *testing.T) {
 		"stock":            "corefile-examples/stock.Corefile.",
 		"alias":            "corefile-examples/alias.Corefile;",
 		"autopath":         "\n    autopath @multicluster\n",
-		"set image":        "  kubectl -n kube-system set image deployment/coredns coredns=clusterset-dns/coredns:latest\n",
+		"patch":            "  kubectl -n kube-system patch deployment coredns -p '{",
 		"replace":          "The cluster's DNS is this release's, at 10.0.0.10",
 		"none":             "Nothing here answers names",
 		"monitors":         "  kubectl get servicemonitors -A",
@@ -64,8 +64,8 @@ func TestNotesSayWhatToCheck(t *testing.T) {
 		"a property":     {system, "{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"controller", "peers", "join", "clusterproperty", "crds", "none"}},
 		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\ntestPod: {enabled: true}", []string{"controller", "peers", "join", "server, address", "alias forwarding", "try"}},
 		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"controller", "peers", "join", "two zones", "get a test pod"}},
-		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"controller", "peers", "join", "line", "stock", "set image", "get a test pod"}},
-		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"controller", "peers", "join", "block", "alias", "autopath", "set image", "get a test pod"}},
+		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"controller", "peers", "join", "line", "stock", "patch", "get a test pod"}},
+		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"controller", "peers", "join", "block", "alias", "autopath", "patch", "get a test pod"}},
 		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"controller", "peers", "join", "replace", "monitors", "policies", "get a test pod"}},
 		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server}}", []string{"server", "get a test pod"}},
 	} {
@@ -105,5 +105,35 @@ func TestDocumentsLinesWork(t *testing.T) {
 	}
 	if ran < 8 {
 		t.Errorf("the documents have %d lines with Helm", ran)
+	}
+}
+
+// TestNotesForTheClustersCoreDNS: the commands do what the notes say, on a CoreDNS as kubeadm installs it.
+func TestNotesForTheClustersCoreDNS(t *testing.T) {
+	c := realkube.New(t, realkube.Options{})
+	if err := c.Apply(t.Context(), "", kubeadms); err != nil {
+		t.Fatal(err)
+	}
+	const values = c1 + "dns: {mode: cluster, image: {repository: example.org/coredns, tag: v1}}"
+	onCluster(t, c, values, "install", release, chart, "--create-namespace", "--values", "-")
+	for command, want := range map[string]string{"auth can-i list serviceimports": "yes", "patch deployment coredns": "patched"} {
+		found := ""
+		for line := range strings.Lines(notes(t, system, values)) {
+			if strings.Contains(line, command) {
+				found = strings.TrimPrefix(strings.TrimSpace(line), "kubectl ")
+			}
+		}
+		words, quoted, isPatch := strings.Cut(found, " '")
+		args := strings.Fields(words)
+		if isPatch {
+			args = append(args, strings.TrimSuffix(quoted, "'"))
+		}
+		if got := kubectl(t, c, args...); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", found, got)
+		}
+	}
+	got := kubectl(t, c, "get", "deployment", "coredns", "-n", "kube-system", "-o", "jsonpath={..image} {..sysctls[*].value} {..capabilities.add}")
+	if want := `example.org/coredns:v1 53 ["NET_BIND_SERVICE"]`; got != want {
+		t.Errorf("the Deployment has %q; want %q", got, want)
 	}
 }
