@@ -69,7 +69,7 @@ type Writer struct {
 // Do makes the writes and tells the events.
 func (w *Writer) Do(ctx context.Context, st plan.State, c plan.Changes) error {
 	for _, write := range []func(context.Context, plan.State, plan.Changes) error{
-		w.createImport, w.create, w.service, w.mirror, w.importAndStatus, w.slices, w.delete, w.deleteImport, w.exportStatus,
+		w.createImport, w.create, w.service, w.mirrorAndImport, w.slices, w.delete, w.deleteImport, w.exportStatus,
 	} {
 		if err := write(ctx, st, c); err != nil {
 			return err
@@ -118,6 +118,16 @@ func (w *Writer) deleteImport(ctx context.Context, _ plan.State, c plan.Changes)
 func exactly(obj client.Object) client.Preconditions {
 	uid, version := obj.GetUID(), obj.GetResourceVersion()
 	return client.Preconditions{UID: &uid, ResourceVersion: &version}
+}
+
+// mirrorAndImport writes the slices of ours before the addresses, so that a name that can be resolved leads somewhere. Slices that
+// cannot be written keep no address back.
+func (w *Writer) mirrorAndImport(ctx context.Context, st plan.State, c plan.Changes) error {
+	err := w.mirror(ctx, st, c)
+	if errors.As(err, new(SlicesRefusedError)) {
+		return err // to be planned without them
+	}
+	return errors.Join(err, w.importAndStatus(ctx, st, c))
 }
 
 // mirror writes the slices of ours. They are many and independent: one that fails does not hold up the others.

@@ -57,6 +57,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*pla
 
 // memberSource hands on the names of which a peer, or an endpoint of this cluster, says something new.
 type memberSource struct {
+	ctx     context.Context //nolint:containedctx // of the manager: the Set's callbacks have none
 	members *members.Set
 	cache   client.Reader
 	mu      sync.Mutex
@@ -65,17 +66,17 @@ type memberSource struct {
 }
 
 func newMemberSource(ctx context.Context, set *members.Set, cache client.Reader) *memberSource {
-	s := &memberSource{members: set, cache: cache}
+	s := &memberSource{ctx: ctx, members: set, cache: cache}
 	set.OnChange(s.changed)
-	set.OnStanding(func(string) { s.allImports(ctx) })
+	set.OnStanding(func(string) { s.allImports() })
 	return s
 }
 
 // allImports is for a peer whose standing has changed. What this cluster holds of one that has not been heard since the start is known
 // from the imports only.
-func (s *memberSource) allImports(ctx context.Context) {
+func (s *memberSource) allImports() {
 	var all mcsv1beta1.ServiceImportList
-	if err := s.cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil && ctx.Err() == nil { // Only a programming error.
+	if err := s.cache.List(s.ctx, &all, client.UnsafeDisableDeepCopy); err != nil && s.ctx.Err() == nil { // Only a programming error.
 		ctrl.Log.Error(err, "List imports")
 	}
 	for i := range all.Items {
@@ -93,15 +94,21 @@ func (s *memberSource) changed(name types.NamespacedName) {
 	s.add(name)
 }
 
-// add lets what is begun come first: the echo of a write has a higher priority than what a cluster says. So, when clusters say much at
-// once, names come to their end one after the other, and the first are there long before the last.
+// add lets the names wait that nothing is here of: when clusters say much at once, what is begun comes to its end first, and what is
+// there stays up to date meanwhile. So the first names of a first sync are there long before the last.
 func (s *memberSource) add(name types.NamespacedName) {
 	request := ctrl.Request{NamespacedName: name}
-	if queue, ok := s.queue.(priorityqueue.PriorityQueue[ctrl.Request]); ok {
+	if queue, ok := s.queue.(priorityqueue.PriorityQueue[ctrl.Request]); ok && !s.imported(name) {
 		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, request)
 		return
 	}
 	s.queue.Add(request)
+}
+
+// imported is true where this cluster has the import.
+func (s *memberSource) imported(name types.NamespacedName) bool {
+	err := s.cache.Get(s.ctx, name, new(mcsv1beta1.ServiceImport), &client.GetOptions{UnsafeDisableDeepCopy: new(true)})
+	return err == nil
 }
 
 // Start takes the queue of the controller.

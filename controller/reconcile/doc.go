@@ -5,6 +5,7 @@
 //	manager.go   the manager: caches, leader election, metrics
 //	identity.go  which id this cluster has
 //	name.go      gather -> plan -> apply for one name
+//	expected.go  what was written and the caches do not show yet
 //	clusterset.go  what the clusters say of a name, and when that changes
 //	enqueue.go   which name an event is about, and the indices that answer it
 //	metrics.go   multicluster_serviceimports and others

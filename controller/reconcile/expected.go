@@ -14,7 +14,7 @@ import (
 
 // expectFor is how long the caches may take to show a write. A watch that is cut takes longer: then the plan is made from what they
 // show, and the API server refuses what rests on an old version.
-const expectFor = time.Second
+const expectFor = 5 * time.Second
 
 // expected are the writes for each name that the caches have not shown yet. A plan without them would make them again, and be
 // refused. The zero value is empty.

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// staleDelay gives the caches time to see what a write ran into.
-	staleDelay = 20 * time.Millisecond
+	// staleDelay gives the caches time to see what a write ran into: at first, and at most. A watch may hang for half a minute.
+	staleDelay, mostStaleDelay = 20 * time.Millisecond, 5 * time.Second
 	// retryDelay is for refusals that end without any object changing: a quota, an address range.
 	retryDelay = time.Minute
 	// patience is for addresses that the API server has not released yet; it takes a moment, seldom more.
@@ -45,6 +45,7 @@ type names struct {
 	ready      readiness
 	exports    exportTally
 	expected   expected
+	stale      sync.Map // of the names whose last plan was stale: key -> time.Duration until the next
 	lacks      sync.Map // of the imports that wait for their addresses: key -> time.Time of the first refusal
 }
 
@@ -91,10 +92,12 @@ func (r *names) conclude(ctx context.Context, key types.NamespacedName, state pl
 	switch {
 	case errors.Is(err, apply.ErrStale):
 		log.FromContext(ctx).V(1).Info("Reading again", "reason", err.Error())
-		return ctrl.Result{RequeueAfter: staleDelay}, nil
+		return ctrl.Result{RequeueAfter: r.staleAgain(key)}, nil
 	case err != nil:
 		return ctrl.Result{}, err
-	case changes.Soon:
+	}
+	r.stale.Delete(key)
+	if changes.Soon {
 		return ctrl.Result{RequeueAfter: soonDelay}, nil
 	}
 	r.lacks.Delete(key)
@@ -112,6 +115,14 @@ func (r *names) conclude(ctx context.Context, key types.NamespacedName, state pl
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	}
 	return ctrl.Result{}, nil
+}
+
+// staleAgain is how long to wait for the caches, twice as long each time.
+func (r *names) staleAgain(key types.NamespacedName) time.Duration {
+	before, _ := r.stale.LoadOrStore(key, staleDelay/2)
+	next := min(2*before.(time.Duration), mostStaleDelay)
+	r.stale.Store(key, next)
+	return next
 }
 
 // tally counts what has been written, or was there.
