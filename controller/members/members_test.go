@@ -63,6 +63,18 @@ func TestAPeerJoinsChangesAndLeaves(t *testing.T) {
 		t.Errorf("called %d times more for what nobody changed", got-before)
 	}
 
+	// A token that is no longer good, then a new one, in the same Secret (as deploy/join.sh writes it): what was heard stays meanwhile.
+	r.join(there.id, kubeconfig(t, there.config, func(_ *api.Cluster, u *api.AuthInfo) { u.Token = "taken-back" }))
+	r.is(there.id, Unauthorized, "join the peer again")
+	r.says(foo, there.id)
+	r.join(there.id, again)
+	r.is(there.id, Connected)
+	there.export("v1beta1", "baz")
+	r.says(there.name("baz"), there.id)
+	if got := r.calls(foo); got != before {
+		t.Errorf("called %d times more for what nobody changed", got-before)
+	}
+
 	r.leave(there.id)
 	r.says(foo, "")
 	realkube.Eventually(t, "the Lease goes", func() error {

@@ -140,6 +140,10 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 	c.Members, c.Export = []Member{{Cluster: "c1"}, {Cluster: "c3"}}, nil
 	c.settle(t)
 	c.shows(t, "c2", 8080, "10.2.0.1")
+	// So it is where somebody emptied the status meanwhile: the slices tell whose they are.
+	c.imp.Status.Clusters = nil
+	c.settle(t)
+	c.shows(t, "c2", 8080, "10.2.0.1")
 	// A peer that the import has nothing of does not matter.
 	c.Members, c.Unheard = []Member{third}, []string{"c9"}
 	c.settle(t)

@@ -23,12 +23,12 @@ import (
 const floorNames = 300
 
 // floor makes what a first sync writes of a few names, in a namespace of its own, as many at a time as controllers do, and does nothing
-// else: nobody can be faster with these API servers. It gives the time for one name in all clusters.
+// else: it neither reads nor waits. It gives the time for one name in all clusters.
 func floor(ctx context.Context, set []*member, namespace string, endpoints int) (time.Duration, error) {
 	clients := make(map[*member]client.Client)
 	for _, m := range set {
 		account := rest.CopyConfig(m.Account)
-		account.QPS = -1 // as the controller's
+		account.QPS = -1
 		c, err := client.New(account, client.Options{Scheme: clusterset.Scheme})
 		if err != nil {
 			return 0, err
