@@ -63,7 +63,8 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 		"link add " + port + " netns " + hub + " type veth peer name eth0 netns " + c.netns(),
 		"-n " + hub + " link set " + port + " master nodes up",
 		inside + "link set lo up",
-		inside + "link set eth0 up",
+		// The same as in the last cluster with this index: who has just talked to that one sends there.
+		inside + "link set eth0 address " + c.at.mac() + " up",
 		inside + "address add " + c.at.node() + "/24 dev eth0",
 		inside + "-6 address add " + c.at.node6() + "/64 dev eth0 nodad",
 		// Without a route, nothing would be sent to a ClusterIP at all. The machine forwards nothing.

@@ -53,6 +53,7 @@ type addresses int
 
 func (a addresses) node() string      { return fmt.Sprintf("172.31.250.%d", a) }
 func (a addresses) node6() string     { return fmt.Sprintf("fd00:99::%d", a) }
+func (a addresses) mac() string       { return fmt.Sprintf("02:00:ac:1f:fa:%02x", int(a)) }
 func (a addresses) pods() string      { return fmt.Sprintf("10.%d.0.0/16", 100+a) }
 func (a addresses) pods6() string     { return fmt.Sprintf("fd00:10:%d::/64", a) }
 func (a addresses) services() string  { return fmt.Sprintf("10.%d.0.0/16", 200+a) }
