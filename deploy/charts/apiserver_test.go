@@ -21,9 +21,9 @@ import (
 // everything are values for each mode of dns with all on that an API server of itself knows.
 var everything = map[string]string{
 	"server":  allOn + "dns: {mode: server, clusterIP: 10.0.0.11, podDisruptionBudget: {enabled: true}, plugin: {alias: [cluster.local]}}\n",
-	"cluster": allOn + "dns: {mode: cluster}\n",
+	"cluster": allOn + "dns: {mode: cluster, podDisruptionBudget: {enabled: true}}\n",
 	"replace": allOn + "dns: {mode: replace, clusterIP: 10.0.0.10, podDisruptionBudget: {enabled: true}, autopath: true}\n",
-	"none":    allOn + "dns: {mode: none}\n",
+	"none":    allOn + "dns: {mode: none, podDisruptionBudget: {enabled: true}}\n",
 }
 
 const allOn = `

@@ -1,0 +1,56 @@
+package charts
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write testdata anew: what a chart has that no base has")
+
+// TestWhatNoBaseHas compares the rest of what the chart can render, in each mode with all on, with testdata. The bases are known from
+// TestChartIsTheBases; `go test -update` writes what is rendered now, for you to read.
+func TestWhatNoBaseHas(t *testing.T) {
+	bases := map[string]bool{}
+	for _, base := range []string{"crd", "controller", "peer", "plugin/server", "plugin/cluster-coredns", "test"} {
+		for _, object := range kustomize(t, "deploy/"+base) {
+			bases[key(object)] = true
+		}
+	}
+	for mode, values := range everything {
+		t.Run(mode, func(t *testing.T) {
+			all := without(t, render(t, values+"serviceMonitor: {enabled: true, interval: 30s, labels: {release: prometheus}}\n"))
+			var text strings.Builder
+			for _, name := range slices.Sorted(maps.Keys(all)) {
+				if bases[name] {
+					continue
+				}
+				object, err := yaml.Marshal(all[name])
+				if err != nil {
+					t.Fatal(err)
+				}
+				text.WriteString("---\n" + string(object))
+			}
+			path := filepath.Join("testdata", mode+".yaml")
+			if *update {
+				if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), text.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
