@@ -19,5 +19,8 @@
 // Programs outlive the process that started them, until Stop or Remove. Containers live in mounts and network namespaces that the
 // machine does not see and the kernel removes with the last process: there is nothing to unmount.
 //
+// Its own tests, and those that need it, ask for CLUSTERS=1: `CLUSTERS=1 go test ./test/clusters`. People have
+// `go run ./test/clusters/run` and the Makefile's clusters-up and clusters-down.
+//
 // What it will not do: several nodes in a cluster, storage, load balancers.
 package clusters

@@ -67,9 +67,11 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 		inside + "link set eth0 address " + c.at.mac() + " up",
 		inside + "address add " + c.at.node() + "/24 dev eth0",
 		inside + "-6 address add " + c.at.node6() + "/64 dev eth0 nodad",
-		// Without a route, nothing would be sent to a ClusterIP at all. The machine forwards nothing.
-		inside + "route add default via " + machine,
-		inside + "-6 route add default via " + machine6,
+		// Without a route, the node itself would send nothing to a ClusterIP. Anything else ends here, also where the machine forwards.
+		inside + "route add " + c.at.services() + " dev eth0",
+		inside + "-6 route add " + c.at.services6() + " dev eth0",
+		inside + "route add unreachable default",
+		inside + "-6 route add unreachable default",
 	}
 	for other := addresses(1); other <= lastIndex; other++ {
 		if other != c.at {

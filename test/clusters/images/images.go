@@ -81,6 +81,7 @@ func (m maker) ensure(ctx context.Context, name string, fill func(context.Contex
 	if _, err := os.Stat(archive); err == nil {
 		return archive, nil
 	}
+	m.removeOlder(name)
 	began := time.Now()
 	scratch, err := os.MkdirTemp(m.dir, name+"-")
 	if err != nil {
@@ -99,16 +100,15 @@ func (m maker) ensure(ctx context.Context, name string, fill func(context.Contex
 	if err := made.write(ctx, unfinished, root); err != nil {
 		return "", fmt.Errorf("write the image %s: %w", made.name, err)
 	}
-	m.removeOlder(name)
 	_, _ = fmt.Fprintf(m.progress, "made the image %s, once (%.0f s)\n", made.name, time.Since(began).Seconds())
 	return archive, os.Rename(unfinished, archive)
 }
 
-// removeOlder is a courtesy to the disk.
+// removeOlder is a courtesy to the disk. What is unfinished belongs to nobody, as only one process makes images at a time.
 func (m maker) removeOlder(name string) {
-	older, _ := filepath.Glob(filepath.Join(m.dir, name+"-*.tar"))
+	older, _ := filepath.Glob(filepath.Join(m.dir, name+"-*"))
 	for _, archive := range older {
-		_ = os.Remove(archive)
+		_ = os.RemoveAll(archive)
 	}
 }
 
