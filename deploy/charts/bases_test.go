@@ -1,7 +1,10 @@
 package charts
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -36,6 +39,19 @@ func TestChartIsTheBases(t *testing.T) {
 				t.Errorf("(-bases +chart):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCRDsAreTheBasesFiles: a chart has no files from outside of its folder, so there are two copies.
+func TestCRDsAreTheBasesFiles(t *testing.T) {
+	for _, name := range []string{"serviceimports.yaml", "serviceexports.yaml"} {
+		want, err := os.ReadFile(filepath.Join("..", "crd", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join("multicluster", "files", "crd", name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not that of deploy/crd (%v): cp deploy/crd/service*.yaml deploy/charts/multicluster/files/crd/", name, err)
+		}
 	}
 }
 

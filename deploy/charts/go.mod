@@ -1,4 +1,5 @@
 // The chart's tests, and the Helm that they run: a module of its own, as Helm needs many that this project does not.
+// Where the project's go.mod asks for newer ones than this: `go mod tidy`, here.
 module github.com/clusterset-dns/multicluster/deploy/charts
 
 go 1.26.0
