@@ -20,8 +20,9 @@ var Programs = []string{"etcd", "kube-apiserver", "kubectl", "kube-controller-ma
 // withoutNode is what Build builds where it is told no names.
 var withoutNode = Programs[:5]
 
-// Build gives the paths of the named programs (those that need no node, if none is named), building those that are not in the user's cache
-// yet: one after another, and in one process at a time, because the linker of kube-apiserver alone fills a small machine.
+// Build gives the paths of the named programs (those that need no node, if none is named), building those that are not in the
+// user's cache yet: one after another, and in one process at a time, because the linker of kube-apiserver alone fills a small
+// machine.
 func Build(ctx context.Context, progress io.Writer, names ...string) (map[string]string, error) {
 	if len(names) == 0 {
 		names = withoutNode

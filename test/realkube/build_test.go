@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,15 @@ func TestBuildErrorsCarryTheCompilersWords(t *testing.T) {
 func TestBuildKnowsItsPrograms(t *testing.T) {
 	if _, err := Build(t.Context(), io.Discard, "kubeadm"); err == nil || !strings.Contains(err.Error(), "kube-apiserver") {
 		t.Errorf("%v; want the names that there are", err)
+	}
+}
+
+// TestNodesAreBuiltByNameOnly: most tests need no node, and its programs take minutes.
+func TestNodesAreBuiltByNameOnly(t *testing.T) {
+	for _, name := range []string{"kubelet", "kube-scheduler"} {
+		if !slices.Contains(Programs, name) || slices.Contains(withoutNode, name) {
+			t.Errorf("%s: known are %v, always built %v", name, Programs, withoutNode)
+		}
 	}
 }
 
