@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 COREDNS_VERSION ?= v1.15.0
 GOLANGCI_LINT_VERSION := v2.15.0
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
 ARGS ?=
 
@@ -18,7 +18,7 @@ build: coredns controller ## Build bin/coredns and bin/multicluster-controller
 
 .PHONY: coredns
 coredns: ## Build bin/coredns: CoreDNS with all its plugins and ours (COREDNS_VERSION=v1.14.7 for another)
-	@build/coredns.sh $(COREDNS_VERSION) bin/coredns
+	@VERSION=$(VERSION) build/coredns.sh $(COREDNS_VERSION) bin/coredns
 
 .PHONY: compat
 compat: ## Compile the plugin against the oldest CoreDNS that it supports, and others
@@ -26,7 +26,15 @@ compat: ## Compile the plugin against the oldest CoreDNS that it supports, and o
 
 .PHONY: controller
 controller: ## Build bin/multicluster-controller
-	CGO_ENABLED=0 go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/multicluster-controller ./controller
+	@VERSION=$(VERSION) build/controller.sh bin/multicluster-controller
+
+# The Go release that the images are made with, in one place for both ways to make them.
+IMAGES_GO := $(shell sed -n 's/^FROM .*golang:\([0-9.]*\) AS build$$/go\1/p' build/controller.Dockerfile)
+ARCH ?=
+
+.PHONY: images
+images: ## Make the archives of the images in bin/images, without Docker (ARCH="amd64 arm64" for other machines than this one)
+	@GOTOOLCHAIN=$(IMAGES_GO) go run ./build/images -coredns $(COREDNS_VERSION) -version $(VERSION) $(ARCH)
 
 .PHONY: programs
 programs: ## Build what the tests run beside us: etcd, kube-apiserver and more, once, into the user's cache
