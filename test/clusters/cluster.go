@@ -115,10 +115,24 @@ func (c *Cluster) start(ctx context.Context) error {
 		}
 		return together(ctx, c.makeNode, c.startProxy, c.awaitAccounts)
 	}
-	if err := together(ctx, c.startControlPlane, c.startContainerd); err != nil {
-		return err
-	}
-	return together(ctx, c.startNode, c.startProxy, c.awaitAccounts, c.loadImages)
+	containerd := make(chan struct{}) // closed when it runs
+	return together(ctx, func(ctx context.Context) error {
+		if err := c.startContainerd(ctx); err != nil {
+			return err
+		}
+		close(containerd)
+		return c.loadImages(ctx)
+	}, func(ctx context.Context) error {
+		if err := c.startControlPlane(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-containerd:
+			return together(ctx, c.startNode, c.startProxy, c.awaitAccounts)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
 }
 
 func together(ctx context.Context, steps ...func(context.Context) error) error {

@@ -14,39 +14,28 @@ func (c *Cluster) Load(ctx context.Context, archive string) error {
 	if err := dial(ctx, c.containerdSocket()); err != nil {
 		return fmt.Errorf("the cluster %s has no node that runs: %w", c.Name, err)
 	}
-	output, err := c.ctr(ctx, "images", "import", "--snapshotter="+snapshotter(), archive)
-	if err != nil {
+	if _, err := c.ctr(ctx, "images", "import", "--snapshotter="+snapshotter(), archive); err != nil {
 		return fmt.Errorf("load %s into the cluster %s: %w", archive, c.Name, err)
 	}
-	names := imported(output)
-	if len(names) == 0 {
-		return fmt.Errorf("load %s: it names no image:\n%s", archive, output)
-	}
-	err = poll(ctx.Done(), func() error { return c.checkManaged(ctx, names) })
-	return errors.Join(err, ctx.Err())
-}
-
-// imported are the names that `ctr images import` says it has unpacked.
-func imported(output string) []string {
-	var names []string
-	for line := range strings.Lines(output) {
-		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "unpacking" {
-			names = append(names, fields[1])
-		}
-	}
-	return names
-}
-
-// checkManaged wants the label that containerd gives an image when it has told its part for Kubernetes about it, some time after
-// the import: a pod made earlier would ask a registry.
-func (c *Cluster) checkManaged(ctx context.Context, names []string) error {
-	for _, name := range names {
-		output, err := c.ctr(ctx, "images", "list", "name=="+name)
+	err := poll(ctx.Done(), func() error {
+		list, err := c.ctr(ctx, "images", "list")
 		if err != nil {
 			return err
 		}
-		if !strings.Contains(output, "io.cri-containerd.image=managed") {
-			return fmt.Errorf("containerd has not noticed the image %s yet", name)
+		return checkManaged(list)
+	})
+	return errors.Join(err, ctx.Err())
+}
+
+// managed is the label that containerd gives an image when its part for Kubernetes knows it, some time after the import: a pod
+// made earlier would ask a registry.
+const managed = "io.cri-containerd.image=managed"
+
+// checkManaged wants the label on every image of a list: below the heading, a line for each.
+func checkManaged(list string) error {
+	for line := range strings.Lines(list) {
+		if !strings.HasPrefix(line, "REF ") && !strings.Contains(line, managed) {
+			return fmt.Errorf("containerd has not noticed an image yet: %s", line)
 		}
 	}
 	return nil

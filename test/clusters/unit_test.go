@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,13 +81,15 @@ func TestRecordsDoNotOutliveTheirProcess(t *testing.T) {
 	}
 }
 
-func TestImportedNames(t *testing.T) {
-	const output = `unpacking docker.io/clusterset-dns/tools:1 (sha256:0123)...done
-unpacking docker.io/clusterset-dns/tools:latest (sha256:0123)...done
-`
-	want := []string{"docker.io/clusterset-dns/tools:1", "docker.io/clusterset-dns/tools:latest"}
-	if got := imported(output); !slices.Equal(got, want) {
-		t.Errorf("%q; want %q", got, want)
+func TestImagesAreLoadedWhenAllAreNoticed(t *testing.T) {
+	const heading = "REF  TYPE  DIGEST  SIZE  PLATFORMS  LABELS\n"
+	const noticed = "docker.io/clusterset-dns/pause:1  type  sha256:01  1.4 MiB  linux/amd64  io.cri-containerd.image=managed\n"
+	const unnoticed = "docker.io/clusterset-dns/tools:1  type  sha256:02  138.4 MiB  linux/amd64  -\n"
+	if err := checkManaged(heading + noticed); err != nil {
+		t.Error(err)
+	}
+	if err := checkManaged(heading + noticed + unnoticed); err == nil || !strings.Contains(err.Error(), "tools:1") {
+		t.Errorf("%v; want the image that is not noticed", err)
 	}
 }
 
