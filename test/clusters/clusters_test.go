@@ -162,7 +162,7 @@ func leavesNothing(t *testing.T, c *Cluster, stop func() error) {
 		t.Fatal(err)
 	}
 	if len(others) > 0 {
-		if links := output(t, "ip", "-n", hub, "link", "show"); strings.Contains(links, "to-"+c.Name) {
+		if links := output(t, "ip", "-n", hub, "link", "show"); strings.Contains(links, c.port()) {
 			t.Errorf("a link is left:\n%s", links)
 		}
 		return

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // hub is the network namespace with the bridge that joins all nodes and the machine. It is not the machine's own: there the rules
@@ -57,11 +58,10 @@ func removeHub(ctx context.Context) error {
 // makeNetwork gives the cluster its namespace, and a link from there to the bridge.
 func (c *Cluster) makeNetwork(ctx context.Context) error {
 	inside := "-n " + c.netns() + " "
-	port := "to-" + c.Name
 	commands := []string{
 		"netns add " + c.netns(),
-		"link add " + port + " netns " + hub + " type veth peer name eth0 netns " + c.netns(),
-		"-n " + hub + " link set " + port + " master nodes up",
+		"link add " + c.port() + " netns " + hub + " type veth peer name eth0 netns " + c.netns(),
+		"-n " + hub + " link set " + c.port() + " master nodes up",
 		inside + "link set lo up",
 		// The same as in the last cluster with this index: who has just talked to that one sends there.
 		inside + "link set eth0 address " + c.at.mac() + " up",
@@ -87,8 +87,20 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 		"echo 1 >/proc/sys/net/ipv4/ip_forward && echo 1 >/proc/sys/net/ipv6/conf/all/forwarding")
 }
 
-// removeNetwork takes the links along.
-func (c *Cluster) removeNetwork(ctx context.Context) error { return removeNetns(ctx, c.netns()) }
+// removeNetwork removes the link first: the kernel takes its time over those of a removed namespace, and the next cluster of the
+// name makes the same.
+func (c *Cluster) removeNetwork(ctx context.Context) error {
+	err := poll(time.After(10*time.Second), func() error {
+		if !exists(netnsFile(hub)) || ip(ctx, "-n "+hub+" link show "+c.port()) != nil {
+			return nil
+		}
+		return errors.Join(errors.New("the link "+c.port()+" is there"), ip(ctx, "-n "+hub+" link delete "+c.port()))
+	})
+	return errors.Join(err, removeNetns(ctx, c.netns()))
+}
+
+// port is the bridge's end of the cluster's link.
+func (c *Cluster) port() string { return "to-" + c.Name }
 
 func removeNetns(ctx context.Context, name string) error {
 	if !exists(netnsFile(name)) {
