@@ -42,7 +42,7 @@ type Cluster struct {
 	unbounded context.Context // for Stop, which takes none
 	began     time.Time
 
-	mu       sync.Mutex
+	mu       sync.Mutex // of what steps do that run at the same time: the programs, and lines of progress
 	programs []*program
 }
 
@@ -228,6 +228,8 @@ func (c *Cluster) remove(ctx context.Context) error {
 }
 
 func (c *Cluster) say(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	_, _ = fmt.Fprintf(c.options.Progress, "%s: %s (%.1f s)\n", c.Name, what, time.Since(c.began).Seconds())
 }
 
