@@ -23,6 +23,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
@@ -74,6 +75,9 @@ func newRelease(ctx context.Context, version, revision, created string) (release
 	created = ask(created, "show", "--no-patch", "--format=%cI", "HEAD")
 	if err := errors.Join(errs...); err != nil {
 		return r, err
+	}
+	if _, err := name.NewTag(namespace+"program:"+r.version, name.StrictValidation); err != nil {
+		return r, fmt.Errorf("the version %q is no tag for an image: %w", r.version, err)
 	}
 	var err error
 	r.created, err = time.Parse(time.RFC3339, created)
