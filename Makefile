@@ -95,6 +95,10 @@ clusters-up: ## Start two real clusters with pods, c1 and c2, on this machine (r
 clusters-down: ## End the clusters c1 and c2 and remove all that is of them
 	@go run ./test/clusters/run down c1 c2
 
+.PHONY: e2e
+e2e: ## Start real clusters, install us as users do, and try it all in pods (root; KUBECONFIGS=a:b for clusters of yours; ARGS=--keep)
+	@go run ./test/e2e/run $(ARGS)
+
 .PHONY: demo
 demo: build ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)
 	@go run ./test/demo $(ARGS)

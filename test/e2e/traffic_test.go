@@ -1,4 +1,5 @@
-// Package e2e shows the main job on all real parts at once: API server, controller, CoreDNS and kube-proxy, in a network of their own.
+// Package e2e shows the main job on all real parts at once: in real clusters with pods, those of KUBECONFIGS, as `make e2e` runs it; and in one
+// network namespace, with an API server, the controller, CoreDNS and kube-proxy, as `make test` does.
 package e2e
 
 import (

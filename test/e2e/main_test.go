@@ -1,0 +1,23 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"testing"
+)
+
+// clusterset is what the scenarios run in: `need` gives it.
+var clusterset *set
+
+// TestMain lets all scenarios use one clusterset, of the clusters whose kubeconfigs are in KUBECONFIGS. `make e2e` starts some; any others
+// do as well, if they have our images and the tools image, and pods that reach each other's and each other's API servers. What is installed
+// stays when the tests end.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if clusterset != nil {
+		if err := clusterset.close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	os.Exit(code)
+}

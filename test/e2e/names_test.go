@@ -1,0 +1,63 @@
+package e2e
+
+import "testing"
+
+// TestSearches: a pod that also searches clusterset.local reaches another cluster's Service by foo.<namespace>.svc; a local one of the
+// name wins for as long as it is there.
+func TestSearches(t *testing.T) {
+	s := newScene(t, bySearch, "a name by dnsConfig's searches: remote, local, remote again")
+	localWins(s, s.client(s.clusters[1], "client", "clusterset.local"))
+}
+
+// TestAutopath: the same from a pod that says nothing of DNS.
+func TestAutopath(t *testing.T) {
+	s := newScene(t, byAutopath, "a name by autopath: remote, local, remote again")
+	localWins(s, s.client(s.clusters[1], "client"))
+}
+
+// TestAlias: foo.<namespace>.svc.cluster.local leads to the local Service while that has a ready endpoint, else to the import.
+func TestAlias(t *testing.T) {
+	s := newScene(t, byAlias, "foo.<namespace>.svc.cluster.local by alias: local endpoints unready, and ready again")
+	remote, local := s.clusters[0], s.clusters[1]
+	client := s.client(local, "client")
+	for _, c := range s.clusters {
+		s.deploy(c, workload{name: "foo", replicas: 1})
+		s.expose(c, "foo", plainly)
+	}
+	s.export(remote, "foo")
+	name := "foo." + s.namespace + ".svc.cluster.local"
+	client.reaches(name, local.id)
+	// Before the import is there, nothing could take over.
+	client.prints("nslookup "+s.fqdn("foo"), s.fqdn("foo"), "-NXDOMAIN")
+
+	s.kubectl(local, "exec", "deployment/foo", "--", "touch", "/tmp/unready")
+	client.reaches(name, remote.id)
+	client.prints("getent hosts foo", name)
+
+	s.kubectl(local, "exec", "deployment/foo", "--", "rm", "/tmp/unready")
+	client.reaches(name, local.id)
+}
+
+// localWins exports foo in the first cluster, and asks for it in the second, where foo comes and goes.
+func localWins(s *scene, client *clientPod) {
+	s.t.Helper()
+	remote, local := s.clusters[0], s.clusters[1]
+	s.deploy(remote, workload{name: "foo", replicas: 2})
+	s.expose(remote, "foo", plainly)
+	s.export(remote, "foo")
+	name := "foo." + s.namespace + ".svc"
+	leadsTo := func(cluster *cluster, domain string) {
+		s.t.Helper()
+		client.reaches(name, cluster.id)
+		client.prints("nslookup "+name, name+"."+domain, "-NXDOMAIN", "-SERVFAIL")
+		client.prints("getent hosts "+name, name+"."+domain)
+	}
+	leadsTo(remote, "clusterset.local")
+
+	s.deploy(local, workload{name: "foo", replicas: 1})
+	s.expose(local, "foo", plainly)
+	leadsTo(local, "cluster.local")
+
+	s.kubectl(local, "delete", "service,deployment", "foo", "--wait=false")
+	leadsTo(remote, "clusterset.local")
+}

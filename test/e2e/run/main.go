@@ -1,0 +1,164 @@
+// Command run runs the end-to-end tests: `make e2e`.
+//
+//	go run ./test/e2e/run [--keep] [--images FOLDER] [--results FILE] [--run PATTERN]
+//
+// It starts clusters of its own on this machine (test/clusters), makes and loads the images, and runs `go test ./test/e2e`; then it
+// ends all that it started, also after a failure or Ctrl-C. With KUBECONFIGS=a:b set, it starts nothing and uses those clusters.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/clusterset-dns/multicluster/test/clusters"
+)
+
+// prefix of our clusters' names: numbers follow.
+const prefix = "e2e"
+
+type options struct {
+	keep                    bool
+	images, results, filter string
+	count                   int
+}
+
+func main() {
+	var o options
+	flag.BoolVar(&o.keep, "keep", false, "leave the clusters up")
+	flag.StringVar(&o.images, "images", "", "folder of coredns.tar and multicluster-controller.tar; `make images` makes them unless given")
+	flag.StringVar(&o.results, "results", "", "file for what the scenarios measured; test/results/e2e.txt unless given, or with --run none")
+	flag.StringVar(&o.filter, "run", "", "run only the tests that match, as go test's -run does")
+	flag.IntVar(&o.count, "clusters", 2, "how many clusters to start")
+	flag.Parse()
+	if o.results == "" && o.filter == "" {
+		o.results = "test/results/e2e.txt"
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	began := time.Now()
+	kubeconfigs := os.Getenv("KUBECONFIGS")
+	if kubeconfigs == "" {
+		started, err := startAll(ctx, o)
+		if !o.keep {
+			defer func() { end(started) }()
+		}
+		if err != nil {
+			return err
+		}
+		var files []string
+		for _, c := range started {
+			files = append(files, c.Kubeconfig)
+		}
+		kubeconfigs = strings.Join(files, string(filepath.ListSeparator))
+	}
+	fmt.Printf("KUBECONFIGS=%s (%.0f s)\n", kubeconfigs, time.Since(began).Seconds())
+	scratch, err := os.MkdirTemp("", "multicluster-e2e-run-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	report := filepath.Join(scratch, "report")
+	if err := test(ctx, o, kubeconfigs, scratch, report); err != nil {
+		return err
+	}
+	fmt.Printf("all of it: %.0f s\n", time.Since(began).Seconds())
+	if o.results == "" {
+		return nil
+	}
+	return writeResults(ctx, o.results, report)
+}
+
+// startAll gives all that was started, also with an error. The clusters start while the images are made.
+func startAll(ctx context.Context, o options) ([]*clusters.Cluster, error) {
+	indexes, err := freeIndexes(ctx, o.count)
+	if err != nil {
+		return nil, err
+	}
+	started := make([]*clusters.Cluster, o.count)
+	all, ctx := errgroup.WithContext(ctx)
+	folder := o.images
+	if folder == "" {
+		folder = "bin/images"
+		all.Go(func() error { return command(ctx, "make", "--no-print-directory", "images").Run() })
+	}
+	for i, index := range indexes {
+		all.Go(func() (err error) {
+			name := fmt.Sprintf("%s%d", prefix, index)
+			started[i], err = clusters.Start(ctx, clusters.Options{Name: name, Index: index, Progress: os.Stderr})
+			return err
+		})
+	}
+	err = all.Wait()
+	if err == nil {
+		err = load(context.WithoutCancel(ctx), started, folder)
+	}
+	return present(started), err
+}
+
+// present leaves out clusters that did not start.
+func present(started []*clusters.Cluster) []*clusters.Cluster {
+	var all []*clusters.Cluster
+	for _, c := range started {
+		if c != nil {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// freeIndexes are such that no other cluster's addresses are taken.
+func freeIndexes(ctx context.Context, count int) ([]int, error) {
+	running, err := clusters.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, c := range running {
+		taken[c.DNS] = true
+	}
+	var free []int
+	for index := 1; index <= 9 && len(free) < count; index++ {
+		if !taken[fmt.Sprintf("10.%d.0.10", 200+index)] {
+			free = append(free, index)
+		}
+	}
+	if len(free) < count {
+		return nil, fmt.Errorf("%d clusters run on this machine, and there is room for nine: go run ./test/clusters/run list", len(running))
+	}
+	return free, nil
+}
+
+func load(ctx context.Context, all []*clusters.Cluster, folder string) error {
+	for _, c := range all {
+		for _, archive := range []string{"coredns.tar", "multicluster-controller.tar"} {
+			if err := c.Load(ctx, filepath.Join(folder, archive)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func end(all []*clusters.Cluster) {
+	for _, c := range all {
+		if err := c.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e: end the cluster:", err)
+		}
+	}
+}

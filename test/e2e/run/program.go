@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// test builds the tests and runs them. All that they write outside of the clusters is in the scratch folder.
+func test(ctx context.Context, o options, kubeconfigs, scratch, report string) error {
+	binary := filepath.Join(scratch, "e2e.test")
+	if err := command(ctx, "go", "test", "-c", "-o", binary, "./test/e2e").Run(); err != nil {
+		return err
+	}
+	args := []string{"-test.v", "-test.timeout=40m", "-test.skip=^TestAnImportAppliedByHand"} // that one is for make test, without clusters
+	if o.filter != "" {
+		args = append(args, "-test.run="+o.filter)
+	}
+	cmd := command(ctx, binary, args...)
+	cmd.Dir = filepath.Join("test", "e2e")
+	cmd.Env = append(os.Environ(), "KUBECONFIGS="+kubeconfigs, "E2E_REPORT="+report, "TMPDIR="+scratch)
+	return cmd.Run()
+}
+
+// command is a program that ends with the context, and with it all that it has started: it has a process group of its own, which
+// a terminal's Ctrl-C does not reach.
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}

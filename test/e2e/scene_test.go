@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long a scenario waits for a condition: far more than it takes, so that only a condition that never comes fails.
+const patience = 2 * time.Minute
+
+// scene is one scenario's namespace, the same in all clusters.
+type scene struct {
+	*set
+	t         *testing.T
+	namespace string
+}
+
+// newScene makes the namespace, which goes with the test. The test's line for the report is written when it has passed.
+func newScene(t *testing.T, how resolving, title string) *scene {
+	t.Helper()
+	s := &scene{set: need(t, how), t: t, namespace: "e2e-" + strings.ToLower(rand.Text()[:8])}
+	began := time.Now()
+	t.Cleanup(func() { s.end(title, time.Since(began)) })
+	if err := s.each(t.Context(), func(ctx context.Context, c *cluster) error {
+		_, err := c.kubectl(ctx, "create", "namespace", s.namespace)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// end runs when the test's own context has ended. Nobody waits for the namespaces to be gone: no other test has their names.
+func (s *scene) end(title string, took time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience)
+	defer cancel()
+	if s.t.Failed() {
+		s.t.Log(s.describe(ctx))
+	}
+	if err := s.each(ctx, func(ctx context.Context, c *cluster) error {
+		_, err := c.kubectl(ctx, "delete", "namespace", s.namespace, "--wait=false")
+		return err
+	}); err != nil {
+		s.t.Error(err)
+	}
+	if !s.t.Failed() {
+		s.report(title, fmt.Sprintf("%.1f s", took.Seconds()))
+	}
+}
+
+// describe is what a person would look at, where a scenario failed.
+func (s *scene) describe(ctx context.Context) string {
+	var text strings.Builder
+	for _, c := range s.clusters {
+		for _, args := range [][]string{
+			{"get", "pods,services,serviceexports,serviceimports,endpointslices", "-o", "wide", "--namespace=" + s.namespace},
+			{"get", "leases", "--namespace=" + system, "-l", "clusterset-dns.io/peer", "-L", "clusterset-dns.io/connected", "-L", "clusterset-dns.io/reason"},
+			{"logs", "--namespace=" + system, "-l", "app.kubernetes.io/name=multicluster-controller", "--tail=15"},
+			{"logs", "--namespace=kube-system", "-l", "k8s-app=kube-dns", "--tail=15"},
+		} {
+			out, err := c.kubectl(ctx, args...)
+			fmt.Fprintf(&text, "%s $ kubectl %s\n%s", c.id, strings.Join(args, " "), out)
+			if err != nil {
+				fmt.Fprintln(&text, err)
+			}
+		}
+	}
+	return text.String()
+}
+
+// report adds a line of what and how long for test/results/e2e.txt, where the run command asks for them.
+func (s *scene) report(what, measured string) {
+	s.t.Logf("%s: %s", what, measured)
+	path := os.Getenv("E2E_REPORT")
+	if path == "" {
+		return
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	if _, err := fmt.Fprintf(file, "%s\t%s\n", what, measured); err != nil {
+		s.t.Error(err)
+	}
+	if err := file.Close(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// eventually calls a condition until it returns nil. What it said last is in the failure.
+func (s *scene) eventually(what string, condition func(context.Context) error) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var last error
+	for {
+		err := condition(ctx)
+		if err == nil {
+			return
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			s.t.Fatalf("%s: not in %v: %v", what, patience, last)
+		case <-tick.C:
+		}
+	}
+}
+
+// apply puts objects into a cluster; NAMESPACE in the text stands for the scene's.
+func (s *scene) apply(c *cluster, text string) {
+	s.t.Helper()
+	if err := c.apply(s.t.Context(), s.namespace, strings.ReplaceAll(text, "NAMESPACE", s.namespace)); err != nil {
+		s.t.Fatalf("in %s: %v", c.id, err)
+	}
+}
+
+// kubectl runs kubectl in the scene's namespace.
+func (s *scene) kubectl(c *cluster, args ...string) string {
+	s.t.Helper()
+	out, err := c.kubectl(s.t.Context(), append([]string{"--namespace=" + s.namespace}, args...)...)
+	if err != nil {
+		s.t.Fatalf("in %s: %v", c.id, err)
+	}
+	return out
+}
+
+// fqdn is the name of a Service of this scene in the clusterset.
+func (s *scene) fqdn(name string) string { return name + "." + s.namespace + ".svc.clusterset.local" }

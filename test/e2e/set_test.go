@@ -1,0 +1,290 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/clusterset-dns/multicluster/test/ours"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+const (
+	chart   = "deploy/charts/multicluster" // from the project's top, where the programs run
+	release = "multicluster"
+	system  = "multicluster-system"
+)
+
+// set is a clusterset: clusters that are joined, each with the chart. One kubeconfig has a context for each, c1 and so on, which is
+// the cluster's id as well.
+type set struct {
+	clusters      []*cluster
+	dir           string // of the kubeconfig and Helm's files
+	kubectl, helm string // the programs' paths
+	images        map[string]string
+
+	dns    resolving // of all clusters
+	joined bool
+}
+
+// cluster is one of a set.
+type cluster struct {
+	set *set
+	id  string
+}
+
+// newSet gets ready what needs no cluster.
+func newSet(ctx context.Context, files string) (*set, error) {
+	images, err := parseImages(os.Getenv("E2E_IMAGES"))
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "multicluster-e2e-")
+	if err != nil {
+		return nil, err
+	}
+	s := &set{dir: dir, images: images}
+	if err := errors.Join(s.writeKubeconfig(filepath.SplitList(files)), s.findPrograms(ctx)); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *set) close() error { return os.RemoveAll(s.dir) }
+
+// parseImages reads E2E_IMAGES, such as coredns=registry.example.org/coredns:v1,controller=...,tools=...; what it leaves out has the
+// name that `make images` and the test clusters give it.
+func parseImages(text string) (map[string]string, error) {
+	images := map[string]string{
+		"coredns":    "docker.io/clusterset-dns/coredns:latest",
+		"controller": "docker.io/clusterset-dns/multicluster-controller:latest",
+		"tools":      "docker.io/clusterset-dns/tools:1",
+	}
+	for _, pair := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		name, image, ok := strings.Cut(pair, "=")
+		if _, known := images[name]; !known || !ok {
+			return nil, fmt.Errorf("E2E_IMAGES: %q is no coredns=IMAGE, controller=IMAGE or tools=IMAGE", pair)
+		}
+		images[name] = image
+	}
+	return images, nil
+}
+
+func (s *set) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
+
+// writeKubeconfig makes one kubeconfig of the current contexts of several.
+func (s *set) writeKubeconfig(files []string) error {
+	if len(files) < 2 {
+		return fmt.Errorf("KUBECONFIGS has %d file(s), and a clusterset needs two: KUBECONFIGS=a:b", len(files))
+	}
+	all := api.NewConfig()
+	for i, file := range files {
+		id := fmt.Sprintf("c%d", i+1)
+		one, err := clientcmd.LoadFromFile(file)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(clientcmd.ResolveLocalPaths(one), clientcmd.ConfirmUsable(*one, "")); err != nil {
+			return fmt.Errorf("kubeconfig %s: %w", file, err)
+		}
+		current := one.Contexts[one.CurrentContext]
+		all.Clusters[id], all.AuthInfos[id] = one.Clusters[current.Cluster], one.AuthInfos[current.AuthInfo]
+		all.Contexts[id] = &api.Context{Cluster: id, AuthInfo: id}
+		s.clusters = append(s.clusters, &cluster{set: s, id: id})
+	}
+	return clientcmd.WriteToFile(*all, s.kubeconfig())
+}
+
+// findPrograms builds kubectl and helm from their modules, unless they are in the user's cache.
+func (s *set) findPrograms(ctx context.Context) error {
+	programs, err := realkube.Build(ctx, os.Stderr, "kubectl")
+	if err != nil {
+		return err
+	}
+	s.kubectl = programs["kubectl"]
+	find := exec.CommandContext(ctx, "go", "tool", "-n", "helm")
+	find.Dir = filepath.Join(ours.Root(), "deploy", "charts")
+	path, err := find.Output()
+	if err != nil {
+		return fmt.Errorf("build helm: %w", err)
+	}
+	s.helm = strings.TrimSpace(string(path))
+	return nil
+}
+
+// run runs a program in the project's top folder, with the set's kubeconfig and nobody's own settings. Its words are in the error.
+func (s *set) run(ctx context.Context, stdin, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = ours.Root()
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig(), "PATH="+filepath.Dir(s.kubectl)+":"+os.Getenv("PATH"),
+		"HELM_CONFIG_HOME="+s.dir, "HELM_CACHE_HOME="+s.dir, "HELM_DATA_HOME="+s.dir)
+	cmd.Stdin = strings.NewReader(stdin)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w: %s%s", filepath.Base(program), strings.Join(args, " "), err, out, &stderr)
+	}
+	return string(out), err
+}
+
+// kubectl runs kubectl as the cluster's administrator.
+func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
+	return c.set.run(ctx, "", c.set.kubectl, append([]string{"--context=" + c.id}, args...)...)
+}
+
+// apply creates or changes objects in a namespace.
+func (c *cluster) apply(ctx context.Context, namespace, text string) error {
+	_, err := c.set.run(ctx, text, c.set.kubectl, "--context="+c.id, "apply", "--namespace="+namespace, "-f", "-")
+	return err
+}
+
+// resolving is a way in which the clusters' own CoreDNS leads to imports, as values of the chart.
+type resolving map[string]string
+
+// Of README's table of ways, those that differ in the server. The annotation starts CoreDNS anew when its Corefile has changed: the
+// kubelet and the plugin `reload` would take a minute or two to notice.
+var (
+	bySearch   = resolving{"dns.podAnnotations.corefile": "search"}
+	byAutopath = resolving{"dns.podAnnotations.corefile": "autopath", "dns.autopath": "true"}
+	byAlias    = resolving{"dns.podAnnotations.corefile": "alias", "dns.plugin.alias": "{cluster.local}"}
+	anyhow     resolving // as it happens to be: for what does not depend on it
+)
+
+// need gives the clusters, with the chart installed so that they resolve in a way, or skips the test.
+func need(t *testing.T, how resolving) *set {
+	t.Helper()
+	files := os.Getenv("KUBECONFIGS")
+	if files == "" {
+		t.Skip("needs clusters: run it by `make e2e`, or `make e2e KUBECONFIGS=a:b` for clusters of yours")
+	}
+	if clusterset == nil {
+		var err error
+		if clusterset, err = newSet(t.Context(), files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := clusterset
+	if s.dns != nil && (how == nil || maps.Equal(s.dns, how)) {
+		return s
+	}
+	if how == nil {
+		how = bySearch
+	}
+	s.dns = nil
+	if err := s.each(t.Context(), func(ctx context.Context, c *cluster) error { return c.install(ctx, how) }); err != nil {
+		t.Fatal(err)
+	}
+	s.dns = how
+	if s.joined {
+		return s
+	}
+	if err := s.join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.joined = true
+	return s
+}
+
+// each does the same in all clusters at once.
+func (s *set) each(ctx context.Context, do func(context.Context, *cluster) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	for _, c := range s.clusters {
+		all.Go(func() error { return do(ctx, c) })
+	}
+	return all.Wait()
+}
+
+// install brings the chart in, or changes its values: those that are not given here are the chart's own.
+func (c *cluster) install(ctx context.Context, how resolving) error {
+	address, err := c.dnsAddress(ctx)
+	if err != nil {
+		return err
+	}
+	values := maps.Clone(how)
+	values["cluster.id"] = c.id
+	values["dns.mode"], values["dns.clusterIP"] = "replace", address
+	for value, image := range map[string]string{"dns.image": "coredns", "controller.image": "controller"} {
+		reference := c.set.images[image]
+		tag := strings.LastIndex(reference, ":")
+		if tag <= strings.LastIndex(reference, "/") {
+			return fmt.Errorf("the image %s has no tag", reference)
+		}
+		values[value+".repository"], values[value+".tag"] = reference[:tag], reference[tag+1:]
+	}
+	args := []string{"upgrade", "--install", release, chart, "--kube-context=" + c.id, "--namespace=" + system, "--create-namespace",
+		"--take-ownership", "--force-conflicts", "--wait", "--timeout=5m"}
+	for name, value := range values {
+		args = append(args, "--set", name+"="+value)
+	}
+	_, err = c.set.run(ctx, "", c.set.helm, args...)
+	return err
+}
+
+// dnsAddress is where the cluster's pods ask for names: that of the Service kube-dns, or where there is none, what its kubelets say.
+func (c *cluster) dnsAddress(ctx context.Context) (string, error) {
+	address, err := c.kubectl(ctx, "get", "service", "kube-dns", "--namespace=kube-system", "--ignore-not-found", "-o", "jsonpath={.spec.clusterIP}")
+	if err != nil || address != "" {
+		return address, err
+	}
+	node, err := c.kubectl(ctx, "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+	if err != nil {
+		return "", err
+	}
+	return c.kubeletDNS(ctx, node)
+}
+
+// join lets each cluster read each other one.
+func (s *set) join(ctx context.Context) error {
+	for _, from := range s.clusters {
+		server, err := from.reachableServer(ctx)
+		if err != nil {
+			return err
+		}
+		for _, to := range s.clusters {
+			if from == to {
+				continue
+			}
+			args := append([]string{"--timeout", "120"}, server...)
+			if _, err := s.run(ctx, "", filepath.Join(ours.Root(), "deploy", "join.sh"), append(args, from.id, to.id)...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reachableServer gives join.sh the API server's own address, where the kubeconfig has the machine's loopback, as kind's do.
+func (c *cluster) reachableServer(ctx context.Context) ([]string, error) {
+	config, err := clientcmd.LoadFromFile(c.set.kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	server, err := url.Parse(config.Clusters[c.id].Server)
+	if err != nil {
+		return nil, err
+	}
+	if ip := net.ParseIP(server.Hostname()); server.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, nil
+	}
+	address, err := c.kubectl(ctx, "get", "endpointslices", "kubernetes", "--namespace=default",
+		"-o", "jsonpath={.endpoints[0].addresses[0]} {.ports[0].port}")
+	if err != nil {
+		return nil, err
+	}
+	host, port, _ := strings.Cut(address, " ")
+	return []string{"--server", "https://" + net.JoinHostPort(host, port)}, nil
+}
