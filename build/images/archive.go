@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +14,6 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
@@ -91,7 +90,13 @@ func (a archive) addImage(img v1.Image) (loaded, error) {
 		return entry, err
 	}
 	entry.Config = a.addBlob(configName, config)
-	return entry, a.addManifest(img)
+	manifest, err := img.RawManifest()
+	if err != nil {
+		return entry, err
+	}
+	digest, err := img.Digest()
+	a.addBlob(digest, manifest)
+	return entry, err
 }
 
 // addTop adds the index of more than one architecture, and describes what the archive's names are for.
@@ -99,54 +104,33 @@ func (a archive) addTop(variants []v1.Image) (v1.Descriptor, error) {
 	if len(variants) == 1 {
 		return describeImage(variants[0])
 	}
-	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex}
 	for _, img := range variants {
 		descriptor, err := describeImage(img)
 		if err != nil {
 			return descriptor, err
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: descriptor})
+		index.Manifests = append(index.Manifests, descriptor)
 	}
-	if err := a.addManifest(index); err != nil {
+	content, err := json.Marshal(index)
+	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	return describe(index)
-}
-
-// manifested is an image or an index.
-type manifested interface {
-	MediaType() (types.MediaType, error)
-	Digest() (v1.Hash, error)
-	Size() (int64, error)
-	RawManifest() ([]byte, error)
-}
-
-func describe(of manifested) (v1.Descriptor, error) {
-	mediaType, err := of.MediaType()
-	digest, derr := of.Digest()
-	size, serr := of.Size()
-	return v1.Descriptor{MediaType: mediaType, Digest: digest, Size: size}, errors.Join(err, derr, serr)
+	digest, size, err := v1.SHA256(bytes.NewReader(content))
+	a.addBlob(digest, content)
+	return v1.Descriptor{MediaType: index.MediaType, Digest: digest, Size: size}, err
 }
 
 // describeImage also names the platform: containerd skips what another one is for without reading it.
 func describeImage(img v1.Image) (v1.Descriptor, error) {
-	descriptor, err := describe(img)
-	if err != nil {
-		return descriptor, err
+	mediaType, err := img.MediaType()
+	digest, derr := img.Digest()
+	size, serr := img.Size()
+	config, cerr := img.ConfigFile()
+	if err := errors.Join(err, derr, serr, cerr); err != nil {
+		return v1.Descriptor{}, err
 	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		return descriptor, err
-	}
-	descriptor.Platform = config.Platform()
-	return descriptor, nil
-}
-
-func (a archive) addManifest(of manifested) error {
-	digest, err := of.Digest()
-	content, cerr := of.RawManifest()
-	a.addBlob(digest, content)
-	return errors.Join(err, cerr)
+	return v1.Descriptor{MediaType: mediaType, Digest: digest, Size: size, Platform: config.Platform()}, nil
 }
 
 func (a archive) addBlob(digest v1.Hash, content []byte) (path string) {

@@ -82,6 +82,9 @@ func architecturesOf(t *testing.T, index v1.ImageIndex, top v1.Descriptor) []str
 	var architectures []string
 	for _, descriptor := range manifest.Manifests {
 		architectures = append(architectures, descriptor.Platform.Architecture)
+		if descriptor.ArtifactType != "" {
+			t.Errorf("an image is described as another artifact, %s", descriptor.ArtifactType)
+		}
 	}
 	return architectures
 }
