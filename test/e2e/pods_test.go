@@ -128,15 +128,23 @@ type answers map[string]int
 func count(lines string) answers {
 	all := answers{}
 	for line := range strings.Lines(lines) {
-		line = strings.TrimSpace(line)
-		if words := strings.Fields(line); len(words) == 2 {
-			line = words[1]
-		}
-		if line != "" {
-			all[line]++
+		if who := whose(strings.TrimSpace(line)); who != "" {
+			all[who]++
 		}
 	}
 	return all
+}
+
+// whose is the cluster that gave an answer, or what else the answer is: of curl's, the number of the error alone.
+func whose(answer string) string {
+	if strings.HasPrefix(answer, "curl: (") {
+		number, _, _ := strings.Cut(answer, ")")
+		return number + ")"
+	}
+	if words := strings.Fields(answer); len(words) == 2 {
+		return words[1]
+	}
+	return answer
 }
 
 // only says whether one cluster alone has answered.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -18,6 +19,7 @@ type scene struct {
 	*set
 	t         *testing.T
 	namespace string
+	measured  []string // lines of the report
 }
 
 // newScene makes the namespace, which goes with the test. The test's line for the report is written when it has passed.
@@ -49,7 +51,7 @@ func (s *scene) end(title string, took time.Duration) {
 		s.t.Error(err)
 	}
 	if !s.t.Failed() {
-		s.report(title, fmt.Sprintf("%.1f s", took.Seconds()))
+		s.writeReport(fmt.Sprintf("%s\t%.1f s\n", title, took.Seconds()) + strings.Join(s.measured, ""))
 	}
 }
 
@@ -73,9 +75,16 @@ func (s *scene) describe(ctx context.Context) string {
 	return text.String()
 }
 
-// report adds a line of what and how long for test/results/e2e.txt, where the run command asks for them.
-func (s *scene) report(what, measured string) {
-	s.t.Logf("%s: %s", what, measured)
+// report adds what was measured, and how long it was, to the scene's line in the report.
+func (s *scene) report(what string, measured time.Duration) {
+	line := fmt.Sprintf("  %s\t%.2f s\n", what, measured.Seconds())
+	s.t.Log(line)
+	s.measured = append(s.measured, line)
+}
+
+// writeReport adds lines for test/results/e2e.txt, where the run command asks for them.
+func (s *scene) writeReport(lines string) {
+	s.t.Logf("\n%s", lines)
 	path := os.Getenv("E2E_REPORT")
 	if path == "" {
 		return
@@ -85,10 +94,8 @@ func (s *scene) report(what, measured string) {
 		s.t.Error(err)
 		return
 	}
-	if _, err := fmt.Fprintf(file, "%s\t%s\n", what, measured); err != nil {
-		s.t.Error(err)
-	}
-	if err := file.Close(); err != nil {
+	_, err = file.WriteString(lines)
+	if err := errors.Join(err, file.Close()); err != nil {
 		s.t.Error(err)
 	}
 }

@@ -31,7 +31,7 @@ func TestTwoClustersServe(t *testing.T) {
 	}
 	var flows []*flow
 	for _, client := range clients {
-		flows = append(flows, client.flow(name))
+		flows = append(flows, client.flow(name, 10*time.Second))
 	}
 	s.kubectl(leaves, "scale", "deployment/web", "--replicas=0")
 	began := time.Now()
@@ -52,13 +52,14 @@ func TestTwoClustersServe(t *testing.T) {
 		client.reaches(name, stays.id)
 	}
 	for i, f := range flows {
-		got := f.stop()
+		requests := f.stop()
+		got := tally(requests)
 		t.Logf("requests in %s: %v", clients[i].cluster.id, got)
-		if got[stays.id] == 0 || got[leaves.id]+got[stays.id] != got.total() {
-			t.Errorf("requests in %s while web left %s: %v; want answers of servers alone", clients[i].cluster.id, leaves.id, got)
+		if failed := others(requests, stays, leaves); got[stays.id] == 0 || len(failed) > 0 {
+			t.Errorf("requests in %s while web left %s: %v; not answered: %q", clients[i].cluster.id, leaves.id, got, failed)
 		}
 	}
-	s.report("  from the scaling to 0 until no slice has its endpoints", fmt.Sprintf("%.2f s", gone.Seconds()))
+	s.report("from the scaling to 0 until no slice has its endpoints", gone)
 }
 
 // withoutEndpoints says whether a cluster's derived Service has ready endpoints of another cluster, or of itself.
@@ -70,46 +71,6 @@ func (s *scene) withoutEndpoints(ctx context.Context, at *cluster, name string, 
 		err = fmt.Errorf("there are %s", out)
 	}
 	return err
-}
-
-// flow is one request after another in a pod.
-type flow struct {
-	client *clientPod
-	marker string // the file whose presence ends it
-	ended  chan error
-	out    string
-}
-
-// flow begins requests, and returns at once. They end with stop.
-func (p *clientPod) flow(name string) *flow {
-	f := &flow{client: p, marker: "/tmp/stop-" + name, ended: make(chan error, 1)}
-	go func() {
-		var err error
-		f.out, err = p.exec(p.scene.t.Context(), fmt.Sprintf("until [ -e %s ]; do curl -sS -m 5 http://%s/ || true; done", f.marker, name))
-		f.ended <- err
-	}()
-	return f
-}
-
-// stop gives all answers.
-func (f *flow) stop() answers {
-	t := f.client.scene.t
-	t.Helper()
-	if _, err := f.client.exec(t.Context(), "touch "+f.marker); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-f.ended; err != nil {
-		t.Fatalf("requests in %s: %v", f.client.cluster.id, err)
-	}
-	return count(f.out)
-}
-
-func (a answers) total() int {
-	sum := 0
-	for _, n := range a {
-		sum += n
-	}
-	return sum
 }
 
 // TestStatefulSets: each pod of a headless Service by its host name and its cluster's id, from every cluster.

@@ -152,7 +152,7 @@ func (c *cluster) apply(ctx context.Context, namespace, text string) error {
 	return err
 }
 
-// resolving is a way in which the clusters' own CoreDNS leads to imports, as values of the chart.
+// resolving is a way in which the clusters' own CoreDNS leads to imports, and whatever else shall differ, as values of the chart.
 type resolving map[string]string
 
 // Of README's table of ways, those that differ in the server. The annotation starts CoreDNS anew when its Corefile has changed: the

@@ -22,8 +22,10 @@ import (
 	"github.com/clusterset-dns/multicluster/test/clusters"
 )
 
-// prefix of our clusters' names: numbers follow.
-const prefix = "e2e"
+// name is that of a cluster of ours. Nobody else's has it.
+func name(index int) string { return fmt.Sprintf("e2e%d", index) }
+
+const separator = string(filepath.ListSeparator)
 
 type options struct {
 	keep                    bool
@@ -37,7 +39,7 @@ func main() {
 	flag.StringVar(&o.images, "images", "", "folder of coredns.tar and multicluster-controller.tar; `make images` makes them unless given")
 	flag.StringVar(&o.results, "results", "", "file for what the scenarios measured; test/results/e2e.txt unless given, or with --run none")
 	flag.StringVar(&o.filter, "run", "", "run only the tests that match, as go test's -run does")
-	flag.IntVar(&o.count, "clusters", 2, "how many clusters to start")
+	flag.IntVar(&o.count, "clusters", 3, "how many clusters to start")
 	flag.Parse()
 	if o.results == "" && o.filter == "" {
 		o.results = "test/results/e2e.txt"
@@ -52,7 +54,12 @@ func main() {
 
 func run(ctx context.Context, o options) error {
 	began := time.Now()
-	kubeconfigs := os.Getenv("KUBECONFIGS")
+	scratch, err := os.MkdirTemp("", "multicluster-e2e-run-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	kubeconfigs, kill := os.Getenv("KUBECONFIGS"), filepath.SplitList(os.Getenv("E2E_KILL"))
 	if kubeconfigs == "" {
 		started, err := startAll(ctx, o)
 		if !o.keep {
@@ -61,20 +68,20 @@ func run(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
+		killer := filepath.Join(scratch, "clusters")
+		if err := command(ctx, "go", "build", "-o", killer, "./test/clusters/run").Run(); err != nil {
+			return err
+		}
 		var files []string
 		for _, c := range started {
 			files = append(files, c.Kubeconfig)
+			kill = append(kill, killer+" down "+c.Name)
 		}
-		kubeconfigs = strings.Join(files, string(filepath.ListSeparator))
+		kubeconfigs = strings.Join(files, separator)
 	}
 	fmt.Printf("KUBECONFIGS=%s (%.0f s)\n", kubeconfigs, time.Since(began).Seconds())
-	scratch, err := os.MkdirTemp("", "multicluster-e2e-run-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(scratch) }()
 	report := filepath.Join(scratch, "report")
-	if err := test(ctx, o, kubeconfigs, scratch, report); err != nil {
+	if err := test(ctx, o, scratch, "KUBECONFIGS="+kubeconfigs, "E2E_KILL="+strings.Join(kill, separator), "E2E_REPORT="+report); err != nil {
 		return err
 	}
 	fmt.Printf("all of it: %.0f s\n", time.Since(began).Seconds())
@@ -99,8 +106,7 @@ func startAll(ctx context.Context, o options) ([]*clusters.Cluster, error) {
 	}
 	for i, index := range indexes {
 		all.Go(func() (err error) {
-			name := fmt.Sprintf("%s%d", prefix, index)
-			started[i], err = clusters.Start(ctx, clusters.Options{Name: name, Index: index, Progress: os.Stderr})
+			started[i], err = clusters.Start(ctx, clusters.Options{Name: name(index), Index: index, Progress: os.Stderr})
 			return err
 		})
 	}
@@ -130,11 +136,11 @@ func freeIndexes(ctx context.Context, count int) ([]int, error) {
 	}
 	taken := map[string]bool{}
 	for _, c := range running {
-		taken[c.DNS] = true
+		taken[c.DNS], taken[c.Name] = true, true
 	}
 	var free []int
 	for index := 1; index <= 9 && len(free) < count; index++ {
-		if !taken[fmt.Sprintf("10.%d.0.10", 200+index)] {
+		if !taken[fmt.Sprintf("10.%d.0.10", 200+index)] && !taken[name(index)] {
 			free = append(free, index)
 		}
 	}

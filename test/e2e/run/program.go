@@ -10,7 +10,7 @@ import (
 )
 
 // test builds the tests and runs them. All that they write outside of the clusters is in the scratch folder.
-func test(ctx context.Context, o options, kubeconfigs, scratch, report string) error {
+func test(ctx context.Context, o options, scratch string, environment ...string) error {
 	binary := filepath.Join(scratch, "e2e.test")
 	if err := command(ctx, "go", "test", "-c", "-o", binary, "./test/e2e").Run(); err != nil {
 		return err
@@ -21,7 +21,7 @@ func test(ctx context.Context, o options, kubeconfigs, scratch, report string) e
 	}
 	cmd := command(ctx, binary, args...)
 	cmd.Dir = filepath.Join("test", "e2e")
-	cmd.Env = append(os.Environ(), "KUBECONFIGS="+kubeconfigs, "E2E_REPORT="+report, "TMPDIR="+scratch)
+	cmd.Env = append(append(os.Environ(), "TMPDIR="+scratch), environment...)
 	return cmd.Run()
 }
 

@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// flow is one request after another in a pod.
+type flow struct {
+	client *clientPod
+	marker string // the file whose presence ends it
+	ended  chan error
+	out    string
+}
+
+// flow begins requests, and returns at once. They end with stop. One that has no answer within the patience has failed.
+func (p *clientPod) flow(name string, patience time.Duration) *flow {
+	f := &flow{client: p, marker: "/tmp/stop-" + name, ended: make(chan error, 1)}
+	line := fmt.Sprintf(`until [ -e %s ]; do echo "$(date +%%s.%%N) $(curl -sS -m %.0f http://%s/ 2>&1)"; done`, f.marker, patience.Seconds(), name)
+	go func() {
+		var err error
+		f.out, err = p.exec(p.scene.t.Context(), line)
+		f.ended <- err
+	}()
+	return f
+}
+
+// request is one of a flow: when it began, by the pod's own clock, and the answer.
+type request struct {
+	at  time.Duration // since 1970
+	who string        // the cluster, or what curl says
+}
+
+// stop gives all requests.
+func (f *flow) stop() []request {
+	t := f.client.scene.t
+	t.Helper()
+	if _, err := f.client.exec(t.Context(), "touch "+f.marker); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-f.ended; err != nil {
+		t.Fatalf("requests in %s: %v", f.client.cluster.id, err)
+	}
+	var all []request
+	for line := range strings.Lines(f.out) {
+		began, answer, _ := strings.Cut(strings.TrimSpace(line), " ")
+		seconds, err := strconv.ParseFloat(began, 64)
+		if err != nil {
+			t.Fatalf("a line of requests in %s: %q", f.client.cluster.id, line)
+		}
+		all = append(all, request{time.Duration(seconds * float64(time.Second)), whose(answer)})
+	}
+	return all
+}
+
+// others are the requests that none of the clusters answered, each with the time since the first request of all.
+func others(all []request, clusters ...*cluster) []string {
+	var lines []string
+	for _, r := range all {
+		if !slices.ContainsFunc(clusters, func(c *cluster) bool { return c.id == r.who }) {
+			lines = append(lines, fmt.Sprintf("%.1f s: %s", (r.at-all[0].at).Seconds(), r.who))
+		}
+	}
+	return lines
+}
+
+// longestGap is the longest time between two requests that were answered by clusters.
+func longestGap(all []request, clusters ...*cluster) time.Duration {
+	var longest, last time.Duration
+	for _, r := range all {
+		for _, c := range clusters {
+			if r.who != c.id {
+				continue
+			}
+			if last > 0 {
+				longest = max(longest, r.at-last)
+			}
+			last = r.at
+		}
+	}
+	return longest
+}
+
+// tally counts requests by who answered.
+func tally(all []request) answers {
+	sums := answers{}
+	for _, r := range all {
+		sums[r.who]++
+	}
+	return sums
+}
+
+// TestMeasures: what is measured is made of requests by these.
+func TestMeasures(t *testing.T) {
+	a, b := &cluster{id: "c1"}, &cluster{id: "c2"}
+	var all []request
+	for i, answer := range []string{"db-1 c1", "db-1 c1", "curl: (7) Failed to connect", "curl: (28) Timed out", "db-2 c2", "db-2 c2", ""} {
+		all = append(all, request{time.Hour + time.Duration(i)*time.Second, whose(answer)})
+	}
+	if gap := longestGap(all, a, b); gap != 3*time.Second {
+		t.Errorf("the longest time without an answer is %v, want that from the second request to the fifth", gap)
+	}
+	if first, last := failures(all, a, b); first != time.Hour+2*time.Second || last != time.Hour+6*time.Second {
+		t.Errorf("requests failed from %v to %v", first, last)
+	}
+	if got, want := tally(all), (answers{"c1": 2, "c2": 2, "curl: (7)": 1, "curl: (28)": 1, "": 1}); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if failed := others(all, a, b); len(failed) != 3 || failed[0] != "2.0 s: curl: (7)" {
+		t.Errorf("%q", failed)
+	}
+}
