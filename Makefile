@@ -11,7 +11,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## List every target
-	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | while IFS=$$'\t' read -r name what; do printf '  %-12s %s\n' "$$name" "$$what"; done
+	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1\t\2/' | while IFS=$$'\t' read -r name what; do printf '  %-12s %s\n' "$$name" "$$what"; done
 
 .PHONY: build
 build: coredns controller ## Build bin/coredns and bin/multicluster-controller
