@@ -8,7 +8,7 @@ import (
 )
 
 // patience is how long a test waits for a condition: far more than it takes, so that only a condition that never comes fails.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // Eventually calls condition until it returns nil. After a minute the test fails with the last error.
 func Eventually(t testing.TB, what string, condition func() error) {
