@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,15 +19,20 @@ type flow struct {
 	out    string
 }
 
-// flow begins requests, and returns at once. They end with stop. One that has no answer within the patience has failed.
+// flow begins requests, and returns once ten are over. They end with stop. One that has no answer within the patience has failed.
 func (p *clientPod) flow(name string, patience time.Duration) *flow {
 	f := &flow{client: p, marker: "/tmp/stop-" + name, ended: make(chan error, 1)}
-	line := fmt.Sprintf(`until [ -e %s ]; do echo "$(date +%%s.%%N) $(curl -sS -m %.0f http://%s/ 2>&1)"; done`, f.marker, patience.Seconds(), name)
+	line := fmt.Sprintf(`until [ -e %[1]s ]; do echo "$(date +%%s.%%N) $(curl -sS -m %.0[2]f http://%[3]s/ 2>&1)"; echo >>%[1]s-not; done`,
+		f.marker, patience.Seconds(), name)
 	go func() {
 		var err error
 		f.out, err = p.exec(p.scene.t.Context(), line)
 		f.ended <- err
 	}()
+	p.scene.eventually("requests in "+p.cluster.id+" go on", func(ctx context.Context) error {
+		_, err := p.exec(ctx, "[ $(wc -l <"+f.marker+"-not) -ge 10 ]")
+		return err
+	})
 	return f
 }
 

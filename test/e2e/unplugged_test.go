@@ -47,11 +47,6 @@ func TestClusterDies(t *testing.T) {
 	if err := killer.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := killer.Wait(); err != nil {
-			t.Errorf("%s: %v", killer, err)
-		}
-	})
 	s.eventually("the Lease says that "+dies.id+" is not connected", func(ctx context.Context) error {
 		connected, err := stays.kubectl(ctx, "get", "lease", dies.id, "--namespace="+system, "-o", `jsonpath={.metadata.labels.clusterset-dns\.io/connected}`)
 		if err == nil && connected != "False" {
@@ -64,10 +59,16 @@ func TestClusterDies(t *testing.T) {
 		return s.withoutEndpoints(ctx, stays, "web", dies)
 	})
 	s.report(fmt.Sprintf("from the kill until its endpoints were out of the slices, with --peer-timeout=%v", peerTimeout), time.Since(began))
+	if err := killer.Wait(); err != nil {
+		t.Errorf("%s: %v", killer, err)
+	}
 	client.reaches(s.fqdn("web"), stays.id)
 	requests := f.stop()
 	t.Logf("requests: %v", tally(requests))
 	first, last := failures(requests, stays, dies)
+	if tally(requests)[dies.id] == 0 || first == 0 {
+		t.Errorf("requests: %v; want answers of %s at first, and then failures", tally(requests), dies.id)
+	}
 	s.report("from the first request that failed to the last (an IP is asked for: no TTL counts)", last-first)
 }
 
