@@ -175,6 +175,17 @@ func TestNoNamespaceNoImport(t *testing.T) {
 	}
 }
 
+// A namespace that is being deleted takes no new objects, events among them: the condition of the export says so, and no event.
+func TestNoEventsInANamespaceThatEnds(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
+	c.settle(t)
+	c.Namespace = false
+	changes := Plan(c.state())
+	if changes.ExportStatus == nil || meta.IsStatusConditionTrue(changes.ExportStatus.New.Status.Conditions, "Ready") || len(changes.ExportEvents) > 0 {
+		t.Errorf("planned %+v, and the events %v", changes.ExportStatus, changes.ExportEvents)
+	}
+}
+
 // A restart writes nothing: the state in which nothing is missing plans nothing, sealed slices included.
 func TestUnchangedWorldPlansNothing(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))

@@ -42,7 +42,9 @@ func settleExport(st State, m Merged, held bool, c Changes) Changes {
 		return c
 	}
 	c.ExportStatus = &Edit[*mcsv1beta1.ServiceExport]{export, edited}
-	c.ExportEvents = exportEvents(export.Status.Conditions, edited.Status.Conditions)
+	if st.Clusterset.Namespace { // A namespace that ends takes no events any more.
+		c.ExportEvents = exportEvents(export.Status.Conditions, edited.Status.Conditions)
+	}
 	return c
 }
 
