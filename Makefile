@@ -51,7 +51,7 @@ fuzz: ## Fuzz name and Corefile parsing, the answers and transfers (FUZZTIME=30s
 	  go test -run '^$$' -fuzz "^$${target#*.}\$$" -fuzztime $(FUZZTIME) ./plugin/$${target%%.*}; done
 
 .PHONY: bench
-bench: bench-ips bench-clusterset bench-server bench-servedns ## Measure everything, side by side where there is something to compare with (about 45 minutes)
+bench: bench-ips bench-clusterset bench-server bench-servedns ## Measure everything, side by side where there is something to compare with (about an hour)
 
 .PHONY: bench-ips
 bench-ips: programs ## Measure the time from an import's creation to its filled ips (writes test/results/ips-filled.txt)
@@ -59,7 +59,7 @@ bench-ips: programs ## Measure the time from an import's creation to its filled 
 	  go test -run '^$$' -bench '^BenchmarkIPsFilled$$' -benchtime 200x ./controller/reconcile | grep -E '^(cpu|Benchmark)'; } | tee test/results/ips-filled.txt
 
 .PHONY: bench-clusterset
-bench-clusterset: build programs ## Measure a clusterset: time to other clusters, first sync, memory, writes (about 15 minutes; writes test/results/clusterset.txt)
+bench-clusterset: build programs ## Measure a clusterset: time to other clusters, first sync, memory, writes (about half an hour; writes test/results/clusterset.txt)
 	@go run ./test/clusterset/bench $(ARGS)
 
 .PHONY: bench-server

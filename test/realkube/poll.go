@@ -10,7 +10,7 @@ import (
 // patience is how long a test waits for a condition: far more than it takes, so that only a condition that never comes fails.
 const patience = 3 * time.Minute
 
-// Eventually calls condition until it returns nil. After a minute the test fails with the last error.
+// Eventually calls condition until it returns nil. When its patience is over, the test fails with the last error.
 func Eventually(t testing.TB, what string, condition func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience) // also in a Cleanup
