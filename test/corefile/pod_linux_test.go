@@ -137,7 +137,12 @@ func replaceFile(t *testing.T, path, text string) {
 	if err := syscall.Mount(source, path, "", syscall.MS_BIND, ""); err != nil {
 		t.Fatalf("replace %s: %v", path, err)
 	}
-	t.Cleanup(func() { _ = syscall.Unmount(path, 0) })
+	t.Cleanup(func() {
+		// Detached: a program that has the file open just now would keep the mount, and the next one would be made on a file that is gone.
+		if err := syscall.Unmount(path, syscall.MNT_DETACH); err != nil {
+			t.Errorf("put %s back: %v", path, err)
+		}
+	})
 }
 
 func write(t *testing.T, path, text string) {
