@@ -8,6 +8,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/clusterset-dns/multicluster/test/pki"
 )
 
 // kubeconfigFile is the administrator's, in the cluster's folder.
@@ -26,7 +28,7 @@ func (c *Cluster) clients() []struct{ file, user, group string } {
 
 // writeIdentities makes everything that proves who is who in a new cluster, and sets Config.
 func (c *Cluster) writeIdentities() error {
-	ca, err := newAuthority(c.Name)
+	ca, err := pki.New(c.Name)
 	if err != nil {
 		return err
 	}
@@ -34,11 +36,11 @@ func (c *Cluster) writeIdentities() error {
 		return err
 	}
 	for _, who := range c.clients() {
-		p, err := ca.client(who.user, who.group)
+		p, err := ca.Client(who.user, who.group)
 		if err != nil {
 			return err
 		}
-		if err := c.writeKubeconfig(who.file, ca.pem, p); err != nil {
+		if err := c.writeKubeconfig(who.file, ca.PEM(), p); err != nil {
 			return err
 		}
 	}
@@ -47,34 +49,30 @@ func (c *Cluster) writeIdentities() error {
 }
 
 // writeServers makes the files that the API server and the kubelet read.
-func (c *Cluster) writeServers(ca *authority) error {
-	apiserver, err := ca.server("kube-apiserver", "127.0.0.1", "::1", c.at.node(), c.at.node6(), c.at.api(),
+func (c *Cluster) writeServers(ca *pki.Authority) error {
+	apiserver, err := ca.Server("kube-apiserver", "127.0.0.1", "::1", c.at.node(), c.at.node6(), c.at.api(),
 		"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
 	if err != nil {
 		return err
 	}
-	kubelet, err := ca.server(c.node(), c.at.node(), c.at.node6(), c.node())
+	kubelet, err := ca.Server(c.node(), c.at.node(), c.at.node6(), c.node())
 	if err != nil {
 		return err
 	}
-	toKubelet, err := ca.client("kube-apiserver-kubelet-client", "system:masters")
+	toKubelet, err := ca.Client("kube-apiserver-kubelet-client", "system:masters")
 	if err != nil {
 		return err
 	}
-	tokens, err := newKey()
-	if err != nil {
-		return err
-	}
-	tokensKey, err := encodeKey(tokens)
+	tokens, err := pki.Key()
 	if err != nil {
 		return err
 	}
 	for name, text := range map[string][]byte{
-		"ca.crt":        ca.pem,
-		"apiserver.crt": apiserver.cert, "apiserver.key": apiserver.key,
-		"kubelet.crt": kubelet.cert, "kubelet.key": kubelet.key,
-		"to-kubelet.crt": toKubelet.cert, "to-kubelet.key": toKubelet.key,
-		"tokens.key": tokensKey,
+		"ca.crt":        ca.PEM(),
+		"apiserver.crt": apiserver.Cert, "apiserver.key": apiserver.Key,
+		"kubelet.crt": kubelet.Cert, "kubelet.key": kubelet.Key,
+		"to-kubelet.crt": toKubelet.Cert, "to-kubelet.key": toKubelet.Key,
+		"tokens.key": tokens,
 	} {
 		if err := os.WriteFile(c.path(name), text, 0o600); err != nil {
 			return err
@@ -83,11 +81,11 @@ func (c *Cluster) writeServers(ca *authority) error {
 	return nil
 }
 
-func (c *Cluster) writeKubeconfig(file string, ca []byte, p pair) error {
+func (c *Cluster) writeKubeconfig(file string, ca []byte, p pki.Pair) error {
 	config := api.NewConfig()
 	config.Clusters[c.Name] = &api.Cluster{Server: fmt.Sprintf("https://%s:%d", c.at.node(), apiPort), CertificateAuthorityData: ca}
 	user := "admin-" + c.Name // kubeconfigs of several clusters are merged, where names have to differ
-	config.AuthInfos[user] = &api.AuthInfo{ClientCertificateData: p.cert, ClientKeyData: p.key}
+	config.AuthInfos[user] = &api.AuthInfo{ClientCertificateData: p.Cert, ClientKeyData: p.Key}
 	config.Contexts[c.Name] = &api.Context{Cluster: c.Name, AuthInfo: user}
 	config.CurrentContext = c.Name
 	return clientcmd.WriteToFile(*config, c.path(file))

@@ -1,8 +1,6 @@
 package clusters
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"os"
 	"os/exec"
@@ -90,31 +88,6 @@ func TestImagesAreLoadedWhenAllAreNoticed(t *testing.T) {
 	}
 	if err := checkManaged(heading + noticed + unnoticed); err == nil || !strings.Contains(err.Error(), "tools:1") {
 		t.Errorf("%v; want the image that is not noticed", err)
-	}
-}
-
-func TestCertificatesAreTheAuthoritys(t *testing.T) {
-	ca, err := newAuthority("c1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server, err := ca.server("kube-apiserver", "172.31.250.1", "fd00:99::1", "kubernetes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	both, err := tls.X509KeyPair(server.cert, server.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca.pem)
-	for _, host := range []string{"172.31.250.1", "fd00:99::1", "kubernetes"} {
-		if _, err := both.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host}); err != nil {
-			t.Errorf("%s: %v", host, err)
-		}
-	}
-	if _, err := both.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "172.31.250.2"}); err == nil {
-		t.Error("another's address is taken")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // writeAdmin sets Config and Kubeconfig.
 func (c *Cluster) writeAdmin() (err error) {
 	c.Config, c.Kubeconfig, err = c.identity("admin", api.AuthInfo{
-		ClientCertificateData: c.ids.admin.cert, ClientKeyData: c.ids.admin.key,
+		ClientCertificateData: c.ids.admin.Cert, ClientKeyData: c.ids.admin.Key,
 	})
 	return err
 }
@@ -43,7 +43,7 @@ func Contexts(clusters map[string]*Cluster) *api.Config {
 	all := api.NewConfig()
 	for name, c := range clusters {
 		all.Clusters[name] = &api.Cluster{Server: c.Config.Host, CertificateAuthorityData: c.ids.ca}
-		all.AuthInfos[name] = &api.AuthInfo{ClientCertificateData: c.ids.admin.cert, ClientKeyData: c.ids.admin.key}
+		all.AuthInfos[name] = &api.AuthInfo{ClientCertificateData: c.ids.admin.Cert, ClientKeyData: c.ids.admin.Key}
 		all.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
 	}
 	return all

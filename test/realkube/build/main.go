@@ -1,6 +1,8 @@
 // Command build builds the programs of package realkube into the user's cache and prints their paths:
 //
-//	go run ./test/realkube/build [kube-apiserver etcd kubectl kube-controller-manager kube-proxy]
+//	go run ./test/realkube/build [PROGRAM ...]
+//
+// Unless some are named, those that `make test` needs; package realkube lists all (kubelet and kube-scheduler are for whole clusters)
 package main
 
 import (

@@ -1,4 +1,6 @@
-package clusters
+// Package pki makes the certificates of test clusters: an authority for each cluster, so that no cluster's clients take another's server
+// for their own. Its keys are elliptic ones: an RSA key costs a tenth of a second.
+package pki
 
 import (
 	"crypto/ecdsa"
@@ -12,22 +14,23 @@ import (
 	"time"
 )
 
-// pair is a certificate and its key, in PEM.
-type pair struct{ cert, key []byte }
+// Pair is a certificate and its key, in PEM.
+type Pair struct{ Cert, Key []byte }
 
-// authority signs all certificates of one cluster, so that no cluster's clients take another's server for their own.
-type authority struct {
+// Authority signs all certificates of one cluster.
+type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
 }
 
-func newAuthority(name string) (*authority, error) {
+// New makes an authority that signs itself.
+func New(name string) (*Authority, error) {
 	key, err := newKey()
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{key: key, cert: &x509.Certificate{
+	a := &Authority{key: key, cert: &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
 		KeyUsage:              x509.KeyUsageCertSign,
 		BasicConstraintsValid: true,
@@ -42,8 +45,11 @@ func newAuthority(name string) (*authority, error) {
 	return a, err
 }
 
-// client proves to the API server, or to the kubelet, who its user is.
-func (a *authority) client(user, group string) (pair, error) {
+// PEM is the authority's own certificate.
+func (a *Authority) PEM() []byte { return a.pem }
+
+// Client proves to a server who its user is, and of what group if one is given.
+func (a *Authority) Client(user, group string) (Pair, error) {
 	subject := pkix.Name{CommonName: user}
 	if group != "" {
 		subject.Organization = []string{group}
@@ -51,8 +57,8 @@ func (a *authority) client(user, group string) (pair, error) {
 	return a.issue(&x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
-// server is for whoever is reached by any of the hosts: addresses and names.
-func (a *authority) server(name string, hosts ...string) (pair, error) {
+// Server is for whoever is reached by any of the hosts: addresses and names.
+func (a *Authority) Server(name string, hosts ...string) (Pair, error) {
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
@@ -64,21 +70,21 @@ func (a *authority) server(name string, hosts ...string) (pair, error) {
 	return a.issue(c)
 }
 
-func (a *authority) issue(template *x509.Certificate) (pair, error) {
+func (a *Authority) issue(template *x509.Certificate) (Pair, error) {
 	key, err := newKey()
 	if err != nil {
-		return pair{}, err
+		return Pair{}, err
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	der, err := a.sign(template, key)
 	if err != nil {
-		return pair{}, err
+		return Pair{}, err
 	}
-	keyPEM, err := encodeKey(key)
-	return pair{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM}, err
+	keyPEM, err := encode(key)
+	return Pair{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM}, err
 }
 
-func (a *authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
+func (a *Authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		return nil, err
@@ -89,9 +95,18 @@ func (a *authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) ([]b
 	return x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 }
 
+// Key is a key alone, in PEM: such as API servers sign tokens with.
+func Key() ([]byte, error) {
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	return encode(key)
+}
+
 func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+func encode(key *ecdsa.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalECPrivateKey(key)
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), err
 }
