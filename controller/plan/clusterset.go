@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/owner"
 )
 
 // Clusterset is what the clusters have to say of one name.
@@ -56,14 +58,12 @@ func Plan(st State) Changes {
 
 // ImportIsOurs is true for an import that this controller made, or that a user handed over by the label. All others are their
 // makers': a user's, Karmada's, Cilium's.
-func ImportIsOurs(imp *mcsv1beta1.ServiceImport) bool {
-	return imp.Labels[LabelManagedBy] == Manager && !KarmadaManaged(imp)
-}
+func ImportIsOurs(imp *mcsv1beta1.ServiceImport) bool { return owner.OfImport(imp) }
 
 // SliceIsOurs is true for what Mirror gave here. One whose mark was edited away is known by its owner, the import, and by its name; with
 // nil, it is not.
 func SliceIsOurs(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
-	return slice.Labels[discoveryv1.LabelManagedBy] == Manager || imp != nil && mirroredName(slice.Name, imp.Name) &&
+	return owner.OfSlice(slice) || imp != nil && mirroredName(slice.Name, imp.Name) &&
 		slices.ContainsFunc(slice.OwnerReferences, func(ref metav1.OwnerReference) bool { return isImport(ref) && ref.Name == imp.Name })
 }
 
@@ -138,7 +138,8 @@ func maintain(st State, m Merged, held []string) Changes {
 	}
 	st.shared = sharedStatus(st, m, held)
 	mirrored, notes := mirror(st, m)
-	st.Slices, st.notes = slices.DeleteFunc(slices.Clone(st.Slices), mirrored.touches), notes
+	st.notes = slices.Concat(notes, st.othersSlices())
+	st.Slices = slices.DeleteFunc(slices.Clone(st.Slices), mirrored.touches)
 	c := Import(st)
 	if given && !equality.Semantic.DeepEqual(original, st.Import) {
 		edited := st.Import
@@ -216,7 +217,7 @@ func mirror(st State, m Merged) (c Changes, notes []string) {
 		old := have[want.Name]
 		switch reason, refused := st.SlicesRefused[want.Name]; {
 		case refused:
-			notes = append(notes, fmt.Sprintf("endpoints of %s: %s", want.Labels[mcsv1beta1.LabelSourceCluster], clipTo(200, reason)))
+			notes = append(notes, leftOut(want, reason))
 		case old == nil:
 			leadTo(want, st)
 			ownSlice(want, st)
@@ -227,11 +228,32 @@ func mirror(st State, m Merged) (c Changes, notes []string) {
 			if !sameWhole(old, edited) {
 				c.UpdateSlices = append(c.UpdateSlices, Edit[*discoveryv1.EndpointSlice]{old, edited})
 			}
+		case old.DeletionTimestamp == nil:
+			notes = append(notes, leftOut(want, "an EndpointSlice of the name "+want.Name+" exists and is not this controller's: delete it"))
 		}
 		wanted[want.Name] = true
 	}
 	c.DeleteSlices = slices.DeleteFunc(ourSlices(st, st.Clusterset.Unheard), func(slice *discoveryv1.EndpointSlice) bool { return wanted[slice.Name] })
 	return c, notes
+}
+
+func leftOut(slice *discoveryv1.EndpointSlice, reason string) string {
+	return fmt.Sprintf("endpoints of %s: %s", slice.Labels[mcsv1beta1.LabelSourceCluster], clipTo(200, reason))
+}
+
+// othersSlices is a note on slices that bear the import's name and are not ours: nobody is led to their endpoints.
+func (st State) othersSlices() []string {
+	var names []string
+	for _, slice := range st.Slices {
+		if !SliceIsOurs(slice, st.Import) {
+			names = append(names, slice.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return []string{"EndpointSlices of others, as this import's are " + Manager + "'s: " + clipTo(200, strings.Join(names, ", "))}
 }
 
 // leadTo leads a new slice to the derived Service, where there is one that may have it. labelSlices does so for all others.

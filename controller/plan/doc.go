@@ -14,7 +14,7 @@
 //  3. An import that others made stays theirs: rules of Import only, and no slice of ours.
 //  4. An import of ours: the merge of all exports (C11 to C19), unless a cluster that it has something of has not been heard yet. Then
 //     its content, and that cluster's slices, stay: absent is not empty. A cluster whose time has run out loses its slices only.
-//     The import is written before anything that follows from it.
+//     The import is written before anything that follows from it. Slices of others that bear its name lead nowhere.
 //  5. The conditions of this cluster's ServiceExport come last (C7 to C10).
 //
 // The order of Import's rules:

@@ -14,7 +14,7 @@ func follow(st State) Changes {
 		c.editImport(st.Import, edited)
 		c.Delete = living(otherServices(st))
 		if len(st.Service.Spec.Selector) == 0 {
-			c.Slices = labelSlices(st.Slices, st.Service.Name)
+			c.Slices = leadSlices(st, st.Service.Name)
 		} else {
 			// A Service of this cluster's own pods: led there, imported endpoints would change what cluster.local means (C41).
 			c.Slices = labelSlices(st.Slices, "", append(namesOf(st.Owned), st.Service.Name)...)

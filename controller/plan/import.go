@@ -113,7 +113,7 @@ func keep(st State) Changes {
 	current := clusterIPs(svc)
 	a := readAddresses(st, current)
 	w := readWishes(st, a)
-	c := Changes{Delete: living(otherServices(st)), Slices: labelSlices(st.Slices, svc.Name)}
+	c := Changes{Delete: living(otherServices(st)), Slices: leadSlices(st, svc.Name)}
 
 	wanted, fault := syncService(st, a, w)
 	r, refused := refusedWhole(st.Refused)

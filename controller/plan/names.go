@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/owner"
 )
 
 // Labels and annotations that mcs-api v0.5.2 has no constant for.
@@ -22,9 +24,9 @@ const (
 	AnnotationVIPs = "clusterset-dns.io/vips"
 
 	// LabelManagedBy with the value Manager marks the Services that we made.
-	LabelManagedBy = "app.kubernetes.io/managed-by"
+	LabelManagedBy = owner.LabelManagedBy
 	// Manager is our name: the label's value, the field manager and the reporter of events.
-	Manager = "multicluster-controller"
+	Manager = owner.Controller
 
 	// AnnotationHiddenPorts, on a slice of the own cluster's endpoints, holds as JSON the ports that lost a conflict and are not led
 	// to (C14). Peers, whose view of the conflict may be another one, take them from there.
@@ -35,8 +37,8 @@ const (
 	LabelPeer = "clusterset-dns.io/peer"
 
 	// LabelKarmadaManaged and AnnotationKarmadaWork mark what Karmada put into a member cluster (K13).
-	LabelKarmadaManaged   = "karmada.io/managed"
-	AnnotationKarmadaWork = "work.karmada.io/name"
+	LabelKarmadaManaged   = owner.LabelKarmadaManaged
+	AnnotationKarmadaWork = owner.AnnotationKarmadaWork
 
 	// LoadBalancerClass is of a derived Service that answers on a user's VIPs. No cloud controller acts on a foreign class.
 	LoadBalancerClass = "clusterset-dns.io/vip"
@@ -66,9 +68,7 @@ func DerivedName(imp *mcsv1beta1.ServiceImport) string {
 }
 
 // KarmadaManaged is true for an object that Karmada put into this cluster.
-func KarmadaManaged(obj metav1.Object) bool {
-	return obj.GetLabels()[LabelKarmadaManaged] == "true" || obj.GetAnnotations()[AnnotationKarmadaWork] != ""
-}
+func KarmadaManaged(obj metav1.Object) bool { return owner.ByKarmada(obj) }
 
 // OwnerImports are the names of the ServiceImports that own a Service made by us; none for any other Service.
 func OwnerImports(svc metav1.Object) []string {

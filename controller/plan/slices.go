@@ -11,6 +11,23 @@ import (
 // cluster's own Services work.
 var foreignSliceManagers = []string{"endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"}
 
+// leadSlices leads an import's slices to the Service of that name; those of an import of ours only if they are ours, too. Whoever may
+// label a slice, or a Service, whose labels Kubernetes copies to its slices, could otherwise give endpoints to it.
+func leadSlices(st State, name string) []Edit[*discoveryv1.EndpointSlice] {
+	if !ImportIsOurs(st.Import) {
+		return labelSlices(st.Slices, name)
+	}
+	var own, others []*discoveryv1.EndpointSlice
+	for _, slice := range st.Slices {
+		if SliceIsOurs(slice, st.Import) {
+			own = append(own, slice)
+		} else {
+			others = append(others, slice)
+		}
+	}
+	return append(labelSlices(own, name), labelSlices(others, "", name)...)
+}
+
 // labelSlices leads the slices to a Service: kube-proxy finds a Service's endpoints by kubernetes.io/service-name (R8). With an
 // empty name it takes that label away where it leads to one of stale.
 func labelSlices(all []*discoveryv1.EndpointSlice, name string, stale ...string) []Edit[*discoveryv1.EndpointSlice] {

@@ -82,7 +82,7 @@ type Changes struct {
 	UpdateSlices               []Edit[*discoveryv1.EndpointSlice]
 	// Import and ImportStatus are edits of the import; never both in one plan.
 	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
-	// Slices are the edits of EndpointSlices, sorted by name.
+	// Slices are the edits of EndpointSlices, sorted by name; ours first.
 	Slices []Edit[*discoveryv1.EndpointSlice]
 	// Delete are Services of ours, sorted by name.
 	Delete []*corev1.Service

@@ -41,7 +41,7 @@ func (h history) ports() (ports []Port) {
 }
 
 func (h history) service() Service {
-	s := Service{Key: h.key(), Type: Type(h.IntN(2)), Ports: h.ports()}
+	s := Service{Key: h.key(), Type: Type(h.IntN(2)), Ports: h.ports(), Managed: h.IntN(2) == 0}
 	for range h.IntN(3) {
 		s.IPs = append(s.IPs, h.addr())
 	}
@@ -51,7 +51,7 @@ func (h history) service() Service {
 func (h history) slice() Slice {
 	key := h.key()
 	s := Slice{SliceID: SliceID{key.Namespace(), fmt.Sprint("e", h.IntN(5))}, Service: key.Name(), Ports: h.ports()}
-	s.Cluster = []string{"", "c1", "c2", "c2.example"}[h.IntN(4)]
+	s.Cluster, s.Managed = []string{"", "c1", "c2", "c2.example"}[h.IntN(4)], h.IntN(2) == 0
 	for range h.IntN(4) {
 		s.Endpoints = append(s.Endpoints, Endpoint{[]string{"", "h1", "h2"}[h.IntN(3)], h.addr()})
 	}

@@ -16,6 +16,8 @@
 //	_<port>._<proto>.<service>.<ns>.svc             SRV of a named port (SPEC 2.3.2, 2.4.3)
 //	<hostname>.<clusterid>.<service>.<ns>.svc       Headless: A, AAAA of one endpoint (SPEC 2.4.2); <clusterid> may have dots
 //
+// A headless service that is Managed is made of its managed slices alone: whoever else may write slices adds no records to it.
+//
 // Existence: a name that has a record, or a name below it that has one, exists: a question for another type is NoData (RFC 8020).
 // So exist the apex, svc, dns, each namespace with an import, _<proto> above a named port, and <clusterid> above its hosts; none of
 // these has an address. Every other name is a NameError, and so is a headless service without any ready endpoint (SPEC 2.4.1). A

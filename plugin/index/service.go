@@ -47,19 +47,24 @@ type Service struct {
 	Type  Type
 	IPs   []netip.Addr // no zone, IPv4 as IPv4
 	Ports []Port
+	// Managed is by the controller: of a headless service's slices only those count that are Managed too.
+	Managed bool
 }
 
 // Entry is a Service in the form that is held, so that what is read of an object is soon garbage. Its zero value is no service.
 type Entry struct {
 	Key
-	block *block // of a ClusterSetIP service; nil for a headless one, whose block comes from its slices
+	block *block // of a ClusterSetIP service; nil or ofManaged for a headless one, whose block comes from its slices
 }
 
 // Entry returns what is held of the service. It keeps nothing of s but its strings.
 func (s Service) Entry() Entry {
 	e := Entry{Key: s.Key}
-	if s.Type == ClusterSetIP {
+	switch {
+	case s.Type == ClusterSetIP:
 		e.block = virtualBlock(s)
+	case s.Managed:
+		e.block = ofManaged
 	}
 	return e
 }
@@ -71,6 +76,7 @@ type SliceID struct{ Namespace, Name string }
 type Slice struct {
 	SliceID
 	Service   string // the ServiceImport's name, in the slice's own namespace
+	Managed   bool   // by the controller
 	Cluster   string // the cluster id: one or more labels in lower case. "": unknown; addresses count, host names cannot be made
 	Endpoints []Endpoint
 	Ports     []Port // EndpointPort numbers: a headless service has no proxy, so the pods' own port is the one that answers
@@ -104,6 +110,6 @@ func (p Port) compare(q Port) int {
 
 // Equal says whether s and t would be answered alike.
 func (s Slice) Equal(t Slice) bool {
-	return s.SliceID == t.SliceID && s.Service == t.Service && s.Cluster == t.Cluster &&
+	return s.SliceID == t.SliceID && s.Service == t.Service && s.Cluster == t.Cluster && s.Managed == t.Managed &&
 		slices.Equal(s.Endpoints, t.Endpoints) && slices.Equal(s.Ports, t.Ports)
 }

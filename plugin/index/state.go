@@ -5,7 +5,7 @@ import "slices"
 // State is the set of objects that an index is made from. It remembers which services an edit touched, so that the next index
 // costs in proportion to what changed. The zero value is not ready; use NewState. It is not safe for concurrent use.
 type State struct {
-	services  map[Key]*block // of ClusterSetIP services, shared with the index; nil for a headless one, which its slices make
+	services  map[Key]*block // of ClusterSetIP services, shared with the index; nil or ofManaged for a headless one, which its slices make
 	slices    map[SliceID]*Slice
 	owned     map[Key][]*Slice // the slices of each service
 	dirty     map[Key]struct{}
@@ -89,9 +89,12 @@ func (s *State) Drain() Change {
 	change := Change{make(map[Key]*block, len(s.dirty)), map[Key][]*Slice{}}
 	for key := range s.dirty {
 		// A ClusterSetIP's names do not depend on its endpoints (SPEC 2.3).
-		if b, ok := s.services[key]; ok && b == nil {
+		switch b, ok := s.services[key]; {
+		case ok && b == nil:
 			change.headless[key] = slices.Clone(s.owned[key])
-		} else {
+		case b == ofManaged:
+			change.headless[key] = slices.DeleteFunc(slices.Clone(s.owned[key]), func(slice *Slice) bool { return !slice.Managed })
+		default:
 			change.blocks[key] = b
 		}
 	}

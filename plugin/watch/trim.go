@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/internal/owner"
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
@@ -72,6 +73,7 @@ func trimImport(in *mcsv1beta1.ServiceImport) *trimmed[index.Service] {
 	}
 	t.value = &service
 	if service.Type == index.Headless {
+		service.Managed = owner.OfImport(in)
 		return t // neither its IPs nor its ports count: the endpoints have their own
 	}
 	for _, text := range in.Spec.IPs {
@@ -103,6 +105,7 @@ func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
 	slice := index.Slice{
 		SliceID: index.SliceID{Namespace: in.Namespace, Name: in.Name},
 		Service: in.Labels[mcsv1beta1.LabelServiceName],
+		Managed: owner.OfSlice(in),
 		Cluster: interned(strings.ToLower(in.Labels[mcsv1beta1.LabelSourceCluster])),
 	}
 	if slice.Service == "" || in.AddressType == discoveryv1.AddressTypeFQDN {

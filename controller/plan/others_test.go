@@ -1,0 +1,67 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// theirs is a slice of foo that we did not make.
+func theirs(name string, more ...string) *discoveryv1.EndpointSlice {
+	labels := map[string]string{mcsv1beta1.LabelServiceName: "foo", mcsv1beta1.LabelSourceCluster: "c1", discoveryv1.LabelManagedBy: "me"}
+	for i := 0; i < len(more); i += 2 {
+		labels[more[i]] = more[i+1]
+	}
+	slice := sliceOf(name, "10.66.0.1", labels)
+	slice.Namespace = "default"
+	return slice
+}
+
+// says wants words in the import's Ready.
+func (c *oneName) says(t *testing.T, words string) {
+	t.Helper()
+	if ready := meta.FindStatusCondition(c.imp.Status.Conditions, "Ready"); ready == nil || !strings.Contains(ready.Message, words) {
+		t.Errorf("Ready is %+v; want %q", ready, words)
+	}
+}
+
+// Point 5 of the issue: a slice that others labelled for an import of ours leads nowhere, and stays theirs. In an import that is handed
+// back to others, it counts.
+func TestSlicesOfOthersLeadNowhere(t *testing.T) {
+	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
+	c.settle(t)
+	c.slices = append(c.slices, theirs("spy"), theirs("led", discoveryv1.LabelServiceName, "derived-foo"), theirs("apart", discoveryv1.LabelServiceName, "apart"))
+	c.settle(t)
+	leads := map[string]string{}
+	for _, slice := range c.slices {
+		name, _, _ := strings.Cut(slice.Name, ".")
+		leads[name] = slice.Labels[discoveryv1.LabelServiceName]
+		if name != "foo" && (len(slice.OwnerReferences) > 0 || slice.Labels[discoveryv1.LabelManagedBy] != "me") {
+			t.Errorf("%s has become %+v", slice.Name, slice)
+		}
+	}
+	equal(t, "where they lead", leads, map[string]string{"foo": "derived-foo", "spy": "", "led": "", "apart": "apart"})
+	c.says(t, "left out: EndpointSlices of others, as this import's are multicluster-controller's: apart, led, spy")
+
+	delete(c.imp.Labels, LabelManagedBy)
+	c.settle(t)
+	for _, slice := range c.slices {
+		equal(t, slice.Name+" leads to", slice.Labels[discoveryv1.LabelServiceName], "derived-foo")
+	}
+	equal(t, "slices", len(c.slices), 3)
+}
+
+// A slice that others have under the name of one of ours, and labelled as ours are, is not written: the import says what is missing.
+func TestOurNameTaken(t *testing.T) {
+	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
+	c.settle(t)
+	c.slices = []*discoveryv1.EndpointSlice{theirs(c.slices[0].Name)}
+	c.settle(t)
+	if c.slices[0].Labels[discoveryv1.LabelManagedBy] != "me" || c.slices[0].Endpoints[0].Addresses[0] != "10.66.0.1" {
+		t.Errorf("it was written: %+v", c.slices[0])
+	}
+	c.says(t, "endpoints of c1: an EndpointSlice of the name "+c.slices[0].Name+" exists and is not this controller's: delete it")
+}
