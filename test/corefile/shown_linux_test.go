@@ -29,7 +29,7 @@ func TestEachCorefileShownStarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, file := range files {
-			shown[filepath.Base(file)] = read(t, file)
+			shown[filepath.Base(file)] = strings.ReplaceAll(read(t, file), "bind 169.254.20.10", "bind "+server) // a node's, not ours
 		}
 		for i, text := range manualBlocks(t) {
 			shown[fmt.Sprintf("block %d of the manual", i+1)] = text

@@ -17,7 +17,12 @@ func TestAutopath(t *testing.T) {
 
 // TestAlias: foo.<namespace>.svc.cluster.local leads to the local Service while that has a ready endpoint, else to the import.
 func TestAlias(t *testing.T) {
-	s := newScene(t, byAlias, "foo.<namespace>.svc.cluster.local by alias: local endpoints unready, and ready again")
+	failsOver(newScene(t, byAlias, "foo.<namespace>.svc.cluster.local by alias: local endpoints unready, and ready again"))
+}
+
+// failsOver has a Service foo in both clusters, and asks in the second for the name that a local one has.
+func failsOver(s *scene) {
+	s.t.Helper()
 	remote, local := s.clusters[0], s.clusters[1]
 	client := s.client(local, "client")
 	for _, c := range s.clusters {

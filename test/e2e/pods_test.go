@@ -74,15 +74,21 @@ type clientPod struct {
 // client is a pod that does nothing of its own. Its resolver is as every pod's, with more search entries if any are given.
 func (s *scene) client(c *cluster, name string, searches ...string) *clientPod {
 	s.t.Helper()
+	return s.clientWith(c, name, fmt.Sprintf("dnsConfig: {searches: [%s]}", strings.Join(searches, ", ")))
+}
+
+// clientWith is one whose resolver is as its spec says, in lines of YAML.
+func (s *scene) clientWith(c *cluster, name, resolver string) *clientPod {
+	s.t.Helper()
 	s.apply(c, fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
 metadata: {name: %s}
 spec:
   terminationGracePeriodSeconds: 0
-  dnsConfig: {searches: [%s]}
+  %s
   containers: [{name: client, image: "%s", imagePullPolicy: IfNotPresent, command: [sleep, infinity]}]
-`, name, strings.Join(searches, ", "), s.images["tools"]))
+`, name, strings.ReplaceAll(resolver, "\n", "\n  "), s.images["tools"]))
 	s.kubectl(c, "wait", "--for=condition=Ready", "pod/"+name, "--timeout=5m")
 	return &clientPod{s, c, name}
 }

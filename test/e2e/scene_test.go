@@ -19,13 +19,21 @@ type scene struct {
 	*set
 	t         *testing.T
 	namespace string
-	measured  []string // lines of the report
+	measured  []string                      // lines of the report
+	undo      []func(context.Context) error // at the end, after what a person would look at is in the log
+	stock     bool                          // the clusters have a stock CoreDNS: see runStock
 }
 
 // newScene makes the namespace, which goes with the test. The test's line for the report is written when it has passed.
 func newScene(t *testing.T, how resolving, title string) *scene {
 	t.Helper()
-	s := &scene{set: need(t, how), t: t, namespace: "e2e-" + strings.ToLower(rand.Text()[:8])}
+	return need(t, how).newScene(t, title)
+}
+
+// newScene is that in clusters as they are.
+func (all *set) newScene(t *testing.T, title string) *scene {
+	t.Helper()
+	s := &scene{set: all, t: t, namespace: "e2e-" + strings.ToLower(rand.Text()[:8])}
 	began := time.Now()
 	t.Cleanup(func() { s.end(title, time.Since(began)) })
 	if err := s.each(t.Context(), func(ctx context.Context, c *cluster) error {
@@ -44,11 +52,16 @@ func (s *scene) end(title string, took time.Duration) {
 	if s.t.Failed() {
 		s.t.Log(s.describe(ctx))
 	}
-	if err := s.each(ctx, func(ctx context.Context, c *cluster) error {
-		_, err := c.kubectl(ctx, "delete", "namespace", s.namespace, "--wait=false")
-		return err
-	}); err != nil {
-		s.t.Error(err)
+	s.undo = append(s.undo, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, c *cluster) error {
+			_, err := c.kubectl(ctx, "delete", "namespace", s.namespace, "--wait=false")
+			return err
+		})
+	})
+	for _, undo := range s.undo {
+		if err := undo(ctx); err != nil {
+			s.t.Error(err)
+		}
 	}
 	if !s.t.Failed() {
 		s.writeReport(fmt.Sprintf("%s\t%.1f s\n", title, took.Seconds()) + strings.Join(s.measured, ""))

@@ -66,17 +66,18 @@ func newSet(ctx context.Context, files string) (*set, error) {
 func (s *set) close() error { return os.RemoveAll(s.dir) }
 
 // parseImages reads E2E_IMAGES, such as coredns=registry.example.org/coredns:v1,controller=...,tools=...; what it leaves out has the
-// name that `make images` and the test clusters give it.
+// name that `make images` and the test clusters give it. stock is a CoreDNS without our plugin; nobody's clusters have it for sure.
 func parseImages(text string) (map[string]string, error) {
 	images := map[string]string{
 		"coredns":    "docker.io/clusterset-dns/coredns:latest",
 		"controller": "docker.io/clusterset-dns/multicluster-controller:latest",
 		"tools":      "docker.io/clusterset-dns/tools:1",
+		"stock":      "",
 	}
 	for _, pair := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
 		name, image, ok := strings.Cut(pair, "=")
 		if _, known := images[name]; !known || !ok {
-			return nil, fmt.Errorf("E2E_IMAGES: %q is no coredns=IMAGE, controller=IMAGE or tools=IMAGE", pair)
+			return nil, fmt.Errorf("E2E_IMAGES: %q is no coredns=IMAGE, controller=IMAGE, tools=IMAGE or stock=IMAGE", pair)
 		}
 		images[name] = image
 	}
@@ -161,11 +162,14 @@ var (
 	bySearch   = resolving{"dns.podAnnotations.corefile": "search"}
 	byAutopath = resolving{"dns.podAnnotations.corefile": "autopath", "dns.autopath": "true"}
 	byAlias    = resolving{"dns.podAnnotations.corefile": "alias", "dns.plugin.alias": "{cluster.local}"}
-	anyhow     resolving // as it happens to be: for what does not depend on it
+	// Beside a stock CoreDNS, which is the scenario's to run: see stock.
+	bySecond      = resolving{"dns.podAnnotations.corefile": "second", "dns.mode": "server"}
+	bySecondAlias = resolving{"dns.podAnnotations.corefile": "second-alias", "dns.mode": "server", "dns.plugin.alias": "{cluster.local}"}
+	anyhow        resolving // as it happens to be: for what does not depend on it
 )
 
-// need gives the clusters, with the chart installed so that they resolve in a way, or skips the test.
-func need(t *testing.T, how resolving) *set {
+// open gives the clusters as they are, or skips the test.
+func open(t *testing.T) *set {
 	t.Helper()
 	files := os.Getenv("KUBECONFIGS")
 	if files == "" {
@@ -177,7 +181,13 @@ func need(t *testing.T, how resolving) *set {
 			t.Fatal(err)
 		}
 	}
-	s := clusterset
+	return clusterset
+}
+
+// need gives the clusters, with the chart installed so that they resolve in a way, or skips the test.
+func need(t *testing.T, how resolving) *set {
+	t.Helper()
+	s := open(t)
 	if s.dns != nil && (how == nil || maps.Equal(s.dns, how)) {
 		return s
 	}
@@ -210,13 +220,15 @@ func (s *set) each(ctx context.Context, do func(context.Context, *cluster) error
 
 // install brings the chart in, or changes its values: those that are not given here are the chart's own.
 func (c *cluster) install(ctx context.Context, how resolving) error {
-	address, err := c.dnsAddress(ctx)
-	if err != nil {
-		return err
-	}
 	values := maps.Clone(how)
 	values["cluster.id"] = c.id
-	values["dns.mode"], values["dns.clusterIP"] = "replace", address
+	if values["dns.mode"] == "" {
+		address, err := c.dnsAddress(ctx)
+		if err != nil {
+			return err
+		}
+		values["dns.mode"], values["dns.clusterIP"] = "replace", address
+	}
 	for value, image := range map[string]string{"dns.image": "coredns", "controller.image": "controller"} {
 		reference := c.set.images[image]
 		tag := strings.LastIndex(reference, ":")
@@ -230,7 +242,7 @@ func (c *cluster) install(ctx context.Context, how resolving) error {
 	for name, value := range values {
 		args = append(args, "--set", name+"="+value)
 	}
-	_, err = c.set.run(ctx, "", c.set.helm, args...)
+	_, err := c.set.run(ctx, "", c.set.helm, args...)
 	return err
 }
 

@@ -46,16 +46,7 @@ var errDebootstrap = errors.New("debootstrap is missing: apt-get install -y debo
 
 // Make gives the images, and makes those that are not in the user's cache yet.
 func Make(ctx context.Context, progress io.Writer) (Archives, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return Archives{}, err
-	}
-	m := maker{dir: filepath.Join(cache, "clusterset-dns", "images"), progress: progress}
-	if err := os.MkdirAll(m.dir, 0o755); err != nil {
-		return Archives{}, err
-	}
-	// Taking turns: a second process then finds what the first has made.
-	unlock, err := lock.Folder(ctx, m.dir)
+	m, unlock, err := newMaker(ctx, progress, "images")
 	if err != nil {
 		return Archives{}, err
 	}
@@ -66,6 +57,20 @@ func Make(ctx context.Context, progress io.Writer) (Archives, error) {
 	}
 	all.Tools, err = m.ensure(ctx, "tools", m.tools, string(serveSource), suite, included, runtime.GOARCH)
 	return all, err
+}
+
+// newMaker waits for its turn in a folder: a second process then finds what the first has made.
+func newMaker(ctx context.Context, progress io.Writer, folder string) (m maker, unlock func(), err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return m, nil, err
+	}
+	m = maker{dir: filepath.Join(cache, "clusterset-dns", folder), progress: progress}
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		return m, nil, err
+	}
+	unlock, err = lock.Folder(ctx, m.dir)
+	return m, unlock, err
 }
 
 type maker struct {

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/clusterset-dns/multicluster/test/clusters"
+	"github.com/clusterset-dns/multicluster/test/clusters/images"
 )
 
 // name is that of a cluster of ours. Nobody else's has it.
@@ -59,7 +60,8 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	kubeconfigs, kill := os.Getenv("KUBECONFIGS"), filepath.SplitList(os.Getenv("E2E_KILL"))
+	kubeconfigs, kill, load := os.Getenv("KUBECONFIGS"), filepath.SplitList(os.Getenv("E2E_KILL")), filepath.SplitList(os.Getenv("E2E_LOAD"))
+	names := os.Getenv("E2E_IMAGES")
 	if kubeconfigs == "" {
 		started, err := startAll(ctx, o)
 		if !o.keep {
@@ -68,20 +70,23 @@ func run(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
-		killer := filepath.Join(scratch, "clusters")
-		if err := command(ctx, "go", "build", "-o", killer, "./test/clusters/run").Run(); err != nil {
+		program := filepath.Join(scratch, "clusters")
+		if err := command(ctx, "go", "build", "-o", program, "./test/clusters/run").Run(); err != nil {
 			return err
 		}
 		var files []string
 		for _, c := range started {
 			files = append(files, c.Kubeconfig)
-			kill = append(kill, killer+" down "+c.Name)
+			kill = append(kill, program+" down "+c.Name)
+			load = append(load, program+" load "+c.Name)
 		}
 		kubeconfigs = strings.Join(files, separator)
+		names = "stock=" + images.Stock + "," + names // a later one wins
 	}
 	fmt.Printf("KUBECONFIGS=%s (%.0f s)\n", kubeconfigs, time.Since(began).Seconds())
 	report := filepath.Join(scratch, "report")
-	if err := test(ctx, o, scratch, "KUBECONFIGS="+kubeconfigs, "E2E_KILL="+strings.Join(kill, separator), "E2E_REPORT="+report); err != nil {
+	if err := test(ctx, o, scratch, "KUBECONFIGS="+kubeconfigs, "E2E_IMAGES="+names, "E2E_REPORT="+report,
+		"E2E_KILL="+strings.Join(kill, separator), "E2E_LOAD="+strings.Join(load, separator)); err != nil {
 		return err
 	}
 	fmt.Printf("all of it: %.0f s\n", time.Since(began).Seconds())
@@ -104,6 +109,11 @@ func startAll(ctx context.Context, o options) ([]*clusters.Cluster, error) {
 		folder = "bin/images"
 		all.Go(func() error { return command(ctx, "make", "--no-print-directory", "images").Run() })
 	}
+	var stock string
+	all.Go(func() (err error) {
+		stock, err = images.MakeStock(ctx, os.Stderr)
+		return err
+	})
 	for i, index := range indexes {
 		all.Go(func() (err error) {
 			started[i], err = clusters.Start(ctx, clusters.Options{Name: name(index), Index: index, Progress: os.Stderr})
@@ -112,7 +122,7 @@ func startAll(ctx context.Context, o options) ([]*clusters.Cluster, error) {
 	}
 	err = all.Wait()
 	if err == nil {
-		err = load(context.WithoutCancel(ctx), started, folder)
+		err = loadAll(context.WithoutCancel(ctx), started, filepath.Join(folder, "coredns.tar"), filepath.Join(folder, "multicluster-controller.tar"), stock)
 	}
 	return present(started), err
 }
@@ -150,10 +160,10 @@ func freeIndexes(ctx context.Context, count int) ([]int, error) {
 	return free, nil
 }
 
-func load(ctx context.Context, all []*clusters.Cluster, folder string) error {
+func loadAll(ctx context.Context, all []*clusters.Cluster, archives ...string) error {
 	for _, c := range all {
-		for _, archive := range []string{"coredns.tar", "multicluster-controller.tar"} {
-			if err := c.Load(ctx, filepath.Join(folder, archive)); err != nil {
+		for _, archive := range archives {
+			if err := c.Load(ctx, archive); err != nil {
 				return err
 			}
 		}

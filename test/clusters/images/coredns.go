@@ -1,0 +1,75 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// The CoreDNS that a cluster has of its own: a release as it is, without our plugin.
+const (
+	stockVersion = "v1.15.0"
+	// Stock is the name of its image. It has no user: a pod that runs it needs NET_BIND_SERVICE for port 53, and nothing else.
+	Stock = "docker.io/clusterset-dns/stock-coredns:" + stockVersion
+)
+
+// MakeStock gives the image of a stock CoreDNS, and makes it if it is not in the user's cache yet.
+func MakeStock(ctx context.Context, progress io.Writer) (archive string, err error) {
+	m, unlock, err := newMaker(ctx, progress, "stock") // another folder: clusters that start now need the other images
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	return m.ensure(ctx, "stock-coredns", m.stock, stockVersion, runtime.Version(), runtime.GOARCH)
+}
+
+// stock compiles with -trimpath, as `make images` does: what is in Go's cache from there is not compiled again.
+func (m maker) stock(ctx context.Context, root string) (image, error) {
+	made := image{name: Stock, entrypoint: []string{"/coredns"}}
+	_, _ = fmt.Fprintf(m.progress, "making the image %s, once (1 to 5 minutes on two cores)\n", made.name)
+	install := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", "github.com/coredns/coredns@"+stockVersion)
+	install.Dir = root
+	install.Env = append(os.Environ(), "GOBIN="+root, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	return made, explained(install)
+}
+
+// OfProgram writes the archive of an image that has one program, which runs without any other file.
+func OfProgram(ctx context.Context, archive, name, program string) error {
+	scratch, err := os.MkdirTemp("", "multicluster-image-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	root := filepath.Join(scratch, "root")
+	inside := filepath.Join(root, filepath.Base(program))
+	if err := os.Mkdir(root, 0o755); err != nil {
+		return err
+	}
+	if err := copyProgram(program, inside); err != nil {
+		return err
+	}
+	unfinished := filepath.Join(scratch, "archive")
+	if err := (image{name: name, entrypoint: []string{"/" + filepath.Base(program)}}).write(ctx, unfinished, root); err != nil {
+		return fmt.Errorf("write the image %s: %w", name, err)
+	}
+	return copyProgram(unfinished, archive)
+}
+
+func copyProgram(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}
