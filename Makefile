@@ -5,6 +5,7 @@ SHELL := /bin/bash
 
 COREDNS_VERSION ?= v1.15.0
 GOLANGCI_LINT_VERSION := v2.15.0
+GOVULNCHECK_VERSION := v1.8.0
 VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
 ARGS ?=
@@ -41,7 +42,7 @@ programs: ## Build what the tests run beside us: etcd, kube-apiserver and more, 
 	@go run ./test/realkube/build
 
 .PHONY: test
-test: build programs ## Unit, property, race and API server tests
+test: build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Unit, property, race and API server tests
 	go test -race -timeout 20m ./...
 	cd deploy/charts && go test -count=1 -timeout 20m ./... # a module of its own, because of Helm; and Go does not see which files Helm reads
 
@@ -112,6 +113,14 @@ bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
 lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run golangci-lint, built from its module
 	$< run ./...
 	cd deploy/charts && $(CURDIR)/$< run ./...
+
+bin/govulncheck-$(GOVULNCHECK_VERSION):
+	@GOBIN=$(CURDIR)/bin/vuln go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	@mv bin/vuln/govulncheck $@ && rm -r bin/vuln
+
+.PHONY: vuln
+vuln: bin/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities in what is built here (GOVULNDB=file:///... for a copy of the database; ARGS=-required)
+	@go run ./build/vuln -program $< $(ARGS) . deploy/charts
 
 .PHONY: clean
 clean: ## Remove what was built here
