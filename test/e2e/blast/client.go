@@ -1,0 +1,133 @@
+package blast
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// way is how a client asks.
+type way struct {
+	name    string
+	network string
+	keep    int // how many questions a socket is for; 0: it is kept for ever
+}
+
+// Kept names the way over a socket that the client never closes.
+const Kept = "udp, one socket"
+
+var (
+	fresh = way{"udp", "udp", 16}
+	kept  = way{Kept, "udp", 0}
+	byTCP = way{"tcp", "tcp", 16}
+)
+
+// client asks one question at a time.
+type client struct {
+	way      way
+	messages []*dns.Msg // of the questions. To send one changes it
+	server   string
+	patience time.Duration
+	ports    *ports
+	conn     *dns.Conn // or nil
+	used     int       // how many questions it was for
+	tally    tally
+}
+
+// run asks question after question, beginning with one of its own, until the end.
+func (c *client) run(ctx context.Context, questions []Question, end time.Time) {
+	defer c.hangUp()
+	for i := rand.IntN(len(questions)); ctx.Err() == nil && time.Now().Before(end); i++ {
+		c.ask(ctx, questions[i%len(questions)], c.messages[i%len(questions)])
+	}
+}
+
+func (c *client) ask(ctx context.Context, q Question, message *dns.Msg) {
+	began := time.Now()
+	answer, err := c.exchange(ctx, message)
+	took := time.Since(began)
+	if ctx.Err() != nil {
+		return // it was cut off
+	}
+	if err != nil {
+		again, retryErr := c.exchange(ctx, message)
+		c.tally.unanswered(Failure{At: began, Took: took, Way: c.way.name, Question: q.String(), What: explain(err)},
+			retryErr == nil && q.check(again) == nil)
+		return
+	}
+	c.tally.answered(dns.RcodeToString[answer.Rcode], c.way.name, took)
+	if err := q.check(answer); err != nil {
+		c.tally.wrong(Failure{At: began, Took: took, Way: c.way.name, Question: q.String(), What: err.Error()})
+	}
+}
+
+// exchange sends a question and waits for its answer. After an error, the next question has a new socket.
+func (c *client) exchange(ctx context.Context, message *dns.Msg) (*dns.Msg, error) {
+	message.Id = uint16(rand.Uint32())
+	if c.conn != nil && c.way.keep > 0 && c.used >= c.way.keep {
+		c.hangUp()
+	}
+	if c.conn == nil {
+		conn, err := c.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.conn, c.used = &dns.Conn{Conn: conn}, 0
+	}
+	c.used++
+	over := dns.Client{Net: c.way.network, Timeout: c.patience}
+	answer, _, err := over.ExchangeWithConnContext(ctx, message, c.conn)
+	if err != nil {
+		c.hangUp()
+	}
+	return answer, err
+}
+
+func (c *client) dial(ctx context.Context) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: c.patience}
+	if c.way.network != "udp" {
+		return dialer.DialContext(ctx, c.way.network, c.server)
+	}
+	for {
+		dialer.LocalAddr = &net.UDPAddr{Port: c.ports.next()}
+		conn, err := dialer.DialContext(ctx, c.way.network, c.server)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return conn, err
+		}
+	}
+}
+
+// ports are the clients' UDP ports, taken in turn: each rests as long as it can. A kernel that translates addresses knows for half a
+// minute where the questions of a port went, and sends those of the next socket with this port to the same server. Among the pods of
+// a cluster that hardly happens; one that asked as much as all of them, from ports by chance, would always do it.
+type ports struct{ taken atomic.Uint32 }
+
+const firstPort, lastPort = 10000, 64999
+
+func (p *ports) next() int { return firstPort + int(p.taken.Add(1)%(lastPort-firstPort+1)) }
+
+func (c *client) hangUp() {
+	if c.conn != nil {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// explain leaves the addresses out: the client's port is another each time.
+func explain(err error) string {
+	var op *net.OpError
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return "no answer"
+	}
+	if errors.As(err, &op) {
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,108 @@
+package blast
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Result is what came of all questions.
+type Result struct {
+	Asked      int
+	Took       time.Duration
+	Rcodes     map[string]int // of the answers
+	Ways       map[string]int // the answers by how they were asked for
+	Wrong      int            // answers that are not the right ones
+	Unanswered map[string]int // by how they were asked
+	Retried    int            // of the unanswered, those that a second try had the right answer for
+
+	P50, P99, Longest time.Duration // from question to answer
+
+	Failures []Failure // wrong and unanswered, by time: no more than there is room for
+}
+
+// Failure is one question without the right answer.
+type Failure struct {
+	At       time.Time // when it was asked
+	Took     time.Duration
+	Way      string
+	Question string
+	What     string
+}
+
+// room is for how many failures a client notes. With more, one does not read them one by one.
+const room = 50
+
+// tally is one client's.
+type tally struct {
+	result Result
+	times  []time.Duration
+}
+
+func newTally() tally {
+	return tally{result: Result{Rcodes: map[string]int{}, Ways: map[string]int{}, Unanswered: map[string]int{}}}
+}
+
+func (t *tally) answered(rcode, way string, took time.Duration) {
+	t.result.Asked++
+	t.result.Rcodes[rcode]++
+	t.result.Ways[way]++
+	t.times = append(t.times, took)
+}
+
+func (t *tally) wrong(f Failure) {
+	t.result.Wrong++
+	t.note(f)
+}
+
+func (t *tally) unanswered(f Failure, retried bool) {
+	t.result.Asked++
+	t.result.Unanswered[f.Way]++
+	if retried {
+		t.result.Retried++
+	}
+	t.note(f)
+}
+
+func (t *tally) note(f Failure) {
+	if len(t.result.Failures) < room {
+		t.result.Failures = append(t.result.Failures, f)
+	}
+}
+
+// sum makes one result of all clients'.
+func sum(clients []*client, took time.Duration) Result {
+	all := newTally()
+	all.result.Took = took
+	for _, c := range clients {
+		r := &all.result
+		one := c.tally.result
+		r.Asked += one.Asked
+		r.Wrong += one.Wrong
+		r.Retried += one.Retried
+		add(r.Rcodes, one.Rcodes)
+		add(r.Ways, one.Ways)
+		add(r.Unanswered, one.Unanswered)
+		r.Failures = append(r.Failures, one.Failures...)
+		all.times = append(all.times, c.tally.times...)
+	}
+	slices.SortFunc(all.result.Failures, func(a, b Failure) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Question, b.Question)) })
+	slices.Sort(all.times)
+	all.result.P50, all.result.P99, all.result.Longest = part(all.times, 50), part(all.times, 99), part(all.times, 100)
+	return all.result
+}
+
+func add(to, from map[string]int) {
+	for name := range maps.Keys(from) {
+		to[name] += from[name]
+	}
+}
+
+// part is the time that so many percent of sorted times do not exceed.
+func part(times []time.Duration, percent int) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	return times[(len(times)-1)*percent/100]
+}

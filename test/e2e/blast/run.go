@@ -1,0 +1,56 @@
+package blast
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Options say whom to ask, how long, and by how many clients of each kind.
+type Options struct {
+	Server           string // its address and port
+	For              time.Duration
+	Patience         time.Duration // with one question
+	Fresh, Kept, TCP int
+}
+
+// Run asks all questions, over and over.
+func Run(ctx context.Context, o Options, questions []Question) (Result, error) {
+	if len(questions) == 0 {
+		return Result{}, errors.New("there is nothing to ask: no questions were given")
+	}
+	clients := o.clients()
+	for _, c := range clients {
+		for _, q := range questions {
+			message, err := q.message()
+			if err != nil {
+				return Result{}, err
+			}
+			c.messages = append(c.messages, message)
+		}
+	}
+	began := time.Now()
+	var running sync.WaitGroup
+	for _, c := range clients {
+		running.Go(func() { c.run(ctx, questions, began.Add(o.For)) })
+	}
+	running.Wait()
+	return sum(clients, time.Since(began)), ctx.Err()
+}
+
+func (o Options) clients() []*client {
+	var all []*client
+	shared := new(ports)
+	shared.taken.Store(rand.Uint32()) // who asks again soon has others
+	for _, kind := range []struct {
+		way   way
+		count int
+	}{{fresh, o.Fresh}, {kept, o.Kept}, {byTCP, o.TCP}} {
+		for range kind.count {
+			all = append(all, &client{way: kind.way, server: o.Server, patience: o.Patience, ports: shared, tally: newTally()})
+		}
+	}
+	return all
+}

@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/clusterset-dns/multicluster/test/e2e/blast"
+)
+
+// program builds one of the project's programs for the node that the pod runs on, and gives its file.
+func (p *clientPod) program(pkg string) string {
+	s := p.scene
+	s.t.Helper()
+	node := s.kubectl(p.cluster, "get", "pod", p.name, "-o", "jsonpath={.spec.nodeName}")
+	arch := s.kubectl(p.cluster, "get", "node", node, "-o", "jsonpath={.status.nodeInfo.architecture}")
+	file := filepath.Join(s.dir, "program-"+arch)
+	if _, err := s.run(s.t.Context(), "", "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "go", "build", "-trimpath", "-o", file, pkg); err != nil {
+		s.t.Fatal(err)
+	}
+	return file
+}
+
+// bring copies a program into the pod.
+func (p *clientPod) bring(file, to string) {
+	p.scene.t.Helper()
+	program, err := os.ReadFile(file)
+	if err != nil {
+		p.scene.t.Fatal(err)
+	}
+	if _, err := p.feed(p.scene.t.Context(), string(program), "sh", "-c", fmt.Sprintf("cat >%s && chmod +x %[1]s", to)); err != nil {
+		p.scene.t.Fatal(err)
+	}
+}
+
+// feed runs a program in the pod, with something to read, and gives its output.
+func (p *clientPod) feed(ctx context.Context, stdin string, command ...string) (string, error) {
+	s := p.scene
+	args := []string{"--context=" + p.cluster.id, "exec", "--stdin", p.name, "--namespace=" + s.namespace, "--"}
+	return s.run(ctx, stdin, s.set.kubectl, append(args, command...)...)
+}
+
+const keptSockets = 2
+
+// blast asks the questions for some time. It gives way to all else that runs on the node: a probe that comes too late, because the
+// clients are busy, says nothing of a server.
+func (l *load) blast(ctx context.Context, d time.Duration) (r blast.Result, err error) {
+	questions, err := json.Marshal(l.questions)
+	if err != nil {
+		return r, err
+	}
+	out, err := l.asker.feed(ctx, string(questions), "nice", "-n", "19", "/tmp/blast", "--server="+l.server, "--for="+d.String(),
+		fmt.Sprintf("--kept=%d", keptSockets))
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		return r, fmt.Errorf("read the result of the questions: %w: %s", err, out)
+	}
+	return r, nil
+}
+
+// reachesBoth waits until pods of two clusters answer to one name, and nobody else.
+func (p *clientPod) reachesBoth(name string, a, b *cluster) {
+	p.scene.t.Helper()
+	p.scene.eventually(fmt.Sprintf("%s is answered by %s and %s in %s", name, a.id, b.id, p.cluster.id), func(ctx context.Context) error {
+		got, err := p.fetch(ctx, name, 30)
+		if err == nil && (len(got) != 2 || got[a.id] == 0 || got[b.id] == 0) {
+			err = fmt.Errorf("%v answered", got)
+		}
+		return err
+	})
+}
+
+// reportValue adds what was measured, of whatever kind it is, to the scene's line in the report.
+func (s *scene) reportValue(what, value string) {
+	line := fmt.Sprintf("  %s\t%s\n", what, value)
+	s.t.Log(line)
+	s.measured = append(s.measured, line)
+}

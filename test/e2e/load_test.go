@@ -1,0 +1,329 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/clusterset-dns/multicluster/test/e2e/blast"
+)
+
+// The servers of the scenarios below. The annotation is that of bySearch: the pods are the same.
+var (
+	twoServers = resolving{"dns.podAnnotations.corefile": "search", "dns.replicas": "2", "controller.replicas": "2"}
+	oneServer  = resolving{"dns.podAnnotations.corefile": "search", "dns.replicas": "1"}
+)
+
+// loadFor is how long the questions go on: 5m unless E2E_LOAD_FOR says otherwise.
+func loadFor(t *testing.T) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("E2E_LOAD_FOR"), "5m"))
+	if err != nil {
+		t.Fatalf("E2E_LOAD_FOR: %v", err)
+	}
+	return d
+}
+
+// TestLoad: a pod asks as fast as it is answered, and CoreDNS, the controllers and what is exported change all the time. Every answer
+// comes, and is right; and every HTTP request through the clusterset IP is answered.
+func TestLoad(t *testing.T) {
+	l := newLoad(t, twoServers, "questions without a pause while CoreDNS (two replicas) and the controllers restart")
+	client := l.client(l.at, "client")
+	client.reachesBoth(l.fqdn("web"), l.from, l.at)
+	// Less than a resolver's 5 seconds: a question that was lost and asked again is a request that failed.
+	requests := client.flow(l.fqdn("web"), 4*time.Second)
+	l.disturb(loadFor(t), []step{
+		l.rollDNS(2),
+		l.scale(3),
+		l.roll(l.at, "controller", system, "multicluster-controller"),
+		l.loseDNS(),
+		l.scale(1),
+		l.roll(l.from, "controller", system, "multicluster-controller"),
+		l.lose(l.at, "controller", system, "multicluster-controller", "app.kubernetes.io/name=multicluster-controller"),
+	})
+	l.judge()
+	l.judgeRequests(requests.stop())
+}
+
+// TestLoadOnOneServer: the same with one replica of CoreDNS. What the restarts cost is measured; that a server answers SERVFAIL, or
+// something wrong, they do not explain.
+func TestLoadOnOneServer(t *testing.T) {
+	l := newLoad(t, oneServer, "questions without a pause while CoreDNS (one replica) restarts")
+	l.disturb(min(loadFor(t), 30*time.Second), []step{l.rollDNS(1)})
+	if l.result.Wrong > 0 {
+		t.Errorf("%d wrong answers: %s", l.result.Wrong, l.explain(l.result.Failures))
+	}
+}
+
+// load is one blast of questions, and what happened meanwhile.
+type load struct {
+	*scene
+	from, at  *cluster   // who exports, and who asks
+	asker     *clientPod // in at
+	server    string
+	questions []blast.Question
+	result    blast.Result
+	done      []done
+}
+
+// step is one restart or change. It returns when that is over.
+type step struct {
+	what    string
+	servers int // of DNS, that end by it
+	do      func()
+}
+
+// done is when a step was done.
+type done struct {
+	step
+	began, ended time.Time
+}
+
+// newLoad gets all ready, until every answer is right.
+func newLoad(t *testing.T, how resolving, title string) *load {
+	t.Helper()
+	s := newScene(t, how, title)
+	l := &load{scene: s, from: s.clusters[0], at: s.clusters[1]}
+	address, err := l.at.dnsAddress(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.server = address + ":53"
+	l.exportAll()
+	l.asker = s.client(l.at, "asker")
+	l.asker.bring(l.asker.program("./test/e2e/blast/run"), "/tmp/blast")
+	l.questions = l.rightAnswers()
+	s.eventually("all answers are right before anything restarts", func(ctx context.Context) error {
+		r, err := l.blast(ctx, time.Second)
+		if err == nil && len(r.Failures) > 0 {
+			err = fmt.Errorf("%d wrong, missing %v: %v", r.Wrong, r.Unanswered, r.Failures[0])
+		}
+		return err
+	})
+	return l
+}
+
+const headless = "clusterIP: None\nports: [{name: http, port: 8080}]"
+
+// exportAll makes what is asked for: web has a clusterset IP, and pods in both clusters, and db is headless, with pods in both; kv is
+// headless, and there is none in the cluster that asks.
+func (l *load) exportAll() {
+	for _, c := range []*cluster{l.from, l.at} {
+		l.expose(c, "web", plainly)
+		l.expose(c, "db", headless)
+		// It lingers for longer than it takes a controller to take over from another, and to tell.
+		l.deploy(c, workload{name: "web", replicas: 1, linger: 20 * time.Second})
+		l.deploy(c, workload{name: "db", kind: "StatefulSet", replicas: 1})
+		l.export(c, "web")
+		l.export(c, "db")
+	}
+	l.expose(l.from, "kv", headless)
+	l.deploy(l.from, workload{name: "kv", kind: "StatefulSet", replicas: 1})
+	l.export(l.from, "kv")
+}
+
+// rightAnswers are the questions: names of both domains, and those that a pod's search path makes of kv.<namespace>.svc.
+func (l *load) rightAnswers() []blast.Question {
+	yes := func(kind, name string, data ...string) blast.Question {
+		return blast.Question{Name: name, Type: kind, Rcode: "NOERROR", Data: data}
+	}
+	no := func(name string) blast.Question { return blast.Question{Name: name, Type: "A", Rcode: "NXDOMAIN"} }
+	var ip string
+	l.eventually("web has its clusterset IP in "+l.at.id, func(ctx context.Context) (err error) {
+		ip, err = l.at.kubectl(ctx, "get", "serviceimport", "web", "--namespace="+l.namespace, "-o", "jsonpath={.spec.ips[0]}")
+		if err == nil && ip == "" {
+			err = fmt.Errorf("spec.ips is empty")
+		}
+		return err
+	})
+	local := l.kubectl(l.at, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
+	web, db, kv := l.fqdn("web"), l.fqdn("db"), l.fqdn("kv")
+	db1, db2, kv1 := l.podIP(l.from, "db-0"), l.podIP(l.at, "db-0"), l.podIP(l.from, "kv-0")
+	base := l.namespace + ".svc."
+	return []blast.Question{
+		yes("A", web, ip), yes("AAAA", web), yes("SRV", "_http._tcp."+web, "0 100 80 "+web+"."),
+		{Name: db, Type: "A", Rcode: "NOERROR", Data: []string{db1, db2}, More: true}, yes("AAAA", db),
+		yes("A", "db-0."+l.from.id+"."+db, db1), yes("A", "db-0."+l.at.id+"."+db, db2),
+		yes("SRV", "_http._tcp."+kv, "0 100 8080 kv-0."+l.from.id+"."+kv+"."),
+		no("kv." + base + base + "cluster.local"), no("kv." + base + "svc.cluster.local"), no("kv." + base + "cluster.local"), yes("A", kv, kv1),
+		yes("A", "web."+base+"cluster.local", local), no("nobody." + base + "cluster.local"), no("nobody." + base + "clusterset.local"),
+		yes("TXT", "dns-version.clusterset.local", `"1.0.0"`),
+	}
+}
+
+func (s *scene) podIP(c *cluster, pod string) string {
+	s.t.Helper()
+	return s.kubectl(c, "get", "pod", pod, "-o", "jsonpath={.status.podIP}")
+}
+
+// disturb takes one step after the other for as long as the questions go on.
+func (l *load) disturb(d time.Duration, steps []step) {
+	l.t.Helper()
+	over := make(chan error, 1)
+	go func() {
+		var err error
+		l.result, err = l.blast(l.t.Context(), d)
+		over <- err
+	}()
+	for i := 0; ; i++ {
+		select {
+		case err := <-over:
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			l.tell(steps)
+			return
+		default:
+		}
+		began := time.Now()
+		steps[i%len(steps)].do()
+		l.done = append(l.done, done{steps[i%len(steps)], began, time.Now()})
+	}
+}
+
+// roll restarts all pods of a Deployment, as that does it.
+func (l *load) roll(c *cluster, who, namespace, deployment string) step {
+	return step{who + " of " + c.id + " rolled", 0, func() {
+		l.inNamespace(c, namespace, "rollout", "restart", "deployment/"+deployment)
+		l.inNamespace(c, namespace, "rollout", "status", "deployment/"+deployment, "--timeout=2m")
+	}}
+}
+
+// lose deletes one pod of a Deployment: the oldest.
+func (l *load) lose(c *cluster, who, namespace, deployment, labels string) step {
+	return step{"a pod of " + who + " of " + c.id + " deleted", 0, func() {
+		pod := l.inNamespace(c, namespace, "get", "pods", "-l", labels, "--sort-by=.metadata.creationTimestamp", "-o", "jsonpath={.items[0].metadata.name}")
+		l.inNamespace(c, namespace, "delete", "pod", pod, "--timeout=2m")
+		l.inNamespace(c, namespace, "rollout", "status", "deployment/"+deployment, "--timeout=2m")
+	}}
+}
+
+func (l *load) rollDNS(servers int) step {
+	s := l.roll(l.at, "CoreDNS", "kube-system", "coredns")
+	s.servers = servers
+	return s
+}
+
+func (l *load) loseDNS() step {
+	s := l.lose(l.at, "CoreDNS", "kube-system", "coredns", "k8s-app=kube-dns")
+	s.servers = 1
+	return s
+}
+
+func (l *load) inNamespace(c *cluster, namespace string, args ...string) string {
+	l.t.Helper()
+	out, err := c.kubectl(l.t.Context(), append([]string{"--namespace=" + namespace}, args...)...)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return out
+}
+
+// scale gives web and db so many pods in the cluster that exports, and waits until the other one has heard of it.
+func (l *load) scale(replicas int) step {
+	return step{fmt.Sprintf("web and db of %s scaled to %d", l.from.id, replicas), 0, func() {
+		l.kubectl(l.from, "scale", "deployment/web", "statefulset/db", fmt.Sprintf("--replicas=%d", replicas))
+		for _, name := range []string{"web", "db"} {
+			l.eventually(fmt.Sprintf("%s has %d endpoints of %s in %s", name, replicas, l.from.id, l.at.id), func(ctx context.Context) error {
+				got, err := l.endpoints(ctx, l.at, name, l.from)
+				if err == nil && len(got) != replicas {
+					err = fmt.Errorf("it has %v", got)
+				}
+				return err
+			})
+		}
+	}}
+}
+
+// endpoints are the addresses of ready endpoints of an import, those from one cluster.
+func (s *scene) endpoints(ctx context.Context, at *cluster, name string, of *cluster) ([]string, error) {
+	out, err := at.kubectl(ctx, "get", "endpointslices", "--namespace="+s.namespace,
+		"-l", "multicluster.kubernetes.io/service-name="+name+",multicluster.kubernetes.io/source-cluster="+of.id,
+		"-o", "jsonpath={range .items[*].endpoints[?(@.conditions.ready==true)]}{.addresses[0]} {end}")
+	return strings.Fields(out), err
+}
+
+// tell writes what was measured into the report.
+func (l *load) tell(steps []step) {
+	r := l.result
+	l.reportValue("questions", fmt.Sprintf("%d, %.0f a second", r.Asked, float64(r.Asked)/r.Took.Seconds()))
+	l.reportValue("answers", listed(r.Rcodes)+"; "+listed(r.Ways))
+	l.reportValue("wrong answers", fmt.Sprint(r.Wrong))
+	l.reportValue("questions without an answer", cmp.Or(listed(r.Unanswered), "0")+fmt.Sprintf(" (answered when asked again: %d)", r.Retried))
+	l.reportValue("half of the answers within, 99 %, all", fmt.Sprintf("%.1f ms, %.1f ms, %.0f ms", milliseconds(r.P50), milliseconds(r.P99), milliseconds(r.Longest)))
+	times := map[string]int{}
+	for _, d := range l.done {
+		times[d.what]++
+	}
+	for _, s := range steps {
+		l.reportValue(s.what, fmt.Sprintf("%d times", times[s.what]))
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// listed is such as «NOERROR 12, NXDOMAIN 5».
+func listed(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// judge wants an answer to every question, the right one; and that there was something to withstand. What is in flight over a socket that
+// is kept may be lost when kube-proxy forgets which server that belongs to: one question for each such socket, when a server ends. A
+// second try has to have the answer.
+func (l *load) judge() {
+	l.t.Helper()
+	r := l.result
+	ended := 0
+	for _, d := range l.done {
+		ended += d.servers
+	}
+	lost := 0
+	for _, n := range r.Unanswered {
+		lost += n
+	}
+	if r.Wrong > 0 || lost > r.Unanswered[blast.Kept] || lost > ended*keptSockets || lost > r.Retried {
+		l.t.Errorf("of %d questions %d had a wrong answer, and %v none (%d when asked again), while %d servers ended: %s",
+			r.Asked, r.Wrong, r.Unanswered, lost-r.Retried, ended, l.explain(r.Failures))
+	}
+	if r.Rcodes["NOERROR"] == 0 || r.Rcodes["NXDOMAIN"] == 0 || ended < 2 {
+		l.t.Errorf("answers: %v, restarts and changes: %v; want more", r.Rcodes, l.done)
+	}
+	for _, f := range r.Failures {
+		l.t.Logf("lost: %s", l.explain([]blast.Failure{f}))
+	}
+}
+
+func (l *load) judgeRequests(all []request) {
+	l.t.Helper()
+	got := tally(all)
+	failed := others(all, l.from, l.at)
+	l.reportValue("HTTP requests through the clusterset IP meanwhile (failed)", fmt.Sprintf("%d (%d)", len(all), len(failed)))
+	if len(failed) > 0 || got[l.from.id] == 0 || got[l.at.id] == 0 {
+		l.t.Errorf("requests: %v; want answers of both clusters and nothing else: %q, the first at %s", got, failed, time.Unix(0, int64(all[0].at)))
+	}
+}
+
+// explain says of each failure during what it was.
+func (l *load) explain(failures []blast.Failure) string {
+	var text strings.Builder
+	for _, f := range failures {
+		during := "nothing else"
+		for _, d := range l.done {
+			if f.At.Before(d.ended) && f.At.Add(f.Took).After(d.began) {
+				during = fmt.Sprintf("%s, which began %.2f s before", d.what, f.At.Sub(d.began).Seconds())
+			}
+		}
+		fmt.Fprintf(&text, "\n%s %s (%s): %s after %.0f ms; %s", f.At.UTC().Format("15:04:05.000"), f.Question, f.Way, f.What, milliseconds(f.Took), during)
+	}
+	return text.String()
+}
