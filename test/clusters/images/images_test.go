@@ -54,6 +54,38 @@ func TestNothingIsLeftOfAnImageThatFails(t *testing.T) {
 	}
 }
 
+// TestImageOfProgram: a program as it is, alone, and what a container of the image starts.
+func TestImageOfProgram(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(t.TempDir(), "archive.tar")
+	if err := OfProgram(t.Context(), archive, "example.org/program:1", program); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	entries := readTar(t, file)
+	name := filepath.Base(program)
+	if want := `"Entrypoint":["/` + name + `"]`; !strings.Contains(string(entries["config.json"]), want) {
+		t.Errorf("configuration %s; want %s in it", entries["config.json"], want)
+	}
+	if want := `"RepoTags":["example.org/program:1"]`; !strings.Contains(string(entries["manifest.json"]), want) {
+		t.Errorf("manifest %s; want %s in it", entries["manifest.json"], want)
+	}
+	want, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readTar(t, bytes.NewReader(entries["layer.tar"]))["./"+name]; !bytes.Equal(got, want) {
+		t.Errorf("the layer has %d bytes of the program, want its %d", len(got), len(want))
+	}
+}
+
 // checkArchive reads it as a container runtime does: by its manifest, and the layer's sum in the configuration.
 func checkArchive(t *testing.T, archive string) {
 	t.Helper()

@@ -3,7 +3,10 @@
 //	go run ./test/e2e/run [--keep] [--images FOLDER] [--results FILE] [--run PATTERN]
 //
 // It starts clusters of its own on this machine (test/clusters), makes and loads the images, and runs `go test ./test/e2e`; then it
-// ends all that it started, also after a failure or Ctrl-C. With KUBECONFIGS=a:b set, it starts nothing and uses those clusters.
+// ends all that it started, also after a failure or Ctrl-C. With KUBECONFIGS=a:b set, it starts nothing and uses those clusters: they
+// have our images, or E2E_IMAGES names others, such as coredns=registry.example.org/coredns:v1,stock=registry.k8s.io/coredns/coredns:v1.12.3,
+// where stock is a CoreDNS without our plugin. What needs one that is not named is skipped, and so is what would load an image into
+// nodes (E2E_LOAD) or kill a cluster (E2E_KILL).
 package main
 
 import (
