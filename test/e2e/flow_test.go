@@ -21,9 +21,26 @@ type flow struct {
 
 // flow begins requests, and returns once ten are over. They end with stop. One that has no answer within the patience has failed.
 func (p *clientPod) flow(name string, patience time.Duration) *flow {
+	return p.repeat(name, fmt.Sprintf("curl -sS -m %.0f http://%s/", patience.Seconds(), name))
+}
+
+// flowByTTL is a flow of requests to port 8080 of any of a name's addresses. As a cache does, it keeps them for as long as the server's
+// answer says, in whole seconds.
+func (p *clientPod) flowByTTL(name string, patience time.Duration) *flow {
+	return p.repeat("cached-"+name, fmt.Sprintf(`f=/tmp/addresses; now=$(date +%%s); until=$(cat $f.until 2>/dev/null); [ "${until:-0}" -gt $now ] || {
+		dig +noall +answer A %s >$f; awk -v now=$now '{ print now + $2; exit }' $f >$f.until; }
+		curl -sS -m %.0f http://$(awk '{ print $5 }' $f | shuf -n 1):8080/`, name, patience.Seconds()))
+}
+
+// lookups is a flow of questions for a name's addresses, each of which is given as address/TTL.
+func (p *clientPod) lookups(name string) *flow {
+	return p.repeat("lookups-"+name, fmt.Sprintf(`dig +noall +answer A %s | awk '{ printf "%%s/%%s ", $5, $2 }'`, name))
+}
+
+// repeat runs a shell's line again and again.
+func (p *clientPod) repeat(name, line string) *flow {
 	f := &flow{client: p, marker: "/tmp/stop-" + name, ended: make(chan error, 1)}
-	line := fmt.Sprintf(`until [ -e %[1]s ]; do echo "$(date +%%s.%%N) $(curl -sS -m %.0[2]f http://%[3]s/ 2>&1)"; echo >>%[1]s-not; done`,
-		f.marker, patience.Seconds(), name)
+	line = fmt.Sprintf(`until [ -e %[1]s ]; do echo "$(date +%%s.%%N) $(exec 2>&1; %[2]s)"; echo >>%[1]s-not; done`, f.marker, line)
 	go func() {
 		var err error
 		f.out, err = p.exec(p.scene.t.Context(), line)
@@ -36,10 +53,35 @@ func (p *clientPod) flow(name string, patience time.Duration) *flow {
 	return f
 }
 
-// request is one of a flow: when it began, by the pod's own clock, and the answer.
+// request is one of a flow, or a lookup: when it began, by the pod's own clock, and the answer.
 type request struct {
-	at  time.Duration // since 1970
-	who string        // the cluster, or what curl says
+	at   time.Duration // since 1970
+	who  string        // the cluster, or the number of curl's error
+	said string        // the whole answer
+}
+
+// goesOn waits for some more requests.
+func (f *flow) goesOn(requests int) {
+	s := f.client.scene
+	s.t.Helper()
+	count := func(ctx context.Context) (n int, err error) {
+		out, err := f.client.exec(ctx, "wc -l <"+f.marker+"-not")
+		if err == nil {
+			n, err = strconv.Atoi(out)
+		}
+		return n, err
+	}
+	before, err := count(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually(fmt.Sprintf("%d more requests in %s", requests, f.client.cluster.id), func(ctx context.Context) error {
+		now, err := count(ctx)
+		if err == nil && now < before+requests {
+			err = fmt.Errorf("there were %d", now-before)
+		}
+		return err
+	})
 }
 
 // stop gives all requests.
@@ -59,7 +101,7 @@ func (f *flow) stop() []request {
 		if err != nil {
 			t.Fatalf("a line of requests in %s: %q", f.client.cluster.id, line)
 		}
-		all = append(all, request{time.Duration(seconds * float64(time.Second)), whose(answer)})
+		all = append(all, request{time.Duration(seconds * float64(time.Second)), whose(answer), answer})
 	}
 	return all
 }
@@ -69,7 +111,7 @@ func others(all []request, clusters ...*cluster) []string {
 	var lines []string
 	for _, r := range all {
 		if !slices.ContainsFunc(clusters, func(c *cluster) bool { return c.id == r.who }) {
-			lines = append(lines, fmt.Sprintf("%.1f s: %s", (r.at-all[0].at).Seconds(), r.who))
+			lines = append(lines, fmt.Sprintf("%.1f s: %s", (r.at-all[0].at).Seconds(), r.said))
 		}
 	}
 	return lines
@@ -106,7 +148,7 @@ func TestMeasures(t *testing.T) {
 	a, b := &cluster{id: "c1"}, &cluster{id: "c2"}
 	var all []request
 	for i, answer := range []string{"db-1 c1", "db-1 c1", "curl: (7) Failed to connect", "curl: (28) Timed out", "db-2 c2", "db-2 c2", ""} {
-		all = append(all, request{time.Hour + time.Duration(i)*time.Second, whose(answer)})
+		all = append(all, request{time.Hour + time.Duration(i)*time.Second, whose(answer), answer})
 	}
 	if gap := longestGap(all, a, b); gap != 3*time.Second {
 		t.Errorf("the longest time without an answer is %v, want that from the second request to the fifth", gap)
@@ -117,7 +159,7 @@ func TestMeasures(t *testing.T) {
 	if got, want := tally(all), (answers{"c1": 2, "c2": 2, "curl: (7)": 1, "curl: (28)": 1, "": 1}); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if failed := others(all, a, b); len(failed) != 3 || failed[0] != "2.0 s: curl: (7)" {
+	if failed := others(all, a, b); len(failed) != 3 || failed[0] != "2.0 s: curl: (7) Failed to connect" {
 		t.Errorf("%q", failed)
 	}
 }

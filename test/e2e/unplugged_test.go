@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -32,14 +34,10 @@ func TestClusterDies(t *testing.T) {
 		s.export(c, "web")
 	}
 	client := s.client(stays, "client")
-	s.eventually("web is answered by both clusters", func(ctx context.Context) error {
-		got, err := client.fetch(ctx, s.fqdn("web"), 30)
-		if err == nil && (len(got) != 2 || got[stays.id] == 0 || got[dies.id] == 0) {
-			err = fmt.Errorf("%v answered", got)
-		}
-		return err
-	})
+	client.reachesBoth(s.fqdn("web"), stays, dies)
+	db := s.headlessInBoth(client, stays, dies)
 	f := client.flow(s.fqdn("web"), time.Second)
+	db.begin()
 	s.clusters = s.clusters[:len(s.clusters)-1] // nobody asks it any more
 	began := time.Now()
 	killer := exec.CommandContext(t.Context(), "sh", "-c", kill[len(kill)-1])
@@ -70,6 +68,75 @@ func TestClusterDies(t *testing.T) {
 		t.Errorf("requests: %v; want answers of %s at first, and then failures", tally(requests), dies.id)
 	}
 	s.report("from the first request that failed to the last (an IP is asked for: no TTL counts)", last-first)
+	db.judge(began)
+}
+
+// dying is a headless Service in the cluster that dies and in one that stays, and a client of it.
+type dying struct {
+	*scene
+	client      *clientPod
+	stays, dies *cluster
+	address     string // of the pod in the cluster that dies
+	lookups     *flow
+	requests    *flow // as of a client that keeps addresses for their TTL
+}
+
+// headlessInBoth makes db, and waits until the client's server has both addresses.
+func (s *scene) headlessInBoth(client *clientPod, stays, dies *cluster) *dying {
+	s.t.Helper()
+	for _, c := range []*cluster{stays, dies} {
+		s.expose(c, "db", headless)
+		s.deploy(c, workload{name: "db", kind: "StatefulSet", replicas: 1})
+		s.export(c, "db")
+	}
+	d := &dying{scene: s, client: client, stays: stays, dies: dies, address: s.podIP(dies, "db-0")}
+	client.prints("dig +short A "+s.fqdn("db"), s.podIP(stays, "db-0"), d.address)
+	return d
+}
+
+func (d *dying) begin() {
+	d.lookups = d.client.lookups(d.fqdn("db"))
+	d.requests = d.client.flowByTTL(d.fqdn("db"), time.Second)
+}
+
+// judge wants the client to have met both clusters, and then failures, and an end to them.
+func (d *dying) judge(killed time.Time) {
+	d.t.Helper()
+	d.client.prints("cat /tmp/addresses", d.fqdn("db"), "-"+d.address)
+	d.requests.goesOn(5)
+	at, ttl := d.lastOf(d.lookups.stop())
+	d.report("from the kill until a headless name was answered with its address for the last time", at.Sub(killed))
+	d.report("TTL of that answer: for as long may a client keep it", ttl)
+	requests := d.requests.stop()
+	got := tally(requests)
+	d.t.Logf("requests to the headless name: %v", got)
+	first, last := failures(requests, d.stays, d.dies)
+	if got[d.stays.id] == 0 || got[d.dies.id] == 0 || first == 0 || last == requests[len(requests)-1].at {
+		d.t.Errorf("requests to the headless name: %v; want answers of both clusters, then failures, and an end to them", got)
+	}
+	d.report("from the first request that failed to the last, of a client that keeps addresses for their TTL", last-first)
+}
+
+// lastOf is when the dead pod's address was given for the last time, and the TTL that it had then.
+func (d *dying) lastOf(lookups []request) (at time.Time, ttl time.Duration) {
+	d.t.Helper()
+	for _, l := range lookups {
+		for _, given := range strings.Fields(l.said) {
+			seconds, ok := strings.CutPrefix(given, d.address+"/")
+			if !ok {
+				continue
+			}
+			n, err := strconv.Atoi(seconds)
+			if err != nil {
+				d.t.Fatalf("a lookup gave %q: %v", l.said, err)
+			}
+			at, ttl = time.Unix(0, int64(l.at)), time.Duration(n)*time.Second
+		}
+	}
+	if at.IsZero() {
+		d.t.Fatalf("none of %d lookups gave the address %s", len(lookups), d.address)
+	}
+	return at, ttl
 }
 
 // failures are when the first and the last request failed.
