@@ -56,7 +56,11 @@ spec:
               ip address replace 169.254.20.10/32 dev lo
               sleep infinity &
               wait
-          startupProbe: {exec: {command: [sh, -c, "ip -o address show to 169.254.20.10 | grep -q lo"]}, periodSeconds: 1}
+          startupProbe: # patient: to start the container anew would take the address away
+            exec: {command: [sh, -c, "ip -o address show to 169.254.20.10 | grep -q lo"]}
+            periodSeconds: 1
+            timeoutSeconds: 10
+            failureThreshold: 60
           securityContext:
             allowPrivilegeEscalation: false
             readOnlyRootFilesystem: true
@@ -187,7 +191,7 @@ func (c *cluster) applyNodeLocal(ctx context.Context, corefile, example string) 
 		return err
 	}
 	// The example's own words say how to ask for the address, also where its block is not there yet.
-	head, _, _ := strings.Cut(example, "clusterset.local:53")
+	head := strings.Join(comment.FindAllString(example, -1), "")
 	corefile, err := c.withAddress(ctx, head+corefile, sampleUpstream)
 	if err != nil {
 		return err

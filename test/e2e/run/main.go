@@ -107,13 +107,15 @@ func startAll(ctx context.Context, o options) ([]*clusters.Cluster, error) {
 	}
 	started := make([]*clusters.Cluster, o.count)
 	all, ctx := errgroup.WithContext(ctx)
-	folder := o.images
-	if folder == "" {
-		folder = "bin/images"
-		all.Go(func() error { return command(ctx, "make", "--no-print-directory", "images").Run() })
-	}
-	var stock string
+	folder, stock := o.images, ""
 	all.Go(func() (err error) {
+		if folder == "" {
+			folder = "bin/images"
+			if err := command(ctx, "make", "--no-print-directory", "images").Run(); err != nil {
+				return err
+			}
+		}
+		// After the others: most of it is compiled then.
 		stock, err = images.MakeStock(ctx, os.Stderr)
 		return err
 	})
