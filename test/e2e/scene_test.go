@@ -88,9 +88,9 @@ func (s *scene) describe(ctx context.Context) string {
 	return text.String()
 }
 
-// report adds what was measured, and how long it was, to the scene's line in the report.
+// report adds to the report how long something took, or did not go: the mark puts it into the table of failover times.
 func (s *scene) report(what string, measured time.Duration) {
-	line := fmt.Sprintf("  %s\t%.2f s\n", what, measured.Seconds())
+	line := fmt.Sprintf("> %s\t%.2f s\n", what, measured.Seconds())
 	s.t.Log(line)
 	s.measured = append(s.measured, line)
 }
