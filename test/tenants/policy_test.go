@@ -93,7 +93,8 @@ func (s *stage) choosesNoAddress(tenant clientOf) {
 	edit(s, tenant, "none", new(mcsv1beta1.ServiceImport), func(imp *mcsv1beta1.ServiceImport) { imp.Labels = map[string]string{"his": "own"} })
 }
 
-// enforce applies deploy/policy, with one account more on its lists, until the test's end; it returns once the API server refuses by it.
+// enforce applies deploy/policy, with one account more on its lists, until the test's end. The API server heeds policies a moment after
+// they are written, and after they are deleted.
 func (s *stage) enforce(tenant clientOf) {
 	s.Helper()
 	var text string
@@ -116,19 +117,22 @@ func (s *stage) enforce(tenant clientOf) {
 		if err := s.c1.Delete(contextOf(s.T), "", text); err != nil {
 			s.Error(err)
 		}
+		s.until("the policies are gone", func() error { return s.probes(tenant, false) })
 	})
-	for what, object := range map[string]client.Object{
-		"endpoints": slice("probe", map[string]string{labelService: "probe"}, "10.9.1.1"), "addresses": importOf("probe", mcsv1beta1.ClusterSetIP, "192.0.2.1"),
+	s.until("the policies are there", func() error { return s.probes(tenant, true) })
+}
+
+// probes has a tenant try what each policy refuses.
+func (s *stage) probes(tenant clientOf, refused bool) error {
+	for _, object := range []client.Object{
+		slice("probe", map[string]string{labelService: "probe"}, "10.9.1.1"), importOf("probe", mcsv1beta1.ClusterSetIP, "192.0.2.1"),
 	} {
 		object.SetNamespace(s.namespace)
-		s.until("the policy of "+what, func() error {
-			err := tenant.Create(s.Context(), object.DeepCopyObject().(client.Object), client.DryRunAll)
-			if !refusedFor(err, "ValidatingAdmissionPolicy") {
-				return orElse(err, "not yet")
-			}
-			return nil
-		})
+		if err := tenant.Create(contextOf(s.T), object, client.DryRunAll); refusedFor(err, "") != refused {
+			return orElse(err, "not refused yet")
+		}
 	}
+	return nil
 }
 
 // refusedFor is true for a refusal by a policy, with these words in it.

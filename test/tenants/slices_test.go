@@ -206,16 +206,25 @@ func TestSlicesOfOneNamespaceAreOfNoOther(t *testing.T) {
 	theirs, s := newStage(t), newStage(t)
 	theirs.export(s.c1, headless("db"), "10.9.1.1")
 	theirs.answers("db", "NOERROR 10.9.1.1")
+	theirs.create(s.c1.Admin, importOf("byhand", mcsv1beta1.Headless),
+		slice("byhand", map[string]string{labelService: "byhand", labelCluster: "c1"}, "10.9.1.2"))
 	tenant := s.tenant(s.c1, "admin", slicesToo, importsToo, exportsToo)
-	for i, name := range []string{"db", "db." + theirs.namespace} {
-		s.create(tenant, slice(fmt.Sprint("spy-", i), map[string]string{labelService: name, labelCluster: "c1", labelManager: controller}, "10.66.0.1"))
+	for i, name := range []string{"db", "byhand"} {
+		for j, manager := range []string{"me", controller} {
+			labels := map[string]string{labelService: name, labelCluster: "c1", labelManager: manager}
+			s.create(tenant, slice(fmt.Sprintf("spy-%d-%d", i, j), labels, "10.66.0.1"))
+			labels[labelService] = name + "." + theirs.namespace
+			s.create(tenant, slice(fmt.Sprintf("dotted-%d-%d", i, j), labels, "10.66.0.1"))
+		}
 	}
 	err := theirs.try(tenant, slice("spy", map[string]string{labelService: "db", labelCluster: "c1"}, "10.66.0.1"))
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("a slice in another namespace: %v; want forbidden", err)
 	}
 	s.settled()
-	if err := theirs.answered("db", typeA, "NOERROR 10.9.1.1"); err != nil {
-		t.Error(err)
+	for name, want := range map[string]string{"db": "NOERROR 10.9.1.1", "byhand": "NOERROR 10.9.1.2"} {
+		if err := theirs.answered(name, typeA, want); err != nil {
+			t.Error(err)
+		}
 	}
 }
