@@ -141,7 +141,12 @@ func (s *scene) runStock(corefile func(context.Context, *cluster) (string, error
 	if s.dns = nil; !s.stock { // the next scene installs the chart anew
 		s.stock = true
 		s.undo = append(s.undo, func(ctx context.Context) error {
-			return s.each(ctx, func(ctx context.Context, c *cluster) error { return c.removeStock(ctx) })
+			return s.each(ctx, func(ctx context.Context, c *cluster) error {
+				if err := c.removeStock(ctx); err != nil || os.Getenv("E2E_KILL") != "" {
+					return err
+				}
+				return c.install(ctx, bySearch) // clusters of others are not left without names
+			})
 		})
 	}
 	if err := s.each(s.t.Context(), func(ctx context.Context, c *cluster) error {
