@@ -15,7 +15,7 @@ import (
 // TestConfined: what the kernel lets our programs do, and that a namespace which enforces the Pod Security Standard «restricted» takes
 // their pods.
 func TestConfined(t *testing.T) {
-	s := newScene(t, anyhow, "confined: no root, no capability but one, a file system that cannot be written, «restricted» namespaces")
+	s := newScene(t, bySearch, "confined: no root, no capability but one, a file system that cannot be written, «restricted» namespaces")
 	c := s.clusters[0]
 	s.kubectl(c, "label", "namespace", s.namespace, "pod-security.kubernetes.io/enforce=restricted")
 	s.runServer(c)
@@ -74,7 +74,7 @@ metadata: {name: multicluster-dns}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: multicluster-dns}
 subjects: [{kind: ServiceAccount, name: multicluster-dns, namespace: NAMESPACE}]
 `)
-	s.kubectl(c, "rollout", "status", "deployment/multicluster-dns", "--timeout=5m")
+	s.kubectl(c, "rollout", "status", "deployment/multicluster-dns", "--timeout=2m")
 }
 
 // onePod is one that runs.
