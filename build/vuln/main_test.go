@@ -146,8 +146,8 @@ func TestAVulnerabilityThatIsReachedIsAnError(t *testing.T) {
 func TestEachModuleIsChecked(t *testing.T) {
 	var out strings.Builder
 	good, bad := module(t, "g.SetLimit(1)"), module(t, "_ = g.Wait()")
-	err := check(t.Context(), &out, govulncheck(t), "file://"+database(t, true), true, []string{bad, good, bad})
-	if err == nil || strings.Count(err.Error(), bad) != 2 || strings.Contains(err.Error(), good) || !strings.Contains(out.String(), good+", by file://") {
+	err := check(t.Context(), &out, govulncheck(t), "file://"+database(t, true), true, []string{bad, good})
+	if err == nil || !strings.Contains(err.Error(), bad) || strings.Contains(err.Error(), good) || !strings.Contains(out.String(), good+", by file://") {
 		t.Errorf("error %v\n%s", err, &out)
 	}
 	if check(t.Context(), &out, govulncheck(t), "file://"+database(t, true), true, nil) == nil {
