@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,8 +23,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/ours"
 )
 
-// instead are the lines of the documents that cannot be typed here as they are: what is typed in the place of each, and why. The documents
-// have to have every one of them. MEMBER is the cluster whose turn it is, OTHER the other one.
+// instead are the lines of the documents that cannot be typed here as they are: what is typed in the place of each, and why.
+// MEMBER is the cluster whose turn it is, OTHER the other one.
 var instead = []struct{ line, typed, why string }{
 	{`git clone --branch (v\S+) https://github.com/coredns/coredns && cd coredns`,
 		`cp -r "$(go mod download -json github.com/coredns/coredns@$1 | sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p')" coredns && chmod -R u+w coredns && cd coredns && git init -q && git add . && git -c user.name=e2e -c user.email=e2e@example.org commit -q -m $1`,
@@ -88,12 +89,12 @@ type person struct {
 	*scene
 	dir     string // holds multicluster, which is this tree, and what the lines make
 	members []string
-	typed   map[string]bool // lines of instead
+	told    map[string]bool // lines of instead whose reason is in the log
 }
 
 func newPerson(s *scene) *person {
 	s.t.Helper()
-	p := &person{scene: s, dir: s.t.TempDir(), members: []string{"member1", "member2"}, typed: map[string]bool{}}
+	p := &person{scene: s, dir: s.t.TempDir(), members: []string{"member1", "member2"}, told: map[string]bool{}}
 	err := os.Symlink(ours.Root(), filepath.Join(p.dir, "multicluster"))
 	if err = errors.Join(err, p.writeContexts()); err != nil {
 		s.t.Fatal(err)
@@ -158,10 +159,10 @@ func (p *person) replaced(member, line string) string {
 	words := strings.NewReplacer("MEMBER", member, "OTHER", other, "OVERLAY", filepath.Join(p.dir, member), "TOOLS", p.images["tools"])
 	for _, i := range instead {
 		if pattern := regexp.MustCompile("^" + i.line + "$"); pattern.MatchString(line) {
-			if !p.typed[i.line] {
+			if !p.told[i.line] {
 				p.t.Logf("not typed as it is: %s\n%s", line, i.why)
 			}
-			p.typed[i.line] = true
+			p.told[i.line] = true
 			return words.Replace(pattern.ReplaceAllString(line, i.typed))
 		}
 	}
@@ -204,10 +205,26 @@ func TestReadme(t *testing.T) {
 	p.exportFoo(steps[6])
 	p.tryFoo(steps[7])
 	p.uninstall(stock)
+}
+
+// TestDocumentsHaveTheLines: where the README changes, so has the table of what stands for its lines.
+func TestDocumentsHaveTheLines(t *testing.T) {
+	uninstall, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", "uninstall.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := slices.Concat(slices.Concat(stepsOf(section(t, "README.md", "## Install it into a cluster")), stepsOf(string(uninstall)))...)
 	for _, i := range instead {
-		if !p.typed[i.line] {
-			t.Errorf("no document has the line %q any more", i.line)
+		if !slices.ContainsFunc(shown, regexp.MustCompile("^"+i.line+"$").MatchString) {
+			t.Errorf("neither README.md's steps nor deploy/uninstall.md's have the line %q", i.line)
 		}
+	}
+}
+
+func TestStepsOf(t *testing.T) {
+	got := stepsOf("Before `this`.\n\n1. Type `one\n   line` and `make`:\n\n       kubectl a  # why\n       kubectl b `c`\n\n   Then `d`.\n2. `e`\n\nAfter `that`.\n")
+	if want := [][]string{{"one line", "make", "kubectl a", "kubectl b `c`", "d"}, {"e"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
