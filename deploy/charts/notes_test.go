@@ -111,7 +111,7 @@ func TestDocumentsLinesWork(t *testing.T) {
 // TestNotesForTheClustersCoreDNS: the commands do what the notes say, on a CoreDNS as kubeadm installs it.
 func TestNotesForTheClustersCoreDNS(t *testing.T) {
 	c := realkube.New(t, realkube.Options{})
-	if err := c.Apply(t.Context(), "", kubeadms); err != nil {
+	if err := c.Apply(t.Context(), "", kubeadms()); err != nil {
 		t.Fatal(err)
 	}
 	const values = c1 + "dns: {mode: cluster, image: {repository: example.org/coredns, tag: v1}}"

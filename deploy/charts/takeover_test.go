@@ -10,63 +10,10 @@ import (
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
-// kubeadms is CoreDNS as kubeadm installs it, with what matters to the one who takes it over: names, selector, fields of a like meaning.
-const kubeadms = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: coredns, namespace: kube-system}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: coredns, namespace: kube-system}
-data: {Corefile: ".:53 {\n    whoami\n}\n"}
----
-apiVersion: v1
-kind: Service
-metadata:
-  name: kube-dns
-  namespace: kube-system
-  labels: {k8s-app: kube-dns, kubernetes.io/cluster-service: "true", kubernetes.io/name: CoreDNS}
-  annotations: {prometheus.io/port: "9153"}
-spec:
-  clusterIP: 10.0.0.10
-  selector: {k8s-app: kube-dns}
-  ports:
-    - {name: dns, port: 53, protocol: UDP, targetPort: 53}
-    - {name: dns-tcp, port: 53, protocol: TCP, targetPort: 53}
-    - {name: metrics, port: 9153, protocol: TCP, targetPort: 9153}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: coredns, namespace: kube-system, labels: {k8s-app: kube-dns}}
-spec:
-  replicas: 2
-  strategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}}
-  selector: {matchLabels: {k8s-app: kube-dns}}
-  template:
-    metadata: {labels: {k8s-app: kube-dns}}
-    spec:
-      serviceAccountName: coredns
-      priorityClassName: system-cluster-critical
-      nodeSelector: {kubernetes.io/os: linux}
-      tolerations: [{key: CriticalAddonsOnly, operator: Exists}, {key: node-role.kubernetes.io/control-plane, effect: NoSchedule}]
-      dnsPolicy: Default
-      containers:
-        - name: coredns
-          image: registry.k8s.io/coredns/coredns:v1.14.2
-          args: [-conf, /etc/coredns/Corefile]
-          ports:
-            - {containerPort: 53, name: dns, protocol: UDP}
-            - {containerPort: 53, name: dns-tcp, protocol: TCP}
-            - {containerPort: 9153, name: metrics, protocol: TCP}
-            - {containerPort: 8080, name: liveness-probe, protocol: TCP}
-            - {containerPort: 8181, name: readiness-probe, protocol: TCP}
-          livenessProbe: {httpGet: {path: /health, port: liveness-probe, scheme: HTTP}, initialDelaySeconds: 60}
-          readinessProbe: {httpGet: {path: /ready, port: readiness-probe, scheme: HTTP}}
-          securityContext: {allowPrivilegeEscalation: false, capabilities: {add: [NET_BIND_SERVICE], drop: [ALL]}, readOnlyRootFilesystem: true}
-          volumeMounts: [{name: config-volume, mountPath: /etc/coredns, readOnly: true}]
-      volumes: [{name: config-volume, configMap: {name: coredns, items: [{key: Corefile, path: Corefile}]}}]
-`
+// kubeadms is CoreDNS as kubeadm installs it.
+func kubeadms() string {
+	return ours.KubeadmCoreDNS("10.0.0.10", "registry.k8s.io/coredns/coredns:v1.14.2", ".:53 {\n    whoami\n}\n")
+}
 
 // documented is the line of a document that has a phrase in it.
 func documented(t *testing.T, document, phrase string) []string {
@@ -108,7 +55,7 @@ func TestReleaseTakesOverTheBases(t *testing.T) {
 func TestReleaseTakesOverTheClustersCoreDNS(t *testing.T) {
 	c := realkube.New(t, realkube.Options{})
 	path := filepath.Join(t.TempDir(), "kubeadm.yaml")
-	if err := os.WriteFile(path, []byte(kubeadms), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(kubeadms()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	kubectl(t, c, "apply", "-f", path)

@@ -217,7 +217,7 @@ func TestAliasWithoutRights(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
 		c := realkube.New(t, realkube.Options{})
 		installCRDs(t, c)
-		apply(t, c, stockRights)
+		apply(t, c, ours.KubeadmRights)
 		asPod(t, c, "kube-system", "coredns")
 		outside := startUpstream(t)
 		apply(t, c, anImport)
@@ -250,7 +250,7 @@ func TestAliasOnASecondServer(t *testing.T) {
 		outside := startUpstream(t)
 		testOverlay(t, c)
 		second := startSecondServer(t, c, temporary(t, withoutPorts(t, read(t, example("alias-second-server")))))
-		apply(t, c, stockRights)
+		apply(t, c, ours.KubeadmRights)
 		asPod(t, c, "kube-system", "coredns")
 		start(t, c, "53", example("alias-forwarding"))
 		getsReady(t)

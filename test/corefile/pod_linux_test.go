@@ -17,22 +17,6 @@ import (
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
-// stockRights are what kubeadm gives to CoreDNS (Kubernetes 1.36), without ours.
-const stockRights = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: "system:coredns"}
-rules:
-- {apiGroups: [""], resources: [endpoints, services, pods, namespaces], verbs: [list, watch]}
-- {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: "system:coredns"}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:coredns"}
-subjects: [{kind: ServiceAccount, name: coredns, namespace: kube-system}]
-`
-
 func installCRDs(t *testing.T, c *realkube.Cluster) {
 	t.Helper()
 	if err := c.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
@@ -67,7 +51,7 @@ func kubectl(t *testing.T, c *realkube.Cluster, args ...string) string {
 // deploy/plugin/cluster-coredns.
 func asClusterCoreDNS(t *testing.T, c *realkube.Cluster) {
 	t.Helper()
-	apply(t, c, stockRights)
+	apply(t, c, ours.KubeadmRights)
 	kubectl(t, c, "apply", "-k", "deploy/plugin/cluster-coredns")
 	asPod(t, c, "kube-system", "coredns")
 }

@@ -110,7 +110,7 @@ func TestQuestions(t *testing.T) {
 		}
 		apply(t, c, anImport)
 		apply(t, c, endpoints("foo", true))
-		apply(t, c, stockRights)
+		apply(t, c, ours.KubeadmRights)
 		kubectl(t, c, "apply", "-k", "deploy/plugin/cluster-coredns")
 		startUpstream(t)
 		for i, w := range ways {

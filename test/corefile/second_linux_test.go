@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/clusterset-dns/multicluster/test/ours"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -70,7 +71,7 @@ func TestSecondServer(t *testing.T) {
 		second := startSecondServer(t, c, example("second-server"))
 		getsReady(t)
 		stock := withoutPorts(t, replaced(t, read(t, example("stock")), "\n    multicluster clusterset.local\n", "\n"))
-		apply(t, c, stockRights)
+		apply(t, c, ours.KubeadmRights)
 		asPod(t, c, "kube-system", "coredns")
 		start(t, c, "53", temporary(t, read(t, example("forwarding"))+stock))
 

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,91 +11,6 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/ours"
 )
-
-// stockObjects are a cluster's own CoreDNS as kubeadm installs it. ADDRESS is where the cluster's pods look for DNS. The annotation starts
-// its pods anew when the Corefile changes, as `kubectl rollout restart` would.
-const stockObjects = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: coredns, namespace: kube-system}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: "system:coredns"}
-rules:
-  - {apiGroups: [""], resources: [endpoints, services, pods, namespaces], verbs: [list, watch]}
-  - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: "system:coredns"}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:coredns"}
-subjects: [{kind: ServiceAccount, name: coredns, namespace: kube-system}]
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: coredns, namespace: kube-system}
-data: {Corefile: COREFILE}
----
-apiVersion: v1
-kind: Service
-metadata:
-  name: kube-dns
-  namespace: kube-system
-  labels: {k8s-app: kube-dns, kubernetes.io/cluster-service: "true", kubernetes.io/name: CoreDNS}
-spec:
-  clusterIP: ADDRESS
-  selector: {k8s-app: kube-dns}
-  ports:
-    - {name: dns, port: 53, protocol: UDP, targetPort: 53}
-    - {name: dns-tcp, port: 53, protocol: TCP, targetPort: 53}
-    - {name: metrics, port: 9153, protocol: TCP, targetPort: 9153}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: coredns
-  namespace: kube-system
-  labels: {k8s-app: kube-dns}
-spec:
-  replicas: 2
-  selector: {matchLabels: {k8s-app: kube-dns}}
-  strategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 1}}
-  template:
-    metadata:
-      labels: {k8s-app: kube-dns}
-      annotations: {corefile: "HASH"}
-    spec:
-      serviceAccountName: coredns
-      priorityClassName: system-cluster-critical
-      dnsPolicy: Default
-      nodeSelector: {kubernetes.io/os: linux}
-      tolerations:
-        - {key: CriticalAddonsOnly, operator: Exists}
-        - {key: node-role.kubernetes.io/control-plane, effect: NoSchedule}
-      containers:
-        - name: coredns
-          image: IMAGE
-          imagePullPolicy: IfNotPresent
-          args: [-conf, /etc/coredns/Corefile]
-          ports:
-            - {name: dns, containerPort: 53, protocol: UDP}
-            - {name: dns-tcp, containerPort: 53, protocol: TCP}
-            - {name: metrics, containerPort: 9153, protocol: TCP}
-          livenessProbe:
-            httpGet: {path: /health, port: 8080}
-            initialDelaySeconds: 60
-            timeoutSeconds: 5
-            failureThreshold: 5
-          readinessProbe: {httpGet: {path: /ready, port: 8181}}
-          resources: {requests: {cpu: 100m, memory: 70Mi}, limits: {memory: 170Mi}}
-          securityContext:
-            allowPrivilegeEscalation: false
-            readOnlyRootFilesystem: true
-            capabilities: {add: [NET_BIND_SERVICE], drop: [ALL]}
-          volumeMounts: [{name: config-volume, mountPath: /etc/coredns, readOnly: true}]
-      volumes: [{name: config-volume, configMap: {name: coredns, items: [{key: Corefile, path: Corefile}]}}]
-`
 
 // ourLine is the one line that stock.Corefile has more than what kubeadm installs.
 const ourLine = "    multicluster clusterset.local\n"
@@ -165,8 +79,7 @@ func (c *cluster) applyStock(ctx context.Context, corefile string) error {
 	if err != nil {
 		return err
 	}
-	objects := strings.NewReplacer("ADDRESS", address, "IMAGE", c.set.images["stock"], "COREFILE", fmt.Sprintf("%q", corefile),
-		"HASH", fmt.Sprintf("%.6x", sha256.Sum256([]byte(corefile)))).Replace(stockObjects)
+	objects := ours.KubeadmCoreDNS(address, c.set.images["stock"], corefile)
 	if err := c.apply(ctx, "kube-system", objects); err != nil {
 		return err
 	}
@@ -175,7 +88,7 @@ func (c *cluster) applyStock(ctx context.Context, corefile string) error {
 }
 
 func (c *cluster) removeStock(ctx context.Context) error {
-	_, err := c.set.run(ctx, stockObjects, c.set.kubectl, "--context="+c.id, "delete", "--ignore-not-found", "-f", "-")
+	_, err := c.set.run(ctx, ours.KubeadmCoreDNS("", "", ""), c.set.kubectl, "--context="+c.id, "delete", "--ignore-not-found", "-f", "-")
 	return err
 }
 
