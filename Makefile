@@ -119,8 +119,8 @@ bin/govulncheck-$(GOVULNCHECK_VERSION):
 	@mv bin/vuln/govulncheck $@ && rm -r bin/vuln
 
 .PHONY: vuln
-vuln: bin/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities in what is built here (GOVULNDB=file:///... for a copy of the database; ARGS=-required)
-	@go run ./build/vuln -program $< $(ARGS) . deploy/charts
+vuln: build bin/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities in what is built here (GOVULNDB=file:///... for a copy of the database; ARGS=-required)
+	@go run ./build/vuln -program bin/govulncheck-$(GOVULNCHECK_VERSION) $(ARGS) . deploy/charts bin/coredns bin/multicluster-controller
 
 .PHONY: clean
 clean: ## Remove what was built here

@@ -1,8 +1,9 @@
 // Command vuln looks for known vulnerabilities in what is built here, by govulncheck, the Go project's own. `make vuln` runs it.
 //
-//	go run ./build/vuln -program bin/govulncheck-v1.8.0 . deploy/charts
+//	go run ./build/vuln -program bin/govulncheck-v1.8.0 . deploy/charts bin/coredns
 //
-// Each argument is the folder of a module. A vulnerability that its code can reach is an error. The database is https://vuln.go.dev, or what
+// Each argument is the folder of a module, or a program: CoreDNS has far more modules in it than this one names. A vulnerability that the
+// code can reach, or that is in a program, is an error. The database is https://vuln.go.dev, or what
 // the environment variable GOVULNDB names: https://..., or file:///... for a copy. Where that does not answer nothing can be said, so
 // that is told in a way that nobody takes for «none found»; with -required it is an error.
 package main
@@ -38,9 +39,9 @@ func main() {
 
 var errNoDatabase = errors.New("the database of known vulnerabilities does not answer")
 
-func check(ctx context.Context, out io.Writer, program, database string, required bool, modules []string) error {
-	if len(modules) == 0 {
-		return errors.New("no module to check: name their folders")
+func check(ctx context.Context, out io.Writer, program, database string, required bool, targets []string) error {
+	if len(targets) == 0 {
+		return errors.New("nothing to check: name folders of modules, or programs")
 	}
 	if err := reach(ctx, database); err != nil {
 		err = fmt.Errorf("%w: %s: %w", errNoDatabase, database, err)
@@ -52,10 +53,10 @@ func check(ctx context.Context, out io.Writer, program, database string, require
 		return nil
 	}
 	var failed []error
-	for _, module := range modules {
-		_, _ = fmt.Fprintf(out, "%s, by %s:\n", module, database)
-		if err := scan(ctx, out, program, database, module); err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", module, err))
+	for _, target := range targets {
+		_, _ = fmt.Fprintf(out, "%s, by %s:\n", target, database)
+		if err := scan(ctx, out, program, database, target); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", target, err))
 		}
 	}
 	return errors.Join(failed...)
@@ -95,13 +96,22 @@ func reach(ctx context.Context, database string) error {
 // found is govulncheck's exit code where the code can reach a vulnerability.
 const found = 3
 
-func scan(ctx context.Context, out io.Writer, program, database, module string) error {
+func scan(ctx context.Context, out io.Writer, program, database, target string) error {
+	info, err := os.Stat(target)
+	if err != nil {
+		return err
+	}
 	path, err := filepath.Abs(program) // as the program starts in the module's folder
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, path, "-db", database, "./...") //nolint:gosec // the Makefile names it
-	cmd.Dir, cmd.Stdout, cmd.Stderr = module, out, out
+	cmd := exec.CommandContext(ctx, path, "-db", database) //nolint:gosec // the Makefile names it
+	if info.IsDir() {
+		cmd.Dir, cmd.Args = target, append(cmd.Args, "./...")
+	} else {
+		cmd.Args = append(cmd.Args, "-mode=binary", target)
+	}
+	cmd.Stdout, cmd.Stderr = out, out
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == found {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -142,6 +143,24 @@ func TestAVulnerabilityThatIsReachedIsAnError(t *testing.T) {
 	}
 }
 
+// A program has in it what its build had, whatever any go.mod says today.
+func TestAProgramIsChecked(t *testing.T) {
+	folder := module(t, "_ = g.Wait()")
+	program := filepath.Join(folder, "program")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	build.Dir = folder
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, found := range []bool{true, false} {
+		var out strings.Builder
+		err := check(t.Context(), &out, govulncheck(t), "file://"+database(t, found), true, []string{program})
+		if found != (err != nil) || found != strings.Contains(out.String(), "GO-2000-0001") {
+			t.Errorf("error %v\n%s", err, &out)
+		}
+	}
+}
+
 // Each module is looked at, also after one that is bad.
 func TestEachModuleIsChecked(t *testing.T) {
 	var out strings.Builder
@@ -151,7 +170,7 @@ func TestEachModuleIsChecked(t *testing.T) {
 		t.Errorf("error %v\n%s", err, &out)
 	}
 	if check(t.Context(), &out, govulncheck(t), "file://"+database(t, true), true, nil) == nil {
-		t.Error("no module at all is well")
+		t.Error("nothing at all is well")
 	}
 }
 
