@@ -3,10 +3,14 @@ package tenants
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -17,11 +21,14 @@ import (
 // karmada is an account that an administrator adds to the writers of deploy/policy.
 const karmada = "system:serviceaccount:karmada-cluster:karmada-c1"
 
+// servicesToo is what the role edit has, and the right to write Endpoints, as clusters older than Kubernetes 1.22 gave it.
+var servicesToo = may("", "services", "endpoints")
+
 // TestPolicies: with deploy/policy the tenants who may write slices and imports do nothing to what the controller keeps. The controllers
 // go on, and so does another implementation that is on the list.
 func TestPolicies(t *testing.T) {
 	s := newStage(t)
-	tenant := s.tenant(s.c1, "edit", slicesToo, importsToo)
+	tenant := s.tenant(s.c1, "edit", slicesToo, importsToo, servicesToo)
 	s.enforce(tenant)
 
 	s.export(s.c1, headless("db"), "10.9.1.1")
@@ -39,58 +46,207 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("a slice %s: %v; want it refused", what, err)
 		}
 	}
-	forged := slice("forged", map[string]string{labelManager: controller}, "10.66.0.1")
-	if err := s.try(tenant, forged); !refusedFor(err, "is not the multicluster-controller") {
-		t.Errorf("a slice of the controller's mark: %v; want it refused", err)
-	}
-	for label, value := range map[string]string{labelService: "", labelLeadsTo: "", labelManager: "me"} {
-		if err := s.relabel(tenant, label, value); !refusedFor(err, "endpoints") && !refusedFor(err, "is not the multicluster-controller") {
-			t.Errorf("to edit %s of the controller's slices: %v; want it refused", label, err)
-		}
-	}
-	spy := service("spy")
-	spy.Labels = map[string]string{labelService: "db", labelCluster: "c1"}
-	if err := s.try(tenant, spy); !refusedFor(err, "may not give endpoints") {
-		t.Errorf("a Service of these labels: %v; want it refused", err)
-	}
-	s.create(tenant, service("plain"), slice("plain", map[string]string{labelLeadsTo: "plain"}, "10.9.3.1")) // his own stay his
-
+	s.givesNoEndpoints(tenant)
+	s.keepsHisOwn(tenant)
 	s.choosesNoAddress(tenant)
 
-	other := s.account("karmada-cluster", "karmada-c1", slicesToo)
-	s.create(other, slice("theirs", map[string]string{labelService: "byhand", labelCluster: "c2", labelManager: "endpointslice-controller.karmada.io"}, "10.9.4.1"))
-	if err := s.try(other, slice("theirs-forged", map[string]string{labelService: "db", labelManager: controller}, "10.66.0.1")); !refusedFor(err, "is not the multicluster-controller") {
-		t.Errorf("the controller's mark by another implementation: %v; want it refused", err)
-	}
-	kubernetes := s.account("kube-system", "endpointslice-controller", slicesToo)
-	s.create(kubernetes, slice("copied", map[string]string{labelLeadsTo: "derived-by-the-user", labelManager: "endpointslice-controller.k8s.io"}, "10.9.4.2"))
+	s.lets()
 }
 
-// choosesNoAddress has a tenant try to give an import addresses.
+// attempt is what a tenant tries, and a word of the refusal.
+type attempt struct {
+	what, words string
+	do          func() error
+}
+
+const (
+	noEndpoints = "may not give endpoints"
+	noMark      = "is not the multicluster-controller"
+	noDerived   = "may not write derived Services"
+)
+
+// givesNoEndpoints has a tenant try each way to an endpoint of an import alone, so that no clause is there for nothing.
+func (s *stage) givesNoEndpoints(tenant clientOf) {
+	s.Helper()
+	for _, a := range slices.Concat(s.creations(tenant), s.editions(tenant), s.deletions(tenant)) {
+		if err := a.do(); !refusedFor(err, a.words) {
+			s.Errorf("%s: %v; want it refused: he %s", a.what, err, a.words)
+		}
+	}
+}
+
+// labelled gives an object a label.
+func labelled[T client.Object](object T, label, value string) T {
+	object.SetLabels(map[string]string{label: value})
+	return object
+}
+
+// endpointsOf is the older form of slices, which Kubernetes copies to slices with its labels.
+func endpointsOf(name string) *corev1.Endpoints { //nolint:staticcheck // it is what is tested
+	e := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: name}} //nolint:staticcheck // as above
+	e.Subsets = []corev1.EndpointSubset{{                             //nolint:staticcheck // as above
+		Addresses: []corev1.EndpointAddress{{IP: "10.66.0.1"}}, Ports: []corev1.EndpointPort{{Name: "http", Port: 8080}},
+	}}
+	return e
+}
+
+func (s *stage) creations(tenant clientOf) []attempt {
+	generated := service("")
+	generated.GenerateName = "derived-"
+	var all []attempt
+	for _, c := range []struct {
+		what, words string
+		object      client.Object
+	}{
+		{"a slice that names an import", noEndpoints, slice("x", map[string]string{labelService: "foo"}, "10.66.0.1")},
+		{"a slice that names a cluster", noEndpoints, slice("x", map[string]string{labelCluster: "c1"}, "10.66.0.1")},
+		{"a slice that leads to a derived Service", noEndpoints, slice("x", map[string]string{labelLeadsTo: "derived-foo"}, "10.66.0.1")},
+		{"a slice of the controller's mark", noMark, slice("x", map[string]string{labelManager: controller}, "10.66.0.1")},
+		{"a Service that names an import", noEndpoints, labelled(service("x"), labelService, "db")},
+		{"Endpoints that name an import", noEndpoints, labelled(endpointsOf("x"), labelService, "db")},
+		{"a Service of the controller's label", noDerived, labelled(service("x"), labelKeeper, controller)},
+		{"a Service of a derived one's name", noDerived, service("derived-x")},
+		{"a Service of such a name that the API server chooses", noDerived, generated},
+		{"Endpoints of a derived Service", noDerived, endpointsOf("derived-foo")},
+	} {
+		all = append(all, attempt{c.what, c.words, func() error { return s.try(tenant, c.object) }})
+	}
+	return all
+}
+
+// editions take away what each object has, or change what is led to.
+func (s *stage) editions(tenant clientOf) []attempt {
+	const unlabelled = `{"metadata":{"labels":null}}`
+	var all []attempt
+	for _, e := range []struct {
+		what, words, patch string
+		object             client.Object
+	}{
+		{"to take the label that names an import", noEndpoints, unlabelled, slice("named", map[string]string{labelService: "byhand"}, "10.9.4.3")},
+		{"to take the label that names a cluster", noEndpoints, unlabelled, slice("of-c2", map[string]string{labelCluster: "c2"}, "10.9.4.3")},
+		{"to lead elsewhere", noEndpoints, `{"metadata":{"labels":{"kubernetes.io/service-name":"plain"}}}`,
+			slice("led", map[string]string{labelLeadsTo: "derived-other"}, "10.9.4.3")},
+		{"to take the controller's mark", noMark, unlabelled, labelled(service("marked"), labelManager, controller)},
+		{"to take the controller's label", noDerived, unlabelled, labelled(service("kept"), labelKeeper, controller)},
+		{"to change the addresses of Endpoints", noDerived, `{"subsets":null}`, endpointsOf("derived-other")},
+	} {
+		s.create(s.c1.Admin, e.object)
+		all = append(all, attempt{e.what, e.words, func() error { return s.patch(tenant, e.object, e.patch) }})
+	}
+	plain := service("relabelled")
+	s.create(s.c1.Admin, plain)
+	derived := service("derived-foo")
+	derived.Namespace = s.namespace
+	const selector = `{"spec":{"selector":{"app":"his"}}}`
+	return append(all,
+		attempt{"to give a Service the controller's label", noDerived, func() error {
+			return s.patch(tenant, plain, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"multicluster-controller"}}}`)
+		}},
+		attempt{"to have a derived Service select pods", noDerived, func() error { return s.patch(tenant, derived, selector) }})
+}
+
+func (s *stage) patch(by clientOf, object client.Object, patch string) error {
+	return by.Patch(s.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch)))
+}
+
+// deletions are of Services whose address is free then.
+func (s *stage) deletions(tenant clientOf) []attempt {
+	var all []attempt
+	for what, service := range map[string]*corev1.Service{
+		"to delete a derived Service":                 service("derived-foo"),
+		"to delete a Service of another derived name": labelled(service("custom"), labelKeeper, controller),
+	} {
+		service.Namespace = s.namespace
+		if service.Name == "custom" {
+			s.create(s.c1.Admin, service)
+		}
+		all = append(all, attempt{what, noDerived, func() error { return tenant.Delete(s.Context(), service) }})
+	}
+	return all
+}
+
+// keepsHisOwn: the policy lets a tenant write what leads to no import, and delete what he may not write.
+func (s *stage) keepsHisOwn(tenant clientOf) {
+	s.Helper()
+	plain, of := service("plain"), endpointsOf("plain")
+	s.create(tenant, plain, of, slice("plain", map[string]string{labelLeadsTo: "plain"}, "10.9.3.1"), slice("derived-plain", nil, "10.9.3.2"))
+	labels, mark := labelled(service("labels"), labelService, "byhand"), labelled(service("mark"), labelManager, controller)
+	s.create(s.c1.Admin, labels, mark)
+	edit(s, tenant, "plain", plain, func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "his"} })
+	for _, object := range []client.Object{of, plain, labels, mark} {
+		if err := tenant.Delete(s.Context(), object); err != nil {
+			s.Errorf("to delete %T %s: %v", object, object.GetName(), err)
+		}
+	}
+}
+
+// lets: another implementation that is on the list goes on, and so do Kubernetes' own controllers, in either form of account.
+func (s *stage) lets() {
+	s.Helper()
+	other := s.account("karmada-cluster", "karmada-c1", slicesToo, servicesToo)
+	s.create(other, slice("theirs", map[string]string{labelService: "byhand", labelCluster: "c2", labelManager: "endpointslice-controller.karmada.io"}, "10.9.4.1"))
+	theirs := service("derived-byhand")
+	s.create(other, theirs, endpointsOf("derived-theirs"))
+	if err := other.Delete(s.Context(), theirs); err != nil {
+		s.Errorf("to delete a derived Service by another implementation: %v", err)
+	}
+	if err := s.try(other, slice("theirs-forged", map[string]string{labelService: "db", labelManager: controller}, "10.66.0.1")); !refusedFor(err, noMark) {
+		s.Errorf("the controller's mark by another implementation: %v; want it refused", err)
+	}
+	for name, kubernetes := range map[string]clientOf{
+		"account": s.account("kube-system", "endpointslice-controller", slicesToo, servicesToo),
+		"user":    s.user("system:kube-controller-manager", slicesToo, servicesToo),
+	} {
+		s.create(kubernetes, slice("copied-"+name, map[string]string{labelLeadsTo: "derived-by-the-user", labelManager: "endpointslice-controller.k8s.io"}, "10.9.4.2"))
+		s.create(kubernetes, endpointsOf("derived-"+name), labelled(service("collected-"+name), labelKeeper, controller), labelled(slice("mark-"+name, nil, "10.9.4.2"), labelManager, controller))
+	}
+}
+
+// choosesNoAddress has a tenant try to give an import addresses, or a Service of a name that he chooses.
 func (s *stage) choosesNoAddress(tenant clientOf) {
 	s.Helper()
-	const refusal = "may not choose the addresses"
-	if err := s.try(tenant, importOf("vip", mcsv1beta1.ClusterSetIP, "192.0.2.1")); !refusedFor(err, refusal) {
+	const noAddresses, noService = "may not choose the addresses", "may not choose the derived Service"
+	if err := s.try(tenant, importOf("vip", mcsv1beta1.ClusterSetIP, "192.0.2.1")); !refusedFor(err, noAddresses) {
 		s.Errorf("an import with ips: %v; want it refused", err)
 	}
-	kept := importOf("kept", mcsv1beta1.ClusterSetIP)
-	kept.Annotations = map[string]string{"clusterset-dns.io/vips": "192.0.2.1"}
-	if err := s.try(tenant, kept); !refusedFor(err, refusal) {
-		s.Errorf("an import with ips in its annotation: %v; want it refused", err)
+	for annotation, words := range map[string]string{"clusterset-dns.io/vips": noAddresses, "multicluster.kubernetes.io/derived-service": noService} {
+		annotated := importOf("annotated", mcsv1beta1.ClusterSetIP)
+		annotated.Annotations = map[string]string{annotation: "192-0-2-1"}
+		if err := s.try(tenant, annotated); !refusedFor(err, words) {
+			s.Errorf("an import with %s: %v; want it refused", annotation, err)
+		}
 	}
 	s.create(tenant, importOf("byhand", mcsv1beta1.Headless), importOf("none", mcsv1beta1.ClusterSetIP))
 	s.answersOfImport("none") // the controller's own writes of ips are allowed
-	for what, patch := range map[string]string{
-		"ips":            `{"spec":{"ips":["192.0.2.1"]}}`,
-		"the annotation": `{"metadata":{"annotations":{"clusterset-dns.io/vips":"192.0.2.1"}}}`,
+	none := importOf("none", mcsv1beta1.ClusterSetIP)
+	none.Namespace = s.namespace
+	for patch, words := range map[string]string{
+		`{"spec":{"ips":["192.0.2.1"]}}`:                                                    noAddresses,
+		`{"metadata":{"annotations":{"clusterset-dns.io/vips":"192.0.2.1"}}}`:               noAddresses,
+		`{"metadata":{"annotations":{"multicluster.kubernetes.io/derived-service":"his"}}}`: noService,
 	} {
-		imp := importOf("none", mcsv1beta1.ClusterSetIP)
-		imp.Namespace = s.namespace
-		if err := tenant.Patch(s.Context(), imp, client.RawPatch("application/merge-patch+json", []byte(patch))); !refusedFor(err, refusal) {
-			s.Errorf("to change %s: %v; want it refused", what, err)
+		if err := s.patch(tenant, none, patch); !refusedFor(err, words) {
+			s.Errorf("to change an import by %s: %v; want it refused", patch, err)
 		}
 	}
 	edit(s, tenant, "none", new(mcsv1beta1.ServiceImport), func(imp *mcsv1beta1.ServiceImport) { imp.Labels = map[string]string{"his": "own"} })
+	s.empties(tenant)
+}
+
+// empties: what a tenant may not choose he may take away, also where an administrator chose it.
+func (s *stage) empties(tenant clientOf) {
+	s.Helper()
+	chosen := importOf("chosen", mcsv1beta1.ClusterSetIP, "192.0.2.7")
+	chosen.Annotations = map[string]string{"clusterset-dns.io/vips": "192.0.2.7", "multicluster.kubernetes.io/derived-service": "derived-other"}
+	s.create(s.c1.Admin, chosen)
+	for _, patch := range []string{
+		`{"metadata":{"labels":{"his":"own"}}}`, `{"spec":{"ips":null}}`,
+		`{"metadata":{"annotations":{"clusterset-dns.io/vips":null,"multicluster.kubernetes.io/derived-service":null}}}`,
+	} {
+		if err := s.patch(tenant, chosen, patch); err != nil {
+			s.Errorf("to change an import that an administrator made by %s: %v", patch, err)
+		}
+	}
 }
 
 // enforce applies deploy/policy, with one account more on its lists, until the test's end. The API server heeds policies a moment after
@@ -140,20 +296,6 @@ func refusedFor(err error, words string) bool {
 	return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy") && strings.Contains(err.Error(), words)
 }
 
-// relabel has somebody try to change a label of the slice that the controller made for foo; "" takes it away.
-func (s *stage) relabel(by clientOf, label, value string) error {
-	var all endpointSlices
-	if err := s.c1.Admin.List(s.Context(), &all, client.InNamespace(s.namespace), client.MatchingLabels{labelService: "foo"}); err != nil || len(all.Items) != 1 {
-		return orElse(err, "there is not one slice of foo")
-	}
-	edited := all.Items[0].DeepCopy()
-	edited.Labels[label] = value
-	if value == "" {
-		delete(edited.Labels, label)
-	}
-	return by.Update(s.Context(), edited)
-}
-
 // account is a client of an account of a namespace of its own, with rights in the stage's.
 func (s *stage) account(namespace, name string, rules ...rbacv1.PolicyRule) clientOf {
 	s.Helper()
@@ -161,14 +303,31 @@ func (s *stage) account(namespace, name string, rules ...rbacv1.PolicyRule) clie
 	if err != nil {
 		s.Fatal(err)
 	}
+	s.bind(name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}, rules)
+	return s.clientFor(config)
+}
+
+// user is a client of a user with rights in the stage's namespace.
+func (s *stage) user(name string, rules ...rbacv1.PolicyRule) clientOf {
+	s.Helper()
+	s.bind("user", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}, rules)
+	config := rest.CopyConfig(s.c1.Config)
+	config.Impersonate.UserName = name
+	return s.clientFor(config)
+}
+
+// bind gives rights in the stage's namespace.
+func (s *stage) bind(name string, who rbacv1.Subject, rules []rbacv1.PolicyRule) {
+	s.Helper()
 	role := &rbacv1.Role{Rules: rules}
 	role.Name = name
-	binding := &rbacv1.RoleBinding{
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-	}
+	binding := &rbacv1.RoleBinding{Subjects: []rbacv1.Subject{who}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}}
 	binding.Name = name
 	s.create(s.c1.Admin, role, binding)
+}
+
+func (s *stage) clientFor(config *rest.Config) clientOf {
+	s.Helper()
 	by, err := client.New(config, client.Options{Scheme: clusterset.Scheme})
 	if err != nil {
 		s.Fatal(err)
