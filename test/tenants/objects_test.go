@@ -131,10 +131,7 @@ const (
 	typeSRV = dns.TypeSRV
 )
 
-type (
-	namespacedName = client.ObjectKey
-	endpointSlices = discoveryv1.EndpointSliceList
-)
+type namespacedName = client.ObjectKey
 
 // clientOf is whoever acts.
 type clientOf = client.Client
