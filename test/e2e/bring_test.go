@@ -45,14 +45,14 @@ func (p *clientPod) feed(ctx context.Context, stdin string, command ...string) (
 
 const keptSockets = 2
 
-// blast asks the questions for some time. It gives way to all else that runs on the node: a probe that comes too late, because the
+// blast asks the questions for some time in a pod. It gives way to all else that runs on the node: a probe that comes too late, because the
 // clients are busy, says nothing of a server.
-func (l *load) blast(ctx context.Context, d time.Duration) (r blast.Result, err error) {
+func (l *load) blast(ctx context.Context, asker *clientPod, d time.Duration) (r blast.Result, err error) {
 	questions, err := json.Marshal(l.questions)
 	if err != nil {
 		return r, err
 	}
-	out, err := l.asker.feed(ctx, string(questions), "nice", "-n", "19", "/tmp/blast", "--server="+l.server, "--for="+d.String(),
+	out, err := asker.feed(ctx, string(questions), "nice", "-n", "19", "/tmp/blast", "--server="+l.server, "--for="+d.String(),
 		fmt.Sprintf("--kept=%d", keptSockets))
 	if err != nil {
 		return r, err

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,15 +158,14 @@ func (c *cluster) apply(ctx context.Context, namespace, text string) error {
 // resolving is a way in which the clusters' own CoreDNS leads to imports, and whatever else shall differ, as values of the chart.
 type resolving map[string]string
 
-// Of README's table of ways, those that differ in the server. The annotation starts CoreDNS anew when its Corefile has changed: the
-// kubelet and the plugin `reload` would take a minute or two to notice.
+// Of README's table of ways, those that differ in the server.
 var (
-	bySearch   = resolving{"dns.podAnnotations.corefile": "search"}
-	byAutopath = resolving{"dns.podAnnotations.corefile": "autopath", "dns.autopath": "true"}
-	byAlias    = resolving{"dns.podAnnotations.corefile": "alias", "dns.plugin.alias": "{cluster.local}"}
+	bySearch   = resolving{}
+	byAutopath = resolving{"dns.autopath": "true"}
+	byAlias    = resolving{"dns.plugin.alias": "{cluster.local}"}
 	// Beside a stock CoreDNS, which is the scenario's to run: see stock.
-	bySecond      = resolving{"dns.podAnnotations.corefile": "second", "dns.mode": "server"}
-	bySecondAlias = resolving{"dns.podAnnotations.corefile": "second-alias", "dns.mode": "server", "dns.plugin.alias": "{cluster.local}"}
+	bySecond      = resolving{"dns.mode": "server"}
+	bySecondAlias = resolving{"dns.mode": "server", "dns.plugin.alias": "{cluster.local}"}
 	anyhow        resolving // as it happens to be: for what does not depend on it
 )
 
@@ -237,13 +238,29 @@ func (c *cluster) install(ctx context.Context, how resolving) error {
 		}
 		values[value+".repository"], values[value+".tag"] = reference[:tag], reference[tag+1:]
 	}
-	args := []string{"upgrade", "--install", release, chart, "--kube-context=" + c.id, "--namespace=" + system, "--create-namespace",
-		"--take-ownership", "--force-conflicts", "--wait", "--timeout=5m"}
-	for name, value := range values {
-		args = append(args, "--set", name+"="+value)
+	hash, err := c.corefileHash(ctx, values)
+	if err != nil {
+		return err
 	}
-	_, err := c.set.run(ctx, "", c.set.helm, args...)
+	values["dns.podAnnotations.corefile"] = hash
+	_, err = c.set.run(ctx, "", c.set.helm, values.helm("upgrade", "--install", release, chart, "--kube-context="+c.id, "--namespace="+system,
+		"--create-namespace", "--take-ownership", "--force-conflicts", "--wait", "--timeout=5m")...)
 	return err
+}
+
+// helm is a command line of Helm's with these values.
+func (how resolving) helm(args ...string) []string {
+	for _, name := range slices.Sorted(maps.Keys(how)) {
+		args = append(args, "--set", name+"="+how[name])
+	}
+	return args
+}
+
+// corefileHash changes when the Corefile does that the chart makes of the values. It is an annotation of CoreDNS' pods, which so start anew: the
+// kubelet and the plugin `reload` would take a minute or two to notice. No other value does that.
+func (c *cluster) corefileHash(ctx context.Context, values resolving) (string, error) {
+	text, err := c.set.run(ctx, "", c.set.helm, values.helm("template", release, chart, "--namespace="+system, "--show-only=templates/dns/configmap.yaml")...)
+	return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(text))), err
 }
 
 // dnsAddress is where the cluster's pods ask for names: that of the Service kube-dns, or where there is none, what its kubelets say.

@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/clusterset-dns/multicluster/test/e2e/blast"
+)
+
+// A server that is told to end answers on for the 5 seconds of `lameduck`; in these kube-proxy learns of it, or else when it is gone. The
+// times of ends are events', which have whole seconds.
+const (
+	beforeEnd = time.Second
+	afterEnd  = 8 * time.Second
+)
+
+// toll is what the end of a server may cost.
+type toll struct {
+	each int    // questions without an answer
+	way  string // how they were asked; "" is any
+}
+
+var (
+	// With another server there to answer, only what is in flight over a socket that is kept may be lost, when kube-proxy forgets which server
+	// that belongs to: one question for each such socket. A second try has to have the answer.
+	tollOfTwo = toll{keptSockets, blast.Kept}
+	// With one server the restart's cost is measured. What it costs lies around it.
+	tollOfOne = toll{math.MaxInt, ""}
+)
+
+// complaints are what is wrong with a result, where servers were told to end at some times: answers that are not right, and questions
+// without an answer that no end explains.
+func (c toll) complaints(r blast.Result, ends []time.Time) []string {
+	var all []string
+	complain := func(wrong bool, format string, args ...any) {
+		if wrong {
+			all = append(all, fmt.Sprintf(format, args...))
+		}
+	}
+	lost := 0
+	for _, n := range r.Unanswered {
+		lost += n
+	}
+	complain(r.Rcodes["NOERROR"] == 0 || r.Rcodes["NXDOMAIN"] == 0, "answers %v; want some of NOERROR and some of NXDOMAIN", r.Rcodes)
+	complain(r.Wrong > 0, "%d wrong answers", r.Wrong)
+	complain(c.way != "" && lost > r.Unanswered[c.way], "without an answer: %v; want none but over «%s»", r.Unanswered, c.way)
+	complain(c == tollOfTwo && lost > r.Retried, "%d questions had no answer when asked again, either", lost-r.Retried)
+	complain(lost+r.Wrong > len(r.Failures), "%d failures, of which %d were noted: more than can be looked at", lost+r.Wrong, len(r.Failures))
+	for _, f := range c.unexplained(r.Failures, ends) {
+		all = append(all, fmt.Sprintf("%s (%s), at %s: %s; no server's end explains it", f.Question, f.Way, clock(f.At), f.What))
+	}
+	return all
+}
+
+// unexplained are the failures around which no server ended, or too many were lost then. Ends explain as much as they can when each failure is
+// given to the first end that has room.
+func (c toll) unexplained(failures []blast.Failure, ends []time.Time) []blast.Failure {
+	ends = slices.SortedFunc(slices.Values(ends), time.Time.Compare)
+	failures = slices.SortedFunc(slices.Values(failures), func(a, b blast.Failure) int { return a.At.Compare(b.At) })
+	explains := make([]int, len(ends))
+	return slices.DeleteFunc(failures, func(f blast.Failure) bool {
+		for i, end := range ends {
+			if since := f.At.Sub(end); since >= -beforeEnd && since <= afterEnd && explains[i] < c.each {
+				explains[i]++
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func clock(at time.Time) string { return at.UTC().Format("15:04:05.000") }
+
+// TestLossesAreExplainedByEndsOfServers: what a load is judged by.
+func TestLossesAreExplainedByEndsOfServers(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	at := func(seconds ...float64) (times []time.Time) {
+		for _, s := range seconds {
+			times = append(times, noon.Add(time.Duration(s*float64(time.Second))))
+		}
+		return times
+	}
+	for _, c := range []struct {
+		name       string
+		toll       toll
+		lost       []float64 // seconds after noon
+		way        string    // blast.Kept unless given
+		notRetried int
+		wrong      int
+		unnoted    int
+		ends       []float64
+		complaints int
+	}{
+		{name: "nothing lost, and no server ended", toll: tollOfTwo},
+		{name: "one for each kept socket when a server ends", toll: tollOfTwo, lost: []float64{3, 6.5}, ends: []float64{1}},
+		{name: "one more", toll: tollOfTwo, lost: []float64{3, 3, 6.5}, ends: []float64{1}, complaints: 1},
+		{name: "two servers end soon one after the other", toll: tollOfTwo, lost: []float64{3, 6, 6, 12}, ends: []float64{5, 1}},
+		{name: "one lost long after the end", toll: tollOfTwo, lost: []float64{9.5}, ends: []float64{1}, complaints: 1},
+		{name: "one lost long before the end", toll: tollOfTwo, lost: []float64{3}, ends: []float64{5}, complaints: 1},
+		{name: "one lost just before the end, by a clock of whole seconds", toll: tollOfTwo, lost: []float64{4.5}, ends: []float64{5}},
+		{name: "one lost, and no server ended", toll: tollOfTwo, lost: []float64{3}, complaints: 1},
+		{name: "many ended, and all is lost at one of them", toll: tollOfTwo, lost: []float64{3, 3, 3, 3}, ends: []float64{1, 60, 120}, complaints: 2},
+		{name: "a fresh socket's question", toll: tollOfTwo, lost: []float64{3}, way: "udp", ends: []float64{1}, complaints: 1},
+		{name: "no answer when asked again", toll: tollOfTwo, lost: []float64{3}, notRetried: 1, ends: []float64{1}, complaints: 1},
+		{name: "a wrong answer", toll: tollOfTwo, wrong: 1, ends: []float64{1}, complaints: 1},
+		{name: "more lost than noted", toll: tollOfTwo, unnoted: 1, ends: []float64{1}, complaints: 1},
+		{name: "one server ends: many lost, by whatever way", toll: tollOfOne, lost: []float64{1, 2, 3, 4, 5, 6}, way: "udp", notRetried: 6, ends: []float64{1}},
+		{name: "one server does not answer after its restart", toll: tollOfOne, lost: []float64{1, 2, 3, 12, 13}, way: "tcp", notRetried: 5, ends: []float64{1}, complaints: 2},
+		{name: "one server answers something wrong", toll: tollOfOne, wrong: 1, ends: []float64{1}, complaints: 1},
+	} {
+		if c.way == "" {
+			c.way = blast.Kept
+		}
+		r := blast.Result{Rcodes: map[string]int{"NOERROR": 9, "NXDOMAIN": 9}, Wrong: c.wrong,
+			Unanswered: map[string]int{c.way: len(c.lost) + c.unnoted}, Retried: len(c.lost) + c.unnoted - c.notRetried}
+		for _, when := range slices.Concat(at(c.lost...), at(slices.Repeat([]float64{2}, c.wrong)...)) {
+			r.Failures = append(r.Failures, blast.Failure{At: when, Way: c.way})
+		}
+		if got := c.toll.complaints(r, at(c.ends...)); len(got) != c.complaints {
+			t.Errorf("%s: %q; want %d complaints", c.name, got, c.complaints)
+		}
+	}
+	if got := tollOfTwo.complaints(blast.Result{Rcodes: map[string]int{"NOERROR": 9}}, nil); len(got) != 1 {
+		t.Errorf("no name was denied: %q; want one complaint", got)
+	}
+}
