@@ -12,11 +12,11 @@ deploy/join.sh [OPTION]... FROM TO
 Lets the cluster TO import what the cluster FROM exports. FROM and TO are contexts of the kubeconfig, and both have the controller
 (kubectl apply -k deploy/controller). For both directions run it a second time, with the contexts swapped.
 
-In FROM it applies deploy/peer, an account that may list and watch what peers read, and makes a token of it for this reader: the
-Secret multicluster-peer-<id of TO>. In TO it makes the Secret <id of FROM> with a kubeconfig for that token. Both are in the
+In FROM it applies deploy/peer, an account that may list and watch what peers read, unless the chart has brought that, and makes a
+token of it for this reader: the Secret multicluster-peer-<id of TO>. In TO it makes the Secret <id of FROM> with a kubeconfig for that token. Both are in the
 namespace multicluster-system. Run again, it mends what is missing and leaves the rest as it is.
 
-  --leave             take all that back: TO reads FROM no longer. The account goes with its last token
+  --leave             take all that back: TO reads FROM no longer. The account goes with its last token, unless it is the chart's
   --server URL        FROM's API server as the pods of TO reach it, where that is not what the kubeconfig says: 127.0.0.1, a bastion
   --ca FILE           the certificate authority of that server, in PEM, where it is not the kubeconfig's
   --id ID             FROM's cluster id, where the controller there does not announce one
@@ -134,9 +134,17 @@ token_secret() { printf %s "$account-$to_id"; }
 # called ID CONTEXT: a cluster for a reader, who may know it by either.
 called() { if [ "$1" = "$2" ]; then printf %s "$1"; else printf '%s (%s)' "$1" "$2"; fi; }
 
+# charts_account: all of deploy/peer is there, from a Helm release. It stays the release's: to apply it as well would warn, each time, that it was
+# not made that way, and make Helm and kubectl contend for its fields.
+charts_account() {
+  local managers
+  managers=$(at "$from" get -k "$here/peer" --ignore-not-found -o jsonpath='{range .items[*]}{.metadata.labels.app\.kubernetes\.io/managed-by} {end}')
+  [ "$managers" = 'Helm Helm Helm ' ]
+}
+
 make_account() {
   local uid
-  at "$from" apply -k "$here/peer" >/dev/null
+  charts_account || at "$from" apply -k "$here/peer" >/dev/null
   echo "$(called "$id" "$from"): the account $account may list and watch what peers read"
   uid=$(at "$from" get serviceaccount "$account" -n "$namespace" -o jsonpath='{.metadata.uid}')
   drop_stale_token "$uid"
@@ -261,6 +269,7 @@ drop_account() {
   left=$(at "$from" get secrets -n "$namespace" --field-selector type=kubernetes.io/service-account-token \
     -o go-template='{{range .items}}{{if eq (index .metadata.annotations "kubernetes.io/service-account.name") "'"$account"'"}}{{.metadata.name}} {{end}}{{end}}') || return
   [ -z "$left" ] || return 0
+  ! charts_account || return 0
   at "$from" delete -k "$here/peer" --ignore-not-found >/dev/null || return
   echo "$(called "$id" "$from"): no account $account: nobody has a token of it"
 }

@@ -75,6 +75,9 @@ func (j *joining) run(t *testing.T, args ...string) (string, error) {
 	if left, lerr := os.ReadDir(j.temp); lerr != nil || len(left) > 0 {
 		t.Errorf("join.sh left files: %v, %v", left, lerr)
 	}
+	if strings.Contains(string(out), "Warning:") {
+		t.Errorf("join.sh %s: kubectl warns, which reads like an error:\n%s", strings.Join(args, " "), out)
+	}
 	return string(out), err
 }
 
@@ -211,6 +214,7 @@ func TestJoin(t *testing.T) {
 	t.Run("one of two readers leaves", j.oneReaderLeaves)
 	t.Run("left", j.left)
 	t.Run("a cluster that is no more", j.deadCluster)
+	t.Run("an account of the chart", j.accountOfTheChart)
 }
 
 // refuses runs it, and wants an error that has all the texts.
@@ -459,5 +463,53 @@ func (j *joining) deadCluster(t *testing.T) {
 		"kubectl --context dead delete secret -n multicluster-system member2")
 	if tokens := j.tokens(t, "member2"); len(former) != 1 || len(tokens) > 0 {
 		t.Errorf("member2 has the tokens %v, formerly %v", tokens, former)
+	}
+}
+
+// accountOfTheChart: where a Helm release has brought the account, it is left to that, and stays; what is missing of it comes back.
+func (j *joining) accountOfTheChart(t *testing.T) {
+	j.installChart(t, "member1")
+	accounts := j.client("member1").CoreV1().ServiceAccounts(system)
+	before, err := accounts.Get(t.Context(), peerAccount, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	isAsBefore := func(when string) {
+		t.Helper()
+		after, err := accounts.Get(t.Context(), peerAccount, metav1.GetOptions{})
+		if err != nil || after.ResourceVersion != before.ResourceVersion {
+			t.Errorf("%s the account is %v, %v; want it as Helm made it: %v", when, after, err, before)
+		}
+	}
+	j.succeed(t, []string{"member1", "member2"}, "member2 reads member1")
+	isAsBefore("joined,")
+	reads(t, j.peer(t, "member2", "member1"))
+	j.succeed(t, []string{"--leave", "member1", "member2"}, "the token of member2 is void")
+	isAsBefore("left,")
+
+	kubectl(t, j.clusters["member1"], "delete", "clusterrolebinding", peerAccount)
+	cmd := exec.CommandContext(t.Context(), "./join.sh", "member1", "member2") // kubectl warns of what it takes over, once
+	cmd.Env = j.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	reads(t, j.peer(t, "member2", "member1"))
+}
+
+// installChart has Helm take over what kubectl has applied.
+func (j *joining) installChart(t *testing.T, name string) {
+	t.Helper()
+	find := exec.CommandContext(t.Context(), "go", "tool", "-n", "helm")
+	find.Dir = "charts"
+	path, err := find.Output()
+	if err != nil {
+		t.Fatalf("build helm: %v", err)
+	}
+	dir := t.TempDir()
+	install := exec.CommandContext(t.Context(), strings.TrimSpace(string(path)), "install", "multicluster", "charts/multicluster", "--kubeconfig="+j.clusters[name].Kubeconfig,
+		"--namespace="+system, "--take-ownership", "--force-conflicts", "--set=cluster.id="+name, "--set=dns.mode=none")
+	install.Env = append(os.Environ(), "HELM_CONFIG_HOME="+dir, "HELM_CACHE_HOME="+dir, "HELM_DATA_HOME="+dir)
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
