@@ -97,7 +97,7 @@ clusters-down: ## End the clusters c1 and c2 and remove all that is of them
 	@go run ./test/clusters/run down c1 c2
 
 .PHONY: e2e
-e2e: ## Start real clusters, install us as users do, and try it all in pods (root; KUBECONFIGS=a:b for clusters of yours; ARGS=--keep)
+e2e: ## Start real clusters, install us as users do, and try it all in pods (root; about 20 minutes; KUBECONFIGS=a:b for clusters of yours; E2E_LOAD_FOR=1m for less load; ARGS=--keep)
 	@go run ./test/e2e/run $(ARGS)
 
 .PHONY: demo
