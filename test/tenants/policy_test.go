@@ -169,7 +169,8 @@ func (s *stage) deletions(tenant clientOf) []attempt {
 func (s *stage) keepsHisOwn(tenant clientOf) {
 	s.Helper()
 	plain, of := service("plain"), endpointsOf("plain")
-	s.create(tenant, plain, of, slice("plain", map[string]string{labelLeadsTo: "plain"}, "10.9.3.1"), slice("derived-plain", nil, "10.9.3.2"))
+	s.create(tenant, plain, of, labelled(service("packed"), labelKeeper, "Helm"),
+		slice("plain", map[string]string{labelLeadsTo: "plain", labelManager: "me"}, "10.9.3.1"), slice("derived-plain", nil, "10.9.3.2"))
 	labels, mark := labelled(service("labels"), labelService, "byhand"), labelled(service("mark"), labelManager, controller)
 	s.create(s.c1.Admin, labels, mark)
 	edit(s, tenant, "plain", plain, func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "his"} })
