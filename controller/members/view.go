@@ -15,6 +15,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/owner"
 )
 
 // view is what one peer has said.
@@ -232,11 +233,13 @@ func (s slicesOf) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byID
 
 func bySliceName(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) }
 
-// trimSlice leaves out a slice of names instead of addresses, and one of no Service.
+// trimSlice leaves out a slice of names instead of addresses, one of no Service, and one of a controller's that is being deleted: it
+// is gone as soon as whoever holds it by a finalizer lets it.
 func (s *Set) trimSlice(label string) func(any) (*discoveryv1.EndpointSlice, bool) {
 	return func(object any) (*discoveryv1.EndpointSlice, bool) {
 		slice := object.(*discoveryv1.EndpointSlice)
-		if slice.AddressType == discoveryv1.AddressTypeFQDN || slice.Labels[label] == "" {
+		if slice.AddressType == discoveryv1.AddressTypeFQDN || slice.Labels[label] == "" ||
+			owner.OfSlice(slice) && slice.DeletionTimestamp != nil {
 			return nil, false
 		}
 		plan.TrimSlice(slice)

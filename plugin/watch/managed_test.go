@@ -39,3 +39,14 @@ func TestTrimKeepsWhoseAnObjectIs(t *testing.T) {
 		}
 	}
 }
+
+// A slice of the controller's is gone once it is being deleted, whatever holds it; what others hold is theirs.
+func TestTrimOfSlicesThatAreBeingDeleted(t *testing.T) {
+	for manager, want := range map[string]bool{"multicluster-controller": false, "me": true, "": true} {
+		in := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "db-1", DeletionTimestamp: new(metav1.Now()), Finalizers: []string{"example.org/held"},
+			Labels: map[string]string{mcsv1beta1.LabelServiceName: "db", "endpointslice.kubernetes.io/managed-by": manager}}}
+		if got := trimSlice(in).value != nil; got != want {
+			t.Errorf("one that %q manages counts: %v, want %v", manager, got, want)
+		}
+	}
+}

@@ -99,7 +99,9 @@ func entryOf(t *trimmed[index.Service]) *trimmed[index.Entry] {
 	return of
 }
 
-// trimSlice keeps of an EndpointSlice its ready endpoints.
+// trimSlice keeps of an EndpointSlice its ready endpoints. One of the controller's is gone once it is being deleted: the controller
+// sets no finalizer, so whoever set one would decide how long it is answered, and with what. Those of others are their owners', who
+// may have a reason.
 func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
 	t := &trimmed[index.Slice]{namespace: in.Namespace, name: in.Name, changed: lastChange(in)}
 	slice := index.Slice{
@@ -108,7 +110,7 @@ func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
 		Managed: owner.OfSlice(in),
 		Cluster: interned(strings.ToLower(in.Labels[mcsv1beta1.LabelSourceCluster])),
 	}
-	if slice.Service == "" || in.AddressType == discoveryv1.AddressTypeFQDN {
+	if slice.Service == "" || in.AddressType == discoveryv1.AddressTypeFQDN || slice.Managed && in.DeletionTimestamp != nil {
 		return t
 	}
 	t.value = &slice
