@@ -69,7 +69,7 @@ type Writer struct {
 // Do makes the writes and tells the events.
 func (w *Writer) Do(ctx context.Context, st plan.State, c plan.Changes) error {
 	for _, write := range []func(context.Context, plan.State, plan.Changes) error{
-		w.createImport, w.create, w.service, w.mirrorAndImport, w.slices, w.delete, w.deleteImport, w.exportStatus,
+		w.createImport, w.create, w.service, w.mirrorAndImport, w.slices, w.evict, w.delete, w.deleteImport, w.exportStatus,
 	} {
 		if err := write(ctx, st, c); err != nil {
 			return err
@@ -156,12 +156,28 @@ func (w *Writer) mirror(ctx context.Context, st plan.State, c plan.Changes) erro
 		if !plan.SliceIsOurs(slice, st.Import) {
 			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, errNotOurs)
 		}
-		failed = append(failed, wrap(w.Client.Delete(ctx, slice, exactly(slice)), "delete", slice))
+		failed = append(failed, w.remove(ctx, st, slice))
 	}
 	if err := errors.Join(failed...); err != nil || len(refused) == 0 {
 		return err
 	}
 	return refused
+}
+
+// remove deletes a slice, finalizers and all: ours have none, and with one a slice would stay for as long as somebody likes.
+func (w *Writer) remove(ctx context.Context, st plan.State, slice *discoveryv1.EndpointSlice) error {
+	if len(slice.Finalizers) > 0 {
+		free := slice.DeepCopy()
+		free.Finalizers = nil
+		if err := w.patch(ctx, st, slice, free); err != nil {
+			return err
+		}
+		slice = free
+	}
+	if slice.DeletionTimestamp != nil {
+		return nil
+	}
+	return wrap(w.Client.Delete(ctx, slice, exactly(slice)), "delete", slice)
 }
 
 // createSlice takes back a slice of ours that is there, but not in the caches, because somebody took its labels away, or because
@@ -260,6 +276,40 @@ func (w *Writer) slices(ctx context.Context, st plan.State, c plan.Changes) erro
 		failed = append(failed, w.patch(ctx, st, edit.Old, edit.New))
 	}
 	return errors.Join(failed...)
+}
+
+// evict deletes slices of others, each if it still is what the plan saw.
+func (w *Writer) evict(ctx context.Context, st plan.State, c plan.Changes) error {
+	var failed []error
+	for _, slice := range c.Evict {
+		live := new(discoveryv1.EndpointSlice)
+		switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			failed = append(failed, wrap(err, "read", slice))
+		case plan.Stray(live, st.Import, st.Service):
+			failed = append(failed, w.deleteSource(ctx, st, live), w.remove(ctx, st, live))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// deleteSource deletes the Endpoints of our Service that a slice was made from: it would be made again.
+func (w *Writer) deleteSource(ctx context.Context, st plan.State, slice *discoveryv1.EndpointSlice) error {
+	if slice.Labels[discoveryv1.LabelManagedBy] != plan.SliceMirroring {
+		return nil
+	}
+	for _, ref := range slice.OwnerReferences {
+		if ref.Kind != "Endpoints" || ref.Name != st.Service.Name {
+			continue
+		}
+		source := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: ref.Name, UID: ref.UID}}
+		source.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(ref.Kind))
+		if err := client.IgnoreNotFound(w.Client.Delete(ctx, source, client.Preconditions{UID: &ref.UID})); err != nil {
+			return wrap(err, "delete Endpoints", source)
+		}
+	}
+	return nil
 }
 
 // delete names the very object that was planned: one made meanwhile under its name stays.

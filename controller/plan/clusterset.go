@@ -63,14 +63,24 @@ func ImportIsOurs(imp *mcsv1beta1.ServiceImport) bool { return owner.OfImport(im
 // SliceIsOurs is true for what Mirror gave here. One whose mark was edited away is known by its owner, the import, and by its name; with
 // nil, it is not.
 func SliceIsOurs(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
-	return owner.OfSlice(slice) || imp != nil && mirroredName(slice.Name, imp.Name) &&
-		slices.ContainsFunc(slice.OwnerReferences, func(ref metav1.OwnerReference) bool { return isImport(ref) && ref.Name == imp.Name })
+	return owner.OfSlice(slice) || imp != nil && mirroredName(slice.Name, imp.Name) && ownedByImport(slice, imp)
+}
+
+func ownedByImport(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
+	return slices.ContainsFunc(slice.OwnerReferences, func(ref metav1.OwnerReference) bool { return isImport(ref) && ref.Name == imp.Name })
 }
 
 // mirroredName is true for a name that Mirror gives to a slice of an import: nobody else's has dots and a hash like that.
 func mirroredName(slice, imp string) bool {
 	at := strings.LastIndex(slice, "-")
 	return strings.HasPrefix(slice, imp+".") && at > 0 && isHash(slice[at+1:])
+}
+
+// mirroredFrom is true for a slice that is marked, named and owned as Mirror does for what it gives of a cluster. The mark alone is
+// quickly set by others.
+func mirroredFrom(cluster string, slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
+	stem := sliceStem(imp.Name, cluster, slice.AddressType)
+	return owner.OfSlice(slice) && strings.HasPrefix(slice.Name, stem) && isHash(slice.Name[len(stem):]) && ownedByImport(slice, imp)
 }
 
 // unheard are the clusters that the import has something of, and that have not been heard since the start. While there is one, the
@@ -84,8 +94,8 @@ func (st State) unheard() []string {
 		known[cluster.Cluster] = true
 	}
 	for _, slice := range st.Slices {
-		if SliceIsOurs(slice, nil) {
-			known[slice.Labels[mcsv1beta1.LabelSourceCluster]] = true
+		if cluster := slice.Labels[mcsv1beta1.LabelSourceCluster]; mirroredFrom(cluster, slice, st.Import) {
+			known[cluster] = true
 		}
 	}
 	return slices.DeleteFunc(slices.Concat(st.Clusterset.Unheard, st.Clusterset.Expired), func(cluster string) bool { return !known[cluster] })
@@ -100,7 +110,7 @@ func withdraw(st State) Changes {
 	if st.Import != nil && st.Import.DeletionTimestamp == nil {
 		c.DeleteImport = st.Import
 	}
-	c.DeleteSlices = ourSlices(st, nil)
+	c.DeleteSlices = ourSlices(st)
 	return c
 }
 
@@ -119,7 +129,7 @@ func leave(st State, m Merged) Changes {
 	if len(m.Clusters) > 0 {
 		st.notes = []string{"what the clusterset exports under this name, as this import is not labelled " + LabelManagedBy + "=" + Manager}
 	}
-	gone := ourSlices(st, nil)
+	gone := ourSlices(st)
 	st.Slices = slices.DeleteFunc(slices.Clone(st.Slices), func(slice *discoveryv1.EndpointSlice) bool { return slices.Contains(gone, slice) })
 	c := Import(st)
 	c.DeleteSlices = gone
@@ -233,7 +243,9 @@ func mirror(st State, m Merged) (c Changes, notes []string) {
 		}
 		wanted[want.Name] = true
 	}
-	c.DeleteSlices = slices.DeleteFunc(ourSlices(st, st.Clusterset.Unheard), func(slice *discoveryv1.EndpointSlice) bool { return wanted[slice.Name] })
+	c.DeleteSlices = slices.DeleteFunc(ourSlices(st), func(slice *discoveryv1.EndpointSlice) bool {
+		return slice.DeletionTimestamp == nil && (wanted[slice.Name] || st.awaits(slice))
+	})
 	return c, notes
 }
 
@@ -274,14 +286,21 @@ func (c *Changes) touches(slice *discoveryv1.EndpointSlice) bool {
 		slices.ContainsFunc(c.UpdateSlices, func(e Edit[*discoveryv1.EndpointSlice]) bool { return e.Old == slice })
 }
 
-// ourSlices are those of ours that do not come from one of some clusters, and are not being deleted already.
-func ourSlices(st State, except []string) []*discoveryv1.EndpointSlice {
+// ourSlices are those of ours, but for those that are about to be gone. One that is being deleted and has a finalizer is not: it would
+// stay, with whatever endpoints somebody gives it.
+func ourSlices(st State) []*discoveryv1.EndpointSlice {
 	var ours []*discoveryv1.EndpointSlice
 	for _, slice := range st.Slices {
-		if SliceIsOurs(slice, st.Import) && slice.DeletionTimestamp == nil && !slices.Contains(except, slice.Labels[mcsv1beta1.LabelSourceCluster]) {
+		if SliceIsOurs(slice, st.Import) && (slice.DeletionTimestamp == nil || len(slice.Finalizers) > 0) {
 			ours = append(ours, slice)
 		}
 	}
 	slices.SortFunc(ours, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return ours
+}
+
+// awaits is true for a slice of a cluster that has not been heard yet.
+func (st State) awaits(slice *discoveryv1.EndpointSlice) bool {
+	cluster := slice.Labels[mcsv1beta1.LabelSourceCluster]
+	return slices.Contains(st.Clusterset.Unheard, cluster) && mirroredFrom(cluster, slice, st.Import)
 }

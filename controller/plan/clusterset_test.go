@@ -166,6 +166,88 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 	}
 }
 
+// What is kept of a cluster that has not been heard is what Mirror gave: not what somebody has marked so, and it holds no import.
+func TestForgedSlicesOfUnheardClusters(t *testing.T) {
+	c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1")))
+	c.settle(t)
+	forge := func(cluster, name string, owned bool) {
+		slice := theirs(name, mcsv1beta1.LabelSourceCluster, cluster, discoveryv1.LabelManagedBy, Manager)
+		if owned {
+			slice.OwnerReferences = c.slices[0].OwnerReferences
+		}
+		c.slices = append(c.slices, slice)
+	}
+	c.Members, c.Unheard = []Member{exporting("c1", 0, 80, "10.1.0.1")}, []string{"c2", "c3"}
+	forge("c2", "spy", true)
+	forge("c2", "foo.c2.ipv4-0123456789", false)
+	forge("c2", "foo.c3.ipv4-0123456789", true)
+	forge("c3", "foo.c3.ipv4-9876543210", false)
+	c.settle(t)
+	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
+}
+
+// A slice of ours that is being deleted and held goes, even one that is wanted: then it is made anew. One that nobody holds goes by itself.
+func TestHeldSlicesGo(t *testing.T) {
+	c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"))
+	c.settle(t)
+	slice := c.slices[0]
+	slice.DeletionTimestamp = &noon
+	if changes := Plan(c.state()); !changes.Empty() {
+		t.Errorf("a slice that is being deleted: %+v", changes)
+	}
+	slice.Finalizers = []string{"example.org/held"}
+	changes := Plan(c.state())
+	if len(changes.DeleteSlices) != 1 || changes.DeleteSlices[0] != slice {
+		t.Errorf("a slice that is held: %+v", changes)
+	}
+	c.settle(t)
+	c.shows(t, "c1", 80, "10.1.0.1")
+}
+
+// What leads to our Service and is not the import's goes; of Services that are not ours it stays.
+func TestStraysGo(t *testing.T) {
+	c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"))
+	c.settle(t)
+	svc := c.services["derived-foo"]
+	led := func(name string, more ...string) *discoveryv1.EndpointSlice {
+		return theirs(name, append([]string{discoveryv1.LabelServiceName, "derived-foo"}, more...)...)
+	}
+	kubernetes := led("kubernetes", discoveryv1.LabelManagedBy, "endpointslice-controller.k8s.io")
+	kubernetes.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "derived-foo", UID: svc.UID}}
+	former := led("former", mcsv1beta1.LabelServiceName, "")
+	former.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "derived-foo", UID: "another"}}
+	for _, test := range []struct {
+		slice *discoveryv1.EndpointSlice
+		want  bool
+	}{
+		{kubernetes, true},
+		{led("mirrored", discoveryv1.LabelManagedBy, SliceMirroring), true},
+		{led("bare", mcsv1beta1.LabelServiceName, ""), true},
+		{led("of-another-name", mcsv1beta1.LabelServiceName, "bar", discoveryv1.LabelManagedBy, Manager), true},
+		{led("loses-the-label"), false},
+		{former, false},
+		{theirs("elsewhere", discoveryv1.LabelServiceName, "derived-bar", mcsv1beta1.LabelServiceName, "bar"), false},
+		{c.slices[0], false},
+	} {
+		if got := Stray(test.slice, c.imp, svc); got != test.want {
+			t.Errorf("%s has to go: %v, want %v", test.slice.Name, got, test.want)
+		}
+	}
+	st := c.state()
+	st.Strays = []*discoveryv1.EndpointSlice{kubernetes}
+	if changes := Plan(st); len(changes.Evict) != 1 || len(changes.Events) != 1 || changes.Ready.Type != "" {
+		t.Errorf("planned: %+v", changes)
+	}
+	svc.Labels = nil // not ours
+	if Stray(kubernetes, c.imp, svc) {
+		t.Error("a slice of a Service that is not ours has to go")
+	}
+	svc.Labels, c.imp.Labels = map[string]string{LabelManagedBy: Manager}, nil
+	if Stray(kubernetes, c.imp, svc) {
+		t.Error("a slice has to go for an import of others")
+	}
+}
+
 func TestNoNamespaceNoImport(t *testing.T) {
 	c := newName("c1", mirrored(exporting("c2", 0, 80, "10.2.0.1")))
 	c.Namespace, c.Export = false, nil

@@ -104,16 +104,18 @@ func noAddress(st State, w wishes) verdict {
 	return is(ReasonRefused, "Service %s gets no address: %s", DerivedName(st.Import), last.Message)
 }
 
-// keep holds our Service, the import's addresses and the slices in line.
+// keep holds our Service, the import's addresses and the slices in line. So it does with a Service that is being deleted: while a
+// finalizer holds it, it serves on, and whoever set that may edit it.
 func keep(st State) Changes {
 	svc := st.Service
-	if svc.DeletionTimestamp != nil {
-		return settle(st, Changes{}, is(reasonPending, "Service %s is being deleted and will be made again", svc.Name))
-	}
 	current := clusterIPs(svc)
 	a := readAddresses(st, current)
 	w := readWishes(st, a)
-	c := Changes{Delete: living(otherServices(st)), Slices: leadSlices(st, svc.Name)}
+	c := Changes{Delete: living(otherServices(st)), Slices: leadSlices(st, svc.Name), Evict: evicted(st)}
+	if len(c.Evict) > 0 {
+		c.Events = append(c.Events, Event{corev1.EventTypeWarning, EventEndpointsTaken,
+			"EndpointSlices that are not this import's led to Service " + svc.Name + " and were deleted: somebody has edited it, or made them"})
+	}
 
 	wanted, fault := syncService(st, a, w)
 	r, refused := refusedWhole(st.Refused)
@@ -142,6 +144,8 @@ func keepVerdict(st State, a addresses, w wishes, fault string, r Refusal, refus
 	svc := st.Service
 	var v verdict
 	switch {
+	case svc.DeletionTimestamp != nil:
+		v = is(reasonPending, "Service %s is being deleted and will be made again", svc.Name)
 	case len(clusterIPs(svc)) == 0:
 		v = is(reasonPending, "Service %s has no address: delete it, and it is made again with one", svc.Name)
 	case len(w.ports) == 0:

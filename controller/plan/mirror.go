@@ -105,7 +105,11 @@ func (m *mirroring) peers(member Member) {
 // which Service and which cluster it belongs to, and no other has one like it. The address type of a slice cannot change; in the
 // name, it never has to. It is 132 bytes long at most; 253 fit.
 func (m *mirroring) stem(member Member, source *discoveryv1.EndpointSlice) string {
-	return fmt.Sprintf("%s.%s.%s-", m.name.Name, member.Cluster, strings.ToLower(string(source.AddressType)))
+	return sliceStem(m.name.Name, member.Cluster, source.AddressType)
+}
+
+func sliceStem(name, cluster string, kind discoveryv1.AddressType) string {
+	return fmt.Sprintf("%s.%s.%s-", name, cluster, strings.ToLower(string(kind)))
 }
 
 const hashLength = 10
@@ -233,6 +237,9 @@ func Overlay(have, want *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 		slice.Labels = map[string]string{}
 	}
 	maps.Copy(slice.Labels, want.Labels)
+	for _, key := range proxyLabels {
+		delete(slice.Labels, key)
+	}
 	for _, key := range sliceAnnotations {
 		delete(slice.Annotations, key)
 	}

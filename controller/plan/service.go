@@ -200,10 +200,18 @@ func ownedBy(owners []metav1.OwnerReference, imp *mcsv1beta1.ServiceImport, crd 
 	return append(owners, owner)
 }
 
-// write puts the wishes onto the Service, families apart.
+// proxyLabels take a Service, or an EndpointSlice, away from kube-proxy: its addresses would lead nowhere.
+var proxyLabels = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
+
+// write puts the wishes onto the Service, families apart, and takes away what would lead its traffic elsewhere or nowhere.
 func (w *wishes) write(svc *corev1.Service) {
+	for _, key := range proxyLabels {
+		delete(svc.Labels, key)
+	}
 	spec := &svc.Spec
 	spec.Selector = nil // With one, this cluster's own pods would join the imported endpoints.
+	spec.PublishNotReadyAddresses = false
+	spec.ExternalIPs = nil // Whoever edits this Service would take the traffic of any address to it.
 	spec.Ports = mergePorts(spec.Ports, w.ports)
 	spec.SessionAffinity, spec.SessionAffinityConfig = w.affinity, w.affinityConf
 	spec.InternalTrafficPolicy = &w.internal
@@ -214,6 +222,8 @@ func (w *wishes) write(svc *corev1.Service) {
 		// Since Kubernetes 1.29 only a Service of type LoadBalancer may have ingress addresses (R5).
 		spec.Type = corev1.ServiceTypeLoadBalancer
 		spec.LoadBalancerClass, spec.AllocateLoadBalancerNodePorts = new(LoadBalancerClass), new(false)
+		// Both keep clients from the addresses. No imported endpoint is local to a node.
+		spec.LoadBalancerSourceRanges, spec.ExternalTrafficPolicy = nil, corev1.ServiceExternalTrafficPolicyCluster
 	case spec.Type == corev1.ServiceTypeLoadBalancer && vipClass, spec.Type == corev1.ServiceTypeExternalName:
 		spec.Type, spec.ExternalName = corev1.ServiceTypeClusterIP, ""
 		spec.LoadBalancerClass, spec.AllocateLoadBalancerNodePorts, spec.ExternalTrafficPolicy = nil, nil, ""

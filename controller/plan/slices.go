@@ -4,12 +4,17 @@ import (
 	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
 // foreignSliceManagers own the label kubernetes.io/service-name on their slices: they would fight back, and it is how the
 // cluster's own Services work.
-var foreignSliceManagers = []string{"endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"}
+var foreignSliceManagers = []string{"endpointslice-controller.k8s.io", SliceMirroring}
+
+// SliceMirroring is who makes slices of the Endpoints of a Service without a selector.
+const SliceMirroring = "endpointslicemirroring-controller.k8s.io"
 
 // leadSlices leads an import's slices to the Service of that name; those of an import of ours only if they are ours, too. Whoever may
 // label a slice, or a Service, whose labels Kubernetes copies to its slices, could otherwise give endpoints to it.
@@ -50,4 +55,27 @@ func labelSlices(all []*discoveryv1.EndpointSlice, name string, stale ...string)
 	}
 	slices.SortFunc(edits, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
 	return edits
+}
+
+// evicted are those of others that lead to our Service of an import of ours.
+func evicted(st State) []*discoveryv1.EndpointSlice {
+	all := slices.DeleteFunc(slices.Concat(st.Strays, st.Slices), func(slice *discoveryv1.EndpointSlice) bool { return !Stray(slice, st.Import, st.Service) })
+	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Stray is true for a slice that has to go because it leads to our Service of an import of ours, without being that import's. A selector
+// leaves such slices behind, and Endpoints from which more are made: Kubernetes takes neither back from a Service that has lost its
+// selector. One that bears the import's name, and is no controller's of Kubernetes', only loses the label that leads it there.
+func Stray(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
+	if slice.Labels[discoveryv1.LabelServiceName] != svc.Name || !ImportIsOurs(imp) || KindOf(imp, svc) != Ours {
+		return false
+	}
+	for _, ref := range slice.OwnerReferences {
+		if ref.Kind == "Service" && ref.UID != svc.UID { // of one that has the name by now, or had it
+			return false
+		}
+	}
+	return slice.Labels[mcsv1beta1.LabelServiceName] != imp.Name ||
+		!SliceIsOurs(slice, imp) && slices.Contains(foreignSliceManagers, slice.Labels[discoveryv1.LabelManagedBy])
 }

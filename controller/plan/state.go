@@ -21,6 +21,8 @@ type State struct {
 	Owned []*corev1.Service
 	// Slices are the EndpointSlices that carry the import's name in multicluster.kubernetes.io/service-name.
 	Slices []*discoveryv1.EndpointSlice
+	// Strays are the EndpointSlices that lead to Service, and carry no import's name, or another's.
+	Strays []*discoveryv1.EndpointSlice
 	// Holders are the Services, of any namespace, that have one of the import's ips as ClusterIP; others do not matter.
 	Holders []*corev1.Service
 	// CRD is what the server's ServiceImport can hold.
@@ -84,6 +86,8 @@ type Changes struct {
 	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
 	// Slices are the edits of EndpointSlices, sorted by name; ours first.
 	Slices []Edit[*discoveryv1.EndpointSlice]
+	// Evict are EndpointSlices of others, sorted by name, that lead to the derived Service of an import of ours: to be deleted.
+	Evict []*discoveryv1.EndpointSlice
 	// Delete are Services of ours, sorted by name.
 	Delete []*corev1.Service
 	// ExportStatus is an edit of this cluster's ServiceExport.
@@ -109,7 +113,7 @@ type Event struct{ Type, Reason, Message string }
 
 // writes counts the planned writes, events left out.
 func (c *Changes) writes() int {
-	n := len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
+	n := len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Evict) + len(c.Delete)
 	for _, planned := range []bool{
 		c.CreateImport != nil, c.DeleteImport != nil, c.Create != nil, c.Service != nil, c.ServiceStatus != nil, c.Import != nil,
 		c.ImportStatus != nil, c.ExportStatus != nil,

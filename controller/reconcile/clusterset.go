@@ -91,7 +91,15 @@ func (s *memberSource) changed(name types.NamespacedName) {
 		s.early = append(s.early, name)
 		return
 	}
+	s.addAll(name)
+}
+
+// addAll also adds the imports whose derived Service the name is: endpoints may have been led to it.
+func (s *memberSource) addAll(name types.NamespacedName) {
 	s.add(name)
+	for _, request := range importsOfDerived(s.ctx, s.cache, name) {
+		s.add(request.NamespacedName)
+	}
 }
 
 // add lets the names wait that nothing is here of: when clusters say much at once, what is begun comes to its end first, and what is
@@ -117,7 +125,7 @@ func (s *memberSource) Start(_ context.Context, queue workqueue.TypedRateLimitin
 	defer s.mu.Unlock()
 	s.queue = queue
 	for _, name := range s.early {
-		s.add(name)
+		s.addAll(name)
 	}
 	s.early = nil
 	return nil

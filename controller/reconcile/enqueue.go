@@ -16,10 +16,11 @@ import (
 
 // The caches' indices.
 const (
-	indexOwner   = "import-that-owns"     // Services of ours, by the name of their import
-	indexImport  = "import-that-is-meant" // EndpointSlices, by the name of their import
-	indexDerived = "name-of-derived"      // ServiceImports, by the name of their derived Service
-	indexIPs     = "addresses"            // ServiceImports by their ips, Services by their ClusterIPs
+	indexOwner   = "import-that-owns"       // Services of ours, by the name of their import
+	indexImport  = "import-that-is-meant"   // EndpointSlices, by the name of their import
+	indexDerived = "name-of-derived"        // ServiceImports, by the name of their derived Service
+	indexLeadsTo = "service-that-is-led-to" // EndpointSlices, by the name of the Service that they lead to
+	indexIPs     = "addresses"              // ServiceImports by their ips, Services by their ClusterIPs
 )
 
 func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
@@ -31,6 +32,9 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 		{&corev1.Service{}, indexOwner, func(obj client.Object) []string { return plan.OwnerImports(obj) }},
 		{&discoveryv1.EndpointSlice{}, indexImport, func(obj client.Object) []string {
 			return []string{obj.GetLabels()[mcsv1beta1.LabelServiceName]}
+		}},
+		{&discoveryv1.EndpointSlice{}, indexLeadsTo, func(obj client.Object) []string {
+			return []string{obj.GetLabels()[discoveryv1.LabelServiceName]}
 		}},
 		{&mcsv1beta1.ServiceImport{}, indexDerived, func(obj client.Object) []string {
 			return []string{plan.DerivedName(obj.(*mcsv1beta1.ServiceImport))}
@@ -70,9 +74,29 @@ func (r *names) importsOfService(ctx context.Context, svc client.Object) []ctrl.
 	return requests
 }
 
-// importOfSlice is the import that the label names. A changed label comes as two objects, so that both imports are asked.
-func importOfSlice(_ context.Context, slice client.Object) []ctrl.Request {
-	return []ctrl.Request{request(slice.GetNamespace(), slice.GetLabels()[mcsv1beta1.LabelServiceName])}
+// importsOfSlice are the import that the label names, and that whose derived Service the slice leads to. A changed label comes as two
+// objects, so that both imports are asked.
+func (r *names) importsOfSlice(ctx context.Context, slice client.Object) []ctrl.Request {
+	service := types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
+	requests := []ctrl.Request{request(slice.GetNamespace(), slice.GetLabels()[mcsv1beta1.LabelServiceName])}
+	return append(requests, importsOfDerived(ctx, r.cache, service)...)
+}
+
+// importsOfDerived are those that have a Service of this name as their derived one.
+func importsOfDerived(ctx context.Context, cache client.Reader, service types.NamespacedName) []ctrl.Request {
+	if service.Name == "" {
+		return nil
+	}
+	var named mcsv1beta1.ServiceImportList
+	if err := cache.List(ctx, &named, client.InNamespace(service.Namespace), client.MatchingFields{indexDerived: service.Name},
+		client.UnsafeDisableDeepCopy); err != nil && ctx.Err() == nil { // Only a programming error, such as a missing index, ends here.
+		log.FromContext(ctx).Error(err, "List imports of Service", "service", service)
+	}
+	var requests []ctrl.Request
+	for i := range named.Items {
+		requests = append(requests, request(named.Items[i].Namespace, named.Items[i].Name))
+	}
+	return requests
 }
 
 func request(namespace, name string) ctrl.Request {

@@ -158,7 +158,7 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 		Named("serviceimport").
 		For(&mcsv1beta1.ServiceImport{}).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.importsOfService)).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(importOfSlice)).
+		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.importsOfSlice)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: new(true)}) // Tests run several.
 	if options.ClusterID != "" {
 		if err := r.joinClusterset(ctx, mgr, b, options); err != nil {

@@ -174,6 +174,9 @@ func (r *names) gather(ctx context.Context, key types.NamespacedName) (plan.Stat
 	if state.Service, err = found(ctx, r.cache, derived, new(corev1.Service)); err != nil {
 		return state, err
 	}
+	if state.Strays, err = r.strays(ctx, key, derived); err != nil {
+		return state, err
+	}
 	var services corev1.ServiceList
 	if err := r.cache.List(ctx, &services, client.InNamespace(key.Namespace), client.MatchingFields{indexOwner: key.Name}); err != nil {
 		return state, fmt.Errorf("list derived Services of %s: %w", key, err)
@@ -194,6 +197,25 @@ func (r *names) gatherSlices(ctx context.Context, key types.NamespacedName, stat
 		state.Slices = append(state.Slices, &slices.Items[i])
 	}
 	return nil
+}
+
+// strays are slices that lead to the derived Service and do not bear the import's name: those of this cluster's own Services, one of
+// which it would be, and those of other imports.
+func (r *names) strays(ctx context.Context, key, derived types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
+	var strays []*discoveryv1.EndpointSlice
+	if r.clusterset != nil {
+		strays = append(strays, r.clusterset.members.Home(derived)...)
+	}
+	var led discoveryv1.EndpointSliceList
+	if err := r.cache.List(ctx, &led, client.InNamespace(key.Namespace), client.MatchingFields{indexLeadsTo: derived.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list slices that lead to %s: %w", derived, err)
+	}
+	for i := range led.Items {
+		if led.Items[i].Labels[mcsv1beta1.LabelServiceName] != key.Name {
+			strays = append(strays, &led.Items[i])
+		}
+	}
+	return strays, nil
 }
 
 // found is the object, or nil where there is none.

@@ -129,6 +129,7 @@ func asMember(t *testing.T, p *place, cluster *realkube.Cluster) {
 		_, err := mirrored()
 		return err
 	})
+	endpointsTakenAway(t, p)
 	if err := p.Delete(p.ctx, export); err != nil {
 		t.Fatal(err)
 	}
@@ -141,6 +142,32 @@ func asMember(t *testing.T, p *place, cluster *realkube.Cluster) {
 	until(t, "the peer's Lease gone", func() error {
 		if err := p.Get(p.ctx, client.ObjectKeyFromObject(peer), new(coordinationv1.Lease)); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
+}
+
+// endpointsTakenAway leads Endpoints to the derived Service of db: the object, and the slice that Kubernetes makes of it, have to go.
+func endpointsTakenAway(t *testing.T, p *place) {
+	t.Helper()
+	source := new(metav1.PartialObjectMetadata)
+	source.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Endpoints"))
+	made := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Name: "derived-db"}} //nolint:staticcheck // what this is about
+	if err := p.create(made); err != nil {
+		t.Fatal(err)
+	}
+	slice := endpoints("derived-db-x", "")
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "derived-db", discoveryv1.LabelManagedBy: plan.SliceMirroring}
+	slice.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Endpoints", Name: made.Name, UID: made.UID}}
+	if err := p.create(slice); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "Endpoints and their slice gone", func() error {
+		for _, object := range []client.Object{source, slice} {
+			key := client.ObjectKey{Namespace: p.namespace, Name: cmp.Or(object.GetName(), made.Name)}
+			if err := p.Get(p.ctx, key, object); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("%s is there: %w", key.Name, err)
+			}
 		}
 		return nil
 	})

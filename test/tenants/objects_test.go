@@ -23,6 +23,7 @@ const (
 	labelCluster = "multicluster.kubernetes.io/source-cluster"
 	labelLeadsTo = "kubernetes.io/service-name"
 	labelManager = "endpointslice.kubernetes.io/managed-by"
+	labelProxy   = "service.kubernetes.io/service-proxy-name"
 	labelKeeper  = "app.kubernetes.io/managed-by"
 	controller   = "multicluster-controller"
 )

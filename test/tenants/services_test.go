@@ -1,10 +1,18 @@
 package tenants
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/test/clusterset"
 )
 
 // TestEditorsOfServices (C24): with `edit` a tenant stands in the way of an import of his own namespace, and is told; what he does to a
@@ -42,6 +50,14 @@ func TestEditorsOfServices(t *testing.T) {
 	s.answers("bar", "NOERROR "+vip)
 	edit(s, tenant, "derived-bar", new(corev1.Service), func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "his"} })
 	is("its selector goes", func(svc *corev1.Service) bool { return svc.Spec.Selector == nil })
+	edit(s, tenant, "derived-bar", new(corev1.Service), func(svc *corev1.Service) {
+		svc.Labels[labelProxy], svc.Labels[corev1.IsHeadlessService], svc.Labels["theirs"] = "his", "", "too"
+		svc.Spec.ExternalIPs = []string{"10.66.0.1"}
+	})
+	is("kube-proxy serves it, and no address of his", func(svc *corev1.Service) bool {
+		_, headless := svc.Labels[corev1.IsHeadlessService]
+		return svc.Spec.ExternalIPs == nil && svc.Labels[labelProxy] == "" && !headless && svc.Labels["theirs"] == "too"
+	})
 	old := new(corev1.Service)
 	if err := s.c1.Admin.Get(t.Context(), s.key("derived-bar"), old); err != nil {
 		t.Fatal(err)
@@ -58,4 +74,82 @@ func TestEditorsOfServices(t *testing.T) {
 	if err := s.c1.Admin.Get(t.Context(), s.key(his.Name), live); err != nil || live.ResourceVersion != his.ResourceVersion {
 		t.Errorf("his Service was changed: %v %v", live, err)
 	}
+}
+
+// TestSelectorOfADerivedServiceTakesNoTraffic: with `edit` a tenant gives a derived Service a selector that hits a pod of his. Kubernetes
+// makes slices, and Endpoints, of which it makes slices again; and takes neither back when the controller removes the selector. The
+// controller does; it leaves a Service of the tenant's own alone.
+func TestSelectorOfADerivedServiceTakesNoTraffic(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c2, service("foo"), "10.9.2.1")
+	vip := s.answersOfImport("foo")
+	leads := func() error { return s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1") }
+	s.until("foo leads to c2", leads)
+	tenant := s.tenant(s.c1, "edit")
+	s.runsPod(tenant, "spy", "10.66.0.1")
+	his := service("derived-his")
+	his.Spec.Selector = map[string]string{"app": "spy"}
+	s.create(tenant, his)
+	for what, patch := range map[string]string{
+		"a selector":                          `{"spec":{"selector":{"app":"spy"}}}`,
+		"one, and the label of an import":     `{"metadata":{"labels":{"` + labelService + `":"foo"}},"spec":{"selector":{"app":"spy"}}}`,
+		"one, and the label of no import":     `{"metadata":{"labels":{"` + labelService + `":"nobody"}},"spec":{"selector":{"app":"spy"}}}`,
+		"one, and endpoints that do not last": `{"spec":{"selector":{"app":"spy"},"publishNotReadyAddresses":true}}`,
+	} {
+		s.hijacks(tenant, "derived-foo", patch)
+		s.until(what+": it is back as it was", func() error {
+			svc := new(corev1.Service)
+			err := s.c1.Admin.Get(t.Context(), s.key("derived-foo"), svc)
+			if svc.Spec.Selector != nil || svc.Spec.PublishNotReadyAddresses {
+				err = fmt.Errorf("the Service is %+v", svc.Spec)
+			}
+			return errors.Join(err, leads(), s.noEndpoints("derived-foo"))
+		})
+	}
+	s.settled()
+	if err := errors.Join(leads(), s.noEndpoints("derived-foo"), s.answered("foo", typeA, "NOERROR "+vip)); err != nil {
+		t.Error(err)
+	}
+	s.until("his own Service leads to his pod", func() error { return s.leads(s.c1, labelLeadsTo, "derived-his", "10.66.0.1") })
+}
+
+// hijacks patches a Service, again and again, until Kubernetes has made a slice of it: the controller may take the patch back sooner.
+func (s *stage) hijacks(by clientOf, name, patch string) {
+	s.Helper()
+	watching, err := client.NewWithWatch(s.c1.Config, client.Options{Scheme: clusterset.Scheme})
+	if err != nil {
+		s.Fatal(err)
+	}
+	made, err := watching.Watch(s.Context(), &discoveryv1.EndpointSliceList{}, client.InNamespace(s.namespace), client.MatchingLabels{labelLeadsTo: name})
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer made.Stop()
+	s.until("Kubernetes makes a slice of "+name, func() error {
+		svc := &corev1.Service{}
+		svc.Namespace, svc.Name = s.namespace, name
+		if err := by.Patch(s.Context(), svc, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			return err
+		}
+		for {
+			select {
+			case event := <-made.ResultChan():
+				if slice, ok := event.Object.(*discoveryv1.EndpointSlice); ok && slice.Labels[labelManager] != controller && len(slice.Endpoints) > 0 {
+					return nil
+				}
+			default:
+				return errors.New("none yet")
+			}
+		}
+	})
+}
+
+// noEndpoints wants no Endpoints of a name in c1: Kubernetes would make slices of them.
+func (s *stage) noEndpoints(name string) error {
+	there := new(metav1.PartialObjectMetadata)
+	there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Endpoints"))
+	if err := s.c1.Admin.Get(s.Context(), s.key(name), there); !apierrors.IsNotFound(err) {
+		return orElse(err, "there are Endpoints "+name)
+	}
+	return nil
 }

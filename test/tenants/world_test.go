@@ -86,7 +86,8 @@ func (w *world) startAll(ctx, life context.Context) (err error) {
 	return err
 }
 
-// startKubernetes runs two more of Kubernetes' own controllers: one fills the roles `edit` and `admin`, one makes the slices of Services.
+// startKubernetes runs more of Kubernetes' own controllers: one fills the roles `edit` and `admin`, the others make Endpoints and slices
+// of Services, and slices of Endpoints.
 func (w *world) startKubernetes(ctx context.Context, c *clusterset.Cluster) error {
 	programs, err := realkube.Build(ctx, os.Stderr, "kube-controller-manager")
 	if err != nil {
@@ -102,7 +103,8 @@ func (w *world) startKubernetes(ctx context.Context, c *clusterset.Cluster) erro
 		return nil
 	}
 	b, err := c.Beside(ctx, filled, programs["kube-controller-manager"], "--kubeconfig="+c.Kubeconfig,
-		"--controllers=clusterrole-aggregation-controller,endpointslice-controller", "--leader-elect=false", "--secure-port=0")
+		"--controllers=clusterrole-aggregation-controller,endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller",
+		"--leader-elect=false", "--secure-port=0")
 	w.beside = append(w.beside, b)
 	return err
 }
