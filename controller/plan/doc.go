@@ -26,6 +26,7 @@
 //     an annotation for the flip back (C16).
 //  4. ClusterSetIP: the Service of the derived name is, in this order, ours, read only (Karmada's, or one that a user or
 //     another controller named in the annotation), or foreign. See Kind. A foreign one gets nothing that was meant for ours.
+//     To ours of an import of ours nothing leads but the import's slices: all others are deleted.
 //  5. `ips` are stable for the import's life (C24): a derived Service that was lost is made again with the addresses that
 //     the annotation remembers.
 //  6. Conditions come last, in a plan that has nothing else to write: they say what is, not what should be.

@@ -26,6 +26,9 @@ func (c onlyImport) Get(_ context.Context, name types.NamespacedName, _ client.O
 	return errors.NewNotFound(schema.GroupResource{}, name.Name)
 }
 
+// List gives none: no name here is a derived Service's.
+func (onlyImport) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
 // What is begun comes before what a cluster says is to be begun, and what is there is kept up to date meanwhile.
 func TestWhatIsBegunComesFirst(t *testing.T) {
 	queue := priorityqueue.New[ctrl.Request](t.Name())

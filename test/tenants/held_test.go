@@ -96,6 +96,32 @@ func TestOwnSlicesCannotBeHeld(t *testing.T) {
 	}
 }
 
+// TestOwnSlicesStayWithKubeProxy: labels by which kube-proxy leaves a slice to others do not stay on one of the controller's; others do.
+func TestOwnSlicesStayWithKubeProxy(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c2, service("foo"), "10.9.2.1")
+	s.until("foo leads to c2", func() error { return s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1") })
+	tenant := s.tenant(s.c1, "edit", slicesToo)
+	var all discoveryv1.EndpointSliceList
+	if err := s.c1.Admin.List(t.Context(), &all, client.InNamespace(s.namespace), client.MatchingLabels{labelLeadsTo: "derived-foo"}); err != nil || len(all.Items) != 1 {
+		t.Fatalf("%d slices of foo: %v; want one", len(all.Items), err)
+	}
+	name := all.Items[0].Name
+	edit(s, tenant, name, new(discoveryv1.EndpointSlice), func(slice *discoveryv1.EndpointSlice) {
+		slice.Labels[labelProxy], slice.Labels[corev1.IsHeadlessService], slice.Labels["theirs"] = "his", "", "too"
+	})
+	s.until("it is kube-proxy's again", func() error {
+		live := new(discoveryv1.EndpointSlice)
+		err := s.c1.Admin.Get(t.Context(), s.key(name), live)
+		_, proxied := live.Labels[labelProxy]
+		_, headless := live.Labels[corev1.IsHeadlessService]
+		if err == nil && (proxied || headless || live.Labels["theirs"] != "too") {
+			err = fmt.Errorf("its labels are %v", live.Labels)
+		}
+		return err
+	})
+}
+
 // TestHeldDerivedServicesServeOn: a derived Service that is deleted and held by a finalizer keeps its address and its endpoints, and is
 // put right as long as it is there; then it is made anew.
 func TestHeldDerivedServicesServeOn(t *testing.T) {

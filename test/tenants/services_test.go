@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 )
@@ -74,6 +75,31 @@ func TestEditorsOfServices(t *testing.T) {
 	if err := s.c1.Admin.Get(t.Context(), s.key(his.Name), live); err != nil || live.ResourceVersion != his.ResourceVersion {
 		t.Errorf("his Service was changed: %v %v", live, err)
 	}
+}
+
+// TestEditorsOfVIPs: nor does a tenant keep clients from the addresses that somebody gave an import.
+func TestEditorsOfVIPs(t *testing.T) {
+	s := newStage(t)
+	tenant := s.tenant(s.c1, "edit")
+	s.create(s.c1.Admin, importOf("vip", mcsv1beta1.ClusterSetIP, "192.0.2.7"))
+	is := func(what string) {
+		t.Helper()
+		s.until(what, func() error {
+			svc := new(corev1.Service)
+			err := s.c1.Admin.Get(t.Context(), s.key("derived-vip"), svc)
+			if ingress := svc.Status.LoadBalancer.Ingress; err == nil && (len(ingress) != 1 || ingress[0].IP != "192.0.2.7" ||
+				len(svc.Spec.LoadBalancerSourceRanges) > 0 || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyCluster) {
+				err = fmt.Errorf("the Service is %+v %+v", svc.Spec, svc.Status)
+			}
+			return err
+		})
+	}
+	is("the Service has the address")
+	edit(s, tenant, "derived-vip", new(corev1.Service), func(svc *corev1.Service) {
+		svc.Spec.LoadBalancerSourceRanges = []string{"10.66.0.0/16"}
+		svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	})
+	is("it is put right")
 }
 
 // TestSelectorOfADerivedServiceTakesNoTraffic: with `edit` a tenant gives a derived Service a selector that hits a pod of his. Kubernetes
