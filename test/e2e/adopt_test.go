@@ -237,7 +237,7 @@ func (p *person) makeCoreDNS(steps [][]string, load []string) {
 	began := time.Now()
 	// One bash: the steps go into a folder, and set a variable.
 	plugins := p.types("", p.members[0], slices.Concat(steps...)...)
-	p.report("steps 1 to 3, which compile CoreDNS", time.Since(began))
+	p.reportValue("steps 1 to 3, which compile CoreDNS", fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
 	if !regexp.MustCompile(`(?m)^ *(dns\.)?multicluster$`).MatchString(plugins) {
 		p.t.Fatalf("./coredns -plugins does not list multicluster: %s", plugins)
 	}
