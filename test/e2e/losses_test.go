@@ -29,6 +29,9 @@ var (
 	tollOfTwo = toll{keptSockets, blast.Kept}
 	// With one server the restart's cost is measured. What it costs lies around it.
 	tollOfOne = toll{math.MaxInt, ""}
+	// A resolver takes a new port for each name, by chance, and now and then one that it had in the last two minutes: for so long the kernel
+	// keeps which server that belongs to. Then it is as with a socket that is kept: the question can be lost, and is asked again.
+	tollOfResolver = toll{1, ""}
 )
 
 // complaints are what is wrong with a result, where servers were told to end at some times: answers that are not right, and questions
@@ -125,5 +128,25 @@ func TestLossesAreExplainedByEndsOfServers(t *testing.T) {
 	}
 	if got := tollOfTwo.complaints(blast.Result{Rcodes: map[string]int{"NOERROR": 9}}, nil); len(got) != 1 {
 		t.Errorf("no name was denied: %q; want one complaint", got)
+	}
+}
+
+// TestPauses: what is longer than a resolver waits is told, with the time of the request that waited.
+func TestPauses(t *testing.T) {
+	var all []request
+	for _, at := range []time.Duration{0, time.Second, 6 * time.Second, 7 * time.Second} {
+		all = append(all, request{at: time.Hour + at})
+	}
+	got := pauses(all)
+	if len(got) != 1 || got[0].Took != resolverPatience || !got[0].At.Equal(time.Unix(3601, 0)) {
+		t.Fatalf("%v", got)
+	}
+	for since, explained := range map[time.Duration]bool{0: true, afterEnd: true, afterEnd + 1: false, -beforeEnd - 1: false} {
+		if left := tollOfResolver.unexplained(got, []time.Time{got[0].At.Add(-since)}); explained != (len(left) == 0) {
+			t.Errorf("%v after a server's end: %v", since, left)
+		}
+	}
+	if left := tollOfResolver.unexplained(append(got, got...), []time.Time{got[0].At}); len(left) != 1 {
+		t.Errorf("one end explains two: %v", left)
 	}
 }
