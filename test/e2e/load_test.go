@@ -39,7 +39,7 @@ func TestLoad(t *testing.T) {
 	l := newLoad(t, twoServers, "questions without a pause while CoreDNS (two replicas) and the controllers restart")
 	client := l.client(l.at, "client")
 	client.reachesBoth(l.fqdn("web"), l.from, l.at)
-	// A request that asks again gets its answer, so that what took it so long is known: judgeRequests lets none pass.
+	// A request that asks again gets its answer, so that what took it so long shows as a pause: judgeRequests looks at each.
 	requests := client.flow(l.fqdn("web"), resolverPatience+4*time.Second)
 	l.disturb(loadFor(t), []step{
 		l.rollDNS(),
@@ -336,6 +336,7 @@ func pauses(all []request) (long []blast.Failure) {
 	return long
 }
 
+// judgeRequests wants every request answered, and an end of a server for each pause.
 func (l *load) judgeRequests(all []request) {
 	l.t.Helper()
 	got := tally(all)
@@ -344,6 +345,9 @@ func (l *load) judgeRequests(all []request) {
 	gap := longestGap(all, l.from, l.at)
 	l.reportValue("longest time from the begin of one to that of the next", fmt.Sprintf("%.2f s", gap.Seconds()))
 	waited := pauses(all)
+	for _, f := range waited {
+		l.t.Logf("%s: %s; %s", clock(f.At), f.What, l.during(f.At))
+	}
 	l.reportValue("of these, longer than the 5 s after which a resolver asks again", fmt.Sprint(len(waited)))
 	for _, f := range tollOfResolver.unexplained(waited, l.ends()) {
 		l.t.Errorf("%s: %s; no server's end explains it", clock(f.At), f.What)
