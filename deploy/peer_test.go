@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -86,10 +87,12 @@ func TestPeerMayReadWhatItNeedsOnly(t *testing.T) {
 	for _, r := range readable {
 		want["list "+r.Resource+"."+r.Group+" "], want["watch "+r.Resource+"."+r.Group+" "] = true, true
 	}
-	got := rights(t, peer)
-	if !maps.Equal(got, want) {
-		t.Errorf("the peer may %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
-	}
+	realkube.Eventually(t, "the peer has its rights and no more", func() error {
+		if got := rights(t, peer); !maps.Equal(got, want) {
+			return fmt.Errorf("it may %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		}
+		return nil
+	})
 	reads(t, peer)
 	isRefused(t, peer)
 }

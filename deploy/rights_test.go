@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/plugin/watch"
 	"github.com/clusterset-dns/multicluster/test/realkube"
@@ -73,6 +75,7 @@ func TestPluginNeedsEachRight(t *testing.T) {
 	find(t, c, "deploy/plugin/rights", "ClusterRole", &shipped)
 
 	t.Run("with all", func(t *testing.T) {
+		bind(t, c, "all", shipped.Rules)
 		w, forbidden := watchAs(t, c, "all", shipped.Rules, watch.Options{})
 		syncs(t, w, forbidden)
 	})
@@ -82,7 +85,9 @@ func TestPluginNeedsEachRight(t *testing.T) {
 			t.Run(fmt.Sprintf("without %s of %s", verb, resource), func(t *testing.T) {
 				less := shipped.DeepCopy().Rules
 				less[i].Verbs = slices.Delete(less[i].Verbs, j, j+1)
-				_, forbidden := watchAs(t, c, "no-"+verb+"-"+resource, less, watch.Options{})
+				account := "no-" + verb + "-" + resource
+				bind(t, c, account, less)
+				_, forbidden := watchAs(t, c, account, less, watch.Options{})
 				realkube.Eventually(t, "be forbidden", func() error {
 					if all := forbidden.all(); !slices.Equal(all, []string{verb + " " + resource}) {
 						return fmt.Errorf("forbidden: %v", all)
@@ -103,6 +108,7 @@ func TestFewerRightsAreEnoughForLess(t *testing.T) {
 	find(t, c, "deploy/plugin/rights", "ClusterRole", &shipped)
 
 	t.Run("noendpoints needs the first rule only", func(t *testing.T) {
+		bind(t, c, "imports-only", shipped.Rules[:1])
 		w, forbidden := watchAs(t, c, "imports-only", shipped.Rules[:1], watch.Options{NoEndpoints: true})
 		syncs(t, w, forbidden)
 	})
@@ -113,7 +119,7 @@ func TestFewerRightsAreEnoughForLess(t *testing.T) {
 		for _, namespace := range namespaces {
 			kubectl(t, c, "create", "rolebinding", name, "--namespace="+namespace, "--clusterrole=multicluster-dns", "--serviceaccount=default:"+name)
 		}
-		w, forbidden := watchAs(t, c, name, nil, watch.Options{Namespaces: namespaces})
+		w, forbidden := watchAs(t, c, name, shipped.Rules, watch.Options{Namespaces: namespaces})
 		syncs(t, w, forbidden)
 	})
 }
@@ -132,31 +138,62 @@ func syncs(t *testing.T, w *watch.Watch, forbidden *refusals) {
 	}
 }
 
-// watchAs runs the plugin's watch until the test's end, as an account with these rights everywhere.
-func watchAs(t *testing.T, c *realkube.Cluster, name string, rules []rbacv1.PolicyRule, o watch.Options) (*watch.Watch, *refusals) {
+// hasRights waits until an account has its rights in a namespace, or in all: the API server hears of a new binding a moment after it
+// was stored.
+func hasRights(t *testing.T, account *rest.Config, namespace string, rules []rbacv1.PolicyRule) {
 	t.Helper()
-	config, _, err := c.ServiceAccount(t.Context(), "default", name)
-	if err != nil {
-		t.Fatal(err)
+	reviews := kubernetes.NewForConfigOrDie(account).AuthorizationV1().SelfSubjectAccessReviews()
+	for _, rule := range rules {
+		for _, verb := range rule.Verbs {
+			asked := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: rule.Resources[0]}
+			realkube.Eventually(t, "be allowed to "+verb+" "+asked.Resource, func() error {
+				review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &asked}}
+				review, err := reviews.Create(t.Context(), review, metav1.CreateOptions{})
+				if err == nil && !review.Status.Allowed {
+					err = fmt.Errorf("not yet: %s", review.Status.Reason)
+				}
+				return err
+			})
+		}
 	}
+}
+
+// bind gives an account rights everywhere, until the test's end.
+func bind(t *testing.T, c *realkube.Cluster, account string, rules []rbacv1.PolicyRule) {
+	t.Helper()
 	client := kubernetes.NewForConfigOrDie(c.Config).RbacV1()
-	meta := metav1.ObjectMeta{Name: name}
+	meta := metav1.ObjectMeta{Name: account}
 	if _, err := client.ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: name}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: account},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: account}},
 	}
 	if _, err := client.ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		_ = client.ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{})
-		_ = client.ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{})
+		_ = client.ClusterRoleBindings().Delete(ctx, account, metav1.DeleteOptions{})
+		_ = client.ClusterRoles().Delete(ctx, account, metav1.DeleteOptions{})
 	})
+}
+
+// watchAs runs the plugin's watch until the test's end, as an account that was given these rights, in the watch's namespaces or everywhere.
+func watchAs(t *testing.T, c *realkube.Cluster, account string, rules []rbacv1.PolicyRule, o watch.Options) (*watch.Watch, *refusals) {
+	t.Helper()
+	config, _, err := c.ServiceAccount(t.Context(), "default", account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, namespace := range o.Namespaces {
+		hasRights(t, config, namespace, rules)
+	}
+	if len(o.Namespaces) == 0 {
+		hasRights(t, config, metav1.NamespaceAll, rules)
+	}
 	forbidden := &refusals{seen: map[string]bool{}}
 	config.Wrap(forbidden.wrap)
 	w, err := watch.New(config, o, deaf{})
