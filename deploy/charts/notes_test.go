@@ -116,24 +116,41 @@ func TestNotesForTheClustersCoreDNS(t *testing.T) {
 	}
 	const values = c1 + "dns: {mode: cluster, image: {repository: example.org/coredns, tag: v1}}"
 	onCluster(t, c, values, "install", release, chart, "--create-namespace", "--values", "-")
+	said := notes(t, system, values)
 	for command, want := range map[string]string{"auth can-i list serviceimports": "yes", "patch deployment coredns": "patched"} {
-		found := ""
-		for line := range strings.Lines(notes(t, system, values)) {
-			if strings.Contains(line, command) {
-				found = strings.TrimPrefix(strings.TrimSpace(line), "kubectl ")
-			}
-		}
-		words, quoted, isPatch := strings.Cut(found, " '")
-		args := strings.Fields(words)
-		if isPatch {
-			args = append(args, strings.TrimSuffix(quoted, "'"))
-		}
-		if got := kubectl(t, c, args...); !strings.Contains(got, want) {
-			t.Errorf("%s: %s", found, got)
+		if got := kubectl(t, c, words(t, said, command)...); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", command, got)
 		}
 	}
 	got := kubectl(t, c, "get", "deployment", "coredns", "-n", "kube-system", "-o", "jsonpath={..image} {..sysctls[*].value} {..capabilities.add}")
 	if want := `example.org/coredns:v1 53 ["NET_BIND_SERVICE"]`; got != want {
 		t.Errorf("the Deployment has %q; want %q", got, want)
 	}
+	upgrade, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", "upgrade.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, c, words(t, string(upgrade), "patch deployment coredns")...)
+	got = kubectl(t, c, "get", "deployment", "coredns", "-n", "kube-system", "-o", "jsonpath={..terminationGracePeriodSeconds} {..preStop.sleep.seconds} "+
+		"{..readinessProbe.periodSeconds} {..readinessProbe.failureThreshold} {..readinessProbe.timeoutSeconds} {..readinessProbe.httpGet.path}")
+	if want := "60 30 1 2 5 /ready"; got != want {
+		t.Errorf("by upgrade.md the Deployment has %q; want %q, as the chart's", got, want)
+	}
+}
+
+// words are those of the line that runs a command of kubectl's, as a shell would give them to it; the last may be quoted.
+func words(t *testing.T, text, command string) []string {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if line, isIt := strings.CutPrefix(strings.TrimSpace(line), "kubectl "); isIt && strings.Contains(line, command) {
+			before, quoted, isQuoted := strings.Cut(line, " '")
+			all := strings.Fields(before)
+			if isQuoted {
+				all = append(all, strings.TrimSuffix(quoted, "'"))
+			}
+			return all
+		}
+	}
+	t.Fatalf("no line runs %q", command)
+	return nil
 }

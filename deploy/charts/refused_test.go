@@ -29,6 +29,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"cluster DNS without address":  {c1 + "dns: {mode: replace}", "dns.clusterIP is needed with dns.mode=replace"},
 		"autopath in a second server":  {c1 + "dns: {autopath: true}", "dns.autopath is for dns.mode=replace or cluster"},
 		"fallthrough to nothing":       {c1 + "dns: {plugin: {fallthrough: {enabled: true}}}", "dns.plugin.fallthrough needs dns.upstreams"},
+		"a drain without an end":       {c1 + "dns: {drainSeconds: -1}", "/dns/drainSeconds"},
 		"no zone":                      {c1 + "dns: {plugin: {zones: []}}", "/dns/plugin/zones"},
 		"the root zone":                {c1 + "dns: {plugin: {zones: [.]}}", "/dns/plugin/zones/0"},
 		"a TTL that is too long":       {c1 + "dns: {plugin: {ttl: 3601}}", "/dns/plugin/ttl"},

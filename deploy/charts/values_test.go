@@ -92,7 +92,11 @@ var valueCases = map[string]valueCase{
 		"ClusterRoleBinding/multicluster-dns:coredns subjects.0.name": `"rke2"`, "ClusterRoleBinding/multicluster-dns:coredns subjects.0.namespace": `"dns"`}},
 	"CoreDNS' image": {values: c1 + "dns: {image: {repository: r/d, tag: v1, pullPolicy: Never}}", want: map[string]string{
 		serverPod + "spec.containers.0.image": `"r/d:v1"`, serverPod + "spec.containers.0.imagePullPolicy": `"Never"`}},
-	"CoreDNS' digest":      {values: c1 + "dns: {image: {digest: " + digest + "}}", want: map[string]string{serverPod + "spec.containers.0.image": `"clusterset-dns/coredns@` + digest + `"`}},
+	"CoreDNS' digest": {values: c1 + "dns: {image: {digest: " + digest + "}}", want: map[string]string{serverPod + "spec.containers.0.image": `"clusterset-dns/coredns@` + digest + `"`}},
+	"no drain": {values: c1 + "dns: {drainSeconds: 0}", want: map[string]string{
+		serverPod + "spec.containers.0.lifecycle.preStop.sleep.seconds": "", serverPod + "spec.terminationGracePeriodSeconds": ""}},
+	"a longer drain": {values: c1 + "dns: {drainSeconds: 120}", want: map[string]string{
+		serverPod + "spec.containers.0.lifecycle.preStop.sleep.seconds": "120", serverPod + "spec.terminationGracePeriodSeconds": "150"}},
 	"three servers":        {values: c1 + "dns: {replicas: 3}", want: map[string]string{"Deployment/multicluster-dns spec.replicas": "3"}},
 	"an address":           {values: c1 + "dns: {clusterIP: 10.0.0.11}", want: map[string]string{"Service/multicluster-dns spec.clusterIP": `"10.0.0.11"`}},
 	"CoreDNS' resources":   {values: c1 + "dns: {resources: {requests: {cpu: 1}}}", want: map[string]string{serverPod + "spec.containers.0.resources.requests.cpu": "1"}},

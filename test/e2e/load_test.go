@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -50,16 +51,15 @@ func TestLoad(t *testing.T) {
 		l.roll(l.from, "controller", system, "multicluster-controller"),
 		l.lose(l.at, "controller", system, "multicluster-controller", "app.kubernetes.io/name=multicluster-controller"),
 	})
-	l.judge(tollOfTwo)
+	l.judge()
 	l.judgeRequests(requests.stop())
 }
 
-// TestLoadOnOneServer: the same with one replica of CoreDNS. What the restarts cost is measured; that a server answers SERVFAIL, or
-// something wrong, or nothing long after its restart, they do not explain.
+// TestLoadOnOneServer: the same with one replica of CoreDNS, which answers until another is ready.
 func TestLoadOnOneServer(t *testing.T) {
 	l := newLoad(t, oneServer, "questions without a pause while CoreDNS (one replica) restarts")
-	l.disturb(min(loadFor(t), 30*time.Second), []step{l.rollDNS(), l.calm()})
-	l.judge(tollOfOne)
+	l.disturb(min(loadFor(t), time.Minute), []step{l.rollDNS(), l.calm(), l.loseDNS(), l.calm()})
+	l.judge()
 }
 
 // load is one blast of questions, and what happened meanwhile.
@@ -69,6 +69,7 @@ type load struct {
 	asker     *clientPod // in at, as is checker, which asks for a second now and then
 	checker   *clientPod
 	server    string
+	servers   *withdrawals
 	questions []blast.Question
 	began     time.Time
 	result    blast.Result
@@ -96,7 +97,8 @@ func newLoad(t *testing.T, how resolving, title string) *load {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.server = address + ":53"
+	l.server = net.JoinHostPort(address, "53")
+	l.servers = l.watchServers()
 	l.exportAll()
 	l.asker, l.checker = s.client(l.at, "asker"), s.client(l.at, "checker")
 	program := l.asker.program("./test/e2e/blast/run")
@@ -211,7 +213,7 @@ func (l *load) roll(c *cluster, who, namespace, deployment string) step {
 func (l *load) lose(c *cluster, who, namespace, deployment, labels string) step {
 	return step{"a pod of " + who + " of " + c.id + " deleted", func() {
 		pod := l.inNamespace(c, namespace, "get", "pods", "-l", labels, "--sort-by=.metadata.creationTimestamp", "-o", "jsonpath={.items[0].metadata.name}")
-		l.inNamespace(c, namespace, "delete", "pod", pod, "--timeout=2m")
+		l.inNamespace(c, namespace, "delete", "pod", pod, "--wait=false")
 		l.inNamespace(c, namespace, "rollout", "status", "deployment/"+deployment, "--timeout=2m")
 	}}
 }
@@ -225,27 +227,6 @@ func (l *load) loseDNS() step {
 // calm lets no restart follow another until all is as before.
 func (l *load) calm() step {
 	return step{"waited for a second in which all was answered", func() { l.answersAll("after a restart") }}
-}
-
-// ends are when the servers of DNS were told to end, by the kubelet's events.
-func (l *load) ends() (ends []time.Time) {
-	l.t.Helper()
-	events := l.inNamespace(l.at, "kube-system", "get", "events", "--field-selector=reason=Killing,involvedObject.kind=Pod",
-		"-o", `jsonpath={range .items[*]}{.involvedObject.name} {.firstTimestamp}{"\n"}{end}`)
-	for line := range strings.Lines(events) {
-		pod, when, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if !strings.HasPrefix(pod, "coredns-") {
-			continue
-		}
-		end, err := time.Parse(time.RFC3339, when)
-		if err != nil {
-			l.t.Fatalf("the end of pod %s: %v", pod, err)
-		}
-		if !end.Before(l.began.Truncate(time.Second)) {
-			ends = append(ends, end)
-		}
-	}
-	return ends
 }
 
 func (l *load) inNamespace(c *cluster, namespace string, args ...string) string {
@@ -311,10 +292,11 @@ func listed(counts map[string]int) string {
 
 // judge wants an answer to every question, the right one, but for the toll of servers' ends; that some did end; and that all is well after
 // the last one.
-func (l *load) judge(c toll) {
+func (l *load) judge() {
 	l.t.Helper()
-	r, ends := l.result, l.ends()
-	if all := c.complaints(r, ends); len(all) > 0 {
+	r, ends := l.result, l.servers.since(l.began)
+	l.reportValue("servers of "+l.at.id+" that ended meanwhile", fmt.Sprint(len(ends)))
+	if all := complaints(r, ends); len(all) > 0 {
 		l.t.Errorf("of %d questions %d had a wrong answer, and %v none (answered when asked again: %d), while %d servers ended:\n%s\nall failures: %s",
 			r.Asked, r.Wrong, r.Unanswered, r.Retried, len(ends), strings.Join(all[:min(30, len(all))], "\n"), l.explain(r.Failures))
 	} else if len(r.Failures) > 0 {
@@ -336,7 +318,7 @@ func pauses(all []request) (long []blast.Failure) {
 	return long
 }
 
-// judgeRequests wants every request answered, and an end of a server for each pause.
+// judgeRequests wants every request answered, and none that waited for its resolver's second try; but see tollOfResolver.
 func (l *load) judgeRequests(all []request) {
 	l.t.Helper()
 	got := tally(all)
@@ -345,11 +327,11 @@ func (l *load) judgeRequests(all []request) {
 	gap := longestGap(all, l.from, l.at)
 	l.reportValue("longest time from the begin of one to that of the next", fmt.Sprintf("%.2f s", gap.Seconds()))
 	waited := pauses(all)
+	l.reportValue("of these, longer than the 5 s after which a resolver asks again", fmt.Sprint(len(waited)))
 	for _, f := range waited {
 		l.t.Logf("%s: %s; %s", clock(f.At), f.What, l.during(f.At))
 	}
-	l.reportValue("of these, longer than the 5 s after which a resolver asks again", fmt.Sprint(len(waited)))
-	for _, f := range tollOfResolver.unexplained(waited, l.ends()) {
+	for _, f := range tollOfResolver.unexplained(waited, l.servers.since(l.began)) {
 		l.t.Errorf("%s: %s; no server's end explains it", clock(f.At), f.What)
 	}
 	if len(failed) > 0 || got[l.from.id] == 0 || got[l.at.id] == 0 {
