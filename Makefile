@@ -41,9 +41,12 @@ images: ## Make the archives of the images in bin/images, without Docker (ARCH="
 programs: ## Build what the tests run beside us: etcd, kube-apiserver and more, once, into the user's cache
 	@go run ./test/realkube/build
 
+# How many packages' tests run at once: most of their time they wait for API servers, not for a core.
+PACKAGES := $(shell cores=$$(nproc); echo $$((cores > 4 ? cores : 4)))
+
 .PHONY: test
 test: build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Unit, property, race and API server tests
-	go test -race -timeout 20m ./...
+	go test -race -timeout 20m -p $(PACKAGES) ./...
 	cd deploy/charts && go test -count=1 -timeout 20m ./... # a module of its own, because of Helm; and Go does not see which files Helm reads
 
 .PHONY: fuzz
