@@ -17,6 +17,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,22 +67,37 @@ type Writer struct {
 	Written func(of types.NamespacedName, object client.Object, before string)
 }
 
-// Do makes the writes and tells the events.
+// Do makes the writes and tells the events. What leads to the derived Service and has to go goes whatever else fails, once the Service has
+// lost the selector that it may come from. No other write waits for it: others could hold all of them up.
 func (w *Writer) Do(ctx context.Context, st plan.State, c plan.Changes) error {
-	for _, write := range []func(context.Context, plan.State, plan.Changes) error{
-		w.createImport, w.create, w.service, w.mirrorAndImport, w.slices, w.evict, w.delete, w.deleteImport, w.exportStatus,
-	} {
+	err := inOrder(ctx, st, c, w.createImport, w.create, w.service)
+	evicted := w.evict(ctx, st, c)
+	if err == nil {
+		err = inOrder(ctx, st, c, w.mirrorAndImport, w.slices, w.delete, w.deleteImport, w.exportStatus)
+	}
+	if err == nil {
+		w.tell(st.Import, c.Events...)
+		if len(c.ExportEvents) > 0 {
+			w.tell(st.Clusterset.Export, c.ExportEvents...)
+		}
+	}
+	return errors.Join(err, evicted)
+}
+
+// inOrder makes writes until one fails.
+func inOrder(ctx context.Context, st plan.State, c plan.Changes, writes ...func(context.Context, plan.State, plan.Changes) error) error {
+	for _, write := range writes {
 		if err := write(ctx, st, c); err != nil {
 			return err
 		}
 	}
-	for _, e := range c.Events {
-		w.Events.Eventf(st.Import, nil, e.Type, e.Reason, "Reconcile", "%s", e.Message)
-	}
-	for _, e := range c.ExportEvents {
-		w.Events.Eventf(st.Clusterset.Export, nil, e.Type, e.Reason, "Reconcile", "%s", e.Message)
-	}
 	return nil
+}
+
+func (w *Writer) tell(of runtime.Object, all ...plan.Event) {
+	for _, e := range all {
+		w.Events.Eventf(of, nil, e.Type, e.Reason, "Reconcile", "%s", e.Message)
+	}
 }
 
 func (w *Writer) createImport(ctx context.Context, st plan.State, c plan.Changes) error {
@@ -278,34 +294,79 @@ func (w *Writer) slices(ctx context.Context, st plan.State, c plan.Changes) erro
 	return errors.Join(failed...)
 }
 
-// evict deletes slices of others, each if it still is what the plan saw.
+// evict deletes slices of others, and tells of it. It asks the API server first: the caches may lag behind somebody who has put a Service
+// of his own in the place of ours, or has taken over the import, and what leads there is his then.
 func (w *Writer) evict(ctx context.Context, st plan.State, c plan.Changes) error {
+	if len(c.Evict) == 0 {
+		return nil
+	}
+	imp, svc, err := w.stillOurs(ctx, st)
+	if err != nil {
+		return err
+	}
 	var failed []error
+	told := false
 	for _, slice := range c.Evict {
-		live := new(discoveryv1.EndpointSlice)
-		switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			failed = append(failed, wrap(err, "read", slice))
-		case plan.Stray(live, st.Import, st.Service):
-			failed = append(failed, w.deleteSource(ctx, st, live), w.remove(ctx, st, live))
+		takenBack := slices.ContainsFunc(c.CreateSlices, func(s *discoveryv1.EndpointSlice) bool { return s.Name == slice.Name })
+		if takenBack { // It is ours, and has lost its labels.
+			continue
+		}
+		gone, err := w.evictSlice(ctx, st, slice, imp, svc)
+		failed = append(failed, err)
+		if gone && !told {
+			w.tell(st.Import, plan.EvictedEvent(svc))
+			told = true
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// deleteSource deletes the Endpoints of our Service that a slice was made from: it would be made again.
-func (w *Writer) deleteSource(ctx context.Context, st plan.State, slice *discoveryv1.EndpointSlice) error {
+// stillOurs are the import and its derived Service as they are now, if they are those of the plan, and ours.
+func (w *Writer) stillOurs(ctx context.Context, st plan.State) (*mcsv1beta1.ServiceImport, *corev1.Service, error) {
+	imp, svc := new(mcsv1beta1.ServiceImport), new(corev1.Service)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Import), imp); err != nil {
+		return nil, nil, wrap(err, "read import", st.Import)
+	}
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Service), svc); err != nil {
+		return nil, nil, wrap(err, "read Service", st.Service)
+	}
+	if imp.UID != st.Import.UID || !plan.ImportIsOurs(imp) || svc.UID != st.Service.UID || plan.KindOf(imp, svc) != plan.Ours {
+		return nil, nil, fmt.Errorf("delete slices that lead to Service %s/%s: %w", svc.Namespace, svc.Name, ErrStale)
+	}
+	return imp, svc, nil
+}
+
+// evictSlice deletes a slice if it still is what the plan saw.
+func (w *Writer) evictSlice(
+	ctx context.Context, st plan.State, slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service,
+) (gone bool, err error) {
+	live := new(discoveryv1.EndpointSlice)
+	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, wrap(err, "read", slice)
+	case live.UID != slice.UID || !plan.Stray(live, imp, svc):
+		return false, nil
+	}
+	source, err := w.deleteSource(ctx, svc, live), w.remove(ctx, st, live)
+	return err == nil, errors.Join(source, err)
+}
+
+// deleteSource deletes the Endpoints of our Service that a slice was made from: it would be made again. Others that a slice names, by
+// another name or made meanwhile, stay.
+func (w *Writer) deleteSource(ctx context.Context, svc *corev1.Service, slice *discoveryv1.EndpointSlice) error {
 	if slice.Labels[discoveryv1.LabelManagedBy] != plan.SliceMirroring {
 		return nil
 	}
 	for _, ref := range slice.OwnerReferences {
-		if ref.Kind != "Endpoints" || ref.Name != st.Service.Name {
+		if ref.APIVersion != "v1" || ref.Kind != "Endpoints" || ref.Name != svc.Name {
 			continue
 		}
 		source := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: ref.Name, UID: ref.UID}}
 		source.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(ref.Kind))
-		if err := client.IgnoreNotFound(w.Client.Delete(ctx, source, client.Preconditions{UID: &ref.UID})); err != nil {
+		err := w.Client.Delete(ctx, source, client.Preconditions{UID: &ref.UID})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return wrap(err, "delete Endpoints", source)
 		}
 	}

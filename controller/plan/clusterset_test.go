@@ -217,6 +217,8 @@ func TestStraysGo(t *testing.T) {
 	kubernetes.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "derived-foo", UID: svc.UID}}
 	former := led("former", mcsv1beta1.LabelServiceName, "")
 	former.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "derived-foo", UID: "another"}}
+	another := led("of-another-service", mcsv1beta1.LabelServiceName, "")
+	another.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "his", UID: "his"}}
 	for _, test := range []struct {
 		slice *discoveryv1.EndpointSlice
 		want  bool
@@ -226,7 +228,8 @@ func TestStraysGo(t *testing.T) {
 		{led("bare", mcsv1beta1.LabelServiceName, ""), true},
 		{led("of-another-name", mcsv1beta1.LabelServiceName, "bar", discoveryv1.LabelManagedBy, Manager), true},
 		{led("loses-the-label"), false},
-		{former, false},
+		{former, true},
+		{another, true},
 		{theirs("elsewhere", discoveryv1.LabelServiceName, "derived-bar", mcsv1beta1.LabelServiceName, "bar"), false},
 		{c.slices[0], false},
 	} {
@@ -236,8 +239,16 @@ func TestStraysGo(t *testing.T) {
 	}
 	st := c.state()
 	st.Strays = []*discoveryv1.EndpointSlice{kubernetes}
-	if changes := Plan(st); len(changes.Evict) != 1 || len(changes.Events) != 1 || changes.Ready.Type != "" {
+	c.imp.Status.Clusters, c.Export.Status.Conditions = nil, nil
+	if changes := Plan(st); len(changes.Evict) != 1 || changes.ImportStatus == nil {
 		t.Errorf("planned: %+v", changes)
+	} else {
+		c.write(changes)
+	}
+	st = c.state()
+	st.Strays = []*discoveryv1.EndpointSlice{kubernetes}
+	if changes := Plan(st); len(changes.Evict) != 1 || changes.ExportStatus == nil || changes.Ready.Type == "" || changes.Empty() {
+		t.Errorf("planned while it stays: %+v", changes)
 	}
 	svc.Labels = nil // not ours
 	if Stray(kubernetes, c.imp, svc) {

@@ -112,10 +112,6 @@ func keep(st State) Changes {
 	a := readAddresses(st, current)
 	w := readWishes(st, a)
 	c := Changes{Delete: living(otherServices(st)), Slices: leadSlices(st, svc.Name), Evict: evicted(st)}
-	if len(c.Evict) > 0 {
-		c.Events = append(c.Events, Event{corev1.EventTypeWarning, EventEndpointsTaken,
-			"EndpointSlices that are not this import's led to Service " + svc.Name + " and were deleted: somebody has edited it, or made them"})
-	}
 
 	wanted, fault := syncService(st, a, w)
 	r, refused := refusedWhole(st.Refused)

@@ -34,15 +34,16 @@ func leadSlices(st State, name string) []Edit[*discoveryv1.EndpointSlice] {
 }
 
 // labelSlices leads the slices to a Service: kube-proxy finds a Service's endpoints by kubernetes.io/service-name (R8). With an
-// empty name it takes that label away where it leads to one of stale.
+// empty name it takes that label away where it leads to one of stale, also from a slice that is being deleted: somebody may hold it for
+// ever.
 func labelSlices(all []*discoveryv1.EndpointSlice, name string, stale ...string) []Edit[*discoveryv1.EndpointSlice] {
 	var edits []Edit[*discoveryv1.EndpointSlice]
 	for _, slice := range all {
 		has := slice.Labels[discoveryv1.LabelServiceName]
-		if has == name || slice.DeletionTimestamp != nil || slices.Contains(foreignSliceManagers, slice.Labels[discoveryv1.LabelManagedBy]) {
+		if has == name || slices.Contains(foreignSliceManagers, slice.Labels[discoveryv1.LabelManagedBy]) {
 			continue
 		}
-		if name == "" && !slices.Contains(stale, has) {
+		if name == "" && !slices.Contains(stale, has) || name != "" && slice.DeletionTimestamp != nil {
 			continue
 		}
 		edited := slice.DeepCopy()
@@ -66,16 +67,18 @@ func evicted(st State) []*discoveryv1.EndpointSlice {
 
 // Stray is true for a slice that has to go because it leads to our Service of an import of ours, without being that import's. A selector
 // leaves such slices behind, and Endpoints from which more are made: Kubernetes takes neither back from a Service that has lost its
-// selector. One that bears the import's name, and is no controller's of Kubernetes', only loses the label that leads it there.
+// selector. One that bears the import's name, and is no controller's of Kubernetes', only loses the label that leads it there. Whom it
+// names as its owners does not matter: who writes a slice names whom he likes.
 func Stray(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
 	if slice.Labels[discoveryv1.LabelServiceName] != svc.Name || !ImportIsOurs(imp) || KindOf(imp, svc) != Ours {
 		return false
 	}
-	for _, ref := range slice.OwnerReferences {
-		if ref.Kind == "Service" && ref.UID != svc.UID { // of one that has the name by now, or had it
-			return false
-		}
-	}
 	return slice.Labels[mcsv1beta1.LabelServiceName] != imp.Name ||
 		!SliceIsOurs(slice, imp) && slices.Contains(foreignSliceManagers, slice.Labels[discoveryv1.LabelManagedBy])
+}
+
+// EvictedEvent is told of slices that led to our Service and have been deleted.
+func EvictedEvent(svc *corev1.Service) Event {
+	return Event{corev1.EventTypeWarning, EventEndpointsTaken,
+		"EndpointSlices that are not this import's led to Service " + svc.Name + " and were deleted: somebody has edited it, or made them"}
 }

@@ -86,7 +86,9 @@ type Changes struct {
 	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
 	// Slices are the edits of EndpointSlices, sorted by name; ours first.
 	Slices []Edit[*discoveryv1.EndpointSlice]
-	// Evict are EndpointSlices of others, sorted by name, that lead to the derived Service of an import of ours: to be deleted.
+	// Evict are EndpointSlices of others, sorted by name, that lead to the derived Service of an import of ours: to be deleted. Nothing
+	// waits for that, and no condition: what others make again and again, or the server keeps, would hold it up for ever. Apply tells of
+	// those that it has deleted.
 	Evict []*discoveryv1.EndpointSlice
 	// Delete are Services of ours, sorted by name.
 	Delete []*corev1.Service
@@ -111,9 +113,9 @@ type Edit[T any] struct{ Old, New T }
 // Event is told on the import or the export.
 type Event struct{ Type, Reason, Message string }
 
-// writes counts the planned writes, events left out.
+// writes counts the planned writes for which a condition waits, events left out.
 func (c *Changes) writes() int {
-	n := len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Evict) + len(c.Delete)
+	n := len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
 	for _, planned := range []bool{
 		c.CreateImport != nil, c.DeleteImport != nil, c.Create != nil, c.Service != nil, c.ServiceStatus != nil, c.Import != nil,
 		c.ImportStatus != nil, c.ExportStatus != nil,
@@ -126,4 +128,6 @@ func (c *Changes) writes() int {
 }
 
 // Empty is true when nothing is to be written or told.
-func (c *Changes) Empty() bool { return c.writes() == 0 && len(c.Events)+len(c.ExportEvents) == 0 }
+func (c *Changes) Empty() bool {
+	return c.writes() == 0 && len(c.Evict)+len(c.Events)+len(c.ExportEvents) == 0
+}

@@ -1,0 +1,269 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+// door is a desk with a derived Service of an import of ours, and what is told.
+type door struct {
+	desk
+	svc  *corev1.Service
+	told *events.FakeRecorder
+}
+
+func newDoor(t *testing.T) door {
+	t.Helper()
+	d := newDesk(t)
+	d.imp.Labels = map[string]string{plan.LabelManagedBy: plan.Manager}
+	if err := d.Update(t.Context(), d.imp); err != nil {
+		t.Fatal(err)
+	}
+	told := events.NewFakeRecorder(10)
+	d.Events = told
+	return door{d, d.made(t), told}
+}
+
+// led is a slice that somebody has made and led to the derived Service.
+func (d door) led(t *testing.T, edits ...func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
+	t.Helper()
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: d.imp.Namespace, Name: "spy", Labels: map[string]string{discoveryv1.LabelServiceName: d.svc.Name}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.66.0.1"}}},
+	}
+	for _, edit := range edits {
+		edit(slice)
+	}
+	d.create(t, slice)
+	return slice
+}
+
+func (d door) create(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := d.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replace deletes an object and makes another in its place.
+func (d door) replace(t *testing.T, old, by client.Object) {
+	t.Helper()
+	if err := d.Delete(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	by.SetResourceVersion("")
+	by.SetUID("")
+	d.create(t, by)
+}
+
+// evict writes the plan that has a slice go.
+func (d door) evict(t *testing.T, slice *discoveryv1.EndpointSlice) error {
+	t.Helper()
+	return d.Do(t.Context(), plan.State{Import: d.imp, Service: d.svc}, plan.Changes{Evict: []*discoveryv1.EndpointSlice{slice}})
+}
+
+// there is false once an object is gone.
+func (d door) there(t *testing.T, object client.Object) bool {
+	t.Helper()
+	err := d.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+func ownedByA(kind, name string) func(*discoveryv1.EndpointSlice) {
+	return func(slice *discoveryv1.EndpointSlice) {
+		slice.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: name, UID: "some"}}
+	}
+}
+
+// Whatever owner it names and however it is held, a slice that leads to our Service goes; an event says so.
+func TestEvictedSlicesGo(t *testing.T) {
+	held := func(slice *discoveryv1.EndpointSlice) { slice.Finalizers = []string{"example.org/held"} }
+	for name, edit := range map[string]func(*discoveryv1.EndpointSlice){
+		"bare": func(*discoveryv1.EndpointSlice) {}, "held": held,
+		"of a Service": ownedByA("Service", "his"), "of a former Service": ownedByA("Service", "derived-foo"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDoor(t)
+			slice := d.led(t, edit)
+			if err := d.evict(t, slice); err != nil || d.there(t, slice) {
+				t.Errorf("it is there: %v", err)
+			}
+			if len(d.told.Events) != 1 {
+				t.Errorf("%d events", len(d.told.Events))
+			}
+		})
+	}
+}
+
+// Caches lag: what the API server has by now may be a user's own, and stays. Nothing is told of it.
+func TestEvictionAsksTheAPIServer(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*testing.T, door, *discoveryv1.EndpointSlice)
+		want   error
+	}{
+		"the slice leads elsewhere": {func(t *testing.T, d door, slice *discoveryv1.EndpointSlice) {
+			slice.Labels[discoveryv1.LabelServiceName] = "his"
+			if err := d.Update(t.Context(), slice.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		"the slice is another": {func(t *testing.T, d door, slice *discoveryv1.EndpointSlice) {
+			d.replace(t, slice, slice.DeepCopy())
+		}, nil},
+		"the Service is a user's": {func(t *testing.T, d door, _ *discoveryv1.EndpointSlice) {
+			his := d.svc.DeepCopy()
+			his.Labels, his.OwnerReferences = nil, nil
+			d.replace(t, d.svc, his)
+		}, ErrStale},
+		"the Service has lost our mark": {func(t *testing.T, d door, _ *discoveryv1.EndpointSlice) {
+			his := d.svc.DeepCopy()
+			his.Labels = nil
+			if err := d.Update(t.Context(), his); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrStale},
+		"the Service is made anew": {func(t *testing.T, d door, _ *discoveryv1.EndpointSlice) {
+			d.replace(t, d.svc, d.svc.DeepCopy())
+		}, ErrStale},
+		"the Service is gone": {func(t *testing.T, d door, _ *discoveryv1.EndpointSlice) {
+			if err := d.Delete(t.Context(), d.svc.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrStale},
+		"the import is a user's": {func(t *testing.T, d door, _ *discoveryv1.EndpointSlice) {
+			his := new(mcsv1beta1.ServiceImport)
+			if err := d.Get(t.Context(), client.ObjectKeyFromObject(d.imp), his); err != nil {
+				t.Fatal(err)
+			}
+			his.Labels = nil
+			if err := d.Update(t.Context(), his); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrStale},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDoor(t)
+			slice := d.led(t)
+			seen := slice.DeepCopy()
+			test.change(t, d, slice)
+			if err := d.evict(t, seen); !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+			if !d.there(t, slice) || slice.DeletionTimestamp != nil {
+				t.Error("it was deleted")
+			}
+			if len(d.told.Events) > 0 {
+				t.Errorf("told: %s", <-d.told.Events)
+			}
+		})
+	}
+}
+
+// The Endpoints that a slice mirrors go with it if they are those of our Service: not others, and not those made meanwhile.
+func TestEvictionTakesTheSource(t *testing.T) {
+	for _, test := range []struct {
+		what, name, manager string
+		anew, want          bool
+	}{
+		{"of our Service", "derived-foo", plan.SliceMirroring, false, false},
+		{"of another name", "other", plan.SliceMirroring, false, true},
+		{"made meanwhile", "derived-foo", plan.SliceMirroring, true, true},
+		{"that nothing mirrors", "derived-foo", "me", false, true},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			d := newDoor(t)
+			source := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: d.imp.Namespace, Name: test.name}} //nolint:staticcheck // what this is about
+			d.create(t, source)
+			slice := d.led(t, ownedByA("Endpoints", test.name), func(slice *discoveryv1.EndpointSlice) {
+				slice.Labels[discoveryv1.LabelManagedBy] = test.manager
+				slice.OwnerReferences[0].UID = source.UID
+			})
+			if test.anew {
+				d.replace(t, source, source.DeepCopy())
+			}
+			if err := d.evict(t, slice); err != nil {
+				t.Error(err)
+			}
+			if d.there(t, slice) {
+				t.Error("the slice is there")
+			}
+			if got := d.there(t, source); got != test.want {
+				t.Errorf("the Endpoints are there: %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// A conflict with whoever edits other slices holds up no eviction, and an eviction that fails no other write.
+func TestEvictionsAndOtherWritesHoldNothingUp(t *testing.T) {
+	d := newDoor(t)
+	slice, edited := d.led(t), d.led(t, func(slice *discoveryv1.EndpointSlice) { slice.Name, slice.Labels = "edited", nil })
+	stale := edited.DeepCopy()
+	stale.ResourceVersion = "1"
+	changes := plan.Changes{
+		Evict: []*discoveryv1.EndpointSlice{slice}, Slices: []plan.Edit[*discoveryv1.EndpointSlice]{{Old: stale, New: stale.DeepCopy()}},
+	}
+	changes.Slices[0].New.Labels = map[string]string{"some": "label"}
+	st := plan.State{Import: d.imp, Service: d.svc}
+	if err := d.Do(t.Context(), st, changes); !errors.Is(err, ErrStale) || d.there(t, slice) {
+		t.Errorf("got %v, want ErrStale, and no slice", err)
+	}
+
+	slice = d.led(t)
+	d.Writer.Client = failing{d.Writer.Client}
+	changes.Evict, changes.Slices = []*discoveryv1.EndpointSlice{slice}, []plan.Edit[*discoveryv1.EndpointSlice]{{Old: edited, New: edited.DeepCopy()}}
+	changes.Slices[0].New.Labels = map[string]string{"some": "label"}
+	if err := d.Do(t.Context(), st, changes); !errors.Is(err, errRefused) {
+		t.Errorf("got %v, want %v", err, errRefused)
+	}
+	if !d.there(t, edited) || edited.Labels["some"] != "label" {
+		t.Error("the other write was not made")
+	}
+	if len(d.told.Events) != 1 {
+		t.Errorf("%d events for one slice that went", len(d.told.Events))
+	}
+}
+
+var errRefused = errors.New("refused")
+
+// failing deletes nothing.
+type failing struct{ client.Writer }
+
+func (failing) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	return errRefused
+}
+
+// A slice of ours that has lost the import's name is taken back, not deleted and made anew: clients would miss its endpoints meanwhile.
+func TestOwnSliceIsTakenBackNotEvicted(t *testing.T) {
+	d := newDoor(t)
+	owned := []metav1.OwnerReference{{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: "ServiceImport", Name: "foo", UID: d.imp.UID}}
+	want := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.imp.Namespace, Name: "foo.c2.ipv4-0123456789", OwnerReferences: owned, Labels: map[string]string{
+			mcsv1beta1.LabelServiceName: "foo", discoveryv1.LabelServiceName: d.svc.Name, discoveryv1.LabelManagedBy: plan.Manager}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+	}
+	slice := d.led(t, func(slice *discoveryv1.EndpointSlice) { slice.Name, slice.OwnerReferences = want.Name, owned })
+	uid := slice.UID
+	if err := d.Do(t.Context(), plan.State{Import: d.imp, Service: d.svc}, plan.Changes{
+		Evict: []*discoveryv1.EndpointSlice{slice.DeepCopy()}, CreateSlices: []*discoveryv1.EndpointSlice{want},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !d.there(t, slice) || slice.UID != uid || slice.Labels[mcsv1beta1.LabelServiceName] != "foo" {
+		t.Errorf("it is %+v", slice.ObjectMeta)
+	}
+}
