@@ -1,8 +1,11 @@
 package tenants
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,15 +14,16 @@ import (
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 )
 
-// TestLaterExportsChangeNothingButEndpoints (C11, C12, C16, C46): a tenant of the same namespace in another cluster is one of the
-// owners of its names. His export adds his endpoints, and neither type nor ports of an older one change by it; both are told.
-func TestLaterExportsChangeNothingButEndpoints(t *testing.T) {
+// TestLaterExportsAddEndpointsAndPorts (C11, C12, C13, C16, C46): a tenant of the same namespace in another cluster is one of the owners of
+// its names. His export adds his endpoints, and ports of other names; neither type nor ports of an older one change by it; both are told.
+func TestLaterExportsAddEndpointsAndPorts(t *testing.T) {
 	s := newStage(t)
 	s.export(s.c1, service("foo"), "10.9.1.1")
 	vip := s.answersOfImport("foo")
 	tenant := s.tenant(s.c2, "edit", slicesToo, exportsToo)
 	his := headless("foo")
 	his.Spec.Ports[0].Port = 6666
+	his.Spec.Ports = append(his.Spec.Ports, corev1.ServicePort{Name: "his", Port: 7777})
 	s.create(tenant, his, slice("foo-own", map[string]string{labelLeadsTo: "foo"}, "10.66.0.1"), exportOf("foo"))
 	for _, c := range []*clusterset.Cluster{s.c1, s.c2} {
 		s.until("told in "+c.ID, func() error {
@@ -32,12 +36,21 @@ func TestLaterExportsChangeNothingButEndpoints(t *testing.T) {
 	}
 	s.settled()
 	imp, err := s.imp(s.c1, "foo")
-	if err != nil || imp.Spec.Type != mcsv1beta1.ClusterSetIP || len(imp.Spec.Ports) != 1 || imp.Spec.Ports[0].Port != 80 {
+	if err != nil || imp.Spec.Type != mcsv1beta1.ClusterSetIP || portsOf(imp) != "http/80 his/7777" {
 		t.Errorf("the import is %+v: %v", imp.Spec, err)
 	}
 	if err := s.answered("foo", typeA, "NOERROR "+vip); err != nil {
 		t.Error(err)
 	}
+}
+
+// portsOf are an import's, by name and number.
+func portsOf(imp *mcsv1beta1.ServiceImport) string {
+	var all []string
+	for _, port := range imp.Spec.Ports {
+		all = append(all, fmt.Sprintf("%s/%d", port.Name, port.Port))
+	}
+	return strings.Join(all, " ")
 }
 
 func (s *stage) exportNamed(name string, in *clusterset.Cluster) (*mcsv1beta1.ServiceExport, error) {
@@ -112,5 +125,27 @@ func TestExportWithoutAServiceIsNothing(t *testing.T) {
 	s.settled()
 	if err := s.answered("ghost", typeA, "NXDOMAIN"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestExportWithoutAServiceKeepsItsAge (C11): an export counts from its own creation, and not from that of its Service. A tenant who was the
+// first to export a name, and was nothing so far, has its type and ports as soon as he makes the Service, though others use it by then.
+func TestExportWithoutAServiceKeepsItsAge(t *testing.T) {
+	s := newStage(t)
+	tenant := s.tenant(s.c1, "edit", exportsToo)
+	s.create(tenant, exportOf("foo")) // of two that are equally old, c1's is the first
+	s.export(s.c2, service("foo"), "10.9.2.1")
+	s.answersOfImport("foo")
+	his := headless("foo")
+	his.Spec.Ports[0].Port = 6666
+	s.create(tenant, his)
+	for _, c := range []*clusterset.Cluster{s.c1, s.c2} {
+		s.until("it is his in "+c.ID, func() error {
+			imp, err := s.imp(c, "foo")
+			if err == nil && (imp.Spec.Type != mcsv1beta1.Headless || portsOf(imp) != "http/6666" || len(imp.Spec.IPs) > 0) {
+				err = fmt.Errorf("it is %+v", imp.Spec)
+			}
+			return err
+		})
 	}
 }

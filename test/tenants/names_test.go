@@ -145,6 +145,26 @@ func TestImportsChangeNoOutsideName(t *testing.T) {
 	s.looksUp(own, "github.com.svc", "NOERROR 10.66.0.1", "clusterset.local")
 }
 
+// TestSearchPathIsThePods: an entry on the search path (dnsConfig) is a pod's own. One that has it finds imports by it; its neighbour in the
+// namespace, who has not, gets the answers of before.
+func TestSearchPathIsThePods(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c2, service("foo"), "10.9.2.1")
+	vip := s.answersOfImport("foo")
+	own := s.serves(false, false)
+	name := "foo." + s.namespace + ".svc"
+	s.create(s.c1.Admin, importOf("local", mcsv1beta1.ClusterSetIP, "10.66.0.1"))
+	local := service("local")
+	s.create(s.c1.Admin, local)
+	s.looksUp(own, name, "NOERROR "+vip, "clusterset.local")
+	s.looksUp(own, "local", "NOERROR "+local.Spec.ClusterIP, "clusterset.local")
+	for asked, want := range map[string]string{name: "NXDOMAIN", "local": "NOERROR " + local.Spec.ClusterIP, "github.com": "NOERROR 192.0.2.2"} {
+		if got, err := lookup(own, asked, s.namespace); err != nil || got != want {
+			t.Errorf("a pod without the entry gets %q for %s: %v; want %q", got, asked, err, want)
+		}
+	}
+}
+
 // TestSvcOnTheSearchPathIsShared: where svc.clusterset.local is on the search path, or imports are in cluster.local by `alias`, a name of
 // two labels is a Service's and its namespace's before it is one of the world. Kubernetes' own search path, with svc.cluster.local, is
 // like that for local Services: who may call a namespace `example` takes www.example.

@@ -1,6 +1,7 @@
 package tenants
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,14 +22,19 @@ import (
 // karmada is an account that an administrator adds to the writers of deploy/policy.
 const karmada = "system:serviceaccount:karmada-cluster:karmada-c1"
 
-// servicesToo is what the role edit has, and the right to write Endpoints, as clusters older than Kubernetes 1.22 gave it.
-var servicesToo = may("", "services", "endpoints")
+// servicesToo is what the role edit has, the right to write Endpoints, as clusters older than Kubernetes 1.22 gave it, and the status of
+// Services, as controllers of load balancers have it.
+var servicesToo = may("", "services", "services/status", "endpoints")
+
+// policiesToo makes nobody an administrator in a namespace: policies are in none.
+var policiesToo = may("admissionregistration.k8s.io", "validatingadmissionpolicies")
 
 // TestPolicies: with deploy/policy the tenants who may write slices and imports do nothing to what the controller keeps. The controllers
 // go on, and so does another implementation that is on the list.
 func TestPolicies(t *testing.T) {
 	s := newStage(t)
-	tenant := s.tenant(s.c1, "edit", slicesToo, importsToo, servicesToo)
+	tenant := s.tenant(s.c1, "edit", slicesToo, importsToo, servicesToo, policiesToo)
+	s.readsPolicies("tenant")
 	s.enforce(tenant)
 
 	s.export(s.c1, headless("db"), "10.9.1.1")
@@ -49,8 +55,11 @@ func TestPolicies(t *testing.T) {
 	s.givesNoEndpoints(tenant)
 	s.keepsHisOwn(tenant)
 	s.choosesNoAddress(tenant)
+	s.takesNoImport(tenant)
 
 	s.lets()
+	s.administers()
+	s.withdraws()
 }
 
 // attempt is what a tenant tries, and a word of the refusal.
@@ -63,12 +72,13 @@ const (
 	noEndpoints = "may not give endpoints"
 	noMark      = "is not the multicluster-controller"
 	noDerived   = "may not write derived Services"
+	noTaking    = "may not take a ServiceImport from the multicluster-controller"
 )
 
 // givesNoEndpoints has a tenant try each way to an endpoint of an import alone, so that no clause is there for nothing.
 func (s *stage) givesNoEndpoints(tenant clientOf) {
 	s.Helper()
-	for _, a := range slices.Concat(s.creations(tenant), s.editions(tenant), s.deletions(tenant)) {
+	for _, a := range slices.Concat(s.creations(tenant), s.editions(tenant), s.statuses(tenant), s.deletions(tenant)) {
 		if err := a.do(); !refusedFor(err, a.words) {
 			s.Errorf("%s: %v; want it refused: he %s", a.what, err, a.words)
 		}
@@ -106,6 +116,8 @@ func (s *stage) creations(tenant clientOf) []attempt {
 		{"Endpoints that name an import", noEndpoints, labelled(endpointsOf("x"), labelService, "db")},
 		{"a Service of the controller's label", noDerived, labelled(service("x"), labelKeeper, controller)},
 		{"a Service of a derived one's name", noDerived, service("derived-x")},
+		{"a slice of the controller's label", noDerived, labelled(slice("x", nil, "10.66.0.1"), labelKeeper, controller)},
+		{"Endpoints of the controller's label", noDerived, labelled(endpointsOf("x"), labelKeeper, controller)},
 		{"a Service of such a name that the API server chooses", noDerived, generated},
 		{"Endpoints of a derived Service", noDerived, endpointsOf("derived-foo")},
 	} {
@@ -143,6 +155,32 @@ func (s *stage) editions(tenant clientOf) []attempt {
 			return s.patch(tenant, plain, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"multicluster-controller"}}}`)
 		}},
 		attempt{"to have a derived Service select pods", noDerived, func() error { return s.patch(tenant, derived, selector) }})
+}
+
+// statuses write the metadata of Services by their status.
+func (s *stage) statuses(tenant clientOf) []attempt {
+	const labels = `{"metadata":{"labels":{"%s":"%s"}}}`
+	plain, derived := service("of-a-status"), service("derived-foo")
+	derived.Namespace = s.namespace
+	s.create(s.c1.Admin, plain)
+	var all []attempt
+	for _, e := range []struct {
+		what, words, patch string
+		object             *corev1.Service
+	}{
+		{"the label that names an import", noEndpoints, fmt.Sprintf(labels, labelService, "byhand"), plain},
+		{"the controller's mark", noMark, fmt.Sprintf(labels, labelManager, controller), plain},
+		{"the controller's label", noDerived, fmt.Sprintf(labels, labelKeeper, controller), plain},
+		{"a derived Service without its label", noDerived, `{"metadata":{"labels":null}}`, derived},
+		{"a derived Service without its owner", noDerived, `{"metadata":{"ownerReferences":null}}`, derived},
+	} {
+		all = append(all, attempt{"by a Service's status, " + e.what, e.words, func() error { return s.patchStatus(tenant, e.object, e.patch) }})
+	}
+	return all
+}
+
+func (s *stage) patchStatus(by clientOf, object client.Object, patch string) error {
+	return by.Status().Patch(s.Context(), object.DeepCopyObject().(client.Object), client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
 func (s *stage) patch(by clientOf, object client.Object, patch string) error {
@@ -194,12 +232,120 @@ func (s *stage) lets() {
 	if err := s.try(other, slice("theirs-forged", map[string]string{labelService: "db", labelManager: controller}, "10.66.0.1")); !refusedFor(err, noMark) {
 		s.Errorf("the controller's mark by another implementation: %v; want it refused", err)
 	}
+	s.balances()
 	for name, kubernetes := range map[string]clientOf{
-		"account": s.account("kube-system", "endpointslice-controller", slicesToo, servicesToo),
-		"user":    s.user("system:kube-controller-manager", slicesToo, servicesToo),
+		"account": s.account("kube-system", "endpointslice-controller", slicesToo, servicesToo, importsToo),
+		"user":    s.user("system:kube-controller-manager", slicesToo, servicesToo, importsToo),
 	} {
 		s.create(kubernetes, slice("copied-"+name, map[string]string{labelLeadsTo: "derived-by-the-user", labelManager: "endpointslice-controller.k8s.io"}, "10.9.4.2"))
+		collected := labelled(importOf("collected-"+name, mcsv1beta1.Headless), labelKeeper, controller)
+		collected.Finalizers = []string{held} // or the controller is sooner: nobody exports it
+		s.create(s.c1.Admin, collected)
+		if err := kubernetes.Delete(s.Context(), collected); err != nil {
+			s.Errorf("to delete the controller's import by Kubernetes' own %s: %v", name, err)
+		}
+		edit(s, s.c1.Admin, collected.Name, collected, func(imp *mcsv1beta1.ServiceImport) { imp.Finalizers = nil })
 		s.create(kubernetes, endpointsOf("derived-"+name), labelled(service("collected-"+name), labelKeeper, controller), labelled(slice("mark-"+name, nil, "10.9.4.2"), labelManager, controller))
+	}
+}
+
+// balances: who is on no list, and gives load balancers their addresses, may do so for any Service.
+func (s *stage) balances() {
+	s.Helper()
+	balancer := s.account("metallb-system", "metallb", may("", "services/status"))
+	svc := service("derived-balanced")
+	svc.Labels = map[string]string{labelService: "byhand", labelManager: controller, labelKeeper: controller}
+	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
+	s.create(s.c1.Admin, svc)
+	const patch = `{"metadata":{"finalizers":["service.kubernetes.io/load-balancer-cleanup"]},"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.8"}]}}}`
+	if err := s.patchStatus(balancer, svc, patch); err != nil {
+		s.Errorf("a load balancer's address: %v", err)
+	}
+	edit(s, s.c1.Admin, svc.Name, svc, func(svc *corev1.Service) { svc.Finalizers = nil })
+}
+
+// administers: whoever may change the policies is an administrator, of whatever group he is.
+func (s *stage) administers() {
+	s.Helper()
+	const group = "example:cluster-admins"
+	s.bindCluster("cluster-admin", rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: group})
+	config := rest.CopyConfig(s.c1.Config)
+	config.Impersonate.UserName, config.Impersonate.Groups = "administrator", []string{group}
+	by := s.clientFor(config)
+	s.until("he has his rights", func() error {
+		return by.Create(s.Context(), namespaceOf("administrators"), client.DryRunAll)
+	})
+	s.create(by, importOf("administrators", mcsv1beta1.ClusterSetIP, "192.0.2.9"),
+		slice("administrators", map[string]string{labelService: "administrators", labelManager: controller}, "10.9.5.1"))
+	imp, derived := importOf("foo", mcsv1beta1.ClusterSetIP), service("derived-foo")
+	imp.Namespace, derived.Namespace = s.namespace, s.namespace
+	for what, err := range map[string]error{"the derived Service": by.Delete(s.Context(), derived), "the import": by.Delete(s.Context(), imp)} {
+		if err != nil {
+			s.Errorf("to delete %s by an administrator: %v", what, err)
+		}
+	}
+}
+
+// withdraws: the controller deletes an import that nobody exports any more.
+func (s *stage) withdraws() {
+	s.Helper()
+	export := exportOf("db")
+	export.Namespace = s.namespace
+	if err := s.c1.Admin.Delete(s.Context(), export); err != nil {
+		s.Fatal(err)
+	}
+	s.answers("db", "NXDOMAIN")
+}
+
+// readsPolicies lets an account of the stage's namespace read policies: that makes nobody an administrator.
+func (s *stage) readsPolicies(account string) {
+	s.Helper()
+	role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{policiesToo}}
+	role.Name, role.Rules[0].Verbs = s.namespace+"-policies", []string{"get", "list", "watch"}
+	s.create(s.c1.Admin, role)
+	s.Cleanup(func() { _ = s.c1.Admin.Delete(contextOf(s.T), role) })
+	s.bindCluster(role.Name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.namespace, Name: account})
+}
+
+// bindCluster gives a ClusterRole in the whole cluster, until the test's end.
+func (s *stage) bindCluster(role string, who rbacv1.Subject) {
+	s.Helper()
+	binding := &rbacv1.ClusterRoleBinding{Subjects: []rbacv1.Subject{who}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}}
+	binding.Name = s.namespace + "-" + role
+	s.create(s.c1.Admin, binding)
+	s.Cleanup(func() { _ = s.c1.Admin.Delete(contextOf(s.T), binding) })
+}
+
+// takesNoImport has a tenant try to take from the controller an import that it keeps: its endpoints would go, and with it its address.
+func (s *stage) takesNoImport(tenant clientOf) {
+	s.Helper()
+	kept := importOf("foo", mcsv1beta1.ClusterSetIP)
+	kept.Namespace = s.namespace
+	all := []attempt{
+		{"to delete an import", noTaking, func() error { return tenant.Delete(s.Context(), kept) }},
+		{"to delete all imports", noTaking, func() error { return tenant.DeleteAllOf(s.Context(), kept, client.InNamespace(s.namespace)) }},
+	}
+	for _, patch := range []string{
+		`{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"me"}}}`,
+		`{"metadata":{"labels":{"karmada.io/managed":"true"}}}`, `{"metadata":{"annotations":{"work.karmada.io/name":"x"}}}`,
+	} {
+		all = append(all, attempt{"to change an import by " + patch, noTaking, func() error { return s.patch(tenant, kept, patch) }})
+	}
+	for _, a := range all {
+		if err := a.do(); !refusedFor(err, a.words) {
+			s.Errorf("%s: %v; want it refused: he %s", a.what, err, a.words)
+		}
+	}
+	if err := s.patch(tenant, kept, `{"metadata":{"labels":{"his":"own","karmada.io/managed":"false"},"annotations":{"work.karmada.io/name":""}}}`); err != nil {
+		s.Errorf("a label of his own on the controller's import: %v", err)
+	}
+	his, karmadas := importOf("his", mcsv1beta1.ClusterSetIP), labelled(importOf("karmadas", mcsv1beta1.ClusterSetIP), labelKeeper, controller)
+	karmadas.Labels["karmada.io/managed"] = "true"
+	s.create(s.c1.Admin, his, karmadas, labelled(importOf("theirs", mcsv1beta1.ClusterSetIP), labelKeeper, "theirs"))
+	for _, imp := range []*mcsv1beta1.ServiceImport{his, karmadas} {
+		if err := tenant.Delete(s.Context(), imp); err != nil {
+			s.Errorf("to delete an import that the controller does not keep, %s: %v", imp.Name, err)
+		}
 	}
 }
 
@@ -240,6 +386,9 @@ func (s *stage) empties(tenant clientOf) {
 	chosen := importOf("chosen", mcsv1beta1.ClusterSetIP, "192.0.2.7")
 	chosen.Annotations = map[string]string{"clusterset-dns.io/vips": "192.0.2.7", "multicluster.kubernetes.io/derived-service": "derived-other"}
 	s.create(s.c1.Admin, chosen)
+	if err := s.patch(tenant, chosen, `{"metadata":{"annotations":{"clusterset-dns.io/vips":"192.0.2.8"}}}`); !refusedFor(err, "may not choose the addresses") {
+		s.Errorf("other addresses than an administrator chose: %v; want it refused", err)
+	}
 	for _, patch := range []string{
 		`{"metadata":{"labels":{"his":"own"}}}`, `{"spec":{"ips":null}}`,
 		`{"metadata":{"annotations":{"clusterset-dns.io/vips":null,"multicluster.kubernetes.io/derived-service":null}}}`,
@@ -279,11 +428,11 @@ func (s *stage) enforce(tenant clientOf) {
 	s.until("the policies are there", func() error { return s.probes(tenant, true) })
 }
 
-// probes has a tenant try what each policy refuses.
+// probes has a tenant try what several clauses of each policy refuse: where one is missing, the tests of it say so.
 func (s *stage) probes(tenant clientOf, refused bool) error {
-	for _, object := range []client.Object{
-		slice("probe", map[string]string{labelService: "probe"}, "10.9.1.1"), importOf("probe", mcsv1beta1.ClusterSetIP, "192.0.2.1"),
-	} {
+	imp := importOf("probe", mcsv1beta1.ClusterSetIP, "192.0.2.1")
+	imp.Annotations = map[string]string{"multicluster.kubernetes.io/derived-service": "his"}
+	for _, object := range []client.Object{slice("probe", map[string]string{labelService: "probe", labelManager: controller, labelKeeper: controller}, "10.9.1.1"), imp} {
 		object.SetNamespace(s.namespace)
 		if err := tenant.Create(contextOf(s.T), object, client.DryRunAll); refusedFor(err, "") != refused {
 			return orElse(err, "not refused yet")
@@ -346,5 +495,8 @@ func TestPoliciesNameTheControllersAccount(t *testing.T) {
 	account := "system:serviceaccount:" + clusterset.SystemNamespace + ":" + controller
 	if n := strings.Count(text, "'"+account+"'"); n != 2 {
 		t.Errorf("%s is there %d times; want it once in each policy", account, n)
+	}
+	if n := strings.Count(text, "failurePolicy: Fail"); n != 2 {
+		t.Errorf("%d policies refuse what they cannot judge; want both to", n)
 	}
 }

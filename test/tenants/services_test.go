@@ -159,7 +159,10 @@ func (s *stage) hijacks(by clientOf, name, patch string) {
 		}
 		for {
 			select {
-			case event := <-made.ResultChan():
+			case event, open := <-made.ResultChan():
+				if !open {
+					s.Fatal("the watch has ended")
+				}
 				if slice, ok := event.Object.(*discoveryv1.EndpointSlice); ok && slice.Labels[labelManager] != controller && len(slice.Endpoints) > 0 {
 					return nil
 				}

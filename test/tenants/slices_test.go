@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -171,6 +172,41 @@ func TestForgedMarkDoesNotLast(t *testing.T) {
 	s.settled()
 	if err := s.hasEndpoints(s.c2, "db", "10.9.1.1"); err != nil {
 		t.Errorf("the peer: %v", err)
+	}
+}
+
+// TestEndpointsOfAnExportedServiceAreItsNames: what leads an exported Service leads its name, in all clusters, with the policy too: slices of
+// whoever may write them, and with `edit` alone the pods that a selector of his hits.
+func TestEndpointsOfAnExportedServiceAreItsNames(t *testing.T) {
+	hisOwn := func(s *stage, tenant clientOf) {
+		s.create(tenant, slice("spy", map[string]string{labelLeadsTo: "db"}, "10.66.0.1"))
+	}
+	for how, c := range map[string]struct {
+		more   []rbacv1.PolicyRule
+		policy bool
+		lead   func(s *stage, tenant clientOf)
+	}{
+		"by a slice":                  {[]rbacv1.PolicyRule{slicesToo}, false, hisOwn},
+		"by a slice, with the policy": {[]rbacv1.PolicyRule{slicesToo, importsToo}, true, hisOwn},
+		"by a selector": {nil, false, func(s *stage, tenant clientOf) {
+			s.runsPod(tenant, "spy", "10.66.0.1")
+			edit(s, tenant, "db", new(corev1.Service), func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "spy"} })
+		}},
+	} {
+		t.Run(how, func(t *testing.T) {
+			s := newStage(t)
+			db := headless("db")
+			db.Spec.Selector = map[string]string{"app": "db"}
+			s.export(s.c1, db, "10.9.1.1")
+			s.answers("db", "NOERROR 10.9.1.1")
+			tenant := s.tenant(s.c1, "edit", c.more...)
+			if c.policy {
+				s.enforce(tenant)
+			}
+			c.lead(s, tenant)
+			s.answers("db", "NOERROR 10.66.0.1 10.9.1.1")
+			s.until("so it does in c2", func() error { return s.hasEndpoints(s.c2, "db", "10.66.0.1", "10.9.1.1") })
+		})
 	}
 }
 
