@@ -90,8 +90,13 @@ func vipFault(st State, addr netip.Addr) string {
 	return ""
 }
 
-// ImportAddresses are the valid addresses among an import's ips, and ServiceAddresses a Service's: in one spelling, for indices.
-func ImportAddresses(imp *mcsv1beta1.ServiceImport) []string { return canonical(ipsOf(imp)) }
+// ImportAddresses are the valid addresses among an import's ips, and those that it had last; ServiceAddresses a Service's: in one
+// spelling, for indices.
+func ImportAddresses(imp *mcsv1beta1.ServiceImport) []string {
+	all := append(canonical(ipsOf(imp)), splitIPs(imp.Annotations[AnnotationClusterIPs])...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
 
 // ServiceAddresses: see ImportAddresses.
 func ServiceAddresses(svc *corev1.Service) []string { return canonical(clusterIPs(svc)) }

@@ -149,6 +149,7 @@ func maintain(st State, m Merged, held []string) Changes {
 	st.shared = sharedStatus(st, m, held)
 	mirrored, notes := mirror(st, m)
 	st.notes = slices.Concat(notes, st.othersSlices())
+	st.led = ledTo(st)
 	st.Slices = slices.DeleteFunc(slices.Clone(st.Slices), mirrored.touches)
 	c := Import(st)
 	if given && !equality.Semantic.DeepEqual(original, st.Import) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -15,9 +16,13 @@ import (
 // Import plans what is missing for one ServiceImport. The package's comment has the order of the rules.
 func Import(st State) Changes {
 	imp := st.Import
-	switch {
-	case imp == nil || imp.DeletionTimestamp != nil:
+	if imp == nil || imp.DeletionTimestamp != nil {
 		return Changes{}
+	}
+	if st.led == nil {
+		st.led = ledTo(st)
+	}
+	switch {
 	case KarmadaManaged(imp):
 		return followOnly(st)
 	case imp.Spec.Type == mcsv1beta1.Headless:
@@ -47,12 +52,8 @@ func clusterSetIP(st State) Changes {
 // under a former name, it goes on serving.
 func foreign(st State) Changes {
 	var c Changes
-	if madeByUs(st.Import) && len(st.Owned) == 0 {
-		if a := readAddresses(st, nil); !a.userSet() {
-			edited := st.Import.DeepCopy()
-			setIPs(edited, nil, st.CRD, false) // ipFamilies are the wish for the return.
-			c.editImport(st.Import, edited)
-		}
+	if madeByUs(st.Import) && !slices.ContainsFunc(st.Owned, st.serves) {
+		c.takeBack(st)
 		c.Slices = labelSlices(st.Slices, "", st.Service.Name)
 	}
 	return settle(st, c, is(ReasonForeignService,
@@ -60,9 +61,56 @@ func foreign(st State) Changes {
 		st.Service.Name, AnnotationDerivedService, AnnotationClusterIPs))
 }
 
+// takeBack empties ips that are not a user's: DNS would lead to whoever has these addresses next. ipFamilies are the wish for the return.
+func (c *Changes) takeBack(st State) {
+	if a := readAddresses(st, nil); a.userSet() {
+		return
+	}
+	edited := st.Import.DeepCopy()
+	setIPs(edited, nil, st.CRD, false)
+	c.editImport(st.Import, edited)
+}
+
+// serves is true for our Service of the derived name, and for one under a former name that the import's slices are led to. Our marks
+// alone are quickly set by others.
+func (st State) serves(svc *corev1.Service) bool {
+	ours := svc.Namespace == st.Import.Namespace && slices.Contains(OwnerImports(svc), st.Import.Name)
+	return ours && (svc.Name == DerivedName(st.Import) || slices.Contains(st.led, svc.Name))
+}
+
+// ledTo are the Services that the import's slices lead to; those that Kubernetes makes of a Service do not count.
+func ledTo(st State) []string {
+	var names []string
+	for _, slice := range st.Slices {
+		if !slices.Contains(foreignSliceManagers, slice.Labels[discoveryv1.LabelManagedBy]) && (SliceIsOurs(slice, st.Import) || !ImportIsOurs(st.Import)) {
+			names = append(names, slice.Labels[discoveryv1.LabelServiceName])
+		}
+	}
+	return names
+}
+
+// elsewhere are those of ips that Services have which do not serve the import.
+func (st State) elsewhere(ips []string) []string {
+	var theirs []string
+	for _, svc := range st.Holders {
+		if !st.serves(svc) {
+			theirs = append(theirs, ServiceAddresses(svc)...)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(ips), func(ip string) bool { return !slices.Contains(theirs, ip) })
+}
+
 // create makes the derived Service. Nothing else is planned with it: the rest needs the addresses that it gets.
 func create(st State) Changes {
 	name := DerivedName(st.Import)
+	a := readAddresses(st, nil)
+	if gone := st.elsewhere(a.recorded); len(gone) > 0 { // There is nothing to be patient for, and nobody may be led there meanwhile.
+		var c Changes
+		if c.takeBack(st); c.Import != nil {
+			return c
+		}
+		a.recorded = missing(a.recorded, gone)
+	}
 	if faults := validation.IsDNS1035Label(name); len(faults) > 0 {
 		return settle(st, Changes{}, is(ReasonInvalidName, "no Service can be called %q, as annotation %s has it: %s",
 			clip(name), AnnotationDerivedService, strings.Join(faults, "; ")))
@@ -71,7 +119,6 @@ func create(st State) Changes {
 	if others := otherServices(st); len(others) > 0 {
 		return settle(st, Changes{Delete: living(others)}, is(reasonPending, "waiting for Service %s to go", others[0].Name))
 	}
-	a := readAddresses(st, nil)
 	w := readWishes(st, a)
 	if len(w.ports) == 0 {
 		return settle(st, Changes{}, noPorts(w))
@@ -108,6 +155,9 @@ func noAddress(st State, w wishes) verdict {
 // finalizer holds it, it serves on, and whoever set that may edit it.
 func keep(st State) Changes {
 	svc := st.Service
+	if svc.Spec.ClusterIP == corev1.ClusterIPNone {
+		return remake(st)
+	}
 	current := clusterIPs(svc)
 	a := readAddresses(st, current)
 	w := readWishes(st, a)
@@ -124,16 +174,27 @@ func keep(st State) Changes {
 		c.ServiceStatus = &Edit[*corev1.Service]{svc, status}
 	}
 
-	if len(clusterIPs(svc)) > 0 {
+	switch {
+	case len(clusterIPs(svc)) > 0:
 		// While the families are on the move, or cannot be had, or the ips are not ours, the import's ipFamilies are a wish and
 		// stay: written over with a VIP's, they would outlive it and cost the Service an address (C24).
 		c.writeAddresses(st, a, current, !familiesMove && fault == "" && !a.userSet())
+	case len(current) == 0: // nor asks for those that it had
+		c.takeBack(st)
 	}
 	if c.Service == nil {
 		w.noteUnserved(svc)
 	}
 	c.Retry = refused
 	return settle(st, c, keepVerdict(st, a, w, fault, r, refused))
+}
+
+// remake is for a headless Service under our marks. We made none, and it cannot get an address: somebody has put it in the place of ours,
+// whose address is free for every other Service.
+func remake(st State) Changes {
+	c := Changes{Delete: living(st.Owned)}
+	c.takeBack(st)
+	return settle(st, c, is(reasonPending, "Service %s is headless: it is deleted and will be made again", st.Service.Name))
 }
 
 func keepVerdict(st State, a addresses, w wishes, fault string, r Refusal, refused bool) verdict {

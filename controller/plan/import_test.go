@@ -613,6 +613,100 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name:  "a headless Service under our marks is made again, with another address where ours is somebody's by now",
+		world: ledWorld,
+		change: func(w *world) {
+			takenFrom(w)
+			w.svc().Spec.ClusterIP, w.svc().Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.2"})
+			equal(t, "address", w.svc().Spec.ClusterIP, "10.0.0.2")
+			equal(t, "ready", w.ready(), "True/Ready")
+			equal(t, "told", told(w, EventAddressChanged), true)
+		},
+	},
+	{
+		name:  "a headless Service under our marks that a finalizer holds: DNS has no address that we no longer have",
+		world: ledWorld,
+		change: func(w *world) {
+			w.svc().Spec.ClusterIP, w.svc().Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
+			w.svc().DeletionTimestamp = &noon
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", len(w.imp.Spec.IPs), 0)
+			equal(t, "recorded", w.imp.Annotations[AnnotationClusterIPs], "10.0.0.1")
+			equal(t, "ready", w.ready(), "False/Pending")
+		},
+	},
+	{
+		name: "a headless Service under our marks takes no VIP from a user",
+		world: func() *world {
+			w := ledWorld()
+			w.imp.Spec.IPs = []string{"1.2.3.4"}
+			return w
+		},
+		change: func(w *world) { w.svc().Spec.ClusterIP, w.svc().Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone} },
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"1.2.3.4"})
+			equal(t, "address", w.svc().Spec.ClusterIP, "10.0.0.1")
+		},
+	},
+	{
+		name:  "our marks make no Service a former one of ours: its address is not the import's (C24)",
+		world: ledWorld,
+		change: func(w *world) {
+			takenFrom(w)
+			own(w.services["late"], w.imp, fullCRD)
+			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", len(w.imp.Spec.IPs), 0)
+			equal(t, "labels", labels(w), []string{"a="})
+			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+		},
+	},
+	{
+		name:  "nor does a slice that Kubernetes made of it",
+		world: ledWorld,
+		change: func(w *world) {
+			takenFrom(w)
+			own(w.services["late"], w.imp, fullCRD)
+			w.services["late"].DeletionTimestamp = &noon
+			w.slices = append(w.slices, slice("late", "foo", discoveryv1.LabelServiceName, "late", discoveryv1.LabelManagedBy, foreignSliceManagers[0]))
+			delete(w.services, "derived-foo")
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", len(w.imp.Spec.IPs), 0)
+			equal(t, "ready", w.ready(), "False/Pending")
+		},
+	},
+	{
+		name:  "a Service that has Karmada's label in the place of ours is foreign",
+		world: ledWorld,
+		change: func(w *world) {
+			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
+			w.services["derived-foo"].Labels = map[string]string{LabelKarmadaManaged: "true"}
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", len(w.imp.Spec.IPs), 0)
+			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+		},
+	},
+	{
+		name: "so is one of an import of ours, which is not Karmada's",
+		world: func() *world {
+			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{LabelManagedBy: Manager} }))
+			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
+			w.services["derived-foo"].Labels = map[string]string{LabelKarmadaManaged: "true"}
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", len(w.imp.Spec.IPs), 0)
+			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+		},
+	},
+	{
 		name: "a user's VIP stays while a foreign Service has the name",
 		world: func() *world {
 			w := ledWorld()
@@ -722,7 +816,7 @@ var scenarios = []struct {
 	},
 	{
 		name:   "a name that no Service can have costs nothing that works",
-		world:  func() *world { return newWorld(clusterSetImport("foo")) },
+		world:  ledWorld,
 		change: func(w *world) { w.imp.Annotations[AnnotationDerivedService] = "Not_A_Name" },
 		check: func(t *testing.T, w *world) {
 			equal(t, "services", len(w.services), 1)
@@ -978,6 +1072,27 @@ func ledWorld() *world {
 	return w
 }
 
+// takenFrom gives the address of our Service to another one: somebody was faster than we.
+func takenFrom(w *world) {
+	w.services["late"], w.taken["10.0.0.1"] = others("late", "10.0.0.1"), true
+}
+
+// noIPs wants a plan that empties them.
+func noIPs(t *testing.T, c Changes) {
+	t.Helper()
+	if c.Import == nil || len(c.Import.New.Spec.IPs) > 0 {
+		t.Errorf("import is planned as %+v; want no ips", c.Import)
+	}
+}
+
+// wasExternalName is the state of an import whose Service somebody has edited so that it has no address any more.
+func wasExternalName(st *State) {
+	st.Import.Spec.IPs, st.Import.Annotations = []string{"10.0.0.1"}, map[string]string{AnnotationClusterIPs: "10.0.0.1"}
+	st.Service = others("derived-foo", "")
+	own(st.Service, st.Import, fullCRD)
+	st.Service.Spec.Type, st.Service.Spec.ClusterIPs = corev1.ServiceTypeExternalName, nil
+}
+
 func dualWorld(families ...corev1.IPFamily) *world {
 	w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPFamilies = families }))
 	w.families = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
@@ -1137,6 +1252,47 @@ func TestRefusals(t *testing.T) {
 				st.Import.Annotations = map[string]string{AnnotationClusterIPs: "10.0.0.1"}
 			},
 			check: func(t *testing.T, c Changes) { equal(t, "addresses", len(c.Create.Spec.ClusterIPs), 0) },
+		},
+		{
+			name: "recorded addresses that somebody's Service has by now are not waited for",
+			edit: func(st *State) {
+				st.Patient = true
+				st.Import.Annotations = map[string]string{AnnotationClusterIPs: "10.0.0.1"}
+				st.Holders = []*corev1.Service{others("late", "10.0.0.1")}
+			},
+			check: func(t *testing.T, c Changes) { equal(t, "addresses", len(c.Create.Spec.ClusterIPs), 0) },
+		},
+		{
+			name: "nor do they stay in ips, whatever keeps the Service from being made",
+			edit: func(st *State) {
+				st.Import.Spec.IPs, st.Import.Spec.Ports = []string{"10.0.0.1"}, nil
+				st.Import.Annotations = map[string]string{AnnotationClusterIPs: "10.0.0.1"}
+				st.Holders = []*corev1.Service{others("late", "10.0.0.1")}
+			},
+			check: noIPs,
+		},
+		{
+			name:    "a Service that was of type ExternalName and gets no address of ours again: none in ips until it has another",
+			refused: []Refusal{{Field: "spec.clusterIPs[0]", Message: "provided IP is already allocated"}},
+			edit:    wasExternalName,
+			check: func(t *testing.T, c Changes) {
+				equal(t, "asked for", len(c.Service.New.Spec.ClusterIPs), 0)
+				noIPs(t, c)
+			},
+		},
+		{
+			name:    "a Service that was of type ExternalName and cannot be changed: none in ips",
+			refused: []Refusal{{Message: "denied"}},
+			edit:    wasExternalName,
+			check:   noIPs,
+		},
+		{
+			name: "a Service that was of type ExternalName asks for its address again, which stays in ips meanwhile",
+			edit: wasExternalName,
+			check: func(t *testing.T, c Changes) {
+				equal(t, "asked for", c.Service.New.Spec.ClusterIPs, []string{"10.0.0.1"})
+				equal(t, "import", c.Import == nil, true)
+			},
 		},
 		{
 			name:    "an address range that is full is not a missing family",

@@ -30,7 +30,7 @@ func KindOf(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) Kind {
 		return Absent
 	case slices.Contains(OwnerImports(svc), imp.Name):
 		return Ours
-	case KarmadaManaged(imp), KarmadaManaged(svc):
+	case KarmadaManaged(imp), KarmadaManaged(svc) && !ImportIsOurs(imp) && !madeByUs(imp): // who writes Services can set its label
 		return ReadOnly
 	case named && !madeByUs(imp) && len(OwnerImports(svc)) == 0:
 		return ReadOnly

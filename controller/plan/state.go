@@ -23,7 +23,8 @@ type State struct {
 	Slices []*discoveryv1.EndpointSlice
 	// Strays are the EndpointSlices that lead to Service, and carry no import's name, or another's.
 	Strays []*discoveryv1.EndpointSlice
-	// Holders are the Services, of any namespace, that have one of the import's ips as ClusterIP; others do not matter.
+	// Holders are the Services, of any namespace, that have one of the import's ips, or of those that it had last, as ClusterIP; others do
+	// not matter.
 	Holders []*corev1.Service
 	// CRD is what the server's ServiceImport can hold.
 	CRD CRD
@@ -41,11 +42,12 @@ type State struct {
 	// Now is the time of this plan; it ends up in lastTransitionTime.
 	Now metav1.Time
 
-	// What Plan hands on to Import, for an import of ours: the families that the clusterset gives, its part of the status, and what
-	// is left out.
+	// What Plan hands on to Import, for an import of ours: the families that the clusterset gives, its part of the status, what is left
+	// out, and which Services all of its slices lead to.
 	families []corev1.IPFamily
 	shared   *importStatus
 	notes    []string
+	led      []string
 }
 
 // CRD is what the served version of the ServiceImport CRD can hold. Fields that it lacks are pruned by the server: to write
