@@ -232,3 +232,35 @@ func TestWrongAddressesForgeNoLogLine(t *testing.T) {
 func keyOf(object metav1.Object) namespacedName {
 	return namespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
+
+// TestWritersOfImportsHaveEveryName: who may write imports is the owner of all names of the namespace, the controller's too: what he sets in
+// `ips` is answered, as an administrator's is, and what he takes from the controller is not given back.
+func TestWritersOfImportsHaveEveryName(t *testing.T) {
+	s := newStage(t)
+	tenant := s.tenant(s.c1, "view", importsToo)
+	for _, name := range []string{"answered", "taken", "karmadas"} {
+		s.export(s.c2, service(name), "10.9.2.1")
+		s.answersOfImport(name)
+		s.until("its endpoints", func() error { return s.leads(s.c1, labelLeadsTo, "derived-"+name, "10.9.2.1") })
+	}
+	for name, patch := range map[string]string{
+		"answered": `{"spec":{"ips":["192.0.2.66"]}}`,
+		"taken":    `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`,
+		"karmadas": `{"metadata":{"labels":{"karmada.io/managed":"true"}}}`,
+	} {
+		imp := importOf(name, mcsv1beta1.ClusterSetIP)
+		imp.Namespace = s.namespace
+		if err := s.patch(tenant, imp, patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.answers("answered", "NOERROR 192.0.2.66")
+	for _, name := range []string{"taken", "karmadas"} {
+		s.until(name+" has no endpoints", func() error { return s.leads(s.c1, labelLeadsTo, "derived-"+name) })
+	}
+	s.settled()
+	if err := errors.Join(s.answered("answered", typeA, "NOERROR 192.0.2.66"),
+		s.leads(s.c1, labelLeadsTo, "derived-taken"), s.leads(s.c1, labelLeadsTo, "derived-karmadas")); err != nil {
+		t.Error(err)
+	}
+}
