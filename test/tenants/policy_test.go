@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -294,7 +295,13 @@ func (s *stage) withdraws() {
 	if err := s.c1.Admin.Delete(s.Context(), export); err != nil {
 		s.Fatal(err)
 	}
-	s.answers("db", "NXDOMAIN")
+	s.until("the import is gone", func() error {
+		_, err := s.imp(s.c1, "db")
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return orElse(err, "it is there")
+	})
 }
 
 // readsPolicies lets an account of the stage's namespace read policies: that makes nobody an administrator.
