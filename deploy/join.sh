@@ -134,17 +134,15 @@ token_secret() { printf %s "$account-$to_id"; }
 # called ID CONTEXT: a cluster for a reader, who may know it by either.
 called() { if [ "$1" = "$2" ]; then printf %s "$1"; else printf '%s (%s)' "$1" "$2"; fi; }
 
-# charts_account: all of deploy/peer is there, from a Helm release. It stays the release's: to apply it as well would warn, each time, that it was
-# not made that way, and make Helm and kubectl contend for its fields.
-charts_account() {
-  local managers
-  managers=$(at "$from" get -k "$here/peer" --ignore-not-found -o jsonpath='{range .items[*]}{.metadata.labels.app\.kubernetes\.io/managed-by} {end}')
-  [ "$managers" = 'Helm Helm Helm ' ]
-}
+# managers: a word for each object of deploy/peer that is there and that a tool has labelled as its own: Helm, where a release has brought
+# it. It stays the release's: to apply it as well would warn, each time, that it was not made that way, and make Helm and kubectl contend
+# for its fields.
+managers() { at "$from" get -k "$here/peer" --ignore-not-found -o jsonpath='{..metadata.labels.app\.kubernetes\.io/managed-by}'; }
 
 make_account() {
-  local uid
-  charts_account || at "$from" apply -k "$here/peer" >/dev/null
+  local uid brought_by
+  brought_by=$(managers) || fail "cannot ask the cluster of context $from for the account $account"
+  [ "$brought_by" = 'Helm Helm Helm' ] || at "$from" apply -k "$here/peer" >/dev/null
   echo "$(called "$id" "$from"): the account $account may list and watch what peers read"
   uid=$(at "$from" get serviceaccount "$account" -n "$namespace" -o jsonpath='{.metadata.uid}')
   drop_stale_token "$uid"
@@ -255,21 +253,24 @@ leave() {
   else
     undone+=" kubectl --context $to delete secret -n $namespace $id;"
   fi
-  if at "$from" delete secret -n "$namespace" --ignore-not-found "$(token_secret)" >/dev/null && drop_account; then
+  if at "$from" delete secret -n "$namespace" --ignore-not-found "$(token_secret)" >/dev/null; then
     echo "$(called "$id" "$from"): no Secret $(token_secret): the token of $to_id is void"
+    drop_account || undone+=" deploy/join.sh --leave once more, for the account $account in $from;"
   else
     undone+=" kubectl --context $from delete secret -n $namespace $(token_secret);"
   fi
   [ -z "$undone" ] || fail "one side did not answer. What is left to do there:$undone"
 }
 
-# drop_account removes the account where no token is left, not even one that somebody made by hand.
+# drop_account removes the account where no token is left, not even one that somebody made by hand. Where any of it is a Helm release's,
+# all of it stays: a part that kubectl brought back is that account's, too.
 drop_account() {
-  local left
+  local left brought_by
   left=$(at "$from" get secrets -n "$namespace" --field-selector type=kubernetes.io/service-account-token \
     -o go-template='{{range .items}}{{if eq (index .metadata.annotations "kubernetes.io/service-account.name") "'"$account"'"}}{{.metadata.name}} {{end}}{{end}}') || return
   [ -z "$left" ] || return 0
-  ! charts_account || return 0
+  brought_by=$(managers) || return
+  [[ " $brought_by " != *' Helm '* ]] || return 0
   at "$from" delete -k "$here/peer" --ignore-not-found >/dev/null || return
   echo "$(called "$id" "$from"): no account $account: nobody has a token of it"
 }

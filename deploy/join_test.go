@@ -27,6 +27,7 @@ import (
 type joining struct {
 	clusters map[string]*realkube.Cluster // by context, which is also the cluster's id
 	env      []string
+	path     string // of env
 	temp     string // for temporary files
 	seen     string // all arguments of each kubectl
 }
@@ -41,7 +42,8 @@ func newJoining(t *testing.T) *joining {
 	dir, bin := t.TempDir(), t.TempDir()
 	j := &joining{clusters: map[string]*realkube.Cluster{}, temp: t.TempDir(), seen: filepath.Join(dir, "seen")}
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	j.env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+j.temp)
+	j.path = bin + ":" + os.Getenv("PATH")
+	j.env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+j.path, "TMPDIR="+j.temp)
 	wrapper := fmt.Sprintf("#!/bin/sh\nprintf '%%s\\n' \"$*\" >>'%s'\nexec '%s' \"$@\"\n", j.seen, programs["kubectl"])
 	if err := os.WriteFile(filepath.Join(bin, "kubectl"), []byte(wrapper), 0o700); err != nil {
 		t.Fatal(err)
@@ -486,6 +488,15 @@ func (j *joining) accountOfTheChart(t *testing.T) {
 	reads(t, j.peer(t, "member2", "member1"))
 	j.succeed(t, []string{"--leave", "member1", "member2"}, "the token of member2 is void")
 	isAsBefore("left,")
+	j.succeed(t, []string{"member1", "member2"})
+	j.without(t, "get -k", func() {
+		j.refuses(t, []string{"--leave", "member1", "member2"}, "the token of member2 is void", "--leave once more, for the account multicluster-peer in member1")
+	})
+	isAsBefore("left, and not asked for it,")
+	j.without(t, "get -k", func() {
+		j.refuses(t, []string{"member1", "member2"}, "cannot ask the cluster of context member1 for the account")
+	})
+	isAsBefore("not joined,")
 
 	kubectl(t, j.clusters["member1"], "delete", "clusterrolebinding", peerAccount)
 	cmd := exec.CommandContext(t.Context(), "./join.sh", "member1", "member2") // kubectl warns of what it takes over, once
@@ -494,6 +505,33 @@ func (j *joining) accountOfTheChart(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	reads(t, j.peer(t, "member2", "member1"))
+
+	stays := func(kinds ...string) {
+		t.Helper()
+		j.succeed(t, []string{"--leave", "member1", "member2"})
+		for _, kind := range kinds {
+			kubectl(t, j.clusters["member1"], "get", kind, "--namespace="+system, peerAccount)
+		}
+		if after, err := accounts.Get(t.Context(), peerAccount, metav1.GetOptions{}); err != nil || after.UID != before.UID {
+			t.Errorf("left, the account is %v, %v; want the chart's", after, err)
+		}
+	}
+	stays("serviceaccount", "clusterrole", "clusterrolebinding") // the last one is kubectl's by now
+	kubectl(t, j.clusters["member1"], "delete", "clusterrole,clusterrolebinding", peerAccount)
+	stays("serviceaccount")
+}
+
+// without runs something while a part of kubectl fails.
+func (j *joining) without(t *testing.T, command string, run func()) {
+	t.Helper()
+	bin, env := t.TempDir(), j.env
+	script := "#!/bin/sh\ncase \" $* \" in *\" " + command + " \"*) exit 1 ;; esac\nPATH=${PATH#*:}\nexec kubectl \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "kubectl"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j.env = append(slices.Clone(env), "PATH="+bin+":"+j.path)
+	run()
+	j.env = env
 }
 
 // installChart has Helm take over what kubectl has applied.
