@@ -1311,6 +1311,31 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Our Service under a former name serves on where the annotation names a foreign one, also while the import's slices change (C24); one that
+// no slice of ours leads to does not.
+func TestFormerServiceServesOn(t *testing.T) {
+	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
+	c.settle(t)
+	c.services["theirs"], c.imp.Annotations[AnnotationDerivedService] = others("theirs", "10.0.9.9"), "theirs"
+	c.Members[0].Slices[0].Endpoints[0].Addresses = []string{"10.9.1.2"}
+	c.settle(t)
+	equal(t, "ips", c.imp.Spec.IPs, []string{"10.0.0.1"})
+	equal(t, "slice", c.slices[0].Labels[discoveryv1.LabelServiceName], "derived-foo")
+	c.slices = append(c.slices, theirs("spy", discoveryv1.LabelServiceName, "derived-foo"))
+	delete(c.slices[0].Labels, discoveryv1.LabelServiceName)
+	c.settle(t)
+	equal(t, "ips", len(c.imp.Spec.IPs), 0)
+}
+
+// Services that have an address which the import had last are among the Holders, and their changes are heard, also while ips are empty.
+func TestAddressesThatAnImportHadLast(t *testing.T) {
+	imp := clusterSetImport("foo", withIPs("1.2.3.4", "10.0.0.1"))
+	imp.Annotations = map[string]string{AnnotationClusterIPs: "10.0.0.1,fd00::1"}
+	equal(t, "addresses", ImportAddresses(imp), []string{"1.2.3.4", "10.0.0.1", "fd00::1"})
+	imp.Spec.IPs = nil
+	equal(t, "addresses without ips", ImportAddresses(imp), []string{"10.0.0.1", "fd00::1"})
+}
+
 // A condition's time moves with its status only; its generation with the import.
 func TestTransitionTime(t *testing.T) {
 	w := newWorld(clusterSetImport("foo"))
