@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
 // heard is a view with the stores that write it, and the names that they told of.
@@ -191,4 +193,25 @@ func TestMemoryOfAPeer(t *testing.T) {
 		t.Logf("%d bytes for each service", each)
 	}
 	runtime.KeepAlive(h)
+}
+
+// A slice with a controller's mark that is being deleted, and held by a finalizer, counts for no import. It leads kube-proxy still, so what
+// leads to a Service of the own cluster is seen until it is gone.
+func TestTrimOfSlicesThatAreBeingDeleted(t *testing.T) {
+	s := &Set{}
+	for _, test := range []struct {
+		label, manager string
+		want           bool
+	}{
+		{mcsv1beta1.LabelServiceName, plan.Manager, false},
+		{mcsv1beta1.LabelServiceName, "me", true},
+		{discoveryv1.LabelServiceName, plan.Manager, true},
+		{discoveryv1.LabelServiceName, "me", true},
+	} {
+		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "db-1", DeletionTimestamp: new(metav1.Now()),
+			Finalizers: []string{"example.org/held"}, Labels: map[string]string{test.label: "db", discoveryv1.LabelManagedBy: test.manager}}}
+		if _, got := s.trimSlice(test.label)(slice); got != test.want {
+			t.Errorf("one by %s that %q manages is kept: %v, want %v", test.label, test.manager, got, test.want)
+		}
+	}
 }

@@ -233,13 +233,13 @@ func (s slicesOf) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byID
 
 func bySliceName(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) }
 
-// trimSlice leaves out a slice of names instead of addresses, one of no Service, and one of a controller's that is being deleted: it
-// is gone as soon as whoever holds it by a finalizer lets it.
+// trimSlice leaves out a slice of names instead of addresses, one of no Service, and, of imported ones, one of a controller's that is being
+// deleted: it is gone as soon as whoever holds it by a finalizer lets it. One of the own cluster's leads kube-proxy as long as it is there.
 func (s *Set) trimSlice(label string) func(any) (*discoveryv1.EndpointSlice, bool) {
 	return func(object any) (*discoveryv1.EndpointSlice, bool) {
 		slice := object.(*discoveryv1.EndpointSlice)
 		if slice.AddressType == discoveryv1.AddressTypeFQDN || slice.Labels[label] == "" ||
-			owner.OfSlice(slice) && slice.DeletionTimestamp != nil {
+			label == mcsv1beta1.LabelServiceName && owner.OfSlice(slice) && slice.DeletionTimestamp != nil {
 			return nil, false
 		}
 		plan.TrimSlice(slice)

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -76,11 +77,11 @@ func mirroredName(slice, imp string) bool {
 	return strings.HasPrefix(slice, imp+".") && at > 0 && isHash(slice[at+1:])
 }
 
-// mirroredFrom is true for a slice that is marked, named and owned as Mirror does for what it gives of a cluster. The mark alone is
-// quickly set by others.
+// mirroredFrom is true for a slice that is named and owned as what Mirror gives of a cluster. Labels are quickly set by others, and
+// quickly edited away.
 func mirroredFrom(cluster string, slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
 	stem := sliceStem(imp.Name, cluster, slice.AddressType)
-	return owner.OfSlice(slice) && strings.HasPrefix(slice.Name, stem) && isHash(slice.Name[len(stem):]) && ownedByImport(slice, imp)
+	return strings.HasPrefix(slice.Name, stem) && isHash(slice.Name[len(stem):]) && ownedByImport(slice, imp)
 }
 
 // unheard are the clusters that the import has something of, and that have not been heard since the start. While there is one, the
@@ -93,12 +94,10 @@ func (st State) unheard() []string {
 	for _, cluster := range st.Import.Status.Clusters {
 		known[cluster.Cluster] = true
 	}
-	for _, slice := range st.Slices {
-		if cluster := slice.Labels[mcsv1beta1.LabelSourceCluster]; mirroredFrom(cluster, slice, st.Import) {
-			known[cluster] = true
-		}
-	}
-	return slices.DeleteFunc(slices.Concat(st.Clusterset.Unheard, st.Clusterset.Expired), func(cluster string) bool { return !known[cluster] })
+	return slices.DeleteFunc(slices.Concat(st.Clusterset.Unheard, st.Clusterset.Expired), func(cluster string) bool {
+		from := func(slice *discoveryv1.EndpointSlice) bool { return mirroredFrom(cluster, slice, st.Import) }
+		return !known[cluster] && !slices.ContainsFunc(st.Slices, from)
+	})
 }
 
 // withdraw takes back what nobody exports any more (C22, C36). The derived Service goes with its import, by garbage collection.
@@ -163,6 +162,7 @@ func maintain(st State, m Merged, held []string) Changes {
 		c.CreateSlices = mirrored.CreateSlices
 	}
 	c.UpdateSlices, c.DeleteSlices = mirrored.UpdateSlices, mirrored.DeleteSlices
+	c.Slices = slices.Concat(mirrored.Slices, c.Slices)
 	c.Retry = c.Retry || len(notes) > 0 || st.ImportRefused != ""
 	status := c.ImportStatus
 	c.ImportStatus = nil
@@ -245,8 +245,9 @@ func mirror(st State, m Merged) (c Changes, notes []string) {
 		wanted[want.Name] = true
 	}
 	c.DeleteSlices = slices.DeleteFunc(ourSlices(st), func(slice *discoveryv1.EndpointSlice) bool {
-		return slice.DeletionTimestamp == nil && (wanted[slice.Name] || st.awaits(slice))
+		return slice.DeletionTimestamp == nil && (wanted[slice.Name] || st.awaited(slice) != "")
 	})
+	c.Slices = st.markAwaited()
 	return c, notes
 }
 
@@ -283,8 +284,8 @@ func ownSlice(slice *discoveryv1.EndpointSlice, st State) {
 
 // touches is true for a slice that the plan writes or deletes.
 func (c *Changes) touches(slice *discoveryv1.EndpointSlice) bool {
-	return slices.Contains(c.DeleteSlices, slice) ||
-		slices.ContainsFunc(c.UpdateSlices, func(e Edit[*discoveryv1.EndpointSlice]) bool { return e.Old == slice })
+	edits := func(e Edit[*discoveryv1.EndpointSlice]) bool { return e.Old == slice }
+	return slices.Contains(c.DeleteSlices, slice) || slices.ContainsFunc(c.UpdateSlices, edits) || slices.ContainsFunc(c.Slices, edits)
 }
 
 // ourSlices are those of ours, but for those that are about to be gone. One that is being deleted and has a finalizer is not: it would
@@ -300,8 +301,34 @@ func ourSlices(st State) []*discoveryv1.EndpointSlice {
 	return ours
 }
 
-// awaits is true for a slice of a cluster that has not been heard yet.
-func (st State) awaits(slice *discoveryv1.EndpointSlice) bool {
-	cluster := slice.Labels[mcsv1beta1.LabelSourceCluster]
-	return slices.Contains(st.Clusterset.Unheard, cluster) && mirroredFrom(cluster, slice, st.Import)
+// awaited is the cluster that a slice came from, if it has not been heard yet; else empty.
+func (st State) awaited(slice *discoveryv1.EndpointSlice) string {
+	for _, cluster := range st.Clusterset.Unheard {
+		if mirroredFrom(cluster, slice, st.Import) {
+			return cluster
+		}
+	}
+	return ""
+}
+
+// markAwaited gives slices of clusters that have not been heard the labels back that somebody has edited. What else such a slice had, only
+// its cluster knows.
+func (st State) markAwaited() []Edit[*discoveryv1.EndpointSlice] {
+	var edits []Edit[*discoveryv1.EndpointSlice]
+	for _, slice := range st.Slices {
+		cluster := st.awaited(slice)
+		if cluster == "" || slice.DeletionTimestamp != nil {
+			continue
+		}
+		edited := slice.DeepCopy()
+		edited.Labels[discoveryv1.LabelManagedBy], edited.Labels[mcsv1beta1.LabelSourceCluster] = Manager, cluster
+		for _, key := range proxyLabels {
+			delete(edited.Labels, key)
+		}
+		if !maps.Equal(slice.Labels, edited.Labels) {
+			edits = append(edits, Edit[*discoveryv1.EndpointSlice]{slice, edited})
+		}
+	}
+	slices.SortFunc(edits, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
+	return edits
 }

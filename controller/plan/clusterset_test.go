@@ -179,12 +179,51 @@ func TestForgedSlicesOfUnheardClusters(t *testing.T) {
 	}
 	c.Members, c.Unheard = []Member{exporting("c1", 0, 80, "10.1.0.1")}, []string{"c2", "c3"}
 	forge("c2", "spy", true)
+	forge("c2", "foo.c2.ipv4-spy", true)
 	forge("c2", "foo.c2.ipv4-0123456789", false)
-	forge("c2", "foo.c3.ipv4-0123456789", true)
+	forge("c2", "foo.c9.ipv4-0123456789", true)
 	forge("c3", "foo.c3.ipv4-9876543210", false)
 	equal(t, "waited for", c.state().unheard(), []string{"c2"})
 	c.settle(t)
 	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
+}
+
+// A slice of a cluster that has not been heard stays, whatever somebody does to its labels, and gets back those that are ours: its endpoints
+// would be missing until the cluster is heard. So it does where the content is not known, as in a cache.
+func TestSlicesOfUnheardClustersKeepTheirMark(t *testing.T) {
+	for what, edit := range map[string]func(labels map[string]string){
+		"no mark":         func(labels map[string]string) { delete(labels, discoveryv1.LabelManagedBy) },
+		"another's mark":  func(labels map[string]string) { labels[discoveryv1.LabelManagedBy] = SliceMirroring },
+		"no cluster":      func(labels map[string]string) { delete(labels, mcsv1beta1.LabelSourceCluster) },
+		"another cluster": func(labels map[string]string) { labels[mcsv1beta1.LabelSourceCluster] = "c1" },
+		"no kube-proxy":   func(labels map[string]string) { labels[proxyLabels[0]] = "his" },
+		"none of these, and led elsewhere": func(labels map[string]string) {
+			clear(labels)
+			labels[mcsv1beta1.LabelServiceName], labels[discoveryv1.LabelServiceName] = "foo", "elsewhere"
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1")))
+			c.settle(t)
+			at := slices.IndexFunc(c.slices, func(s *discoveryv1.EndpointSlice) bool { return s.Labels[mcsv1beta1.LabelSourceCluster] == "c2" })
+			Seal(c.slices[at])
+			want := c.slices[at].DeepCopy()
+			c.Members, c.Unheard = []Member{exporting("c1", 0, 80, "10.1.0.1")}, []string{"c2"}
+			c.imp.Status.Clusters = nil // the slice alone tells that c2 is waited for
+			edit(c.slices[at].Labels)
+			for range 20 {
+				changes := Plan(c.state())
+				if len(changes.UpdateSlices) > 0 {
+					t.Fatalf("what is not known is written whole: %+v", changes.UpdateSlices)
+				}
+				c.write(changes)
+			}
+			if at = slices.IndexFunc(c.slices, func(s *discoveryv1.EndpointSlice) bool { return s.Name == want.Name }); at < 0 {
+				t.Fatal("it is gone")
+			}
+			equal(t, "its slice", c.slices[at], want)
+		})
+	}
 }
 
 // A slice of ours that is being deleted and held goes, even one that is wanted: then it is made anew. One that nobody holds goes by itself.

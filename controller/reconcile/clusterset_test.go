@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
 // onlyImport is a cache with one import.
@@ -51,5 +53,41 @@ func TestWhatIsBegunComesFirst(t *testing.T) {
 	slices.Sort(order[2:])
 	if want := []string{"the echo of a write", "there", "new, told early", "new, told later"}; !slices.Equal(order, want) {
 		t.Errorf("the order is %q", order)
+	}
+}
+
+// derived is a cache in which each Service is the derived one of the import "foo".
+type derived struct{ onlyImport }
+
+func (derived) List(_ context.Context, all client.ObjectList, _ ...client.ListOption) error {
+	all.(*mcsv1beta1.ServiceImportList).Items = []mcsv1beta1.ServiceImport{{ObjectMeta: metav1.ObjectMeta{Name: "foo"}}}
+	return nil
+}
+
+// An import is asked when endpoints are led to its derived Service, also where that is told before there is a queue.
+func TestImportsOfWhatIsLedAreAsked(t *testing.T) {
+	for what, early := range map[string]bool{"told early": true, "told later": false} {
+		queue := priorityqueue.New[ctrl.Request](t.Name())
+		defer queue.ShutDown()
+		source := &memberSource{ctx: t.Context(), cache: derived{}}
+		if early {
+			source.changed(types.NamespacedName{Name: "derived-foo"})
+		}
+		if err := source.Start(t.Context(), queue); err != nil {
+			t.Fatal(err)
+		}
+		if !early {
+			source.changed(types.NamespacedName{Name: "derived-foo"})
+		}
+		var asked []string
+		for range queue.Len() {
+			item, _ := queue.Get()
+			asked = append(asked, item.Name)
+			queue.Done(item)
+		}
+		slices.Sort(asked)
+		if want := []string{"derived-foo", "foo"}; !slices.Equal(asked, want) {
+			t.Errorf("%s: %q are asked, want %q", what, asked, want)
+		}
 	}
 }
