@@ -1,5 +1,5 @@
 // Package apply is the controller's only writer. It makes the writes of a plan in the order of plan.Changes, and stops at the
-// first that fails: what comes later may rest on what came before.
+// first that fails: what comes later may rest on what came before. Only what is evicted rests on nothing, and nothing on it.
 //
 // Each write carries the resourceVersion that the plan was made from, and only what differs from it: a merge patch. So fields
 // that our types do not know survive, and a write that lost a race is refused with a conflict. It is then not tried again here:

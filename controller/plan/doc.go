@@ -29,5 +29,6 @@
 //     To ours of an import of ours nothing leads but the import's slices: all others are deleted.
 //  5. `ips` are stable for the import's life (C24): a derived Service that was lost is made again with the addresses that
 //     the annotation remembers. Those that another Service has by now are taken back at once: DNS would lead to that one.
-//  6. Conditions come last, in a plan that has nothing else to write: they say what is, not what should be.
+//  6. Conditions come last, in a plan that has nothing else to write but slices to delete that others lead to our Service: they say
+//     what is, not what should be. Others must not be able to keep them from being said.
 package plan

@@ -65,3 +65,22 @@ func TestOurNameTaken(t *testing.T) {
 	}
 	c.says(t, "endpoints of c1: an EndpointSlice of the name "+c.slices[0].Name+" exists and is not this controller's: delete it")
 }
+
+// Nor does one that is being deleted, and held by a finalizer: it would lead there for as long as somebody likes. Nobody leads it anywhere.
+func TestHeldSlicesOfOthersLeadNowhere(t *testing.T) {
+	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
+	c.settle(t)
+	held := func(name string, more ...string) *discoveryv1.EndpointSlice {
+		slice := theirs(name, more...)
+		slice.DeletionTimestamp, slice.Finalizers = &noon, []string{"example.org/held"}
+		return slice
+	}
+	c.slices = append(c.slices, held("led", discoveryv1.LabelServiceName, "derived-foo"), held("spy"))
+	c.settle(t)
+	delete(c.imp.Labels, LabelManagedBy)
+	c.settle(t)
+	equal(t, "slices", len(c.slices), 2)
+	for _, slice := range c.slices {
+		equal(t, slice.Name+" leads to", slice.Labels[discoveryv1.LabelServiceName], "")
+	}
+}

@@ -80,6 +80,10 @@ type Changes struct {
 	Create *corev1.Service
 	// Service and ServiceStatus are edits of the derived Service; never both in one plan.
 	Service, ServiceStatus *Edit[*corev1.Service]
+	// Evict are EndpointSlices of others, sorted by name, that lead to the derived Service of an import of ours: to be deleted. Nothing
+	// waits for that, and no condition: what others make again and again, or the server keeps, would hold it up for ever. Apply tells of
+	// those that it has deleted.
+	Evict []*discoveryv1.EndpointSlice
 	// CreateSlices, UpdateSlices and DeleteSlices are of slices of ours, sorted by name. An update has the whole slice.
 	// They come before the addresses, so that a name that can be resolved leads somewhere.
 	CreateSlices, DeleteSlices []*discoveryv1.EndpointSlice
@@ -88,10 +92,6 @@ type Changes struct {
 	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
 	// Slices are the edits of EndpointSlices, sorted by name; ours first.
 	Slices []Edit[*discoveryv1.EndpointSlice]
-	// Evict are EndpointSlices of others, sorted by name, that lead to the derived Service of an import of ours: to be deleted. Nothing
-	// waits for that, and no condition: what others make again and again, or the server keeps, would hold it up for ever. Apply tells of
-	// those that it has deleted.
-	Evict []*discoveryv1.EndpointSlice
 	// Delete are Services of ours, sorted by name.
 	Delete []*corev1.Service
 	// ExportStatus is an edit of this cluster's ServiceExport.
