@@ -86,10 +86,11 @@ func (s *stage) heldFirst() {
 		spy := slice(name, labels, "10.66.0.1")
 		spy.Finalizers = []string{held}
 		s.create(tenant, spy)
-		if err := tenant.Delete(s.Context(), spy); err != nil {
+		if err := tenant.Delete(s.Context(), spy); client.IgnoreNotFound(err) != nil { // One with the mark goes by itself.
 			s.Fatal(err)
 		}
-		if err := s.patch(tenant, spy, `{"metadata":{"labels":{"kubernetes.io/service-name":"derived-foo"}}}`); err != nil {
+		err := s.patch(tenant, spy, `{"metadata":{"labels":{"kubernetes.io/service-name":"derived-foo"}}}`)
+		if client.IgnoreNotFound(err) != nil {
 			s.Fatal(err)
 		}
 		s.until(name+": foo leads to c2 only", s.leadsToC2)
