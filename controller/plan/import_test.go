@@ -646,7 +646,9 @@ var scenarios = []struct {
 			w.imp.Spec.IPs = []string{"1.2.3.4"}
 			return w
 		},
-		change: func(w *world) { w.svc().Spec.ClusterIP, w.svc().Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone} },
+		change: func(w *world) {
+			w.svc().Spec.ClusterIP, w.svc().Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
+		},
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"1.2.3.4"})
 			equal(t, "address", w.svc().Spec.ClusterIP, "10.0.0.1")
