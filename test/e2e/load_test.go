@@ -209,11 +209,17 @@ func (l *load) roll(c *cluster, who, namespace, deployment string) step {
 	}}
 }
 
-// lose deletes one pod of a Deployment: the oldest.
+// lose deletes one pod of a Deployment: the oldest that is not ending already.
 func (l *load) lose(c *cluster, who, namespace, deployment, labels string) step {
 	return step{"a pod of " + who + " of " + c.id + " deleted", func() {
-		pod := l.inNamespace(c, namespace, "get", "pods", "-l", labels, "--sort-by=.metadata.creationTimestamp", "-o", "jsonpath={.items[0].metadata.name}")
-		l.inNamespace(c, namespace, "delete", "pod", pod, "--wait=false")
+		pods := l.inNamespace(c, namespace, "get", "pods", "-l", labels, "--sort-by=.metadata.creationTimestamp",
+			"-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.deletionTimestamp}{"\n"}{end}`)
+		for line := range strings.Lines(pods) {
+			if pod := strings.Fields(line); len(pod) == 1 {
+				l.inNamespace(c, namespace, "delete", "pod", pod[0], "--wait=false")
+				break
+			}
+		}
 		l.inNamespace(c, namespace, "rollout", "status", "deployment/"+deployment, "--timeout=2m")
 	}}
 }
