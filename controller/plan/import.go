@@ -61,13 +61,17 @@ func foreign(st State) Changes {
 		st.Service.Name, AnnotationDerivedService, AnnotationClusterIPs))
 }
 
-// takeBack empties ips that are not a user's: DNS would lead to whoever has these addresses next. ipFamilies are the wish for the return.
-func (c *Changes) takeBack(st State) {
-	if a := readAddresses(st, nil); a.userSet() {
-		return
-	}
+// takeBack empties ips: DNS would lead to whoever has these addresses next. A user's stay, but for those of ours among them that are gone.
+// ipFamilies are the wish for the return.
+func (c *Changes) takeBack(st State, gone ...string) {
 	edited := st.Import.DeepCopy()
-	setIPs(edited, nil, st.CRD, false)
+	var left []string
+	if readAddresses(st, nil).userSet() {
+		left = slices.DeleteFunc(slices.Clone(edited.Spec.IPs), func(ip string) bool {
+			return slices.ContainsFunc(canonical([]string{ip}), func(addr string) bool { return slices.Contains(gone, addr) })
+		})
+	}
+	setIPs(edited, left, st.CRD, false)
 	c.editImport(st.Import, edited)
 }
 
@@ -100,16 +104,25 @@ func (st State) elsewhere(ips []string) []string {
 	return slices.DeleteFunc(slices.Clone(ips), func(ip string) bool { return !slices.Contains(theirs, ip) })
 }
 
+// stillFirst are the addresses that are not gone: none where the first is, whose family is the Service's first. The other one, asked for by
+// itself, would be first for good.
+func stillFirst(recorded, gone []string) []string {
+	if slices.Contains(gone, recorded[0]) {
+		return nil
+	}
+	return missing(recorded, gone)
+}
+
 // create makes the derived Service. Nothing else is planned with it: the rest needs the addresses that it gets.
 func create(st State) Changes {
 	name := DerivedName(st.Import)
 	a := readAddresses(st, nil)
 	if gone := st.elsewhere(a.recorded); len(gone) > 0 { // There is nothing to be patient for, and nobody may be led there meanwhile.
 		var c Changes
-		if c.takeBack(st); c.Import != nil {
+		if c.takeBack(st, gone...); c.Import != nil {
 			return c
 		}
-		a.recorded = missing(a.recorded, gone)
+		a.recorded = stillFirst(a.recorded, gone)
 	}
 	if faults := validation.IsDNS1035Label(name); len(faults) > 0 {
 		return settle(st, Changes{}, is(ReasonInvalidName, "no Service can be called %q, as annotation %s has it: %s",

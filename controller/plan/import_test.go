@@ -627,6 +627,36 @@ var scenarios = []struct {
 		},
 	},
 	{
+		name:  "of two addresses somebody has the first by now: the families stay in their order",
+		world: func() *world { return settled(dualWorld(corev1.IPv4Protocol, corev1.IPv6Protocol)) },
+		change: func(w *world) {
+			takenFrom(w)
+			delete(w.services, "derived-foo")
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "families", w.svc().Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol})
+			equal(t, "ips", w.imp.Spec.IPs, w.svc().Spec.ClusterIPs)
+			equal(t, "somebody's is left out", slices.Contains(w.imp.Spec.IPs, "10.0.0.1"), false)
+			equal(t, "ready", w.ready(), "True/Ready")
+		},
+	},
+	{
+		name: "ours beside a user's VIP: somebody has it by now, and DNS does not lead there",
+		world: func() *world {
+			w := ledWorld()
+			w.imp.Spec.IPs = []string{"10.0.0.1", "192.0.2.7"}
+			return settled(w)
+		},
+		change: func(w *world) {
+			takenFrom(w)
+			delete(w.services, "derived-foo")
+		},
+		check: func(t *testing.T, w *world) {
+			equal(t, "ips", w.imp.Spec.IPs, []string{"192.0.2.7"})
+			equal(t, "address", w.svc().Spec.ClusterIP, "10.0.0.2")
+		},
+	},
+	{
 		name:  "a headless Service under our marks that a finalizer holds: DNS has no address that we no longer have",
 		world: ledWorld,
 		change: func(w *world) {
@@ -1070,6 +1100,11 @@ var scenarios = []struct {
 func ledWorld() *world {
 	w := newWorld(clusterSetImport("foo"))
 	w.slices = []*discoveryv1.EndpointSlice{slice("a", "foo")}
+	w.settleQuietly()
+	return w
+}
+
+func settled(w *world) *world {
 	w.settleQuietly()
 	return w
 }
