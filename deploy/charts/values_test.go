@@ -188,6 +188,19 @@ func TestEachValueChangesWhatItSays(t *testing.T) {
 	}
 }
 
+// TestOlderAPIServersGetNoDrain: one before Kubernetes 1.30 would refuse it.
+func TestOlderAPIServersGetNoDrain(t *testing.T) {
+	for version, want := range map[string]bool{"v1.29.14": false, "v1.30.0": true, "v1.36.3-gke.100": true} {
+		text, err := helm(t, "", c1, "template", release, chart, "--namespace", system, "--values", "-", "--kube-version", version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(text, "preStop") && strings.Contains(text, "terminationGracePeriodSeconds: 60"); got != want {
+			t.Errorf("with %s there is a drain: %v; want %v", version, got, want)
+		}
+	}
+}
+
 // TestEachValueHasATest compares values.yaml with the cases above and the modes of dns, which the bases test.
 func TestEachValueHasATest(t *testing.T) {
 	text, err := os.ReadFile("multicluster/values.yaml")

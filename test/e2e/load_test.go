@@ -24,12 +24,18 @@ var (
 // resolverPatience is after how long a resolver asks again, glibc's and others: what had no answer shows as a pause of that length.
 const resolverPatience = 5 * time.Second
 
+// leastLoad is how long it takes for servers to end: each goes on for 35 seconds after it was told to.
+const leastLoad = 45 * time.Second
+
 // loadFor is how long the questions go on: 5m unless E2E_LOAD_FOR says otherwise.
 func loadFor(t *testing.T) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(cmp.Or(os.Getenv("E2E_LOAD_FOR"), "5m"))
 	if err != nil {
 		t.Fatalf("E2E_LOAD_FOR: %v", err)
+	}
+	if d < leastLoad {
+		t.Fatalf("E2E_LOAD_FOR: %v is too short for a server to end in; %v is the least", d, leastLoad)
 	}
 	return d
 }
@@ -214,12 +220,11 @@ func (l *load) lose(c *cluster, who, namespace, deployment, labels string) step 
 	return step{"a pod of " + who + " of " + c.id + " deleted", func() {
 		pods := l.inNamespace(c, namespace, "get", "pods", "-l", labels, "--sort-by=.metadata.creationTimestamp",
 			"-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.deletionTimestamp}{"\n"}{end}`)
-		for line := range strings.Lines(pods) {
-			if pod := strings.Fields(line); len(pod) == 1 {
-				l.inNamespace(c, namespace, "delete", "pod", pod[0], "--wait=false")
-				break
-			}
+		staying := slices.DeleteFunc(strings.Split(pods, "\n"), func(pod string) bool { return len(strings.Fields(pod)) != 1 })
+		if len(staying) == 0 {
+			l.t.Fatalf("no pod of %s in %s is there to be deleted:\n%s", deployment, c.id, pods)
 		}
+		l.inNamespace(c, namespace, "delete", "pod", strings.TrimSpace(staying[0]), "--wait=false")
 		l.inNamespace(c, namespace, "rollout", "status", "deployment/"+deployment, "--timeout=2m")
 	}}
 }
