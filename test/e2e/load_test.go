@@ -17,8 +17,8 @@ import (
 
 // The servers of the scenarios below.
 var (
-	twoServers = resolving{"dns.replicas": "2", "controller.replicas": "2"}
-	oneServer  = resolving{"dns.replicas": "1"}
+	twoServers = resolving{"dns.replicas": "2", "controller.replicas": "2", "dns.drainSeconds": "30"}
+	oneServer  = resolving{"dns.replicas": "1", "dns.drainSeconds": "30"}
 )
 
 // resolverPatience is after how long a resolver asks again, glibc's and others: what had no answer shows as a pause of that length.

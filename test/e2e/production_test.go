@@ -33,6 +33,7 @@ func TestDatabaseMoves(t *testing.T) {
 	})
 	after := time.Since(began)
 	client.reaches(s.fqdn("db"), b.id)
+	f.goesOn(5)
 	requests := f.stop()
 	got := tally(requests)
 	t.Logf("requests: %v", got)

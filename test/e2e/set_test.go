@@ -230,6 +230,9 @@ func (c *cluster) install(ctx context.Context, how resolving) error {
 		}
 		values["dns.mode"], values["dns.clusterIP"] = "replace", address
 	}
+	if values["dns.drainSeconds"] == "" {
+		values["dns.drainSeconds"] = "0" // No server of one scenario lingers into the next. Those of load are about its end.
+	}
 	for value, image := range map[string]string{"dns.image": "coredns", "controller.image": "controller"} {
 		reference := c.set.images[image]
 		tag := strings.LastIndex(reference, ":")

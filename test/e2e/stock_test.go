@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,16 +124,15 @@ func stubZone(t *testing.T) func(context.Context, *cluster) (string, error) {
 // isStock wants the pods that answer the cluster's names to be of the stock image, and its program to know nothing of us.
 func (s *scene) isStock(c *cluster) {
 	s.t.Helper()
-	list, err := c.kubectl(s.t.Context(), "get", "pods", "--namespace=kube-system", "-l", "k8s-app=kube-dns", "-o", "jsonpath={.items[*].spec.containers[*].image}")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	found := strings.Fields(list)
-	for _, image := range found {
-		if image != s.images["stock"] {
-			s.t.Errorf("kube-dns in %s has a pod of %s, want %s", c.id, image, s.images["stock"])
+	var found []string
+	s.eventually("kube-dns in "+c.id+" has pods of "+s.images["stock"]+" alone", func(ctx context.Context) error {
+		list, err := c.kubectl(ctx, "get", "pods", "--namespace=kube-system", "-l", "k8s-app=kube-dns", "-o", "jsonpath={.items[*].spec.containers[*].image}")
+		found = strings.Fields(list)
+		if err == nil && slices.ContainsFunc(found, func(image string) bool { return image != s.images["stock"] }) {
+			err = fmt.Errorf("it has %s", list)
 		}
-	}
+		return err
+	})
 	plugins, err := c.kubectl(s.t.Context(), "exec", "deployment/coredns", "--namespace=kube-system", "--", "/coredns", "-plugins")
 	if err != nil {
 		s.t.Fatal(err)
