@@ -8,6 +8,10 @@ GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK_VERSION := v1.8.0
 VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
+# As build/env.sh builds the programs: what Go has compiled for them is not compiled again for tests and linters, which takes minutes.
+export CGO_ENABLED := 0
+export GOFLAGS := $(shell sed -n 's/^export GOFLAGS="\(.*\)"$$/\1/p' build/env.sh)
+$(if $(GOFLAGS),,$(error build/env.sh has no line with GOFLAGS))
 ARGS ?=
 
 .PHONY: help
@@ -19,7 +23,7 @@ build: coredns controller ## Build bin/coredns and bin/multicluster-controller
 
 .PHONY: coredns
 coredns: ## Build bin/coredns: CoreDNS with all its plugins and ours (COREDNS_VERSION=v1.14.7 for another)
-	@VERSION=$(VERSION) build/coredns.sh $(COREDNS_VERSION) bin/coredns
+	@VERSION="$(VERSION)" build/coredns.sh $(COREDNS_VERSION) bin/coredns
 
 .PHONY: compat
 compat: ## Compile the plugin against the oldest CoreDNS that it supports, and others
@@ -27,7 +31,7 @@ compat: ## Compile the plugin against the oldest CoreDNS that it supports, and o
 
 .PHONY: controller
 controller: ## Build bin/multicluster-controller
-	@VERSION=$(VERSION) build/controller.sh bin/multicluster-controller
+	@VERSION="$(VERSION)" build/controller.sh bin/multicluster-controller
 
 # The Go release that the images are made with, in one place for both ways to make them.
 IMAGES_GO := $(shell sed -n 's/^FROM .*golang:\([0-9.]*\) AS build$$/go\1/p' build/controller.Dockerfile)
@@ -35,7 +39,7 @@ ARCH ?=
 
 .PHONY: images
 images: ## Make the archives of the images in bin/images, without Docker (ARCH="amd64 arm64" for other machines than this one)
-	@GOTOOLCHAIN=$(IMAGES_GO) go run ./build/images -coredns $(COREDNS_VERSION) -version $(VERSION) $(ARCH)
+	@GOTOOLCHAIN=$(IMAGES_GO) go run ./build/images -coredns $(COREDNS_VERSION) -version "$(VERSION)" $(ARCH)
 
 .PHONY: programs
 programs: ## Build what the tests run beside us: etcd, kube-apiserver and more, once, into the user's cache
@@ -44,10 +48,11 @@ programs: ## Build what the tests run beside us: etcd, kube-apiserver and more, 
 # How many packages' tests run at once: most of their time they wait for API servers, not for a core.
 PACKAGES := $(shell cores=$$(nproc); echo $$((cores > 4 ? cores : 4)))
 
+# The race detector needs cgo; vet is a part of `make lint`; what only debuggers read (-w) takes a linker a third of its time.
 .PHONY: test
 test: build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Unit, property, race and API server tests
-	go test -race -timeout 20m -p $(PACKAGES) ./...
-	cd deploy/charts && go test -count=1 -timeout 20m ./... # a module of its own, because of Helm; and Go does not see which files Helm reads
+	CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) ./...
+	cd deploy/charts && go test -count=1 -vet=off -timeout 20m ./... # a module of its own, because of Helm; and Go does not see which files Helm reads
 
 .PHONY: fuzz
 fuzz: ## Fuzz name and Corefile parsing, the answers and transfers (FUZZTIME=30s each)
@@ -95,13 +100,22 @@ clusters-up: ## Start two real clusters with pods, c1 and c2, on this machine (r
 	@go run ./test/clusters/run up c1 1
 	@go run ./test/clusters/run up c2 2
 
+.PHONY: test-clusters
+test-clusters: ## Test those clusters (root; about a minute and a half)
+	CLUSTERS=1 go test -count=1 -vet=off -timeout 20m ./test/clusters
+
 .PHONY: clusters-down
 clusters-down: ## End the clusters c1 and c2 and remove all that is of them
 	@go run ./test/clusters/run down c1 c2
 
 .PHONY: e2e
-e2e: ## Start real clusters, install us as users do, and try it all in pods (root; about 20 minutes; KUBECONFIGS=a:b for clusters of yours; E2E_LOAD_FOR=1m for less load; ARGS=--keep)
+e2e: ## Start real clusters, install us as users do, and try it all in pods (root; about 15 minutes, and more the first time; KUBECONFIGS=a:b for clusters of yours, whose DNS it replaces; E2E_LOAD_FOR=1m for less load; ARGS=--keep)
 	@go run ./test/e2e/run $(ARGS)
+
+.PHONY: e2e-results
+e2e-results: ## Do that, and show in README.md what was measured (writes test/results/e2e.txt)
+	@go run ./test/e2e/run --results test/results/e2e.txt $(ARGS)
+	@go run ./test/readme
 
 .PHONY: demo
 demo: build ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)

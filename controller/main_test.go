@@ -43,7 +43,9 @@ func (o *output) String() string {
 func build(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "multicluster-controller")
-	if text, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+	command := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0") // as build/env.sh does
+	if text, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, text)
 	}
 	return path

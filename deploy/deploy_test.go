@@ -209,7 +209,7 @@ func TestServiceLeadsToTheServer(t *testing.T) {
 	}
 }
 
-// TestPodsAreAdmittedAsRestricted: both Deployments keep to the «restricted» Pod Security Standard, where one thing less does not.
+// TestPodsAreAdmittedAsRestricted: the pods of each Deployment keep to the «restricted» Pod Security Standard, where one thing less does not.
 func TestPodsAreAdmittedAsRestricted(t *testing.T) {
 	c := shared.Cluster(t)
 	client := kubernetes.NewForConfigOrDie(c.Config).CoreV1()
@@ -220,7 +220,7 @@ func TestPodsAreAdmittedAsRestricted(t *testing.T) {
 		t.Fatal(err)
 	}
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	for _, base := range []string{"deploy/plugin/server", "deploy/test"} {
+	for _, base := range []string{"deploy/controller", "deploy/plugin/server", "deploy/test"} {
 		var deployment appsv1.Deployment
 		find(t, c, base, "Deployment", &deployment)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}, Spec: deployment.Spec.Template.Spec}

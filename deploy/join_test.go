@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/test/ours"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -214,6 +216,7 @@ func TestJoin(t *testing.T) {
 	t.Run("a new account", j.newAccount)
 	t.Run("a Secret of somebody else", j.foreignSecret)
 	t.Run("one of two readers leaves", j.oneReaderLeaves)
+	t.Run("one of two clusters leaves for good", j.leftForGood)
 	t.Run("left", j.left)
 	t.Run("a cluster that is no more", j.deadCluster)
 	t.Run("an account of the chart", j.accountOfTheChart)
@@ -435,18 +438,50 @@ func (j *joining) oneReaderLeaves(t *testing.T) {
 	j.succeed(t, []string{"member1", "member2"})
 }
 
+// leaveLine is one that uninstall.md shows.
+var leaveLine = regexp.MustCompile(`(?m)^ +deploy/join\.sh (--leave .*)$`)
+
+// leftForGood: by the lines that uninstall.md shows nothing of the one cluster remains in the other, its credential above all, and nothing of
+// the other in the one.
+func (j *joining) leftForGood(t *testing.T) {
+	const this, other = "member1", "member2"
+	former := j.peer(t, this, other)
+	reads(t, former)
+	text, err := os.ReadFile("uninstall.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range leaveLine.FindAllStringSubmatch(string(text), -1) {
+		j.succeed(t, strings.Fields(strings.NewReplacer("<this>", this, "<other>", other).Replace(line[1])))
+	}
+	for context := range j.clusters {
+		if peers, tokens := j.peers(t, context), j.tokens(t, context); len(peers)+len(tokens) > 0 {
+			t.Errorf("%s has the peers %v and the tokens %v", context, peers, tokens)
+		}
+		j.hasNoAccount(t, context)
+	}
+	isVoid(t, former)
+	j.succeed(t, []string{this, other})
+	j.succeed(t, []string{other, this})
+}
+
+func (j *joining) hasNoAccount(t *testing.T, context string) {
+	t.Helper()
+	for _, kind := range []string{"serviceaccount", "clusterrole", "clusterrolebinding"} {
+		args := []string{"get", kind, "--ignore-not-found", "--output=name", "--namespace=" + system, peerAccount}
+		if out := kubectl(t, j.clusters[context], args...); out != "" {
+			t.Errorf("%s has %s", context, out)
+		}
+	}
+}
+
 // left: nothing remains of the one direction; the other still works, and the controllers' namespaces stand.
 func (j *joining) left(t *testing.T) {
 	j.succeed(t, []string{"--leave", "member1", "member2"}, "it reads member1 no longer", "the token of member2 is void", "no account multicluster-peer")
 	if peers, tokens := j.peers(t, "member2"), j.tokens(t, "member1"); len(peers)+len(tokens) > 0 {
 		t.Errorf("peers %v and tokens %v are left", peers, tokens)
 	}
-	for _, kind := range []string{"serviceaccount", "clusterrole", "clusterrolebinding"} {
-		args := []string{"get", kind, "--ignore-not-found", "--output=name", "--namespace=" + system, peerAccount}
-		if out := kubectl(t, j.clusters["member1"], args...); out != "" {
-			t.Errorf("%s is left", out)
-		}
-	}
+	j.hasNoAccount(t, "member1")
 	reads(t, j.peer(t, "member1", "member2"))
 	j.succeed(t, []string{"--leave", "member1", "member2"}) // where there is nothing left
 	kubectl(t, j.clusters["member1"], "get", "namespace", system)
@@ -537,14 +572,12 @@ func (j *joining) without(t *testing.T, command string, run func()) {
 // installChart has Helm take over what kubectl has applied.
 func (j *joining) installChart(t *testing.T, name string) {
 	t.Helper()
-	find := exec.CommandContext(t.Context(), "go", "tool", "-n", "helm")
-	find.Dir = "charts"
-	path, err := find.Output()
+	helm, err := ours.Helm()
 	if err != nil {
-		t.Fatalf("build helm: %v", err)
+		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	install := exec.CommandContext(t.Context(), strings.TrimSpace(string(path)), "install", "multicluster", "charts/multicluster", "--kubeconfig="+j.clusters[name].Kubeconfig,
+	install := exec.CommandContext(t.Context(), helm, "install", "multicluster", "charts/multicluster", "--kubeconfig="+j.clusters[name].Kubeconfig,
 		"--namespace="+system, "--take-ownership", "--force-conflicts", "--set=cluster.id="+name, "--set=dns.mode=none")
 	install.Env = append(os.Environ(), "HELM_CONFIG_HOME="+dir, "HELM_CACHE_HOME="+dir, "HELM_DATA_HOME="+dir)
 	if out, err := install.CombinedOutput(); err != nil {

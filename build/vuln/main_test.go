@@ -148,6 +148,7 @@ func TestAProgramIsChecked(t *testing.T) {
 	folder := module(t, "_ = g.Wait()")
 	program := filepath.Join(folder, "program")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Dir = folder
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -81,8 +81,20 @@ func (w *Writer) Do(ctx context.Context, st plan.State, c plan.Changes) error {
 			w.tell(st.Clusterset.Export, c.ExportEvents...)
 		}
 	}
-	return errors.Join(err, evicted)
+	switch {
+	case err != nil:
+		return errors.Join(err, evicted)
+	case evicted != nil:
+		return &EvictionError{evicted}
+	}
+	return nil
 }
+
+// EvictionError says that all has been written, and that a slice that has to go is still there.
+type EvictionError struct{ error }
+
+// Unwrap gives what is in the way: ErrStale, or what the API server says.
+func (e *EvictionError) Unwrap() error { return e.error }
 
 // inOrder makes writes until one fails.
 func inOrder(ctx context.Context, st plan.State, c plan.Changes, writes ...func(context.Context, plan.State, plan.Changes) error) error {

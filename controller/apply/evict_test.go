@@ -219,16 +219,16 @@ func TestEvictionsAndOtherWritesHoldNothingUp(t *testing.T) {
 	}
 	changes.Slices[0].New.Labels = map[string]string{"some": "label"}
 	st := plan.State{Import: d.imp, Service: d.svc}
-	if err := d.Do(t.Context(), st, changes); !errors.Is(err, ErrStale) || d.there(t, slice) {
-		t.Errorf("got %v, want ErrStale, and no slice", err)
+	if err := d.Do(t.Context(), st, changes); !errors.Is(err, ErrStale) || errors.As(err, new(*EvictionError)) || d.there(t, slice) {
+		t.Errorf("got %v, want ErrStale of the other write, and no slice", err)
 	}
 
 	slice = d.led(t)
 	d.Writer.Client = failing{d.Writer.Client}
 	changes.Evict, changes.Slices = []*discoveryv1.EndpointSlice{slice}, []plan.Edit[*discoveryv1.EndpointSlice]{{Old: edited, New: edited.DeepCopy()}}
 	changes.Slices[0].New.Labels = map[string]string{"some": "label"}
-	if err := d.Do(t.Context(), st, changes); !errors.Is(err, errRefused) {
-		t.Errorf("got %v, want %v", err, errRefused)
+	if err := d.Do(t.Context(), st, changes); !errors.Is(err, errRefused) || !errors.As(err, new(*EvictionError)) {
+		t.Errorf("got %v, want %v, of the eviction alone", err, errRefused)
 	}
 	if !d.there(t, edited) || edited.Labels["some"] != "label" {
 		t.Error("the other write was not made")

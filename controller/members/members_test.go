@@ -500,9 +500,16 @@ func TestFaultyAnswersTakeNothingAway(t *testing.T) {
 	if got := r.calls(foo) - calls; got != 0 || r.said(foo) != there.id {
 		t.Errorf("%d calls, and foo is said by %q, while nothing changed", got, r.said(foo))
 	}
-	if got := r.told(there.id); !slices.Equal(got, told) {
+	// A connection that is cut may have had a question on its way, which is Unreachable as well.
+	if got := r.told(there.id); !slices.Equal(without(got, Unreachable), without(told, Unreachable)) || len(got) < len(told) {
 		t.Errorf("events %v; want %v", got, told)
 	}
+}
+
+// without leaves out a reason, and what it parted: of equal ones that follow each other one is left.
+func without(told []string, reason string) []string {
+	left := slices.DeleteFunc(slices.Clone(told), func(s string) bool { return s == reason })
+	return slices.Compact(left)
 }
 
 // TestAHalfOpenConnectionIsNoticed long before HTTP/2 would: nothing arrives on it any more, and nobody says so.

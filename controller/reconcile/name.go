@@ -89,6 +89,9 @@ func (r *names) learn(key types.NamespacedName, state *plan.State, err error) bo
 
 // conclude says when to look again. Mostly not at all: the writes themselves come back as events.
 func (r *names) conclude(ctx context.Context, key types.NamespacedName, state plan.State, changes plan.Changes, err error) (ctrl.Result, error) {
+	if allWritten := err == nil || errors.As(err, new(*apply.EvictionError)); allWritten && !changes.Soon {
+		r.account(ctx, key, state, changes)
+	}
 	switch {
 	case errors.Is(err, apply.ErrStale):
 		log.FromContext(ctx).V(1).Info("Reading again", "reason", err.Error())
@@ -97,9 +100,17 @@ func (r *names) conclude(ctx context.Context, key types.NamespacedName, state pl
 		return ctrl.Result{}, err
 	}
 	r.stale.Delete(key)
-	if changes.Soon {
+	switch {
+	case changes.Soon:
 		return ctrl.Result{RequeueAfter: soonDelay}, nil
+	case changes.Retry:
+		return ctrl.Result{RequeueAfter: retryDelay}, nil
 	}
+	return ctrl.Result{}, nil
+}
+
+// account keeps in mind, counts and logs what the name's objects say by now.
+func (r *names) account(ctx context.Context, key types.NamespacedName, state plan.State, changes plan.Changes) {
 	r.lacks.Delete(key)
 	switch {
 	case changes.Ready.Type != "":
@@ -111,10 +122,6 @@ func (r *names) conclude(ctx context.Context, key types.NamespacedName, state pl
 		log.FromContext(ctx).Info("The API server refuses a ServiceImport", "reason", state.ImportRefused)
 	}
 	r.tally(key, state, changes)
-	if changes.Retry {
-		return ctrl.Result{RequeueAfter: retryDelay}, nil
-	}
-	return ctrl.Result{}, nil
 }
 
 // staleAgain is how long to wait for the caches, twice as long each time.

@@ -1,15 +1,23 @@
 package reconcile
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/plan"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -61,37 +69,7 @@ func TestOutageAndGarbageCollection(t *testing.T) {
 
 // The gauge counts each import once, under what its condition says now.
 func TestGaugeOfImports(t *testing.T) {
-	cluster := shared.Cluster(t)
-	before := reconciles(t)
-	start(t, account(t, cluster))
-	p := newPlace(t, cluster)
-	gauge := func(label string) int {
-		var m dto.Metric
-		if err := serviceImports.WithLabelValues(label).Write(&m); err != nil {
-			t.Error(err)
-		}
-		return int(m.GetGauge().GetValue())
-	}
-	// The imports of other tests are counted first; the counts of their controllers, which ended with no process, stay below.
-	var all mcsv1beta1.ServiceImportList
-	if err := p.List(p.ctx, &all); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the imports of other tests counted", func() error {
-		if done := reconciles(t) - before; done < len(all.Items) {
-			return fmt.Errorf("%d of %d", done, len(all.Items))
-		}
-		return nil
-	})
-	readyBefore, notBefore := gauge("ready"), gauge("not_ready")
-	counts := func(ready, not int) func() error {
-		return func() error {
-			if r, n := gauge("ready")-readyBefore, gauge("not_ready")-notBefore; r != ready || n != not {
-				return fmt.Errorf("%d ready and %d not, want %d and %d", r, n, ready, not)
-			}
-			return nil
-		}
-	}
+	p, counts := alone(t)
 	noPorts := func(imp *mcsv1beta1.ServiceImport) { imp.Spec.Ports = []mcsv1beta1.ServicePort{} }
 	if err := p.create(imported("good"), imported("bad", noPorts)); err != nil {
 		t.Fatal(err)
@@ -105,4 +83,102 @@ func TestGaugeOfImports(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "both gone", counts(0, 0))
+}
+
+// alone is a place in a cluster without other imports, and what its controller counts. Those of other tests have ended without a word, so
+// their counts stay below.
+func alone(t *testing.T) (p *place, counts func(ready, not int) func() error) {
+	t.Helper()
+	gauge := func(label string) int {
+		var m dto.Metric
+		if err := serviceImports.WithLabelValues(label).Write(&m); err != nil {
+			t.Error(err)
+		}
+		return int(m.GetGauge().GetValue())
+	}
+	readyBefore, notBefore := gauge("ready"), gauge("not_ready")
+	cluster := realkube.New(t, realkube.Options{})
+	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+		t.Fatal(err)
+	}
+	start(t, cluster.Config)
+	return newPlace(t, cluster), func(ready, not int) func() error {
+		return func() error {
+			if r, n := gauge("ready")-readyBefore, gauge("not_ready")-notBefore; r != ready || n != not {
+				return fmt.Errorf("%d ready and %d not, want %d and %d", r, n, ready, not)
+			}
+			return nil
+		}
+	}
+}
+
+// A slice of a stranger that cannot be deleted is tried again, and the import is served and counted meanwhile.
+func TestASliceThatCannotBeDeletedHoldsNothingUp(t *testing.T) {
+	p, counts := alone(t)
+	kept := endpoints("kept", "another", discoveryv1.LabelServiceName, "derived-foo")
+	if err := p.create(kept); err != nil {
+		t.Fatal(err)
+	}
+	keepSlices(t, p, kept)
+	made := imported("foo", func(imp *mcsv1beta1.ServiceImport) {
+		imp.Labels = map[string]string{plan.LabelManagedBy: plan.Manager}
+	})
+	if err := p.create(made); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "served", func() error { return p.served("foo") })
+	until(t, "counted", counts(1, 0))
+	if err := p.Get(p.ctx, p.key("kept"), kept); err != nil {
+		t.Fatalf("the slice should be there still: %v", err)
+	}
+	if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Spec.Ports = []mcsv1beta1.ServicePort{} }); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "counted as not ready", counts(0, 1))
+}
+
+// keepSlices has the API server refuse to delete slices of the place, from when it is seen to with this one until the test's end.
+func keepSlices(t *testing.T, p *place, slice client.Object) {
+	t.Helper()
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: p.namespace},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: p.namespace}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Delete},
+					Rule: admissionv1.Rule{
+						APIGroups: []string{"discovery.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"endpointslices"},
+					},
+				}}},
+			},
+			Validations: []admissionv1.Validation{{Expression: "false", Message: "kept"}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: p.namespace},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	for _, object := range []client.Object{policy, binding} {
+		if err := p.Create(p.ctx, object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := p.Delete(context.WithoutCancel(p.ctx), object); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	until(t, "kept", func() error {
+		err := p.Delete(p.ctx, slice, client.DryRunAll)
+		if err == nil {
+			return errors.New("a slice may be deleted")
+		}
+		if !strings.Contains(err.Error(), "kept") {
+			return err
+		}
+		return nil
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,12 +29,6 @@ const (
 var shared realkube.Shared
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
-
-// helmPath is what `go tool helm` runs. It is started a hundred times here.
-var helmPath = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("go", "tool", "-n", "helm").Output()
-	return strings.TrimSpace(string(out)), err
-})
 
 // output runs a program in the project's top folder with nobody's own settings, and gives what it prints.
 func output(t *testing.T, path, kubeconfig, input string, args ...string) (string, error) {
@@ -57,9 +50,9 @@ func output(t *testing.T, path, kubeconfig, input string, args ...string) (strin
 // helm runs Helm, without a cluster where the kubeconfig is "".
 func helm(t *testing.T, kubeconfig, input string, args ...string) (string, error) {
 	t.Helper()
-	path, err := helmPath()
+	path, err := ours.Helm()
 	if err != nil {
-		t.Fatalf("build helm: %v", err)
+		t.Fatal(err)
 	}
 	return output(t, path, kubeconfig, input, args...)
 }

@@ -2,14 +2,11 @@ package charts
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/ours"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -34,6 +31,7 @@ func TestNotesSayWhatToCheck(t *testing.T) {
 		"peers":            "  kubectl -n multicluster-system get leases -l clusterset-dns.io/peer",
 		"join":             "`deploy/join.sh FROM TO`",
 		"other namespace":  "deploy/join.sh works with the namespace multicluster-system only",
+		"its account":      "name the account system:serviceaccount:default:multicluster-controller in both of its files",
 		"others' peer":     "  kubectl -n multicluster-system get secret c3 -L clusterset-dns.io/peer",
 		"clusterproperty":  "  kubectl get clusterproperties cluster.clusterset.k8s.io",
 		"crds":             "  kubectl get crd serviceimports.multicluster.x-k8s.io serviceexports.multicluster.x-k8s.io",
@@ -47,6 +45,7 @@ func TestNotesSayWhatToCheck(t *testing.T) {
 		"alias":            "corefile-examples/alias.Corefile;",
 		"autopath":         "\n    autopath @multicluster\n",
 		"patch":            "  kubectl -n kube-system patch deployment coredns -p '{",
+		"its names":        "`coredns` is kubeadm's name for the Deployment,",
 		"replace":          "The cluster's DNS is this release's, at 10.0.0.10",
 		"none":             "Nothing here answers names",
 		"monitors":         "  kubectl get servicemonitors -A",
@@ -60,12 +59,12 @@ func TestNotesSayWhatToCheck(t *testing.T) {
 	}{
 		"the defaults":   {system, c1, []string{"controller", "peers", "join", "server", "get a test pod"}},
 		"peers":          {system, c1 + "peers: [{name: c2, kubeconfig: x}, {name: c3, existingSecret: true}]", []string{"controller", "peers", "others' peer", "server", "get a test pod"}},
-		"elsewhere":      {"default", "{controller: {enabled: true}, cluster: {id: c1}, dns: {mode: none}}", []string{"join", "other namespace", "none"}},
+		"elsewhere":      {"default", "{controller: {enabled: true}, cluster: {id: c1}, dns: {mode: none}}", []string{"join", "other namespace", "its account", "none"}},
 		"a property":     {system, "{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"controller", "peers", "join", "clusterproperty", "crds", "none"}},
 		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\ntestPod: {enabled: true}", []string{"controller", "peers", "join", "server, address", "alias forwarding", "try"}},
 		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"controller", "peers", "join", "two zones", "get a test pod"}},
-		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"controller", "peers", "join", "line", "stock", "patch", "get a test pod"}},
-		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"controller", "peers", "join", "block", "alias", "autopath", "patch", "get a test pod"}},
+		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"controller", "peers", "join", "line", "stock", "patch", "its names", "get a test pod"}},
+		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"controller", "peers", "join", "block", "alias", "autopath", "patch", "its names", "get a test pod"}},
 		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"controller", "peers", "join", "replace", "monitors", "policies", "get a test pod"}},
 		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server}}", []string{"server", "get a test pod"}},
 	} {
@@ -87,25 +86,49 @@ func TestNotesSayWhatToCheck(t *testing.T) {
 // helmLine is one that the documents show, by itself.
 var helmLine = regexp.MustCompile(`(?m)^ {4,}helm (.*)$`)
 
-// TestDocumentsLinesWork runs each line with Helm that the documents show, in their order, on one API server.
-func TestDocumentsLinesWork(t *testing.T) {
-	c := realkube.New(t, realkube.Options{})
-	ran := 0
-	for _, document := range []string{"README.md", "upgrade.md", "uninstall.md"} {
-		text, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", document))
-		if err != nil {
+// imageTag is what a line with Helm says of an image.
+var imageTag = regexp.MustCompile(`image\.tag=(\S+)`)
+
+// types runs each line with Helm that a document shows, in their order. Where one names tags, the pods are of these then.
+func types(t *testing.T, c *realkube.Cluster, name string, atLeast int) {
+	t.Helper()
+	lines := helmLine.FindAllStringSubmatch(document(t, name), -1)
+	tagged := false
+	for _, line := range lines {
+		if _, err := helm(t, c.Kubeconfig, "", strings.Fields(line[1])...); err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range helmLine.FindAllStringSubmatch(string(text), -1) {
-			if _, err := helm(t, c.Kubeconfig, "", strings.Fields(line[1])...); err != nil {
-				t.Errorf("%s: %v", document, err)
-			}
-			ran++
+		tag := imageTag.FindStringSubmatch(line[1])
+		if tag == nil {
+			continue
+		}
+		tagged = true
+		images := strings.Fields(kubectl(t, c, "get", "deployments", "--namespace="+system, "-o", "jsonpath={.items[*].spec.template.spec.containers[*].image}"))
+		if len(images) != 2 || slices.ContainsFunc(images, func(image string) bool { return !strings.HasSuffix(image, ":"+tag[1]) }) {
+			t.Errorf("after helm %s\nthe images are %v", line[1], images)
 		}
 	}
-	if ran < 8 {
-		t.Errorf("the documents have %d lines with Helm", ran)
+	if len(lines) < atLeast || !tagged {
+		t.Errorf("%s has %d lines with Helm; one names images' tags: %t", name, len(lines), tagged)
 	}
+}
+
+// TestDocumentsLinesWork types those of README.md, and those of upgrade.md after README.md's first. TestClustersDNSIsHandedOn types those of
+// uninstall.md.
+func TestDocumentsLinesWork(t *testing.T) {
+	t.Run("README.md", func(t *testing.T) {
+		c := realkube.New(t, realkube.Options{})
+		types(t, c, "README.md", 5)
+		// A line has made it, and none after that has deleted it.
+		kubectl(t, c, "get", "service", "kube-dns", "--namespace=kube-system")
+	})
+	t.Run("upgrade.md", func(t *testing.T) {
+		c := realkube.New(t, realkube.Options{})
+		if _, err := helm(t, c.Kubeconfig, "", documented(t, "README.md", "install multicluster")...); err != nil {
+			t.Fatal(err)
+		}
+		types(t, c, "upgrade.md", 2)
+	})
 }
 
 // TestNotesForTheClustersCoreDNS: the commands do what the notes say, on a CoreDNS as kubeadm installs it.
@@ -126,11 +149,7 @@ func TestNotesForTheClustersCoreDNS(t *testing.T) {
 	if want := `example.org/coredns:v1 53 ["NET_BIND_SERVICE"]`; got != want {
 		t.Errorf("the Deployment has %q; want %q", got, want)
 	}
-	upgrade, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", "upgrade.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl(t, c, words(t, string(upgrade), "patch deployment coredns")...)
+	kubectl(t, c, words(t, document(t, "upgrade.md"), "patch deployment coredns")...)
 	got = kubectl(t, c, "get", "deployment", "coredns", "-n", "kube-system", "-o", "jsonpath={..terminationGracePeriodSeconds} {..preStop.sleep.seconds} "+
 		"{..readinessProbe.periodSeconds} {..readinessProbe.failureThreshold} {..readinessProbe.timeoutSeconds} {..readinessProbe.httpGet.path}")
 	if want := "60 30 1 2 5 /ready"; got != want {

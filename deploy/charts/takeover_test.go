@@ -15,19 +15,25 @@ func kubeadms() string {
 	return ours.KubeadmCoreDNS("10.0.0.10", "registry.k8s.io/coredns/coredns:v1.14.2", ".:53 {\n    whoami\n}\n")
 }
 
-// documented is the line of a document that has a phrase in it.
-func documented(t *testing.T, document, phrase string) []string {
+// document is a text of the folder deploy.
+func document(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", document))
+	text, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range helmLine.FindAllStringSubmatch(string(text), -1) {
+	return string(text)
+}
+
+// documented is the line with Helm of a document that has a phrase in it.
+func documented(t *testing.T, name, phrase string) []string {
+	t.Helper()
+	for _, line := range helmLine.FindAllStringSubmatch(document(t, name), -1) {
 		if strings.Contains(line[1], phrase) {
 			return strings.Fields(line[1])
 		}
 	}
-	t.Fatalf("%s has no line with %q", document, phrase)
+	t.Fatalf("%s has no line with %q", name, phrase)
 	return nil
 }
 
@@ -76,6 +82,39 @@ func TestReleaseTakesOverTheClustersCoreDNS(t *testing.T) {
 		object, fields, _ := strings.Cut(what, " ")
 		if got := kubectl(t, c, "get", "-n", "kube-system", object, "-o", "jsonpath="+fields); got != want {
 			t.Errorf("%s: %q; want %q", what, got, want)
+		}
+	}
+}
+
+// TestClustersDNSIsHandedOn: no upgrade deletes the cluster's DNS by the way. By the lines that uninstall.md shows it outlives the mode, and
+// then the release.
+func TestClustersDNSIsHandedOn(t *testing.T) {
+	c := realkube.New(t, realkube.Options{})
+	onCluster(t, c, replace, "install", release, chart, "--create-namespace", "--values", "-")
+	inUse := func() string {
+		t.Helper()
+		const uids = "jsonpath={.items[*].metadata.uid}"
+		return kubectl(t, c, "get", "-n", "kube-system", "service/kube-dns", "deployment/coredns", "configmap/coredns", "serviceaccount/coredns", "-o", uids) +
+			kubectl(t, c, "get", "clusterrole/multicluster-dns", "clusterrole/multicluster-dns:kubernetes", "clusterrolebinding/multicluster-dns:coredns",
+				"clusterrolebinding/multicluster-dns:kubernetes", "-o", uids)
+	}
+	before := inUse()
+	for _, mode := range []string{"server", "cluster", "none"} {
+		_, err := helm(t, c.Kubeconfig, "", "upgrade", release, chart, "--namespace", system, "--reuse-values", "--set", "dns.mode="+mode)
+		if err == nil || !strings.Contains(err.Error(), "--set dns.leaveReplace=true") {
+			t.Errorf("to the mode %s: %v; want it refused", mode, err)
+		}
+	}
+	text := document(t, "uninstall.md")
+	for _, marks := range []string{"annotate service/kube-dns ", "annotate clusterrole/"} {
+		kubectl(t, c, words(t, text, marks)...)
+	}
+	for _, phrase := range []string{"--set dns.mode=none", "uninstall multicluster"} {
+		if _, err := helm(t, c.Kubeconfig, "", documented(t, "uninstall.md", phrase)...); err != nil {
+			t.Fatal(err)
+		}
+		if after := inUse(); after != before {
+			t.Errorf("after the line with %q there is %s; want %s", phrase, after, before)
 		}
 	}
 }

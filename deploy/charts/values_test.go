@@ -47,6 +47,23 @@ func clusterServer(edits ...string) string {
 	return fmt.Sprintf("%q", strings.NewReplacer(edits...).Replace(stock))
 }
 
+// otherPorts are upstreams of which most are asked on other ports than 53.
+const otherPorts = "'tls://192.0.2.1', '192.0.2.2:5353', 'tls://[2001:db8::1%dns.example]:8853', '192.0.2.3', '2001:db8::2', 'https://192.0.2.4', " +
+	"'tls://192.0.2.5%dns.example', 'dns.example:5354', '192.0.2.6:5353', '/etc/resolv.conf'"
+
+// opens adds what a NetworkPolicy's rule has then: each port, by both protocols.
+func opens(rule string, more map[string]string, ports ...string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, more)
+	for i, port := range ports {
+		for j, protocol := range []string{"UDP", "TCP"} {
+			entry := fmt.Sprintf("%s.ports.%d.", rule, 2*i+j)
+			all[entry+"port"], all[entry+"protocol"] = port, fmt.Sprintf("%q", protocol)
+		}
+	}
+	return all
+}
+
 // A valueCase says all that some values change in what others render.
 type valueCase struct {
 	before string // c1 unless given
@@ -90,6 +107,7 @@ var valueCases = map[string]valueCase{
 
 	"rights for a CoreDNS of another name": {before: c1 + "dns: {mode: cluster}", values: c1 + "dns: {mode: cluster, account: {namespace: dns, name: rke2}}", want: map[string]string{
 		"ClusterRoleBinding/multicluster-dns:coredns subjects.0.name": `"rke2"`, "ClusterRoleBinding/multicluster-dns:coredns subjects.0.namespace": `"dns"`}},
+	"leaving replace, which is for upgrades of a release": {values: c1 + "dns: {leaveReplace: true}"},
 	"CoreDNS' image": {values: c1 + "dns: {image: {repository: r/d, tag: v1, pullPolicy: Never}}", want: map[string]string{
 		serverPod + "spec.containers.0.image": `"r/d:v1"`, serverPod + "spec.containers.0.imagePullPolicy": `"Never"`}},
 	"CoreDNS' digest": {values: c1 + "dns: {image: {digest: " + digest + "}}", want: map[string]string{serverPod + "spec.containers.0.image": `"clusterset-dns/coredns@` + digest + `"`}},
@@ -152,10 +170,15 @@ var valueCases = map[string]valueCase{
 		"ServiceMonitor/multicluster-controller spec.endpoints.0.interval": `"30s"`, "ServiceMonitor/multicluster-dns spec.endpoints.0.interval": `"30s"`}},
 	"network policies": {values: c1 + "networkPolicy: {enabled: true}", want: map[string]string{
 		"NetworkPolicy/multicluster-controller": "new", "NetworkPolicy/multicluster-dns": "new"}},
-	"a forwarding server asks name servers": {before: c1 + "networkPolicy: {enabled: true}", values: c1 + "networkPolicy: {enabled: true}\ndns: {upstreams: [192.0.2.1]}", want: map[string]string{
-		serverText: secondServer("", "    forward . 192.0.2.1\n"),
+	"a forwarding server asks name servers": {before: c1 + "networkPolicy: {enabled: true}", values: c1 + "networkPolicy: {enabled: true}\ndns: {upstreams: [192.0.2.1], plugin: {fallthrough: {enabled: true}}}", want: map[string]string{
+		serverText: secondServer("fallthrough", "    forward . 192.0.2.1\n"),
 		"NetworkPolicy/multicluster-dns spec.egress.1.ports.0.port": "53", "NetworkPolicy/multicluster-dns spec.egress.1.ports.0.protocol": `"UDP"`,
 		"NetworkPolicy/multicluster-dns spec.egress.1.ports.1.port": "53", "NetworkPolicy/multicluster-dns spec.egress.1.ports.1.protocol": `"TCP"`}},
+	"name servers on other ports": {before: replace + "networkPolicy: {enabled: true}", values: replace + "  upstreams: [" + otherPorts + "]\nnetworkPolicy: {enabled: true}",
+		want: opens("NetworkPolicy/coredns spec.egress.2", map[string]string{clusterText: clusterServer("/etc/resolv.conf", strings.NewReplacer(",", "", "'", "").Replace(otherPorts))},
+			"853", "5353", "8853", "443", "5354")},
+	"name servers of a Corefile": {before: c1 + "networkPolicy: {enabled: true}\n" + `dns: {corefile: ". {}"}`,
+		values: c1 + "networkPolicy: {enabled: true}\n" + `dns: {corefile: ". {}", upstreams: ["192.0.2.1:5353"]}`, want: opens("NetworkPolicy/multicluster-dns spec.egress.2", nil, "5353")},
 	"where API servers are": {before: c1 + "networkPolicy: {enabled: true}",
 		values: c1 + "networkPolicy: {enabled: true, apiServers: [192.0.2.0/24], apiServerPorts: [443, 16443], metricsFrom: [{namespaceSelector: {}}]}", want: map[string]string{
 			"NetworkPolicy/multicluster-controller spec.egress.0.ports.1.port": "16443", "NetworkPolicy/multicluster-dns spec.egress.0.ports.1.port": "16443",

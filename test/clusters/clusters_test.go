@@ -77,11 +77,23 @@ func TestClustersSideBySide(t *testing.T) {
 			from.wants(t, from.cluster.Name, "curl -sS -m 5 http://%s/", bracketed(address))
 		}
 		from.wants(t, "nameserver "+from.cluster.DNS, "cat /etc/resolv.conf")
+		from.wants(t, "20 of 20 at once", "for i in $(seq 20); do dig +tries=1 +time=5 @%s example.org | grep -q 'connection refused' && echo yes; done | "+
+			"grep -c yes | sed 's/$/ of 20 at once/'", nodeResolver(t, from.cluster))
 	}
 	leavesNothing(t, both[0], both[0].Stop)
 	b.wants(t, both[1].Name, "curl -sS -m 5 http://%s/", b.service.Spec.ClusterIP)
 	// As another process would, which knows the name alone.
 	leavesNothing(t, both[1], func() error { return Remove(t.Context(), both[1].Name) })
+}
+
+// nodeResolver is where a pod asks that asks the node's resolver.
+func nodeResolver(t *testing.T, c *Cluster) string {
+	t.Helper()
+	text, err := os.ReadFile(c.path("resolv.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(strings.TrimPrefix(string(text), "nameserver "))
 }
 
 // TestStartRemovesAnEarlierCluster: the first, with its pod, is never stopped.

@@ -23,6 +23,7 @@ var packages = []struct{ name, file string }{
 	{"containerd", "containerd"},
 	{"runc", "runc"},
 	{"containernetworking-plugins", filepath.Join(plugins, "bridge")},
+	{"debootstrap", "debootstrap"}, // for the image of the tools, the first time
 }
 
 var (

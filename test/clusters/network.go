@@ -83,8 +83,9 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 	if err := ip(ctx, commands...); err != nil {
 		return err
 	}
+	// Without the last, the kernel says only once in a second that nobody listens: see writeKubeletConfig.
 	return command(ctx, "nsenter", "--net="+netnsFile(c.netns()), "--", "sh", "-c",
-		"echo 1 >/proc/sys/net/ipv4/ip_forward && echo 1 >/proc/sys/net/ipv6/conf/all/forwarding")
+		"echo 1 >/proc/sys/net/ipv4/ip_forward && echo 1 >/proc/sys/net/ipv6/conf/all/forwarding && echo 0 >/proc/sys/net/ipv4/icmp_ratelimit")
 }
 
 // removeNetwork removes the link first: the kernel takes its time over those of a removed namespace, and the next cluster of the

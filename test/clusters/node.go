@@ -146,10 +146,11 @@ func ready(node *corev1.Node) error {
 }
 
 // writeKubeletConfig leaves alone what belongs to the machine: its cgroups, its limits, its resolv.conf. A pod that asks for the
-// node's resolver gets the machine's address in the nodes' network.
+// node's resolver gets the node's own address, where nobody answers questions and the kernel says so at once: a name of the world
+// is a SERVFAIL then, in the place of a wait.
 func (c *Cluster) writeKubeletConfig() error {
 	resolver := c.path("resolv.conf")
-	return errors.Join(os.WriteFile(resolver, []byte("nameserver "+machine+"\n"), 0o644),
+	return errors.Join(os.WriteFile(resolver, []byte("nameserver "+c.at.node()+"\n"), 0o644),
 		c.writeYAML("kubelet.yaml", map[string]any{
 			"apiVersion": "kubelet.config.k8s.io/v1beta1",
 			"kind":       "KubeletConfiguration",

@@ -61,7 +61,7 @@ func (a addresses) services6() string { return fmt.Sprintf("fd00:20:%d::/112", a
 func (a addresses) api() string       { return fmt.Sprintf("10.%d.0.1", 200+a) }
 func (a addresses) dns() string       { return fmt.Sprintf("10.%d.0.10", 200+a) }
 
-// The machine's own address in the nodes' network. Pods whose dnsPolicy is Default ask there for names outside the cluster.
+// The machine's own address in the nodes' network.
 const (
 	machine  = "172.31.250.254"
 	machine6 = "fd00:99::fe"

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -21,15 +20,15 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
 	"github.com/clusterset-dns/multicluster/test/ours"
+	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
 // instead are the lines of the documents that cannot be typed here as they are: what is typed in the place of each, and why.
-// MEMBER is the cluster whose turn it is, OTHER the other one.
 var instead = []struct{ line, typed, why string }{
 	{`git clone --branch (v\S+) https://github.com/coredns/coredns && cd coredns`,
 		`cp -r "$(go mod download -json github.com/coredns/coredns@$1 | sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p')" coredns && chmod -R u+w coredns && cd coredns && git init -q && git add . && git -c user.name=e2e -c user.email=e2e@example.org commit -q -m $1`,
 		"the same source, from where all other modules come from, made a repository"},
-	{`export GOFLAGS=-mod=mod`, `export GOFLAGS='-mod=mod -trimpath'`, "what was compiled for the images is not compiled once more"},
+	{`export GOFLAGS=-mod=mod`, `export GOFLAGS='-mod=mod ` + realkube.Flags + `'`, "what was compiled for the images is not compiled once more"},
 	{`go get (github.com/clusterset-dns/multicluster)`, `go mod edit -require=$1@v0.0.0 -replace=$1=$(realpath ../multicluster) && go get $1@v0.0.0`,
 		"what is tested is this tree, not the last release of it"},
 	{`make`, `make GOLANG_VERSION=$(go env GOVERSION | sed s/^go//)`, "CoreDNS' Makefile would fetch another release of Go, and compile everything with that"},
@@ -39,12 +38,11 @@ var instead = []struct{ line, typed, why string }{
 	{`kubectl apply -k deploy/karmada`, ``, "no Karmada here"},
 	{`kubectl apply -k deploy/test`, `kubectl kustomize deploy/test | sed 's|image: .*|image: TOOLS|' | kubectl apply -f -`, "the image is another Debian"},
 
-	{`deploy/join.sh --leave <this> <other>`, `deploy/join.sh --leave MEMBER OTHER`, "each of them is the one that leaves once"},
 	{`kubectl delete -k deploy/plugin/server`, `kubectl delete -k deploy/plugin/cluster-coredns`, "README.md's steps have used that one of the two"},
 }
 
 // command is code in the documents that is typed. Other code is a name, a line of a file, or Helm's.
-var command = regexp.MustCompile(`^(git|go|make|export|kubectl|deploy/join\.sh|\./coredns)( |$)`)
+var command = regexp.MustCompile(`^(cd|git|go|make|export|kubectl|deploy/join\.sh|\./coredns)( |$)`)
 
 var (
 	stepHead  = regexp.MustCompile(`(?m)^\d+\. `)
@@ -88,6 +86,7 @@ func section(t *testing.T, document, heading string) string {
 type person struct {
 	*scene
 	dir     string // holds multicluster, which is this tree, and what the lines make
+	shell   *shell // begins there
 	members []string
 	told    map[string]bool // lines of instead whose reason is in the log
 }
@@ -99,6 +98,7 @@ func newPerson(s *scene) *person {
 	if err = errors.Join(err, p.writeContexts()); err != nil {
 		s.t.Fatal(err)
 	}
+	p.shell = newShell(s.t, p.dir, "KUBECONFIG="+p.contexts(), "PATH="+filepath.Dir(s.set.kubectl)+":"+os.Getenv("PATH"))
 	return p
 }
 
@@ -117,37 +117,37 @@ func (p *person) writeContexts() error {
 	return clientcmd.WriteToFile(*all, p.contexts())
 }
 
-// types gives a step's lines to bash, with a member's context as the current one, and returns what they print.
-func (p *person) types(folder, member string, lines ...string) string {
+// types gives a step's lines to the shell, with a member's context as the current one, and returns what they print.
+func (p *person) types(member string, lines ...string) string {
 	p.t.Helper()
-	out, err := p.try(p.t.Context(), folder, member, lines...)
+	out, err := p.try(member, lines...)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return out
 }
 
-func (p *person) try(ctx context.Context, folder, member string, lines ...string) (string, error) {
-	script := "set -euo pipefail\nkubectl config use-context " + member + " >/dev/null\n"
+// try ends with the first line that fails.
+func (p *person) try(member string, lines ...string) (string, error) {
+	if _, err := p.shell.types("kubectl config use-context " + member); err != nil {
+		return "", err
+	}
+	var all strings.Builder
 	for _, line := range lines {
 		if !command.MatchString(line) {
 			continue
 		}
-		if line = p.replaced(member, line); line != "" {
-			p.t.Logf("%s $ %s", member, line)
-			script += line + "\n"
+		if line = p.replaced(member, line); line == "" {
+			continue
+		}
+		p.t.Logf("%s $ %s", member, line)
+		out, err := p.shell.types(line)
+		all.WriteString(out)
+		if err != nil {
+			return all.String(), err
 		}
 	}
-	cmd := exec.CommandContext(ctx, "bash", "-c", script)
-	cmd.Dir = filepath.Join(p.dir, folder)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.contexts(), "PATH="+filepath.Dir(p.set.kubectl)+":"+os.Getenv("PATH"))
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("%w, in %s, of the lines\n%s\nwhich printed\n%s%s", err, cmd.Dir, script, out, &stderr)
-	}
-	return string(out), err
+	return all.String(), nil
 }
 
 // replaced is a line as it is, or what is typed in its place.
@@ -156,7 +156,9 @@ func (p *person) replaced(member, line string) string {
 	if member == other {
 		other = p.members[1]
 	}
-	words := strings.NewReplacer("MEMBER", member, "OTHER", other, "OVERLAY", filepath.Join(p.dir, member), "TOOLS", p.images["tools"])
+	// In deploy/uninstall.md, each of them is the one that leaves once.
+	line = strings.NewReplacer("<this>", member, "<other>", other).Replace(line)
+	words := strings.NewReplacer("OVERLAY", filepath.Join(p.dir, member), "TOOLS", p.images["tools"])
 	for _, i := range instead {
 		if pattern := regexp.MustCompile("^" + i.line + "$"); pattern.MatchString(line) {
 			if !p.told[i.line] {
@@ -169,8 +171,8 @@ func (p *person) replaced(member, line string) string {
 	return line
 }
 
-// TestReadme types the steps of README.md, and then those of deploy/uninstall.md, as they are written there. It is the first of all, by its file's
-// name: the clusters have a stock CoreDNS and nothing of ours.
+// TestReadme types the steps of README.md, and then those of deploy/uninstall.md, as they are written there, all to one shell. It is the first of
+// all, by its file's name: the clusters have a stock CoreDNS and nothing of ours.
 func TestReadme(t *testing.T) {
 	all, load := open(t), filepath.SplitList(os.Getenv("E2E_LOAD"))
 	if len(load) < 2 {
@@ -183,7 +185,7 @@ func TestReadme(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found != "" {
-			t.Skipf("begins in clusters that have nothing of ours, and %s has %s, among others", c.id, strings.Fields(found)[0])
+			t.Fatalf("begins in clusters that have nothing of ours, and %s has %s, among others", c.id, strings.Fields(found)[0])
 		}
 	}
 	steps := stepsOf(section(t, "README.md", "## Install it into a cluster"))
@@ -196,9 +198,9 @@ func TestReadme(t *testing.T) {
 	p := newPerson(s)
 	p.makeCoreDNS(steps[:3], load[:2])
 	for i, member := range p.members {
-		p.types("multicluster", member, steps[3]...)
+		p.types(member, steps[3]...)
 		p.writeOverlay(member)
-		p.types("multicluster", member, steps[4]...)
+		p.types(member, steps[4]...)
 		p.kubectl(s.clusters[i], "rollout", "status", "deployment/multicluster-controller", "--namespace="+system, "--timeout=3m")
 		p.editCoreDNS(s.clusters[i], steps[5])
 	}
@@ -235,8 +237,7 @@ func (p *person) makeCoreDNS(steps [][]string, load []string) {
 	p.t.Helper()
 	p.t.Log("steps 1 to 3 compile CoreDNS: this takes a minute, or several where nothing was compiled before")
 	began := time.Now()
-	// One bash: the steps go into a folder, and set a variable.
-	plugins := p.types("", p.members[0], slices.Concat(steps...)...)
+	plugins := p.types(p.members[0], slices.Concat(steps...)...)
 	p.reportValue("steps 1 to 3, which compile CoreDNS", fmt.Sprintf("%.1f s", time.Since(began).Seconds()))
 	if !regexp.MustCompile(`(?m)^ *(dns\.)?multicluster$`).MatchString(plugins) {
 		p.t.Fatalf("./coredns -plugins does not list multicluster: %s", plugins)
@@ -262,10 +263,9 @@ func (p *person) writeOverlay(member string) {
 	if !found || !ended || !strings.Contains(block, "=member1") || !strings.Contains(line, "clusterset-dns/coredns") {
 		p.t.Fatalf("deploy/README.md shows no overlay of the controller with its id, or none with an image: %q, %q", block, line)
 	}
-	image := p.images["controller"]
-	tag := strings.LastIndex(image, ":")
+	repository, tag := splitImage(p.images["controller"])
 	text := strings.NewReplacer("<this folder>", "../multicluster/deploy", "=member1", "="+member, "clusterset-dns/coredns", "clusterset-dns/multicluster-controller",
-		"<registry>/coredns", image[:tag], "<tag>", image[tag+1:]).Replace(block + "\n" + line + "\n")
+		"<registry>/coredns", repository, "<tag>", tag).Replace(block + "\n" + line + "\n")
 	folder := filepath.Join(p.dir, member)
 	err := os.Mkdir(folder, 0o700)
 	err = errors.Join(err, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(strings.TrimPrefix(strings.ReplaceAll(text, "\n    ", "\n"), "    ")), 0o600))
@@ -306,7 +306,7 @@ func (p *person) exportFoo(step []string) {
 		_, err := p.clusters[0].kubectl(ctx, "delete", "deployment,service", "foo", "--namespace=default", "--ignore-not-found")
 		return err
 	})
-	p.types("multicluster", p.members[1], step...)
+	p.types(p.members[1], step...)
 }
 
 // tryFoo asks in the second cluster for the Service of the first.
@@ -321,10 +321,10 @@ func (p *person) tryFoo(step []string) {
 		_, err := there.kubectl(ctx, "delete", "deployment", "multicluster-test", "--namespace=default", "--ignore-not-found")
 		return err
 	})
-	p.types("multicluster", p.members[1], step[:i]...)
+	p.types(p.members[1], step[:i]...)
 	p.kubectl(there, "rollout", "status", "deployment/multicluster-test", "--namespace=default", "--timeout=3m")
-	p.eventually("the last line of the step finds foo", func(ctx context.Context) error {
-		out, err := p.try(ctx, "multicluster", p.members[1], step[i])
+	p.eventually("the last line of the step finds foo", func(context.Context) error {
+		out, err := p.try(p.members[1], step[i])
 		if err == nil && !strings.Contains(out, "foo.default.svc.clusterset.local") {
 			err = fmt.Errorf("it printed %q", out)
 		}
@@ -349,7 +349,7 @@ func (p *person) uninstall(stock string) {
 	p.runStock(func(context.Context, *cluster) (string, error) { return stock, nil })
 	for _, step := range stepsOf(string(text)) {
 		for _, member := range p.members {
-			p.types("multicluster", member, step...)
+			p.types(member, step...)
 		}
 	}
 	for _, c := range p.clusters[:2] {

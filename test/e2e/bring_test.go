@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/clusterset-dns/multicluster/test/e2e/blast"
+	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
 // program builds one of the project's programs for the node that the pod runs on, and gives its file.
@@ -18,7 +19,7 @@ func (p *clientPod) program(pkg string) string {
 	node := s.kubectl(p.cluster, "get", "pod", p.name, "-o", "jsonpath={.spec.nodeName}")
 	arch := s.kubectl(p.cluster, "get", "node", node, "-o", "jsonpath={.status.nodeInfo.architecture}")
 	file := filepath.Join(s.dir, "program-"+arch)
-	if _, err := s.run(s.t.Context(), "", "env", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "go", "build", "-trimpath", "-o", file, pkg); err != nil {
+	if _, err := s.run(s.t.Context(), "", "env", "CGO_ENABLED=0", "GOFLAGS="+realkube.Flags, "GOOS=linux", "GOARCH="+arch, "go", "build", "-o", file, pkg); err != nil {
 		s.t.Fatal(err)
 	}
 	return file
@@ -45,15 +46,18 @@ func (p *clientPod) feed(ctx context.Context, stdin string, command ...string) (
 
 const keptSockets = 2
 
-// blast asks the questions for some time in a pod. It gives way to all else that runs on the node: a probe that comes too late, because the
-// clients are busy, says nothing of a server.
+// enough is the file in the asking pod that ends its questions.
+const enough = "/tmp/enough"
+
+// blast asks the questions for some time in a pod, or until it is enough. It gives way to all else that runs on the node: a probe that comes
+// too late, because the clients are busy, says nothing of a server.
 func (l *load) blast(ctx context.Context, asker *clientPod, d time.Duration) (r blast.Result, err error) {
 	questions, err := json.Marshal(l.questions)
 	if err != nil {
 		return r, err
 	}
 	out, err := asker.feed(ctx, string(questions), "nice", "-n", "19", "/tmp/blast", "--server="+l.server, "--for="+d.String(),
-		fmt.Sprintf("--kept=%d", keptSockets))
+		"--stop="+enough, fmt.Sprintf("--kept=%d", keptSockets))
 	if err != nil {
 		return r, err
 	}

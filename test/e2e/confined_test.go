@@ -52,10 +52,7 @@ const (
 // runServer runs a second CoreDNS beside the cluster's own, as the chart's mode «server» has it, in the scene's namespace.
 func (s *scene) runServer(c *cluster) {
 	s.t.Helper()
-	repository, tag := s.images["coredns"], ""
-	if i := strings.LastIndex(repository, ":"); i > strings.LastIndex(repository, "/") {
-		repository, tag = repository[:i], repository[i+1:]
-	}
+	repository, tag := splitImage(s.images["coredns"])
 	args := []string{"template", release, chart, "--namespace=" + s.namespace, "--set=dns.mode=server,dns.replicas=1,cluster.id=" + c.id,
 		// Then the rights in one namespace are enough.
 		"--set=dns.plugin.namespaces={" + s.namespace + "}", "--set=dns.image.repository=" + repository + ",dns.image.tag=" + tag}

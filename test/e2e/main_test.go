@@ -10,8 +10,7 @@ import (
 var clusterset *set
 
 // TestMain lets all scenarios use one clusterset, of the clusters whose kubeconfigs are in KUBECONFIGS. `make e2e` starts some; any others
-// do as well, if they have our images and the tools image, and pods that reach each other's and each other's API servers. What is installed
-// stays when the tests end.
+// do as well, if they have what README.md says. What is installed stays when the tests end.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if clusterset != nil {

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 )
@@ -21,13 +20,7 @@ func TestTwoClustersServe(t *testing.T) {
 	name := s.fqdn("web")
 	clients := []*clientPod{s.client(stays, "client"), s.client(leaves, "client")}
 	for _, client := range clients {
-		s.eventually("web is answered by both clusters in "+client.cluster.id, func(ctx context.Context) error {
-			got, err := client.fetch(ctx, name, 30)
-			if err == nil && (len(got) != 2 || got[stays.id] == 0 || got[leaves.id] == 0) {
-				err = fmt.Errorf("%v answered", got)
-			}
-			return err
-		})
+		client.reachesBoth(name, stays, leaves)
 	}
 	var flows []*flow
 	for _, client := range clients {
@@ -64,11 +57,9 @@ func TestTwoClustersServe(t *testing.T) {
 
 // withoutEndpoints says whether a cluster's derived Service has ready endpoints of another cluster, or of itself.
 func (s *scene) withoutEndpoints(ctx context.Context, at *cluster, name string, of *cluster) error {
-	out, err := at.kubectl(ctx, "get", "endpointslices", "--namespace="+s.namespace,
-		"-l", "multicluster.kubernetes.io/service-name="+name+",multicluster.kubernetes.io/source-cluster="+of.id,
-		"-o", "jsonpath={range .items[*].endpoints[?(@.conditions.ready==true)]}{.addresses[0]} {end}")
-	if err == nil && strings.TrimSpace(out) != "" {
-		err = fmt.Errorf("there are %s", out)
+	left, err := s.endpoints(ctx, at, name, of)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("there are %v", left)
 	}
 	return err
 }

@@ -81,9 +81,37 @@ func parseImages(text string) (map[string]string, error) {
 		if _, known := images[name]; !known || !ok {
 			return nil, fmt.Errorf("E2E_IMAGES: %q is no coredns=IMAGE, controller=IMAGE, tools=IMAGE or stock=IMAGE", pair)
 		}
+		if _, tag := splitImage(image); tag == "" {
+			return nil, fmt.Errorf("E2E_IMAGES: the image %s has no tag", image)
+		}
 		images[name] = image
 	}
 	return images, nil
+}
+
+// splitImage is an image's repository, whose registry may have a port, and its tag.
+func splitImage(image string) (repository, tag string) {
+	colon := strings.LastIndex(image, ":")
+	if colon <= strings.LastIndex(image, "/") {
+		return image, ""
+	}
+	return image[:colon], image[colon+1:]
+}
+
+// TestImages: what E2E_IMAGES says, and what it leaves out.
+func TestImages(t *testing.T) {
+	got, err := parseImages("stock=a/coredns:v1,coredns=registry.example.org:5000/coredns:v2,stock=b/coredns:v3")
+	if err != nil || got["stock"] != "b/coredns:v3" || got["tools"] != "docker.io/clusterset-dns/tools:1" {
+		t.Errorf("%v, %v", got, err)
+	}
+	if repository, tag := splitImage(got["coredns"]); repository != "registry.example.org:5000/coredns" || tag != "v2" {
+		t.Errorf("%s, %s", repository, tag)
+	}
+	for _, wrong := range []string{"coredns", "nonsense=a/b:c", "tools=registry.example.org:5000/tools"} {
+		if _, err := parseImages(wrong); err == nil {
+			t.Errorf("E2E_IMAGES=%s: no error", wrong)
+		}
+	}
 }
 
 func (s *set) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
@@ -118,14 +146,8 @@ func (s *set) findPrograms(ctx context.Context) error {
 		return err
 	}
 	s.kubectl = programs["kubectl"]
-	find := exec.CommandContext(ctx, "go", "tool", "-n", "helm")
-	find.Dir = filepath.Join(ours.Root(), "deploy", "charts")
-	path, err := find.Output()
-	if err != nil {
-		return fmt.Errorf("build helm: %w", err)
-	}
-	s.helm = strings.TrimSpace(string(path))
-	return nil
+	s.helm, err = ours.Helm()
+	return err
 }
 
 // run runs a program in the project's top folder, with the set's kubeconfig and nobody's own settings. Its words are in the error.
@@ -163,9 +185,9 @@ var (
 	bySearch   = resolving{}
 	byAutopath = resolving{"dns.autopath": "true"}
 	byAlias    = resolving{"dns.plugin.alias": "{cluster.local}"}
-	// Beside a stock CoreDNS, which is the scenario's to run: see stock.
-	bySecond      = resolving{"dns.mode": "server"}
-	bySecondAlias = resolving{"dns.mode": "server", "dns.plugin.alias": "{cluster.local}"}
+	// Beside a stock CoreDNS, which is the scenario's to run: see stock. The release's own goes.
+	bySecond      = resolving{"dns.mode": "server", "dns.leaveReplace": "true"}
+	bySecondAlias = resolving{"dns.mode": "server", "dns.leaveReplace": "true", "dns.plugin.alias": "{cluster.local}"}
 	anyhow        resolving // as it happens to be: for what does not depend on it
 )
 
@@ -234,12 +256,7 @@ func (c *cluster) install(ctx context.Context, how resolving) error {
 		values["dns.drainSeconds"] = "0" // No server of one scenario lingers into the next. Those of load are about its end.
 	}
 	for value, image := range map[string]string{"dns.image": "coredns", "controller.image": "controller"} {
-		reference := c.set.images[image]
-		tag := strings.LastIndex(reference, ":")
-		if tag <= strings.LastIndex(reference, "/") {
-			return fmt.Errorf("the image %s has no tag", reference)
-		}
-		values[value+".repository"], values[value+".tag"] = reference[:tag], reference[tag+1:]
+		values[value+".repository"], values[value+".tag"] = splitImage(c.set.images[image])
 	}
 	hash, err := c.corefileHash(ctx, values)
 	if err != nil {

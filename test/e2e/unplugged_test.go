@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/clusterset-dns/multicluster/test/ours"
 )
 
 // peerTimeout is how long endpoints of a cluster that is gone stay, where one dies here. 5m unless given; here, nobody wants to wait.
@@ -41,6 +43,7 @@ func TestClusterDies(t *testing.T) {
 	s.clusters = s.clusters[:len(s.clusters)-1] // nobody asks it any more
 	began := time.Now()
 	killer := exec.CommandContext(t.Context(), "sh", "-c", kill[len(kill)-1])
+	killer.Dir = ours.Root() // as with E2E_LOAD
 	killer.Stderr = os.Stderr
 	if err := killer.Start(); err != nil {
 		t.Fatal(err)
@@ -60,7 +63,14 @@ func TestClusterDies(t *testing.T) {
 	if err := killer.Wait(); err != nil {
 		t.Errorf("%s: %v", killer, err)
 	}
-	client.reaches(s.fqdn("web"), stays.id)
+	// kube-proxy follows the slices a moment later: until then, a request in two still goes to a pod that is no more.
+	s.eventually("web leads to "+stays.id+" alone", func(ctx context.Context) error {
+		got, err := client.fetch(ctx, s.fqdn("web"), 20)
+		if err != nil {
+			return err
+		}
+		return got.only(stays.id)
+	})
 	requests := f.stop()
 	t.Logf("requests: %v", tally(requests))
 	first, last := failures(requests, stays, dies)

@@ -11,9 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"text/template"
 
 	"github.com/miekg/dns"
@@ -21,11 +21,29 @@ import (
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
-// Root is the project's top folder.
+// Root is the project's top folder. It panics outside of it, where no test runs.
 func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
+	root, err := realkube.Root()
+	if err != nil {
+		panic(err)
+	}
+	return root
 }
+
+// Helm is the path of the Helm that deploy/charts pins, built from its module unless it is in the user's cache. It is built as our
+// programs are.
+var Helm = sync.OnceValues(func() (string, error) {
+	find := exec.Command("go", "tool", "-n", "helm")
+	find.Dir = filepath.Join(Root(), "deploy", "charts")
+	find.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+realkube.Flags)
+	var stderr strings.Builder
+	find.Stderr = &stderr
+	path, err := find.Output()
+	if err != nil {
+		return "", fmt.Errorf("build helm: %w: %s", err, &stderr)
+	}
+	return strings.TrimSpace(string(path)), nil
+})
 
 // Program is the path of one of our programs. The error says how to make it.
 func Program(name string) (string, error) {

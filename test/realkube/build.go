@@ -17,12 +17,15 @@ import (
 // Programs are the names that Build knows: first those of an API server and what goes with it, then those that only a node needs.
 var Programs = []string{"etcd", "kube-apiserver", "kubectl", "kube-controller-manager", "kube-proxy", "kubelet", "kube-scheduler"}
 
+// Flags are GOFLAGS of all that tests build, with CGO_ENABLED=0: those of build/env.sh, so that what Go has compiled for one of this
+// project's programs is there for all.
+const Flags = "-trimpath -buildvcs=false -gcflags=all=-dwarf=false"
+
 // withoutNode is what Build builds where it is told no names.
 var withoutNode = Programs[:5]
 
-// Build gives the paths of the named programs (those that need no node, if none is named), building those that are not in the
-// user's cache yet: one after another, and in one process at a time, because the linker of kube-apiserver alone fills a small
-// machine.
+// Build gives the paths of the named programs (those that need no node, if none is named), and builds those that are not in the
+// user's cache yet. One process at a time builds: several would fill a small machine.
 func Build(ctx context.Context, progress io.Writer, names ...string) (map[string]string, error) {
 	if len(names) == 0 {
 		names = withoutNode
@@ -36,12 +39,9 @@ func Build(ctx context.Context, progress io.Writer, names ...string) (map[string
 		if !slices.Contains(Programs, name) {
 			return nil, fmt.Errorf("no program %q: there are %s", name, strings.Join(Programs, ", "))
 		}
-		paths[name] = filepath.Join(b.dir, name)
-		if err := b.ensure(ctx, name, paths[name]); err != nil {
-			return nil, err
-		}
+		paths[name] = b.path(name)
 	}
-	return paths, nil
+	return paths, b.ensure(ctx, names)
 }
 
 type builder struct {
@@ -63,9 +63,11 @@ func newBuilder(progress io.Writer) (*builder, error) {
 	return &builder{source: s, dir: dir, progress: progress}, os.MkdirAll(dir, 0o755)
 }
 
-// ensure builds one program unless it is there, also after having waited for another process that was building it.
-func (b *builder) ensure(ctx context.Context, name, path string) error {
-	if exists(path) {
+func (b *builder) path(name string) string { return filepath.Join(b.dir, name) }
+
+// ensure builds the programs that are not there, also after having waited for another process that was building them.
+func (b *builder) ensure(ctx context.Context, names []string) error {
+	if len(b.missing(names)) == 0 {
 		return nil
 	}
 	unlock, err := b.lock(ctx)
@@ -73,10 +75,20 @@ func (b *builder) ensure(ctx context.Context, name, path string) error {
 		return err
 	}
 	defer unlock()
-	if exists(path) {
+	missing := b.missing(names)
+	if len(missing) == 0 {
 		return nil
 	}
-	return b.build(ctx, name, path)
+	return b.build(ctx, missing)
+}
+
+func (b *builder) missing(names []string) (missing []string) {
+	for _, name := range names {
+		if !exists(b.path(name)) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
 }
 
 func exists(path string) bool {
@@ -101,39 +113,51 @@ func (b *builder) lock(ctx context.Context) (func(), error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// build links to another name first: a build cut short leaves nothing that looks finished.
-func (b *builder) build(ctx context.Context, name, path string) error {
-	version, target := b.source.kubernetes, "k8s.io/kubernetes/cmd/"+name
-	if name == "etcd" {
-		version, target = b.source.etcd, "./etcd"
-	}
-	done := report(b.progress, fmt.Sprintf("building %s %s (only once, %s on two cores)", name, version, usual(name)))
+// build links into a folder first: a build cut short leaves nothing that looks finished. All in one run of go, whose linkers then work
+// side by side.
+func (b *builder) build(ctx context.Context, names []string) error {
+	done := report(b.progress, fmt.Sprintf("building %s of Kubernetes %s and etcd %s (only once, %s on two cores)",
+		strings.Join(names, ", "), b.source.kubernetes, b.source.etcd, usual(names)))
 	defer done()
-
-	unfinished := path + ".unfinished"
+	unfinished := b.path("unfinished")
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
 	flags := "-s -w -X k8s.io/component-base/version.gitVersion=" + b.source.kubernetes
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", flags, "-o", unfinished, target)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-ldflags", flags, "-o", unfinished + "/"}, targets(names)...)...)
 	cmd.Dir = b.source.dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+Flags, "GOWORK=off")
 	// An interrupt lets go end its compilers; killed, it would leave them running.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", name, errors.Join(err, ctx.Err()), output.Bytes())
+		return fmt.Errorf("build %s: %w\n%s", strings.Join(names, ", "), errors.Join(err, ctx.Err()), output.Bytes())
 	}
-	return os.Rename(unfinished, path)
+	for _, name := range names {
+		if err := os.Rename(filepath.Join(unfinished, name), b.path(name)); err != nil {
+			return err
+		}
+	}
+	return os.Remove(unfinished)
 }
 
-// usual is how long the first build takes where nothing is in Go's own cache, in the order of Programs.
-func usual(name string) string {
-	switch name {
-	case "kube-apiserver":
-		return "about 4 minutes"
-	case "kube-controller-manager":
-		return "about 2 minutes"
-	case "kubelet":
-		return "about a minute"
+// targets are the programs' packages.
+func targets(names []string) (packages []string) {
+	for _, name := range names {
+		if name == "etcd" {
+			packages = append(packages, "./etcd")
+		} else {
+			packages = append(packages, "k8s.io/kubernetes/cmd/"+name)
+		}
 	}
-	return "less than a minute"
+	return packages
+}
+
+// usual is how long the first build takes where nothing is in Go's own cache. Most of what the others need is in kube-apiserver too.
+func usual(names []string) string {
+	if slices.Contains(names, "kube-apiserver") {
+		return "about 5 minutes"
+	}
+	return "about 2 minutes"
 }

@@ -29,13 +29,24 @@ func tinyBuilder(t *testing.T, program string) *builder {
 	return &builder{source: source{dir: module, etcd: "v0"}, dir: t.TempDir(), progress: io.Discard}
 }
 
+// TestAllIsBuiltWithOneSetOfFlags: with another one, a new machine compiles everything twice.
+func TestAllIsBuiltWithOneSetOfFlags(t *testing.T) {
+	script, err := os.ReadFile("../../build/env.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := "\nexport GOFLAGS=\"" + Flags + "\"\n"; !strings.Contains(string(script), line) {
+		t.Errorf("build/env.sh has no line %q", line)
+	}
+}
+
 func TestBuildersOfOneProgramTakeTurns(t *testing.T) {
 	b := tinyBuilder(t, "package main\n\nfunc main() {}\n")
 	path := filepath.Join(b.dir, "etcd")
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
-			if err := b.ensure(t.Context(), "etcd", path); err != nil {
+			if err := b.ensure(t.Context(), []string{"etcd"}); err != nil {
 				t.Error(err)
 			}
 			// Whoever has it may run it: the others build no more.
@@ -50,7 +61,7 @@ func TestBuildersOfOneProgramTakeTurns(t *testing.T) {
 func TestBuildErrorsCarryTheCompilersWords(t *testing.T) {
 	b := tinyBuilder(t, "package main\n\nfunc main() { nonsense() }\n")
 	path := filepath.Join(b.dir, "etcd")
-	if err := b.ensure(t.Context(), "etcd", path); err == nil || !strings.Contains(err.Error(), "undefined: nonsense") {
+	if err := b.ensure(t.Context(), []string{"etcd"}); err == nil || !strings.Contains(err.Error(), "undefined: nonsense") {
 		t.Errorf("%v; want the compiler's words", err)
 	}
 	if exists(path) {
@@ -82,7 +93,7 @@ func TestBuildGivesUpWaitingWithItsContext(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := b.ensure(ctx, "etcd", filepath.Join(b.dir, "etcd")); !errors.Is(err, context.Canceled) {
+	if err := b.ensure(ctx, []string{"etcd"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v; want canceled", err)
 	}
 }

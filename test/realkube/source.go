@@ -19,28 +19,32 @@ type source struct {
 
 var errNoSource = errors.New("the module test/kube is not there: realkube works inside a checkout of the repository only")
 
-// findSource reads the module beside this package. The compiler's record of this file's place is no use under -trimpath: then it
-// is looked for upwards from the working directory, which `go test` sets to the package's own folder.
-func findSource() (source, error) {
-	_, file, _, _ := runtime.Caller(0)
-	if dir := filepath.Join(filepath.Dir(file), "..", "kube"); isModule(dir) {
-		return readSource(dir)
-	}
+// Root is this project's top folder: upwards from the working directory, which `go test` sets to the package's own folder. The
+// compiler's record of a source file's place is no use, as there is none under -trimpath.
+func Root() (string, error) {
 	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; here != filepath.Dir(here); here = filepath.Dir(here) {
+		if isModule(filepath.Join(here, "test", "kube")) {
+			return here, nil
+		}
+	}
+	return "", errNoSource
+}
+
+func findSource() (source, error) {
+	root, err := Root()
 	if err != nil {
 		return source{}, err
 	}
-	for ; here != filepath.Dir(here); here = filepath.Dir(here) {
-		if dir := filepath.Join(here, "test", "kube"); isModule(dir) {
-			return readSource(dir)
-		}
-	}
-	return source{}, errNoSource
+	return readSource(filepath.Join(root, "test", "kube"))
 }
 
 func isModule(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
-	return filepath.IsAbs(dir) && err == nil
+	return err == nil
 }
 
 func readSource(dir string) (source, error) {

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+
+	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
 // The CoreDNS that a cluster has of its own: a release as it is, without our plugin.
@@ -28,14 +30,39 @@ func MakeStock(ctx context.Context, progress io.Writer) (archive string, err err
 	return m.ensure(ctx, "stock-coredns", m.stock, stockVersion, runtime.Version(), runtime.GOARCH)
 }
 
-// stock compiles with -trimpath, as `make images` does: what is in Go's cache from there is not compiled again.
+// stock compiles as our programs are compiled, and go.mod has its versions of Kubernetes' modules: most of it is in Go's cache.
 func (m maker) stock(ctx context.Context, root string) (image, error) {
 	made := image{name: Stock, entrypoint: []string{"/coredns"}}
 	_, _ = fmt.Fprintf(m.progress, "making the image %s, once (1 to 5 minutes on two cores)\n", made.name)
-	install := exec.CommandContext(ctx, "go", "install", "-trimpath", "-ldflags=-s -w", "github.com/coredns/coredns@"+stockVersion)
+	install := exec.CommandContext(ctx, "go", "install", "-ldflags=-s -w", "github.com/coredns/coredns@"+stockVersion)
 	install.Dir = root
-	install.Env = append(os.Environ(), "GOBIN="+root, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	install.Env = append(os.Environ(), "GOBIN="+root, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+realkube.Flags)
 	return made, explained(install)
+}
+
+// Export writes the archives of the images that the end-to-end tests need beside ours into a folder, for clusters that are not of this machine:
+// that of the tools, and that of a stock CoreDNS. It says which file is which image.
+func Export(ctx context.Context, progress io.Writer, folder string) (map[string]string, error) {
+	made, err := Make(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	stock, err := MakeStock(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, image := range []struct{ name, from, file string }{{Tools, made.Tools, "tools.tar"}, {Stock, stock, "stock-coredns.tar"}} {
+		file := filepath.Join(folder, image.file)
+		if err := copyFile(image.from, file, 0o644); err != nil {
+			return nil, err
+		}
+		names[file] = image.name
+	}
+	return names, nil
 }
 
 // OfProgram writes the archive of an image that has one program, which runs without any other file.
@@ -50,23 +77,23 @@ func OfProgram(ctx context.Context, archive, name, program string) error {
 	if err := os.Mkdir(root, 0o755); err != nil {
 		return err
 	}
-	if err := copyProgram(program, inside); err != nil {
+	if err := copyFile(program, inside, 0o755); err != nil {
 		return err
 	}
 	unfinished := filepath.Join(scratch, "archive")
 	if err := (image{name: name, entrypoint: []string{"/" + filepath.Base(program)}}).write(ctx, unfinished, root); err != nil {
 		return fmt.Errorf("write the image %s: %w", name, err)
 	}
-	return copyProgram(unfinished, archive)
+	return copyFile(unfinished, archive, 0o644)
 }
 
-func copyProgram(from, to string) error {
+func copyFile(from, to string, mode os.FileMode) error {
 	source, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = source.Close() }()
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}

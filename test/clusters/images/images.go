@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/clusterset-dns/multicluster/test/clusters/lock"
+	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
 // Names of the images. A pod has to ask for them with imagePullPolicy IfNotPresent or Never.
@@ -42,7 +43,10 @@ const (
 	included = "bind9-dnsutils,curl,iproute2,netcat-openbsd,procps,socat"
 )
 
-var errDebootstrap = errors.New("debootstrap is missing: apt-get install -y debootstrap")
+var (
+	errDebootstrap = errors.New("debootstrap is missing: apt-get install -y debootstrap")
+	errRoot        = errors.New("debootstrap needs root, to make the image's devices and users")
+)
 
 // Make gives the images, and makes those that are not in the user's cache yet.
 func Make(ctx context.Context, progress io.Writer) (Archives, error) {
@@ -128,6 +132,9 @@ func (m maker) tools(ctx context.Context, root string) (image, error) {
 	if _, err := exec.LookPath("debootstrap"); err != nil {
 		return made, errDebootstrap
 	}
+	if os.Geteuid() != 0 {
+		return made, errRoot
+	}
 	_, _ = fmt.Fprintf(m.progress, "making the image %s, once (about a minute)\n", made.name)
 	err := run(ctx, "unshare", "--mount", "--propagation=private", "--", "debootstrap", "--variant=minbase", "--include="+included, suite, root)
 	if err != nil {
@@ -147,9 +154,9 @@ func goBuild(ctx context.Context, source []byte, to string) error {
 	if err := os.WriteFile(file, source, 0o600); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", to, file)
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", to, file)
 	build.Dir = dir
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+realkube.Flags)
 	return explained(build)
 }
 

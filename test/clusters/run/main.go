@@ -4,6 +4,7 @@
 //	go run ./test/clusters/run load NAME ARCHIVE...         images into its node
 //	go run ./test/clusters/run list
 //	go run ./test/clusters/run down NAME...
+//	go run ./test/clusters/run images FOLDER                the images that tests need beside ours, for clusters elsewhere
 //
 // The addresses follow from INDEX, 1 to 9: see the package's comment (go doc ./test/clusters).
 package main
@@ -13,19 +14,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 
 	"github.com/clusterset-dns/multicluster/test/clusters"
+	"github.com/clusterset-dns/multicluster/test/clusters/images"
 )
 
 var errUsage = errors.New(`usage:
   up NAME INDEX [--no-nodes]   start a cluster (INDEX 1 to 9) and print its kubeconfig's path
   load NAME ARCHIVE...         load image archives into its node
   list                         list the clusters
-  down NAME...                 end clusters, and remove all that is of them`)
+  down NAME...                 end clusters, and remove all that is of them
+  images FOLDER                write the archives of the tools and of a stock CoreDNS, for clusters elsewhere`)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -49,6 +54,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return list(ctx, out)
 	case verb == "down" && len(rest) > 0:
 		return down(ctx, rest)
+	case verb == "images" && len(rest) == 1:
+		return export(ctx, out, rest[0])
 	}
 	return errUsage
 }
@@ -98,4 +105,16 @@ func down(ctx context.Context, names []string) error {
 		errs = append(errs, clusters.Remove(ctx, name))
 	}
 	return errors.Join(errs...)
+}
+
+func export(ctx context.Context, out io.Writer, folder string) error {
+	names, err := images.Export(ctx, os.Stderr, folder)
+	if err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, file := range slices.Sorted(maps.Keys(names)) {
+		_, _ = fmt.Fprintf(table, "%s\t%s\n", file, names[file])
+	}
+	return table.Flush()
 }

@@ -125,6 +125,17 @@ func TestMissingAnswersAreNoted(t *testing.T) {
 	}
 }
 
+// Who has seen enough ends the questions before their time is over, and has the result.
+func TestQuestionsStop(t *testing.T) {
+	stop := make(chan struct{})
+	time.AfterFunc(50*time.Millisecond, func() { close(stop) })
+	r := ask(t, Options{For: time.Hour, Stop: stop, Patience: time.Minute, Fresh: 2, Kept: 1},
+		Question{Name: "web.test", Type: "A", Rcode: "NOERROR", Data: []string{"192.0.2.1"}})
+	if r.Asked == 0 || len(r.Failures) > 0 {
+		t.Errorf("%+v; want answers to all questions", r)
+	}
+}
+
 func TestNobodyListens(t *testing.T) {
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

@@ -29,6 +29,9 @@ var (
 	byTCP = way{"tcp", "tcp", 16}
 )
 
+// Ways are the names of all.
+var Ways = []string{fresh.name, kept.name, byTCP.name}
+
 // client asks one question at a time.
 type client struct {
 	way      way
@@ -41,11 +44,18 @@ type client struct {
 	tally    tally
 }
 
-// run asks question after question, beginning with one of its own, until the end.
-func (c *client) run(ctx context.Context, questions []Question, end time.Time) {
+// run asks question after question, beginning with one of its own, until it is to end. The last one gets its answer.
+func (c *client) run(ctx context.Context, questions []Question, end <-chan struct{}) {
 	defer c.hangUp()
-	for i := rand.IntN(len(questions)); ctx.Err() == nil && time.Now().Before(end); i++ {
-		c.ask(ctx, questions[i%len(questions)], c.messages[i%len(questions)])
+	for i := rand.IntN(len(questions)); ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-end:
+			return
+		default:
+			c.ask(ctx, questions[i%len(questions)], c.messages[i%len(questions)])
+		}
 	}
 }
 

@@ -22,6 +22,9 @@ type Result struct {
 	Failures []Failure // wrong and unanswered, by time: no more than there is room for
 }
 
+// AskedBy is how many questions were asked in a way.
+func (r Result) AskedBy(way string) int { return r.Ways[way] + r.Unanswered[way] }
+
 // Failure is one question without the right answer.
 type Failure struct {
 	At       time.Time // when it was asked

@@ -12,7 +12,8 @@ import (
 type Options struct {
 	Server           string // its address and port
 	For              time.Duration
-	Patience         time.Duration // with one question
+	Stop             <-chan struct{} // its end ends the questions before their time is over. nil: nothing does
+	Patience         time.Duration   // with one question
 	Fresh, Kept, TCP int
 }
 
@@ -32,9 +33,20 @@ func Run(ctx context.Context, o Options, questions []Question) (Result, error) {
 		}
 	}
 	began := time.Now()
+	end := make(chan struct{})
+	go func() {
+		defer close(end)
+		over := time.NewTimer(o.For)
+		defer over.Stop()
+		select {
+		case <-ctx.Done():
+		case <-o.Stop:
+		case <-over.C:
+		}
+	}()
 	var running sync.WaitGroup
 	for _, c := range clients {
-		running.Go(func() { c.run(ctx, questions, began.Add(o.For)) })
+		running.Go(func() { c.run(ctx, questions, end) })
 	}
 	running.Wait()
 	return sum(clients, time.Since(began)), ctx.Err()

@@ -1,15 +1,14 @@
 // Command run runs the end-to-end tests: `make e2e`.
 //
-//	go run ./test/e2e/run [--keep] [--images FOLDER] [--results FILE] [--run PATTERN]
+//	go run ./test/e2e/run [--keep] [--images FOLDER] [--results FILE] [--run PATTERN] [--clusters N]
 //
 // It starts clusters of its own on this machine (test/clusters), makes and loads the images, and runs `go test ./test/e2e`; then it
-// ends all that it started, also after a failure or Ctrl-C. With KUBECONFIGS=a:b set, it starts nothing and uses those clusters: they
-// have our images, or E2E_IMAGES names others, such as coredns=registry.example.org/coredns:v1,stock=registry.k8s.io/coredns/coredns:v1.12.3,
-// where stock is a CoreDNS without our plugin. What needs one that is not named is skipped, and so is what would load an image into
-// nodes (E2E_LOAD) or kill a cluster (E2E_KILL).
+// ends all that it started, also after a failure or Ctrl-C. With KUBECONFIGS=a:b set, it starts nothing and uses those clusters, whose DNS it
+// replaces: test/e2e/README.md says what they need, what E2E_IMAGES and the other variables are, and what stays in them.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -29,24 +28,30 @@ import (
 // name is that of a cluster of ours. Nobody else's has it.
 func name(index int) string { return fmt.Sprintf("e2e%d", index) }
 
-const separator = string(filepath.ListSeparator)
-
 type options struct {
 	keep                    bool
 	images, results, filter string
 	count                   int
 }
 
+func (o *options) define(flags *flag.FlagSet) {
+	flags.BoolVar(&o.keep, "keep", false, "leave the clusters up")
+	flags.StringVar(&o.images, "images", "", "folder of coredns.tar and multicluster-controller.tar; `make images` makes them unless given")
+	flags.StringVar(&o.results, "results", "", "file for what the scenarios measured; bin/e2e.txt unless given, or with --run none")
+	flags.StringVar(&o.filter, "run", "", "run only the tests that match, as go test's -run does")
+	flags.IntVar(&o.count, "clusters", 3, "how many clusters to start")
+}
+
 func main() {
 	var o options
-	flag.BoolVar(&o.keep, "keep", false, "leave the clusters up")
-	flag.StringVar(&o.images, "images", "", "folder of coredns.tar and multicluster-controller.tar; `make images` makes them unless given")
-	flag.StringVar(&o.results, "results", "", "file for what the scenarios measured; test/results/e2e.txt unless given, or with --run none")
-	flag.StringVar(&o.filter, "run", "", "run only the tests that match, as go test's -run does")
-	flag.IntVar(&o.count, "clusters", 3, "how many clusters to start")
+	o.define(flag.CommandLine)
 	flag.Parse()
+	if err := o.check(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(2)
+	}
 	if o.results == "" && o.filter == "" {
-		o.results = "test/results/e2e.txt"
+		o.results = "bin/e2e.txt"
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -56,47 +61,65 @@ func main() {
 	}
 }
 
+// check refuses what would be found out after minutes, or never.
+func (o *options) check(rest []string) error {
+	if len(rest) > 0 {
+		return fmt.Errorf("%q is no option; -h lists them", rest[0])
+	}
+	if o.count < 2 || o.count > 9 {
+		return fmt.Errorf("--clusters %d: a clusterset here has 2 to 9", o.count)
+	}
+	return nil
+}
+
 func run(ctx context.Context, o options) error {
 	began := time.Now()
+	load, err := loadFor()
+	if err != nil {
+		return err
+	}
 	scratch, err := os.MkdirTemp("", "multicluster-e2e-run-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	kubeconfigs, kill, load := os.Getenv("KUBECONFIGS"), filepath.SplitList(os.Getenv("E2E_KILL")), filepath.SplitList(os.Getenv("E2E_LOAD"))
-	names := os.Getenv("E2E_IMAGES")
-	if kubeconfigs == "" {
-		started, err := startAll(ctx, o)
+	var p place
+	if list := os.Getenv("KUBECONFIGS"); list != "" {
+		if p, err = given(list); err == nil {
+			err = p.warn(os.Stdout)
+		}
+	} else {
+		started, startErr := startAll(ctx, o)
 		if !o.keep {
 			defer func() { end(started) }()
 		}
-		if err != nil {
-			return err
+		if err = startErr; err == nil {
+			p, err = made(ctx, scratch, started)
 		}
-		program := filepath.Join(scratch, "clusters")
-		if err := command(ctx, "go", "build", "-o", program, "./test/clusters/run").Run(); err != nil {
-			return err
-		}
-		var files []string
-		for _, c := range started {
-			files = append(files, c.Kubeconfig)
-			kill = append(kill, program+" down "+c.Name)
-			load = append(load, program+" load "+c.Name)
-		}
-		kubeconfigs = strings.Join(files, separator)
-		names = "stock=" + images.Stock + "," + names // a later one wins
 	}
-	fmt.Printf("KUBECONFIGS=%s (%.0f s)\n", kubeconfigs, time.Since(began).Seconds())
+	if err != nil {
+		return err
+	}
+	fmt.Printf("KUBECONFIGS=%s (%.0f s)\n", strings.Join(p.kubeconfigs, separator), time.Since(began).Seconds())
 	report := filepath.Join(scratch, "report")
-	if err := test(ctx, o, scratch, "KUBECONFIGS="+kubeconfigs, "E2E_IMAGES="+names, "E2E_REPORT="+report,
-		"E2E_KILL="+strings.Join(kill, separator), "E2E_LOAD="+strings.Join(load, separator)); err != nil {
+	if err := test(ctx, o, scratch, append(p.environment(), "E2E_LOAD_FOR="+load, "E2E_REPORT="+report)...); err != nil {
 		return err
 	}
 	fmt.Printf("all of it: %.0f s\n", time.Since(began).Seconds())
 	if o.results == "" {
 		return nil
 	}
-	return writeResults(ctx, o.results, report)
+	return writeResults(ctx, o.results, report, fmt.Sprintf("load for %s; %s", load, p.what))
+}
+
+// loadFor is for how long the scenarios of load ask: E2E_LOAD_FOR, or 5m. A wrong one is refused before anything has begun.
+func loadFor() (string, error) {
+	text := cmp.Or(os.Getenv("E2E_LOAD_FOR"), "5m")
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return "", fmt.Errorf("E2E_LOAD_FOR: %q is no time to ask for, such as 1m", text)
+	}
+	return text, nil
 }
 
 // startAll gives all that was started, also with an error. The clusters start while the images are made.

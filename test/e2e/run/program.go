@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
 // test builds the tests and runs them. All that they write outside of the clusters is in the scratch folder.
 func test(ctx context.Context, o options, scratch string, environment ...string) error {
 	binary := filepath.Join(scratch, "e2e.test")
-	if err := command(ctx, "go", "test", "-c", "-o", binary, "./test/e2e").Run(); err != nil {
+	if err := command(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-w", "-o", binary, "./test/e2e").Run(); err != nil {
 		return err
 	}
 	args := []string{"-test.v", "-test.timeout=40m", "-test.skip=^TestAnImportAppliedByHand"} // that one is for make test, without clusters
@@ -21,7 +23,7 @@ func test(ctx context.Context, o options, scratch string, environment ...string)
 	}
 	cmd := command(ctx, binary, args...)
 	cmd.Dir = filepath.Join("test", "e2e")
-	cmd.Env = append(append(os.Environ(), "TMPDIR="+scratch), environment...)
+	cmd.Env = append(append(cmd.Env, "TMPDIR="+scratch), environment...)
 	return cmd.Run()
 }
 
@@ -30,6 +32,7 @@ func test(ctx context.Context, o options, scratch string, environment ...string)
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+realkube.Flags) // also where it is not make that has started us
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second

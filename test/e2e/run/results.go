@@ -6,24 +6,28 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
 	"text/tabwriter"
 )
 
-// writeResults makes the tables of what the scenarios reported.
-func writeResults(ctx context.Context, path, report string) error {
+// writeResults makes the tables of what the scenarios reported, below a line that says what they ran on, and how.
+func writeResults(ctx context.Context, path, report, how string) error {
 	lines, err := os.ReadFile(report)
 	if err != nil {
 		return err
 	}
-	commit, err := exec.CommandContext(ctx, "git", "describe", "--always").Output()
+	commit, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12").Output()
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%d cores, %s, %s, %s; all clusters on this one machine\n\n%s", runtime.NumCPU(), processor(), runtime.Version(),
-		strings.TrimSpace(string(commit)), tables(string(lines)))
+	text := fmt.Sprintf("%d cores, %s, %s, %s; %s\n\n%s", runtime.NumCPU(), processor(), runtime.Version(), strings.TrimSpace(string(commit)), how,
+		tables(string(lines)))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
@@ -43,7 +47,10 @@ func tables(report string) string {
 			title += "\t\n"
 		}
 	}
-	return aligned("failover times\t\n"+failover) + "\n" + aligned("scenario\ttime\n"+scenarios)
+	if failover != "" {
+		failover = aligned("failover times\t\n"+failover) + "\n"
+	}
+	return failover + aligned("scenario\ttime\n"+scenarios)
 }
 
 // aligned is a table of two columns, with no blanks at a line's end.

@@ -1,6 +1,58 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestResults: a file in a folder that is not there yet, which says what it was measured on.
+func TestResults(t *testing.T) {
+	folder := t.TempDir()
+	report, path := filepath.Join(folder, "report"), filepath.Join(folder, "bin", "e2e.txt")
+	if err := os.WriteFile(report, []byte("a name\t1.0 s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeResults(t.Context(), path, report, "load for 45s; elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head, rest, _ := strings.Cut(string(text), "\n\n"); !strings.HasSuffix(head, "; load for 45s; elsewhere") || !strings.HasPrefix(rest, "scenario") {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestWrongOptionsAreRefused: before anything has begun.
+func TestWrongOptionsAreRefused(t *testing.T) {
+	for want, o := range map[string]struct {
+		count int
+		rest  []string
+	}{
+		"":                        {count: 2},
+		"--clusters -1: a":        {count: -1},
+		"--clusters 1: a":         {count: 1},
+		"--clusters 12: a":        {count: 12},
+		`"TestLoad" is no option`: {count: 3, rest: []string{"TestLoad"}},
+	} {
+		err := (&options{count: o.count}).check(o.rest)
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
+	}
+}
+
+func TestLoadFor(t *testing.T) {
+	for given, want := range map[string]string{"": "5m", "45s": "45s", "soon": "", "0s": "", "-1m": ""} {
+		t.Setenv("E2E_LOAD_FOR", given)
+		if got, err := loadFor(); got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %q, %v; want %q", given, got, err, want)
+		}
+	}
+}
 
 func TestTables(t *testing.T) {
 	const report = "a name\t1.0 s\n" +

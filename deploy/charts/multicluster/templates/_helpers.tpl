@@ -153,3 +153,23 @@ affinity:
     - port: 53
       protocol: TCP
 {{- end }}
+
+{{/* Egress to the upstreams on other ports: that which one names, as in [2001:db8::1%tls-name]:5353, or that of its protocol. */}}
+{{- define "multicluster.toUpstreams" -}}
+{{- $ports := list }}
+{{- range .Values.dns.upstreams }}
+{{- $protocol := regexFind "^[a-z]+://" . }}
+{{- $address := regexReplaceAll "%[^]:]*" (trimPrefix $protocol .) "" }}
+{{- $named := regexFind "^([^:]+|\\[.*\\]):[0-9]+$" $address | regexFind "[0-9]+$" }}
+{{- $ports = append $ports ($named | default (get (dict "tls://" "853" "quic://" "853" "https://" "443") $protocol) | default "53") }}
+{{- end }}
+{{- with without (uniq $ports) "53" -}}
+- ports:
+    {{- range . }}
+    - port: {{ . }}
+      protocol: UDP
+    - port: {{ . }}
+      protocol: TCP
+    {{- end }}
+{{- end }}
+{{- end }}

@@ -1,6 +1,6 @@
 // Command run asks a DNS server as fast as it answers: package blast says how. test/e2e runs it in a pod.
 //
-//	run --server 10.0.0.10:53 --for 5m <questions.json >result.json
+//	run --server 10.0.0.10:53 --for 5m [--stop FILE] <questions.json >result.json
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 
 func main() {
 	var o blast.Options
+	stopFile := flag.String("stop", "", "file whose presence ends the questions before their time is over")
 	flag.StringVar(&o.Server, "server", "", "address and port of the server")
 	flag.DurationVar(&o.For, "for", time.Minute, "how long to ask")
 	flag.DurationVar(&o.Patience, "patience", 5*time.Second, "how long to wait for an answer: glibc's, unless given")
@@ -27,10 +28,34 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if *stopFile != "" {
+		o.Stop = appears(ctx, *stopFile)
+	}
 	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "blast:", err)
 		os.Exit(1)
 	}
+}
+
+// appears is closed once a file is there.
+func appears(ctx context.Context, file string) <-chan struct{} {
+	there := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, err := os.Stat(file); err == nil {
+				close(there)
+				return
+			}
+		}
+	}()
+	return there
 }
 
 func run(ctx context.Context, o blast.Options) error {

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/clusterset-dns/multicluster/test/clusters"
+	"github.com/clusterset-dns/multicluster/test/clusters/images"
+)
+
+const separator = string(filepath.ListSeparator)
+
+// place is where the tests run.
+type place struct {
+	what              string   // for the head of the results
+	kubeconfigs       []string // full paths: the tests run in a folder of their own
+	kill, load, names string   // E2E_KILL, E2E_LOAD and E2E_IMAGES
+}
+
+// environment is how the tests hear of it.
+func (p place) environment() []string {
+	return []string{"KUBECONFIGS=" + strings.Join(p.kubeconfigs, separator), "E2E_KILL=" + p.kill, "E2E_LOAD=" + p.load, "E2E_IMAGES=" + p.names}
+}
+
+// given are clusters that were there before, of a list of kubeconfigs.
+func given(list string) (place, error) {
+	p := place{what: "clusters given by KUBECONFIGS, asked from this machine", kill: os.Getenv("E2E_KILL"), load: os.Getenv("E2E_LOAD"), names: os.Getenv("E2E_IMAGES")}
+	for _, file := range filepath.SplitList(list) {
+		full, err := filepath.Abs(file)
+		if err != nil {
+			return place{}, err
+		}
+		p.kubeconfigs = append(p.kubeconfigs, full)
+	}
+	return p, nil
+}
+
+// warn says what happens to them, before it does. A kubeconfig that cannot be used is an error.
+func (p place) warn(out io.Writer) error {
+	text := `The tests take over the DNS of these clusters: kube-dns in kube-system, and the CoreDNS behind it, are replaced by ours, and stay replaced.
+test/e2e/README.md says what else changes, what is left, and how to get back.
+`
+	for _, file := range p.kubeconfigs {
+		config, err := clientcmd.LoadFromFile(file)
+		if err == nil {
+			err = clientcmd.ConfirmUsable(*config, "")
+		}
+		if err != nil {
+			return fmt.Errorf("KUBECONFIGS: %s: %w", file, err)
+		}
+		current := config.Contexts[config.CurrentContext]
+		text += fmt.Sprintf("  %s: %s, %s\n", file, config.CurrentContext, config.Clusters[current.Cluster].Server)
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// made are clusters of ours, which a program can end, and load images into.
+func made(ctx context.Context, scratch string, started []*clusters.Cluster) (place, error) {
+	program := filepath.Join(scratch, "clusters")
+	if err := command(ctx, "go", "build", "-o", program, "./test/clusters/run").Run(); err != nil {
+		return place{}, err
+	}
+	p := place{what: "all clusters on this one machine", names: "stock=" + images.Stock + "," + os.Getenv("E2E_IMAGES")} // a later one wins
+	var kill, load []string
+	for _, c := range started {
+		p.kubeconfigs = append(p.kubeconfigs, c.Kubeconfig)
+		kill = append(kill, program+" down "+c.Name)
+		load = append(load, program+" load "+c.Name)
+	}
+	p.kill, p.load = strings.Join(kill, separator), strings.Join(load, separator)
+	return p, nil
+}
