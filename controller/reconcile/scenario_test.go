@@ -40,9 +40,23 @@ func (p *place) addressStays(name string, m memory) error {
 		return err
 	}
 	if svc.Spec.ClusterIP != m.ip {
-		return fmt.Errorf("the address of %s was %s and is %s", name, m.ip, svc.Spec.ClusterIP)
+		return fmt.Errorf("the address of %s was %s, which %s, and is %s", name, m.ip, p.holderOf(m.ip), svc.Spec.ClusterIP)
 	}
 	return nil
+}
+
+// holderOf says whose an address is by now.
+func (p *place) holderOf(ip string) string {
+	var services corev1.ServiceList
+	if err := p.List(p.ctx, &services); err != nil {
+		return err.Error()
+	}
+	for i := range services.Items {
+		if svc := &services.Items[i]; svc.Spec.ClusterIP == ip {
+			return fmt.Sprintf("%s/%s has, made at %s", svc.Namespace, svc.Name, svc.CreationTimestamp)
+		}
+	}
+	return "no Service has"
 }
 
 func (p *place) remember(name string, m *memory) error {
