@@ -386,7 +386,7 @@ func isVoid(t *testing.T, config *rest.Config) {
 		if apierrors.IsUnauthorized(err) {
 			return nil
 		}
-		return fmt.Errorf("%w; want unauthorized", err)
+		return fmt.Errorf("%v; want unauthorized", err)
 	})
 }
 

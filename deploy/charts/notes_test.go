@@ -27,6 +27,8 @@ func notes(t *testing.T, namespace, values string) string {
 // TestNotesSayWhatToCheck: the commands are those of the chosen values, and of no others.
 func TestNotesSayWhatToCheck(t *testing.T) {
 	lines := map[string]string{
+		"an image":         "  clusterset-dns/multicluster-controller:latest\n",
+		"another image":    "  registry.example.org/coredns:v1\n",
 		"controller":       "  kubectl -n multicluster-system rollout status deployment/multicluster-controller\n",
 		"peers":            "  kubectl -n multicluster-system get leases -l clusterset-dns.io/peer",
 		"join":             "`deploy/join.sh FROM TO`",
@@ -57,16 +59,16 @@ func TestNotesSayWhatToCheck(t *testing.T) {
 		namespace, values string
 		want              []string
 	}{
-		"the defaults":   {system, c1, []string{"controller", "peers", "join", "server", "get a test pod"}},
-		"peers":          {system, c1 + "peers: [{name: c2, kubeconfig: x}, {name: c3, existingSecret: true}]", []string{"controller", "peers", "others' peer", "server", "get a test pod"}},
-		"elsewhere":      {"default", "{controller: {enabled: true}, cluster: {id: c1}, dns: {mode: none}}", []string{"join", "other namespace", "its account", "none"}},
-		"a property":     {system, "{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"controller", "peers", "join", "clusterproperty", "crds", "none"}},
-		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\ntestPod: {enabled: true}", []string{"controller", "peers", "join", "server, address", "alias forwarding", "try"}},
-		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"controller", "peers", "join", "two zones", "get a test pod"}},
-		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"controller", "peers", "join", "line", "stock", "patch", "its names", "get a test pod"}},
-		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"controller", "peers", "join", "block", "alias", "autopath", "patch", "its names", "get a test pod"}},
-		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"controller", "peers", "join", "replace", "monitors", "policies", "get a test pod"}},
-		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server}}", []string{"server", "get a test pod"}},
+		"the defaults":   {system, c1, []string{"an image", "controller", "peers", "join", "server", "get a test pod"}},
+		"peers":          {system, c1 + "peers: [{name: c2, kubeconfig: x}, {name: c3, existingSecret: true}]", []string{"an image", "controller", "peers", "others' peer", "server", "get a test pod"}},
+		"elsewhere":      {"default", "{controller: {enabled: true}, cluster: {id: c1}, dns: {mode: none}}", []string{"an image", "join", "other namespace", "its account", "none"}},
+		"a property":     {system, "{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"an image", "controller", "peers", "join", "clusterproperty", "crds", "none"}},
+		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\ntestPod: {enabled: true}", []string{"an image", "controller", "peers", "join", "server, address", "alias forwarding", "try"}},
+		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"an image", "controller", "peers", "join", "two zones", "get a test pod"}},
+		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"an image", "controller", "peers", "join", "line", "stock", "patch", "its names", "get a test pod"}},
+		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"an image", "controller", "peers", "join", "block", "alias", "autopath", "patch", "its names", "get a test pod"}},
+		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"an image", "controller", "peers", "join", "replace", "monitors", "policies", "get a test pod"}},
+		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server, image: {repository: registry.example.org/coredns, tag: v1}}}", []string{"another image", "server", "get a test pod"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
