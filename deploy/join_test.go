@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -386,7 +387,7 @@ func isVoid(t *testing.T, config *rest.Config) {
 		if apierrors.IsUnauthorized(err) {
 			return nil
 		}
-		return fmt.Errorf("%v; want unauthorized", err)
+		return errors.Join(errors.New("it can be used"), err)
 	})
 }
 

@@ -175,7 +175,6 @@ func (a archive) write(path string) error {
 
 // describe writes a line for each architecture, and one for the index of more than one.
 func (a archive) describe(to io.Writer, reference string, variants []v1.Image) error {
-	name := strings.TrimPrefix(reference, "docker.io/")
 	for _, img := range variants {
 		manifest, err := img.Manifest()
 		if err != nil {
@@ -189,13 +188,13 @@ func (a archive) describe(to io.Writer, reference string, variants []v1.Image) e
 		for _, layer := range manifest.Layers {
 			size += layer.Size
 		}
-		if _, err := fmt.Fprintf(to, "%s\t%s\t%.1f MB\t%s\n", name, descriptor.Platform.Architecture, float64(size)/1e6, descriptor.Digest); err != nil {
+		if _, err := fmt.Fprintf(to, "%s\t%s\t%.1f MB\t%s\n", reference, descriptor.Platform.Architecture, float64(size)/1e6, descriptor.Digest); err != nil {
 			return err
 		}
 	}
 	if len(variants) == 1 {
 		return nil
 	}
-	_, err := fmt.Fprintf(to, "%s\tindex\t\t%s\n", name, a.top)
+	_, err := fmt.Fprintf(to, "%s\tindex\t\t%s\n", reference, a.top)
 	return err
 }

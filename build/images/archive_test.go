@@ -56,7 +56,7 @@ func TestArchiveAsLayout(t *testing.T) {
 				t.Errorf("%s is another image than %s", descriptor.Annotations, manifest.Manifests[0].Annotations)
 			}
 		}
-		if diff := cmp.Diff([]string{"docker.io/clusterset-dns/coredns:v1.2.3", "v1.2.3", "docker.io/clusterset-dns/coredns:latest", "latest"}, names); diff != "" {
+		if diff := cmp.Diff([]string{"registry.invalid/clusterset-dns/coredns:v1.2.3", "v1.2.3", "registry.invalid/clusterset-dns/coredns:latest", "latest"}, names); diff != "" {
 			t.Errorf("names, -want +got\n%s", diff)
 		}
 		if got := architecturesOf(t, index, manifest.Manifests[0]); !slices.Equal(got, architectures) {
@@ -96,7 +96,7 @@ func TestArchiveForDocker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, reference := range []string{"clusterset-dns/coredns:v1.2.3", "clusterset-dns/coredns:latest"} {
+	for _, reference := range []string{"registry.invalid/clusterset-dns/coredns:v1.2.3", "registry.invalid/clusterset-dns/coredns:latest"} {
 		tag, err := name.NewTag(reference)
 		if err != nil {
 			t.Fatal(err)

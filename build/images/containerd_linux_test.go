@@ -32,7 +32,7 @@ func TestContainerd(t *testing.T) {
 		path, _ := testArchive(t, architectures...)
 		ctr("images", "import", "--snapshotter=native", path)
 		list := ctr("images", "list")
-		for _, want := range []string{"docker.io/clusterset-dns/coredns:v1.2.3", "docker.io/clusterset-dns/coredns:latest"} {
+		for _, want := range []string{"registry.invalid/clusterset-dns/coredns:v1.2.3", "registry.invalid/clusterset-dns/coredns:latest"} {
 			if !strings.Contains(list, want+" ") {
 				t.Errorf("%v: no %s in\n%s", architectures, want, list)
 			}
@@ -42,7 +42,7 @@ func TestContainerd(t *testing.T) {
 				t.Errorf("%v: nothing for %s in\n%s", architectures, architecture, list)
 			}
 		}
-		ctr("images", "remove", "docker.io/clusterset-dns/coredns:v1.2.3", "docker.io/clusterset-dns/coredns:latest")
+		ctr("images", "remove", "registry.invalid/clusterset-dns/coredns:v1.2.3", "registry.invalid/clusterset-dns/coredns:latest")
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	namespace = "docker.io/clusterset-dns/"
+	// namespace is of a registry that cannot be (RFC 2606, section 2): nobody else ever answers for what is to be ours.
+	namespace = "registry.invalid/clusterset-dns/"
 	source    = "https://github.com/clusterset-dns/multicluster"
 	licence   = "Apache-2.0"
 	// user is nobody of a machine's, and the one that many images agree on. Numbers: Kubernetes cannot tell that a name is not root.

@@ -40,6 +40,11 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"an upstream with a space":     {c1 + `dns: {upstreams: ["a b"]}`, "/dns/upstreams/0"},
 		"a digest that is none":        {c1 + "dns: {image: {digest: latest}}", "/dns/image/digest"},
 		"a tag that is a number":       {c1 + "dns: {image: {tag: 1.0}}", "/dns/image/tag"},
+		"a zone that is the cluster's": {c1 + "dns: {plugin: {zones: [Cluster.Local.]}}", "dns.plugin.zones: Cluster.Local. is a domain of this cluster's own Services"},
+		"a zone that is an alias too":  {c1 + "dns: {plugin: {alias: [clusterset.local]}}", "dns.plugin.zones: clusterset.local is a domain"},
+		"no server for the cluster":    {replace + "  replicas: 0", "dns.replicas is 0 with dns.mode=replace"},
+		"a second id":                  {c1 + "controller: {args: [--cluster-id=c2]}", "controller.args: --cluster-id=c2 is given by cluster.id"},
+		"a network that is none":       {c1 + "networkPolicy: {apiServers: [192.0.2.1/33]}", "/networkPolicy/apiServers/0"},
 		"an API server that is a name": {c1 + "networkPolicy: {apiServers: [example.org]}", "/networkPolicy/apiServers/0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,7 +43,11 @@ func TestReleaseTakesOverTheBases(t *testing.T) {
 	for _, base := range []string{"crd", "controller", "peer", "plugin/cluster-coredns"} {
 		kubectl(t, c, "apply", "-k", "deploy/"+base)
 	}
-	line := append(documented(t, "upgrade.md", "--take-ownership"), "--set", "dns.mode=cluster")
+	const mode = "--set dns.mode=cluster"
+	if !strings.Contains(document(t, "upgrade.md"), "add `"+mode+"` to that line") {
+		t.Error("upgrade.md does not say how to keep plugin/cluster-coredns")
+	}
+	line := append(documented(t, "upgrade.md", "--take-ownership"), strings.Fields(mode)...)
 	if _, err := helm(t, c.Kubeconfig, "", line...); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +77,7 @@ func TestReleaseTakesOverTheClustersCoreDNS(t *testing.T) {
 	for what, want := range map[string]string{
 		"configmap/coredns {.data.Corefile}":                                                         corefile(t, replace+"  autopath: true"),
 		"service/kube-dns {.spec.clusterIP} {.spec.ports[*].targetPort}":                             "10.0.0.10 dns dns-tcp metrics",
-		"deployment/coredns {..image}":                                                               "clusterset-dns/coredns:latest",
+		"deployment/coredns {..image}":                                                               "registry.invalid/clusterset-dns/coredns:latest",
 		"deployment/coredns {..containers[0].volumeMounts[*].name}":                                  "corefile",
 		"deployment/coredns {..containers[0].ports[*].name}":                                         "dns dns-tcp metrics health ready",
 		"deployment/coredns {..livenessProbe.httpGet.port} {..readinessProbe.httpGet.port}":          "health ready",

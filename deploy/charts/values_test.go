@@ -91,7 +91,7 @@ var valueCases = map[string]valueCase{
 	"the controller's image": {values: c1 + "controller: {image: {repository: example.org:5000/c, tag: v1, pullPolicy: Always}}", want: map[string]string{
 		controllerPod + "spec.containers.0.image": `"example.org:5000/c:v1"`, controllerPod + "spec.containers.0.imagePullPolicy": `"Always"`}},
 	"its digest": {values: c1 + "controller: {image: {digest: " + digest + "}}", want: map[string]string{
-		controllerPod + "spec.containers.0.image": `"clusterset-dns/multicluster-controller@` + digest + `"`}},
+		controllerPod + "spec.containers.0.image": `"registry.invalid/clusterset-dns/multicluster-controller@` + digest + `"`}},
 	"one controller":        {values: c1 + "controller: {replicas: 1}", want: map[string]string{"Deployment/multicluster-controller spec.replicas": "1"}},
 	"flags":                 {values: c1 + "controller: {args: [--a=1, --b]}", want: map[string]string{args: flags("--a=1", "--b")}},
 	"its resources":         {values: c1 + "controller: {resources: {limits: {memory: 1Gi}}}", want: map[string]string{controllerPod + "spec.containers.0.resources.limits.memory": `"1Gi"`}},
@@ -110,7 +110,7 @@ var valueCases = map[string]valueCase{
 	"leaving replace, which is for upgrades of a release": {values: c1 + "dns: {leaveReplace: true}"},
 	"CoreDNS' image": {values: c1 + "dns: {image: {repository: r/d, tag: v1, pullPolicy: Never}}", want: map[string]string{
 		serverPod + "spec.containers.0.image": `"r/d:v1"`, serverPod + "spec.containers.0.imagePullPolicy": `"Never"`}},
-	"CoreDNS' digest": {values: c1 + "dns: {image: {digest: " + digest + "}}", want: map[string]string{serverPod + "spec.containers.0.image": `"clusterset-dns/coredns@` + digest + `"`}},
+	"CoreDNS' digest": {values: c1 + "dns: {image: {digest: " + digest + "}}", want: map[string]string{serverPod + "spec.containers.0.image": `"registry.invalid/clusterset-dns/coredns@` + digest + `"`}},
 	"no drain": {values: c1 + "dns: {drainSeconds: 0}", want: map[string]string{
 		serverPod + "spec.containers.0.lifecycle.preStop.sleep.seconds": "", serverPod + "spec.terminationGracePeriodSeconds": ""}},
 	"a longer drain": {values: c1 + "dns: {drainSeconds: 120}", want: map[string]string{

@@ -208,6 +208,9 @@ func Remove(ctx context.Context, name string) error {
 // remove works without any of the cluster's programs, and repeats what an earlier one left undone. Each step needs the one before:
 // which cgroups are the cluster's is known from its folder, whether it is the last from the folders of others.
 func (c *Cluster) remove(ctx context.Context) error {
+	if err := c.cut(ctx); err != nil {
+		return err
+	}
 	if err := c.killAll(); err != nil {
 		return err
 	}

@@ -252,7 +252,7 @@ func (w *web) wants(t *testing.T, want, line string, args ...any) {
 		defer cancel()
 		text, err := exec.CommandContext(ctx, w.kubectl, "--kubeconfig="+w.cluster.Kubeconfig, "exec", "web", "--", "sh", "-c", line).CombinedOutput()
 		if err != nil || !strings.Contains(string(text), want) {
-			return fmt.Errorf("%q, %v; want %q", text, err, want)
+			return errors.Join(fmt.Errorf("%q; want %q", text, want), err)
 		}
 		return nil
 	})

@@ -100,6 +100,14 @@ func (c *Cluster) removeNetwork(ctx context.Context) error {
 	return errors.Join(err, removeNetns(ctx, c.netns()))
 }
 
+// cut takes the cluster from the network before it ends: what dies like that closes no connection of others, as a machine without power.
+func (c *Cluster) cut(ctx context.Context) error {
+	if !exists(netnsFile(hub)) || ip(ctx, "-n "+hub+" link show "+c.port()) != nil {
+		return nil
+	}
+	return ip(ctx, "-n "+hub+" link set "+c.port()+" down")
+}
+
 // port is the bridge's end of the cluster's link.
 func (c *Cluster) port() string { return "to-" + c.Name }
 

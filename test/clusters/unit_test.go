@@ -99,8 +99,8 @@ func TestRecordsDoNotOutliveTheirProcess(t *testing.T) {
 
 func TestImagesAreLoadedWhenAllAreNoticed(t *testing.T) {
 	const heading = "REF  TYPE  DIGEST  SIZE  PLATFORMS  LABELS\n"
-	const noticed = "docker.io/clusterset-dns/pause:1  type  sha256:01  1.4 MiB  linux/amd64  io.cri-containerd.image=managed\n"
-	const unnoticed = "docker.io/clusterset-dns/tools:1  type  sha256:02  138.4 MiB  linux/amd64  -\n"
+	const noticed = "registry.invalid/clusterset-dns/pause:1  type  sha256:01  1.4 MiB  linux/amd64  io.cri-containerd.image=managed\n"
+	const unnoticed = "registry.invalid/clusterset-dns/tools:1  type  sha256:02  138.4 MiB  linux/amd64  -\n"
 	if err := checkManaged(heading + noticed); err != nil {
 		t.Error(err)
 	}

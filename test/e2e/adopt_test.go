@@ -230,7 +230,7 @@ func TestStepsOf(t *testing.T) {
 	}
 }
 
-const readmeImage = "docker.io/clusterset-dns/readme-coredns:1"
+const readmeImage = "registry.invalid/clusterset-dns/readme-coredns:1"
 
 // makeCoreDNS types the steps that lead to a CoreDNS with the plugin, and makes an image of it, each user in a way of their own.
 func (p *person) makeCoreDNS(steps [][]string, load []string) {
@@ -260,11 +260,11 @@ func (p *person) writeOverlay(member string) {
 	_, block, found := strings.Cut(section(p.t, "deploy/README.md", "## Joining clusters"), "An overlay of `controller` with the flag:\n\n")
 	block, _, ended := strings.Cut(block, "\n\n")
 	line := regexp.MustCompile(`(?m)^    images: .*$`).FindString(section(p.t, "deploy/README.md", "## Images"))
-	if !found || !ended || !strings.Contains(block, "=member1") || !strings.Contains(line, "clusterset-dns/coredns") {
+	if !found || !ended || !strings.Contains(block, "=member1") || !strings.Contains(line, "registry.invalid/clusterset-dns/coredns") {
 		p.t.Fatalf("deploy/README.md shows no overlay of the controller with its id, or none with an image: %q, %q", block, line)
 	}
 	repository, tag := splitImage(p.images["controller"])
-	text := strings.NewReplacer("<this folder>", "../multicluster/deploy", "=member1", "="+member, "clusterset-dns/coredns", "clusterset-dns/multicluster-controller",
+	text := strings.NewReplacer("<this folder>", "../multicluster/deploy", "=member1", "="+member, "registry.invalid/clusterset-dns/coredns", "registry.invalid/clusterset-dns/multicluster-controller",
 		"<registry>/coredns", repository, "<tag>", tag).Replace(block + "\n" + line + "\n")
 	folder := filepath.Join(p.dir, member)
 	err := os.Mkdir(folder, 0o700)

@@ -67,15 +67,15 @@ func (l *load) blast(ctx context.Context, asker *clientPod, d time.Duration) (r 
 	return r, nil
 }
 
-// reachesBoth waits until pods of two clusters answer to one name, and nobody else.
-func (p *clientPod) reachesBoth(name string, a, b *cluster) {
+// reachesAll waits until pods of each of these clusters answer to one name, and nobody else.
+func (p *clientPod) reachesAll(name string, clusters ...*cluster) {
 	p.scene.t.Helper()
-	p.scene.eventually(fmt.Sprintf("%s is answered by %s and %s in %s", name, a.id, b.id, p.cluster.id), func(ctx context.Context) error {
+	p.scene.eventually(fmt.Sprintf("%s is answered by all of %d clusters in %s", name, len(clusters), p.cluster.id), func(ctx context.Context) error {
 		got, err := p.fetch(ctx, name, 30)
-		if err == nil && (len(got) != 2 || got[a.id] == 0 || got[b.id] == 0) {
-			err = fmt.Errorf("%v answered", got)
+		if err != nil {
+			return err
 		}
-		return err
+		return got.only(ids(clusters)...)
 	})
 }
 

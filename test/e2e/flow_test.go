@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,6 +23,27 @@ type flow struct {
 // flow begins requests, and returns once ten are over. They end with stop. One that has no answer within the patience has failed.
 func (p *clientPod) flow(name string, patience time.Duration) *flow {
 	return p.repeat(name, fmt.Sprintf("curl -sS -m %.0f http://%s/", patience.Seconds(), name))
+}
+
+// flows are so many flows side by side.
+func (p *clientPod) flows(n int, name string, patience time.Duration) flows {
+	all := make(flows, n)
+	for i := range all {
+		all[i] = p.repeat(fmt.Sprintf("%s-%d", name, i), fmt.Sprintf("curl -sS -m %.0f http://%s/", patience.Seconds(), name))
+	}
+	return all
+}
+
+type flows []*flow
+
+// stop gives the requests of all, the earliest first.
+func (all flows) stop() []request {
+	var requests []request
+	for _, f := range all {
+		requests = append(requests, f.stop()...)
+	}
+	slices.SortFunc(requests, func(a, b request) int { return cmp.Compare(a.at, b.at) })
+	return requests
 }
 
 // flowByTTL is a flow of requests to port 8080 of any of a name's addresses. As a cache does, it keeps them for as long as the server's

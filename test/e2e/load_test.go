@@ -42,7 +42,7 @@ func loadFor(t *testing.T) time.Duration {
 func TestLoad(t *testing.T) {
 	l := newLoad(t, twoServers, "questions without a pause while CoreDNS (two replicas) and the controllers restart")
 	client := l.client(l.at, "client")
-	client.reachesBoth(l.fqdn("web"), l.from, l.at)
+	client.reachesAll(l.fqdn("web"), l.from, l.at)
 	// A request that asks again gets its answer, so that what took it so long shows as a pause: judgeRequests looks at each.
 	requests := client.flow(l.fqdn("web"), resolverPatience+4*time.Second)
 	l.disturb(loadFor(t), []step{

@@ -1,6 +1,9 @@
 package e2e
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // TestSearches: a pod that also searches clusterset.local reaches another cluster's Service by foo.<namespace>.svc; a local one of the
 // name wins for as long as it is there.
@@ -35,12 +38,14 @@ func failsOver(s *scene) {
 	// Before the import is there, nothing could take over.
 	client.prints("nslookup "+s.fqdn("foo"), s.fqdn("foo"), "-NXDOMAIN")
 
+	began := time.Now()
 	s.kubectl(local, "exec", "deployment/foo", "--", "touch", "/tmp/unready")
-	client.reaches(name, remote.id)
+	s.report("from the local pod's turning unready to the other cluster's answer; its probe fails thrice, once a second", client.reaches(name, remote.id).Sub(began))
 	client.prints("getent hosts foo", name)
 
+	began = time.Now()
 	s.kubectl(local, "exec", "deployment/foo", "--", "rm", "/tmp/unready")
-	client.reaches(name, local.id)
+	s.report("and back, from its being ready again", client.reaches(name, local.id).Sub(began))
 }
 
 // localWins exports foo in the first cluster, and asks for it in the second, where foo comes and goes.
@@ -51,18 +56,21 @@ func localWins(s *scene, client *clientPod) {
 	s.expose(remote, "foo", plainly)
 	s.export(remote, "foo")
 	name := "foo." + s.namespace + ".svc"
-	leadsTo := func(cluster *cluster, domain string) {
+	leadsTo := func(cluster *cluster, domain string) time.Time {
 		s.t.Helper()
-		client.reaches(name, cluster.id)
+		since := client.reaches(name, cluster.id)
 		client.prints("nslookup "+name, name+"."+domain, "-NXDOMAIN", "-SERVFAIL")
 		client.prints("getent hosts "+name, name+"."+domain)
+		return since
 	}
 	leadsTo(remote, "clusterset.local")
 
 	s.deploy(local, workload{name: "foo", replicas: 1})
+	began := time.Now()
 	s.expose(local, "foo", plainly)
-	leadsTo(local, "cluster.local")
+	s.report("from a local Service's beginning to its answer", leadsTo(local, "cluster.local").Sub(began))
 
+	began = time.Now()
 	s.kubectl(local, "delete", "service,deployment", "foo", "--wait=false")
-	leadsTo(remote, "clusterset.local")
+	s.report("from its end to the other cluster's answer", leadsTo(remote, "clusterset.local").Sub(began))
 }

@@ -153,16 +153,26 @@ func whose(answer string) string {
 	return answer
 }
 
-// only says whether one cluster alone has answered.
-func (a answers) only(cluster string) error {
-	if len(a) != 1 || a[cluster] == 0 {
-		return fmt.Errorf("answers came from %v, and not from %s alone", a, cluster)
+// only says whether these clusters have answered, each of them, and nobody else.
+func (a answers) only(clusters ...string) error {
+	for _, c := range clusters {
+		if a[c] == 0 || len(a) != len(clusters) {
+			return fmt.Errorf("answers came from %v, and not from %s alone", a, strings.Join(clusters, " and "))
+		}
 	}
 	return nil
 }
 
+func ids(clusters []*cluster) []string {
+	var all []string
+	for _, c := range clusters {
+		all = append(all, c.id)
+	}
+	return all
+}
+
 // reaches waits until a cluster answers, and then wants many more answers, of it alone.
-func (p *clientPod) reaches(name, cluster string) {
+func (p *clientPod) reaches(name, cluster string) (since time.Time) {
 	p.scene.t.Helper()
 	what := fmt.Sprintf("%s in %s leads to %s", name, p.cluster.id, cluster)
 	p.scene.eventually(what, func(ctx context.Context) error {
@@ -172,6 +182,7 @@ func (p *clientPod) reaches(name, cluster string) {
 		}
 		return got.only(cluster)
 	})
+	since = time.Now()
 	got, err := p.fetch(p.scene.t.Context(), name, 20)
 	if err != nil {
 		p.scene.t.Fatalf("%s: %v", what, err)
@@ -179,4 +190,5 @@ func (p *clientPod) reaches(name, cluster string) {
 	if err := got.only(cluster); err != nil {
 		p.scene.t.Errorf("%s: then %v", what, err)
 	}
+	return since
 }

@@ -20,7 +20,7 @@ func TestTwoClustersServe(t *testing.T) {
 	name := s.fqdn("web")
 	clients := []*clientPod{s.client(stays, "client"), s.client(leaves, "client")}
 	for _, client := range clients {
-		client.reachesBoth(name, stays, leaves)
+		client.reachesAll(name, stays, leaves)
 	}
 	var flows []*flow
 	for _, client := range clients {

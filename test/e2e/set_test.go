@@ -71,9 +71,9 @@ func (s *set) close() error { return os.RemoveAll(s.dir) }
 // name that `make images` and the test clusters give it. stock is a CoreDNS without our plugin; nobody's clusters have it for sure.
 func parseImages(text string) (map[string]string, error) {
 	images := map[string]string{
-		"coredns":    "docker.io/clusterset-dns/coredns:latest",
-		"controller": "docker.io/clusterset-dns/multicluster-controller:latest",
-		"tools":      "docker.io/clusterset-dns/tools:1",
+		"coredns":    "registry.invalid/clusterset-dns/coredns:latest",
+		"controller": "registry.invalid/clusterset-dns/multicluster-controller:latest",
+		"tools":      "registry.invalid/clusterset-dns/tools:1",
 		"stock":      "",
 	}
 	for _, pair := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
@@ -101,7 +101,7 @@ func splitImage(image string) (repository, tag string) {
 // TestImages: what E2E_IMAGES says, and what it leaves out.
 func TestImages(t *testing.T) {
 	got, err := parseImages("stock=a/coredns:v1,coredns=registry.example.org:5000/coredns:v2,stock=b/coredns:v3")
-	if err != nil || got["stock"] != "b/coredns:v3" || got["tools"] != "docker.io/clusterset-dns/tools:1" {
+	if err != nil || got["stock"] != "b/coredns:v3" || got["tools"] != "registry.invalid/clusterset-dns/tools:1" {
 		t.Errorf("%v, %v", got, err)
 	}
 	if repository, tag := splitImage(got["coredns"]); repository != "registry.example.org:5000/coredns" || tag != "v2" {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,18 +30,19 @@ func TestClusterDies(t *testing.T) {
 	how := maps.Clone(bySearch)
 	how["cluster.peerTimeout"] = peerTimeout.String()
 	s := newScene(t, how, "a cluster dies under load: its share moves to the others")
-	stays, dies := s.clusters[0], s.clusters[len(s.clusters)-1]
-	for _, c := range []*cluster{stays, dies} {
+	all, staying := s.clusters, s.clusters[:len(s.clusters)-1]
+	stays, dies := all[0], all[len(all)-1]
+	for _, c := range all {
 		s.deploy(c, workload{name: "web", replicas: 2})
 		s.expose(c, "web", plainly)
 		s.export(c, "web")
 	}
 	client := s.client(stays, "client")
-	client.reachesBoth(s.fqdn("web"), stays, dies)
+	client.reachesAll(s.fqdn("web"), all...)
 	db := s.headlessInBoth(client, stays, dies)
-	f := client.flow(s.fqdn("web"), time.Second)
+	load := client.flows(4, s.fqdn("web"), time.Second)
 	db.begin()
-	s.clusters = s.clusters[:len(s.clusters)-1] // nobody asks it any more
+	s.clusters = staying // nobody asks it any more
 	began := time.Now()
 	killer := exec.CommandContext(t.Context(), "sh", "-c", kill[len(kill)-1])
 	killer.Dir = ours.Root() // as with E2E_LOAD
@@ -63,22 +65,53 @@ func TestClusterDies(t *testing.T) {
 	if err := killer.Wait(); err != nil {
 		t.Errorf("%s: %v", killer, err)
 	}
-	// kube-proxy follows the slices a moment later: until then, a request in two still goes to a pod that is no more.
-	s.eventually("web leads to "+stays.id+" alone", func(ctx context.Context) error {
+	// kube-proxy follows the slices a moment later: until then, some requests still go to a pod that is no more.
+	s.eventually("web leads to the clusters that are left", func(ctx context.Context) error {
 		got, err := client.fetch(ctx, s.fqdn("web"), 20)
 		if err != nil {
 			return err
 		}
-		return got.only(stays.id)
+		return got.only(ids(staying)...)
 	})
-	requests := f.stop()
+	requests := load.stop()
 	t.Logf("requests: %v", tally(requests))
-	first, last := failures(requests, stays, dies)
+	first, last := failures(requests, all...)
 	if tally(requests)[dies.id] == 0 || first == 0 {
 		t.Errorf("requests: %v; want answers of %s at first, and then failures", tally(requests), dies.id)
 	}
 	s.report("from the first request that failed to the last (an IP is asked for: no TTL counts)", last-first)
+	s.reportShares(requests, first, last, all)
 	db.judge(began)
+}
+
+// reportShares says how the requests of a flow were shared out before the first that failed, until the last that did, and afterwards.
+func (s *scene) reportShares(requests []request, first, last time.Duration, clusters []*cluster) {
+	phases := []string{"before", "meanwhile", "afterwards"}
+	counts := make([]answers, len(phases))
+	for i := range counts {
+		counts[i] = answers{}
+	}
+	for _, r := range requests {
+		phase := 0
+		if r.at >= first {
+			phase = 1
+		}
+		if r.at > last {
+			phase = 2
+		}
+		who := "failed"
+		if slices.Contains(ids(clusters), r.who) {
+			who = r.who
+		}
+		counts[phase][who]++
+	}
+	for i, got := range counts {
+		var shares []string
+		for _, who := range slices.Sorted(maps.Keys(got)) {
+			shares = append(shares, fmt.Sprintf("%s %d", who, got[who]))
+		}
+		s.reportValue("requests, four at a time, and who answered: "+phases[i], strings.Join(shares, ", "))
+	}
 }
 
 // dying is a headless Service in the cluster that dies and in one that stays, and a client of it.

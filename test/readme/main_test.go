@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -21,5 +22,22 @@ func TestTheReadmeShowsWhatTheTargetsWrote(t *testing.T) {
 	}
 	if !strings.Contains(filled, "<!-- BEGIN test/results/demo.txt -->") {
 		t.Error("README.md has lost the demo's output")
+	}
+}
+
+// TestResultsAreOfACommit: whoever doubts a figure has to find the code that it was measured with.
+func TestResultsAreOfACommit(t *testing.T) {
+	files, err := filepath.Glob("../results/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files of results: %v", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "-dirty") {
+			t.Errorf("%s is of files that no commit has: commit them, and measure again", file)
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 const (
 	stockVersion = "v1.15.0"
 	// Stock is the name of its image. It has no user: a pod that runs it needs NET_BIND_SERVICE for port 53, and nothing else.
-	Stock = "docker.io/clusterset-dns/stock-coredns:" + stockVersion
+	Stock = "registry.invalid/clusterset-dns/stock-coredns:" + stockVersion
 )
 
 // MakeStock gives the image of a stock CoreDNS, and makes it if it is not in the user's cache yet.
@@ -27,7 +27,7 @@ func MakeStock(ctx context.Context, progress io.Writer) (archive string, err err
 		return "", err
 	}
 	defer unlock()
-	return m.ensure(ctx, "stock-coredns", m.stock, stockVersion, runtime.Version(), runtime.GOARCH)
+	return m.ensure(ctx, "stock-coredns", m.stock, Stock, runtime.Version(), runtime.GOARCH)
 }
 
 // stock compiles as our programs are compiled, and go.mod has its versions of Kubernetes' modules: most of it is in Go's cache.

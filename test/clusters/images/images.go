@@ -22,9 +22,9 @@ import (
 // Names of the images. A pod has to ask for them with imagePullPolicy IfNotPresent or Never.
 const (
 	// Pause holds a pod's namespaces: containerd starts it, nobody else.
-	Pause = "docker.io/clusterset-dns/pause:1"
+	Pause = "registry.invalid/clusterset-dns/pause:1"
 	// Tools is Debian with sh, getent, nslookup, dig, curl, nc, socat, ip, ps, and our own serve.
-	Tools = "docker.io/clusterset-dns/tools:1"
+	Tools = "registry.invalid/clusterset-dns/tools:1"
 )
 
 // Archives are the images' files.
@@ -56,10 +56,10 @@ func Make(ctx context.Context, progress io.Writer) (Archives, error) {
 	}
 	defer unlock()
 	var all Archives
-	if all.Pause, err = m.ensure(ctx, "pause", m.pause, string(pauseSource), runtime.GOARCH); err != nil {
+	if all.Pause, err = m.ensure(ctx, "pause", m.pause, Pause, string(pauseSource), runtime.GOARCH); err != nil {
 		return Archives{}, err
 	}
-	all.Tools, err = m.ensure(ctx, "tools", m.tools, string(serveSource), suite, included, runtime.GOARCH)
+	all.Tools, err = m.ensure(ctx, "tools", m.tools, Tools, string(serveSource), suite, included, runtime.GOARCH)
 	return all, err
 }
 

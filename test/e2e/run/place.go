@@ -67,7 +67,7 @@ func made(ctx context.Context, scratch string, started []*clusters.Cluster) (pla
 	if err := command(ctx, "go", "build", "-o", program, "./test/clusters/run").Run(); err != nil {
 		return place{}, err
 	}
-	p := place{what: "all clusters on this one machine", names: "stock=" + images.Stock + "," + os.Getenv("E2E_IMAGES")} // a later one wins
+	p := place{what: "clusters of one node each, all on this one machine", names: "stock=" + images.Stock + "," + os.Getenv("E2E_IMAGES")} // a later one wins
 	var kill, load []string
 	for _, c := range started {
 		p.kubeconfigs = append(p.kubeconfigs, c.Kubeconfig)
