@@ -83,14 +83,14 @@ func linesToLeave(t *testing.T) []string {
 
 // installAgain takes over what has been handed on, and joins the cluster once more: its peers' account went with the release.
 func (s *scene) installAgain(ctx context.Context, c *cluster) error {
+	if err := c.install(ctx, bySearch); err != nil { // Makes what is not there, whatever went wrong before.
+		return err
+	}
 	for _, kept := range []string{"service/kube-dns deployment/coredns configmap/coredns serviceaccount/coredns --namespace=kube-system",
 		"clusterrole/multicluster-dns clusterrole/multicluster-dns:kubernetes clusterrolebinding/multicluster-dns:coredns clusterrolebinding/multicluster-dns:kubernetes"} {
 		if _, err := c.kubectl(ctx, append(append([]string{"annotate"}, strings.Fields(kept)...), "helm.sh/resource-policy-")...); err != nil {
 			return err
 		}
-	}
-	if err := c.install(ctx, bySearch); err != nil {
-		return err
 	}
 	return s.join(ctx)
 }
