@@ -33,7 +33,7 @@ import (
 )
 
 // shared is a dual-stack cluster with the CRDs of mcs-api and the role that deploy/controller ships. Its ranges are wide: an address that
-// a test gives up for a moment must not be what another test's Service is given by chance (one run in fifty with 65 536 of them).
+// a test gives up for a moment must not be what another test's Service is given by chance.
 var shared = realkube.Shared{
 	Options: realkube.Options{ServiceCIDRs: "10.0.0.0/8,fd00:10::/108"},
 	Prepare: func(ctx context.Context, c *realkube.Cluster) error { return prepare(ctx, c, realkube.BothVersions) },

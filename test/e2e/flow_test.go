@@ -22,14 +22,19 @@ type flow struct {
 
 // flow begins requests, and returns once ten are over. They end with stop. One that has no answer within the patience has failed.
 func (p *clientPod) flow(name string, patience time.Duration) *flow {
-	return p.repeat(name, fmt.Sprintf("curl -sS -m %.0f http://%s/", patience.Seconds(), name))
+	return p.repeat(name, get(name, patience))
+}
+
+// get is a shell's line for one request.
+func get(name string, patience time.Duration) string {
+	return fmt.Sprintf("curl -sS -m %.0f http://%s/", patience.Seconds(), name)
 }
 
 // flows are so many flows side by side.
 func (p *clientPod) flows(n int, name string, patience time.Duration) flows {
 	all := make(flows, n)
 	for i := range all {
-		all[i] = p.repeat(fmt.Sprintf("%s-%d", name, i), fmt.Sprintf("curl -sS -m %.0f http://%s/", patience.Seconds(), name))
+		all[i] = p.repeat(fmt.Sprintf("%s-%d", name, i), get(name, patience))
 	}
 	return all
 }
