@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/owner"
@@ -40,7 +41,7 @@ func Plan(st State) Changes {
 	if st.Clusterset == nil {
 		return Import(st)
 	}
-	m := Merge(st.Clusterset.Members)
+	m := Merge(st.exporters())
 	held := st.unheard()
 	var c Changes
 	switch {
@@ -55,6 +56,15 @@ func Plan(st State) Changes {
 		c = maintain(st, m, held)
 	}
 	return settleExport(st, m, len(held) > 0, c)
+}
+
+// exporters are the members, or none where the name is no DNS label: no Service has such a name, and no DNS name leads to it. A peer
+// that reports one could otherwise give its slices the names of another Service's (sliceStem).
+func (st State) exporters() []Member {
+	if len(validation.IsDNS1123Label(st.Name)) > 0 {
+		return nil
+	}
+	return st.Clusterset.Members
 }
 
 // ImportIsOurs is true for an import that this controller made, or that a user handed over by the label. All others are their
@@ -157,6 +167,9 @@ func maintain(st State, m Merged, held []string) Changes {
 			edited = c.Import.New
 		}
 		return Changes{Import: &Edit[*mcsv1beta1.ServiceImport]{original, edited}}
+	}
+	if c.Service != nil && len(mirrored.CreateSlices)+len(mirrored.UpdateSlices) > 0 && renamesUnnamed(c.Service) {
+		c.Service = nil // First the slices get the port's new name, then the Service: its traffic never stops (C12).
 	}
 	if c.Create == nil { // else they wait for the Service, and need one write instead of two
 		c.CreateSlices = mirrored.CreateSlices

@@ -449,3 +449,38 @@ func TestKarmadasImportIsNeverOurs(t *testing.T) {
 		t.Error("it was deleted")
 	}
 }
+
+// TestDigestOfACacheIsNotForged is fault H2: whoever writes slices could edit the endpoints of one of ours and have them taken for
+// unchanged, by an annotation with the digest of the former ones.
+func TestDigestOfACacheIsNotForged(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 80, "10.2.0.1")))
+	c.settle(t)
+	for _, slice := range c.slices {
+		sealed := slice.DeepCopy()
+		Seal(sealed)
+		for key, value := range sealed.Annotations { // of which a tenant knows the part before the random one
+			slice.Annotations[key[:min(len(key), len("clusterset-dns.io/seal"))]] = value
+		}
+		slice.Endpoints[0].Addresses = []string{"10.66.66.66"}
+		Seal(slice)
+	}
+	if changes := Plan(c.state()); len(changes.UpdateSlices) != 2 {
+		t.Errorf("the plan puts %d of 2 edited slices right", len(changes.UpdateSlices))
+	}
+}
+
+// TestNamesOfPeersAreLabels is fault M8: the slices of a Service "foo.eu" of the peer "acme" were called like those of "foo" of the cluster
+// "eu.acme".
+func TestNamesOfPeersAreLabels(t *testing.T) {
+	c := newName("home", mirrored(exporting("acme", 0, 80, "10.66.0.1")))
+	c.Export = nil
+	st := c.state()
+	st.Name = "foo.eu"
+	for _, slice := range st.Clusterset.Members[0].Slices {
+		slice.Labels[mcsv1beta1.LabelServiceName] = "foo.eu"
+	}
+	if changes := Plan(st); !changes.Empty() {
+		t.Errorf("planned for a name that no Service can have: %+v", changes)
+	}
+	equal(t, "slices", len(Mirror("home", types.NamespacedName{Namespace: "default", Name: "foo.eu"}, Merge(c.Members), c.Members, 100)), 0)
+}

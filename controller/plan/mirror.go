@@ -21,19 +21,23 @@ import (
 // Mirror is the EndpointSlices that the import of one name should have in the cluster home, from all clusters that export it, the
 // own one included (C37); sorted by name. most is how many endpoints a slice may have, 0 for any number.
 //
-//  1. Each slice has one source cluster (C32) and the labels of C33 to C35. A name that is no label value has none.
+//  1. Each slice has one source cluster (C32) and the labels of C33 to C35. A name that is no DNS label has none.
 //  2. The own cluster's are made of the Service's slices, one to one; those that are too long are split.
 //  3. A peer's were made by the peer's controller in the same way. They are copied one to one, under their own names: one slice is
 //     called the same in each cluster.
 //  4. A port that lost a conflict is left out (C14). The ports that the peer's controller left out are put back first: it may
-//     have heard of another conflict.
+//     have heard of another conflict. An unnamed port that has a name in the derived Service (aliasOfUnnamed) is there twice, under
+//     both names: so its traffic flows on while the Service's port changes from one to the other (C12).
 //  5. The rest stays: addresses, hostnames, conditions and zones (C38), and the time of the change that caused them. A node's
 //     name stays at home: elsewhere kube-proxy would take it for one of its own.
 func Mirror(home string, name types.NamespacedName, merged Merged, members []Member, most int) []*discoveryv1.EndpointSlice {
-	if len(validation.IsValidLabelValue(name.Name)) > 0 {
+	if len(validation.IsDNS1123Label(name.Name)) > 0 {
 		return nil
 	}
-	m := mirroring{home, name, merged, most, map[string]*discoveryv1.EndpointSlice{}}
+	m := mirroring{home: home, name: name, merged: merged, most: most, wanted: map[string]*discoveryv1.EndpointSlice{}}
+	if merged.Type == mcsv1beta1.ClusterSetIP { // A headless import has no derived Service.
+		m.alias = aliasOfUnnamed(merged.Ports)
+	}
 	for _, member := range members {
 		switch {
 		case !member.Exports():
@@ -52,6 +56,7 @@ type mirroring struct {
 	name   types.NamespacedName
 	merged Merged
 	most   int
+	alias  string // of the unnamed port in the derived Service; may be empty
 	wanted map[string]*discoveryv1.EndpointSlice
 }
 
@@ -186,12 +191,17 @@ func (m *mirroring) ports(member Member, all []discoveryv1.EndpointPort) (kept, 
 		if p.Protocol == nil {
 			p.Protocol = new(corev1.ProtocolTCP)
 		}
-		if seen[*p.Name] {
+		if seen[*p.Name] || isAlias(member, *p.Name) {
 			continue
 		}
 		seen[*p.Name] = true
 		if m.leads(member, *p.Name) {
 			kept = append(kept, p)
+			if *p.Name == "" && m.alias != "" {
+				second := *p.DeepCopy()
+				second.Name = new(m.alias)
+				kept = append(kept, second)
+			}
 		} else {
 			hidden = append(hidden, p)
 		}
@@ -200,6 +210,12 @@ func (m *mirroring) ports(member Member, all []discoveryv1.EndpointPort) (kept, 
 	slices.SortFunc(kept, byName)
 	slices.SortFunc(hidden, byName)
 	return kept, hidden
+}
+
+// isAlias is true for a port that the peer's controller has added under a second name: here that name may be another one.
+func isAlias(member Member, name string) bool {
+	_, exposed := portNamed(member.Terms.Ports, name)
+	return strings.HasPrefix(name, unnamedPrefix) && !exposed
 }
 
 // leads is true where the import's port of a name is the one that the member's Service exposes under it (C14). A port that the

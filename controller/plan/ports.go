@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,26 +15,24 @@ import (
 // nor names. One bad port must not cost the others.
 //
 //  1. Each port by itself: protocol (empty is TCP, A7), number, name, appProtocol.
-//  2. Unnamed ports give way to named ones: a Service of several ports needs a name for each.
-//  3. Of duplicates the first stays: the older export comes first (C13).
+//  2. Of duplicates the first stays: the older export comes first (C13). Only an unnamed port gives way to a named one of its
+//     number, whichever comes first.
+//  3. A Service of several ports needs a name for each: the unnamed port gets the one of nameForUnnamed. It must not go, because it
+//     may be the oldest export's (C12).
 func usablePorts(ports []mcsv1beta1.ServicePort) ([]corev1.ServicePort, []string) {
 	valid, notes := validPorts(ports)
-	named := 0
+	named := map[portNumber]bool{}
 	for _, p := range valid {
 		if p.Name != "" {
-			named++
+			named[portNumber{p.Protocol, p.Port}] = true
 		}
 	}
-	type number struct {
-		protocol corev1.Protocol
-		port     int32
-	}
-	usable, names, numbers := make([]corev1.ServicePort, 0, len(valid)), map[string]bool{}, map[number]bool{}
+	usable, names, numbers := make([]corev1.ServicePort, 0, len(valid)), map[string]bool{}, map[portNumber]bool{}
 	for _, p := range valid {
-		n := number{p.Protocol, p.Port}
+		n := portNumber{p.Protocol, p.Port}
 		switch {
-		case p.Name == "" && named > 0:
-			notes = append(notes, fmt.Sprintf("port %s has no name among several", describe(p)))
+		case p.Name == "" && named[n]:
+			notes = append(notes, fmt.Sprintf("port %s has no name, and a named one has its number", describe(p)))
 		case names[p.Name]:
 			notes = append(notes, fmt.Sprintf("port %s has the name %q of an earlier one", describe(p), p.Name))
 		case numbers[n]:
@@ -43,7 +42,50 @@ func usablePorts(ports []mcsv1beta1.ServicePort) ([]corev1.ServicePort, []string
 			usable = append(usable, p)
 		}
 	}
+	if at := slices.IndexFunc(usable, func(p corev1.ServicePort) bool { return p.Name == "" }); at >= 0 && len(usable) > 1 {
+		usable[at].Name = nameForUnnamed(usable[at], names)
+	}
 	return usable, notes
+}
+
+type portNumber struct {
+	protocol corev1.Protocol
+	port     int32
+}
+
+const unnamedPrefix = "unnamed-"
+
+// nameForUnnamed is the name that an unnamed port has in a Service of several ports: unnamed-80-tcp. If another port has that name,
+// a digit is added.
+func nameForUnnamed(p corev1.ServicePort, taken map[string]bool) string {
+	name := fmt.Sprintf("%s%d-%s", unnamedPrefix, p.Port, strings.ToLower(string(p.Protocol)))
+	for taken[name] {
+		name += "0"
+	}
+	return name
+}
+
+// renamesUnnamed is true for an edit of a Service that gives its unnamed port a name.
+func renamesUnnamed(edit *Edit[*corev1.Service]) bool {
+	unnamed := func(svc *corev1.Service) bool {
+		return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == "" })
+	}
+	return unnamed(edit.Old) && !unnamed(edit.New)
+}
+
+// aliasOfUnnamed is the name that the derived Service gives to the import's unnamed port; empty where that port keeps no name, or
+// where there is none.
+func aliasOfUnnamed(ports []mcsv1beta1.ServicePort) string {
+	if _, unnamed := portNamed(ports, ""); !unnamed || len(ports) < 2 {
+		return ""
+	}
+	usable, _ := usablePorts(ports)
+	for _, p := range usable {
+		if _, given := portNamed(ports, p.Name); !given {
+			return p.Name
+		}
+	}
+	return ""
 }
 
 func validPorts(ports []mcsv1beta1.ServicePort) (valid []corev1.ServicePort, notes []string) {

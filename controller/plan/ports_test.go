@@ -1,11 +1,15 @@
 package plan
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
@@ -36,10 +40,14 @@ func TestUsablePorts(t *testing.T) {
 			want:  []corev1.ServicePort{tcp("b", 2), tcp("a", 1)},
 		},
 		{
-			name:  "an unnamed port among several gives way (C15)",
+			name:  "an unnamed port among several gets a name (C12, C15)",
 			ports: []mcsv1beta1.ServicePort{{Port: 80}, {Name: "https", Port: 443}, {Name: "dns", Port: 53}},
-			want:  []corev1.ServicePort{tcp("https", 443), tcp("dns", 53)},
-			notes: []string{"port 80/TCP has no name among several"},
+			want:  []corev1.ServicePort{tcp("unnamed-80-tcp", 80), tcp("https", 443), tcp("dns", 53)},
+		},
+		{
+			name:  "the name of an unnamed port is nobody else's",
+			ports: []mcsv1beta1.ServicePort{{Name: "unnamed-80-tcp", Port: 81}, {Port: 80}},
+			want:  []corev1.ServicePort{tcp("unnamed-80-tcp", 81), tcp("unnamed-80-tcp0", 80)},
 		},
 		{
 			name:  "an unnamed port beside a bad one is the only one, and stays",
@@ -51,7 +59,7 @@ func TestUsablePorts(t *testing.T) {
 			name:  "an unnamed port does not shadow the named one of its number",
 			ports: []mcsv1beta1.ServicePort{{Port: 80}, {Name: "http", Port: 80}, {Name: "https", Port: 443}},
 			want:  []corev1.ServicePort{tcp("http", 80), tcp("https", 443)},
-			notes: []string{"port 80/TCP has no name among several"},
+			notes: []string{"port 80/TCP has no name, and a named one has its number"},
 		},
 		{
 			name:  "of two ports of a name the first, of the older export, stays (C13)",
@@ -141,4 +149,75 @@ func TestMergePorts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unnamedPort makes the member export one port without a name, as a Service of one port may.
+func unnamedPort(m Member, port int32) Member {
+	m.Terms.Ports = []mcsv1beta1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: port}}
+	for _, s := range m.Slices {
+		s.Ports = []discoveryv1.EndpointPort{{Name: new(""), Protocol: new(corev1.ProtocolTCP), Port: new(port + 1)}}
+	}
+	return m
+}
+
+// TestNewcomerLeavesTheOldestItsUnnamedPort is fault H1: a newcomer with named ports made a Service of several ports of the import, in
+// which the unnamed port of the oldest export had no place (C12). It goes on under a name of its own, at each moment.
+func TestNewcomerLeavesTheOldestItsUnnamedPort(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		newcomer []mcsv1beta1.ServicePort
+		want     string
+	}{
+		{"the same number, named, and another port", []mcsv1beta1.ServicePort{{Name: "http", Protocol: "TCP", Port: 80}, {Name: "metrics", Protocol: "TCP", Port: 9090}},
+			"unnamed-80-tcp 80, metrics 9090"},
+		{"another number", []mcsv1beta1.ServicePort{{Name: "http", Protocol: "TCP", Port: 8080}}, "unnamed-80-tcp 80, http 8080"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			old := unnamedPort(exporting("c1", 0, 80, "10.1.0.1"), 80)
+			c := newName("c1", old)
+			c.settle(t)
+			newer := exporting("c2", 100, 80, "10.2.0.1")
+			newer.Terms.Ports = test.newcomer
+			c.Members = []Member{old, mirrored(newer)}
+			c.settleWhile(t, func() { c.servesOldest(t) })
+			var ports []string
+			for _, p := range c.services["derived-foo"].Spec.Ports {
+				ports = append(ports, fmt.Sprintf("%s %d", p.Name, p.Port))
+			}
+			equal(t, "ports of the derived Service", strings.Join(ports, ", "), test.want)
+			equal(t, "the import's own port", c.imp.Spec.Ports[0].Name, "")
+			equal(t, "conflict", meta.FindStatusCondition(c.Export.Status.Conditions, "Conflict").Reason, "PortConflict")
+			c.Members = []Member{old}
+			c.settleWhile(t, func() { c.servesOldest(t) })
+			equal(t, "port after the newcomer has left", c.services["derived-foo"].Spec.Ports[0].Name, "")
+		})
+	}
+}
+
+// settleWhile settles, with a check after each plan.
+func (c *oneName) settleWhile(t *testing.T, check func()) {
+	t.Helper()
+	for range 20 {
+		changes := Plan(c.state())
+		if changes.Empty() {
+			return
+		}
+		c.write(changes)
+		check()
+	}
+	t.Fatal("it plans for ever")
+}
+
+// servesOldest wants port 80 of the derived Service to lead to the endpoints of c1.
+func (c *oneName) servesOldest(t *testing.T) {
+	t.Helper()
+	for _, port := range c.services["derived-foo"].Spec.Ports {
+		for _, s := range c.slices {
+			named := slices.ContainsFunc(s.Ports, func(p discoveryv1.EndpointPort) bool { return *p.Name == port.Name })
+			if port.Port == 80 && named && s.Labels[mcsv1beta1.LabelSourceCluster] == "c1" {
+				return
+			}
+		}
+	}
+	t.Errorf("port 80 leads to no endpoint of the oldest export: the Service has %+v", c.services["derived-foo"].Spec.Ports)
 }

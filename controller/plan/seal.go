@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// annotationSeal is in the cache only: it stands for a slice's content.
-const annotationSeal = "clusterset-dns.io/seal"
+// annotationSeal is in the cache only. Its value is the digest of a slice's content. Its key has a random part that never leaves
+// this process: an annotation that a user wrote on the API server is therefore never read as a digest.
+var annotationSeal = "clusterset-dns.io/seal-" + rand.Text()
 
 // Seal puts a digest in the place of a slice's endpoints and ports, which nobody reads: they are only compared with what they should
 // be, and then written whole. Among thousands of imports they would be most of the memory.
