@@ -194,7 +194,7 @@ func TestNewcomerLeavesTheOldestItsUnnamedPort(t *testing.T) {
 	}
 }
 
-// settleWhile settles, with a check after each plan.
+// settleWhile settles, with a check after the writes of the Service and after those of the slices.
 func (c *oneName) settleWhile(t *testing.T, check func()) {
 	t.Helper()
 	for range 20 {
@@ -202,7 +202,11 @@ func (c *oneName) settleWhile(t *testing.T, check func()) {
 		if changes.Empty() {
 			return
 		}
+		mirrored := Changes{CreateSlices: changes.CreateSlices, UpdateSlices: changes.UpdateSlices, DeleteSlices: changes.DeleteSlices}
+		changes.CreateSlices, changes.UpdateSlices, changes.DeleteSlices = nil, nil, nil
 		c.write(changes)
+		check()
+		c.write(mirrored)
 		check()
 	}
 	t.Fatal("it plans for ever")
