@@ -65,13 +65,18 @@ type Writer struct {
 	Events events.EventRecorder
 	// Written hears of each object that was made or changed for a name, and of the version that it had before; may be nil.
 	Written func(of types.NamespacedName, object client.Object, before string)
+	// Deleting hears of each slice before it is deleted with the labels that it has now. What it returns is called if that fails. May be
+	// nil.
+	Deleting func(slice *discoveryv1.EndpointSlice) (failed func())
+	// Healed hears of each leak that has been mended in a namespace; may be nil.
+	Healed func(namespace string, leak plan.Leak)
 }
 
 // Do makes the writes and tells the events. What leads to the derived Service and has to go goes whatever else fails, once the Service has
 // lost the selector that it may come from. No other write waits for it: others could hold all of them up.
 func (w *Writer) Do(ctx context.Context, st plan.State, c plan.Changes) error {
 	err := inOrder(ctx, st, c, w.createImport, w.create, w.service)
-	evicted := w.evict(ctx, st, c)
+	evicted := errors.Join(w.evict(ctx, st, c), w.heal(ctx, st, c))
 	if err == nil {
 		err = inOrder(ctx, st, c, w.mirrorAndImport, w.slices, w.delete, w.deleteImport, w.exportStatus)
 	}
@@ -180,6 +185,9 @@ func (w *Writer) mirror(ctx context.Context, st plan.State, c plan.Changes) erro
 		}
 		note(edit.New, w.updateSlice(ctx, st, edit.New.DeepCopy()))
 	}
+	for _, move := range c.MoveSlices {
+		failed = append(failed, w.move(ctx, st, move))
+	}
 	for _, slice := range c.DeleteSlices {
 		if !plan.SliceIsOurs(slice, st.Import) {
 			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, errNotOurs)
@@ -205,7 +213,88 @@ func (w *Writer) remove(ctx context.Context, st plan.State, slice *discoveryv1.E
 	if slice.DeletionTimestamp != nil {
 		return nil
 	}
-	return wrap(w.Client.Delete(ctx, slice, exactly(slice)), "delete", slice)
+	failed := func() {}
+	if w.Deleting != nil {
+		failed = w.Deleting(slice)
+	}
+	err := w.Client.Delete(ctx, slice, exactly(slice))
+	if err != nil {
+		failed()
+	}
+	return wrap(err, "delete", slice)
+}
+
+// move copies a slice under another name, with the label of another Service, and deletes it. kube-proxy has no moment without it.
+func (w *Writer) move(ctx context.Context, st plan.State, move plan.Move) error {
+	live := new(discoveryv1.EndpointSlice)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(move.Slice), live); err != nil {
+		return wrap(err, "read", move.Slice)
+	}
+	if live.ResourceVersion != move.Slice.ResourceVersion || !plan.SliceIsOurs(live, st.Import) {
+		return fmt.Errorf("move EndpointSlice %s: %w", live.Name, ErrStale)
+	}
+	slice := move.Moved(live)
+	if err := w.make(ctx, st, slice); err != nil && !apierrors.IsAlreadyExists(err) {
+		return wrap(err, "create", slice)
+	}
+	return w.remove(ctx, st, live)
+}
+
+// heal has kube-proxy forget endpoints of slices that have lost the label of their Service: an empty slice of the same name, with the
+// label, takes their place in its memory, and is deleted.
+func (w *Writer) heal(ctx context.Context, st plan.State, c plan.Changes) error {
+	var failed []error
+	for _, leak := range c.Heal {
+		err := w.healOne(ctx, st, leak)
+		if err == nil && w.Healed != nil {
+			w.Healed(st.Namespace, leak)
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+func (w *Writer) healOne(ctx context.Context, st plan.State, leak plan.Leak) error {
+	live := new(discoveryv1.EndpointSlice)
+	key := client.ObjectKey{Namespace: st.Namespace, Name: leak.Slice}
+	switch err := w.Live.Get(ctx, key, live); {
+	case apierrors.IsNotFound(err):
+		return w.healGone(ctx, st, leak)
+	case err != nil:
+		return fmt.Errorf("read EndpointSlice %s: %w", key, err)
+	case live.Labels[discoveryv1.LabelServiceName] == leak.Service, live.AddressType != leak.Type:
+		return nil // It has the label again, or is another slice, which has no part in the leak.
+	}
+	return w.healPresent(ctx, st, live, leak.Service)
+}
+
+// healGone is for a slice that is no longer there.
+func (w *Writer) healGone(ctx context.Context, st plan.State, leak plan.Leak) error {
+	empty := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: leak.Slice, Labels: map[string]string{
+			discoveryv1.LabelServiceName: leak.Service, discoveryv1.LabelManagedBy: plan.Manager,
+		}},
+		AddressType: leak.Type,
+	}
+	if err := w.Client.Create(ctx, empty); err != nil {
+		return wrap(err, "create empty", empty)
+	}
+	return w.remove(ctx, st, empty)
+}
+
+// healPresent is for a slice that is still there: it is empty and has the label for a moment, and then is what it was.
+func (w *Writer) healPresent(ctx context.Context, st plan.State, live *discoveryv1.EndpointSlice, service string) error {
+	empty := live.DeepCopy()
+	if empty.Labels == nil {
+		empty.Labels = map[string]string{}
+	}
+	empty.Labels[discoveryv1.LabelServiceName], empty.Endpoints = service, nil
+	if err := w.Client.Patch(ctx, empty, difference(live)); err != nil {
+		return wrap(err, "empty", live)
+	}
+	again := live.DeepCopy()
+	again.ResourceVersion = empty.ResourceVersion
+	return wrap(w.Client.Patch(ctx, again, difference(empty)), "restore", live)
 }
 
 // createSlice takes back a slice of ours that is there, but not in the caches, because somebody took its labels away, or because
@@ -221,6 +310,12 @@ func (w *Writer) createSlice(ctx context.Context, st plan.State, slice *discover
 	}
 	if !ownedAlike(live, slice) {
 		return fmt.Errorf("create EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, errForeignSlice)
+	}
+	if plan.Misassociated(live, slice.Labels[discoveryv1.LabelServiceName]) {
+		if err := w.remove(ctx, st, live); err != nil {
+			return err
+		}
+		return fmt.Errorf("make EndpointSlice %s anew, as its label must not change: %w", slice.Name, ErrStale)
 	}
 	edited := plan.Overlay(live, slice)
 	edited.OwnerReferences = slice.OwnerReferences

@@ -107,6 +107,10 @@ func (s *Set) OnChange(f func(types.NamespacedName)) { s.onChange = append(s.onC
 // listened has to be looked at, whatever names that was under. To be called before Start, as with OnChange.
 func (s *Set) OnStanding(f func(cluster string)) { s.onStanding = append(s.onStanding, f) }
 
+// OnLost has f called for each slice of a Service of the own cluster that has lost the label of that Service, or is gone. To be called
+// before Start. f must not call the Set.
+func (s *Set) OnLost(f func(*discoveryv1.EndpointSlice)) { s.home.lost = f }
+
 // NeedLeaderElection is true: who writes nothing has no need of peers, and their Leases have one writer.
 func (*Set) NeedLeaderElection() bool { return true }
 

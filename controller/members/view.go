@@ -180,13 +180,14 @@ func trimService(object any) (*terms, bool) {
 
 // slicesOf is a table of EndpointSlices. The lists of a Service are never changed in place: who was given one may keep it.
 type slicesOf struct {
-	label     string // that says of which Service a slice is
+	label     string                           // that says of which Service a slice is
+	lost      func(*discoveryv1.EndpointSlice) // hears of each that is not the Service's any more, or gone; may be nil
 	byID      map[types.NamespacedName]*discoveryv1.EndpointSlice
 	byService map[types.NamespacedName][]*discoveryv1.EndpointSlice // by their names
 }
 
 func newSlices(label string) slicesOf {
-	return slicesOf{label, map[types.NamespacedName]*discoveryv1.EndpointSlice{}, map[types.NamespacedName][]*discoveryv1.EndpointSlice{}}
+	return slicesOf{label, nil, map[types.NamespacedName]*discoveryv1.EndpointSlice{}, map[types.NamespacedName][]*discoveryv1.EndpointSlice{}}
 }
 
 func (s slicesOf) service(slice *discoveryv1.EndpointSlice) types.NamespacedName {
@@ -219,6 +220,9 @@ func (s slicesOf) drop(id types.NamespacedName, changed []types.NamespacedName) 
 		return changed
 	}
 	delete(s.byID, id)
+	if s.lost != nil {
+		s.lost(was)
+	}
 	service := s.service(was)
 	list := slices.DeleteFunc(slices.Clone(s.byService[service]), func(other *discoveryv1.EndpointSlice) bool { return other == was })
 	if len(list) > 0 {

@@ -138,11 +138,7 @@ func leave(st State, m Merged) Changes {
 	if len(m.Clusters) > 0 {
 		st.notes = []string{"what the clusterset exports under this name, as this import is not labelled " + LabelManagedBy + "=" + Manager}
 	}
-	gone := ourSlices(st)
-	st.Slices = slices.DeleteFunc(slices.Clone(st.Slices), func(slice *discoveryv1.EndpointSlice) bool { return slices.Contains(gone, slice) })
-	c := Import(st)
-	c.DeleteSlices = gone
-	return c
+	return Import(st)
 }
 
 // maintain holds an import of ours, its slices and all that belongs to it in line. What the clusterset gives is written to the import
@@ -156,10 +152,9 @@ func maintain(st State, m Merged, held []string) Changes {
 		st.families = m.Families
 	}
 	st.shared = sharedStatus(st, m, held)
-	mirrored, notes := mirror(st, m)
-	st.notes = slices.Concat(notes, st.othersSlices())
 	st.led = ledTo(st)
-	st.Slices = slices.DeleteFunc(slices.Clone(st.Slices), mirrored.touches)
+	mirrored := mirror(st, m)
+	st.notes = slices.Concat(mirrored.notes, st.othersSlices())
 	c := Import(st)
 	if given && !equality.Semantic.DeepEqual(original, st.Import) {
 		edited := st.Import
@@ -168,18 +163,22 @@ func maintain(st State, m Merged, held []string) Changes {
 		}
 		return Changes{Import: &Edit[*mcsv1beta1.ServiceImport]{original, edited}}
 	}
-	if c.Service != nil && len(mirrored.CreateSlices)+len(mirrored.UpdateSlices) > 0 && renamesUnnamed(c.Service) {
+	c.Heal = mirrored.leaked()
+	c.Retry = c.Retry || st.ImportRefused != ""
+	return mirrored.with(c)
+}
+
+// with adds the changes of slices to those of the import and its Service.
+func (s *sliceSync) with(c Changes) Changes {
+	if c.Service != nil && len(s.changes.CreateSlices)+len(s.changes.UpdateSlices) > 0 && renamesUnnamed(c.Service) {
 		c.Service = nil // First the slices get the port's new name, then the Service: its traffic never stops (C12).
 	}
-	if c.Create == nil { // else they wait for the Service, and need one write instead of two
-		c.CreateSlices = mirrored.CreateSlices
-	}
-	c.UpdateSlices, c.DeleteSlices = mirrored.UpdateSlices, mirrored.DeleteSlices
-	c.Slices = slices.Concat(mirrored.Slices, c.Slices)
-	c.Retry = c.Retry || len(notes) > 0 || st.ImportRefused != ""
+	c.CreateSlices, c.UpdateSlices, c.DeleteSlices = s.changes.CreateSlices, s.changes.UpdateSlices, s.changes.DeleteSlices
+	c.MoveSlices, c.Slices = s.changes.MoveSlices, s.changes.Slices
+	c.Retry = c.Retry || len(s.notes) > 0
 	status := c.ImportStatus
 	c.ImportStatus = nil
-	if c.Ready.Type != "" && c.writes() > 0 { // A condition says what is, so it waits for the slices.
+	if c.Ready.Type != "" && c.writes() > 0 { // A condition reports what is, so it waits for the slices.
 		c.Events, c.Ready = nil, metav1.Condition{}
 	} else {
 		c.ImportStatus = status
@@ -230,38 +229,28 @@ func (s *importStatus) write(status *mcsv1beta1.ServiceImportStatus, crd CRD) {
 }
 
 // mirror plans the slices of an import of ours: those that are missing, those that differ, and those that have no source any more.
-// What a cluster gave that has not been heard yet stays. The notes are on what the server refused.
-func mirror(st State, m Merged) (c Changes, notes []string) {
-	have := make(map[string]*discoveryv1.EndpointSlice, len(st.Slices))
-	for _, slice := range st.Slices {
-		have[slice.Name] = slice
-	}
-	wanted := make(map[string]bool)
+// What a cluster gave that has not been heard yet stays.
+func mirror(st State, m Merged) *sliceSync {
+	s := newSliceSync(st)
 	for _, want := range Mirror(st.Clusterset.Home, types.NamespacedName{Namespace: st.Namespace, Name: st.Name}, m, st.Clusterset.Members, st.Clusterset.Most) {
-		old := have[want.Name]
-		switch reason, refused := st.SlicesRefused[want.Name]; {
-		case refused:
-			notes = append(notes, leftOut(want, reason))
-		case old == nil:
-			leadTo(want, st)
-			ownSlice(want, st)
-			c.CreateSlices = append(c.CreateSlices, want)
-		case old.DeletionTimestamp == nil && SliceIsOurs(old, st.Import):
-			edited := unsealed(Overlay(old, want))
-			ownSlice(edited, st)
-			if !sameWhole(old, edited) {
-				c.UpdateSlices = append(c.UpdateSlices, Edit[*discoveryv1.EndpointSlice]{old, edited})
-			}
-		case old.DeletionTimestamp == nil:
-			notes = append(notes, leftOut(want, "an EndpointSlice of the name "+want.Name+" exists and is not this controller's: delete it"))
-		}
-		wanted[want.Name] = true
+		st.associate(want, s.service)
+		s.add(want)
 	}
-	c.DeleteSlices = slices.DeleteFunc(ourSlices(st), func(slice *discoveryv1.EndpointSlice) bool {
-		return slice.DeletionTimestamp == nil && (wanted[slice.Name] || st.awaited(slice) != "")
+	s.deleteRest(func(slice *discoveryv1.EndpointSlice) bool { return st.awaited(slice) != "" })
+	s.keepAwaited(st.awaited)
+	return s
+}
+
+// keptAlone plans the slices of an import of ours while this cluster is in no clusterset: what there is stays.
+func keptAlone(st State) *sliceSync {
+	s := newSliceSync(st)
+	s.keepAwaited(func(slice *discoveryv1.EndpointSlice) string {
+		if !SliceIsOurs(slice, st.Import) {
+			return ""
+		}
+		return slice.Labels[mcsv1beta1.LabelSourceCluster]
 	})
-	c.Slices = st.markAwaited()
-	return c, notes
+	return s
 }
 
 func leftOut(slice *discoveryv1.EndpointSlice, reason string) string {
@@ -283,22 +272,9 @@ func (st State) othersSlices() []string {
 	return []string{"EndpointSlices of others, as this import's are " + Manager + "'s: " + clipTo(200, strings.Join(names, ", "))}
 }
 
-// leadTo leads a new slice to the derived Service, where there is one that may have it. labelSlices does so for all others.
-func leadTo(slice *discoveryv1.EndpointSlice, st State) {
-	if st.Import.Spec.Type == mcsv1beta1.ClusterSetIP && KindOf(st.Import, st.Service) == Ours {
-		slice.Labels[discoveryv1.LabelServiceName] = st.Service.Name
-	}
-}
-
 // ownSlice lets the slice go with its import (C36).
 func ownSlice(slice *discoveryv1.EndpointSlice, st State) {
 	slice.OwnerReferences = ownedBy(slice.OwnerReferences, st.Import, st.CRD)
-}
-
-// touches is true for a slice that the plan writes or deletes.
-func (c *Changes) touches(slice *discoveryv1.EndpointSlice) bool {
-	edits := func(e Edit[*discoveryv1.EndpointSlice]) bool { return e.Old == slice }
-	return slices.Contains(c.DeleteSlices, slice) || slices.ContainsFunc(c.UpdateSlices, edits) || slices.ContainsFunc(c.Slices, edits)
 }
 
 // ourSlices are those of ours, but for those that are about to be gone. One that is being deleted and has a finalizer is not: it would
@@ -324,24 +300,17 @@ func (st State) awaited(slice *discoveryv1.EndpointSlice) string {
 	return ""
 }
 
-// markAwaited gives slices of clusters that have not been heard the labels back that somebody has edited. What else such a slice had, only
-// its cluster knows.
-func (st State) markAwaited() []Edit[*discoveryv1.EndpointSlice] {
-	var edits []Edit[*discoveryv1.EndpointSlice]
-	for _, slice := range st.Slices {
-		cluster := st.awaited(slice)
-		if cluster == "" || slice.DeletionTimestamp != nil {
-			continue
-		}
-		edited := slice.DeepCopy()
-		edited.Labels[discoveryv1.LabelManagedBy], edited.Labels[mcsv1beta1.LabelSourceCluster] = Manager, cluster
-		for _, key := range proxyLabels {
-			delete(edited.Labels, key)
-		}
-		if !maps.Equal(slice.Labels, edited.Labels) {
-			edits = append(edits, Edit[*discoveryv1.EndpointSlice]{slice, edited})
-		}
+// mark plans the labels that a slice of a cluster should have and somebody has edited.
+func (s *sliceSync) mark(slice *discoveryv1.EndpointSlice, cluster string) {
+	edited := slice.DeepCopy()
+	edited.Labels[discoveryv1.LabelManagedBy], edited.Labels[mcsv1beta1.LabelSourceCluster] = Manager, cluster
+	if s.service != "" {
+		edited.Labels[discoveryv1.LabelServiceName] = s.service
 	}
-	slices.SortFunc(edits, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
-	return edits
+	for _, key := range proxyLabels {
+		delete(edited.Labels, key)
+	}
+	if !maps.Equal(slice.Labels, edited.Labels) {
+		s.changes.Slices = append(s.changes.Slices, Edit[*discoveryv1.EndpointSlice]{slice, edited})
+	}
 }

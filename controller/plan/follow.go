@@ -13,11 +13,7 @@ func follow(st State) Changes {
 		setIPs(edited, current, st.CRD, true)
 		c.editImport(st.Import, edited)
 		c.Delete = living(otherServices(st))
-		if len(st.Service.Spec.Selector) == 0 {
-			c.Slices = leadSlices(st, st.Service.Name)
-		} else {
-			// A Service of this cluster's own pods: led there, imported endpoints would change what cluster.local means (C41).
-			c.Slices = labelSlices(st.Slices, "", append(namesOf(st.Owned), st.Service.Name)...)
+		if len(st.Service.Spec.Selector) > 0 {
 			v.notes = []string{"the imported endpoints, as Service " + st.Service.Name + " selects pods of this cluster"}
 		}
 	}

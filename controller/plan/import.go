@@ -23,6 +23,21 @@ func Import(st State) Changes {
 		st.led = ledTo(st)
 	}
 	switch {
+	case !ImportIsOurs(imp):
+		mirrored := othersMirrored(st)
+		st.notes = slices.Concat(mirrored.notes, st.notes)
+		return mirrored.with(ofKind(st))
+	case st.Clusterset == nil:
+		return keptAlone(st).with(ofKind(st))
+	default:
+		return ofKind(st) // maintain adds the slices
+	}
+}
+
+// ofKind is what an import needs besides slices, by its type and by who keeps it.
+func ofKind(st State) Changes {
+	imp := st.Import
+	switch {
 	case KarmadaManaged(imp):
 		return followOnly(st)
 	case imp.Spec.Type == mcsv1beta1.Headless:
@@ -54,7 +69,6 @@ func foreign(st State) Changes {
 	var c Changes
 	if madeByUs(st.Import) && !slices.ContainsFunc(st.Owned, st.serves) {
 		c.takeBack(st)
-		c.Slices = labelSlices(st.Slices, "", st.Service.Name)
 	}
 	return settle(st, c, is(ReasonForeignService,
 		"Service %s exists and is not this import's: delete it, or name another in the annotation %s; to use it as it is, name it there and remove the annotation %s",
@@ -174,7 +188,7 @@ func keep(st State) Changes {
 	current := clusterIPs(svc)
 	a := readAddresses(st, current)
 	w := readWishes(st, a)
-	c := Changes{Delete: living(otherServices(st)), Slices: leadSlices(st, svc.Name), Evict: evicted(st)}
+	c := Changes{Delete: living(otherServices(st)), Evict: evicted(st)}
 
 	wanted, fault := syncService(st, a, w)
 	r, refused := refusedWhole(st.Refused)
@@ -274,12 +288,6 @@ func headless(st State) Changes {
 	}
 	c.editImport(st.Import, edited)
 	c.Delete = living(st.Owned)
-	// Where we never made a Service the label is not ours: the reference controllers set it on headless imports too (R8).
-	var stale []string
-	if madeByUs(st.Import) {
-		stale = append(stale, DerivedName(st.Import))
-	}
-	c.Slices = labelSlices(st.Slices, "", append(stale, namesOf(st.Owned)...)...)
 	return settle(st, c, is(reasonReady, "headless: no derived Service is needed"))
 }
 
@@ -307,14 +315,6 @@ func otherServices(st State) []*corev1.Service {
 // living leaves out what is being deleted already.
 func living(services []*corev1.Service) []*corev1.Service {
 	return sorted(slices.DeleteFunc(slices.Clone(services), func(svc *corev1.Service) bool { return svc.DeletionTimestamp != nil }))
-}
-
-func namesOf(services []*corev1.Service) []string {
-	names := make([]string, 0, len(services))
-	for _, svc := range services {
-		names = append(names, svc.Name)
-	}
-	return names
 }
 
 func sorted(services []*corev1.Service) []*corev1.Service {

@@ -33,6 +33,8 @@ type world struct {
 	next     int
 	events   []Event
 	last     metav1.Condition
+
+	associated map[string]string // the Service of each slice of ours that had one
 }
 
 func newWorld(imp *mcsv1beta1.ServiceImport) *world {
@@ -95,6 +97,25 @@ func (w *world) apply(c Changes, n int) int {
 	add(c.Create != nil, func() { w.create(c.Create) })
 	add(c.Service != nil, func() { w.services[c.Service.New.Name] = allocate(c.Service.New, w) })
 	add(c.ServiceStatus != nil, func() { w.services[c.ServiceStatus.New.Name] = c.ServiceStatus.New })
+	for _, slice := range c.CreateSlices {
+		add(true, func() { w.slices = append(w.slices, slice) })
+	}
+	for _, edit := range c.UpdateSlices {
+		add(true, func() { w.slices[slices.Index(w.slices, edit.Old)] = edit.New })
+	}
+	for _, gone := range c.DeleteSlices {
+		add(true, func() {
+			w.slices = slices.DeleteFunc(w.slices, func(s *discoveryv1.EndpointSlice) bool { return s == gone })
+		})
+	}
+	for _, move := range c.MoveSlices {
+		add(true, func() { w.slices[slices.Index(w.slices, move.Slice)] = move.Moved(move.Slice) })
+	}
+	for _, gone := range c.Evict {
+		add(true, func() {
+			w.slices = slices.DeleteFunc(w.slices, func(s *discoveryv1.EndpointSlice) bool { return s == gone })
+		})
+	}
 	add(c.Import != nil, func() {
 		w.imp = c.Import.New
 		w.imp.Generation++
@@ -112,7 +133,27 @@ func (w *world) apply(c Changes, n int) int {
 	if n >= len(writes) {
 		w.events = append(w.events, c.Events...)
 	}
+	w.checkAssociations()
 	return len(writes)
+}
+
+// checkAssociations panics where a slice of ours has ever belonged to two Services: kube-proxy would keep its endpoints in the first (X1).
+func (w *world) checkAssociations() {
+	if w.associated == nil {
+		w.associated = map[string]string{}
+	}
+	for _, s := range w.slices {
+		service, has := s.Labels[discoveryv1.LabelServiceName]
+		if s.Labels[discoveryv1.LabelManagedBy] != Manager {
+			continue
+		}
+		if was, known := w.associated[s.Name]; known && was != service {
+			panic(fmt.Sprintf("slice %s belonged to Service %q, and now to %q", s.Name, was, service))
+		}
+		if has {
+			w.associated[s.Name] = service
+		}
+	}
 }
 
 func (w *world) create(svc *corev1.Service) {
@@ -177,11 +218,15 @@ func (w *world) ready() string {
 
 func (w *world) message() string { return w.imp.Status.Conditions[0].Message }
 
-// labels are what the slices say of the Service that they lead to.
+// labels are the Services that the slices belong to. A copy that we made of another's slice is called "ours".
 func labels(w *world) []string {
 	var all []string
 	for _, s := range w.slices {
-		all = append(all, s.Name+"="+s.Labels[discoveryv1.LabelServiceName])
+		name := s.Name
+		if s.Labels[discoveryv1.LabelManagedBy] == Manager {
+			name = "ours"
+		}
+		all = append(all, name+"="+s.Labels[discoveryv1.LabelServiceName])
 	}
 	return all
 }
@@ -220,7 +265,9 @@ func withIPs(ips ...string) func(*mcsv1beta1.ServiceImport) {
 }
 
 func slice(name, service string, labels ...string) *discoveryv1.EndpointSlice {
-	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{mcsv1beta1.LabelServiceName: service}}}
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{mcsv1beta1.LabelServiceName: service}}, AddressType: discoveryv1.AddressTypeIPv4,
+	}
 	for i := 0; i < len(labels); i += 2 {
 		s.Labels[labels[i]] = labels[i+1]
 	}
@@ -608,7 +655,7 @@ var scenarios = []struct {
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
 			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
-			equal(t, "labels", labels(w), []string{"a=derived-foo"})
+			equal(t, "labels", labels(w), []string{"a=", "ours=derived-foo"})
 			equal(t, "ready", w.ready(), "True/Ready")
 		},
 	},
@@ -761,7 +808,7 @@ var scenarios = []struct {
 		change: func(w *world) { w.imp.Annotations[AnnotationDerivedService] = "theirs" },
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
-			equal(t, "labels", labels(w), []string{"a=derived-foo"})
+			equal(t, "labels", labels(w), []string{"a=", "ours=derived-foo"})
 			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
 		},
 	},
@@ -780,7 +827,7 @@ var scenarios = []struct {
 			equal(t, "service", w.svc(), others("theirs", "10.0.9.8"))
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.9.8"})
 			equal(t, "annotations", len(w.imp.Annotations), 1)
-			equal(t, "slice", w.slices[0].Labels[discoveryv1.LabelServiceName], "theirs")
+			equal(t, "labels", labels(w), []string{"a=", "ours=theirs"})
 			equal(t, "ready", w.ready(), "True/Ready")
 		},
 	},
@@ -798,7 +845,7 @@ var scenarios = []struct {
 		},
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.9.9"})
-			equal(t, "labels", labels(w), []string{"new=", "led=", "elsewhere=elsewhere"})
+			equal(t, "labels", labels(w), []string{"new=", "led=local", "elsewhere=elsewhere"})
 			equal(t, "ready", w.ready(), "True/Ready")
 			equal(t, "said", strings.Contains(w.message(), "left out: the imported endpoints"), true)
 		},
@@ -990,7 +1037,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "slices are led to the derived Service; those of the cluster's own controllers are not touched (R8, C35)",
+		name: "slices of others are copied for the derived Service and stay as they are; those of the cluster's own controllers are not copied (R8, C35, X1)",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo"))
 			w.slices = []*discoveryv1.EndpointSlice{
@@ -1003,7 +1050,7 @@ var scenarios = []struct {
 			return w
 		},
 		check: func(t *testing.T, w *world) {
-			equal(t, "labels", labels(w), []string{"new=derived-foo", "wrong=derived-foo", "own=foo", "mirror=", "going="})
+			equal(t, "labels", labels(w), []string{"new=", "wrong=elsewhere", "own=foo", "mirror=", "going=", "ours=derived-foo", "ours=derived-foo"})
 		},
 	},
 	{

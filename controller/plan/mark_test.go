@@ -7,7 +7,7 @@ import (
 )
 
 // A slice whose mark somebody edited away, and which is not needed any more, would lead to endpoints that are gone: found by seed 456831125
-// of test/clusterset's random histories. One of another name is somebody else's, whoever owns it.
+// of test/clusterset's random histories. One of another name is a forged one, and goes too.
 func TestSliceWithoutItsMarkGoesToo(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
 	c.settle(t)
@@ -21,7 +21,7 @@ func TestSliceWithoutItsMarkGoesToo(t *testing.T) {
 	c.slices = []*discoveryv1.EndpointSlice{marked, theirs}
 	c.Members[0].Slices = nil
 	c.settle(t)
-	if len(c.slices) != 1 || c.slices[0].Name != theirs.Name {
+	if len(c.slices) != 0 {
 		t.Errorf("slices %v", c.slices)
 	}
 }

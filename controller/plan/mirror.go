@@ -196,12 +196,7 @@ func (m *mirroring) ports(member Member, all []discoveryv1.EndpointPort) (kept, 
 		}
 		seen[*p.Name] = true
 		if m.leads(member, *p.Name) {
-			kept = append(kept, p)
-			if *p.Name == "" && m.alias != "" {
-				second := *p.DeepCopy()
-				second.Name = new(m.alias)
-				kept = append(kept, second)
-			}
+			kept = append(kept, withAlias(p, m.alias)...)
 		} else {
 			hidden = append(hidden, p)
 		}
@@ -210,6 +205,16 @@ func (m *mirroring) ports(member Member, all []discoveryv1.EndpointPort) (kept, 
 	slices.SortFunc(kept, byName)
 	slices.SortFunc(hidden, byName)
 	return kept, hidden
+}
+
+// withAlias is a port, and the same one under its second name if it has one.
+func withAlias(p discoveryv1.EndpointPort, alias string) []discoveryv1.EndpointPort {
+	if alias == "" || p.Name != nil && *p.Name != "" {
+		return []discoveryv1.EndpointPort{p}
+	}
+	second := *p.DeepCopy()
+	second.Name = new(alias)
+	return []discoveryv1.EndpointPort{p, second}
 }
 
 // isAlias is true for a port that the peer's controller has added under a second name: here that name may be another one.
@@ -243,7 +248,7 @@ func hiddenPorts(slice *discoveryv1.EndpointSlice) []discoveryv1.EndpointPort {
 }
 
 // sliceAnnotations are ours on a slice; there may be others'.
-var sliceAnnotations = []string{corev1.EndpointsLastChangeTriggerTime, AnnotationHiddenPorts}
+var sliceAnnotations = []string{corev1.EndpointsLastChangeTriggerTime, AnnotationHiddenPorts, AnnotationCopyOf}
 
 // Overlay is the slice as Mirror wants it, with what others put on it, and the owner and the label that leads it to a derived
 // Service. A slice's address type cannot change: Mirror gives another name with another type.

@@ -31,6 +31,8 @@ const (
 	// AnnotationHiddenPorts, on a slice of the own cluster's endpoints, holds as JSON the ports that lost a conflict and are not led
 	// to (C14). Peers, whose view of the conflict may be another one, take them from there.
 	AnnotationHiddenPorts = "clusterset-dns.io/hidden-ports"
+	// AnnotationCopyOf, on a slice of ours in an import of others, names the slice that it is a copy of.
+	AnnotationCopyOf = "clusterset-dns.io/copy-of"
 	// AnnotationClusterID, on the namespace of a controller, is how it announces its cluster's id to its peers, who watch Namespaces.
 	AnnotationClusterID = "clusterset-dns.io/cluster-id"
 	// LabelPeer marks the Secrets that hold a peer's kubeconfig, and the Leases that hold what is known of it.
@@ -57,10 +59,16 @@ func DerivedName(imp *mcsv1beta1.ServiceImport) string {
 	if name := imp.Annotations[AnnotationDerivedService]; name != "" {
 		return name
 	}
+	return naturalName(imp.Namespace, imp.Name)
+}
+
+// naturalName is the name of an import's derived Service unless an annotation gives another.
+func naturalName(namespace, name string) string {
+	plain := derivedPrefix + name
 	if len(validation.IsDNS1035Label(plain)) == 0 {
 		return plain
 	}
-	sum := sha256.Sum256([]byte(imp.Namespace + "/" + imp.Name))
+	sum := sha256.Sum256([]byte(namespace + "/" + name))
 	hash := "-" + hex.EncodeToString(sum[:])[:10]
 	stem := strings.ReplaceAll(plain, ".", "-")
 	stem = stem[:min(len(stem), validation.DNS1035LabelMaxLength-len(hash))]

@@ -23,6 +23,8 @@ type State struct {
 	Slices []*discoveryv1.EndpointSlice
 	// Strays are the EndpointSlices that lead to Service, and carry no import's name, or another's.
 	Strays []*discoveryv1.EndpointSlice
+	// Leaks are what kube-proxy may still have of slices that belonged to the derived Service.
+	Leaks []Leak
 	// Holders are the Services, of any namespace, that have one of the import's ips, or of those that it had last, as ClusterIP; others do
 	// not matter.
 	Holders []*corev1.Service
@@ -84,13 +86,17 @@ type Changes struct {
 	// waits for that, and no condition: what others make again and again, or the server keeps, would hold it up for ever. Apply tells of
 	// those that it has deleted.
 	Evict []*discoveryv1.EndpointSlice
+	// Heal are the leaks to be mended, by an empty slice of the name that each had.
+	Heal []Leak
 	// CreateSlices, UpdateSlices and DeleteSlices are of slices of ours, sorted by name. An update has the whole slice.
 	// They come before the addresses, so that a name that can be resolved leads somewhere.
 	CreateSlices, DeleteSlices []*discoveryv1.EndpointSlice
 	UpdateSlices               []Edit[*discoveryv1.EndpointSlice]
+	// MoveSlices are slices of ours, sorted by name, that get another name and Service.
+	MoveSlices []Move
 	// Import and ImportStatus are edits of the import; never both in one plan.
 	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
-	// Slices are the edits of EndpointSlices, sorted by name; ours first.
+	// Slices are edits of the labels of slices of ours, sorted by name.
 	Slices []Edit[*discoveryv1.EndpointSlice]
 	// Delete are Services of ours, sorted by name.
 	Delete []*corev1.Service
@@ -117,7 +123,7 @@ type Event struct{ Type, Reason, Message string }
 
 // writes counts the planned writes for which a condition waits, events left out.
 func (c *Changes) writes() int {
-	n := len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
+	n := len(c.MoveSlices) + len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
 	for _, planned := range []bool{
 		c.CreateImport != nil, c.DeleteImport != nil, c.Create != nil, c.Service != nil, c.ServiceStatus != nil, c.Import != nil,
 		c.ImportStatus != nil, c.ExportStatus != nil,
@@ -131,5 +137,5 @@ func (c *Changes) writes() int {
 
 // Empty is true when nothing is to be written or told.
 func (c *Changes) Empty() bool {
-	return c.writes() == 0 && len(c.Evict)+len(c.Events)+len(c.ExportEvents) == 0
+	return c.writes() == 0 && len(c.Evict)+len(c.Heal)+len(c.Events)+len(c.ExportEvents) == 0
 }

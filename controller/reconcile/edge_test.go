@@ -326,7 +326,8 @@ func TestOthersFieldsOnTheDerivedServiceStay(t *testing.T) {
 	})
 }
 
-// R8, C35: the cluster's own controllers keep their slices; a label that leads elsewhere is corrected.
+// R8, C35, X1: slices of others keep their labels, whatever these are. There is a copy of each for kube-proxy, but none of those of the
+// cluster's own controllers.
 func TestSlicesOfTheClustersOwnControllersAreNotTouched(t *testing.T) {
 	cluster := shared.Cluster(t)
 	start(t, account(t, cluster))

@@ -327,14 +327,23 @@ func (p *place) gone(name string) error {
 	return ready(imp, metav1.ConditionTrue, "Ready")
 }
 
-// label wants an EndpointSlice to lead to a Service; to none if empty.
+// label wants the endpoints of a slice, or of our copy of it if there is one, to belong to a Service; to none if empty.
 func (p *place) label(slice, want string) error {
-	obj := new(discoveryv1.EndpointSlice)
-	if err := p.Get(p.ctx, p.key(slice), obj); err != nil {
+	var all discoveryv1.EndpointSliceList
+	if err := p.List(p.ctx, &all, client.InNamespace(p.namespace)); err != nil {
 		return err
 	}
-	if got := obj.Labels[discoveryv1.LabelServiceName]; got != want {
-		return fmt.Errorf("slice %s leads to %q, want %q", slice, got, want)
+	own, copied, found := "", []string(nil), false
+	for _, s := range all.Items {
+		switch service := s.Labels[discoveryv1.LabelServiceName]; {
+		case s.Name == slice:
+			own, found = service, true
+		case s.Annotations[plan.AnnotationCopyOf] == slice:
+			copied = append(copied, service)
+		}
+	}
+	if !found || len(copied) > 1 || len(copied) == 1 && copied[0] != want || len(copied) == 0 && own != want {
+		return fmt.Errorf("slice %s (found: %v) belongs to Service %q and its copies to %q; want %q", slice, found, own, copied, want)
 	}
 	return nil
 }

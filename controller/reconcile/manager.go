@@ -132,9 +132,9 @@ func cacheOptions() cache.Options {
 	}
 }
 
-// sealSlice keeps of an imported slice what is compared: its endpoints are never read here.
+// sealSlice keeps of a slice of ours what is compared: its endpoints are never read here. Those of others are copied.
 func sealSlice(obj any) (any, error) {
-	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok {
+	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok && plan.SliceIsOurs(slice, nil) {
 		plan.Seal(slice)
 	}
 	return obj, nil
@@ -153,12 +153,12 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 		crd: options.CRD,
 		now: options.Now,
 	}
-	r.writer.Written = r.wrote
+	r.writer.Written, r.writer.Deleting, r.writer.Healed = r.wrote, r.associations.weDelete, r.associations.healed
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("serviceimport").
 		For(&mcsv1beta1.ServiceImport{}).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.importsOfService)).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(r.importsOfSlice)).
+		Watches(&discoveryv1.EndpointSlice{}, r.sliceHandler()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: new(true)}) // Tests run several.
 	if options.ClusterID != "" {
 		if err := r.joinClusterset(ctx, mgr, b, options); err != nil {
@@ -177,6 +177,7 @@ func (r *names) joinClusterset(ctx context.Context, mgr manager.Manager, b *buil
 	if err != nil {
 		return err
 	}
+	set.OnLost(func(slice *discoveryv1.EndpointSlice) { r.changed(ctx, slice, nil) })
 	r.clusterset = &clusterset{
 		home: options.ClusterID, cache: mgr.GetCache(), members: set, most: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
 		began: options.Now(), now: options.Now,

@@ -45,8 +45,11 @@ type names struct {
 	ready      readiness
 	exports    exportTally
 	expected   expected
-	stale      sync.Map // of the names whose last plan was stale: key -> time.Duration until the next
-	lacks      sync.Map // of the imports that wait for their addresses: key -> time.Time of the first refusal
+	// associations are the slices that kube-proxy may still have.
+	associations associations
+	stale        sync.Map // of the names whose last plan was stale: key -> time.Duration until the next
+	seen         sync.Map // the imports that have been planned: key -> true
+	lacks        sync.Map // of the imports that wait for their addresses: key -> time.Time of the first refusal
 }
 
 // Reconcile gathers, plans and applies. A refusal by the server is one more fact to plan with.
@@ -117,6 +120,9 @@ func (r *names) account(ctx context.Context, key types.NamespacedName, state pla
 		r.ready.set(key, changes.Ready)
 	case state.Import == nil:
 		r.ready.forget(key)
+		r.seen.Delete(key)
+		gone := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+		r.associations.forget(types.NamespacedName{Namespace: key.Namespace, Name: plan.DerivedName(gone)})
 	}
 	if state.ImportRefused != "" { // Where there is no import, nothing else can say so.
 		log.FromContext(ctx).Info("The API server refuses a ServiceImport", "reason", state.ImportRefused)
@@ -181,6 +187,8 @@ func (r *names) gather(ctx context.Context, key types.NamespacedName) (plan.Stat
 	if state.Service, err = found(ctx, r.cache, derived, new(corev1.Service)); err != nil {
 		return state, err
 	}
+	r.suspectOthers(key, state)
+	state.Leaks = r.associations.of(derived)
 	if state.Strays, err = r.strays(ctx, key, derived); err != nil {
 		return state, err
 	}
@@ -223,6 +231,20 @@ func (r *names) strays(ctx context.Context, key, derived types.NamespacedName) (
 		}
 	}
 	return strays, nil
+}
+
+// suspectOthers notes, before the first plan of an import of ours, the slices of others that bear its name and do not belong to its
+// Service: they may have lost the label while no controller ran.
+func (r *names) suspectOthers(key types.NamespacedName, state plan.State) {
+	if _, known := r.seen.LoadOrStore(key, true); known || !plan.ImportIsOurs(state.Import) {
+		return
+	}
+	service := types.NamespacedName{Namespace: key.Namespace, Name: plan.DerivedName(state.Import)}
+	for _, slice := range state.Slices {
+		if !plan.SliceIsOurs(slice, state.Import) && slice.Labels[discoveryv1.LabelServiceName] != service.Name {
+			r.associations.suspect(service, slice)
+		}
+	}
 }
 
 // found is the object, or nil where there is none.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -317,7 +316,7 @@ var scenarios = []scenario{
 		},
 		settled: nothing,
 		change: func(p *place, _ *memory) error {
-			return p.create(endpoints("foo-c2", "foo", discoveryv1.LabelServiceName, "local"), imported("foo", derivedService("local")))
+			return p.create(endpoints("foo-c2", "foo"), imported("foo", derivedService("local")))
 		},
 		done: func(p *place, _ memory) error {
 			imp, err := p.imp("foo")

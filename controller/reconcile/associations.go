@@ -1,0 +1,153 @@
+package reconcile
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+// associations remembers the slices that have lost the label of a derived Service other than by a deletion of ours. kube-proxy keeps the
+// endpoints of such a slice, so each of them is a leak until it is healed, or has the label again. The zero value is empty.
+type associations struct {
+	mu       sync.Mutex
+	leaks    map[types.NamespacedName]map[string]plan.Leak // by Service, then by slice
+	deleting map[types.UID]bool                            // by us, while they have the label
+}
+
+// gained notes that a slice belongs to a Service, as its label says.
+func (a *associations) gained(slice *discoveryv1.EndpointSlice) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forgetLocked(serviceOf(slice), slice.Name)
+}
+
+// lost notes that a slice has lost its label, or is gone.
+func (a *associations) lost(slice *discoveryv1.EndpointSlice) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.deleting[slice.UID] {
+		delete(a.deleting, slice.UID)
+		return
+	}
+	a.suspectLocked(serviceOf(slice), slice)
+}
+
+// suspect notes that a slice may have belonged to a Service.
+func (a *associations) suspect(service types.NamespacedName, slice *discoveryv1.EndpointSlice) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.suspectLocked(service, slice)
+}
+
+func (a *associations) suspectLocked(service types.NamespacedName, slice *discoveryv1.EndpointSlice) {
+	if a.leaks == nil {
+		a.leaks = map[types.NamespacedName]map[string]plan.Leak{}
+	}
+	if a.leaks[service] == nil {
+		a.leaks[service] = map[string]plan.Leak{}
+	}
+	a.leaks[service][slice.Name] = plan.Leak{Slice: slice.Name, Service: service.Name, Type: slice.AddressType}
+}
+
+// forget forgets all leaks of a Service, as its import is gone.
+func (a *associations) forget(service types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.leaks, service)
+}
+
+// weDelete notes that a slice is about to be deleted with the label that it has: kube-proxy forgets it. What it returns is for a deletion
+// that fails.
+func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (failed func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.deleting == nil {
+		a.deleting = map[types.UID]bool{}
+	}
+	a.deleting[slice.UID] = true
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.deleting, slice.UID)
+	}
+}
+
+// healed forgets a leak.
+func (a *associations) healed(namespace string, leak plan.Leak) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forgetLocked(types.NamespacedName{Namespace: namespace, Name: leak.Service}, leak.Slice)
+}
+
+func (a *associations) forgetLocked(service types.NamespacedName, slice string) {
+	delete(a.leaks[service], slice)
+	if len(a.leaks[service]) == 0 {
+		delete(a.leaks, service)
+	}
+}
+
+// of are the leaks of a Service, by the names of their slices.
+func (a *associations) of(service types.NamespacedName) []plan.Leak {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.SortedFunc(maps.Values(a.leaks[service]), func(x, y plan.Leak) int { return strings.Compare(x.Slice, y.Slice) })
+}
+
+func serviceOf(slice *discoveryv1.EndpointSlice) types.NamespacedName {
+	return types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+}
+
+// changed notes what became of a slice in a cache; nil where it was not there, or is not any more.
+func (r *names) changed(ctx context.Context, before, after *discoveryv1.EndpointSlice) {
+	if after != nil && serviceOf(after).Name != "" {
+		r.associations.gained(after)
+	}
+	if before == nil || serviceOf(before).Name == "" || after != nil && serviceOf(after) == serviceOf(before) {
+		return
+	}
+	if r.isDerived(ctx, serviceOf(before)) {
+		r.associations.lost(before)
+	}
+}
+
+// isDerived is true for the name of the derived Service of an import of ours.
+func (r *names) isDerived(ctx context.Context, service types.NamespacedName) bool {
+	return slices.ContainsFunc(importsOfDerived(ctx, r.cache, service), func(request ctrl.Request) bool {
+		imp, err := found(ctx, r.cache, request.NamespacedName, new(mcsv1beta1.ServiceImport))
+		return err == nil && imp != nil && plan.ImportIsOurs(imp)
+	})
+}
+
+// sliceHandler enqueues the imports of a slice, and notes its associations before: the plan that follows needs them.
+func (r *names) sliceHandler() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+	enqueue := handler.EnqueueRequestsFromMapFunc(r.importsOfSlice)
+	slice := func(object client.Object) *discoveryv1.EndpointSlice { return object.(*discoveryv1.EndpointSlice) }
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			r.changed(ctx, nil, slice(e.Object))
+			enqueue.Create(ctx, e, q)
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			r.changed(ctx, slice(e.ObjectOld), slice(e.ObjectNew))
+			enqueue.Update(ctx, e, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			r.changed(ctx, slice(e.Object), nil)
+			enqueue.Delete(ctx, e, q)
+		},
+	}
+}
