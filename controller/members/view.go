@@ -92,7 +92,7 @@ type exports map[types.NamespacedName]*plan.Export
 func (e exports) put(id types.NamespacedName, value *plan.Export, changed []types.NamespacedName) []types.NamespacedName {
 	was := e[id]
 	e[id] = value
-	if was != nil && was.Created.Equal(&value.Created) && maps.Equal(was.Labels, value.Labels) && maps.Equal(was.Annotations, value.Annotations) {
+	if was != nil && was.Same(value) {
 		return changed
 	}
 	return append(changed, id)

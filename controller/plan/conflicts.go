@@ -66,12 +66,12 @@ var comparisons = []comparison{
 	oldestWins(mcsv1beta1.ServiceExportReasonLabelsConflict, "labels",
 		func(used *Merged) string { return pairs(used.Labels) },
 		func(_ *Merged, oldest, other Member) bool {
-			return !maps.Equal(oldest.Export.Labels, other.Export.Labels)
+			return oldest.Export.AllLabels != other.Export.AllLabels
 		}),
 	oldestWins(mcsv1beta1.ServiceExportReasonAnnotationsConflict, "annotations",
 		func(used *Merged) string { return pairs(used.Annotations) },
 		func(_ *Merged, oldest, other Member) bool {
-			return !maps.Equal(oldest.Export.Annotations, other.Export.Annotations)
+			return oldest.Export.AllAnnotations != other.Export.AllAnnotations
 		}),
 	oldestWins(mcsv1beta1.ServiceExportReasonInternalTrafficPolicyConflict, "internal traffic policy",
 		func(used *Merged) string { return string(used.InternalPolicy) },

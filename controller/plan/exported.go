@@ -41,21 +41,30 @@ func reserved(key string) bool {
 	return slices.ContainsFunc(reservedDomains, func(of string) bool { return domain == of || strings.HasSuffix(domain, "."+of) })
 }
 
-// takeOver is what an import takes over from an export, and a note on what it does not. One bad label must not cost the others,
-// as the API server would refuse the import as a whole.
-func takeOver(export *Export) (labels, annotations map[string]string, notes []string) {
+// takeOver is what an import takes over from an export's labels and annotations, and a note on what it does not. One bad label must
+// not cost the others, as the API server would refuse the import as a whole.
+func takeOver(allLabels, allAnnotations map[string]string) (labels, annotations map[string]string, notes []string) {
 	in := intake{room: maxExported}
-	labels = in.take("label", export.Labels, labelFault)
-	annotations = in.take("annotation", export.Annotations, annotationFault)
-	if more := len(in.notes) - maxNotes; more > 0 {
-		in.notes = append(in.notes[:maxNotes], fmt.Sprintf("%d more", more))
+	labels = in.take("label", allLabels, labelFault)
+	annotations = in.take("annotation", allAnnotations, annotationFault)
+	if in.more > 0 {
+		in.notes = append(in.notes, fmt.Sprintf("%d more", in.more))
 	}
-	return labels, annotations, in.notes
+	return labels, annotations, slices.Clip(in.notes)
 }
 
 type intake struct {
 	room  int
 	notes []string
+	more  int // notes that are left out
+}
+
+func (in *intake) note(kind, key, why string) {
+	if len(in.notes) >= maxNotes {
+		in.more++
+		return
+	}
+	in.notes = append(in.notes, fmt.Sprintf("%s %q %s", kind, clip(key), why))
 }
 
 func (in *intake) take(kind string, all map[string]string, fault func(key, value string) string) map[string]string {
@@ -67,11 +76,11 @@ func (in *intake) take(kind string, all map[string]string, fault func(key, value
 			why = "is too long"
 		}
 		if why != "" {
-			in.notes = append(in.notes, fmt.Sprintf("%s %q %s", kind, clip(key), why))
+			in.note(kind, key, why)
 			continue
 		}
 		if taken == nil {
-			taken = make(map[string]string, len(all))
+			taken = map[string]string{} // Of all there may be half a million.
 		}
 		taken[key] = value
 		in.room -= size

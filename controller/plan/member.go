@@ -2,6 +2,9 @@ package plan
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,12 +32,18 @@ func (m Member) Exports() bool {
 	return m.Export != nil && m.Terms != nil && !m.Terms.External
 }
 
-// Export is what others see of a ServiceExport.
+// Export is what others see of a ServiceExport. TrimExport makes it. Its size has a limit: a ServiceExport can hold 1 MB of labels
+// and annotations, and every cluster of the clusterset keeps every Export in memory.
 type Export struct {
 	// Created decides conflicts: the oldest export wins (C11).
 	Created metav1.Time
-	// Labels and Annotations are for the ServiceImport (C5).
+	// Labels and Annotations are those that a ServiceImport takes over (C5), at most maxExported bytes. They are read only.
 	Labels, Annotations map[string]string
+	// AllLabels and AllAnnotations are digests of everything that the ServiceExport has, so that a difference is a conflict (C7) also
+	// where it is in what is left out. The zero value is the digest of an empty set.
+	AllLabels, AllAnnotations Digest
+	// Notes are on labels and annotations that are left out.
+	Notes []string
 }
 
 // Terms are the parts of a Service that an import takes over (C5).
@@ -60,11 +69,33 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 	if export.DeletionTimestamp != nil {
 		return nil
 	}
-	return &Export{
-		Created:     export.CreationTimestamp,
-		Labels:      export.Spec.ExportedLabels,
-		Annotations: export.Spec.ExportedAnnotations,
+	e := &Export{
+		Created:        export.CreationTimestamp,
+		AllLabels:      digest(export.Spec.ExportedLabels),
+		AllAnnotations: digest(export.Spec.ExportedAnnotations),
 	}
+	e.Labels, e.Annotations, e.Notes = takeOver(export.Spec.ExportedLabels, export.Spec.ExportedAnnotations)
+	return e
+}
+
+// Same is true where two exports say the same.
+func (e *Export) Same(other *Export) bool {
+	return e.Created.Equal(&other.Created) && e.AllLabels == other.AllLabels && e.AllAnnotations == other.AllAnnotations
+}
+
+// Digest is of a set of labels or annotations.
+type Digest [sha256.Size]byte
+
+// digest hashes the length of each text too: {"a": "bc"} and {"ab": "c"} differ.
+func digest(all map[string]string) Digest {
+	if len(all) == 0 {
+		return Digest{}
+	}
+	hash := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		_, _ = fmt.Fprintf(hash, "%d %d %s%s", len(key), len(all[key]), key, all[key]) // A hash returns no error.
+	}
+	return Digest(hash.Sum(nil))
 }
 
 // TrimService keeps what an import takes over from a Service.

@@ -22,7 +22,7 @@ type Merged struct {
 	Distribution string
 	// Families are those that all exporters have, empty where none says which.
 	Families []corev1.IPFamily
-	// Labels and Annotations are the oldest export's, without what an import must not take over.
+	// Labels and Annotations are the oldest export's, without what an import must not take over. They are read only.
 	Labels, Annotations map[string]string
 	// Conflict is where the exports disagree.
 	Conflict
@@ -59,7 +59,8 @@ func Merge(members []Member) Merged {
 		merged.Clusters = append(merged.Clusters, m.Cluster)
 	}
 	slices.Sort(merged.Clusters)
-	merged.Labels, merged.Annotations, merged.Notes = takeOver(exporters[0].Export)
+	export := exporters[0].Export
+	merged.Labels, merged.Annotations, merged.Notes = export.Labels, export.Annotations, export.Notes
 	merged.Conflict = conflicts(&merged, exporters)
 	return merged
 }

@@ -156,10 +156,8 @@ func TestMergeGolden(t *testing.T) {
 
 // TestShape writes a merge onto imports that are there already.
 func TestShape(t *testing.T) {
-	red := Member{Cluster: "a", Terms: terms(), Export: &Export{
-		Labels: map[string]string{"team": "red", "tier": "web"}, Annotations: map[string]string{"contact": "red"},
-	}}
-	blue := Member{Cluster: "b", Terms: terms(), Export: &Export{Labels: map[string]string{"team": "blue"}}}
+	red := Member{Cluster: "a", Terms: terms(), Export: exportWith(map[string]string{"team": "red", "tier": "web"}, map[string]string{"contact": "red"})}
+	blue := Member{Cluster: "b", Terms: terms(), Export: exportWith(map[string]string{"team": "blue"}, nil)}
 	plain := Member{Cluster: "c", Terms: terms(), Export: &Export{}}
 	headlessOne := Member{Cluster: "d", Terms: &Terms{Type: mcsv1beta1.Headless, Affinity: corev1.ServiceAffinityNone}, Export: &Export{}}
 
@@ -253,7 +251,7 @@ func TestMergeIsBounded(t *testing.T) {
 	var members []Member
 	for i := range 20 {
 		id := strings.Repeat("x", 61) + fmt.Sprintf("%02d", i)
-		m := Member{Cluster: id, Terms: terms(), Export: &Export{Labels: labels, Annotations: annotations}}
+		m := Member{Cluster: id, Terms: terms(), Export: exportWith(labels, annotations)}
 		m.Terms.Ports = nil
 		for p := range 50 {
 			m.Terms.Ports = append(m.Terms.Ports, mcsv1beta1.ServicePort{
@@ -287,7 +285,7 @@ func TestMergeIsBounded(t *testing.T) {
 // A store's values stay as they are, whatever is done with what came out.
 func TestMergeSharesNothing(t *testing.T) {
 	appProtocol, zone := "http", "z1"
-	m := Member{Cluster: "a", Terms: terms(), Export: &Export{Labels: map[string]string{"team": "red"}}}
+	m := Member{Cluster: "a", Terms: terms(), Export: exportWith(map[string]string{"team": "red"}, nil)}
 	m.Terms.Distribution = corev1.ServiceTrafficDistributionPreferSameNode
 	m.Terms.Ports[0].AppProtocol = &appProtocol
 	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{AppProtocol: &appProtocol}}}
@@ -311,6 +309,11 @@ func TestMergeSharesNothing(t *testing.T) {
 	}
 	equal(t, "member", toYAML(t, m), before)
 	equal(t, "ready", *yes, true)
+}
+
+// exportWith is an export as a store keeps it.
+func exportWith(labels, annotations map[string]string) *Export {
+	return TrimExport(&mcsv1beta1.ServiceExport{Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: labels, ExportedAnnotations: annotations}})
 }
 
 func terms() *Terms {
@@ -338,11 +341,10 @@ func (d dice) members() []Member {
 func (d dice) member(id string) Member {
 	m := Member{Cluster: id}
 	if d.IntN(8) > 0 {
-		m.Export = &Export{
-			Created:     metav1.NewTime(noon.Add(time.Duration(d.IntN(3)) * time.Second)),
-			Labels:      pick(d, nil, map[string]string{}, map[string]string{"team": "red"}, map[string]string{"team": "blue", LabelManagedBy: "x", "tier": "bad value"}),
-			Annotations: pick(d, nil, map[string]string{"note": "1"}, map[string]string{"note": "2", AnnotationVIPs: "x"}),
-		}
+		m.Export = exportWith(
+			pick(d, nil, map[string]string{}, map[string]string{"team": "red"}, map[string]string{"team": "blue", LabelManagedBy: "x", "tier": "bad value"}),
+			pick(d, nil, map[string]string{"note": "1"}, map[string]string{"note": "2", AnnotationVIPs: "x"}))
+		m.Export.Created = metav1.NewTime(noon.Add(time.Duration(d.IntN(3)) * time.Second))
 	}
 	if d.IntN(8) > 0 {
 		m.Terms = &Terms{

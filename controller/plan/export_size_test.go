@@ -1,0 +1,91 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// M5: every cluster keeps every export of its peers. A ServiceExport may hold 1 MB, of which an import takes 64 KiB.
+func TestAnExportKeepsOnlyWhatAnImportCanTake(t *testing.T) {
+	many := map[string]string{}
+	for i := range 5000 {
+		many[fmt.Sprintf("key-%d", i)] = strings.Repeat("v", 200)
+	}
+	for name, annotations := range map[string]map[string]string{
+		"one annotation of 1 MB":        {"a": strings.Repeat("v", 1<<20)},
+		"5000 annotations of 200 bytes": many,
+		"5000 reserved keys":            prefixed(many, "kubernetes.io/"),
+		"5000 invalid keys":             prefixed(many, "not a key "),
+	} {
+		export := exportWith(map[string]string{"team": "red"}, annotations)
+		text, err := json.Marshal(export)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(text) > 2*maxExported {
+			t.Errorf("%s: %d bytes are kept", name, len(text))
+		}
+		if export.Labels["team"] != "red" || len(export.Notes) == 0 || len(export.Notes) > maxNotes+1 {
+			t.Errorf("%s: labels %v, notes %q", name, export.Labels, export.Notes)
+		}
+	}
+}
+
+func prefixed(all map[string]string, prefix string) map[string]string {
+	longer := map[string]string{}
+	for key, value := range all {
+		longer[prefix+key] = value
+	}
+	return longer
+}
+
+// M5: what is left out of an export still makes a conflict where it differs (C7).
+func TestExportsThatDifferInWhatIsLeftOutConflict(t *testing.T) {
+	long := strings.Repeat("v", maxExported)
+	for _, test := range []struct {
+		name  string
+		a, b  *mcsv1beta1.ServiceExportSpec
+		wants []string
+	}{
+		{
+			"a value that is too long",
+			&mcsv1beta1.ServiceExportSpec{ExportedAnnotations: map[string]string{"a": long + "1"}},
+			&mcsv1beta1.ServiceExportSpec{ExportedAnnotations: map[string]string{"a": long + "2"}},
+			[]string{"AnnotationsConflict"},
+		},
+		{
+			"a reserved key",
+			&mcsv1beta1.ServiceExportSpec{ExportedLabels: map[string]string{LabelManagedBy: "x"}},
+			&mcsv1beta1.ServiceExportSpec{},
+			[]string{"LabelsConflict"},
+		},
+		{
+			"texts that are the same when joined",
+			&mcsv1beta1.ServiceExportSpec{ExportedAnnotations: map[string]string{"a": "bc"}},
+			&mcsv1beta1.ServiceExportSpec{ExportedAnnotations: map[string]string{"ab": "c"}},
+			[]string{"AnnotationsConflict"},
+		},
+		{
+			"the same long value, and an empty set beside none",
+			&mcsv1beta1.ServiceExportSpec{ExportedAnnotations: map[string]string{"a": long}, ExportedLabels: map[string]string{}},
+			&mcsv1beta1.ServiceExportSpec{ExportedAnnotations: map[string]string{"a": long}},
+			nil,
+		},
+	} {
+		members := []Member{
+			{Cluster: "a", Terms: terms(), Export: TrimExport(&mcsv1beta1.ServiceExport{Spec: *test.a})},
+			{Cluster: "b", Terms: terms(), Export: TrimExport(&mcsv1beta1.ServiceExport{Spec: *test.b})},
+		}
+		if got := Merge(members).Reasons; !slices.Equal(got, test.wants) {
+			t.Errorf("%s: the reasons are %v, want %v", test.name, got, test.wants)
+		}
+		if same := members[0].Export.Same(members[1].Export); same != (test.wants == nil) {
+			t.Errorf("%s: they are the same: %v", test.name, same)
+		}
+	}
+}
