@@ -28,6 +28,9 @@ type Clusterset struct {
 	Unheard []string
 	// Expired are those whose time has run out: they count for the import, and no longer for its endpoints (C22, C39).
 	Expired []string
+	// Vacant are the clusters whose ServiceExport is there while their Service is not, or, in this cluster, has no slices yet, and was not so
+	// long ago: it is being replaced. They count with what they had: absent is not empty.
+	Vacant []string
 	// Export is this cluster's ServiceExport, nil if there is none.
 	Export *mcsv1beta1.ServiceExport
 	// Namespace is true where this cluster has the namespace and it is not on its way out (C20, C21).
@@ -41,19 +44,19 @@ func Plan(st State) Changes {
 	if st.Clusterset == nil {
 		return Import(st)
 	}
-	m := Merge(st.exporters())
-	held := st.unheard()
+	members, held := st.completed()
+	m := Merge(members)
 	var c Changes
 	switch {
 	case len(m.Clusters)+len(held) == 0:
 		c = withdraw(st)
 	case !st.Clusterset.Namespace, st.Import != nil && st.Import.DeletionTimestamp != nil:
 	case st.Import == nil:
-		c = introduce(st, m)
+		c = introduce(st, members, m)
 	case !ImportIsOurs(st.Import):
 		c = leave(st, m)
 	default:
-		c = maintain(st, m, held)
+		c = maintain(st, members, m, held)
 	}
 	return settleExport(st, m, len(held) > 0, c)
 }
@@ -124,9 +127,9 @@ func withdraw(st State) Changes {
 }
 
 // introduce makes the import. All else needs its UID.
-func introduce(st State, m Merged) Changes {
+func introduce(st State, members []Member, m Merged) Changes {
 	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: st.Name}}
-	st.shape(imp, m)
+	st.shape(imp, members, m)
 	if st.ImportRefused != "" {
 		return Changes{Retry: true, Ready: is(ReasonImportRefused, "%s", st.ImportRefused).condition(st, metav1.Condition{})}
 	}
@@ -143,17 +146,20 @@ func leave(st State, m Merged) Changes {
 
 // maintain holds an import of ours, its slices and all that belongs to it in line. What the clusterset gives is written to the import
 // before anything follows from it: the server may refuse it, and then everything stays with what the import is.
-func maintain(st State, m Merged, held []string) Changes {
+func maintain(st State, members []Member, m Merged, held []string) Changes {
 	original := st.Import
 	given := len(held) == 0 && st.ImportRefused == ""
 	if given {
 		st.Import = original.DeepCopy()
-		st.shape(st.Import, m)
+		st.shape(st.Import, members, m)
 		st.families = m.Families
 	}
 	st.shared = sharedStatus(st, m, held)
 	st.led = ledTo(st)
-	mirrored := mirror(st, m)
+	if !given {
+		m = frozen(m, original)
+	}
+	mirrored := mirror(st, members, m)
 	st.notes = slices.Concat(mirrored.notes, st.othersSlices())
 	c := Import(st)
 	if given && !equality.Semantic.DeepEqual(original, st.Import) {
@@ -161,7 +167,10 @@ func maintain(st State, m Merged, held []string) Changes {
 		if c.Import != nil { // The addresses go with the type (C25).
 			edited = c.Import.New
 		}
-		return Changes{Import: &Edit[*mcsv1beta1.ServiceImport]{original, edited}}
+		c.Import = &Edit[*mcsv1beta1.ServiceImport]{original, edited}
+		if !sameButRecord(original, st.Import) {
+			return Changes{Import: c.Import}
+		}
 	}
 	c.Heal = mirrored.leaked()
 	c.Retry = c.Retry || st.ImportRefused != ""
@@ -187,8 +196,9 @@ func (s *sliceSync) with(c Changes) Changes {
 }
 
 // shape leaves out what the CRD would prune: it would be written for ever.
-func (st State) shape(imp *mcsv1beta1.ServiceImport, m Merged) {
+func (st State) shape(imp *mcsv1beta1.ServiceImport, members []Member, m Merged) {
 	m.Shape(imp)
+	annotate(imp, AnnotationExports, record(members))
 	if !st.CRD.Policies {
 		imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution = nil, nil
 	}
@@ -230,9 +240,9 @@ func (s *importStatus) write(status *mcsv1beta1.ServiceImportStatus, crd CRD) {
 
 // mirror plans the slices of an import of ours: those that are missing, those that differ, and those that have no source any more.
 // What a cluster gave that has not been heard yet stays.
-func mirror(st State, m Merged) *sliceSync {
+func mirror(st State, members []Member, m Merged) *sliceSync {
 	s := newSliceSync(st)
-	for _, want := range Mirror(st.Clusterset.Home, types.NamespacedName{Namespace: st.Namespace, Name: st.Name}, m, st.Clusterset.Members, st.Clusterset.Most) {
+	for _, want := range Mirror(st.Clusterset.Home, types.NamespacedName{Namespace: st.Namespace, Name: st.Name}, m, members, st.Clusterset.Most) {
 		st.associate(want, s.service)
 		s.add(want)
 	}
@@ -290,9 +300,14 @@ func ourSlices(st State) []*discoveryv1.EndpointSlice {
 	return ours
 }
 
-// awaited is the cluster that a slice came from, if it has not been heard yet; else empty.
+// awaited is the cluster that a slice came from, if it has not been heard yet, or if it is this one, whose Service is being replaced; else
+// empty.
 func (st State) awaited(slice *discoveryv1.EndpointSlice) string {
-	for _, cluster := range st.Clusterset.Unheard {
+	waiting := st.Clusterset.Unheard
+	if home := st.Clusterset.Home; slices.Contains(st.Clusterset.Vacant, home) {
+		waiting = append(slices.Clone(waiting), home)
+	}
+	for _, cluster := range waiting {
 		if mirroredFrom(cluster, slice, st.Import) {
 			return cluster
 		}

@@ -421,8 +421,10 @@ func TestRefusalsAreSaid(t *testing.T) {
 	c.Members[0] = exporting("c1", 1, 80, "10.1.0.1")
 	c.settle(t)
 	c.Members = append(c.Members, mirrored(exporting("c2", 3, 80, "10.2.0.1")))
+	first := Plan(c.state())
+	refused := first.CreateSlices[0]
+	c.write(Changes{Import: first.Import})
 	st = c.state()
-	refused := Plan(st).CreateSlices[0]
 	st.SlicesRefused = map[string]string{refused.Name: "no such address"}
 	changes = Plan(st)
 	if len(changes.CreateSlices) > 0 || !changes.Retry || changes.ImportStatus == nil {

@@ -138,6 +138,13 @@ func (m Merged) shapeMeta(imp *mcsv1beta1.ServiceImport) {
 	}
 }
 
+// exportedOn are the labels and annotations of an import that came from an export.
+func exportedOn(imp *mcsv1beta1.ServiceImport) (labels, annotations map[string]string) {
+	var keys exportedKeys
+	_ = json.Unmarshal([]byte(imp.Annotations[AnnotationExported]), &keys)
+	return only(imp.Labels, keys.Labels...), only(imp.Annotations, keys.Annotations...)
+}
+
 // drop takes former keys away. A reserved one never came from an export, whoever wrote the record.
 func drop(all map[string]string, former []string) {
 	for _, key := range former {

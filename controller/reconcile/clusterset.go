@@ -29,14 +29,18 @@ type clusterset struct {
 	most    int       // endpoints in a slice
 	began   time.Time // of this process: what is older is no news to be timed
 	now     func() time.Time
+
+	grace     time.Duration // of an export without its Service
+	vacancies vacancies
 }
 
-func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*plan.Clusterset, error) {
+// gather also says after how long to gather again if nothing else happens; 0 for never.
+func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*plan.Clusterset, time.Duration, error) {
 	heard := c.members.Gather(key)
 	cs := &plan.Clusterset{Home: c.home, Unheard: heard.Unheard, Expired: heard.Expired, Most: c.most}
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	home := plan.Member{Cluster: c.home}
 	if cs.Export != nil {
@@ -44,15 +48,21 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*pla
 	}
 	svc, err := found(ctx, c.cache, key, new(corev1.Service))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if svc != nil {
 		home.Terms = plan.TrimService(svc)
 	}
 	cs.Members = slices.Concat(heard.Counting, heard.Silent, []plan.Member{home})
+	var again time.Duration
+	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m plan.Member) bool {
+		// Kubernetes makes a slice for each Service with a selector, be there pods or not.
+		populating := m.Cluster == c.home && svc != nil && len(svc.Spec.Selector) > 0 && len(m.Slices) == 0
+		return m.Terms == nil || populating
+	}, c.now(), c.grace)
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
-	return cs, err
+	return cs, again, err
 }
 
 // memberSource hands on the names of which a peer, or an endpoint of this cluster, says something new.

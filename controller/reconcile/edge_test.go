@@ -177,7 +177,7 @@ func TestBadImportsBesideGoodOnes(t *testing.T) {
 	}{
 		{"no-ports", metav1.ConditionFalse, plan.ReasonNoPorts, plan.ReasonNoPorts},
 		{"zero", metav1.ConditionFalse, plan.ReasonNoPorts, plan.ReasonNoPorts},
-		{"mixed", metav1.ConditionTrue, "Ready", plan.EventPartlyServed},
+		{"mixed", metav1.ConditionTrue, "Ready", plan.EventPartlyServed}, // its port 70000
 		{"distribution", metav1.ConditionTrue, "Ready", plan.EventPartlyServed},
 		{"named-badly", metav1.ConditionFalse, plan.ReasonInvalidName, plan.ReasonInvalidName},
 		{"no-address", metav1.ConditionFalse, plan.ReasonInvalidIPs, plan.ReasonInvalidIPs},
@@ -197,8 +197,8 @@ func TestBadImportsBesideGoodOnes(t *testing.T) {
 		until(t, name, func() error { return p.served(name) })
 	}
 	svc, err := p.svc("derived-mixed")
-	if err != nil || len(svc.Spec.Ports) != 1 || svc.Spec.Ports[0].Port != 443 {
-		t.Errorf("the usable port of the mixed import: %+v, %v", svc.Spec.Ports, err)
+	if err != nil || len(svc.Spec.Ports) != 2 || svc.Spec.Ports[0].Name != "unnamed-80-tcp" {
+		t.Errorf("the ports of the mixed import: %+v, %v", svc.Spec.Ports, err)
 	}
 }
 

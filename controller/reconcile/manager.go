@@ -46,6 +46,8 @@ type Options struct {
 	PeerTimeout time.Duration
 	// MaxEndpoints is how many endpoints a slice of ours holds, 100 unless given.
 	MaxEndpoints int
+	// ServiceGrace is how long an export without its Service counts with what it had; a minute unless given.
+	ServiceGrace time.Duration
 	// Identity is where ClusterID came from; nil if it cannot change.
 	Identity *Identity
 	// Poll is how often the CRD and the identity are looked at again.
@@ -180,7 +182,7 @@ func (r *names) joinClusterset(ctx context.Context, mgr manager.Manager, b *buil
 	set.OnLost(func(slice *discoveryv1.EndpointSlice) { r.changed(ctx, slice, nil) })
 	r.clusterset = &clusterset{
 		home: options.ClusterID, cache: mgr.GetCache(), members: set, most: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
-		began: options.Now(), now: options.Now,
+		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),
 	}
 	b.Watches(&mcsv1beta1.ServiceExport{}, handler.EnqueueRequestsFromMapFunc(sameName)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sameName)).

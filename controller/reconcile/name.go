@@ -54,7 +54,7 @@ type names struct {
 
 // Reconcile gathers, plans and applies. A refusal by the server is one more fact to plan with.
 func (r *names) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	state, err := r.gather(ctx, request.NamespacedName)
+	state, again, err := r.gather(ctx, request.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -68,7 +68,11 @@ func (r *names) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 			log.FromContext(ctx).V(1).Info("Refused", "error", err)
 			continue
 		}
-		return r.conclude(ctx, request.NamespacedName, state, changes, err)
+		result, err := r.conclude(ctx, request.NamespacedName, state, changes, err)
+		if err == nil && again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
+			result.RequeueAfter = again
+		}
+		return result, err
 	}
 	return ctrl.Result{}, errRefusedTooOften
 }
@@ -166,41 +170,45 @@ func (r *names) patient(key types.NamespacedName) bool {
 	return r.now().Sub(first.(time.Time)) < patience
 }
 
-// gather reads everything that belongs to one name, from the caches: by key or index, never by a list of all.
-func (r *names) gather(ctx context.Context, key types.NamespacedName) (plan.State, error) {
-	state := plan.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), Last: r.ready.of(key)}
+// gather reads everything that belongs to one name, from the caches: by key or index, never by a list of all. It also says after how long to
+// do so again if nothing else happens; 0 for never.
+func (r *names) gather(ctx context.Context, key types.NamespacedName) (state plan.State, again time.Duration, err error) {
+	state = plan.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), Last: r.ready.of(key)}
 	if err := r.gatherSlices(ctx, key, &state); err != nil {
-		return state, err
+		return state, 0, err
 	}
 	if r.clusterset != nil {
-		var err error
-		if state.Clusterset, err = r.clusterset.gather(ctx, key); err != nil {
-			return state, err
+		if state.Clusterset, again, err = r.clusterset.gather(ctx, key); err != nil {
+			return state, 0, err
 		}
 	}
-	imp, err := found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport))
-	if imp == nil || err != nil {
-		return state, err
+	if state.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); state.Import == nil || err != nil {
+		return state, again, err
 	}
-	state.Import = imp
+	return state, again, r.gatherDerived(ctx, key, &state)
+}
+
+// gatherDerived reads what belongs to an import that is there.
+func (r *names) gatherDerived(ctx context.Context, key types.NamespacedName, state *plan.State) (err error) {
+	imp := state.Import
 	derived := types.NamespacedName{Namespace: key.Namespace, Name: plan.DerivedName(imp)}
 	if state.Service, err = found(ctx, r.cache, derived, new(corev1.Service)); err != nil {
-		return state, err
+		return err
 	}
-	r.suspectOthers(key, state)
+	r.suspectOthers(key, *state)
 	state.Leaks = r.associations.of(derived)
 	if state.Strays, err = r.strays(ctx, key, derived); err != nil {
-		return state, err
+		return err
 	}
 	var services corev1.ServiceList
 	if err := r.cache.List(ctx, &services, client.InNamespace(key.Namespace), client.MatchingFields{indexOwner: key.Name}); err != nil {
-		return state, fmt.Errorf("list derived Services of %s: %w", key, err)
+		return fmt.Errorf("list derived Services of %s: %w", key, err)
 	}
 	for i := range services.Items {
 		state.Owned = append(state.Owned, &services.Items[i])
 	}
 	state.Holders, err = r.holders(ctx, imp)
-	return state, err
+	return err
 }
 
 func (r *names) gatherSlices(ctx context.Context, key types.NamespacedName, state *plan.State) error {

@@ -159,6 +159,7 @@ func endpointsTakenAway(t *testing.T, p *place) {
 	slice := endpoints("derived-db-x", "")
 	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "derived-db", discoveryv1.LabelManagedBy: plan.SliceMirroring}
 	slice.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Endpoints", Name: made.Name, UID: made.UID}}
+	slice.Finalizers = []string{"example.org/held"} // patch: it has to go all the same
 	if err := p.create(slice); err != nil {
 		t.Fatal(err)
 	}

@@ -105,6 +105,9 @@ func (c *Cluster) prepare(ctx context.Context, form realkube.CRDs, version strin
 	return err
 }
 
+// serviceGrace is short: tests delete Services, and wait for what follows.
+const serviceGrace = time.Second
+
 // poll is how often a controller looks at its CRDs and its identity again: the tests do not change them.
 const poll = time.Minute
 
@@ -115,7 +118,7 @@ func (c *Cluster) Stop() error {
 
 // Run lets a controller work, in this process, until its context ends or End is called.
 func (c *Cluster) Run(ctx context.Context, change ...func(*reconcile.Options)) error {
-	options := reconcile.Options{ClusterID: c.ID, Namespace: SystemNamespace, MetricsAddress: "0", Poll: poll}
+	options := reconcile.Options{ClusterID: c.ID, Namespace: SystemNamespace, MetricsAddress: "0", Poll: poll, ServiceGrace: serviceGrace}
 	for _, edit := range change {
 		edit(&options)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -97,7 +98,11 @@ func (n *proxied) ours(service string) ([]string, error) {
 	return names, err
 }
 
-// rules is what kube-proxy has programmed: each chain of a Service's endpoint is named after the namespace, the Service and the address.
+// endpointPattern is an endpoint in the chain of a Service, which is named after the Service's namespace, name and port:
+// "dnat ip to numgen random mod 1 map { 0 : 10.99.0.11 . 8080 }".
+var endpointPattern = regexp.MustCompile(`: (\d+\.\d+\.\d+\.\d+) \. \d+`)
+
+// rules is what kube-proxy has programmed.
 func (n *proxied) rules() (string, error) {
 	text, err := exec.CommandContext(n.Context(), "nft", "list", "table", "ip", "kube-proxy").CombinedOutput()
 	return string(text), err
@@ -112,16 +117,16 @@ func (n *proxied) serves(service string, addresses ...string) {
 			return err
 		}
 		found := map[string]bool{}
-		for line := range strings.Lines(text) {
-			_, endpoint, ok := strings.Cut(line, "-default/"+service+"/")
-			if _, address, isEndpoint := strings.Cut(endpoint, "__"); ok && isEndpoint && strings.Contains(line, "chain endpoint-") {
-				address, _, _ = strings.Cut(address, "/")
-				found[address] = true
+		for _, chain := range strings.Split(text, "\tchain ") {
+			if name, body, _ := strings.Cut(chain, "{"); strings.Contains(name, "-default/"+service+"/") {
+				for _, match := range endpointPattern.FindAllStringSubmatch(body, -1) {
+					found[match[1]] = true
+				}
 			}
 		}
 		for _, address := range addresses {
 			if !found[address] {
-				return fmt.Errorf("%s is missing of %v in\n%s", address, found, text)
+				return fmt.Errorf("%s is missing of %v", address, found)
 			}
 		}
 		if len(found) != len(addresses) {

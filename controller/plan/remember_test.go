@@ -1,0 +1,162 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+func withPort(m Member, name string, port int32) Member {
+	m.Terms.Ports = append(m.Terms.Ports, mcsv1beta1.ServicePort{Name: name, Protocol: corev1.ProtocolTCP, Port: port})
+	return m
+}
+
+func (c *oneName) ports() string {
+	var all []string
+	for _, p := range c.imp.Spec.Ports {
+		all = append(all, fmt.Sprintf("%s %d", p.Name, p.Port))
+	}
+	return strings.Join(all, ", ")
+}
+
+// portsFrom are the ports that the slices of a cluster lead to.
+func (c *oneName) portsFrom(cluster string) (names []string) {
+	for _, s := range c.slices {
+		for _, p := range s.Ports {
+			if s.Labels[mcsv1beta1.LabelSourceCluster] == cluster {
+				names = append(names, *p.Name)
+			}
+		}
+	}
+	return names
+}
+
+// TestImportFollowsOthersWhileAPeerIsSilent is fault M1: after a restart, a peer that was not heard any more kept the import as it was: no
+// new port, type or conflict of the other clusters was taken until its Secret went.
+func TestImportFollowsOthersWhileAPeerIsSilent(t *testing.T) {
+	for _, expired := range []bool{false, true} {
+		home := exporting("c1", 1, 80, "10.1.0.1")
+		c := newName("c1", home, mirrored(exporting("c2", 0, 80, "10.2.0.1")), mirrored(exporting("c3", 2, 80, "10.3.0.1")))
+		c.settle(t)
+		c.Members = []Member{home, mirrored(withPort(exporting("c3", 2, 80, "10.3.0.1"), "metrics", 9090))}
+		if expired {
+			c.Expired = []string{"c2"}
+		} else {
+			c.Unheard = []string{"c2"}
+		}
+		c.settle(t)
+		equal(t, "ports", c.ports(), "http 80, metrics 9090")
+		equal(t, "conflict", meta.FindStatusCondition(c.Export.Status.Conditions, "Conflict").Reason, "PortConflict")
+		addresses := []string{"10.1.0.1", "10.2.0.1", "10.3.0.1"}
+		if expired {
+			addresses = []string{"10.1.0.1", "10.3.0.1"}
+		}
+		c.shows(t, "c1,c2,c3", 80, addresses...)
+		// The record of the silent one outlasts that: it is still the oldest export.
+		c.Members[0] = exporting("c1", 1, 8080, "10.1.0.1")
+		c.settle(t)
+		equal(t, "ports when a younger export changes", c.ports(), "http 80, metrics 9090")
+		c.Expired, c.Unheard = nil, nil
+		c.settle(t)
+		equal(t, "ports when it has left", c.ports(), "http 8080, metrics 9090")
+	}
+}
+
+// TestSilentPeersSlicesFollowTheImport is fault M2: without a record of a silent peer (an import of a former release) the import stays as it
+// is, and slices that were made from the merge of the others led ports that had lost a conflict, and lost their hints.
+func TestSilentPeersSlicesFollowTheImport(t *testing.T) {
+	near := func(m Member) Member {
+		m.Terms.Distribution = corev1.ServiceTrafficDistributionPreferClose
+		return m
+	}
+	zoned := func(m Member) Member {
+		for i := range m.Slices[0].Endpoints {
+			m.Slices[0].Endpoints[i].Zone = new("z1")
+		}
+		return m
+	}
+	home := zoned(exporting("c1", 1, 8080, "10.1.0.1"))
+	c := newName("c1", home, mirrored(near(zoned(exporting("c2", 0, 80, "10.2.0.1")))))
+	c.settle(t)
+	equal(t, "ports of c1, which lost the conflict", len(c.portsFrom("c1")), 0)
+	delete(c.imp.Annotations, AnnotationExports)
+	c.Members, c.Unheard = []Member{home}, []string{"c2"}
+	if changes := Plan(c.state()); !changes.Empty() {
+		t.Errorf("planned while c2 is silent: %+v", changes)
+	}
+	// With a record, too.
+	c.Members, c.Unheard = []Member{home, mirrored(near(zoned(exporting("c2", 0, 80, "10.2.0.1"))))}, nil
+	c.settle(t)
+	c.Members, c.Unheard = []Member{home}, []string{"c2"}
+	if changes := Plan(c.state()); !changes.Empty() {
+		t.Errorf("planned while c2 is silent and recorded: %+v", changes)
+	}
+}
+
+// TestServiceReplacedByForce is fault H3a: while the only exporter's Service was deleted and made anew, its ServiceExport being there all
+// the time, the import went, and its address with it.
+func TestServiceReplacedByForce(t *testing.T) {
+	for _, home := range []string{"c1", "c2"} { // This cluster exports, or its peer c2.
+		full := exporting("c1", 0, 80, "10.1.0.1")
+		if home == "c2" {
+			full = mirrored(exporting("c2", 0, 80, "10.2.0.1"))
+		}
+		c := newName("c1", full)
+		if home == "c2" {
+			c.Export = nil
+		}
+		c.settle(t)
+		ips, endpoints := c.imp.Spec.IPs, c.slices[0].Endpoints[0].Addresses[0]
+		for _, gap := range []func(*Member){
+			func(m *Member) { m.Terms = nil },
+			func(m *Member) { m.Terms, m.Slices = nil, nil }, // of this cluster's own Service they go with it
+			func(m *Member) { m.Slices = nil },               // and come a moment after the new one
+		} {
+			vacant := full
+			if gap(&vacant); home == "c2" {
+				vacant.Slices = full.Slices // What its controller made stays there, too.
+			}
+			c.Members, c.Vacant = []Member{vacant}, []string{home}
+			c.settle(t)
+			c.shows(t, home, 80, endpoints)
+			equal(t, "ips", c.imp.Spec.IPs, ips)
+		}
+		c.Members, c.Vacant = []Member{full}, nil
+		c.settle(t)
+		c.shows(t, home, 80, endpoints)
+		// If it stays away, all goes.
+		full.Terms, full.Slices = nil, nil
+		c.Members = []Member{full}
+		c.settle(t)
+		if c.imported || len(c.slices) > 0 {
+			t.Errorf("the import is there: %v, with %d slices", c.imported, len(c.slices))
+		}
+	}
+}
+
+// What is recorded has a bound, and garbage in the annotation counts as no record.
+func TestRecordIsBounded(t *testing.T) {
+	var all []Member
+	for i := range 200 {
+		m := exporting(fmt.Sprintf("c%d", i), i, 80)
+		for p := range int32(100) {
+			m = withPort(m, fmt.Sprintf("p%d", p), p+1000)
+		}
+		all = append(all, m)
+	}
+	if text := record(all); len(text) > maxRecord+maxRecord/10 || len(text) < maxRecord/2 {
+		t.Errorf("the record has %d bytes", len(text))
+	}
+	for _, text := range []string{"", "x", "[]", `{"c2":7}`, `{"c2":{}}`, `{"c2":{"Terms":{"External":true}}}`} {
+		c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))
+		c.settle(t)
+		c.imp.Annotations[AnnotationExports] = text
+		c.Members, c.Unheard = c.Members[:1], []string{"c2"}
+		c.settle(t)
+		c.shows(t, "c1,c2", 8080, "10.1.0.1", "10.2.0.1")
+	}
+}
