@@ -57,6 +57,13 @@ type RefusedError struct {
 func (e *RefusedError) Error() string { return e.cause.Error() }
 func (e *RefusedError) Unwrap() error { return e.cause }
 
+// NoEffectError is a write that the API server took and that changed nothing: a field that it does not know, or that a webhook sets.
+type NoEffectError struct{ Fields plan.Contested }
+
+func (e *NoEffectError) Error() string {
+	return fmt.Sprintf("a write of %d fields had no effect", len(e.Fields))
+}
+
 // Writer writes with Client. Live reads from the API server itself.
 type Writer struct {
 	Client client.Writer
@@ -81,9 +88,9 @@ func (w *Writer) Do(ctx context.Context, st plan.State, c plan.Changes) error {
 		err = inOrder(ctx, st, c, w.mirrorAndImport, w.slices, w.delete, w.deleteImport, w.exportStatus)
 	}
 	if err == nil {
-		w.tell(st.Import, c.Events...)
+		w.Tell(st.Import, c.Events...)
 		if len(c.ExportEvents) > 0 {
-			w.tell(st.Clusterset.Export, c.ExportEvents...)
+			w.Tell(st.Clusterset.Export, c.ExportEvents...)
 		}
 	}
 	switch {
@@ -111,7 +118,8 @@ func inOrder(ctx context.Context, st plan.State, c plan.Changes, writes ...func(
 	return nil
 }
 
-func (w *Writer) tell(of runtime.Object, all ...plan.Event) {
+// Tell makes events of an object.
+func (w *Writer) Tell(of runtime.Object, all ...plan.Event) {
 	for _, e := range all {
 		w.Events.Eventf(of, nil, e.Type, e.Reason, "Reconcile", "%s", e.Message)
 	}
@@ -370,7 +378,7 @@ func (w *Writer) service(ctx context.Context, st plan.State, c plan.Changes) err
 		if !ours(imp, c.Service.Old) {
 			return fmt.Errorf("patch Service %s: %w", c.Service.Old.Name, errNotOurs)
 		}
-		return refused(w.patch(ctx, st, c.Service.Old, c.Service.New))
+		return w.patchService(ctx, st, c.Service)
 	case c.ServiceStatus != nil:
 		if !ours(imp, c.ServiceStatus.Old) {
 			return fmt.Errorf("patch the status of Service %s: %w", c.ServiceStatus.Old.Name, errNotOurs)
@@ -384,12 +392,37 @@ func (w *Writer) service(ctx context.Context, st plan.State, c plan.Changes) err
 func (w *Writer) importAndStatus(ctx context.Context, st plan.State, c plan.Changes) error {
 	switch {
 	case c.Import != nil:
-		return importRefused(w.patch(ctx, st, c.Import.Old, c.Import.New))
+		return w.patchImport(ctx, st, c.Import)
 	case c.ImportStatus != nil:
 		return w.patchStatus(ctx, st, c.ImportStatus.Old, c.ImportStatus.New)
 	default:
 		return nil
 	}
+}
+
+// patchService is a NoEffectError, or a refusal, where the server has taken the patch and left the Service as it was.
+func (w *Writer) patchService(ctx context.Context, st plan.State, edit *plan.Edit[*corev1.Service]) error {
+	changes := plan.Changes{Service: edit}
+	fields := changes.Written() // before the answer takes the place of what was wanted
+	if err := w.patch(ctx, st, edit.Old, edit.New); err != nil || edit.New.ResourceVersion != edit.Old.ResourceVersion {
+		return refused(err)
+	}
+	if len(fields) > 0 {
+		return &NoEffectError{fields}
+	}
+	const message = "the API server or a webhook has undone the change"
+	return &RefusedError{plan.Refusal{Message: message}, fmt.Errorf("patch Service %s: %s", edit.Old.Name, message)}
+}
+
+// patchImport is a NoEffectError where the server has taken the patch and left the import as it was.
+func (w *Writer) patchImport(ctx context.Context, st plan.State, edit *plan.Edit[*mcsv1beta1.ServiceImport]) error {
+	changes := plan.Changes{Import: edit}
+	fields := changes.Written()
+	err := w.patch(ctx, st, edit.Old, edit.New)
+	if err == nil && edit.New.ResourceVersion == edit.Old.ResourceVersion && len(fields) > 0 {
+		return &NoEffectError{fields}
+	}
+	return importRefused(err)
 }
 
 // slices are many and independent: one that fails does not hold up the others.
@@ -421,7 +454,7 @@ func (w *Writer) evict(ctx context.Context, st plan.State, c plan.Changes) error
 		gone, err := w.evictSlice(ctx, st, slice, imp, svc)
 		failed = append(failed, err)
 		if gone && !told {
-			w.tell(st.Import, plan.EvictedEvent(svc))
+			w.Tell(st.Import, plan.EvictedEvent(svc))
 			told = true
 		}
 	}

@@ -153,7 +153,11 @@ func maintain(st State, members []Member, m Merged, held []string) Changes {
 		st.Import = original.DeepCopy()
 		st.shape(st.Import, members, m)
 		st.families = m.Families
+		if st.Contested.holds(FieldImport, shapeOf(st.Import)) && text(shapeOf(original)) != text(shapeOf(st.Import)) {
+			given, st.Import = false, original
+		}
 	}
+	contested := !given && len(held) == 0 && st.ImportRefused == ""
 	st.shared = sharedStatus(st, m, held)
 	st.led = ledTo(st)
 	if !given {
@@ -161,6 +165,9 @@ func maintain(st State, members []Member, m Merged, held []string) Changes {
 	}
 	mirrored := mirror(st, members, m)
 	st.notes = slices.Concat(mirrored.notes, st.othersSlices())
+	if contested {
+		st.notes = append(st.notes, st.Contested.note(FieldImport))
+	}
 	c := Import(st)
 	if given && !equality.Semantic.DeepEqual(original, st.Import) {
 		edited := st.Import

@@ -86,7 +86,7 @@ func (c *Changes) takeBack(st State, gone ...string) {
 		})
 	}
 	setIPs(edited, left, st.CRD, false)
-	c.editImport(st.Import, edited)
+	c.editImport(st, edited)
 }
 
 // serves is true for our Service of the derived name, and for one under a former name that the import's slices are led to. Our marks
@@ -131,12 +131,18 @@ func stillFirst(recorded, gone []string) []string {
 func create(st State) Changes {
 	name := DerivedName(st.Import)
 	a := readAddresses(st, nil)
-	if gone := st.elsewhere(a.recorded); len(gone) > 0 { // There is nothing to be patient for, and nobody may be led there meanwhile.
+	followed := a.recorded
+	if othersKeptIt(st.Import) { // ips are the addresses of a Service that is gone (K2).
+		followed = canonical(st.Import.Spec.IPs)
+	}
+	if gone := st.elsewhere(followed); len(gone) > 0 { // There is nothing to be patient for, and nobody may be led there meanwhile.
 		var c Changes
 		if c.takeBack(st, gone...); c.Import != nil {
 			return c
 		}
-		a.recorded = stillFirst(a.recorded, gone)
+		if len(a.recorded) > 0 {
+			a.recorded = stillFirst(a.recorded, gone)
+		}
 	}
 	if faults := validation.IsDNS1035Label(name); len(faults) > 0 {
 		return settle(st, Changes{}, is(ReasonInvalidName, "no Service can be called %q, as annotation %s has it: %s",
@@ -191,6 +197,7 @@ func keep(st State) Changes {
 	c := Changes{Delete: living(otherServices(st)), Evict: evicted(st)}
 
 	wanted, fault := syncService(st, a, w)
+	w.notes = append(w.notes, st.Contested.yieldService(svc, wanted)...)
 	r, refused := refusedWhole(st.Refused)
 	familiesMove := false
 	if !refused && !equality.Semantic.DeepEqual(svc, wanted) {
@@ -262,7 +269,7 @@ func (c *Changes) writeAddresses(st State, a addresses, current []string, famili
 		ips = a.keep
 	}
 	setIPs(edited, ips, st.CRD, families)
-	c.editImport(st.Import, edited)
+	c.editImport(st, edited)
 	// A second address that comes or goes with its family is no change of the others.
 	if len(missing(a.recorded, current)) > 0 && len(missing(current, a.recorded)) > 0 {
 		c.Events = append(c.Events, Event{corev1.EventTypeWarning, EventAddressChanged,
@@ -286,14 +293,19 @@ func headless(st State) Changes {
 	if st.CRD.IPFamilies && len(st.families) > 0 {
 		edited.Spec.IPFamilies = st.families // of the endpoints (C19)
 	}
-	c.editImport(st.Import, edited)
+	c.editImport(st, edited)
 	c.Delete = living(st.Owned)
 	return settle(st, c, is(reasonReady, "headless: no derived Service is needed"))
 }
 
+// othersKeptIt is true for an import whose annotation names a Service that we did not make.
+func othersKeptIt(imp *mcsv1beta1.ServiceImport) bool {
+	return imp.Annotations[AnnotationDerivedService] != "" && !madeByUs(imp)
+}
+
 // usersAddresses are the ips that a user set; none where others keep the Service, whose addresses they then are.
 func usersAddresses(st State) addresses {
-	othersKeepIt := st.Import.Annotations[AnnotationDerivedService] != "" && !madeByUs(st.Import)
+	othersKeepIt := othersKeptIt(st.Import)
 	switch kind := KindOf(st.Import, st.Service); {
 	case len(st.Import.Spec.IPs) == 0:
 		return addresses{}
@@ -337,8 +349,18 @@ func annotate(imp *mcsv1beta1.ServiceImport, key, value string) {
 	imp.Annotations[key] = value
 }
 
+// yieldsIPs is true where ips are not to be set to what they should be, because another writer keeps setting them back.
+func (st State) yieldsIPs(ips []string) bool {
+	return !slices.Equal(st.Import.Spec.IPs, ips) && st.Contested.holds(FieldIPs, ips)
+}
+
 // editImport plans the edit if it is one. nil and empty are the same: neither is written.
-func (c *Changes) editImport(old, edited *mcsv1beta1.ServiceImport) {
+func (c *Changes) editImport(st State, edited *mcsv1beta1.ServiceImport) {
+	old := st.Import
+	if st.yieldsIPs(edited.Spec.IPs) {
+		edited.Spec.IPs, edited.Spec.IPFamilies = old.Spec.IPs, old.Spec.IPFamilies
+		c.YieldsIPs = true
+	}
 	same := slices.Equal(old.Spec.IPs, edited.Spec.IPs) && slices.Equal(old.Spec.IPFamilies, edited.Spec.IPFamilies) &&
 		maps.Equal(old.Annotations, edited.Annotations)
 	if !same {

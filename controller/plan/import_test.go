@@ -34,7 +34,9 @@ type world struct {
 	events   []Event
 	last     metav1.Condition
 
-	associated map[string]string // the Service of each slice of ours that had one
+	contested     Contested
+	readyByOthers bool
+	associated    map[string]string // the Service of each slice of ours that had one
 }
 
 func newWorld(imp *mcsv1beta1.ServiceImport) *world {
@@ -43,7 +45,7 @@ func newWorld(imp *mcsv1beta1.ServiceImport) *world {
 }
 
 func (w *world) state() State {
-	st := State{Import: w.imp, Slices: w.slices, CRD: w.crd, Now: noon, Last: w.last}
+	st := State{Import: w.imp, Slices: w.slices, CRD: w.crd, Now: noon, Last: w.last, Contested: w.contested, ReadyByOthers: w.readyByOthers}
 	if w.imp != nil {
 		st.Service = w.services[DerivedName(w.imp)]
 	}

@@ -23,6 +23,8 @@ const (
 	ReasonInvalidName = "InvalidName"
 	// ReasonInvalidIPs: ips hold nothing that is an address, or that may be a VIP.
 	ReasonInvalidIPs = "InvalidIPs"
+	// ReasonContested: another writer keeps setting ips back.
+	ReasonContested = "Contested"
 	// ReasonUnknownType: neither ClusterSetIP nor Headless.
 	ReasonUnknownType = "UnknownType"
 	// ReasonImportRefused: the API server refuses the import as the clusterset gives it.
@@ -75,6 +77,10 @@ func settle(st State, c Changes, v verdict) Changes {
 	if c.writes() > 0 {
 		return c
 	}
+	if c.YieldsIPs {
+		v = is(ReasonContested, "another writer keeps setting spec.ips back to %q; wanted is %s, which is written again later: find that writer in metadata.managedFields",
+			st.Import.Spec.IPs, clip(st.Contested[FieldIPs]))
+	}
 	v = v.of(st)
 	edited := st.Import.DeepCopy()
 	stands := meta.FindStatusCondition(edited.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady))
@@ -90,13 +96,17 @@ func settle(st State, c Changes, v verdict) Changes {
 		return c
 	}
 	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message
+	// A condition has one writer, and here it is another (M3).
+	others := st.ReadyByOthers && !ImportIsOurs(st.Import) ||
+		st.Contested.holds(FieldReady, [3]string{string(c.Ready.Status), c.Ready.Reason, c.Ready.Message})
+	same = same || others
 	news := st.shared == nil || have.Status != "" || v.bad() // that a new import of ours is well is no news
 	if !same && news {
 		c.Events = append(c.Events, v.event())
 	}
 	st.shared.write(&edited.Status, st.CRD)
 	switch {
-	case !st.CRD.Conditions:
+	case !st.CRD.Conditions, others:
 	case stands != nil:
 		*stands = c.Ready
 	default:

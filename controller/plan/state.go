@@ -36,6 +36,10 @@ type State struct {
 	ImportRefused string
 	// SlicesRefused are the slices of ours that the server refused, by name, with its reasons.
 	SlicesRefused map[string]string
+	// Contested are the fields that another writer keeps setting back: they are not written for now.
+	Contested Contested
+	// ReadyByOthers is true where another writer has set the import's condition Ready.
+	ReadyByOthers bool
 	// Patient is true while it is too early to give up the recorded addresses. The API server releases the address of a deleted
 	// Service a moment after the Service is gone: who asks for it at once may be told that it is taken.
 	Patient bool
@@ -113,6 +117,8 @@ type Changes struct {
 	Retry bool
 	// Soon is true where the recorded addresses were refused and are to be asked for again.
 	Soon bool
+	// YieldsIPs is true where ips are left to another writer for now.
+	YieldsIPs bool
 }
 
 // Edit is an object as it was read and as it should be; only the difference is written.

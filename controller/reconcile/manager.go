@@ -129,6 +129,7 @@ func cacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
+			&mcsv1beta1.ServiceImport{}:  {Transform: markReady},
 			&discoveryv1.EndpointSlice{}: {Label: labels.NewSelector().Add(*imported), Transform: sealSlice},
 		},
 	}

@@ -27,7 +27,15 @@ var importDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 }, []string{"kind"})
 
-func init() { metrics.Registry.MustRegister(serviceImports, serviceExports, importDuration) }
+// contestedFields has the few fields of plan.Field in its label.
+var contestedFields = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "multicluster_contested_fields_total",
+	Help: "Fields that another writer or the API server kept setting back, once for each field of each name and episode.",
+}, []string{"field"})
+
+func init() {
+	metrics.Registry.MustRegister(serviceImports, serviceExports, importDuration, contestedFields)
+}
 
 // exportTally counts ServiceExports by their conditions.
 type exportTally struct {

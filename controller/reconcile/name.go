@@ -45,6 +45,7 @@ type names struct {
 	ready      readiness
 	exports    exportTally
 	expected   expected
+	contests   contests
 	// associations are the slices that kube-proxy may still have.
 	associations associations
 	stale        sync.Map // of the names whose last plan was stale: key -> time.Duration until the next
@@ -63,10 +64,14 @@ func (r *names) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	}
 	for range attempts {
 		changes := plan.Plan(state)
+		written := changes.Written() // before answers take the place of what was wanted
 		err := r.writer.Do(ctx, state, changes)
-		if r.learn(request.NamespacedName, &state, err) {
+		if r.learn(ctx, request.NamespacedName, &state, err) {
 			log.FromContext(ctx).V(1).Info("Refused", "error", err)
 			continue
+		}
+		if err == nil {
+			r.report(ctx, state, r.contests.wrote(request.NamespacedName, written, r.now()))
 		}
 		result, err := r.conclude(ctx, request.NamespacedName, state, changes, err)
 		if err == nil && again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
@@ -78,9 +83,11 @@ func (r *names) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 }
 
 // learn adds a refusal to the state; false for any other outcome, and for a refusal that is known.
-func (r *names) learn(key types.NamespacedName, state *plan.State, err error) bool {
-	service, imp, slices := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}
+func (r *names) learn(ctx context.Context, key types.NamespacedName, state *plan.State, err error) bool {
+	service, imp, slices, noEffect := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}, new(apply.NoEffectError)
 	switch {
+	case errors.As(err, &noEffect):
+		r.learnNoEffect(ctx, key, state, noEffect)
 	case errors.As(err, &service):
 		state.Refused = append(state.Refused, service.Refusal)
 		state.Patient = r.patient(key)
@@ -184,6 +191,11 @@ func (r *names) gather(ctx context.Context, key types.NamespacedName) (state pla
 	}
 	if state.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); state.Import == nil || err != nil {
 		return state, again, err
+	}
+	state.ReadyByOthers = readyByOthers(state.Import)
+	var pause time.Duration
+	if state.Contested, pause = r.contests.of(key, r.now()); pause > 0 && (again == 0 || pause < again) {
+		again = pause
 	}
 	return state, again, r.gatherDerived(ctx, key, &state)
 }

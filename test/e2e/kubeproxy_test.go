@@ -118,7 +118,9 @@ func (n *proxied) serves(service string, addresses ...string) {
 		}
 		found := map[string]bool{}
 		for _, chain := range strings.Split(text, "\tchain ") {
-			if name, body, _ := strings.Cut(chain, "{"); strings.Contains(name, "-default/"+service+"/") {
+			name, body, _ := strings.Cut(chain, " {")
+			// A chain that nothing leads to any more is deleted later.
+			if strings.Contains(name, "-default/"+service+"/") && strings.Contains(text, "goto "+name) {
 				for _, match := range endpointPattern.FindAllStringSubmatch(body, -1) {
 					found[match[1]] = true
 				}

@@ -1,0 +1,133 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// Field is a part of an object that this controller writes and that another writer may set back: a controller such as Karmada's, a
+// mutating webhook, or an API server that does not know the field. Its text is for people, and for the label of a metric.
+type Field string
+
+// The fields that are left alone for a while when another writer keeps setting them back. Fields by which a tenant could take a Service's
+// traffic, its selector and externalIPs among them, and all of EndpointSlices are never left alone.
+const (
+	FieldIPs            Field = "spec.ips of the ServiceImport"
+	FieldImport         Field = "spec of the ServiceImport"
+	FieldReady          Field = "condition Ready of the ServiceImport"
+	FieldPorts          Field = "spec.ports of the derived Service"
+	FieldAffinity       Field = "spec.sessionAffinity of the derived Service"
+	FieldInternalPolicy Field = "spec.internalTrafficPolicy of the derived Service"
+	FieldDistribution   Field = "spec.trafficDistribution of the derived Service"
+	FieldFamilies       Field = "spec.ipFamilyPolicy of the derived Service"
+)
+
+// Contested are the fields that another writer keeps setting back, each with the value that is not written for now. Any other value is.
+type Contested map[Field]string
+
+// holds is true for a value that is not to be written.
+func (c Contested) holds(field Field, value any) bool {
+	held, ok := c[field]
+	return ok && held == text(value)
+}
+
+func text(value any) string {
+	raw, _ := json.Marshal(value) // Values of the API: no error.
+	return string(raw)
+}
+
+// Written are the contestable fields that the changes set, each with its value.
+func (c *Changes) Written() Contested {
+	written := Contested{}
+	if c.Import != nil {
+		written.addImport(c.Import)
+	}
+	if c.ImportStatus != nil {
+		written.addReady(c.ImportStatus)
+	}
+	if c.Service != nil {
+		for field, get := range serviceFields {
+			if was, is := text(get(c.Service.Old)), text(get(c.Service.New)); was != is {
+				written[field] = is
+			}
+		}
+	}
+	return written
+}
+
+func (c Contested) addImport(edit *Edit[*mcsv1beta1.ServiceImport]) {
+	if !slices.Equal(edit.Old.Spec.IPs, edit.New.Spec.IPs) {
+		c[FieldIPs] = text(edit.New.Spec.IPs)
+	}
+	if was, is := text(shapeOf(edit.Old)), text(shapeOf(edit.New)); was != is {
+		c[FieldImport] = is
+	}
+}
+
+func (c Contested) addReady(edit *Edit[*mcsv1beta1.ServiceImport]) {
+	if was, is := readyOf(edit.Old), readyOf(edit.New); was != is {
+		c[FieldReady] = text(is)
+	}
+}
+
+// shapeOf is what an import's spec holds apart from its addresses.
+func shapeOf(imp *mcsv1beta1.ServiceImport) mcsv1beta1.ServiceImportSpec {
+	spec := imp.Spec
+	spec.IPs, spec.IPFamilies = nil, nil
+	return spec
+}
+
+// readyOf is what the condition Ready reports.
+func readyOf(imp *mcsv1beta1.ServiceImport) [3]string {
+	c := meta.FindStatusCondition(imp.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady))
+	if c == nil {
+		return [3]string{}
+	}
+	return [3]string{string(c.Status), c.Reason, c.Message}
+}
+
+// serviceFields read the contestable fields of a derived Service.
+var serviceFields = map[Field]func(*corev1.Service) any{
+	FieldPorts:          func(svc *corev1.Service) any { return svc.Spec.Ports },
+	FieldAffinity:       func(svc *corev1.Service) any { return []any{svc.Spec.SessionAffinity, svc.Spec.SessionAffinityConfig} },
+	FieldInternalPolicy: func(svc *corev1.Service) any { return svc.Spec.InternalTrafficPolicy },
+	FieldDistribution:   func(svc *corev1.Service) any { return svc.Spec.TrafficDistribution },
+	FieldFamilies:       func(svc *corev1.Service) any { return svc.Spec.IPFamilyPolicy },
+}
+
+// yieldService gives up the fields of a wanted Service that are contested: they stay as they are. It returns a note on each.
+func (c Contested) yieldService(have, wanted *corev1.Service) []string {
+	var notes []string
+	for _, field := range slices.Sorted(maps.Keys(serviceFields)) {
+		get := serviceFields[field]
+		if !c.holds(field, get(wanted)) || text(get(have)) == text(get(wanted)) {
+			continue
+		}
+		notes = append(notes, c.note(field))
+		from, to := &have.Spec, &wanted.Spec
+		switch field {
+		case FieldPorts:
+			to.Ports = from.Ports
+		case FieldAffinity:
+			to.SessionAffinity, to.SessionAffinityConfig = from.SessionAffinity, from.SessionAffinityConfig
+		case FieldInternalPolicy:
+			to.InternalTrafficPolicy = from.InternalTrafficPolicy
+		case FieldDistribution:
+			to.TrafficDistribution = from.TrafficDistribution
+		case FieldFamilies:
+			to.IPFamilyPolicy, to.IPFamilies, to.ClusterIPs = from.IPFamilyPolicy, from.IPFamilies, from.ClusterIPs
+		}
+	}
+	return notes
+}
+
+// note is what a condition reports of a contested field.
+func (c Contested) note(field Field) string {
+	return fmt.Sprintf("%s, which another writer or the API server keeps setting back: wanted is %s", field, clip(c[field]))
+}

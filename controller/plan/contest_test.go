@@ -1,0 +1,120 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// TestContestedServiceFieldsHoldNothingUp is fault H6: an API server that does not know trafficDistribution, or a webhook that sets it,
+// kept the patch of the Service in every plan, and so all conditions away.
+func TestContestedServiceFieldsHoldNothingUp(t *testing.T) {
+	for what, server := range map[string]*string{"drops it": nil, "sets another": new("PreferSameNode")} {
+		exporter := exporting("c1", 1, 80, "10.1.0.1")
+		exporter.Terms.Distribution = corev1.ServiceTrafficDistributionPreferClose
+		c := newName("c1", exporter)
+		for range 10 {
+			changes := Plan(c.state())
+			if written := changes.Written(); written[FieldDistribution] != "" {
+				c.contested = written // as apply finds out
+			}
+			c.write(changes)
+			if svc := c.services["derived-foo"]; svc != nil {
+				svc.Spec.TrafficDistribution = server
+			}
+		}
+		if changes := Plan(c.state()); !changes.Empty() {
+			t.Errorf("a server that %s: planned %+v", what, changes)
+		}
+		c.says(t, string(FieldDistribution))
+		if !meta.IsStatusConditionTrue(c.Export.Status.Conditions, "Ready") {
+			t.Errorf("the export has %+v", c.Export.Status.Conditions)
+		}
+		// Another value is written, and so is another field.
+		c.Members[0].Terms.Distribution = ""
+		c.Members[0].Terms.Ports[0].Port = 81
+		c.write(Plan(c.state()))
+		if changes := Plan(c.state()); changes.Service == nil || changes.Service.New.Spec.Ports[0].Port != 81 {
+			t.Errorf("a server that %s: the new port is not written: %+v", what, changes.Service)
+		}
+	}
+}
+
+// TestContestedIPsAreLeftAlone is fault K1: Karmada without deploy/karmada empties the ips of an import that it keeps.
+func TestContestedIPsAreLeftAlone(t *testing.T) {
+	w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{LabelKarmadaManaged: "true"} }))
+	w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
+	c := w.plan()
+	if c.Import == nil || c.Written()[FieldIPs] == "" {
+		t.Fatalf("planned %+v", c)
+	}
+	w.contested = c.Written()
+	c = w.plan()
+	if !c.Empty() || c.Ready.Reason != ReasonContested || !strings.Contains(c.Ready.Message, "10.0.9.9") {
+		t.Errorf("planned while contested: %+v", c)
+	}
+	w.services["derived-foo"] = others("derived-foo", "10.0.9.8")
+	if c = w.plan(); c.Import == nil {
+		t.Error("another value is not written")
+	}
+}
+
+// A spec of an import of ours that another writer sets back is left alone, and what follows from it stays as it is.
+func TestContestedSpecIsLeftAlone(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
+	c.settle(t)
+	c.Members[0] = exporting("c1", 1, 8080, "10.1.0.1")
+	changes := Plan(c.state())
+	c.contested = changes.Written()
+	c.settle(t)
+	equal(t, "port", c.imp.Spec.Ports[0].Port, int32(80))
+	c.says(t, string(FieldImport))
+	c.contested = nil
+	c.settle(t)
+	equal(t, "port", c.imp.Spec.Ports[0].Port, int32(8080))
+}
+
+// TestReadyOfOthersIsTheirs is fault M3: beside Cilium, which sets Ready on its imports at each event, both wrote it for ever.
+func TestReadyOfOthersIsTheirs(t *testing.T) {
+	w := newWorld(clusterSetImport("foo"))
+	w.imp.Annotations = map[string]string{AnnotationDerivedService: "derived-abc"}
+	w.services["derived-abc"] = others("derived-abc", "10.0.9.9")
+	theirs := metav1.Condition{Type: "Ready", Status: "True", Reason: "Ready", Message: "ServiceImport is ready", LastTransitionTime: noon}
+	w.imp.Status.Conditions = []metav1.Condition{theirs}
+	w.readyByOthers = true
+	for range 5 {
+		c := w.plan()
+		if c.ImportStatus != nil || len(c.Events) > 0 {
+			t.Fatalf("planned %+v", c)
+		}
+		w.apply(c, 100)
+	}
+	equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.9.9"})
+	equal(t, "condition", w.imp.Status.Conditions, []metav1.Condition{theirs})
+}
+
+// TestTakenAddressesOfOthersServicesLeaveIPs is fault K2: the Service that ips followed was deleted, and another got its address: DNS went on
+// answering it.
+func TestTakenAddressesOfOthersServicesLeaveIPs(t *testing.T) {
+	for what, edit := range map[string]func(*mcsv1beta1.ServiceImport){
+		"an import of Karmada's": func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{LabelKarmadaManaged: "true"} },
+		"an import whose annotation names theirs": func(i *mcsv1beta1.ServiceImport) {
+			i.Annotations = map[string]string{AnnotationDerivedService: "derived-foo"}
+		},
+	} {
+		w := newWorld(clusterSetImport("foo", edit))
+		w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
+		w.settle(t)
+		equal(t, what, w.imp.Spec.IPs, []string{"10.0.9.9"})
+		delete(w.services, "derived-foo")
+		w.services["another"] = others("another", "10.0.9.9")
+		c := w.plan()
+		if c.Import == nil || len(c.Import.New.Spec.IPs) > 0 {
+			t.Errorf("%s: planned %+v", what, c)
+		}
+	}
+}

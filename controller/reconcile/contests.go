@@ -1,0 +1,153 @@
+package reconcile
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset-dns/multicluster/controller/apply"
+	"github.com/clusterset-dns/multicluster/controller/plan"
+)
+
+// A field is contested when one value of it had to be written again after each of several reverts within a window, or when a write of it
+// has no effect. It is then left alone for a pause, which doubles with each further revert.
+const (
+	contestWindow  = time.Minute
+	contestReverts = 3
+	firstPause     = 10 * time.Second
+	longestPause   = 5 * time.Minute
+)
+
+// contests finds fields that another writer keeps setting back. The zero value is empty.
+type contests struct {
+	mu    sync.Mutex
+	by    map[types.NamespacedName]map[plan.Field]*contest
+	swept time.Time
+}
+
+// contest is what is known of one field of one name.
+type contest struct {
+	value    string
+	writes   int       // of this value, in a row
+	began    time.Time // when the first of these was made
+	last     time.Time
+	pause    time.Duration // 0 while the field is not contested
+	reported bool
+	noEffect bool // nothing changes by a write, so nothing wakes this process: it waits for another event
+}
+
+// wrote notes fields that have been written. It returns those that are contested from now on.
+func (c *contests) wrote(name types.NamespacedName, fields plan.Contested, now time.Time) (news []plan.Field) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sweepLocked(now)
+	for field, value := range fields {
+		k := c.atLocked(name, field)
+		if k.value != value || k.pause == 0 && now.Sub(k.began) > contestWindow {
+			*k = contest{value: value, began: now}
+		}
+		k.writes++
+		k.last = now
+		switch {
+		case k.pause > 0:
+			k.pause = min(2*k.pause, longestPause)
+		case k.writes > contestReverts:
+			k.pause = firstPause
+		}
+		if k.pause > 0 && !k.reported {
+			k.reported = true
+			news = append(news, field)
+		}
+	}
+	return news
+}
+
+// noEffect notes fields whose write changed nothing. It returns those that were not known to be so.
+func (c *contests) noEffect(name types.NamespacedName, fields plan.Contested, now time.Time) (news []plan.Field) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for field, value := range fields {
+		k := c.atLocked(name, field)
+		if k.value != value || !k.reported {
+			news = append(news, field)
+		}
+		*k = contest{value: value, writes: k.writes, began: now, last: now, pause: longestPause, reported: true, noEffect: true}
+	}
+	return news
+}
+
+func (c *contests) atLocked(name types.NamespacedName, field plan.Field) *contest {
+	if c.by == nil {
+		c.by = map[types.NamespacedName]map[plan.Field]*contest{}
+	}
+	if c.by[name] == nil {
+		c.by[name] = map[plan.Field]*contest{}
+	}
+	if c.by[name][field] == nil {
+		c.by[name][field] = &contest{}
+	}
+	return c.by[name][field]
+}
+
+// of are the fields of a name that are not written for now, and after how long to look again; 0 for never. What has not been written for a
+// pause and a window more is forgotten: nobody sets it back any longer.
+func (c *contests) of(name types.NamespacedName, now time.Time) (held plan.Contested, next time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for field, k := range c.by[name] {
+		left := k.pause - now.Sub(k.last)
+		switch {
+		case left > 0:
+			if held == nil {
+				held = plan.Contested{}
+			}
+			held[field] = k.value
+			if !k.noEffect && (next == 0 || left < next) {
+				next = left
+			}
+		case now.Sub(k.last) > k.pause+contestWindow:
+			delete(c.by[name], field)
+		}
+	}
+	if len(c.by[name]) == 0 {
+		delete(c.by, name)
+	}
+	return held, next
+}
+
+// sweepLocked forgets, once in a window, all fields that have not been written for long.
+func (c *contests) sweepLocked(now time.Time) {
+	if now.Sub(c.swept) < contestWindow {
+		return
+	}
+	c.swept = now
+	for name, fields := range c.by {
+		maps.DeleteFunc(fields, func(_ plan.Field, k *contest) bool { return now.Sub(k.last) > k.pause+contestWindow })
+		if len(fields) == 0 {
+			delete(c.by, name)
+		}
+	}
+}
+
+// report tells of contested fields, once for each.
+func (r *names) report(ctx context.Context, state plan.State, fields []plan.Field) {
+	for _, field := range fields {
+		contestedFields.WithLabelValues(string(field)).Inc()
+		log.FromContext(ctx).Info("another writer or the API server keeps setting a field back: it is left alone for up to 5 minutes at a time", "field", field)
+		if state.Import != nil {
+			r.writer.Tell(state.Import, plan.Event{Type: corev1.EventTypeWarning, Reason: plan.ReasonContested,
+				Message: string(field) + ": another writer or the API server keeps setting it back, so it is left alone for up to 5 minutes at a time"})
+		}
+	}
+}
+
+// learnNoEffect adds fields to the state whose write had no effect.
+func (r *names) learnNoEffect(ctx context.Context, key types.NamespacedName, state *plan.State, noEffect *apply.NoEffectError) {
+	r.report(ctx, *state, r.contests.noEffect(key, noEffect.Fields, r.now()))
+	state.Contested, _ = r.contests.of(key, r.now())
+}

@@ -1,0 +1,185 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// A value that has to be written again after each of three reverts in a minute is contested; a value that changes meanwhile is not.
+func TestContests(t *testing.T) {
+	name, now := types.NamespacedName{Name: "foo"}, time.Unix(0, 0)
+	ips := func(value string) plan.Contested { return plan.Contested{plan.FieldIPs: value} }
+	var c contests
+	for i := range 20 {
+		if news := c.wrote(name, ips(fmt.Sprint(i%2)), now); len(news) > 0 {
+			t.Fatal("values that come in turn are contested")
+		}
+	}
+	for i := range 8 {
+		if news := c.wrote(name, ips("a"), now); (len(news) > 0) != (i == contestReverts) {
+			t.Errorf("write %d: news %v", i+1, news)
+		}
+		if held, _ := c.of(name, now); (held[plan.FieldIPs] == "a") != (i >= contestReverts) {
+			t.Errorf("write %d: held %v", i+1, held)
+		}
+	}
+	held, next := c.of(name, now)
+	if held[plan.FieldIPs] != "a" || next != 160*time.Second {
+		t.Errorf("held %v, tried again after %v", held, next)
+	}
+	if held, next := c.of(name, now.Add(next)); len(held) > 0 || next > 0 {
+		t.Errorf("after the pause held %v for %v", held, next)
+	}
+	for range 10 {
+		c.wrote(name, ips("a"), now)
+	}
+	if _, next := c.of(name, now); next != longestPause {
+		t.Errorf("the longest pause is %v", next)
+	}
+	if c.of(name, now.Add(longestPause+2*contestWindow)); len(c.by) > 0 {
+		t.Errorf("what has stayed is not forgotten: %v", c.by)
+	}
+	for range 20 { // Once in a minute is no fight.
+		now = now.Add(contestWindow + time.Second)
+		if news := c.wrote(name, ips("b"), now); len(news) > 0 {
+			t.Fatal("a value that is written now and then is contested")
+		}
+	}
+	if news := c.noEffect(name, ips("b"), now); len(news) != 1 {
+		t.Errorf("a write without effect: news %v", news)
+	}
+	if news := c.noEffect(name, ips("b"), now); len(news) != 0 {
+		t.Errorf("the same again: news %v", news)
+	}
+	if held, next := c.of(name, now); held[plan.FieldIPs] != "b" || next > 0 {
+		t.Errorf("a write without effect: held %v, tried again after %v; want when something else happens", held, next)
+	}
+	c.wrote(types.NamespacedName{Name: "bar"}, ips("c"), now.Add(time.Hour))
+	if len(c.by) != 1 {
+		t.Errorf("what nobody asks for is not forgotten: %v", c.by)
+	}
+}
+
+// TestAnotherWriterOfIPs is fault K1: another writer empties ips as soon as they are filled, as Karmada does without deploy/karmada. Both
+// wrote as fast as they could: 2254 generations in 47 s, and nothing told of it.
+func TestAnotherWriterOfIPs(t *testing.T) {
+	cluster := shared.Cluster(t)
+	start(t, account(t, cluster))
+	p := newPlace(t, cluster)
+	if err := p.create(plainService("derived-foo"), imported("foo", func(imp *mcsv1beta1.ServiceImport) {
+		imp.Labels = map[string]string{plan.LabelKarmadaManaged: "true"}
+	})); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "filled", func() error { return p.has("foo", 1) })
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int)
+	go func() { ended <- p.empty(ctx, "foo") }()
+	until(t, "told", func() error { return p.told("foo", plan.ReasonContested) })
+	until(t, "left alone", func() error { return p.has("foo", 0) })
+	stop()
+	if reverts := <-ended; reverts > 2*contestReverts+2 {
+		t.Errorf("ips were filled %d times before they were left alone", reverts)
+	}
+	until(t, "filled again, now that nobody empties them", func() error { return p.has("foo", 1) })
+}
+
+// empty empties an import's ips whenever they are filled, until ctx ends; it returns how often.
+func (p *place) empty(ctx context.Context, name string) (times int) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return times
+		case <-tick.C:
+		}
+		if imp, err := p.imp(name); err == nil && len(imp.Spec.IPs) > 0 && p.edit(name, withIPs()) == nil {
+			times++
+		}
+	}
+}
+
+// TestServerThatUndoesAField is fault H6: a policy of the cluster sets trafficDistribution on every Service. The patch that takes it back
+// changed nothing and was planned for ever, so that no condition was ever written.
+func TestServerThatUndoesAField(t *testing.T) {
+	cluster := shared.Cluster(t)
+	wire := newWire()
+	start(t, wire.config(account(t, cluster)))
+	p := newPlace(t, cluster)
+	mutate(t, p, cluster)
+	if err := p.create(imported("foo")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "served", func() error { return p.served("foo") })
+	until(t, "told", func() error { return p.told("foo", plan.ReasonContested) })
+	imp, err := p.imp("foo")
+	if err := errors.Join(err, ready(imp, metav1.ConditionTrue, "Ready")); err != nil {
+		t.Error(err)
+	}
+	if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Spec.Ports[0].Port = 81 }); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "another field is written", func() error {
+		svc, err := p.svc("derived-foo")
+		if err == nil && svc.Spec.Ports[0].Port != 81 {
+			err = fmt.Errorf("ports %v", svc.Spec.Ports)
+		}
+		return err
+	})
+}
+
+// mutate has the API server set trafficDistribution on each Service of the place, as a mutating webhook would.
+func mutate(t *testing.T, p *place, cluster *realkube.Cluster) {
+	t.Helper()
+	text := `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: NAME}
+spec:
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAME}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [services]}]
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{spec: Object.spec{trafficDistribution: "PreferClose"}}'}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: NAME}
+spec: {policyName: NAME}
+`
+	text = strings.ReplaceAll(text, "NAME", p.namespace)
+	if err := cluster.Apply(t.Context(), "default", text); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Delete(context.WithoutCancel(t.Context()), "default", text); err != nil {
+			t.Error(err)
+		}
+	})
+	until(t, "the policy in force", func() error {
+		svc := plainService("try")
+		svc.Namespace = p.namespace
+		err := p.Create(p.ctx, svc, client.DryRunAll)
+		if err == nil && (svc.Spec.TrafficDistribution == nil || *svc.Spec.TrafficDistribution != corev1.ServiceTrafficDistributionPreferClose) {
+			err = errors.New("it is not")
+		}
+		return err
+	})
+}
