@@ -1,0 +1,33 @@
+// Package lenient decodes lists and watches of one kind of custom resource, item by item.
+//
+// The decoders of client-go fail a whole list or watch at the first item that they cannot decode.
+// A CRD's schema accepts more than the Go types do: `format: date-time` accepts
+// 2020-01-01t00:00:00z, metav1.Time does not. With these decoders, one user with permission to write
+// one object hides all objects of that kind from a program, also after a restart. This package
+// decodes only the fields of a type that the program defines. An item that cannot be decoded becomes
+// an item with Err set, and every other item is as if it were not there.
+//
+// To use it, define a type with the fields that are needed, embed Base, and add DeepCopyObject:
+//
+//	type export struct {
+//		lenient.Base
+//		Spec struct {
+//			Annotations map[string]string `json:"annotations"`
+//		} `json:"spec"`
+//	}
+//
+//	func (e *export) DeepCopyObject() runtime.Object { c := *e; return &c }
+//
+// Give a REST client of its own (rest.Config, or rest.CopyConfig of one) the serializer:
+//
+//	config.NegotiatedSerializer = lenient.Serializer[export]("ServiceExport")
+//
+// A reflector of that client needs the expected type &export{}. Its store gets *export: metadata is
+// in the fields of metav1.ObjectMeta, and Err is nil unless a field has the wrong type. Namespace and
+// name are known in nearly all cases, as decoding continues after a field of the wrong type.
+//
+// Do not use types with an UnmarshalJSON method that can fail, such as metav1.Time: decoding of the
+// item stops there. Use strings, and ParseTime.
+//
+// Answers that are no list, object or Status of the given kind are errors: absent is not empty.
+package lenient
