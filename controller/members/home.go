@@ -64,12 +64,14 @@ func (s *Set) homeFollowers() ([]*follow.Follower, error) {
 // homeReport logs the first of several failures, and their end.
 func (s *Set) homeReport(resource string) follow.Report {
 	failed := false
+	var trouble follow.Trouble
 	return func(verb follow.Verb, err error) {
+		err = trouble.Note(verb, err)
 		switch {
 		case err != nil && !failed:
 			failed = true
 			s.options.Log.Error(err, "The own cluster cannot be read", "resource", resource)
-		case err == nil && verb == follow.Watch && failed:
+		case err == nil && failed:
 			failed = false
 			s.options.Log.Info("The own cluster can be read again", "resource", resource)
 		}
