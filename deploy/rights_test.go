@@ -57,12 +57,12 @@ func (r *refusals) all() []string {
 // deaf hears nothing of what a watch says.
 type deaf struct{}
 
-func (deaf) Failed(string, error)                  {}
-func (deaf) Problem(string, string, watch.Problem) {}
-func (deaf) Recovered(string)                      {}
-func (deaf) Absent(string)                         {}
-func (deaf) Published(int, int)                    {}
-func (deaf) Programmed(string, time.Duration)      {}
+func (deaf) Failed(string, error)                           {}
+func (deaf) Problems(string, string, []watch.Problem, bool) {}
+func (deaf) Recovered(string)                               {}
+func (deaf) Absent(string)                                  {}
+func (deaf) Published(int, int)                             {}
+func (deaf) Programmed(string, time.Duration)               {}
 
 // TestPluginNeedsEachRight lets the plugin's watch run as accounts that have the shipped ClusterRole, and the same without one verb
 // of one rule: the first syncs, and each of the others is refused what it lacks. The API server is one that cannot stream lists

@@ -1,12 +1,15 @@
 package multicluster
 
 import (
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/coredns/coredns/plugin"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"golang.org/x/time/rate"
 
 	"github.com/clusterset-dns/multicluster/plugin/watch"
 )
@@ -33,7 +36,7 @@ var (
 		Namespace: plugin.Namespace,
 		Subsystem: pluginName,
 		Name:      "invalid_total",
-		Help:      "Counter of parts of API objects that cannot be served, once for each until the object changes.",
+		Help:      "Counter of problems of API objects, which are the parts that cannot be served: at most nine of an object, when they become others.",
 	}, []string{"kind", "field"})
 )
 
@@ -65,14 +68,46 @@ func (o *observer) Programmed(kind string, took time.Duration) {
 	programmingDuration.WithLabelValues(kind).Observe(took.Seconds())
 }
 
-// Problem implements watch.Observer.
-func (o *observer) Problem(kind, object string, p watch.Problem) {
-	invalidCount.WithLabelValues(kind, p.Field).Inc()
-	rest := "the rest of it is served"
-	if p.Whole {
-		rest = "nothing of it is served"
+// problemLines limits the log lines about objects, of all watches. Who may write objects decides about their number.
+var problemLines = limitedLines{limiter: rate.NewLimiter(rate.Every(3*time.Second), 50)}
+
+// limitedLines counts the lines that were left out.
+type limitedLines struct {
+	limiter *rate.Limiter
+	left    atomic.Int64
+}
+
+// allow says whether one more line may be logged, and how many were left out before it.
+func (l *limitedLines) allow() (leftOut int64, ok bool) {
+	if !l.limiter.Allow() {
+		l.left.Add(1)
+		return 0, false
 	}
-	log.Warningf("%s %s: %s; %s", kind, object, p.Detail, rest)
+	return l.left.Swap(0), true
+}
+
+// Problems implements watch.Observer. All problems of an object are one line.
+func (o *observer) Problems(kind, object string, all []watch.Problem, again bool) {
+	rest, details := "the rest of it is served", make([]string, len(all))
+	for i, p := range all {
+		invalidCount.WithLabelValues(kind, p.Field).Inc()
+		details[i] = p.Detail
+		if p.Whole {
+			rest = "nothing of it is served"
+		}
+	}
+	if again {
+		problemLines.left.Add(1)
+		return
+	}
+	leftOut, ok := problemLines.allow()
+	if !ok {
+		return
+	}
+	log.Warningf("%s %s: %s; %s", kind, object, strings.Join(details, "; "), rest)
+	if leftOut > 0 {
+		log.Warningf("%d more lines about objects that cannot be served as a whole were left out since the last one; see the metric coredns_multicluster_invalid_total", leftOut)
+	}
 }
 
 // Failed implements watch.Observer.

@@ -40,7 +40,7 @@ func TestProblemsAreCounted(t *testing.T) {
 	var o observer
 	count := invalidCount.WithLabelValues("ServiceImport", "ip")
 	before := testutil.ToFloat64(count)
-	o.Problem("ServiceImport", "default/foo", watch.Problem{Field: "ip", Detail: `spec.ips[0] is "nonsense", want an IP address`})
+	o.Problems("ServiceImport", "default/foo", []watch.Problem{{Field: "ip", Detail: `spec.ips has "nonsense", want an IP address`}}, false)
 	if got := testutil.ToFloat64(count) - before; got != 1 {
 		t.Errorf("counted %v, want 1", got)
 	}

@@ -63,9 +63,12 @@ type Trouble struct{ list, watch error }
 
 // Note takes a report, and returns what fails now: nil where neither does.
 func (t *Trouble) Note(verb Verb, err error) error {
-	if verb == Watch {
+	switch {
+	case errors.Is(err, ErrAbsent):
+		*t = Trouble{list: err} // there is nothing to watch
+	case verb == Watch:
 		t.watch = err
-	} else {
+	default:
 		t.list = err
 	}
 	if t.list != nil {

@@ -165,6 +165,7 @@ func TestTroubleEndsWhenBothWork(t *testing.T) {
 		err, want error
 	}{
 		{List, nil, nil}, {Watch, nil, nil}, {List, list, list}, {Watch, nil, list}, {Watch, watch, list}, {List, nil, watch}, {Watch, nil, nil},
+		{Watch, watch, watch}, {List, ErrAbsent, ErrAbsent}, {List, nil, nil},
 	} {
 		if got := trouble.Note(step.verb, step.err); !errors.Is(got, step.want) || (got == nil) != (step.want == nil) {
 			t.Errorf("step %d: %v, want %v", i, got, step.want)

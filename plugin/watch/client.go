@@ -3,9 +3,9 @@ package watch
 import (
 	"errors"
 	"fmt"
+	"net/http"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/lenient"
 )
 
 // importVersions are the versions of ServiceImport that can be read, the best first.
@@ -21,17 +23,13 @@ var importVersions = []schema.GroupVersion{
 	{Group: mcsv1alpha1.GroupName, Version: "v1alpha1"},
 }
 
-// scheme reads both versions of ServiceImport into the type of one: no field differs between them (mcs-api v0.5.2).
-var scheme = func() *runtime.Scheme {
+// sliceSerializer reads EndpointSlices.
+var sliceSerializer = func() runtime.NegotiatedSerializer {
 	s := runtime.NewScheme()
-	for _, gv := range importVersions {
-		s.AddKnownTypes(gv, &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImportList{})
-		metav1.AddToGroupVersion(s, gv)
-	}
 	if err := discoveryv1.AddToScheme(s); err != nil {
 		panic(err) // the type is compiled in: this cannot fail at run time
 	}
-	return s
+	return serializer.NewCodecFactory(s).WithoutConversion()
 }()
 
 // LoadConfig returns the client configuration of a kubeconfig file and context ("" for its current one), or where the file is "",
@@ -54,15 +52,16 @@ func LoadConfig(kubeconfig, context string) (*rest.Config, error) {
 	return config, nil
 }
 
-// restClient returns a client of one API group version, whose objects decode to the types of our scheme.
-func restClient(config *rest.Config, gv schema.GroupVersion) (*rest.RESTClient, error) {
+// restClient returns a client of one API group version, over the connections of an HTTP client.
+func restClient(config *rest.Config, over *http.Client, gv schema.GroupVersion) (*rest.RESTClient, error) {
 	c := rest.CopyConfig(config)
 	c.APIPath = "/apis"
 	c.GroupVersion = &gv
-	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	c.NegotiatedSerializer = lenient.Serializer[serviceImport]("ServiceImport")
 	if gv == discoveryv1.SchemeGroupVersion { // custom resources have no protobuf form
+		c.NegotiatedSerializer = sliceSerializer
 		c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 		c.ContentType = runtime.ContentTypeProtobuf
 	}
-	return rest.RESTClientFor(c)
+	return rest.RESTClientForConfigAndClient(c, over)
 }

@@ -1,12 +1,11 @@
 package watch
 
 import (
-	"slices"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
@@ -17,7 +16,7 @@ type store[T any] struct {
 	kind      kind[T]
 	namespace string // "" for all
 	hub       *hub
-	problems  map[objectID][]Problem // of each object that has some
+	problems  map[objectID]reported // of each object that has some
 	synced    bool
 }
 
@@ -52,16 +51,14 @@ func keep[T any](t *trimmed[T]) *kept[T] {
 		k.changed = t.changed.UnixNano()
 	}
 	if t.value == nil || len(t.problems) > 0 {
-		k.odd = &odd{objectID{t.namespace, t.name}, t.problems}
+		k.odd = &odd{objectID{t.namespace, t.name}, t.described()}
 	}
 	return k
 }
 
 var importKind = kind[index.Entry]{
-	name: "ServiceImport",
-	trim: func(object any) *kept[index.Entry] {
-		return keep(entryOf(trimImport(object.(*mcsv1beta1.ServiceImport))))
-	},
+	name:    "ServiceImport",
+	trim:    func(object any) *kept[index.Entry] { return keep(entryOf(trimImport(object.(*serviceImport)))) },
 	id:      func(e index.Entry) objectID { return objectID{e.Namespace(), e.Name()} },
 	set:     (*index.State).SetService,
 	remove:  func(s *index.State, id objectID) bool { return s.DeleteService(index.NewKey(id.namespace, id.name)) },
@@ -80,7 +77,7 @@ var sliceKind = kind[index.Slice]{
 }
 
 func newStore[T any](k kind[T], namespace string, h *hub) *store[T] {
-	return &store[T]{kind: k, namespace: namespace, hub: h, problems: map[objectID][]Problem{}}
+	return &store[T]{kind: k, namespace: namespace, hub: h, problems: map[objectID]reported{}}
 }
 
 func (s *store[T]) kept(object any) *kept[T] {
@@ -134,7 +131,7 @@ func (s *store[T]) Delete(object any) error {
 func (s *store[T]) Replace(objects []any, _ string) error {
 	values := make([]T, 0, len(objects))
 	known := s.problems
-	s.problems = make(map[objectID][]Problem, len(known))
+	s.problems = make(map[objectID]reported, len(known))
 	for _, object := range objects {
 		k := s.kept(object)
 		if was, ok := known[s.idOf(k)]; ok {
@@ -159,17 +156,23 @@ func (s *store[T]) Replace(objects []any, _ string) error {
 // Resync implements cache.ReflectorStore. There is nothing to do: the State is the truth.
 func (s *store[T]) Resync() error { return nil }
 
-// report tells of each problem once, for as long as the object has it.
+// report tells of the problems of an object when they are others than before. Those of one object are described at most once a minute.
 func (s *store[T]) report(k *kept[T]) {
 	id := s.idOf(k)
 	if k.odd == nil || len(k.odd.problems) == 0 {
 		delete(s.problems, id)
 		return
 	}
-	for _, p := range k.odd.problems {
-		if !slices.Contains(s.problems[id], p) {
-			s.hub.observer.Problem(s.kind.name, id.namespace+"/"+id.name, p)
-		}
+	now, before, set := time.Now(), s.problems[id], hashSet(k.odd.problems)
+	if set == before.set {
+		return
 	}
-	s.problems[id] = k.odd.problems
+	again := now.Sub(before.told) < describeEvery
+	s.hub.observer.Problems(s.kind.name, id.namespace+"/"+id.name, k.odd.problems, again)
+	if again {
+		now = before.told
+	}
+	s.problems[id] = reported{set, now}
 }
+
+const describeEvery = time.Minute

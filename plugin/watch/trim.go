@@ -18,27 +18,13 @@ import (
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
-// Problem is a part of an object that cannot be served. It costs just the records of that part. Its text has no position in a list:
-// a problem that moves is the same problem.
-type Problem struct {
-	Field  string // a fixed word, for the metric's label
-	Detail string // what was found, and what was expected
-	Whole  bool   // nothing of the object can be served
-}
-
 // trimmed is what is kept of an object.
 type trimmed[T any] struct {
 	namespace, name string
 	changed         time.Time // zero: not known
 	value           *T        // nil: the object has no name that could be served
 	problems        []Problem
-}
-
-func (t *trimmed[T]) problem(field, format string, args ...any) {
-	p := Problem{Field: field, Detail: fmt.Sprintf(format, args...), Whole: t.value == nil}
-	if !slices.Contains(t.problems, p) {
-		t.problems = append(t.problems, p)
-	}
+	more            int // problems beyond maxProblems
 }
 
 // lastChange is when an object last changed: as an EndpointSlice says where its writer noted the time of the Pod's or Service's
@@ -55,43 +41,26 @@ func lastChange(object metav1.Object) (at time.Time) {
 	return at
 }
 
-// trimImport keeps of a ServiceImport what its answers are made of.
-func trimImport(in *mcsv1beta1.ServiceImport) *trimmed[index.Service] {
-	t := &trimmed[index.Service]{namespace: in.Namespace, name: in.Name, changed: lastChange(in)}
-	service := index.Service{Key: index.NewKey(in.Namespace, in.Name)}
-	switch in.Spec.Type {
-	case mcsv1beta1.ClusterSetIP:
-	case mcsv1beta1.Headless:
-		service.Type = index.Headless
-	default:
-		t.problem("type", "spec.type is %q, want ClusterSetIP or Headless", in.Spec.Type)
-		return t
+// What one object can cost. The API sets no such limits, or larger ones: an EndpointSlice can have 1000 endpoints of 100 addresses and
+// 20000 ports, each of which has an SRV record for each address. No Service is known that comes near these numbers; Kubernetes itself
+// writes slices of 100 endpoints with one address each.
+const (
+	maxPorts     = 256  // of an import or slice
+	maxAddresses = 1000 // of a slice, and those of one more endpoint
+	maxIPs       = 16   // of an import
+)
+
+// atMost is how many of a list's elements are looked at. The others are one problem.
+func (t *trimmed[T]) atMost(field, list string, have, most int) int {
+	if have > most {
+		t.problem(field, "%s has %d elements, want at most %d: the others are left out", list, have, most)
 	}
-	if !isLabel(in.Name) {
-		t.problem("name", "metadata.name has to be one DNS label to be asked for: lower case letters, digits and dashes, at most 63")
-		return t
-	}
-	t.value = &service
-	if service.Type == index.Headless {
-		service.Managed = owner.OfImport(in)
-		return t // neither its IPs nor its ports count: the endpoints have their own
-	}
-	for _, text := range in.Spec.IPs {
-		if ip, err := parseIP(text); err != nil {
-			t.problem("ip", "spec.ips has %q, want an IP address", text)
-		} else {
-			service.IPs = append(service.IPs, ip)
-		}
-	}
-	for _, p := range in.Spec.Ports {
-		t.keepPort(&service.Ports, p.Name, p.Protocol, p.Port)
-	}
-	return t
+	return min(have, most)
 }
 
 // entryOf is the same of a service as the State holds it.
 func entryOf(t *trimmed[index.Service]) *trimmed[index.Entry] {
-	of := &trimmed[index.Entry]{namespace: t.namespace, name: t.name, changed: t.changed, problems: t.problems}
+	of := &trimmed[index.Entry]{namespace: t.namespace, name: t.name, changed: t.changed, problems: t.problems, more: t.more}
 	if t.value != nil {
 		e := t.value.Entry()
 		of.value = &e
@@ -119,11 +88,15 @@ func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
 			mcsv1beta1.LabelSourceCluster, slice.Cluster)
 		slice.Cluster = ""
 	}
-	for _, p := range in.Ports {
+	for _, p := range in.Ports[:t.atMost("ports", "ports", len(in.Ports), maxPorts)] {
 		t.keepEndpointPort(&slice.Ports, p)
 	}
-	slice.Endpoints = slices.Grow(slice.Endpoints, len(in.Endpoints))
+	slice.Endpoints = slices.Grow(slice.Endpoints, min(len(in.Endpoints), maxAddresses))
 	for _, e := range in.Endpoints {
+		if len(slice.Endpoints) >= maxAddresses {
+			t.problem("addresses", "the endpoints have more than %d addresses: the others are left out", maxAddresses)
+			break
+		}
 		if ready := e.Conditions.Ready; ready == nil || *ready { // nil means ready (EndpointConditions)
 			t.keepEndpoint(&slice.Endpoints, e)
 		}
@@ -136,14 +109,14 @@ func (t *trimmed[T]) keepEndpoint(endpoints *[]index.Endpoint, e discoveryv1.End
 	if e.Hostname != nil && *e.Hostname != "" {
 		hostname = strings.ToLower(*e.Hostname)
 		if !isLabel(hostname) {
-			t.problem("hostname", "an endpoint's hostname is %q, want a DNS label of at most 63 letters, digits and dashes", *e.Hostname)
+			t.problem("hostname", "an endpoint's hostname is %q, want a DNS label of at most 63 letters, digits and dashes", clip(*e.Hostname))
 			return
 		}
 	}
 	for _, text := range e.Addresses {
 		ip, err := parseIP(text)
 		if err != nil {
-			t.problem("ip", "an endpoint has the address %q, want an IP address", text)
+			t.problem("ip", "an endpoint has the address %q, want an IP address", clip(text))
 			continue
 		}
 		*endpoints = append(*endpoints, index.Endpoint{Hostname: hostname, Addr: ip})
@@ -168,12 +141,12 @@ func (t *trimmed[T]) keepPort(ports *[]index.Port, name string, protocol corev1.
 	}
 	switch {
 	case number < 1 || number > 65535:
-		t.problem("port", "the number of port %q is %d, want 1 to 65535", name, number)
+		t.problem("port", "the number of port %q is %d, want 1 to 65535", clip(name), number)
 	case protocol != corev1.ProtocolTCP && protocol != corev1.ProtocolUDP && protocol != corev1.ProtocolSCTP:
-		t.problem("protocol", "the protocol of port %q is %q, want TCP, UDP or SCTP", name, protocol)
+		t.problem("protocol", "the protocol of port %q is %q, want TCP, UDP or SCTP", clip(name), clip(string(protocol)))
 	case name == "": // no SRV record (SPEC 2.3.2)
 	case !isLabel(name) || len(name) > 62: // a Service's port cannot be called so either; the underscore makes it 63
-		t.problem("portname", "a port is called %q, want a DNS label of at most 62 lower case letters, digits and dashes", name)
+		t.problem("portname", "a port is called %q, want a DNS label of at most 62 lower case letters, digits and dashes", clip(name))
 	default:
 		*ports = append(*ports, index.Port{Name: interned(name), Protocol: interned(strings.ToLower(string(protocol))), Number: uint16(number)})
 	}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -28,11 +30,13 @@ type Options struct {
 
 // Observer hears what a person should know.
 type Observer interface {
-	Problem(kind, object string, p Problem) // once for each problem of an object
-	Failed(resource string, err error)      // a list or watch failed, and is tried again
-	Recovered(resource string)              // and works again
-	Absent(resource string)                 // the server does not have it: there are none, for now
-	Published(services, endpoints int)      // there is a new Index
+	// Problems tells of all problems of an object, each time that they are others than before. There are at most nine. again says
+	// that the object had others less than a minute ago, which is enough for a log.
+	Problems(kind, object string, all []Problem, again bool)
+	Failed(resource string, err error) // a list or watch failed, and is tried again
+	Recovered(resource string)         // both work again
+	Absent(resource string)            // the server does not have it: there are none, for now
+	Published(services, endpoints int) // there is a new Index
 	// Programmed tells of each object that came since the last Index, how long its change took until it was answered.
 	Programmed(kind string, took time.Duration)
 }
@@ -41,25 +45,35 @@ type Observer interface {
 type Watch struct {
 	hub       *hub
 	followers []*follow.Follower
+
+	// of the API server
+	config *rest.Config
+	client *http.Client
+	finder discovery.DiscoveryInterface
 }
 
 // New prepares a Watch. It makes no request yet; the error is that of a client configuration or selector that cannot work.
 func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
-	w := &Watch{hub: newHub(observer)}
-	finder, err := discovery.NewDiscoveryClientForConfig(config)
+	config = follow.DetectDeadConnections(config)
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	finder, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("discovery client: %w", err)
 	}
+	w := &Watch{hub: newHub(observer), config: config, client: client, finder: finder}
 	namespaces := o.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	for _, namespace := range namespaces {
-		err := w.add(config, finder, newStore(importKind, namespace, w.hub), follow.Resource{
-			Name: mcsv1beta1.ServiceImportPluralName, Namespace: namespace, Labels: o.Labels, Object: &mcsv1beta1.ServiceImport{},
+		err := w.add(newStore(importKind, namespace, w.hub), follow.Resource{
+			Name: mcsv1beta1.ServiceImportPluralName, Namespace: namespace, Labels: o.Labels, Object: &serviceImport{},
 		}, importVersions...)
 		if err == nil && !o.NoEndpoints {
-			err = w.add(config, finder, newStore(sliceKind, namespace, w.hub), follow.Resource{
+			err = w.add(newStore(sliceKind, namespace, w.hub), follow.Resource{
 				Name: "endpointslices", Namespace: namespace, Labels: mcsv1beta1.LabelServiceName, Object: &discoveryv1.EndpointSlice{},
 			}, discoveryv1.SchemeGroupVersion)
 		}
@@ -72,21 +86,22 @@ func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 }
 
 // add has one resource followed, the best of its versions first.
-func (w *Watch) add(config *rest.Config, finder discovery.DiscoveryInterface, to cache.ReflectorStore, r follow.Resource, versions ...schema.GroupVersion) error {
+func (w *Watch) add(to cache.ReflectorStore, r follow.Resource, versions ...schema.GroupVersion) error {
 	for _, gv := range versions {
-		client, err := restClient(config, gv)
+		client, err := restClient(w.config, w.client, gv)
 		if err != nil {
 			return fmt.Errorf("client of %s: %w", gv, err)
 		}
 		r.Versions = append(r.Versions, follow.Version{GroupVersion: gv, Client: client})
 	}
 	told := &reporter{resource: r.Name, store: to, observer: w.hub.observer}
-	w.followers = append(w.followers, follow.New(r, finder, to, told.report))
+	w.followers = append(w.followers, follow.New(r, w.finder, to, told.report))
 	return nil
 }
 
 // Run watches until ctx ends, and returns when all that it started has ended.
 func (w *Watch) Run(ctx context.Context) {
+	defer utilnet.CloseIdleConnectionsFor(w.client.Transport)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for _, f := range w.followers {
@@ -101,19 +116,21 @@ func (w *Watch) Index() *index.Index { return w.hub.published.Load() }
 // Synced is closed when there is an Index.
 func (w *Watch) Synced() <-chan struct{} { return w.hub.synced }
 
-// reporter tells an observer of the first of several failures of one resource, and of their end.
+// reporter tells an observer of the first of several failures of one resource, and of their end. A recovery is a complete list with a
+// watch: else a list that fails beside a watch that is accepted would be told of as failed and as recovered at each retry.
 type reporter struct {
 	resource string
 	store    cache.ReflectorStore
 	observer Observer
 
-	failed bool // and the observer was told
-	absent bool // likewise
+	trouble follow.Trouble
+	failed  bool // and the observer was told
+	absent  bool // likewise
 }
 
 // report is a follow.Report. Where the server is well and does not have the resource, there are no such objects: the store is emptied.
-func (r *reporter) report(_ follow.Verb, err error) {
-	switch {
+func (r *reporter) report(verb follow.Verb, err error) {
+	switch err = r.trouble.Note(verb, err); {
 	case errors.Is(err, follow.ErrAbsent):
 		if !r.absent || r.failed { // also at the end of an outage, so that the next is told of too
 			r.absent, r.failed = true, false

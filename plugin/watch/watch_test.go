@@ -45,11 +45,13 @@ func (h *heard) all() []string {
 	return slices.Clone(h.said)
 }
 
-func (h *heard) Problem(kind, object string, p Problem) { h.say("%s %s %s", kind, object, p.Field) }
-func (h *heard) Failed(resource string, err error)      { h.say("failed %s: %v", resource, err) }
-func (h *heard) Recovered(resource string)              { h.say("recovered %s", resource) }
-func (h *heard) Absent(resource string)                 { h.say("absent %s", resource) }
-func (h *heard) Published(_, _ int)                     {}
+func (h *heard) Problems(kind, object string, all []Problem, _ bool) {
+	h.say("%s %s %s", kind, object, strings.Join(fields(all), " "))
+}
+func (h *heard) Failed(resource string, err error) { h.say("failed %s: %v", resource, err) }
+func (h *heard) Recovered(resource string)         { h.say("recovered %s", resource) }
+func (h *heard) Absent(resource string)            { h.say("absent %s", resource) }
+func (h *heard) Published(_, _ int)                {}
 func (h *heard) Programmed(kind string, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,6 +91,23 @@ func (h *heard) becomes(want []string) {
 // start runs a watch until the test's end, and checks that it then ends and what it last published.
 func start(t *testing.T, config *rest.Config, o Options) (*Watch, *heard) {
 	t.Helper()
+	var w *Watch
+	t.Cleanup(func() { // after the watch has ended
+		if w == nil || w.Index() == nil {
+			return
+		}
+		for _, err := range index.Check(w.Index()) {
+			t.Error(err)
+		}
+	})
+	var h *heard
+	w, h = startUnchecked(t, config, o)
+	return w, h
+}
+
+// startUnchecked is start for an index that takes long to check.
+func startUnchecked(t *testing.T, config *rest.Config, o Options) (*Watch, *heard) {
+	t.Helper()
 	h := &heard{t: t}
 	w, err := New(config, o, h)
 	if err != nil {
@@ -103,11 +122,6 @@ func start(t *testing.T, config *rest.Config, o Options) (*Watch, *heard) {
 	t.Cleanup(func() {
 		cancel()
 		<-done
-		if x := w.Index(); x != nil {
-			for _, err := range index.Check(x) {
-				t.Error(err)
-			}
-		}
 	})
 	return w, h
 }
@@ -253,7 +267,7 @@ func TestBadObjectsCostOnlyTheirOwnRecords(t *testing.T) {
 	apply(t, c, ns, bad+"\n---\n"+importText("v1beta1", "good", "10.0.0.1"))
 	become(t, w, "bad."+ns, "10.0.0.3")
 	become(t, w, "good."+ns, "10.0.0.1")
-	want := []string{"EndpointSlice " + ns + "/lost cluster", "ServiceImport " + ns + "/bad ip", "ServiceImport " + ns + "/bad port", "ServiceImport " + ns + "/two.labels name"}
+	want := []string{"EndpointSlice " + ns + "/lost cluster", "ServiceImport " + ns + "/bad ip port", "ServiceImport " + ns + "/two.labels name"}
 	for _, problem := range want {
 		h.eventually(problem)
 	}
