@@ -61,7 +61,7 @@ func (deaf) Failed(string, error)                           {}
 func (deaf) Problems(string, string, []watch.Problem, bool) {}
 func (deaf) Recovered(string)                               {}
 func (deaf) Absent(string)                                  {}
-func (deaf) Published(int, int)                             {}
+func (deaf) Published(int, int, bool)                       {}
 func (deaf) Programmed(string, time.Duration)               {}
 
 // TestPluginNeedsEachRight lets the plugin's watch run as accounts that have the shipped ClusterRole, and the same without one verb

@@ -3,12 +3,15 @@ package multicluster
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/pkg/fall"
+	"github.com/coredns/coredns/plugin/pkg/nonwriter"
 	"github.com/miekg/dns"
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
+	"github.com/clusterset-dns/multicluster/plugin/watch"
 )
 
 // Multicluster answers questions for its zones from the newest Index.
@@ -16,8 +19,10 @@ type Multicluster struct {
 	Next plugin.Handler
 
 	zones []index.Zone // the longest name first, so that the first that has a name is the one
-	watch interface{ Index() *index.Index }
+	watch interface{ View() *watch.View }
 	fall  fall.F
+
+	waited atomic.Bool // for the first sync, as long as ready_timeout
 
 	clusterDomain string   // of the pods' own search path, with the final dot
 	searchTail    []string // what AutoPath's answers end in
@@ -26,9 +31,13 @@ type Multicluster struct {
 // Name implements plugin.Handler.
 func (m *Multicluster) Name() string { return pluginName }
 
-// Ready implements ready.Readiness: true once every watch has synced. It stays so through an outage of the API server, as the last
-// known records are served on.
-func (m *Multicluster) Ready() bool { return m.watch.Index() != nil }
+// Ready implements ready.Readiness: true once every watch has synced, and at the latest after ready_timeout: this server may answer
+// other zones, which must not wait for an API server that cannot be read. It stays so through an outage, as the last known records are
+// served on.
+func (m *Multicluster) Ready() bool {
+	v := m.watch.View()
+	return v != nil && v.Whole() || m.waited.Load()
+}
 
 // ServeDNS implements plugin.Handler.
 func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
@@ -39,15 +48,19 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	if q.Qtype == dns.TypeAXFR || q.Qtype == dns.TypeIXFR {
 		return dns.RcodeRefused, nil // those come through the transfer plugin, or not at all
 	}
-	x := m.watch.Index()
-	if x == nil {
-		// Before fallthrough is thought of: a name must not leak upstream because we are not ready. The server writes the
-		// SERVFAIL itself, so that no cache keeps it for longer than it is true.
-		return dns.RcodeServerFailure, unsynced(zone, name)
+	v := m.watch.View()
+	if v == nil {
+		// Before fallthrough is thought of: a name must not leak upstream because we are not ready.
+		return unsynced(w, r, zone, name)
 	}
-	a := x.Lookup(zone, q.Name, q.Qtype)
-	if a.Result == index.NameError && m.fall.Through(name) {
-		return plugin.NextOrFailure(pluginName, m.Next, ctx, w, r)
+	a := v.Index.Lookup(zone, q.Name, q.Qtype)
+	if a.Result == index.NameError {
+		if !v.Whole() && v.Unknown(zone.Parse(name)) {
+			return unsynced(w, r, zone, name)
+		}
+		if m.fall.Through(name) {
+			return plugin.NextOrFailure(pluginName, m.Next, ctx, w, r)
+		}
 	}
 	reply := new(dns.Msg)
 	reply.SetReply(r)
@@ -60,13 +73,18 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	return reply.Rcode, nil
 }
 
-// unsynced is the error for a name that could be an import's: autopath goes on to the next name of the path unless there is one, and
-// would end with an NXDOMAIN of the world outside. Other names are none of ours for sure, and guests' answers are another plugin's.
-func unsynced(zone *index.Zone, name string) error {
-	if zone.Guest || zone.Parse(name).Form != index.FormService {
-		return nil
+// unsynced answers a name that is not known yet. The server writes the SERVFAIL itself, so that no cache keeps it for longer than it is
+// true. There is no error, as *errors* would log one for each question: the watch has logged what fails.
+//
+// autopath needs an answer for a name that could be an import's: else it goes on to the next name of the path, and would end with an
+// NXDOMAIN of the world outside. It passes a writer that only records; *cache* keeps that SERVFAIL for its usual 5 seconds. Other names
+// are none of ours for sure, and guests' answers are another plugin's.
+func unsynced(w dns.ResponseWriter, r *dns.Msg, zone *index.Zone, name string) (int, error) {
+	recorder, ok := w.(*nonwriter.Writer)
+	if !ok || zone.Guest || zone.Parse(name).Form != index.FormService {
+		return dns.RcodeServerFailure, nil
 	}
-	return errUnsynced
+	return dns.RcodeSuccess, recorder.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeServerFailure)) // the code says that it is written
 }
 
 var rcode = [...]int{index.Success: dns.RcodeSuccess, index.NoData: dns.RcodeSuccess, index.NameError: dns.RcodeNameError}

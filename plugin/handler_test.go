@@ -10,16 +10,18 @@ import (
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/pkg/dnstest"
 	"github.com/coredns/coredns/plugin/pkg/fall"
+	"github.com/coredns/coredns/plugin/pkg/nonwriter"
 	"github.com/coredns/coredns/plugin/test"
 	"github.com/miekg/dns"
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
+	"github.com/clusterset-dns/multicluster/plugin/watch"
 )
 
-// fixed is a watch that always has one Index, or none.
-type fixed struct{ x *index.Index }
+// fixed is a watch that always has one View, or none.
+type fixed struct{ v *watch.View }
 
-func (f fixed) Index() *index.Index { return f.x }
+func (f fixed) View() *watch.View { return f.v }
 
 // next answers all that reaches it with an rcode that we never give.
 var next = plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
@@ -27,7 +29,14 @@ var next = plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, r *d
 })
 
 func handler(x *index.Index, f fall.F) *Multicluster {
-	m := &Multicluster{Next: next, watch: fixed{x}, fall: f}
+	if x == nil {
+		return viewHandler(nil, f)
+	}
+	return viewHandler(watch.NewView(x), f)
+}
+
+func viewHandler(v *watch.View, f fall.F) *Multicluster {
+	m := &Multicluster{Next: next, watch: fixed{v}, fall: f}
 	for _, name := range []string{"deep.clusterset.local.", "clusterset.local.", "cluster.local."} {
 		m.zones = append(m.zones, index.Zone{Name: name, TTL: 5, NegativeTTL: 5, Guest: name == "cluster.local."})
 	}
@@ -47,7 +56,7 @@ func ask(t *testing.T, m *Multicluster, class uint16, name string, qtype uint16)
 	r.Question[0].Qclass = class
 	w := dnstest.NewRecorder(&test.ResponseWriter{})
 	code, err := m.ServeDNS(t.Context(), w, r)
-	if err != nil && !errors.Is(err, errUnsynced) {
+	if err != nil {
 		t.Fatal(err)
 	}
 	if w.Msg != nil {
@@ -111,18 +120,60 @@ func TestBeforeTheFirstSyncNothingIsWrittenThatACacheCouldKeep(t *testing.T) {
 	}
 }
 
-// autopath goes on to the next name of its path unless it gets an error (seen with CoreDNS 1.15.0): an import's name would end in the
-// world outside. The names of the outside that it tries in our zone, or in the cluster's, are no such names.
-func TestBeforeTheFirstSyncOnlyWhatCouldBeAnImportIsAnError(t *testing.T) {
+// P7: *errors* logs a line for each error. autopath goes on to the next name of its path unless it gets an answer (seen with CoreDNS
+// 1.15.0): an import's name would end in the world outside. The names of the outside that it tries in our zone, or in the cluster's, are
+// no such names.
+func TestBeforeTheFirstSyncOnlyAutopathGetsAnAnswer(t *testing.T) {
 	for name, want := range map[string]bool{
 		"foo.default.svc.clusterset.local.": true, "db-0.c.db.data.svc.clusterset.local.": true,
 		"www.example.org.clusterset.local.": false, "clusterset.local.": false, "www.example.org.default.svc.cluster.local.": false,
 	} {
-		w := dnstest.NewRecorder(&test.ResponseWriter{})
-		code, err := handler(nil, fall.Zero).ServeDNS(t.Context(), w, new(dns.Msg).SetQuestion(name, dns.TypeA))
-		if code != dns.RcodeServerFailure || errors.Is(err, errUnsynced) != want {
-			t.Errorf("%s: %d, %v; want SERVFAIL, and an error: %v", name, code, err, want)
+		for _, autopath := range []bool{false, true} {
+			recorder := nonwriter.New(&test.ResponseWriter{})
+			var w dns.ResponseWriter = dnstest.NewRecorder(recorder)
+			if autopath {
+				w = recorder
+			}
+			code, err := handler(nil, fall.Zero).ServeDNS(t.Context(), w, new(dns.Msg).SetQuestion(name, dns.TypeA))
+			if err != nil {
+				t.Errorf("%s: %v, which is a line in the log for each question", name, err)
+			}
+			written := recorder.Msg != nil && recorder.Msg.Rcode == dns.RcodeServerFailure && plugin.ClientWrite(code)
+			if written != (want && autopath) || !written && code != dns.RcodeServerFailure {
+				t.Errorf("%s, asked by autopath: %v: written: %v, code %s", name, autopath, written, dns.RcodeToString[code])
+			}
 		}
+	}
+}
+
+// P4: imports do not wait for EndpointSlices. What is not known yet is SERVFAIL, and nothing else is.
+func TestBeforeEndpointSlicesHaveSyncedOnlyHeadlessNamesFail(t *testing.T) {
+	m := viewHandler(watch.NewPartialView(oneImport(), index.NewKey("data", "db")), fall.Root)
+	for name, want := range map[string]int{
+		"foo.default.svc.clusterset.local.":      dns.RcodeSuccess,
+		"bar.default.svc.clusterset.local.":      dns.RcodeYXDomain, // by the next plugin
+		"bar.data.svc.clusterset.local.":         dns.RcodeYXDomain,
+		"clusterset.local.":                      dns.RcodeSuccess,
+		"dns-version.clusterset.local.":          dns.RcodeSuccess,
+		"db.data.svc.clusterset.local.":          dns.RcodeServerFailure,
+		"DB.data.svc.clusterset.local.":          dns.RcodeServerFailure,
+		"db-0.c1.db.data.svc.clusterset.local.":  dns.RcodeServerFailure,
+		"_pg._tcp.db.data.svc.clusterset.local.": dns.RcodeServerFailure,
+		"data.svc.clusterset.local.":             dns.RcodeServerFailure,
+		"db.data.svc.cluster.local.":             dns.RcodeServerFailure,
+		"www.example.org.clusterset.local.":      dns.RcodeYXDomain,
+		"default.svc.clusterset.local.":          dns.RcodeSuccess,
+		"svc.clusterset.local.":                  dns.RcodeSuccess,
+	} {
+		if got, _ := ask(t, m, dns.ClassINET, name, dns.TypeA); got != want {
+			t.Errorf("%s: %s, want %s", name, dns.RcodeToString[got], dns.RcodeToString[want])
+		}
+	}
+	if m.Ready() {
+		t.Error("ready before every resource has synced")
+	}
+	if _, err := m.Transfer("clusterset.local.", 0); !errors.Is(err, errUnsynced) {
+		t.Errorf("a transfer: %v, want none of a part of the zone", err)
 	}
 }
 

@@ -21,10 +21,16 @@ func gauge(name, help string) prometheus.Gauge {
 }
 
 var (
-	importsGauge        = gauge("imports", "Number of ServiceImports that are held.")
-	endpointsGauge      = gauge("endpoints", "Number of ready endpoint addresses in the EndpointSlices that are held.")
-	watchesGauge        = gauge("watches", "Number of API server watches: server blocks that watch alike share one.")
-	syncedGauge         = gauge("synced", "Number of API server watches that have synced since they began.")
+	importsGauge   = gauge("imports", "Number of ServiceImports that are held.")
+	endpointsGauge = gauge("endpoints", "Number of ready endpoint addresses in the EndpointSlices that are held.")
+	watchesGauge   = gauge("watches", "Number of API server watches: server blocks that watch alike share one.")
+	syncedGauge    = gauge("synced", "Number of API server watches that have synced since they began.")
+	readyTimeouts  = promauto.NewCounter(prometheus.CounterOpts{
+		Namespace: plugin.Namespace,
+		Subsystem: pluginName,
+		Name:      "ready_timeouts_total",
+		Help:      "Counter of server blocks that were reported ready by ready_timeout, before their watch had synced.",
+	})
 	programmingDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: plugin.Namespace,
 		Subsystem: pluginName,
@@ -61,7 +67,13 @@ func (o *observer) set(services, endpoints, synced int) {
 }
 
 // Published implements watch.Observer.
-func (o *observer) Published(services, endpoints int) { o.set(services, endpoints, 1) }
+func (o *observer) Published(services, endpoints int, whole bool) {
+	synced := 0
+	if whole {
+		synced = 1
+	}
+	o.set(services, endpoints, synced)
+}
 
 // Programmed implements watch.Observer.
 func (o *observer) Programmed(kind string, took time.Duration) {

@@ -28,6 +28,7 @@ type config struct {
 	ttl, negTTL         uint32 // seconds
 	clusterDomain       string // of the pods' own search path; in lower case, with the final dot
 	startupTimeout      time.Duration
+	readyTimeout        time.Duration
 	fall                fall.F
 }
 
@@ -35,6 +36,7 @@ const (
 	defaultTTL            = 5
 	maxTTL                = 3600
 	defaultStartupTimeout = 5 * time.Second
+	defaultReadyTimeout   = time.Minute
 )
 
 // directives are the lines of a block. Each reads its own arguments; its error says what was expected.
@@ -49,17 +51,22 @@ var directives = map[string]func(c *caddy.Controller, conf *config, args []strin
 	"negttl": func(c *caddy.Controller, conf *config, args []string) error {
 		return parseTTL(c, "negttl", &conf.negTTL, args)
 	},
-	"alias":           parseAlias,
-	"cluster_domain":  parseClusterDomain,
-	"startup_timeout": parseStartupTimeout,
-	"fallthrough":     parseFallthrough,
+	"alias":          parseAlias,
+	"cluster_domain": parseClusterDomain,
+	"startup_timeout": func(c *caddy.Controller, conf *config, args []string) error {
+		return parseTimeout(c, "startup_timeout", &conf.startupTimeout, args)
+	},
+	"ready_timeout": func(c *caddy.Controller, conf *config, args []string) error {
+		return parseTimeout(c, "ready_timeout", &conf.readyTimeout, args)
+	},
+	"fallthrough": parseFallthrough,
 }
 
-const directiveNames = "kubeconfig, namespaces, labels, noendpoints, ttl, negttl, alias, cluster_domain, startup_timeout or fallthrough"
+const directiveNames = "kubeconfig, namespaces, labels, noendpoints, ttl, negttl, alias, cluster_domain, startup_timeout, ready_timeout or fallthrough"
 
 // parse reads the one multicluster block of a server block. Its errors name the file and line.
 func parse(c *caddy.Controller) (config, error) {
-	conf := config{ttl: defaultTTL, clusterDomain: "cluster.local.", startupTimeout: defaultStartupTimeout}
+	conf := config{ttl: defaultTTL, clusterDomain: "cluster.local.", startupTimeout: defaultStartupTimeout, readyTimeout: defaultReadyTimeout}
 	for blocks := 0; c.Next(); blocks++ {
 		if blocks > 0 {
 			return conf, c.Err("multicluster stands twice in this server block; want one, with all of its zones on its line")
@@ -227,13 +234,13 @@ func parseClusterDomain(c *caddy.Controller, conf *config, args []string) error 
 	return nil
 }
 
-func parseStartupTimeout(c *caddy.Controller, conf *config, args []string) error {
+func parseTimeout(c *caddy.Controller, name string, timeout *time.Duration, args []string) error {
 	text := strings.Join(args, " ")
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return c.Errf("startup_timeout %q; want a duration such as 5s, or 0s not to wait at all", text)
+		return c.Errf("%s %q; want a duration such as 5s, or 0s not to wait at all", name, text)
 	}
-	conf.startupTimeout = d
+	*timeout = d
 	return nil
 }
 

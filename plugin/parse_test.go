@@ -20,7 +20,7 @@ func parseText(text string, serverBlock ...string) (config, error) {
 }
 
 func TestParse(t *testing.T) {
-	basic := config{zones: []string{"clusterset.local."}, ttl: 5, negTTL: 5, clusterDomain: "cluster.local.", startupTimeout: 5 * time.Second}
+	basic := config{zones: []string{"clusterset.local."}, ttl: 5, negTTL: 5, clusterDomain: "cluster.local.", startupTimeout: 5 * time.Second, readyTimeout: time.Minute}
 	with := func(f func(*config)) config {
 		conf := basic
 		f(&conf)
@@ -44,6 +44,7 @@ func TestParse(t *testing.T) {
 		"aliases":                          {"multicluster clusterset.local {\nalias Cluster.Local example.org\n}", with(func(c *config) { c.aliases = []string{"cluster.local.", "example.org."} })},
 		"a cluster domain":                 {"multicluster clusterset.local {\ncluster_domain K8s.Example\n}", with(func(c *config) { c.clusterDomain = "k8s.example." })},
 		"a startup timeout":                {"multicluster clusterset.local {\nstartup_timeout 250ms\n}", with(func(c *config) { c.startupTimeout = 250 * time.Millisecond })},
+		"a ready timeout":                  {"multicluster clusterset.local {\nready_timeout 0s\n}", with(func(c *config) { c.readyTimeout = 0 })},
 		"fallthrough of every zone":        {"multicluster clusterset.local {\nfallthrough\n}", with(func(c *config) { c.fall = fall.Root })},
 		"fallthrough of some":              {"multicluster clusterset.local {\nfallthrough a.org\n}", with(func(c *config) { c.fall = fall.F{Zones: []string{"a.org."}} })},
 	} {
@@ -91,6 +92,7 @@ func TestParseErrors(t *testing.T) {
 		"a negttl of words":                  {"multicluster z.org {\nnegttl soon\n}", ":2", `negttl "soon"; want seconds`},
 		"a cluster domain with spaces":       {"multicluster z.org {\ncluster_domain a_b\n}", ":2", "not a domain name"},
 		"a startup timeout of a number":      {"multicluster z.org {\nstartup_timeout 5\n}", ":2", "want a duration"},
+		"a ready timeout of a number":        {"multicluster z.org {\nready_timeout 60\n}", ":2", `ready_timeout "60"; want a duration`},
 		"a startup timeout below":            {"multicluster z.org {\nstartup_timeout -5s\n}", ":2", "want a duration"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,14 +30,15 @@ func setup(c *caddy.Controller) error {
 	if err != nil {
 		return plugin.Error(pluginName, fmt.Errorf("%s:%d: %w", c.File(), conf.line, err))
 	}
-	c.OnStartup(func() error {
-		i.await(shared, conf.startupTimeout)
-		return nil
-	})
 	m := &Multicluster{
 		watch: shared.Watch, fall: conf.fall,
 		clusterDomain: conf.clusterDomain, searchTail: searchTail(conf.clusterDomain, conf.zones, ownSearch("/etc/resolv.conf")),
 	}
+	c.OnStartup(func() error {
+		m.boundReadiness(shared, conf.readyTimeout, i.ended)
+		i.await(shared, conf.startupTimeout)
+		return nil
+	})
 	server := serverAddrs(dnsserver.GetConfig(c))
 	for i, name := range slices.Concat(conf.zones, conf.aliases) {
 		m.zones = append(m.zones, index.Zone{Name: name, TTL: conf.ttl, NegativeTTL: conf.negTTL, Server: server, Guest: i >= len(conf.zones)})

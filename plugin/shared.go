@@ -29,6 +29,12 @@ type instance struct {
 	watches map[string]*sharedWatch
 	once    sync.Once
 	began   time.Time
+	over    sync.Once
+	ended   chan struct{} // closed by end
+}
+
+func newInstance() *instance {
+	return &instance{watches: map[string]*sharedWatch{}, ended: make(chan struct{})}
 }
 
 // live are the watches that run in this process, by what they watch.
@@ -46,7 +52,7 @@ func instanceOf(c *caddy.Controller) *instance {
 	if i, ok := c.Get(instanceKey{}).(*instance); ok {
 		return i
 	}
-	i := &instance{watches: map[string]*sharedWatch{}}
+	i := newInstance()
 	c.Set(instanceKey{}, i)
 	c.OnFirstStartup(i.begin) // before plugins that wait in their OnStartup, so that we wait beside them
 	c.OnStartup(i.begin)      // a reload has no first startup
@@ -56,7 +62,10 @@ func instanceOf(c *caddy.Controller) *instance {
 }
 
 // end lets go of the watches.
-func (i *instance) end() { live.release(func(holder *instance) bool { return holder == i }) }
+func (i *instance) end() {
+	i.over.Do(func() { close(i.ended) })
+	live.release(func(holder *instance) bool { return holder == i })
+}
 
 // restartFailed lets go of those of the instance that should have taken i's place.
 func (i *instance) restartFailed() { live.release(func(holder *instance) bool { return holder != i }) }
@@ -121,8 +130,25 @@ func (i *instance) await(s *sharedWatch, timeout time.Duration) {
 	select {
 	case <-s.Synced():
 	case <-time.After(time.Until(i.began.Add(timeout))):
-		log.Warningf("Not in step with the API server after %v: clusterset names are SERVFAIL until then", timeout)
+		log.Warningf("Not in step with the API server after %v: clusterset names that are not known yet are SERVFAIL until then", timeout)
 	}
+}
+
+// boundReadiness has the block reported as ready when its watch has not synced after a time. The server may answer all of a cluster's
+// names: Kubernetes would send it no questions for them, because of imports that cannot be listed.
+func (m *Multicluster) boundReadiness(s *sharedWatch, timeout time.Duration, ended <-chan struct{}) {
+	timer := time.NewTimer(timeout)
+	go func() {
+		defer timer.Stop()
+		select {
+		case <-s.Synced():
+		case <-ended:
+		case <-timer.C:
+			m.waited.Store(true)
+			readyTimeouts.Inc()
+			log.Warningf("Not in step with the API server after %v: this server reports that it is ready all the same. Clusterset names that are not known yet are SERVFAIL", timeout)
+		}
+	}()
 }
 
 // find returns the running watch of that key, if any, held by one more instance.

@@ -38,7 +38,7 @@ contexts: [{name: a, context: {cluster: a, user: a}}], current-context: a}`, tok
 // reading is one reading of a Corefile whose blocks use the given kubeconfigs, begun.
 func reading(t *testing.T, kubeconfigs ...string) *instance {
 	t.Helper()
-	i := &instance{watches: map[string]*sharedWatch{}}
+	i := newInstance()
 	for _, path := range kubeconfigs {
 		if _, err := i.watch(config{kubeconfig: path}); err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func running(t *testing.T, when string, want float64) {
 
 // Blocks that see different imports must not share a watch.
 func TestBlocksThatWatchOtherThingsHaveOtherWatches(t *testing.T) {
-	i, path := &instance{watches: map[string]*sharedWatch{}}, kubeconfig(t, "a")
+	i, path := newInstance(), kubeconfig(t, "a")
 	seen := map[*sharedWatch]bool{}
 	for _, options := range []watch.Options{{}, {Namespaces: []string{"a"}}, {Namespaces: []string{"b"}}, {Labels: "a=b"}, {NoEndpoints: true}} {
 		for range 2 {

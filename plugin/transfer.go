@@ -19,14 +19,14 @@ func (m *Multicluster) Transfer(name string, serial uint32) (<-chan []dns.RR, er
 	if zone == nil || zone.Name != name || zone.Guest {
 		return nil, transfer.ErrNotAuthoritative
 	}
-	x := m.watch.Index()
-	if x == nil {
+	v := m.watch.View()
+	if v == nil || !v.Whole() {
 		return nil, errUnsynced
 	}
 	records := make(chan []dns.RR)
 	go func() { // the receiver takes all, also after its client is gone
 		defer close(records)
-		send(x, zone, serial, records)
+		send(v.Index, zone, serial, records)
 	}()
 	return records, nil
 }

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,17 +14,21 @@ import (
 type hub struct {
 	mu       sync.Mutex
 	state    *index.State
-	unsynced int      // stores that have not had their first list
-	changes  []change // that are not published yet
+	unsynced map[string]int         // stores of each kind that have not had their first list
+	headless map[index.Key]struct{} // services; nil from when the EndpointSlices have synced
+	changes  []change               // that are not published yet
 
 	observer  Observer
 	dirty     chan struct{} // holds one token while there are unpublished edits
-	synced    chan struct{} // closed by the first publication
-	published atomic.Pointer[index.Index]
+	synced    chan struct{} // closed when every store has synced
+	published atomic.Pointer[View]
 }
 
 func newHub(o Observer) *hub {
-	return &hub{state: index.NewState(), observer: o, dirty: make(chan struct{}, 1), synced: make(chan struct{})}
+	return &hub{
+		state: index.NewState(), unsynced: map[string]int{}, headless: map[index.Key]struct{}{},
+		observer: o, dirty: make(chan struct{}, 1), synced: make(chan struct{}),
+	}
 }
 
 // change is a change to one object, for the time it takes to its answer.
@@ -32,10 +37,10 @@ type change struct {
 	at   int64 // in nanoseconds since 1970, as the object says; 0 where it does not
 }
 
-// edit changes the state by what became of one object. f says whether an answer could change by it.
-func (h *hub) edit(c change, f func(*index.State) bool) {
+// edit changes the state by what became of one object. f says whether an answer could change by it; it is called with mu.
+func (h *hub) edit(c change, f func(*hub) bool) {
 	h.mu.Lock()
-	changed := f(h.state)
+	changed := f(h)
 	if changed && c.at != 0 && h.published.Load() != nil { // what is older than ourselves took no time of ours
 		h.changes = append(h.changes, c)
 	}
@@ -45,6 +50,37 @@ func (h *hub) edit(c change, f func(*index.State) bool) {
 		case h.dirty <- struct{}{}:
 		default: // the publisher has not yet looked, and will see this edit too
 		}
+	}
+}
+
+func (h *hub) setImport(e entry) bool {
+	h.note(e)
+	return h.state.SetService(e.Entry)
+}
+
+func (h *hub) removeImport(key index.Key) bool {
+	delete(h.headless, key)
+	return h.state.DeleteService(key)
+}
+
+func (h *hub) replaceImports(namespace string, all []entry) {
+	entries := make([]index.Entry, len(all))
+	maps.DeleteFunc(h.headless, func(key index.Key, _ struct{}) bool { return namespace == "" || key.Namespace() == namespace })
+	for i, e := range all {
+		entries[i] = e.Entry
+		h.note(e)
+	}
+	h.state.ReplaceServices(namespace, entries)
+}
+
+// note remembers which services are headless, as long as that counts.
+func (h *hub) note(e entry) {
+	if h.headless == nil {
+		return
+	}
+	delete(h.headless, e.Key)
+	if e.headless {
+		h.headless[e.Key] = struct{}{}
 	}
 }
 
@@ -77,11 +113,11 @@ func (h *hub) publish(ctx context.Context) {
 		case <-h.dirty:
 			h.publishOnce()
 		}
-		x := h.published.Load()
-		if x == nil {
+		v := h.published.Load()
+		if v == nil {
 			continue
 		}
-		if wait := pause(x.Serial(), time.Now()); wait > 0 {
+		if wait := pause(v.Index.Serial(), time.Now()); wait > 0 {
 			select {
 			case <-ctx.Done():
 				return
@@ -92,27 +128,34 @@ func (h *hub) publish(ctx context.Context) {
 }
 
 func (h *hub) publishOnce() {
+	before := h.published.Load()
 	h.mu.Lock()
-	if h.unsynced > 0 {
+	if h.unsynced[importKind.name] > 0 {
 		h.mu.Unlock()
 		return // what is known so far is not all there is
 	}
+	next := &View{whole: h.unsynced[sliceKind.name] == 0}
+	if next.whole {
+		h.headless = nil
+	}
+	next.headless = maps.Clone(h.headless)
 	edited, changes := h.state.Drain(), h.changes
 	h.changes = nil
 	services, endpoints := h.state.Services(), h.state.Endpoints()
 	h.mu.Unlock()
 
 	now := serialAt(time.Now())
-	before := h.published.Load()
-	if before == nil {
-		before = index.New(now + maxLead)
+	last := index.New(now + maxLead)
+	if before != nil {
+		last = before.Index
 	}
-	first := h.published.Swap(before.With(edited, now)) == nil
+	next.Index = last.With(edited, now)
+	h.published.Store(next)
 	for _, c := range changes {
 		h.observer.Programmed(c.kind, max(0, time.Since(time.Unix(0, c.at)))) // clocks differ
 	}
-	h.observer.Published(services, endpoints)
-	if first {
+	h.observer.Published(services, endpoints, next.whole)
+	if next.whole && (before == nil || !before.whole) {
 		close(h.synced)
 	}
 }

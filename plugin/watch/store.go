@@ -25,9 +25,9 @@ type kind[T any] struct {
 	name    string
 	trim    func(object any) *kept[T]
 	id      func(T) objectID
-	set     func(*index.State, T) bool
-	remove  func(*index.State, objectID) bool
-	replace func(*index.State, string, []T)
+	set     func(*hub, T) bool
+	remove  func(*hub, objectID) bool
+	replace func(*hub, string, []T)
 }
 
 type objectID struct{ namespace, name string }
@@ -56,27 +56,28 @@ func keep[T any](t *trimmed[T]) *kept[T] {
 	return k
 }
 
-var importKind = kind[index.Entry]{
+var importKind = kind[entry]{
 	name:    "ServiceImport",
-	trim:    func(object any) *kept[index.Entry] { return keep(entryOf(trimImport(object.(*serviceImport)))) },
-	id:      func(e index.Entry) objectID { return objectID{e.Namespace(), e.Name()} },
-	set:     (*index.State).SetService,
-	remove:  func(s *index.State, id objectID) bool { return s.DeleteService(index.NewKey(id.namespace, id.name)) },
-	replace: (*index.State).ReplaceServices,
+	trim:    func(object any) *kept[entry] { return keep(entryOf(trimImport(object.(*serviceImport)))) },
+	id:      func(e entry) objectID { return objectID{e.Namespace(), e.Name()} },
+	set:     (*hub).setImport,
+	remove:  func(h *hub, id objectID) bool { return h.removeImport(index.NewKey(id.namespace, id.name)) },
+	replace: (*hub).replaceImports,
 }
 
 var sliceKind = kind[index.Slice]{
 	name: "EndpointSlice",
 	trim: func(object any) *kept[index.Slice] { return keep(trimSlice(object.(*discoveryv1.EndpointSlice))) },
 	id:   func(s index.Slice) objectID { return objectID{s.Namespace, s.Name} },
-	set:  (*index.State).SetSlice,
-	remove: func(s *index.State, id objectID) bool {
-		return s.DeleteSlice(index.SliceID{Namespace: id.namespace, Name: id.name})
+	set:  func(h *hub, s index.Slice) bool { return h.state.SetSlice(s) },
+	remove: func(h *hub, id objectID) bool {
+		return h.state.DeleteSlice(index.SliceID{Namespace: id.namespace, Name: id.name})
 	},
-	replace: (*index.State).ReplaceSlices,
+	replace: func(h *hub, namespace string, all []index.Slice) { h.state.ReplaceSlices(namespace, all) },
 }
 
 func newStore[T any](k kind[T], namespace string, h *hub) *store[T] {
+	h.unsynced[k.name]++
 	return &store[T]{kind: k, namespace: namespace, hub: h, problems: map[objectID]reported{}}
 }
 
@@ -103,11 +104,11 @@ func (s *store[T]) Transformer() cache.TransformFunc {
 func (s *store[T]) Add(object any) error {
 	k := s.kept(object)
 	s.report(k)
-	s.hub.edit(change{s.kind.name, k.changed}, func(state *index.State) bool {
+	s.hub.edit(change{s.kind.name, k.changed}, func(h *hub) bool {
 		if k.value == nil {
-			return s.kind.remove(state, k.odd.objectID)
+			return s.kind.remove(h, k.odd.objectID)
 		}
-		return s.kind.set(state, *k.value)
+		return s.kind.set(h, *k.value)
 	})
 	return nil
 }
@@ -123,7 +124,7 @@ func (s *store[T]) Delete(object any) error {
 	}
 	id := objectID{m.GetNamespace(), m.GetName()}
 	delete(s.problems, id)
-	s.hub.edit(change{}, func(state *index.State) bool { return s.kind.remove(state, id) })
+	s.hub.edit(change{}, func(h *hub) bool { return s.kind.remove(h, id) })
 	return nil
 }
 
@@ -142,11 +143,11 @@ func (s *store[T]) Replace(objects []any, _ string) error {
 			values = append(values, *k.value)
 		}
 	}
-	s.hub.edit(change{}, func(state *index.State) bool {
-		s.kind.replace(state, s.namespace, values)
+	s.hub.edit(change{}, func(h *hub) bool {
+		s.kind.replace(h, s.namespace, values)
 		if !s.synced {
 			s.synced = true
-			s.hub.unsynced--
+			h.unsynced[s.kind.name]--
 		}
 		return true
 	})

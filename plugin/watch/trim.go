@@ -58,12 +58,17 @@ func (t *trimmed[T]) atMost(field, list string, have, most int) int {
 	return min(have, most)
 }
 
+// entry is a service as the State holds it.
+type entry struct {
+	index.Entry
+	headless bool
+}
+
 // entryOf is the same of a service as the State holds it.
-func entryOf(t *trimmed[index.Service]) *trimmed[index.Entry] {
-	of := &trimmed[index.Entry]{namespace: t.namespace, name: t.name, changed: t.changed, problems: t.problems, more: t.more}
+func entryOf(t *trimmed[index.Service]) *trimmed[entry] {
+	of := &trimmed[entry]{namespace: t.namespace, name: t.name, changed: t.changed, problems: t.problems, more: t.more}
 	if t.value != nil {
-		e := t.value.Entry()
-		of.value = &e
+		of.value = &entry{t.value.Entry(), t.value.Type == index.Headless}
 	}
 	return of
 }

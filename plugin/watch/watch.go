@@ -36,7 +36,8 @@ type Observer interface {
 	Failed(resource string, err error) // a list or watch failed, and is tried again
 	Recovered(resource string)         // both work again
 	Absent(resource string)            // the server does not have it: there are none, for now
-	Published(services, endpoints int) // there is a new Index
+	// Published tells of a new View, and whether every resource has synced.
+	Published(services, endpoints int, whole bool)
 	// Programmed tells of each object that came since the last Index, how long its change took until it was answered.
 	Programmed(kind string, took time.Duration)
 }
@@ -81,7 +82,6 @@ func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 			return nil, err
 		}
 	}
-	w.hub.unsynced = len(w.followers)
 	return w, nil
 }
 
@@ -110,10 +110,19 @@ func (w *Watch) Run(ctx context.Context) {
 	w.hub.publish(ctx)
 }
 
-// Index is the newest Index, or nil before the first sync of every resource.
-func (w *Watch) Index() *index.Index { return w.hub.published.Load() }
+// View is the newest View, or nil before the first sync of the ServiceImports.
+func (w *Watch) View() *View { return w.hub.published.Load() }
 
-// Synced is closed when there is an Index.
+// Index is the newest Index, or nil before the first sync of every resource.
+func (w *Watch) Index() *index.Index {
+	v := w.View()
+	if v == nil || !v.whole {
+		return nil
+	}
+	return v.Index
+}
+
+// Synced is closed when every resource has synced.
 func (w *Watch) Synced() <-chan struct{} { return w.hub.synced }
 
 // reporter tells an observer of the first of several failures of one resource, and of their end. A recovery is a complete list with a

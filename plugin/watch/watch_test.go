@@ -51,7 +51,7 @@ func (h *heard) Problems(kind, object string, all []Problem, _ bool) {
 func (h *heard) Failed(resource string, err error) { h.say("failed %s: %v", resource, err) }
 func (h *heard) Recovered(resource string)         { h.say("recovered %s", resource) }
 func (h *heard) Absent(resource string)            { h.say("absent %s", resource) }
-func (h *heard) Published(_, _ int)                {}
+func (h *heard) Published(_, _ int, _ bool)        {}
 func (h *heard) Programmed(kind string, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
