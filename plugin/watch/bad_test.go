@@ -43,7 +43,10 @@ func TestBesideBadObjectsANeighboursChangeIsAnswered(t *testing.T) {
 				}
 			})
 			var delays []time.Duration
-			for n := range 5 { // the first of them beside the bad object's own change
+			for n := range 5 {
+				if err := bad.Touch(t.Context(), writer, fmt.Sprint(n)); err != nil {
+					t.Fatal(err)
+				}
 				ip := fmt.Sprintf("10.0.1.%d", n+1)
 				apply(t, c, neighbour, importText("v1beta1", "foo", ip))
 				began := time.Now()

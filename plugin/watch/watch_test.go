@@ -134,6 +134,10 @@ func answers(w *Watch, name string) string {
 	if x == nil {
 		return "unsynced"
 	}
+	return indexAnswers(x, name)
+}
+
+func indexAnswers(x *index.Index, name string) string {
 	a := x.Lookup(zone, name+".svc.clusterset.local.", dns.TypeA)
 	if a.Result != index.Success {
 		return []string{"", "NoData", "NameError"}[a.Result]
@@ -143,6 +147,18 @@ func answers(w *Watch, name string) string {
 		ips = append(ips, rr.(*dns.A).A.String())
 	}
 	return strings.Join(ips, " ")
+}
+
+// partialAnswers is the same before every resource has synced.
+func partialAnswers(w *Watch, name string) string {
+	v := w.View()
+	if v == nil {
+		return "unsynced"
+	}
+	if qname := name + ".svc.clusterset.local."; v.Unknown(zone.Parse(qname)) && v.Index.Lookup(zone, qname, dns.TypeA).Result == index.NameError {
+		return "unknown"
+	}
+	return indexAnswers(v.Index, name)
 }
 
 func become(t *testing.T, w *Watch, name, want string) {
@@ -175,9 +191,11 @@ func importText(version, name, ip string) string {
 spec: {type: ClusterSetIP, ips: [%q], ports: [{name: http, port: 80}]}}`, version, name, name, ip)
 }
 
-const headlessText = `
+const headlessImportText = `
 {apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {name: db}, spec: {type: Headless, ports: []}}
----
+`
+
+const headlessText = headlessImportText + `---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {name: db-east, labels: {multicluster.kubernetes.io/service-name: db, multicluster.kubernetes.io/source-cluster: east}}
@@ -312,15 +330,40 @@ func TestOneOfTwoResourcesIsNotSynced(t *testing.T) { // B2
 `, resources, ns)
 	}
 	imports := `{apiGroups: [multicluster.x-k8s.io], resources: [serviceimports], verbs: [list, watch]}`
-	apply(t, c, ns, rights(imports)+"\n---\n"+importText("v1beta1", "foo", "10.0.0.1"))
+	apply(t, c, ns, rights(imports)+"\n---\n"+importText("v1beta1", "foo", "10.0.0.1")+"\n---"+headlessText)
 	w, h := start(t, config, Options{Namespaces: []string{ns}})
 	h.eventually("failed endpointslices")
 	if got := answers(w, "foo."+ns); got != "unsynced" {
 		t.Errorf("foo is %s before the slices are there", got)
 	}
+	known := func(name, want string) { // P4
+		t.Helper()
+		realkube.Eventually(t, name+" is "+want, func() error {
+			if got := partialAnswers(w, name); got != want {
+				return fmt.Errorf("it is %q", got)
+			}
+			return nil
+		})
+	}
+	known("foo."+ns, "10.0.0.1")
+	known("db."+ns, "unknown")
+	known("db-0.east.db."+ns, "unknown")
+	known("none."+ns, "NameError")
+	// Imports come, change and go as they always do.
+	apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.2")+"\n---\n"+strings.ReplaceAll(headlessImportText, "name: db", "name: db2"))
+	known("foo."+ns, "10.0.0.2")
+	known("db2."+ns, "unknown")
+	remove(t, c, ns, strings.ReplaceAll(headlessImportText, "name: db", "name: db2"))
+	known("db2."+ns, "NameError")
 	apply(t, c, ns, rights(imports+`, {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}`))
-	become(t, w, "foo."+ns, "10.0.0.1")
+	become(t, w, "foo."+ns, "10.0.0.2")
+	become(t, w, "db."+ns, "10.1.0.1")
 	h.eventually("recovered endpointslices")
+	select {
+	case <-w.Synced():
+	default:
+		t.Error("not synced")
+	}
 }
 
 // Absent is not empty, and absent CRDs are: they come late, change their versions and go, without a restart.
