@@ -128,22 +128,6 @@ func (o Object) Create(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// Touch changes an annotation of all objects, so that whoever watches them looks at them again.
-func (o Object) Touch(ctx context.Context, c client.Client, value string) error {
-	for _, object := range o.Objects {
-		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"touched":%q}}}`, value))
-		target := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}}
-		target.SetGroupVersionKind(schema.GroupVersionKind{Group: mcsv1beta1.GroupName, Version: "v1beta1", Kind: "ServiceImport"})
-		if _, ok := object.(*discoveryv1.EndpointSlice); ok {
-			target.SetGroupVersionKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"))
-		}
-		if err := c.Patch(ctx, target, patch); err != nil {
-			return fmt.Errorf("touch %s %s: %w", o.Fault, object.GetName(), err)
-		}
-	}
-	return nil
-}
-
 // Delete deletes the objects that exist.
 func (o Object) Delete(ctx context.Context, c client.Client) error {
 	for _, object := range o.Objects {
