@@ -1,12 +1,18 @@
 package multicluster
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	golog "log"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/time/rate"
 
 	"github.com/clusterset-dns/multicluster/plugin/watch"
 )
@@ -49,6 +55,45 @@ func TestProblemsAreCounted(t *testing.T) {
 	o.Failed("serviceimports", errors.New("no route to host"))
 	o.Recovered("serviceimports")
 	o.Absent("serviceimports")
+}
+
+// P3: who may write objects decides about their number and their texts, and not about the size of the log.
+func TestAFloodOfBadObjectsLeavesTheLogReadable(t *testing.T) {
+	var written bytes.Buffer
+	golog.SetOutput(&written)
+	t.Cleanup(func() { golog.SetOutput(os.Stderr) })
+	var o observer
+	nine := make([]watch.Problem, 9)
+	for i := range nine {
+		nine[i] = watch.Problem{Field: "flood", Detail: fmt.Sprintf("problem %d", i)}
+	}
+	began, before := time.Now(), testutil.ToFloat64(invalidCount.WithLabelValues("ServiceImport", "flood"))
+	for i := range 10_000 {
+		o.Problems("ServiceImport", fmt.Sprintf("evil/bad-%d", i), nine, i%2 == 1)
+	}
+	most := 2 * (50 + 1 + int(time.Since(began)/(3*time.Second))) // each with a line about those that were left out
+	if lines := strings.Count(written.String(), "\n"); lines == 0 || lines > most {
+		t.Errorf("%d lines, want at most %d", lines, most)
+	}
+	if got := testutil.ToFloat64(invalidCount.WithLabelValues("ServiceImport", "flood")) - before; got != 90_000 {
+		t.Errorf("counted %v problems", got)
+	}
+}
+
+func TestLinesThatAreLeftOutAreCounted(t *testing.T) {
+	l := limitedLines{limiter: rate.NewLimiter(0, 1)}
+	if left, ok := l.allow(); !ok || left != 0 {
+		t.Error("the first line is left out")
+	}
+	for range 3 {
+		if _, ok := l.allow(); ok {
+			t.Error("a line too many")
+		}
+	}
+	l.limiter = rate.NewLimiter(0, 1)
+	if left, ok := l.allow(); !ok || left != 3 {
+		t.Errorf("%d lines were left out, want 3", left)
+	}
 }
 
 func TestMetricsAreNamedAsPrometheusAsks(t *testing.T) {

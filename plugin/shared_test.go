@@ -1,14 +1,17 @@
 package multicluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin/pkg/fall"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -129,4 +132,30 @@ func TestWatchesAreSharedAndEnd(t *testing.T) {
 	running(t, "after a reload with another account in the same file", 1)
 	third.end()
 	running(t, "at the end", 0)
+}
+
+// P4: the server that answers all of a cluster's names gets questions, also where imports can never be listed.
+func TestReadyAtTheLatestAfterItsTimeout(t *testing.T) {
+	i := reading(t, kubeconfig(t, "ready"))
+	before := testutil.ToFloat64(readyTimeouts)
+	for _, s := range i.watches {
+		late, early := viewHandler(nil, fall.Zero), viewHandler(nil, fall.Zero)
+		late.boundReadiness(s, time.Hour, i.ended)
+		early.boundReadiness(s, 10*time.Millisecond, i.ended)
+		realkube.Eventually(t, "ready", func() error {
+			if !early.Ready() {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+		if got, _ := ask(t, early, dns.ClassINET, "foo.default.svc.clusterset.local.", dns.TypeA); got != dns.RcodeServerFailure {
+			t.Errorf("a name that is not known is %s", dns.RcodeToString[got])
+		}
+		if late.Ready() {
+			t.Error("ready before its time")
+		}
+	}
+	if got := testutil.ToFloat64(readyTimeouts) - before; got != 1 {
+		t.Errorf("counted %v, want 1", got)
+	}
 }
