@@ -13,6 +13,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/clusterset-dns/multicluster/test/ours"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -168,5 +169,25 @@ func TestNoCRD(t *testing.T) {
 		installCRDs(t, c)
 		apply(t, c, anImport)
 		wants(t, foo, dns.TypeA, "NOERROR 10.0.0.77")
+	})
+}
+
+// TestReadyTimeout is P4: the plugin has no rights, and the server answers all of a cluster's names. After ready_timeout it is ready.
+func TestReadyTimeout(t *testing.T) {
+	realkube.InNetNS(t, func(t *testing.T) {
+		c := realkube.New(t, realkube.Options{})
+		installCRDs(t, c)
+		apply(t, c, ours.KubeadmRights)
+		asPod(t, c, "kube-system", "coredns")
+		startUpstream(t)
+		apply(t, c, aLocalService)
+		text := replaced(t, read(t, example("alias")), "        alias cluster.local\n", "        alias cluster.local\n        ready_timeout 20s\n")
+		start(t, c, "53", temporary(t, text))
+		if status, err := ready(); err != nil || status != http.StatusServiceUnavailable {
+			t.Errorf("ready is %d, %v; want 503 before its time", status, err)
+		}
+		getsReady(t)
+		wants(t, "local.default.svc.cluster.local.", dns.TypeA, "NOERROR 10.0.0.100")
+		wants(t, foo, dns.TypeA, "SERVFAIL")
 	})
 }
