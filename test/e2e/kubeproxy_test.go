@@ -177,25 +177,37 @@ func derivedFoo(spec string) string {
 	return "{apiVersion: v1, kind: Service, metadata: {name: derived-foo}, spec: {" + spec + "}}"
 }
 
-// TestKubeProxyKeepsWhatLosesItsLabel holds the fact that the controller's rule rests on, and that the two labels by which kube-proxy's
-// watch selects are different: a slice that gets one of them is deleted for kube-proxy. It also shows the cure.
+// TestKubeProxyKeepsWhatLosesItsLabel holds the fact that the controller's rule rests on, and the cure. The two other labels that kube-proxy
+// knows do no such harm.
 func TestKubeProxyKeepsWhatLosesItsLabel(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
 		n := newProxied(t)
 		n.apply(derivedFoo("ports: [{name: http, port: 80}]"))
-		for _, label := range []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService} {
-			n.apply(forged(ofDerived))
-			n.serves("derived-foo", "10.99.0.66")
-			n.patch(n.slice("forged"), `{"metadata":{"labels":{"`+label+`":"x"}}}`)
-			n.serves("derived-foo")
-			n.delete(forged(ofDerived))
-		}
+		second := strings.NewReplacer("forged", "second", "10.99.0.66", "10.99.0.12").Replace(forged(ofDerived))
+
+		t.Log("a slice with the label of headless Services is deleted for kube-proxy")
+		n.apply(forged(ofDerived))
+		n.serves("derived-foo", "10.99.0.66")
+		n.patch(n.slice("forged"), `{"metadata":{"labels":{"service.kubernetes.io/headless":""}}}`)
+		n.serves("derived-foo")
+		n.delete(forged(ofDerived))
+
+		t.Log("one with the label of another proxy serves on: that label is for Services")
+		n.apply(forged(ofDerived))
+		n.patch(n.slice("forged"), `{"metadata":{"labels":{"service.kubernetes.io/service-proxy-name":"another"}}}`)
+		n.apply(second) // When kube-proxy has this one, it has seen all that was before.
+		n.serves("derived-foo", "10.99.0.12", "10.99.0.66")
+		n.delete(forged(ofDerived))
+		n.serves("derived-foo", "10.99.0.12")
+		n.delete(second)
+		n.serves("derived-foo")
+
+		t.Log("one that loses the label of its Service serves on, also when it is deleted; an empty one in its place is the cure")
 		n.apply(forged(ofDerived))
 		n.serves("derived-foo", "10.99.0.66")
 		n.patch(n.slice("forged"), `{"metadata":{"labels":{"kubernetes.io/service-name":null}}}`)
 		n.delete(forged(ofDerived))
-		// A second slice shows that kube-proxy has seen all that was before it.
-		n.apply(strings.NewReplacer("forged", "second", "10.99.0.66", "10.99.0.12").Replace(forged(ofDerived)))
+		n.apply(second)
 		n.serves("derived-foo", "10.99.0.12", "10.99.0.66")
 		empty := strings.Replace(forged(ofDerived), "endpoints: [{addresses: [10.99.0.66]}]", "endpoints: []", 1)
 		n.apply(empty)
