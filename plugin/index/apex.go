@@ -2,6 +2,7 @@ package index
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/miekg/dns"
 )
@@ -52,4 +53,6 @@ func (z *Zone) version(owner string) []dns.RR {
 	return []dns.RR{&dns.TXT{Hdr: header(owner, dns.TypeTXT, z.TTL), Txt: []string{Version}}}
 }
 
-func (z *Zone) server(owner string) []dns.RR { return recordsOf(owner, z.TTL, newAddrs(z.Server)) }
+func (z *Zone) server(owner string) []dns.RR {
+	return recordsOf(owner, z.TTL, newAddrs(slices.Values(z.Server)))
+}

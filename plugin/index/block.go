@@ -1,7 +1,9 @@
 package index
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"iter"
 	"net/netip"
 	"slices"
@@ -12,9 +14,8 @@ import (
 // import, so each of its words counts.
 type block struct {
 	addrs   addrs    // the service name's own
-	ports   []port   // sorted by protocol, then name
-	targets []target // of all ports, one port after the other
-	own     []target // what an SRV question for the service's own name gets: each target and number once
+	ports   []port   // sorted, each once
+	numbers []uint16 // ClusterSetIP: the numbers of all ports, sorted, each once; a headless block has them in the groups of its hosts
 	hosts   *hosts   // nil unless headless
 }
 
@@ -28,98 +29,95 @@ type addrs struct {
 	v6 [][16]byte
 }
 
-// port is one _<port>._<proto>, which leads to targets[from:to] of its block.
+// port is a number of _<name>._<protocol>, and the hosts that have it: those of a group, or the service itself.
 type port struct {
 	name, protocol string
-	from, to       int32
+	group          int32 // in hosts.groups; 0 for a ClusterSetIP service
+	number         uint16
 }
 
-// target is where an SRV record leads: the host whose first endpoint has that place in hosts, or the service itself.
-type target struct {
-	host   int32
-	number uint16
+func (p port) compare(q port) int {
+	return cmp.Or(p.compareNames(q.name, q.protocol), cmp.Compare(p.group, q.group), cmp.Compare(p.number, q.number))
 }
 
-const itself int32 = -1
+func (p port) compareNames(name, protocol string) int {
+	if byProtocol := strings.Compare(p.protocol, protocol); byProtocol != 0 {
+		return byProtocol
+	}
+	return strings.Compare(p.name, name)
+}
 
 // virtualBlock makes the block of a ClusterSetIP service, which depends on nothing else (SPEC 2.3).
 func virtualBlock(s Service) *block {
-	b := &block{addrs: newAddrs(s.IPs)}
-	targets := map[Port][]target{}
+	ports := make([]port, 0, len(s.Ports))
 	for _, p := range s.Ports {
-		addTarget(targets, p, target{itself, p.Number})
+		ports = append(ports, port{p.Name, p.Protocol, 0, p.Number})
 	}
-	b.setPorts(targets)
-	return b
+	return &block{addrs: newAddrs(slices.Values(s.IPs)), ports: sortedOnce(ports, port.compare), numbers: numbersOf(s.Ports)}
 }
 
 // headlessBlock makes the block of a headless service, or nil where no name of it exists: without any ready endpoint (SPEC 2.4.1).
 func headlessBlock(parts []*Slice) *block {
-	var all []netip.Addr
-	for _, s := range parts {
-		for _, e := range s.Endpoints {
-			all = append(all, e.Addr)
+	all := newAddrs(func(yield func(netip.Addr) bool) {
+		for _, s := range parts {
+			for _, e := range s.Endpoints {
+				if !yield(e.Addr) {
+					return
+				}
+			}
 		}
-	}
-	if len(all) == 0 {
+	})
+	if len(all.v4)+len(all.v6) == 0 {
 		return nil
 	}
-	b := &block{addrs: newAddrs(all)}
-	hosts, targets := newHosts(parts)
-	b.hosts = hosts
-	b.setPorts(targets)
-	return b
+	hosts, ports := newHosts(parts)
+	return &block{addrs: all, hosts: hosts, ports: ports}
 }
 
-// addTarget groups targets by port name and protocol; the number is the target's.
-func addTarget(targets map[Port][]target, p Port, t target) {
-	p.Number = 0
-	targets[p] = append(targets[p], t)
-}
-
-func (b *block) setPorts(targets map[Port][]target) {
-	keys := make([]Port, 0, len(targets))
-	for key := range targets {
-		keys = append(keys, key)
+// numbersOf is the numbers of ports, sorted, each once.
+func numbersOf(ports []Port) []uint16 {
+	numbers := make([]uint16, 0, len(ports))
+	for _, p := range ports {
+		numbers = append(numbers, p.Number)
 	}
-	slices.SortFunc(keys, Port.compare)
-	b.ports = room[port](len(keys))
-	var all []target
-	for _, key := range keys {
-		from := int32(len(all))
-		all = append(all, sortedTargets(targets[key])...)
-		b.ports = append(b.ports, port{key.Name, key.Protocol, from, int32(len(all))})
-	}
-	b.targets = append(room[target](len(all)), all...)
-	b.own = b.targets
-	if own := sortedTargets(all); !slices.Equal(own, b.targets) {
-		b.own = append(room[target](len(own)), own...)
-	}
+	return sortedOnce(numbers, cmp.Compare)
 }
 
-func sortedTargets(ts []target) []target {
-	slices.SortFunc(ts, func(t, u target) int { return cmp.Or(cmp.Compare(t.host, u.host), cmp.Compare(t.number, u.number)) })
-	return slices.Compact(ts)
+// sortedOnce sorts a list, leaves each value once, and returns it without spare capacity.
+func sortedOnce[T comparable](list []T, compare func(T, T) int) []T {
+	slices.SortFunc(list, compare)
+	return fitted(slices.Compact(list))
 }
 
-func newAddrs(ips []netip.Addr) addrs {
-	list := slices.SortedFunc(slices.Values(ips), netip.Addr.Compare) // IPv4 first
-	list = slices.Compact(list)
-	var a addrs
-	n4, n6 := count(slices.Values(list))
-	a.v4, a.v6 = room[[4]byte](n4), room[[16]byte](n6)
-	for _, ip := range list {
-		a.add(ip)
+// fitted is a list without spare capacity; one that has some is copied.
+func fitted[T any](list []T) []T {
+	if len(list) == cap(list) {
+		return list
+	}
+	return append(room[T](len(list)), list...)
+}
+
+func newAddrs(ips iter.Seq[netip.Addr]) addrs {
+	n4, n6 := count(ips)
+	v4, v6 := make([]uint32, 0, n4), make([][16]byte, 0, n6)
+	for ip := range ips {
+		if ip.Is4() {
+			four := ip.As4()
+			v4 = append(v4, binary.BigEndian.Uint32(four[:])) // numbers are sorted several times faster than arrays
+		} else {
+			v6 = append(v6, ip.As16())
+		}
+	}
+	slices.Sort(v4)
+	v4 = slices.Compact(v4)
+	a := addrs{v4: room[[4]byte](len(v4))[:len(v4)]}
+	for i, n := range v4 {
+		binary.BigEndian.PutUint32(a.v4[i][:], n)
+	}
+	if n6 > 0 {
+		a.v6 = sortedOnce(v6, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
 	}
 	return a
-}
-
-func (a *addrs) add(ip netip.Addr) {
-	if ip.Is4() {
-		a.v4 = append(a.v4, ip.As4())
-	} else {
-		a.v6 = append(a.v6, ip.As16())
-	}
 }
 
 // count is how many addresses there are of each family.
@@ -142,27 +140,18 @@ func room[T any](n int) []T {
 	return make([]T, 0, n)
 }
 
-// equal says whether b and c answer every question alike.
-func (b *block) equal(c *block) bool {
-	if b == nil || c == nil || b == ofManaged || c == ofManaged {
-		return b == c
-	}
-	return b.addrs.equal(c.addrs) && slices.Equal(b.ports, c.ports) && slices.Equal(b.targets, c.targets) && b.hosts.equal(c.hosts)
-}
-
-func (a addrs) equal(b addrs) bool { return slices.Equal(a.v4, b.v4) && slices.Equal(a.v6, b.v6) }
-
 // node is what one name has: the addresses of the service, those of one host, or the targets of SRV records; all may be none.
 type node struct {
-	addrs   addrs
-	host    []place
-	targets []target
+	addrs addrs
+	host  []place
+	ports []port // one name and protocol
+	own   bool   // the service's own name, which has the targets of all ports
 }
 
 // at is the node at the labels below the service's name, and whether that name exists.
 func (b *block) at(below string) (node, bool) {
 	if below == "" {
-		return node{addrs: b.addrs, targets: b.own}, true
+		return node{addrs: b.addrs, own: true}, true
 	}
 	if below[0] == '_' { // no host name or cluster id begins so
 		return b.atPort(below[1:])
@@ -178,12 +167,36 @@ func (b *block) at(below string) (node, bool) {
 func (b *block) atPort(labels string) (node, bool) {
 	name, protocol, ok := strings.Cut(labels, "._")
 	if !ok {
-		return node{}, slices.ContainsFunc(b.ports, func(p port) bool { return p.protocol == labels })
+		_, ok = slices.BinarySearchFunc(b.ports, labels, func(p port, protocol string) int { return strings.Compare(p.protocol, protocol) })
+		return node{}, ok
 	}
-	for _, p := range b.ports {
-		if p.name == name && p.protocol == protocol {
-			return node{targets: b.targets[p.from:p.to]}, true
+	ports := b.portsNamed(name, protocol)
+	return node{ports: ports}, len(ports) > 0
+}
+
+func (b *block) portsNamed(name, protocol string) []port {
+	from, ok := slices.BinarySearchFunc(b.ports, name, func(p port, name string) int { return p.compareNames(name, protocol) })
+	if !ok {
+		return nil
+	}
+	return b.ports[from : from+alike(b.ports[from:], func(p port) bool { return p.name == name && p.protocol == protocol })]
+}
+
+// alike is how many values a sorted list has, from the first one on, that are like the first. There are few as a rule, and there can be
+// thousands: it looks at the second value, then ever further, and halves the last step.
+func alike[T any](list []T, like func(T) bool) int {
+	step := 1
+	for step < len(list) && like(list[step]) {
+		step *= 2
+	}
+	from, to := step/2+1, min(step, len(list))
+	for from < to {
+		middle := (from + to) / 2
+		if like(list[middle]) {
+			from = middle + 1
+		} else {
+			to = middle
 		}
 	}
-	return node{}, false
+	return to
 }

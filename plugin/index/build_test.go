@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -91,13 +90,33 @@ func (h history) rebuilt() *Index {
 	return New(0).With(end.Drain(), 1)
 }
 
+func allTargets(b *block, n node) (all []target) {
+	walk := b.targetsOf(n, nil)
+	for t, ok := walk.next(); ok; t, ok = walk.next() {
+		all = append(all, t)
+	}
+	return all
+}
+
+func addressesOf(h *hosts, host []place) (all []netip.Addr) {
+	for _, p := range host {
+		all = append(all, h.endpoint(p).Addr)
+	}
+	return all
+}
+
 // contents is all that an index answers from, without its serial.
 func contents(x *Index) map[string]string {
 	all := map[string]string{}
 	x.services.all(func(key Key, b *block) {
-		all[fmt.Sprint(key)] = fmt.Sprint(b.addrs, b.ports, b.targets, b.own)
+		all[fmt.Sprint(key)] = fmt.Sprint(b.addrs, allTargets(b, node{own: true}))
+		for rest := b.ports; len(rest) > 0; {
+			ports := b.portsNamed(rest[0].name, rest[0].protocol)
+			all[rest[0].name+"/"+rest[0].protocol+fmt.Sprint(key)] = fmt.Sprint(allTargets(b, node{ports: ports}))
+			rest = rest[len(ports):]
+		}
 		for host := range b.hosts.all() {
-			all[b.hosts.name(host[0])+fmt.Sprint(key)] = fmt.Sprint(slices.Collect(b.hosts.ips(host)))
+			all[b.hosts.name(host[0])+fmt.Sprint(key)] = fmt.Sprint(addressesOf(b.hosts, host))
 		}
 		if b.hosts != nil {
 			all["parents"+fmt.Sprint(key)] = fmt.Sprint(b.hosts.parents)

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,16 +41,26 @@ func Check(x *Index) []error {
 
 func (b *block) check() (broken []error) {
 	bad := func(format string, args ...any) { broken = append(broken, fmt.Errorf(format, args...)) }
+	if !increase(b.ports, port.compare) {
+		bad("the ports are not sorted, each once: %+v", b.ports)
+	}
+	groups := []group{{itselfAlone, b.numbers}}
+	if b.hosts != nil {
+		groups = b.hosts.groups
+	}
+	numbers := make([][]uint16, len(groups))
 	for _, p := range b.ports {
-		if p.name == "" || p.from >= p.to || int(p.to) > len(b.targets) {
-			bad("port %q of %s has no name or leads nowhere", p.name, p.protocol)
+		if p.name == "" || p.number == 0 || int(p.group) >= len(groups) {
+			bad("port %+v has no name, number or group", p)
+			continue
 		}
+		numbers[p.group] = append(numbers[p.group], p.number)
 	}
-	if slices.ContainsFunc(b.targets, b.leadsNowhere) {
-		bad("a port leads to what is not there: %+v", b.targets)
-	}
-	if slices.ContainsFunc(b.own, func(t target) bool { return !slices.Contains(b.targets, t) }) || len(slices.Compact(slices.Clone(b.own))) < len(b.own) {
-		bad("the service's own targets %+v are not those of its ports, each once: %+v", b.own, b.targets)
+	for i, g := range groups {
+		slices.Sort(numbers[i])
+		if !slices.Equal(slices.Compact(numbers[i]), g.numbers) || len(g.hosts) == 0 || !increase(g.hosts, cmp.Compare) {
+			bad("group %d has no hosts, or not the numbers of its ports, %v: %+v", i, numbers[i], g)
+		}
 	}
 	if b.hosts != nil {
 		broken = append(broken, b.hosts.check()...)
@@ -57,6 +68,16 @@ func (b *block) check() (broken []error) {
 		broken = append(broken, b.hosts.long.aaaa.Load().check(addrs{v6: b.addrs.v6})...)
 	}
 	return broken
+}
+
+// increase says whether a list is sorted, with each value once.
+func increase[T any](list []T, compare func(T, T) int) bool {
+	for i := 1; i < len(list); i++ {
+		if compare(list[i-1], list[i]) >= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // check says whether anybody changed the records that all share.
@@ -76,18 +97,25 @@ func (l *longAnswer) check(of addrs) (broken []error) {
 	return broken
 }
 
-func (b *block) leadsNowhere(t target) bool {
-	isHost := b.hosts != nil && t.host >= 0 && int(t.host) < len(b.hosts.places)
-	return t.number == 0 || isHost == (t.host == itself) || !slices.Contains(b.own, t)
-}
-
 func (h *hosts) check() (broken []error) {
 	bad := func(format string, args ...any) { broken = append(broken, fmt.Errorf(format, args...)) }
-	if !slices.IsSortedFunc(h.places, h.compareNames) || !slices.IsSorted(h.parents) {
+	if !increase(h.places, h.compare) || !slices.IsSorted(h.parents) {
 		bad("hosts or cluster ids are not sorted")
 	}
+	grouped := map[int32]bool{}
+	for _, g := range h.groups {
+		for _, host := range g.hosts {
+			grouped[host] = true
+		}
+	}
+	at := int32(0)
 	for host := range h.all() {
 		name := h.name(host[0])
+		if !grouped[at] {
+			bad("host %q is in no group", name)
+		}
+		delete(grouped, at)
+		at += int32(len(host))
 		if found, ok := h.at(name); !ok || !slices.Equal(found, host) {
 			bad("host %q is not found by its name", name)
 		}
@@ -97,6 +125,9 @@ func (h *hosts) check() (broken []error) {
 		if _, above, _ := strings.Cut(name, "."); !slices.Contains(h.parents, above) {
 			bad("host %q has no cluster id above it", name)
 		}
+	}
+	if len(grouped) > 0 {
+		bad("groups have hosts that do not exist: %v", grouped)
 	}
 	return broken
 }

@@ -9,7 +9,11 @@ import (
 )
 
 // longFrom is how many addresses make an answer a long one. For fewer, making the records costs less than the rest of a query does.
-const longFrom = 16
+// With more than longTo no message has room for all: each answer has others of them.
+const (
+	longFrom = 16
+	longTo   = dns.MaxMsgSize / sizeA
+)
 
 // longAnswer is the A or AAAA records of a headless service, made when they are first asked for and then handed to everybody who asks
 // for the same. To make them each time would cost most of such a query, in memory that is garbage at once.
@@ -26,7 +30,8 @@ type longAnswer struct {
 // same imports, and both are busy, they are made as often as if they were not kept.
 type longAnswers struct{ a, aaaa atomic.Pointer[longAnswer] }
 
-// get returns the records of the addresses, all of one family, of which it is asked again and again.
+// get returns the records of the addresses, all of one family, of which it is asked again and again. The owner is in lower case: a
+// resolver that draws the case anew for each question would push out what others ask for.
 func (l *longAnswers) get(owner string, ttl uint32, qtype uint16, of addrs) []dns.RR {
 	last := &l.a
 	if qtype == dns.TypeAAAA {
@@ -37,8 +42,6 @@ func (l *longAnswers) get(owner string, ttl uint32, qtype uint16, of addrs) []dn
 	}
 	made := &longAnswer{strings.Clone(owner), ttl, nil}
 	made.rrs = slices.Clip(recordsOf(made.owner, ttl, of))
-	if owner == strings.ToLower(owner) { // a resolver that draws the case anew for each question would push out what others ask for
-		last.Store(made)
-	}
+	last.Store(made)
 	return made.rrs
 }

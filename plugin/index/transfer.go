@@ -3,6 +3,7 @@ package index
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -45,29 +46,81 @@ func (x *Index) keys() []Key {
 	return keys
 }
 
-// transfer lists a service's records, one name at a time. Names too long for a message, which nobody can ask for, are left out.
+// partSize is how many records a part of a transfer has at most.
+const partSize = 500
+
+// transfer lists a service's records, in parts of one name and type. Names too long for a message, which nobody can ask for, are left out.
 func (b *block) transfer(service string, ttl uint32, yield func([]dns.RR) bool) bool {
-	list := func(owner string, rrs []dns.RR) bool { return len(owner) > maxName || len(rrs) == 0 || yield(rrs) }
-	if !list(service, recordsOf(service, ttl, b.addrs)) || !list(service, b.srv(service, service, ttl, b.own)) {
+	if !b.transferAddresses(service, ttl, yield) || !b.transferSRV(node{own: true}, service, service, ttl, yield) {
 		return false
 	}
-	for _, p := range b.ports {
-		owner := "_" + p.name + "._" + p.protocol + "." + service
-		if !list(owner, b.srv(owner, service, ttl, b.targets[p.from:p.to])) {
+	for rest := b.ports; len(rest) > 0; {
+		ports := b.portsNamed(rest[0].name, rest[0].protocol)
+		owner := "_" + rest[0].name + "._" + rest[0].protocol + "." + service
+		if !b.transferSRV(node{ports: ports}, owner, service, ttl, yield) {
+			return false
+		}
+		rest = rest[len(ports):]
+	}
+	return b.hosts.transfer(service, ttl, yield)
+}
+
+func (b *block) transferAddresses(service string, ttl uint32, yield func([]dns.RR) bool) bool {
+	if len(service) > maxName {
+		return true
+	}
+	for part := range slices.Chunk(b.addrs.v4, partSize) {
+		if !yield(recordsOf(service, ttl, addrs{v4: part})) {
 			return false
 		}
 	}
-	for host := range b.hosts.all() {
-		owner := b.hosts.name(host[0]) + "." + service
-		if !list(owner, b.hosts.records(owner, ttl, host)) {
+	for part := range slices.Chunk(b.addrs.v6, partSize) {
+		if !yield(recordsOf(service, ttl, addrs{v6: part})) {
 			return false
 		}
 	}
 	return true
 }
 
-// srv is SRV records without the additional section, which a transfer has under the targets' own names.
-func (b *block) srv(owner, service string, ttl uint32, targets []target) []dns.RR {
-	answer, _ := recordsSRV(owner, service, ttl, b, targets)
-	return answer
+// transferSRV lists SRV records without the additional section, which a transfer has under the targets' own names.
+func (b *block) transferSRV(n node, owner, service string, ttl uint32, yield func([]dns.RR) bool) bool {
+	walk := b.targetsOf(n, nil)
+	s := srv{block: b, service: service, ttl: ttl, weight: walk.weight()}
+	for len(owner) <= maxName && len(walk.runs) > 0 {
+		list, _ := s.take(&walk, nil, partSize, math.MaxInt)
+		if len(list) > 0 && !yield(s.records(owner, list)) {
+			return false
+		}
+	}
+	return true
+}
+
+// transfer lists the addresses of each host; h may be nil.
+func (h *hosts) transfer(service string, ttl uint32, yield func([]dns.RR) bool) bool {
+	for host := range h.all() {
+		owner := h.name(host[0]) + "." + service
+		if len(owner) > maxName {
+			continue
+		}
+		for part := range slices.Chunk(host, partSize) {
+			v4, v6 := h.families(part)
+			if !yield(h.records(owner, ttl, v4, v6)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// all is the endpoints of each host in turn; h may be nil.
+func (h *hosts) all() iter.Seq[[]place] {
+	return func(yield func([]place) bool) {
+		for at := 0; h != nil && at < len(h.places); {
+			host := h.from(at)
+			if !yield(host) {
+				return
+			}
+			at += len(host)
+		}
+	}
 }

@@ -1,0 +1,164 @@
+package index
+
+import (
+	"cmp"
+	"slices"
+)
+
+// target is where an SRV record points: the host whose first endpoint has that place in hosts, or the service itself.
+type target struct {
+	host   int32
+	number uint16 // never 0
+}
+
+const itself int32 = -1
+
+var itselfAlone = []int32{itself}
+
+// maxShares is the number of targets up to which the weight of an SRV record depends on their number.
+const maxShares = 50
+
+// run is every number of some hosts, by host, then number. It has numbers, or ports for their numbers.
+type run struct {
+	hosts   []int32
+	numbers []uint16
+	ports   []port
+	at      int // the next number of the first host
+}
+
+func (r *run) width() int { return len(r.numbers) + len(r.ports) }
+
+func (r *run) target() target {
+	if len(r.ports) > 0 {
+		return target{r.hosts[0], r.ports[r.at].number}
+	}
+	return target{r.hosts[0], r.numbers[r.at]}
+}
+
+// targets generates the targets of one name in order, by host, then number, each once. They are never kept as a list: their number is
+// the product of two that the author of a single object chooses.
+type targets struct {
+	runs []run // a heap: no run starts before the first one
+	last target
+}
+
+// targetsOf returns the targets of a node. It appends their runs to an empty list of the caller, which can be on its stack.
+func (b *block) targetsOf(n node, runs []run) targets {
+	switch {
+	case !n.own:
+		for rest := n.ports; len(rest) > 0; {
+			same := sameGroup(rest)
+			runs = append(runs, run{hosts: b.hostsOf(rest[0].group), ports: rest[:same]})
+			rest = rest[same:]
+		}
+	case b.hosts != nil:
+		for _, g := range b.hosts.groups {
+			if len(g.numbers) > 0 {
+				runs = append(runs, run{hosts: g.hosts, numbers: g.numbers})
+			}
+		}
+	case len(b.numbers) > 0:
+		runs = append(runs, run{hosts: itselfAlone, numbers: b.numbers})
+	}
+	t := targets{runs: runs}
+	for at := len(runs)/2 - 1; at >= 0; at-- {
+		t.sink(at)
+	}
+	return t
+}
+
+// sameGroup is how many of the ports, from the first one on, are of the same group.
+func sameGroup(ports []port) int {
+	group := ports[0].group
+	if ports[len(ports)-1].group == group {
+		return len(ports)
+	}
+	return slices.IndexFunc(ports, func(p port) bool { return p.group != group })
+}
+
+func (b *block) hostsOf(group int32) []int32 {
+	if b.hosts == nil {
+		return itselfAlone
+	}
+	return b.hosts.groups[group].hosts
+}
+
+// next returns the next target, until there is none.
+func (t *targets) next() (target, bool) {
+	for len(t.runs) > 0 {
+		next := t.runs[0].target()
+		t.advance(1)
+		if next != t.last { // two groups can have a host and a number in common
+			t.last = next
+			return next, true
+		}
+	}
+	return target{}, false
+}
+
+// skipHost skips the other targets of the first run's host, if the host is the given one.
+func (t *targets) skipHost(host int32) {
+	for len(t.runs) > 0 && t.runs[0].hosts[0] == host {
+		t.advance(t.runs[0].width())
+	}
+}
+
+// advance moves the first run by so many numbers, at most to its next host.
+func (t *targets) advance(numbers int) {
+	first := &t.runs[0]
+	if first.at += numbers; first.at >= first.width() {
+		first.at, first.hosts = 0, first.hosts[1:]
+	}
+	if len(first.hosts) == 0 {
+		last := len(t.runs) - 1
+		t.runs[0] = t.runs[last]
+		t.runs = t.runs[:last]
+	}
+	if len(t.runs) > 1 {
+		t.sink(0)
+	}
+}
+
+// sink restores the order of the heap below a place.
+func (t *targets) sink(at int) {
+	for {
+		first := at
+		for child := 2*at + 1; child <= 2*at+2 && child < len(t.runs); child++ {
+			if t.runs[child].target().compare(t.runs[first].target()) < 0 {
+				first = child
+			}
+		}
+		if first == at {
+			return
+		}
+		t.runs[at], t.runs[first] = t.runs[first], t.runs[at]
+		at = first
+	}
+}
+
+func (t target) compare(u target) int {
+	return cmp.Or(cmp.Compare(t.host, u.host), cmp.Compare(t.number, u.number))
+}
+
+// atMost is the number of targets, or more: one that two runs have in common is counted twice.
+func (t *targets) atMost() int {
+	n := 0
+	for i := range t.runs {
+		n += len(t.runs[i].hosts) * t.runs[i].width()
+	}
+	return n
+}
+
+// weight gives equal shares, as CoreDNS' kubernetes plugin does. It has to be called before the first target is taken.
+func (t *targets) weight() uint16 {
+	n := t.atMost()
+	if len(t.runs) > 1 {
+		counted := targets{runs: slices.Clone(t.runs)}
+		for n = 0; n <= maxShares; n++ {
+			if _, ok := counted.next(); !ok {
+				break
+			}
+		}
+	}
+	return uint16(max(1, 100/max(1, n)))
+}
