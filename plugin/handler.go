@@ -6,8 +6,10 @@ import (
 	"sync/atomic"
 
 	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/edns"
 	"github.com/coredns/coredns/plugin/pkg/fall"
 	"github.com/coredns/coredns/plugin/pkg/nonwriter"
+	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
@@ -26,6 +28,8 @@ type Multicluster struct {
 
 	clusterDomain string   // of the pods' own search path, with the final dot
 	searchTail    []string // what AutoPath's answers end in
+
+	owner plugin.Handler // of the zones of `alias`; nil where they are none of this server block's
 }
 
 // Name implements plugin.Handler.
@@ -45,6 +49,9 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	if zone == nil || q.Qclass != dns.ClassINET {
 		return plugin.NextOrFailure(pluginName, m.Next, ctx, w, r)
 	}
+	if r.Opcode != dns.OpcodeQuery {
+		return dns.RcodeNotImplemented, nil // a NOTIFY (RFC 1996) is for secondaries, which we are not
+	}
 	if q.Qtype == dns.TypeAXFR || q.Qtype == dns.TypeIXFR {
 		return dns.RcodeRefused, nil // those come through the transfer plugin, or not at all
 	}
@@ -53,7 +60,7 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 		// Before fallthrough is thought of: a name must not leak upstream because we are not ready.
 		return unsynced(w, r, zone, name)
 	}
-	a := v.Index.Lookup(zone, q.Name, q.Qtype)
+	a := v.Index.LookupIn(zone, q.Name, q.Qtype, room(w, r))
 	if a.Result == index.NameError {
 		if !v.Whole() && v.Unknown(zone.Parse(name)) {
 			return unsynced(w, r, zone, name)
@@ -64,13 +71,50 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	}
 	reply := new(dns.Msg)
 	reply.SetReply(r)
-	reply.Authoritative = true
+	reply.Authoritative, reply.Truncated = true, a.Truncated
 	reply.Rcode = rcode[a.Result]
 	reply.Answer, reply.Ns, reply.Extra = a.Answer, a.Authority, a.Additional
+	if zone.Guest && len(a.Authority) > 0 {
+		reply.Ns = m.ownersSOA(ctx, w, a.Authority)
+	}
 	if err := w.WriteMsg(reply); err != nil {
 		return dns.RcodeServerFailure, err
 	}
 	return reply.Rcode, nil
+}
+
+// room is how many bytes the reply can have: what the client takes, less the OPT record. The server adds that one, from the question's own
+// with the options that it supports. What it would cut off is left out before: the server sets TC for addresses that nobody needs, too.
+func room(w dns.ResponseWriter, r *dns.Msg) int {
+	size := (&request.Request{W: w, Req: r}).Size()
+	opt := r.IsEdns0()
+	if opt == nil {
+		return size
+	}
+	var supported []dns.EDNS0
+	for _, option := range opt.Option {
+		if edns.SupportedOption(option.Option()) {
+			supported = append(supported, option)
+		}
+	}
+	return size - dns.Len(&dns.OPT{Hdr: dns.RR_Header{Name: "."}, Option: supported})
+}
+
+// ownersSOA is the SOA record that denies a name in a zone of `alias`: that of the zone's own plugin, so that caches see one serial and one
+// lifetime of denials, whichever plugin denies a name. It is ours where the zone's own plugin has none to give.
+func (m *Multicluster) ownersSOA(ctx context.Context, w dns.ResponseWriter, ours []dns.RR) []dns.RR {
+	if m.owner == nil {
+		return ours
+	}
+	answer := nonwriter.New(w)
+	question := new(dns.Msg).SetQuestion(ours[0].Header().Name, dns.TypeSOA)
+	if _, err := m.owner.ServeDNS(ctx, answer, question); err != nil || answer.Msg == nil {
+		return ours
+	}
+	if soa := answer.Msg.Answer; len(soa) == 1 && soa[0].Header().Rrtype == dns.TypeSOA {
+		return soa
+	}
+	return ours
 }
 
 // unsynced answers a name that is not known yet. The server writes the SERVFAIL itself, so that no cache keeps it for longer than it is

@@ -3,6 +3,7 @@ package multicluster
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"testing"
 
@@ -49,12 +50,12 @@ func oneImport() *index.Index {
 	return index.New(0).With(s.Drain(), 1)
 }
 
-// ask gives the rcode that the client gets: the one written, or else the returned one, with which CoreDNS answers itself.
+// ask asks over TCP, and gives the rcode that the client gets: the one written, or else the returned one, with which CoreDNS answers itself.
 func ask(t *testing.T, m *Multicluster, class uint16, name string, qtype uint16) (int, *dns.Msg) {
 	t.Helper()
 	r := new(dns.Msg).SetQuestion(name, qtype)
 	r.Question[0].Qclass = class
-	w := dnstest.NewRecorder(&test.ResponseWriter{})
+	w := dnstest.NewRecorder(&test.ResponseWriter{TCP: true})
 	code, err := m.ServeDNS(t.Context(), w, r)
 	if err != nil {
 		t.Fatal(err)
@@ -194,6 +195,10 @@ func TestAllocations(t *testing.T) {
 type discard struct{ dns.ResponseWriter }
 
 func (discard) WriteMsg(*dns.Msg) error { return nil }
+
+func (discard) RemoteAddr() net.Addr { return client }
+
+var client = &net.UDPAddr{IP: net.IPv4(10, 240, 0, 1), Port: 40212}
 
 func TestReadyOnceSynced(t *testing.T) { // B3
 	if handler(nil, fall.Zero).Ready() {

@@ -30,26 +30,33 @@ func setup(c *caddy.Controller) error {
 	if err != nil {
 		return plugin.Error(pluginName, fmt.Errorf("%s:%d: %w", c.File(), conf.line, err))
 	}
+	server := dnsserver.GetConfig(c)
 	m := &Multicluster{
 		watch: shared.Watch, fall: conf.fall,
 		clusterDomain: conf.clusterDomain, searchTail: searchTail(conf.clusterDomain, conf.zones, ownSearch("/etc/resolv.conf")),
 	}
 	c.OnStartup(func() error {
+		if len(conf.aliases) > 0 {
+			m.owner = server.Handler("kubernetes") // known once all plugins are set up
+		}
 		m.boundReadiness(shared, conf.readyTimeout, i.ended)
 		i.await(shared, conf.startupTimeout)
 		return nil
 	})
-	server := serverAddrs(dnsserver.GetConfig(c))
+	addrs := serverAddrs(server)
 	for i, name := range slices.Concat(conf.zones, conf.aliases) {
-		m.zones = append(m.zones, index.Zone{Name: name, TTL: conf.ttl, NegativeTTL: conf.negTTL, Server: server, Guest: i >= len(conf.zones)})
+		m.zones = append(m.zones, index.Zone{Name: name, TTL: conf.ttl, NegativeTTL: conf.negTTL, Server: addrs, Guest: i >= len(conf.zones)})
 	}
 	slices.SortStableFunc(m.zones, func(y, z index.Zone) int { return len(z.Name) - len(y.Name) })
-	dnsserver.GetConfig(c).AddPlugin(func(next plugin.Handler) plugin.Handler {
+	server.AddPlugin(func(next plugin.Handler) plugin.Handler {
 		m.Next = next
 		return m
 	})
 	return nil
 }
+
+// maxServerAddrs is how many addresses the zone's NS has at most: one is enough to find the server.
+const maxServerAddrs = 8
 
 // serverAddrs is the addresses that clients reach this server by: those that it is bound to, or of all interfaces where it is bound
 // to none. Loopback and link-local ones are no use to others, and only named where there is nothing else. A server on another port
@@ -69,20 +76,33 @@ func serverAddrs(conf *dnsserver.Config) []netip.Addr {
 	}
 	outside := slices.DeleteFunc(slices.Clone(all), func(ip netip.Addr) bool { return !ip.IsGlobalUnicast() })
 	if len(outside) > 0 {
-		return outside
+		all = outside
 	}
-	return all
+	return all[:min(len(all), maxServerAddrs)]
 }
 
 func interfaceAddrs() (ips []netip.Addr) {
-	addrs, err := net.InterfaceAddrs()
+	interfaces, err := net.Interfaces()
 	if err != nil {
 		log.Warningf("The addresses of this machine's interfaces are not known, so the zone's NS has none: %v", err)
 	}
-	for _, addr := range addrs {
-		if prefix, err := netip.ParsePrefix(addr.String()); err == nil {
-			ips = append(ips, prefix.Addr().Unmap())
+	for _, i := range interfaces {
+		if !isOwn(i) {
+			continue
+		}
+		addrs, err := i.Addrs()
+		if err != nil {
+			log.Warningf("The addresses of interface %s are not known, so the zone's NS has none of them: %v", i.Name, err)
+		}
+		for _, addr := range addrs {
+			if prefix, err := netip.ParsePrefix(addr.String()); err == nil {
+				ips = append(ips, prefix.Addr().Unmap())
+			}
 		}
 	}
 	return ips
 }
+
+// isOwn says whether an interface's addresses are this server's. On a node where kube-proxy uses IPVS, kube-ipvs0 has the ClusterIPs of
+// all Services (P7), and no link: it is down.
+func isOwn(i net.Interface) bool { return i.Flags&net.FlagUp != 0 && i.Name != "kube-ipvs0" }

@@ -11,7 +11,7 @@ import (
 type Result uint8
 
 const (
-	Success   Result = iota // there are records
+	Success   Result = iota // there are records, though perhaps none that fits the message
 	NoData                  // the name exists and has no record of that type (RFC 2308 2.2)
 	NameError               // neither the name nor any name below it exists (RFC 2308 2.1, RFC 8020)
 )
@@ -45,7 +45,7 @@ func (x *Index) LookupIn(z *Zone, qname string, qtype uint16, size int) Answer {
 	}
 	// One set of records, as RFC 8482 4.1 allows: unlike a HINFO record (4.2), it is true, and a cache may keep it.
 	for _, qtype := range anyOf {
-		if a, exists = x.find(&q, qtype); !exists || len(a.Answer) > 0 {
+		if a, exists = x.find(&q, qtype); !exists || len(a.Answer) > 0 || a.Truncated {
 			break
 		}
 	}
@@ -92,7 +92,7 @@ func (a Answer) finish(exists bool, z *Zone, origin string, serial uint32) Answe
 	switch {
 	case !exists:
 		a.Result = NameError
-	case len(a.Answer) == 0:
+	case len(a.Answer) == 0 && !a.Truncated:
 		a.Result = NoData
 	default:
 		return a
