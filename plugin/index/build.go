@@ -12,13 +12,18 @@ func New(serial uint32) *Index {
 	return &Index{services: newTable[Key, *block](), namespaces: newTable[string, int](), serial: serial}
 }
 
+// Build makes the blocks of a change, which With then only puts in their places. It uses the change up.
+func (c Change) Build() Change {
+	for key, parts := range c.headless {
+		c.blocks[key] = headlessBlock(parts)
+	}
+	return Change{blocks: c.blocks}
+}
+
 // With returns the Index after a change, which it uses up. Where no answer changes it returns x itself, with x's serial; else the
 // serial is the one given, or x's plus one if that is not larger (RFC 1982 comparison), so that it always grows.
 func (x *Index) With(change Change, serial uint32) *Index {
-	blocks := change.blocks
-	for key, parts := range change.headless {
-		blocks[key] = headlessBlock(parts)
-	}
+	blocks := change.Build().blocks
 	for key, now := range blocks {
 		if before, _ := x.services.get(key); before.equal(now) {
 			delete(blocks, key)

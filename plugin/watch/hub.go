@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +19,10 @@ type hub struct {
 	headless map[index.Key]struct{} // services; nil from when the EndpointSlices have synced
 	changes  []change               // that are not published yet
 
+	backlog index.Backlog     // of the publisher alone
+	built   chan index.Change // the one of the backlog that was being built
+	late    []change          // of services in the backlog
+
 	observer  Observer
 	dirty     chan struct{} // holds one token while there are unpublished edits
 	synced    chan struct{} // closed when every store has synced
@@ -27,7 +32,7 @@ type hub struct {
 func newHub(o Observer) *hub {
 	return &hub{
 		state: index.NewState(), unsynced: map[string]int{}, headless: map[index.Key]struct{}{},
-		observer: o, dirty: make(chan struct{}, 1), synced: make(chan struct{}),
+		observer: o, built: make(chan index.Change, 1), dirty: make(chan struct{}, 1), synced: make(chan struct{}),
 	}
 }
 
@@ -103,15 +108,26 @@ func pause(serial uint32, now time.Time) time.Duration {
 	return 0
 }
 
+// mostAtOnce is how many endpoints and ports one Index waits for: some milliseconds of work. Services that have more are made beside the
+// publisher, and follow with an Index of their own, so that others' changes are answered meanwhile (P6).
+const mostAtOnce = 1 << 14
+
 // publish makes a new Index of the edits, until ctx ends. Edits that come now and then wait for nothing. All that come while an Index is
 // made, or has to wait, go into the next: a flood of them costs 64 a second.
 func (h *hub) publish(ctx context.Context) {
+	var building sync.WaitGroup
+	defer building.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.dirty:
 			h.publishOnce()
+		case built := <-h.built:
+			h.publishBuilt(built)
+		}
+		if next, ok := h.backlog.Next(); ok {
+			building.Go(func() { h.built <- next.Build() })
 		}
 		v := h.published.Load()
 		if v == nil {
@@ -144,18 +160,53 @@ func (h *hub) publishOnce() {
 	services, endpoints := h.state.Services(), h.state.Endpoints()
 	h.mu.Unlock()
 
+	whole := before != nil && before.whole
+	if whole { // The first whole Index has all there is.
+		edited, changes = h.split(edited, changes)
+	}
+	h.replace(next, edited)
+	h.programmed(changes)
+	h.observer.Published(services, endpoints, next.whole)
+	if next.whole && !whole {
+		close(h.synced)
+	}
+}
+
+// split keeps for later what takes long. Which slices are of a large service is not known here, so all that came with one count as late.
+func (h *hub) split(edited index.Change, changes []change) (index.Change, []change) {
+	edited, added := h.backlog.Take(edited, mostAtOnce)
+	if added {
+		isSlice := func(c change) bool { return c.kind == sliceKind.name }
+		for _, c := range changes {
+			if isSlice(c) {
+				h.late = append(h.late, c)
+			}
+		}
+		changes = slices.DeleteFunc(changes, isSlice)
+	}
+	return edited, changes
+}
+
+// publishBuilt publishes a service of the backlog.
+func (h *hub) publishBuilt(built index.Change) {
+	h.replace(&View{whole: true}, h.backlog.Done(built))
+	h.programmed(h.late)
+	h.late = nil
+}
+
+// replace publishes the View with an Index that has the change.
+func (h *hub) replace(next *View, change index.Change) {
 	now := serialAt(time.Now())
 	last := index.New(now + maxLead)
-	if before != nil {
+	if before := h.published.Load(); before != nil {
 		last = before.Index
 	}
-	next.Index = last.With(edited, now)
+	next.Index = last.With(change, now)
 	h.published.Store(next)
+}
+
+func (h *hub) programmed(changes []change) {
 	for _, c := range changes {
 		h.observer.Programmed(c.kind, max(0, time.Since(time.Unix(0, c.at)))) // clocks differ
-	}
-	h.observer.Published(services, endpoints, next.whole)
-	if next.whole && (before == nil || !before.whole) {
-		close(h.synced)
 	}
 }
