@@ -45,19 +45,22 @@ type targets struct {
 // targetsOf returns the targets of a node. It appends their runs to an empty list of the caller, which can be on its stack.
 func (b *block) targetsOf(n node, runs []run) targets {
 	switch {
-	case !n.own:
+	case !n.own && len(n.ports) > 0:
+		last := n.ports[len(n.ports)-1].group
+		runs = roomy(runs, min(len(n.ports), int(last-n.ports[0].group)+1))
 		for rest := n.ports; len(rest) > 0; {
 			same := sameGroup(rest)
 			runs = append(runs, run{hosts: b.hostsOf(rest[0].group), ports: rest[:same]})
 			rest = rest[same:]
 		}
-	case b.hosts != nil:
+	case n.own && b.hosts != nil:
+		runs = roomy(runs, len(b.hosts.groups))
 		for _, g := range b.hosts.groups {
 			if len(g.numbers) > 0 {
 				runs = append(runs, run{hosts: g.hosts, numbers: g.numbers})
 			}
 		}
-	case len(b.numbers) > 0:
+	case n.own && len(b.numbers) > 0:
 		runs = append(runs, run{hosts: itselfAlone, numbers: b.numbers})
 	}
 	t := targets{runs: runs}
@@ -65,6 +68,14 @@ func (b *block) targetsOf(n node, runs []run) targets {
 		t.sink(at)
 	}
 	return t
+}
+
+// roomy is the empty list, or another one if it has no room for n.
+func roomy(runs []run, n int) []run {
+	if n > cap(runs) {
+		return make([]run, 0, n)
+	}
+	return runs
 }
 
 // sameGroup is how many of the ports, from the first one on, are of the same group.
