@@ -3,16 +3,21 @@ package multicluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/pkg/dnstest"
+	"github.com/coredns/coredns/plugin/pkg/edns"
 	"github.com/coredns/coredns/plugin/pkg/fall"
 	"github.com/coredns/coredns/plugin/pkg/nonwriter"
 	"github.com/coredns/coredns/plugin/test"
+	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
@@ -102,6 +107,134 @@ func TestServeDNS(t *testing.T) {
 			}
 			if got, _ := ask(t, handler(x, test.fall), test.class, test.name, test.qtype); got != test.want {
 				t.Errorf("got %s, want %s", dns.RcodeToString[got], dns.RcodeToString[test.want])
+			}
+		})
+	}
+}
+
+// P7: CoreDNS lets NOTIFY through, and other opcodes where a plugin wants them. A NOTIFY was answered with the zone's SOA record.
+func TestOtherOpcodesAreNotImplemented(t *testing.T) {
+	for _, synced := range []*index.Index{nil, oneImport()} {
+		for _, opcode := range []int{dns.OpcodeIQuery, dns.OpcodeStatus, dns.OpcodeNotify, dns.OpcodeUpdate} {
+			for name, want := range map[string]int{"clusterset.local.": dns.RcodeNotImplemented, "foo.default.svc.cluster.local.": dns.RcodeNotImplemented, "example.org.": dns.RcodeYXDomain} {
+				r := new(dns.Msg).SetQuestion(name, dns.TypeSOA)
+				r.Opcode = opcode
+				w := dnstest.NewRecorder(&test.ResponseWriter{})
+				code, err := handler(synced, fall.Root).ServeDNS(t.Context(), w, r)
+				if code != want || err != nil || (w.Msg == nil) != (want == dns.RcodeNotImplemented) {
+					t.Errorf("%s of %s: %s, %v; wrote %v, want %s", dns.OpcodeToString[opcode], name, dns.RcodeToString[code], err, w.Msg, dns.RcodeToString[want])
+				}
+			}
+		}
+	}
+}
+
+// many is an index of one headless service with so many endpoints and one port.
+func many(endpoints int) *index.Index {
+	s := index.NewState()
+	s.SetService(index.Service{Key: index.NewKey("shop", "database"), Type: index.Headless}.Entry())
+	slice := index.Slice{SliceID: index.SliceID{Namespace: "shop", Name: "s"}, Service: "database", Cluster: "east", Ports: []index.Port{{Name: "postgres", Protocol: "tcp", Number: 5432}}}
+	for i := range endpoints {
+		slice.Endpoints = append(slice.Endpoints, index.Endpoint{Hostname: fmt.Sprint("db-", i), Addr: netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)})})
+	}
+	s.SetSlice(slice)
+	return index.New(0).With(s.Drain(), 1)
+}
+
+// P7, RFC 2181 9: TC is for records that are needed. That addresses of targets do not fit, which nobody asked for, sends no client to TCP.
+// What the client sends of EDNS comes back and takes room: an option that CoreDNS has support for does, others do not.
+func TestOnlyMissingAnswersAreTruncated(t *testing.T) {
+	cookie := &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0123456789abcdef0123456789abcdef"}
+	nsid := &dns.EDNS0_NSID{Code: dns.EDNS0NSID, Nsid: strings.Repeat("00", 40)}
+	edns.SetSupportedOption(dns.EDNS0NSID)
+	for _, size := range []uint16{0, 512, 1232, 4096} {
+		for _, options := range [][]dns.EDNS0{nil, {cookie}, {nsid, cookie}} {
+			for endpoints := 1; endpoints <= 120; endpoints++ {
+				r := new(dns.Msg).SetQuestion("_postgres._tcp.database.shop.svc.clusterset.local.", dns.TypeSRV)
+				if size > 0 {
+					r.SetEdns0(size, false).IsEdns0().Option = slices.Clone(options)
+				}
+				reply := served(t, many(endpoints), r, false)
+				if reply.Truncated != (len(reply.Answer) < endpoints) {
+					t.Fatalf("%d endpoints, buffer %d, options %v: truncated %v with %d records", endpoints, size, options, reply.Truncated, len(reply.Answer))
+				}
+			}
+		}
+	}
+}
+
+// served is the reply as the server sends it, after its own scrubbing.
+func served(t *testing.T, x *index.Index, r *dns.Msg, tcp bool) *dns.Msg {
+	t.Helper()
+	w := dnstest.NewRecorder(&test.ResponseWriter{TCP: tcp})
+	if _, err := handler(x, fall.Zero).ServeDNS(t.Context(), request.NewScrubWriter(r, w), r); err != nil {
+		t.Fatal(err)
+	}
+	wire, err := w.Msg.Pack()
+	if err != nil || len(wire) > (&request.Request{W: w, Req: r}).Size() {
+		t.Fatalf("%v: %d bytes, %v", r, len(wire), err)
+	}
+	return w.Msg
+}
+
+// P2: 4000 addresses were handed to the server, for it to cut them to seventy.
+func TestTheServerHasNothingToCut(t *testing.T) {
+	x := many(5000)
+	for _, tcp := range []bool{false, true} {
+		for _, qtype := range []uint16{dns.TypeA, dns.TypeSRV, dns.TypeANY} {
+			r := new(dns.Msg).SetQuestion("database.shop.svc.clusterset.local.", qtype).SetEdns0(1232, true)
+			w := dnstest.NewRecorder(&test.ResponseWriter{TCP: tcp})
+			if _, err := handler(x, fall.Zero).ServeDNS(t.Context(), w, r); err != nil {
+				t.Fatal(err)
+			}
+			given, sent := len(w.Msg.Answer), len(served(t, x, r, tcp).Answer)
+			if given != sent || !w.Msg.Truncated || sent == 0 {
+				t.Errorf("%s, TCP %v: the server was given %d records and sent %d; truncated: %v", dns.TypeToString[qtype], tcp, given, sent, w.Msg.Truncated)
+			}
+		}
+	}
+}
+
+// P7: a name denied by us and one denied by the zone's own plugin had SOA records with other serials and minimum TTLs.
+func TestDenialsInAnAliasZoneHaveItsOwnSOA(t *testing.T) {
+	const record = "Cluster.local. 30 IN SOA ns.dns.Cluster.local. hostmaster.Cluster.local. 77 7200 1800 86400 30"
+	own, err := dns.NewRR(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := ""
+	gives := func(rrs ...dns.RR) plugin.Handler {
+		return plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+			asked = r.Question[0].String()
+			m := new(dns.Msg).SetReply(r)
+			m.Answer = rrs
+			return dns.RcodeSuccess, w.WriteMsg(m)
+		})
+	}
+	fails := plugin.HandlerFunc(func(context.Context, dns.ResponseWriter, *dns.Msg) (int, error) { return dns.RcodeServerFailure, nil })
+	for name, test := range map[string]struct {
+		owner  plugin.Handler
+		name   string
+		serial uint32
+	}{
+		"a name that does not exist":       {gives(own), "bar.default.svc.Cluster.local.", 77},
+		"a type that a name does not have": {gives(own), "default.svc.Cluster.local.", 77},
+		"our own zone keeps ours":          {gives(own), "bar.default.svc.clusterset.local.", 1},
+		"no plugin of that zone":           {nil, "bar.default.svc.cluster.local.", 1},
+		"a plugin that has no SOA record":  {gives(), "bar.default.svc.cluster.local.", 1},
+		"a plugin that answers nothing":    {fails, "bar.default.svc.cluster.local.", 1},
+		"a plugin that has something else": {gives(&dns.A{Hdr: dns.RR_Header{Rrtype: dns.TypeA}}), "bar.default.svc.cluster.local.", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := handler(oneImport(), fall.Zero)
+			m.owner = test.owner
+			asked = ""
+			_, reply := ask(t, m, dns.ClassINET, test.name, dns.TypeTXT)
+			if len(reply.Ns) != 1 || reply.Ns[0].(*dns.SOA).Serial != test.serial {
+				t.Errorf("denied by %v, want the serial %d", reply.Ns, test.serial)
+			}
+			if test.serial == 77 && asked != ";Cluster.local.\tIN\t SOA" {
+				t.Errorf("the zone's plugin was asked %q", asked)
 			}
 		})
 	}
@@ -215,9 +348,11 @@ func TestServerAddresses(t *testing.T) {
 		hosts []string
 		want  []netip.Addr
 	}{
-		"those that it is bound to":                      {"53", []string{"10.0.0.53", "127.0.0.1"}, []netip.Addr{netip.MustParseAddr("10.0.0.53")}},
-		"loopback if there is no other":                  {"53", []string{"127.0.0.1", "::1"}, []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}},
-		"not link-local ones":                            {"53", []string{"fe80::1%eth0", "fd00::53"}, []netip.Addr{netip.MustParseAddr("fd00::53")}},
+		"those that it is bound to":     {"53", []string{"10.0.0.53", "127.0.0.1"}, []netip.Addr{netip.MustParseAddr("10.0.0.53")}},
+		"loopback if there is no other": {"53", []string{"127.0.0.1", "::1"}, []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}},
+		"not link-local ones":           {"53", []string{"fe80::1%eth0", "fd00::53"}, []netip.Addr{netip.MustParseAddr("fd00::53")}},
+		"P7 and not hundreds of them": {"53", []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8", "10.0.0.9"},
+			[]netip.Addr{{}, {}, {}, {}, {}, {}, {}, {}}},
 		"none on a port that nobody who follows NS asks": {"1053", []string{"10.0.0.53"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +361,7 @@ func TestServerAddresses(t *testing.T) {
 				t.Fatalf("got %v, want %v", got, test.want)
 			}
 			for i := range got {
-				if got[i] != test.want[i] {
+				if test.want[i].IsValid() && got[i] != test.want[i] {
 					t.Errorf("got %v, want %v", got, test.want)
 				}
 			}
@@ -234,5 +369,23 @@ func TestServerAddresses(t *testing.T) {
 	}
 	if len(serverAddrs(&dnsserver.Config{Port: "53", ListenHosts: []string{""}})) == 0 {
 		t.Error("a server bound to every address has none")
+	}
+}
+
+// P7: with hostNetwork and kube-proxy's IPVS mode, each ClusterIP of the cluster was an address of the zone's NS.
+func TestAddressesOfOthersAreNotTheServers(t *testing.T) {
+	for _, test := range []struct {
+		i    net.Interface
+		want bool
+	}{
+		{net.Interface{Name: "eth0", Flags: net.FlagUp | net.FlagBroadcast}, true},
+		{net.Interface{Name: "lo", Flags: net.FlagUp | net.FlagLoopback}, true},
+		{net.Interface{Name: "kube-ipvs0", Flags: net.FlagBroadcast}, false},
+		{net.Interface{Name: "kube-ipvs0", Flags: net.FlagBroadcast | net.FlagUp}, false},
+		{net.Interface{Name: "eth1", Flags: net.FlagBroadcast}, false},
+	} {
+		if got := isOwn(test.i); got != test.want {
+			t.Errorf("%s %s: %v, want %v", test.i.Name, test.i.Flags, got, test.want)
+		}
 	}
 }

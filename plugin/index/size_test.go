@@ -49,9 +49,9 @@ var shapes = map[string]struct {
 }{
 	"one slice of 1000 endpoints and 8000 ports": {func() (Service, []Slice) { return wide(1, 1000, 8000) },
 		[]string{wideName, "_p7999._tcp." + wideName, "10-0-3-231.c." + wideName}},
-	"100 endpoints, 5000 ports":                  {func() (Service, []Slice) { return wide(1, 100, 5000) }, []string{wideName}},
-	"20 slices of 1000 endpoints and one port":   {func() (Service, []Slice) { return wide(20, 1000, 1) }, []string{wideName, "_p0._tcp." + wideName}},
-	"100 slices of 1000 endpoints":               {func() (Service, []Slice) { return wide(100, 1000, 1) }, []string{wideName}},
+	"100 endpoints, 5000 ports":                {func() (Service, []Slice) { return wide(1, 100, 5000) }, []string{wideName}},
+	"20 slices of 1000 endpoints and one port": {func() (Service, []Slice) { return wide(20, 1000, 1) }, []string{wideName, "_p0._tcp." + wideName}},
+	"100 slices of 1000 endpoints":             {func() (Service, []Slice) { return wide(100, 1000, 1) }, []string{wideName}},
 	"1000 slices of one endpoint and other ports": {func() (Service, []Slice) {
 		service, parts := wide(1000, 1, 2)
 		for i := range parts {

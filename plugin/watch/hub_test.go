@@ -40,8 +40,8 @@ type quiet struct {
 	programmed map[string]int
 }
 
-func (quiet) Published(int, int, bool)                     {}
-func (q quiet) Programmed(kind string, took time.Duration) { q.programmed[kind]++ }
+func (quiet) Published(int, int, bool)                  {}
+func (q quiet) Programmed(kind string, _ time.Duration) { q.programmed[kind]++ }
 
 // backlogged is a hub with a headless service that takes long to make, in one namespace with a small neighbour.
 type backlogged struct {
