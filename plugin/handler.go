@@ -83,6 +83,9 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	return reply.Rcode, nil
 }
 
+// sizeOPT is an OPT record without options.
+const sizeOPT = 11
+
 // room is how many bytes the reply can have: what the client takes, less the OPT record. The server adds that one, from the question's own
 // with the options that it supports. What it would cut off is left out before: the server sets TC for addresses that nobody needs, too.
 func room(w dns.ResponseWriter, r *dns.Msg) int {
@@ -91,13 +94,12 @@ func room(w dns.ResponseWriter, r *dns.Msg) int {
 	if opt == nil {
 		return size
 	}
-	var supported []dns.EDNS0
 	for _, option := range opt.Option {
 		if edns.SupportedOption(option.Option()) {
-			supported = append(supported, option)
+			size -= dns.Len(&dns.OPT{Option: []dns.EDNS0{option}}) - sizeOPT
 		}
 	}
-	return size - dns.Len(&dns.OPT{Hdr: dns.RR_Header{Name: "."}, Option: supported})
+	return size - sizeOPT
 }
 
 // ownersSOA is the SOA record that denies a name in a zone of `alias`: that of the zone's own plugin, so that caches see one serial and one

@@ -91,7 +91,7 @@ func (h history) rebuilt() *Index {
 }
 
 func allTargets(b *block, n node) (all []target) {
-	walk := b.targetsOf(n, nil)
+	walk := b.targetsOf(&n, nil)
 	for t, ok := walk.next(); ok; t, ok = walk.next() {
 		all = append(all, t)
 	}

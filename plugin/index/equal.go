@@ -34,7 +34,7 @@ func (b *block) equalTargets(c *block) bool {
 	rest, other := b.ports, c.ports
 	for len(rest) > 0 && len(other) > 0 {
 		ps, qs := b.portsNamed(rest[0].name, rest[0].protocol), c.portsNamed(other[0].name, other[0].protocol)
-		if ps[0].compareNames(qs[0].name, qs[0].protocol) != 0 || !b.targetsOf(node{ports: ps}, nil).equal(c.targetsOf(node{ports: qs}, nil)) {
+		if ps[0].compareNames(qs[0].name, qs[0].protocol) != 0 || !b.targetsOf(&node{ports: ps}, nil).equal(c.targetsOf(&node{ports: qs}, nil)) {
 			return false
 		}
 		rest, other = rest[len(ps):], other[len(qs):]

@@ -38,18 +38,25 @@ func (x *Index) LookupIn(z *Zone, qname string, qtype uint16, size int) Answer {
 		zone: z, name: z.Parse(lower), lower: qname == lower,
 		qname: qname, origin: qname[len(qname)-len(z.Name):], room: max(0, size-sizeQuestion(qname)),
 	}
-	a, exists := Answer{}, true
-	if qtype != dns.TypeANY {
-		a, exists = x.find(&q, qtype)
-		return a.finish(exists, z, q.origin, x.serial)
+	var a Answer
+	var exists bool
+	if qtype == dns.TypeANY {
+		exists = x.findAny(&a, &q)
+	} else {
+		exists = x.find(&a, &q, qtype)
 	}
-	// One set of records, as RFC 8482 4.1 allows: unlike a HINFO record (4.2), it is true, and a cache may keep it.
+	a.finish(exists, &q, x.serial)
+	return a
+}
+
+// findAny returns one set of records, as RFC 8482 4.1 allows: unlike a HINFO record (4.2), it is true, and a cache may keep it.
+func (x *Index) findAny(a *Answer, q *question) (exists bool) {
 	for _, qtype := range anyOf {
-		if a, exists = x.find(&q, qtype); !exists || len(a.Answer) > 0 || a.Truncated {
+		if exists = x.find(a, q, qtype); !exists || len(a.Answer) > 0 || a.Truncated {
 			break
 		}
 	}
-	return a.finish(exists, z, q.origin, x.serial)
+	return exists
 }
 
 // anyOf is the types that names have, the one first that a question for all types is answered with.
@@ -64,12 +71,12 @@ type question struct {
 	room          int    // bytes that the message has for records
 }
 
-// find returns the records of one type, and whether the name exists.
-func (x *Index) find(q *question, qtype uint16) (a Answer, exists bool) {
-	exists = true
+// find adds the records of one type to an empty answer, and returns whether the name exists.
+func (x *Index) find(a *Answer, q *question, qtype uint16) bool {
+	exists := true
 	switch q.name.Form {
 	case FormApex:
-		a = q.apex(x.serial, qtype)
+		a.apex(q, x.serial, qtype)
 	case FormVersion:
 		if exists = !q.zone.Guest; exists && qtype == dns.TypeTXT {
 			a.Answer = q.zone.version(q.qname)
@@ -80,28 +87,27 @@ func (x *Index) find(q *question, qtype uint16) (a Answer, exists bool) {
 	case FormNamespace:
 		_, exists = x.namespaces.get(q.name.Namespace)
 	case FormService:
-		a, exists = x.service(q, qtype)
+		exists = x.service(a, q, qtype)
 	default:
 		exists = false
 	}
-	return a, exists
+	return exists
 }
 
 // finish settles the result, and adds the SOA that makes a negative answer cacheable (RFC 2308 3).
-func (a Answer) finish(exists bool, z *Zone, origin string, serial uint32) Answer {
+func (a *Answer) finish(exists bool, q *question, serial uint32) {
 	switch {
 	case !exists:
 		a.Result = NameError
 	case len(a.Answer) == 0 && !a.Truncated:
 		a.Result = NoData
 	default:
-		return a
+		return
 	}
-	a.Authority = z.soa(origin, serial, z.NegativeTTL)
-	return a
+	a.Authority = q.zone.soa(q.origin, serial, q.zone.NegativeTTL)
 }
 
-func (q *question) apex(serial uint32, qtype uint16) (a Answer) {
+func (a *Answer) apex(q *question, serial uint32, qtype uint16) {
 	switch qtype {
 	case dns.TypeSOA:
 		a.Answer = q.zone.soa(q.origin, serial, q.zone.TTL)
@@ -109,50 +115,60 @@ func (q *question) apex(serial uint32, qtype uint16) (a Answer) {
 		a.Answer, a.Additional = q.zone.ns(q.origin), q.zone.server("ns.dns."+q.origin)
 		a.fitGlue(q)
 	}
-	return a
 }
 
 // service answers a name at or below a service.
-func (x *Index) service(q *question, qtype uint16) (a Answer, exists bool) {
+func (x *Index) service(a *Answer, q *question, qtype uint16) (exists bool) {
 	b, ok := x.services.get(q.name.Service)
 	if !ok {
-		return a, false
+		return false
 	}
 	n, ok := b.at(q.name.Below)
 	if !ok {
-		return a, false
+		return false
 	}
 	switch qtype {
 	case dns.TypeA, dns.TypeAAAA:
-		a = b.answerAddresses(n, q, qtype)
+		b.answerAddresses(a, q, &n, qtype)
 	case dns.TypeSRV:
-		a = b.answerSRV(n, q)
+		b.answerSRV(a, q, &n)
 	}
-	return a, true
+	return true
 }
 
 // answerAddresses answers with the A or AAAA records of a node, or with some of them where not all fit. It does not try to give the same
 // endpoints for both types (SPEC 2.4.1), as nothing says which addresses are of one endpoint: a client gets all of them over TCP.
-func (b *block) answerAddresses(n node, q *question, qtype uint16) (a Answer) {
-	v4, v6 := b.hosts.families(n.host)
-	fits := q.room / sizeA
-	if qtype == dns.TypeA {
-		n.addrs.v6, v6 = nil, nil
-	} else {
-		n.addrs.v4, v4 = nil, nil
-		fits = q.room / sizeAAAA
+func (b *block) answerAddresses(a *Answer, q *question, n *node, qtype uint16) {
+	if len(n.host) > 0 {
+		b.answerHost(a, q, n.host, qtype)
+		return
 	}
-	all := len(n.addrs.v4) + len(n.addrs.v6) + len(v4) + len(v6)
+	of, all, fits := addrs{v4: n.addrs.v4}, len(n.addrs.v4), q.room/sizeA
+	if qtype == dns.TypeAAAA {
+		of, all, fits = addrs{v6: n.addrs.v6}, len(n.addrs.v6), q.room/sizeAAAA
+	}
 	a.Truncated = all > fits
-	switch ttl := q.zone.TTL; {
-	case len(n.host) > 0:
-		a.Answer = b.hosts.records(q.qname, ttl, some(v4, fits), some(v6, fits))
-	case b.hosts != nil && q.lower && longFrom <= all && all <= longTo:
-		a.Answer = some(b.hosts.long.get(q.qname, ttl, qtype, n.addrs), fits)
-	default:
-		a.Answer = recordsOf(q.qname, ttl, addrs{some(n.addrs.v4, fits), some(n.addrs.v6, fits)})
+	if b.hosts != nil && q.lower && longFrom <= all && all <= longTo {
+		a.Answer = some(b.hosts.long.get(q.qname, q.zone.TTL, qtype, of), fits)
+		return
 	}
-	return a
+	if a.Truncated {
+		of = addrs{some(of.v4, fits), some(of.v6, fits)}
+	}
+	a.Answer = recordsOf(q.qname, q.zone.TTL, of)
+}
+
+// answerHost is answerAddresses for one endpoint, or all that have its name.
+func (b *block) answerHost(a *Answer, q *question, host []place, qtype uint16) {
+	v4, v6 := b.hosts.families(host)
+	if qtype == dns.TypeA {
+		a.Truncated = len(v4) > q.room/sizeA
+		v4, v6 = some(v4, q.room/sizeA), nil
+	} else {
+		a.Truncated = len(v6) > q.room/sizeAAAA
+		v4, v6 = nil, some(v6, q.room/sizeAAAA)
+	}
+	a.Answer = b.hosts.records(q.qname, q.zone.TTL, v4, v6)
 }
 
 func ofType(rrs []dns.RR, qtype uint16) []dns.RR {

@@ -17,12 +17,12 @@ type srv struct {
 
 // answerSRV answers with the SRV records of a node (RFC 2782; SPEC 2.3.2, 2.4.3) and, in the additional section, with the addresses of
 // each target, as far as they fit. The answer section comes first: without all of it there are no addresses.
-func (b *block) answerSRV(n node, q *question) (a Answer) {
+func (b *block) answerSRV(a *Answer, q *question, n *node) {
 	var runs [1]run
 	var few [8]target
 	walk := b.targetsOf(n, runs[:0])
 	if len(walk.runs) == 0 {
-		return a
+		return
 	}
 	s := srv{block: b, service: q.qname, ttl: q.zone.TTL, weight: walk.weight()}
 	if below := q.name.Below; below != "" {
@@ -31,13 +31,12 @@ func (b *block) answerSRV(n node, q *question) (a Answer) {
 	list, left := s.take(&walk, few[:0], math.MaxInt, q.room)
 	a.Answer = s.records(q.qname, list)
 	if a.Truncated = left < 0; a.Truncated {
-		return a
+		return
 	}
 	a.Additional = s.glue(list, a.Answer, roomFor(s.glueThatFits(list, left)))
 	if sizeQuestion(q.qname)+q.room-left > maxPointer {
 		a.fitGlue(q)
 	}
-	return a
 }
 
 // take takes at most so many targets, whose SRV records fit into so many bytes. It returns how many bytes are left: less than 0 if the next

@@ -43,7 +43,7 @@ type targets struct {
 }
 
 // targetsOf returns the targets of a node. It appends their runs to an empty list of the caller, which can be on its stack.
-func (b *block) targetsOf(n node, runs []run) targets {
+func (b *block) targetsOf(n *node, runs []run) targets {
 	switch {
 	case !n.own && len(n.ports) > 0:
 		last := n.ports[len(n.ports)-1].group

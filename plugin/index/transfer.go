@@ -51,13 +51,13 @@ const partSize = 500
 
 // transfer lists a service's records, in parts of one name and type. Names too long for a message, which nobody can ask for, are left out.
 func (b *block) transfer(service string, ttl uint32, yield func([]dns.RR) bool) bool {
-	if !b.transferAddresses(service, ttl, yield) || !b.transferSRV(node{own: true}, service, service, ttl, yield) {
+	if !b.transferAddresses(service, ttl, yield) || !b.transferSRV(&node{own: true}, service, service, ttl, yield) {
 		return false
 	}
 	for rest := b.ports; len(rest) > 0; {
 		ports := b.portsNamed(rest[0].name, rest[0].protocol)
 		owner := "_" + rest[0].name + "._" + rest[0].protocol + "." + service
-		if !b.transferSRV(node{ports: ports}, owner, service, ttl, yield) {
+		if !b.transferSRV(&node{ports: ports}, owner, service, ttl, yield) {
 			return false
 		}
 		rest = rest[len(ports):]
@@ -83,7 +83,7 @@ func (b *block) transferAddresses(service string, ttl uint32, yield func([]dns.R
 }
 
 // transferSRV lists SRV records without the additional section, which a transfer has under the targets' own names.
-func (b *block) transferSRV(n node, owner, service string, ttl uint32, yield func([]dns.RR) bool) bool {
+func (b *block) transferSRV(n *node, owner, service string, ttl uint32, yield func([]dns.RR) bool) bool {
 	walk := b.targetsOf(n, nil)
 	s := srv{block: b, service: service, ttl: ttl, weight: walk.weight()}
 	for len(owner) <= maxName && len(walk.runs) > 0 {
