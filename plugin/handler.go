@@ -89,17 +89,18 @@ const sizeOPT = 11
 // room is how many bytes the reply can have: what the client takes, less the OPT record. The server adds that one, from the question's own
 // with the options that it supports. What it would cut off is left out before: the server sets TC for addresses that nobody needs, too.
 func room(w dns.ResponseWriter, r *dns.Msg) int {
-	size := (&request.Request{W: w, Req: r}).Size()
+	proto := (&request.Request{W: w}).Proto()
 	opt := r.IsEdns0()
 	if opt == nil {
-		return size
+		return int(edns.Size(proto, 0))
 	}
+	size := int(edns.Size(proto, opt.UDPSize())) - sizeOPT
 	for _, option := range opt.Option {
 		if edns.SupportedOption(option.Option()) {
 			size -= dns.Len(&dns.OPT{Option: []dns.EDNS0{option}}) - sizeOPT
 		}
 	}
-	return size - sizeOPT
+	return size
 }
 
 // ownersSOA is the SOA record that denies a name in a zone of `alias`: that of the zone's own plugin, so that caches see one serial and one

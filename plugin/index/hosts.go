@@ -159,6 +159,10 @@ func (h *hosts) compareNames(p, q place) int {
 	return strings.Compare(h.slices[p.slice].Cluster, h.slices[q.slice].Cluster)
 }
 
+func (h *hosts) sameHost(p, q place) bool {
+	return h.endpoint(p).Hostname == h.endpoint(q).Hostname && h.slices[p.slice].Cluster == h.slices[q.slice].Cluster
+}
+
 // name is <hostname>.<clusterid>.
 func (h *hosts) name(p place) string { return h.endpoint(p).Hostname + "." + h.slices[p.slice].Cluster }
 
@@ -169,7 +173,10 @@ func (h *hosts) nameLen(p place) int {
 // from is the endpoints of the host whose first one has that place.
 func (h *hosts) from(at int) []place {
 	rest := h.places[at:]
-	return rest[:alike(rest, func(p place) bool { return h.compareNames(rest[0], p) == 0 })]
+	if len(rest) == 1 || !h.sameHost(rest[0], rest[1]) { // as a rule
+		return rest[:1]
+	}
+	return rest[:alike(rest, func(p place) bool { return h.sameHost(rest[0], p) })]
 }
 
 // at is the endpoints of a host, none for a cluster's own name, and whether the name exists.
@@ -193,6 +200,9 @@ func (h *hosts) at(name string) ([]place, bool) {
 func (h *hosts) families(host []place) (v4, v6 []place) {
 	if len(host) == 0 || !h.endpoint(host[0]).Addr.Is4() {
 		return nil, host
+	}
+	if len(host) == 1 {
+		return host, nil
 	}
 	at := alike(host, func(p place) bool { return h.endpoint(p).Addr.Is4() })
 	return host[:at], host[at:]

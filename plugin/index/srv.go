@@ -79,18 +79,16 @@ func (s *srv) records(owner string, list []target) []dns.RR {
 	var names strings.Builder
 	names.Grow(s.namesLen(list))
 	for i, t := range list {
-		record := &records[i]
-		record.Hdr = header(owner, dns.TypeSRV, s.ttl)
-		record.Weight, record.Port = s.weight, t.number
+		name := s.service
 		switch {
 		case t.host == itself:
-			record.Target = s.service
 		case i > 0 && t.host == list[i-1].host:
-			record.Target = records[i-1].Target
+			name = records[i-1].Target
 		default:
-			record.Target = s.hosts.writeName(&names, s.hosts.places[t.host], s.service)
+			name = s.hosts.writeName(&names, s.hosts.places[t.host], s.service)
 		}
-		rrs[i] = record
+		records[i] = dns.SRV{Hdr: header(owner, dns.TypeSRV, s.ttl), Weight: s.weight, Port: t.number, Target: name}
+		rrs[i] = &records[i]
 	}
 	return rrs
 }
