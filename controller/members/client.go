@@ -45,7 +45,7 @@ func versions(config *rest.Config, client *http.Client, all ...schema.GroupVersi
 			c.APIPath = "/api"
 		}
 		c.GroupVersion = &gv
-		c.NegotiatedSerializer = codecs.WithoutConversion()
+		c.NegotiatedSerializer = boundedSerializer{codecs.WithoutConversion()}
 		if gv.Group != mcsv1beta1.GroupName { // custom resources have no protobuf form
 			c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 			c.ContentType = runtime.ContentTypeProtobuf

@@ -26,6 +26,7 @@ const (
 	NoCRD             = "NoCRD"
 	NoController      = "NoController"
 	WrongID           = "WrongID"
+	TooLarge          = "TooLarge"
 	Unreachable       = "Unreachable"
 )
 
@@ -75,6 +76,8 @@ func classify(host string, err error) (reason, message string) {
 		return Unauthorized, host + " does not accept the credentials, which may have expired: join the peer again"
 	case apierrors.IsForbidden(err):
 		return Forbidden, fmt.Sprintf("give the account the role of deploy/peer on %s: %v", host, err)
+	case errors.Is(err, errTooLarge):
+		return TooLarge, host + ": " + errTooLarge.Error() + ", which is the limit for one list"
 	default:
 		return Unreachable, fmt.Sprintf("%s: %v", host, err)
 	}

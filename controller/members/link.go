@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
@@ -100,7 +102,7 @@ func (l *link) follow(config *rest.Config, finder discovery.DiscoveryInterface) 
 
 // start follows and probes until stop.
 func (l *link) start(ctx context.Context) {
-	ctx, l.cancel = context.WithCancel(ctx)
+	ctx, l.cancel = context.WithCancel(klog.NewContext(ctx, logr.Discard())) // the condition has what client-go would log
 	for _, f := range l.followers {
 		l.running.Go(func() { f.Run(ctx) })
 	}

@@ -135,7 +135,8 @@ func (p *peer) judge() time.Duration {
 		s.mu.Unlock()
 		return idle
 	}
-	p.now.reason, p.now.message = p.conditionLocked()
+	reason, message := p.conditionLocked()
+	p.now = condition{reason, harmless(message)}
 	before, old := p.standing, p.view
 	if p.now.connected() {
 		p.view = p.link.view

@@ -55,7 +55,7 @@ func newTransport(config *rest.Config) (*transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.client = &http.Client{Transport: wrapped}
+	t.client = &http.Client{Transport: boundedTransport{wrapped}}
 	return t, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
@@ -109,8 +110,15 @@ func (e exports) drop(id types.NamespacedName, changed []types.NamespacedName) [
 func (e exports) ids() iter.Seq[types.NamespacedName] { return maps.Keys(e) }
 
 func trimExport(object any) (*plan.Export, bool) {
-	export := plan.TrimExport(object.(*mcsv1beta1.ServiceExport))
-	return export, export != nil
+	of := object.(*mcsv1beta1.ServiceExport)
+	export := plan.TrimExport(of)
+	return export, export != nil && isName(of.Namespace, of.Name)
+}
+
+// isName is true where both are DNS labels (RFC 1123), as the names of all Services and namespaces are. What an API server says need
+// not be so: a "Service" foo.eu of the peer acme would share the names of its slices with foo of the peer eu.acme.
+func isName(namespace, name string) bool {
+	return len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Label(name)) == 0
 }
 
 // terms are those of all Services of a peer that have the same.
@@ -173,9 +181,10 @@ func (s services) tell(id types.NamespacedName, changed []types.NamespacedName) 
 func (s services) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byName) }
 
 func trimService(object any) (*terms, bool) {
-	t := plan.TrimService(object.(*corev1.Service))
+	of := object.(*corev1.Service)
+	t := plan.TrimService(of)
 	key, err := json.Marshal(t) // which has no error: there are strings and numbers
-	return &terms{Terms: *t, key: string(key)}, err == nil
+	return &terms{Terms: *t, key: string(key)}, err == nil && isName(of.Namespace, of.Name)
 }
 
 // slicesOf is a table of EndpointSlices. The lists of a Service are never changed in place: who was given one may keep it.
@@ -237,13 +246,15 @@ func (s slicesOf) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byID
 
 func bySliceName(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) }
 
-// trimSlice leaves out a slice of names instead of addresses, one of no Service, and, of imported ones, one of a controller's that is being
-// deleted: it is gone as soon as whoever holds it by a finalizer lets it. One of the own cluster's leads kube-proxy as long as it is there.
+// trimSlice leaves out slices with names instead of addresses, and slices of no Service. Of imported ones it also leaves out those whose
+// Service has an invalid name, and those of a controller that are being deleted: they are gone as soon as their finalizers are. In the own
+// cluster, kube-proxy uses a slice until it is gone.
 func (s *Set) trimSlice(label string) func(any) (*discoveryv1.EndpointSlice, bool) {
 	return func(object any) (*discoveryv1.EndpointSlice, bool) {
 		slice := object.(*discoveryv1.EndpointSlice)
+		imported := label == mcsv1beta1.LabelServiceName
 		if slice.AddressType == discoveryv1.AddressTypeFQDN || slice.Labels[label] == "" ||
-			label == mcsv1beta1.LabelServiceName && owner.OfSlice(slice) && slice.DeletionTimestamp != nil {
+			imported && (!isName(slice.Namespace, slice.Labels[label]) || owner.OfSlice(slice) && slice.DeletionTimestamp != nil) {
 			return nil, false
 		}
 		plan.TrimSlice(slice)
@@ -313,6 +324,9 @@ const systemNamespace = "kube-system"
 func trimNamespace(object any) (said, bool) {
 	namespace := object.(*corev1.Namespace)
 	of := said{id: namespace.Annotations[plan.AnnotationClusterID]}
+	if len(of.id) > validation.LabelValueMaxLength { // Not an ID (C34). It is shown, and an annotation may have 256 KiB.
+		of.id = of.id[:validation.LabelValueMaxLength] + "..."
+	}
 	if namespace.Name == systemNamespace {
 		of.uid = namespace.UID
 	}
