@@ -21,6 +21,7 @@ const (
 	DuplicateID       = "DuplicateID"
 	DuplicateCluster  = "DuplicateCluster"
 	InvalidKubeconfig = "InvalidKubeconfig"
+	SecretMissing     = "SecretMissing"
 	Unauthorized      = "Unauthorized"
 	Forbidden         = "Forbidden"
 	NoCRD             = "NoCRD"
@@ -100,6 +101,17 @@ func (p *peer) identityLocked() (reason, message string) {
 		return DuplicateID, fmt.Sprintf("that cluster says that it is %s, as this one does: give one of them another --cluster-id", s.options.Home)
 	default:
 		return WrongID, fmt.Sprintf("that cluster says that it is %s: name the Secret after it, or give it the --cluster-id %s", strings.Join(announced, " and "), p.id)
+	}
+}
+
+// detachLocked keeps what a peer has said while its identity was right, once it is wrong: a cluster under another id renames its slices,
+// which would read as their end.
+func (p *peer) detachLocked() {
+	if p.link == nil || p.view != p.link.view || p.set.identity.uid == "" {
+		return
+	}
+	if reason, _ := p.identityLocked(); reason != "" {
+		p.view = p.view.snapshot()
 	}
 }
 

@@ -66,6 +66,17 @@ func applyPeerRole(ctx context.Context, c *realkube.Cluster) error {
 	return c.Apply(ctx, "", string(text))
 }
 
+// leaseGoes wants no Lease of a peer.
+func (r *reader) leaseGoes(id string) {
+	r.t.Helper()
+	realkube.Eventually(r.t, "the Lease goes", func() error {
+		if _, err := r.leaseOf(id); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there, or: %w", err)
+		}
+		return nil
+	})
+}
+
 // account gives a service account with a role in a namespace that the test made.
 func account(t testing.TB, c *realkube.Cluster, namespace, role string) *rest.Config {
 	t.Helper()
@@ -255,7 +266,18 @@ func join(t testing.TB, client kubernetes.Interface, namespace, id string, kubec
 	}
 }
 
+// leave has a peer leave on purpose, as deploy/join.sh --leave does.
 func (r *reader) leave(id string) {
+	r.t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, annotationLeaving)
+	if _, err := r.client.CoreV1().Secrets(r.namespace).Patch(r.t.Context(), id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.lose(id)
+}
+
+// lose deletes a peer's Secret.
+func (r *reader) lose(id string) {
 	r.t.Helper()
 	if err := r.client.CoreV1().Secrets(r.namespace).Delete(r.t.Context(), id, metav1.DeleteOptions{}); err != nil {
 		r.t.Fatal(err)
@@ -279,7 +301,7 @@ func (r *reader) is(id, reason string, words ...string) {
 			connected = conditionTrue
 		}
 		message := l.Annotations[annotationMessage]
-		if l.Labels[labelReason] != reason || l.Labels[labelConnected] != connected {
+		if l.Labels[labelReason] != reason || l.Labels[labelConnected] != connected && reason != SecretMissing {
 			return fmt.Errorf("%v, %q", l.Labels, message)
 		}
 		for _, word := range words {
@@ -398,4 +420,17 @@ func addresses(m plan.Member) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// announces wants the ID that the namespace announces.
+func (c *cluster) announces(id string) error {
+	ns, err := kubernetesOf(c.Config).CoreV1().Namespaces().Get(c.t.Context(), c.namespace, metav1.GetOptions{})
+	if err == nil && ns.Annotations[plan.AnnotationClusterID] != id {
+		err = fmt.Errorf("the annotations are %v", ns.Annotations)
+	}
+	return err
+}
+
+func kubernetesOf(config *rest.Config) kubernetes.Interface {
+	return kubernetes.NewForConfigOrDie(config)
 }

@@ -45,7 +45,7 @@ func (s *Set) homeFollowers() ([]*follow.Follower, error) {
 		{
 			follow.Resource{Name: "namespaces", Object: &corev1.Namespace{}},
 			corev1.SchemeGroupVersion,
-			newStore(s, &s.identity, &s.synced.namespaces, trimNamespace, s.identityChanged),
+			newStore(s, &s.identity, &s.synced.namespaces, trimHome(s.options.Namespace), s.identityChanged),
 		},
 		{
 			follow.Resource{Name: "secrets", Namespace: s.options.Namespace, Labels: plan.LabelPeer, Object: &corev1.Secret{}},
@@ -86,6 +86,9 @@ func (s *Set) homeChanged(names []types.NamespacedName) {
 }
 
 func (s *Set) identityChanged([]types.NamespacedName) {
+	s.mu.Lock()
+	s.listedLocked()
+	s.mu.Unlock()
 	select {
 	case s.announcing <- struct{}{}:
 	default: // all is seen when it is looked at
@@ -93,18 +96,23 @@ func (s *Set) identityChanged([]types.NamespacedName) {
 	s.look()
 }
 
-// announce keeps the own id in the annotation that peers read, until ctx ends.
-func (s *Set) announce(ctx context.Context) {
+// announce keeps the own id in the annotation that peers read, until ctx ends. It ends with an error where somebody has announced another
+// id: to write ours again would be a fight with another controller, or hide an administrator's slip. Started again, the process ends
+// until the annotation is right or removed, and everything stays as it is.
+func (s *Set) announce(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-s.announcing:
 		}
 		s.mu.RLock()
-		wrong := s.synced.namespaces && s.identity.by[s.options.Namespace] != s.options.Home
+		announced, lasts := s.identity.by[s.options.Namespace], s.identity.lasts
 		s.mu.RUnlock()
-		if !wrong {
+		if err := idFault(s.options.Home, s.options.Namespace, announced, false); err != nil {
+			return err
+		}
+		if announced != "" || !lasts {
 			continue
 		}
 		if err := s.writeID(ctx); err != nil && ctx.Err() == nil {

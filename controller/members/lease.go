@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -37,6 +36,18 @@ type lease struct {
 var errForeignLease = errors.New("a Lease of that name is there for something else, without the label " + plan.LabelPeer +
 	": give the peer another --cluster-id, and name the Secret after it")
 
+// isOurs is true for the Lease of a peer. The label can have been removed while no controller ran: any other mark of ours does as well.
+func isOurs(l *coordinationv1.Lease) bool {
+	for _, marks := range []map[string]string{l.Labels, l.Annotations} {
+		for _, key := range []string{plan.LabelPeer, labelConnected, labelReason, annotationMessage} {
+			if _, ours := marks[key]; ours {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // loadLease reads what is remembered of the peer, or begins to remember it.
 func (p *peer) loadLease(ctx context.Context) error {
 	if p.lease.loaded {
@@ -54,7 +65,7 @@ func (p *peer) loadLease(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, ours := found.Labels[plan.LabelPeer]; !ours {
+	if !isOurs(found) {
 		p.lease.loaded, p.lease.foreign = true, true
 		return errForeignLease
 	}
@@ -100,7 +111,7 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	now, w := p.set.options.Now(), &p.lease
 	since := now.Sub(w.at)
 	due := w.at.IsZero() || p.now.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns
-	if stale := p.now != w.written || p.now.connected(); stale && since >= p.set.renewEvery {
+	if stale := p.now != w.written || p.now.connected; stale && since >= p.set.renewEvery {
 		due = true
 	}
 	if !due {
@@ -140,7 +151,7 @@ func (p *peer) patchLease(ctx context.Context) error {
 
 func (p *peer) wantedLease() *coordinationv1.Lease {
 	connected := conditionFalse
-	if p.now.connected() {
+	if p.now.connected {
 		connected = conditionTrue
 	}
 	l := &coordinationv1.Lease{
@@ -190,7 +201,7 @@ func (s *Set) deleteLease(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if _, ours := found.Labels[plan.LabelPeer]; !ours {
+	if !isOurs(found) {
 		return nil
 	}
 	err = s.leases.Delete(ctx, id, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.UID))})
@@ -198,21 +209,4 @@ func (s *Set) deleteLease(ctx context.Context, id string) error {
 		return nil
 	}
 	return err
-}
-
-// removeOrphans forgets the peers that left while no controller looked.
-func (s *Set) removeOrphans(ctx context.Context) {
-	list, err := s.leases.List(ctx, metav1.ListOptions{LabelSelector: plan.LabelPeer})
-	if err != nil {
-		if ctx.Err() == nil {
-			s.options.Log.Error(err, "The Leases of peers cannot be listed: those of peers that have left stay")
-		}
-		return
-	}
-	known := s.peersOf()
-	for i := range list.Items {
-		if id := list.Items[i].Name; !slices.Contains(known, id) {
-			s.removeLease(ctx, id)
-		}
-	}
 }

@@ -141,6 +141,9 @@ func (l *link) heard(resource int) func([]types.NamespacedName) {
 		s.mu.Lock()
 		recovered := l.listing[resource] != nil
 		l.listing[resource] = nil
+		if resource == ofNamespaces { // before anything else is heard of a cluster that is another one now
+			l.peer.detachLocked()
+		}
 		s.mu.Unlock()
 		switch {
 		case resource == ofNamespaces:

@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
-// peer is another cluster of the clusterset, from the day that its Secret is there until it is gone.
+// peer is another cluster of the clusterset, from the day that its Secret is there until it is gone for good.
 type peer struct {
 	set    *Set
 	id     string
@@ -26,14 +26,15 @@ type peer struct {
 	// guarded by the Set's mu:
 	refused, refusal string // the reason and message for which its id can be no peer's
 	secret           secret
-	left             bool // its Secret is gone
+	missing          time.Time // since when its Secret is gone; zero while it is there
+	left             bool      // it is no peer any more
 	link             *link
 	broken           error // its kubeconfig cannot be used
 	view             *view // that it counts by; nil until one is complete
 	standing         plan.Standing
 
 	// of run only:
-	linked secret // that link or broken are of
+	linked []byte // the kubeconfig that link or broken are of
 	begun  bool   // it was linked at all
 	record plan.PeerRecord
 	lease  lease
@@ -44,9 +45,8 @@ type peer struct {
 // condition is what is said of a peer.
 type condition struct {
 	reason, message string
+	connected       bool // also where the reason is about something else
 }
-
-func (c condition) connected() bool { return c.reason == Connected }
 
 // look has the peer looked at soon.
 func (p *peer) look() {
@@ -72,6 +72,10 @@ func (p *peer) run(ctx context.Context) {
 	defer close(p.ended)
 	if p.after != nil {
 		<-p.after
+	}
+	select {
+	case <-ctx.Done():
+	case <-p.set.begun:
 	}
 	for ctx.Err() == nil {
 		pause := p.step(ctx)
@@ -105,20 +109,20 @@ func (p *peer) step(ctx context.Context) time.Duration {
 		p.leaseTrouble(ctx, "A peer's Lease cannot be read", err)
 		return retryAfter
 	}
-	return min(p.judge(), p.publish(ctx), idle)
+	return min(p.judge(), p.publish(ctx), p.outlast(), idle)
 }
 
 // relink connects as the Secret says, if that is not what is done already. The view stays.
 func (p *peer) relink(ctx context.Context) {
 	p.set.mu.RLock()
-	of, old, refused := p.secret, p.link, p.refused != ""
+	kubeconfig, old, skip := p.secret.kubeconfig, p.link, p.refused != "" || !p.missing.IsZero()
 	p.set.mu.RUnlock()
-	if refused || p.begun && of.uid == p.linked.uid && bytes.Equal(of.kubeconfig, p.linked.kubeconfig) {
+	if skip || p.begun && bytes.Equal(kubeconfig, p.linked) {
 		return
 	}
 	old.stop()
-	link, err := newLink(p, of.kubeconfig)
-	p.begun, p.linked = true, of
+	link, err := newLink(p, kubeconfig)
+	p.begun, p.linked = true, kubeconfig
 	p.set.mu.Lock()
 	p.link, p.broken = link, err
 	p.set.mu.Unlock()
@@ -136,18 +140,20 @@ func (p *peer) judge() time.Duration {
 		return idle
 	}
 	reason, message := p.conditionLocked()
-	p.now = condition{reason, harmless(message)}
+	p.now = condition{reason, harmless(message), reason == Connected}
 	before, old := p.standing, p.view
-	if p.now.connected() {
+	if p.now.connected {
 		p.view = p.link.view
+	} else {
+		p.detachLocked()
 	}
 	sight := plan.PeerSight{
 		Now: metav1.NewTime(s.options.Now()), Timeout: metav1.Duration{Duration: s.options.Timeout},
-		Connected: p.now.connected(), Was: p.was, Known: p.view != nil,
+		Connected: p.now.connected, Was: p.was, Known: p.view != nil,
 	}
 	p.record = p.record.See(sight)
 	if p.now.reason != Syncing { // as after a restart or with a new kubeconfig, which are no absence of the peer
-		p.was = p.now.connected()
+		p.was = p.now.connected
 	}
 	again := metav1.Duration{Duration: idle}
 	if p.refused != "" {
@@ -158,13 +164,16 @@ func (p *peer) judge() time.Duration {
 			again = left
 		}
 	}
-	if p.now.connected() && p.standing == plan.Gone {
+	if p.now.connected && p.standing == plan.Gone {
 		until := s.options.Now().Add(p.record.Remaining(sight.Now).Duration).UTC().Format(time.RFC3339)
 		p.now.message += fmt.Sprintf("; it came and went %d times, and counts again at %s if it stays", p.record.Returns, until)
 	}
-	if p.now.reason != Syncing && (!p.now.connected() || p.standing == plan.Counts) {
+	if p.now.reason != Syncing && (!p.now.connected || p.standing == plan.Counts) {
 		delete(s.awaited, p.id)
 		s.settleLocked()
+	}
+	if !p.missing.IsZero() {
+		p.now.reason, p.now.message = SecretMissing, p.missingLocked()
 	}
 	names, changed := changesLocked(before, p.standing, old, p.view), before != p.standing
 	s.mu.Unlock()
@@ -178,7 +187,7 @@ func (p *peer) judge() time.Duration {
 // publish says what judge found: in the metric, an event and the Lease. It says when to do so again.
 func (p *peer) publish(ctx context.Context) time.Duration {
 	connected := 0.0
-	if p.now.connected() {
+	if p.now.connected {
 		connected = 1
 	}
 	peerConnected.WithLabelValues(p.id).Set(connected)
@@ -208,7 +217,7 @@ func (p *peer) announce() {
 	}
 	p.lease.told = p.now.reason
 	kind := corev1.EventTypeWarning
-	if p.now.connected() {
+	if p.now.reason == Connected {
 		kind = corev1.EventTypeNormal
 	}
 	p.set.options.Log.Info("A peer's condition has changed", "peer", p.id, "reason", p.now.reason, "message", p.now.message)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,11 +21,12 @@ type secret struct {
 	uid        types.UID
 	created    metav1.Time
 	kubeconfig []byte
+	leaving    bool // it is about to be deleted on purpose
 }
 
 func trimSecret(object any) (secret, bool) {
 	s := object.(*corev1.Secret)
-	return secret{s.UID, s.CreationTimestamp, s.Data[kubeconfigKey]}, true
+	return secret{s.UID, s.CreationTimestamp, s.Data[kubeconfigKey], s.Annotations[annotationLeaving] == "true"}, true
 }
 
 // secrets is a table of Secrets.
@@ -35,7 +35,7 @@ type secrets map[types.NamespacedName]secret
 func (s secrets) put(id types.NamespacedName, value secret, changed []types.NamespacedName) []types.NamespacedName {
 	was, known := s[id]
 	s[id] = value
-	if known && was.uid == value.uid && bytes.Equal(was.kubeconfig, value.kubeconfig) {
+	if known && was.uid == value.uid && was.leaving == value.leaving && bytes.Equal(was.kubeconfig, value.kubeconfig) {
 		return changed
 	}
 	return append(changed, id)
@@ -51,7 +51,8 @@ func (s secrets) drop(id types.NamespacedName, changed []types.NamespacedName) [
 
 func (s secrets) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s) }
 
-// secretsChanged begins and ends peers. The first time, there is nothing that is not among the changed.
+// secretsChanged begins and ends peers. The first time, there is nothing that is not among the changed. A peer leaves at once where its
+// Secret was marked before it went, or where nothing can have come from the peer.
 func (s *Set) secretsChanged(changed []types.NamespacedName) {
 	for _, id := range changed {
 		s.mu.Lock()
@@ -63,33 +64,43 @@ func (s *Set) secretsChanged(changed []types.NamespacedName) {
 			s.mu.Unlock()
 			s.callStanding(id.Name)
 		case there:
-			p.secret = of
+			p.foundLocked(of)
 			s.mu.Unlock()
 			p.look()
-		case p != nil:
+		case p != nil && (p.secret.leaving || p.refused != ""):
 			names := s.leaveLocked(p)
 			s.mu.Unlock()
 			s.call(names)
 			s.callStanding(id.Name)
+		case p != nil:
+			p.missLocked()
+			s.mu.Unlock()
+			p.look()
 		default:
 			s.mu.Unlock()
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.awaited == nil {
-		s.awaited = map[string]bool{}
-		for id := range s.peers {
-			s.awaited[id] = true
-		}
-		s.settleLocked()
-		close(s.listed)
-	}
+	s.synced.peers = true
+	s.listedLocked()
 	s.lookLocked()
 }
 
+// listedLocked closes listed once the peers and the own cluster's identity are known.
+func (s *Set) listedLocked() {
+	if s.awaited != nil || !s.synced.peers || !s.synced.namespaces {
+		return
+	}
+	s.awaited = map[string]bool{}
+	for id := range s.peers {
+		s.awaited[id] = true
+	}
+	close(s.listed)
+}
+
 // joinLocked begins a peer. One that leaves and comes back at once begins when all of the old one is gone.
-func (s *Set) joinLocked(id string, of secret) {
+func (s *Set) joinLocked(id string, of secret) *peer {
 	ctx, cancel := context.WithCancel(s.ctx)
 	p := &peer{
 		set: s, id: id, secret: of, cancel: cancel, after: s.leaving[id], ended: make(chan struct{}), wake: make(chan struct{}, 1),
@@ -102,6 +113,7 @@ func (s *Set) joinLocked(id string, of secret) {
 	delete(s.leaving, id)
 	s.peers[id] = p
 	s.running.Go(func() { p.run(ctx) })
+	return p
 }
 
 // leaveLocked ends a peer, and gives the names that it said something of.
@@ -123,11 +135,4 @@ func (s *Set) lookLocked() {
 	for _, p := range s.peers {
 		p.look()
 	}
-}
-
-// peersOf are the ids of all peers, in order.
-func (s *Set) peersOf() []string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.Sorted(maps.Keys(s.peers))
 }

@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -42,6 +43,7 @@ type Set struct {
 	leases     coordinationv1client.LeaseInterface
 	namespaces corev1client.NamespaceInterface
 	events     events.EventRecorder
+	grace      time.Duration
 	probeEvery time.Duration
 	renewEvery time.Duration
 	onChange   []func(types.NamespacedName)
@@ -51,7 +53,8 @@ type Set struct {
 	running sync.WaitGroup
 
 	settled    chan struct{}
-	listed     chan struct{} // closed when the Secrets have been listed
+	listed     chan struct{} // closed when the Secrets and the own cluster's identity are known
+	begun      chan struct{} // closed when the own ID has been found right: nothing is written before
 	announcing chan struct{} // holds a token while the own id has to be looked at
 
 	pool pool
@@ -61,7 +64,7 @@ type Set struct {
 	home     slicesOf
 	identity identity
 	secrets  secrets
-	synced   struct{ slices, namespaces, secrets bool }
+	synced   struct{ slices, namespaces, secrets, peers, leases bool } // peers are made of secrets, and of leases
 	peers    map[string]*peer
 	leaving  map[string]chan struct{} // closed when nothing of a peer that has left is there any more
 	awaited  map[string]bool          // peers that were there at the start and have neither been heard nor failed; nil before the start
@@ -88,9 +91,9 @@ func New(home *rest.Config, events events.EventRecorder, o Options) (*Set, error
 	}
 	s := &Set{
 		options: o, config: config, client: client, leases: leases.Leases(o.Namespace), namespaces: core.Namespaces(), events: events,
-		probeEvery: 3 * time.Second, renewEvery: 10 * time.Second,
-		settled: make(chan struct{}), listed: make(chan struct{}), announcing: make(chan struct{}, 1),
-		home: newSlices(discoveryv1.LabelServiceName), identity: identity{by: map[string]string{}}, secrets: secrets{},
+		grace: grace, probeEvery: 3 * time.Second, renewEvery: 10 * time.Second,
+		settled: make(chan struct{}), listed: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
+		home: newSlices(discoveryv1.LabelServiceName), identity: identity{by: map[string]string{}, home: o.Namespace}, secrets: secrets{},
 		peers: map[string]*peer{}, leaving: map[string]chan struct{}{},
 	}
 	if o.Timeout > 0 { // short ones are for tests
@@ -117,11 +120,12 @@ func (*Set) NeedLeaderElection() bool { return true }
 // settleWithin is how long the start waits for peers that neither answer nor fail.
 const settleWithin = 5 * time.Second
 
-// Start follows the clusters until ctx ends, and returns when all that it started has ended.
+// Start follows the clusters until ctx ends, and returns when all that it started has ended. The error is ErrOtherID or ErrPeersID: to
+// go on would remove what the cluster with that ID has.
 func (s *Set) Start(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, end := context.WithCancelCause(ctx)
 	defer s.running.Wait()
-	defer cancel()
+	defer end(nil)
 	s.ctx = ctx
 	followers, err := s.homeFollowers()
 	if err != nil {
@@ -130,13 +134,17 @@ func (s *Set) Start(ctx context.Context) error {
 	for _, f := range followers {
 		s.running.Go(func() { f.Run(ctx) })
 	}
-	s.running.Go(func() { s.announce(ctx) })
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-s.listed:
 	}
-	s.running.Go(func() { s.removeOrphans(ctx) })
+	if err := s.idFault(); err != nil {
+		return err
+	}
+	close(s.begun)
+	s.running.Go(func() { end(s.announce(ctx)) })
+	s.adopt(ctx)
 	select {
 	case <-ctx.Done():
 		return nil
@@ -148,16 +156,19 @@ func (s *Set) Start(ctx context.Context) error {
 		s.mu.Unlock()
 	}
 	<-ctx.Done()
+	if err := context.Cause(ctx); errors.Is(err, ErrOtherID) {
+		return err
+	}
 	return nil
 }
 
-// Settled is closed when the own cluster's slices are known, and each peer that was there at the start has either been heard or has
-// failed, or five seconds have passed. Before that Gather knows less than there is.
+// Settled is closed when the own cluster's slices and all peers are known, and each peer that was there at the start has either been heard
+// or has failed, or five seconds have passed. Before that Gather knows less than there is.
 func (s *Set) Settled() <-chan struct{} { return s.settled }
 
 // settleLocked closes Settled where nothing more is waited for.
 func (s *Set) settleLocked() {
-	if s.awaited == nil || len(s.awaited) > 0 || !s.synced.slices {
+	if s.awaited == nil || len(s.awaited) > 0 || !s.synced.slices || !s.synced.leases {
 		return
 	}
 	select {

@@ -36,6 +36,13 @@ func newView() *view {
 // complete is true once everything has been heard.
 func (v *view) complete() bool { return v.synced == [resources]bool{true, true, true, true} }
 
+// snapshot stays as it is. The values of a view are never changed in place, so the tables are all that is copied.
+func (v *view) snapshot() *view {
+	c := &view{exports: maps.Clone(v.exports), slices: slicesOf{label: v.slices.label, byService: maps.Clone(v.slices.byService)}, synced: v.synced}
+	c.services = services{view: c, byName: maps.Clone(v.services.byName)}
+	return c
+}
+
 // member is what the peer says of a name. Its Service alone says nothing.
 func (v *view) member(id string, name types.NamespacedName) (plan.Member, bool) {
 	m := plan.Member{Cluster: id, Export: v.exports[name], Slices: v.slices.byService[name]}
@@ -279,19 +286,25 @@ func tight[T any](all []T) []T {
 
 // identity is how a cluster says which it is.
 type identity struct {
-	uid types.UID         // of its namespace kube-system, which no two clusters share
-	by  map[string]string // namespace: the ids that controllers announce
+	uid   types.UID         // of its namespace kube-system, which no two clusters share
+	by    map[string]string // namespace: the ids that controllers announce
+	home  string            // the own controller's namespace; "" for a peer
+	lasts bool              // home is there, and is not being deleted
 }
 
 // said is what one namespace says of the cluster.
 type said struct {
-	uid types.UID // of kube-system only
-	id  string    // that is announced there
+	uid   types.UID // of kube-system only
+	id    string    // that is announced there
+	lasts bool      // of the own controller's namespace only
 }
 
 func (i *identity) put(id types.NamespacedName, value said, changed []types.NamespacedName) []types.NamespacedName {
 	if id.Name == systemNamespace {
 		i.uid = value.uid
+	}
+	if id.Name == i.home {
+		i.lasts = value.lasts
 	}
 	if value.id == "" {
 		delete(i.by, id.Name)
@@ -302,10 +315,12 @@ func (i *identity) put(id types.NamespacedName, value said, changed []types.Name
 }
 
 func (i *identity) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
-	if _, announced := i.by[id.Name]; !announced {
+	own := id.Name == i.home && i.lasts
+	if _, announced := i.by[id.Name]; !announced && !own {
 		return changed
 	}
 	delete(i.by, id.Name)
+	i.lasts = i.lasts && !own
 	return append(changed, id)
 }
 
@@ -315,6 +330,9 @@ func (i *identity) ids() iter.Seq[types.NamespacedName] {
 			if !yield(types.NamespacedName{Name: namespace}) {
 				return
 			}
+		}
+		if i.lasts {
+			yield(types.NamespacedName{Name: i.home})
 		}
 	}
 }
@@ -331,6 +349,17 @@ func trimNamespace(object any) (said, bool) {
 		of.uid = namespace.UID
 	}
 	return of, of != said{}
+}
+
+// trimHome also keeps whether the controller's own namespace lasts.
+func trimHome(own string) func(any) (said, bool) {
+	return func(object any) (said, bool) {
+		of, ok := trimNamespace(object)
+		if namespace := object.(*corev1.Namespace); namespace.Name == own {
+			of.lasts, ok = namespace.DeletionTimestamp == nil, true
+		}
+		return of, ok
+	}
 }
 
 func (i *identity) announced() []string { return slices.Compact(slices.Sorted(maps.Values(i.by))) }

@@ -66,8 +66,13 @@ const (
 	defaultMaxEndpoints = 100
 )
 
-// NewManager registers everything; Start it.
+// NewManager registers everything; Start it. It refuses an ID that cannot be this cluster's.
 func NewManager(ctx context.Context, config *rest.Config, options Options) (manager.Manager, error) {
+	if options.ClusterID != "" { // Before anything is written.
+		if err := members.CheckID(ctx, config, options.ClusterID, options.Namespace); err != nil {
+			return nil, err
+		}
+	}
 	scheme, err := newScheme(options.CRD)
 	if err != nil {
 		return nil, err

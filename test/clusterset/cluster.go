@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -164,8 +165,18 @@ func (c *Cluster) Join(ctx context.Context, peer string, kubeconfig []byte) erro
 	return err
 }
 
-// Leave takes a peer's Secret away.
+// Leave marks a peer's Secret and deletes it, as deploy/join.sh --leave does.
 func (c *Cluster) Leave(ctx context.Context, peer string) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: peer}}
+	mark := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"clusterset-dns.io/leaving":"true"}}}`))
+	if err := c.Admin.Patch(ctx, secret, mark); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return c.Lose(ctx, peer)
+}
+
+// Lose deletes a peer's Secret.
+func (c *Cluster) Lose(ctx context.Context, peer string) error {
 	return client.IgnoreNotFound(c.Admin.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: peer}}))
 }
 
