@@ -3,7 +3,7 @@
 # variables, never into an argument, which others on this machine could see, nor into a file.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-namespace=multicluster-system account=multicluster-peer label=clusterset-dns.io/peer
+namespace=multicluster-system account=multicluster-peer label=clusterset-dns.io/peer leaving=clusterset-dns.io/leaving
 
 usage() {
   cat <<'EOF'
@@ -214,12 +214,17 @@ metadata:
   labels: {$label: \"\"}
 data:
   kubeconfig: $(kubeconfig | base64 | tr -d '\n')" | make "$to"
+  mark "$leaving-" # of a --leave that did not finish
   echo "$(called "$to_id" "$to"): the Secret $id leads to $server"
   cat <<EOF
 $to_id reads $id. How that goes, and what is wrong where it does not:
   kubectl --context $to get leases -n $namespace -l $label -L clusterset-dns.io/connected -L clusterset-dns.io/reason
 EOF
 }
+
+# mark ANNOTATION: on the peer's Secret in TO, where there is one. Without the mark, a Secret that is deleted counts as an accident: the
+# controller keeps everything from the peer for a minute.
+mark() { at "$to" annotate secrets -n "$namespace" -l "$label" --field-selector "metadata.name=$id" --overwrite "$1" >/dev/null; }
 
 join() {
   known_context "$from"
@@ -248,10 +253,10 @@ leave() {
   valid_id "$id" "$from"
   valid_id "$to_id" "$to"
   # The reader first: without its token it would report an error.
-  if at "$to" delete secrets -n "$namespace" -l "$label" --field-selector "metadata.name=$id" >/dev/null; then
+  if mark "$leaving=true" && at "$to" delete secrets -n "$namespace" -l "$label" --field-selector "metadata.name=$id" >/dev/null; then
     echo "$(called "$to_id" "$to"): no Secret $id: it reads $id no longer"
   else
-    undone+=" kubectl --context $to delete secret -n $namespace $id;"
+    undone+=" kubectl --context $to annotate secret -n $namespace $id $leaving=true; kubectl --context $to delete secret -n $namespace $id;"
   fi
   if at "$from" delete secret -n "$namespace" --ignore-not-found "$(token_secret)" >/dev/null; then
     echo "$(called "$id" "$from"): no Secret $(token_secret): the token of $to_id is void"

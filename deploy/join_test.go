@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -218,6 +219,7 @@ func TestJoin(t *testing.T) {
 	t.Run("a Secret of somebody else", j.foreignSecret)
 	t.Run("one of two readers leaves", j.oneReaderLeaves)
 	t.Run("one of two clusters leaves for good", j.leftForGood)
+	t.Run("a Secret is marked before it is deleted", j.marked)
 	t.Run("left", j.left)
 	t.Run("a cluster that is no more", j.deadCluster)
 	t.Run("an account of the chart", j.accountOfTheChart)
@@ -464,6 +466,36 @@ func (j *joining) leftForGood(t *testing.T) {
 	isVoid(t, former)
 	j.succeed(t, []string{this, other})
 	j.succeed(t, []string{other, this})
+}
+
+// marked (H3b): the controller takes a Secret that is deleted without the mark for an accident. Who joins again takes the mark away.
+func (j *joining) marked(t *testing.T) {
+	secrets := j.client("member2").CoreV1().Secrets(system)
+	patch := []byte(`{"metadata": {"annotations": {"clusterset-dns.io/leaving": "true"}}}`)
+	if _, err := secrets.Patch(t.Context(), "member1", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	j.succeed(t, []string{"member1", "member2"})
+	joined := j.peers(t, "member2")["member1"]
+	if len(joined.Annotations) > 0 {
+		t.Errorf("joined again, the Secret has the annotations %v", joined.Annotations)
+	}
+	watched, err := secrets.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=member1", ResourceVersion: joined.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watched.Stop()
+	j.succeed(t, []string{"--leave", "member1", "member2"})
+	for event := range watched.ResultChan() {
+		if event.Type != watch.Deleted {
+			continue
+		}
+		if got := event.Object.(*corev1.Secret).Annotations["clusterset-dns.io/leaving"]; got != "true" {
+			t.Errorf("the Secret was deleted with the mark %q", got)
+		}
+		break
+	}
+	j.succeed(t, []string{"member1", "member2"})
 }
 
 func (j *joining) hasNoAccount(t *testing.T, context string) {
