@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
 // hostile is a link to a server that answers as it likes.
@@ -152,7 +151,7 @@ func TestAWatchOfAPeerHasNoEnd(t *testing.T) {
 	}
 	got := 0
 	for event := range w.ResultChan() {
-		if export, ok := event.Object.(*mcsv1beta1.ServiceExport); ok && len(export.Spec.ExportedAnnotations["a"]) == len(value) {
+		if export, ok := event.Object.(*serviceExport); ok && len(export.Spec.ExportedAnnotations["a"]) == len(value) {
 			got++
 		}
 	}

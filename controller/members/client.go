@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -15,6 +14,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/follow"
+	"github.com/clusterset-dns/multicluster/internal/lenient"
 )
 
 // exportVersions are the versions of ServiceExport that can be read, the best first.
@@ -23,13 +23,22 @@ var exportVersions = []schema.GroupVersion{
 	{Group: mcsv1alpha1.GroupName, Version: "v1alpha1"},
 }
 
-// codecs read both versions of ServiceExport into the type of one: no field differs between them (A2).
+// serviceExport is what is read of a ServiceExport, in either version: no field differs (A2). Its status is not: one condition with a time
+// that the CRD accepts and Go does not would make the list of all exports fail, forever.
+type serviceExport struct {
+	lenient.Base
+	Spec mcsv1beta1.ServiceExportSpec `json:"spec"`
+}
+
+// DeepCopyObject implements runtime.Object. Nobody edits an export that was read.
+func (e *serviceExport) DeepCopyObject() runtime.Object {
+	c := *e
+	return &c
+}
+
+// codecs read what is built into Kubernetes.
 var codecs = func() serializer.CodecFactory {
 	s := runtime.NewScheme()
-	for _, gv := range exportVersions {
-		s.AddKnownTypes(gv, &mcsv1beta1.ServiceExport{}, &mcsv1beta1.ServiceExportList{})
-		metav1.AddToGroupVersion(s, gv)
-	}
 	utilruntime.Must(corev1.AddToScheme(s)) // the types are compiled in: this cannot fail at run time
 	utilruntime.Must(discoveryv1.AddToScheme(s))
 	return serializer.NewCodecFactory(s)
@@ -45,8 +54,10 @@ func versions(config *rest.Config, client *http.Client, all ...schema.GroupVersi
 			c.APIPath = "/api"
 		}
 		c.GroupVersion = &gv
-		c.NegotiatedSerializer = boundedSerializer{codecs.WithoutConversion()}
-		if gv.Group != mcsv1beta1.GroupName { // custom resources have no protobuf form
+		if gv.Group == mcsv1beta1.GroupName {
+			c.NegotiatedSerializer = boundedSerializer{lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName)}
+		} else { // custom resources have no protobuf form
+			c.NegotiatedSerializer = boundedSerializer{codecs.WithoutConversion()}
 			c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 			c.ContentType = runtime.ContentTypeProtobuf
 		}

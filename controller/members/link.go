@@ -76,7 +76,7 @@ func (l *link) follow(config *rest.Config, finder discovery.DiscoveryInterface) 
 	s, v := l.peer.set, l.view
 	own := labels.SelectorFromSet(labels.Set{mcsv1beta1.LabelSourceCluster: l.peer.id, discoveryv1.LabelManagedBy: plan.Manager})
 	all := [resources]follow.Resource{
-		ofExports:    {Name: mcsv1beta1.ServiceExportPluralName, Object: &mcsv1beta1.ServiceExport{}},
+		ofExports:    {Name: mcsv1beta1.ServiceExportPluralName, Object: &serviceExport{}},
 		ofServices:   {Name: "services", Object: &corev1.Service{}},
 		ofNamespaces: {Name: "namespaces", Object: &corev1.Namespace{}},
 		ofSlices:     {Name: "endpointslices", Labels: own.String(), Object: &discoveryv1.EndpointSlice{}},

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd/api"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -331,6 +332,39 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	if got := r.told(id); !slices.Equal(got, []string{NoCRD, NoController, Connected, NoCRD, Connected}) {
 		t.Errorf("events %v", got)
 	}
+}
+
+// P1's relative: one export of a peer that no Go type can hold must not hide all others, neither in a list nor in a watch.
+func TestAnExportThatCannotBeDecodedCostsNoOther(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	odd := func() {
+		t.Helper()
+		exports := dynamic.NewForConfigOrDie(there.Config).Resource(exportVersions[0].WithResource(mcsv1beta1.ServiceExportPluralName)).Namespace(there.namespace)
+		patch := []byte(`{"status": {"conditions": [{"type": "Valid", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2020-01-01t00:00:00z"}]}}`)
+		if _, err := exports.Patch(t.Context(), "foo", types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newPlace(t).read(t)
+	r.join(there.id, kubeconfig(t, there.config))
+	r.says(there.name("foo"), there.id)
+	odd() // in a watch
+	there.export("v1beta1", "bar")
+	r.says(there.name("bar"), there.id)
+	r.is(there.id, Connected)
+	// In a list.
+	r.join(there.id, kubeconfig(t, account(t, there.Cluster, realkube.Namespace(t, there.Cluster), "multicluster-peer")))
+	there.export("v1beta1", "baz")
+	r.says(there.name("baz"), there.id)
+	r.is(there.id, Connected)
+	realkube.Eventually(t, "foo is exported", func() error {
+		if peers := r.Gather(there.name("foo")).Counting; len(peers) != 1 || !peers[0].Exports() {
+			return fmt.Errorf("%+v", peers)
+		}
+		return nil
+	})
 }
 
 // away is a peer behind a proxy, which can be cut off.

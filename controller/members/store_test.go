@@ -14,6 +14,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/lenient"
 )
 
 // heard is a view with the stores that write it, and the names that they told of.
@@ -46,8 +47,8 @@ func (h *heard) changes() []string {
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "demo", Name: name} }
 
-func exportOf(name string) *mcsv1beta1.ServiceExport {
-	return &mcsv1beta1.ServiceExport{ObjectMeta: named(name)}
+func exportOf(name string) *serviceExport {
+	return &serviceExport{Base: lenient.Base{ObjectMeta: named(name)}}
 }
 
 func serviceOf(name string, port int32) *corev1.Service {

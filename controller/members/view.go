@@ -116,10 +116,11 @@ func (e exports) drop(id types.NamespacedName, changed []types.NamespacedName) [
 
 func (e exports) ids() iter.Seq[types.NamespacedName] { return maps.Keys(e) }
 
+// trimExport leaves out what no API server sends: an export that is not what its CRD says.
 func trimExport(object any) (*plan.Export, bool) {
-	of := object.(*mcsv1beta1.ServiceExport)
-	export := plan.TrimExport(of)
-	return export, export != nil && isName(of.Namespace, of.Name)
+	of := object.(*serviceExport)
+	export := plan.TrimExport(&mcsv1beta1.ServiceExport{ObjectMeta: of.ObjectMeta, Spec: of.Spec})
+	return export, export != nil && of.Err == nil && isName(of.Namespace, of.Name)
 }
 
 // isName is true where both are DNS labels (RFC 1123), as the names of all Services and namespaces are. What an API server says need
