@@ -27,7 +27,7 @@ func main() {
 	var options reconcile.Options
 	// --kubeconfig is registered by controller-runtime.
 	flag.StringVar(&options.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
-	probes := flag.String("health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	probes := flag.String("health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flag.BoolVar(&options.LeaderElect, "leader-elect", true, "write only while holding the Lease; false for a single replica")
 	flag.StringVar(&options.Namespace, "namespace", "", "namespace of the Leases and of the peers' Secrets; the pod's own unless given")
 	clusterID := flag.String("cluster-id", "", "this cluster's id in the clusterset; unless given, that of ClusterProperty cluster.clusterset.k8s.io, and without one nothing is exported or imported")

@@ -13,10 +13,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset-dns/multicluster/test/realkube"
@@ -91,6 +94,45 @@ func TestProcess(t *testing.T) {
 	}
 	if err := says(&said, "the ServiceImport CRD has changed"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Issue 12, low: a process that is asked to end reports no error, and gives its Lease up. --health-probe-bind-address=0 is for no probes.
+func TestATerminatedProcessReportsNoError(t *testing.T) {
+	program := build(t)
+	cluster := realkube.New(t, realkube.Options{})
+	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+		t.Fatal(err)
+	}
+	var said output
+	process := exec.CommandContext(t.Context(), program, "--kubeconfig="+cluster.Kubeconfig, "--metrics-bind-address=0",
+		"--health-probe-bind-address=0", "--namespace=default", "--cluster-id=member1")
+	process.Stderr = &said
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	leases := kubernetes.NewForConfigOrDie(cluster.Config).CoordinationV1().Leases("default")
+	holder := func() (string, error) {
+		lease, err := leases.Get(t.Context(), "multicluster-controller.clusterset-dns.io", metav1.GetOptions{})
+		if err != nil || lease.Spec.HolderIdentity == nil {
+			return "", err
+		}
+		return *lease.Spec.HolderIdentity, nil
+	}
+	realkube.Eventually(t, "it leads", func() error {
+		if by, err := holder(); err != nil || by == "" {
+			return fmt.Errorf("the Lease is held by %q: %w", by, err)
+		}
+		return says(&said, "Starting workers")
+	})
+	if err := process.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Wait(); err != nil || strings.Contains(said.String(), "level=ERROR") {
+		t.Errorf("it ended with %v:\n%s", err, said.String())
+	}
+	if by, err := holder(); err != nil || by != "" {
+		t.Errorf("the Lease is held by %q: %v", by, err)
 	}
 }
 

@@ -85,11 +85,18 @@ func (i *Identity) resource() (schema.GroupVersionResource, bool, error) {
 	if err != nil {
 		return schema.GroupVersionResource{}, false, fmt.Errorf("look for %s: %w", aboutGroup, err)
 	}
+	named := 0
 	for _, group := range groups.Groups {
 		if group.Name == aboutGroup {
 			gv := schema.GroupVersion{Group: aboutGroup, Version: group.PreferredVersion.Version}
 			return gv.WithResource(aboutResource), true, nil
 		}
+		if group.Name != "" {
+			named++
+		}
+	}
+	if named == 0 { // The client takes a list that is refused for an empty one. Without its ID, the cluster would leave the clusterset.
+		return schema.GroupVersionResource{}, false, fmt.Errorf("look for %s: the server lists no API groups", aboutGroup)
 	}
 	return schema.GroupVersionResource{}, false, nil
 }

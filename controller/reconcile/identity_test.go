@@ -3,12 +3,17 @@ package reconcile
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/test/realkube"
@@ -60,6 +65,44 @@ func installAbout(t *testing.T, c *realkube.Cluster) client.Client {
 		return nil
 	})
 	return admin
+}
+
+// Issue 12, low: a list of API groups that is refused reads as an empty one. That is no cluster without an ID.
+func TestNoAPIGroupsAreNoAnswer(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"kind": "APIGroupList", "apiVersion": "v1", "groups": []}`: false,
+		`{"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}], "preferredVersion": {"groupVersion": "apps/v1", "version": "v1"}}]}`: true,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.URL.Path == "/api" {
+				_, _ = io.WriteString(w, `{"kind": "APIVersions", "versions": ["v1"]}`)
+				return
+			}
+			_, _ = io.WriteString(w, body)
+		}))
+		t.Cleanup(server.Close)
+		identity, err := NewIdentity(&rest.Config{Host: server.URL}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id, err := identity.Find(t.Context()); id != "" || (err == nil) != want {
+			t.Errorf("%s: the id is %q, and the error %v", body, id, err)
+		}
+	}
+}
+
+// M6: a name is tried again after at most 30 seconds, however often it has failed.
+func TestRetriesAreNeverFarApart(t *testing.T) {
+	limiter := newLimiter()
+	var request ctrl.Request
+	var wait time.Duration
+	for range 100 {
+		wait = limiter.When(request)
+	}
+	if wait != 30*time.Second {
+		t.Errorf("after 100 failures it is tried again after %v", wait)
+	}
 }
 
 // C50, C51, C53: the id is the flag's, else the ClusterProperty's, and has to be one.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -62,6 +63,10 @@ const (
 	leaseName = "multicluster-controller.clusterset-dns.io"
 	// workers is small: a reconcile is a handful of writes, and the API server is shared.
 	workers = 8
+	// firstRetry and lastRetry are after how long a name is tried again that cannot be written. The default's last retry is after 1000 s:
+	// so long a name would be out of date after the reason has gone, a quota or an unreachable webhook.
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 30 * time.Second
 	// defaultMaxEndpoints is that of Kubernetes' own slices.
 	defaultMaxEndpoints = 100
 )
@@ -82,6 +87,7 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
+		Logger:                        quietAtEnd(ctx, ctrl.Log),
 		Cache:                         cacheOptions(),
 		Metrics:                       server.Options{BindAddress: options.MetricsAddress},
 		HealthProbeBindAddress:        "0", // Probes answers.
@@ -148,6 +154,10 @@ func sealSlice(obj any) (any, error) {
 	return obj, nil
 }
 
+func newLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
+}
+
 func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 	if err := addIndices(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -167,7 +177,11 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 		For(&mcsv1beta1.ServiceImport{}).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.importsOfService)).
 		Watches(&discoveryv1.EndpointSlice{}, r.sliceHandler()).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, SkipNameValidation: new(true)}) // Tests run several.
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             newLimiter(),
+			SkipNameValidation:      new(true), // Tests run several.
+		})
 	if options.ClusterID != "" {
 		if err := r.joinClusterset(ctx, mgr, b, options); err != nil {
 			return err
