@@ -72,9 +72,9 @@ type Writer struct {
 	Events events.EventRecorder
 	// Written hears of each object that was made or changed for a name, and of the version that it had before; may be nil.
 	Written func(of types.NamespacedName, object client.Object, before string)
-	// Deleting hears of each slice before it is deleted with the labels that it has now. What it returns is called if that fails. May be
+	// Deleting hears of each slice before it is deleted with the labels that it has now. What it returns is called with the outcome. May be
 	// nil.
-	Deleting func(slice *discoveryv1.EndpointSlice) (failed func())
+	Deleting func(slice *discoveryv1.EndpointSlice) (done func(error))
 	// Healed hears of each leak that has been mended in a namespace; may be nil.
 	Healed func(namespace string, leak plan.Leak)
 }
@@ -221,14 +221,12 @@ func (w *Writer) remove(ctx context.Context, st plan.State, slice *discoveryv1.E
 	if slice.DeletionTimestamp != nil {
 		return nil
 	}
-	failed := func() {}
+	done := func(error) {}
 	if w.Deleting != nil {
-		failed = w.Deleting(slice)
+		done = w.Deleting(slice)
 	}
 	err := w.Client.Delete(ctx, slice, exactly(slice))
-	if err != nil {
-		failed()
-	}
+	done(err)
 	return wrap(err, "delete", slice)
 }
 

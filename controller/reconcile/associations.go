@@ -24,7 +24,13 @@ import (
 type associations struct {
 	mu       sync.Mutex
 	leaks    map[types.NamespacedName]map[string]plan.Leak // by Service, then by slice
-	deleting map[types.UID]bool                            // by us, while they have the label
+	deleting map[types.UID]*deletion                       // by us, of slices that have the label
+}
+
+// deletion is one of ours. The answer to the request and the event of a cache come in any order.
+type deletion struct {
+	succeeded bool
+	gone      *discoveryv1.EndpointSlice // as the event shows it; nil before
 }
 
 // gained notes that a slice belongs to a Service, as its label says.
@@ -34,15 +40,19 @@ func (a *associations) gained(slice *discoveryv1.EndpointSlice) {
 	a.forgetLocked(serviceOf(slice), slice.Name)
 }
 
-// lost notes that a slice has lost its label, or is gone.
-func (a *associations) lost(slice *discoveryv1.EndpointSlice) {
+// lost notes that a slice has lost its label. gone is true where it is not in the cache any more: by a deletion of ours, perhaps.
+func (a *associations) lost(slice *discoveryv1.EndpointSlice, gone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.deleting[slice.UID] {
+	ours := a.deleting[slice.UID]
+	switch {
+	case !gone || ours == nil:
+		a.suspectLocked(serviceOf(slice), slice)
+	case ours.succeeded:
 		delete(a.deleting, slice.UID)
-		return
+	default:
+		ours.gone = slice
 	}
-	a.suspectLocked(serviceOf(slice), slice)
 }
 
 // suspect notes that a slice may have belonged to a Service.
@@ -69,19 +79,26 @@ func (a *associations) forget(service types.NamespacedName) {
 	delete(a.leaks, service)
 }
 
-// weDelete notes that a slice is about to be deleted with the label that it has: kube-proxy forgets it. What it returns is for a deletion
-// that fails.
-func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (failed func()) {
+// weDelete notes that a slice is about to be deleted with the label that it has: then kube-proxy forgets it. What it returns takes the
+// outcome.
+func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.deleting == nil {
-		a.deleting = map[types.UID]bool{}
+		a.deleting = map[types.UID]*deletion{}
 	}
-	a.deleting[slice.UID] = true
-	return func() {
+	ours := new(deletion)
+	a.deleting[slice.UID] = ours
+	return func(err error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		if ours.succeeded = err == nil; ours.succeeded && ours.gone == nil {
+			return // The event is still to come.
+		}
 		delete(a.deleting, slice.UID)
+		if err != nil && ours.gone != nil { // It went in another way, before we came.
+			a.suspectLocked(serviceOf(ours.gone), ours.gone)
+		}
 	}
 }
 
@@ -119,7 +136,7 @@ func (r *names) changed(ctx context.Context, before, after *discoveryv1.Endpoint
 		return
 	}
 	if r.isDerived(ctx, serviceOf(before)) {
-		r.associations.lost(before)
+		r.associations.lost(before, after == nil)
 	}
 }
 

@@ -1,0 +1,46 @@
+package reconcile
+
+import (
+	"errors"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A slice that loses its label is a leak, however it is lost, but for a deletion of ours that succeeds: whichever comes first, the answer to
+// the request or the event (X1).
+func TestAssociations(t *testing.T) {
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "forged", UID: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo"}}}
+	refused := errors.New("it has changed")
+	for _, test := range []struct {
+		name string
+		do   func(a *associations)
+		want int
+	}{
+		{"the label is gone", func(a *associations) { a.lost(slice, false) }, 1},
+		{"the slice is gone", func(a *associations) { a.lost(slice, true) }, 1},
+		{"the label is gone, and back", func(a *associations) { a.lost(slice, false); a.gained(slice) }, 0},
+		{"we delete it, and hear of it later", func(a *associations) { a.weDelete(slice)(nil); a.lost(slice, true) }, 0},
+		{"we delete it, and hear of it before", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true); done(nil) }, 0},
+		{"we delete it too late", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true); done(refused) }, 1},
+		{"we delete it too late, and hear of it later", func(a *associations) { a.weDelete(slice)(refused); a.lost(slice, true) }, 1},
+		{"it loses the label while we delete it", func(a *associations) { done := a.weDelete(slice); a.lost(slice, false); done(refused) }, 1},
+	} {
+		var a associations
+		test.do(&a)
+		service := types.NamespacedName{Namespace: "shop", Name: "derived-foo"}
+		leaks := a.of(service)
+		if len(leaks) != test.want || len(a.deleting) > 0 {
+			t.Errorf("%s: leaks %v, deletions that are waited for %v", test.name, leaks, a.deleting)
+		}
+		for _, leak := range leaks {
+			a.healed("shop", leak)
+		}
+		if len(a.leaks) > 0 {
+			t.Errorf("%s: not forgotten: %v", test.name, a.leaks)
+		}
+	}
+}
