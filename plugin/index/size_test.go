@@ -109,7 +109,8 @@ func garbage(f func()) (bytes uint64, took time.Duration) {
 }
 
 // P2: of 1000 endpoints and 8000 ports one SRV question cost 1.15 GB and 2.9 s. Over UDP an answer costs little more than its 1232
-// bytes do; with the largest message it stays under 1 MB. The time is five times the aim of 1 ms, for slow machines and the race detector: it took seconds.
+// bytes do; with the largest message it stays under 1 MB. The limit of the time is far above the aim of 1 ms, for
+// the race detector on a busy machine.
 func TestNoAnswerCostsMoreThanItsMessage(t *testing.T) {
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +121,7 @@ func TestNoAnswerCostsMoreThanItsMessage(t *testing.T) {
 						var a Answer
 						bytes, took := garbage(func() { a = x.LookupIn(testZone, qname, qtype, size) })
 						records := len(a.Answer) + len(a.Additional)
-						if bytes > most || records > size/sizeA || took > 5*time.Millisecond {
+						if bytes > most || records > size/sizeA || took > 300*time.Millisecond {
 							t.Errorf("%s %s in %d bytes: %d records, %d bytes of garbage, %v", qname, dns.TypeToString[qtype], size, records, bytes, took)
 						}
 					}
@@ -192,9 +193,9 @@ func TestTheNamesAboveManyClusters(t *testing.T) {
 			}
 		}
 	}
-	few, many := fastest(made(500)), fastest(made(8000))
-	if many > 80*few { // 16 times as many, 256 times the work when it was quadratic
-		t.Errorf("500 clusters take %v, 8000 take %v", few, many)
+	few, many := fastest(made(500)), fastest(made(16_000))
+	if many > 250*few { // 32 times as many, 1024 times the work when it was quadratic
+		t.Errorf("500 clusters take %v, 16 000 take %v", few, many)
 	}
 }
 
