@@ -85,10 +85,14 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 	if options.Now == nil {
 		options.Now = time.Now
 	}
+	cached, err := cacheOptions(config, options.CRD, scheme)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        quietAtEnd(ctx, ctrl.Log),
-		Cache:                         cacheOptions(),
+		Cache:                         cached,
 		Metrics:                       server.Options{BindAddress: options.MetricsAddress},
 		HealthProbeBindAddress:        "0", // Probes answers.
 		LeaderElection:                options.LeaderElect,
@@ -132,18 +136,27 @@ func newScheme(crd plan.CRD) (*runtime.Scheme, error) {
 
 // cacheOptions keep out of memory what nobody reads: managedFields, and the slices of this cluster's own Services, which are
 // most of them.
-func cacheOptions() cache.Options {
+func cacheOptions(config *rest.Config, crd plan.CRD, scheme *runtime.Scheme) (cache.Options, error) {
+	gv, err := schema.ParseGroupVersion(crd.APIVersion)
+	if err != nil {
+		return cache.Options{}, err
+	}
+	informer, err := tolerantInformer(config, gv, scheme)
+	if err != nil {
+		return cache.Options{}, err
+	}
 	imported, err := labels.NewRequirement(mcsv1beta1.LabelServiceName, selection.Exists, nil)
 	if err != nil {
 		panic(err) // The label is a constant.
 	}
 	return cache.Options{
+		NewInformer:      informer,
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&mcsv1beta1.ServiceImport{}:  {Transform: markReady},
 			&discoveryv1.EndpointSlice{}: {Label: labels.NewSelector().Add(*imported), Transform: sealSlice},
 		},
-	}
+	}, nil
 }
 
 // sealSlice keeps of a slice of ours what is compared: its endpoints are never read here. Those of others are copied.
