@@ -271,7 +271,7 @@ func (w *Writer) healOne(ctx context.Context, st plan.State, leak plan.Leak) err
 	case live.Labels[discoveryv1.LabelServiceName] == leak.Service, live.AddressType != leak.Type:
 		return nil // It has the label again, or is another slice, which has no part in the leak.
 	}
-	return w.healPresent(ctx, st, live, leak.Service)
+	return w.healPresent(ctx, live, leak.Service)
 }
 
 // healGone is for a slice that is no longer there.
@@ -289,7 +289,7 @@ func (w *Writer) healGone(ctx context.Context, st plan.State, leak plan.Leak) er
 }
 
 // healPresent is for a slice that is still there: it is empty and has the label for a moment, and then is what it was.
-func (w *Writer) healPresent(ctx context.Context, st plan.State, live *discoveryv1.EndpointSlice, service string) error {
+func (w *Writer) healPresent(ctx context.Context, live *discoveryv1.EndpointSlice, service string) error {
 	empty := live.DeepCopy()
 	if empty.Labels == nil {
 		empty.Labels = map[string]string{}

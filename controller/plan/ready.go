@@ -82,40 +82,52 @@ func settle(st State, c Changes, v verdict) Changes {
 			st.Import.Spec.IPs, clip(st.Contested[FieldIPs]))
 	}
 	v = v.of(st)
-	edited := st.Import.DeepCopy()
-	stands := meta.FindStatusCondition(edited.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady))
-	have := metav1.Condition{}
-	switch {
-	case !st.CRD.Conditions:
-		have = st.Last
-	case stands != nil:
-		have = *stands
-	}
+	have := st.readyNow()
 	c.Ready = v.condition(st, have)
 	if KarmadaManaged(st.Import) {
 		return c
 	}
+	theirs := st.readyIsTheirs(c.Ready)
 	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message
-	// A condition has one writer, and here it is another (M3).
-	others := st.ReadyByOthers && !ImportIsOurs(st.Import) ||
-		st.Contested.holds(FieldReady, [3]string{string(c.Ready.Status), c.Ready.Reason, c.Ready.Message})
-	same = same || others
 	news := st.shared == nil || have.Status != "" || v.bad() // that a new import of ours is well is no news
-	if !same && news {
+	if !same && !theirs && news {
 		c.Events = append(c.Events, v.event())
 	}
+	edited := st.Import.DeepCopy()
 	st.shared.write(&edited.Status, st.CRD)
-	switch {
-	case !st.CRD.Conditions, others:
-	case stands != nil:
-		*stands = c.Ready
-	default:
-		edited.Status.Conditions = append(edited.Status.Conditions, c.Ready)
+	if st.CRD.Conditions && !theirs {
+		setReady(&edited.Status, c.Ready)
 	}
 	if !equality.Semantic.DeepEqual(edited.Status, st.Import.Status) {
 		c.ImportStatus = &Edit[*mcsv1beta1.ServiceImport]{st.Import, edited}
 	}
 	return c
+}
+
+// readyNow is the condition as it stands; the zero value where there is none.
+func (st State) readyNow() metav1.Condition {
+	if !st.CRD.Conditions {
+		return st.Last
+	}
+	if stands := meta.FindStatusCondition(st.Import.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)); stands != nil {
+		return *stands
+	}
+	return metav1.Condition{}
+}
+
+// readyIsTheirs is true where the condition is left to another writer: a condition has one (M3).
+func (st State) readyIsTheirs(ready metav1.Condition) bool {
+	return st.ReadyByOthers && !ImportIsOurs(st.Import) ||
+		st.Contested.holds(FieldReady, [3]string{string(ready.Status), ready.Reason, ready.Message})
+}
+
+// setReady puts the condition in the place of the one that stands.
+func setReady(status *mcsv1beta1.ServiceImportStatus, ready metav1.Condition) {
+	if stands := meta.FindStatusCondition(status.Conditions, ready.Type); stands != nil {
+		*stands = ready
+		return
+	}
+	status.Conditions = append(status.Conditions, ready)
 }
 
 // of adds what the state has to say beside the verdict.

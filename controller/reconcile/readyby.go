@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"bytes"
 	"crypto/rand"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,7 +53,7 @@ func othersWroteReady(imp *mcsv1beta1.ServiceImport) bool {
 
 func holdsReady(entry metav1.ManagedFieldsEntry) bool {
 	set := new(fieldpath.Set)
-	if entry.FieldsV1 == nil || set.FromJSON(bytes.NewReader(entry.FieldsV1.Raw)) != nil {
+	if entry.FieldsV1 == nil || set.FromJSON(entry.FieldsV1.GetRawReader()) != nil {
 		return false
 	}
 	return set.Has(readyMessage) || set.Has(allConditions)

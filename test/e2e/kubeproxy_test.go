@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -33,6 +35,7 @@ type proxied struct {
 
 func newProxied(t *testing.T) *proxied {
 	t.Helper()
+	ctrl.SetLogger(logr.Discard())
 	n := &proxied{T: t, cluster: realkube.New(t, realkube.Options{})}
 	err := errors.Join(n.cluster.InstallCRDs(t.Context(), realkube.BothVersions), n.cluster.StartKubeProxy(t.Context()))
 	if err == nil {
