@@ -207,7 +207,7 @@ func (r *names) gatherDerived(ctx context.Context, key types.NamespacedName, sta
 	if state.Service, err = found(ctx, r.cache, derived, new(corev1.Service)); err != nil {
 		return err
 	}
-	r.suspectOthers(key, *state)
+	r.suspectUnlabelled(key, *state)
 	state.Leaks = r.associations.of(derived)
 	if state.Strays, err = r.strays(ctx, key, derived); err != nil {
 		return err
@@ -253,15 +253,16 @@ func (r *names) strays(ctx context.Context, key, derived types.NamespacedName) (
 	return strays, nil
 }
 
-// suspectOthers notes, before the first plan of an import of ours, the slices of others that bear its name and do not belong to its
-// Service: they may have lost the label while no controller ran.
-func (r *names) suspectOthers(key types.NamespacedName, state plan.State) {
-	if _, known := r.seen.LoadOrStore(key, true); known || !plan.ImportIsOurs(state.Import) {
+// suspectUnlabelled notes, before the first plan of an import of ours, the slices that bear its name and do not belong to its Service: they
+// may have lost the label while no controller ran.
+func (r *names) suspectUnlabelled(key types.NamespacedName, state plan.State) {
+	if _, known := r.seen.LoadOrStore(key, true); known || !plan.ImportIsOurs(state.Import) ||
+		state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || plan.KindOf(state.Import, state.Service) != plan.Ours {
 		return
 	}
-	service := types.NamespacedName{Namespace: key.Namespace, Name: plan.DerivedName(state.Import)}
+	service := client.ObjectKeyFromObject(state.Service)
 	for _, slice := range state.Slices {
-		if !plan.SliceIsOurs(slice, state.Import) && slice.Labels[discoveryv1.LabelServiceName] != service.Name {
+		if serviceOf(slice) != service {
 			r.associations.suspect(service, slice)
 		}
 	}
