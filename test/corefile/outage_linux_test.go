@@ -181,7 +181,7 @@ func TestReadyTimeout(t *testing.T) {
 		asPod(t, c, "kube-system", "coredns")
 		startUpstream(t)
 		apply(t, c, aLocalService)
-		text := replaced(t, read(t, example("alias")), "        alias cluster.local\n", "        alias cluster.local\n        ready_timeout 20s\n")
+		text := replaced(t, read(t, example("stock")), "    multicluster clusterset.local\n", "    multicluster clusterset.local {\n        ready_timeout 20s\n    }\n")
 		start(t, c, "53", temporary(t, text))
 		if status, err := ready(); err != nil || status != http.StatusServiceUnavailable {
 			t.Errorf("ready is %d, %v; want 503 before its time", status, err)
