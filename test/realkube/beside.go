@@ -22,6 +22,9 @@ func (c *Cluster) Beside(ctx context.Context, ready func(context.Context) error,
 // Log is the file that the program's output goes to.
 func (b *Beside) Log() string { return b.p.log }
 
+// PID is the program's process id.
+func (b *Beside) PID() int { return b.p.cmd.Process.Pid }
+
 // Stop ends the program, and returns when it has ended. A nil Beside was never started.
 func (b *Beside) Stop() {
 	if b != nil {
