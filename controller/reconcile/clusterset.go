@@ -73,6 +73,7 @@ type memberSource struct {
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
 	early   []types.NamespacedName // before there was a queue
+	waiting waiting
 }
 
 func newMemberSource(ctx context.Context, set *members.Set, cache client.Reader) *memberSource {
@@ -117,6 +118,7 @@ func (s *memberSource) addAll(name types.NamespacedName) {
 func (s *memberSource) add(name types.NamespacedName) {
 	request := ctrl.Request{NamespacedName: name}
 	if queue, ok := s.queue.(priorityqueue.PriorityQueue[ctrl.Request]); ok && !s.imported(name) {
+		s.waiting.add(name, time.Now())
 		queue.AddWithOpts(priorityqueue.AddOpts{Priority: new(handler.LowPriority)}, request)
 		return
 	}
@@ -130,10 +132,11 @@ func (s *memberSource) imported(name types.NamespacedName) bool {
 }
 
 // Start takes the queue of the controller.
-func (s *memberSource) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+func (s *memberSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = queue
+	go s.raise(ctx, queue)
 	for _, name := range s.early {
 		s.addAll(name)
 	}

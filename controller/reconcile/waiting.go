@@ -1,0 +1,69 @@
+package reconcile
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// New names have a low priority: what is begun comes to its end first. While updates come faster than they are handled, new names would wait
+// forever. So those that have waited longest get the usual priority, a few at a time.
+const (
+	raiseAfter = 10 * time.Second
+	raiseEvery = time.Second
+)
+
+// waiting are the names that were enqueued with low priority. The zero value is empty.
+type waiting struct {
+	mu    sync.Mutex
+	since map[types.NamespacedName]time.Time
+}
+
+func (w *waiting) add(name types.NamespacedName, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.since == nil {
+		w.since = map[types.NamespacedName]time.Time{}
+	}
+	if _, waits := w.since[name]; !waits {
+		w.since[name] = now
+	}
+}
+
+// take gives the names that have waited longest, at most n, and forgets them and those that are done.
+func (w *waiting) take(n int, now time.Time, done func(types.NamespacedName) bool) []types.NamespacedName {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.since, func(name types.NamespacedName, since time.Time) bool {
+		return now.Sub(since) >= raiseAfter && done(name)
+	})
+	old := slices.SortedFunc(maps.Keys(w.since), func(a, b types.NamespacedName) int { return w.since[a].Compare(w.since[b]) })
+	old = slices.DeleteFunc(old, func(name types.NamespacedName) bool { return now.Sub(w.since[name]) < raiseAfter })
+	old = old[:min(n, len(old))]
+	for _, name := range old {
+		delete(w.since, name)
+	}
+	return old
+}
+
+// raise enqueues names that have waited long with the usual priority, until ctx ends.
+func (s *memberSource) raise(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	tick := time.NewTicker(raiseEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, name := range s.waiting.take(workers, time.Now(), s.imported) {
+			queue.Add(ctrl.Request{NamespacedName: name})
+		}
+	}
+}
