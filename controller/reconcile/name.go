@@ -256,8 +256,10 @@ func (r *names) strays(ctx context.Context, key, derived types.NamespacedName) (
 // suspectUnlabelled notes, before the first plan of an import of ours, the slices that bear its name and do not belong to its Service: they
 // may have lost the label while no controller ran.
 func (r *names) suspectUnlabelled(key types.NamespacedName, state plan.State) {
-	if _, known := r.seen.LoadOrStore(key, true); known || !plan.ImportIsOurs(state.Import) ||
-		state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || plan.KindOf(state.Import, state.Service) != plan.Ours {
+	if !plan.ImportIsOurs(state.Import) || state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || plan.KindOf(state.Import, state.Service) != plan.Ours {
+		return
+	}
+	if _, known := r.seen.LoadOrStore(key, true); known {
 		return
 	}
 	service := client.ObjectKeyFromObject(state.Service)

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset-dns/multicluster/test/badobjects"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 	"github.com/clusterset-dns/multicluster/test/soak/truth"
 )
@@ -24,6 +27,7 @@ type disturbance struct {
 var disturbances = []disturbance{
 	{"API server stopped", refuse},
 	{"watches cut", cutWatches},
+	{"bad objects come and go", comeAndGo},
 	{"CRD removed", removeCRD},
 	{"API server stopped behind a proxy", stopAPIServer},
 	{"connections stalled", stall},
@@ -127,6 +131,24 @@ func cutWatches(ctx context.Context, s *soak) error {
 		s.proxy.Cut()
 		if err := s.pause(ctx, 700*time.Millisecond); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// comeAndGo creates objects that the API server accepts and that cost much, and deletes them. Changes of others are answered beside each.
+func comeAndGo(ctx context.Context, s *soak) error {
+	writer, err := client.New(s.cluster.Config, client.Options{Scheme: badobjects.Scheme()})
+	if err != nil {
+		return err
+	}
+	for _, bad := range badobjects.All(metav1.NamespacePublic) {
+		err := bad.Create(ctx, writer)
+		if err == nil {
+			err = s.awaitStep(ctx, s.now())
+		}
+		if err := errors.Join(err, bad.Delete(ctx, writer)); err != nil {
+			return fmt.Errorf("%s: %w", bad.Name, err)
 		}
 	}
 	return nil
