@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
@@ -59,24 +60,32 @@ func (st State) formerService() string {
 	return ""
 }
 
-// associate gives a new slice the label of its Service, and a name that it has with no other value of that label: a watch that was
-// interrupted can show a deletion and a creation under one name as a change of the label.
-func (st State) associate(slice *discoveryv1.EndpointSlice, service string) {
-	if service != naturalName(st.Import.Namespace, st.Import.Name) {
-		slice.Name = st.renamed(slice.Name, service)
+// Associate gives a new slice of an import the label of its Service ("" for none), and a name that it has in the cluster home with no other
+// value of that label: a watch that was interrupted can show a deletion and a creation under one name as a change of the label.
+func Associate(home string, imp types.NamespacedName, slice *discoveryv1.EndpointSlice, service string) {
+	if service != naturalName(imp.Namespace, imp.Name) {
+		slice.Name = renamed(home, slice.Name, service)
 	}
 	if service != "" {
 		slice.Labels[discoveryv1.LabelServiceName] = service
 	}
 }
 
+func (st State) associate(slice *discoveryv1.EndpointSlice, service string) {
+	Associate(st.homeID(), types.NamespacedName{Namespace: st.Import.Namespace, Name: st.Import.Name}, slice, service)
+}
+
+// homeID is this cluster's id; empty in no clusterset.
+func (st State) homeID() string {
+	if st.Clusterset == nil {
+		return ""
+	}
+	return st.Clusterset.Home
+}
+
 // renamed is the name of a slice with another hash. This cluster's id is a part of it: the slices of a peer have their names from that
 // peer, and no peer gives one that is made here.
-func (st State) renamed(name, service string) string {
-	home := ""
-	if st.Clusterset != nil {
-		home = st.Clusterset.Home
-	}
+func renamed(home, name, service string) string {
 	sum := sha256.Sum256([]byte(home + "/" + name + "/" + service))
 	return name[:len(name)-hashLength] + hex.EncodeToString(sum[:])[:hashLength]
 }
@@ -205,7 +214,7 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 		switch {
 		case cluster == "" || slice.DeletionTimestamp != nil:
 		case Misassociated(slice, s.service):
-			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, s.st.renamed(slice.Name, s.service), s.service})
+			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, renamed(s.st.homeID(), slice.Name, s.service), s.service})
 		default:
 			s.mark(slice, cluster)
 		}

@@ -184,10 +184,7 @@ func (n name) wantImport(p picture) {
 	derived := n.wantService(p, live)
 	mirrored := n.mirrored()
 	for _, slice := range mirrored {
-		slice.Labels[discoveryv1.LabelServiceName] = derived
-		if derived == "" {
-			delete(slice.Labels, discoveryv1.LabelServiceName)
-		}
+		plan.Associate(n.home.id, types.NamespacedName(n.ObjectKey), slice, derived)
 		t := sliceTextOf(slice)
 		t.Owner = fmt.Sprintf("ServiceImport %s %s", n.Name, live.UID) // C36
 		p[fmt.Sprintf("slice %s/%s", n.Namespace, slice.Name)] = text(t)
@@ -198,10 +195,11 @@ func (n name) wantImport(p picture) {
 
 // wantService gives the name of the derived Service, which the import has if it is of type ClusterSetIP and nothing is in the way.
 func (n name) wantService(p picture, imp *mcsv1beta1.ServiceImport) string {
-	key := client.ObjectKey{Namespace: n.Namespace, Name: "derived-" + n.Name}
-	if svc := n.home.services[key]; n.merged.Type == mcsv1beta1.Headless || svc != nil && svc.Labels[plan.LabelManagedBy] != plan.Manager {
+	derived := n.derived()
+	if derived == "" {
 		return ""
 	}
+	key := client.ObjectKey{Namespace: n.Namespace, Name: derived}
 	t := serviceText{
 		Owner: fmt.Sprintf("ServiceImport %s %s", n.Name, imp.UID), Type: corev1.ServiceTypeClusterIP, Affinity: n.merged.Affinity, Timeout: n.merged.AffinityTimeout,
 		Internal: n.merged.InternalPolicy, Distribution: n.merged.Distribution,
@@ -211,13 +209,23 @@ func (n name) wantService(p picture, imp *mcsv1beta1.ServiceImport) string {
 			t.Families = append(t.Families, f)
 		}
 	}
-	named := func(p mcsv1beta1.ServicePort) bool { return p.Name != "" }
-	ports := n.merged.Ports
-	if slices.ContainsFunc(ports, named) { // C15
-		ports = slices.DeleteFunc(slices.Clone(ports), func(p mcsv1beta1.ServicePort) bool { return !named(p) })
+	ports := slices.Clone(n.merged.Ports)
+	for i, port := range ports {
+		if port.Name == "" && len(ports) > 1 { // C15
+			ports[i].Name = fmt.Sprintf("unnamed-%d-%s", port.Port, strings.ToLower(string(port.Protocol)))
+		}
 	}
 	t.Ports = portTexts(ports)
 	p["service "+key.String()] = text(t)
+	return key.Name
+}
+
+// derived is the name of the derived Service; empty where the import has none.
+func (n name) derived() string {
+	key := client.ObjectKey{Namespace: n.Namespace, Name: "derived-" + n.Name}
+	if svc := n.home.services[key]; n.merged.Type == mcsv1beta1.Headless || svc != nil && svc.Labels[plan.LabelManagedBy] != plan.Manager {
+		return ""
+	}
 	return key.Name
 }
 
@@ -252,6 +260,7 @@ func (n name) exported() []*discoveryv1.EndpointSlice {
 	}
 	all := plan.Mirror(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, alone, 100)
 	for _, slice := range all {
+		plan.Associate(n.home.id, types.NamespacedName(n.ObjectKey), slice, n.derived())
 		plan.TrimSlice(slice)
 	}
 	return all
@@ -326,6 +335,7 @@ func (n name) wantShape(p picture, live *mcsv1beta1.ServiceImport, derived strin
 	if t.Annotations == nil {
 		t.Annotations = map[string]string{}
 	}
+	t.Annotations[plan.AnnotationExports] = n.recordOf(live)
 	svc := n.home.services[client.ObjectKey{Namespace: n.Namespace, Name: derived}]
 	switch {
 	case svc != nil:
@@ -343,6 +353,16 @@ func (n name) wantShape(p picture, live *mcsv1beta1.ServiceImport, derived strin
 		t.Annotations = nil
 	}
 	p["import "+n.String()] = text(t)
+}
+
+// recordOf is what the import has recorded of its exports, if that is of the clusters that export.
+func (n name) recordOf(live *mcsv1beta1.ServiceImport) string {
+	var all map[string]json.RawMessage
+	text := live.Annotations[plan.AnnotationExports]
+	if err := json.Unmarshal([]byte(text), &all); err != nil || !slices.Equal(slices.Sorted(maps.Keys(all)), n.merged.Clusters) {
+		return fmt.Sprintf("a record of %v", n.merged.Clusters)
+	}
+	return text
 }
 
 // remembered takes over what may be there from before.
