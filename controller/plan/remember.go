@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"maps"
@@ -50,15 +51,7 @@ func record(members []Member) string {
 	return string(text)
 }
 
-func byCluster(a, b Member) int {
-	switch {
-	case a.Cluster < b.Cluster:
-		return -1
-	case a.Cluster > b.Cluster:
-		return 1
-	}
-	return 0
-}
+func byCluster(a, b Member) int { return cmp.Compare(a.Cluster, b.Cluster) }
 
 func (d Digest) text() string {
 	if d == (Digest{}) {
