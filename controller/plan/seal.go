@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -37,7 +38,19 @@ func content(slice *discoveryv1.EndpointSlice) string {
 		return "" // Such values always have a JSON form.
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16])
+	digest := hex.EncodeToString(sum[:16])
+	if len(slice.Endpoints) == 0 {
+		return sealOfNone + digest
+	}
+	return digest
+}
+
+// sealOfNone begins the digest of a slice without endpoints.
+const sealOfNone = "none-"
+
+// Empty is true for a slice without endpoints, sealed or not.
+func Empty(slice *discoveryv1.EndpointSlice) bool {
+	return strings.HasPrefix(content(slice), sealOfNone)
 }
 
 // unsealed is an edit of a slice that was sealed, with the content that it is to have.

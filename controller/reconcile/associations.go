@@ -47,11 +47,18 @@ func (a *associations) lost(slice *discoveryv1.EndpointSlice, gone bool) {
 	ours := a.deleting[slice.UID]
 	switch {
 	case !gone || ours == nil:
-		a.suspectLocked(serviceOf(slice), slice)
+		a.leakedLocked(slice)
 	case ours.succeeded:
 		delete(a.deleting, slice.UID)
 	default:
 		ours.gone = slice
+	}
+}
+
+// leakedLocked notes a slice as it was when it had its label. Of one without endpoints kube-proxy keeps none: that is how a leak is healed.
+func (a *associations) leakedLocked(slice *discoveryv1.EndpointSlice) {
+	if !plan.Empty(slice) {
+		a.suspectLocked(serviceOf(slice), slice)
 	}
 }
 
@@ -97,7 +104,7 @@ func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(err
 		}
 		delete(a.deleting, slice.UID)
 		if err != nil && ours.gone != nil { // It went in another way, before we came.
-			a.suspectLocked(serviceOf(ours.gone), ours.gone)
+			a.leakedLocked(ours.gone)
 		}
 	}
 }

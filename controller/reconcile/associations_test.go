@@ -7,13 +7,19 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
 // A slice that loses its label is a leak, however it is lost, but for a deletion of ours that succeeds: whichever comes first, the answer to
 // the request or the event (X1).
 func TestAssociations(t *testing.T) {
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: "forged", UID: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo"}}}
+		Namespace: "shop", Name: "forged", UID: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo"}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}
+	empty := slice.DeepCopy()
+	empty.Endpoints = nil
+	plan.Seal(empty)
 	refused := errors.New("it has changed")
 	for _, test := range []struct {
 		name string
@@ -22,6 +28,8 @@ func TestAssociations(t *testing.T) {
 	}{
 		{"the label is gone", func(a *associations) { a.lost(slice, false) }, 1},
 		{"the slice is gone", func(a *associations) { a.lost(slice, true) }, 1},
+		{"an empty slice loses the label", func(a *associations) { a.lost(empty, false) }, 0},
+		{"we delete an empty slice, and hear of it later", func(a *associations) { a.weDelete(empty)(nil); a.lost(empty, true) }, 0},
 		{"the label is gone, and back", func(a *associations) { a.lost(slice, false); a.gained(slice) }, 0},
 		{"we delete it, and hear of it later", func(a *associations) { a.weDelete(slice)(nil); a.lost(slice, true) }, 0},
 		{"we delete it, and hear of it before", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true); done(nil) }, 0},

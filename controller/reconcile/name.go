@@ -254,7 +254,7 @@ func (r *names) strays(ctx context.Context, key, derived types.NamespacedName) (
 }
 
 // suspectUnlabelled notes, before the first plan of an import of ours, the slices that bear its name and do not belong to its Service: they
-// may have lost the label while no controller ran.
+// may have lost the label while no controller ran. Not those whose labels and endpoints nobody has changed: the API server counts that.
 func (r *names) suspectUnlabelled(key types.NamespacedName, state plan.State) {
 	if !plan.ImportIsOurs(state.Import) || state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || plan.KindOf(state.Import, state.Service) != plan.Ours {
 		return
@@ -264,7 +264,7 @@ func (r *names) suspectUnlabelled(key types.NamespacedName, state plan.State) {
 	}
 	service := client.ObjectKeyFromObject(state.Service)
 	for _, slice := range state.Slices {
-		if serviceOf(slice) != service {
+		if slice.Generation > 1 && serviceOf(slice) != service {
 			r.associations.suspect(service, slice)
 		}
 	}

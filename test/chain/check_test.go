@@ -124,13 +124,17 @@ func (c *chain) check(a ask, m *dns.Msg) error {
 }
 
 // mayLackGlue is true for a reply over UDP that would be too long with all addresses of the additional section: they are left out, and the
-// reply is not truncated (RFC 2181 section 9). How long it is where other plugins change it afterwards, or keep it for another client, is
-// not known here.
+// reply is not truncated (RFC 2181 section 9). A cache gives it to clients over TCP too. How long it is where other plugins change it
+// afterwards is not known here.
 func (c *chain) mayLackGlue(a ask, m *dns.Msg, want reply) bool {
-	if a.network != "udp" || len(want.extra) == 0 {
+	switch {
+	case len(want.extra) == 0:
 		return false
-	}
-	if c.caches || c.signs || a.form != plain {
+	case c.caches:
+		return true
+	case a.network != "udp":
+		return false
+	case c.signs || a.form != plain:
 		return true
 	}
 	whole := m.Copy()
