@@ -2,6 +2,7 @@ package clusterset
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -49,13 +50,28 @@ func (t truth) of(home *seenCluster) picture {
 	return p
 }
 
-// wantTheirs: an import that others made gets a derived Service like any.
+// wantTheirs: an import that others made gets a derived Service like any, and a copy of each slice that others made for it (R8).
 func (n name) wantTheirs(p picture, imp *mcsv1beta1.ServiceImport) {
 	n.merged = plan.Merged{
 		Type: imp.Spec.Type, Ports: imp.Spec.Ports, Affinity: corev1.ServiceAffinityNone, InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster,
 		Families: []corev1.IPFamily{corev1.IPv4Protocol},
 	}
-	n.wantService(p, imp)
+	derived := n.wantService(p, imp)
+	for _, source := range n.home.slices {
+		theirs := source.Labels[mcsv1beta1.LabelServiceName] == n.Name && source.Labels[discoveryv1.LabelManagedBy] != plan.Manager
+		if derived == "" || source.Namespace != n.Namespace || !theirs {
+			continue
+		}
+		sum := sha256.Sum256([]byte(source.Name))
+		key := client.ObjectKey{Namespace: n.Namespace, Name: fmt.Sprintf("%s.%s-%x", n.Name, strings.ToLower(string(source.AddressType)), sum[:5])}
+		p["slice "+key.String()] = text(sliceText{
+			Owner: fmt.Sprintf("ServiceImport %s %s", n.Name, imp.UID), Type: source.AddressType, Ports: source.Ports, Endpoints: source.Endpoints,
+			Labels: map[string]string{
+				mcsv1beta1.LabelServiceName: n.Name, discoveryv1.LabelServiceName: derived, discoveryv1.LabelManagedBy: plan.Manager,
+			},
+			Annotations: map[string]string{plan.AnnotationCopyOf: source.Name},
+		})
+	}
 }
 
 // readBy are the clusters that count for one: itself and its peers.

@@ -307,9 +307,6 @@ func foreignText(obj client.Object) string {
 	for _, key := range []string{plan.AnnotationDerivedService, plan.AnnotationClusterIPs} {
 		delete(kept.GetAnnotations(), key)
 	}
-	if _, slice := kept.(*discoveryv1.EndpointSlice); slice {
-		delete(kept.GetLabels(), discoveryv1.LabelServiceName)
-	}
 	if len(kept.GetAnnotations()) == 0 {
 		kept.SetAnnotations(nil)
 	}
