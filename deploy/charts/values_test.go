@@ -31,9 +31,10 @@ func flags(more ...string) string {
 
 // secondServer is the second server's Corefile, in JSON, with lines that stand in the plugin's block, and more after it.
 func secondServer(options, more string) string {
-	if options != "" {
-		options = " {" + strings.ReplaceAll("\n"+options, "\n", "\n        ") + "\n    }"
+	if !strings.Contains(options, "ready_timeout") {
+		options = strings.TrimPrefix(options+"\nready_timeout 24h", "\n")
 	}
+	options = " {" + strings.ReplaceAll("\n"+options, "\n", "\n        ") + "\n    }"
 	return fmt.Sprintf("%q", "clusterset.local {\n    errors\n    health {\n        lameduck 5s\n    }\n    ready\n    multicluster"+
 		options+"\n    prometheus :9153\n"+more+"    reload\n    loadbalance\n}\n")
 }
@@ -140,6 +141,9 @@ var valueCases = map[string]valueCase{
 	"labels":          {values: c1 + `dns: {plugin: {labels: "env in (a, b), c=d"}}`, want: map[string]string{serverText: secondServer("labels env in (a, b), c=d", "")}},
 	"no endpoints":    {values: c1 + "dns: {plugin: {noEndpoints: true}}", want: map[string]string{serverText: secondServer("noendpoints", "")}},
 	"startup timeout": {values: c1 + "dns: {plugin: {startupTimeout: 0s}}", want: map[string]string{serverText: secondServer("startup_timeout 0s", "")}},
+	"ready timeout":   {values: c1 + "dns: {plugin: {readyTimeout: 5m}}", want: map[string]string{serverText: secondServer("ready_timeout 5m", "")}},
+	"ready timeout of the cluster's own": {before: replace, values: replace + "  plugin: {readyTimeout: 5m}", want: map[string]string{
+		clusterText: clusterServer("multicluster clusterset.local\n", "multicluster clusterset.local {\n        ready_timeout 5m\n    }\n")}},
 	"fallthrough": {values: c1 + "dns: {upstreams: [192.0.2.53, 'tls://192.0.2.54'], plugin: {fallthrough: {enabled: true}}}", want: map[string]string{
 		serverText: secondServer("fallthrough", "    forward . 192.0.2.53 tls://192.0.2.54\n")}},
 	"fallthrough of a zone": {before: replace, values: replace + "  plugin: {fallthrough: {enabled: true, zones: [a.clusterset.local]}}", want: map[string]string{

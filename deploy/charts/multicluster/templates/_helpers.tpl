@@ -67,7 +67,8 @@ affinity:
 {{- with $plugin.alias }}{{ $options = append $options (printf "alias %s" (join " " .)) }}{{ end }}
 {{- if ne .dns.clusterDomain "cluster.local" }}{{ $options = append $options (printf "cluster_domain %s" .dns.clusterDomain) }}{{ end }}
 {{- with $plugin.startupTimeout }}{{ $options = append $options (printf "startup_timeout %s" .) }}{{ end }}
-{{- if $plugin.fallthrough.enabled }}{{ $options = append $options (join " " (prepend $plugin.fallthrough.zones "fallthrough")) }}{{ end -}}
+{{- if $plugin.fallthrough.enabled }}{{ $options = append $options (join " " (prepend $plugin.fallthrough.zones "fallthrough")) }}{{ end }}
+{{- with $plugin.readyTimeout | default .readyTimeout }}{{ $options = append $options (printf "ready_timeout %s" .) }}{{ end -}}
 {{ join " " (prepend .zones "multicluster") }}
 {{- if $options }} {
     {{- join "\n" $options | nindent 4 }}
@@ -84,7 +85,7 @@ affinity:
         lameduck 5s
     }
     ready
-    {{- include "multicluster.plugin" (dict "dns" .Values.dns "zones" (ternary $plugin.zones list (not (empty $plugin.alias)))) | nindent 4 }}
+    {{- include "multicluster.plugin" (dict "dns" .Values.dns "zones" (ternary $plugin.zones list (not (empty $plugin.alias))) "readyTimeout" "24h") | nindent 4 }}
     prometheus :9153
     {{- with .Values.dns.upstreams }}
     forward . {{ join " " . }}
