@@ -29,6 +29,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/apply"
 	"github.com/clusterset-dns/multicluster/controller/members"
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/follow"
 )
 
 // Options of a manager.
@@ -73,6 +74,7 @@ const (
 
 // NewManager registers everything; Start it. It refuses an ID that cannot be this cluster's.
 func NewManager(ctx context.Context, config *rest.Config, options Options) (manager.Manager, error) {
+	config = follow.DetectDeadConnections(config)
 	if options.ClusterID != "" { // Before anything is written.
 		if err := members.CheckID(ctx, config, options.ClusterID, options.Namespace); err != nil {
 			return nil, err

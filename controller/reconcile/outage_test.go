@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/test/fault"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -63,6 +65,43 @@ func TestOutageAndGarbageCollection(t *testing.T) {
 		return nil
 	})
 	if err := errors.Join(p.served("stays"), p.served("late"), p.addressStays("stays", m)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Connections to the API server that hang for ever, as behind a load balancer that forgets them, are noticed after about 10 s, by pings over
+// HTTP/2. By default it takes 45 s.
+func TestConnectionsThatHang(t *testing.T) {
+	cluster := shared.Cluster(t)
+	address, err := url.Parse(cluster.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, err := fault.Listen(address.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	stop := start(t, proxy.Config(account(t, cluster)))
+	p := newPlace(t, cluster)
+	if err := p.create(imported("before")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "served", func() error { return p.served("before") })
+	if proxy.Strand() == 0 {
+		t.Fatal("there was no connection")
+	}
+	since := time.Now()
+	if err := p.create(imported("meanwhile")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "an import that was made meanwhile", func() error { return p.served("meanwhile") })
+	took := time.Since(since)
+	t.Logf("noticed after %.1f s", took.Seconds())
+	if took > 35*time.Second {
+		t.Errorf("that took %v", took)
+	}
+	if err := stop(); err != nil { // before the proxy ends
 		t.Error(err)
 	}
 }
