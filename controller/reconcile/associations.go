@@ -86,9 +86,19 @@ func (a *associations) forget(service types.NamespacedName) {
 	delete(a.leaks, service)
 }
 
+// harmless notes that a slice is gone that belonged to no derived Service of ours.
+func (a *associations) harmless(slice *discoveryv1.EndpointSlice) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.deleting, slice.UID)
+}
+
 // weDelete notes that a slice is about to be deleted with the label that it has: then kube-proxy forgets it. What it returns takes the
 // outcome.
 func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(error)) {
+	if serviceOf(slice).Name == "" {
+		return func(error) {}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.deleting == nil {
@@ -100,7 +110,7 @@ func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(err
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if ours.succeeded = err == nil; ours.succeeded && ours.gone == nil {
-			return // The event is still to come.
+			return // The event is still to come, or was harmless.
 		}
 		delete(a.deleting, slice.UID)
 		if err != nil && ours.gone != nil { // It went in another way, before we came.
@@ -142,8 +152,11 @@ func (r *names) changed(ctx context.Context, before, after *discoveryv1.Endpoint
 	if before == nil || serviceOf(before).Name == "" || after != nil && serviceOf(after) == serviceOf(before) {
 		return
 	}
-	if r.isDerived(ctx, serviceOf(before)) {
+	switch {
+	case r.isDerived(ctx, serviceOf(before)):
 		r.associations.lost(before, after == nil)
+	case after == nil:
+		r.associations.harmless(before)
 	}
 }
 

@@ -20,6 +20,8 @@ func TestAssociations(t *testing.T) {
 	empty := slice.DeepCopy()
 	empty.Endpoints = nil
 	plan.Seal(empty)
+	unlabelled := slice.DeepCopy()
+	unlabelled.Labels = nil
 	refused := errors.New("it has changed")
 	for _, test := range []struct {
 		name string
@@ -33,6 +35,9 @@ func TestAssociations(t *testing.T) {
 		{"the label is gone, and back", func(a *associations) { a.lost(slice, false); a.gained(slice) }, 0},
 		{"we delete it, and hear of it later", func(a *associations) { a.weDelete(slice)(nil); a.lost(slice, true) }, 0},
 		{"we delete it, and hear of it before", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true); done(nil) }, 0},
+		{"we delete one that has no label", func(a *associations) { a.weDelete(unlabelled)(nil) }, 0},
+		{"we delete one of another Service, and hear of it later", func(a *associations) { a.weDelete(slice)(nil); a.harmless(slice) }, 0},
+		{"we delete one of another Service, and hear of it before", func(a *associations) { done := a.weDelete(slice); a.harmless(slice); done(nil) }, 0},
 		{"we delete it too late", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true); done(refused) }, 1},
 		{"we delete it too late, and hear of it later", func(a *associations) { a.weDelete(slice)(refused); a.lost(slice, true) }, 1},
 		{"it loses the label while we delete it", func(a *associations) { done := a.weDelete(slice); a.lost(slice, false); done(refused) }, 1},
