@@ -96,8 +96,8 @@ func (a *associations) harmless(slice *discoveryv1.EndpointSlice) {
 // weDelete notes that a slice is about to be deleted with the label that it has: then kube-proxy forgets it. What it returns takes the
 // outcome.
 func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(error)) {
-	if serviceOf(slice).Name == "" {
-		return func(error) {}
+	if _, cached := slice.Labels[mcsv1beta1.LabelServiceName]; !cached || serviceOf(slice).Name == "" {
+		return func(error) {} // No event comes of it.
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
 )
@@ -15,7 +16,7 @@ import (
 // the request or the event (X1).
 func TestAssociations(t *testing.T) {
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "shop", Name: "forged", UID: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo"}},
+		Namespace: "shop", Name: "forged", UID: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo", mcsv1beta1.LabelServiceName: "foo"}},
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}
 	empty := slice.DeepCopy()
 	empty.Endpoints = nil

@@ -81,7 +81,7 @@ func TestConnectionsThatHang(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer proxy.Close()
+	defer func() { _ = proxy.Close() }()
 	stop := start(t, proxy.Config(account(t, cluster)))
 	p := newPlace(t, cluster)
 	if err := p.create(imported("before")); err != nil {

@@ -91,7 +91,7 @@ func greet(t *testing.T, address, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() })
+	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -99,7 +99,7 @@ func greet(t *testing.T, address, name string) {
 				return
 			}
 			_, _ = io.WriteString(conn, name)
-			conn.Close()
+			_ = conn.Close()
 		}
 	}()
 }
@@ -110,7 +110,7 @@ func reached(address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
 	name, err := io.ReadAll(conn)
 	return string(name), err
