@@ -58,12 +58,14 @@ func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return response, nil
 }
 
-// boundedSerializer limits each event of a watch. client-go does so for protobuf only: a JSON decoder reads an event to its end.
+// boundedSerializer limits what an answer weighs, and the length of each event of a watch. client-go limits that for protobuf only: a JSON
+// decoder reads an event to its end.
 type boundedSerializer struct{ runtime.NegotiatedSerializer }
 
 func (s boundedSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
 	all := slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes())
 	for i := range all {
+		all[i].Serializer = weighed{all[i].Serializer}
 		if all[i].StreamSerializer != nil {
 			stream := *all[i].StreamSerializer
 			stream.Framer = boundedFramer{stream.Framer}
