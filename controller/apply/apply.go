@@ -31,6 +31,8 @@ var (
 	ErrStale = errors.New("the objects have changed since they were read")
 	// errNotOurs guards against a plan that would write what it may not; it is never expected.
 	errNotOurs = errors.New("not an object that this controller made")
+	// errNoEffect: the API server took a write, and nothing changed.
+	errNoEffect = errors.New("the API server or a webhook has undone the change")
 	// errForeignSlice: somebody has a slice of the name that one of ours has to have.
 	errForeignSlice = errors.New("an EndpointSlice of this name exists and is not this controller's: delete it")
 )
@@ -178,7 +180,7 @@ func (w *Writer) mirror(ctx context.Context, st plan.State, c plan.Changes) erro
 	note := func(slice *discoveryv1.EndpointSlice, err error) {
 		switch {
 		case err == nil:
-		case apierrors.IsInvalid(err), apierrors.IsForbidden(err), errors.Is(err, errForeignSlice):
+		case apierrors.IsInvalid(err), apierrors.IsForbidden(err), errors.Is(err, errForeignSlice), errors.Is(err, errNoEffect):
 			refused[slice.Name] = err.Error()
 		default:
 			failed = append(failed, err)
@@ -333,7 +335,11 @@ func (w *Writer) createSlice(ctx context.Context, st plan.State, slice *discover
 
 func (w *Writer) updateSlice(ctx context.Context, st plan.State, slice *discoveryv1.EndpointSlice) error {
 	before := slice.ResourceVersion
-	return wrap(w.written(st, slice, before, w.Client.Update(ctx, slice)), "update", slice)
+	err := w.written(st, slice, before, w.Client.Update(ctx, slice))
+	if err == nil && slice.ResourceVersion == before {
+		err = errNoEffect
+	}
+	return wrap(err, "update", slice)
 }
 
 // ownedAlike is true where two slices belong to imports of one name.
@@ -408,8 +414,7 @@ func (w *Writer) patchService(ctx context.Context, st plan.State, edit *plan.Edi
 	if len(fields) > 0 {
 		return &NoEffectError{fields}
 	}
-	const message = "the API server or a webhook has undone the change"
-	return &RefusedError{plan.Refusal{Message: message}, fmt.Errorf("patch Service %s: %s", edit.Old.Name, message)}
+	return &RefusedError{plan.Refusal{Message: errNoEffect.Error()}, fmt.Errorf("patch Service %s: %w", edit.Old.Name, errNoEffect)}
 }
 
 // patchImport is a NoEffectError where the server has taken the patch and left the import as it was.

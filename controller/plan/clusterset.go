@@ -152,6 +152,7 @@ func maintain(st State, members []Member, m Merged, held []string) Changes {
 	if given {
 		st.Import = original.DeepCopy()
 		st.shape(st.Import, members, m)
+		st.Contested.yieldMetadata(original, st.Import)
 		st.families = m.Families
 		if st.Contested.holds(FieldImport, shapeOf(st.Import)) && text(shapeOf(original)) != text(shapeOf(st.Import)) {
 			given, st.Import = false, original

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -68,6 +69,67 @@ func (c Contested) addImport(edit *Edit[*mcsv1beta1.ServiceImport]) {
 	if was, is := text(shapeOf(edit.Old)), text(shapeOf(edit.New)); was != is {
 		c[FieldImport] = is
 	}
+	c.addMetadata(prefixLabel, edit.Old.Labels, edit.New.Labels)
+	c.addMetadata(prefixAnnotation, edit.Old.Annotations, edit.New.Annotations)
+}
+
+// Each label and annotation of an import is a field of its own.
+const (
+	prefixLabel      = "label "
+	prefixAnnotation = "annotation "
+	suffixMetadata   = " of the ServiceImport"
+)
+
+// Kind is the field without the name of a label or annotation: those are users' words, and too many for a metric.
+func (f Field) Kind() string {
+	for _, prefix := range []string{prefixLabel, prefixAnnotation} {
+		if strings.HasPrefix(string(f), prefix) {
+			return prefix + strings.TrimPrefix(suffixMetadata, " ")
+		}
+	}
+	return string(f)
+}
+
+// addMetadata adds what an edit sets, or removes ("").
+func (c Contested) addMetadata(prefix string, old, edited map[string]string) {
+	for key, value := range edited {
+		if had, ok := old[key]; !ok || had != value {
+			c[Field(prefix+key+suffixMetadata)] = text(value)
+		}
+	}
+	for key := range old {
+		if _, stays := edited[key]; !stays {
+			c[Field(prefix+key+suffixMetadata)] = text("")
+		}
+	}
+}
+
+// yieldMetadata leaves those labels and annotations as they are whose new values are contested.
+func (c Contested) yieldMetadata(old, edited *mcsv1beta1.ServiceImport) {
+	if len(c) > 0 {
+		edited.Labels = c.yieldMap(prefixLabel, old.Labels, edited.Labels)
+		edited.Annotations = c.yieldMap(prefixAnnotation, old.Annotations, edited.Annotations)
+	}
+}
+
+func (c Contested) yieldMap(prefix string, old, edited map[string]string) map[string]string {
+	left := maps.Clone(edited)
+	changed := Contested{}
+	changed.addMetadata(prefix, old, edited)
+	for field, value := range changed {
+		if held, ok := c[field]; !ok || held != value {
+			continue
+		}
+		key := strings.TrimSuffix(strings.TrimPrefix(string(field), prefix), suffixMetadata)
+		delete(left, key)
+		if had, ok := old[key]; ok {
+			if left == nil {
+				left = map[string]string{}
+			}
+			left[key] = had
+		}
+	}
+	return left
 }
 
 func (c Contested) addReady(edit *Edit[*mcsv1beta1.ServiceImport]) {

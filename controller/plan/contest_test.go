@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -40,6 +41,46 @@ func TestContestedServiceFieldsHoldNothingUp(t *testing.T) {
 		c.write(Plan(c.state()))
 		if changes := Plan(c.state()); changes.Service == nil || changes.Service.New.Spec.Ports[0].Port != 81 {
 			t.Errorf("a server that %s: the new port is not written: %+v", what, changes.Service)
+		}
+	}
+}
+
+// TestContestedMetadataHoldsNothingUp is fault H6 for what a webhook takes from an import's labels or annotations, or sets there.
+func TestContestedMetadataHoldsNothingUp(t *testing.T) {
+	for what, webhook := range map[string]func(*mcsv1beta1.ServiceImport){
+		"drops the record":                  func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, AnnotationExports) },
+		"drops the addresses":               func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, AnnotationClusterIPs) },
+		"drops all annotations":             func(imp *mcsv1beta1.ServiceImport) { imp.Annotations = nil },
+		"keeps a label that is to go":       func(imp *mcsv1beta1.ServiceImport) { imp.Labels["tier"] = "blue" },
+		"sets another value of a label":     func(imp *mcsv1beta1.ServiceImport) { imp.Labels["team"] = "blue" },
+		"drops a label":                     func(imp *mcsv1beta1.ServiceImport) { delete(imp.Labels, "team") },
+		"drops a label and all annotations": func(imp *mcsv1beta1.ServiceImport) { delete(imp.Labels, "team"); imp.Annotations = nil },
+	} {
+		exporter := exporting("c1", 1, 80, "10.1.0.1")
+		exporter.Export.Labels = map[string]string{"team": "red"}
+		c, held := newName("c1", exporter), Contested{}
+		for range 12 {
+			changes := Plan(c.state())
+			if written := changes.Written(); changes.Import != nil && c.imp != nil {
+				wanted := changes.Import.New.DeepCopy()
+				webhook(wanted)
+				if equality.Semantic.DeepEqual(c.imp.ObjectMeta, wanted.ObjectMeta) && equality.Semantic.DeepEqual(c.imp.Spec, wanted.Spec) {
+					for field, value := range written { // as apply finds out
+						held[field] = value
+					}
+					c.contested = held
+				}
+			}
+			c.write(changes)
+			if c.imp != nil {
+				webhook(c.imp)
+			}
+		}
+		if changes := Plan(c.state()); !changes.Empty() {
+			t.Errorf("a webhook that %s: planned %+v", what, changes)
+		}
+		if !meta.IsStatusConditionTrue(c.Export.Status.Conditions, "Ready") || len(c.imp.Spec.IPs) == 0 {
+			t.Errorf("a webhook that %s: the export has %+v, the import %v", what, c.Export.Status.Conditions, c.imp.Spec.IPs)
 		}
 	}
 }

@@ -361,6 +361,7 @@ func (c *Changes) editImport(st State, edited *mcsv1beta1.ServiceImport) {
 		edited.Spec.IPs, edited.Spec.IPFamilies = old.Spec.IPs, old.Spec.IPFamilies
 		c.YieldsIPs = true
 	}
+	st.Contested.yieldMetadata(old, edited)
 	same := slices.Equal(old.Spec.IPs, edited.Spec.IPs) && slices.Equal(old.Spec.IPFamilies, edited.Spec.IPFamilies) &&
 		maps.Equal(old.Annotations, edited.Annotations)
 	if !same {

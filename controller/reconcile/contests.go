@@ -137,7 +137,7 @@ func (c *contests) sweepLocked(now time.Time) {
 // report tells of contested fields, once for each.
 func (r *names) report(ctx context.Context, state plan.State, fields []plan.Field) {
 	for _, field := range fields {
-		contestedFields.WithLabelValues(string(field)).Inc()
+		contestedFields.WithLabelValues(field.Kind()).Inc()
 		log.FromContext(ctx).Info("another writer or the API server keeps setting a field back: it is left alone for up to 5 minutes at a time", "field", field)
 		if state.Import != nil {
 			r.writer.Tell(state.Import, plan.Event{Type: corev1.EventTypeWarning, Reason: plan.ReasonContested,

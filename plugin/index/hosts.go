@@ -81,7 +81,7 @@ func (s *Slice) hasHosts() bool { return s.Cluster != "" && len(s.Endpoints) > 0
 // endpoints is every endpoint that has a host, sorted; one that two slices have is there twice. Each slice is sorted already: to merge
 // them takes a tenth of the time of sorting all (P6).
 func (h *hosts) endpoints() []place {
-	lists := [][]place{nil}
+	var lists [][]place
 	for i, s := range h.slices {
 		if !s.hasHosts() {
 			continue
@@ -92,25 +92,30 @@ func (h *hosts) endpoints() []place {
 		}
 		lists = append(lists, list)
 	}
-	for len(lists) > 1 {
-		var merged [][]place
-		for pair := range slices.Chunk(lists, 2) {
-			merged = append(merged, h.merge(pair))
-		}
-		lists = merged
-	}
-	return lists[0]
+	return merged(lists, h.compare)
 }
 
-// merge makes one sorted list of one or two.
-func (h *hosts) merge(pair [][]place) []place {
-	if len(pair) == 1 || len(pair[0]) == 0 {
-		return pair[len(pair)-1]
+// merged makes one sorted list of several: all pairs of them become one each, again and again.
+func merged[T any](lists [][]T, compare func(a, b T) int) []T {
+	for len(lists) > 1 {
+		half := lists[:0]
+		for pair := range slices.Chunk(lists, 2) {
+			half = append(half, mergedPair(pair, compare))
+		}
+		lists = half
+	}
+	return slices.Concat(lists...)
+}
+
+// mergedPair makes one sorted list of one or two.
+func mergedPair[T any](pair [][]T, compare func(a, b T) int) []T {
+	if len(pair) == 1 {
+		return pair[0]
 	}
 	a, b := pair[0], pair[1]
-	merged := make([]place, 0, len(a)+len(b))
+	merged := make([]T, 0, len(a)+len(b))
 	for len(a) > 0 && len(b) > 0 {
-		if h.compare(a[0], b[0]) <= 0 {
+		if compare(a[0], b[0]) <= 0 {
 			merged, a = append(merged, a[0]), a[1:]
 		} else {
 			merged, b = append(merged, b[0]), b[1:]
