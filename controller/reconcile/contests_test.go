@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,7 +121,17 @@ func TestServerThatUndoesAField(t *testing.T) {
 	wire := newWire()
 	start(t, wire.config(account(t, cluster)))
 	p := newPlace(t, cluster)
-	mutate(t, p, cluster)
+	mutate(t, p, cluster, `{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [services]}`,
+		`{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{spec: Object.spec{trafficDistribution: "PreferClose"}}'}}`,
+		func() error {
+			svc := plainService("try")
+			svc.Namespace = p.namespace
+			err := p.Create(p.ctx, svc, client.DryRunAll)
+			if err == nil && (svc.Spec.TrafficDistribution == nil || *svc.Spec.TrafficDistribution != corev1.ServiceTrafficDistributionPreferClose) {
+				err = errors.New("it is not")
+			}
+			return err
+		})
 	if err := p.create(imported("foo")); err != nil {
 		t.Fatal(err)
 	}
@@ -142,8 +153,41 @@ func TestServerThatUndoesAField(t *testing.T) {
 	})
 }
 
-// mutate has the API server set trafficDistribution on each Service of the place, as a mutating webhook would.
-func mutate(t *testing.T, p *place, cluster *realkube.Cluster) {
+// TestWebhookThatKeepsAnnotations is fault H6 for metadata: a policy of the cluster allows one annotation only. The patch of the annotation that
+// records the addresses changed nothing and was planned for ever, so that no condition was ever written.
+func TestWebhookThatKeepsAnnotations(t *testing.T) {
+	cluster := shared.Cluster(t)
+	start(t, account(t, cluster))
+	p := newPlace(t, cluster)
+	mutate(t, p, cluster, `{apiGroups: [multicluster.x-k8s.io], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [serviceimports]}`,
+		`{patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: "add", path: "/metadata/annotations", value: {"a": "b"}}]'}}`,
+		func() error {
+			imp := imported("try", inNamespace(p.namespace))
+			err := p.Create(p.ctx, imp, client.DryRunAll)
+			if err == nil && imp.Annotations["a"] != "b" {
+				err = errors.New("it is not")
+			}
+			return err
+		})
+	if err := p.create(imported("foo")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "told", func() error { return p.told("foo", plan.ReasonContested) })
+	until(t, "ready, with the Service's address", func() error {
+		imp, err := p.imp("foo")
+		svc, missing := p.svc("derived-foo")
+		if err := errors.Join(err, missing); err != nil {
+			return err
+		}
+		if !slices.Equal(imp.Spec.IPs, svc.Spec.ClusterIPs) {
+			err = fmt.Errorf("ips are %v, and the Service has %v", imp.Spec.IPs, svc.Spec.ClusterIPs)
+		}
+		return errors.Join(err, ready(imp, metav1.ConditionTrue, "Ready"))
+	})
+}
+
+// mutate has the API server change each object of the place that a rule names, as a mutating webhook would.
+func mutate(t *testing.T, p *place, cluster *realkube.Cluster, rule, mutation string, inForce func() error) {
 	t.Helper()
 	text := `
 apiVersion: admissionregistration.k8s.io/v1
@@ -154,17 +198,15 @@ spec:
   reinvocationPolicy: Never
   matchConstraints:
     namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAME}}
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [services]}]
-  mutations:
-  - patchType: ApplyConfiguration
-    applyConfiguration: {expression: 'Object{spec: Object.spec{trafficDistribution: "PreferClose"}}'}
+    resourceRules: [RULE]
+  mutations: [MUTATION]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicyBinding
 metadata: {name: NAME}
 spec: {policyName: NAME}
 `
-	text = strings.ReplaceAll(text, "NAME", p.namespace)
+	text = strings.NewReplacer("NAME", p.namespace, "RULE", rule, "MUTATION", mutation).Replace(text)
 	if err := cluster.Apply(t.Context(), "default", text); err != nil {
 		t.Fatal(err)
 	}
@@ -173,13 +215,5 @@ spec: {policyName: NAME}
 			t.Error(err)
 		}
 	})
-	until(t, "the policy in force", func() error {
-		svc := plainService("try")
-		svc.Namespace = p.namespace
-		err := p.Create(p.ctx, svc, client.DryRunAll)
-		if err == nil && (svc.Spec.TrafficDistribution == nil || *svc.Spec.TrafficDistribution != corev1.ServiceTrafficDistributionPreferClose) {
-			err = errors.New("it is not")
-		}
-		return err
-	})
+	until(t, "the policy in force", inForce)
 }
