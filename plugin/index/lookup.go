@@ -32,13 +32,10 @@ func (x *Index) Lookup(z *Zone, qname string, qtype uint16) Answer {
 // LookupIn answers a question for a name in the zone, in a message of a size in bytes. It makes no more records than fit, so that no name
 // costs more than the message does, however many endpoints and ports it has. The records' owner is the name as it was asked, case and
 // all (RFC 1035 7.3 leaves the case to us; resolvers that randomise it compare it).
-func (x *Index) LookupIn(z *Zone, qname string, qtype uint16, size int) Answer {
+func (x *Index) LookupIn(z *Zone, qname string, qtype uint16, size int) (a Answer) {
 	lower := strings.ToLower(qname)
-	q := question{
-		zone: z, name: z.Parse(lower), lower: qname == lower,
-		qname: qname, origin: qname[len(qname)-len(z.Name):], room: max(0, size-sizeQuestion(qname)),
-	}
-	var a Answer
+	q := question{zone: z, lower: qname == lower, qname: qname, origin: qname[len(qname)-len(z.Name):], room: max(0, size-sizeQuestion(qname))}
+	q.name = z.Parse(lower)
 	var exists bool
 	if qtype == dns.TypeANY {
 		exists = x.findAny(&a, &q)
@@ -120,9 +117,11 @@ func (a *Answer) apex(q *question, serial uint32, qtype uint16) {
 // service answers a name at or below a service.
 func (x *Index) service(a *Answer, q *question, qtype uint16) (exists bool) {
 	b, ok := x.services.get(q.name.Service)
-	if !ok {
-		return false
-	}
+	return ok && b.answer(a, q, qtype)
+}
+
+// answer adds the records of one type of a name that is the service's own or lies below it, and returns whether there is that name.
+func (b *block) answer(a *Answer, q *question, qtype uint16) (exists bool) {
 	n, ok := b.at(q.name.Below)
 	if !ok {
 		return false

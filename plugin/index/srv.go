@@ -17,26 +17,39 @@ type srv struct {
 
 // answerSRV answers with the SRV records of a node (RFC 2782; SPEC 2.3.2, 2.4.3) and, in the additional section, with the addresses of
 // each target, as far as they fit. The answer section comes first: without all of it there are no addresses.
+//
+// Its parts have what they need on the stack one after the other. Each question has a goroutine of its own, whose stack grows by copying:
+// a few hundred bytes more at the deepest point have made an answer a quarter slower.
 func (b *block) answerSRV(a *Answer, q *question, n *node) {
-	var runs [1]run
-	var few [8]target
-	walk := b.targetsOf(n, runs[:0])
-	if len(walk.runs) == 0 {
-		return
-	}
-	s := srv{block: b, service: q.qname, ttl: q.zone.TTL, weight: walk.weight()}
+	s := srv{block: b, service: q.qname, ttl: q.zone.TTL}
 	if below := q.name.Below; below != "" {
 		s.service = q.qname[len(below)+1:]
 	}
-	list, left := s.take(&walk, few[:0], math.MaxInt, q.room)
+	var few [8]target
+	list, left, ok := s.first(n, few[:0], q.room)
+	if !ok {
+		return
+	}
 	a.Answer = s.records(q.qname, list)
 	if a.Truncated = left < 0; a.Truncated {
 		return
 	}
-	a.Additional = s.glue(list, a.Answer, roomFor(s.glueThatFits(list, left)))
+	a.Additional = s.glue(list, a.Answer, left)
 	if sizeQuestion(q.qname)+q.room-left > maxPointer {
 		a.fitGlue(q)
 	}
+}
+
+// first takes the first targets of a node, as take does, and settles their weight; ok is false if the node has none.
+func (s *srv) first(n *node, list []target, room int) (taken []target, left int, ok bool) {
+	var one [1]run
+	walk := s.targetsOf(n, one[:0])
+	if len(walk.runs) == 0 {
+		return nil, room, false
+	}
+	s.weight = walk.weight()
+	taken, left = s.take(&walk, list, math.MaxInt, room)
+	return taken, left, true
 }
 
 // take takes at most so many targets, whose SRV records fit into so many bytes. It returns how many bytes are left: less than 0 if the next
@@ -143,8 +156,9 @@ func (s *srv) addresses(t target) (v4, v6 int) {
 	return len(four), len(six)
 }
 
-// glue writes the targets' addresses, as many as there is room for.
-func (s *srv) glue(list []target, answer []dns.RR, to addressRecords) []dns.RR {
+// glue is the records of the targets' addresses, as many as fit into so many bytes.
+func (s *srv) glue(list []target, answer []dns.RR, left int) []dns.RR {
+	to := roomFor(s.glueThatFits(list, left))
 	for i, t := range list {
 		if len(to.rrs) == cap(to.rrs) {
 			break

@@ -50,18 +50,17 @@ func (b *block) targetsOf(n *node, runs []run) targets {
 		runs = roomy(runs, min(len(n.ports), int(last-n.ports[0].group)+1))
 		for rest := n.ports; len(rest) > 0; {
 			same := sameGroup(rest)
-			runs = append(runs, run{hosts: b.hostsOf(rest[0].group), ports: rest[:same]})
+			runs = withRun(runs, b.hostsOf(rest[0].group), nil, rest[:same])
 			rest = rest[same:]
 		}
 	case n.own && b.hosts != nil:
 		runs = roomy(runs, len(b.hosts.groups))
-		for _, g := range b.hosts.groups {
-			if len(g.numbers) > 0 {
-				runs = append(runs, run{hosts: g.hosts, numbers: g.numbers})
-			}
+		for i := range b.hosts.groups {
+			g := &b.hosts.groups[i]
+			runs = withRun(runs, g.hosts, g.numbers, nil)
 		}
-	case n.own && len(b.numbers) > 0:
-		runs = append(runs, run{hosts: itselfAlone, numbers: b.numbers})
+	case n.own:
+		runs = withRun(runs, itselfAlone, b.numbers, nil)
 	}
 	t := targets{runs: runs}
 	for at := len(runs)/2 - 1; at >= 0; at-- {
@@ -76,6 +75,16 @@ func roomy(runs []run, n int) []run {
 		return make([]run, 0, n)
 	}
 	return runs
+}
+
+// withRun appends a run, if it has numbers. Inlined, it would take more of the stack than all else here.
+//
+//go:noinline
+func withRun(runs []run, hosts []int32, numbers []uint16, ports []port) []run {
+	if len(numbers)+len(ports) == 0 {
+		return runs
+	}
+	return append(runs, run{hosts: hosts, numbers: numbers, ports: ports})
 }
 
 // sameGroup is how many of the ports, from the first one on, are of the same group.
