@@ -59,8 +59,8 @@ func idFault(home, namespace, announced string, peer bool) error {
 			"`kubectl annotate namespace %[2]s %[6]s-`, and start the controller again with `kubectl -n %[2]s scale deployment %[5]s --replicas=2`",
 			ErrOtherID, namespace, announced, home, plan.Manager, plan.AnnotationClusterID)
 	case announced == "" && peer:
-		return fmt.Errorf("%w: the Secret %s/%s is that of a peer, and this controller has the ID %[3]q. Correct --cluster-id or the ClusterProperty. "+
-			"If %[3]q is right, delete the Secret with `kubectl -n %[2]s delete secret %[3]s`", ErrPeersID, namespace, home)
+		return fmt.Errorf("%w: the Secret %s/%s is that of a peer, and this controller has the ID %[3]q. Find out which cluster this is. If it has "+
+			"another ID, correct --cluster-id or the ClusterProperty. Only if it is %[3]q, delete the Secret with `kubectl -n %[2]s delete secret %[3]s`", ErrPeersID, namespace, home)
 	}
 	return nil
 }

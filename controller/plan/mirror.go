@@ -23,8 +23,8 @@ import (
 //
 //  1. Each slice has one source cluster (C32) and the labels of C33 to C35. A name that is no DNS label has none.
 //  2. The own cluster's are made of the Service's slices, one to one; those that are too long are split.
-//  3. A peer's were made by the peer's controller in the same way. They are copied one to one, under their own names: one slice is
-//     called the same in each cluster.
+//  3. A peer's were made by the peer's controller in the same way. They are copied one to one, under their own names; Associate gives them
+//     others where the derived Service has another name here.
 //  4. A port that lost a conflict is left out (C14). The ports that the peer's controller left out are put back first: it may
 //     have heard of another conflict. An unnamed port that has a name in the derived Service (aliasOfUnnamed) is there twice, under
 //     both names: so its traffic flows on while the Service's port changes from one to the other (C12).

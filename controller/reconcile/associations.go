@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -19,12 +18,24 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
-// associations remembers the slices that have lost the label of a derived Service other than by a deletion of ours. kube-proxy keeps the
-// endpoints of such a slice, so each of them is a leak until it is healed, or has the label again. The zero value is empty.
+// maxLeaks is how many leaks of a namespace are remembered that no import waits for.
+const maxLeaks = 1000
+
+// associations remembers the slices that have lost the label of a Service other than by a deletion of ours. kube-proxy keeps the endpoints
+// of such a slice, also for a Service of that name that is made later. So each of them is a leak until it is healed, or has the label
+// again. The zero value is empty.
 type associations struct {
 	mu       sync.Mutex
-	leaks    map[types.NamespacedName]map[string]plan.Leak // by Service, then by slice
-	deleting map[types.UID]*deletion                       // by us, of slices that have the label
+	leaks    map[types.NamespacedName]map[string]leak // by Service, then by slice
+	counts   map[string]int                           // of leaks, by namespace
+	deleting map[types.UID]*deletion                  // by us, of slices that have the label
+}
+
+// leak is certain where a slice was seen without its label. Where a slice is gone, it had lost its label or was deleted with it: garbage
+// collection does that to all slices of an import.
+type leak struct {
+	plan.Leak
+	certain bool
 }
 
 // deletion is one of ours. The answer to the request and the event of a cache come in any order.
@@ -40,14 +51,19 @@ func (a *associations) gained(slice *discoveryv1.EndpointSlice) {
 	a.forgetLocked(serviceOf(slice), slice.Name)
 }
 
-// lost notes that a slice has lost its label. gone is true where it is not in the cache any more: by a deletion of ours, perhaps.
-func (a *associations) lost(slice *discoveryv1.EndpointSlice, gone bool) {
+// lost notes that a slice has lost its label. gone is true where it is not in the cache any more: by a deletion of ours, perhaps. derived is
+// true where the label named the derived Service of an import of ours. Other labels can be anybody's words, and there may be such an import
+// later: those leaks are noted if they are certain, and have a limit.
+func (a *associations) lost(slice *discoveryv1.EndpointSlice, gone, derived bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	ours := a.deleting[slice.UID]
 	switch {
+	case gone && !derived:
+		delete(a.deleting, slice.UID)
+	case !gone && !derived && a.counts[slice.Namespace] >= maxLeaks:
 	case !gone || ours == nil:
-		a.leakedLocked(slice)
+		a.leakedLocked(slice, !gone)
 	case ours.succeeded:
 		delete(a.deleting, slice.UID)
 	default:
@@ -56,9 +72,9 @@ func (a *associations) lost(slice *discoveryv1.EndpointSlice, gone bool) {
 }
 
 // leakedLocked notes a slice as it was when it had its label. Of one without endpoints kube-proxy keeps none: that is how a leak is healed.
-func (a *associations) leakedLocked(slice *discoveryv1.EndpointSlice) {
+func (a *associations) leakedLocked(slice *discoveryv1.EndpointSlice, certain bool) {
 	if !plan.Empty(slice) {
-		a.suspectLocked(serviceOf(slice), slice)
+		a.suspectLocked(serviceOf(slice), slice, certain)
 	}
 }
 
@@ -66,31 +82,32 @@ func (a *associations) leakedLocked(slice *discoveryv1.EndpointSlice) {
 func (a *associations) suspect(service types.NamespacedName, slice *discoveryv1.EndpointSlice) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.suspectLocked(service, slice)
+	a.suspectLocked(service, slice, false)
 }
 
-func (a *associations) suspectLocked(service types.NamespacedName, slice *discoveryv1.EndpointSlice) {
+func (a *associations) suspectLocked(service types.NamespacedName, slice *discoveryv1.EndpointSlice, certain bool) {
 	if a.leaks == nil {
-		a.leaks = map[types.NamespacedName]map[string]plan.Leak{}
+		a.leaks, a.counts = map[types.NamespacedName]map[string]leak{}, map[string]int{}
 	}
 	if a.leaks[service] == nil {
-		a.leaks[service] = map[string]plan.Leak{}
+		a.leaks[service] = map[string]leak{}
 	}
-	a.leaks[service][slice.Name] = plan.Leak{Slice: slice.Name, Service: service.Name, Type: slice.AddressType}
+	before, known := a.leaks[service][slice.Name]
+	if !known {
+		a.counts[service.Namespace]++
+	}
+	a.leaks[service][slice.Name] = leak{plan.Leak{Slice: slice.Name, Service: service.Name, Type: slice.AddressType}, certain || before.certain}
 }
 
-// forget forgets all leaks of a Service, as its import is gone.
-func (a *associations) forget(service types.NamespacedName) {
+// orphaned notes that the import of a derived Service is gone. What is certain counts for the next one, as far as there is room.
+func (a *associations) orphaned(service types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.leaks, service)
-}
-
-// harmless notes that a slice is gone that belonged to no derived Service of ours.
-func (a *associations) harmless(slice *discoveryv1.EndpointSlice) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.deleting, slice.UID)
+	for slice, l := range a.leaks[service] {
+		if !l.certain || a.counts[service.Namespace] > maxLeaks {
+			a.forgetLocked(service, slice)
+		}
+	}
 }
 
 // weDelete notes that a slice is about to be deleted with the label that it has: then kube-proxy forgets it. What it returns takes the
@@ -110,11 +127,11 @@ func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(err
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if ours.succeeded = err == nil; ours.succeeded && ours.gone == nil {
-			return // The event is still to come, or was harmless.
+			return // The event is still to come.
 		}
 		delete(a.deleting, slice.UID)
 		if err != nil && ours.gone != nil { // It went in another way, before we came.
-			a.leakedLocked(ours.gone)
+			a.leakedLocked(ours.gone, false)
 		}
 	}
 }
@@ -127,9 +144,15 @@ func (a *associations) healed(namespace string, leak plan.Leak) {
 }
 
 func (a *associations) forgetLocked(service types.NamespacedName, slice string) {
+	if _, known := a.leaks[service][slice]; !known {
+		return
+	}
 	delete(a.leaks[service], slice)
 	if len(a.leaks[service]) == 0 {
 		delete(a.leaks, service)
+	}
+	if a.counts[service.Namespace]--; a.counts[service.Namespace] == 0 {
+		delete(a.counts, service.Namespace)
 	}
 }
 
@@ -137,7 +160,11 @@ func (a *associations) forgetLocked(service types.NamespacedName, slice string) 
 func (a *associations) of(service types.NamespacedName) []plan.Leak {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.SortedFunc(maps.Values(a.leaks[service]), func(x, y plan.Leak) int { return strings.Compare(x.Slice, y.Slice) })
+	all := make([]plan.Leak, 0, len(a.leaks[service]))
+	for _, name := range slices.Sorted(maps.Keys(a.leaks[service])) {
+		all = append(all, a.leaks[service][name].Leak)
+	}
+	return all
 }
 
 func serviceOf(slice *discoveryv1.EndpointSlice) types.NamespacedName {
@@ -152,12 +179,7 @@ func (r *names) changed(ctx context.Context, before, after *discoveryv1.Endpoint
 	if before == nil || serviceOf(before).Name == "" || after != nil && serviceOf(after) == serviceOf(before) {
 		return
 	}
-	switch {
-	case r.isDerived(ctx, serviceOf(before)):
-		r.associations.lost(before, after == nil)
-	case after == nil:
-		r.associations.harmless(before)
-	}
+	r.associations.lost(before, after == nil, r.isDerived(ctx, serviceOf(before)))
 }
 
 // isDerived is true for the name of the derived Service of an import of ours.

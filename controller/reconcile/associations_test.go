@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -29,19 +30,21 @@ func TestAssociations(t *testing.T) {
 		do   func(a *associations)
 		want int
 	}{
-		{"the label is gone", func(a *associations) { a.lost(slice, false) }, 1},
-		{"the slice is gone", func(a *associations) { a.lost(slice, true) }, 1},
-		{"an empty slice loses the label", func(a *associations) { a.lost(empty, false) }, 0},
-		{"we delete an empty slice, and hear of it later", func(a *associations) { a.weDelete(empty)(nil); a.lost(empty, true) }, 0},
-		{"the label is gone, and back", func(a *associations) { a.lost(slice, false); a.gained(slice) }, 0},
-		{"we delete it, and hear of it later", func(a *associations) { a.weDelete(slice)(nil); a.lost(slice, true) }, 0},
-		{"we delete it, and hear of it before", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true); done(nil) }, 0},
+		{"the label is gone", func(a *associations) { a.lost(slice, false, true) }, 1},
+		{"the slice is gone", func(a *associations) { a.lost(slice, true, true) }, 1},
+		{"an empty slice loses the label", func(a *associations) { a.lost(empty, false, true) }, 0},
+		{"we delete an empty slice, and hear of it later", func(a *associations) { a.weDelete(empty)(nil); a.lost(empty, true, true) }, 0},
+		{"the label is gone, and back", func(a *associations) { a.lost(slice, false, true); a.gained(slice) }, 0},
+		{"we delete it, and hear of it later", func(a *associations) { a.weDelete(slice)(nil); a.lost(slice, true, true) }, 0},
+		{"we delete it, and hear of it before", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true, true); done(nil) }, 0},
 		{"we delete one that has no label", func(a *associations) { a.weDelete(unlabelled)(nil) }, 0},
-		{"we delete one of another Service, and hear of it later", func(a *associations) { a.weDelete(slice)(nil); a.harmless(slice) }, 0},
-		{"we delete one of another Service, and hear of it before", func(a *associations) { done := a.weDelete(slice); a.harmless(slice); done(nil) }, 0},
-		{"we delete it too late", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true); done(refused) }, 1},
-		{"we delete it too late, and hear of it later", func(a *associations) { a.weDelete(slice)(refused); a.lost(slice, true) }, 1},
-		{"it loses the label while we delete it", func(a *associations) { done := a.weDelete(slice); a.lost(slice, false); done(refused) }, 1},
+		{"one of no derived Service is gone", func(a *associations) { a.lost(slice, true, false) }, 0},
+		{"we delete one of no derived Service", func(a *associations) { a.weDelete(slice)(nil); a.lost(slice, true, false) }, 0},
+		{"one of no derived Service yet loses its label", func(a *associations) { a.lost(slice, false, false) }, 1},
+		{"one that is known already", func(a *associations) { a.lost(slice, false, false); a.lost(slice, false, true) }, 1},
+		{"we delete it too late", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true, true); done(refused) }, 1},
+		{"we delete it too late, and hear of it later", func(a *associations) { a.weDelete(slice)(refused); a.lost(slice, true, true) }, 1},
+		{"it loses the label while we delete it", func(a *associations) { done := a.weDelete(slice); a.lost(slice, false, true); done(refused) }, 1},
 	} {
 		var a associations
 		test.do(&a)
@@ -53,8 +56,36 @@ func TestAssociations(t *testing.T) {
 		for _, leak := range leaks {
 			a.healed("shop", leak)
 		}
-		if len(a.leaks) > 0 {
-			t.Errorf("%s: not forgotten: %v", test.name, a.leaks)
+		if len(a.leaks)+len(a.counts) > 0 {
+			t.Errorf("%s: not forgotten: %v %v", test.name, a.leaks, a.counts)
 		}
+	}
+}
+
+// Slices with labels of Services that nobody has are anybody's words: they are remembered up to a limit, and real ones beyond it.
+func TestEarlyLeaksHaveALimit(t *testing.T) {
+	var a associations
+	slice := func(i int) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "flood", UID: types.UID(fmt.Sprint(i)),
+				Labels: map[string]string{discoveryv1.LabelServiceName: fmt.Sprint("derived-", i)}},
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+		}
+	}
+	for i := range 2 * maxLeaks {
+		a.lost(slice(i), false, false)
+	}
+	if len(a.leaks) != maxLeaks {
+		t.Errorf("%d are remembered", len(a.leaks))
+	}
+	const late = 3 * maxLeaks
+	a.lost(slice(late), true, true)
+	if len(a.of(serviceOf(slice(late)))) != 1 {
+		t.Error("one of a derived Service is not")
+	}
+	a.orphaned(serviceOf(slice(late)))
+	a.orphaned(serviceOf(slice(0)))
+	if len(a.of(serviceOf(slice(late)))) != 0 || len(a.of(serviceOf(slice(0)))) != 1 {
+		t.Error("an import is gone: what was seen is to be remembered, and what may have been an ordinary deletion is not")
 	}
 }

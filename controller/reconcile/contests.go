@@ -138,10 +138,11 @@ func (c *contests) sweepLocked(now time.Time) {
 func (r *names) report(ctx context.Context, state plan.State, fields []plan.Field) {
 	for _, field := range fields {
 		contestedFields.WithLabelValues(field.Kind()).Inc()
-		log.FromContext(ctx).Info("another writer or the API server keeps setting a field back: it is left alone for up to 5 minutes at a time", "field", field)
+		log.FromContext(ctx).Info("another writer or the API server undoes what this controller writes to a field: it is left alone for up to 5 minutes at a time", "field", field)
 		if state.Import != nil {
 			r.writer.Tell(state.Import, plan.Event{Type: corev1.EventTypeWarning, Reason: plan.ReasonContested,
-				Message: string(field) + ": another writer or the API server keeps setting it back, so it is left alone for up to 5 minutes at a time"})
+				Message: string(field) + ": another writer, a webhook or the API server undoes what this controller writes, so it is left alone for up to 5 minutes at a time. " +
+					"metadata.managedFields of the object names the writers"})
 		}
 	}
 }

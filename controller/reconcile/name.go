@@ -133,7 +133,7 @@ func (r *names) account(ctx context.Context, key types.NamespacedName, state pla
 		r.ready.forget(key)
 		r.seen.Delete(key)
 		gone := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		r.associations.forget(types.NamespacedName{Namespace: key.Namespace, Name: plan.DerivedName(gone)})
+		r.associations.orphaned(types.NamespacedName{Namespace: key.Namespace, Name: plan.DerivedName(gone)})
 	}
 	if state.ImportRefused != "" { // Where there is no import, nothing else can say so.
 		log.FromContext(ctx).Info("The API server refuses a ServiceImport", "reason", state.ImportRefused)

@@ -99,7 +99,7 @@ func (w *wire) forbid(what string, response *http.Response) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forbidden = append(w.forbidden, what)
+	w.forbidden = append(w.forbidden, what+": "+string(text))
 }
 
 func (w *wire) isBusy() bool {
