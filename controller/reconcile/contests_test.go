@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -172,7 +173,14 @@ func TestWebhookThatKeepsAnnotations(t *testing.T) {
 	if err := p.create(imported("foo")); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "told", func() error { return p.told("foo", plan.ReasonContested) })
+	until(t, "told", func() error { // once for each annotation
+		all, err := p.events("foo")
+		contested := slices.ContainsFunc(all, func(e eventsv1.Event) bool { return e.Reason == plan.ReasonContested })
+		if err == nil && !contested {
+			err = errors.New("no event")
+		}
+		return err
+	})
 	until(t, "ready, with the Service's address", func() error {
 		imp, err := p.imp("foo")
 		svc, missing := p.svc("derived-foo")
