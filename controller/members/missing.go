@@ -19,6 +19,13 @@ const annotationLeaving = "clusterset-dns.io/leaving"
 // other way to change one: Helm, Argo CD, External Secrets. Absent is not empty.
 const grace = time.Minute
 
+// restoreGrace is how long a cluster counts that only imports remember: the controller's namespace was deleted, Secrets and Leases with it,
+// and is being made again. A person does that, step by step.
+const restoreGrace = 10 * time.Minute
+
+// maxRemembered bounds the clusters that only imports remember: whoever may write imports writes that too.
+const maxRemembered = 100
+
 // missLocked notes that a peer's Secret, or its label, is gone. The peer stays as it is.
 func (p *peer) missLocked() { p.missing = p.set.options.Now() }
 
@@ -27,7 +34,7 @@ func (p *peer) foundLocked(of secret) {
 	if !p.missing.IsZero() && !p.secret.created.IsZero() {
 		of.created = p.secret.created
 	}
-	p.secret, p.missing = of, time.Time{}
+	p.secret, p.missing, p.grace = of, time.Time{}, p.set.grace
 }
 
 // outlast ends a peer whose Secret has been missing for the grace period, and says when to look again. Missing Secrets mean nothing
@@ -44,7 +51,7 @@ func (p *peer) outlast() time.Duration {
 		s.mu.Unlock()
 		return retryAfter
 	}
-	if left := s.grace - s.options.Now().Sub(p.missing); left > 0 {
+	if left := p.grace - s.options.Now().Sub(p.missing); left > 0 {
 		s.mu.Unlock()
 		return left
 	}
@@ -64,16 +71,16 @@ func (p *peer) missingLocked() string {
 	}
 	return fmt.Sprintf("the Secret %s/%s with the label %s is gone. Everything from this peer stays as it is until %s, then it is removed. "+
 		"To keep it, make the Secret again. To have a peer leave at once, use deploy/join.sh --leave, which marks the Secret before it deletes it",
-		s.options.Namespace, p.id, plan.LabelPeer, p.missing.Add(s.grace).UTC().Format(time.RFC3339))
+		s.options.Namespace, p.id, plan.LabelPeer, p.missing.Add(p.grace).UTC().Format(time.RFC3339))
 }
 
-// adopt makes peers of the Leases that have no Secret at the start: their Secrets went while no controller ran. It tries until the Leases
-// are known. Without them, the imports of such a peer would be deleted.
+// adopt makes peers of the clusters that have no Secret at the start and are remembered, by Leases or by imports: their Secrets went while
+// no controller ran. It tries until the Leases are known. Without that, the imports of such a peer would be deleted.
 func (s *Set) adopt(ctx context.Context) {
 	for failed := false; ctx.Err() == nil; failed = true {
 		list, err := s.leases.List(ctx, metav1.ListOptions{})
 		if err == nil {
-			s.adoptAll(list.Items)
+			s.adoptAll(ctx, list.Items)
 			return
 		}
 		if !failed && ctx.Err() == nil {
@@ -86,11 +93,14 @@ func (s *Set) adopt(ctx context.Context) {
 	}
 }
 
-func (s *Set) adoptAll(leases []coordinationv1.Lease) {
+func (s *Set) adoptAll(ctx context.Context, leases []coordinationv1.Lease) {
 	for i := range leases {
-		if id := leases[i].Name; isOurs(&leases[i]) && s.adoptOne(id) {
-			s.callStanding(id)
+		if id := leases[i].Name; isOurs(&leases[i]) {
+			s.adoptOne(id, s.grace)
 		}
+	}
+	if s.options.Remembered != nil {
+		s.adoptRemembered(s.options.Remembered(ctx))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,17 +108,36 @@ func (s *Set) adoptAll(leases []coordinationv1.Lease) {
 	s.settleLocked()
 }
 
+func (s *Set) adoptRemembered(ids []string) {
+	adopted := 0
+	for _, id := range ids {
+		if adopted == maxRemembered {
+			s.options.Log.Info("Imports record exports of more clusters that are no peers. What is from those is removed", "limit", maxRemembered)
+			return
+		}
+		if s.adoptOne(id, restoreGrace) {
+			adopted++
+			s.options.Log.Info("Imports record exports of a cluster that is no peer: neither a Secret nor a Lease of it is there. Everything from it stays for a "+
+				"while. To keep it, make the Secret", "peer", id, "for", restoreGrace.String())
+		}
+	}
+}
+
 // adoptOne is false where there is such a peer. One that is refused leaves at once: nothing can have come from it.
-func (s *Set) adoptOne(id string) bool {
+func (s *Set) adoptOne(id string, grace time.Duration) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.peers[id] != nil {
+		s.mu.Unlock()
 		return false
 	}
 	p := s.joinLocked(id, secret{})
+	p.grace = grace
 	p.missLocked()
-	if p.refused != "" {
+	adopted := p.refused == ""
+	if !adopted {
 		s.leaveLocked(p)
 	}
-	return true
+	s.mu.Unlock()
+	s.callStanding(id)
+	return adopted
 }

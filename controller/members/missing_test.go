@@ -134,6 +134,45 @@ func TestASecretThatWentWhileNoControllerRanIsAwaited(t *testing.T) {
 	r.leaseGoes(there.id)
 }
 
+// H3c: the own namespace was deleted and made anew, without Leases. Imports remember the peers. Whoever may write imports can name as many
+// as he likes there.
+func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	ids := []string{there.id, "Not An ID", "gone"}
+	for i := range 2 * maxRemembered {
+		ids = append(ids, fmt.Sprintf("forged-%03d", i))
+	}
+	place := newPlace(t)
+	ids = append([]string{place.namespace}, ids...) // its own id, which is no peer's
+	remember := func(o *Options) {
+		o.Timeout = time.Hour
+		o.Remembered = func(context.Context) []string { return ids }
+	}
+	r := place.read(t, remember)
+	<-r.Settled()
+	if heard := r.Gather(foo); len(heard.Unheard) != maxRemembered || !slices.Contains(heard.Unheard, there.id) || slices.Contains(heard.Unheard, place.namespace) {
+		t.Errorf("%d clusters are unheard; want %d, %s among them, and not %s", len(heard.Unheard), maxRemembered, there.id, place.namespace)
+	}
+	r.is(there.id, SecretMissing, "until", "make the Secret again")
+	r.clock.forward(grace)
+	r.join(there.id, kubeconfig(t, there.config))
+	r.is(there.id, Connected)
+	r.is("gone", SecretMissing)
+	r.clock.forward(restoreGrace)
+	r.look()
+	r.leaseGoes("gone")
+	r.says(foo, there.id)
+	// By now its Lease remembers it, and the usual time holds.
+	r.lose(there.id)
+	r.is(there.id, SecretMissing)
+	r.clock.forward(grace)
+	r.look()
+	r.leaseGoes(there.id)
+}
+
 // H3c: `kubectl delete namespace` deletes the Secrets before the pods. Nobody leaves by that.
 func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
 	t.Parallel()

@@ -26,8 +26,9 @@ type peer struct {
 	// guarded by the Set's mu:
 	refused, refusal string // the reason and message for which its id can be no peer's
 	secret           secret
-	missing          time.Time // since when its Secret is gone; zero while it is there
-	left             bool      // it is no peer any more
+	missing          time.Time     // since when its Secret is gone; zero while it is there
+	grace            time.Duration // how long it may be missing
+	left             bool          // it is no peer any more
 	link             *link
 	broken           error // its kubeconfig cannot be used
 	view             *view // that it counts by; nil until one is complete

@@ -104,7 +104,7 @@ func (s *Set) joinLocked(id string, of secret) *peer {
 	ctx, cancel := context.WithCancel(s.ctx)
 	p := &peer{
 		set: s, id: id, secret: of, cancel: cancel, after: s.leaving[id], ended: make(chan struct{}), wake: make(chan struct{}, 1),
-		standing: plan.Held,
+		standing: plan.Held, grace: s.grace,
 	}
 	p.refused, p.refusal = s.refuse(id)
 	if p.refused != "" {

@@ -206,7 +206,7 @@ func (s *sliceSync) with(c Changes) Changes {
 // shape leaves out what the CRD would prune: it would be written for ever.
 func (st State) shape(imp *mcsv1beta1.ServiceImport, members []Member, m Merged) {
 	m.Shape(imp)
-	annotate(imp, AnnotationExports, record(members))
+	annotate(imp, AnnotationExports, record(st.Clusterset.Home, members))
 	if !st.CRD.Policies {
 		imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution = nil, nil
 	}

@@ -22,6 +22,8 @@ const maxRecord = 64 << 10
 
 // recorded is one cluster's part of the record.
 type recorded struct {
+	// Home marks the cluster whose import this is.
+	Home    bool `json:",omitempty"`
 	Created metav1.Time
 	// AllLabels and AllAnnotations are the digests in an Export, as hexadecimal text; empty for the zero value.
 	AllLabels      string `json:",omitempty"`
@@ -30,14 +32,14 @@ type recorded struct {
 }
 
 // record is the annotation's text for these members; empty where none exports.
-func record(members []Member) string {
+func record(home string, members []Member) string {
 	all, room := map[string]json.RawMessage{}, maxRecord
 	for _, m := range slices.SortedFunc(slices.Values(members), byCluster) {
 		if !m.Exports() {
 			continue
 		}
 		text, _ := json.Marshal(recorded{ // Strings and numbers: no error.
-			Created: m.Export.Created, AllLabels: m.Export.AllLabels.text(), AllAnnotations: m.Export.AllAnnotations.text(), Terms: *m.Terms,
+			Home: m.Cluster == home, Created: m.Export.Created, AllLabels: m.Export.AllLabels.text(), AllAnnotations: m.Export.AllAnnotations.text(), Terms: *m.Terms,
 		})
 		if size := len(m.Cluster) + len(text); size <= room {
 			room -= size
@@ -75,6 +77,23 @@ func readRecord(imp *mcsv1beta1.ServiceImport) map[string]recorded {
 	}
 	maps.DeleteFunc(all, func(_ string, r recorded) bool { return r.Terms.External || r.Terms.Type == "" })
 	return all
+}
+
+// Remembered are the other clusters that an import of ours has something of, by its record and its status. This cluster is not among them,
+// also if it had another ID.
+func Remembered(imp *mcsv1beta1.ServiceImport) []string {
+	if !ImportIsOurs(imp) {
+		return nil
+	}
+	known, all := readRecord(imp), map[string]bool{}
+	for cluster := range known {
+		all[cluster] = true
+	}
+	for _, status := range imp.Status.Clusters {
+		all[status.Cluster] = true
+	}
+	maps.DeleteFunc(all, func(cluster string, _ bool) bool { return known[cluster].Home })
+	return slices.Sorted(maps.Keys(all))
 }
 
 // member is the cluster as it was recorded. If its export was the oldest, its labels and annotations are those that the import has.

@@ -148,7 +148,7 @@ func TestRecordIsBounded(t *testing.T) {
 		}
 		all = append(all, m)
 	}
-	if text := record(all); len(text) > maxRecord+maxRecord/10 || len(text) < maxRecord/2 {
+	if text := record("c1", all); len(text) > maxRecord+maxRecord/10 || len(text) < maxRecord/2 {
 		t.Errorf("the record has %d bytes", len(text))
 	}
 	for _, text := range []string{"", "x", "[]", `{"c2":7}`, `{"c2":{}}`, `{"c2":{"Terms":{"External":true}}}`} {
@@ -159,4 +159,15 @@ func TestRecordIsBounded(t *testing.T) {
 		c.settle(t)
 		c.shows(t, "c1,c2", 8080, "10.1.0.1", "10.2.0.1")
 	}
+}
+
+// What an import has of other clusters outlasts the controller's own memory of them. This cluster may have had another ID.
+func TestImportsRememberOtherClusters(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 80, "10.2.0.1")), mirrored(exporting("c3", 2, 80, "10.3.0.1")))
+	c.settle(t)
+	equal(t, "remembered", strings.Join(Remembered(c.imp), ","), "c2,c3")
+	delete(c.imp.Annotations, AnnotationExports)
+	equal(t, "remembered by the status alone", strings.Join(Remembered(c.imp), ","), "c1,c2,c3")
+	c.imp.Labels = nil
+	equal(t, "of an import of others", len(Remembered(c.imp)), 0)
 }

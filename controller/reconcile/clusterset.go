@@ -1,8 +1,10 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -63,6 +65,28 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*pla
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
 	return cs, again, err
+}
+
+// remembered are the other clusters that imports have something of, those first that most namespaces name: a tenant who may write imports
+// has few.
+func remembered(ctx context.Context, cache client.Reader) []string {
+	var all mcsv1beta1.ServiceImportList
+	if err := cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.Log.Error(err, "List imports") // Only a programming error, or the end.
+		return nil
+	}
+	namespaces := map[string]map[string]bool{}
+	for i := range all.Items {
+		for _, cluster := range plan.Remembered(&all.Items[i]) {
+			if namespaces[cluster] == nil {
+				namespaces[cluster] = map[string]bool{}
+			}
+			namespaces[cluster][all.Items[i].Namespace] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(namespaces), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(namespaces[b]), len(namespaces[a])), cmp.Compare(a, b))
+	})
 }
 
 // memberSource hands on the names of which a peer, or an endpoint of this cluster, says something new.

@@ -87,13 +87,18 @@ func (c *Cluster) prepare(ctx context.Context, form realkube.CRDs, version strin
 	if err := c.StartControllerManager(ctx); err != nil {
 		return err
 	}
+	if c.Admin, err = client.New(c.Config, client.Options{Scheme: schemeOf(version)}); err != nil {
+		return err
+	}
+	return c.Install(ctx)
+}
+
+// Install makes the controller's namespace, and the accounts of the controller and of peers, as README does.
+func (c *Cluster) Install(ctx context.Context) (err error) {
 	for _, folder := range []string{"controller", "peer"} {
 		if _, err := ours.Kubectl(ctx, c.Cluster, "apply", "-k", filepath.Join("deploy", folder)); err != nil {
 			return err
 		}
-	}
-	if c.Admin, err = client.New(c.Config, client.Options{Scheme: schemeOf(version)}); err != nil {
-		return err
 	}
 	if c.Account, _, err = c.ServiceAccount(ctx, SystemNamespace, plan.Manager); err != nil {
 		return err

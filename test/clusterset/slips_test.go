@@ -39,7 +39,7 @@ func TestSlipsCostNothing(t *testing.T) {
 		{"the controller starts while the peer's Secret is missing", (*slips).startWithoutSecret},
 		{"the importing controller starts with the peer's ID", (*slips).startWithPeersID},
 		{"the exporting controller starts with a wrong ID", (*slips).startWithWrongID},
-		{"the controller's namespace is deleted", (*slips).namespaceDeleted},
+		{"the controller's namespace is deleted, and made again", (*slips).namespaceDeleted},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			own := *p.stage
@@ -194,7 +194,9 @@ func (s *slips) startWithWrongID() {
 	s.same()
 }
 
+// namespaceDeleted also installs everything anew: the controller first, as README does, and the Secret of the peer later.
 func (s *slips) namespaceDeleted() {
+	secret := s.secret()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}
 	if err := s.set[1].Admin.Delete(s.Context(), namespace); err != nil {
 		s.Fatal(err)
@@ -210,5 +212,16 @@ func (s *slips) namespaceDeleted() {
 	if err := s.set[1].End(); err != nil {
 		s.Logf("the controller ended with: %v", err)
 	}
+	s.same()
+	if err := s.set[1].Install(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	s.run(1)
+	s.works("e1")
+	s.until("the Lease has it", func() error { return s.reason("SecretMissing") })
+	s.same()
+	s.makeAgain(secret)
+	s.until("connected", func() error { return s.connected("True", "Connected") })
+	s.works("e2")
 	s.same()
 }
