@@ -55,14 +55,14 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	if q.Qtype == dns.TypeAXFR || q.Qtype == dns.TypeIXFR {
 		return dns.RcodeRefused, nil // those come through the transfer plugin, or not at all
 	}
-	v := m.watch.View()
+	v := m.known(zone)
 	if v == nil {
 		// Before fallthrough is thought of: a name must not leak upstream because we are not ready.
 		return unsynced(w, r, zone, name)
 	}
 	a := v.Index.LookupIn(zone, q.Name, q.Qtype, room(w, r))
 	if a.Result == index.NameError {
-		if !v.Whole() && v.Unknown(zone.Parse(name)) {
+		if !v.Whole() && v.Unknown(zone.Parse(name)) && !m.withoutImports(zone) {
 			return unsynced(w, r, zone, name)
 		}
 		if m.fall.Through(name) {
@@ -82,6 +82,22 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	}
 	return reply.Rcode, nil
 }
+
+// known is what questions in a zone are answered from; nil where they cannot be answered yet.
+func (m *Multicluster) known(zone *index.Zone) *watch.View {
+	v := m.watch.View()
+	if v == nil && m.withoutImports(zone) {
+		return noImports
+	}
+	return v
+}
+
+var noImports = watch.NewView(index.New(0))
+
+// withoutImports is true for a zone of `alias` whose imports have been waited for long enough: its unknown names are denied, as they would
+// be without us. Else each name that a resolver completes by the cluster's domain would be SERVFAIL, and resolvers such as musl's stop at
+// that: names outside the cluster would not resolve, because of imports.
+func (m *Multicluster) withoutImports(zone *index.Zone) bool { return zone.Guest && m.waited.Load() }
 
 // sizeOPT is an OPT record without options.
 const sizeOPT = 11

@@ -146,7 +146,8 @@ func (m *Multicluster) boundReadiness(s *sharedWatch, timeout time.Duration, end
 		case <-timer.C:
 			m.waited.Store(true)
 			readyTimeouts.Inc()
-			log.Warningf("Not in step with the API server after %v: this server reports that it is ready all the same. Clusterset names that are not known yet are SERVFAIL", timeout)
+			log.Warningf("Not in step with the API server after %v: this server reports that it is ready all the same. Clusterset names that are not known yet are SERVFAIL, "+
+				"and NXDOMAIN in the zones of alias", timeout)
 		}
 	}()
 }

@@ -151,6 +151,13 @@ func TestReadyAtTheLatestAfterItsTimeout(t *testing.T) {
 		if got, _ := ask(t, early, dns.ClassINET, "foo.default.svc.clusterset.local.", dns.TypeA); got != dns.RcodeServerFailure {
 			t.Errorf("a name that is not known is %s", dns.RcodeToString[got])
 		}
+		// Names outside the cluster, which resolvers complete by its domain, have to resolve as without us.
+		if got, _ := ask(t, early, dns.ClassINET, "www.example.org.cluster.local.", dns.TypeA); got != dns.RcodeNameError {
+			t.Errorf("a name in a zone of alias is %s", dns.RcodeToString[got])
+		}
+		if got, _ := ask(t, late, dns.ClassINET, "www.example.org.cluster.local.", dns.TypeA); got != dns.RcodeServerFailure {
+			t.Errorf("before the time, a name in a zone of alias is %s", dns.RcodeToString[got])
+		}
 		if late.Ready() {
 			t.Error("ready before its time")
 		}

@@ -172,22 +172,41 @@ func TestNoCRD(t *testing.T) {
 	})
 }
 
-// TestReadyTimeout is P4: the plugin has no rights, and the server answers all of a cluster's names. After ready_timeout it is ready.
+// TestReadyTimeout is P4: the plugin has no rights, and the server answers all of a cluster's names. After ready_timeout it is ready, and
+// names of the cluster and of the rest of the world resolve as before, those that a resolver completes by its search path among them.
 func TestReadyTimeout(t *testing.T) {
-	realkube.InNetNS(t, func(t *testing.T) {
-		c := realkube.New(t, realkube.Options{})
-		installCRDs(t, c)
-		apply(t, c, ours.KubeadmRights)
-		asPod(t, c, "kube-system", "coredns")
-		startUpstream(t)
-		apply(t, c, aLocalService)
-		text := replaced(t, read(t, example("stock")), "    multicluster clusterset.local\n", "    multicluster clusterset.local {\n        ready_timeout 20s\n    }\n")
-		start(t, c, "53", temporary(t, text))
-		if status, err := ready(); err != nil || status != http.StatusServiceUnavailable {
-			t.Errorf("ready is %d, %v; want 503 before its time", status, err)
-		}
-		getsReady(t)
-		wants(t, "local.default.svc.cluster.local.", dns.TypeA, "NOERROR 10.0.0.100")
-		wants(t, foo, dns.TypeA, "SERVFAIL")
-	})
+	const timeout = "        ready_timeout 20s\n"
+	for name, edit := range map[string]struct{ old, block string }{
+		"stock":    {"    multicluster clusterset.local\n", "    multicluster clusterset.local {\n" + timeout + "    }\n"},
+		"autopath": {"    multicluster clusterset.local\n", "    multicluster clusterset.local {\n" + timeout + "    }\n"},
+		"alias":    {"        alias cluster.local\n", "        alias cluster.local\n" + timeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			realkube.InNetNS(t, func(t *testing.T) { testReadyTimeout(t, replaced(t, read(t, example(name)), edit.old, edit.block)) })
+		})
+	}
+}
+
+func testReadyTimeout(t *testing.T, corefile string) {
+	c := realkube.New(t, realkube.Options{})
+	installCRDs(t, c)
+	apply(t, c, ours.KubeadmRights)
+	asPod(t, c, "kube-system", "coredns")
+	startUpstream(t)
+	apply(t, c, aLocalService)
+	apply(t, c, endpoints("local", true))
+	start(t, c, "53", temporary(t, corefile))
+	if status, err := ready(); err != nil || status != http.StatusServiceUnavailable {
+		t.Errorf("ready is %d, %v; want 503 before its time", status, err)
+	}
+	getsReady(t)
+	wants(t, "local.default.svc.cluster.local.", dns.TypeA, "NOERROR 10.0.0.100")
+	wants(t, foo, dns.TypeA, "SERVFAIL")
+	wants(t, "www.example.org.", dns.TypeA, "NOERROR 192.0.2.1")
+	completed := "NXDOMAIN"
+	if strings.Contains(corefile, "autopath") {
+		completed = "NOERROR 192.0.2.1 www.example.org."
+	}
+	wants(t, "www.example.org.default.svc.cluster.local.", dns.TypeA, completed)
+	wants(t, "www.example.org.cluster.local.", dns.TypeA, "NXDOMAIN")
 }
