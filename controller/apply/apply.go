@@ -355,7 +355,9 @@ func (w *Writer) exportStatus(ctx context.Context, st plan.State, c plan.Changes
 	if c.ExportStatus == nil {
 		return nil
 	}
-	return w.patchStatus(ctx, st, c.ExportStatus.Old, c.ExportStatus.New)
+	edit := c.ExportStatus
+	fields := (&plan.Changes{ExportStatus: edit}).Written()
+	return hadEffect(w.patchStatus(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields)
 }
 
 // create first asks the API server whether the import is still what the plan saw: a cache that lags behind by the annotation
@@ -398,7 +400,9 @@ func (w *Writer) importAndStatus(ctx context.Context, st plan.State, c plan.Chan
 	case c.Import != nil:
 		return w.patchImport(ctx, st, c.Import)
 	case c.ImportStatus != nil:
-		return w.patchStatus(ctx, st, c.ImportStatus.Old, c.ImportStatus.New)
+		edit := c.ImportStatus
+		fields := (&plan.Changes{ImportStatus: edit}).Written()
+		return hadEffect(w.patchStatus(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields)
 	default:
 		return nil
 	}
@@ -406,8 +410,7 @@ func (w *Writer) importAndStatus(ctx context.Context, st plan.State, c plan.Chan
 
 // patchService is a NoEffectError, or a refusal, where the server has taken the patch and left the Service as it was.
 func (w *Writer) patchService(ctx context.Context, st plan.State, edit *plan.Edit[*corev1.Service]) error {
-	changes := plan.Changes{Service: edit}
-	fields := changes.Written() // before the answer takes the place of what was wanted
+	fields := (&plan.Changes{Service: edit}).Written() // before the answer takes the place of what was wanted
 	if err := w.patch(ctx, st, edit.Old, edit.New); err != nil || edit.New.ResourceVersion != edit.Old.ResourceVersion {
 		return refused(err)
 	}
@@ -417,15 +420,17 @@ func (w *Writer) patchService(ctx context.Context, st plan.State, edit *plan.Edi
 	return &RefusedError{plan.Refusal{Message: errNoEffect.Error()}, fmt.Errorf("patch Service %s: %w", edit.Old.Name, errNoEffect)}
 }
 
-// patchImport is a NoEffectError where the server has taken the patch and left the import as it was.
 func (w *Writer) patchImport(ctx context.Context, st plan.State, edit *plan.Edit[*mcsv1beta1.ServiceImport]) error {
-	changes := plan.Changes{Import: edit}
-	fields := changes.Written()
-	err := w.patch(ctx, st, edit.Old, edit.New)
-	if err == nil && edit.New.ResourceVersion == edit.Old.ResourceVersion && len(fields) > 0 {
+	fields := (&plan.Changes{Import: edit}).Written()
+	return importRefused(hadEffect(w.patch(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields))
+}
+
+// hadEffect gives the error of a patch, or a NoEffectError where the server has taken the patch and left the object as it was.
+func hadEffect(err error, old, answer client.Object, fields plan.Contested) error {
+	if err == nil && answer.GetResourceVersion() == old.GetResourceVersion() && len(fields) > 0 {
 		return &NoEffectError{fields}
 	}
-	return importRefused(err)
+	return err
 }
 
 // slices are many and independent: one that fails does not hold up the others.

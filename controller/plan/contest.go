@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
@@ -22,6 +23,8 @@ const (
 	FieldIPs            Field = "spec.ips of the ServiceImport"
 	FieldImport         Field = "spec of the ServiceImport"
 	FieldReady          Field = "condition Ready of the ServiceImport"
+	FieldClusters       Field = "status.clusters and status.endpointSliceObjects of the ServiceImport"
+	FieldExport         Field = "conditions of the ServiceExport"
 	FieldPorts          Field = "spec.ports of the derived Service"
 	FieldAffinity       Field = "spec.sessionAffinity of the derived Service"
 	FieldInternalPolicy Field = "spec.internalTrafficPolicy of the derived Service"
@@ -50,25 +53,31 @@ func (c *Changes) Written() Contested {
 		written.addImport(c.Import)
 	}
 	if c.ImportStatus != nil {
-		written.addReady(c.ImportStatus)
+		written.addImportStatus(c.ImportStatus)
+	}
+	if c.ExportStatus != nil {
+		written.add(FieldExport, shownOf(c.ExportStatus.Old), shownOf(c.ExportStatus.New))
 	}
 	if c.Service != nil {
 		for field, get := range serviceFields {
-			if was, is := text(get(c.Service.Old)), text(get(c.Service.New)); was != is {
-				written[field] = is
-			}
+			written.add(field, get(c.Service.Old), get(c.Service.New))
 		}
 	}
 	return written
 }
 
+// add adds a field whose value changes.
+func (c Contested) add(field Field, old, edited any) {
+	if was, is := text(old), text(edited); was != is {
+		c[field] = is
+	}
+}
+
 func (c Contested) addImport(edit *Edit[*mcsv1beta1.ServiceImport]) {
-	if !slices.Equal(edit.Old.Spec.IPs, edit.New.Spec.IPs) {
+	if !slices.Equal(edit.Old.Spec.IPs, edit.New.Spec.IPs) { // Absent is empty here.
 		c[FieldIPs] = text(edit.New.Spec.IPs)
 	}
-	if was, is := text(shapeOf(edit.Old)), text(shapeOf(edit.New)); was != is {
-		c[FieldImport] = is
-	}
+	c.add(FieldImport, shapeOf(edit.Old), shapeOf(edit.New))
 	c.addMetadata(prefixLabel, edit.Old.Labels, edit.New.Labels)
 	c.addMetadata(prefixAnnotation, edit.Old.Annotations, edit.New.Annotations)
 }
@@ -132,10 +141,9 @@ func (c Contested) yieldMap(prefix string, old, edited map[string]string) map[st
 	return left
 }
 
-func (c Contested) addReady(edit *Edit[*mcsv1beta1.ServiceImport]) {
-	if was, is := readyOf(edit.Old), readyOf(edit.New); was != is {
-		c[FieldReady] = text(is)
-	}
+func (c Contested) addImportStatus(edit *Edit[*mcsv1beta1.ServiceImport]) {
+	c.add(FieldReady, readyOf(edit.Old), readyOf(edit.New))
+	c.add(FieldClusters, clustersOf(&edit.Old.Status), clustersOf(&edit.New.Status))
 }
 
 // shapeOf is what an import's spec holds apart from its addresses.
@@ -145,13 +153,37 @@ func shapeOf(imp *mcsv1beta1.ServiceImport) mcsv1beta1.ServiceImportSpec {
 	return spec
 }
 
-// readyOf is what the condition Ready reports.
-func readyOf(imp *mcsv1beta1.ServiceImport) [3]string {
-	c := meta.FindStatusCondition(imp.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady))
-	if c == nil {
-		return [3]string{}
+// shown is what a condition reports: status, reason and message.
+type shown [3]string
+
+// readyOf is what the condition Ready reports; the zero value where there is none.
+func readyOf(imp *mcsv1beta1.ServiceImport) shown {
+	return shownAt(imp.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady))
+}
+
+// shownOf is what an export's conditions report.
+func shownOf(export *mcsv1beta1.ServiceExport) (all [3]shown) {
+	for i, kind := range [...]string{conditionValid, conditionReady, conditionConflict} {
+		all[i] = shownAt(export.Status.Conditions, kind)
 	}
-	return [3]string{string(c.Status), c.Reason, c.Message}
+	return all
+}
+
+func shownAt(conditions []metav1.Condition, kind string) shown {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil {
+		return shown{}
+	}
+	return shown{string(c.Status), c.Reason, c.Message}
+}
+
+// clustersOf is the part of an import's status that the clusterset gives.
+func clustersOf(status *mcsv1beta1.ServiceImportStatus) []string {
+	all := []string{string(status.EndpointSliceObjects)}
+	for _, cluster := range status.Clusters {
+		all = append(all, cluster.Cluster)
+	}
+	return all
 }
 
 // serviceFields read the contestable fields of a derived Service.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -158,4 +159,28 @@ func TestTakenAddressesOfOthersServicesLeaveIPs(t *testing.T) {
 			t.Errorf("%s: planned %+v", what, c)
 		}
 	}
+}
+
+// A status that another writer sets back is left alone, and holds nothing else up.
+func TestContestedStatusHoldsNothingUp(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
+	c.settle(t)
+	c.contested = Contested{}
+	for _, rival := range []func(){
+		func() { c.imp.Status.Clusters = nil },
+		func() { c.Export.Status.Conditions = nil },
+	} {
+		rival()
+		changes := Plan(c.state())
+		maps.Copy(c.contested, changes.Written())
+		if changes = Plan(c.state()); !changes.Empty() {
+			t.Errorf("planned %+v", changes)
+		}
+	}
+	// Other values are written.
+	c.Members[0] = exporting("c1", 1, 80, "10.1.0.1")
+	c.Members = append(c.Members, mirrored(exporting("c2", 2, 81, "10.2.0.1")))
+	c.settle(t)
+	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
+	equal(t, "conflict", meta.FindStatusCondition(c.Export.Status.Conditions, "Conflict").Reason, "PortConflict")
 }

@@ -38,7 +38,7 @@ func settleExport(st State, m Merged, held bool, c Changes) Changes {
 		e.setConflict(m, valid)
 	}
 	c.ExportConditions = edited.Status.Conditions
-	if equality.Semantic.DeepEqual(export.Status, edited.Status) {
+	if equality.Semantic.DeepEqual(export.Status, edited.Status) || st.Contested.holds(FieldExport, shownOf(edited)) {
 		return c
 	}
 	c.ExportStatus = &Edit[*mcsv1beta1.ServiceExport]{export, edited}

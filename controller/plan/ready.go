@@ -95,6 +95,9 @@ func settle(st State, c Changes, v verdict) Changes {
 	}
 	edited := st.Import.DeepCopy()
 	st.shared.write(&edited.Status, st.CRD)
+	if st.Contested.holds(FieldClusters, clustersOf(&edited.Status)) {
+		edited.Status.Clusters, edited.Status.EndpointSliceObjects = st.Import.Status.Clusters, st.Import.Status.EndpointSliceObjects
+	}
 	if st.CRD.Conditions && !theirs {
 		setReady(&edited.Status, c.Ready)
 	}
@@ -118,7 +121,7 @@ func (st State) readyNow() metav1.Condition {
 // readyIsTheirs is true where the condition is left to another writer: a condition has one (M3).
 func (st State) readyIsTheirs(ready metav1.Condition) bool {
 	return st.ReadyByOthers && !ImportIsOurs(st.Import) ||
-		st.Contested.holds(FieldReady, [3]string{string(ready.Status), ready.Reason, ready.Message})
+		st.Contested.holds(FieldReady, shown{string(ready.Status), ready.Reason, ready.Message})
 }
 
 // setReady puts the condition in the place of the one that stands.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -139,12 +140,23 @@ func (r *names) report(ctx context.Context, state plan.State, fields []plan.Fiel
 	for _, field := range fields {
 		contestedFields.WithLabelValues(field.Kind()).Inc()
 		log.FromContext(ctx).Info("another writer or the API server undoes what this controller writes to a field: it is left alone for up to 5 minutes at a time", "field", field)
-		if state.Import != nil {
-			r.writer.Tell(state.Import, plan.Event{Type: corev1.EventTypeWarning, Reason: plan.ReasonContested,
+		if of := contestedOn(state, field); of != nil {
+			r.writer.Tell(of, plan.Event{Type: corev1.EventTypeWarning, Reason: plan.ReasonContested,
 				Message: string(field) + ": another writer, a webhook or the API server undoes what this controller writes, so it is left alone for up to 5 minutes at a time. " +
 					"metadata.managedFields of the object names the writers"})
 		}
 	}
+}
+
+// contestedOn is the object to tell of a contested field on; nil where there is none.
+func contestedOn(state plan.State, field plan.Field) runtime.Object {
+	switch {
+	case field == plan.FieldExport && state.Clusterset != nil && state.Clusterset.Export != nil:
+		return state.Clusterset.Export
+	case state.Import != nil:
+		return state.Import
+	}
+	return nil
 }
 
 // learnNoEffect adds fields to the state whose write had no effect.

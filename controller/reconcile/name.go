@@ -189,14 +189,14 @@ func (r *names) gather(ctx context.Context, key types.NamespacedName) (state pla
 			return state, 0, err
 		}
 	}
-	if state.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); state.Import == nil || err != nil {
-		return state, again, err
-	}
-	state.ReadyByOthers = readyByOthers(state.Import)
 	var pause time.Duration
 	if state.Contested, pause = r.contests.of(key, r.now()); pause > 0 && (again == 0 || pause < again) {
 		again = pause
 	}
+	if state.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); state.Import == nil || err != nil {
+		return state, again, err
+	}
+	state.ReadyByOthers = readyByOthers(state.Import)
 	return state, again, r.gatherDerived(ctx, key, &state)
 }
 
