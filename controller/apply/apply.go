@@ -290,7 +290,8 @@ func (w *Writer) healGone(ctx context.Context, st plan.State, leak plan.Leak) er
 	return w.remove(ctx, st, empty)
 }
 
-// healPresent is for a slice that is still there: it is empty and has the label for a moment, and then is what it was.
+// healPresent is for a slice that is still there: it is empty and has the label for a moment, and then is what it was. Where the process ends
+// in between, the slice belongs to our Service, as it did before it lost the label, and is deleted, as it would have been with the label.
 func (w *Writer) healPresent(ctx context.Context, live *discoveryv1.EndpointSlice, service string) error {
 	empty := live.DeepCopy()
 	if empty.Labels == nil {
@@ -453,7 +454,7 @@ func (w *Writer) evict(ctx context.Context, st plan.State, c plan.Changes) error
 		return err
 	}
 	var failed []error
-	told := false
+	var evicted []string
 	for _, slice := range c.Evict {
 		takenBack := slices.ContainsFunc(c.CreateSlices, func(s *discoveryv1.EndpointSlice) bool { return s.Name == slice.Name })
 		if takenBack { // It is ours, and has lost its labels.
@@ -461,10 +462,12 @@ func (w *Writer) evict(ctx context.Context, st plan.State, c plan.Changes) error
 		}
 		gone, err := w.evictSlice(ctx, st, slice, imp, svc)
 		failed = append(failed, err)
-		if gone && !told {
-			w.Tell(st.Import, plan.EvictedEvent(svc))
-			told = true
+		if gone {
+			evicted = append(evicted, slice.Name)
 		}
+	}
+	if len(evicted) > 0 {
+		w.Tell(st.Import, plan.EvictedEvent(svc, evicted))
 	}
 	return errors.Join(failed...)
 }

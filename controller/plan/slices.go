@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -241,9 +242,10 @@ func Stray(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc 
 }
 
 // EvictedEvent is told of slices that led to our Service and have been deleted.
-func EvictedEvent(svc *corev1.Service) Event {
-	return Event{corev1.EventTypeWarning, EventEndpointsTaken,
-		"EndpointSlices that are not this import's belonged to Service " + svc.Name + " and were deleted: a user has edited the Service, or created the slices"}
+func EvictedEvent(svc *corev1.Service, names []string) Event {
+	return Event{corev1.EventTypeWarning, EventEndpointsTaken, fmt.Sprintf(
+		"EndpointSlices that are not this import's belonged to Service %s and were deleted: %s. A user has edited the Service, or created the slices",
+		svc.Name, clipTo(200, strings.Join(names, ", ")))}
 }
 
 // Leak is what kube-proxy may still serve although it is no longer there: the endpoints of a slice that belonged to a derived Service and

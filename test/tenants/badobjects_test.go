@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -14,24 +15,37 @@ import (
 	"github.com/clusterset-dns/multicluster/test/ours"
 )
 
+// neighbourWaits is how long a neighbour's change may take.
+const neighbourWaits = 500 * time.Millisecond
+
 // TestBadObjectsCostOthersNothing is faults P1 to P3: objects that the API server accepts from a user of one namespace kept other
 // namespaces' changes from being answered, kept a server that was started again from ever answering, used its memory, and filled its log.
 func TestBadObjectsCostOthersNothing(t *testing.T) {
 	theirs, s := newStage(t), newStage(t)
 	theirs.create(theirs.c1.Admin, importOf("victim", mcsv1beta1.ClusterSetIP, "192.0.2.1"))
 	theirs.answers("victim", "NOERROR 192.0.2.1")
-	for i, bad := range badobjects.All(s.namespace) {
-		if err := bad.Create(t.Context(), s.c1.Admin); err != nil {
-			t.Fatal(err)
+	ip := 1
+	for _, bad := range badobjects.All(s.namespace) {
+		// Other work of a busy machine delays a change now and then; a bad object that was just made delays each.
+		least, tries := time.Duration(math.MaxInt64), 0
+		for ; tries < 10 && least > neighbourWaits; tries++ {
+			if tries > 0 {
+				if err := bad.Delete(t.Context(), s.c1.Admin); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := bad.Create(t.Context(), s.c1.Admin); err != nil {
+				t.Fatal(err)
+			}
+			ip++
+			began := time.Now()
+			theirs.changeIPs("victim", fmt.Sprintf("192.0.2.%d", ip))
+			theirs.answers("victim", fmt.Sprintf("NOERROR 192.0.2.%d", ip))
+			least = min(least, time.Since(began))
 		}
-		ip := fmt.Sprintf("192.0.2.%d", i+2)
-		began := time.Now()
-		theirs.changeIPs("victim", ip)
-		theirs.answers("victim", "NOERROR "+ip)
-		took := time.Since(began)
-		t.Logf("beside %s a neighbour's change was answered after %v", bad.Name, took.Round(time.Millisecond))
-		if took > 5*time.Second { // The aim is 0.5 s on a machine with nothing else to do.
-			t.Errorf("beside %s a neighbour's change was answered after %v", bad.Name, took)
+		t.Logf("beside %s a neighbour's change was answered after %v (the least of %d)", bad.Name, least.Round(time.Millisecond), tries)
+		if least > neighbourWaits {
+			t.Errorf("beside %s each of %d changes of a neighbour's took longer than %v to be answered", bad.Name, tries, neighbourWaits)
 		}
 	}
 	t.Run("a server that starts beside them", func(t *testing.T) {
