@@ -10,7 +10,7 @@ import (
 )
 
 // maxWeight is what an answer may take in memory when it is decoded, in bytes. An empty item takes two bytes of an answer, and 400 of memory:
-// so a limit of the length alone is none. Real EndpointSlices weigh two to eight times their length.
+// so a limit of an answer's length does not limit its memory. Real EndpointSlices weigh two to eight times their length.
 const maxWeight = 128 << 20
 
 var errTooHeavy = fmt.Errorf("the answer has so many items or fields that it would take more than %d MiB of memory", maxWeight>>20)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync"
@@ -31,8 +30,8 @@ func TestNewcomerLeavesTheOldestsTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		greet(t, "10.99.0.11:8080", "east")
-		greet(t, "10.99.0.12:8080", "west")
+		realkube.Greet(t, "10.99.0.11:8080", "east")
+		realkube.Greet(t, "10.99.0.12:8080", "west")
 
 		applied(t, east, exportOf("{port: 80}", `{name: "", port: 8080}`, "10.99.0.11"))
 		ip := importedAddress(t, west)
@@ -84,43 +83,11 @@ func applied(t *testing.T, c *members.Cluster, text string) {
 	}
 }
 
-// greet has whoever connects read a name.
-func greet(t *testing.T, address, name string) {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(conn, name)
-			_ = conn.Close()
-		}
-	}()
-}
-
-// reached is who greets at an address.
-func reached(address string) (string, error) {
-	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).Dial("tcp", address)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = conn.Close() }()
-	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
-	name, err := io.ReadAll(conn)
-	return string(name), err
-}
-
 // leads waits until an address leads to somebody, or nowhere.
 func leads(t *testing.T, address, who string) {
 	t.Helper()
 	realkube.Eventually(t, fmt.Sprintf("%s leads to %q", address, who), func() error {
-		name, err := reached(address)
+		name, err := hear(t.Context(), 5*time.Second, address)
 		if name == who {
 			return nil
 		}
@@ -157,7 +124,7 @@ func keepConnecting(t *testing.T, address, who string) (end func()) {
 			tick := time.NewTicker(20 * time.Millisecond) // or TIME_WAIT would take all ports
 			defer tick.Stop()
 			for ; ctx.Err() == nil; counts[i]++ {
-				if name, err := reached(address); name != who || err != nil {
+				if name, err := hear(t.Context(), 5*time.Second, address); name != who || err != nil {
 					t.Errorf("connection %d of client %d to %s reached %q: %v", counts[i], i, address, name, err)
 				}
 				<-tick.C

@@ -86,7 +86,7 @@ func (w *world) reaches(name string, want ...string) {
 		if err != nil {
 			return err
 		}
-		who, err := hear(w.t.Context(), net.JoinHostPort(ip, "80"))
+		who, err := hear(w.t.Context(), time.Second, net.JoinHostPort(ip, "80"))
 		if err != nil {
 			return err
 		}
@@ -103,15 +103,17 @@ func (w *world) reaches(name string, want ...string) {
 	}
 }
 
-// hear connects and gives what the server says. A packet that no rule took is lost: hence the short patience.
-func hear(ctx context.Context, address string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+// hear connects and gives what the server says. A packet that no rule took is lost: a short patience tries again sooner.
+func hear(ctx context.Context, patience time.Duration, address string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = c.Close() }()
+	deadline, _ := ctx.Deadline()
+	_ = c.SetReadDeadline(deadline)
 	text, err := io.ReadAll(c)
 	return string(text), err
 }
@@ -119,21 +121,7 @@ func hear(ctx context.Context, address string) (string, error) {
 // pod is a server on an address of its own, which answers each connection with that address.
 func pod(t *testing.T, address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "8080"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(c, address)
-			_ = c.Close()
-		}
-	}()
+	realkube.Greet(t, net.JoinHostPort(address, "8080"), address)
 }
 
 const serve = `
@@ -181,7 +169,7 @@ func TestAnImportAppliedByHandCarriesTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if who, err := hear(t.Context(), net.JoinHostPort(ip, "80")); err != nil || !strings.HasPrefix(who, "10.99.0.") {
+		if who, err := hear(t.Context(), time.Second, net.JoinHostPort(ip, "80")); err != nil || !strings.HasPrefix(who, "10.99.0.") {
 			t.Errorf("%s answers %q, %v", ip, who, err)
 		}
 
@@ -195,7 +183,7 @@ func TestAnImportAppliedByHandCarriesTraffic(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if who, err := hear(t.Context(), net.JoinHostPort(ip, "80")); err != nil || who != "10.99.0.12" {
+				if who, err := hear(t.Context(), time.Second, net.JoinHostPort(ip, "80")); err != nil || who != "10.99.0.12" {
 					return fmt.Errorf("%q, %w", who, err)
 				}
 			}

@@ -35,33 +35,12 @@ func TestClusterIPCarriesTraffic(t *testing.T) {
 		namespace := Namespace(t, c)
 		service := makeService(t, c, namespace)
 		for i, backend := range []string{"10.99.0.7", "fd00:99::7"} {
-			port := serve(t, backend)
+			port := Greet(t, net.JoinHostPort(backend, "0"), backend)
 			makeSlice(t, c, namespace, backend, port)
 			address := net.JoinHostPort(service.Spec.ClusterIPs[i], "80")
 			Eventually(t, "dial "+address, func() error { return hear(t.Context(), address, backend) })
 		}
 	})
-}
-
-// serve answers every connection to an address of the own network with that address.
-func serve(t *testing.T, address string) int32 {
-	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(connection, address)
-			_ = connection.Close()
-		}
-	}()
-	return int32(listener.Addr().(*net.TCPAddr).Port)
 }
 
 // hear connects and wants to hear exactly the given text. A packet that no rule took is lost: hence the short patience.
