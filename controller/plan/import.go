@@ -28,7 +28,10 @@ func Import(st State) Changes {
 		st.notes = slices.Concat(mirrored.notes, st.notes)
 		return mirrored.with(ofKind(st))
 	case st.Clusterset == nil:
-		return keptAlone(st).with(ofKind(st))
+		kept := keptAlone(st)
+		c := kept.with(ofKind(st))
+		c.Heal = kept.leaked()
+		return c
 	default:
 		return ofKind(st) // maintain adds the slices
 	}

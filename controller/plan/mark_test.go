@@ -25,3 +25,21 @@ func TestSliceWithoutItsMarkGoesToo(t *testing.T) {
 		t.Errorf("slices %v", c.slices)
 	}
 }
+
+// TestLeaksAreHealed is fault X1: what kube-proxy keeps of slices that have lost the label is mended, with a clusterset and without, but not
+// where a slice of ours has the name and the label.
+func TestLeaksAreHealed(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
+	c.settle(t)
+	ours := c.slices[0].Name
+	lost := Leak{Slice: "theirs", Service: "derived-foo", Type: discoveryv1.AddressTypeIPv4}
+	for what, clusterset := range map[string]*Clusterset{"in a clusterset": &c.Clusterset, "in none": nil} {
+		st := c.state()
+		st.Clusterset = clusterset
+		st.Leaks = []Leak{{Slice: ours, Service: "derived-foo", Type: discoveryv1.AddressTypeIPv4}, lost}
+		changes := Plan(st)
+		if len(changes.Heal) != 1 || changes.Heal[0] != lost {
+			t.Errorf("%s: heals %v", what, changes.Heal)
+		}
+	}
+}
