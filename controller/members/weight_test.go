@@ -78,6 +78,18 @@ func TestLargeAnswersAreTaken(t *testing.T) {
 	}
 }
 
+// The limit is where it is said to be.
+func TestAnswersAreTakenUpToTheLimit(t *testing.T) {
+	const most = maxWeight / weightItem
+	serializer := boundedSerializer{lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName)}
+	for items, want := range map[int]error{most: nil, most + most/100: errTooHeavy} {
+		data := []byte(`{"kind":"ServiceExportList","apiVersion":"x/v1","metadata":{"resourceVersion":"1"},"items":[` + strings.Repeat("{},", items-2) + `{}]}`)
+		if _, err := decoded(t, serializer, runtime.ContentTypeJSON, data); !errors.Is(err, want) {
+			t.Errorf("%d items: %v; want %v", items, err, want)
+		}
+	}
+}
+
 func decoded(t *testing.T, s runtime.NegotiatedSerializer, mediaType string, data []byte) (runtime.Object, error) {
 	t.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(s.SupportedMediaTypes(), mediaType)

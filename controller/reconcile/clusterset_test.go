@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
 // onlyImport is a cache with one import.
@@ -89,5 +91,34 @@ func TestImportsOfWhatIsLedAreAsked(t *testing.T) {
 		if want := []string{"derived-foo", "foo"}; !slices.Equal(asked, want) {
 			t.Errorf("%s: %q are asked, want %q", what, asked, want)
 		}
+	}
+}
+
+// someImports is a cache with imports.
+type someImports struct {
+	client.Reader
+	all []mcsv1beta1.ServiceImport
+}
+
+func (c someImports) List(_ context.Context, all client.ObjectList, _ ...client.ListOption) error {
+	all.(*mcsv1beta1.ServiceImportList).Items = c.all
+	return nil
+}
+
+// Whoever may write imports in one namespace cannot push out what other namespaces remember.
+func TestWhatMostNamespacesRememberComesFirst(t *testing.T) {
+	remembers := func(namespace, name string, clusters ...string) mcsv1beta1.ServiceImport {
+		imp := mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{plan.LabelManagedBy: plan.Manager}}}
+		for _, cluster := range clusters {
+			imp.Status.Clusters = append(imp.Status.Clusters, mcsv1beta1.ClusterStatus{Cluster: cluster})
+		}
+		return imp
+	}
+	cache := someImports{all: []mcsv1beta1.ServiceImport{
+		remembers("tenant", "a", "a1", "a2"), remembers("tenant", "b", "a1", "a2"), remembers("tenant", "c", "a1", "a2"),
+		remembers("shop", "cart", "west"), remembers("mail", "box", "west"),
+	}}
+	if got, want := remembered(t.Context(), cache), []string{"west", "a1", "a2"}; !slices.Equal(got, want) {
+		t.Errorf("remembered %q; want %q", got, want)
 	}
 }
