@@ -89,12 +89,13 @@ func (w *wire) roundTrip(next http.RoundTripper, request *http.Request) (*http.R
 	return response, err
 }
 
-// forbid records what a role lacks, and not that an ending test's namespace takes no new objects.
+// forbid records what a role lacks: the server says that the user cannot do something to a resource. Admission forbids as well, new objects
+// in a namespace that ends among others.
 func (w *wire) forbid(what string, response *http.Response) {
 	text, _ := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	response.Body = io.NopCloser(bytes.NewReader(text))
-	if bytes.Contains(text, []byte("being terminated")) {
+	if !bytes.Contains(text, []byte(" cannot ")) {
 		return
 	}
 	w.mu.Lock()
