@@ -121,6 +121,20 @@ func (c *contests) of(name types.NamespacedName, now time.Time) (held plan.Conte
 	return held, next
 }
 
+// gone forgets what belongs to an object that is not there: the next one of its name is another.
+func (c *contests) gone(name types.NamespacedName, belongs func(plan.Field) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.by[name], func(field plan.Field, _ *contest) bool { return belongs(field) })
+	if len(c.by[name]) == 0 {
+		delete(c.by, name)
+	}
+}
+
+func ofExport(field plan.Field) bool { return field == plan.FieldExport }
+
+func ofImport(field plan.Field) bool { return !ofExport(field) }
+
 // sweepLocked forgets, once in a window, all fields that have not been written for long.
 func (c *contests) sweepLocked(now time.Time) {
 	if now.Sub(c.swept) < contestWindow {
@@ -151,7 +165,7 @@ func (r *names) report(ctx context.Context, state plan.State, fields []plan.Fiel
 // contestedOn is the object to tell of a contested field on; nil where there is none.
 func contestedOn(state plan.State, field plan.Field) runtime.Object {
 	switch {
-	case field == plan.FieldExport && state.Clusterset != nil && state.Clusterset.Export != nil:
+	case ofExport(field) && state.Clusterset != nil && state.Clusterset.Export != nil:
 		return state.Clusterset.Export
 	case state.Import != nil:
 		return state.Import

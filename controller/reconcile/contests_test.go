@@ -75,6 +75,23 @@ func TestContests(t *testing.T) {
 	}
 }
 
+// Who deletes an object and makes it again sets no field back.
+func TestContestsEndWithTheObject(t *testing.T) {
+	name, now := types.NamespacedName{Name: "foo"}, time.Unix(0, 0)
+	both := plan.Contested{plan.FieldIPs: "a", plan.FieldExport: "b"}
+	var c contests
+	for range 2 * contestReverts {
+		c.wrote(name, both, now)
+		c.gone(name, ofImport)
+	}
+	if held, _ := c.of(name, now); len(held) != 1 || held[plan.FieldExport] != "b" {
+		t.Errorf("held %v; want what the export has, which was there all the time", held)
+	}
+	if c.gone(name, ofExport); len(c.by) > 0 {
+		t.Errorf("not forgotten: %v", c.by)
+	}
+}
+
 // TestAnotherWriterOfIPs is fault K1: another writer empties ips as soon as they are filled, as Karmada does without deploy/karmada. Both
 // wrote as fast as they could: 2254 generations in 47 s, and nothing told of it.
 func TestAnotherWriterOfIPs(t *testing.T) {

@@ -193,7 +193,11 @@ func (r *names) gather(ctx context.Context, key types.NamespacedName) (state pla
 	if state.Contested, pause = r.contests.of(key, r.now()); pause > 0 && (again == 0 || pause < again) {
 		again = pause
 	}
+	if state.Clusterset == nil || state.Clusterset.Export == nil {
+		r.contests.gone(key, ofExport)
+	}
 	if state.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); state.Import == nil || err != nil {
+		r.contests.gone(key, ofImport)
 		return state, again, err
 	}
 	state.ReadyByOthers = readyByOthers(state.Import)
