@@ -62,7 +62,7 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	}
 	a := v.Index.LookupIn(zone, q.Name, q.Qtype, room(w, r))
 	if a.Result == index.NameError {
-		if !v.Whole() && v.Unknown(zone.Parse(name)) && !m.withoutImports(zone) {
+		if !v.Whole() && v.Unknown(zone.Parse(name)) {
 			return unsynced(w, r, zone, name)
 		}
 		if m.fall.Through(name) {
@@ -83,21 +83,18 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	return reply.Rcode, nil
 }
 
-// known is what questions in a zone are answered from; nil where they cannot be answered yet.
+// known is what questions in a zone are answered from; nil where they cannot be answered yet. In a zone of `alias` whose imports have been
+// waited for long enough, unknown names are denied, as they would be without us. Else each name that a resolver completes by the cluster's
+// domain would be SERVFAIL, and resolvers such as musl's stop at that: names outside the cluster would not resolve, because of imports.
 func (m *Multicluster) known(zone *index.Zone) *watch.View {
 	v := m.watch.View()
-	if v == nil && m.withoutImports(zone) {
+	if v == nil && zone.Guest && m.waited.Load() {
 		return noImports
 	}
 	return v
 }
 
 var noImports = watch.NewView(index.New(0))
-
-// withoutImports is true for a zone of `alias` whose imports have been waited for long enough: its unknown names are denied, as they would
-// be without us. Else each name that a resolver completes by the cluster's domain would be SERVFAIL, and resolvers such as musl's stop at
-// that: names outside the cluster would not resolve, because of imports.
-func (m *Multicluster) withoutImports(zone *index.Zone) bool { return zone.Guest && m.waited.Load() }
 
 // sizeOPT is an OPT record without options.
 const sizeOPT = 11

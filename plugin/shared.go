@@ -21,6 +21,7 @@ type sharedWatch struct {
 	*watch.Watch
 	observer observer
 	cancel   context.CancelFunc
+	began    time.Time          // zero before it runs
 	holders  map[*instance]bool // who would miss it
 }
 
@@ -135,9 +136,9 @@ func (i *instance) await(s *sharedWatch, timeout time.Duration) {
 }
 
 // boundReadiness has the block reported as ready when its watch has not synced after a time. The server may answer all of a cluster's
-// names: Kubernetes would send it no questions for them, because of imports that cannot be listed.
+// names: Kubernetes would send it no questions for them, because of imports that cannot be listed. A reload does not begin the time anew.
 func (m *Multicluster) boundReadiness(s *sharedWatch, timeout time.Duration, ended <-chan struct{}) {
-	timer := time.NewTimer(timeout)
+	timer := time.NewTimer(live.left(s, timeout))
 	go func() {
 		defer timer.Stop()
 		select {
@@ -163,6 +164,16 @@ func (l *liveWatches) find(key string, by *instance) *sharedWatch {
 	return s
 }
 
+// left is what is left of a time since a watch began.
+func (l *liveWatches) left(s *sharedWatch, timeout time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.began.IsZero() {
+		return timeout
+	}
+	return timeout - time.Since(s.began)
+}
+
 func (l *liveWatches) run(key string, s *sharedWatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +182,7 @@ func (l *liveWatches) run(key string, s *sharedWatch) {
 	}
 	l.running[key] = s
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // CoreDNS gives a plugin no context: it lives from start to stop
-	s.cancel = cancel
+	s.cancel, s.began = cancel, time.Now()
 	s.observer.began()
 	go func() {
 		s.Run(ctx)

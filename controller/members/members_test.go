@@ -628,7 +628,7 @@ func TestARestartWithAPeerAway(t *testing.T) {
 	r.leave(there.id)
 	r = place.read(t)
 	<-r.Settled()
-	r.clock.forward(grace)
+	r.clock.forward(restoreGrace)
 	r.look()
 	r.leaseGoes(there.id)
 	r.says(foo, "")

@@ -19,8 +19,8 @@ const annotationLeaving = "clusterset-dns.io/leaving"
 // other way to change one: Helm, Argo CD, External Secrets. Absent is not empty.
 const grace = time.Minute
 
-// restoreGrace is how long a cluster counts that only imports remember: the controller's namespace was deleted, Secrets and Leases with it,
-// and is being made again. A person does that, step by step.
+// restoreGrace is how long a peer stays as it is whose Secret is missing when the controller starts. The controller was installed anew, perhaps
+// after its namespace was deleted, Secrets and Leases with it, and a person makes them again, step by step.
 const restoreGrace = 10 * time.Minute
 
 // maxRemembered bounds the clusters that only imports remember: whoever may write imports writes that too.
@@ -34,7 +34,7 @@ func (p *peer) foundLocked(of secret) {
 	if !p.missing.IsZero() && !p.secret.created.IsZero() {
 		of.created = p.secret.created
 	}
-	p.secret, p.missing, p.grace = of, time.Time{}, p.set.grace
+	p.secret, p.missing, p.grace, p.adopted = of, time.Time{}, p.set.grace, false
 }
 
 // outlast ends a peer whose Secret has been missing for the grace period, and says when to look again. Missing Secrets mean nothing
@@ -79,12 +79,16 @@ func (p *peer) missingLocked() string {
 func (s *Set) adopt(ctx context.Context) {
 	for failed := false; ctx.Err() == nil; failed = true {
 		list, err := s.leases.List(ctx, metav1.ListOptions{})
+		var remembered []string
+		if err == nil && s.options.Remembered != nil {
+			remembered, err = s.options.Remembered(ctx)
+		}
 		if err == nil {
-			s.adoptAll(ctx, list.Items)
+			s.adoptAll(list.Items, remembered)
 			return
 		}
 		if !failed && ctx.Err() == nil {
-			s.options.Log.Error(err, "The Leases of peers cannot be listed, which is tried again and again")
+			s.options.Log.Error(err, "The Leases of peers, or the imports, cannot be listed, which is tried again and again")
 		}
 		select {
 		case <-ctx.Done():
@@ -93,51 +97,40 @@ func (s *Set) adopt(ctx context.Context) {
 	}
 }
 
-func (s *Set) adoptAll(ctx context.Context, leases []coordinationv1.Lease) {
-	for i := range leases {
-		if id := leases[i].Name; isOurs(&leases[i]) {
-			s.adoptOne(id, s.grace)
-		}
-	}
-	if s.options.Remembered != nil {
-		s.adoptRemembered(s.options.Remembered(ctx))
-	}
+// adoptAll comes before all plans: nobody has to be told. What only imports remember can be forged: it has a bound, and ids that no cluster
+// can have cost nothing.
+func (s *Set) adoptAll(leases []coordinationv1.Lease, remembered []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for i := range leases {
+		if id := leases[i].Name; isOurs(&leases[i]) && s.peers[id] == nil {
+			s.adoptLocked(id)
+		}
+	}
+	adopted := 0
+	for _, id := range remembered {
+		if refused, _ := s.refuse(id); refused != "" || s.peers[id] != nil {
+			continue
+		}
+		if adopted == maxRemembered {
+			s.options.Log.Info("Imports record exports of more clusters that are no peers. What is from those is removed", "limit", maxRemembered)
+			break
+		}
+		s.adoptLocked(id)
+		adopted++
+		s.options.Log.Info("Imports record exports of a cluster that is no peer: neither a Secret nor a Lease of it is there. Everything from it stays for a "+
+			"while. To keep it, make the Secret", "peer", id, "for", restoreGrace.String())
+	}
 	s.synced.leases = true
 	s.settleLocked()
 }
 
-func (s *Set) adoptRemembered(ids []string) {
-	adopted := 0
-	for _, id := range ids {
-		if adopted == maxRemembered {
-			s.options.Log.Info("Imports record exports of more clusters that are no peers. What is from those is removed", "limit", maxRemembered)
-			return
-		}
-		if s.adoptOne(id, restoreGrace) {
-			adopted++
-			s.options.Log.Info("Imports record exports of a cluster that is no peer: neither a Secret nor a Lease of it is there. Everything from it stays for a "+
-				"while. To keep it, make the Secret", "peer", id, "for", restoreGrace.String())
-		}
-	}
-}
-
-// adoptOne is false where there is such a peer. One that is refused leaves at once: nothing can have come from it.
-func (s *Set) adoptOne(id string, grace time.Duration) bool {
-	s.mu.Lock()
-	if s.peers[id] != nil {
-		s.mu.Unlock()
-		return false
-	}
+// adoptLocked makes a peer. One that is refused leaves at once: nothing can have come from it.
+func (s *Set) adoptLocked(id string) {
 	p := s.joinLocked(id, secret{})
-	p.grace = grace
+	p.grace, p.adopted = restoreGrace, true
 	p.missLocked()
-	adopted := p.refused == ""
-	if !adopted {
+	if p.refused != "" {
 		s.leaveLocked(p)
 	}
-	s.mu.Unlock()
-	s.callStanding(id)
-	return adopted
 }

@@ -125,10 +125,15 @@ func TestASecretThatWentWhileNoControllerRanIsAwaited(t *testing.T) {
 	r.stop()
 
 	r.lose(there.id)
-	r = place.read(t, timeout(time.Hour))
+	r = place.read(t, timeout(time.Minute)) // It is held for longer than an unreachable peer.
 	<-r.Settled()
 	r.is(there.id, SecretMissing)
-	r.clock.forward(grace)
+	r.clock.forward(restoreGrace - time.Second)
+	r.looked(there.id)
+	if got := r.said(foo); got != "?"+there.id {
+		t.Errorf("foo is said by %q near the end of its time", got)
+	}
+	r.clock.forward(time.Second)
 	r.look()
 	r.says(foo, "")
 	r.leaseGoes(there.id)
@@ -141,15 +146,25 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 	there := newCluster(t, &east, "own")
 	there.export("v1beta1", "foo")
 	foo := there.name("foo")
-	ids := []string{there.id, "Not An ID", "gone"}
+	ids := []string{"Not An ID", "a/b", "..", ""}
+	for i := range 20_000 { // They cost nothing.
+		ids = append(ids, fmt.Sprintf("X_%d", i))
+	}
+	ids = append(ids, there.id, "gone")
 	for i := range 2 * maxRemembered {
 		ids = append(ids, fmt.Sprintf("forged-%03d", i))
 	}
 	place := newPlace(t)
 	ids = append([]string{place.namespace}, ids...) // its own id, which is no peer's
+	asked := 0
 	remember := func(o *Options) {
-		o.Timeout = time.Hour
-		o.Remembered = func(context.Context) []string { return ids }
+		o.Timeout = time.Minute
+		o.Remembered = func(context.Context) ([]string, error) {
+			if asked++; asked == 1 {
+				return nil, errors.New("not yet")
+			}
+			return ids, nil
+		}
 	}
 	r := place.read(t, remember)
 	<-r.Settled()
@@ -157,15 +172,22 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 		t.Errorf("%d clusters are unheard; want %d, %s among them, and not %s", len(heard.Unheard), maxRemembered, there.id, place.namespace)
 	}
 	r.is(there.id, SecretMissing, "until", "make the Secret again")
-	r.clock.forward(grace)
+	r.clock.forward(restoreGrace - time.Minute)
+	r.looked(there.id)
+	// A Secret that leads nowhere yet costs nothing either.
+	r.join(there.id, kubeconfig(t, &rest.Config{Host: "https://127.0.0.1:1"}))
+	r.is(there.id, Unreachable)
+	if got := r.Gather(foo).Unheard; !slices.Contains(got, there.id) {
+		t.Errorf("%s is not waited for, but %q", there.id, got)
+	}
 	r.join(there.id, kubeconfig(t, there.config))
 	r.is(there.id, Connected)
 	r.is("gone", SecretMissing)
-	r.clock.forward(restoreGrace)
+	r.clock.forward(time.Minute)
 	r.look()
 	r.leaseGoes("gone")
 	r.says(foo, there.id)
-	// By now its Lease remembers it, and the usual time holds.
+	// One whose Secret was there since has the usual time.
 	r.lose(there.id)
 	r.is(there.id, SecretMissing)
 	r.clock.forward(grace)

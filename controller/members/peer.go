@@ -28,6 +28,7 @@ type peer struct {
 	secret           secret
 	missing          time.Time     // since when its Secret is gone; zero while it is there
 	grace            time.Duration // how long it may be missing
+	adopted          bool          // it was missing at the start, and is still
 	left             bool          // it is no peer any more
 	link             *link
 	broken           error // its kubeconfig cannot be used
@@ -37,6 +38,7 @@ type peer struct {
 	// of run only:
 	linked []byte // the kubeconfig that link or broken are of
 	begun  bool   // it was linked at all
+	waited bool   // it was adopted when it was looked at before
 	record plan.PeerRecord
 	lease  lease
 	now    condition
@@ -152,6 +154,14 @@ func (p *peer) judge() time.Duration {
 		Now: metav1.NewTime(s.options.Now()), Timeout: metav1.Duration{Duration: s.options.Timeout},
 		Connected: p.now.connected, Was: p.was, Known: p.view != nil,
 	}
+	if p.waited && !p.adopted { // The time in which nobody could connect does not count against it.
+		if p.record.Heard.IsZero() {
+			p.record.Began = sight.Now
+		} else {
+			p.record.Heard = sight.Now
+		}
+	}
+	p.waited = p.adopted
 	p.record = p.record.See(sight)
 	if p.now.reason != Syncing { // as after a restart or with a new kubeconfig, which are no absence of the peer
 		p.was = p.now.connected
@@ -159,6 +169,8 @@ func (p *peer) judge() time.Duration {
 	again := metav1.Duration{Duration: idle}
 	if p.refused != "" {
 		p.standing = plan.Gone
+	} else if p.adopted {
+		p.standing = plan.Held // What is here of it stays until outlast ends that.
 	} else {
 		var left metav1.Duration
 		if p.standing, left = p.record.Standing(sight); left.Duration > 0 {

@@ -32,9 +32,10 @@ type Options struct {
 	UserAgent string
 	// Now is the own cluster's clock, the only one that a peer's time is counted by; time.Now unless given.
 	Now func() time.Time
-	// Remembered gives the ids of other clusters that this cluster's imports have something of, the most credible first. It is called once,
-	// at the start: those that are no peers count for ten minutes more, so that Secrets may come after the controller. May be nil.
-	Remembered func(context.Context) []string
+	// Remembered gives the ids of other clusters that this cluster's imports have something of, the most credible first. It is asked at the
+	// start, again after an error: those that are no peers count for ten minutes more, so that Secrets may come after the controller. May be
+	// nil.
+	Remembered func(context.Context) ([]string, error)
 	Log        logr.Logger
 }
 

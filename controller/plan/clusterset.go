@@ -104,6 +104,9 @@ func (st State) unheard() []string {
 		return nil
 	}
 	known := map[string]bool{}
+	for cluster := range readRecord(st.Import) { // The status may be gone: a backup does not restore it.
+		known[cluster] = true
+	}
 	for _, cluster := range st.Import.Status.Clusters {
 		known[cluster.Cluster] = true
 	}

@@ -153,8 +153,15 @@ func shapeOf(imp *mcsv1beta1.ServiceImport) mcsv1beta1.ServiceImportSpec {
 	return spec
 }
 
-// shown is what a condition reports: status, reason and message.
-type shown [3]string
+// shown is what a condition reports: status, reason, message, and the generation that they are of.
+type shown struct {
+	Status, Reason, Message string
+	Generation              int64
+}
+
+func shownBy(c metav1.Condition) shown {
+	return shown{string(c.Status), c.Reason, c.Message, c.ObservedGeneration}
+}
 
 // readyOf is what the condition Ready reports; the zero value where there is none.
 func readyOf(imp *mcsv1beta1.ServiceImport) shown {
@@ -174,7 +181,7 @@ func shownAt(conditions []metav1.Condition, kind string) shown {
 	if c == nil {
 		return shown{}
 	}
-	return shown{string(c.Status), c.Reason, c.Message}
+	return shownBy(*c)
 }
 
 // clustersOf is the part of an import's status that the clusterset gives.

@@ -121,7 +121,7 @@ func (st State) readyNow() metav1.Condition {
 // readyIsTheirs is true where the condition is left to another writer: a condition has one (M3).
 func (st State) readyIsTheirs(ready metav1.Condition) bool {
 	return st.ReadyByOthers && !ImportIsOurs(st.Import) ||
-		st.Contested.holds(FieldReady, shown{string(ready.Status), ready.Reason, ready.Message})
+		st.Contested.holds(FieldReady, shownBy(ready))
 }
 
 // setReady puts the condition in the place of the one that stands.

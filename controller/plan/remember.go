@@ -82,7 +82,7 @@ func readRecord(imp *mcsv1beta1.ServiceImport) map[string]recorded {
 // Remembered are the other clusters that an import of ours has something of, by its record and its status. This cluster is not among them,
 // also if it had another ID.
 func Remembered(imp *mcsv1beta1.ServiceImport) []string {
-	if !ImportIsOurs(imp) {
+	if !ImportIsOurs(imp) || imp.DeletionTimestamp != nil { // One that is being deleted is left alone anyway.
 		return nil
 	}
 	known, all := readRecord(imp), map[string]bool{}
@@ -93,8 +93,12 @@ func Remembered(imp *mcsv1beta1.ServiceImport) []string {
 		all[status.Cluster] = true
 	}
 	maps.DeleteFunc(all, func(cluster string, _ bool) bool { return known[cluster].Home })
-	return slices.Sorted(maps.Keys(all))
+	ids := slices.Sorted(maps.Keys(all))
+	return ids[:min(len(ids), maxRemembered)]
 }
+
+// maxRemembered is of one import, so that a large one costs little. No clusterset is as large.
+const maxRemembered = 1000
 
 // member is the cluster as it was recorded. If its export was the oldest, its labels and annotations are those that the import has.
 func (r recorded) member(cluster string, imp *mcsv1beta1.ServiceImport) Member {

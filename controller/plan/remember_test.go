@@ -171,3 +171,23 @@ func TestImportsRememberOtherClusters(t *testing.T) {
 	c.imp.Labels = nil
 	equal(t, "of an import of others", len(Remembered(c.imp)), 0)
 }
+
+// A status that is gone, as after a backup was restored, makes no peer unknown: the import stays, with its address.
+func TestRecordOutlastsTheStatus(t *testing.T) {
+	for _, expired := range []bool{false, true} {
+		c := newName("c1", mirrored(exporting("c2", 0, 80, "10.2.0.1")))
+		c.Export = nil
+		c.settle(t)
+		ips := c.imp.Spec.IPs
+		c.imp.Status, c.slices, c.Members = mcsv1beta1.ServiceImportStatus{}, nil, nil
+		if expired {
+			c.Expired = []string{"c2"}
+		} else {
+			c.Unheard = []string{"c2"}
+		}
+		c.settle(t)
+		if !c.imported || len(ips) == 0 || fmt.Sprint(c.imp.Spec.IPs) != fmt.Sprint(ips) {
+			t.Errorf("imported %v, ips %v; want %v", c.imported, c.imp, ips)
+		}
+	}
+}

@@ -67,26 +67,49 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*pla
 	return cs, again, err
 }
 
-// remembered are the other clusters that imports have something of, those first that most namespaces name: a tenant who may write imports
-// has few.
-func remembered(ctx context.Context, cache client.Reader) []string {
+// remembered are the other clusters that imports have something of. Each namespace names one in turn, the one of most of its imports first:
+// so who may write imports of one namespace does not push out what others remember.
+func remembered(ctx context.Context, cache client.Reader) ([]string, error) {
 	var all mcsv1beta1.ServiceImportList
 	if err := cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.Log.Error(err, "List imports") // Only a programming error, or the end.
-		return nil
+		return nil, err
 	}
-	namespaces := map[string]map[string]bool{}
+	counts := map[string]map[string]int{} // of imports, by namespace and cluster
 	for i := range all.Items {
-		for _, cluster := range plan.Remembered(&all.Items[i]) {
-			if namespaces[cluster] == nil {
-				namespaces[cluster] = map[string]bool{}
+		imp := &all.Items[i]
+		for _, cluster := range plan.Remembered(imp) {
+			if counts[imp.Namespace] == nil {
+				counts[imp.Namespace] = map[string]int{}
 			}
-			namespaces[cluster][all.Items[i].Namespace] = true
+			counts[imp.Namespace][cluster]++
 		}
 	}
-	return slices.SortedFunc(maps.Keys(namespaces), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(namespaces[b]), len(namespaces[a])), cmp.Compare(a, b))
-	})
+	namespaces := slices.Sorted(maps.Keys(counts))
+	lists := make([][]string, len(namespaces))
+	for i, namespace := range namespaces {
+		of := counts[namespace]
+		lists[i] = slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
+	}
+	return inTurn(lists), nil
+}
+
+// inTurn takes the first of each list, then the second, and each text once.
+func inTurn(lists [][]string) (all []string) {
+	known := map[string]bool{}
+	for at, more := 0, true; more; at++ {
+		more = false
+		for _, list := range lists {
+			if at >= len(list) {
+				continue
+			}
+			more = true
+			if text := list[at]; !known[text] {
+				known[text] = true
+				all = append(all, text)
+			}
+		}
+	}
+	return all
 }
 
 // memberSource hands on the names of which a peer, or an endpoint of this cluster, says something new.

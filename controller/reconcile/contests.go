@@ -16,12 +16,14 @@ import (
 )
 
 // A field is contested when one value of it had to be written again after each of several reverts within a window, or when a write of it
-// has no effect. It is then left alone for a pause, which doubles with each further revert.
+// has no effect. It is then left alone for a pause, which doubles with each further revert. A write without effect is tried again after
+// longestPause, then after twice as long each time: no event tells that its reason has gone.
 const (
-	contestWindow  = time.Minute
-	contestReverts = 3
-	firstPause     = 10 * time.Second
-	longestPause   = 5 * time.Minute
+	contestWindow        = time.Minute
+	contestReverts       = 3
+	firstPause           = 10 * time.Second
+	longestPause         = 5 * time.Minute
+	longestWithoutEffect = time.Hour
 )
 
 // contests finds fields that another writer keeps setting back. The zero value is empty.
@@ -39,7 +41,7 @@ type contest struct {
 	last     time.Time
 	pause    time.Duration // 0 while the field is not contested
 	reported bool
-	noEffect bool // nothing changes by a write, so nothing wakes this process: it waits for another event
+	noEffect bool // nothing changed by the last write
 }
 
 // wrote notes fields that have been written. It returns those that are contested from now on.
@@ -77,7 +79,11 @@ func (c *contests) noEffect(name types.NamespacedName, fields plan.Contested, no
 		if k.value != value || !k.reported {
 			news = append(news, field)
 		}
-		*k = contest{value: value, writes: k.writes, began: now, last: now, pause: longestPause, reported: true, noEffect: true}
+		pause := longestPause
+		if k.noEffect && k.value == value {
+			pause = min(2*k.pause, longestWithoutEffect)
+		}
+		*k = contest{value: value, writes: k.writes, began: now, last: now, pause: pause, reported: true, noEffect: true}
 	}
 	return news
 }
@@ -108,7 +114,7 @@ func (c *contests) of(name types.NamespacedName, now time.Time) (held plan.Conte
 				held = plan.Contested{}
 			}
 			held[field] = k.value
-			if !k.noEffect && (next == 0 || left < next) {
+			if next == 0 || left < next {
 				next = left
 			}
 		case now.Sub(k.last) > k.pause+contestWindow:
@@ -153,10 +159,10 @@ func (c *contests) sweepLocked(now time.Time) {
 func (r *names) report(ctx context.Context, state plan.State, fields []plan.Field) {
 	for _, field := range fields {
 		contestedFields.WithLabelValues(field.Kind()).Inc()
-		log.FromContext(ctx).Info("another writer or the API server undoes what this controller writes to a field: it is left alone for up to 5 minutes at a time", "field", field)
+		log.FromContext(ctx).Info("another writer or the API server undoes what this controller writes to a field: it is left alone for some minutes at a time", "field", field)
 		if of := contestedOn(state, field); of != nil {
 			r.writer.Tell(of, plan.Event{Type: corev1.EventTypeWarning, Reason: plan.ReasonContested,
-				Message: string(field) + ": another writer, a webhook or the API server undoes what this controller writes, so it is left alone for up to 5 minutes at a time. " +
+				Message: string(field) + ": another writer, a webhook or the API server undoes what this controller writes, so it is left alone for some minutes at a time. " +
 					"metadata.managedFields of the object names the writers"})
 		}
 	}

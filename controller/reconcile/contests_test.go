@@ -66,10 +66,16 @@ func TestContests(t *testing.T) {
 	if news := c.noEffect(name, ips("b"), now); len(news) != 0 {
 		t.Errorf("the same again: news %v", news)
 	}
-	if held, next := c.of(name, now); held[plan.FieldIPs] != "b" || next > 0 {
-		t.Errorf("a write without effect: held %v, tried again after %v; want when something else happens", held, next)
+	if held, next := c.of(name, now); held[plan.FieldIPs] != "b" || next != 2*longestPause {
+		t.Errorf("a second write without effect: held %v, tried again after %v", held, next)
 	}
-	c.wrote(types.NamespacedName{Name: "bar"}, ips("c"), now.Add(time.Hour))
+	for range 9 {
+		c.noEffect(name, ips("b"), now)
+	}
+	if _, next := c.of(name, now); next != longestWithoutEffect {
+		t.Errorf("the longest pause without effect is %v", next)
+	}
+	c.wrote(types.NamespacedName{Name: "bar"}, ips("c"), now.Add(2*longestWithoutEffect))
 	if len(c.by) != 1 {
 		t.Errorf("what nobody asks for is not forgotten: %v", c.by)
 	}

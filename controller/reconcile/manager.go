@@ -209,7 +209,7 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 func (r *names) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
 	set, err := members.New(mgr.GetConfig(), mgr.GetEventRecorder(plan.Manager), members.Options{
 		Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, Now: options.Now, Log: mgr.GetLogger(),
-		UserAgent: mgr.GetConfig().UserAgent, Remembered: func(ctx context.Context) []string { return remembered(ctx, mgr.GetCache()) },
+		UserAgent: mgr.GetConfig().UserAgent, Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
 	})
 	if err != nil {
 		return err
