@@ -154,29 +154,7 @@ func (p *peer) judge() time.Duration {
 		Now: metav1.NewTime(s.options.Now()), Timeout: metav1.Duration{Duration: s.options.Timeout},
 		Connected: p.now.connected, Was: p.was, Known: p.view != nil,
 	}
-	if p.waited && !p.adopted { // The time in which nobody could connect does not count against it.
-		if p.record.Heard.IsZero() {
-			p.record.Began = sight.Now
-		} else {
-			p.record.Heard = sight.Now
-		}
-	}
-	p.waited = p.adopted
-	p.record = p.record.See(sight)
-	if p.now.reason != Syncing { // as after a restart or with a new kubeconfig, which are no absence of the peer
-		p.was = p.now.connected
-	}
-	again := metav1.Duration{Duration: idle}
-	if p.refused != "" {
-		p.standing = plan.Gone
-	} else if p.adopted {
-		p.standing = plan.Held // What is here of it stays until outlast ends that.
-	} else {
-		var left metav1.Duration
-		if p.standing, left = p.record.Standing(sight); left.Duration > 0 {
-			again = left
-		}
-	}
+	again := p.weighLocked(sight)
 	if p.now.connected && p.standing == plan.Gone {
 		until := s.options.Now().Add(p.record.Remaining(sight.Now).Duration).UTC().Format(time.RFC3339)
 		p.now.message += fmt.Sprintf("; it came and went %d times, and counts again at %s if it stays", p.record.Returns, until)
@@ -195,6 +173,34 @@ func (p *peer) judge() time.Duration {
 		s.callStanding(p.id)
 	}
 	return max(again.Duration, time.Millisecond)
+}
+
+// weighLocked brings record and standing up to date, and says when to do so again.
+func (p *peer) weighLocked(sight plan.PeerSight) metav1.Duration {
+	if p.waited && !p.adopted { // The time in which nobody could connect does not count against it.
+		if p.record.Heard.IsZero() {
+			p.record.Began = sight.Now
+		} else {
+			p.record.Heard = sight.Now
+		}
+	}
+	p.waited = p.adopted
+	p.record = p.record.See(sight)
+	if p.now.reason != Syncing { // as after a restart or with a new kubeconfig, which are no absence of the peer
+		p.was = p.now.connected
+	}
+	switch {
+	case p.refused != "":
+		p.standing = plan.Gone
+	case p.adopted:
+		p.standing = plan.Held // What is here of it stays until outlast ends that.
+	default:
+		var left metav1.Duration
+		if p.standing, left = p.record.Standing(sight); left.Duration > 0 {
+			return left
+		}
+	}
+	return metav1.Duration{Duration: idle}
 }
 
 // publish says what judge found: in the metric, an event and the Lease. It says when to do so again.
