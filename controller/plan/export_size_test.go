@@ -36,6 +36,24 @@ func TestAnExportKeepsOnlyWhatAnImportCanTake(t *testing.T) {
 	}
 }
 
+// M5: the own cluster's cache keeps no more of an export than peers do, and what is planned from it is the same.
+func TestSealedExportsAreTheSame(t *testing.T) {
+	for name, annotations := range map[string]map[string]string{
+		"nothing": nil, "something": {"a": "b"}, "1 MB": {"a": strings.Repeat("v", 1<<20), "b": "c"}, "a reserved key": {"kubernetes.io/x": "y"},
+	} {
+		export := &mcsv1beta1.ServiceExport{Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: map[string]string{"team": "red"}, ExportedAnnotations: annotations}}
+		export.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("v", 200<<10)}
+		whole := TrimExport(export)
+		SealExport(export)
+		equal(t, name, toJSON(t, TrimExport(export)), toJSON(t, whole))
+		SealExport(export) // what a cache gives back to itself
+		equal(t, name+", sealed again", toJSON(t, TrimExport(export)), toJSON(t, whole))
+		if text := toJSON(t, export); len(text) > 2*maxExported {
+			t.Errorf("%s: %d bytes are kept", name, len(text))
+		}
+	}
+}
+
 func prefixed(all map[string]string, prefix string) map[string]string {
 	longer := map[string]string{}
 	for key, value := range all {

@@ -69,6 +69,9 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 	if export.DeletionTimestamp != nil {
 		return nil
 	}
+	if e := unsealedExport(export); e != nil {
+		return e
+	}
 	e := &Export{
 		Created:        export.CreationTimestamp,
 		AllLabels:      digest(export.Spec.ExportedLabels),

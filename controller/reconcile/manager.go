@@ -87,7 +87,7 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	cached, err := cacheOptions(config, options.CRD, scheme)
+	cached, err := cacheOptions(config, options.CRD, scheme, options.ClusterID != "")
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +137,8 @@ func newScheme(crd plan.CRD) (*runtime.Scheme, error) {
 }
 
 // cacheOptions keep out of memory what nobody reads: managedFields, and the slices of this cluster's own Services, which are
-// most of them.
-func cacheOptions(config *rest.Config, crd plan.CRD, scheme *runtime.Scheme) (cache.Options, error) {
+// most of them. exports says whether the API server has to serve ServiceExports.
+func cacheOptions(config *rest.Config, crd plan.CRD, scheme *runtime.Scheme, exports bool) (cache.Options, error) {
 	gv, err := schema.ParseGroupVersion(crd.APIVersion)
 	if err != nil {
 		return cache.Options{}, err
@@ -151,14 +151,22 @@ func cacheOptions(config *rest.Config, crd plan.CRD, scheme *runtime.Scheme) (ca
 	if err != nil {
 		panic(err) // The label is a constant.
 	}
-	return cache.Options{
-		NewInformer:      informer,
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&mcsv1beta1.ServiceImport{}:  {Transform: markReady},
-			&discoveryv1.EndpointSlice{}: {Label: labels.NewSelector().Add(*imported), Transform: sealSlice},
-		},
-	}, nil
+	byObject := map[client.Object]cache.ByObject{
+		&mcsv1beta1.ServiceImport{}:  {Transform: markReady},
+		&discoveryv1.EndpointSlice{}: {Label: labels.NewSelector().Add(*imported), Transform: sealSlice},
+	}
+	if exports {
+		byObject[&mcsv1beta1.ServiceExport{}] = cache.ByObject{Transform: sealExport}
+	}
+	return cache.Options{NewInformer: informer, DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}, nil
+}
+
+// sealExport keeps of an export what an import takes over.
+func sealExport(obj any) (any, error) {
+	if export, ok := obj.(*mcsv1beta1.ServiceExport); ok {
+		plan.SealExport(export)
+	}
+	return obj, nil
 }
 
 // sealSlice keeps of a slice of ours what is compared: its endpoints are never read here. Those of others are copied.

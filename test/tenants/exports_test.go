@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -108,6 +109,46 @@ func TestExportedMarksAreNotTakenOver(t *testing.T) {
 			t.Errorf("annotation %s is %q; want %q", key, got, want)
 		}
 	}
+}
+
+// TestHugeExportsCostOthersNothing is fault M5: an export can hold 1 MB of labels and annotations, of which an import takes 64 KiB. Each
+// controller kept all of it, its own cluster's exports and its peers'. Here both run in the process of the test.
+func TestHugeExportsCostOthersNothing(t *testing.T) {
+	theirs, s := newStage(t), newStage(t)
+	tenant := s.tenant(s.c1, "edit", exportsToo)
+	before := heap()
+	const exports = 100
+	for i := range exports {
+		export := exportOf(fmt.Sprint("huge-", i))
+		export.Spec.ExportedAnnotations = map[string]string{"a": "b", "z": strings.Repeat("v", 1<<20)}
+		export.Spec.ExportedLabels = map[string]string{"long": strings.Repeat("v", 100<<10)}
+		s.create(tenant, service(export.Name), export)
+	}
+	theirs.export(s.c1, service("foo"), "10.9.1.1")
+	theirs.until("a neighbour's export is in c2", func() error { return theirs.hasEndpoints(s.c2, "foo", "10.9.1.1") })
+	for _, c := range []*clusterset.Cluster{s.c1, s.c2} {
+		for i := range exports {
+			name := fmt.Sprint("huge-", i)
+			s.until(name+" is in "+c.ID, func() error {
+				imp, err := s.imp(c, name)
+				if err == nil && (imp.Annotations["a"] != "b" || imp.Annotations["z"] != "" || len(imp.Labels["long"]) > 0) {
+					err = fmt.Errorf("it has %d annotations and %d labels", len(imp.Annotations), len(imp.Labels))
+				}
+				return err
+			})
+		}
+	}
+	if grown := heap() - before; grown > exports<<19 { // half of what the exports hold
+		t.Errorf("%d exports of 1 MB take %d MiB", exports, grown>>20)
+	}
+}
+
+// heap is what is in use of this process' memory, in bytes.
+func heap() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
 }
 
 // TestExportWithoutAServiceIsNothing (C2): an export of a name that a tenant has no Service of is nothing.
