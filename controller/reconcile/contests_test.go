@@ -217,6 +217,52 @@ func TestWebhookThatKeepsAnnotations(t *testing.T) {
 	})
 }
 
+// TestWebhookThatKeepsTheStatus is fault H6 for conditions: a policy of the cluster takes them off. The patch was planned in every pass.
+func TestWebhookThatKeepsTheStatus(t *testing.T) {
+	cluster := shared.Cluster(t)
+	statusPatch := access{mcsv1beta1.GroupName, "serviceimports/status", "patch"}
+	wire := newWire()
+	start(t, wire.config(account(t, cluster)))
+	p := newPlace(t, cluster)
+	mutate(t, p, cluster, `{apiGroups: [multicluster.x-k8s.io], apiVersions: ["*"], operations: [UPDATE], resources: [serviceimports/status]}`,
+		`{patchType: JSONPatch, jsonPatch: {expression: 'has(object.status) && has(object.status.conditions) ? [JSONPatch{op: "remove", path: "/status/conditions"}] : []'}}`,
+		func() error {
+			if err := p.create(imported("try")); client.IgnoreAlreadyExists(err) != nil {
+				return err
+			}
+			imp, err := p.imp("try")
+			imp.Status.Conditions = []metav1.Condition{{Type: "Try", Status: metav1.ConditionTrue, Reason: "Try", LastTransitionTime: metav1.Now()}}
+			err = errors.Join(err, p.Status().Update(p.ctx, imp, client.DryRunAll))
+			if err == nil && len(imp.Status.Conditions) > 0 {
+				err = errors.New("it is not")
+			}
+			return err
+		})
+	if err := p.create(imported("foo")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "told", func() error { return p.told("foo", plan.ReasonContested) })
+	before := wire.count(statusPatch)
+	for i := range 2 * contestReverts { // each is a pass
+		if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Annotations["pass"] = fmt.Sprint(i) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Spec.Ports[0].Port = 81 }); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the Service follows", func() error {
+		svc, err := p.svc("derived-foo")
+		if err == nil && svc.Spec.Ports[0].Port != 81 {
+			err = fmt.Errorf("ports %v", svc.Spec.Ports)
+		}
+		return err
+	})
+	if n := wire.count(statusPatch) - before; n > 1 { // the new generation is worth another try
+		t.Errorf("the status was patched %d times more", n)
+	}
+}
+
 // mutate has the API server change each object of the place that a rule names, as a mutating webhook would.
 func mutate(t *testing.T, p *place, cluster *realkube.Cluster, rule, mutation string, inForce func() error) {
 	t.Helper()

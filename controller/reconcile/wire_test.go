@@ -159,6 +159,12 @@ func (w *wire) allWrites() int {
 	return w.accepted
 }
 
+func (w *wire) count(a access) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.requests[a]
+}
+
 // isWrite leaves out what a controller tells, and what it does to lead.
 func isWrite(a access) bool {
 	switch a.verb {
