@@ -220,8 +220,12 @@ func (s *slips) namespaceDeleted() {
 	s.works("e1")
 	s.until("the Lease has it", func() error { return s.reason("SecretMissing") })
 	s.same()
+	s.end(1)
+	s.run(1) // as when the Deployment is changed before the Secret is back
+	s.works("e2")
+	s.same()
 	s.makeAgain(secret)
 	s.until("connected", func() error { return s.connected("True", "Connected") })
-	s.works("e2")
+	s.works("e3")
 	s.same()
 }
