@@ -181,6 +181,14 @@ func TestForgedSlicesOfUnheardClusters(t *testing.T) {
 	equal(t, "waited for", c.state().unheard(), []string{"c2"})
 	c.settle(t)
 	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
+	// Name and owner are all that tells. Once the cluster is heard, its own slices are known.
+	forge("c2", "foo.c2.ipv4-0123456789", true)
+	c.slices[len(c.slices)-1].Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.9.9.9"}}}
+	c.settle(t)
+	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1", "10.9.9.9")
+	c.Members, c.Unheard = []Member{exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1"))}, nil
+	c.settle(t)
+	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
 }
 
 // A slice of a cluster that has not been heard stays, whatever somebody does to its labels, and gets back those that are ours: its endpoints
