@@ -2,7 +2,7 @@ package multicluster
 
 import (
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/coredns/coredns/plugin"
@@ -80,22 +80,51 @@ func (o *observer) Programmed(kind string, took time.Duration) {
 	programmingDuration.WithLabelValues(kind).Observe(took.Seconds())
 }
 
-// problemLines limits the log lines about objects, of all watches. Who may write objects decides about their number.
-var problemLines = limitedLines{limiter: rate.NewLimiter(rate.Every(3*time.Second), 50)}
+// problemLines limits the log lines about objects, of all watches. Users with permission to write objects decide on the number of bad ones. One
+// namespace can use a fifth of the lines, so that those about others' objects are not missing.
+var problemLines = limitedLines{all: rate.NewLimiter(rate.Every(3*time.Second), 50), share: 5}
+
+// maxShares limits the namespaces that are remembered. Beyond it, all begin anew: the limit of all lines still holds.
+const maxShares = 1000
 
 // limitedLines counts the lines that were left out.
 type limitedLines struct {
-	limiter *rate.Limiter
-	left    atomic.Int64
+	mu    sync.Mutex
+	all   *rate.Limiter
+	share int // one namespace can use 1/share of all lines
+	of    map[string]*rate.Limiter
+	left  int64
 }
 
-// allow says whether one more line may be logged, and how many were left out before it.
-func (l *limitedLines) allow() (leftOut int64, ok bool) {
-	if !l.limiter.Allow() {
-		l.left.Add(1)
+// allow returns whether one more line about a namespace's object can be logged, and how many were left out before it.
+func (l *limitedLines) allow(namespace string) (leftOut int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.shareOf(namespace).Allow() || !l.all.Allow() {
+		l.left++
 		return 0, false
 	}
-	return l.left.Swap(0), true
+	leftOut, l.left = l.left, 0
+	return leftOut, true
+}
+
+func (l *limitedLines) shareOf(namespace string) *rate.Limiter {
+	limiter, ok := l.of[namespace]
+	if !ok {
+		if l.of == nil || len(l.of) == maxShares {
+			l.of = map[string]*rate.Limiter{}
+		}
+		limiter = rate.NewLimiter(l.all.Limit()/rate.Limit(l.share), max(1, l.all.Burst()/l.share))
+		l.of[namespace] = limiter
+	}
+	return limiter
+}
+
+// leaveOut counts a line that is not asked for.
+func (l *limitedLines) leaveOut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left++
 }
 
 // Problems implements watch.Observer. All problems of an object are one line.
@@ -109,10 +138,11 @@ func (o *observer) Problems(kind, object string, all []watch.Problem, again bool
 		}
 	}
 	if again {
-		problemLines.left.Add(1)
+		problemLines.leaveOut()
 		return
 	}
-	leftOut, ok := problemLines.allow()
+	namespace, _, _ := strings.Cut(object, "/")
+	leftOut, ok := problemLines.allow(namespace)
 	if !ok {
 		return
 	}

@@ -81,18 +81,43 @@ func TestAFloodOfBadObjectsLeavesTheLogReadable(t *testing.T) {
 }
 
 func TestLinesThatAreLeftOutAreCounted(t *testing.T) {
-	l := limitedLines{limiter: rate.NewLimiter(0, 1)}
-	if left, ok := l.allow(); !ok || left != 0 {
+	l := limitedLines{all: rate.NewLimiter(0, 1), share: 1}
+	if left, ok := l.allow("a"); !ok || left != 0 {
 		t.Error("the first line is left out")
 	}
 	for range 3 {
-		if _, ok := l.allow(); ok {
+		if _, ok := l.allow("a"); ok {
 			t.Error("a line too many")
 		}
 	}
-	l.limiter = rate.NewLimiter(0, 1)
-	if left, ok := l.allow(); !ok || left != 3 {
+	l.all, l.of = rate.NewLimiter(0, 1), nil
+	if left, ok := l.allow("a"); !ok || left != 3 {
 		t.Errorf("%d lines were left out, want 3", left)
+	}
+}
+
+// A tenant's flood of bad objects used all lines, and a neighbour's bad object was never in the log.
+func TestOneNamespaceLeavesLinesToOthers(t *testing.T) {
+	l := limitedLines{all: rate.NewLimiter(0, 50), share: 5}
+	lines := map[string]int{}
+	for i := range 1000 {
+		for _, namespace := range []string{"flood", fmt.Sprintf("of-%d", i)} {
+			if i%50 > 0 && namespace != "flood" {
+				continue
+			}
+			if _, ok := l.allow(namespace); ok {
+				lines[namespace]++
+			}
+		}
+	}
+	if lines["flood"] != 10 || len(lines) != 21 {
+		t.Errorf("lines: %v; want 10 of the flood, and one of each of 20 others", lines)
+	}
+	for i := range 10 * maxShares {
+		l.allow(fmt.Sprint("many-", i))
+	}
+	if len(l.of) > maxShares {
+		t.Errorf("%d namespaces are remembered", len(l.of))
 	}
 }
 

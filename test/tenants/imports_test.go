@@ -212,9 +212,19 @@ func manyAddresses(n int) (all []string) {
 	return all
 }
 
-// TestWrongAddressesForgeNoLogLine: what a tenant writes into an object comes into a log in quotes, on one line.
+// TestWrongAddressesForgeNoLogLine: what a tenant writes into an object comes into a log in quotes, on one line. Others' bad objects, however
+// many, leave it its line.
 func TestWrongAddressesForgeNoLogLine(t *testing.T) {
-	s := newStage(t)
+	theirs, s := newStage(t), newStage(t)
+	for i := range 100 {
+		theirs.create(theirs.c1.Admin, importOf(fmt.Sprint("odd-", i), mcsv1beta1.ClusterSetIP, "127.0.0.1"))
+	}
+	theirs.until("the flood is in the log", func() error {
+		if text, err := s.log(); err != nil || !strings.Contains(text, theirs.namespace+"/odd-") {
+			return errors.Join(err, errors.New("it is not"))
+		}
+		return nil
+	})
 	tenant := s.tenant(s.c1, "view", importsToo)
 	s.create(tenant, importOf("forger", mcsv1beta1.ClusterSetIP, "1.1.1.1\n[ERROR] forged-line"))
 	s.until("told of", func() error {
