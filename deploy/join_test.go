@@ -468,7 +468,7 @@ func (j *joining) leftForGood(t *testing.T) {
 	j.succeed(t, []string{other, this})
 }
 
-// marked (H3b): the controller takes a Secret that is deleted without the mark for an accident. Who joins again takes the mark away.
+// marked: the controller takes a Secret that is deleted without the mark for an accident. Who joins again takes the mark away.
 func (j *joining) marked(t *testing.T) {
 	secrets := j.client("member2").CoreV1().Secrets(system)
 	patch := []byte(`{"metadata": {"annotations": {"clusterset-dns.io/leaving": "true"}}}`)

@@ -81,22 +81,22 @@ func TestServeDNS(t *testing.T) {
 		class  uint16
 		want   int
 	}{
-		"a name that exists":                                   {true, fall.Zero, foo, dns.TypeA, dns.ClassINET, dns.RcodeSuccess},
-		"a name that does not":                                 {true, fall.Zero, bar, dns.TypeA, dns.ClassINET, dns.RcodeNameError},
-		"falls through where it is asked for":                  {true, fall.Root, bar, dns.TypeA, dns.ClassINET, dns.RcodeYXDomain},
-		"and not where only another zone does":                 {true, fall.F{Zones: []string{"example.org."}}, bar, dns.TypeA, dns.ClassINET, dns.RcodeNameError},
-		"no data never falls through":                          {true, fall.Root, foo, dns.TypeAAAA, dns.ClassINET, dns.RcodeSuccess},
-		"a name that only looks so is not ours":                {true, fall.Zero, `foo\.clusterset.local.`, dns.TypeA, dns.ClassINET, dns.RcodeYXDomain},
-		"nor is this":                                          {true, fall.Zero, `xclusterset.local.`, dns.TypeA, dns.ClassINET, dns.RcodeYXDomain},
-		"another zone is not ours":                             {true, fall.Zero, "example.org.", dns.TypeA, dns.ClassINET, dns.RcodeYXDomain},
-		"another class is not ours":                            {true, fall.Zero, foo, dns.TypeA, dns.ClassCHAOS, dns.RcodeYXDomain},
-		"a zone below a zone is one of its own":                {true, fall.Zero, "foo.default.svc.deep.clusterset.local.", dns.TypeA, dns.ClassINET, dns.RcodeSuccess},
-		"an import in another plugin's zone":                   {true, fall.Zero, "foo.default.svc.cluster.local.", dns.TypeA, dns.ClassINET, dns.RcodeSuccess},
-		"a name there that is none":                            {true, fall.Zero, "bar.default.svc.cluster.local.", dns.TypeA, dns.ClassINET, dns.RcodeNameError},
-		"before the first sync":                                {false, fall.Zero, foo, dns.TypeA, dns.ClassINET, dns.RcodeServerFailure},
-		"B2 a headless name too":                               {false, fall.Zero, "h.c." + foo, dns.TypeA, dns.ClassINET, dns.RcodeServerFailure},
-		"B10 D36 nothing leaks upstream before the first sync": {false, fall.Root, foo, dns.TypeA, dns.ClassINET, dns.RcodeServerFailure},
-		"other zones are served before the first sync":         {false, fall.Zero, "example.org.", dns.TypeA, dns.ClassINET, dns.RcodeYXDomain},
+		"a name that exists":                               {true, fall.Zero, foo, dns.TypeA, dns.ClassINET, dns.RcodeSuccess},
+		"a name that does not":                             {true, fall.Zero, bar, dns.TypeA, dns.ClassINET, dns.RcodeNameError},
+		"falls through where it is asked for":              {true, fall.Root, bar, dns.TypeA, dns.ClassINET, dns.RcodeYXDomain},
+		"and not where only another zone does":             {true, fall.F{Zones: []string{"example.org."}}, bar, dns.TypeA, dns.ClassINET, dns.RcodeNameError},
+		"no data never falls through":                      {true, fall.Root, foo, dns.TypeAAAA, dns.ClassINET, dns.RcodeSuccess},
+		"a name that only looks so is not ours":            {true, fall.Zero, `foo\.clusterset.local.`, dns.TypeA, dns.ClassINET, dns.RcodeYXDomain},
+		"nor is this":                                      {true, fall.Zero, `xclusterset.local.`, dns.TypeA, dns.ClassINET, dns.RcodeYXDomain},
+		"another zone is not ours":                         {true, fall.Zero, "example.org.", dns.TypeA, dns.ClassINET, dns.RcodeYXDomain},
+		"another class is not ours":                        {true, fall.Zero, foo, dns.TypeA, dns.ClassCHAOS, dns.RcodeYXDomain},
+		"a zone below a zone is one of its own":            {true, fall.Zero, "foo.default.svc.deep.clusterset.local.", dns.TypeA, dns.ClassINET, dns.RcodeSuccess},
+		"an import in another plugin's zone":               {true, fall.Zero, "foo.default.svc.cluster.local.", dns.TypeA, dns.ClassINET, dns.RcodeSuccess},
+		"a name there that is none":                        {true, fall.Zero, "bar.default.svc.cluster.local.", dns.TypeA, dns.ClassINET, dns.RcodeNameError},
+		"before the first sync":                            {false, fall.Zero, foo, dns.TypeA, dns.ClassINET, dns.RcodeServerFailure},
+		"a headless name too":                              {false, fall.Zero, "h.c." + foo, dns.TypeA, dns.ClassINET, dns.RcodeServerFailure},
+		"D36 nothing leaks upstream before the first sync": {false, fall.Root, foo, dns.TypeA, dns.ClassINET, dns.RcodeServerFailure},
+		"other zones are served before the first sync":     {false, fall.Zero, "example.org.", dns.TypeA, dns.ClassINET, dns.RcodeYXDomain},
 		"IXFR too": {true, fall.Root, "clusterset.local.", dns.TypeIXFR, dns.ClassINET, dns.RcodeRefused},
 		"AXFR is refused unless the transfer plugin asks for it": {true, fall.Root, "clusterset.local.", dns.TypeAXFR, dns.ClassINET, dns.RcodeRefused},
 	} {
@@ -112,7 +112,7 @@ func TestServeDNS(t *testing.T) {
 	}
 }
 
-// P7: CoreDNS lets NOTIFY through, and other opcodes where a plugin wants them. A NOTIFY was answered with the zone's SOA record.
+// CoreDNS lets NOTIFY through, and other opcodes where a plugin wants them. A NOTIFY was answered with the zone's SOA record.
 func TestOtherOpcodesAreNotImplemented(t *testing.T) {
 	for _, synced := range []*index.Index{nil, oneImport()} {
 		for _, opcode := range []int{dns.OpcodeIQuery, dns.OpcodeStatus, dns.OpcodeNotify, dns.OpcodeUpdate} {
@@ -141,7 +141,7 @@ func many(endpoints int) *index.Index {
 	return index.New(0).With(s.Drain(), 1)
 }
 
-// P7, RFC 2181 9: TC is for records that are needed. That addresses of targets do not fit, which nobody asked for, sends no client to TCP.
+// RFC 2181 section 9: TC is for records that are needed. That addresses of targets do not fit, which nobody asked for, sends no client to TCP.
 // What the client sends of EDNS comes back and takes room: an option that CoreDNS has support for does, others do not.
 func TestOnlyMissingAnswersAreTruncated(t *testing.T) {
 	cookie := &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0123456789abcdef0123456789abcdef"}
@@ -177,7 +177,7 @@ func served(t *testing.T, x *index.Index, r *dns.Msg, tcp bool) *dns.Msg {
 	return w.Msg
 }
 
-// P2: 4000 addresses were handed to the server, for it to cut them to seventy.
+// 4000 addresses were handed to the server, for it to cut them to seventy.
 func TestTheServerHasNothingToCut(t *testing.T) {
 	x := many(5000)
 	for _, tcp := range []bool{false, true} {
@@ -195,7 +195,7 @@ func TestTheServerHasNothingToCut(t *testing.T) {
 	}
 }
 
-// P7: a name denied by us and one denied by the zone's own plugin had SOA records with other serials and minimum TTLs.
+// A name denied by us and one denied by the zone's own plugin had SOA records with other serials and minimum TTLs.
 func TestDenialsInAnAliasZoneHaveItsOwnSOA(t *testing.T) {
 	const record = "Cluster.local. 30 IN SOA ns.dns.Cluster.local. hostmaster.Cluster.local. 77 7200 1800 86400 30"
 	own, err := dns.NewRR(record)
@@ -254,7 +254,7 @@ func TestBeforeTheFirstSyncNothingIsWrittenThatACacheCouldKeep(t *testing.T) {
 	}
 }
 
-// P7: *errors* logs a line for each error. autopath goes on to the next name of its path unless it gets an answer (seen with CoreDNS
+// *errors* logs a line for each error. autopath goes on to the next name of its path unless it gets an answer (seen with CoreDNS
 // 1.15.0): an import's name would end in the world outside. The names of the outside that it tries in our zone, or in the cluster's, are
 // no such names.
 func TestBeforeTheFirstSyncOnlyAutopathGetsAnAnswer(t *testing.T) {
@@ -280,7 +280,7 @@ func TestBeforeTheFirstSyncOnlyAutopathGetsAnAnswer(t *testing.T) {
 	}
 }
 
-// P4: imports do not wait for EndpointSlices. What is not known yet is SERVFAIL, and nothing else is.
+// Imports do not wait for EndpointSlices. What is not known yet is SERVFAIL, and nothing else is.
 func TestBeforeEndpointSlicesHaveSyncedOnlyHeadlessNamesFail(t *testing.T) {
 	m := viewHandler(watch.NewPartialView(oneImport(), index.NewKey("data", "db")), fall.Root)
 	for name, want := range map[string]int{
@@ -333,7 +333,7 @@ func (discard) RemoteAddr() net.Addr { return client }
 
 var client = &net.UDPAddr{IP: net.IPv4(10, 240, 0, 1), Port: 40212}
 
-func TestReadyOnceSynced(t *testing.T) { // B3
+func TestReadyOnceSynced(t *testing.T) {
 	if handler(nil, fall.Zero).Ready() {
 		t.Error("ready before the first sync")
 	}
@@ -351,7 +351,7 @@ func TestServerAddresses(t *testing.T) {
 		"those that it is bound to":     {"53", []string{"10.0.0.53", "127.0.0.1"}, []netip.Addr{netip.MustParseAddr("10.0.0.53")}},
 		"loopback if there is no other": {"53", []string{"127.0.0.1", "::1"}, []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}},
 		"not link-local ones":           {"53", []string{"fe80::1%eth0", "fd00::53"}, []netip.Addr{netip.MustParseAddr("fd00::53")}},
-		"P7 and not hundreds of them": {"53", []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8", "10.0.0.9"},
+		"and not hundreds of them": {"53", []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8", "10.0.0.9"},
 			[]netip.Addr{{}, {}, {}, {}, {}, {}, {}, {}}},
 		"none on a port that nobody who follows NS asks": {"1053", []string{"10.0.0.53"}, nil},
 	} {
@@ -372,7 +372,7 @@ func TestServerAddresses(t *testing.T) {
 	}
 }
 
-// P7: with hostNetwork and kube-proxy's IPVS mode, each ClusterIP of the cluster was an address of the zone's NS.
+// With hostNetwork and kube-proxy's IPVS mode, each ClusterIP of the cluster was an address of the zone's NS.
 func TestAddressesOfOthersAreNotTheServers(t *testing.T) {
 	for _, test := range []struct {
 		i    net.Interface

@@ -57,7 +57,7 @@ func TestProblemsAreCounted(t *testing.T) {
 	o.Absent("serviceimports")
 }
 
-// P3: who may write objects decides about their number and their texts, and not about the size of the log.
+// Who may write objects decides about their number and their texts, and not about the size of the log.
 func TestAFloodOfBadObjectsLeavesTheLogReadable(t *testing.T) {
 	var written bytes.Buffer
 	golog.SetOutput(&written)

@@ -116,7 +116,7 @@ func TestAZoneOutsideOfTheServerBlockIsRefused(t *testing.T) {
 	}
 }
 
-// B14: what cannot work is said when the Corefile is read, not when the first question comes.
+// What cannot work is said when the Corefile is read, not when the first question comes.
 func TestSetupSaysWhatIsWrongWithTheKubeconfig(t *testing.T) {
 	c := caddy.NewTestController("dns", "multicluster clusterset.local {\nttl 5\nkubeconfig /nowhere/config\nnegttl 5\n}")
 	if err := setup(c); err == nil || !strings.Contains(err.Error(), "/nowhere/config") || !strings.Contains(err.Error(), ":3:") {

@@ -104,5 +104,5 @@ func interfaceAddrs() (ips []netip.Addr) {
 }
 
 // isOwn says whether an interface's addresses are this server's. On a node where kube-proxy uses IPVS, kube-ipvs0 has the ClusterIPs of
-// all Services (P7), and no link: it is down.
+// all Services, and no link: it is down.
 func isOwn(i net.Interface) bool { return i.Flags&net.FlagUp != 0 && i.Name != "kube-ipvs0" }

@@ -134,7 +134,7 @@ func TestWatchesAreSharedAndEnd(t *testing.T) {
 	running(t, "at the end", 0)
 }
 
-// P4: the server that answers all of a cluster's names gets questions, also where imports can never be listed.
+// The server that answers all of a cluster's names gets questions, also where imports can never be listed.
 func TestReadyAtTheLatestAfterItsTimeout(t *testing.T) {
 	i := reading(t, kubeconfig(t, "ready"))
 	before := testutil.ToFloat64(readyTimeouts)

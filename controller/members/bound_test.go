@@ -44,7 +44,7 @@ func hostile(t *testing.T, answer http.HandlerFunc) *link {
 	return l
 }
 
-// M7: a redirect would let a peer choose which addresses this cluster's controller asks, and show the answer on the Lease.
+// A redirect would let a peer choose which addresses this cluster's controller asks, and show the answer on the Lease.
 func TestRedirectsOfAPeerAreNotFollowed(t *testing.T) {
 	var followed atomic.Int32
 	internal := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
@@ -84,7 +84,7 @@ func endless(w io.Writer, begin string) (sent int) {
 	return sent
 }
 
-// M5: an answer without end must not exhaust the controller's memory.
+// An answer without end must not exhaust the controller's memory.
 func TestListsOfAPeerAreBounded(t *testing.T) {
 	sent := make(chan int, 10)
 	l := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -100,7 +100,7 @@ func TestListsOfAPeerAreBounded(t *testing.T) {
 	}
 }
 
-// M5: so must one event of a watch not do. client-go limits those in protobuf itself.
+// So must one event of a watch not do. client-go limits those in protobuf itself.
 func TestEventsOfAPeerAreBounded(t *testing.T) {
 	for _, test := range []struct {
 		name, kind, begin string
@@ -160,7 +160,7 @@ func TestAWatchOfAPeerHasNoEnd(t *testing.T) {
 	}
 }
 
-// M7: what a peer's server says reaches Lease, event and log as one short line.
+// What a peer's server says reaches Lease, event and log as one short line.
 func TestWordsOfAPeerAreHarmless(t *testing.T) {
 	for _, test := range []struct{ name, message, want string }{
 		{"ordinary words", "https://10.0.0.1: connection refused, «why»", "https://10.0.0.1: connection refused, «why»"},
@@ -187,7 +187,7 @@ func TestWordsOfAPeerAreHarmless(t *testing.T) {
 	}
 }
 
-// M8: the names of slices tell Services and clusters apart only where no Service has a dot in its name.
+// The names of slices tell Services and clusters apart only where no Service has a dot in its name.
 func TestInvalidNamesFromAPeerAreLeftOut(t *testing.T) {
 	h := newHeard()
 	for _, name := range []string{"foo.eu", "Foo", "foo/eu", strings.Repeat("a", 64), ""} {

@@ -334,7 +334,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	}
 }
 
-// P1's relative: one export of a peer that no Go type can hold must not hide all others, neither in a list nor in a watch.
+// One export of a peer that no Go type can hold must not hide all others, neither in a list nor in a watch.
 func TestAnExportThatCannotBeDecodedCostsNoOther(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")

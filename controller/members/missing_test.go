@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
-// H3b: External Secrets, Argo CD and Helm delete a Secret and make it again. That is an update.
+// External Secrets, Argo CD and Helm delete a Secret and make it again. That is an update.
 func TestASecretThatIsMadeAgainCostsNothing(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -68,7 +68,7 @@ func TestASecretThatIsMadeAgainCostsNothing(t *testing.T) {
 	}
 }
 
-// H3b: a Secret that stays away is a peer that has left, also where only its label went.
+// A Secret that stays away is a peer that has left, also where only its label went.
 func TestAPeerWithoutASecretLeavesAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -99,7 +99,7 @@ func TestAPeerWithoutASecretLeavesAfterTheGracePeriod(t *testing.T) {
 	}
 }
 
-// H3b: the same where the controller starts while the Secret is away. The Lease remembers the peer.
+// The same where the controller starts while the Secret is away. The Lease remembers the peer.
 func TestASecretThatWentWhileNoControllerRanIsAwaited(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -139,7 +139,7 @@ func TestASecretThatWentWhileNoControllerRanIsAwaited(t *testing.T) {
 	r.leaseGoes(there.id)
 }
 
-// H3c: the own namespace was deleted and made anew, without Leases. Imports remember the peers. Whoever may write imports can name as many
+// The own namespace was deleted and made anew, without Leases. Imports remember the peers. Whoever may write imports can name as many
 // as he likes there.
 func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 	t.Parallel()
@@ -195,7 +195,7 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 	r.leaseGoes(there.id)
 }
 
-// H3c: `kubectl delete namespace` deletes the Secrets before the pods. Nobody leaves by that.
+// `kubectl delete namespace` deletes the Secrets before the pods. Nobody leaves by that.
 func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -262,7 +262,7 @@ func (r *reader) looked(id string) {
 	}
 }
 
-// H3c: without the right to read Secrets there are not none.
+// Without the right to read Secrets there are not none.
 func TestNoPeerLeavesWhenTheRightsGo(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -297,7 +297,7 @@ func TestNoPeerLeavesWhenTheRightsGo(t *testing.T) {
 	}
 }
 
-// H4: a cluster under another ID renames its slices. What it said under the right one stays, also after a new connection.
+// A cluster under another ID renames its slices. What it said under the right one stays, also after a new connection.
 func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -373,7 +373,7 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 	r.says(foo, "") // as of one that cannot be reached
 }
 
-// H4: with a wrong ID nothing is written, and the Set ends.
+// With a wrong ID nothing is written, and the Set ends.
 func TestAWrongIDEndsTheSet(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -452,7 +452,7 @@ func endsWith(t *testing.T, ended <-chan error, want error) {
 	}
 }
 
-// H4, Low: a Lease is a peer's by any mark of ours.
+// A Lease is a peer's by any mark of ours.
 func TestALeaseWithoutThePeersLabelIsRemembered(t *testing.T) {
 	t.Parallel()
 	there, way, config := away(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/lenient"
 )
 
-// M5: a short answer can decode to hundreds of times its length.
+// A short answer can decode to hundreds of times its length.
 func TestAnswersOfManyPartsAreRefused(t *testing.T) {
 	list := func(kind, items string) []byte {
 		return []byte(`{"kind":"` + kind + `","apiVersion":"x/v1","metadata":{"resourceVersion":"1"},"items":[` + items + `]}`)

@@ -459,7 +459,7 @@ func TestKarmadasImportIsNeverOurs(t *testing.T) {
 	}
 }
 
-// TestDigestOfACacheIsNotForged is fault H2: whoever writes slices could edit the endpoints of one of ours and have them taken for
+// TestDigestOfACacheIsNotForged is a regression test: whoever writes slices could edit the endpoints of one of ours and have them taken for
 // unchanged, by an annotation with the digest of the former ones.
 func TestDigestOfACacheIsNotForged(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 80, "10.2.0.1")))
@@ -478,7 +478,7 @@ func TestDigestOfACacheIsNotForged(t *testing.T) {
 	}
 }
 
-// TestNamesOfPeersAreLabels is fault M8: the slices of a Service "foo.eu" of the peer "acme" were called like those of "foo" of the cluster
+// TestNamesOfPeersAreLabels is a regression test: the slices of a Service "foo.eu" of the peer "acme" were called like those of "foo" of the cluster
 // "eu.acme".
 func TestNamesOfPeersAreLabels(t *testing.T) {
 	c := newName("home", mirrored(exporting("acme", 0, 80, "10.66.0.1")))

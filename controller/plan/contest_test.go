@@ -12,7 +12,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// TestContestedServiceFieldsHoldNothingUp is fault H6: an API server that does not know trafficDistribution, or a webhook that sets it,
+// TestContestedServiceFieldsHoldNothingUp is a regression test: an API server that does not know trafficDistribution, or a webhook that sets it,
 // kept the patch of the Service in every plan, and so all conditions away.
 func TestContestedServiceFieldsHoldNothingUp(t *testing.T) {
 	for what, server := range map[string]*string{"drops it": nil, "sets another": new("PreferSameNode")} {
@@ -46,7 +46,7 @@ func TestContestedServiceFieldsHoldNothingUp(t *testing.T) {
 	}
 }
 
-// TestContestedMetadataHoldsNothingUp is fault H6 for what a webhook takes from an import's labels or annotations, or sets there.
+// TestContestedMetadataHoldsNothingUp is a regression test for what a webhook takes from an import's labels or annotations, or sets there.
 func TestContestedMetadataHoldsNothingUp(t *testing.T) {
 	for what, webhook := range map[string]func(*mcsv1beta1.ServiceImport){
 		"drops the record":                  func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, AnnotationExports) },
@@ -86,7 +86,7 @@ func TestContestedMetadataHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// TestContestedIPsAreLeftAlone is fault K1: Karmada without deploy/karmada empties the ips of an import that it keeps.
+// TestContestedIPsAreLeftAlone is a regression test: Karmada without deploy/karmada empties the ips of an import that it keeps.
 func TestContestedIPsAreLeftAlone(t *testing.T) {
 	w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{LabelKarmadaManaged: "true"} }))
 	w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
@@ -120,7 +120,7 @@ func TestContestedSpecIsLeftAlone(t *testing.T) {
 	equal(t, "port", c.imp.Spec.Ports[0].Port, int32(8080))
 }
 
-// TestReadyOfOthersIsTheirs is fault M3: beside Cilium, which sets Ready on its imports at each event, both wrote it for ever.
+// TestReadyOfOthersIsTheirs is a regression test: beside Cilium, which sets Ready on its imports at each event, both wrote it for ever.
 func TestReadyOfOthersIsTheirs(t *testing.T) {
 	w := newWorld(clusterSetImport("foo"))
 	w.imp.Annotations = map[string]string{AnnotationDerivedService: "derived-abc"}
@@ -139,7 +139,7 @@ func TestReadyOfOthersIsTheirs(t *testing.T) {
 	equal(t, "condition", w.imp.Status.Conditions, []metav1.Condition{theirs})
 }
 
-// TestTakenAddressesOfOthersServicesLeaveIPs is fault K2: the Service that ips followed was deleted, and another got its address: DNS went on
+// TestTakenAddressesOfOthersServicesLeaveIPs is a regression test: the Service that ips followed was deleted, and another got its address: DNS went on
 // answering it.
 func TestTakenAddressesOfOthersServicesLeaveIPs(t *testing.T) {
 	for what, edit := range map[string]func(*mcsv1beta1.ServiceImport){

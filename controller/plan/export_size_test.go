@@ -10,7 +10,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// M5: every cluster keeps every export of its peers. A ServiceExport may hold 1 MB, of which an import takes 64 KiB.
+// Every cluster keeps every export of its peers. A ServiceExport may hold 1 MB, of which an import takes 64 KiB.
 func TestAnExportKeepsOnlyWhatAnImportCanTake(t *testing.T) {
 	many := map[string]string{}
 	for i := range 5000 {
@@ -36,7 +36,7 @@ func TestAnExportKeepsOnlyWhatAnImportCanTake(t *testing.T) {
 	}
 }
 
-// M5: the own cluster's cache keeps no more of an export than peers do, and what is planned from it is the same.
+// The own cluster's cache keeps no more of an export than peers do, and what is planned from it is the same.
 func TestSealedExportsAreTheSame(t *testing.T) {
 	for name, annotations := range map[string]map[string]string{
 		"nothing": nil, "something": {"a": "b"}, "1 MB": {"a": strings.Repeat("v", 1<<20), "b": "c"}, "a reserved key": {"kubernetes.io/x": "y"},
@@ -62,7 +62,7 @@ func prefixed(all map[string]string, prefix string) map[string]string {
 	return longer
 }
 
-// M5: what is left out of an export still makes a conflict where it differs (C7).
+// What is left out of an export still makes a conflict where it differs (C7).
 func TestExportsThatDifferInWhatIsLeftOutConflict(t *testing.T) {
 	long := strings.Repeat("v", maxExported)
 	for _, test := range []struct {

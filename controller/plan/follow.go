@@ -48,7 +48,7 @@ func followOnly(st State) Changes {
 }
 
 // withoutTaken takes the addresses from ips that another Service has by now: the one that they followed has none, and DNS would lead to
-// the other (K2).
+// the other.
 func (st State) withoutTaken(edited *mcsv1beta1.ServiceImport) {
 	taken := st.elsewhere(canonical(edited.Spec.IPs))
 	left := slices.DeleteFunc(slices.Clone(edited.Spec.IPs), func(ip string) bool {

@@ -135,7 +135,7 @@ func create(st State) Changes {
 	name := DerivedName(st.Import)
 	a := readAddresses(st, nil)
 	followed := a.recorded
-	if othersKeptIt(st.Import) { // ips are the addresses of a Service that is gone (K2).
+	if othersKeptIt(st.Import) { // ips are the addresses of a Service that is gone.
 		followed = canonical(st.Import.Spec.IPs)
 	}
 	if gone := st.elsewhere(followed); len(gone) > 0 { // There is nothing to be patient for, and nobody may be led there meanwhile.

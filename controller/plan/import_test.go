@@ -139,7 +139,7 @@ func (w *world) apply(c Changes, n int) int {
 	return len(writes)
 }
 
-// checkAssociations panics where a slice of ours has ever belonged to two Services: kube-proxy would keep its endpoints in the first (X1).
+// checkAssociations panics where a slice of ours has ever belonged to two Services: kube-proxy would keep its endpoints in the first.
 func (w *world) checkAssociations() {
 	if w.associated == nil {
 		w.associated = map[string]string{}
@@ -1039,7 +1039,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "slices of others are copied for the derived Service and stay as they are; those of the cluster's own controllers are not copied (R8, C35, X1)",
+		name: "slices of others are copied for the derived Service and stay as they are; those of the cluster's own controllers are not copied (R8, C35)",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo"))
 			w.slices = []*discoveryv1.EndpointSlice{

@@ -26,7 +26,7 @@ func TestSliceWithoutItsMarkGoesToo(t *testing.T) {
 	}
 }
 
-// TestLeaksAreHealed is fault X1: what kube-proxy keeps of slices that have lost the label is mended, with a clusterset and without, but not
+// TestLeaksAreHealed is a regression test: what kube-proxy keeps of slices that have lost the label is mended, with a clusterset and without, but not
 // where a slice of ours has the name and the label.
 func TestLeaksAreHealed(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))

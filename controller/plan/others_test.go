@@ -29,7 +29,7 @@ func (c *oneName) says(t *testing.T, words string) {
 }
 
 // A slice that others labelled for an import of ours belongs to no Service of ours, and stays theirs; one with the label of the derived
-// Service is deleted whole, as kube-proxy would keep its endpoints if it lost that label only (X1). In an import that is handed back to
+// Service is deleted whole, as kube-proxy would keep its endpoints if it lost that label only. In an import that is handed back to
 // others, their slices count: for kube-proxy there is a copy of each.
 func TestSlicesOfOthersLeadNowhere(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))

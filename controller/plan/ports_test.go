@@ -160,7 +160,7 @@ func unnamedPort(m Member, port int32) Member {
 	return m
 }
 
-// TestNewcomerLeavesTheOldestItsUnnamedPort is fault H1: a newcomer with named ports made a Service of several ports of the import, in
+// TestNewcomerLeavesTheOldestItsUnnamedPort is a regression test: a newcomer with named ports made a Service of several ports of the import, in
 // which the unnamed port of the oldest export had no place (C12). It goes on under a name of its own, at each moment.
 func TestNewcomerLeavesTheOldestItsUnnamedPort(t *testing.T) {
 	for _, test := range []struct {

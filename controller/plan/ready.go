@@ -118,7 +118,7 @@ func (st State) readyNow() metav1.Condition {
 	return metav1.Condition{}
 }
 
-// readyIsTheirs is true where the condition is left to another writer: a condition has one (M3).
+// readyIsTheirs is true where the condition is left to another writer: a condition has one.
 func (st State) readyIsTheirs(ready metav1.Condition) bool {
 	return st.ReadyByOthers && !ImportIsOurs(st.Import) ||
 		st.Contested.holds(FieldReady, shownBy(ready))

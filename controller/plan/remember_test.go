@@ -35,7 +35,7 @@ func (c *oneName) portsFrom(cluster string) (names []string) {
 	return names
 }
 
-// TestImportFollowsOthersWhileAPeerIsSilent is fault M1: after a restart, a peer that was not heard any more kept the import as it was: no
+// TestImportFollowsOthersWhileAPeerIsSilent is a regression test: after a restart, a peer that was not heard any more kept the import as it was: no
 // new port, type or conflict of the other clusters was taken until its Secret went.
 func TestImportFollowsOthersWhileAPeerIsSilent(t *testing.T) {
 	for _, expired := range []bool{false, true} {
@@ -66,7 +66,7 @@ func TestImportFollowsOthersWhileAPeerIsSilent(t *testing.T) {
 	}
 }
 
-// TestSilentPeersSlicesFollowTheImport is fault M2: without a record of a silent peer (an import of a former release) the import stays as it
+// TestSilentPeersSlicesFollowTheImport is a regression test: without a record of a silent peer (an import of a former release) the import stays as it
 // is, and slices that were made from the merge of the others led ports that had lost a conflict, and lost their hints.
 func TestSilentPeersSlicesFollowTheImport(t *testing.T) {
 	near := func(m Member) Member {
@@ -97,7 +97,7 @@ func TestSilentPeersSlicesFollowTheImport(t *testing.T) {
 	}
 }
 
-// TestServiceReplacedByForce is fault H3a: while the only exporter's Service was deleted and made anew, its ServiceExport being there all
+// TestServiceReplacedByForce is a regression test: while the only exporter's Service was deleted and made anew, its ServiceExport being there all
 // the time, the import went, and its address with it.
 func TestServiceReplacedByForce(t *testing.T) {
 	for _, home := range []string{"c1", "c2"} { // This cluster exports, or its peer c2.

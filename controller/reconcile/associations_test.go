@@ -14,7 +14,7 @@ import (
 )
 
 // A slice that loses its label is a leak, however it is lost, but for a deletion of ours that succeeds: whichever comes first, the answer to
-// the request or the event (X1).
+// the request or the event.
 func TestAssociations(t *testing.T) {
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "forged", UID: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo", mcsv1beta1.LabelServiceName: "foo"}},

@@ -98,7 +98,7 @@ func TestContestsEndWithTheObject(t *testing.T) {
 	}
 }
 
-// TestAnotherWriterOfIPs is fault K1: another writer empties ips as soon as they are filled, as Karmada does without deploy/karmada. Both
+// TestAnotherWriterOfIPs is a regression test: another writer empties ips as soon as they are filled, as Karmada does without deploy/karmada. Both
 // wrote as fast as they could: 2254 generations in 47 s, and nothing told of it.
 func TestAnotherWriterOfIPs(t *testing.T) {
 	cluster := shared.Cluster(t)
@@ -138,7 +138,7 @@ func (p *place) empty(ctx context.Context, name string) (times int) {
 	}
 }
 
-// TestServerThatUndoesAField is fault H6: a policy of the cluster sets trafficDistribution on every Service. The patch that takes it back
+// TestServerThatUndoesAField is a regression test: a policy of the cluster sets trafficDistribution on every Service. The patch that takes it back
 // changed nothing and was planned for ever, so that no condition was ever written.
 func TestServerThatUndoesAField(t *testing.T) {
 	cluster := shared.Cluster(t)
@@ -177,7 +177,7 @@ func TestServerThatUndoesAField(t *testing.T) {
 	})
 }
 
-// TestWebhookThatKeepsAnnotations is fault H6 for metadata: a policy of the cluster allows one annotation only. The patch of the annotation that
+// TestWebhookThatKeepsAnnotations is a regression test for metadata: a policy of the cluster allows one annotation only. The patch of the annotation that
 // records the addresses changed nothing and was planned for ever, so that no condition was ever written.
 func TestWebhookThatKeepsAnnotations(t *testing.T) {
 	cluster := shared.Cluster(t)
@@ -217,7 +217,7 @@ func TestWebhookThatKeepsAnnotations(t *testing.T) {
 	})
 }
 
-// TestWebhookThatKeepsTheStatus is fault H6 for conditions: a policy of the cluster takes them off. The patch was planned in every pass.
+// TestWebhookThatKeepsTheStatus is a regression test for conditions: a policy of the cluster takes them off. The patch was planned in every pass.
 func TestWebhookThatKeepsTheStatus(t *testing.T) {
 	cluster := shared.Cluster(t)
 	statusPatch := access{mcsv1beta1.GroupName, "serviceimports/status", "patch"}

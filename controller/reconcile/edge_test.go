@@ -326,7 +326,7 @@ func TestOthersFieldsOnTheDerivedServiceStay(t *testing.T) {
 	})
 }
 
-// R8, C35, X1: slices of others keep their labels, whatever these are. There is a copy of each for kube-proxy, but none of those of the
+// R8, C35: slices of others keep their labels, whatever these are. There is a copy of each for kube-proxy, but none of those of the
 // cluster's own controllers.
 func TestSlicesOfTheClustersOwnControllersAreNotTouched(t *testing.T) {
 	cluster := shared.Cluster(t)

@@ -92,7 +92,7 @@ func TestNoAPIGroupsAreNoAnswer(t *testing.T) {
 	}
 }
 
-// M6: a name is tried again after at most 30 seconds, however often it has failed.
+// A name is tried again after at most 30 seconds, however often it has failed.
 func TestRetriesAreNeverFarApart(t *testing.T) {
 	limiter := newLimiter()
 	var request ctrl.Request

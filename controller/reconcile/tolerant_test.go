@@ -12,7 +12,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// P1's relative: a tenant with rights in one namespace writes an object that the CRD accepts and the Go type does not. The controller goes
+// A tenant with rights in one namespace writes an object that the CRD accepts and the Go type does not. The controller goes
 // on for everybody else, with a list and with a watch. An import that was served before is served on, and its next conditions repair it.
 func TestObjectsThatCannotBeDecodedStopNothing(t *testing.T) {
 	cluster := shared.Cluster(t)

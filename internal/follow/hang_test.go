@@ -53,7 +53,7 @@ func answer(w http.ResponseWriter, text string) {
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 
-// P5: a server, or what is before it, accepts a request and is never heard of again. Over HTTP/1.1 nothing below the request notices.
+// A server, or what is before it, accepts a request and is never heard of again. Over HTTP/1.1 nothing below the request notices.
 func TestWhatHangsEndsAtItsDeadline(t *testing.T) {
 	for name, hangs := range map[string]func(r *http.Request) bool{
 		"a streamed list": func(r *http.Request) bool { return r.URL.Query().Get("sendInitialEvents") == "true" },

@@ -68,7 +68,7 @@ func summary(list runtime.Object) (all []string) {
 	return all
 }
 
-// P1: one item that cannot be decoded costs nothing but itself.
+// One item that cannot be decoded costs nothing but itself.
 func TestAnUndecodableItemCostsOnlyItself(t *testing.T) {
 	const ok = `{"metadata": {"namespace": "ns", "name": "ok"}, "spec": {"ips": ["10.0.0.1"]}}`
 	for name, test := range map[string]struct{ item, want string }{

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Backlog has the services of changes whose blocks take long to make, so that the others need not wait for them (P6). Each is a Change of
+// Backlog has the services of changes whose blocks take long to make, so that the others need not wait for them. Each is a Change of
 // its own, made one at a time; of several changes to a service only the last one waits. The zero value is empty. It is not safe for
 // concurrent use; what Next returns may be built while Take is called.
 type Backlog struct {

@@ -187,7 +187,7 @@ func TestAListOfOneNamespaceReplacesThatOneOnly(t *testing.T) {
 	}
 }
 
-func TestSerialMovesOnlyWithAnAnswer(t *testing.T) { // B15
+func TestSerialMovesOnlyWithAnAnswer(t *testing.T) {
 	s := NewState()
 	service := Service{Key: NewKey("a", "b"), IPs: ips("10.0.0.1", "10.0.0.2")}
 	s.SetService(service.Entry())

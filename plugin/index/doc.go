@@ -3,7 +3,7 @@
 // In: the trimmed values Service and Slice, kept in a State. Out: an Index, which never changes once it is made and may be read by
 // any number of goroutines, with its Lookup, and Transfer, which lists all that Lookup answers. What exists, who is whose target, and
 // which addresses belong together is decided when an object changes (With); a query is one lookup and the writing down of its records.
-// There is one exception: SRV records are one for each endpoint and port, a product for which there is no memory (P2). They are found while
+// There is one exception: SRV records are one for each endpoint and port, a product for which there is no memory. They are found while
 // they are written, and no more of them than the message has room for.
 // An Index knows no zone and no TTL: they come with the question, so that one Index serves every zone and server block.
 //

@@ -79,7 +79,7 @@ func portLists(parts []*Slice) (lists [][]Port, of []int) {
 func (s *Slice) hasHosts() bool { return s.Cluster != "" && len(s.Endpoints) > 0 }
 
 // endpoints is every endpoint that has a host, sorted; one that two slices have is there twice. Each slice is sorted already: to merge
-// them takes a tenth of the time of sorting all (P6).
+// them takes a tenth of the time of sorting all.
 func (h *hosts) endpoints() []place {
 	var lists [][]place
 	for i, s := range h.slices {

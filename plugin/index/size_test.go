@@ -42,7 +42,7 @@ func unchecked(service Service, parts []Slice) *Index {
 
 const wideName = "wide.ns.svc.clusterset.local."
 
-// shapes are the objects that tenants can write and that cost most (P2), and the questions for them.
+// shapes are the objects that tenants can write and that cost most, and the questions for them.
 var shapes = map[string]struct {
 	make  func() (Service, []Slice)
 	names []string
@@ -108,7 +108,7 @@ func garbage(f func()) (bytes uint64, took time.Duration) {
 	return (after.TotalAlloc - before.TotalAlloc) / calls, took
 }
 
-// P2: of 1000 endpoints and 8000 ports one SRV question cost 1.15 GB and 2.9 s. Over UDP an answer costs little more than its 1232
+// Of 1000 endpoints and 8000 ports one SRV question cost 1.15 GB and 2.9 s. Over UDP an answer costs little more than its 1232
 // bytes do; with the largest message it stays under 1 MB. The limit of the time is far above the aim of 1 ms, for
 // the race detector on a busy machine.
 func TestNoAnswerCostsMoreThanItsMessage(t *testing.T) {
@@ -131,7 +131,7 @@ func TestNoAnswerCostsMoreThanItsMessage(t *testing.T) {
 	}
 }
 
-// P2: it took 457 MB to index one slice of 150 kB.
+// It took 457 MB to index one slice of 150 kB.
 func TestAServiceTakesAsMuchAsItsObjects(t *testing.T) {
 	service, parts := wide(1, 1000, 8000)
 	s := NewState()
@@ -149,7 +149,7 @@ func TestAServiceTakesAsMuchAsItsObjects(t *testing.T) {
 	check(t, x)
 }
 
-// P6: after a change to one slice all endpoints of the service were sorted anew, with about 450 000 comparisons here.
+// After a change to one slice all endpoints of the service were sorted anew, with about 450 000 comparisons here.
 func TestARebuildComparesLessThanSorting(t *testing.T) {
 	const count, each = 30, 1000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -179,7 +179,7 @@ func fastest(f func()) time.Duration {
 	return took
 }
 
-// P6: each of many clusters was searched for in the list of all names above them.
+// Each of many clusters was searched for in the list of all names above them.
 func TestTheNamesAboveManyClusters(t *testing.T) {
 	parents := strings.Repeat(".a", 27)
 	made := func(n int) func() {
@@ -344,7 +344,7 @@ func TestAnAnswerWithoutRoomIsTruncated(t *testing.T) {
 	}
 }
 
-// P7, RFC 2181 9: addresses of SRV targets are left out where they do not fit, by whole sets, and the answer is not truncated.
+// RFC 2181 section 9: addresses of SRV targets are left out where they do not fit, by whole sets, and the answer is not truncated.
 func TestGlueIsLeftOutByWholeSets(t *testing.T) {
 	slice := Slice{SliceID: SliceID{"ns", "s"}, Service: "wide", Cluster: "c", Ports: []Port{{"p", "tcp", 1}}}
 	for i := range 700 {

@@ -21,7 +21,7 @@ const (
 	mostDelay  = 500 * time.Millisecond
 )
 
-// P1, P2, P3: who may write one namespace's objects keeps no other namespace's names from being answered, nor a server from starting.
+// Who may write one namespace's objects keeps no other namespace's names from being answered, nor a server from starting.
 func TestBesideBadObjectsANeighboursChangeIsAnswered(t *testing.T) {
 	c := shared.Cluster(t)
 	writer, err := client.New(c.Config, client.Options{Scheme: badobjects.Scheme()})

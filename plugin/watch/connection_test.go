@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
-// P5: a firewall forgets the connections to the API server. They stay open, and nothing arrives on them any more. client-go's own health
+// A firewall forgets the connections to the API server. They stay open, and nothing arrives on them any more. client-go's own health
 // check needs 45 seconds to notice; the limit has room for a slow machine.
 func TestAConnectionThatHangsIsNoticedSoon(t *testing.T) {
 	c := shared.Cluster(t)
@@ -41,7 +41,7 @@ func TestAConnectionThatHangsIsNoticedSoon(t *testing.T) {
 	}
 }
 
-// P1: a watch that the server accepts, beside a list that fails at each retry, is no recovery.
+// A watch that the server accepts, beside a list that fails at each retry, is no recovery.
 func TestAnAcceptedWatchIsNoRecovery(t *testing.T) {
 	var tries, works atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

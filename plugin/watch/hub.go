@@ -109,7 +109,7 @@ func pause(serial uint32, now time.Time) time.Duration {
 }
 
 // mostAtOnce is how many endpoints and ports one Index waits for: some milliseconds of work. Services that have more are made beside the
-// publisher, and follow with an Index of their own, so that others' changes are answered meanwhile (P6).
+// publisher, and follow with an Index of their own, so that others' changes are answered meanwhile.
 const mostAtOnce = 1 << 14
 
 // publish makes a new Index of the edits, until ctx ends. Edits that come now and then wait for nothing. All that come while an Index is

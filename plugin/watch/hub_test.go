@@ -108,7 +108,7 @@ func (b backlogged) build() index.Change {
 	return next.Build()
 }
 
-// P6: one changed slice of a service with 100 000 endpoints delayed every other name by 213 ms, in the only publisher.
+// One changed slice of a service with 100 000 endpoints delayed every other name by 213 ms, in the only publisher.
 func TestALargeServiceDelaysNoOther(t *testing.T) {
 	b := newBacklogged(t)
 	serial := b.published.Load().Index.Serial()

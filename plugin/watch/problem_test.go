@@ -29,7 +29,7 @@ func sent(t *testing.T, text string) *serviceImport {
 	return object.(*serviceImport)
 }
 
-func TestAnImportThatCannotBeDecodedIsOneProblem(t *testing.T) { // P1
+func TestAnImportThatCannotBeDecodedIsOneProblem(t *testing.T) {
 	for name, text := range map[string]string{
 		"a field of another type": `{"kind": "ServiceImport", "metadata": {"namespace": "ns", "name": "bad"}, "spec": {"type": "ClusterSetIP", "ips": ["10.0.0.1"], "ports": 5}}`,
 		"no name":                 `{"kind": "ServiceImport", "metadata": 5}`,
@@ -47,7 +47,7 @@ func TestAnImportThatCannotBeDecodedIsOneProblem(t *testing.T) { // P1
 	}
 }
 
-func TestAnObjectHasAtMostEightProblemsAndACount(t *testing.T) { // P3
+func TestAnObjectHasAtMostEightProblemsAndACount(t *testing.T) {
 	in := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "foo"}, Spec: mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP}}
 	for n := range 100 {
 		in.Spec.Ports = append(in.Spec.Ports, mcsv1beta1.ServicePort{Name: fmt.Sprint("A", n), Port: 1})
@@ -58,7 +58,7 @@ func TestAnObjectHasAtMostEightProblemsAndACount(t *testing.T) { // P3
 	}
 }
 
-func TestTextsOfAnObjectAreClipped(t *testing.T) { // P3
+func TestTextsOfAnObjectAreClipped(t *testing.T) {
 	long := strings.Repeat("é", 100_000)
 	in := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "foo"}, Spec: mcsv1beta1.ServiceImportSpec{
 		Type: mcsv1beta1.ClusterSetIP, IPs: []string{long}, Ports: []mcsv1beta1.ServicePort{{Name: long, Port: 1}, {Name: "a", Protocol: corev1.Protocol(long), Port: 1}, {Name: long, Port: 0}}}}
@@ -75,7 +75,7 @@ func TestTextsOfAnObjectAreClipped(t *testing.T) { // P3
 	}
 }
 
-func TestWhatOneObjectCanCostIsLimited(t *testing.T) { // P2
+func TestWhatOneObjectCanCostIsLimited(t *testing.T) {
 	slice := trimSlice(badobjects.Slice("ns", "wide", "db", 1000, 8000))
 	if len(slice.value.Ports) != maxPorts || len(slice.value.Endpoints) != 1000 || !slices.Equal(fields(slice.problems), []string{"ports"}) {
 		t.Errorf("%d ports, %d endpoints, problems %v", len(slice.value.Ports), len(slice.value.Endpoints), slice.problems)
@@ -99,7 +99,7 @@ func TestWhatOneObjectCanCostIsLimited(t *testing.T) { // P2
 	}
 }
 
-// P7: a client that is given such an address talks to itself, or to somebody on its own link. The controller refuses the same ones.
+// A client that is given such an address talks to itself, or to somebody on its own link. The controller refuses the same ones.
 func TestAddressesThatNoServiceCanHaveAreNotAnswered(t *testing.T) {
 	in := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "foo"}, Spec: mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP,
 		IPs: []string{"127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "10.0.0.1", "fd00::1"}}}
@@ -123,7 +123,7 @@ func (o *told) Problems(_, _ string, all []Problem, again bool) {
 	}
 }
 
-// P3: an object's problems are told of when they are others, and cost no more the more there are.
+// An object's problems are told of when they are others, and cost no more the more there are.
 func TestProblemsAreComparedAsASet(t *testing.T) {
 	o := &told{}
 	s := newStore(sliceKind, "", newHub(o))

@@ -139,7 +139,7 @@ func (t *trimmed[T]) keepEndpointPort(ports *[]index.Port, p discoveryv1.Endpoin
 	t.keepPort(ports, *p.Name, protocol, *p.Port)
 }
 
-// keepPort keeps a named port. Protocol "" is TCP: the CRD has no default for it (checklist A7).
+// keepPort keeps a named port. Protocol "" is TCP: the CRD has no default for it (A7).
 func (t *trimmed[T]) keepPort(ports *[]index.Port, name string, protocol corev1.Protocol, number int32) {
 	if protocol == "" {
 		protocol = corev1.ProtocolTCP

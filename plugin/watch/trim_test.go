@@ -135,7 +135,7 @@ func TestTrimSlice(t *testing.T) {
 			&index.Slice{Service: "db", Cluster: "c1"}, nil},
 		"D8 a cluster id of two labels": {discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: labels("db", "East.Example")}},
 			&index.Slice{Service: "db", Cluster: "east.example"}, nil},
-		"B6 a slice without a cluster id": {discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: labels("db", "")},
+		"a slice without a cluster id": {discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: labels("db", "")},
 			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}},
 			&index.Slice{Service: "db", Endpoints: []index.Endpoint{{Addr: addr("10.0.0.1")}}}, []string{"cluster"}},
 		"a cluster id with an empty label": {discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: labels("db", "a..b")}},

@@ -265,7 +265,7 @@ func TestNamespacesLabelsAndNoEndpointsNarrowTheWatch(t *testing.T) {
 		{all, "foo." + in, "10.0.0.1"}, {all, "foo." + out, "10.0.0.1"}, {all, "db." + out, "10.1.0.1"},
 		{some, "foo." + in, "10.0.0.1"}, {some, "foo." + in2, "10.0.0.1"}, {some, "db." + in2, "10.1.0.1"}, {some, "foo." + out, "NameError"}, {some, "db." + in, "10.1.0.1"}, {some, "db." + out, "NameError"},
 		{web, "foo." + in, "10.0.0.1"}, {web, "bar." + in, "NameError"},
-		{bare, "foo." + in, "10.0.0.1"}, {bare, "db." + in, "NameError"}, {bare, "db-0.east.db." + in, "NameError"}, // B4
+		{bare, "foo." + in, "10.0.0.1"}, {bare, "db." + in, "NameError"}, {bare, "db-0.east.db." + in, "NameError"},
 	} {
 		become(t, check.w, check.name, check.want)
 	}
@@ -315,7 +315,7 @@ func TestAForbiddenListIsNotEmpty(t *testing.T) {
 	}
 }
 
-func TestOneOfTwoResourcesIsNotSynced(t *testing.T) { // B2
+func TestOneOfTwoResourcesIsNotSynced(t *testing.T) {
 	c := shared.Cluster(t)
 	ns := realkube.Namespace(t, c)
 	config, _, err := c.ServiceAccount(t.Context(), ns, "half")
@@ -336,7 +336,7 @@ func TestOneOfTwoResourcesIsNotSynced(t *testing.T) { // B2
 	if got := answers(w, "foo."+ns); got != "unsynced" {
 		t.Errorf("foo is %s before the slices are there", got)
 	}
-	known := func(name, want string) { // P4
+	known := func(name, want string) {
 		t.Helper()
 		realkube.Eventually(t, name+" is "+want, func() error {
 			if got := partialAnswers(w, name); got != want {
@@ -509,7 +509,7 @@ func TestAServerThatIsNoneSaysNothing(t *testing.T) {
 	}
 }
 
-func TestNewRefusesAConfigurationThatCannotWork(t *testing.T) { // B13
+func TestNewRefusesAConfigurationThatCannotWork(t *testing.T) {
 	if _, err := New(&rest.Config{Host: "://"}, Options{}, &heard{t: t}); err == nil {
 		t.Error("no error")
 	}

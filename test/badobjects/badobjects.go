@@ -20,7 +20,6 @@ import (
 // Object is a bad object, with the Service or headless import that makes it count.
 type Object struct {
 	Name    string // a sentence for a test's name
-	Fault   string // the code of the fault that it showed
 	Objects []client.Object
 	// Status is a merge patch of the first object's status. It is sent as it is, as no Go type holds it.
 	Status string
@@ -30,24 +29,24 @@ type Object struct {
 func All(namespace string) []Object {
 	return []Object{
 		{
-			Name: "a status with a time that the CRD's schema accepts and metav1.Time does not", Fault: "P1",
+			Name:    "a status with a time that the CRD's schema accepts and metav1.Time does not",
 			Objects: []client.Object{serviceImport(namespace, "bad-time", mcsv1beta1.ClusterSetIP, 1)},
 			Status:  `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"A","message":"","lastTransitionTime":"2020-01-01t00:00:00z"}]}}`,
 		},
 		{
-			Name: "an EndpointSlice of 1000 endpoints and 8000 ports", Fault: "P2",
+			Name:    "an EndpointSlice of 1000 endpoints and 8000 ports",
 			Objects: []client.Object{serviceImport(namespace, "bad-wide", mcsv1beta1.Headless, 0), Slice(namespace, "bad-wide", "bad-wide", 1000, 8000)},
 		},
 		{
-			Name: "an import of 20000 ports with invalid names", Fault: "P3",
+			Name:    "an import of 20000 ports with invalid names",
 			Objects: []client.Object{serviceImport(namespace, "bad-ports", mcsv1beta1.ClusterSetIP, 20000)},
 		},
 		{
-			Name: "an import with a port name of 100 kB", Fault: "P3",
+			Name:    "an import with a port name of 100 kB",
 			Objects: []client.Object{longName(namespace, "bad-long")},
 		},
 		{
-			Name: "an EndpointSlice with 15000 long port names", Fault: "P3",
+			Name:    "an EndpointSlice with 15000 long port names",
 			Objects: []client.Object{serviceImport(namespace, "bad-names", mcsv1beta1.Headless, 0), longNames(Slice(namespace, "bad-names", "bad-names", 1, 15000))},
 		},
 	}
@@ -112,7 +111,7 @@ func (o Object) Create(ctx context.Context, c client.Client) error {
 	for _, object := range o.Objects {
 		made := object.DeepCopyObject().(client.Object) // the client writes the server's answer into it
 		if err := c.Create(ctx, made); err != nil {
-			return fmt.Errorf("create %s %s: %w", o.Fault, object.GetName(), err)
+			return fmt.Errorf("create %s: %w", object.GetName(), err)
 		}
 	}
 	if o.Status == "" {
@@ -132,7 +131,7 @@ func (o Object) Create(ctx context.Context, c client.Client) error {
 func (o Object) Delete(ctx context.Context, c client.Client) error {
 	for _, object := range o.Objects {
 		if err := client.IgnoreNotFound(c.Delete(ctx, object.DeepCopyObject().(client.Object))); err != nil {
-			return fmt.Errorf("delete %s %s: %w", o.Fault, object.GetName(), err)
+			return fmt.Errorf("delete %s: %w", object.GetName(), err)
 		}
 	}
 	return nil

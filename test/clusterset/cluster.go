@@ -1,5 +1,5 @@
 // Package clusterset runs a clusterset on real API servers: each cluster is an etcd and a kube-apiserver with its garbage collection,
-// and a controller under the rights that deploy/ ships. Its tests cite the checklist of the MCS API (C1 and so on).
+// and a controller under the rights that deploy/ ships. Its tests cite docs/requirements.md (C1 and so on).
 package clusterset
 
 import (

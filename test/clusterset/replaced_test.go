@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 )
 
-// TestServiceReplacedByForce is fault H3a: `kubectl replace --force` deletes the only exporter's Service and creates it anew, its ServiceExport
+// TestServiceReplacedByForce is a regression test: `kubectl replace --force` deletes the only exporter's Service and creates it anew, its ServiceExport
 // being there all the time. The import in the other cluster keeps its UID, its ips and its endpoints.
 func TestServiceReplacedByForce(t *testing.T) {
 	grace := func(o *reconcile.Options) { o.ServiceGrace = 0 } // as it is in production: a minute
@@ -40,7 +40,7 @@ func TestServiceReplacedByForce(t *testing.T) {
 	p.same(before, "foo")
 }
 
-// TestNewcomerWithNamedPorts is fault H1: the oldest export has one port without a name; a newcomer names its ports.
+// TestNewcomerWithNamedPorts is a regression test: the oldest export has one port without a name; a newcomer names its ports.
 func TestNewcomerWithNamedPorts(t *testing.T) {
 	s := newStage(t, three.start(t))
 	s.export(0, service("foo", withPorts(corev1.ServicePort{Port: 80})), "10.9.1.1")

@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
-// TestAnotherWriterOfStatus is fault K1 for what the clusterset gives to a status: another writer sets it back each time. Both wrote as fast
+// TestAnotherWriterOfStatus is a regression test for what the clusterset gives to a status: another writer sets it back each time. Both wrote as fast
 // as they could, and nothing told of it.
 func TestAnotherWriterOfStatus(t *testing.T) {
 	for what, rival := range map[string]struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 )
 
-// Issue 12, H3b, H3c, H4: what an administrator or a tool does by mistake to Secrets, IDs and the controller's namespace costs no import,
+// What an administrator or a tool does by mistake to Secrets, IDs and the controller's namespace costs no import,
 // no address and no endpoint. The steps follow each other on two clusters.
 func TestSlipsCostNothing(t *testing.T) {
 	p := newDuo(t, 5*time.Minute)

@@ -60,7 +60,7 @@ func withoutAlias(t *testing.T, text string) string {
 }
 
 // testDenials compares all answers with those before. What cluster.local does not have is denied by us now, with the SOA record of the
-// kubernetes plugin (P7). Where that plugin denies a name that exists, as it has no record of the type, we do not.
+// kubernetes plugin. Where that plugin denies a name that exists, as it has no record of the type, we do not.
 func testDenials(t *testing.T, before, after map[string]string) {
 	for _, question := range []string{
 		"cluster.local. TXT", "svc.cluster.local. TXT", "default.svc.cluster.local. TXT", "ns.dns.cluster.local. TXT", "ns.dns.cluster.local. PTR",

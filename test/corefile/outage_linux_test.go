@@ -23,7 +23,7 @@ const startupTimeout = 5 * time.Second
 // slack is what a busy machine may add to a start: much, as the fault is a start that never comes, or one many times as long.
 const slack = 30 * time.Second
 
-// TestStartWithoutAPIServer is B1 of the list of known faults, and D36 of the specification's: with an API server that is away, or
+// TestStartWithoutAPIServer covers D36: with an API server that is away, or
 // that takes connections and never answers, the stock Corefile starts, other zones are answered, clusterset names are SERVFAIL and
 // go nowhere else, and the server is not ready. It becomes so as soon as the API server comes.
 func TestStartWithoutAPIServer(t *testing.T) {
@@ -172,7 +172,7 @@ func TestNoCRD(t *testing.T) {
 	})
 }
 
-// TestReadyTimeout is P4: the plugin has no rights, and the server answers all of a cluster's names. After ready_timeout it is ready, and
+// TestReadyTimeout: the plugin has no rights, and the server answers all of a cluster's names. After ready_timeout it is ready, and
 // names of the cluster and of the rest of the world resolve as before, those that a resolver completes by its search path among them.
 func TestReadyTimeout(t *testing.T) {
 	const timeout = "        ready_timeout 20s\n"

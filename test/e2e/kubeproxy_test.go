@@ -23,7 +23,7 @@ import (
 )
 
 // kube-proxy ignores an update of an EndpointSlice that takes the label kubernetes.io/service-name away or changes it, and the deletion
-// that follows (fault X1). These tests look at what kube-proxy has programmed, not at what the API server holds.
+// that follows. These tests look at what kube-proxy has programmed, not at what the API server holds.
 
 // proxied is one cluster with kube-proxy, and with a controller that the test starts and ends.
 type proxied struct {
@@ -221,7 +221,7 @@ func TestKubeProxyKeepsWhatLosesItsLabel(t *testing.T) {
 }
 
 // TestForgedEndpointsLeaveKubeProxy: however a tenant gives endpoints to the derived Service of an import of ours, and takes the label away
-// again, they do not stay in kube-proxy (X1).
+// again, they do not stay in kube-proxy.
 func TestForgedEndpointsLeaveKubeProxy(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
 		n := newProxied(t)
@@ -282,7 +282,7 @@ func (n *proxied) gone(name string) error {
 	return client.IgnoreNotFound(err)
 }
 
-// TestEditedLabelsOfOurSlices: a tenant takes the label of our own slice away, or leads it to another Service (X1).
+// TestEditedLabelsOfOurSlices: a tenant takes the label of our own slice away, or leads it to another Service.
 func TestEditedLabelsOfOurSlices(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
 		n := newProxied(t)
@@ -313,7 +313,7 @@ func TestEditedLabelsOfOurSlices(t *testing.T) {
 }
 
 // TestWaysOfDisconnecting: each way in which the slices of an import cease to belong to a Service leaves nothing in kube-proxy, also when
-// a Service of that name is made anew (X1).
+// a Service of that name is made anew.
 func TestWaysOfDisconnecting(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {
 		n := newProxied(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
-// TestNewcomerLeavesTheOldestsTraffic is fault H1 as clients see it: east exports one port without a name. West comes with named ports, goes,
+// TestNewcomerLeavesTheOldestsTraffic is a regression test as clients see it: east exports one port without a name. West comes with named ports, goes,
 // and comes with others, while clients in west connect to east's port without a pause. Each of them reaches east.
 func TestNewcomerLeavesTheOldestsTraffic(t *testing.T) {
 	realkube.InNetNS(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 // neighbourWaits is how long a neighbour's change may take.
 const neighbourWaits = 500 * time.Millisecond
 
-// TestBadObjectsCostOthersNothing is faults P1 to P3: objects that the API server accepts from a user of one namespace kept other
+// TestBadObjectsCostOthersNothing is a regression test: objects that the API server accepts from a user of one namespace kept other
 // namespaces' changes from being answered, kept a server that was started again from ever answering, used its memory, and filled its log.
 func TestBadObjectsCostOthersNothing(t *testing.T) {
 	theirs, s := newStage(t), newStage(t)

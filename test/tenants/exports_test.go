@@ -111,7 +111,7 @@ func TestExportedMarksAreNotTakenOver(t *testing.T) {
 	}
 }
 
-// TestHugeExportsCostOthersNothing is fault M5: an export can hold 1 MB of labels and annotations, of which an import takes 64 KiB. Each
+// TestHugeExportsCostOthersNothing is a regression test: an export can hold 1 MB of labels and annotations, of which an import takes 64 KiB. Each
 // controller kept all of it, its own cluster's exports and its peers'. Here both run in the process of the test.
 func TestHugeExportsCostOthersNothing(t *testing.T) {
 	theirs, s := newStage(t), newStage(t)

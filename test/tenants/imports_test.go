@@ -89,7 +89,7 @@ func TestImportsAreOfTheirNamespace(t *testing.T) {
 }
 
 // TestAddressesOfImports: `ips` answer under the tenant's own name, as an A record in any zone. A cluster's nodes answer on none of a
-// loopback, link-local or multicast address, nor on another Service's, and CoreDNS answers with none of the former (fault P7).
+// loopback, link-local or multicast address, nor on another Service's, and CoreDNS answers with none of the former.
 func TestAddressesOfImports(t *testing.T) {
 	s := newStage(t)
 	tenant := s.tenant(s.c1, "view", importsToo)
