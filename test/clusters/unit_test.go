@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,23 +30,6 @@ func TestOptionsAreChecked(t *testing.T) {
 	} {
 		if err := (Options{Name: c.name, Index: c.index}).check(); !errors.Is(err, c.want) {
 			t.Errorf("%q, %d: %v; want %v", c.name, c.index, err, c.want)
-		}
-	}
-}
-
-// TestReadmeNamesThePackages: all that checkNeeds would complain of, in one line to copy.
-func TestReadmeNamesThePackages(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(`(?m)^ *apt-get install -y (.*containerd.*)$`).FindStringSubmatch(string(text))
-	if line == nil {
-		t.Fatal("README.md has no line that installs containerd and the others")
-	}
-	for _, p := range packages {
-		if !slices.Contains(strings.Fields(line[1]), p.name) {
-			t.Errorf("README.md has %q, without %s", line[0], p.name)
 		}
 	}
 }

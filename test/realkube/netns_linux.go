@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -22,6 +21,7 @@ const insideVariable = "REALKUBE_INSIDE"
 // the system or a needed program says no, the test fails: a skip would pass for a proof.
 func InNetNS(t *testing.T, body func(t *testing.T)) {
 	t.Helper()
+	NotShort(t)
 	if os.Getenv(insideVariable) == t.Name() {
 		if err := makeNetwork(t.Context()); err != nil {
 			t.Fatalf("%v\n%s", err, adviceNamespaces)
@@ -29,7 +29,7 @@ func InNetNS(t *testing.T, body func(t *testing.T)) {
 		body(t)
 		return
 	}
-	if err := needTools(); err != nil {
+	if err := Needs("network"); err != nil { // before a cryptic message of theirs
 		t.Fatal(err)
 	}
 	output, err := runAgain(t)
@@ -49,30 +49,8 @@ const adviceNamespaces = `This test needs user and network namespaces. Either ru
 	sysctl -w kernel.unprivileged_userns_clone=1               (older Debian)
 	sysctl -w kernel.apparmor_restrict_unprivileged_userns=0   (Ubuntu 24.04 and later)`
 
-// needTools looks for what the network and kube-proxy need, before a cryptic message of theirs.
-func needTools() error {
-	for tool, pack := range map[string]string{"ip": "iproute2", "nft": "nftables"} {
-		if !hasTool(tool) {
-			return fmt.Errorf("this test needs the program %q: install the package %s (apt-get install iproute2 nftables)", tool, pack)
-		}
-	}
-	return nil
-}
-
 // toolFolders complete the PATH of users who are not root.
 var toolFolders = []string{"/usr/sbin", "/sbin"}
-
-func hasTool(name string) bool {
-	if _, err := exec.LookPath(name); err == nil {
-		return true
-	}
-	for _, folder := range toolFolders {
-		if exists(filepath.Join(folder, name)) {
-			return true
-		}
-	}
-	return false
-}
 
 // runAgain runs the test in a second process, first as root of a user namespace. Root itself may do without one, where the system
 // has none to give.
