@@ -48,11 +48,19 @@ programs: ## Build what the tests run beside us: etcd, kube-apiserver and more, 
 # How many packages' tests run at once: most of their time they wait for API servers, not for a core.
 PACKAGES := $(shell cores=$$(nproc); echo $$((cores > 4 ? cores : 4)))
 
+.PHONY: needs-test needs-clusters
+needs-test needs-clusters: needs-%:
+	@build/needs.sh $*
+
 # The race detector needs cgo; vet is a part of `make lint`; what only debuggers read (-w) takes a linker a third of its time.
 .PHONY: test
-test: build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Unit, property, race and API server tests
+test: needs-test build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Unit, property, race and API server tests
 	CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) ./...
 	cd deploy/charts && go test -count=1 -vet=off -timeout 20m ./... # a module of its own, because of Helm; and Go does not see which files Helm reads
+
+.PHONY: check
+check: lint ## What to run before each commit: lint, and the tests that need no API server (two minutes)
+	go test -short -vet=off ./...
 
 .PHONY: fuzz
 fuzz: ## Fuzz name and Corefile parsing, the answers and transfers (FUZZTIME=30s each)
@@ -96,12 +104,12 @@ readme: build programs bench questions ## Run the demo and the benchmarks, and s
 	@go run ./test/readme
 
 .PHONY: clusters-up
-clusters-up: ## Start two real clusters with pods, c1 and c2, on this machine (root; Debian's containerd and more: it says what)
+clusters-up: needs-clusters ## Start two real clusters with pods, c1 and c2, on this machine (root; Debian's containerd and more: it says what)
 	@go run ./test/clusters/run up c1 1
 	@go run ./test/clusters/run up c2 2
 
 .PHONY: test-clusters
-test-clusters: ## Test those clusters (root; about a minute and a half)
+test-clusters: needs-clusters ## Test those clusters (root; about a minute and a half)
 	CLUSTERS=1 go test -count=1 -vet=off -timeout 20m ./test/clusters
 
 .PHONY: clusters-down
@@ -109,11 +117,11 @@ clusters-down: ## End the clusters c1 and c2 and remove all that is of them
 	@go run ./test/clusters/run down c1 c2
 
 .PHONY: e2e
-e2e: ## Start real clusters, install us as users do, and try it all in pods (root; about 15 minutes, and more the first time; KUBECONFIGS=a:b for clusters of yours, whose DNS it replaces; E2E_LOAD_FOR=1m for less load; ARGS=--keep)
+e2e: $(if $(KUBECONFIGS),,needs-clusters) ## Start real clusters, install us as users do, and try it all in pods (root; about 15 minutes, and more the first time; KUBECONFIGS=a:b for clusters of yours, whose DNS it replaces; E2E_LOAD_FOR=1m for less load; ARGS=--keep)
 	@go run ./test/e2e/run $(ARGS)
 
 .PHONY: e2e-results
-e2e-results: ## Do that, and show in README.md what was measured (writes test/results/e2e.txt)
+e2e-results: $(if $(KUBECONFIGS),,needs-clusters) ## Do that, and show in README.md what was measured (writes test/results/e2e.txt)
 	@go run ./test/e2e/run --results test/results/e2e.txt $(ARGS)
 	@go run ./test/readme
 

@@ -19,6 +19,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/plan"
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/test/fault"
+	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
 // duo are two clusters of a test's own: c1 exports, and c2 reads c1 through something that can be disturbed.
@@ -30,6 +31,7 @@ type duo struct {
 
 func newDuo(t *testing.T, timeout time.Duration, change ...func(*reconcile.Options)) *duo {
 	t.Helper()
+	realkube.NotShort(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	set, err := startSet(ctx, "10.1.0.0/16", "10.2.0.0/16")

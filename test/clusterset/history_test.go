@@ -80,6 +80,7 @@ type pair struct{ reader, peer int }
 
 func startHistories(t *testing.T) *histories {
 	t.Helper()
+	realkube.NotShort(t)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 15*time.Minute)
 	defer cancel()
 	all := &histories{links: map[pair]*fault.API{}, joined: map[pair][]byte{}, ledger: &ledger{}}

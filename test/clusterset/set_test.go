@@ -45,6 +45,7 @@ type shared struct {
 
 func (s *shared) start(t *testing.T) []*Cluster {
 	t.Helper()
+	realkube.NotShort(t)
 	s.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 15*time.Minute)
 		defer cancel()

@@ -56,9 +56,18 @@ func Main(m *testing.M, all ...*Shared) int {
 	return code
 }
 
+// NotShort skips a test that starts an API server, or has a network of its own, where tests run with -short, as in `make check`.
+func NotShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server: not with -short")
+	}
+}
+
 // Cluster is the package's cluster. Parallel tests may ask at the same time.
 func (s *Shared) Cluster(t testing.TB) *Cluster {
 	t.Helper()
+	NotShort(t)
 	s.once.Do(func() {
 		// Not the test's own context: the cluster outlives the test that happened to be the first.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
@@ -76,6 +85,7 @@ func (s *Shared) Cluster(t testing.TB) *Cluster {
 // New starts a cluster for one test alone, which ends with it.
 func New(t testing.TB, options Options) *Cluster {
 	t.Helper()
+	NotShort(t)
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	c, err := Start(ctx, options)

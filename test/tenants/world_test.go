@@ -56,6 +56,7 @@ clusterset.local:{{.Port}} {
 
 func (w *world) start(t *testing.T) *world {
 	t.Helper()
+	realkube.NotShort(t)
 	w.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 15*time.Minute)
 		defer cancel()
