@@ -222,9 +222,9 @@ $to_id reads $id. How that goes, and what is wrong where it does not:
 EOF
 }
 
-# mark ANNOTATION: on the peer's Secret in TO, where there is one. Without the mark, a Secret that is deleted counts as an accident: the
-# controller keeps everything from the peer for a minute.
-mark() { at "$to" annotate secrets -n "$namespace" -l "$label" --field-selector "metadata.name=$id" --overwrite "$1" >/dev/null; }
+# mark ANNOTATION: on the peer's Secret and Lease in TO, where they are. Without the mark, a Secret that is deleted counts as an accident: the
+# controller keeps everything from the peer for a minute, or for ten where it did not run. The Lease tells it that it was none.
+mark() { at "$to" annotate secrets,leases -n "$namespace" -l "$label" --field-selector "metadata.name=$id" --overwrite "$1" >/dev/null; }
 
 join() {
   known_context "$from"
@@ -256,7 +256,7 @@ leave() {
   if mark "$leaving=true" && at "$to" delete secrets -n "$namespace" -l "$label" --field-selector "metadata.name=$id" >/dev/null; then
     echo "$(called "$to_id" "$to"): no Secret $id: it reads $id no longer"
   else
-    undone+=" kubectl --context $to annotate secret -n $namespace $id $leaving=true; kubectl --context $to delete secret -n $namespace $id;"
+    undone+=" kubectl --context $to annotate secrets,leases -n $namespace -l $label --field-selector metadata.name=$id $leaving=true; kubectl --context $to delete secret -n $namespace $id;"
   fi
   if at "$from" delete secret -n "$namespace" --ignore-not-found "$(token_secret)" >/dev/null; then
     echo "$(called "$id" "$from"): no Secret $(token_secret): the token of $to_id is void"

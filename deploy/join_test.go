@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -475,6 +476,17 @@ func (j *joining) marked(t *testing.T) {
 	if _, err := secrets.Patch(t.Context(), "member1", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	leases := j.client("member2").CoordinationV1().Leases(system)
+	_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "member1", Labels: map[string]string{plan.LabelPeer: ""}}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	onLease := func(want string) {
+		t.Helper()
+		if lease, err := leases.Get(t.Context(), "member1", metav1.GetOptions{}); err != nil || lease.Annotations["clusterset-dns.io/leaving"] != want {
+			t.Errorf("the Lease has the annotations %v, want the mark %q: %v", lease.Annotations, want, err)
+		}
+	}
 	j.succeed(t, []string{"member1", "member2"})
 	joined := j.peers(t, "member2")["member1"]
 	if len(joined.Annotations) > 0 {
@@ -486,6 +498,7 @@ func (j *joining) marked(t *testing.T) {
 	}
 	defer watched.Stop()
 	j.succeed(t, []string{"--leave", "member1", "member2"})
+	onLease("true")
 	for event := range watched.ResultChan() {
 		if event.Type != watch.Deleted {
 			continue
@@ -496,6 +509,10 @@ func (j *joining) marked(t *testing.T) {
 		break
 	}
 	j.succeed(t, []string{"member1", "member2"})
+	onLease("")
+	if err := leases.Delete(t.Context(), "member1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (j *joining) hasNoAccount(t *testing.T, context string) {

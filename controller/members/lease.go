@@ -129,8 +129,12 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 // patchLease writes the whole of what is ours, so that it heals what others changed; and makes the Lease where there is none.
 func (p *peer) patchLease(ctx context.Context) error {
 	l := p.wantedLease()
+	annotations := map[string]any{annotationMessage: p.now.message}
+	if p.stays() {
+		annotations[annotationLeaving] = nil
+	}
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"labels": l.Labels, "annotations": l.Annotations},
+		"metadata": map[string]any{"labels": l.Labels, "annotations": annotations},
 		"spec": map[string]any{ // what is nil is removed
 			"holderIdentity": l.Spec.HolderIdentity, "leaseDurationSeconds": l.Spec.LeaseDurationSeconds,
 			"acquireTime": l.Spec.AcquireTime, "renewTime": l.Spec.RenewTime, "leaseTransitions": l.Spec.LeaseTransitions,
@@ -147,6 +151,13 @@ func (p *peer) patchLease(ctx context.Context) error {
 		return fmt.Errorf("write the Lease %s: %w", p.id, err)
 	}
 	return nil
+}
+
+// stays is true where the peer has a Secret that is not marked: a former mark on its Lease counts no longer.
+func (p *peer) stays() bool {
+	p.set.mu.RLock()
+	defer p.set.mu.RUnlock()
+	return p.missing.IsZero() && !p.secret.leaving
 }
 
 func (p *peer) wantedLease() *coordinationv1.Lease {

@@ -11,8 +11,8 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
-// annotationLeaving, with the value "true" on a peer's Secret, says that the Secret is about to be deleted because the peer leaves.
-// deploy/join.sh --leave sets it.
+// annotationLeaving, with the value "true" on a peer's Secret, says that the Secret is about to be deleted because the peer leaves. On the
+// peer's Lease it says the same to a controller that did not run then, or that missed the Secret before. deploy/join.sh --leave sets both.
 const annotationLeaving = "clusterset-dns.io/leaving"
 
 // grace is how long a peer stays as it is without its Secret. Secrets are deleted and made again by mistake, and by tools that know no
@@ -37,9 +37,23 @@ func (p *peer) foundLocked(of secret) {
 	p.secret, p.missing, p.grace, p.adopted = of, time.Time{}, p.set.grace, false
 }
 
-// outlast ends a peer whose Secret has been missing for the grace period, and says when to look again. Missing Secrets mean nothing
-// while the controller's own namespace is being deleted, or is gone: they go before the controller does.
-func (p *peer) outlast() time.Duration {
+// leavesOnPurpose is true for a peer without a Secret whose Lease is marked.
+func (p *peer) leavesOnPurpose(ctx context.Context) bool {
+	p.set.mu.RLock()
+	missing := !p.missing.IsZero()
+	p.set.mu.RUnlock()
+	if !missing || p.lease.foreign {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	found, err := p.set.leases.Get(ctx, p.id, metav1.GetOptions{})
+	return err == nil && found.Annotations[annotationLeaving] == "true" // After an error the peer stays, and is looked at again.
+}
+
+// outlast ends a peer whose Secret has been missing for the grace period, or is missing on purpose, and says when to look again. Missing Secrets
+// mean nothing while the controller's own namespace is being deleted, or is gone: they go before the controller does.
+func (p *peer) outlast(onPurpose bool) time.Duration {
 	s := p.set
 	s.mu.Lock()
 	if p.left || p.missing.IsZero() {
@@ -51,7 +65,7 @@ func (p *peer) outlast() time.Duration {
 		s.mu.Unlock()
 		return retryAfter
 	}
-	if left := p.grace - s.options.Now().Sub(p.missing); left > 0 {
+	if left := p.grace - s.options.Now().Sub(p.missing); left > 0 && !onPurpose {
 		s.mu.Unlock()
 		return left
 	}
@@ -70,7 +84,7 @@ func (p *peer) missingLocked() string {
 		return fmt.Sprintf("the Secret is gone, and the namespace %s is being deleted: everything from this peer stays as it is", s.options.Namespace)
 	}
 	return fmt.Sprintf("the Secret %s/%s with the label %s is gone. Everything from this peer stays as it is until %s, then it is removed. "+
-		"To keep it, make the Secret again. To have a peer leave at once, use deploy/join.sh --leave, which marks the Secret before it deletes it",
+		"To keep it, make the Secret again. To have a peer leave at once, use deploy/join.sh --leave",
 		s.options.Namespace, p.id, plan.LabelPeer, p.missing.Add(p.grace).UTC().Format(time.RFC3339))
 }
 

@@ -139,6 +139,62 @@ func TestASecretThatWentWhileNoControllerRanIsAwaited(t *testing.T) {
 	r.leaseGoes(there.id)
 }
 
+// `join.sh --leave` while no controller runs, or once the Secret is missing: the mark on the Lease tells that the peer has left on purpose.
+func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	place := newPlace(t)
+	config := kubeconfig(t, there.config)
+	mark := func(r *reader) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "true"}}}`, annotationLeaving)
+		if _, err := r.leases.Patch(t.Context(), there.id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remember := func(o *Options) {
+		o.Remembered = func(context.Context) ([]string, error) { return []string{there.id}, nil }
+	}
+	r := place.read(t)
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	mark(r) // of a --leave that did not finish
+	r.stop()
+
+	// With its Secret it is a peer, and the mark goes: if the Secret is missing later, that is no purpose.
+	r = place.read(t)
+	realkube.Eventually(t, "the mark goes", func() error {
+		lease, err := r.leases.Get(t.Context(), there.id, metav1.GetOptions{})
+		if err == nil && lease.Annotations[annotationLeaving] != "" {
+			err = errors.New("it is there")
+		}
+		return err
+	})
+	r.stop()
+	r.lose(there.id)
+	r = place.read(t, remember)
+	r.is(there.id, SecretMissing, "until", "join.sh --leave")
+	r.look()
+	if got := r.said(foo); got != "?"+there.id {
+		t.Errorf("foo is said by %q while the Secret is missing", got)
+	}
+	mark(r)
+	r.look()
+	r.says(foo, "")
+	r.leaseGoes(there.id)
+
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	r.stop()
+	r.lose(there.id)
+	mark(r)
+	r = place.read(t, remember)
+	r.says(foo, "")
+	r.leaseGoes(there.id)
+}
+
 // The own namespace was deleted and made anew, without Leases. Imports remember the peers. Whoever may write imports can name as many
 // as he likes there.
 func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {

@@ -112,7 +112,7 @@ func (p *peer) step(ctx context.Context) time.Duration {
 		p.leaseTrouble(ctx, "A peer's Lease cannot be read", err)
 		return retryAfter
 	}
-	return min(p.judge(), p.publish(ctx), p.outlast(), idle)
+	return min(p.judge(), p.publish(ctx), p.outlast(p.leavesOnPurpose(ctx)), idle)
 }
 
 // relink connects as the Secret says, if that is not what is done already. The view stays.

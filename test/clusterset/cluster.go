@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -170,12 +171,14 @@ func (c *Cluster) Join(ctx context.Context, peer string, kubeconfig []byte) erro
 	return err
 }
 
-// Leave marks a peer's Secret and deletes it, as deploy/join.sh --leave does.
+// Leave marks a peer's Secret and Lease, and deletes the Secret, as deploy/join.sh --leave does.
 func (c *Cluster) Leave(ctx context.Context, peer string) error {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: peer}}
+	at := metav1.ObjectMeta{Namespace: SystemNamespace, Name: peer}
 	mark := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"clusterset-dns.io/leaving":"true"}}}`))
-	if err := c.Admin.Patch(ctx, secret, mark); err != nil {
-		return client.IgnoreNotFound(err)
+	for _, object := range []client.Object{&corev1.Secret{ObjectMeta: at}, &coordinationv1.Lease{ObjectMeta: at}} {
+		if err := c.Admin.Patch(ctx, object, mark); client.IgnoreNotFound(err) != nil {
+			return err
+		}
 	}
 	return c.Lose(ctx, peer)
 }
