@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
@@ -43,6 +44,8 @@ func TestSealedExportsAreTheSame(t *testing.T) {
 	} {
 		export := &mcsv1beta1.ServiceExport{Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: map[string]string{"team": "red"}, ExportedAnnotations: annotations}}
 		export.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("v", 200<<10)}
+		export.Finalizers = []string{"example.org/" + strings.Repeat("f", 200<<10)}
+		export.OwnerReferences = []metav1.OwnerReference{{Name: strings.Repeat("o", 200<<10)}}
 		whole := TrimExport(export)
 		SealExport(export)
 		equal(t, name, toJSON(t, TrimExport(export)), toJSON(t, whole))

@@ -78,7 +78,7 @@ type sealedExport struct {
 // some hundred of them would be all of the memory. TrimExport gives the same as before.
 func SealExport(export *mcsv1beta1.ServiceExport) {
 	trimmed := TrimExport(export)
-	export.ManagedFields, export.Labels, export.Annotations = nil, nil, nil
+	export.ManagedFields, export.Labels, export.Annotations, export.Finalizers, export.OwnerReferences = nil, nil, nil, nil, nil
 	if trimmed == nil {
 		export.Spec = mcsv1beta1.ServiceExportSpec{} // It is being deleted.
 		return
