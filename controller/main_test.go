@@ -97,7 +97,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// Issue 12, low: a process that is asked to end reports no error, and gives its Lease up. --health-probe-bind-address=0 is for no probes.
+// A process that is asked to end reports no error, and gives its Lease up. --health-probe-bind-address=0 is for no probes.
 func TestATerminatedProcessReportsNoError(t *testing.T) {
 	program := build(t)
 	cluster := realkube.New(t, realkube.Options{})

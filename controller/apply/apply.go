@@ -390,7 +390,8 @@ func (w *Writer) service(ctx context.Context, st plan.State, c plan.Changes) err
 		if !ours(imp, c.ServiceStatus.Old) {
 			return fmt.Errorf("patch the status of Service %s: %w", c.ServiceStatus.Old.Name, errNotOurs)
 		}
-		return refused(w.patchStatus(ctx, st, c.ServiceStatus.Old, c.ServiceStatus.New))
+		fields := (&plan.Changes{ServiceStatus: c.ServiceStatus}).Written()
+		return refused(hadEffect(w.patchStatus(ctx, st, c.ServiceStatus.Old, c.ServiceStatus.New), c.ServiceStatus.Old, c.ServiceStatus.New, fields))
 	default:
 		return nil
 	}

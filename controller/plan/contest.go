@@ -30,6 +30,7 @@ const (
 	FieldInternalPolicy Field = "spec.internalTrafficPolicy of the derived Service"
 	FieldDistribution   Field = "spec.trafficDistribution of the derived Service"
 	FieldFamilies       Field = "spec.ipFamilyPolicy of the derived Service"
+	FieldIngress        Field = "status.loadBalancer of the derived Service"
 )
 
 // Contested are the fields that another writer keeps setting back, each with the value that is not written for now. Any other value is.
@@ -57,6 +58,9 @@ func (c *Changes) Written() Contested {
 	}
 	if c.ExportStatus != nil {
 		written.add(FieldExport, shownOf(c.ExportStatus.Old), shownOf(c.ExportStatus.New))
+	}
+	if c.ServiceStatus != nil {
+		written.add(FieldIngress, ingressOf(c.ServiceStatus.Old), ingressOf(c.ServiceStatus.New))
 	}
 	if c.Service != nil {
 		for field, get := range serviceFields {
@@ -191,6 +195,10 @@ func clustersOf(status *mcsv1beta1.ServiceImportStatus) []string {
 		all = append(all, cluster.Cluster)
 	}
 	return all
+}
+
+func ingressOf(svc *corev1.Service) []corev1.LoadBalancerIngress {
+	return svc.Status.LoadBalancer.Ingress
 }
 
 // serviceFields read the contestable fields of a derived Service.

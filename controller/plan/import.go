@@ -208,7 +208,11 @@ func keep(st State) Changes {
 		current = clusterIPs(wanted) // A second address that goes is out of ips at once.
 		familiesMove = !equality.Semantic.DeepEqual(svc.Spec.IPFamilyPolicy, wanted.Spec.IPFamilyPolicy)
 	} else if status := vipStatus(svc, w.vips); !refused && status != nil {
-		c.ServiceStatus = &Edit[*corev1.Service]{svc, status}
+		if st.Contested.holds(FieldIngress, ingressOf(status)) {
+			w.notes = append(w.notes, st.Contested.note(FieldIngress))
+		} else {
+			c.ServiceStatus = &Edit[*corev1.Service]{svc, status}
+		}
 	}
 
 	switch {

@@ -263,6 +263,44 @@ func TestWebhookThatKeepsTheStatus(t *testing.T) {
 	}
 }
 
+// TestWebhookThatKeepsTheIngress is a regression test for a user's addresses: a policy of the cluster takes them off the derived Service's status,
+// as servers before Kubernetes 1.30 do with their ipMode. The patch was planned in every pass, and no condition was ever written.
+func TestWebhookThatKeepsTheIngress(t *testing.T) {
+	cluster := shared.Cluster(t)
+	start(t, account(t, cluster))
+	p := newPlace(t, cluster)
+	mutate(t, p, cluster, `{apiGroups: [""], apiVersions: [v1], operations: [UPDATE], resources: [services/status]}`,
+		`{patchType: JSONPatch, jsonPatch: {expression: 'has(object.status.loadBalancer) && has(object.status.loadBalancer.ingress) ? [JSONPatch{op: "remove", path: "/status/loadBalancer/ingress"}] : []'}}`,
+		func() error {
+			try := plainService("try")
+			try.Spec.Type = corev1.ServiceTypeLoadBalancer
+			if err := p.create(try); client.IgnoreAlreadyExists(err) != nil {
+				return err
+			}
+			svc, err := p.svc("try")
+			svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+			err = errors.Join(err, p.Status().Update(p.ctx, svc, client.DryRunAll))
+			if err == nil && len(svc.Status.LoadBalancer.Ingress) > 0 {
+				err = errors.New("it is not")
+			}
+			return err
+		})
+	if err := p.create(imported("foo", withIPs("192.0.2.7"))); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "told", func() error { return p.told("foo", plan.ReasonContested) })
+	until(t, "ready, with a note", func() error {
+		imp, err := p.imp("foo")
+		if err == nil {
+			err = ready(imp, metav1.ConditionTrue, "Ready")
+		}
+		if err == nil && !strings.Contains(imp.Status.Conditions[0].Message, string(plan.FieldIngress)) {
+			err = fmt.Errorf("the message is %q", imp.Status.Conditions[0].Message)
+		}
+		return err
+	})
+}
+
 // mutate has the API server change each object of the place that a rule names, as a mutating webhook would.
 func mutate(t *testing.T, p *place, cluster *realkube.Cluster, rule, mutation string, inForce func() error) {
 	t.Helper()

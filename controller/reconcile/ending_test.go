@@ -9,7 +9,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// Issue 12, low: controller-runtime logs the end of leadership as an error, or not, as two goroutines go. Other errors stay, and so does
+// controller-runtime logs the end of leadership as an error, or not, as two goroutines go. Other errors stay, and so does
 // this one while nobody has asked for the end.
 func TestTheEndOfLeadershipIsNoErrorAtTheEnd(t *testing.T) {
 	var said []string

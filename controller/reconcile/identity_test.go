@@ -67,7 +67,7 @@ func installAbout(t *testing.T, c *realkube.Cluster) client.Client {
 	return admin
 }
 
-// Issue 12, low: a list of API groups that is refused reads as an empty one. That is no cluster without an ID.
+// A list of API groups that is refused reads as an empty one. That is no cluster without an ID.
 func TestNoAPIGroupsAreNoAnswer(t *testing.T) {
 	for body, want := range map[string]bool{
 		`{"kind": "APIGroupList", "apiVersion": "v1", "groups": []}`: false,

@@ -70,7 +70,7 @@ func (r *names) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 			log.FromContext(ctx).V(1).Info("Refused", "error", err)
 			continue
 		}
-		if err == nil {
+		if allWritten(err) {
 			r.report(ctx, state, r.contests.wrote(request.NamespacedName, written, r.now()))
 		}
 		result, err := r.conclude(ctx, request.NamespacedName, state, changes, err)
@@ -101,9 +101,12 @@ func (r *names) learn(ctx context.Context, key types.NamespacedName, state *plan
 	return true
 }
 
+// allWritten is true where nothing is missing but slices that have to go and that the server keeps.
+func allWritten(err error) bool { return err == nil || errors.As(err, new(*apply.EvictionError)) }
+
 // conclude says when to look again. Mostly not at all: the writes themselves come back as events.
 func (r *names) conclude(ctx context.Context, key types.NamespacedName, state plan.State, changes plan.Changes, err error) (ctrl.Result, error) {
-	if allWritten := err == nil || errors.As(err, new(*apply.EvictionError)); allWritten && !changes.Soon {
+	if allWritten(err) && !changes.Soon {
 		r.account(ctx, key, state, changes)
 	}
 	switch {
