@@ -18,8 +18,8 @@ const (
 	probes      = 3
 )
 
-// DetectDeadConnections returns a configuration whose clients notice within about ten seconds when nothing arrives on a connection
-// any more: over HTTP/2 by pings, over HTTP/1.1 by TCP's keep-alive probes, unless a proxy in between answers these. Requests on such
+// DetectDeadConnections returns a configuration whose clients notice when nothing arrives on a connection any more: over HTTP/2 within about
+// ten seconds, by pings, over HTTP/1.1 within about twenty, by TCP's keep-alive probes, unless a proxy in between answers these. Requests on such
 // a connection fail then, and the next ones use a new connection. Watches that wait for events cannot tell by themselves.
 //
 // Each client of the configuration has connections of its own; give all clients of a server one http.Client (rest.HTTPClientFor).

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
-// What a server may cost beside bad objects, and how long a neighbour's change may take: the limits of issue 12.
+// What a server may cost beside bad objects, and how long a neighbour's change may take.
 const (
 	mostMemory = 300 << 20
 	mostDelay  = 500 * time.Millisecond
