@@ -204,7 +204,7 @@ func TestInvalidNamesFromAPeerAreLeftOut(t *testing.T) {
 	if err := h.exports.Replace([]any{elsewhere, exportOf("foo.eu"), exportOf("good")}, "1"); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.changes(); !slices.Equal(got, []string{"good"}) || len(h.services.(*store[*terms]).table.(services).byName) > 0 {
+	if got := h.changes(); !slices.Equal(got, []string{"good"}) || len(h.view.services.byName) > 0 {
 		t.Errorf("told of %q", got)
 	}
 	// A slice that gets such a name has left its Service.

@@ -10,18 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
-	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/internal/follow"
 	"github.com/clusterset-dns/multicluster/internal/lenient"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
-
-// exportVersions are the versions of ServiceExport that can be read, the best first.
-var exportVersions = []schema.GroupVersion{
-	{Group: mcsv1beta1.GroupName, Version: "v1beta1"},
-	{Group: mcsv1alpha1.GroupName, Version: "v1alpha1"},
-}
 
 // serviceExport is what is read of a ServiceExport, in either version: no field differs (A2). Its status is not: one condition with a time
 // that the CRD accepts and Go does not would make the list of all exports fail, forever.
@@ -45,8 +38,8 @@ var codecs = func() serializer.CodecFactory {
 }()
 
 // versions gives clients for a resource in each of its versions.
-func versions(config *rest.Config, client *http.Client, all ...schema.GroupVersion) ([]follow.Version, error) {
-	var found []follow.Version
+func versions(config *rest.Config, client *http.Client, all ...schema.GroupVersion) ([]reflector.Version, error) {
+	var found []reflector.Version
 	for _, gv := range all {
 		c := rest.CopyConfig(config)
 		c.APIPath = "/apis"
@@ -65,7 +58,7 @@ func versions(config *rest.Config, client *http.Client, all ...schema.GroupVersi
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, follow.Version{GroupVersion: gv, Client: one})
+		found = append(found, reflector.Version{GroupVersion: gv, Client: one})
 	}
 	return found, nil
 }

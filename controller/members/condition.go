@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
-	"github.com/clusterset-dns/multicluster/internal/follow"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
 // Reasons of a peer's condition. Only the first is a connected peer.
@@ -71,7 +71,7 @@ func (p *peer) conditionLocked() (reason, message string) {
 // classify says what a failed request means, and what to do.
 func classify(host string, err error) (reason, message string) {
 	switch {
-	case errors.Is(err, follow.ErrAbsent):
+	case errors.Is(err, reflector.ErrAbsent):
 		return NoCRD, host + " does not serve ServiceExports: install the CRDs of the Multi-Cluster Services API there"
 	case apierrors.IsUnauthorized(err):
 		return Unauthorized, host + " does not accept the credentials, which may have expired: join the peer again"

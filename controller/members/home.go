@@ -15,40 +15,40 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
-	"github.com/clusterset-dns/multicluster/internal/follow"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
 // reflectorStore is what stores of all types have in common.
 type reflectorStore = cache.ReflectorStore
 
 func newStore[T any](s *Set, to table[T], synced *bool, trim func(any) (T, bool), tell func([]types.NamespacedName)) reflectorStore {
-	return &store[T]{mu: &s.mu, table: to, synced: synced, trim: trim, tell: tell, pool: &s.pool}
+	return reflector.NewStore(&sink[T]{mu: &s.mu, table: to, synced: synced, trim: trim, tell: tell, pool: &s.pool})
 }
 
 // homeFollowers read the own cluster: the slices of its own Services, its namespaces, and the Secrets of peers.
-func (s *Set) homeFollowers() ([]*follow.Follower, error) {
+func (s *Set) homeFollowers() ([]*reflector.Follower, error) {
 	finder, err := discovery.NewDiscoveryClientForConfigAndClient(s.config, s.client)
 	if err != nil {
 		return nil, err
 	}
-	var followers []*follow.Follower
+	var followers []*reflector.Follower
 	for _, of := range []struct {
-		follow.Resource
+		reflector.Resource
 		gv    schema.GroupVersion
 		store reflectorStore
 	}{
 		{
-			follow.Resource{Name: "endpointslices", Labels: discoveryv1.LabelServiceName + ",!" + mcsv1beta1.LabelServiceName, Object: &discoveryv1.EndpointSlice{}},
+			reflector.Resource{Name: "endpointslices", Labels: discoveryv1.LabelServiceName + ",!" + mcsv1beta1.LabelServiceName, Object: &discoveryv1.EndpointSlice{}},
 			discoveryv1.SchemeGroupVersion,
 			newStore(s, s.home, &s.synced.slices, s.trimSlice(discoveryv1.LabelServiceName), s.homeChanged),
 		},
 		{
-			follow.Resource{Name: "namespaces", Object: &corev1.Namespace{}},
+			reflector.Resource{Name: "namespaces", Object: &corev1.Namespace{}},
 			corev1.SchemeGroupVersion,
 			newStore(s, &s.identity, &s.synced.namespaces, trimHome(s.options.Namespace), s.identityChanged),
 		},
 		{
-			follow.Resource{Name: "secrets", Namespace: s.options.Namespace, Labels: plan.LabelPeer, Object: &corev1.Secret{}},
+			reflector.Resource{Name: "secrets", Namespace: s.options.Namespace, Labels: plan.LabelPeer, Object: &corev1.Secret{}},
 			corev1.SchemeGroupVersion,
 			newStore(s, s.secrets, &s.synced.secrets, trimSecret, s.secretsChanged),
 		},
@@ -56,16 +56,16 @@ func (s *Set) homeFollowers() ([]*follow.Follower, error) {
 		if of.Versions, err = versions(s.config, s.client, of.gv); err != nil {
 			return nil, err
 		}
-		followers = append(followers, follow.New(of.Resource, finder, of.store, s.homeReport(of.Name)))
+		followers = append(followers, reflector.New(of.Resource, finder, of.store, s.homeReport(of.Name)))
 	}
 	return followers, nil
 }
 
 // homeReport logs the first of several failures, and their end.
-func (s *Set) homeReport(resource string) follow.Report {
+func (s *Set) homeReport(resource string) reflector.Report {
 	failed := false
-	var trouble follow.Trouble
-	return func(verb follow.Verb, err error) {
+	var trouble reflector.Trouble
+	return func(verb reflector.Verb, err error) {
 		err = trouble.Note(verb, err)
 		switch {
 		case err != nil && !failed:

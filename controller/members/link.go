@@ -19,7 +19,8 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
-	"github.com/clusterset-dns/multicluster/internal/follow"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
 // The resources of a peer that are followed.
@@ -36,8 +37,8 @@ type link struct {
 	peer      *peer
 	host      string
 	transport *transport
-	followers []*follow.Follower
-	probes    [resources][]follow.Version // the clients to ask for one object
+	followers []*reflector.Follower
+	probes    [resources][]reflector.Version // the clients to ask for one object
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 
@@ -72,30 +73,30 @@ func newLink(p *peer, kubeconfig []byte) (*link, error) {
 }
 
 // follow prepares the followers. Of EndpointSlices, those that the peer's controller made of its own exports.
-func (l *link) follow(config *rest.Config, finder discovery.DiscoveryInterface) ([]*follow.Follower, error) {
+func (l *link) follow(config *rest.Config, finder discovery.DiscoveryInterface) ([]*reflector.Follower, error) {
 	s, v := l.peer.set, l.view
 	own := labels.SelectorFromSet(labels.Set{mcsv1beta1.LabelSourceCluster: l.peer.id, discoveryv1.LabelManagedBy: plan.Manager})
-	all := [resources]follow.Resource{
+	all := [resources]reflector.Resource{
 		ofExports:    {Name: mcsv1beta1.ServiceExportPluralName, Object: &serviceExport{}},
 		ofServices:   {Name: "services", Object: &corev1.Service{}},
 		ofNamespaces: {Name: "namespaces", Object: &corev1.Namespace{}},
 		ofSlices:     {Name: "endpointslices", Labels: own.String(), Object: &discoveryv1.EndpointSlice{}},
 	}
-	groups := [resources][]schema.GroupVersion{exportVersions, {corev1.SchemeGroupVersion}, {corev1.SchemeGroupVersion}, {discoveryv1.SchemeGroupVersion}}
+	groups := [resources][]schema.GroupVersion{mcs.Versions, {corev1.SchemeGroupVersion}, {corev1.SchemeGroupVersion}, {discoveryv1.SchemeGroupVersion}}
 	stores := [resources]reflectorStore{
 		ofExports:    newStore(s, v.exports, &v.synced[ofExports], trimExport, l.heard(ofExports)),
 		ofServices:   newStore(s, v.services, &v.synced[ofServices], trimService, l.heard(ofServices)),
 		ofNamespaces: newStore(s, &l.identity, &v.synced[ofNamespaces], trimNamespace, l.heard(ofNamespaces)),
 		ofSlices:     newStore(s, v.slices, &v.synced[ofSlices], s.trimSlice(mcsv1beta1.LabelServiceName), l.heard(ofSlices)),
 	}
-	var followers []*follow.Follower
+	var followers []*reflector.Follower
 	for i, r := range all {
 		var err error
 		if r.Versions, err = versions(config, l.transport.client, groups[i]...); err != nil {
 			return nil, err
 		}
 		l.probes[i] = r.Versions
-		followers = append(followers, follow.New(r, finder, stores[i], l.report(i)))
+		followers = append(followers, reflector.New(r, finder, stores[i], l.report(i)))
 	}
 	return followers, nil
 }
@@ -121,10 +122,10 @@ func (l *link) stop() {
 
 // report takes what a follower says. A right to list may be missing, or one to watch, and something on the way may answer one of them
 // only: so neither ends the trouble with the other.
-func (l *link) report(resource int) follow.Report {
-	return func(verb follow.Verb, err error) {
+func (l *link) report(resource int) reflector.Report {
+	return func(verb reflector.Verb, err error) {
 		l.peer.set.mu.Lock()
-		if verb == follow.Watch {
+		if verb == reflector.Watch {
 			l.watching[resource] = err
 		} else {
 			l.listing[resource] = err
@@ -227,7 +228,7 @@ func (l *link) ask(ctx context.Context, resource int) error {
 			return err
 		}
 	}
-	return follow.ErrAbsent
+	return reflector.ErrAbsent
 }
 
 // troubleLocked is the first thing that fails, or nil.

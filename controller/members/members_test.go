@@ -22,6 +22,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/fault"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
@@ -341,7 +342,7 @@ func TestAnExportThatCannotBeDecodedCostsNoOther(t *testing.T) {
 	there.export("v1beta1", "foo")
 	odd := func() {
 		t.Helper()
-		exports := dynamic.NewForConfigOrDie(there.Config).Resource(exportVersions[0].WithResource(mcsv1beta1.ServiceExportPluralName)).Namespace(there.namespace)
+		exports := dynamic.NewForConfigOrDie(there.Config).Resource(mcs.Versions[0].WithResource(mcsv1beta1.ServiceExportPluralName)).Namespace(there.namespace)
 		patch := []byte(`{"status": {"conditions": [{"type": "Valid", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2020-01-01t00:00:00z"}]}}`)
 		if _, err := exports.Patch(t.Context(), "foo", types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 			t.Fatal(err)

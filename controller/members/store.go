@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 )
 
 // table holds the trimmed values of one resource. put and drop append the names by which something else is said now.
@@ -16,9 +15,8 @@ type table[T any] interface {
 	ids() iter.Seq[types.NamespacedName]
 }
 
-// store is where a reflector writes. It trims each object and puts it into a table. It implements cache.ReflectorStore, and
-// cache.TransformingStore, so that the objects of a list are trimmed one by one as they come.
-type store[T any] struct {
+// sink trims each object of one resource and puts it into a table. It implements reflector.Sink.
+type sink[T any] struct {
 	mu     *sync.RWMutex // of the table
 	table  table[T]
 	synced *bool // guarded by mu
@@ -36,10 +34,8 @@ type kept[T any] struct {
 	ok    bool
 }
 
-func (s *store[T]) keep(object any) (kept[T], error) {
-	if k, ok := object.(kept[T]); ok {
-		return k, nil // by the reflector, which calls the Transformer for a streamed list
-	}
+// Keep implements reflector.Sink.
+func (s *sink[T]) Keep(object any) (kept[T], error) {
 	id, err := s.id(object)
 	if err != nil {
 		return kept[T]{}, err
@@ -48,7 +44,7 @@ func (s *store[T]) keep(object any) (kept[T], error) {
 	return kept[T]{id, value, ok}, nil
 }
 
-func (s *store[T]) id(object any) (types.NamespacedName, error) {
+func (s *sink[T]) id(object any) (types.NamespacedName, error) {
 	m, err := meta.Accessor(object)
 	if err != nil {
 		return types.NamespacedName{}, err
@@ -57,31 +53,18 @@ func (s *store[T]) id(object any) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: *s.pool.one(&namespace), Name: m.GetName()}, nil
 }
 
-// Transformer implements cache.TransformingStore.
-func (s *store[T]) Transformer() cache.TransformFunc {
-	return func(object any) (any, error) { return s.keep(object) }
-}
-
-// Add implements cache.ReflectorStore.
-func (s *store[T]) Add(object any) error {
-	k, err := s.keep(object)
-	if err != nil {
-		return err
-	}
+// Set implements reflector.Sink.
+func (s *sink[T]) Set(k kept[T]) {
 	s.edit(func() []types.NamespacedName {
 		if !k.ok {
 			return s.table.drop(k.id, nil)
 		}
 		return s.table.put(k.id, k.value, nil)
 	})
-	return nil
 }
 
-// Update implements cache.ReflectorStore.
-func (s *store[T]) Update(object any) error { return s.Add(object) }
-
-// Delete implements cache.ReflectorStore.
-func (s *store[T]) Delete(object any) error {
+// Remove implements reflector.Sink.
+func (s *sink[T]) Remove(object any) error {
 	id, err := s.id(object)
 	if err != nil {
 		return err
@@ -90,7 +73,7 @@ func (s *store[T]) Delete(object any) error {
 	return nil
 }
 
-func (s *store[T]) edit(f func() []types.NamespacedName) {
+func (s *sink[T]) edit(f func() []types.NamespacedName) {
 	s.mu.Lock()
 	changed := f()
 	s.mu.Unlock()
@@ -99,13 +82,12 @@ func (s *store[T]) edit(f func() []types.NamespacedName) {
 	}
 }
 
-// Replace implements cache.ReflectorStore: the list is all that there is, whatever was there before. What cannot be understood is
-// left out, and costs no other object its place.
-func (s *store[T]) Replace(objects []any, _ string) error {
-	all := make([]kept[T], 0, len(objects))
-	there := make(map[types.NamespacedName]bool, len(objects))
-	for _, object := range objects {
-		if k, err := s.keep(object); err == nil && k.ok {
+// ReplaceAll implements reflector.Sink.
+func (s *sink[T]) ReplaceAll(atMost int, list iter.Seq[kept[T]]) {
+	all := make([]kept[T], 0, atMost)
+	there := make(map[types.NamespacedName]bool, atMost)
+	for k := range list {
+		if k.ok {
 			all = append(all, k)
 			there[k.id] = true
 		}
@@ -126,8 +108,4 @@ func (s *store[T]) Replace(objects []any, _ string) error {
 	*s.synced = true
 	s.mu.Unlock()
 	s.tell(changed)
-	return nil
 }
-
-// Resync implements cache.ReflectorStore. There is nothing to do: the table is the truth.
-func (s *store[T]) Resync() error { return nil }

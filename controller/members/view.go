@@ -16,7 +16,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
-	"github.com/clusterset-dns/multicluster/internal/owner"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // view is what one peer has said.
@@ -262,7 +262,7 @@ func (s *Set) trimSlice(label string) func(any) (*discoveryv1.EndpointSlice, boo
 		slice := object.(*discoveryv1.EndpointSlice)
 		imported := label == mcsv1beta1.LabelServiceName
 		if slice.AddressType == discoveryv1.AddressTypeFQDN || slice.Labels[label] == "" ||
-			imported && (!isName(slice.Namespace, slice.Labels[label]) || owner.OfSlice(slice) && slice.DeletionTimestamp != nil) {
+			imported && (!isName(slice.Namespace, slice.Labels[label]) || ownership.OfSlice(slice) && slice.DeletionTimestamp != nil) {
 			return nil, false
 		}
 		plan.TrimSlice(slice)

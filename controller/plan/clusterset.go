@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/internal/owner"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // Clusterset is what the clusters have to say of one name.
@@ -72,12 +72,12 @@ func (st State) exporters() []Member {
 
 // ImportIsOurs is true for an import that this controller made, or that a user handed over by the label. All others are their
 // makers': a user's, Karmada's, Cilium's.
-func ImportIsOurs(imp *mcsv1beta1.ServiceImport) bool { return owner.OfImport(imp) }
+func ImportIsOurs(imp *mcsv1beta1.ServiceImport) bool { return ownership.OfImport(imp) }
 
 // SliceIsOurs is true for what Mirror gave here. One whose mark was edited away is known by its owner, the import, and by its name; with
 // nil, it is not.
 func SliceIsOurs(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
-	return owner.OfSlice(slice) || imp != nil && mirroredName(slice.Name, imp.Name) && ownedByImport(slice, imp)
+	return ownership.OfSlice(slice) || imp != nil && mirroredName(slice.Name, imp.Name) && ownedByImport(slice, imp)
 }
 
 func ownedByImport(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {

@@ -22,7 +22,7 @@ func TestPlanIsPure(t *testing.T) {
 		"k8s.io/apimachinery/pkg/util/validation": true,
 		"sigs.k8s.io/mcs-api/pkg/apis/v1beta1":    true,
 
-		"github.com/clusterset-dns/multicluster/internal/owner": true,
+		"github.com/clusterset-dns/multicluster/internal/ownership": true,
 	}
 	entries, err := os.ReadDir(".")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/internal/owner"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // Labels and annotations that mcs-api v0.5.2 has no constant for.
@@ -24,9 +24,9 @@ const (
 	AnnotationVIPs = "clusterset-dns.io/vips"
 
 	// LabelManagedBy with the value Manager marks the Services that we made.
-	LabelManagedBy = owner.LabelManagedBy
+	LabelManagedBy = ownership.LabelManagedBy
 	// Manager is our name: the label's value, the field manager and the reporter of events.
-	Manager = owner.Controller
+	Manager = ownership.Controller
 
 	// AnnotationHiddenPorts, on a slice of the own cluster's endpoints, holds as JSON the ports that lost a conflict and are not led
 	// to (C14). Peers, whose view of the conflict may be another one, take them from there.
@@ -39,8 +39,8 @@ const (
 	LabelPeer = "clusterset-dns.io/peer"
 
 	// LabelKarmadaManaged and AnnotationKarmadaWork mark what Karmada put into a member cluster (K13).
-	LabelKarmadaManaged   = owner.LabelKarmadaManaged
-	AnnotationKarmadaWork = owner.AnnotationKarmadaWork
+	LabelKarmadaManaged   = ownership.LabelKarmadaManaged
+	AnnotationKarmadaWork = ownership.AnnotationKarmadaWork
 
 	// LoadBalancerClass is of a derived Service that answers on a user's VIPs. No cloud controller acts on a foreign class.
 	LoadBalancerClass = "clusterset-dns.io/vip"
@@ -76,7 +76,7 @@ func naturalName(namespace, name string) string {
 }
 
 // KarmadaManaged is true for an object that Karmada put into this cluster.
-func KarmadaManaged(obj metav1.Object) bool { return owner.ByKarmada(obj) }
+func KarmadaManaged(obj metav1.Object) bool { return ownership.ByKarmada(obj) }
 
 // OwnerImports are the names of the ServiceImports that own a Service made by us; none for any other Service.
 func OwnerImports(svc metav1.Object) []string {

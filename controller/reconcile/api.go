@@ -17,6 +17,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 var (
@@ -28,14 +29,10 @@ var (
 	ErrCRDChanged = errors.New("the ServiceImport CRD has changed and this process has to start again")
 )
 
-// versions in the order of preference. No field differs between them (A2): one Go type serves both.
-var versions = []string{"v1beta1", "v1alpha1"}
-
 // Discover asks the API server for the version to use and for what it can hold; exports says whether ServiceExports are needed too.
 // ErrNoCRD and ErrNoExportCRD are the server's answers; any other error means that there was none.
 func Discover(client discovery.DiscoveryInterface, exports bool) (plan.CRD, error) {
-	for _, version := range versions {
-		gv := schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: version}
+	for _, gv := range mcs.Versions {
 		served, err := resources(client, gv)
 		switch {
 		case err != nil:

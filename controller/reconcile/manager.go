@@ -29,7 +29,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/apply"
 	"github.com/clusterset-dns/multicluster/controller/members"
 	"github.com/clusterset-dns/multicluster/controller/plan"
-	"github.com/clusterset-dns/multicluster/internal/follow"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
 // Options of a manager.
@@ -74,7 +74,7 @@ const (
 
 // NewManager registers everything; Start it. It refuses an ID that cannot be this cluster's.
 func NewManager(ctx context.Context, config *rest.Config, options Options) (manager.Manager, error) {
-	config = follow.DetectDeadConnections(config)
+	config = reflector.DetectDeadConnections(config)
 	if options.ClusterID != "" { // Before anything is written.
 		if err := members.CheckID(ctx, config, options.ClusterID, options.Namespace); err != nil {
 			return nil, err

@@ -11,17 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/lenient"
 )
-
-// importVersions are the versions of ServiceImport that can be read, the best first.
-var importVersions = []schema.GroupVersion{
-	{Group: mcsv1beta1.GroupName, Version: "v1beta1"},
-	{Group: mcsv1alpha1.GroupName, Version: "v1alpha1"},
-}
 
 // sliceSerializer reads EndpointSlices.
 var sliceSerializer = func() runtime.NegotiatedSerializer {

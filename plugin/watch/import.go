@@ -8,7 +8,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/lenient"
-	"github.com/clusterset-dns/multicluster/internal/owner"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
@@ -59,7 +59,7 @@ func trimImport(in *serviceImport) *trimmed[index.Service] {
 	}
 	t.value = &service
 	if service.Type == index.Headless {
-		service.Managed = owner.OfImport(in)
+		service.Managed = ownership.OfImport(in)
 		return t // neither its IPs nor its ports count: the endpoints have their own
 	}
 	for _, text := range in.Spec.IPs[:t.atMost("ips", "spec.ips", len(in.Spec.IPs), maxIPs)] {

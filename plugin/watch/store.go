@@ -1,18 +1,17 @@
 package watch
 
 import (
+	"iter"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
-// store is where a reflector writes: it trims each object and hands it to the State. It implements cache.ReflectorStore, and
-// cache.TransformingStore, so that a reflector trims while it decodes.
-type store[T any] struct {
+// sink trims each object and hands it to the State. It implements reflector.Sink.
+type sink[T any] struct {
 	kind      kind[T]
 	namespace string // "" for all
 	hub       *hub
@@ -76,33 +75,23 @@ var sliceKind = kind[index.Slice]{
 	replace: func(h *hub, namespace string, all []index.Slice) { h.state.ReplaceSlices(namespace, all) },
 }
 
-func newStore[T any](k kind[T], namespace string, h *hub) *store[T] {
+func newSink[T any](k kind[T], namespace string, h *hub) *sink[T] {
 	h.unsynced[k.name]++
-	return &store[T]{kind: k, namespace: namespace, hub: h, problems: map[objectID]reported{}}
+	return &sink[T]{kind: k, namespace: namespace, hub: h, problems: map[objectID]reported{}}
 }
 
-func (s *store[T]) kept(object any) *kept[T] {
-	if k, ok := object.(*kept[T]); ok {
-		return k // by the reflector, which calls the Transformer for a streamed list
-	}
-	return s.kind.trim(object)
-}
-
-func (s *store[T]) idOf(k *kept[T]) objectID {
+func (s *sink[T]) idOf(k *kept[T]) objectID {
 	if k.odd != nil {
 		return k.odd.objectID
 	}
 	return s.kind.id(*k.value)
 }
 
-// Transformer implements cache.TransformingStore.
-func (s *store[T]) Transformer() cache.TransformFunc {
-	return func(object any) (any, error) { return s.kept(object), nil }
-}
+// Keep implements reflector.Sink.
+func (s *sink[T]) Keep(object any) (*kept[T], error) { return s.kind.trim(object), nil }
 
-// Add implements cache.ReflectorStore.
-func (s *store[T]) Add(object any) error {
-	k := s.kept(object)
+// Set implements reflector.Sink.
+func (s *sink[T]) Set(k *kept[T]) {
 	s.report(k)
 	s.hub.edit(change{s.kind.name, k.changed}, func(h *hub) bool {
 		if k.value == nil {
@@ -110,14 +99,10 @@ func (s *store[T]) Add(object any) error {
 		}
 		return s.kind.set(h, *k.value)
 	})
-	return nil
 }
 
-// Update implements cache.ReflectorStore.
-func (s *store[T]) Update(object any) error { return s.Add(object) }
-
-// Delete implements cache.ReflectorStore.
-func (s *store[T]) Delete(object any) error {
+// Remove implements reflector.Sink.
+func (s *sink[T]) Remove(object any) error {
 	m, err := meta.Accessor(object)
 	if err != nil {
 		return err
@@ -128,13 +113,12 @@ func (s *store[T]) Delete(object any) error {
 	return nil
 }
 
-// Replace implements cache.ReflectorStore: the list is all that there is, whatever was there before.
-func (s *store[T]) Replace(objects []any, _ string) error {
-	values := make([]T, 0, len(objects))
+// ReplaceAll implements reflector.Sink.
+func (s *sink[T]) ReplaceAll(atMost int, all iter.Seq[*kept[T]]) {
+	values := make([]T, 0, atMost)
 	known := s.problems
 	s.problems = make(map[objectID]reported, len(known))
-	for _, object := range objects {
-		k := s.kept(object)
+	for k := range all {
 		if was, ok := known[s.idOf(k)]; ok {
 			s.problems[s.idOf(k)] = was
 		}
@@ -151,14 +135,10 @@ func (s *store[T]) Replace(objects []any, _ string) error {
 		}
 		return true
 	})
-	return nil
 }
 
-// Resync implements cache.ReflectorStore. There is nothing to do: the State is the truth.
-func (s *store[T]) Resync() error { return nil }
-
 // report tells of the problems of an object when they are others than before. Those of one object are described at most once a minute.
-func (s *store[T]) report(k *kept[T]) {
+func (s *sink[T]) report(k *kept[T]) {
 	id := s.idOf(k)
 	if k.odd == nil || len(k.odd.problems) == 0 {
 		delete(s.problems, id)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/internal/owner"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
@@ -81,7 +81,7 @@ func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
 	slice := index.Slice{
 		SliceID: index.SliceID{Namespace: in.Namespace, Name: in.Name},
 		Service: in.Labels[mcsv1beta1.LabelServiceName],
-		Managed: owner.OfSlice(in),
+		Managed: ownership.OfSlice(in),
 		Cluster: interned(strings.ToLower(in.Labels[mcsv1beta1.LabelSourceCluster])),
 	}
 	if slice.Service == "" || in.AddressType == discoveryv1.AddressTypeFQDN || slice.Managed && in.DeletionTimestamp != nil {

@@ -17,7 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/internal/follow"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
@@ -45,7 +46,7 @@ type Observer interface {
 // Watch keeps an Index equal to what an API server holds.
 type Watch struct {
 	hub       *hub
-	followers []*follow.Follower
+	followers []*reflector.Follower
 
 	// of the API server
 	config *rest.Config
@@ -55,7 +56,7 @@ type Watch struct {
 
 // New prepares a Watch. It makes no request yet; the error is that of a client configuration or selector that cannot work.
 func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
-	config = follow.DetectDeadConnections(config)
+	config = reflector.DetectDeadConnections(config)
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -70,11 +71,11 @@ func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	for _, namespace := range namespaces {
-		err := w.add(newStore(importKind, namespace, w.hub), follow.Resource{
+		err := w.add(reflector.NewStore(newSink(importKind, namespace, w.hub)), reflector.Resource{
 			Name: mcsv1beta1.ServiceImportPluralName, Namespace: namespace, Labels: o.Labels, Object: &serviceImport{},
-		}, importVersions...)
+		}, mcs.Versions...)
 		if err == nil && !o.NoEndpoints {
-			err = w.add(newStore(sliceKind, namespace, w.hub), follow.Resource{
+			err = w.add(reflector.NewStore(newSink(sliceKind, namespace, w.hub)), reflector.Resource{
 				Name: "endpointslices", Namespace: namespace, Labels: mcsv1beta1.LabelServiceName, Object: &discoveryv1.EndpointSlice{},
 			}, discoveryv1.SchemeGroupVersion)
 		}
@@ -86,16 +87,16 @@ func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 }
 
 // add has one resource followed, the best of its versions first.
-func (w *Watch) add(to cache.ReflectorStore, r follow.Resource, versions ...schema.GroupVersion) error {
+func (w *Watch) add(to cache.ReflectorStore, r reflector.Resource, versions ...schema.GroupVersion) error {
 	for _, gv := range versions {
 		client, err := restClient(w.config, w.client, gv)
 		if err != nil {
 			return fmt.Errorf("client of %s: %w", gv, err)
 		}
-		r.Versions = append(r.Versions, follow.Version{GroupVersion: gv, Client: client})
+		r.Versions = append(r.Versions, reflector.Version{GroupVersion: gv, Client: client})
 	}
 	told := &reporter{resource: r.Name, store: to, observer: w.hub.observer}
-	w.followers = append(w.followers, follow.New(r, w.finder, to, told.report))
+	w.followers = append(w.followers, reflector.New(r, w.finder, to, told.report))
 	return nil
 }
 
@@ -132,15 +133,15 @@ type reporter struct {
 	store    cache.ReflectorStore
 	observer Observer
 
-	trouble follow.Trouble
+	trouble reflector.Trouble
 	failed  bool // and the observer was told
 	absent  bool // likewise
 }
 
-// report is a follow.Report. Where the server is well and does not have the resource, there are no such objects: the store is emptied.
-func (r *reporter) report(verb follow.Verb, err error) {
+// report is a reflector.Report. Where the server is well and does not have the resource, there are no such objects: the store is emptied.
+func (r *reporter) report(verb reflector.Verb, err error) {
 	switch err = r.trouble.Note(verb, err); {
-	case errors.Is(err, follow.ErrAbsent):
+	case errors.Is(err, reflector.ErrAbsent):
 		if !r.absent || r.failed { // also at the end of an outage, so that the next is told of too
 			r.absent, r.failed = true, false
 			r.observer.Absent(r.resource)

@@ -1,4 +1,4 @@
-// Package follow keeps a store equal to one resource of an API server: it lists and watches, in whichever version the server has.
+// Package reflector keeps a store equal to one resource of an API server: it lists and watches, in whichever version the server has.
 //
 // Absent is not empty, and failed is neither. A list or watch that fails, for whatever reason, leaves the store as it is, and is tried
 // again after at most five seconds. Where the server answers discovery and does not have the resource, that is reported as ErrAbsent,
@@ -6,7 +6,7 @@
 //
 // A connection on which nothing arrives any more is a failure too. Lists and watches have deadlines, for every kind of connection;
 // DetectDeadConnections finds out sooner.
-package follow
+package reflector
 
 import (
 	"context"

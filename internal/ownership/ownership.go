@@ -1,6 +1,6 @@
-// Package owner says which objects are the controller's. The controller and the DNS plugin have to agree on that: of an import that
+// Package ownership says which objects are the controller's. The controller and the DNS plugin have to agree on that: of an import that
 // the controller keeps, nobody else's EndpointSlices count.
-package owner
+package ownership
 
 import (
 	discoveryv1 "k8s.io/api/discovery/v1"
