@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -299,6 +300,73 @@ func TestWebhookThatKeepsTheIngress(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// TestReadyOfAnotherWriterStays: a controller such as Cilium's sets Ready on its imports. The API server records who wrote it, and from then on the
+// condition is theirs, whatever else changes.
+func TestReadyOfAnotherWriterStays(t *testing.T) {
+	cluster := shared.Cluster(t)
+	start(t, account(t, cluster))
+	p := newPlace(t, cluster)
+	if err := p.create(imported("foo")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "ours", func() error {
+		imp, err := p.imp("foo")
+		return errors.Join(err, ready(imp, metav1.ConditionTrue, "Ready"))
+	})
+	theirs := []byte(`{"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": {"name": "foo"}, "status": {"conditions": [
+		{"type": "Ready", "status": "False", "reason": "Theirs", "message": "theirs", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`)
+	imp, err := p.imp("foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Status().Patch(p.ctx, imp, client.RawPatch(types.ApplyPatchType, theirs), client.FieldOwner("theirs"), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	for port := range int32(3) {
+		if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Spec.Ports[0].Port = 81 + port }); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the Service follows", func() error {
+			svc, err := p.svc("derived-foo")
+			if err == nil && svc.Spec.Ports[0].Port != 81+port {
+				err = fmt.Errorf("ports %v", svc.Spec.Ports)
+			}
+			return err
+		})
+	}
+	imp, err = p.imp("foo")
+	if c := meta.FindStatusCondition(imp.Status.Conditions, "Ready"); err != nil || c == nil || c.Reason != "Theirs" {
+		t.Errorf("the condition is %+v: %v", c, err)
+	}
+}
+
+// TestWhoWroteReady has the managedFields of an API server, with the CRD of mcs-api, whose conditions are a map by type, and with one whose
+// conditions are one value.
+func TestWhoWroteReady(t *testing.T) {
+	for name, c := range map[string]struct {
+		manager, fields string
+		theirs          bool
+	}{
+		"another, as a map":         {"theirs", `{"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:message": {}, "f:type": {}}}}}`, true},
+		"another, as one value":     {"theirs", `{"f:status": {"f:conditions": {}}}`, true},
+		"another condition":         {"theirs", `{"f:status": {"f:conditions": {"k:{\"type\":\"Valid\"}": {".": {}, "f:message": {}, "f:type": {}}}}}`, false},
+		"another, the type alone":   {"theirs", `{"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:type": {}}}}}`, false},
+		"this controller":           {plan.Manager, `{"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:message": {}, "f:type": {}}}}}`, false},
+		"another, what is no field": {"theirs", `[]`, false},
+	} {
+		imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: c.manager, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(c.fields)}}}}
+		for range 2 { // A transform is called again for what it gave.
+			if _, err := markReady(imp); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if readyByOthers(imp) != c.theirs || imp.ManagedFields != nil {
+			t.Errorf("%s: by others %v; want %v", name, readyByOthers(imp), c.theirs)
+		}
+	}
 }
 
 // mutate has the API server change each object of the place that a rule names, as a mutating webhook would.
