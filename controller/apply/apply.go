@@ -31,6 +31,8 @@ var (
 	ErrStale = errors.New("the objects have changed since they were read")
 	// errNotOurs guards against a plan that would write what it may not; it is never expected.
 	errNotOurs = errors.New("not an object that this controller made")
+	// errOtherType: kube-proxy has a memory for each family, and a name is free for an empty slice of one only.
+	errOtherType = errors.New("an EndpointSlice of the other address type has that name: delete it")
 	// errNoEffect: the API server took a write, and nothing changed.
 	errNoEffect = errors.New("the API server or a webhook has undone the change")
 	// errForeignSlice: somebody has a slice of the name that one of ours has to have.
@@ -270,8 +272,10 @@ func (w *Writer) healOne(ctx context.Context, st plan.State, leak plan.Leak) err
 		return w.healGone(ctx, st, leak)
 	case err != nil:
 		return fmt.Errorf("read EndpointSlice %s: %w", key, err)
-	case live.Labels[discoveryv1.LabelServiceName] == leak.Service, live.AddressType != leak.Type:
-		return nil // It has the label again, or is another slice, which has no part in the leak.
+	case live.AddressType != leak.Type:
+		return fmt.Errorf("have kube-proxy forget endpoints of a former EndpointSlice %s, of %s: %w", key, leak.Type, errOtherType)
+	case live.Labels[discoveryv1.LabelServiceName] == leak.Service:
+		return nil // It has the label again.
 	}
 	return w.healPresent(ctx, live, leak.Service)
 }

@@ -109,6 +109,27 @@ func TestEvictedSlicesGo(t *testing.T) {
 	}
 }
 
+// A leak stays one while a slice of the other family has its name: an empty slice cannot have it too.
+func TestALeakIsNotHealedWhileItsNameIsTaken(t *testing.T) {
+	d := newDoor(t)
+	var healed []plan.Leak
+	d.Healed = func(_ string, leak plan.Leak) { healed = append(healed, leak) }
+	taken := d.led(t, func(*discoveryv1.EndpointSlice) {})
+	leak := plan.Leak{Slice: taken.Name, Service: d.svc.Name, Type: discoveryv1.AddressTypeIPv6}
+	heal := func() error {
+		return d.Do(t.Context(), plan.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp, Service: d.svc}, plan.Changes{Heal: []plan.Leak{leak}})
+	}
+	if err := heal(); !errors.Is(err, errOtherType) || len(healed) > 0 || !d.there(t, taken) {
+		t.Errorf("healed %v: %v", healed, err)
+	}
+	if err := d.Delete(t.Context(), taken); err != nil {
+		t.Fatal(err)
+	}
+	if err := heal(); err != nil || len(healed) != 1 || d.there(t, taken) {
+		t.Errorf("healed %v: %v", healed, err)
+	}
+}
+
 // Caches lag: what the API server has by now may be a user's own, and stays. Nothing is told of it.
 func TestEvictionAsksTheAPIServer(t *testing.T) {
 	for name, test := range map[string]struct {

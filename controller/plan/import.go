@@ -26,7 +26,11 @@ func Import(st State) Changes {
 	case !ImportIsOurs(imp):
 		mirrored := othersMirrored(st)
 		st.notes = slices.Concat(mirrored.notes, st.notes)
-		return mirrored.with(ofKind(st))
+		c := mirrored.with(ofKind(st))
+		if KindOf(imp, st.Service) == Ours { // Of another Service, its maker heals what it leaks.
+			c.Heal = mirrored.leaked()
+		}
+		return c
 	case st.Clusterset == nil:
 		kept := keptAlone(st)
 		c := kept.with(ofKind(st))

@@ -1,9 +1,11 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
 // A slice whose mark somebody edited away, and which is not needed any more, would lead to endpoints that are gone: found by seed 456831125
@@ -36,10 +38,21 @@ func TestLeaksAreHealed(t *testing.T) {
 	for what, clusterset := range map[string]*Clusterset{"in a clusterset": &c.Clusterset, "in none": nil} {
 		st := c.state()
 		st.Clusterset = clusterset
-		st.Leaks = []Leak{{Slice: ours, Service: "derived-foo", Type: discoveryv1.AddressTypeIPv4}, lost}
-		changes := Plan(st)
-		if len(changes.Heal) != 1 || changes.Heal[0] != lost {
+		otherFamily := Leak{Slice: lost.Slice, Service: lost.Service, Type: discoveryv1.AddressTypeIPv6}
+		st.Leaks = []Leak{{Slice: ours, Service: "derived-foo", Type: discoveryv1.AddressTypeIPv4}, lost, otherFamily}
+		back := theirs(lost.Slice, discoveryv1.LabelServiceName, lost.Service, mcsv1beta1.LabelServiceName, "foo")
+		back.AddressType = otherFamily.Type
+		st.Slices = append(st.Slices, back)
+		if changes := Plan(st); !slices.Equal(changes.Heal, []Leak{lost}) {
 			t.Errorf("%s: heals %v", what, changes.Heal)
 		}
+	}
+	// The derived Service of an import that others made is ours too.
+	st := c.state()
+	st.Import = st.Import.DeepCopy()
+	delete(st.Import.Labels, LabelManagedBy)
+	st.Leaks = []Leak{lost}
+	if changes := Plan(st); !slices.Equal(changes.Heal, []Leak{lost}) {
+		t.Errorf("of an import of others: heals %v", changes.Heal)
 	}
 }

@@ -260,6 +260,7 @@ type Leak struct {
 func (s *sliceSync) leaked() []Leak {
 	return slices.DeleteFunc(slices.Clone(s.st.Leaks), func(l Leak) bool {
 		have := s.have[l.Slice]
-		return l.Service == s.service && s.wanted[l.Slice] || have != nil && have.Labels[discoveryv1.LabelServiceName] == l.Service
+		return l.Service == s.service && s.wanted[l.Slice] ||
+			have != nil && have.Labels[discoveryv1.LabelServiceName] == l.Service && have.AddressType == l.Type
 	})
 }

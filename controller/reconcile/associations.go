@@ -1,8 +1,8 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 
@@ -26,10 +26,18 @@ const maxLeaks = 1000
 // again. The zero value is empty.
 type associations struct {
 	mu       sync.Mutex
-	leaks    map[types.NamespacedName]map[string]leak // by Service, then by slice
-	counts   map[string]int                           // of leaks, by namespace
-	deleting map[types.UID]*deletion                  // by us, of slices that have the label
+	leaks    map[types.NamespacedName]map[slot]leak // by Service, then by slice
+	counts   map[string]int                         // of leaks, by namespace
+	deleting map[types.UID]*deletion                // by us, of slices that have the label
 }
+
+// slot is where kube-proxy keeps the endpoints of a slice: it has a memory for each family, in which slices go by their names.
+type slot struct {
+	slice string
+	of    discoveryv1.AddressType
+}
+
+func slotOf(slice *discoveryv1.EndpointSlice) slot { return slot{slice.Name, slice.AddressType} }
 
 // leak is certain where a slice was seen without its label. Where a slice is gone, it had lost its label or was deleted with it: garbage
 // collection does that to all slices of an import.
@@ -48,7 +56,7 @@ type deletion struct {
 func (a *associations) gained(slice *discoveryv1.EndpointSlice) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.forgetLocked(serviceOf(slice), slice.Name)
+	a.forgetLocked(serviceOf(slice), slotOf(slice))
 }
 
 // lost notes that a slice has lost its label. gone is true where it is not in the cache any more: by a deletion of ours, perhaps. derived is
@@ -87,25 +95,25 @@ func (a *associations) suspect(service types.NamespacedName, slice *discoveryv1.
 
 func (a *associations) suspectLocked(service types.NamespacedName, slice *discoveryv1.EndpointSlice, certain bool) {
 	if a.leaks == nil {
-		a.leaks, a.counts = map[types.NamespacedName]map[string]leak{}, map[string]int{}
+		a.leaks, a.counts = map[types.NamespacedName]map[slot]leak{}, map[string]int{}
 	}
 	if a.leaks[service] == nil {
-		a.leaks[service] = map[string]leak{}
+		a.leaks[service] = map[slot]leak{}
 	}
-	before, known := a.leaks[service][slice.Name]
+	before, known := a.leaks[service][slotOf(slice)]
 	if !known {
 		a.counts[service.Namespace]++
 	}
-	a.leaks[service][slice.Name] = leak{plan.Leak{Slice: slice.Name, Service: service.Name, Type: slice.AddressType}, certain || before.certain}
+	a.leaks[service][slotOf(slice)] = leak{plan.Leak{Slice: slice.Name, Service: service.Name, Type: slice.AddressType}, certain || before.certain}
 }
 
 // orphaned notes that the import of a derived Service is gone. What is certain counts for the next one, as far as there is room.
 func (a *associations) orphaned(service types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for slice, l := range a.leaks[service] {
+	for at, l := range a.leaks[service] {
 		if !l.certain || a.counts[service.Namespace] > maxLeaks {
-			a.forgetLocked(service, slice)
+			a.forgetLocked(service, at)
 		}
 	}
 }
@@ -140,14 +148,14 @@ func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(err
 func (a *associations) healed(namespace string, leak plan.Leak) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.forgetLocked(types.NamespacedName{Namespace: namespace, Name: leak.Service}, leak.Slice)
+	a.forgetLocked(types.NamespacedName{Namespace: namespace, Name: leak.Service}, slot{leak.Slice, leak.Type})
 }
 
-func (a *associations) forgetLocked(service types.NamespacedName, slice string) {
-	if _, known := a.leaks[service][slice]; !known {
+func (a *associations) forgetLocked(service types.NamespacedName, at slot) {
+	if _, known := a.leaks[service][at]; !known {
 		return
 	}
-	delete(a.leaks[service], slice)
+	delete(a.leaks[service], at)
 	if len(a.leaks[service]) == 0 {
 		delete(a.leaks, service)
 	}
@@ -161,9 +169,10 @@ func (a *associations) of(service types.NamespacedName) []plan.Leak {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := make([]plan.Leak, 0, len(a.leaks[service]))
-	for _, name := range slices.Sorted(maps.Keys(a.leaks[service])) {
-		all = append(all, a.leaks[service][name].Leak)
+	for _, l := range a.leaks[service] {
+		all = append(all, l.Leak)
 	}
+	slices.SortFunc(all, func(a, b plan.Leak) int { return cmp.Or(cmp.Compare(a.Slice, b.Slice), cmp.Compare(a.Type, b.Type)) })
 	return all
 }
 
@@ -176,10 +185,14 @@ func (r *names) changed(ctx context.Context, before, after *discoveryv1.Endpoint
 	if after != nil && serviceOf(after).Name != "" {
 		r.associations.gained(after)
 	}
-	if before == nil || serviceOf(before).Name == "" || after != nil && serviceOf(after) == serviceOf(before) {
+	if before == nil || serviceOf(before).Name == "" {
 		return
 	}
-	r.associations.lost(before, after == nil, r.isDerived(ctx, serviceOf(before)))
+	gone := after == nil || after.AddressType != before.AddressType // That never changes: it is another slice of the name.
+	if !gone && serviceOf(after) == serviceOf(before) {
+		return
+	}
+	r.associations.lost(before, gone, r.isDerived(ctx, serviceOf(before)))
 }
 
 // isDerived is true for the name of the derived Service of an import of ours.

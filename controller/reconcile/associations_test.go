@@ -22,6 +22,8 @@ func TestAssociations(t *testing.T) {
 	empty := slice.DeepCopy()
 	empty.Endpoints = nil
 	plan.Seal(empty)
+	other := slice.DeepCopy()
+	other.AddressType, other.UID = discoveryv1.AddressTypeIPv6, "2"
 	unlabelled := slice.DeepCopy()
 	unlabelled.Labels = nil
 	refused := errors.New("it has changed")
@@ -42,6 +44,8 @@ func TestAssociations(t *testing.T) {
 		{"we delete one of no derived Service", func(a *associations) { a.weDelete(slice)(nil); a.lost(slice, true, false) }, 0},
 		{"one of no derived Service yet loses its label", func(a *associations) { a.lost(slice, false, false) }, 1},
 		{"one that is known already", func(a *associations) { a.lost(slice, false, false); a.lost(slice, false, true) }, 1},
+		{"another slice of its name, of the other family, has the label", func(a *associations) { a.lost(slice, false, true); a.gained(other) }, 1},
+		{"both families lose it", func(a *associations) { a.lost(slice, false, true); a.lost(other, false, true) }, 2},
 		{"we delete it too late", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true, true); done(refused) }, 1},
 		{"we delete it too late, and hear of it later", func(a *associations) { a.weDelete(slice)(refused); a.lost(slice, true, true) }, 1},
 		{"it loses the label while we delete it", func(a *associations) { done := a.weDelete(slice); a.lost(slice, false, true); done(refused) }, 1},
