@@ -2,6 +2,7 @@ package members
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
 // hostile is a link to a server that answers as it likes.
@@ -97,6 +100,40 @@ func TestListsOfAPeerAreBounded(t *testing.T) {
 	}
 	if n := <-sent; n > 2*maxAnswer {
 		t.Errorf("the server could send %d MiB", n>>20)
+	}
+}
+
+// Nor must a list of pages without end, each of which is small enough.
+func TestListsOfAPeerHaveOnePage(t *testing.T) {
+	var pages atomic.Int32
+	l := hostile(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch query := r.URL.Query(); {
+		case r.URL.Path == "/api/v1":
+			_, _ = io.WriteString(w, `{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": [{"name": "services", "kind": "Service"}]}`)
+		case query.Has("watch"):
+			w.WriteHeader(http.StatusUnprocessableEntity) // as of a server that cannot stream lists
+		default:
+			if query.Has("continue") {
+				pages.Add(1)
+			}
+			_, _ = io.WriteString(w, `{"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1", "continue": "more"}, "items": []}`)
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { l.followers[ofServices].Run(ctx); close(ended) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	realkube.Eventually(t, "the list is refused", func() error {
+		l.peer.set.mu.RLock()
+		defer l.peer.set.mu.RUnlock()
+		if reason, message := classify(l.host, l.listing[ofServices]); reason != TooLarge {
+			return fmt.Errorf("it is %s: %s", reason, message)
+		}
+		return nil
+	})
+	if n := pages.Load(); n > 0 {
+		t.Errorf("%d more pages were asked for", n)
 	}
 }
 

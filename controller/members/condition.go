@@ -79,6 +79,8 @@ func classify(host string, err error) (reason, message string) {
 		return Forbidden, fmt.Sprintf("give the account the role of deploy/peer on %s: %v", host, err)
 	case errors.Is(err, errTooLarge):
 		return TooLarge, host + ": " + errTooLarge.Error() + ", which is the limit for one list"
+	case errors.Is(err, reflector.ErrPaged):
+		return TooLarge, host + ": " + reflector.ErrPaged.Error()
 	case errors.Is(err, errTooHeavy):
 		return TooLarge, host + ": " + errTooHeavy.Error()
 	default:

@@ -92,6 +92,7 @@ func (l *link) follow(config *rest.Config, finder discovery.DiscoveryInterface) 
 	var followers []*reflector.Follower
 	for i, r := range all {
 		var err error
+		r.Whole = true // The limits of an answer are those of a list.
 		if r.Versions, err = versions(config, l.transport.client, groups[i]...); err != nil {
 			return nil, err
 		}

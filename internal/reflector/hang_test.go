@@ -118,6 +118,47 @@ func TestAWatchEndsAfterItsTimeoutAndSomeGrace(t *testing.T) {
 	}
 }
 
+// A hostile server sends pages without end. Each has the size of an answer, and all are in memory until the last.
+func TestAWholeListHasNoPages(t *testing.T) {
+	page := `{"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1", "continue": "more"}, "items": [{"metadata": {"namespace": "ns", "name": "foo"}}]}`
+	var pages, limited atomic.Int32
+	refused := make(chan error, 100)
+	f, store, _ := followServer(t, func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		if query.Get("limit") != "" {
+			limited.Add(1)
+		}
+		switch {
+		case query.Get("continue") != "":
+			pages.Add(1)
+			answer(w, page)
+		case isWatch(r):
+			w.WriteHeader(http.StatusUnprocessableEntity) // as of a server that cannot stream lists
+		default:
+			answer(w, page)
+		}
+	}, func(verb Verb, err error) {
+		if verb == List {
+			refused <- err
+		}
+	})
+	f.resource.Whole = true
+	run(t, f)
+	for range 3 { // It is tried again.
+		select {
+		case err := <-refused:
+			if !errors.Is(err, ErrPaged) {
+				t.Errorf("the list is reported with %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("no list is reported")
+		}
+	}
+	if pages.Load() > 0 || limited.Load() > 0 || len(store.List()) > 0 {
+		t.Errorf("%d pages were asked for, %d requests had a limit, and the store has %v", pages.Load(), limited.Load(), store.List())
+	}
+}
+
 // A list is reported as complete when the store has it: of a streamed list nothing else says so.
 func TestAListIsReportedWhenTheStoreHasIt(t *testing.T) {
 	for name, streams := range map[string]bool{"streamed": true, "asked for": false} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,6 +35,9 @@ type Resource struct {
 	Labels    string // a selector; "" for all
 	Object    any    // of the type that it decodes to
 	Versions  []Version
+	// Whole lists are asked for in one answer. A server that sends pages nevertheless could send them without end, each within the limits of an
+	// answer: such a list is ErrPaged.
+	Whole bool
 }
 
 // Version is a version that the resource can be read in. The best is the first.
@@ -52,6 +56,9 @@ const (
 
 // ErrAbsent is reported where a server that is well does not have the resource.
 var ErrAbsent = errors.New("the server does not have the resource")
+
+// ErrPaged is reported where a server sends a list in pages that was asked for whole.
+var ErrPaged = errors.New("the server sends a page of a list that was asked for in one answer")
 
 // Report receives the outcome of lists and watches. An error of nil is a success: of a list when the store has all of it, also where
 // it was streamed through a watch, and of a watch when the server has accepted it. Neither ends the trouble with the other: see
@@ -140,11 +147,23 @@ func (f *Follower) reflector(client cache.Getter, store cache.ReflectorStore) *c
 func (f *Follower) list(ctx context.Context, lw cache.ListerWithContext, o metav1.ListOptions) (runtime.Object, error) {
 	limited, cancel := context.WithTimeout(ctx, f.limits.list)
 	defer cancel()
+	if f.resource.Whole {
+		o.Limit = 0
+	}
 	list, err := lw.ListWithContext(limited, o)
+	if err == nil && f.resource.Whole && hasMore(list) {
+		err = ErrPaged
+	}
 	if err != nil {
 		f.tellRequest(List, err)
+		return nil, err
 	}
-	return list, err
+	return list, nil
+}
+
+func hasMore(list runtime.Object) bool {
+	m, err := meta.ListAccessor(list)
+	return err == nil && m.GetContinue() != ""
 }
 
 // listed is called when the store has got a list. It runs in the reflector's goroutine, as watch does.
