@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -111,11 +112,16 @@ func TestAnotherWriterOfIPs(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "filled", func() error { return p.has("foo", 1) })
+	counted := func() float64 { return testutil.ToFloat64(contestedFields.WithLabelValues(string(plan.FieldIPs))) }
+	before := counted()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() { ended <- p.empty(ctx, "foo") }()
 	until(t, "told", func() error { return p.told("foo", plan.ReasonContested) })
 	until(t, "left alone", func() error { return p.has("foo", 0) })
+	if got := counted() - before; got != 1 {
+		t.Errorf("the metric counts %v contested fields", got)
+	}
 	stop()
 	if reverts := <-ended; reverts > 2*contestReverts+2 {
 		t.Errorf("ips were filled %d times before they were left alone", reverts)
