@@ -3,6 +3,7 @@ package members
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -104,8 +105,19 @@ func (p *peer) identityLocked() (reason, message string) {
 	case found.announces(s.options.Home):
 		return DuplicateID, fmt.Sprintf("that cluster says that it is %s, as this one does: give one of them another --cluster-id", s.options.Home)
 	default:
-		return WrongID, fmt.Sprintf("that cluster says that it is %s: name the Secret after it, or give it the --cluster-id %s", strings.Join(announced, " and "), p.id)
+		return WrongID, fmt.Sprintf("that cluster says that it is %s: name the Secret after it, or give it the --cluster-id %s", someOf(announced), p.id)
 	}
+}
+
+// maxListed is how many ids a message lists: so many fit, with the advice after them (maxMessage). Whoever may annotate namespaces of a peer can
+// announce any number.
+const maxListed = 10
+
+func someOf(ids []string) string {
+	if more := len(ids) - maxListed; more > 0 {
+		ids = append(slices.Clone(ids[:maxListed]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(ids, " and ")
 }
 
 // detachLocked keeps what a peer has said while its identity was right, once it is wrong: a cluster under another id renames its slices,

@@ -265,7 +265,21 @@ func TestEachReason(t *testing.T) {
 	r.join("other", kubeconfig(t, twin.config))
 	r.is("other", DuplicateID, p.namespace, "--cluster-id")
 	clash.announce("")
-	r.is("other", WrongID, good.id, "--cluster-id")
+	r.is("other", WrongID, "--cluster-id") // There may be many ids, of other tests' namespaces too.
+}
+
+// Whoever announces many ids does not push the advice out of the message.
+func TestMessagesListSomeIDs(t *testing.T) {
+	ids := make([]string, 0, 100)
+	for i := range 100 {
+		ids = append(ids, fmt.Sprint(strings.Repeat("x", 60), i))
+	}
+	if got := someOf(ids[:2]); got != ids[0]+" and "+ids[1] {
+		t.Errorf("two are %q", got)
+	}
+	if got := someOf(ids); !strings.HasSuffix(got, ids[9]+" and 90 more") || len(got) > maxMessage-200 {
+		t.Errorf("a hundred are %q", got)
+	}
 }
 
 func newStranger(t *testing.T) *rest.Config {
