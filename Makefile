@@ -117,11 +117,11 @@ clusters-down: ## End the clusters c1 and c2 and remove all that is of them
 	@go run ./test/clusters/run down c1 c2
 
 .PHONY: e2e
-e2e: $(if $(KUBECONFIGS),,needs-clusters) ## Start real clusters, install us as users do, and try it all in pods (root; about 15 minutes, and more the first time; KUBECONFIGS=a:b for clusters of yours, whose DNS it replaces; E2E_LOAD_FOR=1m for less load; ARGS=--keep)
+e2e: $(if $(KUBECONFIGS),,needs-clusters) controller ## Start real clusters, install us as users do, and try it all in pods (root; about 15 minutes, and more the first time; KUBECONFIGS=a:b for clusters of yours, whose DNS it replaces; E2E_LOAD_FOR=1m for less load; ARGS=--keep)
 	@go run ./test/e2e/run $(ARGS)
 
 .PHONY: e2e-results
-e2e-results: $(if $(KUBECONFIGS),,needs-clusters) ## Do that, and show in README.md what was measured (writes test/results/e2e.txt)
+e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Do that, and show in README.md what was measured (writes test/results/e2e.txt)
 	@go run ./test/e2e/run --results test/results/e2e.txt $(ARGS)
 	@go run ./test/readme
 
