@@ -177,39 +177,54 @@ func (w *Writer) mirrorAndImport(ctx context.Context, st plan.State, c plan.Chan
 
 // mirror writes the slices of ours. They are many and independent: one that fails does not hold up the others.
 func (w *Writer) mirror(ctx context.Context, st plan.State, c plan.Changes) error {
-	var failed []error
-	refused := SlicesRefusedError{}
-	note := func(slice *discoveryv1.EndpointSlice, err error) {
-		switch {
-		case err == nil:
-		case apierrors.IsInvalid(err), apierrors.IsForbidden(err), errors.Is(err, errForeignSlice), errors.Is(err, errNoEffect):
-			refused[slice.Name] = err.Error()
-		default:
-			failed = append(failed, err)
-		}
-	}
+	var o outcomes
 	for _, slice := range c.CreateSlices {
-		note(slice, w.createSlice(ctx, st, slice))
+		o.note(slice, w.createSlice(ctx, st, slice))
 	}
 	for _, edit := range c.UpdateSlices {
 		if !plan.SliceIsOurs(edit.Old, st.Import) {
 			return fmt.Errorf("update EndpointSlice %s: %w", edit.Old.Name, errNotOurs)
 		}
-		note(edit.New, w.updateSlice(ctx, st, edit.New.DeepCopy()))
+		o.note(edit.New, w.updateSlice(ctx, st, edit.New.DeepCopy()))
 	}
 	for _, move := range c.MoveSlices {
-		failed = append(failed, w.move(ctx, st, move))
+		o.note(move.Slice, w.move(ctx, st, move))
 	}
 	for _, slice := range c.DeleteSlices {
 		if !plan.SliceIsOurs(slice, st.Import) {
 			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, errNotOurs)
 		}
-		failed = append(failed, w.remove(ctx, st, slice))
+		o.note(slice, w.remove(ctx, st, slice))
 	}
-	if err := errors.Join(failed...); err != nil || len(refused) == 0 {
-		return err
+	return o.err()
+}
+
+// outcomes are those of writes of slices. The zero value is of none.
+type outcomes struct {
+	failed  []error
+	refused SlicesRefusedError
+}
+
+// note tells what the server does not take, and what has no effect, from what may succeed when it is tried again.
+func (o *outcomes) note(slice *discoveryv1.EndpointSlice, err error) {
+	switch {
+	case err == nil:
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), errors.Is(err, errForeignSlice), errors.Is(err, errNoEffect):
+		if o.refused == nil {
+			o.refused = SlicesRefusedError{}
+		}
+		o.refused[slice.Name] = err.Error()
+	default:
+		o.failed = append(o.failed, err)
 	}
-	return refused
+}
+
+// err is what has failed, or else what was refused.
+func (o *outcomes) err() error {
+	if len(o.failed) > 0 || len(o.refused) == 0 {
+		return errors.Join(o.failed...)
+	}
+	return o.refused
 }
 
 // remove deletes a slice, finalizers and all: ours have none, and with one a slice would stay for as long as somebody likes.
@@ -217,7 +232,7 @@ func (w *Writer) remove(ctx context.Context, st plan.State, slice *discoveryv1.E
 	if len(slice.Finalizers) > 0 {
 		free := slice.DeepCopy()
 		free.Finalizers = nil
-		if err := w.patch(ctx, st, slice, free); err != nil {
+		if err := w.patchSlice(ctx, st, slice, free); err != nil {
 			return err
 		}
 		slice = free
@@ -441,11 +456,20 @@ func hadEffect(err error, old, answer client.Object, fields plan.Contested) erro
 
 // slices are many and independent: one that fails does not hold up the others.
 func (w *Writer) slices(ctx context.Context, st plan.State, c plan.Changes) error {
-	var failed []error
+	var o outcomes
 	for _, edit := range c.Slices {
-		failed = append(failed, w.patch(ctx, st, edit.Old, edit.New))
+		o.note(edit.Old, w.patchSlice(ctx, st, edit.Old, edit.New.DeepCopy()))
 	}
-	return errors.Join(failed...)
+	return o.err()
+}
+
+// patchSlice patches labels or finalizers.
+func (w *Writer) patchSlice(ctx context.Context, st plan.State, old, edited *discoveryv1.EndpointSlice) error {
+	err := w.patch(ctx, st, old, edited)
+	if err == nil && edited.ResourceVersion == old.ResourceVersion {
+		err = wrap(errNoEffect, "patch", old)
+	}
+	return err
 }
 
 // evict deletes slices of others, and tells of it. It asks the API server first: the caches may lag behind somebody who has put a Service

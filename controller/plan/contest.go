@@ -18,7 +18,7 @@ import (
 type Field string
 
 // The fields that are left alone for a while when another writer keeps setting them back. Fields by which a tenant could take a Service's
-// traffic, its selector and externalIPs among them, and all of EndpointSlices are never left alone.
+// traffic, its selector, externalIPs and the type ExternalName among them, and all of EndpointSlices are never left alone.
 const (
 	FieldIPs            Field = "spec.ips of the ServiceImport"
 	FieldImport         Field = "spec of the ServiceImport"
@@ -30,6 +30,7 @@ const (
 	FieldInternalPolicy Field = "spec.internalTrafficPolicy of the derived Service"
 	FieldDistribution   Field = "spec.trafficDistribution of the derived Service"
 	FieldFamilies       Field = "spec.ipFamilyPolicy of the derived Service"
+	FieldType           Field = "spec.type of the derived Service, and what belongs to it"
 	FieldIngress        Field = "status.loadBalancer of the derived Service"
 )
 
@@ -208,6 +209,13 @@ var serviceFields = map[Field]func(*corev1.Service) any{
 	FieldInternalPolicy: func(svc *corev1.Service) any { return svc.Spec.InternalTrafficPolicy },
 	FieldDistribution:   func(svc *corev1.Service) any { return svc.Spec.TrafficDistribution },
 	FieldFamilies:       func(svc *corev1.Service) any { return svc.Spec.IPFamilyPolicy },
+	FieldType:           typeOf,
+}
+
+// typeOf is a Service's type, with what decides who may use its addresses.
+func typeOf(svc *corev1.Service) any {
+	spec := &svc.Spec
+	return []any{spec.Type, spec.LoadBalancerClass, spec.AllocateLoadBalancerNodePorts, spec.ExternalTrafficPolicy, spec.LoadBalancerSourceRanges}
 }
 
 // yieldService gives up the fields of a wanted Service that are contested: they stay as they are. It returns a note on each.
@@ -216,6 +224,9 @@ func (c Contested) yieldService(have, wanted *corev1.Service) []string {
 	for _, field := range slices.Sorted(maps.Keys(serviceFields)) {
 		get := serviceFields[field]
 		if !c.holds(field, get(wanted)) || text(get(have)) == text(get(wanted)) {
+			continue
+		}
+		if field == FieldType && have.Spec.Type == corev1.ServiceTypeExternalName { // It leads elsewhere, and has no address.
 			continue
 		}
 		notes = append(notes, c.note(field))
@@ -231,6 +242,9 @@ func (c Contested) yieldService(have, wanted *corev1.Service) []string {
 			to.TrafficDistribution = from.TrafficDistribution
 		case FieldFamilies:
 			to.IPFamilyPolicy, to.IPFamilies, to.ClusterIPs = from.IPFamilyPolicy, from.IPFamilies, from.ClusterIPs
+		case FieldType:
+			to.Type, to.LoadBalancerClass, to.AllocateLoadBalancerNodePorts = from.Type, from.LoadBalancerClass, from.AllocateLoadBalancerNodePorts
+			to.ExternalTrafficPolicy, to.LoadBalancerSourceRanges = from.ExternalTrafficPolicy, from.LoadBalancerSourceRanges
 		}
 	}
 	return notes

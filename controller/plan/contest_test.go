@@ -184,3 +184,32 @@ func TestContestedStatusHoldsNothingUp(t *testing.T) {
 	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
 	equal(t, "conflict", meta.FindStatusCondition(c.Export.Status.Conditions, "Conflict").Reason, "PortConflict")
 }
+
+// TestContestedTypeHoldsNothingUp is a regression test for who sets the derived Service's type back, where the import has addresses of a user,
+// for which it needs the type LoadBalancer. Each pass wrote it again, as fast as it came back.
+func TestContestedTypeHoldsNothingUp(t *testing.T) {
+	w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = []string{"192.0.2.7"} }))
+	revert := func() {
+		if svc := w.services["derived-foo"]; svc != nil {
+			svc.Spec.Type, svc.Spec.LoadBalancerClass, svc.Spec.AllocateLoadBalancerNodePorts = corev1.ServiceTypeClusterIP, nil, nil
+			svc.Spec.ExternalTrafficPolicy, svc.Status = "", corev1.ServiceStatus{}
+		}
+	}
+	for range 10 {
+		changes := w.plan()
+		if written := changes.Written(); written[FieldType] != "" {
+			w.contested = written // as contests finds out
+		}
+		w.apply(changes, 100)
+		revert()
+	}
+	c := w.plan()
+	if !c.Empty() || c.Ready.Status != metav1.ConditionTrue || !strings.Contains(c.Ready.Message, string(FieldType)) {
+		t.Errorf("planned while contested: %+v", c)
+	}
+	// A name elsewhere is no type that a Service with an address may keep.
+	w.services["derived-foo"].Spec.Type, w.services["derived-foo"].Spec.ExternalName = corev1.ServiceTypeExternalName, "elsewhere.example"
+	if c = w.plan(); c.Service == nil || c.Service.New.Spec.Type == corev1.ServiceTypeExternalName {
+		t.Errorf("a name elsewhere is left alone: %+v", c.Service)
+	}
+}

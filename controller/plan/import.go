@@ -33,6 +33,7 @@ func Import(st State) Changes {
 		return c
 	case st.Clusterset == nil:
 		kept := keptAlone(st)
+		st.notes = slices.Concat(kept.notes, st.notes)
 		c := kept.with(ofKind(st))
 		c.Heal = kept.leaked()
 		return c
@@ -211,7 +212,7 @@ func keep(st State) Changes {
 		c.Service = &Edit[*corev1.Service]{svc, wanted}
 		current = clusterIPs(wanted) // A second address that goes is out of ips at once.
 		familiesMove = !equality.Semantic.DeepEqual(svc.Spec.IPFamilyPolicy, wanted.Spec.IPFamilyPolicy)
-	} else if status := vipStatus(svc, w.vips); !refused && status != nil {
+	} else if status := vipStatus(svc, w.vips); !refused && status != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		if st.Contested.holds(FieldIngress, ingressOf(status)) {
 			w.notes = append(w.notes, st.Contested.note(FieldIngress))
 		} else {

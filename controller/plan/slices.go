@@ -119,9 +119,8 @@ func newSliceSync(st State) *sliceSync {
 func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	s.wanted[want.Name] = true
 	old := s.have[want.Name]
-	switch reason, refused := s.st.SlicesRefused[want.Name]; {
-	case refused:
-		s.notes = append(s.notes, leftOut(want, reason))
+	switch {
+	case s.refused(want):
 	case old == nil:
 		ownSlice(want, s.st)
 		s.changes.CreateSlices = append(s.changes.CreateSlices, want)
@@ -139,10 +138,19 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	}
 }
 
+// refused is true for a slice that the server does not take as it should be: that is noted, and nothing waits for it.
+func (s *sliceSync) refused(slice *discoveryv1.EndpointSlice) bool {
+	reason, refused := s.st.SlicesRefused[slice.Name]
+	if refused {
+		s.notes = append(s.notes, leftOut(slice, reason))
+	}
+	return refused
+}
+
 // deleteRest plans the end of the slices of ours that have not been added, but for those that have to be kept.
 func (s *sliceSync) deleteRest(kept func(*discoveryv1.EndpointSlice) bool) {
 	s.changes.DeleteSlices = slices.DeleteFunc(ourSlices(s.st), func(slice *discoveryv1.EndpointSlice) bool {
-		return slice.DeletionTimestamp == nil && (s.wanted[slice.Name] || kept(slice))
+		return slice.DeletionTimestamp == nil && (s.wanted[slice.Name] || kept(slice)) || s.refused(slice)
 	})
 }
 
@@ -214,6 +222,7 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 		cluster := clusterOf(slice)
 		switch {
 		case cluster == "" || slice.DeletionTimestamp != nil:
+		case s.refused(slice):
 		case Misassociated(slice, s.service):
 			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, renamed(s.st.homeID(), slice.Name, s.service), s.service})
 		default:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -302,6 +303,41 @@ func TestWebhookThatKeepsTheIngress(t *testing.T) {
 			err = ready(imp, metav1.ConditionTrue, "Ready")
 		}
 		if err == nil && !strings.Contains(imp.Status.Conditions[0].Message, string(plan.FieldIngress)) {
+			err = fmt.Errorf("the message is %q", imp.Status.Conditions[0].Message)
+		}
+		return err
+	})
+}
+
+// TestWebhookThatKeepsALabelOfASlice is a regression test: a policy of the cluster sets a label on each slice that takes it away from kube-proxy. Its
+// removal was planned in every pass, and no condition was ever written.
+func TestWebhookThatKeepsALabelOfASlice(t *testing.T) {
+	cluster := shared.Cluster(t)
+	p := newPlace(t, cluster)
+	const label = "service.kubernetes.io/service-proxy-name"
+	mutate(t, p, cluster, `{apiGroups: [discovery.k8s.io], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [endpointslices]}`,
+		`{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"`+label+`": "none"}}}'}}`,
+		func() error {
+			try := endpoints("try", "try")
+			try.Namespace = p.namespace
+			err := p.Create(p.ctx, try, client.DryRunAll)
+			if err == nil && try.Labels[label] == "" {
+				err = errors.New("it is not")
+			}
+			return err
+		})
+	imp := imported("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels = map[string]string{plan.LabelManagedBy: plan.Manager} })
+	slice := endpoints("foo.c2.v4-0123456789", "foo", discoveryv1.LabelManagedBy, plan.Manager, mcsv1beta1.LabelSourceCluster, "c2")
+	if err := p.create(imp, slice); err != nil {
+		t.Fatal(err)
+	}
+	start(t, account(t, cluster))
+	until(t, "ready, with a note", func() error {
+		imp, err := p.imp("foo")
+		if err == nil {
+			err = ready(imp, metav1.ConditionTrue, "Ready")
+		}
+		if err == nil && !strings.Contains(imp.Status.Conditions[0].Message, "endpoints of c2") {
 			err = fmt.Errorf("the message is %q", imp.Status.Conditions[0].Message)
 		}
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -93,12 +94,25 @@ func (r *names) learn(ctx context.Context, key types.NamespacedName, state *plan
 		state.Patient = r.patient(key)
 	case errors.As(err, &imp) && state.ImportRefused == "":
 		state.ImportRefused = imp.Error()
-	case errors.As(err, &slices) && state.SlicesRefused == nil:
-		state.SlicesRefused = slices
+	case errors.As(err, &slices) && anyNew(state.SlicesRefused, slices):
+		all := map[string]string{}
+		maps.Copy(all, state.SlicesRefused)
+		maps.Copy(all, slices)
+		state.SlicesRefused = all
 	default:
 		return false
 	}
 	return true
+}
+
+// anyNew is true where a name was not known.
+func anyNew(known, more map[string]string) bool {
+	for name := range more {
+		if _, old := known[name]; !old {
+			return true
+		}
+	}
+	return false
 }
 
 // allWritten is true where nothing is missing but slices that have to go and that the server keeps.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -270,6 +271,102 @@ func TestForgedEndpointsLeaveKubeProxy(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	})
+}
+
+// TestForgedNameOfAnotherFamily: a tenant gives the name of what has leaked to a slice of IPv6, so that no empty slice of IPv4 can have it. The cure
+// waits until the name is free.
+func TestForgedNameOfAnotherFamily(t *testing.T) {
+	realkube.InNetNS(t, func(t *testing.T) {
+		n := newProxied(t)
+		n.start()
+		n.apply(exportedFoo)
+		n.serves("derived-foo", "10.99.0.11")
+		n.stop()
+		labels := ofDerived + ", " + ofImport
+		n.apply(forged(labels))
+		n.serves("derived-foo", "10.99.0.11", "10.99.0.66")
+		n.patch(n.slice("forged"), `{"metadata":{"labels":{"kubernetes.io/service-name":null}}}`)
+		n.start()
+		n.serves("derived-foo", "10.99.0.11")
+
+		// Now while the controller runs. Whichever of the two is faster, nothing stays.
+		squatter := strings.NewReplacer("addressType: IPv4", "addressType: IPv6", "10.99.0.66", "fd00:99::66").Replace(forged(ofImport))
+		for range 5 {
+			if err := client.IgnoreNotFound(n.admin.Delete(t.Context(), n.slice("forged"))); err != nil {
+				t.Fatal(err)
+			}
+			n.apply(forged(labels))
+			err := n.admin.Patch(t.Context(), n.slice("forged"), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"kubernetes.io/service-name":null}}}`)))
+			if client.IgnoreNotFound(err) != nil {
+				t.Fatal(err)
+			}
+			realkube.Eventually(t, "the name is of IPv6", func() error {
+				if err := client.IgnoreNotFound(n.admin.Delete(t.Context(), n.slice("forged"))); err != nil {
+					return err
+				}
+				return n.cluster.Apply(t.Context(), "default", squatter) // The empty slice of the cure may have the name.
+			})
+			realkube.Eventually(t, "the controller has seen it", func() error { return n.noted("forged") })
+			n.delete(squatter)
+			n.serves("derived-foo", "10.99.0.11")
+		}
+	})
+}
+
+// noted is nil where the import's condition names a slice of others.
+func (n *proxied) noted(name string) error {
+	imp := new(mcsv1beta1.ServiceImport)
+	err := n.admin.Get(n.Context(), client.ObjectKey{Namespace: "default", Name: "foo"}, imp)
+	if err == nil && !slices.ContainsFunc(imp.Status.Conditions, func(c metav1.Condition) bool { return strings.Contains(c.Message, name) }) {
+		err = fmt.Errorf("conditions %v", imp.Status.Conditions)
+	}
+	return err
+}
+
+// othersFoo is an import that others made, with a slice of theirs.
+const othersFoo = `
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {name: foo}
+spec: {type: ClusterSetIP, ports: [{name: http, port: 80}]}
+`
+
+// TestImportsOfOthersLeaveNothingInKubeProxy: slices of others are copied for kube-proxy. Whatever label comes and goes on theirs or on the copy, only what
+// is there serves.
+func TestImportsOfOthersLeaveNothingInKubeProxy(t *testing.T) {
+	realkube.InNetNS(t, func(t *testing.T) {
+		n := newProxied(t)
+		n.start()
+		n.apply(othersFoo)
+		n.apply(forged(ofImport))
+		n.serves("derived-foo", "10.99.0.66")
+
+		t.Log("the copy loses its label")
+		names, err := n.ours("derived-foo")
+		if err != nil || len(names) != 1 {
+			t.Fatalf("copies %v: %v", names, err)
+		}
+		n.patch(n.slice(names[0]), `{"metadata":{"labels":{"kubernetes.io/service-name":null}}}`)
+		n.serves("derived-foo", "10.99.0.66")
+		n.delete(forged(ofImport))
+		n.serves("derived-foo")
+
+		t.Log("theirs has the label for a while")
+		n.apply(forged(ofImport))
+		n.serves("derived-foo", "10.99.0.66")
+		n.patch(n.slice("forged"), `{"metadata":{"labels":{"kubernetes.io/service-name":"derived-foo"}}}`)
+		realkube.Eventually(t, "the copy is gone", func() error {
+			names, err := n.ours("derived-foo")
+			if len(names) > 0 {
+				err = errors.Join(err, fmt.Errorf("copies %v", names))
+			}
+			return err
+		})
+		n.patch(n.slice("forged"), `{"metadata":{"labels":{"kubernetes.io/service-name":null}}}`)
+		n.serves("derived-foo", "10.99.0.66")
+		n.delete(forged(ofImport))
+		n.serves("derived-foo")
 	})
 }
 
