@@ -62,7 +62,7 @@ func (w *world) state() State {
 func (w *world) plan() Changes {
 	st := w.state()
 	for {
-		c := Import(st)
+		c := Plan(st)
 		if c.Create == nil {
 			return c
 		}
@@ -1275,11 +1275,11 @@ func TestOrderOfTheStateDoesNotMatter(t *testing.T) {
 		w.services[name] = svc
 	}
 	st := w.state()
-	first := Import(st)
+	first := Plan(st)
 	for range 10 {
 		slices.Reverse(st.Slices)
 		st.Owned = w.state().Owned // map order
-		if diff := cmp.Diff(first, Import(st)); diff != "" {
+		if diff := cmp.Diff(first, Plan(st)); diff != "" {
 			t.Fatalf("(-first +again):\n%s", diff)
 		}
 	}
@@ -1392,7 +1392,7 @@ func TestRefusals(t *testing.T) {
 			if test.edit != nil {
 				test.edit(&st)
 			}
-			test.check(t, Import(st))
+			test.check(t, Plan(st))
 		})
 	}
 }
@@ -1430,10 +1430,10 @@ func TestTransitionTime(t *testing.T) {
 	st := w.state()
 	st.Now = later
 	w.imp.Generation++
-	equal(t, "ready again", Import(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, noon)
-	equal(t, "events", len(Import(st).Events), 0)
+	equal(t, "ready again", Plan(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, noon)
+	equal(t, "events", len(Plan(st).Events), 0)
 	w.imp.Status.Conditions[0].LastTransitionTime = metav1.Time{}
-	equal(t, "no time yet", Import(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, later)
+	equal(t, "no time yet", Plan(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, later)
 	w.imp.Spec.Ports = nil
-	equal(t, "not ready", Import(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, later)
+	equal(t, "not ready", Plan(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, later)
 }
