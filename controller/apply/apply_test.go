@@ -56,7 +56,7 @@ func newDesk(t *testing.T) desk {
 }
 
 func (d desk) plan() plan.Changes {
-	return plan.Import(plan.State{Import: d.imp, CRD: plan.CRD{APIVersion: mcsv1beta1.GroupVersion.String(), MaxIPs: 2, IPFamilies: true, Conditions: true}})
+	return plan.Plan(plan.State{Import: d.imp, CRD: plan.CRD{APIVersion: mcsv1beta1.GroupVersion.String(), MaxIPs: 2, IPFamilies: true, Conditions: true}})
 }
 
 // made makes the derived Service.

@@ -21,31 +21,30 @@ const (
 
 // settleExport adds the conditions of this cluster's ServiceExport: what is wrong with it at once, all else once nothing else is to
 // be written, because it says what is.
-func settleExport(st State, m Merged, held bool, c Changes) Changes {
+func (c *Changes) settleExport(st State, d Desired) {
 	export := st.Clusterset.Export
 	if export == nil || export.DeletionTimestamp != nil {
-		return c
+		return
 	}
 	home := st.home()
 	if home.Exports() && c.writes() > 0 {
-		return c
+		return
 	}
 	edited := export.DeepCopy()
 	e := exportConditions{edited, st.Now}
 	valid := e.setValid(home)
 	e.setReady(st, home, valid)
-	if !held || !valid {
-		e.setConflict(m, valid)
+	if !d.Held || !valid {
+		e.setConflict(d.Merged, valid)
 	}
 	c.ExportConditions = edited.Status.Conditions
 	if equality.Semantic.DeepEqual(export.Status, edited.Status) || st.Contested.holds(FieldExport, shownOf(edited)) {
-		return c
+		return
 	}
 	c.ExportStatus = &Edit[*mcsv1beta1.ServiceExport]{export, edited}
 	if st.Clusterset.Namespace { // A namespace that ends takes no events any more.
 		c.ExportEvents = exportEvents(export.Status.Conditions, edited.Status.Conditions)
 	}
-	return c
 }
 
 // home is what this cluster says itself.

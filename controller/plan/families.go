@@ -30,10 +30,10 @@ func familiesOf(ips []string) []corev1.IPFamily {
 // wantedFamilies are the known families that the import names, without duplicates (C19), then those of a user's VIPs: kube-proxy
 // answers on an address only where the Service has its family. The import's come first, for the day on which the VIPs go.
 // An import of ours names those of its ips; what it should have is what the clusterset gives.
-func wantedFamilies(st State, vips []string) []corev1.IPFamily {
-	wanted := st.Import.Spec.IPFamilies
-	if st.shared != nil {
-		wanted = st.families
+func wantedFamilies(b builder, vips []string) []corev1.IPFamily {
+	wanted := b.Import.Spec.IPFamilies
+	if b.owned {
+		wanted = b.families
 	}
 	var families []corev1.IPFamily
 	for _, f := range append(slices.Clone(wanted), familiesOf(vips)...) {

@@ -7,54 +7,51 @@ import (
 )
 
 // follow copies the addresses of a Service that others keep. No annotation says that they are ours, so they always follow.
-func follow(st State) Changes {
-	var c Changes
-	v := is(reasonPending, "Service %s, which others keep, has no address", st.Service.Name)
-	if current := clusterIPs(st.Service); len(current) > 0 {
-		v = is(reasonReady, "served by Service %s, which others keep", st.Service.Name)
-		edited := st.Import.DeepCopy()
-		annotate(edited, AnnotationDerivedService, st.Service.Name)
-		setIPs(edited, current, st.CRD, true)
-		c.editImport(st, edited)
-		c.Delete = living(otherServices(st))
-		if len(st.Service.Spec.Selector) > 0 {
-			v.notes = []string{"the imported endpoints, as Service " + st.Service.Name + " selects pods of this cluster"}
-		}
-	} else {
-		edited := st.Import.DeepCopy()
-		st.withoutTaken(edited)
-		c.editImport(st, edited)
+func follow(b builder) Desired {
+	edited := b.Import.DeepCopy()
+	current := clusterIPs(b.Service)
+	if len(current) == 0 {
+		d := Desired{Ready: is(reasonPending, "Service %s, which others keep, has no address", b.Service.Name)}
+		b.withoutTaken(edited)
+		d.setImport(b, edited)
+		return d
 	}
-	return settle(st, c, v)
+	d := Desired{Delete: living(otherServices(b.State)), Ready: is(reasonReady, "served by Service %s, which others keep", b.Service.Name)}
+	annotate(edited, AnnotationDerivedService, b.Service.Name)
+	setIPs(edited, current, b.CRD, true)
+	d.setImport(b, edited)
+	if len(b.Service.Spec.Selector) > 0 {
+		d.Ready.notes = []string{"the imported endpoints, as Service " + b.Service.Name + " selects pods of this cluster"}
+	}
+	return d
 }
 
 // followOnly is for an import that Karmada manages: addresses, and nothing else.
-func followOnly(st State) Changes {
-	var c Changes
-	edited := st.Import.DeepCopy()
-	v := is(reasonPending, "Karmada has not propagated Service %s", DerivedName(st.Import))
-	switch current := clusterIPs(st.Service); {
-	case st.Import.Spec.Type == mcsv1beta1.Headless:
-		v = is(reasonReady, "headless")
-		setIPs(edited, nil, st.CRD, true)
+func followOnly(b builder) Desired {
+	d := Desired{Ready: is(reasonPending, "Karmada has not propagated Service %s", DerivedName(b.Import))}
+	edited := b.Import.DeepCopy()
+	switch current := clusterIPs(b.Service); {
+	case b.Import.Spec.Type == mcsv1beta1.Headless:
+		d.Ready = is(reasonReady, "headless")
+		setIPs(edited, nil, b.CRD, true)
 	case len(current) > 0:
-		v = is(reasonReady, "served by Service %s", st.Service.Name)
-		setIPs(edited, current, st.CRD, true)
+		d.Ready = is(reasonReady, "served by Service %s", b.Service.Name)
+		setIPs(edited, current, b.CRD, true)
 	default:
-		st.withoutTaken(edited)
+		b.withoutTaken(edited)
 	}
-	c.editImport(st, edited)
-	return settle(st, c, v)
+	d.setImport(b, edited)
+	return d
 }
 
 // withoutTaken takes the addresses from ips that another Service has by now: the one that they followed has none, and DNS would lead to
 // the other.
-func (st State) withoutTaken(edited *mcsv1beta1.ServiceImport) {
-	taken := st.elsewhere(canonical(edited.Spec.IPs))
+func (b builder) withoutTaken(edited *mcsv1beta1.ServiceImport) {
+	taken := b.elsewhere(canonical(edited.Spec.IPs))
 	left := slices.DeleteFunc(slices.Clone(edited.Spec.IPs), func(ip string) bool {
 		return slices.ContainsFunc(canonical([]string{ip}), func(addr string) bool { return slices.Contains(taken, addr) })
 	})
 	if len(taken) > 0 {
-		setIPs(edited, left, st.CRD, true)
+		setIPs(edited, left, b.CRD, true)
 	}
 }

@@ -2,106 +2,97 @@ package plan
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// Import plans what is missing for one ServiceImport. The package's comment has the order of the rules.
-func Import(st State) Changes {
-	imp := st.Import
+// ofImport is what belongs to an import, whoever made it. The package's comment has the order of the rules.
+func ofImport(b builder) Desired {
+	imp := b.Import
 	if imp == nil || imp.DeletionTimestamp != nil {
-		return Changes{}
-	}
-	if st.led == nil {
-		st.led = ledTo(st)
+		return Desired{}
 	}
 	switch {
 	case !ImportIsOurs(imp):
-		mirrored := othersMirrored(st)
-		st.notes = slices.Concat(mirrored.notes, st.notes)
-		c := mirrored.with(ofKind(st))
-		if KindOf(imp, st.Service) == Ours { // Of another Service, its maker heals what it leaks.
-			c.Heal = mirrored.leaked()
-		}
-		return c
-	case st.Clusterset == nil:
-		kept := keptAlone(st)
-		st.notes = slices.Concat(kept.notes, st.notes)
-		c := kept.with(ofKind(st))
-		c.Heal = kept.leaked()
-		return c
+		d := ofKind(b)
+		d.Slices = othersMirrored(b)
+		return d
+	case b.Clusterset == nil:
+		d := ofKind(b)
+		d.Slices = keptAlone(b)
+		return d
 	default:
-		return ofKind(st) // maintain adds the slices
+		return ofKind(b) // maintain adds the slices
 	}
 }
 
 // ofKind is what an import needs besides slices, by its type and by who keeps it.
-func ofKind(st State) Changes {
-	imp := st.Import
+func ofKind(b builder) Desired {
+	imp := b.Import
 	switch {
 	case KarmadaManaged(imp):
-		return followOnly(st)
+		return followOnly(b)
 	case imp.Spec.Type == mcsv1beta1.Headless:
-		return headless(st)
+		return headless(b)
 	case imp.Spec.Type == mcsv1beta1.ClusterSetIP:
-		return clusterSetIP(st)
+		return clusterSetIP(b)
 	default:
-		return settle(st, Changes{}, is(ReasonUnknownType, "type %q is neither ClusterSetIP nor Headless", clip(string(imp.Spec.Type))))
+		return Desired{Ready: is(ReasonUnknownType, "type %q is neither ClusterSetIP nor Headless", clip(string(imp.Spec.Type)))}
 	}
 }
 
-func clusterSetIP(st State) Changes {
-	switch KindOf(st.Import, st.Service) {
+func clusterSetIP(b builder) Desired {
+	switch KindOf(b.Import, b.Service) {
 	case Absent:
-		return create(st)
+		return create(b)
 	case Ours:
-		return keep(st)
+		return keep(b)
 	case ReadOnly:
-		return follow(st)
+		return follow(b)
 	default:
-		return foreign(st)
+		return foreign(b)
 	}
 }
 
 // foreign takes back what led to our Service of this name: its addresses may be somebody else's by now, and the Service that has
 // the name would get the imported endpoints. The annotation remembers the addresses for the return. Where ours still stands
 // under a former name, it goes on serving.
-func foreign(st State) Changes {
-	var c Changes
-	if madeByUs(st.Import) && !slices.ContainsFunc(st.Owned, st.serves) {
-		c.takeBack(st)
-	}
-	return settle(st, c, is(ReasonForeignService,
+func foreign(b builder) Desired {
+	d := Desired{Ready: is(ReasonForeignService,
 		"Service %s exists and is not this import's: delete it, or name another in the annotation %s; to use it as it is, name it there and remove the annotation %s",
-		st.Service.Name, AnnotationDerivedService, AnnotationClusterIPs))
+		b.Service.Name, AnnotationDerivedService, AnnotationClusterIPs)}
+	if madeByUs(b.Import) && !slices.ContainsFunc(b.Owned, b.serves) {
+		d.takeBack(b)
+	}
+	return d
 }
 
 // takeBack empties ips: DNS would lead to whoever has these addresses next. A user's stay, but for those of ours among them that are gone.
 // ipFamilies are the wish for the return.
-func (c *Changes) takeBack(st State, gone ...string) {
-	edited := st.Import.DeepCopy()
+func (d *Desired) takeBack(b builder, gone ...string) {
+	edited := b.Import.DeepCopy()
 	var left []string
-	if readAddresses(st, nil).userSet() {
+	if readAddresses(b.State, nil).userSet() {
 		left = slices.DeleteFunc(slices.Clone(edited.Spec.IPs), func(ip string) bool {
 			return slices.ContainsFunc(canonical([]string{ip}), func(addr string) bool { return slices.Contains(gone, addr) })
 		})
 	}
-	setIPs(edited, left, st.CRD, false)
-	c.editImport(st, edited)
+	setIPs(edited, left, b.CRD, false)
+	d.setImport(b, edited)
 }
 
 // serves is true for our Service of the derived name, and for one under a former name that the import's slices are led to. Our marks
 // alone are quickly set by others.
-func (st State) serves(svc *corev1.Service) bool {
-	ours := svc.Namespace == st.Import.Namespace && slices.Contains(OwnerImports(svc), st.Import.Name)
-	return ours && (svc.Name == DerivedName(st.Import) || slices.Contains(st.led, svc.Name))
+func (b builder) serves(svc *corev1.Service) bool {
+	ours := svc.Namespace == b.Import.Namespace && slices.Contains(OwnerImports(svc), b.Import.Name)
+	return ours && (svc.Name == DerivedName(b.Import) || slices.Contains(b.led, svc.Name))
 }
 
 // ledTo are the Services that the import's slices lead to; those that Kubernetes makes of a Service do not count.
@@ -116,10 +107,10 @@ func ledTo(st State) []string {
 }
 
 // elsewhere are those of ips that Services have which do not serve the import.
-func (st State) elsewhere(ips []string) []string {
+func (b builder) elsewhere(ips []string) []string {
 	var theirs []string
-	for _, svc := range st.Holders {
-		if !st.serves(svc) {
+	for _, svc := range b.Holders {
+		if !b.serves(svc) {
 			theirs = append(theirs, ServiceAddresses(svc)...)
 		}
 	}
@@ -135,46 +126,46 @@ func stillFirst(recorded, gone []string) []string {
 	return missing(recorded, gone)
 }
 
-// create makes the derived Service. Nothing else is planned with it: the rest needs the addresses that it gets.
-func create(st State) Changes {
-	name := DerivedName(st.Import)
-	a := readAddresses(st, nil)
+// create makes the derived Service. The rest needs the addresses that it gets.
+func create(b builder) Desired {
+	name := DerivedName(b.Import)
+	a := readAddresses(b.State, nil)
 	followed := a.recorded
-	if othersKeptIt(st.Import) { // ips are the addresses of a Service that is gone.
-		followed = canonical(st.Import.Spec.IPs)
+	if othersKeptIt(b.Import) { // ips are the addresses of a Service that is gone.
+		followed = canonical(b.Import.Spec.IPs)
 	}
-	if gone := st.elsewhere(followed); len(gone) > 0 { // There is nothing to be patient for, and nobody may be led there meanwhile.
-		var c Changes
-		if c.takeBack(st, gone...); c.Import != nil {
-			return c
+	if gone := b.elsewhere(followed); len(gone) > 0 { // There is nothing to be patient for, and nobody may be led there meanwhile.
+		var d Desired
+		if d.takeBack(b, gone...); !sameImport(b.Import, d.Import) {
+			return d
 		}
 		if len(a.recorded) > 0 {
 			a.recorded = stillFirst(a.recorded, gone)
 		}
 	}
 	if faults := validation.IsDNS1035Label(name); len(faults) > 0 {
-		return settle(st, Changes{}, is(ReasonInvalidName, "no Service can be called %q, as annotation %s has it: %s",
-			clip(name), AnnotationDerivedService, strings.Join(faults, "; ")))
+		return Desired{Ready: is(ReasonInvalidName, "no Service can be called %q, as annotation %s has it: %s",
+			clip(name), AnnotationDerivedService, strings.Join(faults, "; "))}
 	}
 	// One of ours under a former name goes first: the new one takes over its addresses (C24).
-	if others := otherServices(st); len(others) > 0 {
-		return settle(st, Changes{Delete: living(others)}, is(reasonPending, "waiting for Service %s to go", others[0].Name))
+	if others := otherServices(b.State); len(others) > 0 {
+		return Desired{Delete: living(others), Ready: is(reasonPending, "waiting for Service %s to go", others[0].Name)}
 	}
-	w := readWishes(st, a)
+	w := readWishes(b, a)
 	if len(w.ports) == 0 {
-		return settle(st, Changes{}, noPorts(w))
+		return Desired{Ready: noPorts(w)}
 	}
-	if r, refused := refusedWhole(st.Refused); refused {
-		return settle(st, Changes{Retry: true}, is(ReasonRefused, "Service %s cannot be made: %s", name, r.Message))
+	if r, refused := refusedWhole(b.Refused); refused {
+		return Desired{Retry: true, Ready: is(ReasonRefused, "Service %s cannot be made: %s", name, r.Message)}
 	}
-	if st.Patient && len(st.Refused) > 0 && len(waysToAddresses(a.recorded, w.families)[0].ips) > 0 {
-		return Changes{Soon: true} // C24: another address is the last resort. The condition would only flicker.
+	if b.Patient && len(b.Refused) > 0 && len(waysToAddresses(a.recorded, w.families)[0].ips) > 0 {
+		return Desired{Soon: true} // C24: another address is the last resort. The condition would only flicker.
 	}
-	svc, ok := newService(st, a, w)
+	svc, ok := newService(b.State, a, w)
 	if !ok {
-		return settle(st, Changes{Retry: true}, noAddress(st, w))
+		return Desired{Retry: true, Ready: noAddress(b.State, w)}
 	}
-	return Changes{Create: svc}
+	return Desired{Service: svc}
 }
 
 func noPorts(w wishes) verdict {
@@ -194,53 +185,61 @@ func noAddress(st State, w wishes) verdict {
 
 // keep holds our Service, the import's addresses and the slices in line. So it does with a Service that is being deleted: while a
 // finalizer holds it, it serves on, and whoever set that may edit it.
-func keep(st State) Changes {
-	svc := st.Service
+func keep(b builder) Desired {
+	svc := b.Service
 	if svc.Spec.ClusterIP == corev1.ClusterIPNone {
-		return remake(st)
+		return remake(b)
 	}
-	current := clusterIPs(svc)
-	a := readAddresses(st, current)
-	w := readWishes(st, a)
-	c := Changes{Delete: living(otherServices(st)), Evict: evicted(st)}
-
-	wanted, fault := syncService(st, a, w)
-	w.notes = append(w.notes, st.Contested.yieldService(svc, wanted)...)
-	r, refused := refusedWhole(st.Refused)
-	familiesMove := false
-	if !refused && !equality.Semantic.DeepEqual(svc, wanted) {
-		c.Service = &Edit[*corev1.Service]{svc, wanted}
-		current = clusterIPs(wanted) // A second address that goes is out of ips at once.
-		familiesMove = !equality.Semantic.DeepEqual(svc.Spec.IPFamilyPolicy, wanted.Spec.IPFamilyPolicy)
-	} else if status := vipStatus(svc, w.vips); !refused && status != nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		if st.Contested.holds(FieldIngress, ingressOf(status)) {
-			w.notes = append(w.notes, st.Contested.note(FieldIngress))
-		} else {
-			c.ServiceStatus = &Edit[*corev1.Service]{svc, status}
-		}
+	a := readAddresses(b.State, clusterIPs(svc))
+	w := readWishes(b, a)
+	wanted, fault := syncService(b.State, a, w)
+	w.notes = append(w.notes, b.Contested.yieldService(svc, wanted)...)
+	r, refused := refusedWhole(b.Refused)
+	if refused {
+		wanted = svc
 	}
+	d := Desired{Delete: living(otherServices(b.State)), Exclusive: true, Service: wanted, Retry: refused}
+	if !refused {
+		d.ServiceStatus = w.ingress(b, svc)
+	}
+	d.keepAddresses(b, a, wanted, fault)
+	w.noteUnserved(svc)
+	d.Ready = keepVerdict(b.State, a, w, fault, r, refused)
+	return d
+}
 
-	switch {
-	case len(clusterIPs(svc)) > 0:
+// ingress is the Service with the user's addresses in its status; nil where it is to stay as it is.
+func (w *wishes) ingress(b builder, svc *corev1.Service) *corev1.Service {
+	status := vipStatus(svc, w.vips)
+	if status == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return nil
+	}
+	if b.Contested.holds(FieldIngress, ingressOf(status)) {
+		w.notes = append(w.notes, b.Contested.note(FieldIngress))
+		return nil
+	}
+	return status
+}
+
+// keepAddresses puts onto the import the addresses of our Service. A second one that goes is out of ips at once.
+func (d *Desired) keepAddresses(b builder, a addresses, wanted *corev1.Service, fault string) {
+	switch current := clusterIPs(wanted); {
+	case len(clusterIPs(b.Service)) > 0:
 		// While the families are on the move, or cannot be had, or the ips are not ours, the import's ipFamilies are a wish and
 		// stay: written over with a VIP's, they would outlive it and cost the Service an address (C24).
-		c.writeAddresses(st, a, current, !familiesMove && fault == "" && !a.userSet())
+		move := !equality.Semantic.DeepEqual(b.Service.Spec.IPFamilyPolicy, wanted.Spec.IPFamilyPolicy)
+		d.writeAddresses(b, a, current, !move && fault == "" && !a.userSet())
 	case len(current) == 0: // nor asks for those that it had
-		c.takeBack(st)
+		d.takeBack(b)
 	}
-	if c.Service == nil {
-		w.noteUnserved(svc)
-	}
-	c.Retry = refused
-	return settle(st, c, keepVerdict(st, a, w, fault, r, refused))
 }
 
 // remake is for a headless Service under our marks. We made none, and it cannot get an address: somebody has put it in the place of ours,
 // whose address is free for every other Service.
-func remake(st State) Changes {
-	c := Changes{Delete: living(st.Owned)}
-	c.takeBack(st)
-	return settle(st, c, is(reasonPending, "Service %s is headless: it is deleted and will be made again", st.Service.Name))
+func remake(b builder) Desired {
+	d := Desired{Delete: living(b.Owned), Ready: is(reasonPending, "Service %s is headless: it is deleted and will be made again", b.Service.Name)}
+	d.takeBack(b)
+	return d
 }
 
 func keepVerdict(st State, a addresses, w wishes, fault string, r Refusal, refused bool) verdict {
@@ -271,21 +270,21 @@ func keepVerdict(st State, a addresses, w wishes, fault string, r Refusal, refus
 
 // writeAddresses puts our Service's addresses onto the import, in one patch with the annotations that explain them: a crash
 // never leaves the one without the other. A user's ips stay; those that a flip to Headless had put aside come back.
-func (c *Changes) writeAddresses(st State, a addresses, current []string, families bool) {
-	edited := st.Import.DeepCopy()
-	annotate(edited, AnnotationDerivedService, st.Service.Name)
+func (d *Desired) writeAddresses(b builder, a addresses, current []string, families bool) {
+	edited := b.Import.DeepCopy()
+	annotate(edited, AnnotationDerivedService, b.Service.Name)
 	annotate(edited, AnnotationClusterIPs, strings.Join(current, ","))
 	delete(edited.Annotations, AnnotationVIPs)
 	ips := current
 	if a.userSet() {
 		ips = a.keep
 	}
-	setIPs(edited, ips, st.CRD, families)
-	c.editImport(st, edited)
+	setIPs(edited, ips, b.CRD, families)
+	d.setImport(b, edited)
 	// A second address that comes or goes with its family is no change of the others.
 	if len(missing(a.recorded, current)) > 0 && len(missing(current, a.recorded)) > 0 {
-		c.Events = append(c.Events, Event{corev1.EventTypeWarning, EventAddressChanged,
-			"the address of Service " + st.Service.Name + " changed: it was " + strings.Join(a.recorded, ",") + " and is " + strings.Join(current, ",")})
+		d.Events = append(d.Events, Event{corev1.EventTypeWarning, EventAddressChanged,
+			"the address of Service " + b.Service.Name + " changed: it was " + strings.Join(a.recorded, ",") + " and is " + strings.Join(current, ",")})
 	}
 }
 
@@ -295,19 +294,18 @@ func missing(ips, others []string) []string {
 }
 
 // headless takes away what a ClusterSetIP import had (C16, C25). The addresses stay remembered: the flip back brings them again.
-func headless(st State) Changes {
-	var c Changes
-	edited := st.Import.DeepCopy()
-	if a := usersAddresses(st); a.userSet() {
+func headless(b builder) Desired {
+	edited := b.Import.DeepCopy()
+	if a := usersAddresses(b.State); a.userSet() {
 		annotate(edited, AnnotationVIPs, strings.Join(splitIPs(strings.Join(a.keep, ",")), ","))
 	}
-	setIPs(edited, nil, st.CRD, st.shared == nil || len(st.families) > 0)
-	if st.CRD.IPFamilies && len(st.families) > 0 {
-		edited.Spec.IPFamilies = st.families // of the endpoints (C19)
+	setIPs(edited, nil, b.CRD, !b.owned || len(b.families) > 0)
+	if b.CRD.IPFamilies && len(b.families) > 0 {
+		edited.Spec.IPFamilies = b.families // of the endpoints (C19)
 	}
-	c.editImport(st, edited)
-	c.Delete = living(st.Owned)
-	return settle(st, c, is(reasonReady, "headless: no derived Service is needed"))
+	d := Desired{Delete: living(b.Owned), Ready: is(reasonReady, "headless: no derived Service is needed")}
+	d.setImport(b, edited)
+	return d
 }
 
 // othersKeptIt is true for an import whose annotation names a Service that we did not make.
@@ -344,39 +342,4 @@ func living(services []*corev1.Service) []*corev1.Service {
 func sorted(services []*corev1.Service) []*corev1.Service {
 	slices.SortFunc(services, func(a, b *corev1.Service) int { return cmp.Compare(a.Name, b.Name) })
 	return services
-}
-
-// setIPs writes ips, as many as the CRD holds, and their families in the same order (C19).
-func setIPs(imp *mcsv1beta1.ServiceImport, ips []string, crd CRD, families bool) {
-	imp.Spec.IPs = slices.Clone(ips[:min(len(ips), crd.MaxIPs)])
-	if crd.IPFamilies && families {
-		imp.Spec.IPFamilies = familiesOf(imp.Spec.IPs)
-	}
-}
-
-func annotate(imp *mcsv1beta1.ServiceImport, key, value string) {
-	if imp.Annotations == nil {
-		imp.Annotations = map[string]string{}
-	}
-	imp.Annotations[key] = value
-}
-
-// yieldsIPs is true where ips are not to be set to what they should be, because another writer keeps setting them back.
-func (st State) yieldsIPs(ips []string) bool {
-	return !slices.Equal(st.Import.Spec.IPs, ips) && st.Contested.holds(FieldIPs, ips)
-}
-
-// editImport plans the edit if it is one. nil and empty are the same: neither is written.
-func (c *Changes) editImport(st State, edited *mcsv1beta1.ServiceImport) {
-	old := st.Import
-	if st.yieldsIPs(edited.Spec.IPs) {
-		edited.Spec.IPs, edited.Spec.IPFamilies = old.Spec.IPs, old.Spec.IPFamilies
-		c.YieldsIPs = true
-	}
-	st.Contested.yieldMetadata(old, edited)
-	same := slices.Equal(old.Spec.IPs, edited.Spec.IPs) && slices.Equal(old.Spec.IPFamilies, edited.Spec.IPFamilies) &&
-		maps.Equal(old.Annotations, edited.Annotations)
-	if !same {
-		c.Import = &Edit[*mcsv1beta1.ServiceImport]{old, edited}
-	}
 }

@@ -71,30 +71,42 @@ func (v verdict) text() string {
 	return v.message + "; left out: " + strings.Join(notes, "; ") + more
 }
 
-// settle adds the condition to a plan that has nothing else to write: it says what is. An event goes with it only where what
-// it says has changed (K4 tells one on every reconcile).
-func settle(st State, c Changes, v verdict) Changes {
-	if c.writes() > 0 {
-		return c
+// Conditions adds the conditions to changes that write nothing else: they say what is.
+func Conditions(st State, d Desired, c Changes) Changes {
+	if d.Ready.reason != "" && c.writes() == 0 {
+		c.settle(st, d)
 	}
-	if c.YieldsIPs {
+	if st.Clusterset != nil {
+		c.settleExport(st, d)
+	}
+	return c
+}
+
+// settle adds the condition of the import. An event goes with it only where what it says has changed (K4 tells one on every reconcile).
+func (c *Changes) settle(st State, d Desired) {
+	v := d.Ready
+	if st.Import == nil { // It is refused.
+		c.Ready = v.condition(st, metav1.Condition{})
+		return
+	}
+	if d.YieldsIPs {
 		v = is(ReasonContested, "another writer keeps setting spec.ips back to %q; wanted is %s, which is written again later: find that writer in metadata.managedFields",
 			st.Import.Spec.IPs, clip(st.Contested[FieldIPs]))
 	}
-	v = v.of(st)
+	v = v.of(st, d, c.Notes)
 	have := st.readyNow()
 	c.Ready = v.condition(st, have)
 	if KarmadaManaged(st.Import) {
-		return c
+		return
 	}
 	theirs := st.readyIsTheirs(c.Ready)
 	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message
-	news := st.shared == nil || have.Status != "" || v.bad() // that a new import of ours is well is no news
+	news := d.Status == nil || have.Status != "" || v.bad() // that a new import of ours is well is no news
 	if !same && !theirs && news {
 		c.Events = append(c.Events, v.event())
 	}
 	edited := st.Import.DeepCopy()
-	st.shared.write(&edited.Status, st.CRD)
+	d.Status.write(&edited.Status, st.CRD)
 	if st.Contested.holds(FieldClusters, clustersOf(&edited.Status)) {
 		edited.Status.Clusters, edited.Status.EndpointSliceObjects = st.Import.Status.Clusters, st.Import.Status.EndpointSliceObjects
 	}
@@ -104,7 +116,6 @@ func settle(st State, c Changes, v verdict) Changes {
 	if !equality.Semantic.DeepEqual(edited.Status, st.Import.Status) {
 		c.ImportStatus = &Edit[*mcsv1beta1.ServiceImport]{st.Import, edited}
 	}
-	return c
 }
 
 // readyNow is the condition as it stands; the zero value where there is none.
@@ -134,11 +145,11 @@ func setReady(status *mcsv1beta1.ServiceImportStatus, ready metav1.Condition) {
 }
 
 // of adds what the state has to say beside the verdict.
-func (v verdict) of(st State) verdict {
-	if st.ImportRefused != "" && st.shared != nil {
+func (v verdict) of(st State, d Desired, notes []string) verdict {
+	if st.ImportRefused != "" && d.Status != nil {
 		v = is(ReasonImportRefused, "the API server refuses what the clusterset gives, so the import stays as it was: %s", clipTo(longest, st.ImportRefused))
 	}
-	v.notes = append(slices.Clone(v.notes), st.notes...)
+	v.notes = slices.Concat(v.notes, notes, d.Notes)
 	if len(validation.IsDNS1123Label(st.Import.Name)) > 0 {
 		v.notes = append(v.notes, "the DNS name: the import's is no label of one, so nobody can ask for it")
 	}

@@ -26,22 +26,22 @@ type wishes struct {
 	notes []string
 }
 
-func readWishes(st State, a addresses) wishes {
-	spec := st.Import.Spec
+func readWishes(b builder, a addresses) wishes {
+	spec := b.Import.Spec
 	w := wishes{
 		affinity:     corev1.ServiceAffinityNone,
 		internal:     corev1.ServiceInternalTrafficPolicyCluster,
 		distribution: spec.TrafficDistribution,
-		families:     wantedFamilies(st, a.vips),
+		families:     wantedFamilies(b, a.vips),
 		vips:         a.vips,
-		single:       st.shared != nil && len(st.families) == 1,
+		single:       b.owned && len(b.families) == 1,
 		notes:        slices.Clone(a.notes),
 	}
 	ports, notes := usablePorts(spec.Ports)
 	w.ports, w.notes = ports, append(w.notes, notes...)
 	w.readAffinity(spec)
 	w.readInternalPolicy(spec)
-	for _, r := range st.Refused {
+	for _, r := range b.Refused {
 		w.drop(r)
 	}
 	return w

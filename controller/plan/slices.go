@@ -2,8 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,90 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
-
-// kube-proxy finds a Service's endpoints by the label kubernetes.io/service-name of their slices. It ignores an update that takes that
-// label away or gives it another value, and the deletion that follows: the endpoints stay in every node until kube-proxy starts again.
-// Therefore the label of a slice with endpoints is never removed or changed. A slice that has to belong to another Service, or to none,
-// is made anew under another name, and the former one is deleted while it has its label.
-
-// foreignSliceManagers make slices of this cluster's own Services and Endpoints. What they label belongs to these Services.
-var foreignSliceManagers = []string{"endpointslice-controller.k8s.io", SliceMirroring}
-
-// SliceMirroring is who makes slices of the Endpoints of a Service without a selector.
-const SliceMirroring = "endpointslicemirroring-controller.k8s.io"
-
-// sliceService is the name of the Service that the endpoints of an import belong to; empty for none.
-func (st State) sliceService() string {
-	if st.Import.Spec.Type != mcsv1beta1.ClusterSetIP || KarmadaManaged(st.Import) {
-		return ""
-	}
-	switch name := DerivedName(st.Import); KindOf(st.Import, st.Service) {
-	case Ours:
-		return name
-	case Absent: // A former Service goes on until it is gone. Without one, the slices wait for the new one with the right label.
-		if former := st.formerService(); former != "" || len(validation.IsDNS1035Label(name)) > 0 {
-			return former
-		}
-		return name
-	case ReadOnly:
-		if len(st.Service.Spec.Selector) == 0 && len(clusterIPs(st.Service)) > 0 {
-			return name
-		}
-		return "" // With a selector it has this cluster's own pods: imported endpoints would change what cluster.local means (C41).
-	default:
-		return st.formerService()
-	}
-}
-
-// formerService is the name of a Service of ours that serves on under a former name; empty where there is none.
-func (st State) formerService() string {
-	for _, svc := range otherServices(st) {
-		if st.serves(svc) {
-			return svc.Name
-		}
-	}
-	return ""
-}
-
-// Associate gives a new slice of an import the label of its Service ("" for none), and a name that it has in the cluster home with no other
-// value of that label: a watch that was interrupted can show a deletion and a creation under one name as a change of the label.
-func Associate(home string, imp types.NamespacedName, slice *discoveryv1.EndpointSlice, service string) {
-	if service != naturalName(imp.Namespace, imp.Name) {
-		slice.Name = renamed(home, slice.Name, service)
-	}
-	if service != "" {
-		slice.Labels[discoveryv1.LabelServiceName] = service
-	}
-}
-
-func (st State) associate(slice *discoveryv1.EndpointSlice, service string) {
-	Associate(st.homeID(), types.NamespacedName{Namespace: st.Import.Namespace, Name: st.Import.Name}, slice, service)
-}
-
-// homeID is this cluster's id; empty in no clusterset.
-func (st State) homeID() string {
-	if st.Clusterset == nil {
-		return ""
-	}
-	return st.Clusterset.Home
-}
-
-// renamed is the name of a slice with another hash. This cluster's id is a part of it: the slices of a peer have their names from that
-// peer, and no peer gives one that is made here.
-func renamed(home, name, service string) string {
-	sum := sha256.Sum256([]byte(home + "/" + name + "/" + service))
-	return name[:len(name)-hashLength] + hex.EncodeToString(sum[:])[:hashLength]
-}
-
-// Misassociated is true for a slice that belongs to another Service than the given one ("" for none).
-func Misassociated(slice *discoveryv1.EndpointSlice, service string) bool {
-	has := slice.Labels[discoveryv1.LabelServiceName]
-	return has != "" && has != service
-}
 
 // sliceSync compares the slices of ours that an import should have with those that it has.
 type sliceSync struct {
@@ -103,16 +19,27 @@ type sliceSync struct {
 	service string // that they belong to
 	have    map[string]*discoveryv1.EndpointSlice
 	wanted  map[string]bool
-	changes Changes
-	notes   []string // on those that cannot be had
+	changes *Changes
 }
 
-func newSliceSync(st State) *sliceSync {
-	s := &sliceSync{st: st, service: st.sliceService(), have: make(map[string]*discoveryv1.EndpointSlice, len(st.Slices)), wanted: map[string]bool{}}
+func (c *Changes) ofSlices(st State, d Slices) {
+	s := &sliceSync{st: st, service: d.Service, have: make(map[string]*discoveryv1.EndpointSlice, len(st.Slices)), wanted: map[string]bool{}, changes: c}
 	for _, slice := range st.Slices {
 		s.have[slice.Name] = slice
 	}
-	return s
+	for _, want := range d.Wanted {
+		s.add(want)
+	}
+	if d.Complete {
+		s.deleteRest(d.Awaited)
+	}
+	if d.Awaited != nil {
+		s.keepAwaited(d.Awaited)
+	}
+	if ImportIsOurs(st.Import) || KindOf(st.Import, st.Service) == Ours { // Of another Service, its maker heals what it leaks.
+		c.Heal = s.leaked()
+	}
+	c.Retry = c.Retry || len(c.Notes) > 0
 }
 
 // add plans what is missing of one slice that should be there, with its final name and labels.
@@ -126,7 +53,7 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 		s.changes.CreateSlices = append(s.changes.CreateSlices, want)
 	case old.DeletionTimestamp != nil: // It is made anew when it is gone.
 	case !SliceIsOurs(old, s.st.Import):
-		s.notes = append(s.notes, leftOut(want, "an EndpointSlice of the name "+want.Name+" exists and is not this controller's: delete it"))
+		s.changes.Notes = append(s.changes.Notes, leftOut(want, "an EndpointSlice of the name "+want.Name+" exists and is not this controller's: delete it"))
 	case Misassociated(old, s.service):
 		s.wanted[want.Name] = false
 	default:
@@ -142,58 +69,16 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 func (s *sliceSync) refused(slice *discoveryv1.EndpointSlice) bool {
 	reason, refused := s.st.SlicesRefused[slice.Name]
 	if refused {
-		s.notes = append(s.notes, leftOut(slice, reason))
+		s.changes.Notes = append(s.changes.Notes, leftOut(slice, reason))
 	}
 	return refused
 }
 
 // deleteRest plans the end of the slices of ours that have not been added, but for those that have to be kept.
-func (s *sliceSync) deleteRest(kept func(*discoveryv1.EndpointSlice) bool) {
+func (s *sliceSync) deleteRest(awaited func(*discoveryv1.EndpointSlice) string) {
 	s.changes.DeleteSlices = slices.DeleteFunc(ourSlices(s.st), func(slice *discoveryv1.EndpointSlice) bool {
-		return slice.DeletionTimestamp == nil && (s.wanted[slice.Name] || kept(slice)) || s.refused(slice)
+		return slice.DeletionTimestamp == nil && (s.wanted[slice.Name] || awaited != nil && awaited(slice) != "") || s.refused(slice)
 	})
-}
-
-// othersMirrored are the slices of an import that others made: one of ours for each of theirs that belongs to no Service yet (R8). Their
-// own are never labelled: that label could never be taken back.
-func othersMirrored(st State) *sliceSync {
-	s := newSliceSync(st)
-	alias := aliasOfUnnamed(st.Import.Spec.Ports)
-	for _, source := range st.Slices {
-		if s.service != "" && s.mirrors(source) {
-			s.add(mirrorOfOther(st, source, s.service, alias))
-		}
-	}
-	s.deleteRest(func(*discoveryv1.EndpointSlice) bool { return false })
-	slices.SortFunc(s.changes.CreateSlices, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(s.changes.UpdateSlices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
-	return s
-}
-
-func (s *sliceSync) mirrors(source *discoveryv1.EndpointSlice) bool {
-	return !SliceIsOurs(source, s.st.Import) && source.Labels[discoveryv1.LabelServiceName] != s.service &&
-		source.DeletionTimestamp == nil && source.AddressType != discoveryv1.AddressTypeFQDN &&
-		!slices.Contains(foreignSliceManagers, source.Labels[discoveryv1.LabelManagedBy])
-}
-
-// mirrorOfOther is a copy of a slice for kube-proxy alone. It has no source cluster: peers do not read it.
-func mirrorOfOther(st State, source *discoveryv1.EndpointSlice, service, alias string) *discoveryv1.EndpointSlice {
-	copied := source.DeepCopy()
-	slice := &discoveryv1.EndpointSlice{AddressType: source.AddressType, Endpoints: copied.Endpoints}
-	slice.Namespace, slice.Name = st.Import.Namespace, st.Import.Name+"."+strings.ToLower(string(source.AddressType))+"-"+hashOf(source.Name)
-	slice.Labels = map[string]string{mcsv1beta1.LabelServiceName: st.Import.Name, discoveryv1.LabelManagedBy: Manager}
-	slice.Annotations = map[string]string{AnnotationCopyOf: source.Name}
-	maps.Copy(slice.Annotations, only(source.Annotations, corev1.EndpointsLastChangeTriggerTime))
-	for _, p := range copied.Ports {
-		slice.Ports = append(slice.Ports, withAlias(p, alias)...)
-	}
-	st.associate(slice, service)
-	return slice
-}
-
-func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])[:hashLength]
 }
 
 // Move is a slice whose content is not known here: it is copied under another name, with the label of another Service, and then deleted.
@@ -272,4 +157,40 @@ func (s *sliceSync) leaked() []Leak {
 		return l.Service == s.service && s.wanted[l.Slice] ||
 			have != nil && have.Labels[discoveryv1.LabelServiceName] == l.Service && have.AddressType == l.Type
 	})
+}
+
+// ownSlice lets the slice go with its import (C36).
+func ownSlice(slice *discoveryv1.EndpointSlice, st State) {
+	slice.OwnerReferences = ownedBy(slice.OwnerReferences, st.Import, st.CRD)
+}
+
+// ourSlices are those of ours, but for those that are about to be gone. One that is being deleted and has a finalizer is not: it would
+// stay, with whatever endpoints somebody gives it.
+func ourSlices(st State) []*discoveryv1.EndpointSlice {
+	var ours []*discoveryv1.EndpointSlice
+	for _, slice := range st.Slices {
+		if SliceIsOurs(slice, st.Import) && (slice.DeletionTimestamp == nil || len(slice.Finalizers) > 0) {
+			ours = append(ours, slice)
+		}
+	}
+	slices.SortFunc(ours, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return ours
+}
+
+// mark plans the labels that a slice of a cluster should have and somebody has edited.
+func (s *sliceSync) mark(slice *discoveryv1.EndpointSlice, cluster string) {
+	edited := slice.DeepCopy()
+	edited.Labels[discoveryv1.LabelManagedBy], edited.Labels[mcsv1beta1.LabelSourceCluster] = Manager, cluster
+	if s.service != "" {
+		edited.Labels[discoveryv1.LabelServiceName] = s.service
+	}
+	for _, key := range proxyLabels {
+		delete(edited.Labels, key)
+	}
+	if !maps.Equal(slice.Labels, edited.Labels) {
+		s.changes.Slices = append(s.changes.Slices, Edit[*discoveryv1.EndpointSlice]{slice, edited})
+	}
+}
+func leftOut(slice *discoveryv1.EndpointSlice, reason string) string {
+	return fmt.Sprintf("endpoints of %s: %s", slice.Labels[mcsv1beta1.LabelSourceCluster], clipTo(200, reason))
 }

@@ -47,13 +47,6 @@ type State struct {
 	Last metav1.Condition
 	// Now is the time of this plan; it ends up in lastTransitionTime.
 	Now metav1.Time
-
-	// What Plan hands on to Import, for an import of ours: the families that the clusterset gives, its part of the status, what is left
-	// out, and which Services all of its slices lead to.
-	families []corev1.IPFamily
-	shared   *importStatus
-	notes    []string
-	led      []string
 }
 
 // CRD is what the served version of the ServiceImport CRD can hold. Fields that it lacks are pruned by the server: to write
@@ -117,8 +110,8 @@ type Changes struct {
 	Retry bool
 	// Soon is true where the recorded addresses were refused and are to be asked for again.
 	Soon bool
-	// YieldsIPs is true where ips are left to another writer for now.
-	YieldsIPs bool
+	// Notes are on slices that cannot be had.
+	Notes []string
 }
 
 // Edit is an object as it was read and as it should be; only the difference is written.

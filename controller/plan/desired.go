@@ -1,0 +1,284 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// Desired is what belongs to one name as it should be. The zero value leaves everything as it is.
+type Desired struct {
+	// Withdrawn: nobody exports the name, so an import of ours goes, with its slices.
+	Withdrawn bool
+	// Import is the import as it should be; nil where it stays as it is.
+	Import *mcsv1beta1.ServiceImport
+	// ImportFirst: all else rests on the import, which the API server may refuse.
+	ImportFirst bool
+	// Service is the derived Service as it should be; nil where it stays as it is, or there is to be none.
+	Service *corev1.Service
+	// ServiceStatus is that Service with the user's addresses in its status; nil where that stays as it is.
+	ServiceStatus *corev1.Service
+	// Delete are Services of ours that have to go, sorted by name.
+	Delete []*corev1.Service
+	// Exclusive: nothing but the import's slices may belong to the derived Service.
+	Exclusive bool
+	// Slices are the import's.
+	Slices Slices
+	// Status is the part of the import's status that the clusterset gives; nil for none.
+	Status *importStatus
+	// Ready is the import's condition, once nothing is missing.
+	Ready verdict
+	// Notes are on what is left out, beside those of Ready.
+	Notes []string
+	// Events are told with the import's edit.
+	Events []Event
+	// YieldsIPs is true where ips are left to another writer for now.
+	YieldsIPs bool
+	// Retry is true where the world may change without any object telling us (a quota, an address range).
+	Retry bool
+	// Soon is true where the recorded addresses were refused and are to be asked for again.
+	Soon bool
+	// Merged is what the exports of the name give together, and Held is true where it is not known of some cluster.
+	Merged Merged
+	Held   bool
+}
+
+// Slices are those of ours that an import should have. The zero value leaves all as they are.
+type Slices struct {
+	// Service is the name of the Service that they belong to; empty for none.
+	Service string
+	// Wanted have their final names and labels, sorted by name.
+	Wanted []*discoveryv1.EndpointSlice
+	// Awaited is the cluster whose slice is kept, whatever it holds, with the labels and the Service that it should have; empty for none.
+	Awaited func(*discoveryv1.EndpointSlice) string
+	// Complete: what is neither wanted nor awaited goes.
+	Complete bool
+}
+
+// builder builds what is desired of a state.
+type builder struct {
+	State
+	// owned is true where the clusterset gives the import, and families those that it gives; none where that is not known.
+	owned    bool
+	families []corev1.IPFamily
+	// led are the Services that the import's slices belong to.
+	led []string
+}
+
+// Desire is what should be, as far as it is known.
+func Desire(st State) Desired {
+	b := builder{State: st}
+	if st.Import != nil {
+		b.led = ledTo(st)
+	}
+	if st.Clusterset == nil {
+		return ofImport(b)
+	}
+	members, held := st.completed()
+	m := Merge(members)
+	var d Desired
+	switch {
+	case len(m.Clusters)+len(held) == 0 && (st.Import == nil || ImportIsOurs(st.Import)):
+		d = Desired{Withdrawn: true} // C22, C36. The derived Service goes with its import, by garbage collection.
+	case len(m.Clusters)+len(held) == 0:
+		d = ofImport(b)
+	case !st.Clusterset.Namespace, st.Import != nil && st.Import.DeletionTimestamp != nil:
+	case st.Import == nil:
+		d = introduce(st, members, m)
+	case !ImportIsOurs(st.Import):
+		d = leave(b, m)
+	default:
+		d = maintain(b, members, m, held)
+	}
+	d.Merged, d.Held = m, len(held) > 0
+	return d
+}
+
+// introduce makes the import. All else needs its UID.
+func introduce(st State, members []Member, m Merged) Desired {
+	if st.ImportRefused != "" {
+		return Desired{Retry: true, Ready: is(ReasonImportRefused, "%s", st.ImportRefused)}
+	}
+	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: st.Name}}
+	st.shape(imp, members, m)
+	return Desired{Import: imp}
+}
+
+// leave is for an import that others made: it gets what any import gets, and none of the clusterset's endpoints.
+func leave(b builder, m Merged) Desired {
+	d := ofImport(b)
+	if len(m.Clusters) > 0 {
+		d.Notes = []string{"what the clusterset exports under this name, as this import is not labelled " + LabelManagedBy + "=" + Manager}
+	}
+	return d
+}
+
+// maintain is an import of ours, its slices and all that belongs to it. What the clusterset gives is written to the import before anything
+// follows from it: the server may refuse it, and then everything stays with what the import is.
+func maintain(b builder, members []Member, m Merged, held []string) Desired {
+	original := b.Import
+	known := len(held) == 0 && b.ImportRefused == ""
+	contested := known && b.takeShape(members, m)
+	if known = known && !contested; known {
+		b.families = m.Families
+	}
+	status := sharedStatus(b.State, m, held)
+	if !known {
+		m = frozen(m, original)
+	}
+	b.owned = true
+	d := ofImport(b)
+	if d.Import == nil && known {
+		d.Import = b.Import
+	}
+	d.ImportFirst = known && !equality.Semantic.DeepEqual(original, b.Import) && !sameButRecord(original, b.Import)
+	d.Slices = mirroredSlices(b, members, m)
+	d.Status = status
+	d.Notes = b.othersSlices()
+	if contested {
+		d.Notes = append(d.Notes, b.Contested.note(FieldImport))
+	}
+	d.Retry = d.Retry || b.ImportRefused != ""
+	return d
+}
+
+// takeShape gives the import the shape that the clusterset gives it. It is true, and the import stays as it is, where another writer keeps
+// setting that back.
+func (b *builder) takeShape(members []Member, m Merged) (contested bool) {
+	original := b.Import
+	shaped := original.DeepCopy()
+	b.shape(shaped, members, m)
+	b.Contested.yieldMetadata(original, shaped)
+	if b.Contested.holds(FieldImport, shapeOf(shaped)) && text(shapeOf(original)) != text(shapeOf(shaped)) {
+		return true
+	}
+	b.Import = shaped
+	return false
+}
+
+// shape leaves out what the CRD would prune: it would be written for ever.
+func (st State) shape(imp *mcsv1beta1.ServiceImport, members []Member, m Merged) {
+	m.Shape(imp)
+	annotate(imp, AnnotationExports, record(st.Clusterset.Home, members))
+	if !st.CRD.Policies {
+		imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution = nil, nil
+	}
+}
+
+// importStatus is the part of an import's status that the clusterset gives.
+type importStatus struct {
+	clusters []string
+	slices   mcsv1beta1.EndpointSliceObjectsStatus
+}
+
+// sharedStatus names the exporting clusters (C28) and says whether their slices are there (C29).
+func sharedStatus(st State, m Merged, held []string) *importStatus {
+	s := &importStatus{clusters: slices.Clone(m.Clusters), slices: mcsv1beta1.EndpointSliceObjectsAbsent}
+	for _, cluster := range held {
+		if !slices.Contains(s.clusters, cluster) {
+			s.clusters = append(s.clusters, cluster)
+		}
+	}
+	slices.Sort(s.clusters)
+	if len(st.Slices) > 0 {
+		s.slices = mcsv1beta1.EndpointSliceObjectsPresent
+	}
+	return s
+}
+
+func (s *importStatus) write(status *mcsv1beta1.ServiceImportStatus, crd CRD) {
+	if s == nil {
+		return
+	}
+	status.Clusters = nil
+	for _, cluster := range s.clusters {
+		status.Clusters = append(status.Clusters, mcsv1beta1.ClusterStatus{Cluster: cluster})
+	}
+	if crd.EndpointSliceObjects {
+		status.EndpointSliceObjects = s.slices
+	}
+}
+
+// mirroredSlices are the slices of an import of ours. What a cluster gave that has not been heard yet stays.
+func mirroredSlices(b builder, members []Member, m Merged) Slices {
+	s := Slices{Service: b.sliceService(), Awaited: b.awaited, Complete: true}
+	s.Wanted = Mirror(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, m, members, b.Clusterset.Most)
+	for _, want := range s.Wanted {
+		b.associate(want, s.Service)
+	}
+	return s
+}
+
+// keptAlone are the slices of an import of ours while this cluster is in no clusterset: what there is stays.
+func keptAlone(b builder) Slices {
+	return Slices{Service: b.sliceService(), Awaited: func(slice *discoveryv1.EndpointSlice) string {
+		if !SliceIsOurs(slice, b.Import) {
+			return ""
+		}
+		return slice.Labels[mcsv1beta1.LabelSourceCluster]
+	}}
+}
+
+// othersSlices is a note on slices that bear the import's name and are not ours: nobody is led to their endpoints.
+func (st State) othersSlices() []string {
+	var names []string
+	for _, slice := range st.Slices {
+		if !SliceIsOurs(slice, st.Import) {
+			names = append(names, slice.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return []string{"EndpointSlices of others, as this import's are " + Manager + "'s: " + clipTo(200, strings.Join(names, ", "))}
+}
+
+// awaited is the cluster that a slice came from, if it has not been heard yet, or if it is this one, whose Service is being replaced; else
+// empty.
+func (st State) awaited(slice *discoveryv1.EndpointSlice) string {
+	waiting := st.Clusterset.Unheard
+	if home := st.Clusterset.Home; slices.Contains(st.Clusterset.Vacant, home) {
+		waiting = append(slices.Clone(waiting), home)
+	}
+	for _, cluster := range waiting {
+		if mirroredFrom(cluster, slice, st.Import) {
+			return cluster
+		}
+	}
+	return ""
+}
+
+// setIPs writes ips, as many as the CRD holds, and their families in the same order (C19).
+func setIPs(imp *mcsv1beta1.ServiceImport, ips []string, crd CRD, families bool) {
+	imp.Spec.IPs = slices.Clone(ips[:min(len(ips), crd.MaxIPs)])
+	if crd.IPFamilies && families {
+		imp.Spec.IPFamilies = familiesOf(imp.Spec.IPs)
+	}
+}
+
+func annotate(imp *mcsv1beta1.ServiceImport, key, value string) {
+	if imp.Annotations == nil {
+		imp.Annotations = map[string]string{}
+	}
+	imp.Annotations[key] = value
+}
+
+// setImport is the import as edited, without what is left to another writer for now. nil and empty are the same: neither is written.
+func (d *Desired) setImport(b builder, edited *mcsv1beta1.ServiceImport) {
+	old := b.Import
+	if !slices.Equal(old.Spec.IPs, edited.Spec.IPs) && b.Contested.holds(FieldIPs, edited.Spec.IPs) {
+		edited.Spec.IPs, edited.Spec.IPFamilies = old.Spec.IPs, old.Spec.IPFamilies
+		d.YieldsIPs = true
+	}
+	b.Contested.yieldMetadata(old, edited)
+	d.Import = edited
+}
+
+func sameImport(a, b *mcsv1beta1.ServiceImport) bool { return equality.Semantic.DeepEqual(a, b) }
