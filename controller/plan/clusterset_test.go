@@ -178,7 +178,7 @@ func TestForgedSlicesOfUnheardClusters(t *testing.T) {
 	forge("c2", "foo.c2.ipv4-0123456789", false)
 	forge("c2", "foo.c9.ipv4-0123456789", true)
 	forge("c3", "foo.c3.ipv4-9876543210", false)
-	equal(t, "waited for", c.state().unheard(), []string{"c2"})
+	equal(t, "waited for", builder{State: c.state()}.unheard(), []string{"c2"})
 	c.settle(t)
 	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
 	// Name and owner are all that tells. Once the cluster is heard, its own slices are known.
@@ -386,8 +386,8 @@ func TestConditionsComeLast(t *testing.T) {
 			return
 		}
 		for what, planned := range map[string]bool{"the import's": changes.ImportStatus != nil, "the export's": changes.ExportStatus != nil} {
-			if planned && changes.writes() > 1 {
-				t.Errorf("%s status is planned with %d other writes: %+v", what, changes.writes()-1, changes)
+			if planned && changes.Writes() > 1 {
+				t.Errorf("%s status is planned with %d other writes: %+v", what, changes.Writes()-1, changes)
 			}
 		}
 		c.write(changes)
@@ -412,7 +412,7 @@ func TestRefusalsAreSaid(t *testing.T) {
 	// An update that is refused: nothing follows from what the import does not hold, and it says so.
 	c.Members[0] = exporting("c1", 1, 81, "10.1.0.1")
 	st = c.state()
-	if changes = Plan(st); changes.Import == nil || changes.writes() > 1 {
+	if changes = Plan(st); changes.Import == nil || changes.Writes() > 1 {
 		t.Fatalf("it plans %+v", changes)
 	}
 	st.ImportRefused = "no such port"

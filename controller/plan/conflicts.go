@@ -19,12 +19,8 @@ type Conflict struct {
 	Message string
 }
 
-const (
-	// maxMessage keeps what other clusters write from filling the condition (32768 bytes fit).
-	maxMessage = 4000
-	// maxDetails bounds what is told one by one.
-	maxDetails = 6
-)
+// maxMessage keeps what other clusters write from filling the condition (32768 bytes fit).
+const maxMessage = 4000
 
 // comparison is one property that the exports should agree on.
 type comparison struct {
@@ -83,7 +79,7 @@ var comparisons = []comparison{
 		func(used *Merged) string { return familyList(used.Families) },
 		// The exporters have a family in common, or some backends are out of reach of the families that are used (C19).
 		func(used *Merged, _, other Member) bool {
-			return len(other.Terms.Families) > 0 && !subset(used.Families, other.Terms.Families)
+			return len(other.Terms.Families) > 0 && slices.ContainsFunc(used.Families, func(f corev1.IPFamily) bool { return !slices.Contains(other.Terms.Families, f) })
 		}),
 }
 
@@ -178,14 +174,6 @@ func portDetails(used *Merged, disagree []Member) string {
 		}
 	}
 	return ": " + strings.Join(few(details), "; ")
-}
-
-// few keeps a message short.
-func few(texts []string) []string {
-	if more := len(texts) - maxDetails; more > 0 {
-		return append(texts[:maxDetails:maxDetails], fmt.Sprintf("%d more", more))
-	}
-	return texts
 }
 
 func pairs(all map[string]string) string {

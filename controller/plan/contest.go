@@ -48,29 +48,6 @@ func text(value any) string {
 	return string(raw)
 }
 
-// Written are the contestable fields that the changes set, each with its value.
-func (c *Changes) Written() Contested {
-	written := Contested{}
-	if c.Import != nil {
-		written.addImport(c.Import)
-	}
-	if c.ImportStatus != nil {
-		written.addImportStatus(c.ImportStatus)
-	}
-	if c.ExportStatus != nil {
-		written.add(FieldExport, shownOf(c.ExportStatus.Old), shownOf(c.ExportStatus.New))
-	}
-	if c.ServiceStatus != nil {
-		written.add(FieldIngress, ingressOf(c.ServiceStatus.Old), ingressOf(c.ServiceStatus.New))
-	}
-	if c.Service != nil {
-		for field, get := range serviceFields {
-			written.add(field, get(c.Service.Old), get(c.Service.New))
-		}
-	}
-	return written
-}
-
 // add adds a field whose value changes.
 func (c Contested) add(field Field, old, edited any) {
 	if was, is := text(old), text(edited); was != is {

@@ -80,7 +80,7 @@ func Desire(st State) Desired {
 	if st.Clusterset == nil {
 		return ofImport(b)
 	}
-	members, held := st.completed()
+	members, held := b.completed()
 	m := Merge(members)
 	var d Desired
 	switch {
@@ -90,7 +90,7 @@ func Desire(st State) Desired {
 		d = ofImport(b)
 	case !st.Clusterset.Namespace, st.Import != nil && st.Import.DeletionTimestamp != nil:
 	case st.Import == nil:
-		d = introduce(st, members, m)
+		d = introduce(b, members, m)
 	case !ImportIsOurs(st.Import):
 		d = leave(b, m)
 	default:
@@ -101,12 +101,12 @@ func Desire(st State) Desired {
 }
 
 // introduce makes the import. All else needs its UID.
-func introduce(st State, members []Member, m Merged) Desired {
-	if st.ImportRefused != "" {
-		return Desired{Retry: true, Ready: is(ReasonImportRefused, "%s", st.ImportRefused)}
+func introduce(b builder, members []Member, m Merged) Desired {
+	if b.ImportRefused != "" {
+		return Desired{Retry: true, Ready: is(ReasonImportRefused, "%s", b.ImportRefused)}
 	}
-	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: st.Name}}
-	st.shape(imp, members, m)
+	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}}
+	b.shape(imp, members, m)
 	return Desired{Import: imp}
 }
 
@@ -162,15 +162,6 @@ func (b *builder) takeShape(members []Member, m Merged) (contested bool) {
 	return false
 }
 
-// shape leaves out what the CRD would prune: it would be written for ever.
-func (st State) shape(imp *mcsv1beta1.ServiceImport, members []Member, m Merged) {
-	m.Shape(imp)
-	annotate(imp, AnnotationExports, record(st.Clusterset.Home, members))
-	if !st.CRD.Policies {
-		imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution = nil, nil
-	}
-}
-
 // importStatus is the part of an import's status that the clusterset gives.
 type importStatus struct {
 	clusters []string
@@ -192,7 +183,8 @@ func sharedStatus(st State, m Merged, held []string) *importStatus {
 	return s
 }
 
-func (s *importStatus) write(status *mcsv1beta1.ServiceImportStatus, crd CRD) {
+// Write sets it on an import, as far as the CRD has it.
+func (s *importStatus) Write(status *mcsv1beta1.ServiceImportStatus, crd CRD) {
 	if s == nil {
 		return
 	}
@@ -226,10 +218,10 @@ func keptAlone(b builder) Slices {
 }
 
 // othersSlices is a note on slices that bear the import's name and are not ours: nobody is led to their endpoints.
-func (st State) othersSlices() []string {
+func (b builder) othersSlices() []string {
 	var names []string
-	for _, slice := range st.Slices {
-		if !SliceIsOurs(slice, st.Import) {
+	for _, slice := range b.Slices {
+		if !SliceIsOurs(slice, b.Import) {
 			names = append(names, slice.Name)
 		}
 	}
@@ -242,32 +234,17 @@ func (st State) othersSlices() []string {
 
 // awaited is the cluster that a slice came from, if it has not been heard yet, or if it is this one, whose Service is being replaced; else
 // empty.
-func (st State) awaited(slice *discoveryv1.EndpointSlice) string {
-	waiting := st.Clusterset.Unheard
-	if home := st.Clusterset.Home; slices.Contains(st.Clusterset.Vacant, home) {
+func (b builder) awaited(slice *discoveryv1.EndpointSlice) string {
+	waiting := b.Clusterset.Unheard
+	if home := b.Clusterset.Home; slices.Contains(b.Clusterset.Vacant, home) {
 		waiting = append(slices.Clone(waiting), home)
 	}
 	for _, cluster := range waiting {
-		if mirroredFrom(cluster, slice, st.Import) {
+		if mirroredFrom(cluster, slice, b.Import) {
 			return cluster
 		}
 	}
 	return ""
-}
-
-// setIPs writes ips, as many as the CRD holds, and their families in the same order (C19).
-func setIPs(imp *mcsv1beta1.ServiceImport, ips []string, crd CRD, families bool) {
-	imp.Spec.IPs = slices.Clone(ips[:min(len(ips), crd.MaxIPs)])
-	if crd.IPFamilies && families {
-		imp.Spec.IPFamilies = familiesOf(imp.Spec.IPs)
-	}
-}
-
-func annotate(imp *mcsv1beta1.ServiceImport, key, value string) {
-	if imp.Annotations == nil {
-		imp.Annotations = map[string]string{}
-	}
-	imp.Annotations[key] = value
 }
 
 // setImport is the import as edited, without what is left to another writer for now. nil and empty are the same: neither is written.

@@ -6,13 +6,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// Plan plans what is missing for one name: the import that the clusterset gives, then everything that belongs to an import.
-func Plan(st State) Changes {
-	d := Desire(st)
-	c := Diff(st, d)
-	return Conditions(st, d, c)
-}
-
 // Diff is what is missing of what is desired, conditions apart.
 func Diff(st State, d Desired) Changes {
 	c := Changes{Retry: d.Retry, Soon: d.Soon}

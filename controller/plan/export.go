@@ -21,13 +21,13 @@ const (
 
 // settleExport adds the conditions of this cluster's ServiceExport: what is wrong with it at once, all else once nothing else is to
 // be written, because it says what is.
-func (c *Changes) settleExport(st State, d Desired) {
+func settleExport(st State, d Desired, c *Changes) {
 	export := st.Clusterset.Export
 	if export == nil || export.DeletionTimestamp != nil {
 		return
 	}
-	home := st.home()
-	if home.Exports() && c.writes() > 0 {
+	home := homeOf(st)
+	if home.Exports() && c.Writes() > 0 {
 		return
 	}
 	edited := export.DeepCopy()
@@ -48,7 +48,7 @@ func (c *Changes) settleExport(st State, d Desired) {
 }
 
 // home is what this cluster says itself.
-func (st State) home() Member {
+func homeOf(st State) Member {
 	for _, m := range st.Clusterset.Members {
 		if m.Cluster == st.Clusterset.Home {
 			return m
@@ -102,15 +102,15 @@ func (e exportConditions) setReady(st State, home Member, valid bool) {
 		e.set(conditionReady, metav1.ConditionFalse, failed,
 			"ServiceImport %s exists and is not this controller's, so no endpoints are exported: delete it, or hand it over with the label %s=%s",
 			e.export.Name, LabelManagedBy, Manager)
-	case st.refusedHere() != "":
-		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refuses EndpointSlices of it: %s", clipTo(longest, st.refusedHere()))
+	case refusedHere(st) != "":
+		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refuses EndpointSlices of it: %s", clipTo(longest, refusedHere(st)))
 	default:
 		e.set(conditionReady, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonReady), "endpoints are there for peers to read")
 	}
 }
 
 // refusedHere is why slices that peers should read have been refused; empty if none have.
-func (st State) refusedHere() string {
+func refusedHere(st State) string {
 	own := st.Name + "." + st.Clusterset.Home + "."
 	for _, name := range slices.Sorted(maps.Keys(st.SlicesRefused)) {
 		if strings.HasPrefix(name, own) {

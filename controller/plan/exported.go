@@ -1,19 +1,13 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
-
-// AnnotationExported, on an import, lists the keys of the labels and annotations that came from an export. A former winner's go
-// when another export takes its place (C18); what others put on the import stays.
-const AnnotationExported = "clusterset-dns.io/exported"
 
 // maxExported bounds keys and values of the labels and annotations that are taken over. A ServiceExport may hold more than an
 // import: its lists are not under the limit of 256 KiB for an object's annotations, and the keys are written a second time, into
@@ -108,48 +102,4 @@ func annotationFault(key, _ string) string {
 		return "has an invalid key"
 	}
 	return ""
-}
-
-// exportedKeys is the content of AnnotationExported.
-type exportedKeys struct {
-	Labels      []string `json:"labels,omitempty"`
-	Annotations []string `json:"annotations,omitempty"`
-}
-
-// shapeMeta replaces the labels and annotations that came from exports. A record that is garbage counts as none.
-func (m Merged) shapeMeta(imp *mcsv1beta1.ServiceImport) {
-	var former exportedKeys
-	_ = json.Unmarshal([]byte(imp.Annotations[AnnotationExported]), &former)
-	drop(imp.Labels, former.Labels)
-	drop(imp.Annotations, former.Annotations)
-	delete(imp.Annotations, AnnotationExported)
-
-	if imp.Labels == nil {
-		imp.Labels = map[string]string{}
-	}
-	imp.Labels[LabelManagedBy] = Manager
-	maps.Copy(imp.Labels, m.Labels)
-	for key, value := range m.Annotations {
-		annotate(imp, key, value)
-	}
-	if len(m.Labels)+len(m.Annotations) > 0 {
-		record, _ := json.Marshal(exportedKeys{slices.Sorted(maps.Keys(m.Labels)), slices.Sorted(maps.Keys(m.Annotations))}) // Strings: no error.
-		annotate(imp, AnnotationExported, string(record))
-	}
-}
-
-// exportedOn are the labels and annotations of an import that came from an export.
-func exportedOn(imp *mcsv1beta1.ServiceImport) (labels, annotations map[string]string) {
-	var keys exportedKeys
-	_ = json.Unmarshal([]byte(imp.Annotations[AnnotationExported]), &keys)
-	return only(imp.Labels, keys.Labels...), only(imp.Annotations, keys.Annotations...)
-}
-
-// drop takes former keys away. A reserved one never came from an export, whoever wrote the record.
-func drop(all map[string]string, former []string) {
-	for _, key := range former {
-		if !reserved(key) {
-			delete(all, key)
-		}
-	}
 }

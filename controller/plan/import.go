@@ -5,12 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
-
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // ofImport is what belongs to an import, whoever made it. The package's comment has the order of the rules.
@@ -37,7 +38,7 @@ func ofImport(b builder) Desired {
 func ofKind(b builder) Desired {
 	imp := b.Import
 	switch {
-	case KarmadaManaged(imp):
+	case ownership.ByKarmada(imp):
 		return followOnly(b)
 	case imp.Spec.Type == mcsv1beta1.Headless:
 		return headless(b)

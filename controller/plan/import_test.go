@@ -1234,7 +1234,7 @@ func TestCrashAfterEachWriteEndsInTheSameState(t *testing.T) {
 			// Each point at which a plan is cut short; the rest of the history then follows from fresh plans.
 			for at := start.clone(); ; {
 				c := at.plan()
-				n := c.writes()
+				n := c.Writes()
 				for cut := range n {
 					half := at.clone()
 					half.apply(half.plan(), cut)

@@ -121,28 +121,3 @@ func commonFamilies(exporters []Member) []corev1.IPFamily {
 	}
 	return common
 }
-
-// Shape writes the merge onto an import, in place: spec, labels and annotations, but neither ips nor ipFamilies, which follow the
-// derived Service, nor what others put beside it. Defaults are written out, in one way: to shape a shaped import changes
-// nothing.
-func (m Merged) Shape(imp *mcsv1beta1.ServiceImport) {
-	spec := &imp.Spec
-	spec.Type = m.Type
-	// The API requires the list, be it empty.
-	spec.Ports = make([]mcsv1beta1.ServicePort, 0, len(m.Ports))
-	for _, port := range m.Ports {
-		spec.Ports = append(spec.Ports, *port.DeepCopy())
-	}
-	spec.SessionAffinity, spec.SessionAffinityConfig = "", nil
-	if m.Type != mcsv1beta1.Headless { // C17: there it has no meaning.
-		spec.SessionAffinity = m.Affinity
-		if m.Affinity == corev1.ServiceAffinityClientIP {
-			spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(m.AffinityTimeout)}}
-		}
-	}
-	spec.InternalTrafficPolicy, spec.TrafficDistribution = new(m.InternalPolicy), nil
-	if m.Distribution != "" {
-		spec.TrafficDistribution = new(m.Distribution)
-	}
-	m.shapeMeta(imp)
-}

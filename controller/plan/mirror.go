@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -113,20 +112,10 @@ func (m *mirroring) stem(member Member, source *discoveryv1.EndpointSlice) strin
 	return sliceStem(m.name.Name, member.Cluster, source.AddressType)
 }
 
-func sliceStem(name, cluster string, kind discoveryv1.AddressType) string {
-	return fmt.Sprintf("%s.%s.%s-", name, cluster, strings.ToLower(string(kind)))
-}
-
-const hashLength = 10
-
 // sliceName is the stem with a hash of what tells the slices of one cluster apart.
 func (m *mirroring) sliceName(member Member, source *discoveryv1.EndpointSlice, part int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s/%d", member.Cluster, source.Name, source.AddressType, part))
 	return m.stem(member, source) + hex.EncodeToString(sum[:])[:hashLength]
-}
-
-func isHash(text string) bool {
-	return len(text) == hashLength && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 // add makes a slice of copies: what belongs to a store must not change with it.
@@ -245,38 +234,4 @@ func hiddenPorts(slice *discoveryv1.EndpointSlice) []discoveryv1.EndpointPort {
 			p.Protocol != nil && !slices.Contains([]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}, *p.Protocol) ||
 			p.AppProtocol != nil && len(validation.IsQualifiedName(*p.AppProtocol)) > 0
 	})
-}
-
-// sliceAnnotations are ours on a slice; there may be others'.
-var sliceAnnotations = []string{corev1.EndpointsLastChangeTriggerTime, AnnotationHiddenPorts, AnnotationCopyOf}
-
-// Overlay is the slice as Mirror wants it, with what others put on it, and the owner and the label that leads it to a derived
-// Service. A slice's address type cannot change: Mirror gives another name with another type.
-func Overlay(have, want *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
-	slice := have.DeepCopy()
-	if slice.Labels == nil {
-		slice.Labels = map[string]string{}
-	}
-	maps.Copy(slice.Labels, want.Labels)
-	for _, key := range proxyLabels {
-		delete(slice.Labels, key)
-	}
-	for _, key := range sliceAnnotations {
-		delete(slice.Annotations, key)
-	}
-	if slice.Annotations == nil {
-		slice.Annotations = map[string]string{}
-	}
-	maps.Copy(slice.Annotations, want.Annotations)
-	copied := want.DeepCopy()
-	slice.Endpoints, slice.Ports = copied.Endpoints, copied.Ports
-	return slice
-}
-
-// SameSlice is true where the edited slice has nothing to be written. nil and empty are the same: the API server makes no
-// difference either.
-func SameSlice(old, edited *discoveryv1.EndpointSlice) bool {
-	return maps.Equal(old.Labels, edited.Labels) && maps.Equal(old.Annotations, edited.Annotations) &&
-		equality.Semantic.DeepEqual(old.OwnerReferences, edited.OwnerReferences) &&
-		equality.Semantic.DeepEqual(old.Ports, edited.Ports) && equality.Semantic.DeepEqual(old.Endpoints, edited.Endpoints)
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // kube-proxy finds a Service's endpoints by the label kubernetes.io/service-name of their slices. It ignores an update that takes that
@@ -27,32 +29,32 @@ var foreignSliceManagers = []string{"endpointslice-controller.k8s.io", SliceMirr
 const SliceMirroring = "endpointslicemirroring-controller.k8s.io"
 
 // sliceService is the name of the Service that the endpoints of an import belong to; empty for none.
-func (st builder) sliceService() string {
-	if st.Import.Spec.Type != mcsv1beta1.ClusterSetIP || KarmadaManaged(st.Import) {
+func (b builder) sliceService() string {
+	if b.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.ByKarmada(b.Import) {
 		return ""
 	}
-	switch name := DerivedName(st.Import); KindOf(st.Import, st.Service) {
+	switch name := DerivedName(b.Import); KindOf(b.Import, b.Service) {
 	case Ours:
 		return name
 	case Absent: // A former Service goes on until it is gone. Without one, the slices wait for the new one with the right label.
-		if former := st.formerService(); former != "" || len(validation.IsDNS1035Label(name)) > 0 {
+		if former := b.formerService(); former != "" || len(validation.IsDNS1035Label(name)) > 0 {
 			return former
 		}
 		return name
 	case ReadOnly:
-		if len(st.Service.Spec.Selector) == 0 && len(clusterIPs(st.Service)) > 0 {
+		if len(b.Service.Spec.Selector) == 0 && len(clusterIPs(b.Service)) > 0 {
 			return name
 		}
 		return "" // With a selector it has this cluster's own pods: imported endpoints would change what cluster.local means (C41).
 	default:
-		return st.formerService()
+		return b.formerService()
 	}
 }
 
 // formerService is the name of a Service of ours that serves on under a former name; empty where there is none.
-func (st builder) formerService() string {
-	for _, svc := range otherServices(st.State) {
-		if st.serves(svc) {
+func (b builder) formerService() string {
+	for _, svc := range otherServices(b.State) {
+		if b.serves(svc) {
 			return svc.Name
 		}
 	}
@@ -70,16 +72,16 @@ func Associate(home string, imp types.NamespacedName, slice *discoveryv1.Endpoin
 	}
 }
 
-func (st State) associate(slice *discoveryv1.EndpointSlice, service string) {
-	Associate(st.homeID(), types.NamespacedName{Namespace: st.Import.Namespace, Name: st.Import.Name}, slice, service)
+func (b builder) associate(slice *discoveryv1.EndpointSlice, service string) {
+	Associate(b.homeID(), types.NamespacedName{Namespace: b.Import.Namespace, Name: b.Import.Name}, slice, service)
 }
 
 // homeID is this cluster's id; empty in no clusterset.
-func (st State) homeID() string {
-	if st.Clusterset == nil {
+func (b builder) homeID() string {
+	if b.Clusterset == nil {
 		return ""
 	}
-	return st.Clusterset.Home
+	return b.Clusterset.Home
 }
 
 // renamed is the name of a slice with another hash. This cluster's id is a part of it: the slices of a peer have their names from that
@@ -89,12 +91,6 @@ func renamed(home, name, service string) string {
 	return name[:len(name)-hashLength] + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// Misassociated is true for a slice that belongs to another Service than the given one ("" for none).
-func Misassociated(slice *discoveryv1.EndpointSlice, service string) bool {
-	has := slice.Labels[discoveryv1.LabelServiceName]
-	return has != "" && has != service
-}
-
 // othersMirrored are the slices of an import that others made: one of ours for each of theirs that belongs to no Service yet (R8). Their
 // own are never labelled: that label could never be taken back.
 func othersMirrored(b builder) Slices {
@@ -102,7 +98,7 @@ func othersMirrored(b builder) Slices {
 	alias := aliasOfUnnamed(b.Import.Spec.Ports)
 	for _, source := range b.Slices {
 		if s.Service != "" && b.mirrors(source, s.Service) {
-			s.Wanted = append(s.Wanted, mirrorOfOther(b.State, source, s.Service, alias))
+			s.Wanted = append(s.Wanted, mirrorOfOther(b, source, s.Service, alias))
 		}
 	}
 	slices.SortFunc(s.Wanted, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
@@ -116,17 +112,17 @@ func (b builder) mirrors(source *discoveryv1.EndpointSlice, service string) bool
 }
 
 // mirrorOfOther is a copy of a slice for kube-proxy alone. It has no source cluster: peers do not read it.
-func mirrorOfOther(st State, source *discoveryv1.EndpointSlice, service, alias string) *discoveryv1.EndpointSlice {
+func mirrorOfOther(b builder, source *discoveryv1.EndpointSlice, service, alias string) *discoveryv1.EndpointSlice {
 	copied := source.DeepCopy()
 	slice := &discoveryv1.EndpointSlice{AddressType: source.AddressType, Endpoints: copied.Endpoints}
-	slice.Namespace, slice.Name = st.Import.Namespace, st.Import.Name+"."+strings.ToLower(string(source.AddressType))+"-"+hashOf(source.Name)
-	slice.Labels = map[string]string{mcsv1beta1.LabelServiceName: st.Import.Name, discoveryv1.LabelManagedBy: Manager}
+	slice.Namespace, slice.Name = b.Import.Namespace, b.Import.Name+"."+strings.ToLower(string(source.AddressType))+"-"+hashOf(source.Name)
+	slice.Labels = map[string]string{mcsv1beta1.LabelServiceName: b.Import.Name, discoveryv1.LabelManagedBy: Manager}
 	slice.Annotations = map[string]string{AnnotationCopyOf: source.Name}
 	maps.Copy(slice.Annotations, only(source.Annotations, corev1.EndpointsLastChangeTriggerTime))
 	for _, p := range copied.Ports {
 		slice.Ports = append(slice.Ports, withAlias(p, alias)...)
 	}
-	st.associate(slice, service)
+	b.associate(slice, service)
 	return slice
 }
 

@@ -1,6 +1,8 @@
 package plan
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Standing is what a peer is worth to the names of the clusterset.
 type Standing int

@@ -65,14 +65,6 @@ func nameForUnnamed(p corev1.ServicePort, taken map[string]bool) string {
 	return name
 }
 
-// renamesUnnamed is true for an edit of a Service that gives its unnamed port a name.
-func renamesUnnamed(edit *Edit[*corev1.Service]) bool {
-	unnamed := func(svc *corev1.Service) bool {
-		return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == "" })
-	}
-	return unnamed(edit.Old) && !unnamed(edit.New)
-}
-
 // aliasOfUnnamed is the name that the derived Service gives to the import's unnamed port; empty where that port keeps no name, or
 // where there is none.
 func aliasOfUnnamed(ports []mcsv1beta1.ServicePort) string {
@@ -124,16 +116,6 @@ func portFault(p corev1.ServicePort) string {
 
 func describe(p corev1.ServicePort) string {
 	return fmt.Sprintf("%d/%s", p.Port, clip(string(p.Protocol)))
-}
-
-// clip keeps garbage in an import from filling a condition's message.
-func clip(s string) string { return clipTo(63, s) }
-
-func clipTo(limit int, s string) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "..."
 }
 
 // mergePorts gives the wanted ports, keeping what others set on the port that each of them replaces: the nodePort, and a

@@ -11,54 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// Reasons of Ready=False beyond those of mcs-api (C27), which allows others.
-const (
-	// ReasonForeignService: a Service that is not ours has the derived name.
-	ReasonForeignService = "ForeignService"
-	// ReasonNoPorts: no port that a Service could have.
-	ReasonNoPorts = "NoPorts"
-	// ReasonInvalidName: no Service can have the name that the annotation gives.
-	ReasonInvalidName = "InvalidName"
-	// ReasonInvalidIPs: ips hold nothing that is an address, or that may be a VIP.
-	ReasonInvalidIPs = "InvalidIPs"
-	// ReasonContested: another writer keeps setting ips back.
-	ReasonContested = "Contested"
-	// ReasonUnknownType: neither ClusterSetIP nor Headless.
-	ReasonUnknownType = "UnknownType"
-	// ReasonImportRefused: the API server refuses the import as the clusterset gives it.
-	ReasonImportRefused = "ImportRefused"
-	// ReasonRefused: the API server refuses the derived Service.
-	ReasonRefused = "ServiceRefused"
+// ready is the condition Ready before it is compared with the one that stands.
+type ready verdict
 
-	reasonReady    = string(mcsv1beta1.ServiceImportReasonReady)
-	reasonPending  = string(mcsv1beta1.ServiceImportReasonPending)
-	reasonFamilies = string(mcsv1beta1.ServiceImportReasonIPFamilyNotSupported)
-)
-
-// Reasons of events.
-const (
-	// EventAddressChanged: the derived Service could not get its former addresses again.
-	EventAddressChanged = "AddressChanged"
-	// EventEndpointsTaken: somebody led endpoints to the derived Service.
-	EventEndpointsTaken = "EndpointsTakenAway"
-	// EventPartlyServed: Ready, but something in the import was left out.
-	EventPartlyServed = "PartlyServed"
-)
-
-// verdict is the Ready condition before it is compared with the one that stands.
-type verdict struct {
-	reason, message string
-	notes           []string
-}
-
-func is(reason, format string, args ...any) verdict {
-	return verdict{reason: reason, message: fmt.Sprintf(format, args...)}
-}
+func says(reason, format string, args ...any) ready { return ready(is(reason, format, args...)) }
 
 // text is the message with the notes; a few of them, because an import can hold any number of faults.
-func (v verdict) text() string {
+func (v ready) text() string {
 	const limit = 8
 	if len(v.notes) == 0 {
 		return v.message
@@ -73,40 +36,40 @@ func (v verdict) text() string {
 
 // Conditions adds the conditions to changes that write nothing else: they say what is.
 func Conditions(st State, d Desired, c Changes) Changes {
-	if d.Ready.reason != "" && c.writes() == 0 {
-		c.settle(st, d)
+	if d.Ready.reason != "" && c.Writes() == 0 {
+		settle(st, d, &c)
 	}
 	if st.Clusterset != nil {
-		c.settleExport(st, d)
+		settleExport(st, d, &c)
 	}
 	return c
 }
 
 // settle adds the condition of the import. An event goes with it only where what it says has changed (K4 tells one on every reconcile).
-func (c *Changes) settle(st State, d Desired) {
-	v := d.Ready
+func settle(st State, d Desired, c *Changes) {
+	v := ready(d.Ready)
 	if st.Import == nil { // It is refused.
 		c.Ready = v.condition(st, metav1.Condition{})
 		return
 	}
 	if d.YieldsIPs {
-		v = is(ReasonContested, "another writer keeps setting spec.ips back to %q; wanted is %s, which is written again later: find that writer in metadata.managedFields",
+		v = says(ReasonContested, "another writer keeps setting spec.ips back to %q; wanted is %s, which is written again later: find that writer in metadata.managedFields",
 			st.Import.Spec.IPs, clip(st.Contested[FieldIPs]))
 	}
 	v = v.of(st, d, c.Notes)
-	have := st.readyNow()
+	have := readyNow(st)
 	c.Ready = v.condition(st, have)
-	if KarmadaManaged(st.Import) {
+	if ownership.ByKarmada(st.Import) {
 		return
 	}
-	theirs := st.readyIsTheirs(c.Ready)
+	theirs := readyIsTheirs(st, c.Ready)
 	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message
 	news := d.Status == nil || have.Status != "" || v.bad() // that a new import of ours is well is no news
 	if !same && !theirs && news {
 		c.Events = append(c.Events, v.event())
 	}
 	edited := st.Import.DeepCopy()
-	d.Status.write(&edited.Status, st.CRD)
+	d.Status.Write(&edited.Status, st.CRD)
 	if st.Contested.holds(FieldClusters, clustersOf(&edited.Status)) {
 		edited.Status.Clusters, edited.Status.EndpointSliceObjects = st.Import.Status.Clusters, st.Import.Status.EndpointSliceObjects
 	}
@@ -119,7 +82,7 @@ func (c *Changes) settle(st State, d Desired) {
 }
 
 // readyNow is the condition as it stands; the zero value where there is none.
-func (st State) readyNow() metav1.Condition {
+func readyNow(st State) metav1.Condition {
 	if !st.CRD.Conditions {
 		return st.Last
 	}
@@ -130,7 +93,7 @@ func (st State) readyNow() metav1.Condition {
 }
 
 // readyIsTheirs is true where the condition is left to another writer: a condition has one.
-func (st State) readyIsTheirs(ready metav1.Condition) bool {
+func readyIsTheirs(st State, ready metav1.Condition) bool {
 	return st.ReadyByOthers && !ImportIsOurs(st.Import) ||
 		st.Contested.holds(FieldReady, shownBy(ready))
 }
@@ -145,9 +108,9 @@ func setReady(status *mcsv1beta1.ServiceImportStatus, ready metav1.Condition) {
 }
 
 // of adds what the state has to say beside the verdict.
-func (v verdict) of(st State, d Desired, notes []string) verdict {
+func (v ready) of(st State, d Desired, notes []string) ready {
 	if st.ImportRefused != "" && d.Status != nil {
-		v = is(ReasonImportRefused, "the API server refuses what the clusterset gives, so the import stays as it was: %s", clipTo(longest, st.ImportRefused))
+		v = says(ReasonImportRefused, "the API server refuses what the clusterset gives, so the import stays as it was: %s", clipTo(longest, st.ImportRefused))
 	}
 	v.notes = slices.Concat(v.notes, notes, d.Notes)
 	if len(validation.IsDNS1123Label(st.Import.Name)) > 0 {
@@ -157,10 +120,10 @@ func (v verdict) of(st State, d Desired, notes []string) verdict {
 }
 
 // bad is true where something is wrong or was left out.
-func (v verdict) bad() bool { return v.reason != reasonReady || len(v.notes) > 0 }
+func (v ready) bad() bool { return v.reason != reasonReady || len(v.notes) > 0 }
 
 // generation is the import's; 0 where there is none.
-func (st State) generation() int64 {
+func generation(st State) int64 {
 	if st.Import == nil {
 		return 0
 	}
@@ -168,13 +131,13 @@ func (st State) generation() int64 {
 }
 
 // condition keeps the time of the last transition while the status stays.
-func (v verdict) condition(st State, have metav1.Condition) metav1.Condition {
+func (v ready) condition(st State, have metav1.Condition) metav1.Condition {
 	want := metav1.Condition{
 		Type:               string(mcsv1beta1.ServiceImportConditionReady),
 		Status:             metav1.ConditionFalse,
 		Reason:             v.reason,
 		Message:            v.text(),
-		ObservedGeneration: st.generation(),
+		ObservedGeneration: generation(st),
 		LastTransitionTime: have.LastTransitionTime,
 	}
 	if v.reason == reasonReady {
@@ -186,7 +149,7 @@ func (v verdict) condition(st State, have metav1.Condition) metav1.Condition {
 	return want
 }
 
-func (v verdict) event() Event {
+func (v ready) event() Event {
 	e := Event{corev1.EventTypeWarning, v.reason, v.text()}
 	switch {
 	case v.reason == reasonReady && len(v.notes) > 0:
@@ -195,12 +158,4 @@ func (v verdict) event() Event {
 		e.Type = corev1.EventTypeNormal
 	}
 	return e.clipped()
-}
-
-func (e Event) clipped() Event {
-	const limit = 1000 // The API's own is 1024 bytes.
-	if len(e.Message) > limit {
-		e.Message = strings.ToValidUTF8(e.Message[:limit], "")
-	}
-	return e
 }

@@ -12,11 +12,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// AnnotationExports, on an import of ours, records what each exporting cluster gave when the import was written last. While a cluster is
-// silent after a restart of this process, or its Service is gone for a moment, the record takes part in the merge in its place: so the
-// import follows the other clusters meanwhile.
-const AnnotationExports = "clusterset-dns.io/exports"
-
 // maxRecord bounds the annotation. A cluster that does not fit is not recorded: while it is silent, the import stays as it is.
 const maxRecord = 64 << 10
 
@@ -111,14 +106,14 @@ func (r recorded) member(cluster string, imp *mcsv1beta1.ServiceImport) Member {
 
 // completed are the members, with what is recorded of those that are silent or vacant; silent are the clusters that the import has
 // something of and of which nothing is recorded.
-func (st State) completed() (members []Member, silent []string) {
-	known := readRecord(st.Import)
-	for _, m := range st.exporters() {
-		members = append(members, st.filled(m, known))
+func (b builder) completed() (members []Member, silent []string) {
+	known := readRecord(b.Import)
+	for _, m := range b.exporters() {
+		members = append(members, b.filled(m, known))
 	}
-	for _, cluster := range st.unheard() {
+	for _, cluster := range b.unheard() {
 		if r, ok := known[cluster]; ok {
-			members = append(members, r.member(cluster, st.Import))
+			members = append(members, r.member(cluster, b.Import))
 		} else {
 			silent = append(silent, cluster)
 		}
@@ -128,14 +123,14 @@ func (st State) completed() (members []Member, silent []string) {
 
 // filled is a member whose Service is gone for a moment, with the Service that it had. The slices of this cluster's own Service go with
 // it: those that were made of them are kept (awaited).
-func (st State) filled(m Member, known map[string]recorded) Member {
-	if !slices.Contains(st.Clusterset.Vacant, m.Cluster) {
+func (b builder) filled(m Member, known map[string]recorded) Member {
+	if !slices.Contains(b.Clusterset.Vacant, m.Cluster) {
 		return m
 	}
 	if r, ok := known[m.Cluster]; ok && m.Terms == nil {
 		m.Terms = &r.Terms
 	}
-	if m.Cluster == st.Clusterset.Home {
+	if m.Cluster == b.Clusterset.Home {
 		m.Slices = nil
 	}
 	return m

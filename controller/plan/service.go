@@ -185,24 +185,6 @@ func own(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd CRD) {
 	svc.OwnerReferences = ownedBy(svc.OwnerReferences, imp, crd)
 }
 
-func ownedBy(owners []metav1.OwnerReference, imp *mcsv1beta1.ServiceImport, crd CRD) []metav1.OwnerReference {
-	owner := metav1.OwnerReference{
-		APIVersion: crd.APIVersion, Kind: mcsv1beta1.ServiceImportKindName, Name: imp.Name, UID: imp.UID, Controller: new(true),
-	}
-	owners = slices.Clone(owners)
-	for i, ref := range owners {
-		if isImport(ref) && ref.Name == imp.Name {
-			owner.BlockOwnerDeletion = ref.BlockOwnerDeletion
-			owners[i] = owner
-			return owners
-		}
-	}
-	return append(owners, owner)
-}
-
-// proxyLabels take a Service, or an EndpointSlice, away from kube-proxy: its addresses would lead nowhere.
-var proxyLabels = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
-
 // write puts the wishes onto the Service, families apart, and takes away what would lead its traffic elsewhere or nowhere.
 func (w *wishes) write(svc *corev1.Service) {
 	for _, key := range proxyLabels {

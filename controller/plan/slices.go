@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
@@ -81,25 +78,6 @@ func (s *sliceSync) deleteRest(awaited func(*discoveryv1.EndpointSlice) string) 
 	})
 }
 
-// Move is a slice whose content is not known here: it is copied under another name, with the label of another Service, and then deleted.
-type Move struct {
-	Slice         *discoveryv1.EndpointSlice
-	Name, Service string
-}
-
-// Moved is the slice as it is to be created: live is the one that is there, with its content.
-func (m Move) Moved(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
-	slice := live.DeepCopy()
-	slice.ObjectMeta = metav1.ObjectMeta{
-		Namespace: live.Namespace, Name: m.Name, Labels: slice.Labels, Annotations: slice.Annotations, OwnerReferences: slice.OwnerReferences,
-	}
-	delete(slice.Labels, discoveryv1.LabelServiceName)
-	if m.Service != "" {
-		slice.Labels[discoveryv1.LabelServiceName] = m.Service
-	}
-	return slice
-}
-
 // keepAwaited gives slices that wait for their cluster the labels back that somebody has edited, and moves them where they belong to
 // another Service by now. What else such a slice had, only its cluster knows.
 func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) string) {
@@ -109,45 +87,13 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 		case cluster == "" || slice.DeletionTimestamp != nil:
 		case s.refused(slice):
 		case Misassociated(slice, s.service):
-			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, renamed(s.st.homeID(), slice.Name, s.service), s.service})
+			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, renamed(homeOf(s.st).Cluster, slice.Name, s.service), s.service})
 		default:
 			s.mark(slice, cluster)
 		}
 	}
 	slices.SortFunc(s.changes.MoveSlices, func(a, b Move) int { return cmp.Compare(a.Slice.Name, b.Slice.Name) })
 	slices.SortFunc(s.changes.Slices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
-}
-
-// evicted are those of others that lead to our Service of an import of ours.
-func evicted(st State) []*discoveryv1.EndpointSlice {
-	all := slices.DeleteFunc(slices.Concat(st.Strays, st.Slices), func(slice *discoveryv1.EndpointSlice) bool { return !Stray(slice, st.Import, st.Service) })
-	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
-	return all
-}
-
-// Stray is true for a slice that has to go because it belongs to our Service of an import of ours, without being that import's. It is
-// deleted whole, while it has the label. A selector leaves such slices behind, and Endpoints from which more are made: Kubernetes takes
-// neither back from a Service that has lost its selector. The slice's owners do not matter: users who can write a slice can name any.
-func Stray(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
-	if slice.Labels[discoveryv1.LabelServiceName] != svc.Name || !ImportIsOurs(imp) || KindOf(imp, svc) != Ours {
-		return false
-	}
-	return slice.Labels[mcsv1beta1.LabelServiceName] != imp.Name || !SliceIsOurs(slice, imp)
-}
-
-// EvictedEvent is told of slices that led to our Service and have been deleted.
-func EvictedEvent(svc *corev1.Service, names []string) Event {
-	return Event{corev1.EventTypeWarning, EventEndpointsTaken, fmt.Sprintf(
-		"EndpointSlices that are not this import's belonged to Service %s and were deleted: %s. A user has edited the Service, or created the slices",
-		svc.Name, clipTo(200, strings.Join(names, ", ")))}
-}
-
-// Leak is what kube-proxy may still serve although it is no longer there: the endpoints of a slice that belonged to a derived Service and
-// has lost the label since, or is gone.
-type Leak struct {
-	Slice   string
-	Service string
-	Type    discoveryv1.AddressType
 }
 
 // leaked are the leaks that no slice of ours mends by having its label again.

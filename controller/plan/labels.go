@@ -6,12 +6,29 @@ import (
 	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
+
+// AnnotationExported, on an import, lists the keys of the labels and annotations that came from an export. A former winner's go
+// when another export takes its place (C18); what others put on the import stays.
+const AnnotationExported = "clusterset-dns.io/exported"
+
+func only(all map[string]string, keys ...string) map[string]string {
+	var kept map[string]string
+	for _, key := range keys {
+		if value, ok := all[key]; ok {
+			if kept == nil {
+				kept = make(map[string]string, len(keys))
+			}
+			kept[key] = value
+		}
+	}
+	return kept
+}
 
 // Labels and annotations that mcs-api v0.5.2 has no constant for.
 const (
@@ -53,7 +70,7 @@ const derivedPrefix = "derived-"
 // hashed text keeps «a/bc» and «ab/c» apart.
 func DerivedName(imp *mcsv1beta1.ServiceImport) string {
 	plain := derivedPrefix + imp.Name
-	if KarmadaManaged(imp) {
+	if ownership.ByKarmada(imp) {
 		return plain // Karmada does not shorten: what does not fit does not exist there either.
 	}
 	if name := imp.Annotations[AnnotationDerivedService]; name != "" {
@@ -75,30 +92,6 @@ func naturalName(namespace, name string) string {
 	return strings.TrimRight(stem, "-") + hash
 }
 
-// KarmadaManaged is true for an object that Karmada put into this cluster.
-func KarmadaManaged(obj metav1.Object) bool { return ownership.ByKarmada(obj) }
-
-// OwnerImports are the names of the ServiceImports that own a Service made by us; none for any other Service.
-func OwnerImports(svc metav1.Object) []string {
-	if svc.GetLabels()[LabelManagedBy] != Manager {
-		return nil
-	}
-	var names []string
-	for _, ref := range svc.GetOwnerReferences() {
-		if isImport(ref) {
-			names = append(names, ref.Name)
-		}
-	}
-	return names
-}
-
-// isImport compares kind and group, not the version: the import may have been served in another one when the Service was made
-// (R4 has the bug).
-func isImport(ref metav1.OwnerReference) bool {
-	group, _, _ := strings.Cut(ref.APIVersion, "/")
-	return ref.Kind == mcsv1beta1.ServiceImportKindName && group == mcsv1beta1.GroupName
-}
-
 // ClusterIDFault says what is wrong with a cluster's id; empty if nothing. An id is a DNS subdomain (C45, C51), and a label's value
 // (C34), so that one of over 63 bytes cannot be.
 func ClusterIDFault(id string) string {
@@ -110,3 +103,11 @@ func ClusterIDFault(id string) string {
 	}
 	return ""
 }
+
+// AnnotationExports, on an import of ours, records what each exporting cluster gave when the import was written last. While a cluster is
+// silent after a restart of this process, or its Service is gone for a moment, the record takes part in the merge in its place: so the
+// import follows the other clusters meanwhile.
+const AnnotationExports = "clusterset-dns.io/exports"
+
+// proxyLabels take a Service, or an EndpointSlice, away from kube-proxy: its addresses would lead nowhere.
+var proxyLabels = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}

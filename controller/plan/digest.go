@@ -8,14 +8,54 @@ import (
 	"maps"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
 // annotationSeal is in the cache only. Its value is the digest of a slice's content, or a sealedExport. Its key has a random part that never leaves
 // this process: an annotation that a user wrote on the API server is therefore never read as a digest.
 var annotationSeal = "clusterset-dns.io/seal-" + rand.Text()
+
+// sliceAnnotations are ours on a slice; there may be others'.
+var sliceAnnotations = []string{corev1.EndpointsLastChangeTriggerTime, AnnotationHiddenPorts, AnnotationCopyOf}
+
+// Overlay is the slice as Mirror wants it, with what others put on it, and the owner and the label that leads it to a derived
+// Service. A slice's address type cannot change: Mirror gives another name with another type.
+func Overlay(have, want *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	slice := have.DeepCopy()
+	if slice.Labels == nil {
+		slice.Labels = map[string]string{}
+	}
+	maps.Copy(slice.Labels, want.Labels)
+	for _, key := range proxyLabels {
+		delete(slice.Labels, key)
+	}
+	for _, key := range sliceAnnotations {
+		delete(slice.Annotations, key)
+	}
+	if slice.Annotations == nil {
+		slice.Annotations = map[string]string{}
+	}
+	maps.Copy(slice.Annotations, want.Annotations)
+	copied := want.DeepCopy()
+	slice.Endpoints, slice.Ports = copied.Endpoints, copied.Ports
+	return slice
+}
+
+// SameSlice is true where the edited slice has nothing to be written. nil and empty are the same: the API server makes no
+// difference either.
+func SameSlice(old, edited *discoveryv1.EndpointSlice) bool {
+	return maps.Equal(old.Labels, edited.Labels) && maps.Equal(old.Annotations, edited.Annotations) &&
+		equality.Semantic.DeepEqual(old.OwnerReferences, edited.OwnerReferences) &&
+		equality.Semantic.DeepEqual(old.Ports, edited.Ports) && equality.Semantic.DeepEqual(old.Endpoints, edited.Endpoints)
+}
+
+// Misassociated is true for a slice that belongs to another Service than the given one ("" for none).
+func Misassociated(slice *discoveryv1.EndpointSlice, service string) bool {
+	has := slice.Labels[discoveryv1.LabelServiceName]
+	return has != "" && has != service
+}
 
 // Seal puts a digest in the place of a slice's endpoints and ports, which nobody reads: they are only compared with what they should
 // be, and then written whole. Among thousands of imports they would be most of the memory.
@@ -66,39 +106,4 @@ func sameWhole(old, edited *discoveryv1.EndpointSlice) bool {
 	delete(annotations, annotationSeal)
 	return content(old) == content(edited) && maps.Equal(old.Labels, edited.Labels) && maps.Equal(annotations, edited.Annotations) &&
 		equality.Semantic.DeepEqual(old.OwnerReferences, edited.OwnerReferences)
-}
-
-// sealedExport is what is kept of the labels and annotations of an export that are left out.
-type sealedExport struct {
-	AllLabels, AllAnnotations string // digests
-	Notes                     []string
-}
-
-// SealExport takes from an export what nobody reads. An import takes over 64 KiB of its labels and annotations, and an export can hold 1 MB:
-// some hundred of them would be all of the memory. TrimExport gives the same as before.
-func SealExport(export *mcsv1beta1.ServiceExport) {
-	trimmed := TrimExport(export)
-	export.ManagedFields, export.Labels, export.Annotations, export.Finalizers, export.OwnerReferences = nil, nil, nil, nil, nil
-	if trimmed == nil {
-		export.Spec = mcsv1beta1.ServiceExportSpec{} // It is being deleted.
-		return
-	}
-	if len(trimmed.Notes) == 0 {
-		return // Nothing is left out.
-	}
-	text, _ := json.Marshal(sealedExport{trimmed.AllLabels.text(), trimmed.AllAnnotations.text(), trimmed.Notes}) // Strings: no error.
-	export.Annotations = map[string]string{annotationSeal: string(text)}
-	export.Spec.ExportedLabels, export.Spec.ExportedAnnotations = trimmed.Labels, trimmed.Annotations
-}
-
-// unsealedExport is nil for an export that is whole.
-func unsealedExport(export *mcsv1beta1.ServiceExport) *Export {
-	var seal sealedExport
-	if text, sealed := export.Annotations[annotationSeal]; !sealed || json.Unmarshal([]byte(text), &seal) != nil {
-		return nil
-	}
-	return &Export{
-		Created: export.CreationTimestamp, Labels: export.Spec.ExportedLabels, Annotations: export.Spec.ExportedAnnotations,
-		AllLabels: digestOf(seal.AllLabels), AllAnnotations: digestOf(seal.AllAnnotations), Notes: seal.Notes,
-	}
 }

@@ -7,6 +7,36 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
+// Clusterset is what the clusters have to say of one name.
+type Clusterset struct {
+	// Home is this cluster's id.
+	Home string
+	// Members are the clusters that count, this one among them, in any order.
+	Members []Member
+	// Unheard are the peers that joined and have not been heard since this process' start, and whose time has not run out. They
+	// count with what this cluster still holds of them: absent is not empty.
+	Unheard []string
+	// Expired are those whose time has run out: they count for the import, and no longer for its endpoints (C22, C39).
+	Expired []string
+	// Vacant are the clusters whose ServiceExport is there while their Service is not, or, in this cluster, has no slices yet, and was not so
+	// long ago: it is being replaced. They count with what they had: absent is not empty.
+	Vacant []string
+	// Export is this cluster's ServiceExport, nil if there is none.
+	Export *mcsv1beta1.ServiceExport
+	// Namespace is true where this cluster has the namespace and it is not on its way out (C20, C21).
+	Namespace bool
+	// Most is how many endpoints a slice of ours holds.
+	Most int
+}
+
+// Leak is what kube-proxy may still serve although it is no longer there: the endpoints of a slice that belonged to a derived Service and
+// has lost the label since, or is gone.
+type Leak struct {
+	Slice   string
+	Service string
+	Type    discoveryv1.AddressType
+}
+
 // State is what one plan is made from. The objects belong to a cache: the plan copies before it edits.
 type State struct {
 	// Namespace and Name are the import's, there being one or not.
@@ -69,72 +99,4 @@ type Refusal struct {
 	Field string
 	// Message is what it said.
 	Message string
-}
-
-// Changes are the writes that are missing. The zero value is none. Apply makes them in the order of the fields.
-type Changes struct {
-	// CreateImport and DeleteImport are of an import of ours.
-	CreateImport, DeleteImport *mcsv1beta1.ServiceImport
-	// Create is the derived Service, to be made.
-	Create *corev1.Service
-	// Service and ServiceStatus are edits of the derived Service; never both in one plan.
-	Service, ServiceStatus *Edit[*corev1.Service]
-	// Evict are EndpointSlices of others, sorted by name, that lead to the derived Service of an import of ours: to be deleted. Nothing
-	// waits for that, and no condition: what others make again and again, or the server keeps, would hold it up for ever. Apply tells of
-	// those that it has deleted.
-	Evict []*discoveryv1.EndpointSlice
-	// Heal are the leaks to be mended, by an empty slice of the name that each had.
-	Heal []Leak
-	// CreateSlices, UpdateSlices and DeleteSlices are of slices of ours, sorted by name. An update has the whole slice.
-	// They come before the addresses, so that a name that can be resolved leads somewhere.
-	CreateSlices, DeleteSlices []*discoveryv1.EndpointSlice
-	UpdateSlices               []Edit[*discoveryv1.EndpointSlice]
-	// MoveSlices are slices of ours, sorted by name, that get another name and Service.
-	MoveSlices []Move
-	// Import and ImportStatus are edits of the import; never both in one plan.
-	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
-	// Slices are edits of the labels of slices of ours, sorted by name.
-	Slices []Edit[*discoveryv1.EndpointSlice]
-	// Delete are Services of ours, sorted by name.
-	Delete []*corev1.Service
-	// ExportStatus is an edit of this cluster's ServiceExport.
-	ExportStatus *Edit[*mcsv1beta1.ServiceExport]
-	// Events are told on the import, ExportEvents on the export, after the writes have succeeded.
-	Events, ExportEvents []Event
-
-	// Ready is the import's condition as it stands; the zero value while writes are still missing.
-	Ready metav1.Condition
-	// ExportConditions are those of the export, as they stand or are planned; none while writes are still missing.
-	ExportConditions []metav1.Condition
-	// Retry is true where the world may change without any object telling us (a quota, an address range).
-	Retry bool
-	// Soon is true where the recorded addresses were refused and are to be asked for again.
-	Soon bool
-	// Notes are on slices that cannot be had.
-	Notes []string
-}
-
-// Edit is an object as it was read and as it should be; only the difference is written.
-type Edit[T any] struct{ Old, New T }
-
-// Event is told on the import or the export.
-type Event struct{ Type, Reason, Message string }
-
-// writes counts the planned writes for which a condition waits, events left out.
-func (c *Changes) writes() int {
-	n := len(c.MoveSlices) + len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
-	for _, planned := range []bool{
-		c.CreateImport != nil, c.DeleteImport != nil, c.Create != nil, c.Service != nil, c.ServiceStatus != nil, c.Import != nil,
-		c.ImportStatus != nil, c.ExportStatus != nil,
-	} {
-		if planned {
-			n++
-		}
-	}
-	return n
-}
-
-// Empty is true when nothing is to be written or told.
-func (c *Changes) Empty() bool {
-	return c.writes() == 0 && len(c.Evict)+len(c.Heal)+len(c.Events)+len(c.ExportEvents) == 0
 }
