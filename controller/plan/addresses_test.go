@@ -1,16 +1,21 @@
 package plan
 
 import (
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
 func TestAddressesThatAreNoVIPs(t *testing.T) {
-	elsewhere := others("kubernetes", "10.0.0.1")
-	elsewhere.Namespace = "another"
-	mine := others("derived-foo", "10.0.0.2")
-	own(mine, clusterSetImport("foo"), fullCRD)
+	service := func(namespace, name, ip string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{ClusterIP: ip}}
+	}
+	elsewhere, mine := service("another", "kubernetes", "10.0.0.1"), service("default", "derived-foo", "10.0.0.2")
+	mine.Labels = map[string]string{LabelManagedBy: Manager}
+	mine.OwnerReferences = []metav1.OwnerReference{{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: mcsv1beta1.ServiceImportKindName, Name: "foo"}}
 	for _, test := range []struct {
 		name string
 		ip   string
@@ -31,16 +36,16 @@ func TestAddressesThatAreNoVIPs(t *testing.T) {
 		{"the ClusterIP of the import's own Service is nobody else's", "10.0.0.2", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			st := newWorld(clusterSetImport("foo", withIPs(test.ip))).state()
+			st := State{Import: &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo"}, Spec: mcsv1beta1.ServiceImportSpec{IPs: []string{test.ip}}}}
 			st.Holders = []*corev1.Service{elsewhere, mine}
 			a := readAddresses(st, nil)
-			if test.want == "" {
-				equal(t, "VIPs", a.vips, []string{test.ip})
-				return
+			want := addresses{keep: []string{test.ip}, vips: []string{test.ip}}
+			if test.want != "" {
+				want.vips, want.notes = nil, []string{test.want}
 			}
-			equal(t, "VIPs", len(a.vips), 0)
-			equal(t, "notes", a.notes, []string{test.want})
-			equal(t, "the user's", a.keep, []string{test.ip})
+			if !reflect.DeepEqual(a, want) {
+				t.Errorf("read %+v; want %+v", a, want)
+			}
 		})
 	}
 }

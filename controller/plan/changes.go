@@ -11,21 +11,19 @@ import (
 func (c *Changes) Written() Contested {
 	written := Contested{}
 	if c.Import != nil {
-		written.addImport(c.Import)
+		written.AddImport(c.Import.Old, c.Import.New)
 	}
 	if c.ImportStatus != nil {
-		written.addImportStatus(c.ImportStatus)
+		written.AddImportStatus(c.ImportStatus.Old, c.ImportStatus.New)
 	}
 	if c.ExportStatus != nil {
-		written.add(FieldExport, shownOf(c.ExportStatus.Old), shownOf(c.ExportStatus.New))
+		written.AddExportStatus(c.ExportStatus.Old, c.ExportStatus.New)
 	}
 	if c.ServiceStatus != nil {
-		written.add(FieldIngress, ingressOf(c.ServiceStatus.Old), ingressOf(c.ServiceStatus.New))
+		written.AddServiceStatus(c.ServiceStatus.Old, c.ServiceStatus.New)
 	}
 	if c.Service != nil {
-		for field, get := range serviceFields {
-			written.add(field, get(c.Service.Old), get(c.Service.New))
-		}
+		written.AddService(c.Service.Old, c.Service.New)
 	}
 	return written
 }

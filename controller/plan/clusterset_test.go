@@ -178,7 +178,7 @@ func TestForgedSlicesOfUnheardClusters(t *testing.T) {
 	forge("c2", "foo.c2.ipv4-0123456789", false)
 	forge("c2", "foo.c9.ipv4-0123456789", true)
 	forge("c3", "foo.c3.ipv4-9876543210", false)
-	equal(t, "waited for", builder{State: c.state()}.unheard(), []string{"c2"})
+	equal(t, "waited for", Desire(c.state()).Status.clusters, []string{"c1", "c2"})
 	c.settle(t)
 	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
 	// Name and owner are all that tells. Once the cluster is heard, its own slices are known.

@@ -170,10 +170,10 @@ func portDetails(used *Merged, disagree []Member) string {
 			}
 		}
 		if len(without) > 0 {
-			details = append(details, fmt.Sprintf("%s is not in %s", keyOf(p), strings.Join(few(without), ", ")))
+			details = append(details, fmt.Sprintf("%s is not in %s", keyOf(p), strings.Join(listed(without), ", ")))
 		}
 	}
-	return ": " + strings.Join(few(details), "; ")
+	return ": " + strings.Join(listed(details), "; ")
 }
 
 func pairs(all map[string]string) string {

@@ -37,6 +37,34 @@ const (
 // Contested are the fields that another writer keeps setting back, each with the value that is not written for now. Any other value is.
 type Contested map[Field]string
 
+// HoldsIPs is true for addresses of an import that are not to be written; the next five do the same for other fields.
+func (c Contested) HoldsIPs(ips []string) bool { return c.holds(FieldIPs, ips) }
+
+// HoldsShape is true where the rest of an import's spec is to stay as it is.
+func (c Contested) HoldsShape(old, edited *mcsv1beta1.ServiceImport) bool {
+	return c.holds(FieldImport, shapeOf(edited)) && text(shapeOf(old)) != text(shapeOf(edited))
+}
+
+// HoldsReady is of the condition Ready.
+func (c Contested) HoldsReady(ready metav1.Condition) bool {
+	return c.holds(FieldReady, shownBy(ready))
+}
+
+// HoldsClusters is of the part of an import's status that the clusterset gives.
+func (c Contested) HoldsClusters(status *mcsv1beta1.ServiceImportStatus) bool {
+	return c.holds(FieldClusters, clustersOf(status))
+}
+
+// HoldsExport is of an export's conditions.
+func (c Contested) HoldsExport(export *mcsv1beta1.ServiceExport) bool {
+	return c.holds(FieldExport, shownOf(export))
+}
+
+// HoldsIngress is of a derived Service's status.
+func (c Contested) HoldsIngress(svc *corev1.Service) bool {
+	return c.holds(FieldIngress, ingressOf(svc))
+}
+
 // holds is true for a value that is not to be written.
 func (c Contested) holds(field Field, value any) bool {
 	held, ok := c[field]
@@ -55,13 +83,37 @@ func (c Contested) add(field Field, old, edited any) {
 	}
 }
 
-func (c Contested) addImport(edit *Edit[*mcsv1beta1.ServiceImport]) {
-	if !slices.Equal(edit.Old.Spec.IPs, edit.New.Spec.IPs) { // Absent is empty here.
-		c[FieldIPs] = text(edit.New.Spec.IPs)
+// AddImport adds the fields that an edit of an import sets; the next four do the same for other edits.
+func (c Contested) AddImport(old, edited *mcsv1beta1.ServiceImport) {
+	if !slices.Equal(old.Spec.IPs, edited.Spec.IPs) { // Absent is empty here.
+		c[FieldIPs] = text(edited.Spec.IPs)
 	}
-	c.add(FieldImport, shapeOf(edit.Old), shapeOf(edit.New))
-	c.addMetadata(prefixLabel, edit.Old.Labels, edit.New.Labels)
-	c.addMetadata(prefixAnnotation, edit.Old.Annotations, edit.New.Annotations)
+	c.add(FieldImport, shapeOf(old), shapeOf(edited))
+	c.addMetadata(prefixLabel, old.Labels, edited.Labels)
+	c.addMetadata(prefixAnnotation, old.Annotations, edited.Annotations)
+}
+
+// AddImportStatus is of an import's status.
+func (c Contested) AddImportStatus(old, edited *mcsv1beta1.ServiceImport) {
+	c.add(FieldReady, readyOf(old), readyOf(edited))
+	c.add(FieldClusters, clustersOf(&old.Status), clustersOf(&edited.Status))
+}
+
+// AddExportStatus is of an export's conditions.
+func (c Contested) AddExportStatus(old, edited *mcsv1beta1.ServiceExport) {
+	c.add(FieldExport, shownOf(old), shownOf(edited))
+}
+
+// AddService is of a derived Service's spec.
+func (c Contested) AddService(old, edited *corev1.Service) {
+	for field, get := range serviceFields {
+		c.add(field, get(old), get(edited))
+	}
+}
+
+// AddServiceStatus is of a derived Service's status.
+func (c Contested) AddServiceStatus(old, edited *corev1.Service) {
+	c.add(FieldIngress, ingressOf(old), ingressOf(edited))
 }
 
 // Each label and annotation of an import is a field of its own.
@@ -123,11 +175,6 @@ func (c Contested) yieldMap(prefix string, old, edited map[string]string) map[st
 	return left
 }
 
-func (c Contested) addImportStatus(edit *Edit[*mcsv1beta1.ServiceImport]) {
-	c.add(FieldReady, readyOf(edit.Old), readyOf(edit.New))
-	c.add(FieldClusters, clustersOf(&edit.Old.Status), clustersOf(&edit.New.Status))
-}
-
 // shapeOf is what an import's spec holds apart from its addresses.
 func shapeOf(imp *mcsv1beta1.ServiceImport) mcsv1beta1.ServiceImportSpec {
 	spec := imp.Spec
@@ -152,8 +199,8 @@ func readyOf(imp *mcsv1beta1.ServiceImport) shown {
 
 // shownOf is what an export's conditions report.
 func shownOf(export *mcsv1beta1.ServiceExport) (all [3]shown) {
-	for i, kind := range [...]string{conditionValid, conditionReady, conditionConflict} {
-		all[i] = shownAt(export.Status.Conditions, kind)
+	for i, kind := range [...]mcsv1beta1.ServiceExportConditionType{mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady, mcsv1beta1.ServiceExportConditionConflict} {
+		all[i] = shownAt(export.Status.Conditions, string(kind))
 	}
 	return all
 }

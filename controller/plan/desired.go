@@ -53,6 +53,8 @@ type Desired struct {
 type Slices struct {
 	// Service is the name of the Service that they belong to; empty for none.
 	Service string
+	// Home is this cluster's id; empty in no clusterset.
+	Home string
 	// Wanted have their final names and labels, sorted by name.
 	Wanted []*discoveryv1.EndpointSlice
 	// Awaited is the cluster whose slice is kept, whatever it holds, with the labels and the Service that it should have; empty for none.
@@ -155,7 +157,7 @@ func (b *builder) takeShape(members []Member, m Merged) (contested bool) {
 	shaped := original.DeepCopy()
 	b.shape(shaped, members, m)
 	b.Contested.yieldMetadata(original, shaped)
-	if b.Contested.holds(FieldImport, shapeOf(shaped)) && text(shapeOf(original)) != text(shapeOf(shaped)) {
+	if b.Contested.HoldsShape(original, shaped) {
 		return true
 	}
 	b.Import = shaped
@@ -199,7 +201,7 @@ func (s *importStatus) Write(status *mcsv1beta1.ServiceImportStatus, crd CRD) {
 
 // mirroredSlices are the slices of an import of ours. What a cluster gave that has not been heard yet stays.
 func mirroredSlices(b builder, members []Member, m Merged) Slices {
-	s := Slices{Service: b.sliceService(), Awaited: b.awaited, Complete: true}
+	s := Slices{Service: b.sliceService(), Home: b.homeID(), Awaited: b.awaited, Complete: true}
 	s.Wanted = Mirror(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, m, members, b.Clusterset.Most)
 	for _, want := range s.Wanted {
 		b.associate(want, s.Service)
@@ -209,7 +211,7 @@ func mirroredSlices(b builder, members []Member, m Merged) Slices {
 
 // keptAlone are the slices of an import of ours while this cluster is in no clusterset: what there is stays.
 func keptAlone(b builder) Slices {
-	return Slices{Service: b.sliceService(), Awaited: func(slice *discoveryv1.EndpointSlice) string {
+	return Slices{Service: b.sliceService(), Home: b.homeID(), Awaited: func(slice *discoveryv1.EndpointSlice) string {
 		if !SliceIsOurs(slice, b.Import) {
 			return ""
 		}
@@ -250,12 +252,10 @@ func (b builder) awaited(slice *discoveryv1.EndpointSlice) string {
 // setImport is the import as edited, without what is left to another writer for now. nil and empty are the same: neither is written.
 func (d *Desired) setImport(b builder, edited *mcsv1beta1.ServiceImport) {
 	old := b.Import
-	if !slices.Equal(old.Spec.IPs, edited.Spec.IPs) && b.Contested.holds(FieldIPs, edited.Spec.IPs) {
+	if !slices.Equal(old.Spec.IPs, edited.Spec.IPs) && b.Contested.HoldsIPs(edited.Spec.IPs) {
 		edited.Spec.IPs, edited.Spec.IPFamilies = old.Spec.IPs, old.Spec.IPFamilies
 		d.YieldsIPs = true
 	}
 	b.Contested.yieldMetadata(old, edited)
 	d.Import = edited
 }
-
-func sameImport(a, b *mcsv1beta1.ServiceImport) bool { return equality.Semantic.DeepEqual(a, b) }

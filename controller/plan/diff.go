@@ -39,7 +39,7 @@ func Diff(st State, d Desired) Changes {
 }
 
 func (c *Changes) ofImport(st State, d Desired) {
-	if d.Import == nil || sameImport(st.Import, d.Import) {
+	if d.Import == nil || equality.Semantic.DeepEqual(st.Import, d.Import) {
 		return
 	}
 	c.Import = &Edit[*mcsv1beta1.ServiceImport]{st.Import, d.Import}

@@ -38,7 +38,7 @@ func settleExport(st State, d Desired, c *Changes) {
 		e.setConflict(d.Merged, valid)
 	}
 	c.ExportConditions = edited.Status.Conditions
-	if equality.Semantic.DeepEqual(export.Status, edited.Status) || st.Contested.holds(FieldExport, shownOf(edited)) {
+	if equality.Semantic.DeepEqual(export.Status, edited.Status) || st.Contested.HoldsExport(edited) {
 		return
 	}
 	c.ExportStatus = &Edit[*mcsv1beta1.ServiceExport]{export, edited}

@@ -31,7 +31,7 @@ func TestAnExportKeepsOnlyWhatAnImportCanTake(t *testing.T) {
 		if len(text) > 2*maxExported {
 			t.Errorf("%s: %d bytes are kept", name, len(text))
 		}
-		if export.Labels["team"] != "red" || len(export.Notes) == 0 || len(export.Notes) > maxNotes+1 {
+		if export.Labels["team"] != "red" || len(export.Notes) == 0 || len(export.Notes) > 11 {
 			t.Errorf("%s: labels %v, notes %q", name, export.Labels, export.Notes)
 		}
 	}

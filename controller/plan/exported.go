@@ -17,24 +17,6 @@ const maxExported = 64 << 10
 // maxNotes bounds what is told of an export's faults.
 const maxNotes = 10
 
-// reservedDomains, and the domains below them, are of keys that an import takes over from nobody: controllers act on them. An
-// export is written by a user of a namespace of some cluster, the import by a controller that may write it everywhere. Ours
-// would point at addresses and Services (AnnotationVIPs, AnnotationDerivedService); Karmada's would have the import handled as one
-// that Karmada manages; those of Kubernetes are reserved for its components (kubectl's last-applied-configuration is one).
-var reservedDomains = []string{"clusterset-dns.io", "k8s.io", "karmada.io", "kubernetes.io", "x-k8s.io"}
-
-// appDomain is that of Kubernetes' recommended labels. They describe an application, and are for everyone to use; but
-// LabelManagedBy says whose object it is.
-const appDomain = "app.kubernetes.io"
-
-func reserved(key string) bool {
-	domain, _, prefixed := strings.Cut(strings.ToLower(key), "/")
-	if !prefixed || domain == appDomain && key != LabelManagedBy {
-		return false
-	}
-	return slices.ContainsFunc(reservedDomains, func(of string) bool { return domain == of || strings.HasSuffix(domain, "."+of) })
-}
-
 // takeOver is what an import takes over from an export's labels and annotations, and a note on what it does not. One bad label must
 // not cost the others, as the API server would refuse the import as a whole.
 func takeOver(allLabels, allAnnotations map[string]string) (labels, annotations map[string]string, notes []string) {

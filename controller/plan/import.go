@@ -137,7 +137,7 @@ func create(b builder) Desired {
 	}
 	if gone := b.elsewhere(followed); len(gone) > 0 { // There is nothing to be patient for, and nobody may be led there meanwhile.
 		var d Desired
-		if d.takeBack(b, gone...); !sameImport(b.Import, d.Import) {
+		if d.takeBack(b, gone...); !equality.Semantic.DeepEqual(b.Import, d.Import) {
 			return d
 		}
 		if len(a.recorded) > 0 {
@@ -215,7 +215,7 @@ func (w *wishes) ingress(b builder, svc *corev1.Service) *corev1.Service {
 	if status == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
-	if b.Contested.holds(FieldIngress, ingressOf(status)) {
+	if b.Contested.HoldsIngress(status) {
 		w.notes = append(w.notes, b.Contested.note(FieldIngress))
 		return nil
 	}

@@ -738,7 +738,7 @@ var scenarios = []struct {
 		world: ledWorld,
 		change: func(w *world) {
 			takenFrom(w)
-			own(w.services["late"], w.imp, fullCRD)
+			owned(w.services["late"], w.imp, fullCRD)
 			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
 		},
 		check: func(t *testing.T, w *world) {
@@ -752,9 +752,9 @@ var scenarios = []struct {
 		world: ledWorld,
 		change: func(w *world) {
 			takenFrom(w)
-			own(w.services["late"], w.imp, fullCRD)
+			owned(w.services["late"], w.imp, fullCRD)
 			w.services["late"].DeletionTimestamp = &noon
-			w.slices = append(w.slices, slice("late", "foo", discoveryv1.LabelServiceName, "late", discoveryv1.LabelManagedBy, foreignSliceManagers[0]))
+			w.slices = append(w.slices, slice("late", "foo", discoveryv1.LabelServiceName, "late", discoveryv1.LabelManagedBy, "endpointslice-controller.k8s.io"))
 			delete(w.services, "derived-foo")
 		},
 		check: func(t *testing.T, w *world) {
@@ -876,7 +876,7 @@ var scenarios = []struct {
 			bar := clusterSetImport("bar")
 			bar.UID = "u2"
 			svc := others("derived-bar", "10.0.9.9")
-			own(svc, bar, fullCRD)
+			owned(svc, bar, fullCRD)
 			w.services["derived-bar"] = svc
 			return w
 		},
@@ -1175,7 +1175,7 @@ func noIPs(t *testing.T, c Changes) {
 func wasExternalName(st *State) {
 	st.Import.Spec.IPs, st.Import.Annotations = []string{"10.0.0.1"}, map[string]string{AnnotationClusterIPs: "10.0.0.1"}
 	st.Service = others("derived-foo", "")
-	own(st.Service, st.Import, fullCRD)
+	owned(st.Service, st.Import, fullCRD)
 	st.Service.Spec.Type, st.Service.Spec.ClusterIPs = corev1.ServiceTypeExternalName, nil
 }
 
@@ -1187,7 +1187,7 @@ func dualWorld(families ...corev1.IPFamily) *world {
 
 func others(name string, ips ...string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
-		Spec: corev1.ServiceSpec{ClusterIP: ips[0], ClusterIPs: ips, IPFamilies: familiesOf(ips), Ports: []corev1.ServicePort{{Port: 9}}}}
+		Spec: corev1.ServiceSpec{ClusterIP: ips[0], ClusterIPs: ips, IPFamilies: familiesOfIPs(ips), Ports: []corev1.ServicePort{{Port: 9}}}}
 }
 
 func equal[T any](t *testing.T, what string, got, want T) {
@@ -1271,7 +1271,7 @@ func TestOrderOfTheStateDoesNotMatter(t *testing.T) {
 	w.slices = []*discoveryv1.EndpointSlice{slice("c", "foo"), slice("a", "foo"), slice("b", "foo")}
 	for _, name := range []string{"left-1", "left-2"} {
 		svc := others(name, "10.0.8.8")
-		own(svc, w.imp, fullCRD)
+		owned(svc, w.imp, fullCRD)
 		w.services[name] = svc
 	}
 	st := w.state()
@@ -1436,4 +1436,25 @@ func TestTransitionTime(t *testing.T) {
 	equal(t, "no time yet", Plan(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, later)
 	w.imp.Spec.Ports = nil
 	equal(t, "not ready", Plan(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, later)
+}
+
+// owned marks a Service as ours.
+func owned(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd CRD) {
+	if svc.Labels == nil {
+		svc.Labels = map[string]string{}
+	}
+	svc.Labels[LabelManagedBy] = Manager
+	svc.OwnerReferences = ownedBy(svc.OwnerReferences, imp, crd.APIVersion)
+}
+
+// familiesOfIPs are the families of a Service's addresses, in their order.
+func familiesOfIPs(ips []string) (families []corev1.IPFamily) {
+	for _, ip := range ips {
+		if strings.Contains(ip, ":") {
+			families = append(families, corev1.IPv6Protocol)
+		} else if ip != "" {
+			families = append(families, corev1.IPv4Protocol)
+		}
+	}
+	return families
 }

@@ -1,16 +1,13 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
-
-	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // AnnotationExported, on an import, lists the keys of the labels and annotations that came from an export. A former winner's go
@@ -41,9 +38,9 @@ const (
 	AnnotationVIPs = "clusterset-dns.io/vips"
 
 	// LabelManagedBy with the value Manager marks the Services that we made.
-	LabelManagedBy = ownership.LabelManagedBy
+	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// Manager is our name: the label's value, the field manager and the reporter of events.
-	Manager = ownership.Controller
+	Manager = "multicluster-controller"
 
 	// AnnotationHiddenPorts, on a slice of the own cluster's endpoints, holds as JSON the ports that lost a conflict and are not led
 	// to (C14). Peers, whose view of the conflict may be another one, take them from there.
@@ -56,41 +53,12 @@ const (
 	LabelPeer = "clusterset-dns.io/peer"
 
 	// LabelKarmadaManaged and AnnotationKarmadaWork mark what Karmada put into a member cluster (K13).
-	LabelKarmadaManaged   = ownership.LabelKarmadaManaged
-	AnnotationKarmadaWork = ownership.AnnotationKarmadaWork
+	LabelKarmadaManaged   = "karmada.io/managed"
+	AnnotationKarmadaWork = "work.karmada.io/name"
 
 	// LoadBalancerClass is of a derived Service that answers on a user's VIPs. No cloud controller acts on a foreign class.
 	LoadBalancerClass = "clusterset-dns.io/vip"
 )
-
-const derivedPrefix = "derived-"
-
-// DerivedName is the name of the import's derived Service: what the annotation says, else derived-<name> as in Karmada (K1).
-// A name that no Service can bear (too long, dotted) is shortened with a hash of its namespace and name; the separator in the
-// hashed text keeps «a/bc» and «ab/c» apart.
-func DerivedName(imp *mcsv1beta1.ServiceImport) string {
-	plain := derivedPrefix + imp.Name
-	if ownership.ByKarmada(imp) {
-		return plain // Karmada does not shorten: what does not fit does not exist there either.
-	}
-	if name := imp.Annotations[AnnotationDerivedService]; name != "" {
-		return name
-	}
-	return naturalName(imp.Namespace, imp.Name)
-}
-
-// naturalName is the name of an import's derived Service unless an annotation gives another.
-func naturalName(namespace, name string) string {
-	plain := derivedPrefix + name
-	if len(validation.IsDNS1035Label(plain)) == 0 {
-		return plain
-	}
-	sum := sha256.Sum256([]byte(namespace + "/" + name))
-	hash := "-" + hex.EncodeToString(sum[:])[:10]
-	stem := strings.ReplaceAll(plain, ".", "-")
-	stem = stem[:min(len(stem), validation.DNS1035LabelMaxLength-len(hash))]
-	return strings.TrimRight(stem, "-") + hash
-}
 
 // ClusterIDFault says what is wrong with a cluster's id; empty if nothing. An id is a DNS subdomain (C45, C51), and a label's value
 // (C34), so that one of over 63 bytes cannot be.
@@ -104,10 +72,31 @@ func ClusterIDFault(id string) string {
 	return ""
 }
 
-// AnnotationExports, on an import of ours, records what each exporting cluster gave when the import was written last. While a cluster is
-// silent after a restart of this process, or its Service is gone for a moment, the record takes part in the merge in its place: so the
-// import follows the other clusters meanwhile.
-const AnnotationExports = "clusterset-dns.io/exports"
-
 // proxyLabels take a Service, or an EndpointSlice, away from kube-proxy: its addresses would lead nowhere.
 var proxyLabels = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
+
+// reservedDomains, and the domains below them, are of keys that an import takes over from nobody: controllers act on them. An
+// export is written by a user of a namespace of some cluster, the import by a controller that may write it everywhere. Ours
+// would point at addresses and Services (AnnotationVIPs, AnnotationDerivedService); Karmada's would have the import handled as one
+// that Karmada manages; those of Kubernetes are reserved for its components (kubectl's last-applied-configuration is one).
+var reservedDomains = []string{"clusterset-dns.io", "k8s.io", "karmada.io", "kubernetes.io", "x-k8s.io"}
+
+// appDomain is that of Kubernetes' recommended labels. They describe an application, and are for everyone to use; but
+// LabelManagedBy says whose object it is.
+const appDomain = "app.kubernetes.io"
+
+func reserved(key string) bool {
+	domain, _, prefixed := strings.Cut(strings.ToLower(key), "/")
+	if !prefixed || domain == appDomain && key != LabelManagedBy {
+		return false
+	}
+	return slices.ContainsFunc(reservedDomains, func(of string) bool { return domain == of || strings.HasSuffix(domain, "."+of) })
+}
+
+func portNamed(ports []mcsv1beta1.ServicePort, name string) (port mcsv1beta1.ServicePort, ok bool) {
+	i := slices.IndexFunc(ports, func(p mcsv1beta1.ServicePort) bool { return p.Name == name })
+	if i < 0 {
+		return mcsv1beta1.ServicePort{}, false
+	}
+	return ports[i], true
+}

@@ -2,10 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"fmt"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -86,21 +82,6 @@ func (e *Export) Same(other *Export) bool {
 	return e.Created.Equal(&other.Created) && e.AllLabels == other.AllLabels && e.AllAnnotations == other.AllAnnotations
 }
 
-// Digest is of a set of labels or annotations.
-type Digest [sha256.Size]byte
-
-// digest hashes the length of each text too: {"a": "bc"} and {"ab": "c"} differ.
-func digest(all map[string]string) Digest {
-	if len(all) == 0 {
-		return Digest{}
-	}
-	hash := sha256.New()
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		_, _ = fmt.Fprintf(hash, "%d %d %s%s", len(key), len(all[key]), key, all[key]) // A hash returns no error.
-	}
-	return Digest(hash.Sum(nil))
-}
-
 // TrimService keeps what an import takes over from a Service.
 func TrimService(svc *corev1.Service) *Terms {
 	spec := &svc.Spec
@@ -117,7 +98,7 @@ func TrimService(svc *corev1.Service) *Terms {
 		t.Type = mcsv1beta1.Headless
 	}
 	if t.Affinity == corev1.ServiceAffinityClientIP {
-		t.AffinityTimeout = defaultAffinityTimeout
+		t.AffinityTimeout = corev1.DefaultClientIPServiceAffinitySeconds
 		if conf := spec.SessionAffinityConfig; conf != nil && conf.ClientIP != nil && conf.ClientIP.TimeoutSeconds != nil {
 			t.AffinityTimeout = *conf.ClientIP.TimeoutSeconds
 		}

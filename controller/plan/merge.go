@@ -97,14 +97,6 @@ func clashing(ports []mcsv1beta1.ServicePort, port mcsv1beta1.ServicePort) (othe
 	return ports[i], true
 }
 
-func portNamed(ports []mcsv1beta1.ServicePort, name string) (port mcsv1beta1.ServicePort, ok bool) {
-	i := slices.IndexFunc(ports, func(p mcsv1beta1.ServicePort) bool { return p.Name == name })
-	if i < 0 {
-		return mcsv1beta1.ServicePort{}, false
-	}
-	return ports[i], true
-}
-
 // commonFamilies are the oldest export's families that all others have as well, or all of the oldest's where that leaves none. An
 // exporter that names no family leaves it to the others.
 func commonFamilies(exporters []Member) []corev1.IPFamily {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// few keeps a message short.
-func few(texts []string) []string {
+// listed keeps a message short.
+func listed(texts []string) []string {
 	if more := len(texts) - maxListed; more > 0 {
 		return append(texts[:maxListed:maxListed], fmt.Sprintf("%d more", more))
 	}

@@ -130,3 +130,6 @@ func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])[:hashLength]
 }
+
+// NameOf is the name that a slice gets when it comes to belong to the Service.
+func (s Slices) NameOf(slice string) string { return renamed(s.Home, slice, s.Service) }

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -109,9 +112,9 @@ func mirroredFrom(cluster string, slice *discoveryv1.EndpointSlice, imp *mcsv1be
 	return strings.HasPrefix(slice.Name, stem) && isHash(slice.Name[len(stem):]) && ownedByImport(slice, imp)
 }
 
-func ownedBy(owners []metav1.OwnerReference, imp *mcsv1beta1.ServiceImport, crd CRD) []metav1.OwnerReference {
+func ownedBy(owners []metav1.OwnerReference, imp *mcsv1beta1.ServiceImport, apiVersion string) []metav1.OwnerReference {
 	owner := metav1.OwnerReference{
-		APIVersion: crd.APIVersion, Kind: mcsv1beta1.ServiceImportKindName, Name: imp.Name, UID: imp.UID, Controller: new(true),
+		APIVersion: apiVersion, Kind: mcsv1beta1.ServiceImportKindName, Name: imp.Name, UID: imp.UID, Controller: new(true),
 	}
 	owners = slices.Clone(owners)
 	for i, ref := range owners {
@@ -132,4 +135,33 @@ func Stray(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc 
 		return false
 	}
 	return slice.Labels[mcsv1beta1.LabelServiceName] != imp.Name || !SliceIsOurs(slice, imp)
+}
+
+const derivedPrefix = "derived-"
+
+// DerivedName is the name of the import's derived Service: what the annotation says, else derived-<name> as in Karmada (K1).
+// A name that no Service can bear (too long, dotted) is shortened with a hash of its namespace and name; the separator in the
+// hashed text keeps «a/bc» and «ab/c» apart.
+func DerivedName(imp *mcsv1beta1.ServiceImport) string {
+	plain := derivedPrefix + imp.Name
+	if ownership.ByKarmada(imp) {
+		return plain // Karmada does not shorten: what does not fit does not exist there either.
+	}
+	if name := imp.Annotations[AnnotationDerivedService]; name != "" {
+		return name
+	}
+	return naturalName(imp.Namespace, imp.Name)
+}
+
+// naturalName is the name of an import's derived Service unless an annotation gives another.
+func naturalName(namespace, name string) string {
+	plain := derivedPrefix + name
+	if len(validation.IsDNS1035Label(plain)) == 0 {
+		return plain
+	}
+	sum := sha256.Sum256([]byte(namespace + "/" + name))
+	hash := "-" + hex.EncodeToString(sum[:])[:10]
+	stem := strings.ReplaceAll(plain, ".", "-")
+	stem = stem[:min(len(stem), validation.DNS1035LabelMaxLength-len(hash))]
+	return strings.TrimRight(stem, "-") + hash
 }

@@ -70,7 +70,7 @@ func settle(st State, d Desired, c *Changes) {
 	}
 	edited := st.Import.DeepCopy()
 	d.Status.Write(&edited.Status, st.CRD)
-	if st.Contested.holds(FieldClusters, clustersOf(&edited.Status)) {
+	if st.Contested.HoldsClusters(&edited.Status) {
 		edited.Status.Clusters, edited.Status.EndpointSliceObjects = st.Import.Status.Clusters, st.Import.Status.EndpointSliceObjects
 	}
 	if st.CRD.Conditions && !theirs {
@@ -95,7 +95,7 @@ func readyNow(st State) metav1.Condition {
 // readyIsTheirs is true where the condition is left to another writer: a condition has one.
 func readyIsTheirs(st State, ready metav1.Condition) bool {
 	return st.ReadyByOthers && !ImportIsOurs(st.Import) ||
-		st.Contested.holds(FieldReady, shownBy(ready))
+		st.Contested.HoldsReady(ready)
 }
 
 // setReady puts the condition in the place of the one that stands.

@@ -13,7 +13,7 @@ var annotationSealed = "clusterset-dns.io/seal-" + rand.Text()
 
 // sealedExport is what is kept of the labels and annotations of an export that are left out.
 type sealedExport struct {
-	AllLabels, AllAnnotations string // digests
+	AllLabels, AllAnnotations Digest
 	Notes                     []string
 }
 
@@ -29,7 +29,7 @@ func SealExport(export *mcsv1beta1.ServiceExport) {
 	if len(trimmed.Notes) == 0 {
 		return // Nothing is left out.
 	}
-	text, _ := json.Marshal(sealedExport{trimmed.AllLabels.text(), trimmed.AllAnnotations.text(), trimmed.Notes}) // Strings: no error.
+	text, _ := json.Marshal(sealedExport{trimmed.AllLabels, trimmed.AllAnnotations, trimmed.Notes}) // Strings: no error.
 	export.Annotations = map[string]string{annotationSealed: string(text)}
 	export.Spec.ExportedLabels, export.Spec.ExportedAnnotations = trimmed.Labels, trimmed.Annotations
 }
@@ -42,6 +42,6 @@ func unsealedExport(export *mcsv1beta1.ServiceExport) *Export {
 	}
 	return &Export{
 		Created: export.CreationTimestamp, Labels: export.Spec.ExportedLabels, Annotations: export.Spec.ExportedAnnotations,
-		AllLabels: digestOf(seal.AllLabels), AllAnnotations: digestOf(seal.AllAnnotations), Notes: seal.Notes,
+		AllLabels: seal.AllLabels, AllAnnotations: seal.AllAnnotations, Notes: seal.Notes,
 	}
 }

@@ -182,7 +182,7 @@ func own(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd CRD) {
 		svc.Labels = map[string]string{}
 	}
 	svc.Labels[LabelManagedBy] = Manager
-	svc.OwnerReferences = ownedBy(svc.OwnerReferences, imp, crd)
+	svc.OwnerReferences = ownedBy(svc.OwnerReferences, imp, crd.APIVersion)
 }
 
 // write puts the wishes onto the Service, families apart, and takes away what would lead its traffic elsewhere or nowhere.

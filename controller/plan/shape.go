@@ -11,7 +11,7 @@ import (
 
 // shape leaves out what the CRD would prune: it would be written for ever.
 func (b builder) shape(imp *mcsv1beta1.ServiceImport, members []Member, m Merged) {
-	m.Shape(imp)
+	Shape(m, imp)
 	annotate(imp, AnnotationExports, record(b.Clusterset.Home, members))
 	if !b.CRD.Policies {
 		imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution = nil, nil
@@ -40,7 +40,7 @@ type exportedKeys struct {
 }
 
 // shapeMeta replaces the labels and annotations that came from exports. A record that is garbage counts as none.
-func (m Merged) shapeMeta(imp *mcsv1beta1.ServiceImport) {
+func shapeMeta(m Merged, imp *mcsv1beta1.ServiceImport) {
 	var former exportedKeys
 	_ = json.Unmarshal([]byte(imp.Annotations[AnnotationExported]), &former)
 	drop(imp.Labels, former.Labels)
@@ -80,7 +80,7 @@ func drop(all map[string]string, former []string) {
 // Shape writes the merge onto an import, in place: spec, labels and annotations, but neither ips nor ipFamilies, which follow the
 // derived Service, nor what others put beside it. Defaults are written out, in one way: to shape a shaped import changes
 // nothing.
-func (m Merged) Shape(imp *mcsv1beta1.ServiceImport) {
+func Shape(m Merged, imp *mcsv1beta1.ServiceImport) {
 	spec := &imp.Spec
 	spec.Type = m.Type
 	// The API requires the list, be it empty.
@@ -99,5 +99,5 @@ func (m Merged) Shape(imp *mcsv1beta1.ServiceImport) {
 	if m.Distribution != "" {
 		spec.TrafficDistribution = new(m.Distribution)
 	}
-	m.shapeMeta(imp)
+	shapeMeta(m, imp)
 }

@@ -13,14 +13,14 @@ import (
 // sliceSync compares the slices of ours that an import should have with those that it has.
 type sliceSync struct {
 	st      State
-	service string // that they belong to
+	desired Slices
 	have    map[string]*discoveryv1.EndpointSlice
 	wanted  map[string]bool
 	changes *Changes
 }
 
 func (c *Changes) ofSlices(st State, d Slices) {
-	s := &sliceSync{st: st, service: d.Service, have: make(map[string]*discoveryv1.EndpointSlice, len(st.Slices)), wanted: map[string]bool{}, changes: c}
+	s := &sliceSync{st: st, desired: d, have: make(map[string]*discoveryv1.EndpointSlice, len(st.Slices)), wanted: map[string]bool{}, changes: c}
 	for _, slice := range st.Slices {
 		s.have[slice.Name] = slice
 	}
@@ -51,7 +51,7 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	case old.DeletionTimestamp != nil: // It is made anew when it is gone.
 	case !SliceIsOurs(old, s.st.Import):
 		s.changes.Notes = append(s.changes.Notes, leftOut(want, "an EndpointSlice of the name "+want.Name+" exists and is not this controller's: delete it"))
-	case Misassociated(old, s.service):
+	case Misassociated(old, s.desired.Service):
 		s.wanted[want.Name] = false
 	default:
 		edited := unsealed(Overlay(old, want))
@@ -86,8 +86,8 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 		switch {
 		case cluster == "" || slice.DeletionTimestamp != nil:
 		case s.refused(slice):
-		case Misassociated(slice, s.service):
-			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, renamed(homeOf(s.st).Cluster, slice.Name, s.service), s.service})
+		case Misassociated(slice, s.desired.Service):
+			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, s.desired.NameOf(slice.Name), s.desired.Service})
 		default:
 			s.mark(slice, cluster)
 		}
@@ -100,14 +100,14 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 func (s *sliceSync) leaked() []Leak {
 	return slices.DeleteFunc(slices.Clone(s.st.Leaks), func(l Leak) bool {
 		have := s.have[l.Slice]
-		return l.Service == s.service && s.wanted[l.Slice] ||
+		return l.Service == s.desired.Service && s.wanted[l.Slice] ||
 			have != nil && have.Labels[discoveryv1.LabelServiceName] == l.Service && have.AddressType == l.Type
 	})
 }
 
 // ownSlice lets the slice go with its import (C36).
 func ownSlice(slice *discoveryv1.EndpointSlice, st State) {
-	slice.OwnerReferences = ownedBy(slice.OwnerReferences, st.Import, st.CRD)
+	slice.OwnerReferences = ownedBy(slice.OwnerReferences, st.Import, st.CRD.APIVersion)
 }
 
 // ourSlices are those of ours, but for those that are about to be gone. One that is being deleted and has a finalizer is not: it would
@@ -127,8 +127,8 @@ func ourSlices(st State) []*discoveryv1.EndpointSlice {
 func (s *sliceSync) mark(slice *discoveryv1.EndpointSlice, cluster string) {
 	edited := slice.DeepCopy()
 	edited.Labels[discoveryv1.LabelManagedBy], edited.Labels[mcsv1beta1.LabelSourceCluster] = Manager, cluster
-	if s.service != "" {
-		edited.Labels[discoveryv1.LabelServiceName] = s.service
+	if s.desired.Service != "" {
+		edited.Labels[discoveryv1.LabelServiceName] = s.desired.Service
 	}
 	for _, key := range proxyLabels {
 		delete(edited.Labels, key)
