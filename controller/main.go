@@ -16,8 +16,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // poll is how often a missing CRD is looked for, and whether it and the cluster's id are still the same: seldom enough to cost nothing.
@@ -38,7 +38,7 @@ func main() {
 	showVersion := flag.Bool("version", false, "print the version and end")
 	flag.Parse()
 	if *showVersion {
-		_, _ = fmt.Fprintln(os.Stdout, plan.Manager, buildVersion())
+		_, _ = fmt.Fprintln(os.Stdout, mcs.ControllerName, buildVersion())
 		return
 	}
 
@@ -61,7 +61,7 @@ func run(ctx context.Context, options reconcile.Options, probes, clusterID strin
 	if err != nil {
 		return fmt.Errorf("find the API server (outside a cluster, give --kubeconfig): %w", err)
 	}
-	cluster.UserAgent = plan.Manager + "/" + buildVersion()
+	cluster.UserAgent = mcs.ControllerName + "/" + buildVersion()
 	// A bound, should we ever run wild; a first start among 5 000 imports has 40 000 writes. The API server's own flow control is
 	// what keeps others from waiting.
 	cluster.QPS, cluster.Burst = 1000, 2000

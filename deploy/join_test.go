@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/ours"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
@@ -113,7 +113,7 @@ func (j *joining) announce(t *testing.T, context, id string) {
 	if id == "" {
 		value = "null"
 	}
-	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, plan.AnnotationClusterID, value)
+	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: %s}}}`, mcs.AnnotationClusterID, value)
 	_, err := j.client(context).CoreV1().Namespaces().Patch(t.Context(), system, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func (j *joining) announce(t *testing.T, context, id string) {
 // peers are the Secrets from which a controller in that cluster would learn of its peers.
 func (j *joining) peers(t *testing.T, context string) map[string]corev1.Secret {
 	t.Helper()
-	list, err := j.client(context).CoreV1().Secrets(system).List(t.Context(), metav1.ListOptions{LabelSelector: plan.LabelPeer})
+	list, err := j.client(context).CoreV1().Secrets(system).List(t.Context(), metav1.ListOptions{LabelSelector: mcs.LabelPeer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func (j *joining) foreignSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.announce(t, "member1", "member3")
-	j.refuses(t, []string{"member1", "member2"}, "a Secret multicluster-system/member3 without the label "+plan.LabelPeer)
+	j.refuses(t, []string{"member1", "member2"}, "a Secret multicluster-system/member3 without the label "+mcs.LabelPeer)
 	if _, err := j.run(t, "--leave", "--id", "member3", "--to-id", "nobody", "member1", "member2"); err != nil {
 		t.Error(err)
 	}
@@ -477,7 +477,7 @@ func (j *joining) marked(t *testing.T) {
 		t.Fatal(err)
 	}
 	leases := j.client("member2").CoordinationV1().Leases(system)
-	_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "member1", Labels: map[string]string{plan.LabelPeer: ""}}}, metav1.CreateOptions{})
+	_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "member1", Labels: map[string]string{mcs.LabelPeer: ""}}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

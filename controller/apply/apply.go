@@ -23,7 +23,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 var (
@@ -54,7 +59,7 @@ func (e SlicesRefusedError) Error() string {
 
 // RefusedError is a derived Service that the API server does not take.
 type RefusedError struct {
-	plan.Refusal
+	observed.Refusal
 	cause error
 }
 
@@ -62,7 +67,7 @@ func (e *RefusedError) Error() string { return e.cause.Error() }
 func (e *RefusedError) Unwrap() error { return e.cause }
 
 // NoEffectError is a write that the API server took and that changed nothing: a field that it does not know, or that a webhook sets.
-type NoEffectError struct{ Fields plan.Contested }
+type NoEffectError struct{ Fields contested.Fields }
 
 func (e *NoEffectError) Error() string {
 	return fmt.Sprintf("a write of %d fields had no effect", len(e.Fields))
@@ -80,12 +85,12 @@ type Writer struct {
 	// nil.
 	Deleting func(slice *discoveryv1.EndpointSlice) (done func(error))
 	// Healed hears of each leak that has been mended in a namespace; may be nil.
-	Healed func(namespace string, leak plan.Leak)
+	Healed func(namespace string, leak observed.Leak)
 }
 
 // Do makes the writes and tells the events. What leads to the derived Service and has to go goes whatever else fails, once the Service has
 // lost the selector that it may come from. No other write waits for it: others could hold all of them up.
-func (w *Writer) Do(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) error {
 	err := inOrder(ctx, st, c, w.createImport, w.create, w.service)
 	evicted := errors.Join(w.evict(ctx, st, c), w.heal(ctx, st, c))
 	if err == nil {
@@ -113,7 +118,7 @@ type EvictionError struct{ error }
 func (e *EvictionError) Unwrap() error { return e.error }
 
 // inOrder makes writes until one fails.
-func inOrder(ctx context.Context, st plan.State, c plan.Changes, writes ...func(context.Context, plan.State, plan.Changes) error) error {
+func inOrder(ctx context.Context, st observed.State, c diff.Changes, writes ...func(context.Context, observed.State, diff.Changes) error) error {
 	for _, write := range writes {
 		if err := write(ctx, st, c); err != nil {
 			return err
@@ -123,13 +128,13 @@ func inOrder(ctx context.Context, st plan.State, c plan.Changes, writes ...func(
 }
 
 // Tell makes events of an object.
-func (w *Writer) Tell(of runtime.Object, all ...plan.Event) {
+func (w *Writer) Tell(of runtime.Object, all ...desired.Event) {
 	for _, e := range all {
 		w.Events.Eventf(of, nil, e.Type, e.Reason, "Reconcile", "%s", e.Message)
 	}
 }
 
-func (w *Writer) createImport(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) createImport(ctx context.Context, st observed.State, c diff.Changes) error {
 	if c.CreateImport == nil {
 		return nil
 	}
@@ -137,12 +142,12 @@ func (w *Writer) createImport(ctx context.Context, st plan.State, c plan.Changes
 }
 
 // make creates an object.
-func (w *Writer) make(ctx context.Context, st plan.State, object client.Object) error {
+func (w *Writer) make(ctx context.Context, st observed.State, object client.Object) error {
 	return w.written(st, object, "", w.Client.Create(ctx, object))
 }
 
 // written tells of a write, if it has changed anything.
-func (w *Writer) written(st plan.State, object client.Object, before string, err error) error {
+func (w *Writer) written(st observed.State, object client.Object, before string, err error) error {
 	if err == nil && w.Written != nil && object.GetResourceVersion() != before {
 		w.Written(types.NamespacedName{Namespace: st.Namespace, Name: st.Name}, object, before)
 	}
@@ -150,11 +155,11 @@ func (w *Writer) written(st plan.State, object client.Object, before string, err
 }
 
 // deleteImport names the very object that was planned, as delete does.
-func (w *Writer) deleteImport(ctx context.Context, _ plan.State, c plan.Changes) error {
+func (w *Writer) deleteImport(ctx context.Context, _ observed.State, c diff.Changes) error {
 	if c.DeleteImport == nil {
 		return nil
 	}
-	if !plan.ImportIsOurs(c.DeleteImport) {
+	if !ownership.OfImport(c.DeleteImport) {
 		return fmt.Errorf("delete ServiceImport %s: %w", c.DeleteImport.Name, errNotOurs)
 	}
 	return wrap(w.Client.Delete(ctx, c.DeleteImport, exactly(c.DeleteImport)), "delete", c.DeleteImport)
@@ -167,7 +172,7 @@ func exactly(obj client.Object) client.Preconditions {
 
 // mirrorAndImport writes the slices of ours before the addresses, so that a name that can be resolved leads somewhere. Slices that
 // cannot be written keep no address back.
-func (w *Writer) mirrorAndImport(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) mirrorAndImport(ctx context.Context, st observed.State, c diff.Changes) error {
 	err := w.mirror(ctx, st, c)
 	if errors.As(err, new(SlicesRefusedError)) {
 		return err // to be planned without them
@@ -176,13 +181,13 @@ func (w *Writer) mirrorAndImport(ctx context.Context, st plan.State, c plan.Chan
 }
 
 // mirror writes the slices of ours. They are many and independent: one that fails does not hold up the others.
-func (w *Writer) mirror(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) mirror(ctx context.Context, st observed.State, c diff.Changes) error {
 	var o outcomes
 	for _, slice := range c.CreateSlices {
 		o.note(slice, w.createSlice(ctx, st, slice))
 	}
 	for _, edit := range c.UpdateSlices {
-		if !plan.SliceIsOurs(edit.Old, st.Import) {
+		if !ownership.SliceIsOurs(edit.Old, st.Import) {
 			return fmt.Errorf("update EndpointSlice %s: %w", edit.Old.Name, errNotOurs)
 		}
 		o.note(edit.New, w.updateSlice(ctx, st, edit.New.DeepCopy()))
@@ -191,7 +196,7 @@ func (w *Writer) mirror(ctx context.Context, st plan.State, c plan.Changes) erro
 		o.note(move.Slice, w.move(ctx, st, move))
 	}
 	for _, slice := range c.DeleteSlices {
-		if !plan.SliceIsOurs(slice, st.Import) {
+		if !ownership.SliceIsOurs(slice, st.Import) {
 			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, errNotOurs)
 		}
 		o.note(slice, w.remove(ctx, st, slice))
@@ -228,7 +233,7 @@ func (o *outcomes) err() error {
 }
 
 // remove deletes a slice, finalizers and all: ours have none, and with one a slice would stay for as long as somebody likes.
-func (w *Writer) remove(ctx context.Context, st plan.State, slice *discoveryv1.EndpointSlice) error {
+func (w *Writer) remove(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
 	if len(slice.Finalizers) > 0 {
 		free := slice.DeepCopy()
 		free.Finalizers = nil
@@ -250,12 +255,12 @@ func (w *Writer) remove(ctx context.Context, st plan.State, slice *discoveryv1.E
 }
 
 // move copies a slice under another name, with the label of another Service, and deletes it. kube-proxy has no moment without it.
-func (w *Writer) move(ctx context.Context, st plan.State, move plan.Move) error {
+func (w *Writer) move(ctx context.Context, st observed.State, move diff.Move) error {
 	live := new(discoveryv1.EndpointSlice)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(move.Slice), live); err != nil {
 		return wrap(err, "read", move.Slice)
 	}
-	if live.ResourceVersion != move.Slice.ResourceVersion || !plan.SliceIsOurs(live, st.Import) {
+	if live.ResourceVersion != move.Slice.ResourceVersion || !ownership.SliceIsOurs(live, st.Import) {
 		return fmt.Errorf("move EndpointSlice %s: %w", live.Name, ErrStale)
 	}
 	slice := move.Moved(live)
@@ -267,7 +272,7 @@ func (w *Writer) move(ctx context.Context, st plan.State, move plan.Move) error 
 
 // heal has kube-proxy forget endpoints of slices that have lost the label of their Service: an empty slice of the same name, with the
 // label, takes their place in its memory, and is deleted.
-func (w *Writer) heal(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) heal(ctx context.Context, st observed.State, c diff.Changes) error {
 	var failed []error
 	for _, leak := range c.Heal {
 		err := w.healOne(ctx, st, leak)
@@ -279,7 +284,7 @@ func (w *Writer) heal(ctx context.Context, st plan.State, c plan.Changes) error 
 	return errors.Join(failed...)
 }
 
-func (w *Writer) healOne(ctx context.Context, st plan.State, leak plan.Leak) error {
+func (w *Writer) healOne(ctx context.Context, st observed.State, leak observed.Leak) error {
 	live := new(discoveryv1.EndpointSlice)
 	key := client.ObjectKey{Namespace: st.Namespace, Name: leak.Slice}
 	switch err := w.Live.Get(ctx, key, live); {
@@ -296,10 +301,10 @@ func (w *Writer) healOne(ctx context.Context, st plan.State, leak plan.Leak) err
 }
 
 // healGone is for a slice that is no longer there.
-func (w *Writer) healGone(ctx context.Context, st plan.State, leak plan.Leak) error {
+func (w *Writer) healGone(ctx context.Context, st observed.State, leak observed.Leak) error {
 	empty := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: leak.Slice, Labels: map[string]string{
-			discoveryv1.LabelServiceName: leak.Service, discoveryv1.LabelManagedBy: plan.Manager,
+			discoveryv1.LabelServiceName: leak.Service, discoveryv1.LabelManagedBy: mcs.ControllerName,
 		}},
 		AddressType: leak.Type,
 	}
@@ -327,7 +332,7 @@ func (w *Writer) healPresent(ctx context.Context, live *discoveryv1.EndpointSlic
 
 // createSlice takes back a slice of ours that is there, but not in the caches, because somebody took its labels away, or because
 // they lag behind.
-func (w *Writer) createSlice(ctx context.Context, st plan.State, slice *discoveryv1.EndpointSlice) error {
+func (w *Writer) createSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
 	err := w.make(ctx, st, slice.DeepCopy())
 	if !apierrors.IsAlreadyExists(err) {
 		return wrap(err, "create", slice)
@@ -339,21 +344,21 @@ func (w *Writer) createSlice(ctx context.Context, st plan.State, slice *discover
 	if !ownedAlike(live, slice) {
 		return fmt.Errorf("create EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, errForeignSlice)
 	}
-	if plan.Misassociated(live, slice.Labels[discoveryv1.LabelServiceName]) {
+	if diff.Misassociated(live, slice.Labels[discoveryv1.LabelServiceName]) {
 		if err := w.remove(ctx, st, live); err != nil {
 			return err
 		}
 		return fmt.Errorf("make EndpointSlice %s anew, as its label must not change: %w", slice.Name, ErrStale)
 	}
-	edited := plan.Overlay(live, slice)
+	edited := diff.Overlay(live, slice)
 	edited.OwnerReferences = slice.OwnerReferences
-	if plan.SameSlice(live, edited) {
+	if diff.SameSlice(live, edited) {
 		return nil
 	}
 	return w.updateSlice(ctx, st, edited)
 }
 
-func (w *Writer) updateSlice(ctx context.Context, st plan.State, slice *discoveryv1.EndpointSlice) error {
+func (w *Writer) updateSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
 	before := slice.ResourceVersion
 	err := w.written(st, slice, before, w.Client.Update(ctx, slice))
 	if err == nil && slice.ResourceVersion == before {
@@ -371,18 +376,18 @@ func ownedAlike(a, b *discoveryv1.EndpointSlice) bool {
 	})
 }
 
-func (w *Writer) exportStatus(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) exportStatus(ctx context.Context, st observed.State, c diff.Changes) error {
 	if c.ExportStatus == nil {
 		return nil
 	}
 	edit := c.ExportStatus
-	fields := (&plan.Changes{ExportStatus: edit}).Written()
+	fields := (&diff.Changes{ExportStatus: edit}).Written()
 	return hadEffect(w.patchStatus(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields)
 }
 
 // create first asks the API server whether the import is still what the plan saw: a cache that lags behind by the annotation
 // with the former addresses would give the import another one (C24), and nothing would refuse the create.
-func (w *Writer) create(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) create(ctx context.Context, st observed.State, c diff.Changes) error {
 	if c.Create == nil {
 		return nil
 	}
@@ -397,7 +402,7 @@ func (w *Writer) create(ctx context.Context, st plan.State, c plan.Changes) erro
 	return refused(wrap(w.make(ctx, st, c.Create.DeepCopy()), "create", c.Create))
 }
 
-func (w *Writer) service(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes) error {
 	imp := st.Import
 	switch {
 	case c.Service != nil:
@@ -409,20 +414,20 @@ func (w *Writer) service(ctx context.Context, st plan.State, c plan.Changes) err
 		if !ours(imp, c.ServiceStatus.Old) {
 			return fmt.Errorf("patch the status of Service %s: %w", c.ServiceStatus.Old.Name, errNotOurs)
 		}
-		fields := (&plan.Changes{ServiceStatus: c.ServiceStatus}).Written()
+		fields := (&diff.Changes{ServiceStatus: c.ServiceStatus}).Written()
 		return refused(hadEffect(w.patchStatus(ctx, st, c.ServiceStatus.Old, c.ServiceStatus.New), c.ServiceStatus.Old, c.ServiceStatus.New, fields))
 	default:
 		return nil
 	}
 }
 
-func (w *Writer) importAndStatus(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) importAndStatus(ctx context.Context, st observed.State, c diff.Changes) error {
 	switch {
 	case c.Import != nil:
 		return w.patchImport(ctx, st, c.Import)
 	case c.ImportStatus != nil:
 		edit := c.ImportStatus
-		fields := (&plan.Changes{ImportStatus: edit}).Written()
+		fields := (&diff.Changes{ImportStatus: edit}).Written()
 		return hadEffect(w.patchStatus(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields)
 	default:
 		return nil
@@ -430,24 +435,24 @@ func (w *Writer) importAndStatus(ctx context.Context, st plan.State, c plan.Chan
 }
 
 // patchService is a NoEffectError, or a refusal, where the server has taken the patch and left the Service as it was.
-func (w *Writer) patchService(ctx context.Context, st plan.State, edit *plan.Edit[*corev1.Service]) error {
-	fields := (&plan.Changes{Service: edit}).Written() // before the answer takes the place of what was wanted
+func (w *Writer) patchService(ctx context.Context, st observed.State, edit *diff.Edit[*corev1.Service]) error {
+	fields := (&diff.Changes{Service: edit}).Written() // before the answer takes the place of what was wanted
 	if err := w.patch(ctx, st, edit.Old, edit.New); err != nil || edit.New.ResourceVersion != edit.Old.ResourceVersion {
 		return refused(err)
 	}
 	if len(fields) > 0 {
 		return &NoEffectError{fields}
 	}
-	return &RefusedError{plan.Refusal{Message: errNoEffect.Error()}, fmt.Errorf("patch Service %s: %w", edit.Old.Name, errNoEffect)}
+	return &RefusedError{observed.Refusal{Message: errNoEffect.Error()}, fmt.Errorf("patch Service %s: %w", edit.Old.Name, errNoEffect)}
 }
 
-func (w *Writer) patchImport(ctx context.Context, st plan.State, edit *plan.Edit[*mcsv1beta1.ServiceImport]) error {
-	fields := (&plan.Changes{Import: edit}).Written()
+func (w *Writer) patchImport(ctx context.Context, st observed.State, edit *diff.Edit[*mcsv1beta1.ServiceImport]) error {
+	fields := (&diff.Changes{Import: edit}).Written()
 	return importRefused(hadEffect(w.patch(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields))
 }
 
 // hadEffect gives the error of a patch, or a NoEffectError where the server has taken the patch and left the object as it was.
-func hadEffect(err error, old, answer client.Object, fields plan.Contested) error {
+func hadEffect(err error, old, answer client.Object, fields contested.Fields) error {
 	if err == nil && answer.GetResourceVersion() == old.GetResourceVersion() && len(fields) > 0 {
 		return &NoEffectError{fields}
 	}
@@ -455,7 +460,7 @@ func hadEffect(err error, old, answer client.Object, fields plan.Contested) erro
 }
 
 // slices are many and independent: one that fails does not hold up the others.
-func (w *Writer) slices(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) slices(ctx context.Context, st observed.State, c diff.Changes) error {
 	var o outcomes
 	for _, edit := range c.Slices {
 		o.note(edit.Old, w.patchSlice(ctx, st, edit.Old, edit.New.DeepCopy()))
@@ -464,7 +469,7 @@ func (w *Writer) slices(ctx context.Context, st plan.State, c plan.Changes) erro
 }
 
 // patchSlice patches labels or finalizers.
-func (w *Writer) patchSlice(ctx context.Context, st plan.State, old, edited *discoveryv1.EndpointSlice) error {
+func (w *Writer) patchSlice(ctx context.Context, st observed.State, old, edited *discoveryv1.EndpointSlice) error {
 	err := w.patch(ctx, st, old, edited)
 	if err == nil && edited.ResourceVersion == old.ResourceVersion {
 		err = wrap(errNoEffect, "patch", old)
@@ -474,7 +479,7 @@ func (w *Writer) patchSlice(ctx context.Context, st plan.State, old, edited *dis
 
 // evict deletes slices of others, and tells of it. It asks the API server first: the caches may lag behind somebody who has put a Service
 // of his own in the place of ours, or has taken over the import, and what leads there is his then.
-func (w *Writer) evict(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) evict(ctx context.Context, st observed.State, c diff.Changes) error {
 	if len(c.Evict) == 0 {
 		return nil
 	}
@@ -496,13 +501,13 @@ func (w *Writer) evict(ctx context.Context, st plan.State, c plan.Changes) error
 		}
 	}
 	if len(evicted) > 0 {
-		w.Tell(st.Import, plan.EvictedEvent(svc, evicted))
+		w.Tell(st.Import, diff.EvictedEvent(svc, evicted))
 	}
 	return errors.Join(failed...)
 }
 
 // stillOurs are the import and its derived Service as they are now, if they are those of the plan, and ours.
-func (w *Writer) stillOurs(ctx context.Context, st plan.State) (*mcsv1beta1.ServiceImport, *corev1.Service, error) {
+func (w *Writer) stillOurs(ctx context.Context, st observed.State) (*mcsv1beta1.ServiceImport, *corev1.Service, error) {
 	imp, svc := new(mcsv1beta1.ServiceImport), new(corev1.Service)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Import), imp); err != nil {
 		return nil, nil, wrap(err, "read import", st.Import)
@@ -510,7 +515,7 @@ func (w *Writer) stillOurs(ctx context.Context, st plan.State) (*mcsv1beta1.Serv
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Service), svc); err != nil {
 		return nil, nil, wrap(err, "read Service", st.Service)
 	}
-	if imp.UID != st.Import.UID || !plan.ImportIsOurs(imp) || svc.UID != st.Service.UID || plan.KindOf(imp, svc) != plan.Ours {
+	if imp.UID != st.Import.UID || !ownership.OfImport(imp) || svc.UID != st.Service.UID || ownership.KindOf(imp, svc) != ownership.Ours {
 		return nil, nil, fmt.Errorf("delete slices that lead to Service %s/%s: %w", svc.Namespace, svc.Name, ErrStale)
 	}
 	return imp, svc, nil
@@ -518,7 +523,7 @@ func (w *Writer) stillOurs(ctx context.Context, st plan.State) (*mcsv1beta1.Serv
 
 // evictSlice deletes a slice if it still is what the plan saw.
 func (w *Writer) evictSlice(
-	ctx context.Context, st plan.State, slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service,
+	ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service,
 ) (gone bool, err error) {
 	live := new(discoveryv1.EndpointSlice)
 	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); {
@@ -526,7 +531,7 @@ func (w *Writer) evictSlice(
 		return false, nil
 	case err != nil:
 		return false, wrap(err, "read", slice)
-	case live.UID != slice.UID || !plan.Stray(live, imp, svc):
+	case live.UID != slice.UID || !ownership.Stray(live, imp, svc):
 		return false, nil
 	}
 	source, err := w.deleteSource(ctx, svc, live), w.remove(ctx, st, live)
@@ -536,7 +541,7 @@ func (w *Writer) evictSlice(
 // deleteSource deletes the Endpoints of our Service that a slice was made from: it would be made again. Others that a slice names, by
 // another name or made meanwhile, stay.
 func (w *Writer) deleteSource(ctx context.Context, svc *corev1.Service, slice *discoveryv1.EndpointSlice) error {
-	if slice.Labels[discoveryv1.LabelManagedBy] != plan.SliceMirroring {
+	if slice.Labels[discoveryv1.LabelManagedBy] != desired.SliceMirroring {
 		return nil
 	}
 	for _, ref := range slice.OwnerReferences {
@@ -554,7 +559,7 @@ func (w *Writer) deleteSource(ctx context.Context, svc *corev1.Service, slice *d
 }
 
 // delete names the very object that was planned: one made meanwhile under its name stays.
-func (w *Writer) delete(ctx context.Context, st plan.State, c plan.Changes) error {
+func (w *Writer) delete(ctx context.Context, st observed.State, c diff.Changes) error {
 	for _, svc := range c.Delete {
 		if !ours(st.Import, svc) {
 			return fmt.Errorf("delete Service %s: %w", svc.Name, errNotOurs)
@@ -567,14 +572,14 @@ func (w *Writer) delete(ctx context.Context, st plan.State, c plan.Changes) erro
 }
 
 func ours(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
-	return svc.Namespace == imp.Namespace && slices.Contains(plan.OwnerImports(svc), imp.Name)
+	return svc.Namespace == imp.Namespace && slices.Contains(ownership.OwnerImports(svc), imp.Name)
 }
 
-func (w *Writer) patch(ctx context.Context, st plan.State, old, edited client.Object) error {
+func (w *Writer) patch(ctx context.Context, st observed.State, old, edited client.Object) error {
 	return wrap(w.written(st, edited, old.GetResourceVersion(), w.Client.Patch(ctx, edited, difference(old))), "patch", old)
 }
 
-func (w *Writer) patchStatus(ctx context.Context, st plan.State, old, edited client.Object) error {
+func (w *Writer) patchStatus(ctx context.Context, st observed.State, old, edited client.Object) error {
 	return wrap(w.written(st, edited, old.GetResourceVersion(), w.Status.Status().Patch(ctx, edited, difference(old))), "patch the status of", old)
 }
 
@@ -610,10 +615,10 @@ func refused(err error) error {
 	if !errors.As(err, &status) {
 		return err
 	}
-	r := plan.Refusal{Message: status.Status().Message}
+	r := observed.Refusal{Message: status.Status().Message}
 	if details := status.Status().Details; details != nil && len(details.Causes) > 0 {
 		first := details.Causes[0]
-		r = plan.Refusal{Field: first.Field, Message: first.Message}
+		r = observed.Refusal{Field: first.Field, Message: first.Message}
 	}
 	return &RefusedError{r, err}
 }

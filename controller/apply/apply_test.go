@@ -19,7 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -55,14 +58,14 @@ func newDesk(t *testing.T) desk {
 	return desk{&Writer{Client: c, Status: c, Live: c, Events: &events.FakeRecorder{}}, c, imp}
 }
 
-func (d desk) plan() plan.Changes {
-	return plan.Plan(plan.State{Import: d.imp, CRD: plan.CRD{APIVersion: mcsv1beta1.GroupVersion.String(), MaxIPs: 2, IPFamilies: true, Conditions: true}})
+func (d desk) plan() diff.Changes {
+	return plan.Plan(observed.State{Import: d.imp, CRD: observed.CRD{APIVersion: mcsv1beta1.GroupVersion.String(), MaxIPs: 2, IPFamilies: true, Conditions: true}})
 }
 
 // made makes the derived Service.
 func (d desk) made(t *testing.T) *corev1.Service {
 	t.Helper()
-	if err := d.Do(t.Context(), plan.State{Import: d.imp}, d.plan()); err != nil {
+	if err := d.Do(t.Context(), observed.State{Import: d.imp}, d.plan()); err != nil {
 		t.Fatal(err)
 	}
 	svc := new(corev1.Service)
@@ -76,11 +79,11 @@ func (d desk) made(t *testing.T) *corev1.Service {
 func TestCreateFromAStaleImportIsRefused(t *testing.T) {
 	d := newDesk(t)
 	newer := d.imp.DeepCopy()
-	newer.Annotations = map[string]string{plan.AnnotationClusterIPs: "10.0.0.77"}
+	newer.Annotations = map[string]string{mcs.AnnotationClusterIPs: "10.0.0.77"}
 	if err := d.Update(t.Context(), newer); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), plan.State{Import: d.imp}, d.plan()); !errors.Is(err, ErrStale) {
+	if err := d.Do(t.Context(), observed.State{Import: d.imp}, d.plan()); !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 	if err := d.Get(t.Context(), client.ObjectKey{Namespace: d.imp.Namespace, Name: "derived-foo"}, new(corev1.Service)); !apierrors.IsNotFound(err) {
@@ -108,9 +111,9 @@ func TestSlicesComeBeforeTheAddresses(t *testing.T) {
 		AddressType: discoveryv1.AddressTypeIPv4,
 	}
 	before := d.imp.ResourceVersion
-	st := plan.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp}
-	if err := d.Do(t.Context(), st, plan.Changes{
-		Import:       &plan.Edit[*mcsv1beta1.ServiceImport]{Old: d.imp, New: filled},
+	st := observed.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp}
+	if err := d.Do(t.Context(), st, diff.Changes{
+		Import:       &diff.Edit[*mcsv1beta1.ServiceImport]{Old: d.imp, New: filled},
 		CreateSlices: []*discoveryv1.EndpointSlice{slice},
 	}); err != nil {
 		t.Fatal(err)
@@ -120,7 +123,7 @@ func TestSlicesComeBeforeTheAddresses(t *testing.T) {
 		t.Errorf("told %v, want %v", writes, want)
 	}
 	writes = nil
-	if err := d.Do(t.Context(), st, plan.Changes{Import: &plan.Edit[*mcsv1beta1.ServiceImport]{Old: filled, New: filled.DeepCopy()}}); err != nil {
+	if err := d.Do(t.Context(), st, diff.Changes{Import: &diff.Edit[*mcsv1beta1.ServiceImport]{Old: filled, New: filled.DeepCopy()}}); err != nil {
 		t.Fatal(err)
 	}
 	if writes != nil {
@@ -133,7 +136,7 @@ func TestCreateForADeletedImportIsRefused(t *testing.T) {
 	if err := d.Delete(t.Context(), d.imp.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), plan.State{Import: d.imp}, d.plan()); !errors.Is(err, ErrStale) {
+	if err := d.Do(t.Context(), observed.State{Import: d.imp}, d.plan()); !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 }
@@ -149,7 +152,7 @@ func TestPatchOfAStaleObjectIsRefused(t *testing.T) {
 	}
 	edited := svc.DeepCopy()
 	edited.Labels["ours"] = "too"
-	err := d.Do(t.Context(), plan.State{Import: d.imp}, plan.Changes{Service: &plan.Edit[*corev1.Service]{Old: svc, New: edited}})
+	err := d.Do(t.Context(), observed.State{Import: d.imp}, diff.Changes{Service: &diff.Edit[*corev1.Service]{Old: svc, New: edited}})
 	if !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
@@ -170,7 +173,7 @@ func TestDeleteOfAnotherServiceOfTheNameIsRefused(t *testing.T) {
 	if err := d.Create(t.Context(), another); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), plan.State{Import: d.imp}, plan.Changes{Delete: []*corev1.Service{svc}}); !errors.Is(err, ErrStale) {
+	if err := d.Do(t.Context(), observed.State{Import: d.imp}, diff.Changes{Delete: []*corev1.Service{svc}}); !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 	if err := d.Get(t.Context(), client.ObjectKeyFromObject(another), another); err != nil || another.DeletionTimestamp != nil {
@@ -184,16 +187,16 @@ func TestWhatIsNotOursIsNeverWritten(t *testing.T) {
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo-c2"}}
 	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "derived-foo"}}
 	ofAnother := theirs.DeepCopy()
-	ofAnother.Labels = map[string]string{plan.LabelManagedBy: plan.Manager}
+	ofAnother.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName}
 	ofAnother.OwnerReferences = []metav1.OwnerReference{{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: "ServiceImport", Name: "bar"}}
 	for _, svc := range []*corev1.Service{theirs, ofAnother} {
-		edit := &plan.Edit[*corev1.Service]{Old: svc, New: svc}
-		for name, changes := range map[string]plan.Changes{
+		edit := &diff.Edit[*corev1.Service]{Old: svc, New: svc}
+		for name, changes := range map[string]diff.Changes{
 			"patch": {Service: edit}, "patch of the status": {ServiceStatus: edit}, "delete": {Delete: []*corev1.Service{svc}},
 			"delete of an import": {DeleteImport: imp}, "delete of a slice": {DeleteSlices: []*discoveryv1.EndpointSlice{slice}},
-			"update of a slice": {UpdateSlices: []plan.Edit[*discoveryv1.EndpointSlice]{{Old: slice, New: slice}}},
+			"update of a slice": {UpdateSlices: []diff.Edit[*discoveryv1.EndpointSlice]{{Old: slice, New: slice}}},
 		} {
-			if err := new(Writer).Do(t.Context(), plan.State{Import: imp}, changes); !errors.Is(err, errNotOurs) {
+			if err := new(Writer).Do(t.Context(), observed.State{Import: imp}, changes); !errors.Is(err, errNotOurs) {
 				t.Errorf("%s: got %v, want errNotOurs", name, err)
 			}
 		}
@@ -218,7 +221,7 @@ func TestRefusalNamesTheField(t *testing.T) {
 			changes := d.plan()
 			test.edit(changes.Create)
 			var refused *RefusedError
-			if err := d.Do(t.Context(), plan.State{Import: d.imp}, changes); !errors.As(err, &refused) {
+			if err := d.Do(t.Context(), observed.State{Import: d.imp}, changes); !errors.As(err, &refused) {
 				t.Fatalf("got %v, want a refusal", err)
 			}
 			if refused.Field != test.field || refused.Message == "" {

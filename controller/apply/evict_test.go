@@ -13,7 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // door is a desk with a derived Service of an import of ours, and what is told.
@@ -26,7 +29,7 @@ type door struct {
 func newDoor(t *testing.T) door {
 	t.Helper()
 	d := newDesk(t)
-	d.imp.Labels = map[string]string{plan.LabelManagedBy: plan.Manager}
+	d.imp.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName}
 	if err := d.Update(t.Context(), d.imp); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +73,7 @@ func (d door) replace(t *testing.T, old, by client.Object) {
 // evict writes the plan that has a slice go.
 func (d door) evict(t *testing.T, slice *discoveryv1.EndpointSlice) error {
 	t.Helper()
-	return d.Do(t.Context(), plan.State{Import: d.imp, Service: d.svc}, plan.Changes{Evict: []*discoveryv1.EndpointSlice{slice}})
+	return d.Do(t.Context(), observed.State{Import: d.imp, Service: d.svc}, diff.Changes{Evict: []*discoveryv1.EndpointSlice{slice}})
 }
 
 // there is false once an object is gone.
@@ -112,12 +115,12 @@ func TestEvictedSlicesGo(t *testing.T) {
 // A leak stays one while a slice of the other family has its name: an empty slice cannot have it too.
 func TestALeakIsNotHealedWhileItsNameIsTaken(t *testing.T) {
 	d := newDoor(t)
-	var healed []plan.Leak
-	d.Healed = func(_ string, leak plan.Leak) { healed = append(healed, leak) }
+	var healed []observed.Leak
+	d.Healed = func(_ string, leak observed.Leak) { healed = append(healed, leak) }
 	taken := d.led(t, func(*discoveryv1.EndpointSlice) {})
-	leak := plan.Leak{Slice: taken.Name, Service: d.svc.Name, Type: discoveryv1.AddressTypeIPv6}
+	leak := observed.Leak{Slice: taken.Name, Service: d.svc.Name, Type: discoveryv1.AddressTypeIPv6}
 	heal := func() error {
-		return d.Do(t.Context(), plan.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp, Service: d.svc}, plan.Changes{Heal: []plan.Leak{leak}})
+		return d.Do(t.Context(), observed.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp, Service: d.svc}, diff.Changes{Heal: []observed.Leak{leak}})
 	}
 	if err := heal(); !errors.Is(err, errOtherType) || len(healed) > 0 || !d.there(t, taken) {
 		t.Errorf("healed %v: %v", healed, err)
@@ -200,9 +203,9 @@ func TestEvictionTakesTheSource(t *testing.T) {
 		what, name, manager string
 		anew, want          bool
 	}{
-		{"of our Service", "derived-foo", plan.SliceMirroring, false, false},
-		{"of another name", "other", plan.SliceMirroring, false, true},
-		{"made meanwhile", "derived-foo", plan.SliceMirroring, true, true},
+		{"of our Service", "derived-foo", desired.SliceMirroring, false, false},
+		{"of another name", "other", desired.SliceMirroring, false, true},
+		{"made meanwhile", "derived-foo", desired.SliceMirroring, true, true},
 		{"that nothing mirrors", "derived-foo", "me", false, true},
 	} {
 		t.Run(test.what, func(t *testing.T) {
@@ -235,18 +238,18 @@ func TestEvictionsAndOtherWritesHoldNothingUp(t *testing.T) {
 	slice, edited := d.led(t), d.led(t, func(slice *discoveryv1.EndpointSlice) { slice.Name, slice.Labels = "edited", nil })
 	stale := edited.DeepCopy()
 	stale.ResourceVersion = "1"
-	changes := plan.Changes{
-		Evict: []*discoveryv1.EndpointSlice{slice}, Slices: []plan.Edit[*discoveryv1.EndpointSlice]{{Old: stale, New: stale.DeepCopy()}},
+	changes := diff.Changes{
+		Evict: []*discoveryv1.EndpointSlice{slice}, Slices: []diff.Edit[*discoveryv1.EndpointSlice]{{Old: stale, New: stale.DeepCopy()}},
 	}
 	changes.Slices[0].New.Labels = map[string]string{"some": "label"}
-	st := plan.State{Import: d.imp, Service: d.svc}
+	st := observed.State{Import: d.imp, Service: d.svc}
 	if err := d.Do(t.Context(), st, changes); !errors.Is(err, ErrStale) || errors.As(err, new(*EvictionError)) || d.there(t, slice) {
 		t.Errorf("got %v, want ErrStale of the other write, and no slice", err)
 	}
 
 	slice = d.led(t)
 	d.Writer.Client = failing{d.Writer.Client}
-	changes.Evict, changes.Slices = []*discoveryv1.EndpointSlice{slice}, []plan.Edit[*discoveryv1.EndpointSlice]{{Old: edited, New: edited.DeepCopy()}}
+	changes.Evict, changes.Slices = []*discoveryv1.EndpointSlice{slice}, []diff.Edit[*discoveryv1.EndpointSlice]{{Old: edited, New: edited.DeepCopy()}}
 	changes.Slices[0].New.Labels = map[string]string{"some": "label"}
 	if err := d.Do(t.Context(), st, changes); !errors.Is(err, errRefused) || !errors.As(err, new(*EvictionError)) {
 		t.Errorf("got %v, want %v, of the eviction alone", err, errRefused)
@@ -274,12 +277,12 @@ func TestOwnSliceIsTakenBackNotEvicted(t *testing.T) {
 	owned := []metav1.OwnerReference{{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: "ServiceImport", Name: "foo", UID: d.imp.UID}}
 	want := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.imp.Namespace, Name: "foo.c2.ipv4-0123456789", OwnerReferences: owned, Labels: map[string]string{
-			mcsv1beta1.LabelServiceName: "foo", discoveryv1.LabelServiceName: d.svc.Name, discoveryv1.LabelManagedBy: plan.Manager}},
+			mcsv1beta1.LabelServiceName: "foo", discoveryv1.LabelServiceName: d.svc.Name, discoveryv1.LabelManagedBy: mcs.ControllerName}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 	}
 	slice := d.led(t, func(slice *discoveryv1.EndpointSlice) { slice.Name, slice.OwnerReferences = want.Name, owned })
 	uid := slice.UID
-	if err := d.Do(t.Context(), plan.State{Import: d.imp, Service: d.svc}, plan.Changes{
+	if err := d.Do(t.Context(), observed.State{Import: d.imp, Service: d.svc}, diff.Changes{
 		Evict: []*discoveryv1.EndpointSlice{slice.DeepCopy()}, CreateSlices: []*discoveryv1.EndpointSlice{want},
 	}); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
@@ -99,7 +99,7 @@ func (p *peer) identityLocked() (reason, message string) {
 	case first != nil:
 		return DuplicateCluster, fmt.Sprintf("the kubeconfig leads to the cluster of the peer %s: delete one of the two Secrets", first.id)
 	case len(announced) == 0:
-		return NoController, "no namespace there has the annotation " + plan.AnnotationClusterID + ": start the controller in that cluster"
+		return NoController, "no namespace there has the annotation " + mcs.AnnotationClusterID + ": start the controller in that cluster"
 	case found.announces(p.id):
 		return "", ""
 	case found.announces(s.options.Home):
@@ -153,7 +153,7 @@ func (p *peer) olderThan(other *peer) bool {
 }
 
 // changes of names that a new standing or view brings.
-func changesLocked(before, after plan.Standing, was, is *view) []types.NamespacedName {
+func changesLocked(before, after PeerState, was, is *view) []types.NamespacedName {
 	switch {
 	case before == after && was == is:
 		return nil

@@ -19,7 +19,7 @@
 //  4. A peer whose Secret or label is gone leaves after a minute, and at once where the Secret was marked before. Until then everything
 //     of it stays. A Secret that comes back is an update. At the start, a Lease without a Secret is such a peer.
 //  5. No peer leaves while the controller's own namespace is being deleted.
-//  6. A peer that goes and comes back too often has to stay for a while before it counts (plan.PeerRecord).
+//  6. A peer that goes and comes back too often has to stay for a while before it counts (PeerRecord).
 //  7. Nothing is written, and the Set ends, where the controller's namespace announces another id than the own, or where it announces none
 //     and a peer's Secret bears the own.
 //

@@ -25,7 +25,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -254,7 +255,7 @@ func join(t testing.TB, client kubernetes.Interface, namespace, id string, kubec
 	t.Helper()
 	secrets := client.CoreV1().Secrets(namespace)
 	s := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: id, Labels: map[string]string{plan.LabelPeer: ""}},
+		ObjectMeta: metav1.ObjectMeta{Name: id, Labels: map[string]string{mcs.LabelPeer: ""}},
 		Data:       map[string][]byte{kubeconfigKey: kubeconfig},
 	}
 	_, err := secrets.Create(t.Context(), s, metav1.CreateOptions{})
@@ -360,9 +361,9 @@ func newCluster(t testing.TB, s *realkube.Shared, announced string) *cluster {
 
 func (c *cluster) announce(id string) {
 	c.t.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, plan.AnnotationClusterID, id)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mcs.AnnotationClusterID, id)
 	if id == "" {
-		patch = fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, plan.AnnotationClusterID)
+		patch = fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID)
 	}
 	client := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Namespaces()
 	if _, err := client.Patch(c.t.Context(), c.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -411,7 +412,7 @@ func (c *cluster) unexport(version, name string) {
 	remove(c.t, c.Cluster, c.namespace, fmt.Sprintf("apiVersion: multicluster.x-k8s.io/%s\nkind: ServiceExport\nmetadata: {name: %s}", version, name))
 }
 
-func addresses(m plan.Member) []string {
+func addresses(m merge.Member) []string {
 	var all []string
 	for _, s := range m.Slices {
 		for _, e := range s.Endpoints {
@@ -425,7 +426,7 @@ func addresses(m plan.Member) []string {
 // announces wants the ID that the namespace announces.
 func (c *cluster) announces(id string) error {
 	ns, err := kubernetesOf(c.Config).CoreV1().Namespaces().Get(c.t.Context(), c.namespace, metav1.GetOptions{})
-	if err == nil && ns.Annotations[plan.AnnotationClusterID] != id {
+	if err == nil && ns.Annotations[mcs.AnnotationClusterID] != id {
 		err = fmt.Errorf("the annotations are %v", ns.Annotations)
 	}
 	return err

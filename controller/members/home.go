@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
@@ -48,7 +48,7 @@ func (s *Set) homeFollowers() ([]*reflector.Follower, error) {
 			newStore(s, &s.identity, &s.synced.namespaces, trimHome(s.options.Namespace), s.identityChanged),
 		},
 		{
-			reflector.Resource{Name: "secrets", Namespace: s.options.Namespace, Labels: plan.LabelPeer, Object: &corev1.Secret{}},
+			reflector.Resource{Name: "secrets", Namespace: s.options.Namespace, Labels: mcs.LabelPeer, Object: &corev1.Secret{}},
 			corev1.SchemeGroupVersion,
 			newStore(s, s.secrets, &s.synced.secrets, trimSecret, s.secretsChanged),
 		},
@@ -129,10 +129,10 @@ func (s *Set) announce(ctx context.Context) error {
 func (s *Set) writeID(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{plan.AnnotationClusterID: s.options.Home}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{mcs.AnnotationClusterID: s.options.Home}}})
 	if err != nil {
 		return err
 	}
-	_, err = s.namespaces.Patch(ctx, s.options.Namespace, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: plan.Manager})
+	_, err = s.namespaces.Patch(ctx, s.options.Namespace, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: mcs.ControllerName})
 	return err
 }

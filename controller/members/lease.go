@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // What a peer's Lease says of its condition, so that `kubectl get leases -L` is a table of peers.
@@ -25,21 +25,21 @@ const (
 // lease is what is known of a peer's Lease.
 type lease struct {
 	loaded   bool
-	foreign  bool            // somebody else's
-	told     string          // the reason that an event told of last
-	troubled bool            // could not be read or written when that was tried last
-	at       time.Time       // when it was written last
-	written  condition       // that it says
-	record   plan.PeerRecord // likewise
+	foreign  bool       // somebody else's
+	told     string     // the reason that an event told of last
+	troubled bool       // could not be read or written when that was tried last
+	at       time.Time  // when it was written last
+	written  condition  // that it says
+	record   PeerRecord // likewise
 }
 
-var errForeignLease = errors.New("a Lease of that name is there for something else, without the label " + plan.LabelPeer +
+var errForeignLease = errors.New("a Lease of that name is there for something else, without the label " + mcs.LabelPeer +
 	": give the peer another --cluster-id, and name the Secret after it")
 
 // isOurs is true for the Lease of a peer. The label can have been removed while no controller ran: any other mark of ours does as well.
 func isOurs(l *coordinationv1.Lease) bool {
 	for _, marks := range []map[string]string{l.Labels, l.Annotations} {
-		for _, key := range []string{plan.LabelPeer, labelConnected, labelReason, annotationMessage} {
+		for _, key := range []string{mcs.LabelPeer, labelConnected, labelReason, annotationMessage} {
 			if _, ours := marks[key]; ours {
 				return true
 			}
@@ -58,7 +58,7 @@ func (p *peer) loadLease(ctx context.Context) error {
 	now := metav1.NewTime(p.set.options.Now())
 	found, err := p.set.leases.Get(ctx, p.id, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		p.record = plan.PeerRecord{Began: now}
+		p.record = PeerRecord{Began: now}
 		p.lease.loaded = true
 		return nil
 	}
@@ -80,8 +80,8 @@ func (p *peer) loadLease(ctx context.Context) error {
 }
 
 // readRecord bounds times by now: the clock may have been set back.
-func readRecord(l *coordinationv1.Lease, now metav1.Time) plan.PeerRecord {
-	r := plan.PeerRecord{Began: now}
+func readRecord(l *coordinationv1.Lease, now metav1.Time) PeerRecord {
+	r := PeerRecord{Began: now}
 	if at := l.Spec.AcquireTime; at != nil && at.Time.Before(now.Time) {
 		r.Began = metav1.NewTime(at.Time)
 	}
@@ -143,9 +143,9 @@ func (p *peer) patchLease(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.set.leases.Patch(ctx, p.id, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: plan.Manager})
+	_, err = p.set.leases.Patch(ctx, p.id, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: mcs.ControllerName})
 	if apierrors.IsNotFound(err) {
-		_, err = p.set.leases.Create(ctx, l, metav1.CreateOptions{FieldManager: plan.Manager})
+		_, err = p.set.leases.Create(ctx, l, metav1.CreateOptions{FieldManager: mcs.ControllerName})
 	}
 	if err != nil {
 		return fmt.Errorf("write the Lease %s: %w", p.id, err)
@@ -168,7 +168,7 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 	l := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        p.id,
-			Labels:      map[string]string{plan.LabelPeer: "", labelConnected: connected, labelReason: p.now.reason},
+			Labels:      map[string]string{mcs.LabelPeer: "", labelConnected: connected, labelReason: p.now.reason},
 			Annotations: map[string]string{annotationMessage: p.now.message},
 		},
 		Spec: coordinationv1.LeaseSpec{

@@ -18,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
@@ -75,7 +74,7 @@ func newLink(p *peer, kubeconfig []byte) (*link, error) {
 // follow prepares the followers. Of EndpointSlices, those that the peer's controller made of its own exports.
 func (l *link) follow(config *rest.Config, finder discovery.DiscoveryInterface) ([]*reflector.Follower, error) {
 	s, v := l.peer.set, l.view
-	own := labels.SelectorFromSet(labels.Set{mcsv1beta1.LabelSourceCluster: l.peer.id, discoveryv1.LabelManagedBy: plan.Manager})
+	own := labels.SelectorFromSet(labels.Set{mcsv1beta1.LabelSourceCluster: l.peer.id, discoveryv1.LabelManagedBy: mcs.ControllerName})
 	all := [resources]reflector.Resource{
 		ofExports:    {Name: mcsv1beta1.ServiceExportPluralName, Object: &serviceExport{}},
 		ofServices:   {Name: "services", Object: &corev1.Service{}},

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/fault"
 	"github.com/clusterset-dns/multicluster/test/realkube"
@@ -41,8 +41,8 @@ func TestAPeerJoinsChangesAndLeaves(t *testing.T) {
 	r.says(foo, there.id)
 	peers := r.Gather(foo).Counting
 	m := peers[0]
-	if !m.Exports() || m.Terms.Type != mcsv1beta1.ClusterSetIP || len(m.Terms.Ports) != 1 || m.Terms.Ports[0].Port != 80 || m.Export.Created.IsZero() {
-		t.Errorf("foo is %+v, exported %+v", m.Terms, m.Export)
+	if !m.Exports() || m.Service.Type != mcsv1beta1.ClusterSetIP || len(m.Service.Ports) != 1 || m.Service.Ports[0].Port != 80 || m.Export.Created.IsZero() {
+		t.Errorf("foo is %+v, exported %+v", m.Service, m.Export)
 	}
 	if got := addresses(m); !slices.Equal(got, []string{"10.1.0.1"}) {
 		t.Errorf("the endpoints of foo are %v", got)
@@ -99,11 +99,11 @@ func TestChangesAreCalledByName(t *testing.T) {
 
 	for _, change := range []struct {
 		what, text string
-		seen       func(plan.Member) bool
+		seen       func(merge.Member) bool
 	}{
-		{"an endpoint", there.slice("foo", "10.1.0.2", there.id), func(m plan.Member) bool { return slices.Equal(addresses(m), []string{"10.1.0.2"}) }},
-		{"a port", "apiVersion: v1\nkind: Service\nmetadata: {name: foo}\nspec: {ports: [{name: http, port: 81}]}", func(m plan.Member) bool { return m.Terms.Ports[0].Port == 81 }},
-		{"an exported label", "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: foo}\nspec: {exportedLabels: {a: b}}", func(m plan.Member) bool { return m.Export.Labels["a"] == "b" }},
+		{"an endpoint", there.slice("foo", "10.1.0.2", there.id), func(m merge.Member) bool { return slices.Equal(addresses(m), []string{"10.1.0.2"}) }},
+		{"a port", "apiVersion: v1\nkind: Service\nmetadata: {name: foo}\nspec: {ports: [{name: http, port: 81}]}", func(m merge.Member) bool { return m.Service.Ports[0].Port == 81 }},
+		{"an exported label", "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: foo}\nspec: {exportedLabels: {a: b}}", func(m merge.Member) bool { return m.Export.Labels["a"] == "b" }},
 	} {
 		before := r.calls(foo)
 		apply(t, there.Cluster, there.namespace, change.text)
@@ -195,13 +195,13 @@ func TestTheOwnIDIsAnnounced(t *testing.T) {
 	r := p.read(t)
 	announced := func() error {
 		n, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
-		if err == nil && n.Annotations[plan.AnnotationClusterID] != p.namespace {
+		if err == nil && n.Annotations[mcs.AnnotationClusterID] != p.namespace {
 			err = fmt.Errorf("the annotations are %v", n.Annotations)
 		}
 		return err
 	}
 	realkube.Eventually(t, "the own id is announced (C51)", announced)
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, plan.AnnotationClusterID)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID)
 	if _, err := r.client.CoreV1().Namespaces().Patch(t.Context(), p.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	if err := there.InstallCRDs(t.Context(), realkube.OnlyV1Alpha1); err != nil {
 		t.Fatal(err)
 	}
-	r.is(id, NoController, plan.AnnotationClusterID)
+	r.is(id, NoController, mcs.AnnotationClusterID)
 	r.says(foo, "?"+id)
 	there.id = id
 	there.announce(id)

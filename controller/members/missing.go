@@ -8,7 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // annotationLeaving, with the value "true" on a peer's Secret, says that the Secret is about to be deleted because the peer leaves. On the
@@ -85,7 +85,7 @@ func (p *peer) missingLocked() string {
 	}
 	return fmt.Sprintf("the Secret %s/%s with the label %s is gone. Everything from this peer stays as it is until %s, then it is removed. "+
 		"To keep it, make the Secret again. To have a peer leave at once, use deploy/join.sh --leave",
-		s.options.Namespace, p.id, plan.LabelPeer, p.missing.Add(p.grace).UTC().Format(time.RFC3339))
+		s.options.Namespace, p.id, mcs.LabelPeer, p.missing.Add(p.grace).UTC().Format(time.RFC3339))
 }
 
 // adopt makes peers of the clusters that have no Secret at the start and are remembered, by Leases or by imports: their Secrets went while

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/fault"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
@@ -78,7 +78,7 @@ func TestAPeerWithoutASecretLeavesAfterTheGracePeriod(t *testing.T) {
 	for _, lose := range []func(){
 		func() { r.lose(there.id) },
 		func() {
-			patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, plan.LabelPeer)
+			patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, mcs.LabelPeer)
 			if _, err := r.client.CoreV1().Secrets(r.namespace).Patch(t.Context(), there.id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -518,7 +518,7 @@ func TestALeaseWithoutThePeersLabelIsRemembered(t *testing.T) {
 	r.join(there.id, config)
 	r.is(there.id, Connected)
 	r.stop()
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, plan.LabelPeer)
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, mcs.LabelPeer)
 	if _, err := r.client.CoordinationV1().Leases(r.namespace).Patch(t.Context(), there.id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -528,7 +528,7 @@ func TestALeaseWithoutThePeersLabelIsRemembered(t *testing.T) {
 	r.says(there.name("foo"), "?"+there.id)
 	r.is(there.id, Unreachable)
 	l, err := r.leaseOf(there.id)
-	if _, labelled := l.Labels[plan.LabelPeer]; err != nil || !labelled {
+	if _, labelled := l.Labels[mcs.LabelPeer]; err != nil || !labelled {
 		t.Errorf("the labels are %v: %v", l.Labels, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // A controller that starts with a wrong ID removes what the cluster imports and exports under the right one: imports that only the
@@ -34,10 +34,10 @@ func CheckID(ctx context.Context, config *rest.Config, home, namespace string) e
 	}
 	announced := ""
 	for i := range own.Items {
-		announced = own.Items[i].Annotations[plan.AnnotationClusterID]
+		announced = own.Items[i].Annotations[mcs.AnnotationClusterID]
 	}
 	peer := only(home)
-	peer.LabelSelector = plan.LabelPeer
+	peer.LabelSelector = mcs.LabelPeer
 	secrets, err := client.CoreV1().Secrets(namespace).List(ctx, peer)
 	if err != nil {
 		return fmt.Errorf("list the Secrets of peers in %s: %w", namespace, err)
@@ -57,7 +57,7 @@ func idFault(home, namespace, announced string, peer bool) error {
 		return fmt.Errorf("%w: namespace %s announces %q, and this controller has the ID %q. Correct --cluster-id or the ClusterProperty. "+
 			"To change the ID on purpose, run `kubectl -n %[2]s scale deployment %[5]s --replicas=0`, wait until no pod is left, run "+
 			"`kubectl annotate namespace %[2]s %[6]s-`, and start the controller again with `kubectl -n %[2]s scale deployment %[5]s --replicas=2`",
-			ErrOtherID, namespace, announced, home, plan.Manager, plan.AnnotationClusterID)
+			ErrOtherID, namespace, announced, home, mcs.ControllerName, mcs.AnnotationClusterID)
 	case announced == "" && peer:
 		return fmt.Errorf("%w: the Secret %s/%s is that of a peer, and this controller has the ID %[3]q. Find out which cluster this is. If it has "+
 			"another ID, correct --cluster-id or the ClusterProperty. Only if it is %[3]q, delete the Secret with `kubectl -n %[2]s delete secret %[3]s`", ErrPeersID, namespace, home)

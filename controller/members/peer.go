@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
 // peer is another cluster of the clusterset, from the day that its Secret is there until it is gone for good.
@@ -33,13 +31,13 @@ type peer struct {
 	link             *link
 	broken           error // its kubeconfig cannot be used
 	view             *view // that it counts by; nil until one is complete
-	standing         plan.Standing
+	standing         PeerState
 
 	// of run only:
 	linked []byte // the kubeconfig that link or broken are of
 	begun  bool   // it was linked at all
 	waited bool   // it was adopted when it was looked at before
-	record plan.PeerRecord
+	record PeerRecord
 	lease  lease
 	now    condition
 	was    bool // connected, when it was looked at before
@@ -150,16 +148,16 @@ func (p *peer) judge() time.Duration {
 	} else {
 		p.detachLocked()
 	}
-	sight := plan.PeerSight{
+	sight := Observation{
 		Now: metav1.NewTime(s.options.Now()), Timeout: metav1.Duration{Duration: s.options.Timeout},
 		Connected: p.now.connected, Was: p.was, Known: p.view != nil,
 	}
 	again := p.weighLocked(sight)
-	if p.now.connected && p.standing == plan.Gone {
+	if p.now.connected && p.standing == Expired {
 		until := s.options.Now().Add(p.record.Remaining(sight.Now).Duration).UTC().Format(time.RFC3339)
 		p.now.message += fmt.Sprintf("; it came and went %d times, and counts again at %s if it stays", p.record.Returns, until)
 	}
-	if p.now.reason != Syncing && (!p.now.connected || p.standing == plan.Counts) {
+	if p.now.reason != Syncing && (!p.now.connected || p.standing == Active) {
 		delete(s.awaited, p.id)
 		s.settleLocked()
 	}
@@ -176,7 +174,7 @@ func (p *peer) judge() time.Duration {
 }
 
 // weighLocked brings record and standing up to date, and says when to do so again.
-func (p *peer) weighLocked(sight plan.PeerSight) metav1.Duration {
+func (p *peer) weighLocked(sight Observation) metav1.Duration {
 	if p.waited && !p.adopted { // The time in which nobody could connect does not count against it.
 		if p.record.Heard.IsZero() {
 			p.record.Began = sight.Now
@@ -185,18 +183,18 @@ func (p *peer) weighLocked(sight plan.PeerSight) metav1.Duration {
 		}
 	}
 	p.waited = p.adopted
-	p.record = p.record.See(sight)
+	p.record = p.record.Observe(sight)
 	if p.now.reason != Syncing { // as after a restart or with a new kubeconfig, which are no absence of the peer
 		p.was = p.now.connected
 	}
 	switch {
 	case p.refused != "":
-		p.standing = plan.Gone
+		p.standing = Expired
 	case p.adopted:
-		p.standing = plan.Held // What is here of it stays until outlast ends that.
+		p.standing = Unknown // What is here of it stays until outlast ends that.
 	default:
 		var left metav1.Duration
-		if p.standing, left = p.record.Standing(sight); left.Duration > 0 {
+		if p.standing, left = p.record.State(sight); left.Duration > 0 {
 			return left
 		}
 	}

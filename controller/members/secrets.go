@@ -9,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/clusterset-dns/multicluster/controller/plan"
 )
 
 // kubeconfigKey is where a peer's Secret has its kubeconfig.
@@ -104,11 +102,11 @@ func (s *Set) joinLocked(id string, of secret) *peer {
 	ctx, cancel := context.WithCancel(s.ctx)
 	p := &peer{
 		set: s, id: id, secret: of, cancel: cancel, after: s.leaving[id], ended: make(chan struct{}), wake: make(chan struct{}, 1),
-		standing: plan.Held, grace: s.grace,
+		standing: Unknown, grace: s.grace,
 	}
 	p.refused, p.refusal = s.refuse(id)
 	if p.refused != "" {
-		p.standing = plan.Gone // nothing can have come from there
+		p.standing = Expired // nothing can have come from there
 	}
 	delete(s.leaving, id)
 	s.peers[id] = p

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/merge"
 )
 
 // Options of a Set.
@@ -185,10 +185,10 @@ func (s *Set) settleLocked() {
 // Heard is what peers say of one name. The values are read only.
 type Heard struct {
 	// Counting are the peers that count, those that say anything, by their ids.
-	Counting []plan.Member
+	Counting []merge.Member
 	// Silent are the peers whose time has run out: what they said last, without endpoints. They are still peers: that their exports
 	// are gone nobody has said (C22, C39).
-	Silent []plan.Member
+	Silent []merge.Member
 	// Unheard and Expired are the ids of the peers of which nobody knows yet what they say: those whose time runs, and those whose
 	// time has run out.
 	Unheard, Expired []string
@@ -202,11 +202,11 @@ func (s *Set) Gather(name types.NamespacedName) Heard {
 	for id, p := range s.peers {
 		switch {
 		case p.refused != "": // nothing can have come from there
-		case p.standing == plan.Held:
+		case p.standing == Unknown:
 			h.Unheard = append(h.Unheard, id)
 		case p.view == nil:
 			h.Expired = append(h.Expired, id)
-		case p.standing == plan.Counts:
+		case p.standing == Active:
 			if m, ok := p.view.member(id, name); ok {
 				h.Counting = append(h.Counting, m)
 			}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
 	"github.com/clusterset-dns/multicluster/internal/lenient"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // heard is a view with the stores that write it, and the names that they told of.
@@ -149,8 +149,8 @@ func TestServicesThatAreAlikeAreOne(t *testing.T) {
 	if got := h.changes(); !slices.Equal(got, []string{"s2"}) || len(h.view.services.shared) != 2 {
 		t.Errorf("told of %v, and %d different terms", got, len(h.view.services.shared))
 	}
-	if m, _ := h.member("", types.NamespacedName{Namespace: "demo", Name: "s2"}); m.Terms.Ports[0].Port != 81 {
-		t.Errorf("s2 is %+v", m.Terms)
+	if m, _ := h.member("", types.NamespacedName{Namespace: "demo", Name: "s2"}); m.Service.Ports[0].Port != 81 {
+		t.Errorf("s2 is %+v", m.Service)
 	}
 	if err := h.services.Replace(nil, "2"); err != nil {
 		t.Fatal(err)
@@ -204,9 +204,9 @@ func TestTrimOfSlicesThatAreBeingDeleted(t *testing.T) {
 		label, manager string
 		want           bool
 	}{
-		{mcsv1beta1.LabelServiceName, plan.Manager, false},
+		{mcsv1beta1.LabelServiceName, mcs.ControllerName, false},
 		{mcsv1beta1.LabelServiceName, "me", true},
-		{discoveryv1.LabelServiceName, plan.Manager, true},
+		{discoveryv1.LabelServiceName, mcs.ControllerName, true},
 		{discoveryv1.LabelServiceName, "me", true},
 	} {
 		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "db-1", DeletionTimestamp: new(metav1.Now()),

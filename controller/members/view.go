@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -44,13 +45,13 @@ func (v *view) snapshot() *view {
 }
 
 // member is what the peer says of a name. Its Service alone says nothing.
-func (v *view) member(id string, name types.NamespacedName) (plan.Member, bool) {
-	m := plan.Member{Cluster: id, Export: v.exports[name], Slices: v.slices.byService[name]}
+func (v *view) member(id string, name types.NamespacedName) (merge.Member, bool) {
+	m := merge.Member{Cluster: id, Export: v.exports[name], Slices: v.slices.byService[name]}
 	if m.Export == nil && len(m.Slices) == 0 {
 		return m, false
 	}
 	if t := v.services.byName[name]; t != nil {
-		m.Terms = &t.Terms
+		m.Service = &t.ServiceSpec
 	}
 	return m, true
 }
@@ -95,9 +96,9 @@ func (v *view) allNames() map[types.NamespacedName]bool {
 }
 
 // exports is a table of ServiceExports.
-type exports map[types.NamespacedName]*plan.Export
+type exports map[types.NamespacedName]*merge.Export
 
-func (e exports) put(id types.NamespacedName, value *plan.Export, changed []types.NamespacedName) []types.NamespacedName {
+func (e exports) put(id types.NamespacedName, value *merge.Export, changed []types.NamespacedName) []types.NamespacedName {
 	was := e[id]
 	e[id] = value
 	if was != nil && was.Same(value) {
@@ -117,9 +118,9 @@ func (e exports) drop(id types.NamespacedName, changed []types.NamespacedName) [
 func (e exports) ids() iter.Seq[types.NamespacedName] { return maps.Keys(e) }
 
 // trimExport leaves out what no API server sends: an export that is not what its CRD says.
-func trimExport(object any) (*plan.Export, bool) {
+func trimExport(object any) (*merge.Export, bool) {
 	of := object.(*serviceExport)
-	export := plan.TrimExport(&mcsv1beta1.ServiceExport{ObjectMeta: of.ObjectMeta, Spec: of.Spec})
+	export := merge.TrimExport(&mcsv1beta1.ServiceExport{ObjectMeta: of.ObjectMeta, Spec: of.Spec})
 	return export, export != nil && of.Err == nil && isName(of.Namespace, of.Name)
 }
 
@@ -131,7 +132,7 @@ func isName(namespace, name string) bool {
 
 // terms are those of all Services of a peer that have the same.
 type terms struct {
-	plan.Terms
+	merge.ServiceSpec
 	key  string
 	refs int
 }
@@ -190,9 +191,9 @@ func (s services) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byNa
 
 func trimService(object any) (*terms, bool) {
 	of := object.(*corev1.Service)
-	t := plan.TrimService(of)
+	t := merge.TrimService(of)
 	key, err := json.Marshal(t) // which has no error: there are strings and numbers
-	return &terms{Terms: *t, key: string(key)}, err == nil && isName(of.Namespace, of.Name)
+	return &terms{ServiceSpec: *t, key: string(key)}, err == nil && isName(of.Namespace, of.Name)
 }
 
 // slicesOf is a table of EndpointSlices. The lists of a Service are never changed in place: who was given one may keep it.
@@ -265,7 +266,7 @@ func (s *Set) trimSlice(label string) func(any) (*discoveryv1.EndpointSlice, boo
 			imported && (!isName(slice.Namespace, slice.Labels[label]) || ownership.OfSlice(slice) && slice.DeletionTimestamp != nil) {
 			return nil, false
 		}
-		plan.TrimSlice(slice)
+		merge.TrimSlice(slice)
 		slice.ResourceVersion, slice.Generation = "", 0 // which change with what was trimmed
 		slice.Namespace = *s.pool.one(&slice.Namespace)
 		slice.Endpoints = tight(slice.Endpoints)
@@ -342,7 +343,7 @@ const systemNamespace = "kube-system"
 
 func trimNamespace(object any) (said, bool) {
 	namespace := object.(*corev1.Namespace)
-	of := said{id: namespace.Annotations[plan.AnnotationClusterID]}
+	of := said{id: namespace.Annotations[mcs.AnnotationClusterID]}
 	if len(of.id) > validation.LabelValueMaxLength { // Not an ID (C34). It is shown, and an annotation may have 256 KiB.
 		of.id = of.id[:validation.LabelValueMaxLength] + "..."
 	}
@@ -367,7 +368,7 @@ func (i *identity) announced() []string { return slices.Compact(slices.Sorted(ma
 
 func (i *identity) announces(id string) bool { return slices.Contains(i.announced(), id) }
 
-func byCluster(a, b plan.Member) int { return strings.Compare(a.Cluster, b.Cluster) }
+func byCluster(a, b merge.Member) int { return strings.Compare(a.Cluster, b.Cluster) }
 
 func sortedNames(all map[types.NamespacedName]bool) []types.NamespacedName {
 	return slices.SortedFunc(maps.Keys(all), func(a, b types.NamespacedName) int {

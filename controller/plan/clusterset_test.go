@@ -12,31 +12,38 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // oneName is the state of one name in a clusterset, with the least of a server's behaviour: what is planned is there afterwards.
 type oneName struct {
 	world
-	Clusterset
+	observed.Clusterset
 	imported bool // there is an import
 	plans    int
 }
 
-func newName(home string, members ...Member) *oneName {
+func newName(home string, members ...merge.Member) *oneName {
 	crd := fullCRD
 	crd.EndpointSliceObjects, crd.Policies = true, true
 	return &oneName{
 		world:      world{crd: crd, services: map[string]*corev1.Service{}, families: []corev1.IPFamily{corev1.IPv4Protocol}, taken: map[string]bool{}},
-		Clusterset: Clusterset{Home: home, Members: members, Namespace: true, Most: 100, Export: &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "foo", Namespace: "default"}}},
+		Clusterset: observed.Clusterset{Home: home, Members: members, Namespace: true, MaxEndpoints: 100, Export: &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "foo", Namespace: "default"}}},
 	}
 }
 
 // exporting is a member that exports foo on some port since some second after noon.
-func exporting(cluster string, second int, port int32, addresses ...string) Member {
-	m := Member{
+func exporting(cluster string, second int, port int32, addresses ...string) merge.Member {
+	m := merge.Member{
 		Cluster: cluster,
-		Export:  &Export{Created: metav1.NewTime(noon.Add(time.Duration(second) * time.Second))},
-		Terms: &Terms{Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: port}},
+		Export:  &merge.Export{Created: metav1.NewTime(noon.Add(time.Duration(second) * time.Second))},
+		Service: &merge.ServiceSpec{Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: port}},
 			Affinity: corev1.ServiceAffinityNone, InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster, Families: []corev1.IPFamily{corev1.IPv4Protocol}},
 	}
 	for _, address := range addresses {
@@ -49,10 +56,10 @@ func exporting(cluster string, second int, port int32, addresses ...string) Memb
 	return m
 }
 
-func (c *oneName) state() State {
+func (c *oneName) state() observed.State {
 	if !c.imported {
 		c.imp = nil
-		return State{Namespace: "default", Name: "foo", Clusterset: &c.Clusterset, CRD: c.crd, Now: noon, Slices: c.slices}
+		return observed.State{Namespace: "default", Name: "foo", Clusterset: &c.Clusterset, CRD: c.crd, Now: noon, Slices: c.slices}
 	}
 	st := c.world.state()
 	st.Namespace, st.Name, st.Clusterset = "default", "foo", &c.Clusterset
@@ -73,7 +80,7 @@ func (c *oneName) settle(t *testing.T) {
 	t.Fatal("it plans for ever")
 }
 
-func (c *oneName) write(changes Changes) {
+func (c *oneName) write(changes diff.Changes) {
 	if changes.CreateImport != nil {
 		c.imp, c.imported = changes.CreateImport, true
 		c.imp.UID, c.imp.Generation = "u1", 1
@@ -110,8 +117,8 @@ func (c *oneName) shows(t *testing.T, from string, port int32, addresses ...stri
 }
 
 // mirrored gives a member what its own controller would have made of its slices.
-func mirrored(m Member) Member {
-	m.Slices = Mirror(m.Cluster, types.NamespacedName{Namespace: "default", Name: "foo"}, Merge([]Member{m}), []Member{m}, 100)
+func mirrored(m merge.Member) merge.Member {
+	m.Slices = desired.Mirror(m.Cluster, types.NamespacedName{Namespace: "default", Name: "foo"}, merge.Merge([]merge.Member{m}), []merge.Member{m}, 100)
 	return m
 }
 
@@ -125,14 +132,14 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 
 	// A restart while c2 and c3 are away: c3 is heard first, and has another endpoint now.
 	third = mirrored(exporting("c3", 2, 80, "10.3.0.2"))
-	c.Members, c.Unheard = []Member{exporting("c1", 1, 80, "10.1.0.1"), third}, []string{"c2"}
+	c.Members, c.Silent = []merge.Member{exporting("c1", 1, 80, "10.1.0.1"), third}, []string{"c2"}
 	c.settle(t)
 	c.shows(t, "c1,c2,c3", 8080, "10.1.0.1", "10.2.0.1", "10.3.0.2")
 	if now := meta.FindStatusCondition(c.Export.Status.Conditions, "Conflict"); *now != *conflict {
 		t.Errorf("the conflict was %+v and is %+v", conflict, now)
 	}
 	// Nobody is left but c2, of which nothing has been heard.
-	c.Members, c.Export = []Member{{Cluster: "c1"}, {Cluster: "c3"}}, nil
+	c.Members, c.Export = []merge.Member{{Cluster: "c1"}, {Cluster: "c3"}}, nil
 	c.settle(t)
 	c.shows(t, "c2", 8080, "10.2.0.1")
 	// So it is where somebody emptied the status meanwhile: the slices tell whose they are.
@@ -140,16 +147,16 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 	c.settle(t)
 	c.shows(t, "c2", 8080, "10.2.0.1")
 	// A peer that the import has nothing of does not matter.
-	c.Members, c.Unheard = []Member{third}, []string{"c9"}
+	c.Members, c.Silent = []merge.Member{third}, []string{"c9"}
 	c.settle(t)
 	c.shows(t, "c3", 80, "10.3.0.2")
 	// c3's time runs out, before it is heard or after: its endpoints go, and the import stays, with its address (C22, C24, C39).
 	ips := c.imp.Spec.IPs
-	c.Members, c.Unheard, c.Expired = nil, nil, []string{"c3"}
+	c.Members, c.Silent, c.Expired = nil, nil, []string{"c3"}
 	c.settle(t)
 	c.shows(t, "c3", 80)
 	third.Slices = nil
-	c.Members, c.Expired = []Member{third}, nil
+	c.Members, c.Expired = []merge.Member{third}, nil
 	c.settle(t)
 	c.shows(t, "c3", 80)
 	equal(t, "ips", c.imp.Spec.IPs, ips)
@@ -166,19 +173,19 @@ func TestForgedSlicesOfUnheardClusters(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1")))
 	c.settle(t)
 	forge := func(cluster, name string, owned bool) {
-		slice := theirs(name, mcsv1beta1.LabelSourceCluster, cluster, discoveryv1.LabelManagedBy, Manager)
+		slice := theirs(name, mcsv1beta1.LabelSourceCluster, cluster, discoveryv1.LabelManagedBy, mcs.ControllerName)
 		if owned {
 			slice.OwnerReferences = c.slices[0].OwnerReferences
 		}
 		c.slices = append(c.slices, slice)
 	}
-	c.Members, c.Unheard = []Member{exporting("c1", 0, 80, "10.1.0.1")}, []string{"c2", "c3"}
+	c.Members, c.Silent = []merge.Member{exporting("c1", 0, 80, "10.1.0.1")}, []string{"c2", "c3"}
 	forge("c2", "spy", true)
 	forge("c2", "foo.c2.ipv4-spy", true)
 	forge("c2", "foo.c2.ipv4-0123456789", false)
 	forge("c2", "foo.c9.ipv4-0123456789", true)
 	forge("c3", "foo.c3.ipv4-9876543210", false)
-	equal(t, "waited for", Desire(c.state()).Status.clusters, []string{"c1", "c2"})
+	equal(t, "waited for", desired.Build(c.state()).Status.Clusters, []string{"c1", "c2"})
 	c.settle(t)
 	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
 	// Name and owner are all that tells. Once the cluster is heard, its own slices are known.
@@ -186,7 +193,7 @@ func TestForgedSlicesOfUnheardClusters(t *testing.T) {
 	c.slices[len(c.slices)-1].Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.9.9.9"}}}
 	c.settle(t)
 	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1", "10.9.9.9")
-	c.Members, c.Unheard = []Member{exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1"))}, nil
+	c.Members, c.Silent = []merge.Member{exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1"))}, nil
 	c.settle(t)
 	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
 }
@@ -196,10 +203,10 @@ func TestForgedSlicesOfUnheardClusters(t *testing.T) {
 func TestSlicesOfUnheardClustersKeepTheirMark(t *testing.T) {
 	for what, edit := range map[string]func(labels map[string]string){
 		"no mark":         func(labels map[string]string) { delete(labels, discoveryv1.LabelManagedBy) },
-		"another's mark":  func(labels map[string]string) { labels[discoveryv1.LabelManagedBy] = SliceMirroring },
+		"another's mark":  func(labels map[string]string) { labels[discoveryv1.LabelManagedBy] = desired.SliceMirroring },
 		"no cluster":      func(labels map[string]string) { delete(labels, mcsv1beta1.LabelSourceCluster) },
 		"another cluster": func(labels map[string]string) { labels[mcsv1beta1.LabelSourceCluster] = "c1" },
-		"no kube-proxy":   func(labels map[string]string) { labels[proxyLabels[0]] = "his" },
+		"no kube-proxy":   func(labels map[string]string) { labels[mcs.ProxyLabels[0]] = "his" },
 		"none of these, and led elsewhere": func(labels map[string]string) {
 			clear(labels)
 			labels[mcsv1beta1.LabelServiceName], labels[discoveryv1.LabelServiceName] = "foo", "elsewhere"
@@ -209,12 +216,12 @@ func TestSlicesOfUnheardClustersKeepTheirMark(t *testing.T) {
 			c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1")))
 			c.settle(t)
 			at := slices.IndexFunc(c.slices, func(s *discoveryv1.EndpointSlice) bool { return s.Labels[mcsv1beta1.LabelSourceCluster] == "c2" })
-			Seal(c.slices[at])
+			diff.SealSlice(c.slices[at])
 			want := c.slices[at].DeepCopy()
-			c.Members, c.Unheard = []Member{exporting("c1", 0, 80, "10.1.0.1")}, []string{"c2"}
+			c.Members, c.Silent = []merge.Member{exporting("c1", 0, 80, "10.1.0.1")}, []string{"c2"}
 			c.imp.Status.Clusters = nil // the slice alone tells that c2 is waited for
 			edit(c.slices[at].Labels)
-			moved := Misassociated(c.slices[at], "derived-foo")
+			moved := diff.Misassociated(c.slices[at], "derived-foo")
 			for range 20 {
 				changes := Plan(c.state())
 				if len(changes.UpdateSlices) > 0 {
@@ -222,7 +229,7 @@ func TestSlicesOfUnheardClustersKeepTheirMark(t *testing.T) {
 				}
 				c.write(changes)
 			}
-			if at = slices.IndexFunc(c.slices, func(s *discoveryv1.EndpointSlice) bool { return mirroredFrom("c2", s, c.imp) }); at < 0 {
+			if at = slices.IndexFunc(c.slices, func(s *discoveryv1.EndpointSlice) bool { return ownership.SliceIsFrom("c2", s, c.imp) }); at < 0 {
 				t.Fatal("it is gone")
 			}
 			if moved { // The label of a slice never changes: it has another name now.
@@ -270,21 +277,21 @@ func TestStraysGo(t *testing.T) {
 		want  bool
 	}{
 		{kubernetes, true},
-		{led("mirrored", discoveryv1.LabelManagedBy, SliceMirroring), true},
+		{led("mirrored", discoveryv1.LabelManagedBy, desired.SliceMirroring), true},
 		{led("bare", mcsv1beta1.LabelServiceName, ""), true},
-		{led("of-another-name", mcsv1beta1.LabelServiceName, "bar", discoveryv1.LabelManagedBy, Manager), true},
+		{led("of-another-name", mcsv1beta1.LabelServiceName, "bar", discoveryv1.LabelManagedBy, mcs.ControllerName), true},
 		{led("without-a-mark"), true},
 		{former, true},
 		{another, true},
 		{theirs("elsewhere", discoveryv1.LabelServiceName, "derived-bar", mcsv1beta1.LabelServiceName, "bar"), false},
 		{c.slices[0], false},
 	} {
-		if got := Stray(test.slice, c.imp, svc); got != test.want {
+		if got := ownership.Stray(test.slice, c.imp, svc); got != test.want {
 			t.Errorf("%s has to go: %v, want %v", test.slice.Name, got, test.want)
 		}
 	}
 	st := c.state()
-	st.Strays = []*discoveryv1.EndpointSlice{kubernetes}
+	st.UnexpectedSlices = []*discoveryv1.EndpointSlice{kubernetes}
 	c.imp.Status.Clusters, c.Export.Status.Conditions = nil, nil
 	if changes := Plan(st); len(changes.Evict) != 1 || changes.ImportStatus == nil {
 		t.Errorf("planned: %+v", changes)
@@ -292,16 +299,16 @@ func TestStraysGo(t *testing.T) {
 		c.write(changes)
 	}
 	st = c.state()
-	st.Strays = []*discoveryv1.EndpointSlice{kubernetes}
+	st.UnexpectedSlices = []*discoveryv1.EndpointSlice{kubernetes}
 	if changes := Plan(st); len(changes.Evict) != 1 || changes.ExportStatus == nil || changes.Ready.Type == "" || changes.Empty() {
 		t.Errorf("planned while it stays: %+v", changes)
 	}
 	svc.Labels = nil // not ours
-	if Stray(kubernetes, c.imp, svc) {
+	if ownership.Stray(kubernetes, c.imp, svc) {
 		t.Error("a slice of a Service that is not ours has to go")
 	}
-	svc.Labels, c.imp.Labels = map[string]string{LabelManagedBy: Manager}, nil
-	if Stray(kubernetes, c.imp, svc) {
+	svc.Labels, c.imp.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName}, nil
+	if ownership.Stray(kubernetes, c.imp, svc) {
 		t.Error("a slice has to go for an import of others")
 	}
 }
@@ -331,7 +338,7 @@ func TestUnchangedWorldPlansNothing(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))
 	c.settle(t)
 	for _, slice := range c.slices {
-		Seal(slice)
+		diff.SealSlice(slice)
 	}
 	if changes := Plan(c.state()); !changes.Empty() {
 		t.Errorf("it plans %+v", changes)
@@ -367,7 +374,7 @@ func TestEndpointSliceObjectsAreAbsent(t *testing.T) {
 func TestOthersImportOutlivesTheExports(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
-	delete(c.imp.Labels, LabelManagedBy)
+	delete(c.imp.Labels, mcs.LabelManagedBy)
 	c.settle(t)
 	equal(t, "slices", len(c.slices), 0)
 	c.Members, c.Export = nil, nil
@@ -423,7 +430,7 @@ func TestRefusalsAreSaid(t *testing.T) {
 	if changes.Import != nil || changes.Service != nil || !changes.Retry || changes.ImportStatus == nil {
 		t.Fatalf("it plans %+v", changes)
 	}
-	if c := meta.FindStatusCondition(changes.ImportStatus.New.Status.Conditions, "Ready"); c.Reason != ReasonImportRefused || !strings.Contains(c.Message, "no such port") {
+	if c := meta.FindStatusCondition(changes.ImportStatus.New.Status.Conditions, "Ready"); c.Reason != desired.ReasonImportRefused || !strings.Contains(c.Message, "no such port") {
 		t.Errorf("Ready is %+v", c)
 	}
 	c.Members[0] = exporting("c1", 1, 80, "10.1.0.1")
@@ -431,7 +438,7 @@ func TestRefusalsAreSaid(t *testing.T) {
 	c.Members = append(c.Members, mirrored(exporting("c2", 3, 80, "10.2.0.1")))
 	first := Plan(c.state())
 	refused := first.CreateSlices[0]
-	c.write(Changes{Import: first.Import})
+	c.write(diff.Changes{Import: first.Import})
 	st = c.state()
 	st.SlicesRefused = map[string]string{refused.Name: "no such address"}
 	changes = Plan(st)
@@ -447,7 +454,7 @@ func TestRefusalsAreSaid(t *testing.T) {
 func TestKarmadasImportIsNeverOurs(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
-	c.imp.Labels[LabelKarmadaManaged] = "true"
+	c.imp.Labels[mcs.LabelKarmadaManaged] = "true"
 	c.Members[0] = exporting("c1", 1, 81, "10.1.0.1")
 	c.settle(t)
 	equal(t, "port", c.imp.Spec.Ports[0].Port, int32(80))
@@ -466,12 +473,12 @@ func TestDigestOfACacheIsNotForged(t *testing.T) {
 	c.settle(t)
 	for _, slice := range c.slices {
 		sealed := slice.DeepCopy()
-		Seal(sealed)
+		diff.SealSlice(sealed)
 		for key, value := range sealed.Annotations { // of which a tenant knows the part before the random one
 			slice.Annotations[key[:min(len(key), len("clusterset-dns.io/seal"))]] = value
 		}
 		slice.Endpoints[0].Addresses = []string{"10.66.66.66"}
-		Seal(slice)
+		diff.SealSlice(slice)
 	}
 	if changes := Plan(c.state()); len(changes.UpdateSlices) != 2 {
 		t.Errorf("the plan puts %d of 2 edited slices right", len(changes.UpdateSlices))
@@ -491,5 +498,5 @@ func TestNamesOfPeersAreLabels(t *testing.T) {
 	if changes := Plan(st); !changes.Empty() {
 		t.Errorf("planned for a name that no Service can have: %+v", changes)
 	}
-	equal(t, "slices", len(Mirror("home", types.NamespacedName{Namespace: "default", Name: "foo.eu"}, Merge(c.Members), c.Members, 100)), 0)
+	equal(t, "slices", len(desired.Mirror("home", types.NamespacedName{Namespace: "default", Name: "foo.eu"}, merge.Merge(c.Members), c.Members, 100)), 0)
 }

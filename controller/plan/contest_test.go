@@ -10,6 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // TestContestedServiceFieldsHoldNothingUp is a regression test: an API server that does not know trafficDistribution, or a webhook that sets it,
@@ -17,11 +21,11 @@ import (
 func TestContestedServiceFieldsHoldNothingUp(t *testing.T) {
 	for what, server := range map[string]*string{"drops it": nil, "sets another": new("PreferSameNode")} {
 		exporter := exporting("c1", 1, 80, "10.1.0.1")
-		exporter.Terms.Distribution = corev1.ServiceTrafficDistributionPreferClose
+		exporter.Service.Distribution = corev1.ServiceTrafficDistributionPreferClose
 		c := newName("c1", exporter)
 		for range 10 {
 			changes := Plan(c.state())
-			if written := changes.Written(); written[FieldDistribution] != "" {
+			if written := changes.Written(); written[contested.FieldDistribution] != "" {
 				c.contested = written // as apply finds out
 			}
 			c.write(changes)
@@ -32,13 +36,13 @@ func TestContestedServiceFieldsHoldNothingUp(t *testing.T) {
 		if changes := Plan(c.state()); !changes.Empty() {
 			t.Errorf("a server that %s: planned %+v", what, changes)
 		}
-		c.says(t, string(FieldDistribution))
+		c.says(t, string(contested.FieldDistribution))
 		if !meta.IsStatusConditionTrue(c.Export.Status.Conditions, "Ready") {
 			t.Errorf("the export has %+v", c.Export.Status.Conditions)
 		}
 		// Another value is written, and so is another field.
-		c.Members[0].Terms.Distribution = ""
-		c.Members[0].Terms.Ports[0].Port = 81
+		c.Members[0].Service.Distribution = ""
+		c.Members[0].Service.Ports[0].Port = 81
 		c.write(Plan(c.state()))
 		if changes := Plan(c.state()); changes.Service == nil || changes.Service.New.Spec.Ports[0].Port != 81 {
 			t.Errorf("a server that %s: the new port is not written: %+v", what, changes.Service)
@@ -49,8 +53,8 @@ func TestContestedServiceFieldsHoldNothingUp(t *testing.T) {
 // TestContestedMetadataHoldsNothingUp is a regression test for what a webhook takes from an import's labels or annotations, or sets there.
 func TestContestedMetadataHoldsNothingUp(t *testing.T) {
 	for what, webhook := range map[string]func(*mcsv1beta1.ServiceImport){
-		"drops the record":                  func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, AnnotationExports) },
-		"drops the addresses":               func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, AnnotationClusterIPs) },
+		"drops the record":                  func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, desired.AnnotationExports) },
+		"drops the addresses":               func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, mcs.AnnotationClusterIPs) },
 		"drops all annotations":             func(imp *mcsv1beta1.ServiceImport) { imp.Annotations = nil },
 		"keeps a label that is to go":       func(imp *mcsv1beta1.ServiceImport) { imp.Labels["tier"] = "blue" },
 		"sets another value of a label":     func(imp *mcsv1beta1.ServiceImport) { imp.Labels["team"] = "blue" },
@@ -59,7 +63,7 @@ func TestContestedMetadataHoldsNothingUp(t *testing.T) {
 	} {
 		exporter := exporting("c1", 1, 80, "10.1.0.1")
 		exporter.Export.Labels = map[string]string{"team": "red"}
-		c, held := newName("c1", exporter), Contested{}
+		c, held := newName("c1", exporter), contested.Fields{}
 		for range 12 {
 			changes := Plan(c.state())
 			if written := changes.Written(); changes.Import != nil && c.imp != nil {
@@ -88,15 +92,15 @@ func TestContestedMetadataHoldsNothingUp(t *testing.T) {
 
 // TestContestedIPsAreLeftAlone is a regression test: Karmada without deploy/karmada empties the ips of an import that it keeps.
 func TestContestedIPsAreLeftAlone(t *testing.T) {
-	w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{LabelKarmadaManaged: "true"} }))
+	w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"} }))
 	w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
 	c := w.plan()
-	if c.Import == nil || c.Written()[FieldIPs] == "" {
+	if c.Import == nil || c.Written()[contested.FieldIPs] == "" {
 		t.Fatalf("planned %+v", c)
 	}
 	w.contested = c.Written()
 	c = w.plan()
-	if !c.Empty() || c.Ready.Reason != ReasonContested || !strings.Contains(c.Ready.Message, "10.0.9.9") {
+	if !c.Empty() || c.Ready.Reason != desired.ReasonContested || !strings.Contains(c.Ready.Message, "10.0.9.9") {
 		t.Errorf("planned while contested: %+v", c)
 	}
 	w.services["derived-foo"] = others("derived-foo", "10.0.9.8")
@@ -114,7 +118,7 @@ func TestContestedSpecIsLeftAlone(t *testing.T) {
 	c.contested = changes.Written()
 	c.settle(t)
 	equal(t, "port", c.imp.Spec.Ports[0].Port, int32(80))
-	c.says(t, string(FieldImport))
+	c.says(t, string(contested.FieldImport))
 	c.contested = nil
 	c.settle(t)
 	equal(t, "port", c.imp.Spec.Ports[0].Port, int32(8080))
@@ -123,7 +127,7 @@ func TestContestedSpecIsLeftAlone(t *testing.T) {
 // TestReadyOfOthersIsTheirs is a regression test: beside Cilium, which sets Ready on its imports at each event, both wrote it for ever.
 func TestReadyOfOthersIsTheirs(t *testing.T) {
 	w := newWorld(clusterSetImport("foo"))
-	w.imp.Annotations = map[string]string{AnnotationDerivedService: "derived-abc"}
+	w.imp.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-abc"}
 	w.services["derived-abc"] = others("derived-abc", "10.0.9.9")
 	theirs := metav1.Condition{Type: "Ready", Status: "True", Reason: "Ready", Message: "ServiceImport is ready", LastTransitionTime: noon}
 	w.imp.Status.Conditions = []metav1.Condition{theirs}
@@ -143,9 +147,9 @@ func TestReadyOfOthersIsTheirs(t *testing.T) {
 // answering it.
 func TestTakenAddressesOfOthersServicesLeaveIPs(t *testing.T) {
 	for what, edit := range map[string]func(*mcsv1beta1.ServiceImport){
-		"an import of Karmada's": func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{LabelKarmadaManaged: "true"} },
+		"an import of Karmada's": func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"} },
 		"an import whose annotation names theirs": func(i *mcsv1beta1.ServiceImport) {
-			i.Annotations = map[string]string{AnnotationDerivedService: "derived-foo"}
+			i.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-foo"}
 		},
 	} {
 		w := newWorld(clusterSetImport("foo", edit))
@@ -165,7 +169,7 @@ func TestTakenAddressesOfOthersServicesLeaveIPs(t *testing.T) {
 func TestContestedStatusHoldsNothingUp(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
-	c.contested = Contested{}
+	c.contested = contested.Fields{}
 	for _, rival := range []func(){
 		func() { c.imp.Status.Clusters = nil },
 		func() { c.Export.Status.Conditions = nil },
@@ -197,14 +201,14 @@ func TestContestedTypeHoldsNothingUp(t *testing.T) {
 	}
 	for range 10 {
 		changes := w.plan()
-		if written := changes.Written(); written[FieldType] != "" {
+		if written := changes.Written(); written[contested.FieldType] != "" {
 			w.contested = written // as contests finds out
 		}
 		w.apply(changes, 100)
 		revert()
 	}
 	c := w.plan()
-	if !c.Empty() || c.Ready.Status != metav1.ConditionTrue || !strings.Contains(c.Ready.Message, string(FieldType)) {
+	if !c.Empty() || c.Ready.Status != metav1.ConditionTrue || !strings.Contains(c.Ready.Message, string(contested.FieldType)) {
 		t.Errorf("planned while contested: %+v", c)
 	}
 	// A name elsewhere is no type that a Service with an address may keep.

@@ -9,6 +9,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // Every cluster keeps every export of its peers. A ServiceExport may hold 1 MB, of which an import takes 64 KiB.
@@ -28,7 +31,7 @@ func TestAnExportKeepsOnlyWhatAnImportCanTake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(text) > 2*maxExported {
+		if len(text) > 2*merge.MaxExported {
 			t.Errorf("%s: %d bytes are kept", name, len(text))
 		}
 		if export.Labels["team"] != "red" || len(export.Notes) == 0 || len(export.Notes) > 11 {
@@ -46,12 +49,12 @@ func TestSealedExportsAreTheSame(t *testing.T) {
 		export.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("v", 200<<10)}
 		export.Finalizers = []string{"example.org/" + strings.Repeat("f", 200<<10)}
 		export.OwnerReferences = []metav1.OwnerReference{{Name: strings.Repeat("o", 200<<10)}}
-		whole := TrimExport(export)
-		SealExport(export)
-		equal(t, name, toJSON(t, TrimExport(export)), toJSON(t, whole))
-		SealExport(export) // what a cache gives back to itself
-		equal(t, name+", sealed again", toJSON(t, TrimExport(export)), toJSON(t, whole))
-		if text := toJSON(t, export); len(text) > 2*maxExported {
+		whole := merge.TrimExport(export)
+		merge.SealExport(export)
+		equal(t, name, toJSON(t, merge.TrimExport(export)), toJSON(t, whole))
+		merge.SealExport(export) // what a cache gives back to itself
+		equal(t, name+", sealed again", toJSON(t, merge.TrimExport(export)), toJSON(t, whole))
+		if text := toJSON(t, export); len(text) > 2*merge.MaxExported {
 			t.Errorf("%s: %d bytes are kept", name, len(text))
 		}
 	}
@@ -67,7 +70,7 @@ func prefixed(all map[string]string, prefix string) map[string]string {
 
 // What is left out of an export still makes a conflict where it differs (C7).
 func TestExportsThatDifferInWhatIsLeftOutConflict(t *testing.T) {
-	long := strings.Repeat("v", maxExported)
+	long := strings.Repeat("v", merge.MaxExported)
 	for _, test := range []struct {
 		name  string
 		a, b  *mcsv1beta1.ServiceExportSpec
@@ -81,7 +84,7 @@ func TestExportsThatDifferInWhatIsLeftOutConflict(t *testing.T) {
 		},
 		{
 			"a reserved key",
-			&mcsv1beta1.ServiceExportSpec{ExportedLabels: map[string]string{LabelManagedBy: "x"}},
+			&mcsv1beta1.ServiceExportSpec{ExportedLabels: map[string]string{mcs.LabelManagedBy: "x"}},
 			&mcsv1beta1.ServiceExportSpec{},
 			[]string{"LabelsConflict"},
 		},
@@ -98,11 +101,11 @@ func TestExportsThatDifferInWhatIsLeftOutConflict(t *testing.T) {
 			nil,
 		},
 	} {
-		members := []Member{
-			{Cluster: "a", Terms: terms(), Export: TrimExport(&mcsv1beta1.ServiceExport{Spec: *test.a})},
-			{Cluster: "b", Terms: terms(), Export: TrimExport(&mcsv1beta1.ServiceExport{Spec: *test.b})},
+		members := []merge.Member{
+			{Cluster: "a", Service: terms(), Export: merge.TrimExport(&mcsv1beta1.ServiceExport{Spec: *test.a})},
+			{Cluster: "b", Service: terms(), Export: merge.TrimExport(&mcsv1beta1.ServiceExport{Spec: *test.b})},
 		}
-		if got := Merge(members).Reasons; !slices.Equal(got, test.wants) {
+		if got := merge.Merge(members).Reasons; !slices.Equal(got, test.wants) {
 			t.Errorf("%s: the reasons are %v, want %v", test.name, got, test.wants)
 		}
 		if same := members[0].Export.Same(members[1].Export); same != (test.wants == nil) {

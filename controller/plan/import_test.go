@@ -13,11 +13,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 var (
-	fullCRD    = CRD{APIVersion: "multicluster.x-k8s.io/v1beta1", MaxIPs: 2, IPFamilies: true, Conditions: true}
-	karmadaCRD = CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 1}
+	fullCRD    = observed.CRD{APIVersion: "multicluster.x-k8s.io/v1beta1", MaxIPs: 2, IPFamilies: true, Conditions: true}
+	karmadaCRD = observed.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 1}
 	noon       = metav1.NewTime(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 )
 
@@ -27,14 +34,14 @@ type world struct {
 	imp      *mcsv1beta1.ServiceImport
 	services map[string]*corev1.Service
 	slices   []*discoveryv1.EndpointSlice
-	crd      CRD
+	crd      observed.CRD
 	families []corev1.IPFamily // of the cluster
 	taken    map[string]bool   // addresses that others hold
 	next     int
-	events   []Event
+	events   []desired.Event
 	last     metav1.Condition
 
-	contested     Contested
+	contested     contested.Fields
 	readyByOthers bool
 	associated    map[string]string // the Service of each slice of ours that had one
 }
@@ -44,14 +51,14 @@ func newWorld(imp *mcsv1beta1.ServiceImport) *world {
 	return &world{imp: imp, services: map[string]*corev1.Service{}, crd: fullCRD, families: []corev1.IPFamily{corev1.IPv4Protocol}, taken: map[string]bool{}}
 }
 
-func (w *world) state() State {
-	st := State{Import: w.imp, Slices: w.slices, CRD: w.crd, Now: noon, Last: w.last, Contested: w.contested, ReadyByOthers: w.readyByOthers}
+func (w *world) state() observed.State {
+	st := observed.State{Import: w.imp, Slices: w.slices, CRD: w.crd, Now: noon, LastReady: w.last, Contested: w.contested, ReadyByOthers: w.readyByOthers}
 	if w.imp != nil {
-		st.Service = w.services[DerivedName(w.imp)]
+		st.Service = w.services[ownership.DerivedName(w.imp)]
 	}
 	for _, svc := range w.services {
-		st.Holders = append(st.Holders, svc)
-		if slices.Contains(OwnerImports(svc), w.imp.Name) {
+		st.AddressHolders = append(st.AddressHolders, svc)
+		if slices.Contains(ownership.OwnerImports(svc), w.imp.Name) {
 			st.Owned = append(st.Owned, svc)
 		}
 	}
@@ -59,7 +66,7 @@ func (w *world) state() State {
 }
 
 // plan plans once, with the refusals that the cluster answers.
-func (w *world) plan() Changes {
+func (w *world) plan() diff.Changes {
 	st := w.state()
 	for {
 		c := Plan(st)
@@ -74,22 +81,22 @@ func (w *world) plan() Changes {
 	}
 }
 
-func (w *world) refuse(svc *corev1.Service) (Refusal, bool) {
+func (w *world) refuse(svc *corev1.Service) (observed.Refusal, bool) {
 	for _, f := range svc.Spec.IPFamilies {
 		if !slices.Contains(w.families, f) {
-			return Refusal{"spec.ipFamilies[0]", "not configured on this cluster"}, true
+			return observed.Refusal{Field: "spec.ipFamilies[0]", Message: "not configured on this cluster"}, true
 		}
 	}
 	for _, ip := range svc.Spec.ClusterIPs {
 		if w.taken[ip] {
-			return Refusal{"spec.clusterIPs", "provided IP is already allocated"}, true
+			return observed.Refusal{Field: "spec.clusterIPs", Message: "provided IP is already allocated"}, true
 		}
 	}
-	return Refusal{}, false
+	return observed.Refusal{}, false
 }
 
 // apply makes the first n writes, in the order of the fields of Changes; it returns how many there were.
-func (w *world) apply(c Changes, n int) int {
+func (w *world) apply(c diff.Changes, n int) int {
 	var writes []func()
 	add := func(planned bool, write func()) {
 		if planned {
@@ -146,7 +153,7 @@ func (w *world) checkAssociations() {
 	}
 	for _, s := range w.slices {
 		service, has := s.Labels[discoveryv1.LabelServiceName]
-		if s.Labels[discoveryv1.LabelManagedBy] != Manager {
+		if s.Labels[discoveryv1.LabelManagedBy] != mcs.ControllerName {
 			continue
 		}
 		if was, known := w.associated[s.Name]; known && was != service {
@@ -209,7 +216,7 @@ func (w *world) settle(t *testing.T) {
 	t.Fatalf("does not settle: %+v", w.plan())
 }
 
-func (w *world) svc() *corev1.Service { return w.services[DerivedName(w.imp)] }
+func (w *world) svc() *corev1.Service { return w.services[ownership.DerivedName(w.imp)] }
 
 func (w *world) ready() string {
 	for _, c := range w.imp.Status.Conditions {
@@ -225,7 +232,7 @@ func labels(w *world) []string {
 	var all []string
 	for _, s := range w.slices {
 		name := s.Name
-		if s.Labels[discoveryv1.LabelManagedBy] == Manager {
+		if s.Labels[discoveryv1.LabelManagedBy] == mcs.ControllerName {
 			name = "ours"
 		}
 		all = append(all, name+"="+s.Labels[discoveryv1.LabelServiceName])
@@ -234,7 +241,7 @@ func labels(w *world) []string {
 }
 
 func told(w *world, reason string) bool {
-	return slices.ContainsFunc(w.events, func(e Event) bool { return e.Reason == reason })
+	return slices.ContainsFunc(w.events, func(e desired.Event) bool { return e.Reason == reason })
 }
 
 func (w *world) clone() *world {
@@ -289,7 +296,7 @@ var scenarios = []struct {
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
 			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
-			equal(t, "annotations", w.imp.Annotations, map[string]string{AnnotationDerivedService: "derived-foo", AnnotationClusterIPs: "10.0.0.1"})
+			equal(t, "annotations", w.imp.Annotations, map[string]string{mcs.AnnotationDerivedService: "derived-foo", mcs.AnnotationClusterIPs: "10.0.0.1"})
 			equal(t, "owners", w.svc().OwnerReferences, []metav1.OwnerReference{{
 				APIVersion: fullCRD.APIVersion, Kind: "ServiceImport", Name: "foo", UID: "u1", Controller: new(true)}})
 			equal(t, "ready", w.ready(), "True/Ready")
@@ -313,8 +320,8 @@ var scenarios = []struct {
 		},
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.2"})
-			equal(t, "recorded", w.imp.Annotations[AnnotationClusterIPs], "10.0.0.2")
-			equal(t, "event", w.events[len(w.events)-1].Reason, EventAddressChanged)
+			equal(t, "recorded", w.imp.Annotations[mcs.AnnotationClusterIPs], "10.0.0.2")
+			equal(t, "event", w.events[len(w.events)-1].Reason, desired.EventAddressChanged)
 		},
 	},
 	{
@@ -325,7 +332,7 @@ var scenarios = []struct {
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"1.2.3.4"})
 			equal(t, "type", w.svc().Spec.Type, corev1.ServiceTypeLoadBalancer)
-			equal(t, "class", *w.svc().Spec.LoadBalancerClass, LoadBalancerClass)
+			equal(t, "class", *w.svc().Spec.LoadBalancerClass, mcs.LoadBalancerClass)
 			equal(t, "ingress", w.svc().Status.LoadBalancer.Ingress, []corev1.LoadBalancerIngress{{IP: "1.2.3.4", IPMode: new(corev1.LoadBalancerIPModeVIP)}})
 			equal(t, "ready", w.ready(), "True/Ready")
 		},
@@ -350,7 +357,7 @@ var scenarios = []struct {
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"1.2.3.4", "nonsense"})
 			equal(t, "ingress", len(w.svc().Status.LoadBalancer.Ingress), 1)
-			equal(t, "event", w.events[0].Reason, EventPartlyServed)
+			equal(t, "event", w.events[0].Reason, desired.EventPartlyServed)
 		},
 	},
 	{
@@ -360,7 +367,7 @@ var scenarios = []struct {
 		},
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"nonsense"})
-			equal(t, "ready", w.ready(), "False/"+ReasonInvalidIPs)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonInvalidIPs)
 		},
 	},
 	{
@@ -370,7 +377,7 @@ var scenarios = []struct {
 		},
 		check: func(t *testing.T, w *world) {
 			equal(t, "ipFamilies", len(w.imp.Spec.IPFamilies), 0)
-			equal(t, "ready", w.ready(), "False/"+ReasonInvalidIPs)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonInvalidIPs)
 			equal(t, "named", strings.Contains(w.message(), `"2001:db8::1%eth0"`), true)
 		},
 	},
@@ -392,7 +399,7 @@ var scenarios = []struct {
 		check: func(t *testing.T, w *world) {
 			equal(t, "type", w.svc().Spec.Type, corev1.ServiceTypeClusterIP)
 			equal(t, "ingress", len(w.svc().Status.LoadBalancer.Ingress), 0)
-			equal(t, "ready", w.ready(), "False/"+ReasonInvalidIPs)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonInvalidIPs)
 			equal(t, "named", strings.Contains(w.message(), "127.0.0.1 of ips, which is a loopback address"), true)
 		},
 	},
@@ -406,7 +413,7 @@ var scenarios = []struct {
 		check: func(t *testing.T, w *world) {
 			equal(t, "type", w.svc().Spec.Type, corev1.ServiceTypeClusterIP)
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.99"})
-			equal(t, "ready", w.ready(), "False/"+ReasonInvalidIPs)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonInvalidIPs)
 			equal(t, "message", w.message(), "spec.ips, set by hand or copied, holds no address that a Service may answer on: "+
 				"empty it to get those of Service derived-foo; left out: 10.0.0.99 of ips, which is the ClusterIP of Service default/kubernetes")
 		},
@@ -418,14 +425,14 @@ var scenarios = []struct {
 		check: func(t *testing.T, w *world) {
 			equal(t, "ingress", w.svc().Status.LoadBalancer.Ingress, []corev1.LoadBalancerIngress{{IP: "1.2.3.4", IPMode: new(corev1.LoadBalancerIPModeVIP)}})
 			equal(t, "ready", w.ready(), "True/Ready")
-			equal(t, "told", told(w, EventPartlyServed), true)
+			equal(t, "told", told(w, desired.EventPartlyServed), true)
 		},
 	},
 	{
 		name: "stale ips that came with their annotations are replaced by what this cluster gives, and an event says so",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo", withIPs("10.0.0.99"), func(i *mcsv1beta1.ServiceImport) {
-				i.Annotations = map[string]string{AnnotationDerivedService: "derived-foo", AnnotationClusterIPs: "10.0.0.99"}
+				i.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-foo", mcs.AnnotationClusterIPs: "10.0.0.99"}
 			}))
 			w.services["kubernetes"], w.taken["10.0.0.99"] = others("kubernetes", "10.0.0.99"), true
 			return w
@@ -433,7 +440,7 @@ var scenarios = []struct {
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
 			equal(t, "ready", w.ready(), "True/Ready")
-			equal(t, "told", told(w, EventAddressChanged), true)
+			equal(t, "told", told(w, desired.EventAddressChanged), true)
 		},
 	},
 	{
@@ -484,7 +491,7 @@ var scenarios = []struct {
 			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
 			equal(t, "address", w.svc().Spec.ClusterIPs, []string{"10.0.0.1"})
 			equal(t, "ready", w.ready(), "True/Ready")
-			equal(t, "told a change", told(w, EventAddressChanged), false)
+			equal(t, "told a change", told(w, desired.EventAddressChanged), false)
 		},
 	},
 	{
@@ -499,7 +506,7 @@ var scenarios = []struct {
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1", "fd00::2"})
 			equal(t, "ipFamilies", w.imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol})
-			equal(t, "told a change", told(w, EventAddressChanged), false)
+			equal(t, "told a change", told(w, desired.EventAddressChanged), false)
 		},
 	},
 	{
@@ -538,7 +545,7 @@ var scenarios = []struct {
 			w.services["theirs"] = others("theirs", "10.0.9.9")
 			return w
 		},
-		change: func(w *world) { w.imp.Annotations = map[string]string{AnnotationDerivedService: "theirs"} },
+		change: func(w *world) { w.imp.Annotations = map[string]string{mcs.AnnotationDerivedService: "theirs"} },
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.9.9"})
 			equal(t, "services", len(w.services), 1)
@@ -557,7 +564,7 @@ var scenarios = []struct {
 			equal(t, "services", len(w.services), 0)
 			equal(t, "ips", len(w.imp.Spec.IPs)+len(w.imp.Spec.IPFamilies), 0)
 			equal(t, "label", w.slices[0].Labels, map[string]string{mcsv1beta1.LabelServiceName: "foo"})
-			equal(t, "recorded", w.imp.Annotations[AnnotationClusterIPs], "10.0.0.1")
+			equal(t, "recorded", w.imp.Annotations[mcs.AnnotationClusterIPs], "10.0.0.1")
 			equal(t, "ready", w.ready(), "True/Ready")
 		},
 	},
@@ -595,7 +602,7 @@ var scenarios = []struct {
 		change: func(w *world) { w.imp.Spec.Type = mcsv1beta1.Headless },
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", len(w.imp.Spec.IPs), 0)
-			equal(t, "aside", w.imp.Annotations[AnnotationVIPs], "1.2.3.4")
+			equal(t, "aside", w.imp.Annotations[mcs.AnnotationVIPs], "1.2.3.4")
 		},
 	},
 	{
@@ -609,7 +616,7 @@ var scenarios = []struct {
 		change: func(w *world) { w.imp.Spec.Type = mcsv1beta1.ClusterSetIP },
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"1.2.3.4"})
-			_, aside := w.imp.Annotations[AnnotationVIPs]
+			_, aside := w.imp.Annotations[mcs.AnnotationVIPs]
 			equal(t, "aside", aside, false)
 			equal(t, "ingress", w.svc().Status.LoadBalancer.Ingress[0].IP, "1.2.3.4")
 			equal(t, "address", w.svc().Spec.ClusterIP, "10.0.0.1")
@@ -627,7 +634,7 @@ var scenarios = []struct {
 			equal(t, "service", w.svc(), others("derived-foo", "10.0.9.9"))
 			equal(t, "ips", len(w.imp.Spec.IPs), 0)
 			equal(t, "slices", len(w.slices[0].Labels), 1)
-			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonForeignService)
 			equal(t, "events", len(w.events), 1)
 		},
 	},
@@ -641,9 +648,9 @@ var scenarios = []struct {
 		check: func(t *testing.T, w *world) {
 			equal(t, "service", w.svc(), others("derived-foo", "10.0.9.9"))
 			equal(t, "ips", len(w.imp.Spec.IPs), 0)
-			equal(t, "recorded", w.imp.Annotations[AnnotationClusterIPs], "10.0.0.1")
+			equal(t, "recorded", w.imp.Annotations[mcs.AnnotationClusterIPs], "10.0.0.1")
 			equal(t, "labels", labels(w), []string{"a=", "b=elsewhere"})
-			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonForeignService)
 		},
 	},
 	{
@@ -672,7 +679,7 @@ var scenarios = []struct {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.2"})
 			equal(t, "address", w.svc().Spec.ClusterIP, "10.0.0.2")
 			equal(t, "ready", w.ready(), "True/Ready")
-			equal(t, "told", told(w, EventAddressChanged), true)
+			equal(t, "told", told(w, desired.EventAddressChanged), true)
 		},
 	},
 	{
@@ -714,7 +721,7 @@ var scenarios = []struct {
 		},
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", len(w.imp.Spec.IPs), 0)
-			equal(t, "recorded", w.imp.Annotations[AnnotationClusterIPs], "10.0.0.1")
+			equal(t, "recorded", w.imp.Annotations[mcs.AnnotationClusterIPs], "10.0.0.1")
 			equal(t, "ready", w.ready(), "False/Pending")
 		},
 	},
@@ -744,7 +751,7 @@ var scenarios = []struct {
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", len(w.imp.Spec.IPs), 0)
 			equal(t, "labels", labels(w), []string{"a="})
-			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonForeignService)
 		},
 	},
 	{
@@ -767,24 +774,26 @@ var scenarios = []struct {
 		world: ledWorld,
 		change: func(w *world) {
 			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
-			w.services["derived-foo"].Labels = map[string]string{LabelKarmadaManaged: "true"}
+			w.services["derived-foo"].Labels = map[string]string{mcs.LabelKarmadaManaged: "true"}
 		},
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", len(w.imp.Spec.IPs), 0)
-			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonForeignService)
 		},
 	},
 	{
 		name: "so is one of an import of ours, which is not Karmada's",
 		world: func() *world {
-			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{LabelManagedBy: Manager} }))
+			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
+				i.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName}
+			}))
 			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
-			w.services["derived-foo"].Labels = map[string]string{LabelKarmadaManaged: "true"}
+			w.services["derived-foo"].Labels = map[string]string{mcs.LabelKarmadaManaged: "true"}
 			return w
 		},
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", len(w.imp.Spec.IPs), 0)
-			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonForeignService)
 		},
 	},
 	{
@@ -807,18 +816,18 @@ var scenarios = []struct {
 			w.services["theirs"] = others("theirs", "10.0.9.9")
 			return w
 		},
-		change: func(w *world) { w.imp.Annotations[AnnotationDerivedService] = "theirs" },
+		change: func(w *world) { w.imp.Annotations[mcs.AnnotationDerivedService] = "theirs" },
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
 			equal(t, "labels", labels(w), []string{"a=", "ours=derived-foo"})
-			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonForeignService)
 		},
 	},
 	{
 		name: "a Service that the annotation names is read, and follows when its address changes (R2, karmada#4515)",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
-				i.Annotations = map[string]string{AnnotationDerivedService: "theirs"}
+				i.Annotations = map[string]string{mcs.AnnotationDerivedService: "theirs"}
 			}))
 			w.services["theirs"] = others("theirs", "10.0.9.9")
 			w.slices = []*discoveryv1.EndpointSlice{slice("a", "foo")}
@@ -837,7 +846,7 @@ var scenarios = []struct {
 		name: "a named Service that selects pods of this cluster gives its address and gets no imported endpoints (C41)",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
-				i.Annotations = map[string]string{AnnotationDerivedService: "local"}
+				i.Annotations = map[string]string{mcs.AnnotationDerivedService: "local"}
 			}))
 			w.services["local"] = others("local", "10.0.9.9")
 			w.services["local"].Spec.Selector = map[string]string{"app": "local"}
@@ -861,7 +870,7 @@ var scenarios = []struct {
 			w.slices = []*discoveryv1.EndpointSlice{slice("a", "foo")}
 			return w
 		},
-		change: func(w *world) { w.imp.Annotations = map[string]string{AnnotationDerivedService: "local"} },
+		change: func(w *world) { w.imp.Annotations = map[string]string{mcs.AnnotationDerivedService: "local"} },
 		check: func(t *testing.T, w *world) {
 			equal(t, "labels", labels(w), []string{"a="})
 			equal(t, "services", len(w.services), 1)
@@ -871,7 +880,7 @@ var scenarios = []struct {
 		name: "two imports that name one Service of ours: the second is told",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
-				i.Annotations = map[string]string{AnnotationDerivedService: "derived-bar"}
+				i.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-bar"}
 			}))
 			bar := clusterSetImport("bar")
 			bar.UID = "u2"
@@ -882,13 +891,13 @@ var scenarios = []struct {
 		},
 		check: func(t *testing.T, w *world) {
 			equal(t, "ips", len(w.imp.Spec.IPs), 0)
-			equal(t, "ready", w.ready(), "False/"+ReasonForeignService)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonForeignService)
 		},
 	},
 	{
 		name:   "another name in the annotation: the Service moves there with its address",
 		world:  func() *world { return newWorld(clusterSetImport("foo")) },
-		change: func(w *world) { w.imp.Annotations[AnnotationDerivedService] = "foo-elsewhere" },
+		change: func(w *world) { w.imp.Annotations[mcs.AnnotationDerivedService] = "foo-elsewhere" },
 		check: func(t *testing.T, w *world) {
 			equal(t, "services", len(w.services), 1)
 			equal(t, "address", w.svc().Spec.ClusterIP, "10.0.0.1")
@@ -898,11 +907,11 @@ var scenarios = []struct {
 	{
 		name:   "a name that no Service can have costs nothing that works",
 		world:  ledWorld,
-		change: func(w *world) { w.imp.Annotations[AnnotationDerivedService] = "Not_A_Name" },
+		change: func(w *world) { w.imp.Annotations[mcs.AnnotationDerivedService] = "Not_A_Name" },
 		check: func(t *testing.T, w *world) {
 			equal(t, "services", len(w.services), 1)
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.1"})
-			equal(t, "ready", w.ready(), "False/"+ReasonInvalidName)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonInvalidName)
 		},
 	},
 	{
@@ -943,7 +952,7 @@ var scenarios = []struct {
 		change: func(w *world) { w.imp.Spec.Ports = nil },
 		check: func(t *testing.T, w *world) {
 			equal(t, "ports", len(w.svc().Spec.Ports), 1)
-			equal(t, "ready", w.ready(), "False/"+ReasonNoPorts)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonNoPorts)
 		},
 	},
 	{
@@ -953,7 +962,7 @@ var scenarios = []struct {
 		},
 		check: func(t *testing.T, w *world) {
 			equal(t, "services", len(w.services), 0)
-			equal(t, "ready", w.ready(), "False/"+ReasonNoPorts)
+			equal(t, "ready", w.ready(), "False/"+desired.ReasonNoPorts)
 		},
 	},
 	{
@@ -1058,7 +1067,7 @@ var scenarios = []struct {
 	{
 		name: "an import of Karmada's gets ips from Karmada's Service, one on its old CRD, and nothing else (K8, K10)",
 		world: func() *world {
-			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{LabelKarmadaManaged: "true"} }))
+			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"} }))
 			w.crd = karmadaCRD
 			w.services["derived-foo"] = others("derived-foo", "10.0.9.9", "fd00::9")
 			w.slices = []*discoveryv1.EndpointSlice{slice("a", "foo")}
@@ -1066,7 +1075,7 @@ var scenarios = []struct {
 		},
 		check: func(t *testing.T, w *world) {
 			want := newWorld(clusterSetImport("foo")).imp
-			want.Labels, want.Spec.IPs, want.Generation = map[string]string{LabelKarmadaManaged: "true"}, []string{"10.0.9.9"}, 2
+			want.Labels, want.Spec.IPs, want.Generation = map[string]string{mcs.LabelKarmadaManaged: "true"}, []string{"10.0.9.9"}, 2
 			equal(t, "import", w.imp, want)
 			equal(t, "service", w.svc(), others("derived-foo", "10.0.9.9", "fd00::9"))
 			equal(t, "slices", len(w.slices[0].Labels), 1)
@@ -1078,7 +1087,7 @@ var scenarios = []struct {
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo"))
 			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
-			w.services["derived-foo"].Labels = map[string]string{LabelKarmadaManaged: "true"}
+			w.services["derived-foo"].Labels = map[string]string{mcs.LabelKarmadaManaged: "true"}
 			return w
 		},
 		check: func(t *testing.T, w *world) {
@@ -1089,14 +1098,14 @@ var scenarios = []struct {
 	{
 		name: "an import of Karmada's waits for its Service",
 		world: func() *world {
-			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Annotations = map[string]string{AnnotationKarmadaWork: "w"} }))
+			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Annotations = map[string]string{mcs.AnnotationKarmadaWork: "w"} }))
 		},
 		check: func(t *testing.T, w *world) { equal(t, "services", len(w.services), 0) },
 	},
 	{
 		name: "an import of Karmada's that turns headless loses its ips (C25; K3 ignores the flip)",
 		world: func() *world {
-			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{LabelKarmadaManaged: "true"} }))
+			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"} }))
 			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
 			return w
 		},
@@ -1164,7 +1173,7 @@ func takenFrom(w *world) {
 }
 
 // noIPs wants a plan that empties them.
-func noIPs(t *testing.T, c Changes) {
+func noIPs(t *testing.T, c diff.Changes) {
 	t.Helper()
 	if c.Import == nil || len(c.Import.New.Spec.IPs) > 0 {
 		t.Errorf("import is planned as %+v; want no ips", c.Import)
@@ -1172,8 +1181,8 @@ func noIPs(t *testing.T, c Changes) {
 }
 
 // wasExternalName is the state of an import whose Service somebody has edited so that it has no address any more.
-func wasExternalName(st *State) {
-	st.Import.Spec.IPs, st.Import.Annotations = []string{"10.0.0.1"}, map[string]string{AnnotationClusterIPs: "10.0.0.1"}
+func wasExternalName(st *observed.State) {
+	st.Import.Spec.IPs, st.Import.Annotations = []string{"10.0.0.1"}, map[string]string{mcs.AnnotationClusterIPs: "10.0.0.1"}
 	st.Service = others("derived-foo", "")
 	owned(st.Service, st.Import, fullCRD)
 	st.Service.Spec.Type, st.Service.Spec.ClusterIPs = corev1.ServiceTypeExternalName, nil
@@ -1295,95 +1304,95 @@ func TestRefusals(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name    string
-		refused []Refusal
-		edit    func(*State)
-		check   func(*testing.T, Changes)
+		refused []observed.Refusal
+		edit    func(*observed.State)
+		check   func(*testing.T, diff.Changes)
 	}{
 		{
 			name:    "a trafficDistribution that this server does not know",
-			refused: []Refusal{{Field: "spec.trafficDistribution", Message: "unsupported"}},
-			check: func(t *testing.T, c Changes) {
+			refused: []observed.Refusal{{Field: "spec.trafficDistribution", Message: "unsupported"}},
+			check: func(t *testing.T, c diff.Changes) {
 				equal(t, "left out", c.Create.Spec.TrafficDistribution == nil, true)
 			},
 		},
 		{
 			name:    "two ports, one after the other: indices count in what was sent",
-			refused: []Refusal{{Field: "spec.ports[1].name"}, {Field: "spec.ports[1].port"}},
-			check: func(t *testing.T, c Changes) {
+			refused: []observed.Refusal{{Field: "spec.ports[1].name"}, {Field: "spec.ports[1].port"}},
+			check: func(t *testing.T, c diff.Changes) {
 				equal(t, "ports", c.Create.Spec.Ports, []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}})
 			},
 		},
 		{
 			name:    "a quota has no way out: told, and tried again later",
-			refused: []Refusal{{Message: "exceeded quota"}},
-			check: func(t *testing.T, c Changes) {
+			refused: []observed.Refusal{{Message: "exceeded quota"}},
+			check: func(t *testing.T, c diff.Changes) {
 				equal(t, "created", c.Create == nil, true)
 				equal(t, "retry", c.Retry, true)
-				equal(t, "reason", c.Ready.Reason, ReasonRefused)
+				equal(t, "reason", c.Ready.Reason, desired.ReasonRefused)
 			},
 		},
 		{
 			name:    "recorded addresses that are refused are asked for again first",
-			refused: []Refusal{{Field: "spec.clusterIPs", Message: "provided IP is already allocated"}},
-			edit: func(st *State) {
-				st.Patient = true
-				st.Import.Annotations = map[string]string{AnnotationClusterIPs: "10.0.0.1"}
+			refused: []observed.Refusal{{Field: "spec.clusterIPs", Message: "provided IP is already allocated"}},
+			edit: func(st *observed.State) {
+				st.KeepTrying = true
+				st.Import.Annotations = map[string]string{mcs.AnnotationClusterIPs: "10.0.0.1"}
 			},
-			check: func(t *testing.T, c Changes) { equal(t, "changes", c, Changes{Soon: true}) },
+			check: func(t *testing.T, c diff.Changes) { equal(t, "changes", c, diff.Changes{RetryAddress: true}) },
 		},
 		{
 			name:    "patience ends: without the recorded addresses",
-			refused: []Refusal{{Field: "spec.clusterIPs", Message: "provided IP is already allocated"}},
-			edit: func(st *State) {
-				st.Import.Annotations = map[string]string{AnnotationClusterIPs: "10.0.0.1"}
+			refused: []observed.Refusal{{Field: "spec.clusterIPs", Message: "provided IP is already allocated"}},
+			edit: func(st *observed.State) {
+				st.Import.Annotations = map[string]string{mcs.AnnotationClusterIPs: "10.0.0.1"}
 			},
-			check: func(t *testing.T, c Changes) { equal(t, "addresses", len(c.Create.Spec.ClusterIPs), 0) },
+			check: func(t *testing.T, c diff.Changes) { equal(t, "addresses", len(c.Create.Spec.ClusterIPs), 0) },
 		},
 		{
 			name: "recorded addresses that somebody's Service has by now are not waited for",
-			edit: func(st *State) {
-				st.Patient = true
-				st.Import.Annotations = map[string]string{AnnotationClusterIPs: "10.0.0.1"}
-				st.Holders = []*corev1.Service{others("late", "10.0.0.1")}
+			edit: func(st *observed.State) {
+				st.KeepTrying = true
+				st.Import.Annotations = map[string]string{mcs.AnnotationClusterIPs: "10.0.0.1"}
+				st.AddressHolders = []*corev1.Service{others("late", "10.0.0.1")}
 			},
-			check: func(t *testing.T, c Changes) { equal(t, "addresses", len(c.Create.Spec.ClusterIPs), 0) },
+			check: func(t *testing.T, c diff.Changes) { equal(t, "addresses", len(c.Create.Spec.ClusterIPs), 0) },
 		},
 		{
 			name: "nor do they stay in ips, whatever keeps the Service from being made",
-			edit: func(st *State) {
+			edit: func(st *observed.State) {
 				st.Import.Spec.IPs, st.Import.Spec.Ports = []string{"10.0.0.1"}, nil
-				st.Import.Annotations = map[string]string{AnnotationClusterIPs: "10.0.0.1"}
-				st.Holders = []*corev1.Service{others("late", "10.0.0.1")}
+				st.Import.Annotations = map[string]string{mcs.AnnotationClusterIPs: "10.0.0.1"}
+				st.AddressHolders = []*corev1.Service{others("late", "10.0.0.1")}
 			},
 			check: noIPs,
 		},
 		{
 			name:    "a Service that was of type ExternalName and gets no address of ours again: none in ips until it has another",
-			refused: []Refusal{{Field: "spec.clusterIPs[0]", Message: "provided IP is already allocated"}},
+			refused: []observed.Refusal{{Field: "spec.clusterIPs[0]", Message: "provided IP is already allocated"}},
 			edit:    wasExternalName,
-			check: func(t *testing.T, c Changes) {
+			check: func(t *testing.T, c diff.Changes) {
 				equal(t, "asked for", len(c.Service.New.Spec.ClusterIPs), 0)
 				noIPs(t, c)
 			},
 		},
 		{
 			name:    "a Service that was of type ExternalName and cannot be changed: none in ips",
-			refused: []Refusal{{Message: "denied"}},
+			refused: []observed.Refusal{{Message: "denied"}},
 			edit:    wasExternalName,
 			check:   noIPs,
 		},
 		{
 			name: "a Service that was of type ExternalName asks for its address again, which stays in ips meanwhile",
 			edit: wasExternalName,
-			check: func(t *testing.T, c Changes) {
+			check: func(t *testing.T, c diff.Changes) {
 				equal(t, "asked for", c.Service.New.Spec.ClusterIPs, []string{"10.0.0.1"})
 				equal(t, "import", c.Import == nil, true)
 			},
 		},
 		{
 			name:    "an address range that is full is not a missing family",
-			refused: []Refusal{{Field: "spec.clusterIPs", Message: "range is full"}},
-			check:   func(t *testing.T, c Changes) { equal(t, "reason", c.Ready.Reason, ReasonRefused) },
+			refused: []observed.Refusal{{Field: "spec.clusterIPs", Message: "range is full"}},
+			check:   func(t *testing.T, c diff.Changes) { equal(t, "reason", c.Ready.Reason, desired.ReasonRefused) },
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -1402,7 +1411,7 @@ func TestRefusals(t *testing.T) {
 func TestFormerServiceServesOn(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
 	c.settle(t)
-	c.services["theirs"], c.imp.Annotations[AnnotationDerivedService] = others("theirs", "10.0.9.9"), "theirs"
+	c.services["theirs"], c.imp.Annotations[mcs.AnnotationDerivedService] = others("theirs", "10.0.9.9"), "theirs"
 	c.Members[0].Slices[0].Endpoints[0].Addresses = []string{"10.9.1.2"}
 	c.settle(t)
 	equal(t, "ips", c.imp.Spec.IPs, []string{"10.0.0.1"})
@@ -1416,10 +1425,10 @@ func TestFormerServiceServesOn(t *testing.T) {
 // Services that have an address which the import had last are among the Holders, and their changes are heard, also while ips are empty.
 func TestAddressesThatAnImportHadLast(t *testing.T) {
 	imp := clusterSetImport("foo", withIPs("1.2.3.4", "10.0.0.1"))
-	imp.Annotations = map[string]string{AnnotationClusterIPs: "10.0.0.1,fd00::1"}
-	equal(t, "addresses", ImportAddresses(imp), []string{"1.2.3.4", "10.0.0.1", "fd00::1"})
+	imp.Annotations = map[string]string{mcs.AnnotationClusterIPs: "10.0.0.1,fd00::1"}
+	equal(t, "addresses", desired.ImportAddresses(imp), []string{"1.2.3.4", "10.0.0.1", "fd00::1"})
 	imp.Spec.IPs = nil
-	equal(t, "addresses without ips", ImportAddresses(imp), []string{"10.0.0.1", "fd00::1"})
+	equal(t, "addresses without ips", desired.ImportAddresses(imp), []string{"10.0.0.1", "fd00::1"})
 }
 
 // A condition's time moves with its status only; its generation with the import.
@@ -1439,12 +1448,12 @@ func TestTransitionTime(t *testing.T) {
 }
 
 // owned marks a Service as ours.
-func owned(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd CRD) {
+func owned(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd observed.CRD) {
 	if svc.Labels == nil {
 		svc.Labels = map[string]string{}
 	}
-	svc.Labels[LabelManagedBy] = Manager
-	svc.OwnerReferences = ownedBy(svc.OwnerReferences, imp, crd.APIVersion)
+	svc.Labels[mcs.LabelManagedBy] = mcs.ControllerName
+	svc.OwnerReferences = ownership.WithOwner(svc.OwnerReferences, imp, crd.APIVersion)
 }
 
 // familiesOfIPs are the families of a Service's addresses, in their order.

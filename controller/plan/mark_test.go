@@ -6,6 +6,9 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // A slice whose mark somebody edited away, and which is not needed any more, would lead to endpoints that are gone: found by seed 456831125
@@ -34,25 +37,25 @@ func TestLeaksAreHealed(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
 	ours := c.slices[0].Name
-	lost := Leak{Slice: "theirs", Service: "derived-foo", Type: discoveryv1.AddressTypeIPv4}
-	for what, clusterset := range map[string]*Clusterset{"in a clusterset": &c.Clusterset, "in none": nil} {
+	lost := observed.Leak{Slice: "theirs", Service: "derived-foo", Type: discoveryv1.AddressTypeIPv4}
+	for what, clusterset := range map[string]*observed.Clusterset{"in a clusterset": &c.Clusterset, "in none": nil} {
 		st := c.state()
 		st.Clusterset = clusterset
-		otherFamily := Leak{Slice: lost.Slice, Service: lost.Service, Type: discoveryv1.AddressTypeIPv6}
-		st.Leaks = []Leak{{Slice: ours, Service: "derived-foo", Type: discoveryv1.AddressTypeIPv4}, lost, otherFamily}
+		otherFamily := observed.Leak{Slice: lost.Slice, Service: lost.Service, Type: discoveryv1.AddressTypeIPv6}
+		st.Leaks = []observed.Leak{{Slice: ours, Service: "derived-foo", Type: discoveryv1.AddressTypeIPv4}, lost, otherFamily}
 		back := theirs(lost.Slice, discoveryv1.LabelServiceName, lost.Service, mcsv1beta1.LabelServiceName, "foo")
 		back.AddressType = otherFamily.Type
 		st.Slices = append(st.Slices, back)
-		if changes := Plan(st); !slices.Equal(changes.Heal, []Leak{lost}) {
+		if changes := Plan(st); !slices.Equal(changes.Heal, []observed.Leak{lost}) {
 			t.Errorf("%s: heals %v", what, changes.Heal)
 		}
 	}
 	// The derived Service of an import that others made is ours too.
 	st := c.state()
 	st.Import = st.Import.DeepCopy()
-	delete(st.Import.Labels, LabelManagedBy)
-	st.Leaks = []Leak{lost}
-	if changes := Plan(st); !slices.Equal(changes.Heal, []Leak{lost}) {
+	delete(st.Import.Labels, mcs.LabelManagedBy)
+	st.Leaks = []observed.Leak{lost}
+	if changes := Plan(st); !slices.Equal(changes.Heal, []observed.Leak{lost}) {
 		t.Errorf("of an import of others: heals %v", changes.Heal)
 	}
 }

@@ -20,6 +20,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -58,13 +63,13 @@ type outcome struct {
 
 // member reads what a cluster holds as the controller does. A slice that has no label yet gets the one by which it is found: the
 // Service's at home, the clusterset's at a peer.
-func (c situation) member(h holder) Member {
-	m := Member{Cluster: h.Cluster, Slices: h.Slices}
+func (c situation) member(h holder) merge.Member {
+	m := merge.Member{Cluster: h.Cluster, Slices: h.Slices}
 	if h.Export != nil {
-		m.Export = TrimExport(h.Export)
+		m.Export = merge.TrimExport(h.Export)
 	}
 	if h.Service != nil {
-		m.Terms = TrimService(h.Service)
+		m.Service = merge.TrimService(h.Service)
 	}
 	for _, slice := range h.Slices {
 		if slice.Labels == nil {
@@ -74,20 +79,20 @@ func (c situation) member(h holder) Member {
 			}
 			slice.Labels = map[string]string{key: demo.Name}
 		}
-		TrimSlice(slice)
+		merge.TrimSlice(slice)
 	}
 	return m
 }
 
-func outcomeOf(home string, most int, members []Member) outcome {
-	merged := Merge(members)
+func outcomeOf(home string, most int, members []merge.Member) outcome {
+	merged := merge.Merge(members)
 	out := outcome{
 		Clusters: merged.Clusters, Families: merged.Families, Reasons: merged.Reasons, Message: merged.Message, Notes: merged.Notes,
-		Slices: Mirror(home, demo, merged, members, most),
+		Slices: desired.Mirror(home, demo, merged, members, most),
 	}
 	if len(merged.Clusters) > 0 {
 		out.Import = &mcsv1beta1.ServiceImport{}
-		Shape(merged, out.Import)
+		desired.Shape(merged, out.Import)
 	}
 	return out
 }
@@ -132,7 +137,7 @@ func TestMergeGolden(t *testing.T) {
 			if in.Most == 0 {
 				in.Most = 100
 			}
-			var members []Member
+			var members []merge.Member
 			for _, h := range in.Members {
 				members = append(members, in.member(h))
 			}
@@ -156,58 +161,58 @@ func TestMergeGolden(t *testing.T) {
 
 // TestShape writes a merge onto imports that are there already.
 func TestShape(t *testing.T) {
-	red := Member{Cluster: "a", Terms: terms(), Export: exportWith(map[string]string{"team": "red", "tier": "web"}, map[string]string{"contact": "red"})}
-	blue := Member{Cluster: "b", Terms: terms(), Export: exportWith(map[string]string{"team": "blue"}, nil)}
-	plain := Member{Cluster: "c", Terms: terms(), Export: &Export{}}
-	headlessOne := Member{Cluster: "d", Terms: &Terms{Type: mcsv1beta1.Headless, Affinity: corev1.ServiceAffinityNone}, Export: &Export{}}
+	red := merge.Member{Cluster: "a", Service: terms(), Export: exportWith(map[string]string{"team": "red", "tier": "web"}, map[string]string{"contact": "red"})}
+	blue := merge.Member{Cluster: "b", Service: terms(), Export: exportWith(map[string]string{"team": "blue"}, nil)}
+	plain := merge.Member{Cluster: "c", Service: terms(), Export: &merge.Export{}}
+	headlessOne := merge.Member{Cluster: "d", Service: &merge.ServiceSpec{Type: mcsv1beta1.Headless, Affinity: corev1.ServiceAffinityNone}, Export: &merge.Export{}}
 
 	for _, test := range []struct {
 		name        string
 		before      func(*mcsv1beta1.ServiceImport)
-		merges      []Member // one after the other
+		merges      []merge.Member // one after the other
 		labels      map[string]string
 		annotations map[string]string
 	}{
 		{
 			name:   "the former winner's keys go, as a whole set (C18)",
-			merges: []Member{red, blue},
-			labels: map[string]string{"team": "blue"}, annotations: map[string]string{AnnotationExported: `{"labels":["team"]}`},
+			merges: []merge.Member{red, blue},
+			labels: map[string]string{"team": "blue"}, annotations: map[string]string{mcs.AnnotationExported: `{"labels":["team"]}`},
 		},
 		{
 			name:   "no record is left where nothing is exported",
-			merges: []Member{red, plain},
+			merges: []merge.Member{red, plain},
 		},
 		{
 			name: "what others put on the import stays",
 			before: func(imp *mcsv1beta1.ServiceImport) {
 				imp.Labels = map[string]string{"theirs": "1"}
-				imp.Annotations = map[string]string{"theirs": "2", AnnotationDerivedService: "derived-demo", AnnotationClusterIPs: "10.0.0.9"}
+				imp.Annotations = map[string]string{"theirs": "2", mcs.AnnotationDerivedService: "derived-demo", mcs.AnnotationClusterIPs: "10.0.0.9"}
 			},
-			merges:      []Member{red, blue, plain},
+			merges:      []merge.Member{red, blue, plain},
 			labels:      map[string]string{"theirs": "1"},
-			annotations: map[string]string{"theirs": "2", AnnotationDerivedService: "derived-demo", AnnotationClusterIPs: "10.0.0.9"},
+			annotations: map[string]string{"theirs": "2", mcs.AnnotationDerivedService: "derived-demo", mcs.AnnotationClusterIPs: "10.0.0.9"},
 		},
 		{
 			name: "a record that somebody edited cannot cost an annotation that steers us",
 			before: func(imp *mcsv1beta1.ServiceImport) {
-				imp.Annotations = map[string]string{AnnotationVIPs: "192.0.2.1", AnnotationExported: `{"annotations":["` + AnnotationVIPs + `"],"labels":["` + LabelManagedBy + `"]}`}
+				imp.Annotations = map[string]string{mcs.AnnotationVIPs: "192.0.2.1", mcs.AnnotationExported: `{"annotations":["` + mcs.AnnotationVIPs + `"],"labels":["` + mcs.LabelManagedBy + `"]}`}
 			},
-			merges:      []Member{plain},
-			annotations: map[string]string{AnnotationVIPs: "192.0.2.1"},
+			merges:      []merge.Member{plain},
+			annotations: map[string]string{mcs.AnnotationVIPs: "192.0.2.1"},
 		},
 		{
 			name: "a record that is garbage counts as none, and is made anew",
 			before: func(imp *mcsv1beta1.ServiceImport) {
 				imp.Labels = map[string]string{"tier": "old", "other": "x"}
-				imp.Annotations = map[string]string{AnnotationExported: `{"labels":["other"`}
+				imp.Annotations = map[string]string{mcs.AnnotationExported: `{"labels":["other"`}
 			},
-			merges:      []Member{red},
+			merges:      []merge.Member{red},
 			labels:      map[string]string{"team": "red", "tier": "web", "other": "x"},
-			annotations: map[string]string{"contact": "red", AnnotationExported: `{"labels":["team","tier"],"annotations":["contact"]}`},
+			annotations: map[string]string{"contact": "red", mcs.AnnotationExported: `{"labels":["team","tier"],"annotations":["contact"]}`},
 		},
 		{
 			name:   "a flip to Headless and back leaves nothing behind (C16)",
-			merges: []Member{plain, headlessOne, plain},
+			merges: []merge.Member{plain, headlessOne, plain},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -217,9 +222,9 @@ func TestShape(t *testing.T) {
 				test.before(imp)
 			}
 			for _, member := range test.merges {
-				Shape(Merge([]Member{member}), imp)
+				desired.Shape(merge.Merge([]merge.Member{member}), imp)
 			}
-			labels := map[string]string{LabelManagedBy: Manager}
+			labels := map[string]string{mcs.LabelManagedBy: mcs.ControllerName}
 			for key, value := range test.labels {
 				labels[key] = value
 			}
@@ -230,7 +235,7 @@ func TestShape(t *testing.T) {
 			equal(t, "ips", imp.Spec.IPs, []string{"10.0.0.9"})
 			equal(t, "ipFamilies", imp.Spec.IPFamilies, []corev1.IPFamily{corev1.IPv4Protocol})
 			fresh := &mcsv1beta1.ServiceImport{}
-			Shape(Merge(test.merges[len(test.merges)-1:]), fresh)
+			desired.Shape(merge.Merge(test.merges[len(test.merges)-1:]), fresh)
 			fresh.Spec.IPs, fresh.Spec.IPFamilies = imp.Spec.IPs, imp.Spec.IPFamilies
 			equal(t, "spec, as on an import that is new", imp.Spec, fresh.Spec)
 		})
@@ -248,23 +253,23 @@ func TestMergeIsBounded(t *testing.T) {
 		annotations[fmt.Sprintf("a%d", i)] = strings.Repeat("v", 200)
 	}
 	annotations["huge"] = strings.Repeat("v", 300<<10)
-	var members []Member
+	var members []merge.Member
 	for i := range 20 {
 		id := strings.Repeat("x", 61) + fmt.Sprintf("%02d", i)
-		m := Member{Cluster: id, Terms: terms(), Export: exportWith(labels, annotations)}
-		m.Terms.Ports = nil
+		m := merge.Member{Cluster: id, Service: terms(), Export: exportWith(labels, annotations)}
+		m.Service.Ports = nil
 		for p := range 50 {
-			m.Terms.Ports = append(m.Terms.Ports, mcsv1beta1.ServicePort{
+			m.Service.Ports = append(m.Service.Ports, mcsv1beta1.ServicePort{
 				Name: fmt.Sprint(p, long), Protocol: corev1.Protocol(long), Port: int32(i*100 + p), AppProtocol: &long,
 			})
 		}
-		m.Terms.Distribution = fmt.Sprint(i, long)
+		m.Service.Distribution = fmt.Sprint(i, long)
 		if i > 0 {
-			m.Export = &Export{Created: metav1.NewTime(noon.Add(time.Hour))}
+			m.Export = &merge.Export{Created: metav1.NewTime(noon.Add(time.Hour))}
 		}
 		members = append(members, m)
 	}
-	merged := Merge(members)
+	merged := merge.Merge(members)
 	if len(merged.Message) > 4096 || len(merged.Reasons) != 4 {
 		t.Errorf("a message of %d bytes for %v", len(merged.Message), merged.Reasons)
 	}
@@ -272,7 +277,7 @@ func TestMergeIsBounded(t *testing.T) {
 		t.Errorf("%d notes: %q", len(merged.Notes), merged.Notes)
 	}
 	imp := &mcsv1beta1.ServiceImport{}
-	Shape(merged, imp)
+	desired.Shape(merged, imp)
 	size := 0
 	for key, value := range imp.Annotations {
 		size += len(key) + len(value)
@@ -285,24 +290,24 @@ func TestMergeIsBounded(t *testing.T) {
 // A store's values stay as they are, whatever is done with what came out.
 func TestMergeSharesNothing(t *testing.T) {
 	appProtocol, zone := "http", "z1"
-	m := Member{Cluster: "a", Terms: terms(), Export: exportWith(map[string]string{"team": "red"}, nil)}
-	m.Terms.Distribution = corev1.ServiceTrafficDistributionPreferSameNode
-	m.Terms.Ports[0].AppProtocol = &appProtocol
+	m := merge.Member{Cluster: "a", Service: terms(), Export: exportWith(map[string]string{"team": "red"}, nil)}
+	m.Service.Distribution = corev1.ServiceTrafficDistributionPreferSameNode
+	m.Service.Ports[0].AppProtocol = &appProtocol
 	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{AppProtocol: &appProtocol}}}
 	slice.Name, slice.Labels = "demo-1", map[string]string{discoveryv1.LabelServiceName: demo.Name}
 	slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}, Zone: &zone, NodeName: &zone, Hostname: &zone,
 		Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}}
-	TrimSlice(slice)
+	merge.TrimSlice(slice)
 	ready := slice.Endpoints[0].Conditions.Ready
 	m.Slices = []*discoveryv1.EndpointSlice{slice}
 	before := toYAML(t, m)
 
-	merged := Merge([]Member{m})
+	merged := merge.Merge([]merge.Member{m})
 	imp := &mcsv1beta1.ServiceImport{}
-	Shape(merged, imp)
+	desired.Shape(merged, imp)
 	*imp.Spec.Ports[0].AppProtocol, imp.Labels["team"] = "spoiled", "spoiled"
-	mirrored := Mirror("a", demo, merged, []Member{m}, 100)[0]
-	overlaid := Overlay(slice, mirrored)
+	mirrored := desired.Mirror("a", demo, merged, []merge.Member{m}, 100)[0]
+	overlaid := diff.Overlay(slice, mirrored)
 	for _, s := range []*discoveryv1.EndpointSlice{mirrored, overlaid} {
 		e := &s.Endpoints[0]
 		e.Addresses[0], *e.Zone, *e.Conditions.Ready, *e.NodeName, *e.Hostname, e.Hints.ForZones[0].Name = "spoiled", "spoiled", false, "spoiled", "spoiled", "spoiled"
@@ -313,12 +318,12 @@ func TestMergeSharesNothing(t *testing.T) {
 }
 
 // exportWith is an export as a store keeps it.
-func exportWith(labels, annotations map[string]string) *Export {
-	return TrimExport(&mcsv1beta1.ServiceExport{Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: labels, ExportedAnnotations: annotations}})
+func exportWith(labels, annotations map[string]string) *merge.Export {
+	return merge.TrimExport(&mcsv1beta1.ServiceExport{Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: labels, ExportedAnnotations: annotations}})
 }
 
-func terms() *Terms {
-	return &Terms{
+func terms() *merge.ServiceSpec {
+	return &merge.ServiceSpec{
 		Type: mcsv1beta1.ClusterSetIP, Affinity: corev1.ServiceAffinityNone, InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster,
 		Families: []corev1.IPFamily{corev1.IPv4Protocol}, Ports: []mcsv1beta1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
 	}
@@ -329,26 +334,26 @@ type dice struct{ *rand.Rand }
 
 func pick[T any](d dice, values ...T) T { return values[d.IntN(len(values))] }
 
-func (d dice) members() []Member {
+func (d dice) members() []merge.Member {
 	ids := []string{"a", "b", "c", "a.b", "b.c", "b-c", strings.Repeat("x", 63)}
 	d.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-	members := make([]Member, 1+d.IntN(len(ids)))
+	members := make([]merge.Member, 1+d.IntN(len(ids)))
 	for i := range members {
 		members[i] = d.member(ids[i])
 	}
 	return members
 }
 
-func (d dice) member(id string) Member {
-	m := Member{Cluster: id}
+func (d dice) member(id string) merge.Member {
+	m := merge.Member{Cluster: id}
 	if d.IntN(8) > 0 {
 		m.Export = exportWith(
-			pick(d, nil, map[string]string{}, map[string]string{"team": "red"}, map[string]string{"team": "blue", LabelManagedBy: "x", "tier": "bad value"}),
-			pick(d, nil, map[string]string{"note": "1"}, map[string]string{"note": "2", AnnotationVIPs: "x"}))
+			pick(d, nil, map[string]string{}, map[string]string{"team": "red"}, map[string]string{"team": "blue", mcs.LabelManagedBy: "x", "tier": "bad value"}),
+			pick(d, nil, map[string]string{"note": "1"}, map[string]string{"note": "2", mcs.AnnotationVIPs: "x"}))
 		m.Export.Created = metav1.NewTime(noon.Add(time.Duration(d.IntN(3)) * time.Second))
 	}
 	if d.IntN(8) > 0 {
-		m.Terms = &Terms{
+		m.Service = &merge.ServiceSpec{
 			External:       d.IntN(8) == 0,
 			Type:           pick(d, mcsv1beta1.ClusterSetIP, mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless),
 			Ports:          d.ports(),
@@ -359,10 +364,10 @@ func (d dice) member(id string) Member {
 				[]corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}, []corev1.IPFamily{corev1.IPv6Protocol, corev1.IPv4Protocol}),
 		}
 		if d.IntN(2) == 0 {
-			m.Terms.Affinity, m.Terms.AffinityTimeout = corev1.ServiceAffinityClientIP, pick(d, int32(10), 10800)
+			m.Service.Affinity, m.Service.AffinityTimeout = corev1.ServiceAffinityClientIP, pick(d, int32(10), 10800)
 		}
 	}
-	m.Slices = d.slices(id, m.Terms)
+	m.Slices = d.slices(id, m.Service)
 	return m
 }
 
@@ -385,7 +390,7 @@ func (d dice) ports() []mcsv1beta1.ServicePort {
 }
 
 // slices are the Service's own.
-func (d dice) slices(id string, terms *Terms) []*discoveryv1.EndpointSlice {
+func (d dice) slices(id string, terms *merge.ServiceSpec) []*discoveryv1.EndpointSlice {
 	var all []*discoveryv1.EndpointSlice
 	for i := range d.IntN(3) {
 		slice := &discoveryv1.EndpointSlice{AddressType: pick(d, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)}
@@ -413,17 +418,17 @@ func (d dice) slices(id string, terms *Terms) []*discoveryv1.EndpointSlice {
 
 // seenFrom is what home knows of the clusters: of itself the Service's slices, of a peer those that the peer's controller made, which
 // may have heard of some of the others only.
-func (d dice) seenFrom(home string, all []Member) []Member {
+func (d dice) seenFrom(home string, all []merge.Member) []merge.Member {
 	seen := slices.Clone(all)
 	for i, m := range seen {
 		if m.Cluster == home {
 			continue
 		}
-		view := slices.DeleteFunc(slices.Clone(all), func(other Member) bool { return other.Cluster != m.Cluster && d.IntN(2) == 0 })
+		view := slices.DeleteFunc(slices.Clone(all), func(other merge.Member) bool { return other.Cluster != m.Cluster && d.IntN(2) == 0 })
 		seen[i].Slices = nil
-		for _, slice := range Mirror(m.Cluster, demo, Merge(view), view, 4) {
+		for _, slice := range desired.Mirror(m.Cluster, demo, merge.Merge(view), view, 4) {
 			if slice.Labels[mcsv1beta1.LabelSourceCluster] == m.Cluster {
-				TrimSlice(slice)
+				merge.TrimSlice(slice)
 				seen[i].Slices = append(seen[i].Slices, slice)
 			}
 		}
@@ -431,7 +436,7 @@ func (d dice) seenFrom(home string, all []Member) []Member {
 	return seen
 }
 
-func (d dice) shuffled(all []Member) []Member {
+func (d dice) shuffled(all []merge.Member) []merge.Member {
 	all = slices.Clone(all)
 	d.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for i := range all {
@@ -450,7 +455,7 @@ func TestMergeProperties(t *testing.T) {
 	for run := range uint64(200) {
 		d := dice{rand.New(rand.NewPCG(seed, run))}
 		all := d.members()
-		merged := Merge(all)
+		merged := merge.Merge(all)
 		if len(merged.Reasons) > 1 {
 			conflicting++
 		}
@@ -481,7 +486,7 @@ func TestMergeProperties(t *testing.T) {
 }
 
 // checkUnion: no name and no number twice, nobody's port forgotten, the oldest's all there and first (C13).
-func checkUnion(t *testing.T, merged Merged, all []Member) {
+func checkUnion(t *testing.T, merged merge.Merged, all []merge.Member) {
 	t.Helper()
 	names, numbers := map[string]bool{}, map[string]bool{}
 	for _, p := range merged.Ports {
@@ -496,13 +501,13 @@ func checkUnion(t *testing.T, merged Merged, all []Member) {
 		if !m.Exports() {
 			continue
 		}
-		for _, p := range m.Terms.Ports {
+		for _, p := range m.Service.Ports {
 			if number := fmt.Sprintf("%d/%s", p.Port, p.Protocol); !names[p.Name] && !numbers[number] {
 				t.Errorf("port %s %q of %s is forgotten", number, p.Name, m.Cluster)
 			}
 		}
-		same = same && len(m.Terms.Ports) == len(merged.Ports) && portText(m.Terms.Ports) == portText(merged.Ports)
-		if len(merged.Families) > 0 && len(m.Terms.Families) > 0 && slices.ContainsFunc(merged.Families, func(f corev1.IPFamily) bool { return !slices.Contains(m.Terms.Families, f) }) &&
+		same = same && len(m.Service.Ports) == len(merged.Ports) && portText(m.Service.Ports) == portText(merged.Ports)
+		if len(merged.Families) > 0 && len(m.Service.Families) > 0 && slices.ContainsFunc(merged.Families, func(f corev1.IPFamily) bool { return !slices.Contains(m.Service.Families, f) }) &&
 			!slices.Contains(merged.Reasons, "IPFamilyConflict") {
 			t.Errorf("%v do not reach %s, and nobody says so (C19)", merged.Families, m.Cluster)
 		}
@@ -524,12 +529,12 @@ func portText(ports []mcsv1beta1.ServicePort) string {
 }
 
 // checkShape: an import that has the shape keeps it, also after the API server had it, and whatever shape it had before.
-func checkShape(t *testing.T, d dice, merged Merged) {
+func checkShape(t *testing.T, d dice, merged merge.Merged) {
 	t.Helper()
 	fresh, reused := &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImport{}
-	Shape(merged, fresh)
-	Shape(Merge(d.members()), reused)
-	Shape(merged, reused)
+	desired.Shape(merged, fresh)
+	desired.Shape(merge.Merge(d.members()), reused)
+	desired.Shape(merged, reused)
 	equal(t, "import that had another shape", toJSON(t, reused), toJSON(t, fresh))
 	var read mcsv1beta1.ServiceImport
 	text, err := json.Marshal(fresh)
@@ -541,7 +546,7 @@ func checkShape(t *testing.T, d dice, merged Merged) {
 	}
 	for _, imp := range []*mcsv1beta1.ServiceImport{fresh, &read} {
 		again := imp.DeepCopy()
-		Shape(merged, again)
+		desired.Shape(merged, again)
 		if !equality.Semantic.DeepEqual(again, imp) {
 			t.Errorf("shaped twice: %s", cmp.Diff(imp, again))
 		}
@@ -549,14 +554,14 @@ func checkShape(t *testing.T, d dice, merged Merged) {
 }
 
 // checkNewcomer: whoever comes later takes nothing from those who are there (C12); only families that it lacks go (C19).
-func checkNewcomer(t *testing.T, d dice, all []Member) {
+func checkNewcomer(t *testing.T, d dice, all []merge.Member) {
 	t.Helper()
 	late := d.member("late")
 	if late.Export == nil {
 		return
 	}
 	late.Export.Created = metav1.NewTime(noon.Add(time.Hour))
-	before, after := Merge(all), Merge(append(slices.Clone(all), late))
+	before, after := merge.Merge(all), merge.Merge(append(slices.Clone(all), late))
 	if len(before.Clusters) == 0 {
 		return
 	}
@@ -567,8 +572,8 @@ func checkNewcomer(t *testing.T, d dice, all []Member) {
 	equal(t, "merge after a newcomer", toJSON(t, has), toJSON(t, had))
 	for _, m := range all {
 		// An unnamed port may get a second name by a newcomer, and stays under its own.
-		plain := func(merged Merged) []*discoveryv1.EndpointSlice {
-			all := Mirror(m.Cluster, demo, merged, []Member{m}, 4)
+		plain := func(merged merge.Merged) []*discoveryv1.EndpointSlice {
+			all := desired.Mirror(m.Cluster, demo, merged, []merge.Member{m}, 4)
 			for _, slice := range all {
 				slice.Ports = slices.DeleteFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool { return strings.HasPrefix(*p.Name, "unnamed-") })
 			}

@@ -11,6 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // asElsewhere takes away what only the own cluster's slices have at home: nodes, and the ports that its peers see with own eyes.
@@ -18,7 +24,7 @@ func asElsewhere(all []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice 
 	var bare []*discoveryv1.EndpointSlice
 	for _, slice := range all {
 		slice = slice.DeepCopy()
-		delete(slice.Annotations, AnnotationHiddenPorts)
+		delete(slice.Annotations, mcs.AnnotationHiddenPorts)
 		for i := range slice.Endpoints {
 			e := &slice.Endpoints[i]
 			e.NodeName = nil
@@ -36,13 +42,13 @@ func asElsewhere(all []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice 
 
 // checkSlices: of one cluster each, which exports, and says so (C32 to C35); no endpoint lost or doubled; no port that the cluster's
 // Service does not expose as the import has it (C14), and none left out that it does.
-func checkSlices(t *testing.T, merged Merged, all []Member, mirrored []*discoveryv1.EndpointSlice) {
+func checkSlices(t *testing.T, merged merge.Merged, all []merge.Member, mirrored []*discoveryv1.EndpointSlice) {
 	t.Helper()
 	if !slices.IsSortedFunc(mirrored, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) }) {
 		t.Error("not sorted")
 	}
 	var want, got []string
-	byID := map[string]Member{}
+	byID := map[string]merge.Member{}
 	for _, m := range all {
 		byID[m.Cluster] = m
 		if m.Exports() {
@@ -56,7 +62,7 @@ func checkSlices(t *testing.T, merged Merged, all []Member, mirrored []*discover
 			continue
 		}
 		equal(t, "labels", slice.Labels, map[string]string{
-			mcsv1beta1.LabelServiceName: demo.Name, mcsv1beta1.LabelSourceCluster: cluster, discoveryv1.LabelManagedBy: Manager,
+			mcsv1beta1.LabelServiceName: demo.Name, mcsv1beta1.LabelSourceCluster: cluster, discoveryv1.LabelManagedBy: mcs.ControllerName,
 		})
 		if faults := validation.IsDNS1123Subdomain(slice.Name); len(faults) > 0 || !strings.HasPrefix(slice.Name, demo.Name+"."+cluster+".ipv") {
 			t.Errorf("a slice of %s is called %q", cluster, slice.Name)
@@ -77,9 +83,9 @@ func checkSlices(t *testing.T, merged Merged, all []Member, mirrored []*discover
 	equal(t, "endpoints", got, want)
 }
 
-func checkPorts(t *testing.T, merged Merged, m Member, slice *discoveryv1.EndpointSlice) {
+func checkPorts(t *testing.T, merged merge.Merged, m merge.Member, slice *discoveryv1.EndpointSlice) {
 	t.Helper()
-	for _, exposed := range m.Terms.Ports {
+	for _, exposed := range m.Service.Ports {
 		agreed := slices.ContainsFunc(merged.Ports, func(p mcsv1beta1.ServicePort) bool {
 			return p.Name == exposed.Name && p.Protocol == exposed.Protocol && p.Port == exposed.Port
 		})
@@ -112,16 +118,16 @@ func sliceOf(name, address string, labels map[string]string) *discoveryv1.Endpoi
 
 // A peer chooses the names and labels of what it shows. With them it gets nowhere but into its own slices (C32).
 func TestHostilePeer(t *testing.T) {
-	exported := &Export{Created: noon}
+	exported := &merge.Export{Created: noon}
 	atHome := map[string]string{discoveryv1.LabelServiceName: demo.Name}
 	atPeer := map[string]string{mcsv1beta1.LabelServiceName: demo.Name}
-	home := Member{Cluster: "a", Export: exported, Terms: terms(), Slices: []*discoveryv1.EndpointSlice{sliceOf("demo-1", "10.1.0.1", atHome)}}
-	honest := Member{Cluster: "b.c", Export: exported, Terms: terms(), Slices: []*discoveryv1.EndpointSlice{sliceOf("demo.b.c.ipv4-0123456789", "10.2.0.1", atPeer)}}
-	members := []Member{home, honest}
-	clean := Mirror("a", demo, Merge(members), members, 100)
+	home := merge.Member{Cluster: "a", Export: exported, Service: terms(), Slices: []*discoveryv1.EndpointSlice{sliceOf("demo-1", "10.1.0.1", atHome)}}
+	honest := merge.Member{Cluster: "b.c", Export: exported, Service: terms(), Slices: []*discoveryv1.EndpointSlice{sliceOf("demo.b.c.ipv4-0123456789", "10.2.0.1", atPeer)}}
+	members := []merge.Member{home, honest}
+	clean := desired.Mirror("a", demo, merge.Merge(members), members, 100)
 	equal(t, "slices without it", len(clean), 2)
 
-	hostile := Member{Cluster: "b", Export: exported, Terms: terms()}
+	hostile := merge.Member{Cluster: "b", Export: exported, Service: terms()}
 	for _, name := range []string{
 		clean[0].Name, clean[1].Name, // The others' own names.
 		"demo.b.c.ipv4-9999999999", "demo.b.ipv6-0123456789", "demo.b.ipv4-012345678g", "demo.b.ipv4-01234567890", "demo.b.ipv4-", "demo.b.ipv4-01234.6789",
@@ -130,7 +136,7 @@ func TestHostilePeer(t *testing.T) {
 	} {
 		hostile.Slices = append(hostile.Slices, sliceOf(name, "10.66.0.1", atPeer))
 	}
-	replaced := Mirror("a", demo, Merge(members), []Member{{Cluster: "b", Export: exported, Terms: terms(),
+	replaced := desired.Mirror("a", demo, merge.Merge(members), []merge.Member{{Cluster: "b", Export: exported, Service: terms(),
 		Slices: []*discoveryv1.EndpointSlice{sliceOf("kubernetes", "10.66.0.1", atPeer)}}}, 100)[0].Name
 	count := len(hostile.Slices)
 	hostile.Slices = append(hostile.Slices,
@@ -141,20 +147,20 @@ func TestHostilePeer(t *testing.T) {
 
 	members = append(members, hostile)
 	var theirs, others []*discoveryv1.EndpointSlice
-	for _, slice := range Mirror("a", demo, Merge(members), members, 100) {
+	for _, slice := range desired.Mirror("a", demo, merge.Merge(members), members, 100) {
 		if slice.Labels[mcsv1beta1.LabelSourceCluster] != "b" {
 			others = append(others, slice)
 			continue
 		}
 		theirs = append(theirs, slice)
-		if hash, ok := strings.CutPrefix(slice.Name, "demo.b.ipv4-"); !ok || !isHash(hash) {
+		if hash, ok := strings.CutPrefix(slice.Name, "demo.b.ipv4-"); !ok || !ownership.IsHash(hash) {
 			t.Errorf("a slice of b is called %q", slice.Name)
 		}
 	}
 	equal(t, "slices of the others", others, clean)
-	shown := Mirror("a", demo, Merge(members), members, 100)
+	shown := desired.Mirror("a", demo, merge.Merge(members), members, 100)
 	slices.Reverse(hostile.Slices)
-	equal(t, "slices, in another order", Mirror("a", demo, Merge(members), members, 100), shown)
+	equal(t, "slices, in another order", desired.Mirror("a", demo, merge.Merge(members), members, 100), shown)
 	equal(t, "slices of the hostile peer", len(theirs), count)
 	kept := slices.ContainsFunc(theirs, func(s *discoveryv1.EndpointSlice) bool { return s.Name == "demo.b.ipv4-0123456789" })
 	equal(t, "the name that is its own is kept", kept, true)
@@ -176,8 +182,8 @@ func TestSliceNames(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			source.Labels = map[string]string{discoveryv1.LabelServiceName: test.service}
-			members := []Member{{Cluster: test.cluster, Export: &Export{Created: noon}, Terms: terms(), Slices: []*discoveryv1.EndpointSlice{source}}}
-			mirrored := Mirror(test.cluster, types.NamespacedName{Namespace: "shop", Name: test.service}, Merge(members), members, 0)
+			members := []merge.Member{{Cluster: test.cluster, Export: &merge.Export{Created: noon}, Service: terms(), Slices: []*discoveryv1.EndpointSlice{source}}}
+			mirrored := desired.Mirror(test.cluster, types.NamespacedName{Namespace: "shop", Name: test.service}, merge.Merge(members), members, 0)
 			equal(t, "slices", len(mirrored), test.slices)
 			for _, slice := range mirrored {
 				equal(t, "faults of the name", len(validation.IsDNS1123Subdomain(slice.Name)), 0)
@@ -190,7 +196,7 @@ func TestSliceNames(t *testing.T) {
 // One cluster's slices of one name differ by source, address type and part; the same ones are called the same for ever: a release
 // that names them otherwise would replace them all, everywhere.
 func TestSliceNamesStay(t *testing.T) {
-	m := Member{Cluster: "a", Export: &Export{Created: noon}, Terms: terms()}
+	m := merge.Member{Cluster: "a", Export: &merge.Export{Created: noon}, Service: terms()}
 	for _, name := range []string{"demo-1", "demo-2"} {
 		slice := sliceOf(name, "10.1.0.1", map[string]string{discoveryv1.LabelServiceName: demo.Name})
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.1.0.2"}})
@@ -200,7 +206,7 @@ func TestSliceNamesStay(t *testing.T) {
 	six.AddressType = discoveryv1.AddressTypeIPv6
 	m.Slices = append(m.Slices, six)
 	var names []string
-	for _, slice := range Mirror("a", demo, Merge([]Member{m}), []Member{m}, 1) {
+	for _, slice := range desired.Mirror("a", demo, merge.Merge([]merge.Member{m}), []merge.Member{m}, 1) {
 		names = append(names, slice.Name)
 	}
 	equal(t, "names", names, []string{
@@ -210,22 +216,22 @@ func TestSliceNamesStay(t *testing.T) {
 
 // Overlay replaces what is ours on a slice, and nothing else.
 func TestOverlay(t *testing.T) {
-	m := Member{Cluster: "a", Export: &Export{Created: noon}, Terms: terms(), Slices: []*discoveryv1.EndpointSlice{
+	m := merge.Member{Cluster: "a", Export: &merge.Export{Created: noon}, Service: terms(), Slices: []*discoveryv1.EndpointSlice{
 		sliceOf("demo-1", "10.1.0.1", map[string]string{discoveryv1.LabelServiceName: demo.Name}),
 	}}
-	want := Mirror("a", demo, Merge([]Member{m}), []Member{m}, 100)[0]
+	want := desired.Mirror("a", demo, merge.Merge([]merge.Member{m}), []merge.Member{m}, 100)[0]
 	have := want.DeepCopy()
 	have.ResourceVersion, have.UID = "7", "u7"
 	have.OwnerReferences = []metav1.OwnerReference{{Name: "demo", UID: "u1"}}
 	have.Labels[discoveryv1.LabelServiceName], have.Labels["theirs"] = "derived-demo", "1"
 	have.Annotations = map[string]string{"theirs": "2"}
-	equal(t, "nothing to write", Overlay(have, want), have)
+	equal(t, "nothing to write", diff.Overlay(have, want), have)
 	read := have.DeepCopy()
 	read.Ports = []discoveryv1.EndpointPort{} // Empty or absent: the API server makes no difference.
-	equal(t, "same", SameSlice(read, Overlay(read, want)), true)
+	equal(t, "same", diff.SameSlice(read, diff.Overlay(read, want)), true)
 	owned := have.DeepCopy()
 	owned.OwnerReferences[0].UID = "u2"
-	equal(t, "same, with another owner", SameSlice(have, owned), false)
+	equal(t, "same, with another owner", diff.SameSlice(have, owned), false)
 
 	for _, test := range []struct {
 		name string
@@ -239,7 +245,7 @@ func TestOverlay(t *testing.T) {
 		{"a time that is not the source's", func(s *discoveryv1.EndpointSlice) {
 			s.Annotations[corev1.EndpointsLastChangeTriggerTime] = "2026-01-01T00:00:00Z"
 		}},
-		{"ports are hidden that are not", func(s *discoveryv1.EndpointSlice) { s.Annotations[AnnotationHiddenPorts] = "[]" }},
+		{"ports are hidden that are not", func(s *discoveryv1.EndpointSlice) { s.Annotations[mcs.AnnotationHiddenPorts] = "[]" }},
 		{"an endpoint is another", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.1.0.2" }},
 		{"an endpoint has hints", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Hints = &discoveryv1.EndpointHints{} }},
 		{"an endpoint is gone", func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil }},
@@ -249,8 +255,8 @@ func TestOverlay(t *testing.T) {
 			edited := have.DeepCopy()
 			test.edit(edited)
 			before := edited.DeepCopy()
-			equal(t, "slice", Overlay(edited, want), have)
-			equal(t, "same", SameSlice(edited, have), false)
+			equal(t, "slice", diff.Overlay(edited, want), have)
+			equal(t, "same", diff.SameSlice(edited, have), false)
 			equal(t, "what was read", edited, before)
 		})
 	}

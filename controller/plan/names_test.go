@@ -7,6 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 func TestDerivedName(t *testing.T) {
@@ -23,9 +26,9 @@ func TestDerivedName(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: test.imp}}
 			if test.annotation != "" {
-				imp.Annotations = map[string]string{AnnotationDerivedService: test.annotation}
+				imp.Annotations = map[string]string{mcs.AnnotationDerivedService: test.annotation}
 			}
-			got := DerivedName(imp)
+			got := ownership.DerivedName(imp)
 			if got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
@@ -41,7 +44,7 @@ func TestDerivedNamesOfTwoImportsDiffer(t *testing.T) {
 	long := strings.Repeat("a", 60)
 	a := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: long + "1"}}
 	b := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: long + "2"}}
-	if DerivedName(a) == DerivedName(b) {
-		t.Errorf("both are %s", DerivedName(a))
+	if ownership.DerivedName(a) == ownership.DerivedName(b) {
+		t.Errorf("both are %s", ownership.DerivedName(a))
 	}
 }

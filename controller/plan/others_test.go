@@ -7,6 +7,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // theirs is a slice of foo that we did not make.
@@ -47,7 +49,7 @@ func TestSlicesOfOthersLeadNowhere(t *testing.T) {
 	equal(t, "where they lead", leads, map[string]string{"foo": "derived-foo", "spy": "", "apart": "apart"})
 	c.says(t, "left out: EndpointSlices of others, as this import's are multicluster-controller's: apart, spy")
 
-	delete(c.imp.Labels, LabelManagedBy)
+	delete(c.imp.Labels, mcs.LabelManagedBy)
 	c.settle(t)
 	equal(t, "labels", labels(&c.world), []string{"spy=", "apart=apart", "ours=derived-foo", "ours=derived-foo"})
 }
@@ -75,7 +77,7 @@ func TestHeldSlicesOfOthersLeadNowhere(t *testing.T) {
 	}
 	c.slices = append(c.slices, held("led", discoveryv1.LabelServiceName, "derived-foo"), held("spy"))
 	c.settle(t)
-	delete(c.imp.Labels, LabelManagedBy)
+	delete(c.imp.Labels, mcs.LabelManagedBy)
 	c.settle(t)
 	equal(t, "labels", labels(&c.world), []string{"spy="})
 }

@@ -10,11 +10,14 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/merge"
 )
 
 // unnamedPort makes the member export one port without a name, as a Service of one port may.
-func unnamedPort(m Member, port int32) Member {
-	m.Terms.Ports = []mcsv1beta1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: port}}
+func unnamedPort(m merge.Member, port int32) merge.Member {
+	m.Service.Ports = []mcsv1beta1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: port}}
 	for _, s := range m.Slices {
 		s.Ports = []discoveryv1.EndpointPort{{Name: new(""), Protocol: new(corev1.ProtocolTCP), Port: new(port + 1)}}
 	}
@@ -38,8 +41,8 @@ func TestNewcomerLeavesTheOldestItsUnnamedPort(t *testing.T) {
 			c := newName("c1", old)
 			c.settle(t)
 			newer := exporting("c2", 100, 80, "10.2.0.1")
-			newer.Terms.Ports = test.newcomer
-			c.Members = []Member{old, mirrored(newer)}
+			newer.Service.Ports = test.newcomer
+			c.Members = []merge.Member{old, mirrored(newer)}
 			c.settleWhile(t, func() { c.servesOldest(t) })
 			var ports []string
 			for _, p := range c.services["derived-foo"].Spec.Ports {
@@ -48,7 +51,7 @@ func TestNewcomerLeavesTheOldestItsUnnamedPort(t *testing.T) {
 			equal(t, "ports of the derived Service", strings.Join(ports, ", "), test.want)
 			equal(t, "the import's own port", c.imp.Spec.Ports[0].Name, "")
 			equal(t, "conflict", meta.FindStatusCondition(c.Export.Status.Conditions, "Conflict").Reason, "PortConflict")
-			c.Members = []Member{old}
+			c.Members = []merge.Member{old}
 			c.settleWhile(t, func() { c.servesOldest(t) })
 			equal(t, "port after the newcomer has left", c.services["derived-foo"].Spec.Ports[0].Name, "")
 		})
@@ -63,7 +66,7 @@ func (c *oneName) settleWhile(t *testing.T, check func()) {
 		if changes.Empty() {
 			return
 		}
-		mirrored := Changes{CreateSlices: changes.CreateSlices, UpdateSlices: changes.UpdateSlices, DeleteSlices: changes.DeleteSlices}
+		mirrored := diff.Changes{CreateSlices: changes.CreateSlices, UpdateSlices: changes.UpdateSlices, DeleteSlices: changes.DeleteSlices}
 		changes.CreateSlices, changes.UpdateSlices, changes.DeleteSlices = nil, nil, nil
 		c.write(changes)
 		check()

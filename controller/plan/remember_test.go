@@ -8,10 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/merge"
 )
 
-func withPort(m Member, name string, port int32) Member {
-	m.Terms.Ports = append(m.Terms.Ports, mcsv1beta1.ServicePort{Name: name, Protocol: corev1.ProtocolTCP, Port: port})
+func withPort(m merge.Member, name string, port int32) merge.Member {
+	m.Service.Ports = append(m.Service.Ports, mcsv1beta1.ServicePort{Name: name, Protocol: corev1.ProtocolTCP, Port: port})
 	return m
 }
 
@@ -42,11 +45,11 @@ func TestImportFollowsOthersWhileAPeerIsSilent(t *testing.T) {
 		home := exporting("c1", 1, 80, "10.1.0.1")
 		c := newName("c1", home, mirrored(exporting("c2", 0, 80, "10.2.0.1")), mirrored(exporting("c3", 2, 80, "10.3.0.1")))
 		c.settle(t)
-		c.Members = []Member{home, mirrored(withPort(exporting("c3", 2, 80, "10.3.0.1"), "metrics", 9090))}
+		c.Members = []merge.Member{home, mirrored(withPort(exporting("c3", 2, 80, "10.3.0.1"), "metrics", 9090))}
 		if expired {
 			c.Expired = []string{"c2"}
 		} else {
-			c.Unheard = []string{"c2"}
+			c.Silent = []string{"c2"}
 		}
 		c.settle(t)
 		equal(t, "ports", c.ports(), "http 80, metrics 9090")
@@ -60,7 +63,7 @@ func TestImportFollowsOthersWhileAPeerIsSilent(t *testing.T) {
 		c.Members[0] = exporting("c1", 1, 8080, "10.1.0.1")
 		c.settle(t)
 		equal(t, "ports when a younger export changes", c.ports(), "http 80, metrics 9090")
-		c.Expired, c.Unheard = nil, nil
+		c.Expired, c.Silent = nil, nil
 		c.settle(t)
 		equal(t, "ports when it has left", c.ports(), "http 8080, metrics 9090")
 	}
@@ -69,11 +72,11 @@ func TestImportFollowsOthersWhileAPeerIsSilent(t *testing.T) {
 // TestSilentPeersSlicesFollowTheImport is a regression test: without a record of a silent peer (an import of a former release) the import stays as it
 // is, and slices that were made from the merge of the others led ports that had lost a conflict, and lost their hints.
 func TestSilentPeersSlicesFollowTheImport(t *testing.T) {
-	near := func(m Member) Member {
-		m.Terms.Distribution = corev1.ServiceTrafficDistributionPreferClose
+	near := func(m merge.Member) merge.Member {
+		m.Service.Distribution = corev1.ServiceTrafficDistributionPreferClose
 		return m
 	}
-	zoned := func(m Member) Member {
+	zoned := func(m merge.Member) merge.Member {
 		for i := range m.Slices[0].Endpoints {
 			m.Slices[0].Endpoints[i].Zone = new("z1")
 		}
@@ -83,15 +86,15 @@ func TestSilentPeersSlicesFollowTheImport(t *testing.T) {
 	c := newName("c1", home, mirrored(near(zoned(exporting("c2", 0, 80, "10.2.0.1")))))
 	c.settle(t)
 	equal(t, "ports of c1, which lost the conflict", len(c.portsFrom("c1")), 0)
-	delete(c.imp.Annotations, AnnotationExports)
-	c.Members, c.Unheard = []Member{home}, []string{"c2"}
+	delete(c.imp.Annotations, desired.AnnotationExports)
+	c.Members, c.Silent = []merge.Member{home}, []string{"c2"}
 	if changes := Plan(c.state()); !changes.Empty() {
 		t.Errorf("planned while c2 is silent: %+v", changes)
 	}
 	// With a record, too.
-	c.Members, c.Unheard = []Member{home, mirrored(near(zoned(exporting("c2", 0, 80, "10.2.0.1"))))}, nil
+	c.Members, c.Silent = []merge.Member{home, mirrored(near(zoned(exporting("c2", 0, 80, "10.2.0.1"))))}, nil
 	c.settle(t)
-	c.Members, c.Unheard = []Member{home}, []string{"c2"}
+	c.Members, c.Silent = []merge.Member{home}, []string{"c2"}
 	if changes := Plan(c.state()); !changes.Empty() {
 		t.Errorf("planned while c2 is silent and recorded: %+v", changes)
 	}
@@ -111,26 +114,26 @@ func TestServiceReplacedByForce(t *testing.T) {
 		}
 		c.settle(t)
 		ips, endpoints := c.imp.Spec.IPs, c.slices[0].Endpoints[0].Addresses[0]
-		for _, gap := range []func(*Member){
-			func(m *Member) { m.Terms = nil },
-			func(m *Member) { m.Terms, m.Slices = nil, nil }, // of this cluster's own Service they go with it
-			func(m *Member) { m.Slices = nil },               // and come a moment after the new one
+		for _, gap := range []func(*merge.Member){
+			func(m *merge.Member) { m.Service = nil },
+			func(m *merge.Member) { m.Service, m.Slices = nil, nil }, // of this cluster's own Service they go with it
+			func(m *merge.Member) { m.Slices = nil },                 // and come a moment after the new one
 		} {
 			vacant := full
 			if gap(&vacant); home == "c2" {
 				vacant.Slices = full.Slices // What its controller made stays there, too.
 			}
-			c.Members, c.Vacant = []Member{vacant}, []string{home}
+			c.Members, c.Vacant = []merge.Member{vacant}, []string{home}
 			c.settle(t)
 			c.shows(t, home, 80, endpoints)
 			equal(t, "ips", c.imp.Spec.IPs, ips)
 		}
-		c.Members, c.Vacant = []Member{full}, nil
+		c.Members, c.Vacant = []merge.Member{full}, nil
 		c.settle(t)
 		c.shows(t, home, 80, endpoints)
 		// If it stays away, all goes.
-		full.Terms, full.Slices = nil, nil
-		c.Members = []Member{full}
+		full.Service, full.Slices = nil, nil
+		c.Members = []merge.Member{full}
 		c.settle(t)
 		if c.imported || len(c.slices) > 0 {
 			t.Errorf("the import is there: %v, with %d slices", c.imported, len(c.slices))
@@ -142,11 +145,11 @@ func TestServiceReplacedByForce(t *testing.T) {
 func TestImportsRememberOtherClusters(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 80, "10.2.0.1")), mirrored(exporting("c3", 2, 80, "10.3.0.1")))
 	c.settle(t)
-	equal(t, "remembered", strings.Join(Remembered(c.imp), ","), "c2,c3")
-	delete(c.imp.Annotations, AnnotationExports)
-	equal(t, "remembered by the status alone", strings.Join(Remembered(c.imp), ","), "c1,c2,c3")
+	equal(t, "remembered", strings.Join(desired.Remembered(c.imp), ","), "c2,c3")
+	delete(c.imp.Annotations, desired.AnnotationExports)
+	equal(t, "remembered by the status alone", strings.Join(desired.Remembered(c.imp), ","), "c1,c2,c3")
 	c.imp.Labels = nil
-	equal(t, "of an import of others", len(Remembered(c.imp)), 0)
+	equal(t, "of an import of others", len(desired.Remembered(c.imp)), 0)
 }
 
 // A status that is gone, as after a backup was restored, makes no peer unknown: the import stays, with its address.
@@ -160,7 +163,7 @@ func TestRecordOutlastsTheStatus(t *testing.T) {
 		if expired {
 			c.Expired = []string{"c2"}
 		} else {
-			c.Unheard = []string{"c2"}
+			c.Silent = []string{"c2"}
 		}
 		c.settle(t)
 		if !c.imported || len(ips) == 0 || fmt.Sprint(c.imp.Spec.IPs) != fmt.Sprint(ips) {
@@ -171,7 +174,7 @@ func TestRecordOutlastsTheStatus(t *testing.T) {
 
 // What is recorded has a bound, and garbage in the annotation counts as no record.
 func TestRecordIsBounded(t *testing.T) {
-	var all []Member
+	var all []merge.Member
 	for i := range 200 {
 		m := exporting(fmt.Sprintf("c%d", i), i, 80)
 		for p := range int32(100) {
@@ -180,14 +183,14 @@ func TestRecordIsBounded(t *testing.T) {
 		all = append(all, m)
 	}
 	const most = 64 << 10
-	if text := Plan(newName("c1", all...).state()).CreateImport.Annotations[AnnotationExports]; len(text) > most+most/10 || len(text) < most/2 {
+	if text := Plan(newName("c1", all...).state()).CreateImport.Annotations[desired.AnnotationExports]; len(text) > most+most/10 || len(text) < most/2 {
 		t.Errorf("the record has %d bytes", len(text))
 	}
 	for _, text := range []string{"", "x", "[]", `{"c2":7}`, `{"c2":{}}`, `{"c2":{"Terms":{"External":true}}}`} {
 		c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))
 		c.settle(t)
-		c.imp.Annotations[AnnotationExports] = text
-		c.Members, c.Unheard = c.Members[:1], []string{"c2"}
+		c.imp.Annotations[desired.AnnotationExports] = text
+		c.Members, c.Silent = c.Members[:1], []string{"c2"}
 		c.settle(t)
 		c.shows(t, "c1,c2", 8080, "10.1.0.1", "10.2.0.1")
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
@@ -31,20 +31,20 @@ var (
 
 // Discover asks the API server for the version to use and for what it can hold; exports says whether ServiceExports are needed too.
 // ErrNoCRD and ErrNoExportCRD are the server's answers; any other error means that there was none.
-func Discover(client discovery.DiscoveryInterface, exports bool) (plan.CRD, error) {
+func Discover(client discovery.DiscoveryInterface, exports bool) (observed.CRD, error) {
 	for _, gv := range mcs.Versions {
 		served, err := resources(client, gv)
 		switch {
 		case err != nil:
-			return plan.CRD{}, fmt.Errorf("discover %s: %w", gv, err)
+			return observed.CRD{}, fmt.Errorf("discover %s: %w", gv, err)
 		case !slices.Contains(served, mcsv1beta1.ServiceImportPluralName):
 		case exports && !slices.Contains(served, mcsv1beta1.ServiceExportPluralName):
-			return plan.CRD{}, ErrNoExportCRD
+			return observed.CRD{}, ErrNoExportCRD
 		default:
 			return capabilities(client, gv)
 		}
 	}
-	return plan.CRD{}, ErrNoCRD
+	return observed.CRD{}, ErrNoCRD
 }
 
 // resources are the names of what the server has in a group and version; none if it does not know it.
@@ -65,18 +65,18 @@ func resources(client discovery.DiscoveryInterface, gv schema.GroupVersion) ([]s
 
 // capabilities come from the OpenAPI document of the group and version, the only description of a CRD's fields that every
 // authenticated client may read. It is published a moment after the CRD is served: until then, ErrNoCRD.
-func capabilities(client discovery.DiscoveryInterface, gv schema.GroupVersion) (plan.CRD, error) {
+func capabilities(client discovery.DiscoveryInterface, gv schema.GroupVersion) (observed.CRD, error) {
 	paths, err := client.OpenAPIV3().Paths()
 	if err != nil {
-		return plan.CRD{}, fmt.Errorf("list the OpenAPI documents: %w", err)
+		return observed.CRD{}, fmt.Errorf("list the OpenAPI documents: %w", err)
 	}
 	document, ok := paths["apis/"+gv.String()]
 	if !ok {
-		return plan.CRD{}, ErrNoCRD
+		return observed.CRD{}, ErrNoCRD
 	}
 	text, err := document.Schema(runtime.ContentTypeJSON)
 	if err != nil {
-		return plan.CRD{}, fmt.Errorf("read the OpenAPI document of %s: %w", gv, err)
+		return observed.CRD{}, fmt.Errorf("read the OpenAPI document of %s: %w", gv, err)
 	}
 	return readCapabilities(text, gv)
 }
@@ -97,17 +97,17 @@ type openAPISchema struct {
 	} `json:"x-kubernetes-group-version-kind"`
 }
 
-func readCapabilities(text []byte, gv schema.GroupVersion) (plan.CRD, error) {
+func readCapabilities(text []byte, gv schema.GroupVersion) (observed.CRD, error) {
 	var document openAPI
 	if err := json.Unmarshal(text, &document); err != nil {
-		return plan.CRD{}, fmt.Errorf("read the OpenAPI document of %s: %w", gv, err)
+		return observed.CRD{}, fmt.Errorf("read the OpenAPI document of %s: %w", gv, err)
 	}
 	for _, object := range document.Components.Schemas {
 		if len(object.Kinds) != 1 || object.Kinds[0].Kind != mcsv1beta1.ServiceImportKindName || object.Kinds[0].Version != gv.Version {
 			continue
 		}
 		spec, status := object.Properties["spec"].Properties, object.Properties["status"].Properties
-		crd := plan.CRD{APIVersion: gv.String(), MaxIPs: 2}
+		crd := observed.CRD{APIVersion: gv.String(), MaxIPs: 2}
 		if most := spec["ips"].MaxItems; most != nil {
 			crd.MaxIPs = *most
 		}
@@ -117,14 +117,14 @@ func readCapabilities(text []byte, gv schema.GroupVersion) (plan.CRD, error) {
 		_, crd.EndpointSliceObjects = status["endpointSliceObjects"]
 		return crd, nil
 	}
-	return plan.CRD{}, ErrNoCRD
+	return observed.CRD{}, ErrNoCRD
 }
 
 // WaitForCRD asks until there is an answer. A cluster without the CRD is no error: it may come with the next member that joins.
-func WaitForCRD(ctx context.Context, config *rest.Config, exports bool, every time.Duration, log logr.Logger) (plan.CRD, error) {
+func WaitForCRD(ctx context.Context, config *rest.Config, exports bool, every time.Duration, log logr.Logger) (observed.CRD, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return plan.CRD{}, err
+		return observed.CRD{}, err
 	}
 	said := ""
 	for {
@@ -138,7 +138,7 @@ func WaitForCRD(ctx context.Context, config *rest.Config, exports bool, every ti
 		}
 		select {
 		case <-ctx.Done():
-			return plan.CRD{}, ctx.Err()
+			return observed.CRD{}, ctx.Err()
 		case <-time.After(every):
 		}
 	}
@@ -148,7 +148,7 @@ func WaitForCRD(ctx context.Context, config *rest.Config, exports bool, every ti
 // cannot change. The Deployment starts the process again.
 type crdWatch struct {
 	client  discovery.DiscoveryInterface
-	crd     plan.CRD
+	crd     observed.CRD
 	exports bool
 	every   time.Duration
 }

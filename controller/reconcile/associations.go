@@ -15,7 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // maxLeaks is how many leaks of a namespace are remembered that no import waits for.
@@ -42,7 +44,7 @@ func slotOf(slice *discoveryv1.EndpointSlice) slot { return slot{slice.Name, sli
 // leak is certain where a slice was seen without its label. Where a slice is gone, it had lost its label or was deleted with it: garbage
 // collection does that to all slices of an import.
 type leak struct {
-	plan.Leak
+	observed.Leak
 	certain bool
 }
 
@@ -81,7 +83,7 @@ func (a *associations) lost(slice *discoveryv1.EndpointSlice, gone, derived bool
 
 // leakedLocked notes a slice as it was when it had its label. Of one without endpoints kube-proxy keeps none: that is how a leak is healed.
 func (a *associations) leakedLocked(slice *discoveryv1.EndpointSlice, certain bool) {
-	if !plan.Empty(slice) {
+	if !diff.HasNoEndpoints(slice) {
 		a.suspectLocked(serviceOf(slice), slice, certain)
 	}
 }
@@ -104,7 +106,7 @@ func (a *associations) suspectLocked(service types.NamespacedName, slice *discov
 	if !known {
 		a.counts[service.Namespace]++
 	}
-	a.leaks[service][slotOf(slice)] = leak{plan.Leak{Slice: slice.Name, Service: service.Name, Type: slice.AddressType}, certain || before.certain}
+	a.leaks[service][slotOf(slice)] = leak{observed.Leak{Slice: slice.Name, Service: service.Name, Type: slice.AddressType}, certain || before.certain}
 }
 
 // orphaned notes that the import of a derived Service is gone. What is certain counts for the next one, as far as there is room.
@@ -145,7 +147,7 @@ func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(err
 }
 
 // healed forgets a leak.
-func (a *associations) healed(namespace string, leak plan.Leak) {
+func (a *associations) healed(namespace string, leak observed.Leak) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forgetLocked(types.NamespacedName{Namespace: namespace, Name: leak.Service}, slot{leak.Slice, leak.Type})
@@ -165,14 +167,16 @@ func (a *associations) forgetLocked(service types.NamespacedName, at slot) {
 }
 
 // of are the leaks of a Service, by the names of their slices.
-func (a *associations) of(service types.NamespacedName) []plan.Leak {
+func (a *associations) of(service types.NamespacedName) []observed.Leak {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := make([]plan.Leak, 0, len(a.leaks[service]))
+	all := make([]observed.Leak, 0, len(a.leaks[service]))
 	for _, l := range a.leaks[service] {
 		all = append(all, l.Leak)
 	}
-	slices.SortFunc(all, func(a, b plan.Leak) int { return cmp.Or(cmp.Compare(a.Slice, b.Slice), cmp.Compare(a.Type, b.Type)) })
+	slices.SortFunc(all, func(a, b observed.Leak) int {
+		return cmp.Or(cmp.Compare(a.Slice, b.Slice), cmp.Compare(a.Type, b.Type))
+	})
 	return all
 }
 
@@ -199,7 +203,7 @@ func (r *names) changed(ctx context.Context, before, after *discoveryv1.Endpoint
 func (r *names) isDerived(ctx context.Context, service types.NamespacedName) bool {
 	return slices.ContainsFunc(importsOfDerived(ctx, r.cache, service), func(request ctrl.Request) bool {
 		imp, err := found(ctx, r.cache, request.NamespacedName, new(mcsv1beta1.ServiceImport))
-		return err == nil && imp != nil && plan.ImportIsOurs(imp)
+		return err == nil && imp != nil && ownership.OfImport(imp)
 	})
 }
 

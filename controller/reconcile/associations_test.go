@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/diff"
 )
 
 // A slice that loses its label is a leak, however it is lost, but for a deletion of ours that succeeds: whichever comes first, the answer to
@@ -21,7 +21,7 @@ func TestAssociations(t *testing.T) {
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}
 	empty := slice.DeepCopy()
 	empty.Endpoints = nil
-	plan.Seal(empty)
+	diff.SealSlice(empty)
 	other := slice.DeepCopy()
 	other.AddressType, other.UID = discoveryv1.AddressTypeIPv6, "2"
 	unlabelled := slice.DeepCopy()

@@ -19,8 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/members"
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
 // clusterset gathers what the clusters say of a name: this one from the manager's caches, the others from their own.
@@ -37,30 +39,30 @@ type clusterset struct {
 }
 
 // gather also says after how long to gather again if nothing else happens; 0 for never.
-func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*plan.Clusterset, time.Duration, error) {
+func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*observed.Clusterset, time.Duration, error) {
 	heard := c.members.Gather(key)
-	cs := &plan.Clusterset{Home: c.home, Unheard: heard.Unheard, Expired: heard.Expired, Most: c.most}
+	cs := &observed.Clusterset{Home: c.home, Silent: heard.Unheard, Expired: heard.Expired, MaxEndpoints: c.most}
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
 		return nil, 0, err
 	}
-	home := plan.Member{Cluster: c.home}
+	home := merge.Member{Cluster: c.home}
 	if cs.Export != nil {
-		home.Export, home.Slices = plan.TrimExport(cs.Export), c.members.Home(key)
+		home.Export, home.Slices = merge.TrimExport(cs.Export), c.members.Home(key)
 	}
 	svc, err := found(ctx, c.cache, key, new(corev1.Service))
 	if err != nil {
 		return nil, 0, err
 	}
 	if svc != nil {
-		home.Terms = plan.TrimService(svc)
+		home.Service = merge.TrimService(svc)
 	}
-	cs.Members = slices.Concat(heard.Counting, heard.Silent, []plan.Member{home})
+	cs.Members = slices.Concat(heard.Counting, heard.Silent, []merge.Member{home})
 	var again time.Duration
-	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m plan.Member) bool {
+	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m merge.Member) bool {
 		// Kubernetes makes a slice for each Service with a selector, be there pods or not.
 		populating := m.Cluster == c.home && svc != nil && len(svc.Spec.Selector) > 0 && len(m.Slices) == 0
-		return m.Terms == nil || populating
+		return m.Service == nil || populating
 	}, c.now(), c.grace)
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
@@ -77,7 +79,7 @@ func remembered(ctx context.Context, cache client.Reader) ([]string, error) {
 	counts := map[string]map[string]int{} // of imports, by namespace and cluster
 	for i := range all.Items {
 		imp := &all.Items[i]
-		for _, cluster := range plan.Remembered(imp) {
+		for _, cluster := range desired.Remembered(imp) {
 			if counts[imp.Namespace] == nil {
 				counts[imp.Namespace] = map[string]int{}
 			}
@@ -220,7 +222,7 @@ func sameName(_ context.Context, obj client.Object) []ctrl.Request {
 }
 
 // introduced times an import: from the newest export of it until now. Clocks of other clusters are theirs: never less than nothing.
-func (c *clusterset) introduced(of []plan.Member) {
+func (c *clusterset) introduced(of []merge.Member) {
 	var newest time.Time
 	for _, m := range of {
 		if m.Exports() && m.Export.Created.After(newest) {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // onlyImport is a cache with one import.
@@ -108,7 +108,7 @@ func (c someImports) List(_ context.Context, all client.ObjectList, _ ...client.
 // Whoever may write imports in one namespace cannot push out what other namespaces remember.
 func TestNamespacesRememberInTurn(t *testing.T) {
 	remembers := func(namespace, name string, clusters ...string) mcsv1beta1.ServiceImport {
-		imp := mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{plan.LabelManagedBy: plan.Manager}}}
+		imp := mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{mcs.LabelManagedBy: mcs.ControllerName}}}
 		for _, cluster := range clusters {
 			imp.Status.Clusters = append(imp.Status.Clusters, mcsv1beta1.ClusterStatus{Cluster: cluster})
 		}

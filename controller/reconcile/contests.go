@@ -12,7 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset-dns/multicluster/controller/apply"
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
 // A field is contested when one value of it had to be written again after each of several reverts within a window, or when a write of it
@@ -29,7 +31,7 @@ const (
 // contests finds fields that another writer keeps setting back. The zero value is empty.
 type contests struct {
 	mu    sync.Mutex
-	by    map[types.NamespacedName]map[plan.Field]*contest
+	by    map[types.NamespacedName]map[contested.Field]*contest
 	swept time.Time
 }
 
@@ -45,7 +47,7 @@ type contest struct {
 }
 
 // wrote notes fields that have been written. It returns those that are contested from now on.
-func (c *contests) wrote(name types.NamespacedName, fields plan.Contested, now time.Time) (news []plan.Field) {
+func (c *contests) wrote(name types.NamespacedName, fields contested.Fields, now time.Time) (news []contested.Field) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweepLocked(now)
@@ -71,7 +73,7 @@ func (c *contests) wrote(name types.NamespacedName, fields plan.Contested, now t
 }
 
 // noEffect notes fields whose write changed nothing. It returns those that were not known to be so.
-func (c *contests) noEffect(name types.NamespacedName, fields plan.Contested, now time.Time) (news []plan.Field) {
+func (c *contests) noEffect(name types.NamespacedName, fields contested.Fields, now time.Time) (news []contested.Field) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for field, value := range fields {
@@ -88,12 +90,12 @@ func (c *contests) noEffect(name types.NamespacedName, fields plan.Contested, no
 	return news
 }
 
-func (c *contests) atLocked(name types.NamespacedName, field plan.Field) *contest {
+func (c *contests) atLocked(name types.NamespacedName, field contested.Field) *contest {
 	if c.by == nil {
-		c.by = map[types.NamespacedName]map[plan.Field]*contest{}
+		c.by = map[types.NamespacedName]map[contested.Field]*contest{}
 	}
 	if c.by[name] == nil {
-		c.by[name] = map[plan.Field]*contest{}
+		c.by[name] = map[contested.Field]*contest{}
 	}
 	if c.by[name][field] == nil {
 		c.by[name][field] = &contest{}
@@ -103,7 +105,7 @@ func (c *contests) atLocked(name types.NamespacedName, field plan.Field) *contes
 
 // of are the fields of a name that are not written for now, and after how long to look again; 0 for never. What has not been written for a
 // pause and a window more is forgotten: nobody sets it back any longer.
-func (c *contests) of(name types.NamespacedName, now time.Time) (held plan.Contested, next time.Duration) {
+func (c *contests) of(name types.NamespacedName, now time.Time) (held contested.Fields, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for field, k := range c.by[name] {
@@ -111,7 +113,7 @@ func (c *contests) of(name types.NamespacedName, now time.Time) (held plan.Conte
 		switch {
 		case left > 0:
 			if held == nil {
-				held = plan.Contested{}
+				held = contested.Fields{}
 			}
 			held[field] = k.value
 			if next == 0 || left < next {
@@ -128,18 +130,18 @@ func (c *contests) of(name types.NamespacedName, now time.Time) (held plan.Conte
 }
 
 // gone forgets what belongs to an object that is not there: the next one of its name is another.
-func (c *contests) gone(name types.NamespacedName, belongs func(plan.Field) bool) {
+func (c *contests) gone(name types.NamespacedName, belongs func(contested.Field) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	maps.DeleteFunc(c.by[name], func(field plan.Field, _ *contest) bool { return belongs(field) })
+	maps.DeleteFunc(c.by[name], func(field contested.Field, _ *contest) bool { return belongs(field) })
 	if len(c.by[name]) == 0 {
 		delete(c.by, name)
 	}
 }
 
-func ofExport(field plan.Field) bool { return field == plan.FieldExport }
+func ofExport(field contested.Field) bool { return field == contested.FieldExport }
 
-func ofImport(field plan.Field) bool { return !ofExport(field) }
+func ofImport(field contested.Field) bool { return !ofExport(field) }
 
 // sweepLocked forgets, once in a window, all fields that have not been written for long.
 func (c *contests) sweepLocked(now time.Time) {
@@ -148,7 +150,7 @@ func (c *contests) sweepLocked(now time.Time) {
 	}
 	c.swept = now
 	for name, fields := range c.by {
-		maps.DeleteFunc(fields, func(_ plan.Field, k *contest) bool { return now.Sub(k.last) > k.pause+contestWindow })
+		maps.DeleteFunc(fields, func(_ contested.Field, k *contest) bool { return now.Sub(k.last) > k.pause+contestWindow })
 		if len(fields) == 0 {
 			delete(c.by, name)
 		}
@@ -156,12 +158,12 @@ func (c *contests) sweepLocked(now time.Time) {
 }
 
 // report tells of contested fields, once for each.
-func (r *names) report(ctx context.Context, state plan.State, fields []plan.Field) {
+func (r *names) report(ctx context.Context, state observed.State, fields []contested.Field) {
 	for _, field := range fields {
 		contestedFields.WithLabelValues(field.Kind()).Inc()
 		log.FromContext(ctx).Info("another writer or the API server undoes what this controller writes to a field: it is left alone for some minutes at a time", "field", field)
 		if of := contestedOn(state, field); of != nil {
-			r.writer.Tell(of, plan.Event{Type: corev1.EventTypeWarning, Reason: plan.ReasonContested,
+			r.writer.Tell(of, desired.Event{Type: corev1.EventTypeWarning, Reason: desired.ReasonContested,
 				Message: string(field) + ": another writer, a webhook or the API server undoes what this controller writes, so it is left alone for some minutes at a time. " +
 					"metadata.managedFields of the object names the writers"})
 		}
@@ -169,7 +171,7 @@ func (r *names) report(ctx context.Context, state plan.State, fields []plan.Fiel
 }
 
 // contestedOn is the object to tell of a contested field on; nil where there is none.
-func contestedOn(state plan.State, field plan.Field) runtime.Object {
+func contestedOn(state observed.State, field contested.Field) runtime.Object {
 	switch {
 	case ofExport(field) && state.Clusterset != nil && state.Clusterset.Export != nil:
 		return state.Clusterset.Export
@@ -180,7 +182,7 @@ func contestedOn(state plan.State, field plan.Field) runtime.Object {
 }
 
 // learnNoEffect adds fields to the state whose write had no effect.
-func (r *names) learnNoEffect(ctx context.Context, key types.NamespacedName, state *plan.State, noEffect *apply.NoEffectError) {
+func (r *names) learnNoEffect(ctx context.Context, key types.NamespacedName, state *observed.State, noEffect *apply.NoEffectError) {
 	r.report(ctx, *state, r.contests.noEffect(key, noEffect.Fields, r.now()))
 	state.Contested, _ = r.contests.of(key, r.now())
 }

@@ -19,14 +19,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
 // A value that has to be written again after each of three reverts in a minute is contested; a value that changes meanwhile is not.
 func TestContests(t *testing.T) {
 	name, now := types.NamespacedName{Name: "foo"}, time.Unix(0, 0)
-	ips := func(value string) plan.Contested { return plan.Contested{plan.FieldIPs: value} }
+	ips := func(value string) contested.Fields { return contested.Fields{contested.FieldIPs: value} }
 	var c contests
 	for i := range 20 {
 		if news := c.wrote(name, ips(fmt.Sprint(i%2)), now); len(news) > 0 {
@@ -37,12 +39,12 @@ func TestContests(t *testing.T) {
 		if news := c.wrote(name, ips("a"), now); (len(news) > 0) != (i == contestReverts) {
 			t.Errorf("write %d: news %v", i+1, news)
 		}
-		if held, _ := c.of(name, now); (held[plan.FieldIPs] == "a") != (i >= contestReverts) {
+		if held, _ := c.of(name, now); (held[contested.FieldIPs] == "a") != (i >= contestReverts) {
 			t.Errorf("write %d: held %v", i+1, held)
 		}
 	}
 	held, next := c.of(name, now)
-	if held[plan.FieldIPs] != "a" || next != 160*time.Second {
+	if held[contested.FieldIPs] != "a" || next != 160*time.Second {
 		t.Errorf("held %v, tried again after %v", held, next)
 	}
 	if held, next := c.of(name, now.Add(next)); len(held) > 0 || next > 0 {
@@ -69,7 +71,7 @@ func TestContests(t *testing.T) {
 	if news := c.noEffect(name, ips("b"), now); len(news) != 0 {
 		t.Errorf("the same again: news %v", news)
 	}
-	if held, next := c.of(name, now); held[plan.FieldIPs] != "b" || next != 2*longestPause {
+	if held, next := c.of(name, now); held[contested.FieldIPs] != "b" || next != 2*longestPause {
 		t.Errorf("a second write without effect: held %v, tried again after %v", held, next)
 	}
 	for range 9 {
@@ -87,13 +89,13 @@ func TestContests(t *testing.T) {
 // Who deletes an object and makes it again sets no field back.
 func TestContestsEndWithTheObject(t *testing.T) {
 	name, now := types.NamespacedName{Name: "foo"}, time.Unix(0, 0)
-	both := plan.Contested{plan.FieldIPs: "a", plan.FieldExport: "b"}
+	both := contested.Fields{contested.FieldIPs: "a", contested.FieldExport: "b"}
 	var c contests
 	for range 2 * contestReverts {
 		c.wrote(name, both, now)
 		c.gone(name, ofImport)
 	}
-	if held, _ := c.of(name, now); len(held) != 1 || held[plan.FieldExport] != "b" {
+	if held, _ := c.of(name, now); len(held) != 1 || held[contested.FieldExport] != "b" {
 		t.Errorf("held %v; want what the export has, which was there all the time", held)
 	}
 	if c.gone(name, ofExport); len(c.by) > 0 {
@@ -108,17 +110,17 @@ func TestAnotherWriterOfIPs(t *testing.T) {
 	start(t, account(t, cluster))
 	p := newPlace(t, cluster)
 	if err := p.create(plainService("derived-foo"), imported("foo", func(imp *mcsv1beta1.ServiceImport) {
-		imp.Labels = map[string]string{plan.LabelKarmadaManaged: "true"}
+		imp.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"}
 	})); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "filled", func() error { return p.has("foo", 1) })
-	counted := func() float64 { return testutil.ToFloat64(contestedFields.WithLabelValues(string(plan.FieldIPs))) }
+	counted := func() float64 { return testutil.ToFloat64(contestedFields.WithLabelValues(string(contested.FieldIPs))) }
 	before := counted()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() { ended <- p.empty(ctx, "foo") }()
-	until(t, "told", func() error { return p.told("foo", plan.ReasonContested) })
+	until(t, "told", func() error { return p.told("foo", desired.ReasonContested) })
 	until(t, "left alone", func() error { return p.has("foo", 0) })
 	if got := counted() - before; got != 1 {
 		t.Errorf("the metric counts %v contested fields", got)
@@ -168,7 +170,7 @@ func TestServerThatUndoesAField(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "served", func() error { return p.served("foo") })
-	until(t, "told", func() error { return p.told("foo", plan.ReasonContested) })
+	until(t, "told", func() error { return p.told("foo", desired.ReasonContested) })
 	imp, err := p.imp("foo")
 	if err := errors.Join(err, ready(imp, metav1.ConditionTrue, "Ready")); err != nil {
 		t.Error(err)
@@ -206,7 +208,7 @@ func TestWebhookThatKeepsAnnotations(t *testing.T) {
 	}
 	until(t, "told", func() error { // once for each annotation
 		all, err := p.events("foo")
-		contested := slices.ContainsFunc(all, func(e eventsv1.Event) bool { return e.Reason == plan.ReasonContested })
+		contested := slices.ContainsFunc(all, func(e eventsv1.Event) bool { return e.Reason == desired.ReasonContested })
 		if err == nil && !contested {
 			err = errors.New("no event")
 		}
@@ -249,7 +251,7 @@ func TestWebhookThatKeepsTheStatus(t *testing.T) {
 	if err := p.create(imported("foo")); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "told", func() error { return p.told("foo", plan.ReasonContested) })
+	until(t, "told", func() error { return p.told("foo", desired.ReasonContested) })
 	before := wire.count(statusPatch)
 	for i := range 2 * contestReverts { // each is a pass
 		if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Annotations["pass"] = fmt.Sprint(i) }); err != nil {
@@ -296,13 +298,13 @@ func TestWebhookThatKeepsTheIngress(t *testing.T) {
 	if err := p.create(imported("foo", withIPs("192.0.2.7"))); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "told", func() error { return p.told("foo", plan.ReasonContested) })
+	until(t, "told", func() error { return p.told("foo", desired.ReasonContested) })
 	until(t, "ready, with a note", func() error {
 		imp, err := p.imp("foo")
 		if err == nil {
 			err = ready(imp, metav1.ConditionTrue, "Ready")
 		}
-		if err == nil && !strings.Contains(imp.Status.Conditions[0].Message, string(plan.FieldIngress)) {
+		if err == nil && !strings.Contains(imp.Status.Conditions[0].Message, string(contested.FieldIngress)) {
 			err = fmt.Errorf("the message is %q", imp.Status.Conditions[0].Message)
 		}
 		return err
@@ -326,8 +328,10 @@ func TestWebhookThatKeepsALabelOfASlice(t *testing.T) {
 			}
 			return err
 		})
-	imp := imported("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels = map[string]string{plan.LabelManagedBy: plan.Manager} })
-	slice := endpoints("foo.c2.v4-0123456789", "foo", discoveryv1.LabelManagedBy, plan.Manager, mcsv1beta1.LabelSourceCluster, "c2")
+	imp := imported("foo", func(imp *mcsv1beta1.ServiceImport) {
+		imp.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName}
+	})
+	slice := endpoints("foo.c2.v4-0123456789", "foo", discoveryv1.LabelManagedBy, mcs.ControllerName, mcsv1beta1.LabelSourceCluster, "c2")
 	if err := p.create(imp, slice); err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +399,7 @@ func TestWhoWroteReady(t *testing.T) {
 		"another, as one value":     {"theirs", `{"f:status": {"f:conditions": {}}}`, true},
 		"another condition":         {"theirs", `{"f:status": {"f:conditions": {"k:{\"type\":\"Valid\"}": {".": {}, "f:message": {}, "f:type": {}}}}}`, false},
 		"another, the type alone":   {"theirs", `{"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:type": {}}}}}`, false},
-		"this controller":           {plan.Manager, `{"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:message": {}, "f:type": {}}}}}`, false},
+		"this controller":           {mcs.ControllerName, `{"f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:message": {}, "f:type": {}}}}}`, false},
 		"another, what is no field": {"theirs", `[]`, false},
 	} {
 		imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{

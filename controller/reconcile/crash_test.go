@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -115,7 +115,7 @@ func versionsOf(t *testing.T, admin client.Client) map[string]string {
 	versions := map[string]string{}
 	var imports mcsv1beta1.ServiceImportList
 	var services corev1.ServiceList
-	for _, err := range []error{admin.List(t.Context(), &imports), admin.List(t.Context(), &services, client.MatchingLabels{plan.LabelManagedBy: plan.Manager})} {
+	for _, err := range []error{admin.List(t.Context(), &imports), admin.List(t.Context(), &services, client.MatchingLabels{mcs.LabelManagedBy: mcs.ControllerName})} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -46,14 +47,14 @@ func TestEachFormOfTheCRD(t *testing.T) {
 		name    string
 		form    realkube.CRDs
 		version string
-		want    plan.CRD
+		want    observed.CRD
 		test    func(*testing.T, *place)
 	}{
-		{"Karmada's", realkube.OldKarmada, "v1alpha1", plan.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 1}, onKarmadasCRD},
+		{"Karmada's", realkube.OldKarmada, "v1alpha1", observed.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 1}, onKarmadasCRD},
 		{"v1alpha1 alone", realkube.OnlyV1Alpha1, "v1alpha1",
-			plan.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}, onAnyCRD},
+			observed.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}, onAnyCRD},
 		{"both versions", realkube.BothVersions, "v1beta1",
-			plan.CRD{APIVersion: "multicluster.x-k8s.io/v1beta1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}, onAnyCRD},
+			observed.CRD{APIVersion: "multicluster.x-k8s.io/v1beta1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}, onAnyCRD},
 	} {
 		if err := cluster.InstallCRDs(t.Context(), form.form); err != nil {
 			t.Fatal(err)
@@ -81,7 +82,7 @@ func TestEachFormOfTheCRD(t *testing.T) {
 }
 
 // startOn starts a controller that looks at the CRD often.
-func startOn(t *testing.T, cluster *realkube.Cluster, crd plan.CRD) <-chan error {
+func startOn(t *testing.T, cluster *realkube.Cluster, crd observed.CRD) <-chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
@@ -117,11 +118,11 @@ func onAnyCRD(t *testing.T, p *place) {
 // nothing over and over. One made by hand is served too.
 func onKarmadasCRD(t *testing.T, p *place) {
 	svc := plainService("derived-foo")
-	svc.Labels = map[string]string{plan.LabelKarmadaManaged: "true"}
+	svc.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"}
 	svc.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicyRequireDualStack)
 	foo := imported("foo", func(imp *mcsv1beta1.ServiceImport) {
-		imp.Labels = map[string]string{plan.LabelKarmadaManaged: "true"}
-		imp.Annotations = map[string]string{plan.AnnotationKarmadaWork: "work"}
+		imp.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"}
+		imp.Annotations = map[string]string{mcs.AnnotationKarmadaWork: "work"}
 	})
 	slice := endpoints("foo-c2", "foo")
 	if err := p.create(foo, slice, imported("byhand"), svc); err != nil {

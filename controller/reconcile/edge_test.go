@@ -14,7 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // R9: the reference controllers take a Service that merely has the name for theirs.
@@ -27,11 +29,11 @@ func TestForeignServiceStaysAndTheImportSaysWhatToDo(t *testing.T) {
 	}
 	until(t, "told", func() error {
 		imp, err := p.imp("foo")
-		return errors.Join(err, ready(imp, metav1.ConditionFalse, plan.ReasonForeignService), p.told("foo", plan.ReasonForeignService), p.untouched("derived-foo"))
+		return errors.Join(err, ready(imp, metav1.ConditionFalse, desired.ReasonForeignService), p.told("foo", desired.ReasonForeignService), p.untouched("derived-foo"))
 	})
 	// Each way that the message offers works. First: name it.
 	if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) {
-		imp.Annotations = map[string]string{plan.AnnotationDerivedService: "derived-foo"}
+		imp.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-foo"}
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +47,7 @@ func TestForeignServiceStaysAndTheImportSaysWhatToDo(t *testing.T) {
 	}
 	until(t, "made by us", func() error {
 		svc, err := p.svc("derived-foo")
-		if err == nil && svc.Labels[plan.LabelManagedBy] != plan.Manager {
+		if err == nil && svc.Labels[mcs.LabelManagedBy] != mcs.ControllerName {
 			err = errors.New("not ours")
 		}
 		return err
@@ -71,7 +73,7 @@ func TestForeignServiceInPlaceOfOursGetsNothing(t *testing.T) {
 	start(t, config)
 	until(t, "taken back", func() error {
 		imp, err := p.imp("foo")
-		return errors.Join(err, ready(imp, metav1.ConditionFalse, plan.ReasonForeignService), p.has("foo", 0), p.label("foo-c2", ""), p.untouched("derived-foo"))
+		return errors.Join(err, ready(imp, metav1.ConditionFalse, desired.ReasonForeignService), p.has("foo", 0), p.label("foo-c2", ""), p.untouched("derived-foo"))
 	})
 	if err := p.Delete(p.ctx, plain(p, "derived-foo")); err != nil {
 		t.Fatal(err)
@@ -106,7 +108,7 @@ func TestAddressThatWasTakenIsReplacedAndTold(t *testing.T) {
 	}
 	start(t, config)
 	until(t, "another address", func() error {
-		return errors.Join(p.served("foo"), p.told("foo", plan.EventAddressChanged))
+		return errors.Join(p.served("foo"), p.told("foo", desired.EventAddressChanged))
 	})
 	if p.addressStays("foo", m) == nil {
 		t.Errorf("%s is still the address", m.ip)
@@ -155,7 +157,7 @@ func TestBadImportsBesideGoodOnes(t *testing.T) {
 			i.Spec.SessionAffinity = "Sticky"
 		}),
 		imported("named-badly", func(i *mcsv1beta1.ServiceImport) {
-			i.Annotations = map[string]string{plan.AnnotationDerivedService: "Not_A_Name"}
+			i.Annotations = map[string]string{mcs.AnnotationDerivedService: "Not_A_Name"}
 		}),
 		imported("no-address", withIPs("nonsense")),
 		imported("not-a-vip", withIPs("127.0.0.1", "0.0.0.0")),
@@ -175,16 +177,16 @@ func TestBadImportsBesideGoodOnes(t *testing.T) {
 		reason string
 		event  string
 	}{
-		{"no-ports", metav1.ConditionFalse, plan.ReasonNoPorts, plan.ReasonNoPorts},
-		{"zero", metav1.ConditionFalse, plan.ReasonNoPorts, plan.ReasonNoPorts},
-		{"mixed", metav1.ConditionTrue, "Ready", plan.EventPartlyServed}, // its port 70000
-		{"distribution", metav1.ConditionTrue, "Ready", plan.EventPartlyServed},
-		{"named-badly", metav1.ConditionFalse, plan.ReasonInvalidName, plan.ReasonInvalidName},
-		{"no-address", metav1.ConditionFalse, plan.ReasonInvalidIPs, plan.ReasonInvalidIPs},
-		{"not-a-vip", metav1.ConditionFalse, plan.ReasonInvalidIPs, plan.ReasonInvalidIPs},
-		{"copied", metav1.ConditionFalse, plan.ReasonInvalidIPs, plan.ReasonInvalidIPs},
-		{"half-an-address", metav1.ConditionTrue, "Ready", plan.EventPartlyServed},
-		{"my.dotted.name", metav1.ConditionTrue, "Ready", plan.EventPartlyServed},
+		{"no-ports", metav1.ConditionFalse, desired.ReasonNoPorts, desired.ReasonNoPorts},
+		{"zero", metav1.ConditionFalse, desired.ReasonNoPorts, desired.ReasonNoPorts},
+		{"mixed", metav1.ConditionTrue, "Ready", desired.EventPartlyServed}, // its port 70000
+		{"distribution", metav1.ConditionTrue, "Ready", desired.EventPartlyServed},
+		{"named-badly", metav1.ConditionFalse, desired.ReasonInvalidName, desired.ReasonInvalidName},
+		{"no-address", metav1.ConditionFalse, desired.ReasonInvalidIPs, desired.ReasonInvalidIPs},
+		{"not-a-vip", metav1.ConditionFalse, desired.ReasonInvalidIPs, desired.ReasonInvalidIPs},
+		{"copied", metav1.ConditionFalse, desired.ReasonInvalidIPs, desired.ReasonInvalidIPs},
+		{"half-an-address", metav1.ConditionTrue, "Ready", desired.EventPartlyServed},
+		{"my.dotted.name", metav1.ConditionTrue, "Ready", desired.EventPartlyServed},
 		{strings.Repeat("long", 15), metav1.ConditionTrue, "Ready", "Ready"},
 		{"good", metav1.ConditionTrue, "Ready", "Ready"},
 	} {
@@ -223,7 +225,7 @@ func TestVIPThatBecomesAClusterIPIsGivenUp(t *testing.T) {
 		if svc.Spec.Type != corev1.ServiceTypeClusterIP || len(svc.Status.LoadBalancer.Ingress) > 0 {
 			err = errors.Join(err, fmt.Errorf("a %s with ingress %v", svc.Spec.Type, svc.Status.LoadBalancer.Ingress))
 		}
-		return errors.Join(err, err2, ready(imp, metav1.ConditionFalse, plan.ReasonInvalidIPs), p.told("foo", plan.ReasonInvalidIPs))
+		return errors.Join(err, err2, ready(imp, metav1.ConditionFalse, desired.ReasonInvalidIPs), p.told("foo", desired.ReasonInvalidIPs))
 	})
 	if err := elsewhere.Delete(p.ctx, plain(elsewhere, "owner")); err != nil {
 		t.Fatal(err)
@@ -274,7 +276,7 @@ func TestTwoUpdatesAtOnceLoseNothing(t *testing.T) {
 	group.Wait()
 	if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) {
 		imp.Spec.IPs, imp.Spec.Type = nil, mcsv1beta1.ClusterSetIP
-		delete(imp.Annotations, plan.AnnotationVIPs)
+		delete(imp.Annotations, mcs.AnnotationVIPs)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +357,7 @@ func TestNothingIsWrittenWhereNothingChanges(t *testing.T) {
 	if err := p.create(imported("foo"), imported("bad", func(i *mcsv1beta1.ServiceImport) { i.Spec.Ports = []mcsv1beta1.ServicePort{} })); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "settled", func() error { return errors.Join(p.served("foo"), p.told("bad", plan.ReasonNoPorts)) })
+	until(t, "settled", func() error { return errors.Join(p.served("foo"), p.told("bad", desired.ReasonNoPorts)) })
 	writes, done := wire.allWrites(), reconciles(t)
 	for round := range 5 { // A label of a user's is an event for the controller, and no reason to write.
 		for _, name := range []string{"foo", "bad"} {
@@ -373,7 +375,7 @@ func TestNothingIsWrittenWhereNothingChanges(t *testing.T) {
 	if n := wire.allWrites() - writes; n > 0 {
 		t.Errorf("%d writes", n)
 	}
-	if err := errors.Join(p.told("bad", plan.ReasonNoPorts), p.told("foo", "Ready")); err != nil {
+	if err := errors.Join(p.told("bad", desired.ReasonNoPorts), p.told("foo", "Ready")); err != nil {
 		t.Error(err)
 	}
 }
@@ -385,7 +387,7 @@ func TestAServiceThatAnotherControllerKeepsIsFollowed(t *testing.T) {
 	start(t, account(t, cluster))
 	p := newPlace(t, cluster)
 	imp := imported("serve", func(i *mcsv1beta1.ServiceImport) {
-		i.Annotations = map[string]string{plan.AnnotationDerivedService: "derived-0p6lqce99d"}
+		i.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-0p6lqce99d"}
 	})
 	if err := errors.Join(p.create(plainService("derived-0p6lqce99d")), p.create(imp)); err != nil {
 		t.Fatal(err)
@@ -414,7 +416,7 @@ func BenchmarkIPsFilled(b *testing.B) {
 	cluster := shared.Cluster(b)
 	start(b, account(b, cluster))
 	p := newPlace(b, cluster)
-	scheme, err := newScheme(plan.CRD{APIVersion: mcsv1beta1.GroupVersion.String()})
+	scheme, err := newScheme(observed.CRD{APIVersion: mcsv1beta1.GroupVersion.String()})
 	if err != nil {
 		b.Fatal(err)
 	}

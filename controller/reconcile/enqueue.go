@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // The caches' indices.
@@ -29,7 +30,7 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 		name   string
 		keys   client.IndexerFunc
 	}{
-		{&corev1.Service{}, indexOwner, func(obj client.Object) []string { return plan.OwnerImports(obj) }},
+		{&corev1.Service{}, indexOwner, func(obj client.Object) []string { return ownership.OwnerImports(obj) }},
 		{&discoveryv1.EndpointSlice{}, indexImport, func(obj client.Object) []string {
 			return []string{obj.GetLabels()[mcsv1beta1.LabelServiceName]}
 		}},
@@ -37,12 +38,12 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{obj.GetLabels()[discoveryv1.LabelServiceName]}
 		}},
 		{&mcsv1beta1.ServiceImport{}, indexDerived, func(obj client.Object) []string {
-			return []string{plan.DerivedName(obj.(*mcsv1beta1.ServiceImport))}
+			return []string{ownership.DerivedName(obj.(*mcsv1beta1.ServiceImport))}
 		}},
 		{&mcsv1beta1.ServiceImport{}, indexIPs, func(obj client.Object) []string {
-			return plan.ImportAddresses(obj.(*mcsv1beta1.ServiceImport))
+			return desired.ImportAddresses(obj.(*mcsv1beta1.ServiceImport))
 		}},
-		{&corev1.Service{}, indexIPs, func(obj client.Object) []string { return plan.ServiceAddresses(obj.(*corev1.Service)) }},
+		{&corev1.Service{}, indexIPs, func(obj client.Object) []string { return desired.ServiceAddresses(obj.(*corev1.Service)) }},
 	} {
 		if err := indexer.IndexField(ctx, index.object, index.name, index.keys); err != nil {
 			return err
@@ -55,11 +56,11 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 // annotation names, and one that stands in the way. And those of any namespace whose ips name its ClusterIP, which is no VIP.
 func (r *names) importsOfService(ctx context.Context, svc client.Object) []ctrl.Request {
 	var requests []ctrl.Request
-	for _, name := range plan.OwnerImports(svc) {
+	for _, name := range ownership.OwnerImports(svc) {
 		requests = append(requests, request(svc.GetNamespace(), name))
 	}
 	lists := [][]client.ListOption{{client.InNamespace(svc.GetNamespace()), client.MatchingFields{indexDerived: svc.GetName()}}}
-	for _, ip := range plan.ServiceAddresses(svc.(*corev1.Service)) {
+	for _, ip := range desired.ServiceAddresses(svc.(*corev1.Service)) {
 		lists = append(lists, []client.ListOption{client.MatchingFields{indexIPs: ip}})
 	}
 	for _, options := range lists {

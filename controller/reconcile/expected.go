@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
 // expectFor is how long the caches may take to show a write. A watch that is cut takes longer: then the plan is made from what they
@@ -47,7 +47,7 @@ func (e *expected) wrote(of types.NamespacedName, object client.Object, before s
 }
 
 // missing is true while the state has one of the objects as it was before.
-func (e *expected) missing(of types.NamespacedName, state plan.State, now time.Time) bool {
+func (e *expected) missing(of types.NamespacedName, state observed.State, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x, found := e.by[of]
@@ -64,7 +64,7 @@ func (e *expected) missing(of types.NamespacedName, state plan.State, now time.T
 }
 
 // version is the one that the state has of an object; empty if it has none.
-func version(state plan.State, of written) string {
+func version(state observed.State, of written) string {
 	has := func(object client.Object) bool {
 		return reflect.TypeOf(object) == of.kind && !reflect.ValueOf(object).IsNil() && object.GetName() == of.name
 	}

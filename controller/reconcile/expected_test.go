@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
 // A plan waits for the caches to show what was written; not for ever, and no other name's does.
@@ -36,30 +36,30 @@ func TestExpected(t *testing.T) {
 	tests := []struct {
 		name   string
 		writes []write
-		have   plan.State
+		have   observed.State
 		want   bool
 	}{
-		{name: "nothing was written", have: plan.State{Import: imp("1")}},
+		{name: "nothing was written", have: observed.State{Import: imp("1")}},
 		{name: "an import that is made", writes: []write{{imp("5"), ""}}, want: true},
-		{name: "an import that was made", writes: []write{{imp("5"), ""}}, have: plan.State{Import: imp("5")}},
-		{name: "an export of the same name is no import", writes: []write{{imp("5"), ""}}, have: plan.State{Clusterset: &plan.Clusterset{Export: export("1")}}, want: true},
-		{name: "an import as it was", writes: []write{{imp("5"), "4"}}, have: plan.State{Import: imp("4")}, want: true},
-		{name: "an import as somebody else left it", writes: []write{{imp("5"), "4"}}, have: plan.State{Import: imp("6")}},
+		{name: "an import that was made", writes: []write{{imp("5"), ""}}, have: observed.State{Import: imp("5")}},
+		{name: "an export of the same name is no import", writes: []write{{imp("5"), ""}}, have: observed.State{Clusterset: &observed.Clusterset{Export: export("1")}}, want: true},
+		{name: "an import as it was", writes: []write{{imp("5"), "4"}}, have: observed.State{Import: imp("4")}, want: true},
+		{name: "an import as somebody else left it", writes: []write{{imp("5"), "4"}}, have: observed.State{Import: imp("6")}},
 		{name: "an import that somebody deleted", writes: []write{{imp("5"), "4"}}},
-		{name: "a Service that was made", writes: []write{{svc("derived-cart", "5"), ""}}, have: plan.State{Service: svc("derived-cart", "5")}},
-		{name: "a Service under another name", writes: []write{{svc("other", "5"), "4"}}, have: plan.State{Owned: []*corev1.Service{svc("other", "4")}}, want: true},
+		{name: "a Service that was made", writes: []write{{svc("derived-cart", "5"), ""}}, have: observed.State{Service: svc("derived-cart", "5")}},
+		{name: "a Service under another name", writes: []write{{svc("other", "5"), "4"}}, have: observed.State{Owned: []*corev1.Service{svc("other", "4")}}, want: true},
 		{
 			name: "one of two slices", writes: []write{{slice("a", "5"), ""}, {slice("b", "6"), ""}},
-			have: plan.State{Slices: []*discoveryv1.EndpointSlice{slice("b", "6")}}, want: true,
+			have: observed.State{Slices: []*discoveryv1.EndpointSlice{slice("b", "6")}}, want: true,
 		},
 		{
 			name: "both slices", writes: []write{{slice("a", "5"), ""}, {slice("b", "6"), ""}},
-			have: plan.State{Slices: []*discoveryv1.EndpointSlice{slice("b", "6"), slice("a", "5")}},
+			have: observed.State{Slices: []*discoveryv1.EndpointSlice{slice("b", "6"), slice("a", "5")}},
 		},
-		{name: "an export as it was", writes: []write{{export("5"), "4"}}, have: plan.State{Clusterset: &plan.Clusterset{Export: export("4")}}, want: true},
+		{name: "an export as it was", writes: []write{{export("5"), "4"}}, have: observed.State{Clusterset: &observed.Clusterset{Export: export("4")}}, want: true},
 		{
 			name: "an object that was written twice, at the first", writes: []write{{imp("5"), "4"}, {imp("6"), "5"}},
-			have: plan.State{Import: imp("5")}, want: true,
+			have: observed.State{Import: imp("5")}, want: true,
 		},
 	}
 	cart, now := types.NamespacedName{Namespace: "shop", Name: "cart"}, time.Now()

@@ -28,7 +28,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -92,7 +94,7 @@ func readObjects(name string) ([]client.Object, error) {
 
 // adminClient is an uncached client that may do everything, for the tests' own hands.
 func adminClient(c *realkube.Cluster, version string) (client.Client, error) {
-	scheme, err := newScheme(plan.CRD{APIVersion: mcsv1beta1.GroupName + "/" + version})
+	scheme, err := newScheme(observed.CRD{APIVersion: mcsv1beta1.GroupName + "/" + version})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +104,7 @@ func adminClient(c *realkube.Cluster, version string) (client.Client, error) {
 // account is the controller's own identity: the shipped service account with the shipped role.
 func account(t testing.TB, c *realkube.Cluster) *rest.Config {
 	t.Helper()
-	config, _, err := c.ServiceAccount(t.Context(), "multicluster-system", plan.Manager)
+	config, _, err := c.ServiceAccount(t.Context(), "multicluster-system", mcs.ControllerName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +281,7 @@ func (p *place) servedOn(name string, vips ...string) error {
 	if !slices.Equal(imp.Spec.IPs, vips) || !slices.Equal(ingress, vips) || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return fmt.Errorf("ips of %s are %v, its %s answers on %v; want %v", name, imp.Spec.IPs, svc.Spec.Type, ingress, vips)
 	}
-	if _, aside := imp.Annotations[plan.AnnotationVIPs]; aside {
+	if _, aside := imp.Annotations[mcs.AnnotationVIPs]; aside {
 		return fmt.Errorf("the addresses of %s are still put aside", name)
 	}
 	for _, port := range svc.Spec.Ports {
@@ -296,14 +298,14 @@ func (p *place) both(name string) (*mcsv1beta1.ServiceImport, *corev1.Service, e
 	if err != nil {
 		return nil, nil, err
 	}
-	svc, err := p.svc(plan.DerivedName(imp))
+	svc, err := p.svc(ownership.DerivedName(imp))
 	if err != nil {
 		return nil, nil, err
 	}
-	if imp.Annotations[plan.AnnotationDerivedService] != svc.Name {
+	if imp.Annotations[mcs.AnnotationDerivedService] != svc.Name {
 		return nil, nil, fmt.Errorf("import %s does not name %s: %v", name, svc.Name, imp.Annotations)
 	}
-	if recorded := imp.Annotations[plan.AnnotationClusterIPs]; recorded != strings.Join(svc.Spec.ClusterIPs, ",") {
+	if recorded := imp.Annotations[mcs.AnnotationClusterIPs]; recorded != strings.Join(svc.Spec.ClusterIPs, ",") {
 		return nil, nil, fmt.Errorf("import %s records %s, its Service has %s", name, recorded, svc.Spec.ClusterIPs)
 	}
 	if owners := svc.OwnerReferences; len(owners) != 1 || owners[0].UID != imp.UID || owners[0].BlockOwnerDeletion != nil || len(svc.Spec.Selector) > 0 {
@@ -321,7 +323,7 @@ func (p *place) gone(name string) error {
 	if len(imp.Spec.IPs)+len(imp.Spec.IPFamilies) > 0 {
 		return fmt.Errorf("headless import %s still has %v", name, imp.Spec.IPs)
 	}
-	if svc, err := p.svc(plan.DerivedName(imp)); !apierrors.IsNotFound(err) {
+	if svc, err := p.svc(ownership.DerivedName(imp)); !apierrors.IsNotFound(err) {
 		return errors.Join(err, fmt.Errorf("headless import %s still has Service %q", name, svc.Name))
 	}
 	return ready(imp, metav1.ConditionTrue, "Ready")
@@ -338,7 +340,7 @@ func (p *place) label(slice, want string) error {
 		switch service := s.Labels[discoveryv1.LabelServiceName]; {
 		case s.Name == slice:
 			own, found = service, true
-		case s.Annotations[plan.AnnotationCopyOf] == slice:
+		case s.Annotations[mcs.AnnotationCopyOf] == slice:
 			copied = append(copied, service)
 		}
 	}

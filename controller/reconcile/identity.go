@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // The ClusterProperty that holds a cluster's id (C50, KEP-2149).
@@ -39,7 +39,7 @@ type Identity struct {
 // NewIdentity makes no request yet. The error says what is wrong with the id of the flag, which may be empty.
 func NewIdentity(config *rest.Config, flag string) (*Identity, error) {
 	if flag != "" {
-		if fault := plan.ClusterIDFault(flag); fault != "" {
+		if fault := mcs.ClusterIDFault(flag); fault != "" {
 			return nil, fmt.Errorf("--cluster-id %q %s", flag, fault)
 		}
 	}
@@ -73,7 +73,7 @@ func (i *Identity) Find(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("ClusterProperty %s: %w", idProperty, err)
 	}
 	value = strings.TrimSpace(value)
-	if fault := plan.ClusterIDFault(value); fault != "" {
+	if fault := mcs.ClusterIDFault(value); fault != "" {
 		return "", fmt.Errorf("ClusterProperty %s has the value %q, which %s", idProperty, value, fault)
 	}
 	return value, nil

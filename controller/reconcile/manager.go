@@ -27,15 +27,19 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/apply"
+	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/members"
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
 // Options of a manager.
 type Options struct {
 	// CRD is what WaitForCRD found.
-	CRD plan.CRD
+	CRD observed.CRD
 	// MetricsAddress is where metrics are served; "0" for nowhere.
 	MetricsAddress string
 	// LeaderElect: one writer at a time, by a Lease.
@@ -124,7 +128,7 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 }
 
 // newScheme registers the one Go type under the version that the server has.
-func newScheme(crd plan.CRD) (*runtime.Scheme, error) {
+func newScheme(crd observed.CRD) (*runtime.Scheme, error) {
 	gv, err := schema.ParseGroupVersion(crd.APIVersion)
 	if err != nil {
 		return nil, err
@@ -138,7 +142,7 @@ func newScheme(crd plan.CRD) (*runtime.Scheme, error) {
 
 // cacheOptions keep out of memory what nobody reads: managedFields, and the slices of this cluster's own Services, which are
 // most of them. exports says whether the API server has to serve ServiceExports.
-func cacheOptions(config *rest.Config, crd plan.CRD, scheme *runtime.Scheme, exports bool) (cache.Options, error) {
+func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme, exports bool) (cache.Options, error) {
 	gv, err := schema.ParseGroupVersion(crd.APIVersion)
 	if err != nil {
 		return cache.Options{}, err
@@ -164,15 +168,15 @@ func cacheOptions(config *rest.Config, crd plan.CRD, scheme *runtime.Scheme, exp
 // sealExport keeps of an export what an import takes over.
 func sealExport(obj any) (any, error) {
 	if export, ok := obj.(*mcsv1beta1.ServiceExport); ok {
-		plan.SealExport(export)
+		merge.SealExport(export)
 	}
 	return obj, nil
 }
 
 // sealSlice keeps of a slice of ours what is compared: its endpoints are never read here. Those of others are copied.
 func sealSlice(obj any) (any, error) {
-	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok && plan.SliceIsOurs(slice, nil) {
-		plan.Seal(slice)
+	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok && ownership.SliceIsOurs(slice, nil) {
+		diff.SealSlice(slice)
 	}
 	return obj, nil
 }
@@ -185,11 +189,11 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 	if err := addIndices(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	writer := client.WithFieldOwner(mgr.GetClient(), plan.Manager)
+	writer := client.WithFieldOwner(mgr.GetClient(), mcs.ControllerName)
 	r := &names{
 		cache: mgr.GetCache(),
 		writer: &apply.Writer{
-			Client: writer, Status: writer, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(plan.Manager),
+			Client: writer, Status: writer, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(mcs.ControllerName),
 		},
 		crd: options.CRD,
 		now: options.Now,
@@ -215,7 +219,7 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 
 // joinClusterset adds what only a member of a clusterset watches.
 func (r *names) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
-	set, err := members.New(mgr.GetConfig(), mgr.GetEventRecorder(plan.Manager), members.Options{
+	set, err := members.New(mgr.GetConfig(), mgr.GetEventRecorder(mcs.ControllerName), members.Options{
 		Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, Now: options.Now, Log: mgr.GetLogger(),
 		UserAgent: mgr.GetConfig().UserAgent, Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
 	})

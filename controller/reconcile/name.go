@@ -19,7 +19,11 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/apply"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 const (
@@ -40,7 +44,7 @@ var errRefusedTooOften = errors.New("the API server refused each way to make the
 type names struct {
 	cache      client.Reader
 	writer     *apply.Writer
-	crd        plan.CRD
+	crd        observed.CRD
 	clusterset *clusterset // nil: this cluster is in none
 	now        func() time.Time
 	ready      readiness
@@ -84,14 +88,14 @@ func (r *names) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 }
 
 // learn adds a refusal to the state; false for any other outcome, and for a refusal that is known.
-func (r *names) learn(ctx context.Context, key types.NamespacedName, state *plan.State, err error) bool {
+func (r *names) learn(ctx context.Context, key types.NamespacedName, state *observed.State, err error) bool {
 	service, imp, slices, noEffect := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}, new(apply.NoEffectError)
 	switch {
 	case errors.As(err, &noEffect):
 		r.learnNoEffect(ctx, key, state, noEffect)
 	case errors.As(err, &service):
 		state.Refused = append(state.Refused, service.Refusal)
-		state.Patient = r.patient(key)
+		state.KeepTrying = r.patient(key)
 	case errors.As(err, &imp) && state.ImportRefused == "":
 		state.ImportRefused = imp.Error()
 	case errors.As(err, &slices) && anyNew(state.SlicesRefused, slices):
@@ -119,8 +123,8 @@ func anyNew(known, more map[string]string) bool {
 func allWritten(err error) bool { return err == nil || errors.As(err, new(*apply.EvictionError)) }
 
 // conclude says when to look again. Mostly not at all: the writes themselves come back as events.
-func (r *names) conclude(ctx context.Context, key types.NamespacedName, state plan.State, changes plan.Changes, err error) (ctrl.Result, error) {
-	if allWritten(err) && !changes.Soon {
+func (r *names) conclude(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes, err error) (ctrl.Result, error) {
+	if allWritten(err) && !changes.RetryAddress {
 		r.account(ctx, key, state, changes)
 	}
 	switch {
@@ -132,7 +136,7 @@ func (r *names) conclude(ctx context.Context, key types.NamespacedName, state pl
 	}
 	r.stale.Delete(key)
 	switch {
-	case changes.Soon:
+	case changes.RetryAddress:
 		return ctrl.Result{RequeueAfter: soonDelay}, nil
 	case changes.Retry:
 		return ctrl.Result{RequeueAfter: retryDelay}, nil
@@ -141,7 +145,7 @@ func (r *names) conclude(ctx context.Context, key types.NamespacedName, state pl
 }
 
 // account keeps in mind, counts and logs what the name's objects say by now.
-func (r *names) account(ctx context.Context, key types.NamespacedName, state plan.State, changes plan.Changes) {
+func (r *names) account(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes) {
 	r.lacks.Delete(key)
 	switch {
 	case changes.Ready.Type != "":
@@ -150,7 +154,7 @@ func (r *names) account(ctx context.Context, key types.NamespacedName, state pla
 		r.ready.forget(key)
 		r.seen.Delete(key)
 		gone := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		r.associations.orphaned(types.NamespacedName{Namespace: key.Namespace, Name: plan.DerivedName(gone)})
+		r.associations.orphaned(types.NamespacedName{Namespace: key.Namespace, Name: ownership.DerivedName(gone)})
 	}
 	if state.ImportRefused != "" { // Where there is no import, nothing else can say so.
 		log.FromContext(ctx).Info("The API server refuses a ServiceImport", "reason", state.ImportRefused)
@@ -167,7 +171,7 @@ func (r *names) staleAgain(key types.NamespacedName) time.Duration {
 }
 
 // tally counts what has been written, or was there.
-func (r *names) tally(key types.NamespacedName, state plan.State, changes plan.Changes) {
+func (r *names) tally(key types.NamespacedName, state observed.State, changes diff.Changes) {
 	switch {
 	case state.Clusterset == nil:
 	case state.Clusterset.Export == nil:
@@ -183,7 +187,7 @@ func (r *names) tally(key types.NamespacedName, state plan.State, changes plan.C
 // wrote hears of a write as soon as it is done.
 func (r *names) wrote(of types.NamespacedName, object client.Object, before string) {
 	r.expected.wrote(of, object, before, time.Now())
-	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && r.clusterset != nil && plan.SliceIsOurs(slice, nil) {
+	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && r.clusterset != nil && ownership.SliceIsOurs(slice, nil) {
 		r.clusterset.written(slice)
 	}
 }
@@ -196,8 +200,8 @@ func (r *names) patient(key types.NamespacedName) bool {
 
 // gather reads everything that belongs to one name, from the caches: by key or index, never by a list of all. It also says after how long to
 // do so again if nothing else happens; 0 for never.
-func (r *names) gather(ctx context.Context, key types.NamespacedName) (state plan.State, again time.Duration, err error) {
-	state = plan.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), Last: r.ready.of(key)}
+func (r *names) gather(ctx context.Context, key types.NamespacedName) (state observed.State, again time.Duration, err error) {
+	state = observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: r.ready.of(key)}
 	if err := r.gatherSlices(ctx, key, &state); err != nil {
 		return state, 0, err
 	}
@@ -222,15 +226,15 @@ func (r *names) gather(ctx context.Context, key types.NamespacedName) (state pla
 }
 
 // gatherDerived reads what belongs to an import that is there.
-func (r *names) gatherDerived(ctx context.Context, key types.NamespacedName, state *plan.State) (err error) {
+func (r *names) gatherDerived(ctx context.Context, key types.NamespacedName, state *observed.State) (err error) {
 	imp := state.Import
-	derived := types.NamespacedName{Namespace: key.Namespace, Name: plan.DerivedName(imp)}
+	derived := types.NamespacedName{Namespace: key.Namespace, Name: ownership.DerivedName(imp)}
 	if state.Service, err = found(ctx, r.cache, derived, new(corev1.Service)); err != nil {
 		return err
 	}
 	r.suspectUnlabelled(key, *state)
 	state.Leaks = r.associations.of(derived)
-	if state.Strays, err = r.strays(ctx, key, derived); err != nil {
+	if state.UnexpectedSlices, err = r.strays(ctx, key, derived); err != nil {
 		return err
 	}
 	var services corev1.ServiceList
@@ -240,11 +244,11 @@ func (r *names) gatherDerived(ctx context.Context, key types.NamespacedName, sta
 	for i := range services.Items {
 		state.Owned = append(state.Owned, &services.Items[i])
 	}
-	state.Holders, err = r.holders(ctx, imp)
+	state.AddressHolders, err = r.holders(ctx, imp)
 	return err
 }
 
-func (r *names) gatherSlices(ctx context.Context, key types.NamespacedName, state *plan.State) error {
+func (r *names) gatherSlices(ctx context.Context, key types.NamespacedName, state *observed.State) error {
 	var slices discoveryv1.EndpointSliceList
 	if err := r.cache.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingFields{indexImport: key.Name}); err != nil {
 		return fmt.Errorf("list slices of %s: %w", key, err)
@@ -276,8 +280,8 @@ func (r *names) strays(ctx context.Context, key, derived types.NamespacedName) (
 
 // suspectUnlabelled notes, before the first plan of an import of ours, the slices that bear its name and do not belong to its Service: they
 // may have lost the label while no controller ran. Not those whose labels and endpoints nobody has changed: the API server counts that.
-func (r *names) suspectUnlabelled(key types.NamespacedName, state plan.State) {
-	if !plan.ImportIsOurs(state.Import) || state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || plan.KindOf(state.Import, state.Service) != plan.Ours {
+func (r *names) suspectUnlabelled(key types.NamespacedName, state observed.State) {
+	if !ownership.OfImport(state.Import) || state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.KindOf(state.Import, state.Service) != ownership.Ours {
 		return
 	}
 	if _, known := r.seen.LoadOrStore(key, true); known {
@@ -307,7 +311,7 @@ func found[T client.Object](ctx context.Context, cache client.Reader, key types.
 // holders are the Services that have one of the import's ips.
 func (r *names) holders(ctx context.Context, imp *mcsv1beta1.ServiceImport) ([]*corev1.Service, error) {
 	var holders []*corev1.Service
-	for _, ip := range plan.ImportAddresses(imp) {
+	for _, ip := range desired.ImportAddresses(imp) {
 		var services corev1.ServiceList
 		if err := r.cache.List(ctx, &services, client.MatchingFields{indexIPs: ip}); err != nil {
 			return nil, fmt.Errorf("list Services with the address %s: %w", ip, err)

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/fault"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
@@ -160,7 +160,7 @@ func TestASliceThatCannotBeDeletedHoldsNothingUp(t *testing.T) {
 	}
 	keepSlices(t, p, kept)
 	made := imported("foo", func(imp *mcsv1beta1.ServiceImport) {
-		imp.Labels = map[string]string{plan.LabelManagedBy: plan.Manager}
+		imp.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName}
 	})
 	if err := p.create(made); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // annotationReadyByOthers is in the cache only. Its key has a random part that never leaves this process: no user can write it.
@@ -44,7 +44,7 @@ var (
 
 func othersWroteReady(imp *mcsv1beta1.ServiceImport) bool {
 	for _, entry := range imp.ManagedFields {
-		if entry.Manager != plan.Manager && holdsReady(entry) {
+		if entry.Manager != mcs.ControllerName && holdsReady(entry) {
 			return true
 		}
 	}

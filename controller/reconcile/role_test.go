@@ -20,7 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/fault"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
@@ -157,7 +158,7 @@ func endpointsTakenAway(t *testing.T, p *place) {
 		t.Fatal(err)
 	}
 	slice := endpoints("derived-db-x", "")
-	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "derived-db", discoveryv1.LabelManagedBy: plan.SliceMirroring}
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "derived-db", discoveryv1.LabelManagedBy: desired.SliceMirroring}
 	slice.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Endpoints", Name: made.Name, UID: made.UID}}
 	slice.Finalizers = []string{"example.org/held"} // patch: it has to go all the same
 	if err := p.create(slice); err != nil {
@@ -187,7 +188,7 @@ func meetPeer(t *testing.T, p *place, cluster *realkube.Cluster) *corev1.Secret 
 		t.Fatal(err)
 	}
 	peer := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "multicluster-system", Name: "mirror", Labels: map[string]string{plan.LabelPeer: ""}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "multicluster-system", Name: "mirror", Labels: map[string]string{mcs.LabelPeer: ""}},
 		Data:       map[string][]byte{"kubeconfig": kubeconfig},
 	}
 	if err := p.Create(p.ctx, peer); err != nil {

@@ -10,7 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // scenario is a history against a real API server. Each function returns nil once it has come about and is called again until
@@ -34,7 +36,7 @@ func (p *place) addressStays(name string, m memory) error {
 	if err != nil {
 		return err
 	}
-	svc, err := p.svc(plan.DerivedName(imp))
+	svc, err := p.svc(ownership.DerivedName(imp))
 	if err != nil {
 		return err
 	}
@@ -159,7 +161,7 @@ var scenarios = []scenario{
 		},
 		change: func(p *place, m *memory) error {
 			imp, err := p.imp("foo")
-			m.ip = firstOf(imp.Annotations[plan.AnnotationClusterIPs])
+			m.ip = firstOf(imp.Annotations[mcs.AnnotationClusterIPs])
 			return errors.Join(err, p.edit("foo", ofType(mcsv1beta1.ClusterSetIP)))
 		},
 		done: func(p *place, m memory) error {
@@ -173,7 +175,7 @@ var scenarios = []scenario{
 		change:  func(p *place, _ *memory) error { return p.edit("foo", ofType(mcsv1beta1.Headless)) },
 		done: func(p *place, _ memory) error {
 			imp, err := p.imp("foo")
-			if aside := imp.Annotations[plan.AnnotationVIPs]; aside != "1.2.3.4" {
+			if aside := imp.Annotations[mcs.AnnotationVIPs]; aside != "1.2.3.4" {
 				err = errors.Join(err, fmt.Errorf("put aside: %q", aside))
 			}
 			return errors.Join(err, p.gone("foo"))
@@ -194,7 +196,7 @@ var scenarios = []scenario{
 		},
 		change: func(p *place, m *memory) error {
 			imp, err := p.imp("foo")
-			m.ip = firstOf(imp.Annotations[plan.AnnotationClusterIPs])
+			m.ip = firstOf(imp.Annotations[mcs.AnnotationClusterIPs])
 			return errors.Join(err, p.edit("foo", ofType(mcsv1beta1.ClusterSetIP)))
 		},
 		done: func(p *place, m memory) error {
@@ -245,7 +247,7 @@ var scenarios = []scenario{
 		settled: func(p *place) error { return errors.Join(p.served("foo"), p.label("foo-c2", "derived-foo")) },
 		change: func(p *place, m *memory) error {
 			return errors.Join(p.remember("derived-foo", m), p.edit("foo", func(imp *mcsv1beta1.ServiceImport) {
-				imp.Annotations[plan.AnnotationDerivedService] = "elsewhere"
+				imp.Annotations[mcs.AnnotationDerivedService] = "elsewhere"
 			}))
 		},
 		done: func(p *place, m memory) error {
@@ -289,7 +291,7 @@ var scenarios = []scenario{
 		change:  func(p *place, _ *memory) error { return p.create(imported("foo"), endpoints("foo-c2", "foo")) },
 		done: func(p *place, _ memory) error {
 			imp, err := p.imp("foo")
-			return errors.Join(err, ready(imp, metav1.ConditionFalse, plan.ReasonForeignService), p.label("foo-c2", ""), p.untouched("derived-foo"))
+			return errors.Join(err, ready(imp, metav1.ConditionFalse, desired.ReasonForeignService), p.label("foo-c2", ""), p.untouched("derived-foo"))
 		},
 	},
 	{
@@ -331,7 +333,7 @@ func plain(p *place, name string) *corev1.Service {
 
 func derivedService(name string) func(*mcsv1beta1.ServiceImport) {
 	return func(imp *mcsv1beta1.ServiceImport) {
-		imp.Annotations = map[string]string{plan.AnnotationDerivedService: name}
+		imp.Annotations = map[string]string{mcs.AnnotationDerivedService: name}
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/merge"
 )
 
 // serviceGrace is how long an export without its Service counts with what it had. `kubectl replace --force` and the like delete a Service and
@@ -21,7 +21,7 @@ type vacancies struct {
 
 // of are the clusters of a name that have been vacant for less than grace, and after how long the first of them no longer is; 0 for
 // none. vacant says it of one cluster as it is now.
-func (v *vacancies) of(name types.NamespacedName, members []plan.Member, vacant func(plan.Member) bool, now time.Time, grace time.Duration) (clusters []string, next time.Duration) {
+func (v *vacancies) of(name types.NamespacedName, members []merge.Member, vacant func(merge.Member) bool, now time.Time, grace time.Duration) (clusters []string, next time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before, after := v.since[name], map[string]time.Time{}

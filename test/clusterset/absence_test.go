@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/fault"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
@@ -303,7 +303,7 @@ func TestWithoutTheController(t *testing.T) {
 	p.until("imported", func() error { return p.imported(1, "foo", []string{"c1"}, "10.9.1.1") })
 	p.end(1)
 	p.end(0)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: plan.Manager}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: mcs.ControllerName}}
 	if err := p.set[1].Admin.Delete(t.Context(), account); err != nil {
 		t.Fatal(err)
 	}

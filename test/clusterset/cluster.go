@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/ours"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
@@ -101,7 +101,7 @@ func (c *Cluster) Install(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if c.Account, _, err = c.ServiceAccount(ctx, SystemNamespace, plan.Manager); err != nil {
+	if c.Account, _, err = c.ServiceAccount(ctx, SystemNamespace, mcs.ControllerName); err != nil {
 		return err
 	}
 	var path string
@@ -161,7 +161,7 @@ func (c *Cluster) End() error {
 // Join lets this cluster read a peer, as deploy/join.sh does.
 func (c *Cluster) Join(ctx context.Context, peer string, kubeconfig []byte) error {
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: peer, Labels: map[string]string{plan.LabelPeer: "true"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: peer, Labels: map[string]string{mcs.LabelPeer: "true"}},
 		Data:       map[string][]byte{"kubeconfig": kubeconfig},
 	}
 	err := c.Admin.Create(ctx, secret)

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // exportInTurn lets the exports of two clusters be of different seconds: that is how precise their timestamps are (C11).
@@ -148,15 +148,15 @@ func TestExportedLabels(t *testing.T) {
 	s := newStage(t, three.start(t))
 	s.create(0, service("foo"))
 	export := exportOf("foo")
-	export.Spec.ExportedLabels = map[string]string{"team": "blue", plan.LabelKarmadaManaged: "true"}
-	export.Spec.ExportedAnnotations = map[string]string{"note": "hello", plan.AnnotationDerivedService: "somebody-elses"}
+	export.Spec.ExportedLabels = map[string]string{"team": "blue", mcs.LabelKarmadaManaged: "true"}
+	export.Spec.ExportedAnnotations = map[string]string{"note": "hello", mcs.AnnotationDerivedService: "somebody-elses"}
 	export.Labels = map[string]string{"not": "exported"}
 	s.create(0, export)
 	for i := range s.set {
 		s.until("imported", func() error { return s.imported(i, "foo", []string{"c1"}) })
 		imp, err := s.imp(i, "foo")
-		if err != nil || imp.Labels["team"] != "blue" || imp.Annotations["note"] != "hello" || imp.Labels["not"] != "" || imp.Labels[plan.LabelKarmadaManaged] != "" ||
-			imp.Annotations[plan.AnnotationDerivedService] != "derived-foo" {
+		if err != nil || imp.Labels["team"] != "blue" || imp.Annotations["note"] != "hello" || imp.Labels["not"] != "" || imp.Labels[mcs.LabelKarmadaManaged] != "" ||
+			imp.Annotations[mcs.AnnotationDerivedService] != "derived-foo" {
 			t.Errorf("in %s: labels %v, annotations %v, %v", s.set[i].ID, imp.Labels, imp.Annotations, err)
 		}
 	}

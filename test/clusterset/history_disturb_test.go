@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // link is one of a cluster to a peer.
@@ -124,16 +125,16 @@ func (h *history) edit(p place) (string, error) {
 	imp, svc := seen.imports[p.ObjectKey], seen.services[client.ObjectKey{Namespace: p.Namespace, Name: "derived-" + p.Name}]
 	switch h.IntN(8) {
 	case 0:
-		return h.deleteOurs(p, imp != nil && plan.ImportIsOurs(imp), imp)
+		return h.deleteOurs(p, imp != nil && ownership.OfImport(imp), imp)
 	case 1, 2:
-		if imp == nil || !plan.ImportIsOurs(imp) {
+		if imp == nil || !ownership.OfImport(imp) {
 			return "", nil
 		}
 		return h.editImport(p, imp)
 	case 3:
-		return h.deleteOurs(p, svc != nil && len(plan.OwnerImports(svc)) > 0, svc)
+		return h.deleteOurs(p, svc != nil && len(ownership.OwnerImports(svc)) > 0, svc)
 	case 4:
-		if svc == nil || len(plan.OwnerImports(svc)) == 0 {
+		if svc == nil || len(ownership.OwnerImports(svc)) == 0 {
 			return "", nil
 		}
 		return h.editService(p, svc)
@@ -198,7 +199,7 @@ func (h *history) editService(p place, svc *corev1.Service) (string, error) {
 func (h *history) editSlice(p place, seen *seenCluster) (string, error) {
 	ours := map[client.ObjectKey]bool{}
 	for key, slice := range seen.slices {
-		if slice.Labels[discoveryv1.LabelManagedBy] == plan.Manager && slice.Labels[mcsv1beta1.LabelServiceName] == p.Name {
+		if slice.Labels[discoveryv1.LabelManagedBy] == mcs.ControllerName && slice.Labels[mcsv1beta1.LabelServiceName] == p.Name {
 			ours[key] = true
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // An import that others made is theirs (point 7 of the issue): its content stays, it gets none of the clusterset's endpoints, and
@@ -20,7 +20,7 @@ import (
 func TestForeignImportIsLeftAlone(t *testing.T) {
 	s := newStage(t, three.start(t))
 	theirs := &mcsv1beta1.ServiceImport{
-		ObjectMeta: metav1.ObjectMeta{Name: "foo", Labels: map[string]string{plan.LabelManagedBy: "somebody"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "foo", Labels: map[string]string{mcs.LabelManagedBy: "somebody"}},
 		Spec:       mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.Headless, Ports: []mcsv1beta1.ServicePort{{Port: 7}}},
 	}
 	slice := endpointsOf(service("foo"), "-theirs", "10.8.8.8")
@@ -29,7 +29,7 @@ func TestForeignImportIsLeftAlone(t *testing.T) {
 	s.export(0, service("foo"), "10.9.1.1")
 	s.until("said", func() error { return s.condition(0, "foo", "Ready", metav1.ConditionFalse, "Failed") })
 	imp, err := s.imp(0, "foo")
-	if err != nil || imp.Spec.Type != mcsv1beta1.Headless || imp.Spec.Ports[0].Port != 7 || imp.Labels[plan.LabelManagedBy] != "somebody" || len(imp.Status.Clusters) > 0 {
+	if err != nil || imp.Spec.Type != mcsv1beta1.Headless || imp.Spec.Ports[0].Port != 7 || imp.Labels[mcs.LabelManagedBy] != "somebody" || len(imp.Status.Clusters) > 0 {
 		t.Errorf("it is %+v %+v: %v", imp.Spec, imp.Status, err)
 	}
 	if by, err := s.set[0].Imported(t.Context(), s.key("foo")); err != nil || len(by["c1"]) != 1 || by["c1"][0].Name != slice.Name {
@@ -44,7 +44,7 @@ func TestForeignImportIsLeftAlone(t *testing.T) {
 	s.create(0, exportOf("foo"))
 	s.until("said again", func() error { return s.condition(0, "foo", "Ready", metav1.ConditionFalse, "Failed") })
 	// Handed over by the label, it is ours; their slice stays.
-	edit(s, 0, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels[plan.LabelManagedBy] = plan.Manager })
+	edit(s, 0, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels[mcs.LabelManagedBy] = mcs.ControllerName })
 	s.until("handed over", func() error { return s.healthy(0, "foo") })
 	live := new(discoveryv1.EndpointSlice)
 	if err := s.set[0].Admin.Get(t.Context(), s.key(slice.Name), live); err != nil || len(live.Endpoints) != 1 || len(live.OwnerReferences) > 0 {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/desired"
 )
 
 // refuse lets the API server of a cluster refuse, in the stage's namespace, what does not fulfil an expression of CEL, and waits until it
@@ -68,7 +68,7 @@ func TestRefusedUpdateOfAnImport(t *testing.T) {
 			return err
 		}
 		ready := meta.FindStatusCondition(imp.Status.Conditions, "Ready")
-		if ready == nil || ready.Reason != plan.ReasonImportRefused || !strings.Contains(ready.Message, "refused by a test") {
+		if ready == nil || ready.Reason != desired.ReasonImportRefused || !strings.Contains(ready.Message, "refused by a test") {
 			return fmt.Errorf("Ready is %+v", ready)
 		}
 		return nil

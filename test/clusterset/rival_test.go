@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/desired"
 )
 
 // TestAnotherWriterOfStatus is a regression test for what the clusterset gives to a status: another writer sets it back each time. Both wrote as fast
@@ -57,7 +57,7 @@ func TestAnotherWriterOfStatus(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			reverts := make(chan int, 1)
 			go func() { reverts <- s.revert(ctx, rival.object, rival.revert) }()
-			s.until("told", func() error { return s.told(0, rival.kind, "foo", plan.ReasonContested) })
+			s.until("told", func() error { return s.told(0, rival.kind, "foo", desired.ReasonContested) })
 			s.until("left alone", func() error {
 				obj := rival.object()
 				err := s.set[0].Admin.Get(t.Context(), s.key("foo"), obj)

@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -276,14 +277,14 @@ func (s *stage) endpoints(in int, name string, imp *mcsv1beta1.ServiceImport) (a
 	}
 	derived := ""
 	if imp.Spec.Type == mcsv1beta1.ClusterSetIP {
-		derived = imp.Annotations[plan.AnnotationDerivedService]
+		derived = imp.Annotations[mcs.AnnotationDerivedService]
 	}
 	for source, all := range imported {
 		for _, slice := range all {
 			if got := slice.Labels[discoveryv1.LabelServiceName]; got != derived {
 				return nil, fmt.Errorf("slice %s from %s leads to %q; want %q", slice.Name, source, got, derived)
 			}
-			if slice.Labels[discoveryv1.LabelManagedBy] != plan.Manager || len(slice.OwnerReferences) != 1 || slice.OwnerReferences[0].UID != imp.UID {
+			if slice.Labels[discoveryv1.LabelManagedBy] != mcs.ControllerName || len(slice.OwnerReferences) != 1 || slice.OwnerReferences[0].UID != imp.UID {
 				return nil, fmt.Errorf("slice %s has labels %v and owners %v", slice.Name, slice.Labels, slice.OwnerReferences)
 			}
 			for _, e := range slice.Endpoints {
@@ -308,11 +309,11 @@ func (s *stage) nothing(in int, name string) error {
 		return errors.Join(err, fmt.Errorf("%s has slices of %s: %v", s.set[in].ID, name, imported))
 	}
 	var services corev1.ServiceList
-	if err := s.set[in].Admin.List(s.Context(), &services, client.InNamespace(s.namespace), client.MatchingLabels{plan.LabelManagedBy: plan.Manager}); err != nil {
+	if err := s.set[in].Admin.List(s.Context(), &services, client.InNamespace(s.namespace), client.MatchingLabels{mcs.LabelManagedBy: mcs.ControllerName}); err != nil {
 		return err
 	}
 	for _, svc := range services.Items {
-		if slices.Contains(plan.OwnerImports(&svc), name) {
+		if slices.Contains(ownership.OwnerImports(&svc), name) {
 			return fmt.Errorf("%s has Service %s", s.set[in].ID, svc.Name)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // What an administrator or a tool does by mistake to Secrets, IDs and the controller's namespace costs no import,
@@ -172,7 +172,7 @@ func (s *slips) startWithPeersID() {
 	s.start(1, "c1")
 	s.same()
 	// Also where nothing is announced.
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, plan.AnnotationClusterID))
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID))
 	if err := s.set[1].Admin.Patch(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: SystemNamespace}}, patch); err != nil {
 		s.Fatal(err)
 	}

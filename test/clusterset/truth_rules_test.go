@@ -15,7 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // truth are all clusters. What one of them should hold follows from what people made in those that it reads, and in itself. The
@@ -52,13 +55,13 @@ func (t truth) of(home *seenCluster) picture {
 
 // wantTheirs: an import that others made gets a derived Service like any, and a copy of each slice that others made for it (R8).
 func (n name) wantTheirs(p picture, imp *mcsv1beta1.ServiceImport) {
-	n.merged = plan.Merged{
+	n.merged = merge.Merged{
 		Type: imp.Spec.Type, Ports: imp.Spec.Ports, Affinity: corev1.ServiceAffinityNone, InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster,
 		Families: []corev1.IPFamily{corev1.IPv4Protocol},
 	}
 	derived := n.wantService(p, imp)
 	for _, source := range n.home.slices {
-		theirs := source.Labels[mcsv1beta1.LabelServiceName] == n.Name && source.Labels[discoveryv1.LabelManagedBy] != plan.Manager
+		theirs := source.Labels[mcsv1beta1.LabelServiceName] == n.Name && source.Labels[discoveryv1.LabelManagedBy] != mcs.ControllerName
 		if derived == "" || source.Namespace != n.Namespace || !theirs {
 			continue
 		}
@@ -67,9 +70,9 @@ func (n name) wantTheirs(p picture, imp *mcsv1beta1.ServiceImport) {
 		p["slice "+key.String()] = text(sliceText{
 			Owner: fmt.Sprintf("ServiceImport %s %s", n.Name, imp.UID), Type: source.AddressType, Ports: source.Ports, Endpoints: source.Endpoints,
 			Labels: map[string]string{
-				mcsv1beta1.LabelServiceName: n.Name, discoveryv1.LabelServiceName: derived, discoveryv1.LabelManagedBy: plan.Manager,
+				mcsv1beta1.LabelServiceName: n.Name, discoveryv1.LabelServiceName: derived, discoveryv1.LabelManagedBy: mcs.ControllerName,
 			},
-			Annotations: map[string]string{plan.AnnotationCopyOf: source.Name},
+			Annotations: map[string]string{mcs.AnnotationCopyOf: source.Name},
 		})
 	}
 }
@@ -92,22 +95,22 @@ type name struct {
 	truth     truth
 	home      *seenCluster
 	exporters []exporter // the oldest export first (C11)
-	merged    plan.Merged
+	merged    merge.Merged
 }
 
 func (t truth) name(home *seenCluster, key client.ObjectKey) name {
 	n := name{ObjectKey: key, truth: t, home: home}
-	var members []plan.Member
+	var members []merge.Member
 	for _, c := range t.readBy(home) {
 		if e := (exporter{c, c.services[key], c.exports[key]}); exports(c, key) {
 			n.exporters = append(n.exporters, e)
-			members = append(members, plan.Member{Cluster: c.id, Export: plan.TrimExport(e.export), Terms: plan.TrimService(e.service)})
+			members = append(members, merge.Member{Cluster: c.id, Export: merge.TrimExport(e.export), Service: merge.TrimService(e.service)})
 		}
 	}
 	slices.SortFunc(n.exporters, func(a, b exporter) int {
 		return cmp.Or(a.export.CreationTimestamp.Compare(b.export.CreationTimestamp.Time), strings.Compare(a.cluster.id, b.cluster.id))
 	})
-	n.merged = plan.Merge(members)
+	n.merged = merge.Merge(members)
 	return n
 }
 
@@ -120,7 +123,7 @@ func exports(c *seenCluster, key client.ObjectKey) bool {
 // foreignImport: others made an import of this name in a cluster, which then exports no endpoints.
 func foreignImport(c *seenCluster, key client.ObjectKey) bool {
 	imp := c.imports[key]
-	return imp != nil && !plan.ImportIsOurs(imp)
+	return imp != nil && !ownership.OfImport(imp)
 }
 
 // wantExport: C2, C4, C7, C8, C10.
@@ -155,7 +158,7 @@ func (n name) conflicts() (reasons []string) {
 		value  func(exporter) string
 	}{
 		{"PortConflict", func(e exporter) string {
-			ports := portTexts(plan.TrimService(e.service).Ports)
+			ports := portTexts(merge.TrimService(e.service).Ports)
 			slices.Sort(ports)
 			return strings.Join(ports, " ")
 		}},
@@ -200,7 +203,7 @@ func (n name) wantImport(p picture) {
 	derived := n.wantService(p, live)
 	mirrored := n.mirrored()
 	for _, slice := range mirrored {
-		plan.Associate(n.home.id, types.NamespacedName(n.ObjectKey), slice, derived)
+		desired.Associate(n.home.id, types.NamespacedName(n.ObjectKey), slice, derived)
 		t := sliceTextOf(slice)
 		t.Owner = fmt.Sprintf("ServiceImport %s %s", n.Name, live.UID) // C36
 		p[fmt.Sprintf("slice %s/%s", n.Namespace, slice.Name)] = text(t)
@@ -239,7 +242,7 @@ func (n name) wantService(p picture, imp *mcsv1beta1.ServiceImport) string {
 // derived is the name of the derived Service; empty where the import has none.
 func (n name) derived() string {
 	key := client.ObjectKey{Namespace: n.Namespace, Name: "derived-" + n.Name}
-	if svc := n.home.services[key]; n.merged.Type == mcsv1beta1.Headless || svc != nil && svc.Labels[plan.LabelManagedBy] != plan.Manager {
+	if svc := n.home.services[key]; n.merged.Type == mcsv1beta1.Headless || svc != nil && svc.Labels[mcs.LabelManagedBy] != mcs.ControllerName {
 		return ""
 	}
 	return key.Name
@@ -247,12 +250,12 @@ func (n name) derived() string {
 
 // mirrored are the import's slices: the own ones, and what the peers have made of theirs.
 func (n name) mirrored() []*discoveryv1.EndpointSlice {
-	return plan.Mirror(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, n.members(), 100)
+	return desired.Mirror(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, n.members(), 100)
 }
 
-func (n name) members() (members []plan.Member) {
+func (n name) members() (members []merge.Member) {
 	for _, e := range n.exporters {
-		m := plan.Member{Cluster: e.cluster.id, Export: plan.TrimExport(e.export), Terms: plan.TrimService(e.service)}
+		m := merge.Member{Cluster: e.cluster.id, Export: merge.TrimExport(e.export), Service: merge.TrimService(e.service)}
 		if e.cluster == n.home {
 			m.Slices = n.own()
 		} else {
@@ -268,16 +271,16 @@ func (n name) exported() []*discoveryv1.EndpointSlice {
 	if foreignImport(n.home, n.ObjectKey) {
 		return nil
 	}
-	var alone []plan.Member
+	var alone []merge.Member
 	for _, e := range n.exporters {
 		if e.cluster == n.home {
-			alone = []plan.Member{{Cluster: e.cluster.id, Export: plan.TrimExport(e.export), Terms: plan.TrimService(e.service), Slices: n.own()}}
+			alone = []merge.Member{{Cluster: e.cluster.id, Export: merge.TrimExport(e.export), Service: merge.TrimService(e.service), Slices: n.own()}}
 		}
 	}
-	all := plan.Mirror(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, alone, 100)
+	all := desired.Mirror(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, alone, 100)
 	for _, slice := range all {
-		plan.Associate(n.home.id, types.NamespacedName(n.ObjectKey), slice, n.derived())
-		plan.TrimSlice(slice)
+		desired.Associate(n.home.id, types.NamespacedName(n.ObjectKey), slice, n.derived())
+		merge.TrimSlice(slice)
 	}
 	return all
 }
@@ -286,7 +289,7 @@ func (n name) exported() []*discoveryv1.EndpointSlice {
 func (n name) own() (own []*discoveryv1.EndpointSlice) {
 	for _, slice := range n.sources(n.home) {
 		trimmed := slice.DeepCopy()
-		plan.TrimSlice(trimmed)
+		merge.TrimSlice(trimmed)
 		own = append(own, trimmed)
 	}
 	return own
@@ -336,7 +339,7 @@ func addressesIn(all []*discoveryv1.EndpointSlice) (addresses []string) {
 // wantShape: the import itself. ips are the derived Service's.
 func (n name) wantShape(p picture, live *mcsv1beta1.ServiceImport, derived string, mirrored int) {
 	imp := new(mcsv1beta1.ServiceImport)
-	n.merged.Shape(imp)
+	desired.Shape(n.merged, imp)
 	t := importTextOf(imp)
 	t.Clusters, t.Ready, t.Slices = n.merged.Clusters, "True Ready", mcsv1beta1.EndpointSliceObjectsAbsent
 	for _, slice := range n.home.slices { // those of others as well
@@ -351,13 +354,13 @@ func (n name) wantShape(p picture, live *mcsv1beta1.ServiceImport, derived strin
 	if t.Annotations == nil {
 		t.Annotations = map[string]string{}
 	}
-	t.Annotations[plan.AnnotationExports] = n.recordOf(live)
+	t.Annotations[desired.AnnotationExports] = n.recordOf(live)
 	svc := n.home.services[client.ObjectKey{Namespace: n.Namespace, Name: derived}]
 	switch {
 	case svc != nil:
 		t.Spec.IPs, t.Spec.IPFamilies = svc.Spec.ClusterIPs, svc.Spec.IPFamilies
-		t.Annotations[plan.AnnotationDerivedService] = derived
-		t.Annotations[plan.AnnotationClusterIPs] = strings.Join(svc.Spec.ClusterIPs, ",")
+		t.Annotations[mcs.AnnotationDerivedService] = derived
+		t.Annotations[mcs.AnnotationClusterIPs] = strings.Join(svc.Spec.ClusterIPs, ",")
 	case n.merged.Type == mcsv1beta1.Headless: // C25; the address that it had is remembered for the day when it is ClusterSetIP again
 		t.Spec.IPFamilies = n.merged.Families
 		n.remembered(t, live)
@@ -374,7 +377,7 @@ func (n name) wantShape(p picture, live *mcsv1beta1.ServiceImport, derived strin
 // recordOf is what the import has recorded of its exports, if that is of the clusters that export.
 func (n name) recordOf(live *mcsv1beta1.ServiceImport) string {
 	var all map[string]json.RawMessage
-	text := live.Annotations[plan.AnnotationExports]
+	text := live.Annotations[desired.AnnotationExports]
 	if err := json.Unmarshal([]byte(text), &all); err != nil || !slices.Equal(slices.Sorted(maps.Keys(all)), n.merged.Clusters) {
 		return fmt.Sprintf("a record of %v", n.merged.Clusters)
 	}
@@ -383,7 +386,7 @@ func (n name) recordOf(live *mcsv1beta1.ServiceImport) string {
 
 // remembered takes over what may be there from before.
 func (n name) remembered(t importText, live *mcsv1beta1.ServiceImport) {
-	for _, key := range []string{plan.AnnotationDerivedService, plan.AnnotationClusterIPs} {
+	for _, key := range []string{mcs.AnnotationDerivedService, mcs.AnnotationClusterIPs} {
 		if value, ok := live.Annotations[key]; ok {
 			t.Annotations[key] = value
 		}

@@ -18,7 +18,9 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // picture is what a cluster holds, or should hold: of each object what matters of it, as text.
@@ -90,7 +92,7 @@ func see(ctx context.Context, c *Cluster, namespaces []string) (*seenCluster, er
 		}
 	}
 	for _, list := range []client.ObjectList{&secrets, &leases} {
-		if err := c.Admin.List(ctx, list, client.InNamespace(SystemNamespace), client.HasLabels{plan.LabelPeer}); err != nil {
+		if err := c.Admin.List(ctx, list, client.InNamespace(SystemNamespace), client.HasLabels{mcs.LabelPeer}); err != nil {
 			return nil, err
 		}
 	}
@@ -191,18 +193,18 @@ func (s *seenCluster) picture() picture {
 		p["lease of peer "+lease.Name] = lease.Labels["clusterset-dns.io/connected"]
 	}
 	for key, imp := range s.imports {
-		if plan.ImportIsOurs(imp) {
+		if ownership.OfImport(imp) {
 			p["import "+key.String()] = text(importTextOf(imp))
 		}
 	}
 	for key, svc := range s.services {
-		if svc.Labels[plan.LabelManagedBy] == plan.Manager {
+		if svc.Labels[mcs.LabelManagedBy] == mcs.ControllerName {
 			p["service "+key.String()] = text(serviceTextOf(svc))
 		}
 	}
 	for key, slice := range s.slices {
 		// Ours by its mark or by its owner. One without labels leads nowhere, and goes with its import.
-		if slice.Labels[discoveryv1.LabelManagedBy] == plan.Manager || len(slice.OwnerReferences) > 0 && len(slice.Labels) > 0 {
+		if slice.Labels[discoveryv1.LabelManagedBy] == mcs.ControllerName || len(slice.OwnerReferences) > 0 && len(slice.Labels) > 0 {
 			p["slice "+key.String()] = text(sliceTextOf(slice))
 		}
 	}
@@ -222,7 +224,7 @@ func importTextOf(imp *mcsv1beta1.ServiceImport) importText {
 }
 
 func serviceTextOf(svc *corev1.Service) serviceText {
-	terms := plan.TrimService(svc)
+	terms := merge.TrimService(svc)
 	t := serviceText{
 		Owner: ownerOf(svc), Type: svc.Spec.Type, Affinity: terms.Affinity, Timeout: terms.AffinityTimeout,
 		Internal: terms.InternalPolicy, Distribution: terms.Distribution, Families: terms.Families, Selector: svc.Spec.Selector,
@@ -304,7 +306,7 @@ func foreignText(obj client.Object) string {
 		imp.Spec.IPs, imp.Spec.IPFamilies = nil, nil
 		meta.RemoveStatusCondition(&imp.Status.Conditions, "Ready")
 	}
-	for _, key := range []string{plan.AnnotationDerivedService, plan.AnnotationClusterIPs} {
+	for _, key := range []string{mcs.AnnotationDerivedService, mcs.AnnotationClusterIPs} {
 		delete(kept.GetAnnotations(), key)
 	}
 	if len(kept.GetAnnotations()) == 0 {

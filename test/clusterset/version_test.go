@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
@@ -55,7 +55,7 @@ func TestOldCRDs(t *testing.T) {
 	versions := func() string {
 		imp, err := s.imp(1, "foo")
 		svc := new(corev1.Service)
-		if err := errors.Join(err, set[1].Admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: plan.DerivedName(imp)}, svc)); err != nil {
+		if err := errors.Join(err, set[1].Admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: ownership.DerivedName(imp)}, svc)); err != nil {
 			t.Fatal(err)
 		}
 		return imp.ResourceVersion + " " + svc.ResourceVersion

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 )
 
@@ -82,7 +82,7 @@ type bare struct {
 
 func (b bare) meta(name string, owners ...metav1.OwnerReference) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: b.namespace, Name: name, Labels: map[string]string{discoveryv1.LabelManagedBy: plan.Manager}, OwnerReferences: owners,
+		Namespace: b.namespace, Name: name, Labels: map[string]string{discoveryv1.LabelManagedBy: mcs.ControllerName}, OwnerReferences: owners,
 	}
 }
 

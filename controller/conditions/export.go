@@ -1,0 +1,176 @@
+package conditions
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/brief"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+const (
+	conditionValid    = string(mcsv1beta1.ServiceExportConditionValid)
+	conditionReady    = string(mcsv1beta1.ServiceExportConditionReady)
+	conditionConflict = string(mcsv1beta1.ServiceExportConditionConflict)
+)
+
+// settleExport adds the conditions of this cluster's ServiceExport: what is wrong with it at once, all else once nothing else is to
+// be written, because it says what is.
+func settleExport(st observed.State, d desired.Desired, c *diff.Changes) {
+	export := st.Clusterset.Export
+	if export == nil || export.DeletionTimestamp != nil {
+		return
+	}
+	home := homeOf(st)
+	if home.Exports() && c.Writes() > 0 {
+		return
+	}
+	edited := export.DeepCopy()
+	e := exportConditions{edited, st.Now}
+	valid := e.setValid(home)
+	e.setReady(st, home, valid)
+	if !d.Held || !valid {
+		e.setConflict(d.Merged, valid)
+	}
+	c.ExportConditions = edited.Status.Conditions
+	if equality.Semantic.DeepEqual(export.Status, edited.Status) || st.Contested.HoldsExport(edited) {
+		return
+	}
+	c.ExportStatus = &diff.Edit[*mcsv1beta1.ServiceExport]{Old: export, New: edited}
+	if st.Clusterset.Namespace { // A namespace that ends takes no events any more.
+		c.ExportEvents = exportEvents(export.Status.Conditions, edited.Status.Conditions)
+	}
+}
+
+// home is what this cluster says itself.
+func homeOf(st observed.State) merge.Member {
+	for _, m := range st.Clusterset.Members {
+		if m.Cluster == st.Clusterset.Home {
+			return m
+		}
+	}
+	return merge.Member{Cluster: st.Clusterset.Home}
+}
+
+// exportConditions edits the conditions of a ServiceExport; those of other makers stay.
+type exportConditions struct {
+	export *mcsv1beta1.ServiceExport
+	now    metav1.Time
+}
+
+func (e exportConditions) set(kind string, status metav1.ConditionStatus, reason, format string, args ...any) {
+	meta.SetStatusCondition(&e.export.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...),
+		ObservedGeneration: e.export.Generation, LastTransitionTime: e.now,
+	})
+}
+
+// setValid says whether there is something to export (C2, C4, C8).
+func (e exportConditions) setValid(home merge.Member) bool {
+	switch {
+	case home.Service == nil:
+		e.set(conditionValid, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonNoService),
+			"there is no Service %s in namespace %s", e.export.Name, e.export.Namespace)
+	case home.Service.External:
+		e.set(conditionValid, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonInvalidServiceType),
+			"Service %s is of type ExternalName, which has no endpoints to export", e.export.Name)
+	default:
+		e.set(conditionValid, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonValid), "Service %s can be exported", e.export.Name)
+		return true
+	}
+	return false
+}
+
+// setReady says whether peers find here what they need. They pull, so the reason is Ready, not Exported.
+func (e exportConditions) setReady(st observed.State, home merge.Member, valid bool) {
+	failed := string(mcsv1beta1.ServiceExportReasonFailed)
+	switch {
+	case home.Service == nil:
+		e.set(conditionReady, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonPending), "waiting for Service %s", e.export.Name)
+	case !valid:
+		e.set(conditionReady, metav1.ConditionFalse, failed, "nothing is exported: see the condition %s", conditionValid)
+	case !st.Clusterset.Namespace:
+		e.set(conditionReady, metav1.ConditionFalse, failed, "namespace %s is being deleted", e.export.Namespace)
+	case st.ImportRefused != "":
+		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refuses the ServiceImport: %s", brief.ClipTo(longest, st.ImportRefused))
+	case st.Import != nil && !ownership.OfImport(st.Import):
+		e.set(conditionReady, metav1.ConditionFalse, failed,
+			"ServiceImport %s exists and is not this controller's, so no endpoints are exported: delete it, or hand it over with the label %s=%s",
+			e.export.Name, mcs.LabelManagedBy, mcs.ControllerName)
+	case refusedHere(st) != "":
+		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refuses EndpointSlices of it: %s", brief.ClipTo(longest, refusedHere(st)))
+	default:
+		e.set(conditionReady, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonReady), "endpoints are there for peers to read")
+	}
+}
+
+// refusedHere is why slices that peers should read have been refused; empty if none have.
+func refusedHere(st observed.State) string {
+	own := st.Name + "." + st.Clusterset.Home + "."
+	for _, name := range slices.Sorted(maps.Keys(st.SlicesRefused)) {
+		if strings.HasPrefix(name, own) {
+			return st.SlicesRefused[name]
+		}
+	}
+	return ""
+}
+
+// setConflict says where the exports of this name disagree, on each of them (C10).
+func (e exportConditions) setConflict(m merge.Merged, valid bool) {
+	switch {
+	case !valid: // it takes no part in the merge
+		meta.RemoveStatusCondition(&e.export.Status.Conditions, conditionConflict)
+	case len(m.Reasons) > 0:
+		e.set(conditionConflict, metav1.ConditionTrue, strings.Join(m.Reasons, ","), "%s", m.Message)
+	default:
+		e.set(conditionConflict, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonNoConflicts), "%s", noConflict(m))
+	}
+}
+
+func noConflict(m merge.Merged) string {
+	text := "all exports agree"
+	if len(m.Notes) > 0 {
+		text += "; left out: " + strings.Join(m.Notes, "; ")
+	}
+	return brief.ClipTo(longest, text)
+}
+
+// longest is of a condition's message that a person may still want to read; the API's own limit is 32 KiB.
+const longest = 2000
+
+// exportEvents are told where something has got worse, or better again. That a new export is well is no news.
+func exportEvents(had, have []metav1.Condition) []desired.Event {
+	var events []desired.Event
+	for _, kind := range []string{conditionValid, conditionReady, conditionConflict} {
+		before, after := meta.FindStatusCondition(had, kind), meta.FindStatusCondition(have, kind)
+		if after == nil || before != nil && before.Status == after.Status && before.Reason == after.Reason && before.Message == after.Message {
+			continue
+		}
+		good := (after.Status == metav1.ConditionTrue) != (kind == conditionConflict)
+		if good && before == nil || kind == conditionReady && !meta.IsStatusConditionTrue(have, conditionValid) {
+			continue
+		}
+		event := desired.Event{Type: corev1.EventTypeNormal, Reason: after.Reason, Message: after.Message}
+		if !good {
+			event.Type = corev1.EventTypeWarning
+		}
+		if kind == conditionConflict && !good {
+			event.Reason = conditionConflict // of reasons there may be nine
+		}
+		events = append(events, event.Clipped())
+	}
+	return events
+}

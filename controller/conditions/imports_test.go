@@ -1,0 +1,11 @@
+package conditions
+
+import (
+	"testing"
+
+	"github.com/clusterset-dns/multicluster/internal/walls"
+)
+
+func TestImports(t *testing.T) {
+	walls.Pure(t, "controller/contested", "controller/desired", "controller/diff", "controller/merge", "controller/observed")
+}

@@ -1,0 +1,242 @@
+package desired
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/brief"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+// wishes are what the import asks of its derived Service, without what a Service cannot have or the server has refused.
+type desiredService struct {
+	ports        []corev1.ServicePort
+	affinity     corev1.ServiceAffinity
+	affinityConf *corev1.SessionAffinityConfig
+	internal     corev1.ServiceInternalTrafficPolicy
+	distribution *string
+	families     []corev1.IPFamily
+	vips         []string
+	// single is true where the clusterset is known to give one family only.
+	single bool
+	// notes are on what was left out.
+	notes []string
+}
+
+func readService(b builder, a addresses) desiredService {
+	spec := b.Import.Spec
+	w := desiredService{
+		affinity:     corev1.ServiceAffinityNone,
+		internal:     corev1.ServiceInternalTrafficPolicyCluster,
+		distribution: spec.TrafficDistribution,
+		families:     wantedFamilies(b, a.vips),
+		vips:         a.vips,
+		single:       b.owned && len(b.families) == 1,
+		notes:        slices.Clone(a.notes),
+	}
+	ports, notes := usablePorts(spec.Ports)
+	w.ports, w.notes = ports, append(w.notes, notes...)
+	w.readAffinity(spec)
+	w.readInternalPolicy(spec)
+	for _, r := range b.Refused {
+		w.drop(r)
+	}
+	return w
+}
+
+// defaultAffinityTimeout is the API's own, so that an import without one differs from no Service (10800 s).
+const defaultAffinityTimeout = corev1.DefaultClientIPServiceAffinitySeconds
+
+func (w *desiredService) readAffinity(spec mcsv1beta1.ServiceImportSpec) {
+	switch spec.SessionAffinity {
+	case "", corev1.ServiceAffinityNone:
+		return
+	case corev1.ServiceAffinityClientIP:
+	default:
+		w.note("sessionAffinity %q is unknown", brief.Clip(string(spec.SessionAffinity)))
+		return
+	}
+	timeout := defaultAffinityTimeout
+	if conf := spec.SessionAffinityConfig; conf != nil && conf.ClientIP != nil && conf.ClientIP.TimeoutSeconds != nil {
+		if t := *conf.ClientIP.TimeoutSeconds; t >= 1 && t <= corev1.DefaultClientIPServiceAffinitySeconds*8 {
+			timeout = t
+		} else {
+			w.note("the session affinity's timeout of %d s is out of range", t)
+		}
+	}
+	w.affinity = corev1.ServiceAffinityClientIP
+	w.affinityConf = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &timeout}}
+}
+
+func (w *desiredService) readInternalPolicy(spec mcsv1beta1.ServiceImportSpec) {
+	if spec.InternalTrafficPolicy == nil {
+		return
+	}
+	switch policy := *spec.InternalTrafficPolicy; policy {
+	case corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal:
+		w.internal = policy
+	default:
+		w.note("internalTrafficPolicy %q is unknown", brief.Clip(string(policy)))
+	}
+}
+
+func (w *desiredService) note(format string, args ...any) {
+	w.notes = append(w.notes, fmt.Sprintf(format, args...))
+}
+
+// drop leaves out what the server refused, where a Service can do without it.
+func (w *desiredService) drop(r observed.Refusal) {
+	switch i, isPort := refusedPort(r); {
+	case isPort && i < len(w.ports):
+		w.note("port %s was refused: %s", describe(w.ports[i]), brief.Clip(r.Message))
+		w.ports = slices.Delete(w.ports, i, i+1)
+	case r.Field == fieldDistribution && w.distribution != nil:
+		w.note("trafficDistribution %q was refused: this API server does not know it", brief.Clip(*w.distribution))
+		w.distribution = nil
+	}
+}
+
+const (
+	fieldDistribution = "spec.trafficDistribution"
+	fieldClusterIPs   = "spec.clusterIP" // and spec.clusterIPs[0]
+	fieldFamilies     = "spec.ipFamil"   // spec.ipFamilies[0], spec.ipFamilyPolicy
+)
+
+func refusedPort(r observed.Refusal) (index int, ok bool) {
+	n, err := fmt.Sscanf(r.Field, "spec.ports[%d]", &index)
+	return index, n == 1 && err == nil
+}
+
+func refusedAddress(r observed.Refusal) bool {
+	return strings.HasPrefix(r.Field, fieldClusterIPs) || strings.HasPrefix(r.Field, fieldFamilies)
+}
+
+// refusedWhole is the refusal for which there is no way out: a name, a quota, a webhook.
+func refusedWhole(refused []observed.Refusal) (observed.Refusal, bool) {
+	for _, r := range refused {
+		if _, isPort := refusedPort(r); !isPort && !refusedAddress(r) && r.Field != fieldDistribution {
+			return r, true
+		}
+	}
+	return observed.Refusal{}, false
+}
+
+// newService is the derived Service to be made. ok is false when each way to give it an address has been refused.
+func newService(st observed.State, a addresses, w desiredService) (svc *corev1.Service, ok bool) {
+	tried := 0
+	for _, r := range st.Refused {
+		if refusedAddress(r) {
+			tried++
+		}
+	}
+	ways := allocationAttempts(a.recorded, w.families)
+	if tried >= len(ways) {
+		return nil, false
+	}
+	way := ways[tried]
+	svc = &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: st.Import.Namespace, Name: ownership.DerivedName(st.Import)},
+		Spec: corev1.ServiceSpec{
+			Type:           corev1.ServiceTypeClusterIP,
+			IPFamilies:     way.families,
+			IPFamilyPolicy: way.policy,
+			ClusterIPs:     way.ips,
+		},
+	}
+	if len(way.ips) > 0 {
+		svc.Spec.ClusterIP = way.ips[0]
+	}
+	own(svc, st.Import, st.CRD)
+	w.write(svc)
+	return svc, true
+}
+
+// syncService is the derived Service as it should be; what others set on it stays. fault says why the wished families cannot
+// be had; they are then left as they are.
+func syncService(st observed.State, a addresses, w desiredService) (svc *corev1.Service, fault string) {
+	svc = st.Service.DeepCopy()
+	own(svc, st.Import, st.CRD)
+	if len(w.ports) == 0 {
+		w.ports = svc.Spec.Ports // A Service needs one; the last ones known stay, and the condition says so.
+	}
+	w.write(svc)
+	if refusedAny(st.Refused) {
+		return svc, "the API server refused to change its address families"
+	}
+	if len(clusterIPs(svc)) == 0 && len(a.recorded) > 0 { // It was of type ExternalName in between.
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = a.recorded[0], a.recorded
+	}
+	return svc, syncFamilies(svc, w)
+}
+
+func refusedAny(refused []observed.Refusal) bool { return slices.ContainsFunc(refused, refusedAddress) }
+
+// own marks the Service as ours: the label, and the import as its owner, by its present UID (an import made again under its
+// name takes the Service over, and so keeps its address) and in the version that is served. No blockOwnerDeletion: it would
+// need the right to set finalizers.
+func own(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd observed.CRD) {
+	if svc.Labels == nil {
+		svc.Labels = map[string]string{}
+	}
+	svc.Labels[mcs.LabelManagedBy] = mcs.ControllerName
+	svc.OwnerReferences = ownership.WithOwner(svc.OwnerReferences, imp, crd.APIVersion)
+}
+
+// write puts the wishes onto the Service, families apart, and takes away what would lead its traffic elsewhere or nowhere.
+func (w *desiredService) write(svc *corev1.Service) {
+	for _, key := range mcs.ProxyLabels {
+		delete(svc.Labels, key)
+	}
+	spec := &svc.Spec
+	spec.Selector = nil // With one, this cluster's own pods would join the imported endpoints.
+	spec.PublishNotReadyAddresses = false
+	spec.ExternalIPs = nil // Whoever edits this Service would take the traffic of any address to it.
+	spec.Ports = mergePorts(spec.Ports, w.ports)
+	spec.SessionAffinity, spec.SessionAffinityConfig = w.affinity, w.affinityConf
+	spec.InternalTrafficPolicy = &w.internal
+	spec.TrafficDistribution = w.distribution
+	vipClass := spec.LoadBalancerClass != nil && *spec.LoadBalancerClass == mcs.LoadBalancerClass
+	switch {
+	case len(w.vips) > 0:
+		// Since Kubernetes 1.29 only a Service of type LoadBalancer may have ingress addresses (R5).
+		spec.Type = corev1.ServiceTypeLoadBalancer
+		spec.LoadBalancerClass, spec.AllocateLoadBalancerNodePorts = new(mcs.LoadBalancerClass), new(false)
+		// Both keep clients from the addresses. No imported endpoint is local to a node.
+		spec.LoadBalancerSourceRanges, spec.ExternalTrafficPolicy = nil, corev1.ServiceExternalTrafficPolicyCluster
+	case spec.Type == corev1.ServiceTypeLoadBalancer && vipClass, spec.Type == corev1.ServiceTypeExternalName:
+		spec.Type, spec.ExternalName = corev1.ServiceTypeClusterIP, ""
+		spec.LoadBalancerClass, spec.AllocateLoadBalancerNodePorts, spec.ExternalTrafficPolicy = nil, nil, ""
+		if len(spec.IPFamilies) == 1 { // Perhaps asked for the VIPs' sake only; syncFamilies asks again if the import does.
+			spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
+		}
+		for i := range spec.Ports {
+			spec.Ports[i].NodePort = 0
+		}
+	}
+}
+
+// vipStatus is the Service with the user's addresses as ingress; nil if it has them. An empty ingress goes by itself when the
+// type does.
+func vipStatus(svc *corev1.Service, vips []string) *corev1.Service {
+	if len(vips) == 0 {
+		return nil
+	}
+	ingress := make([]corev1.LoadBalancerIngress, 0, len(vips))
+	for _, ip := range vips {
+		ingress = append(ingress, corev1.LoadBalancerIngress{IP: ip, IPMode: new(corev1.LoadBalancerIPModeVIP)})
+	}
+	if equality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, ingress) {
+		return nil
+	}
+	edited := svc.DeepCopy()
+	edited.Status.LoadBalancer.Ingress = ingress
+	return edited
+}

@@ -1,0 +1,107 @@
+package desired
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// shape leaves out what the CRD would prune: it would be written for ever.
+func (b builder) shape(imp *mcsv1beta1.ServiceImport, members []merge.Member, m merge.Merged) {
+	Shape(m, imp)
+	annotate(imp, AnnotationExports, record(b.Clusterset.Home, members))
+	if !b.CRD.Policies {
+		imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution = nil, nil
+	}
+}
+
+// setIPs writes ips, as many as the CRD holds, and their families in the same order (C19).
+func setIPs(imp *mcsv1beta1.ServiceImport, ips []string, crd observed.CRD, families bool) {
+	imp.Spec.IPs = slices.Clone(ips[:min(len(ips), crd.MaxIPs)])
+	if crd.IPFamilies && families {
+		imp.Spec.IPFamilies = familiesOf(imp.Spec.IPs)
+	}
+}
+
+func annotate(imp *mcsv1beta1.ServiceImport, key, value string) {
+	if imp.Annotations == nil {
+		imp.Annotations = map[string]string{}
+	}
+	imp.Annotations[key] = value
+}
+
+// exportedKeys is the content of AnnotationExported.
+type exportedKeys struct {
+	Labels      []string `json:"labels,omitempty"`
+	Annotations []string `json:"annotations,omitempty"`
+}
+
+// shapeMeta replaces the labels and annotations that came from exports. A record that is garbage counts as none.
+func shapeMeta(m merge.Merged, imp *mcsv1beta1.ServiceImport) {
+	var former exportedKeys
+	_ = json.Unmarshal([]byte(imp.Annotations[mcs.AnnotationExported]), &former)
+	drop(imp.Labels, former.Labels)
+	drop(imp.Annotations, former.Annotations)
+	delete(imp.Annotations, mcs.AnnotationExported)
+
+	if imp.Labels == nil {
+		imp.Labels = map[string]string{}
+	}
+	imp.Labels[mcs.LabelManagedBy] = mcs.ControllerName
+	maps.Copy(imp.Labels, m.Labels)
+	for key, value := range m.Annotations {
+		annotate(imp, key, value)
+	}
+	if len(m.Labels)+len(m.Annotations) > 0 {
+		record, _ := json.Marshal(exportedKeys{slices.Sorted(maps.Keys(m.Labels)), slices.Sorted(maps.Keys(m.Annotations))}) // Strings: no error.
+		annotate(imp, mcs.AnnotationExported, string(record))
+	}
+}
+
+// exportedOn are the labels and annotations of an import that came from an export.
+func exportedOn(imp *mcsv1beta1.ServiceImport) (labels, annotations map[string]string) {
+	var keys exportedKeys
+	_ = json.Unmarshal([]byte(imp.Annotations[mcs.AnnotationExported]), &keys)
+	return mcs.Only(imp.Labels, keys.Labels...), mcs.Only(imp.Annotations, keys.Annotations...)
+}
+
+// drop takes former keys away. A reserved one never came from an export, whoever wrote the record.
+func drop(all map[string]string, former []string) {
+	for _, key := range former {
+		if !mcs.Reserved(key) {
+			delete(all, key)
+		}
+	}
+}
+
+// Shape writes the merge onto an import, in place: spec, labels and annotations, but neither ips nor ipFamilies, which follow the
+// derived Service, nor what others put beside it. Defaults are written out, in one way: to shape a shaped import changes
+// nothing.
+func Shape(m merge.Merged, imp *mcsv1beta1.ServiceImport) {
+	spec := &imp.Spec
+	spec.Type = m.Type
+	// The API requires the list, be it empty.
+	spec.Ports = make([]mcsv1beta1.ServicePort, 0, len(m.Ports))
+	for _, port := range m.Ports {
+		spec.Ports = append(spec.Ports, *port.DeepCopy())
+	}
+	spec.SessionAffinity, spec.SessionAffinityConfig = "", nil
+	if m.Type != mcsv1beta1.Headless { // C17: there it has no meaning.
+		spec.SessionAffinity = m.Affinity
+		if m.Affinity == corev1.ServiceAffinityClientIP {
+			spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(m.AffinityTimeout)}}
+		}
+	}
+	spec.InternalTrafficPolicy, spec.TrafficDistribution = new(m.InternalPolicy), nil
+	if m.Distribution != "" {
+		spec.TrafficDistribution = new(m.Distribution)
+	}
+	shapeMeta(m, imp)
+}

@@ -1,0 +1,62 @@
+package diff
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+)
+
+// Diff is what is missing of what is desired, conditions apart.
+func Compare(st observed.State, d desired.Desired) Changes {
+	c := Changes{Retry: d.Retry, RetryAddress: d.RetryAddress}
+	switch imp := st.Import; {
+	case d.Withdrawn:
+		if imp != nil && imp.DeletionTimestamp == nil {
+			c.DeleteImport = imp
+		}
+		c.DeleteSlices = ourSlices(st)
+		return c
+	case imp == nil:
+		c.CreateImport = d.Import
+		return c
+	case imp.DeletionTimestamp != nil:
+		return c
+	}
+	c.ofImport(st, d)
+	if d.ImportFirst {
+		return Changes{Import: c.Import}
+	}
+	c.ofService(st, d)
+	c.Delete = d.Delete
+	if d.Exclusive {
+		c.Evict = evicted(st)
+	}
+	c.ofSlices(st, d.Slices)
+	if c.Service != nil && len(c.CreateSlices)+len(c.UpdateSlices) > 0 && renamesUnnamed(c.Service) {
+		c.Service = nil // First the slices get the port's new name, then the Service: its traffic never stops (C12).
+	}
+	return c
+}
+
+func (c *Changes) ofImport(st observed.State, d desired.Desired) {
+	if d.Import == nil || equality.Semantic.DeepEqual(st.Import, d.Import) {
+		return
+	}
+	c.Import = &Edit[*mcsv1beta1.ServiceImport]{st.Import, d.Import}
+	c.Events = d.Events
+}
+
+func (c *Changes) ofService(st observed.State, d desired.Desired) {
+	switch {
+	case d.Service == nil:
+	case st.Service == nil:
+		c.Create = d.Service
+	case !equality.Semantic.DeepEqual(st.Service, d.Service):
+		c.Service = &Edit[*corev1.Service]{st.Service, d.Service}
+	case d.ServiceStatus != nil:
+		c.ServiceStatus = &Edit[*corev1.Service]{st.Service, d.ServiceStatus}
+	}
+}

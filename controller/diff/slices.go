@@ -1,0 +1,148 @@
+package diff
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/brief"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+// sliceSync compares the slices of ours that an import should have with those that it has.
+type sliceSync struct {
+	st      observed.State
+	desired desired.Slices
+	have    map[string]*discoveryv1.EndpointSlice
+	wanted  map[string]bool
+	changes *Changes
+}
+
+func (c *Changes) ofSlices(st observed.State, d desired.Slices) {
+	s := &sliceSync{st: st, desired: d, have: make(map[string]*discoveryv1.EndpointSlice, len(st.Slices)), wanted: map[string]bool{}, changes: c}
+	for _, slice := range st.Slices {
+		s.have[slice.Name] = slice
+	}
+	for _, want := range d.Wanted {
+		s.add(want)
+	}
+	if d.Complete {
+		s.deleteRest(d.Awaited)
+	}
+	if d.Awaited != nil {
+		s.keepAwaited(d.Awaited)
+	}
+	if ownership.OfImport(st.Import) || ownership.KindOf(st.Import, st.Service) == ownership.Ours { // Of another Service, its maker heals what it leaks.
+		c.Heal = s.leaked()
+	}
+	c.Retry = c.Retry || len(c.Notes) > 0
+}
+
+// add plans what is missing of one slice that should be there, with its final name and labels.
+func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
+	s.wanted[want.Name] = true
+	old := s.have[want.Name]
+	switch {
+	case s.refused(want):
+	case old == nil:
+		ownSlice(want, s.st)
+		s.changes.CreateSlices = append(s.changes.CreateSlices, want)
+	case old.DeletionTimestamp != nil: // It is made anew when it is gone.
+	case !ownership.SliceIsOurs(old, s.st.Import):
+		s.changes.Notes = append(s.changes.Notes, leftOut(want, "an EndpointSlice of the name "+want.Name+" exists and is not this controller's: delete it"))
+	case Misassociated(old, s.desired.Service):
+		s.wanted[want.Name] = false
+	default:
+		edited := unsealed(Overlay(old, want))
+		ownSlice(edited, s.st)
+		if !sameWhole(old, edited) {
+			s.changes.UpdateSlices = append(s.changes.UpdateSlices, Edit[*discoveryv1.EndpointSlice]{old, edited})
+		}
+	}
+}
+
+// refused is true for a slice that the server does not take as it should be: that is noted, and nothing waits for it.
+func (s *sliceSync) refused(slice *discoveryv1.EndpointSlice) bool {
+	reason, refused := s.st.SlicesRefused[slice.Name]
+	if refused {
+		s.changes.Notes = append(s.changes.Notes, leftOut(slice, reason))
+	}
+	return refused
+}
+
+// deleteRest plans the end of the slices of ours that have not been added, but for those that have to be kept.
+func (s *sliceSync) deleteRest(awaited func(*discoveryv1.EndpointSlice) string) {
+	s.changes.DeleteSlices = slices.DeleteFunc(ourSlices(s.st), func(slice *discoveryv1.EndpointSlice) bool {
+		return slice.DeletionTimestamp == nil && (s.wanted[slice.Name] || awaited != nil && awaited(slice) != "") || s.refused(slice)
+	})
+}
+
+// keepAwaited gives slices that wait for their cluster the labels back that somebody has edited, and moves them where they belong to
+// another Service by now. What else such a slice had, only its cluster knows.
+func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) string) {
+	for _, slice := range s.st.Slices {
+		cluster := clusterOf(slice)
+		switch {
+		case cluster == "" || slice.DeletionTimestamp != nil:
+		case s.refused(slice):
+		case Misassociated(slice, s.desired.Service):
+			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, s.desired.NameOf(slice.Name), s.desired.Service})
+		default:
+			s.mark(slice, cluster)
+		}
+	}
+	slices.SortFunc(s.changes.MoveSlices, func(a, b Move) int { return cmp.Compare(a.Slice.Name, b.Slice.Name) })
+	slices.SortFunc(s.changes.Slices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
+}
+
+// leaked are the leaks that no slice of ours mends by having its label again.
+func (s *sliceSync) leaked() []observed.Leak {
+	return slices.DeleteFunc(slices.Clone(s.st.Leaks), func(l observed.Leak) bool {
+		have := s.have[l.Slice]
+		return l.Service == s.desired.Service && s.wanted[l.Slice] ||
+			have != nil && have.Labels[discoveryv1.LabelServiceName] == l.Service && have.AddressType == l.Type
+	})
+}
+
+// ownSlice lets the slice go with its import (C36).
+func ownSlice(slice *discoveryv1.EndpointSlice, st observed.State) {
+	slice.OwnerReferences = ownership.WithOwner(slice.OwnerReferences, st.Import, st.CRD.APIVersion)
+}
+
+// ourSlices are those of ours, but for those that are about to be gone. One that is being deleted and has a finalizer is not: it would
+// stay, with whatever endpoints somebody gives it.
+func ourSlices(st observed.State) []*discoveryv1.EndpointSlice {
+	var ours []*discoveryv1.EndpointSlice
+	for _, slice := range st.Slices {
+		if ownership.SliceIsOurs(slice, st.Import) && (slice.DeletionTimestamp == nil || len(slice.Finalizers) > 0) {
+			ours = append(ours, slice)
+		}
+	}
+	slices.SortFunc(ours, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return ours
+}
+
+// mark plans the labels that a slice of a cluster should have and somebody has edited.
+func (s *sliceSync) mark(slice *discoveryv1.EndpointSlice, cluster string) {
+	edited := slice.DeepCopy()
+	edited.Labels[discoveryv1.LabelManagedBy], edited.Labels[mcsv1beta1.LabelSourceCluster] = mcs.ControllerName, cluster
+	if s.desired.Service != "" {
+		edited.Labels[discoveryv1.LabelServiceName] = s.desired.Service
+	}
+	for _, key := range mcs.ProxyLabels {
+		delete(edited.Labels, key)
+	}
+	if !maps.Equal(slice.Labels, edited.Labels) {
+		s.changes.Slices = append(s.changes.Slices, Edit[*discoveryv1.EndpointSlice]{slice, edited})
+	}
+}
+func leftOut(slice *discoveryv1.EndpointSlice, reason string) string {
+	return fmt.Sprintf("endpoints of %s: %s", slice.Labels[mcsv1beta1.LabelSourceCluster], brief.ClipTo(200, reason))
+}

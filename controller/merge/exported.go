@@ -1,0 +1,90 @@
+package merge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/clusterset-dns/multicluster/internal/brief"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// maxExported bounds keys and values of the labels and annotations that are taken over. A ServiceExport may hold more than an
+// import: its lists are not under the limit of 256 KiB for an object's annotations, and the keys are written a second time, into
+// AnnotationExported.
+const MaxExported = 64 << 10
+
+// maxNotes bounds what is told of an export's faults.
+const maxNotes = 10
+
+// takeOver is what an import takes over from an export's labels and annotations, and a note on what it does not. One bad label must
+// not cost the others, as the API server would refuse the import as a whole.
+func takeOver(allLabels, allAnnotations map[string]string) (labels, annotations map[string]string, notes []string) {
+	in := intake{room: MaxExported}
+	labels = in.take("label", allLabels, labelFault)
+	annotations = in.take("annotation", allAnnotations, annotationFault)
+	if in.more > 0 {
+		in.notes = append(in.notes, fmt.Sprintf("%d more", in.more))
+	}
+	return labels, annotations, slices.Clip(in.notes)
+}
+
+type intake struct {
+	room  int
+	notes []string
+	more  int // notes that are left out
+}
+
+func (in *intake) note(kind, key, why string) {
+	if len(in.notes) >= maxNotes {
+		in.more++
+		return
+	}
+	in.notes = append(in.notes, fmt.Sprintf("%s %q %s", kind, brief.Clip(key), why))
+}
+
+func (in *intake) take(kind string, all map[string]string, fault func(key, value string) string) map[string]string {
+	var taken map[string]string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		value := all[key]
+		why, size := fault(key, value), len(key)+len(value)
+		if why == "" && size > in.room {
+			why = "is too long"
+		}
+		if why != "" {
+			in.note(kind, key, why)
+			continue
+		}
+		if taken == nil {
+			taken = map[string]string{} // Of all there may be half a million.
+		}
+		taken[key] = value
+		in.room -= size
+	}
+	return taken
+}
+
+func labelFault(key, value string) string {
+	switch {
+	case mcs.Reserved(key):
+		return "has a reserved key"
+	case len(validation.IsQualifiedName(key)) > 0:
+		return "has an invalid key"
+	case len(validation.IsValidLabelValue(value)) > 0:
+		return "has an invalid value"
+	}
+	return ""
+}
+
+func annotationFault(key, _ string) string {
+	switch {
+	case mcs.Reserved(key):
+		return "has a reserved key"
+	case len(validation.IsQualifiedName(strings.ToLower(key))) > 0: // As the API server does.
+		return "has an invalid key"
+	}
+	return ""
+}

@@ -1,0 +1,117 @@
+package merge
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// Merged is what the exports of one name give together: the content of the ServiceImport, the same in each cluster.
+type Merged struct {
+	// Clusters export the name, sorted. Without any there is no import (C22), and the rest is empty.
+	Clusters []string
+	Type     mcsv1beta1.ServiceImportType
+	Ports    []mcsv1beta1.ServicePort
+	// Affinity is None or ClientIP; AffinityTimeout is in seconds, 0 without affinity. Neither matters where Type is Headless.
+	Affinity        corev1.ServiceAffinity
+	AffinityTimeout int32
+	InternalPolicy  corev1.ServiceInternalTrafficPolicy
+	// Distribution is the trafficDistribution, empty for none.
+	Distribution string
+	// Families are those that all exporters have, empty where none says which.
+	Families []corev1.IPFamily
+	// Labels and Annotations are the oldest export's, without what an import must not take over. They are read only.
+	Labels, Annotations map[string]string
+	// Conflict is where the exports disagree.
+	Conflict
+	// Notes are on labels and annotations that were left out.
+	Notes []string
+}
+
+// Merge is the ServiceImport's content that the exports of one name give together, and where they disagree. The members may
+// come in any order; those that do not export do not matter.
+//
+//  1. The oldest export wins, ties go by the cluster's id (C11), whoever else comes (C12). Its Service gives type, affinity,
+//     internalTrafficPolicy and trafficDistribution (C5, C16, C17); the export itself gives labels and annotations, as whole
+//     sets (C18).
+//  2. Ports are the union of all (C13).
+//  3. Families are those that each exporter has: then each family leads to all backends. If there is none, the oldest's (C19).
+//  4. Each difference is a conflict (C7).
+func Merge(members []Member) Merged {
+	exporters := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return !m.Exports() })
+	if len(exporters) == 0 {
+		return Merged{}
+	}
+	slices.SortFunc(exporters, older)
+	oldest := exporters[0].Service
+	merged := Merged{
+		Type:            oldest.Type,
+		Ports:           unitePorts(exporters),
+		Affinity:        oldest.Affinity,
+		AffinityTimeout: oldest.AffinityTimeout,
+		InternalPolicy:  oldest.InternalPolicy,
+		Distribution:    oldest.Distribution,
+		Families:        commonFamilies(exporters),
+	}
+	for _, m := range exporters {
+		merged.Clusters = append(merged.Clusters, m.Cluster)
+	}
+	slices.Sort(merged.Clusters)
+	export := exporters[0].Export
+	merged.Labels, merged.Annotations, merged.Notes = export.Labels, export.Annotations, export.Notes
+	merged.Conflict = conflicts(&merged, exporters)
+	return merged
+}
+
+// older orders exports by precedence. Timestamps are whole seconds: two exports applied together are often equally old, and each
+// cluster has to break the tie in the same way (C11).
+func older(a, b Member) int {
+	return cmp.Or(a.Export.Created.Compare(b.Export.Created.Time), cmp.Compare(a.Cluster, b.Cluster))
+}
+
+// unitePorts is the union of the exporters' ports: the oldest's in its order, then what each later one adds. Of two ports with
+// one name, and of two with one protocol and number, the older export's stays. The empty name is one like any other (C13).
+func unitePorts(exporters []Member) []mcsv1beta1.ServicePort {
+	var union []mcsv1beta1.ServicePort
+	for _, m := range exporters {
+		for _, port := range m.Service.Ports {
+			if _, clash := clashing(union, port); !clash {
+				union = append(union, port)
+			}
+		}
+	}
+	return union
+}
+
+// clashing is the port that cannot stand beside the given one: by name first, then by protocol and number (C13).
+func clashing(ports []mcsv1beta1.ServicePort, port mcsv1beta1.ServicePort) (other mcsv1beta1.ServicePort, clash bool) {
+	if other, clash := mcs.PortNamed(ports, port.Name); clash {
+		return other, true
+	}
+	i := slices.IndexFunc(ports, func(p mcsv1beta1.ServicePort) bool { return p.Protocol == port.Protocol && p.Port == port.Port })
+	if i < 0 {
+		return mcsv1beta1.ServicePort{}, false
+	}
+	return ports[i], true
+}
+
+// commonFamilies are the oldest export's families that all others have as well, or all of the oldest's where that leaves none. An
+// exporter that names no family leaves it to the others.
+func commonFamilies(exporters []Member) []corev1.IPFamily {
+	exporters = slices.DeleteFunc(slices.Clone(exporters), func(m Member) bool { return len(m.Service.Families) == 0 })
+	if len(exporters) == 0 {
+		return nil
+	}
+	oldest := exporters[0].Service.Families
+	common := slices.DeleteFunc(slices.Clone(oldest), func(f corev1.IPFamily) bool {
+		return slices.ContainsFunc(exporters, func(m Member) bool { return !slices.Contains(m.Service.Families, f) })
+	})
+	if len(common) == 0 {
+		return slices.Clone(oldest)
+	}
+	return common
+}
