@@ -73,6 +73,9 @@ type Slices struct {
 // builder builds what is desired of a state.
 type builder struct {
 	observed.State
+	members []merge.Member
+	merged  merge.Merged
+	missing []string // clusters, as in observed.Known
 	// owned is true where the clusterset gives the import, and families those that it gives; none where that is not known.
 	owned    bool
 	families []corev1.IPFamily
@@ -80,74 +83,73 @@ type builder struct {
 	led []string
 }
 
-// Desire is what should be, as far as it is known.
-func Build(st observed.State) Desired {
-	b := builder{State: st}
+// Build is what should be, as far as it is known: of what is observed, of what is known of each cluster, and of what that gives together.
+func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
+	b := builder{State: st, members: known.Members, merged: m, missing: known.Missing}
 	if st.Import != nil {
 		b.led = ledTo(st)
 	}
 	if st.Clusterset == nil {
 		return ofImport(b)
 	}
-	members, held := b.membersWithRecords()
-	m := merge.Merge(members)
+	nobody := len(m.Clusters)+len(known.Missing) == 0
 	var d Desired
 	switch {
-	case len(m.Clusters)+len(held) == 0 && (st.Import == nil || ownership.OfImport(st.Import)):
+	case nobody && (st.Import == nil || ownership.OfImport(st.Import)):
 		d = Desired{Withdrawn: true} // C22, C36. The derived Service goes with its import, by garbage collection.
-	case len(m.Clusters)+len(held) == 0:
+	case nobody:
 		d = ofImport(b)
 	case !st.Clusterset.Namespace, st.Import != nil && st.Import.DeletionTimestamp != nil:
 	case st.Import == nil:
-		d = createImport(b, members, m)
+		d = createImport(b)
 	case !ownership.OfImport(st.Import):
-		d = syncUnmanaged(b, m)
+		d = syncUnmanaged(b)
 	default:
-		d = updateImport(b, members, m, held)
+		d = updateImport(b)
 	}
-	d.Merged, d.Held = m, len(held) > 0
+	d.Merged, d.Held = m, len(known.Missing) > 0
 	return d
 }
 
 // introduce makes the import. All else needs its UID.
-func createImport(b builder, members []merge.Member, m merge.Merged) Desired {
+func createImport(b builder) Desired {
 	if b.ImportRefused != "" {
 		return Desired{Retry: true, Ready: readyFor(ReasonImportRefused, "%s", b.ImportRefused)}
 	}
 	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}}
-	b.shape(imp, members, m)
+	b.shape(imp)
 	return Desired{Import: imp}
 }
 
 // leave is for an import that others made: it gets what any import gets, and none of the clusterset's endpoints.
-func syncUnmanaged(b builder, m merge.Merged) Desired {
+func syncUnmanaged(b builder) Desired {
 	d := ofImport(b)
-	if len(m.Clusters) > 0 {
+	if len(b.merged.Clusters) > 0 {
 		d.Notes = []string{"what the clusterset exports under this name, as this import is not labelled " + mcs.LabelManagedBy + "=" + mcs.ControllerName}
 	}
 	return d
 }
 
-// maintain is an import of ours, its slices and all that belongs to it. What the clusterset gives is written to the import before anything
-// follows from it: the server may refuse it, and then everything stays with what the import is.
-func updateImport(b builder, members []merge.Member, m merge.Merged, held []string) Desired {
+// updateImport is for an import of ours, its slices and all that belongs to it. What the clusterset gives is written to the import before
+// anything follows from it: the server may refuse it, and then everything stays with what the import is.
+func updateImport(b builder) Desired {
 	original := b.Import
-	known := len(held) == 0 && b.ImportRefused == ""
-	yields := known && b.takeShape(members, m)
-	if known = known && !yields; known {
-		b.families = m.Families
-	}
-	status := sharedStatus(b.State, m, held)
-	if !known {
-		m = frozen(m, original)
+	known := len(b.missing) == 0 && b.ImportRefused == ""
+	yields := known && b.takeShape()
+	known = known && !yields
+	status := sharedStatus(b)
+	if known {
+		b.families = b.merged.Families
+	} else {
+		b.merged = frozen(b.merged, original)
 	}
 	b.owned = true
 	d := ofImport(b)
 	if d.Import == nil && known {
 		d.Import = b.Import
 	}
-	d.ImportFirst = known && !equality.Semantic.DeepEqual(original, b.Import) && !sameButRecord(original, b.Import)
-	d.Slices = mirroredSlices(b, members, m)
+	d.ImportFirst = known && !sameButRecord(original, b.Import)
+	d.Slices = mirroredSlices(b)
 	d.Status = status
 	d.Notes = b.othersSlices()
 	if yields {
@@ -159,16 +161,38 @@ func updateImport(b builder, members []merge.Member, m merge.Merged, held []stri
 
 // takeShape gives the import the shape that the clusterset gives it. It is true, and the import stays as it is, where another writer keeps
 // setting that back.
-func (b *builder) takeShape(members []merge.Member, m merge.Merged) (contested bool) {
+func (b *builder) takeShape() (yields bool) {
 	original := b.Import
 	shaped := original.DeepCopy()
-	b.shape(shaped, members, m)
+	b.shape(shaped)
 	b.Contested.YieldMetadata(original, shaped)
 	if b.Contested.HoldsShape(original, shaped) {
 		return true
 	}
 	b.Import = shaped
 	return false
+}
+
+// sameButRecord is true where two forms of an import differ in the record at most, from which nothing else follows.
+func sameButRecord(a, b *mcsv1beta1.ServiceImport) bool {
+	if equality.Semantic.DeepEqual(a, b) {
+		return true
+	}
+	a = a.DeepCopy()
+	annotate(a, mcs.AnnotationExports, b.Annotations[mcs.AnnotationExports])
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// frozen is the merge that an import shows which is not written at present: its slices follow from it, as long as it stays.
+func frozen(m merge.Merged, imp *mcsv1beta1.ServiceImport) merge.Merged {
+	m.Type, m.Ports, m.Distribution, m.Clusters = imp.Spec.Type, imp.Spec.Ports, "", nil
+	if imp.Spec.TrafficDistribution != nil {
+		m.Distribution = *imp.Spec.TrafficDistribution
+	}
+	for _, cluster := range imp.Status.Clusters {
+		m.Clusters = append(m.Clusters, cluster.Cluster)
+	}
+	return m
 }
 
 // importStatus is the part of an import's status that the clusterset gives.
@@ -178,15 +202,15 @@ type ImportStatus struct {
 }
 
 // sharedStatus names the exporting clusters (C28) and says whether their slices are there (C29).
-func sharedStatus(st observed.State, m merge.Merged, held []string) *ImportStatus {
-	s := &ImportStatus{Clusters: slices.Clone(m.Clusters), Slices: mcsv1beta1.EndpointSliceObjectsAbsent}
-	for _, cluster := range held {
+func sharedStatus(b builder) *ImportStatus {
+	s := &ImportStatus{Clusters: slices.Clone(b.merged.Clusters), Slices: mcsv1beta1.EndpointSliceObjectsAbsent}
+	for _, cluster := range b.missing {
 		if !slices.Contains(s.Clusters, cluster) {
 			s.Clusters = append(s.Clusters, cluster)
 		}
 	}
 	slices.Sort(s.Clusters)
-	if len(st.Slices) > 0 {
+	if len(b.Slices) > 0 {
 		s.Slices = mcsv1beta1.EndpointSliceObjectsPresent
 	}
 	return s
@@ -207,9 +231,9 @@ func (s *ImportStatus) Write(status *mcsv1beta1.ServiceImportStatus, crd observe
 }
 
 // mirroredSlices are the slices of an import of ours. What a cluster gave that has not been heard yet stays.
-func mirroredSlices(b builder, members []merge.Member, m merge.Merged) Slices {
+func mirroredSlices(b builder) Slices {
 	s := Slices{Service: b.sliceService(), Home: b.homeID(), Awaited: b.awaited, Complete: true}
-	s.Wanted = Mirror(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, m, members, b.Clusterset.MaxEndpoints)
+	s.Wanted = Mirror(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.merged, b.members, b.Clusterset.MaxEndpoints)
 	for _, want := range s.Wanted {
 		b.associate(want, s.Service)
 	}

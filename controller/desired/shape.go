@@ -14,9 +14,9 @@ import (
 )
 
 // shape leaves out what the CRD would prune: it would be written for ever.
-func (b builder) shape(imp *mcsv1beta1.ServiceImport, members []merge.Member, m merge.Merged) {
-	Shape(m, imp)
-	annotate(imp, AnnotationExports, record(b.Clusterset.Home, members))
+func (b builder) shape(imp *mcsv1beta1.ServiceImport) {
+	Shape(b.merged, imp)
+	annotate(imp, mcs.AnnotationExports, observed.Record(b.Clusterset.Home, b.members))
 	if !b.CRD.Policies {
 		imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution = nil, nil
 	}
@@ -37,15 +37,9 @@ func annotate(imp *mcsv1beta1.ServiceImport, key, value string) {
 	imp.Annotations[key] = value
 }
 
-// exportedKeys is the content of AnnotationExported.
-type exportedKeys struct {
-	Labels      []string `json:"labels,omitempty"`
-	Annotations []string `json:"annotations,omitempty"`
-}
-
 // shapeMeta replaces the labels and annotations that came from exports. A record that is garbage counts as none.
 func shapeMeta(m merge.Merged, imp *mcsv1beta1.ServiceImport) {
-	var former exportedKeys
+	var former observed.ExportedKeys
 	_ = json.Unmarshal([]byte(imp.Annotations[mcs.AnnotationExported]), &former)
 	drop(imp.Labels, former.Labels)
 	drop(imp.Annotations, former.Annotations)
@@ -60,16 +54,9 @@ func shapeMeta(m merge.Merged, imp *mcsv1beta1.ServiceImport) {
 		annotate(imp, key, value)
 	}
 	if len(m.Labels)+len(m.Annotations) > 0 {
-		record, _ := json.Marshal(exportedKeys{slices.Sorted(maps.Keys(m.Labels)), slices.Sorted(maps.Keys(m.Annotations))}) // Strings: no error.
+		record, _ := json.Marshal(observed.ExportedKeys{Labels: slices.Sorted(maps.Keys(m.Labels)), Annotations: slices.Sorted(maps.Keys(m.Annotations))}) // Strings: no error.
 		annotate(imp, mcs.AnnotationExported, string(record))
 	}
-}
-
-// exportedOn are the labels and annotations of an import that came from an export.
-func exportedOn(imp *mcsv1beta1.ServiceImport) (labels, annotations map[string]string) {
-	var keys exportedKeys
-	_ = json.Unmarshal([]byte(imp.Annotations[mcs.AnnotationExported]), &keys)
-	return mcs.Only(imp.Labels, keys.Labels...), mcs.Only(imp.Annotations, keys.Annotations...)
 }
 
 // drop takes former keys away. A reserved one never came from an export, whoever wrote the record.

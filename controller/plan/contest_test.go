@@ -53,7 +53,7 @@ func TestContestedServiceFieldsHoldNothingUp(t *testing.T) {
 // TestContestedMetadataHoldsNothingUp is a regression test for what a webhook takes from an import's labels or annotations, or sets there.
 func TestContestedMetadataHoldsNothingUp(t *testing.T) {
 	for what, webhook := range map[string]func(*mcsv1beta1.ServiceImport){
-		"drops the record":                  func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, desired.AnnotationExports) },
+		"drops the record":                  func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, mcs.AnnotationExports) },
 		"drops the addresses":               func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, mcs.AnnotationClusterIPs) },
 		"drops all annotations":             func(imp *mcsv1beta1.ServiceImport) { imp.Annotations = nil },
 		"keeps a label that is to go":       func(imp *mcsv1beta1.ServiceImport) { imp.Labels["tier"] = "blue" },

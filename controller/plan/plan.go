@@ -4,12 +4,15 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/conditions"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
-// Plan plans what is missing for one name: the import that the clusterset gives, then everything that belongs to an import.
+// Plan returns the writes that are missing for one name.
 func Plan(st observed.State) diff.Changes {
-	d := desired.Build(st)
-	c := diff.Compare(st, d)
-	return conditions.Set(st, d, c)
+	known := observed.Recall(st)
+	merged := merge.Merge(known.Members)
+	want := desired.Build(st, known, merged)
+	changes := diff.Compare(st, want)
+	return conditions.Set(st, want, changes)
 }

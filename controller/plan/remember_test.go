@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 func withPort(m merge.Member, name string, port int32) merge.Member {
@@ -86,7 +87,7 @@ func TestSilentPeersSlicesFollowTheImport(t *testing.T) {
 	c := newName("c1", home, mirrored(near(zoned(exporting("c2", 0, 80, "10.2.0.1")))))
 	c.settle(t)
 	equal(t, "ports of c1, which lost the conflict", len(c.portsFrom("c1")), 0)
-	delete(c.imp.Annotations, desired.AnnotationExports)
+	delete(c.imp.Annotations, mcs.AnnotationExports)
 	c.Members, c.Silent = []merge.Member{home}, []string{"c2"}
 	if changes := Plan(c.state()); !changes.Empty() {
 		t.Errorf("planned while c2 is silent: %+v", changes)
@@ -145,11 +146,11 @@ func TestServiceReplacedByForce(t *testing.T) {
 func TestImportsRememberOtherClusters(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 80, "10.2.0.1")), mirrored(exporting("c3", 2, 80, "10.3.0.1")))
 	c.settle(t)
-	equal(t, "remembered", strings.Join(desired.Remembered(c.imp), ","), "c2,c3")
-	delete(c.imp.Annotations, desired.AnnotationExports)
-	equal(t, "remembered by the status alone", strings.Join(desired.Remembered(c.imp), ","), "c1,c2,c3")
+	equal(t, "remembered", strings.Join(observed.RecordedClusters(c.imp), ","), "c2,c3")
+	delete(c.imp.Annotations, mcs.AnnotationExports)
+	equal(t, "remembered by the status alone", strings.Join(observed.RecordedClusters(c.imp), ","), "c1,c2,c3")
 	c.imp.Labels = nil
-	equal(t, "of an import of others", len(desired.Remembered(c.imp)), 0)
+	equal(t, "of an import of others", len(observed.RecordedClusters(c.imp)), 0)
 }
 
 // A status that is gone, as after a backup was restored, makes no peer unknown: the import stays, with its address.
@@ -183,13 +184,13 @@ func TestRecordIsBounded(t *testing.T) {
 		all = append(all, m)
 	}
 	const most = 64 << 10
-	if text := Plan(newName("c1", all...).state()).CreateImport.Annotations[desired.AnnotationExports]; len(text) > most+most/10 || len(text) < most/2 {
+	if text := Plan(newName("c1", all...).state()).CreateImport.Annotations[mcs.AnnotationExports]; len(text) > most+most/10 || len(text) < most/2 {
 		t.Errorf("the record has %d bytes", len(text))
 	}
 	for _, text := range []string{"", "x", "[]", `{"c2":7}`, `{"c2":{}}`, `{"c2":{"Terms":{"External":true}}}`} {
 		c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))
 		c.settle(t)
-		c.imp.Annotations[desired.AnnotationExports] = text
+		c.imp.Annotations[mcs.AnnotationExports] = text
 		c.Members, c.Silent = c.Members[:1], []string{"c2"}
 		c.settle(t)
 		c.shows(t, "c1,c2", 8080, "10.1.0.1", "10.2.0.1")

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/members"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
@@ -79,7 +78,7 @@ func remembered(ctx context.Context, cache client.Reader) ([]string, error) {
 	counts := map[string]map[string]int{} // of imports, by namespace and cluster
 	for i := range all.Items {
 		imp := &all.Items[i]
-		for _, cluster := range desired.Remembered(imp) {
+		for _, cluster := range observed.RecordedClusters(imp) {
 			if counts[imp.Namespace] == nil {
 				counts[imp.Namespace] = map[string]int{}
 			}

@@ -10,6 +10,11 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
+// AnnotationExports, on an import of ours, records what each exporting cluster gave when the import was written last. While a cluster is
+// silent after a restart of this process, or its Service is gone for a moment, the record takes part in the merge in its place: so the
+// import follows the other clusters meanwhile.
+const AnnotationExports = "clusterset-dns.io/exports"
+
 // AnnotationExported, on an import, lists the keys of the labels and annotations that came from an export. A former winner's go
 // when another export takes its place (C18); what others put on the import stays.
 const AnnotationExported = "clusterset-dns.io/exported"

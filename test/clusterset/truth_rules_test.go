@@ -354,7 +354,7 @@ func (n name) wantShape(p picture, live *mcsv1beta1.ServiceImport, derived strin
 	if t.Annotations == nil {
 		t.Annotations = map[string]string{}
 	}
-	t.Annotations[desired.AnnotationExports] = n.recordOf(live)
+	t.Annotations[mcs.AnnotationExports] = n.recordOf(live)
 	svc := n.home.services[client.ObjectKey{Namespace: n.Namespace, Name: derived}]
 	switch {
 	case svc != nil:
@@ -377,7 +377,7 @@ func (n name) wantShape(p picture, live *mcsv1beta1.ServiceImport, derived strin
 // recordOf is what the import has recorded of its exports, if that is of the clusters that export.
 func (n name) recordOf(live *mcsv1beta1.ServiceImport) string {
 	var all map[string]json.RawMessage
-	text := live.Annotations[desired.AnnotationExports]
+	text := live.Annotations[mcs.AnnotationExports]
 	if err := json.Unmarshal([]byte(text), &all); err != nil || !slices.Equal(slices.Sorted(maps.Keys(all)), n.merged.Clusters) {
 		return fmt.Sprintf("a record of %v", n.merged.Clusters)
 	}

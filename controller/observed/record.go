@@ -1,4 +1,4 @@
-package desired
+package observed
 
 import (
 	"cmp"
@@ -10,13 +10,9 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
-
-// AnnotationExports, on an import of ours, records what each exporting cluster gave when the import was written last. While a cluster is
-// silent after a restart of this process, or its Service is gone for a moment, the record takes part in the merge in its place: so the
-// import follows the other clusters meanwhile.
-const AnnotationExports = "clusterset-dns.io/exports"
 
 // maxRecord bounds the annotation. A cluster that does not fit is not recorded: while it is silent, the import stays as it is.
 const maxRecord = 64 << 10
@@ -32,8 +28,8 @@ type recorded struct {
 	Terms          merge.ServiceSpec
 }
 
-// record is the annotation's text for these members; empty where none exports.
-func record(home string, members []merge.Member) string {
+// Record is the annotation's text for these members; empty where none exports.
+func Record(home string, members []merge.Member) string {
 	all, room := map[string]json.RawMessage{}, maxRecord
 	for _, m := range slices.SortedFunc(slices.Values(members), byCluster) {
 		if !m.Exports() {
@@ -59,16 +55,16 @@ func byCluster(a, b merge.Member) int { return cmp.Compare(a.Cluster, b.Cluster)
 // readRecord is what an import's annotation holds. Garbage counts as no record.
 func readRecord(imp *mcsv1beta1.ServiceImport) map[string]recorded {
 	var all map[string]recorded
-	if imp == nil || !ownership.OfImport(imp) || json.Unmarshal([]byte(imp.Annotations[AnnotationExports]), &all) != nil {
+	if imp == nil || !ownership.OfImport(imp) || json.Unmarshal([]byte(imp.Annotations[mcs.AnnotationExports]), &all) != nil {
 		return nil
 	}
 	maps.DeleteFunc(all, func(_ string, r recorded) bool { return r.Terms.External || r.Terms.Type == "" })
 	return all
 }
 
-// Remembered are the other clusters that an import of ours has something of, by its record and its status. This cluster is not among them,
+// RecordedClusters are the other clusters that an import of ours has something of, by its record and its status. This cluster is not among them,
 // also if it had another ID.
-func Remembered(imp *mcsv1beta1.ServiceImport) []string {
+func RecordedClusters(imp *mcsv1beta1.ServiceImport) []string {
 	if !ownership.OfImport(imp) || imp.DeletionTimestamp != nil { // One that is being deleted is left alone anyway.
 		return nil
 	}
@@ -94,4 +90,17 @@ func (r recorded) member(cluster string, imp *mcsv1beta1.ServiceImport) merge.Me
 		Created: r.Created, Labels: labels, Annotations: annotations,
 		AllLabels: r.AllLabels, AllAnnotations: r.AllAnnotations,
 	}}
+}
+
+// ExportedKeys is the content of AnnotationExported.
+type ExportedKeys struct {
+	Labels      []string `json:"labels,omitempty"`
+	Annotations []string `json:"annotations,omitempty"`
+}
+
+// exportedOn are the labels and annotations of an import that came from an export.
+func exportedOn(imp *mcsv1beta1.ServiceImport) (labels, annotations map[string]string) {
+	var keys ExportedKeys
+	_ = json.Unmarshal([]byte(imp.Annotations[mcs.AnnotationExported]), &keys)
+	return mcs.Only(imp.Labels, keys.Labels...), mcs.Only(imp.Annotations, keys.Annotations...)
 }

@@ -1,0 +1,83 @@
+package observed
+
+import (
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+// Known is what is known of a name in each cluster: what the clusters report now, and what is recorded of those that are silent.
+type Known struct {
+	// Members take part in the merge.
+	Members []merge.Member
+	// Missing are clusters that the import has something of, that are silent, and of which nothing is recorded. While there is one, the
+	// import's content stays as it is, and so do the import and its addresses (C24): what that cluster's export says is not known.
+	Missing []string
+}
+
+// Recall completes what the clusters report with what the import has recorded.
+func Recall(st State) Known {
+	if st.Clusterset == nil {
+		return Known{}
+	}
+	var known Known
+	records := readRecord(st.Import)
+	for _, m := range exporters(st) {
+		known.Members = append(known.Members, withRecord(st, m, records))
+	}
+	for _, cluster := range silentClusters(st, records) {
+		if r, ok := records[cluster]; ok {
+			known.Members = append(known.Members, r.member(cluster, st.Import))
+		} else {
+			known.Missing = append(known.Missing, cluster)
+		}
+	}
+	return known
+}
+
+// exporters are the members, or none where the name is not a DNS label: no Service has such a name, and no DNS name leads to it. A peer
+// that reports one could otherwise give its slices the names of another Service's (ownership.SliceStem).
+func exporters(st State) []merge.Member {
+	if len(validation.IsDNS1123Label(st.Name)) > 0 {
+		return nil
+	}
+	return st.Clusterset.Members
+}
+
+// withRecord is a member whose Service is being replaced, with the Service that it had. The slices of this cluster's own Service go with
+// it: those that were made of them are kept.
+func withRecord(st State, m merge.Member, records map[string]recorded) merge.Member {
+	if !slices.Contains(st.Clusterset.Vacant, m.Cluster) {
+		return m
+	}
+	if r, ok := records[m.Cluster]; ok && m.Service == nil {
+		m.Service = &r.Terms
+	}
+	if m.Cluster == st.Clusterset.Home {
+		m.Slices = nil
+	}
+	return m
+}
+
+// silentClusters are the silent clusters that an import of ours has something of: in its record, its status (which a backup does not
+// restore) or its slices.
+func silentClusters(st State, records map[string]recorded) []string {
+	if st.Import == nil || !ownership.OfImport(st.Import) {
+		return nil
+	}
+	known := map[string]bool{}
+	for cluster := range records {
+		known[cluster] = true
+	}
+	for _, cluster := range st.Import.Status.Clusters {
+		known[cluster.Cluster] = true
+	}
+	return slices.DeleteFunc(slices.Concat(st.Clusterset.Silent, st.Clusterset.Expired), func(cluster string) bool {
+		from := func(slice *discoveryv1.EndpointSlice) bool { return ownership.SliceIsFrom(cluster, slice, st.Import) }
+		return !known[cluster] && !slices.ContainsFunc(st.Slices, from)
+	})
+}
