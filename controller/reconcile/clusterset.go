@@ -19,19 +19,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/members"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/controller/peers"
 )
 
 // clusterset gathers what the clusters say of a name: this one from the manager's caches, the others from their own.
 type clusterset struct {
-	home    string
-	cache   client.Reader
-	members *members.Set
-	most    int       // endpoints in a slice
-	began   time.Time // of this process: what is older is no news to be timed
-	now     func() time.Time
+	home  string
+	cache client.Reader
+	peers *peers.Set
+	most  int       // endpoints in a slice
+	began time.Time // of this process: what is older is no news to be timed
+	now   func() time.Time
 
 	grace     time.Duration // of an export without its Service
 	vacancies vacancies
@@ -39,7 +39,7 @@ type clusterset struct {
 
 // gather also says after how long to gather again if nothing else happens; 0 for never.
 func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*observed.Clusterset, time.Duration, error) {
-	heard := c.members.Gather(key)
+	heard := c.peers.Gather(key)
 	cs := &observed.Clusterset{Home: c.home, Silent: heard.Unheard, Expired: heard.Expired, MaxEndpoints: c.most}
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
@@ -47,7 +47,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*obs
 	}
 	home := merge.Member{Cluster: c.home}
 	if cs.Export != nil {
-		home.Export, home.Slices = merge.TrimExport(cs.Export), c.members.Home(key)
+		home.Export, home.Slices = merge.TrimExport(cs.Export), c.peers.Home(key)
 	}
 	svc, err := found(ctx, c.cache, key, new(corev1.Service))
 	if err != nil {
@@ -116,7 +116,7 @@ func inTurn(lists [][]string) (all []string) {
 // memberSource hands on the names of which a peer, or an endpoint of this cluster, says something new.
 type memberSource struct {
 	ctx     context.Context //nolint:containedctx // of the manager: the Set's callbacks have none
-	members *members.Set
+	peers   *peers.Set
 	cache   client.Reader
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
@@ -124,8 +124,8 @@ type memberSource struct {
 	waiting waiting
 }
 
-func newMemberSource(ctx context.Context, set *members.Set, cache client.Reader) *memberSource {
-	s := &memberSource{ctx: ctx, members: set, cache: cache}
+func newMemberSource(ctx context.Context, set *peers.Set, cache client.Reader) *memberSource {
+	s := &memberSource{ctx: ctx, peers: set, cache: cache}
 	set.OnChange(s.changed)
 	set.OnStanding(func(string) { s.allImports() })
 	return s
@@ -196,7 +196,7 @@ func (s *memberSource) Start(ctx context.Context, queue workqueue.TypedRateLimit
 // be written a moment later.
 func (s *memberSource) WaitForSync(ctx context.Context) error {
 	select {
-	case <-s.members.Settled():
+	case <-s.peers.Settled():
 		return nil
 	case <-ctx.Done():
 		return errors.Join(errors.New("wait for the peers' first answers"), ctx.Err())
@@ -209,7 +209,7 @@ func (s *memberSource) String() string { return "clusters of the clusterset" }
 // namesIn are the names of a namespace that peers export: it has come, or goes (C21).
 func (c *clusterset) namesIn(_ context.Context, namespace client.Object) []ctrl.Request {
 	var requests []ctrl.Request
-	for _, name := range c.members.Names(namespace.GetName()) {
+	for _, name := range c.peers.Names(namespace.GetName()) {
 		requests = append(requests, ctrl.Request{NamespacedName: name})
 	}
 	return requests

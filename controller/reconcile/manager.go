@@ -7,18 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/discovery"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -27,12 +20,9 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/apply"
-	"github.com/clusterset-dns/multicluster/controller/diff"
-	"github.com/clusterset-dns/multicluster/controller/members"
-	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/controller/peers"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
@@ -80,7 +70,7 @@ const (
 func NewManager(ctx context.Context, config *rest.Config, options Options) (manager.Manager, error) {
 	config = reflector.DetectDeadConnections(config)
 	if options.ClusterID != "" { // Before anything is written.
-		if err := members.CheckID(ctx, config, options.ClusterID, options.Namespace); err != nil {
+		if err := peers.CheckID(ctx, config, options.ClusterID, options.Namespace); err != nil {
 			return nil, err
 		}
 	}
@@ -127,60 +117,6 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 	return mgr, addNames(ctx, mgr, options)
 }
 
-// newScheme registers the one Go type under the version that the server has.
-func newScheme(crd observed.CRD) (*runtime.Scheme, error) {
-	gv, err := schema.ParseGroupVersion(crd.APIVersion)
-	if err != nil {
-		return nil, err
-	}
-	scheme := runtime.NewScheme()
-	scheme.AddKnownTypes(gv, &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImportList{},
-		&mcsv1beta1.ServiceExport{}, &mcsv1beta1.ServiceExportList{})
-	metav1.AddToGroupVersion(scheme, gv)
-	return scheme, clientgoscheme.AddToScheme(scheme)
-}
-
-// cacheOptions keep out of memory what nobody reads: managedFields, and the slices of this cluster's own Services, which are
-// most of them. exports says whether the API server has to serve ServiceExports.
-func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme, exports bool) (cache.Options, error) {
-	gv, err := schema.ParseGroupVersion(crd.APIVersion)
-	if err != nil {
-		return cache.Options{}, err
-	}
-	informer, err := tolerantInformer(config, gv, scheme)
-	if err != nil {
-		return cache.Options{}, err
-	}
-	imported, err := labels.NewRequirement(mcsv1beta1.LabelServiceName, selection.Exists, nil)
-	if err != nil {
-		panic(err) // The label is a constant.
-	}
-	byObject := map[client.Object]cache.ByObject{
-		&mcsv1beta1.ServiceImport{}:  {Transform: markReady},
-		&discoveryv1.EndpointSlice{}: {Label: labels.NewSelector().Add(*imported), Transform: sealSlice},
-	}
-	if exports {
-		byObject[&mcsv1beta1.ServiceExport{}] = cache.ByObject{Transform: sealExport}
-	}
-	return cache.Options{NewInformer: informer, DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}, nil
-}
-
-// sealExport keeps of an export what an import takes over.
-func sealExport(obj any) (any, error) {
-	if export, ok := obj.(*mcsv1beta1.ServiceExport); ok {
-		merge.SealExport(export)
-	}
-	return obj, nil
-}
-
-// sealSlice keeps of a slice of ours what is compared: its endpoints are never read here. Those of others are copied.
-func sealSlice(obj any) (any, error) {
-	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok && ownership.SliceIsOurs(slice, nil) {
-		diff.SealSlice(slice)
-	}
-	return obj, nil
-}
-
 func newLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
 }
@@ -219,7 +155,7 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 
 // joinClusterset adds what only a member of a clusterset watches.
 func (r *names) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
-	set, err := members.New(mgr.GetConfig(), mgr.GetEventRecorder(mcs.ControllerName), members.Options{
+	set, err := peers.New(mgr.GetConfig(), mgr.GetEventRecorder(mcs.ControllerName), peers.Options{
 		Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, Now: options.Now, Log: mgr.GetLogger(),
 		UserAgent: mgr.GetConfig().UserAgent, Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
 	})
@@ -228,7 +164,7 @@ func (r *names) joinClusterset(ctx context.Context, mgr manager.Manager, b *buil
 	}
 	set.OnLost(func(slice *discoveryv1.EndpointSlice) { r.changed(ctx, slice, nil) })
 	r.clusterset = &clusterset{
-		home: options.ClusterID, cache: mgr.GetCache(), members: set, most: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
+		home: options.ClusterID, cache: mgr.GetCache(), peers: set, most: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
 		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),
 	}
 	b.Watches(&mcsv1beta1.ServiceExport{}, handler.EnqueueRequestsFromMapFunc(sameName)).
@@ -236,21 +172,4 @@ func (r *names) joinClusterset(ctx context.Context, mgr manager.Manager, b *buil
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn)).
 		WatchesRawSource(newMemberSource(ctx, set, mgr.GetCache()))
 	return mgr.Add(set)
-}
-
-// syncWatch makes the probes ready.
-type syncWatch struct {
-	cache  cache.Cache
-	probes *Probes
-}
-
-// NeedLeaderElection is false: a standby with filled caches is ready to take over.
-func (*syncWatch) NeedLeaderElection() bool { return false }
-
-// Start waits for the caches, which the indices have asked for.
-func (w *syncWatch) Start(ctx context.Context) error {
-	if w.probes != nil && w.cache.WaitForCacheSync(ctx) {
-		w.probes.ready.Store(true)
-	}
-	return nil
 }

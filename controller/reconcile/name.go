@@ -3,14 +3,11 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,7 +16,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/apply"
-	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/plan"
@@ -196,129 +192,4 @@ func (r *names) wrote(of types.NamespacedName, object client.Object, before stri
 func (r *names) patient(key types.NamespacedName) bool {
 	first, _ := r.lacks.LoadOrStore(key, r.now())
 	return r.now().Sub(first.(time.Time)) < patience
-}
-
-// gather reads everything that belongs to one name, from the caches: by key or index, never by a list of all. It also says after how long to
-// do so again if nothing else happens; 0 for never.
-func (r *names) gather(ctx context.Context, key types.NamespacedName) (state observed.State, again time.Duration, err error) {
-	state = observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: r.ready.of(key)}
-	if err := r.gatherSlices(ctx, key, &state); err != nil {
-		return state, 0, err
-	}
-	if r.clusterset != nil {
-		if state.Clusterset, again, err = r.clusterset.gather(ctx, key); err != nil {
-			return state, 0, err
-		}
-	}
-	var pause time.Duration
-	if state.Contested, pause = r.contests.of(key, r.now()); pause > 0 && (again == 0 || pause < again) {
-		again = pause
-	}
-	if state.Clusterset == nil || state.Clusterset.Export == nil {
-		r.contests.gone(key, ofExport)
-	}
-	if state.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); state.Import == nil || err != nil {
-		r.contests.gone(key, ofImport)
-		return state, again, err
-	}
-	state.ReadyByOthers = readyByOthers(state.Import)
-	return state, again, r.gatherDerived(ctx, key, &state)
-}
-
-// gatherDerived reads what belongs to an import that is there.
-func (r *names) gatherDerived(ctx context.Context, key types.NamespacedName, state *observed.State) (err error) {
-	imp := state.Import
-	derived := types.NamespacedName{Namespace: key.Namespace, Name: ownership.DerivedName(imp)}
-	if state.Service, err = found(ctx, r.cache, derived, new(corev1.Service)); err != nil {
-		return err
-	}
-	r.suspectUnlabelled(key, *state)
-	state.Leaks = r.associations.of(derived)
-	if state.UnexpectedSlices, err = r.strays(ctx, key, derived); err != nil {
-		return err
-	}
-	var services corev1.ServiceList
-	if err := r.cache.List(ctx, &services, client.InNamespace(key.Namespace), client.MatchingFields{indexOwner: key.Name}); err != nil {
-		return fmt.Errorf("list derived Services of %s: %w", key, err)
-	}
-	for i := range services.Items {
-		state.Owned = append(state.Owned, &services.Items[i])
-	}
-	state.AddressHolders, err = r.holders(ctx, imp)
-	return err
-}
-
-func (r *names) gatherSlices(ctx context.Context, key types.NamespacedName, state *observed.State) error {
-	var slices discoveryv1.EndpointSliceList
-	if err := r.cache.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingFields{indexImport: key.Name}); err != nil {
-		return fmt.Errorf("list slices of %s: %w", key, err)
-	}
-	for i := range slices.Items {
-		state.Slices = append(state.Slices, &slices.Items[i])
-	}
-	return nil
-}
-
-// strays are slices that lead to the derived Service and do not bear the import's name: those of this cluster's own Services, one of
-// which it would be, and those of other imports.
-func (r *names) strays(ctx context.Context, key, derived types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
-	var strays []*discoveryv1.EndpointSlice
-	if r.clusterset != nil {
-		strays = append(strays, r.clusterset.members.Home(derived)...)
-	}
-	var led discoveryv1.EndpointSliceList
-	if err := r.cache.List(ctx, &led, client.InNamespace(key.Namespace), client.MatchingFields{indexLeadsTo: derived.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list slices that lead to %s: %w", derived, err)
-	}
-	for i := range led.Items {
-		if led.Items[i].Labels[mcsv1beta1.LabelServiceName] != key.Name {
-			strays = append(strays, &led.Items[i])
-		}
-	}
-	return strays, nil
-}
-
-// suspectUnlabelled notes, before the first plan of an import of ours, the slices that bear its name and do not belong to its Service: they
-// may have lost the label while no controller ran. Not those whose labels and endpoints nobody has changed: the API server counts that.
-func (r *names) suspectUnlabelled(key types.NamespacedName, state observed.State) {
-	if !ownership.OfImport(state.Import) || state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.KindOf(state.Import, state.Service) != ownership.Ours {
-		return
-	}
-	if _, known := r.seen.LoadOrStore(key, true); known {
-		return
-	}
-	service := client.ObjectKeyFromObject(state.Service)
-	for _, slice := range state.Slices {
-		if slice.Generation > 1 && serviceOf(slice) != service {
-			r.associations.suspect(service, slice)
-		}
-	}
-}
-
-// found is the object, or nil where there is none.
-func found[T client.Object](ctx context.Context, cache client.Reader, key types.NamespacedName, obj T) (T, error) {
-	var none T
-	err := cache.Get(ctx, key, obj)
-	if apierrors.IsNotFound(err) {
-		return none, nil
-	}
-	if err != nil {
-		return none, fmt.Errorf("read %T %s: %w", obj, key, err)
-	}
-	return obj, nil
-}
-
-// holders are the Services that have one of the import's ips.
-func (r *names) holders(ctx context.Context, imp *mcsv1beta1.ServiceImport) ([]*corev1.Service, error) {
-	var holders []*corev1.Service
-	for _, ip := range desired.ImportAddresses(imp) {
-		var services corev1.ServiceList
-		if err := r.cache.List(ctx, &services, client.MatchingFields{indexIPs: ip}); err != nil {
-			return nil, fmt.Errorf("list Services with the address %s: %w", ip, err)
-		}
-		for i := range services.Items {
-			holders = append(holders, &services.Items[i])
-		}
-	}
-	return holders, nil
 }

@@ -1,0 +1,101 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+// evict deletes slices of others, and tells of it. It asks the API server first: the caches may lag behind somebody who has put a Service
+// of his own in the place of ours, or has taken over the import, and what leads there is his then.
+func (w *Writer) evict(ctx context.Context, st observed.State, c diff.Changes) error {
+	if len(c.Evict) == 0 {
+		return nil
+	}
+	imp, svc, err := w.stillOurs(ctx, st)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	var evicted []string
+	for _, slice := range c.Evict {
+		takenBack := slices.ContainsFunc(c.CreateSlices, func(s *discoveryv1.EndpointSlice) bool { return s.Name == slice.Name })
+		if takenBack { // It is ours, and has lost its labels.
+			continue
+		}
+		gone, err := w.evictSlice(ctx, st, slice, imp, svc)
+		failed = append(failed, err)
+		if gone {
+			evicted = append(evicted, slice.Name)
+		}
+	}
+	if len(evicted) > 0 {
+		w.Tell(st.Import, diff.EvictedEvent(svc, evicted))
+	}
+	return errors.Join(failed...)
+}
+
+// stillOurs are the import and its derived Service as they are now, if they are those of the plan, and ours.
+func (w *Writer) stillOurs(ctx context.Context, st observed.State) (*mcsv1beta1.ServiceImport, *corev1.Service, error) {
+	imp, svc := new(mcsv1beta1.ServiceImport), new(corev1.Service)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Import), imp); err != nil {
+		return nil, nil, wrap(err, "read import", st.Import)
+	}
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Service), svc); err != nil {
+		return nil, nil, wrap(err, "read Service", st.Service)
+	}
+	if imp.UID != st.Import.UID || !ownership.OfImport(imp) || svc.UID != st.Service.UID || ownership.KindOf(imp, svc) != ownership.Ours {
+		return nil, nil, fmt.Errorf("delete slices that lead to Service %s/%s: %w", svc.Namespace, svc.Name, ErrStale)
+	}
+	return imp, svc, nil
+}
+
+// evictSlice deletes a slice if it still is what the plan saw.
+func (w *Writer) evictSlice(
+	ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service,
+) (gone bool, err error) {
+	live := new(discoveryv1.EndpointSlice)
+	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, wrap(err, "read", slice)
+	case live.UID != slice.UID || !ownership.Stray(live, imp, svc):
+		return false, nil
+	}
+	source, err := w.deleteSource(ctx, svc, live), w.remove(ctx, st, live)
+	return err == nil, errors.Join(source, err)
+}
+
+// deleteSource deletes the Endpoints of our Service that a slice was made from: it would be made again. Others that a slice names, by
+// another name or made meanwhile, stay.
+func (w *Writer) deleteSource(ctx context.Context, svc *corev1.Service, slice *discoveryv1.EndpointSlice) error {
+	if slice.Labels[discoveryv1.LabelManagedBy] != desired.SliceMirroring {
+		return nil
+	}
+	for _, ref := range slice.OwnerReferences {
+		if ref.APIVersion != "v1" || ref.Kind != "Endpoints" || ref.Name != svc.Name {
+			continue
+		}
+		source := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: slice.Namespace, Name: ref.Name, UID: ref.UID}}
+		source.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(ref.Kind))
+		err := w.Client.Delete(ctx, source, client.Preconditions{UID: &ref.UID})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return wrap(err, "delete Endpoints", source)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+func (w *Writer) createImport(ctx context.Context, st observed.State, c diff.Changes) error {
+	if c.CreateImport == nil {
+		return nil
+	}
+	return importRefused(wrap(w.make(ctx, st, c.CreateImport.DeepCopy()), "create", c.CreateImport))
+}
+
+// deleteImport names the very object that was planned, as delete does.
+func (w *Writer) deleteImport(ctx context.Context, _ observed.State, c diff.Changes) error {
+	if c.DeleteImport == nil {
+		return nil
+	}
+	if !ownership.OfImport(c.DeleteImport) {
+		return fmt.Errorf("delete ServiceImport %s: %w", c.DeleteImport.Name, errNotOurs)
+	}
+	return wrap(w.Client.Delete(ctx, c.DeleteImport, exactly(c.DeleteImport)), "delete", c.DeleteImport)
+}
+
+// mirrorAndImport writes the slices of ours before the addresses, so that a name that can be resolved leads somewhere. Slices that
+// cannot be written keep no address back.
+func (w *Writer) mirrorAndImport(ctx context.Context, st observed.State, c diff.Changes) error {
+	err := w.mirror(ctx, st, c)
+	if errors.As(err, new(SlicesRefusedError)) {
+		return err // to be planned without them
+	}
+	return errors.Join(err, w.importAndStatus(ctx, st, c))
+}
+
+func (w *Writer) exportStatus(ctx context.Context, st observed.State, c diff.Changes) error {
+	if c.ExportStatus == nil {
+		return nil
+	}
+	edit := c.ExportStatus
+	fields := (&diff.Changes{ExportStatus: edit}).Written()
+	return hadEffect(w.patchStatus(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields)
+}
+
+func (w *Writer) importAndStatus(ctx context.Context, st observed.State, c diff.Changes) error {
+	switch {
+	case c.Import != nil:
+		return w.patchImport(ctx, st, c.Import)
+	case c.ImportStatus != nil:
+		edit := c.ImportStatus
+		fields := (&diff.Changes{ImportStatus: edit}).Written()
+		return hadEffect(w.patchStatus(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields)
+	default:
+		return nil
+	}
+}
+
+func (w *Writer) patchImport(ctx context.Context, st observed.State, edit *diff.Edit[*mcsv1beta1.ServiceImport]) error {
+	fields := (&diff.Changes{Import: edit}).Written()
+	return importRefused(hadEffect(w.patch(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields))
+}

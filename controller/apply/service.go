@@ -1,0 +1,80 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+// create first asks the API server whether the import is still what the plan saw: a cache that lags behind by the annotation
+// with the former addresses would give the import another one (C24), and nothing would refuse the create.
+func (w *Writer) create(ctx context.Context, st observed.State, c diff.Changes) error {
+	if c.Create == nil {
+		return nil
+	}
+	imp := st.Import
+	live := new(mcsv1beta1.ServiceImport)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(imp), live); err != nil {
+		return wrap(err, "read import of", c.Create)
+	}
+	if live.ResourceVersion != imp.ResourceVersion {
+		return fmt.Errorf("create Service %s: %w", c.Create.Name, ErrStale)
+	}
+	return refused(wrap(w.make(ctx, st, c.Create.DeepCopy()), "create", c.Create))
+}
+
+func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes) error {
+	imp := st.Import
+	switch {
+	case c.Service != nil:
+		if !ours(imp, c.Service.Old) {
+			return fmt.Errorf("patch Service %s: %w", c.Service.Old.Name, errNotOurs)
+		}
+		return w.patchService(ctx, st, c.Service)
+	case c.ServiceStatus != nil:
+		if !ours(imp, c.ServiceStatus.Old) {
+			return fmt.Errorf("patch the status of Service %s: %w", c.ServiceStatus.Old.Name, errNotOurs)
+		}
+		fields := (&diff.Changes{ServiceStatus: c.ServiceStatus}).Written()
+		return refused(hadEffect(w.patchStatus(ctx, st, c.ServiceStatus.Old, c.ServiceStatus.New), c.ServiceStatus.Old, c.ServiceStatus.New, fields))
+	default:
+		return nil
+	}
+}
+
+// patchService is a NoEffectError, or a refusal, where the server has taken the patch and left the Service as it was.
+func (w *Writer) patchService(ctx context.Context, st observed.State, edit *diff.Edit[*corev1.Service]) error {
+	fields := (&diff.Changes{Service: edit}).Written() // before the answer takes the place of what was wanted
+	if err := w.patch(ctx, st, edit.Old, edit.New); err != nil || edit.New.ResourceVersion != edit.Old.ResourceVersion {
+		return refused(err)
+	}
+	if len(fields) > 0 {
+		return &NoEffectError{fields}
+	}
+	return &RefusedError{observed.Refusal{Message: errNoEffect.Error()}, fmt.Errorf("patch Service %s: %w", edit.Old.Name, errNoEffect)}
+}
+
+// delete names the very object that was planned: one made meanwhile under its name stays.
+func (w *Writer) delete(ctx context.Context, st observed.State, c diff.Changes) error {
+	for _, svc := range c.Delete {
+		if !ours(st.Import, svc) {
+			return fmt.Errorf("delete Service %s: %w", svc.Name, errNotOurs)
+		}
+		if err := wrap(w.Client.Delete(ctx, svc, exactly(svc)), "delete", svc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func ours(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
+	return svc.Namespace == imp.Namespace && slices.Contains(ownership.OwnerImports(svc), imp.Name)
+}

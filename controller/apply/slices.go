@@ -1,0 +1,171 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+// mirror writes the slices of ours. They are many and independent: one that fails does not hold up the others.
+func (w *Writer) mirror(ctx context.Context, st observed.State, c diff.Changes) error {
+	var o outcomes
+	for _, slice := range c.CreateSlices {
+		o.note(slice, w.createSlice(ctx, st, slice))
+	}
+	for _, edit := range c.UpdateSlices {
+		if !ownership.SliceIsOurs(edit.Old, st.Import) {
+			return fmt.Errorf("update EndpointSlice %s: %w", edit.Old.Name, errNotOurs)
+		}
+		o.note(edit.New, w.updateSlice(ctx, st, edit.New.DeepCopy()))
+	}
+	for _, move := range c.MoveSlices {
+		o.note(move.Slice, w.move(ctx, st, move))
+	}
+	for _, slice := range c.DeleteSlices {
+		if !ownership.SliceIsOurs(slice, st.Import) {
+			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, errNotOurs)
+		}
+		o.note(slice, w.remove(ctx, st, slice))
+	}
+	return o.err()
+}
+
+// outcomes are those of writes of slices. The zero value is of none.
+type outcomes struct {
+	failed  []error
+	refused SlicesRefusedError
+}
+
+// note tells what the server does not take, and what has no effect, from what may succeed when it is tried again.
+func (o *outcomes) note(slice *discoveryv1.EndpointSlice, err error) {
+	switch {
+	case err == nil:
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), errors.Is(err, errForeignSlice), errors.Is(err, errNoEffect):
+		if o.refused == nil {
+			o.refused = SlicesRefusedError{}
+		}
+		o.refused[slice.Name] = err.Error()
+	default:
+		o.failed = append(o.failed, err)
+	}
+}
+
+// err is what has failed, or else what was refused.
+func (o *outcomes) err() error {
+	if len(o.failed) > 0 || len(o.refused) == 0 {
+		return errors.Join(o.failed...)
+	}
+	return o.refused
+}
+
+// remove deletes a slice, finalizers and all: ours have none, and with one a slice would stay for as long as somebody likes.
+func (w *Writer) remove(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
+	if len(slice.Finalizers) > 0 {
+		free := slice.DeepCopy()
+		free.Finalizers = nil
+		if err := w.patchSlice(ctx, st, slice, free); err != nil {
+			return err
+		}
+		slice = free
+	}
+	if slice.DeletionTimestamp != nil {
+		return nil
+	}
+	done := func(error) {}
+	if w.Deleting != nil {
+		done = w.Deleting(slice)
+	}
+	err := w.Client.Delete(ctx, slice, exactly(slice))
+	done(err)
+	return wrap(err, "delete", slice)
+}
+
+// move copies a slice under another name, with the label of another Service, and deletes it. kube-proxy has no moment without it.
+func (w *Writer) move(ctx context.Context, st observed.State, move diff.Move) error {
+	live := new(discoveryv1.EndpointSlice)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(move.Slice), live); err != nil {
+		return wrap(err, "read", move.Slice)
+	}
+	if live.ResourceVersion != move.Slice.ResourceVersion || !ownership.SliceIsOurs(live, st.Import) {
+		return fmt.Errorf("move EndpointSlice %s: %w", live.Name, ErrStale)
+	}
+	slice := move.Moved(live)
+	if err := w.make(ctx, st, slice); err != nil && !apierrors.IsAlreadyExists(err) {
+		return wrap(err, "create", slice)
+	}
+	return w.remove(ctx, st, live)
+}
+
+// createSlice takes back a slice of ours that is there, but not in the caches, because somebody took its labels away, or because
+// they lag behind.
+func (w *Writer) createSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
+	err := w.make(ctx, st, slice.DeepCopy())
+	if !apierrors.IsAlreadyExists(err) {
+		return wrap(err, "create", slice)
+	}
+	live := new(discoveryv1.EndpointSlice)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); err != nil {
+		return wrap(err, "read", slice)
+	}
+	if !ownedAlike(live, slice) {
+		return fmt.Errorf("create EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, errForeignSlice)
+	}
+	if diff.Misassociated(live, slice.Labels[discoveryv1.LabelServiceName]) {
+		if err := w.remove(ctx, st, live); err != nil {
+			return err
+		}
+		return fmt.Errorf("make EndpointSlice %s anew, as its label must not change: %w", slice.Name, ErrStale)
+	}
+	edited := diff.Overlay(live, slice)
+	edited.OwnerReferences = slice.OwnerReferences
+	if diff.SameSlice(live, edited) {
+		return nil
+	}
+	return w.updateSlice(ctx, st, edited)
+}
+
+func (w *Writer) updateSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
+	before := slice.ResourceVersion
+	err := w.written(st, slice, before, w.Client.Update(ctx, slice))
+	if err == nil && slice.ResourceVersion == before {
+		err = errNoEffect
+	}
+	return wrap(err, "update", slice)
+}
+
+// ownedAlike is true where two slices belong to imports of one name.
+func ownedAlike(a, b *discoveryv1.EndpointSlice) bool {
+	return slices.ContainsFunc(a.OwnerReferences, func(have metav1.OwnerReference) bool {
+		return slices.ContainsFunc(b.OwnerReferences, func(want metav1.OwnerReference) bool {
+			return have.Kind == want.Kind && have.Name == want.Name
+		})
+	})
+}
+
+// slices are many and independent: one that fails does not hold up the others.
+func (w *Writer) slices(ctx context.Context, st observed.State, c diff.Changes) error {
+	var o outcomes
+	for _, edit := range c.Slices {
+		o.note(edit.Old, w.patchSlice(ctx, st, edit.Old, edit.New.DeepCopy()))
+	}
+	return o.err()
+}
+
+// patchSlice patches labels or finalizers.
+func (w *Writer) patchSlice(ctx context.Context, st observed.State, old, edited *discoveryv1.EndpointSlice) error {
+	err := w.patch(ctx, st, old, edited)
+	if err == nil && edited.ResourceVersion == old.ResourceVersion {
+		err = wrap(errNoEffect, "patch", old)
+	}
+	return err
+}

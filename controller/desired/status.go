@@ -1,0 +1,63 @@
+package desired
+
+import (
+	"slices"
+	"strings"
+
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/brief"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+// importStatus is the part of an import's status that the clusterset gives.
+type ImportStatus struct {
+	Clusters []string
+	Slices   mcsv1beta1.EndpointSliceObjectsStatus
+}
+
+// sharedStatus names the exporting clusters (C28) and says whether their slices are there (C29).
+func sharedStatus(b builder) *ImportStatus {
+	s := &ImportStatus{Clusters: slices.Clone(b.merged.Clusters), Slices: mcsv1beta1.EndpointSliceObjectsAbsent}
+	for _, cluster := range b.missing {
+		if !slices.Contains(s.Clusters, cluster) {
+			s.Clusters = append(s.Clusters, cluster)
+		}
+	}
+	slices.Sort(s.Clusters)
+	if len(b.Slices) > 0 {
+		s.Slices = mcsv1beta1.EndpointSliceObjectsPresent
+	}
+	return s
+}
+
+// Write sets it on an import, as far as the CRD has it.
+func (s *ImportStatus) Write(status *mcsv1beta1.ServiceImportStatus, crd observed.CRD) {
+	if s == nil {
+		return
+	}
+	status.Clusters = nil
+	for _, cluster := range s.Clusters {
+		status.Clusters = append(status.Clusters, mcsv1beta1.ClusterStatus{Cluster: cluster})
+	}
+	if crd.EndpointSliceObjects {
+		status.EndpointSliceObjects = s.Slices
+	}
+}
+
+// othersSlices is a note on slices that bear the import's name and are not ours: nobody is led to their endpoints.
+func (b builder) othersSlices() []string {
+	var names []string
+	for _, slice := range b.Slices {
+		if !ownership.SliceIsOurs(slice, b.Import) {
+			names = append(names, slice.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return []string{"EndpointSlices of others, as this import's are " + mcs.ControllerName + "'s: " + brief.ClipTo(200, strings.Join(names, ", "))}
+}

@@ -1,0 +1,258 @@
+package peers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// hostile is a link to a server that answers as it likes.
+func hostile(t *testing.T, answer http.HandlerFunc) *link {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	text, err := clientcmd.Write(api.Config{
+		Clusters: map[string]*api.Cluster{"c": {Server: server.URL}}, AuthInfos: map[string]*api.AuthInfo{"u": {Token: "the-token"}},
+		Contexts: map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Set{options: Options{Now: time.Now}, identity: identity{by: map[string]string{}}, probeEvery: time.Hour}
+	l, err := newLink(&peer{set: s, id: "east", wake: make(chan struct{}, 1)}, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.transport.close)
+	return l
+}
+
+// A redirect would let a peer choose which addresses this cluster's controller asks, and show the answer on the Lease.
+func TestRedirectsOfAPeerAreNotFollowed(t *testing.T) {
+	var followed atomic.Int32
+	internal := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
+	t.Cleanup(internal.Close)
+	for _, code := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect} {
+		l := hostile(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, internal.URL+"/latest/meta-data", code)
+		})
+		err := l.ask(t.Context(), ofExports)
+		if reason, message := classify(l.host, err); !errors.Is(err, errRedirect) || reason != Unreachable || !strings.Contains(message, "redirects") {
+			t.Errorf("%d: %s %s", code, reason, message)
+		}
+		finder, err := discovery.NewDiscoveryClientForConfigAndClient(&rest.Config{Host: l.host}, l.transport.client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := finder.ServerGroups(); !errors.Is(err, errRedirect) {
+			t.Errorf("%d: discovery gives %v", code, err)
+		}
+	}
+	if n := followed.Load(); n > 0 {
+		t.Errorf("%d requests went where a peer's server pointed", n)
+	}
+}
+
+// endless sends a text and then zeros until the reader ends, and counts them.
+func endless(w io.Writer, begin string) (sent int) {
+	_, _ = io.WriteString(w, begin)
+	zeros := bytes.Repeat([]byte("0"), 1<<20)
+	for sent < 4*maxAnswer { // else a fault would exhaust the test's memory
+		n, err := w.Write(zeros)
+		sent += n
+		if err != nil {
+			break
+		}
+	}
+	return sent
+}
+
+// An answer without end must not exhaust the controller's memory.
+func TestListsOfAPeerAreBounded(t *testing.T) {
+	sent := make(chan int, 10)
+	l := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		sent <- endless(w, `{"kind": "ServiceExportList", "apiVersion": "multicluster.x-k8s.io/v1beta1", "metadata": {"resourceVersion": "`)
+	})
+	err := l.ask(t.Context(), ofExports)
+	if reason, message := classify(l.host, err); reason != TooLarge || !strings.Contains(message, "64 MiB") {
+		t.Errorf("an endless list: %s %s", reason, message)
+	}
+	if n := <-sent; n > 2*maxAnswer {
+		t.Errorf("the server could send %d MiB", n>>20)
+	}
+}
+
+// Nor must a list of pages without end, each of which is small enough.
+func TestListsOfAPeerHaveOnePage(t *testing.T) {
+	var pages atomic.Int32
+	l := hostile(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch query := r.URL.Query(); {
+		case r.URL.Path == "/api/v1":
+			_, _ = io.WriteString(w, `{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": [{"name": "services", "kind": "Service"}]}`)
+		case query.Has("watch"):
+			w.WriteHeader(http.StatusUnprocessableEntity) // as of a server that cannot stream lists
+		default:
+			if query.Has("continue") {
+				pages.Add(1)
+			}
+			_, _ = io.WriteString(w, `{"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1", "continue": "more"}, "items": []}`)
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { l.followers[ofServices].Run(ctx); close(ended) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	realkube.Eventually(t, "the list is refused", func() error {
+		l.peer.set.mu.RLock()
+		defer l.peer.set.mu.RUnlock()
+		if reason, message := classify(l.host, l.listing[ofServices]); reason != TooLarge {
+			return fmt.Errorf("it is %s: %s", reason, message)
+		}
+		return nil
+	})
+	if n := pages.Load(); n > 0 {
+		t.Errorf("%d more pages were asked for", n)
+	}
+}
+
+// So must one event of a watch not do. client-go limits those in protobuf itself.
+func TestEventsOfAPeerAreBounded(t *testing.T) {
+	for _, test := range []struct {
+		name, kind, begin string
+		resource          int
+	}{
+		{"JSON", "application/json", `{"type": "ADDED", "object": {"kind": "`, ofExports},
+		{"JSON with line breaks", "application/json", "{\"type\":\n\"ADDED\",\n\"object\":\n{\"kind\": \"", ofExports},
+		{"JSON of a built-in kind", "application/json", `{"type": "ADDED", "object": {"kind": "`, ofSlices},
+		{"protobuf", "application/vnd.kubernetes.protobuf;stream=watch", "\x7f\xff\xff\xff", ofSlices},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			sent := make(chan int, 1)
+			l := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", test.kind)
+				w.WriteHeader(http.StatusOK)
+				sent <- endless(w, test.begin)
+			})
+			w, err := l.probes[test.resource][0].Client.Get().Resource("any").VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for event := range w.ResultChan() {
+				if event.Type != watch.Error {
+					t.Errorf("the event is %+v", event)
+				}
+				w.Stop()
+			}
+			if n := <-sent; n > 4*maxEvent {
+				t.Errorf("the server could send %d MiB", n>>20)
+			}
+		})
+	}
+}
+
+// Events that are small are not limited in number.
+func TestAWatchOfAPeerHasNoEnd(t *testing.T) {
+	const events = 3
+	value := strings.Repeat("v", maxEvent/2)
+	l := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for range events {
+			_, _ = fmt.Fprintf(w, `{"type": "ADDED", "object": {"kind": "ServiceExport", "apiVersion": "multicluster.x-k8s.io/v1beta1", "metadata": {"name": "a"}, "spec": {"exportedAnnotations": {"a": %q}}}}`+"\n", value)
+		}
+	})
+	w, err := l.probes[ofExports][0].Client.Get().Resource("any").VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := 0
+	for event := range w.ResultChan() {
+		if export, ok := event.Object.(*serviceExport); ok && len(export.Spec.ExportedAnnotations["a"]) == len(value) {
+			got++
+		}
+	}
+	if got != events {
+		t.Errorf("%d events of %d", got, events)
+	}
+}
+
+// What a peer's server says reaches Lease, event and log as one short line.
+func TestWordsOfAPeerAreHarmless(t *testing.T) {
+	for _, test := range []struct{ name, message, want string }{
+		{"ordinary words", "https://10.0.0.1: connection refused, «why»", "https://10.0.0.1: connection refused, «why»"},
+		{"lines and escapes", "a\nlevel=ERROR\x1b[2J\tb\u202ec", "a level=ERROR [2J b c"},
+		{"invalid UTF-8", "a\xff\xfeb", "a  b"},
+		{"long", strings.Repeat("x", 2000), strings.Repeat("x", maxMessage-3) + "..."},
+		{"long, with no place to cut", strings.Repeat("\x80", 2000), "..."},
+	} {
+		got := harmless(test.message)
+		if got != test.want || len(got) > maxMessage || !utf8.ValidString(got) {
+			t.Errorf("%s: %q; want %q", test.name, got, test.want)
+		}
+	}
+	l := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500, "message": "%s"}`, strings.Repeat(`\u001b]0;x\u0007\r\n`, 10000))
+	})
+	l.probing[ofExports] = l.ask(t.Context(), ofExports)
+	l.peer.link = l
+	l.peer.judge()
+	if now := l.peer.now; now.reason != Unreachable || now.message != harmless(now.message) {
+		t.Errorf("the condition is %+v", now)
+	}
+}
+
+// The names of slices tell Services and clusters apart only where no Service has a dot in its name.
+func TestInvalidNamesFromAPeerAreLeftOut(t *testing.T) {
+	h := newHeard()
+	for _, name := range []string{"foo.eu", "Foo", "foo/eu", strings.Repeat("a", 64), ""} {
+		for _, err := range []error{
+			h.exports.Add(exportOf(name)), h.services.Add(serviceOf(name, 80)), h.slices.Add(sliceOf("foo-1", name, "10.0.0.1")),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	elsewhere := exportOf("foo")
+	elsewhere.Namespace = "demo.eu"
+	if err := h.exports.Replace([]any{elsewhere, exportOf("foo.eu"), exportOf("good")}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.changes(); !slices.Equal(got, []string{"good"}) || len(h.view.services.byName) > 0 {
+		t.Errorf("told of %q", got)
+	}
+	// A slice that gets such a name has left its Service.
+	var kept []*discoveryv1.EndpointSlice
+	for _, service := range []string{"good", "good.eu"} {
+		if err := h.slices.Add(sliceOf("s", service, "10.0.0.1")); err != nil {
+			t.Fatal(err)
+		}
+		kept = h.view.slices.byService[h.view.slices.service(sliceOf("s", "good"))]
+	}
+	if len(kept) > 0 {
+		t.Errorf("slices %v are kept", kept)
+	}
+}

@@ -1,0 +1,64 @@
+package peers
+
+import (
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/lenient"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
+)
+
+// serviceExport is what is read of a ServiceExport, in either version: no field differs (A2). Its status is not: one condition with a time
+// that the CRD accepts and Go does not would make the list of all exports fail, forever.
+type serviceExport struct {
+	lenient.Base
+	Spec mcsv1beta1.ServiceExportSpec `json:"spec"`
+}
+
+// DeepCopyObject implements runtime.Object. Nobody edits an export that was read.
+func (e *serviceExport) DeepCopyObject() runtime.Object {
+	c := *e
+	return &c
+}
+
+// codecs read what is built into Kubernetes.
+var codecs = func() serializer.CodecFactory {
+	s := runtime.NewScheme()
+	utilruntime.Must(corev1.AddToScheme(s)) // the types are compiled in: this cannot fail at run time
+	utilruntime.Must(discoveryv1.AddToScheme(s))
+	return serializer.NewCodecFactory(s)
+}()
+
+// versions gives clients for a resource in each of its versions.
+func versions(config *rest.Config, client *http.Client, all ...schema.GroupVersion) ([]reflector.Version, error) {
+	var found []reflector.Version
+	for _, gv := range all {
+		c := rest.CopyConfig(config)
+		c.APIPath = "/apis"
+		if gv.Group == "" {
+			c.APIPath = "/api"
+		}
+		c.GroupVersion = &gv
+		if gv.Group == mcsv1beta1.GroupName {
+			c.NegotiatedSerializer = boundedSerializer{lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName)}
+		} else { // custom resources have no protobuf form
+			c.NegotiatedSerializer = boundedSerializer{codecs.WithoutConversion()}
+			c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+			c.ContentType = runtime.ContentTypeProtobuf
+		}
+		one, err := rest.RESTClientForConfigAndClient(c, client)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, reflector.Version{GroupVersion: gv, Client: one})
+	}
+	return found, nil
+}

@@ -1,0 +1,166 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
+)
+
+// Reasons of a peer's condition. Only the first is a connected peer.
+const (
+	Connected         = "Connected"
+	Syncing           = "Syncing"
+	InvalidID         = "InvalidID"
+	DuplicateID       = "DuplicateID"
+	DuplicateCluster  = "DuplicateCluster"
+	InvalidKubeconfig = "InvalidKubeconfig"
+	SecretMissing     = "SecretMissing"
+	Unauthorized      = "Unauthorized"
+	Forbidden         = "Forbidden"
+	NoCRD             = "NoCRD"
+	NoController      = "NoController"
+	WrongID           = "WrongID"
+	TooLarge          = "TooLarge"
+	Unreachable       = "Unreachable"
+)
+
+// refuse says why no peer can have an id, or "".
+func (s *Set) refuse(id string) (reason, message string) {
+	if id == s.options.Home {
+		return DuplicateID, fmt.Sprintf("%s is the id of this cluster: give each cluster its own --cluster-id, and name the Secret after that of the peer", id)
+	}
+	if wrong := validation.IsDNS1123Subdomain(id); len(wrong) > 0 {
+		return InvalidID, "name the Secret after the peer's cluster id: " + strings.Join(wrong, "; ")
+	}
+	if len(id) > validation.LabelValueMaxLength { // C34: it is the value of a label
+		return InvalidID, fmt.Sprintf("a cluster id has at most %d characters: give the peer another --cluster-id, and name the Secret after it", validation.LabelValueMaxLength)
+	}
+	return "", ""
+}
+
+// conditionLocked says how it is with a peer, the most fundamental thing first.
+func (p *peer) conditionLocked() (reason, message string) {
+	l := p.link
+	switch {
+	case p.refused != "":
+		return p.refused, p.refusal
+	case p.broken != nil:
+		return InvalidKubeconfig, p.broken.Error()
+	case l == nil:
+		return Syncing, "about to connect"
+	}
+	if err := l.troubleLocked(); err != nil {
+		return classify(l.host, err)
+	}
+	if !l.probed || !l.view.complete() || p.set.identity.uid == "" {
+		return Syncing, "reading from " + l.host
+	}
+	if reason, message = p.identityLocked(); reason != "" {
+		return reason, message
+	}
+	return Connected, "reads from " + l.host
+}
+
+// classify says what a failed request means, and what to do.
+func classify(host string, err error) (reason, message string) {
+	switch {
+	case errors.Is(err, reflector.ErrAbsent):
+		return NoCRD, host + " does not serve ServiceExports: install the CRDs of the Multi-Cluster Services API there"
+	case apierrors.IsUnauthorized(err):
+		return Unauthorized, host + " does not accept the credentials, which may have expired: join the peer again"
+	case apierrors.IsForbidden(err):
+		return Forbidden, fmt.Sprintf("give the account the role of deploy/peer on %s: %v", host, err)
+	case errors.Is(err, errTooLarge):
+		return TooLarge, host + ": " + errTooLarge.Error() + ", which is the limit for one list"
+	case errors.Is(err, reflector.ErrPaged):
+		return TooLarge, host + ": " + reflector.ErrPaged.Error()
+	case errors.Is(err, errTooHeavy):
+		return TooLarge, host + ": " + errTooHeavy.Error()
+	default:
+		return Unreachable, fmt.Sprintf("%s: %v", host, err)
+	}
+}
+
+// identityLocked says what is wrong with the identity of the cluster that was reached, or "" (C51, C53).
+func (p *peer) identityLocked() (reason, message string) {
+	s, found := p.set, &p.link.identity
+	announced := found.announced()
+	switch first := p.firstLocked(); {
+	case found.uid == s.identity.uid:
+		return DuplicateCluster, fmt.Sprintf("the kubeconfig leads to this cluster itself, %s: a peer is another cluster", s.options.Home)
+	case first != nil:
+		return DuplicateCluster, fmt.Sprintf("the kubeconfig leads to the cluster of the peer %s: delete one of the two Secrets", first.id)
+	case len(announced) == 0:
+		return NoController, "no namespace there has the annotation " + mcs.AnnotationClusterID + ": start the controller in that cluster"
+	case found.announces(p.id):
+		return "", ""
+	case found.announces(s.options.Home):
+		return DuplicateID, fmt.Sprintf("that cluster says that it is %s, as this one does: give one of them another --cluster-id", s.options.Home)
+	default:
+		return WrongID, fmt.Sprintf("that cluster says that it is %s: name the Secret after it, or give it the --cluster-id %s", someOf(announced), p.id)
+	}
+}
+
+// maxListed is how many ids a message lists: so many fit, with the advice after them (maxMessage). Whoever may annotate namespaces of a peer can
+// announce any number.
+const maxListed = 10
+
+func someOf(ids []string) string {
+	if more := len(ids) - maxListed; more > 0 {
+		ids = append(slices.Clone(ids[:maxListed]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(ids, " and ")
+}
+
+// detachLocked keeps what a peer has said while its identity was right, once it is wrong: a cluster under another id renames its slices,
+// which would read as their end.
+func (p *peer) detachLocked() {
+	if p.link == nil || p.view != p.link.view || p.set.identity.uid == "" {
+		return
+	}
+	if reason, _ := p.identityLocked(); reason != "" {
+		p.view = p.view.snapshot()
+	}
+}
+
+// firstLocked is another peer that the same cluster was reached by, and which goes first: the one that is called as the cluster says,
+// then the older Secret.
+func (p *peer) firstLocked() *peer {
+	for _, other := range p.set.peers {
+		if other == p || other.refused != "" || other.link == nil || other.link.identity.uid != p.link.identity.uid {
+			continue
+		}
+		if other.link.identity.announces(other.id) && (!p.link.identity.announces(p.id) || other.olderThan(p)) {
+			return other
+		}
+	}
+	return nil
+}
+
+func (p *peer) olderThan(other *peer) bool {
+	if !p.secret.created.Equal(&other.secret.created) {
+		return p.secret.created.Before(&other.secret.created)
+	}
+	return p.id < other.id
+}
+
+// changes of names that a new standing or view brings.
+func changesLocked(before, after PeerState, was, is *view) []types.NamespacedName {
+	switch {
+	case before == after && was == is:
+		return nil
+	case before == after && was != nil:
+		return sortedNames(differences(was, is))
+	case is != nil:
+		return sortedNames(is.allNames())
+	}
+	return nil
+}

@@ -1,0 +1,437 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// home reads, east is read. west is a cluster that tests break, one after another.
+var (
+	home = realkube.Shared{Prepare: func(ctx context.Context, c *realkube.Cluster) error {
+		return errors.Join(c.InstallCRDs(ctx, realkube.BothVersions), c.Apply(ctx, "", homeRole))
+	}}
+	east = realkube.Shared{Prepare: func(ctx context.Context, c *realkube.Cluster) error {
+		return errors.Join(c.InstallCRDs(ctx, realkube.BothVersions), applyPeerRole(ctx, c))
+	}}
+	west = realkube.Shared{Prepare: applyPeerRole}
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	os.Exit(realkube.Main(m, &home, &east, &west))
+}
+
+// homeRole is all that a Set does in its own cluster, but for events.
+const homeRole = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: members}
+rules:
+- {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
+- {apiGroups: [""], resources: [namespaces], verbs: [list, watch, patch]}
+- {apiGroups: [""], resources: [secrets], verbs: [list, watch]}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, create, patch, delete]}
+`
+
+// applyPeerRole makes the shipped role of the account that a cluster is read with.
+func applyPeerRole(ctx context.Context, c *realkube.Cluster) error {
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "peer", "clusterrole.yaml"))
+	if err != nil {
+		return err
+	}
+	return c.Apply(ctx, "", string(text))
+}
+
+// leaseGoes wants no Lease of a peer.
+func (r *reader) leaseGoes(id string) {
+	r.t.Helper()
+	realkube.Eventually(r.t, "the Lease goes", func() error {
+		if _, err := r.leaseOf(id); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there, or: %w", err)
+		}
+		return nil
+	})
+}
+
+// account gives a service account with a role in a namespace that the test made.
+func account(t testing.TB, c *realkube.Cluster, namespace, role string) *rest.Config {
+	t.Helper()
+	config, _, err := c.ServiceAccount(t.Context(), namespace, "reader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, c, "", fmt.Sprintf(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: %[1]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %[2]s}
+subjects: [{kind: ServiceAccount, name: reader, namespace: %[1]s}]
+`, namespace, role))
+	return config
+}
+
+func apply(t testing.TB, c *realkube.Cluster, namespace, text string) {
+	t.Helper()
+	if err := c.Apply(t.Context(), namespace, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t testing.TB, c *realkube.Cluster, namespace, text string) {
+	t.Helper()
+	if err := c.Delete(t.Context(), namespace, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kubeconfig writes a configuration down, with changes.
+func kubeconfig(t testing.TB, config *rest.Config, change ...func(*api.Cluster, *api.AuthInfo)) []byte {
+	t.Helper()
+	cluster := &api.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	user := &api.AuthInfo{Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	for _, edit := range change {
+		edit(cluster, user)
+	}
+	text, err := clientcmd.Write(api.Config{
+		Clusters: map[string]*api.Cluster{"c": cluster}, AuthInfos: map[string]*api.AuthInfo{"u": user},
+		Contexts: map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// clock is a real one that can be put forward.
+type clock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *clock) forward(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += d
+}
+
+// reader is a Set that runs in the home cluster, and what it says.
+type reader struct {
+	*Set
+	t         testing.TB
+	client    kubernetes.Interface // of an administrator of home
+	namespace string
+	clock     *clock
+	stop      func()
+
+	mu        sync.Mutex
+	changed   map[types.NamespacedName]int
+	standings map[string]int
+	events    []string
+}
+
+// place is where a reader is: a namespace of the home cluster.
+type place struct {
+	config    *rest.Config
+	namespace string
+}
+
+func newPlace(t testing.TB) place {
+	t.Helper()
+	c := home.Cluster(t)
+	namespace := realkube.Namespace(t, c)
+	return place{account(t, c, namespace, "members"), namespace}
+}
+
+// read starts a Set, until stop or the test's end. The id of the own cluster is that of the place.
+func (p place) read(t testing.TB, change ...func(*Options)) *reader {
+	t.Helper()
+	r := &reader{
+		t: t, client: kubernetes.NewForConfigOrDie(home.Cluster(t).Config), namespace: p.namespace, clock: &clock{},
+		changed: map[types.NamespacedName]int{}, standings: map[string]int{},
+	}
+	o := Options{Home: p.namespace, Namespace: p.namespace, UserAgent: "members-test", Now: r.clock.now, Log: logr.Discard()}
+	for _, edit := range change {
+		edit(&o)
+	}
+	set, err := New(p.config, r, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.probeEvery = 200 * time.Millisecond // nobody waits for a probe
+	r.Set = set
+	set.OnChange(func(name types.NamespacedName) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.changed[name]++
+	})
+	set.OnStanding(func(cluster string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.standings[cluster]++
+	})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- set.Start(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the Set ended with: %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("the Set does not end")
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// Eventf implements events.EventRecorder.
+func (r *reader) Eventf(regarding, _ runtime.Object, kind, reason, _, note string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := regarding.(*corev1.Secret)
+	r.events = append(r.events, fmt.Sprintf("%s %s %s: %s", s.Name, kind, reason, fmt.Sprintf(note, args...)))
+}
+
+// told gives the reasons of the events on a peer, in order.
+func (r *reader) told(id string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var reasons []string
+	for _, e := range r.events {
+		if of := strings.Fields(e); of[0] == id {
+			reasons = append(reasons, strings.TrimSuffix(of[2], ":"))
+		}
+	}
+	return reasons
+}
+
+func (r *reader) calls(name types.NamespacedName) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed[name]
+}
+
+// join makes a peer of a kubeconfig, or changes it.
+func (r *reader) join(id string, kubeconfig []byte) {
+	r.t.Helper()
+	join(r.t, r.client, r.namespace, id, kubeconfig)
+}
+
+func join(t testing.TB, client kubernetes.Interface, namespace, id string, kubeconfig []byte) {
+	t.Helper()
+	secrets := client.CoreV1().Secrets(namespace)
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: id, Labels: map[string]string{mcs.LabelPeer: ""}},
+		Data:       map[string][]byte{kubeconfigKey: kubeconfig},
+	}
+	_, err := secrets.Create(t.Context(), s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = secrets.Update(t.Context(), s, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leave has a peer leave on purpose, as deploy/join.sh --leave does.
+func (r *reader) leave(id string) {
+	r.t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, annotationLeaving)
+	if _, err := r.client.CoreV1().Secrets(r.namespace).Patch(r.t.Context(), id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.lose(id)
+}
+
+// lose deletes a peer's Secret.
+func (r *reader) lose(id string) {
+	r.t.Helper()
+	if err := r.client.CoreV1().Secrets(r.namespace).Delete(r.t.Context(), id, metav1.DeleteOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *reader) leaseOf(id string) (*coordinationv1.Lease, error) {
+	return r.client.CoordinationV1().Leases(r.namespace).Get(r.t.Context(), id, metav1.GetOptions{})
+}
+
+// is wants a condition of a peer, on its Lease.
+func (r *reader) is(id, reason string, words ...string) {
+	r.t.Helper()
+	realkube.Eventually(r.t, id+" is "+reason, func() error {
+		l, err := r.leaseOf(id)
+		if err != nil {
+			return err
+		}
+		connected := conditionFalse
+		if reason == Connected {
+			connected = conditionTrue
+		}
+		message := l.Annotations[annotationMessage]
+		if l.Labels[labelReason] != reason || l.Labels[labelConnected] != connected && reason != SecretMissing {
+			return fmt.Errorf("%v, %q", l.Labels, message)
+		}
+		for _, word := range words {
+			if !strings.Contains(message, word) {
+				return fmt.Errorf("the message %q does not have %q", message, word)
+			}
+		}
+		return nil
+	})
+}
+
+// says wants the clusters that Gather gives for a name, and those that are unheard: "east west ?north".
+func (r *reader) says(name types.NamespacedName, want string) {
+	r.t.Helper()
+	realkube.Eventually(r.t, fmt.Sprintf("%s is said by %q", name, want), func() error {
+		if got := r.said(name); got != want {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
+}
+
+func (r *reader) said(name types.NamespacedName) string {
+	heard := r.Gather(name)
+	var all []string
+	for _, m := range heard.Counting {
+		all = append(all, m.Cluster)
+	}
+	for _, id := range heard.Unheard {
+		all = append(all, "?"+id)
+	}
+	return strings.Join(all, " ")
+}
+
+// cluster is a namespace in a cluster that is read, which announces an id of its own there.
+type cluster struct {
+	t testing.TB
+	*realkube.Cluster
+	config        *rest.Config
+	namespace, id string
+}
+
+// newCluster announces the id unless it is "".
+func newCluster(t testing.TB, s *realkube.Shared, announced string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, Cluster: s.Cluster(t)}
+	c.namespace = realkube.Namespace(t, c.Cluster)
+	c.id = announced
+	if announced == "own" {
+		c.id = c.namespace
+	}
+	c.config = account(t, c.Cluster, c.namespace, "multicluster-peer")
+	c.announce(c.id)
+	return c
+}
+
+func (c *cluster) announce(id string) {
+	c.t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mcs.AnnotationClusterID, id)
+	if id == "" {
+		patch = fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID)
+	}
+	client := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Namespaces()
+	if _, err := client.Patch(c.t.Context(), c.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) name(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: c.namespace, Name: name}
+}
+
+// export makes a Service with its export and a slice, as the cluster's own controller would.
+func (c *cluster) export(version, name string) {
+	c.t.Helper()
+	apply(c.t, c.Cluster, c.namespace, fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s}
+spec: {ports: [{name: http, port: 80}]}
+---
+apiVersion: multicluster.x-k8s.io/%[2]s
+kind: ServiceExport
+metadata: {name: %[1]s}
+---
+%[3]s`, name, version, c.slice(name, "10.1.0.1", c.id)))
+}
+
+func (c *cluster) slice(name, address, source string) string {
+	return fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: %[1]s-slice
+  labels:
+    multicluster.kubernetes.io/service-name: %[1]s
+    multicluster.kubernetes.io/source-cluster: %[3]s
+    endpointslice.kubernetes.io/managed-by: multicluster-controller
+addressType: IPv4
+endpoints: [{addresses: [%[2]s], nodeName: node-1, zone: zone-1, targetRef: {kind: Pod, name: p}}]
+ports: [{name: http, port: 8080, protocol: TCP}]
+`, name, address, source)
+}
+
+func (c *cluster) unexport(version, name string) {
+	c.t.Helper()
+	remove(c.t, c.Cluster, c.namespace, fmt.Sprintf("apiVersion: multicluster.x-k8s.io/%s\nkind: ServiceExport\nmetadata: {name: %s}", version, name))
+}
+
+func addresses(m merge.Member) []string {
+	var all []string
+	for _, s := range m.Slices {
+		for _, e := range s.Endpoints {
+			all = append(all, e.Addresses...)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// announces wants the ID that the namespace announces.
+func (c *cluster) announces(id string) error {
+	ns, err := kubernetesOf(c.Config).CoreV1().Namespaces().Get(c.t.Context(), c.namespace, metav1.GetOptions{})
+	if err == nil && ns.Annotations[mcs.AnnotationClusterID] != id {
+		err = fmt.Errorf("the annotations are %v", ns.Annotations)
+	}
+	return err
+}
+
+func kubernetesOf(config *rest.Config) kubernetes.Interface {
+	return kubernetes.NewForConfigOrDie(config)
+}

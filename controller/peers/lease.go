@@ -1,0 +1,223 @@
+package peers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// What a peer's Lease says of its condition, so that `kubectl get leases -L` is a table of peers.
+const (
+	labelConnected    = "clusterset-dns.io/connected"
+	labelReason       = "clusterset-dns.io/reason"
+	annotationMessage = "clusterset-dns.io/message"
+)
+
+// lease is what is known of a peer's Lease.
+type lease struct {
+	loaded   bool
+	foreign  bool       // somebody else's
+	told     string     // the reason that an event told of last
+	troubled bool       // could not be read or written when that was tried last
+	at       time.Time  // when it was written last
+	written  condition  // that it says
+	record   PeerRecord // likewise
+}
+
+var errForeignLease = errors.New("a Lease of that name is there for something else, without the label " + mcs.LabelPeer +
+	": give the peer another --cluster-id, and name the Secret after it")
+
+// isOurs is true for the Lease of a peer. The label can have been removed while no controller ran: any other mark of ours does as well.
+func isOurs(l *coordinationv1.Lease) bool {
+	for _, marks := range []map[string]string{l.Labels, l.Annotations} {
+		for _, key := range []string{mcs.LabelPeer, labelConnected, labelReason, annotationMessage} {
+			if _, ours := marks[key]; ours {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// loadLease reads what is remembered of the peer, or begins to remember it.
+func (p *peer) loadLease(ctx context.Context) error {
+	if p.lease.loaded {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	now := metav1.NewTime(p.set.options.Now())
+	found, err := p.set.leases.Get(ctx, p.id, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		p.record = PeerRecord{Began: now}
+		p.lease.loaded = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !isOurs(found) {
+		p.lease.loaded, p.lease.foreign = true, true
+		return errForeignLease
+	}
+	p.record = readRecord(found, now)
+	p.lease.told = found.Labels[labelReason]
+	if found.Labels[labelConnected] == conditionTrue {
+		// It was there when nobody looked any more: the time since then does not count against it.
+		p.was, p.record.Heard = true, now
+	}
+	p.lease.loaded = true
+	return nil
+}
+
+// readRecord bounds times by now: the clock may have been set back.
+func readRecord(l *coordinationv1.Lease, now metav1.Time) PeerRecord {
+	r := PeerRecord{Began: now}
+	if at := l.Spec.AcquireTime; at != nil && at.Time.Before(now.Time) {
+		r.Began = metav1.NewTime(at.Time)
+	}
+	if at := l.Spec.RenewTime; at != nil {
+		r.Heard = now
+		if at.Time.Before(now.Time) {
+			r.Heard = metav1.NewTime(at.Time)
+		}
+	}
+	if n := l.Spec.LeaseTransitions; n != nil {
+		r.Returns = *n
+	}
+	return r
+}
+
+const (
+	conditionTrue  = "True"
+	conditionFalse = "False"
+	writeTimeout   = 5 * time.Second
+)
+
+// writeLease writes what has changed at once, and renews the Lease of a connected peer. It says when to do so again.
+func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
+	if p.lease.foreign {
+		return idle, nil
+	}
+	now, w := p.set.options.Now(), &p.lease
+	since := now.Sub(w.at)
+	due := w.at.IsZero() || p.now.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns
+	if stale := p.now != w.written || p.now.connected; stale && since >= p.set.renewEvery {
+		due = true
+	}
+	if !due {
+		return max(p.set.renewEvery-since, time.Millisecond), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	if err := p.patchLease(ctx); err != nil {
+		return 0, err
+	}
+	w.at, w.written, w.record = now, p.now, p.record
+	return p.set.renewEvery, nil
+}
+
+// patchLease writes the whole of what is ours, so that it heals what others changed; and makes the Lease where there is none.
+func (p *peer) patchLease(ctx context.Context) error {
+	l := p.wantedLease()
+	annotations := map[string]any{annotationMessage: p.now.message}
+	if p.stays() {
+		annotations[annotationLeaving] = nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"labels": l.Labels, "annotations": annotations},
+		"spec": map[string]any{ // what is nil is removed
+			"holderIdentity": l.Spec.HolderIdentity, "leaseDurationSeconds": l.Spec.LeaseDurationSeconds,
+			"acquireTime": l.Spec.AcquireTime, "renewTime": l.Spec.RenewTime, "leaseTransitions": l.Spec.LeaseTransitions,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = p.set.leases.Patch(ctx, p.id, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: mcs.ControllerName})
+	if apierrors.IsNotFound(err) {
+		_, err = p.set.leases.Create(ctx, l, metav1.CreateOptions{FieldManager: mcs.ControllerName})
+	}
+	if err != nil {
+		return fmt.Errorf("write the Lease %s: %w", p.id, err)
+	}
+	return nil
+}
+
+// stays is true where the peer has a Secret that is not marked: a former mark on its Lease counts no longer.
+func (p *peer) stays() bool {
+	p.set.mu.RLock()
+	defer p.set.mu.RUnlock()
+	return p.missing.IsZero() && !p.secret.leaving
+}
+
+func (p *peer) wantedLease() *coordinationv1.Lease {
+	connected := conditionFalse
+	if p.now.connected {
+		connected = conditionTrue
+	}
+	l := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        p.id,
+			Labels:      map[string]string{mcs.LabelPeer: "", labelConnected: connected, labelReason: p.now.reason},
+			Annotations: map[string]string{annotationMessage: p.now.message},
+		},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new(p.id), AcquireTime: new(metav1.NewMicroTime(p.record.Began.Time)), LeaseTransitions: new(p.record.Returns),
+		},
+	}
+	if !p.record.Heard.IsZero() {
+		l.Spec.RenewTime = new(metav1.NewMicroTime(p.record.Heard.Time))
+	}
+	if p.set.options.Timeout > 0 {
+		l.Spec.LeaseDurationSeconds = new(int32(max(1, p.set.options.Timeout/time.Second)))
+	}
+	return l
+}
+
+// removeLease forgets a peer that has left. It tries until that is done, or ctx ends.
+func (s *Set) removeLease(ctx context.Context, id string) {
+	for ctx.Err() == nil {
+		err := s.deleteLease(ctx, id)
+		if err == nil {
+			return
+		}
+		if ctx.Err() == nil {
+			s.options.Log.Error(err, "The Lease of a peer that has left cannot be deleted", "peer", id)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// deleteLease deletes a peer's Lease, and no other.
+func (s *Set) deleteLease(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	found, err := s.leases.Get(ctx, id, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !isOurs(found) {
+		return nil
+	}
+	err = s.leases.Delete(ctx, id, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.UID))})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,776 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd/api"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/fault"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+func TestAPeerJoinsChangesAndLeaves(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	r := newPlace(t).read(t)
+	<-r.Settled()
+	r.says(foo, "")
+
+	r.join(there.id, kubeconfig(t, there.config))
+	r.is(there.id, Connected)
+	r.says(foo, there.id)
+	peers := r.Gather(foo).Counting
+	m := peers[0]
+	if !m.Exports() || m.Service.Type != mcsv1beta1.ClusterSetIP || len(m.Service.Ports) != 1 || m.Service.Ports[0].Port != 80 || m.Export.Created.IsZero() {
+		t.Errorf("foo is %+v, exported %+v", m.Service, m.Export)
+	}
+	if got := addresses(m); !slices.Equal(got, []string{"10.1.0.1"}) {
+		t.Errorf("the endpoints of foo are %v", got)
+	}
+	if names := r.Names(there.namespace); !slices.Equal(names, []types.NamespacedName{foo}) || len(r.Names("elsewhere")) > 0 {
+		t.Errorf("the names are %v, and %v elsewhere", names, r.Names("elsewhere"))
+	}
+	if got := testutil.ToFloat64(peerConnected.WithLabelValues(there.id)); got != 1 {
+		t.Errorf("the metric is %v of a connected peer", got)
+	}
+
+	// The same again: nothing is different, and nobody is called.
+	before := r.calls(foo)
+	again := kubeconfig(t, there.config, func(c *api.Cluster, _ *api.AuthInfo) { c.TLSServerName = "127.0.0.1" })
+	r.join(there.id, again)
+	there.export("v1beta1", "bar")
+	r.says(there.name("bar"), there.id) // by the new connection or the old one
+	r.is(there.id, Connected)
+	if got := r.calls(foo); got != before {
+		t.Errorf("called %d times more for what nobody changed", got-before)
+	}
+
+	// A token that is no longer good, then a new one, in the same Secret (as deploy/join.sh writes it): what was heard stays meanwhile.
+	r.join(there.id, kubeconfig(t, there.config, func(_ *api.Cluster, u *api.AuthInfo) { u.Token = "taken-back" }))
+	r.is(there.id, Unauthorized, "join the peer again")
+	r.says(foo, there.id)
+	r.join(there.id, again)
+	r.is(there.id, Connected)
+	there.export("v1beta1", "baz")
+	r.says(there.name("baz"), there.id)
+	if got := r.calls(foo); got != before {
+		t.Errorf("called %d times more for what nobody changed", got-before)
+	}
+
+	r.leave(there.id)
+	r.says(foo, "")
+	r.leaseGoes(there.id)
+	if r.calls(foo) == before {
+		t.Error("nobody was called when the peer left")
+	}
+}
+
+func TestChangesAreCalledByName(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	there.export("v1beta1", "other")
+	foo, other, private := there.name("foo"), there.name("other"), there.name("private")
+	r := newPlace(t).read(t)
+	r.join(there.id, kubeconfig(t, there.config))
+	r.says(foo, there.id)
+	r.says(other, there.id)
+	untouched := r.calls(other)
+
+	for _, change := range []struct {
+		what, text string
+		seen       func(merge.Member) bool
+	}{
+		{"an endpoint", there.slice("foo", "10.1.0.2", there.id), func(m merge.Member) bool { return slices.Equal(addresses(m), []string{"10.1.0.2"}) }},
+		{"a port", "apiVersion: v1\nkind: Service\nmetadata: {name: foo}\nspec: {ports: [{name: http, port: 81}]}", func(m merge.Member) bool { return m.Service.Ports[0].Port == 81 }},
+		{"an exported label", "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: foo}\nspec: {exportedLabels: {a: b}}", func(m merge.Member) bool { return m.Export.Labels["a"] == "b" }},
+	} {
+		before := r.calls(foo)
+		apply(t, there.Cluster, there.namespace, change.text)
+		realkube.Eventually(t, change.what+" is seen", func() error {
+			peers := r.Gather(foo).Counting
+			if len(peers) != 1 || !change.seen(peers[0]) || r.calls(foo) == before {
+				return fmt.Errorf("%d calls, %+v", r.calls(foo)-before, peers)
+			}
+			return nil
+		})
+	}
+
+	// What is trimmed changes nothing; nor do Services that nobody exports, slices of others, or FQDN endpoints. The last of them is
+	// followed by something that is seen.
+	before := r.calls(foo)
+	apply(t, there.Cluster, there.namespace, `
+apiVersion: v1
+kind: Service
+metadata: {name: foo, labels: {x: "z"}}
+spec: {ports: [{name: http, port: 81}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: private}
+spec: {ports: [{name: http, port: 80}]}
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: foo, annotations: {x: "z"}}
+spec: {exportedLabels: {a: b}}
+---`+there.slice("private", "10.1.0.9", "another")+`
+---`+strings.NewReplacer("addressType: IPv4", "addressType: FQDN", "10.1.0.9", "example.com", "private-slice", "named").Replace(there.slice("private", "10.1.0.9", there.id))+`
+---`+strings.Replace(there.slice("foo", "10.1.0.2", there.id), "kind: Pod, name: p", "kind: Pod, name: q", 1)+`
+---`+strings.ReplaceAll(there.slice("last", "10.1.0.2", there.id), "multicluster-controller", "another-controller")+`
+---`+there.slice("seen", "10.1.0.3", there.id))
+	r.says(there.name("seen"), there.id)
+	apply(t, there.Cluster, there.namespace, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: late}")
+	r.says(there.name("late"), there.id)
+	if r.calls(foo) != before || r.calls(private) != 0 || r.calls(there.name("last")) != 0 {
+		t.Errorf("%d calls for what was trimmed, %d for what nobody exports", r.calls(foo)-before, r.calls(private))
+	}
+	if r.calls(other) != untouched {
+		t.Error("called for a name that did not change")
+	}
+
+	there.unexport("v1beta1", "foo")
+	remove(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.2", there.id))
+	r.says(foo, "")
+}
+
+func TestTheOwnClustersSlicesAreThoseOfItsServices(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.read(t)
+	<-r.Settled()
+	slice := func(name, labels, address string) string {
+		return fmt.Sprintf("apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: %s, labels: {%s}}\naddressType: IPv4\nendpoints: [{addresses: [%s]}]\n---\n", name, labels, address)
+	}
+	foo := types.NamespacedName{Namespace: p.namespace, Name: "foo"}
+	own := slice("b", "kubernetes.io/service-name: foo", "10.1.0.2") + slice("a", "kubernetes.io/service-name: foo", "10.1.0.1")
+	apply(t, home.Cluster(t), p.namespace, slice("imported", "kubernetes.io/service-name: foo, multicluster.kubernetes.io/service-name: foo", "10.9.0.1")+own)
+	want := func(want string) {
+		t.Helper()
+		realkube.Eventually(t, "the slices of foo", func() error {
+			var got []string
+			for _, s := range r.Home(foo) {
+				got = append(got, s.Name)
+			}
+			if strings.Join(got, " ") != want {
+				return fmt.Errorf("%v; want %v", got, want)
+			}
+			return nil
+		})
+	}
+	want("a b")
+	if r.calls(foo) != 2 {
+		t.Errorf("%d calls for two slices", r.calls(foo))
+	}
+	apply(t, home.Cluster(t), p.namespace, slice("b", "kubernetes.io/service-name: bar", "10.1.0.2"))
+	want("a")
+	if got := r.Home(types.NamespacedName{Namespace: p.namespace, Name: "bar"}); len(got) != 1 || r.calls(foo) != 3 {
+		t.Errorf("bar has %d slices after one was led to it, and foo was called %d times", len(got), r.calls(foo))
+	}
+}
+
+func TestTheOwnIDIsAnnounced(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.read(t)
+	announced := func() error {
+		n, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
+		if err == nil && n.Annotations[mcs.AnnotationClusterID] != p.namespace {
+			err = fmt.Errorf("the annotations are %v", n.Annotations)
+		}
+		return err
+	}
+	realkube.Eventually(t, "the own id is announced (C51)", announced)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID)
+	if _, err := r.client.CoreV1().Namespaces().Patch(t.Context(), p.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	realkube.Eventually(t, "and again after it was removed", announced)
+}
+
+// TestEachReason: one peer of each kind that cannot be used beside one that can; each has its condition, and none costs another.
+func TestEachReason(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	good, twin := newCluster(t, &east, "own"), newCluster(t, &east, "")
+	clash := newCluster(t, &east, p.namespace) // says that it is the reader
+	good.export("v1beta1", "foo")
+	r := p.read(t)
+	long := strings.Repeat("a", 64)
+	blind := strings.Repeat("b", 12)
+	apply(t, good.Cluster, "", fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %s}\n"+
+		"rules: [{apiGroups: [multicluster.x-k8s.io, discovery.k8s.io], resources: ['*'], verbs: [list, watch]}, {apiGroups: [''], resources: [services, namespaces], verbs: [list]}]", blind))
+	half := account(t, good.Cluster, realkube.Namespace(t, good.Cluster), blind)
+
+	r.join(good.id, kubeconfig(t, good.config))
+	r.is(good.id, Connected) // the first to have it
+	for id, c := range map[string]struct {
+		kubeconfig []byte
+		reason     string
+		words      []string
+	}{
+		long:        {kubeconfig(t, good.config), InvalidID, []string{"63", "--cluster-id"}},
+		p.namespace: {kubeconfig(t, good.config), DuplicateID, []string{"this cluster", "--cluster-id"}},
+		"self":      {kubeconfig(t, home.Cluster(t).Config), DuplicateCluster, []string{"this cluster itself"}},
+		"second":    {kubeconfig(t, twin.config), DuplicateCluster, []string{good.id, "delete"}},
+		"nothing":   {nil, InvalidKubeconfig, []string{kubeconfigKey}},
+		"garbage":   {[]byte("garbage"), InvalidKubeconfig, nil},
+		"program": {kubeconfig(t, good.config, func(_ *api.Cluster, u *api.AuthInfo) {
+			u.Exec = &api.ExecConfig{Command: "true", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: api.NeverExecInteractiveMode}
+		}), InvalidKubeconfig, []string{"exec"}},
+		"expired":  {kubeconfig(t, good.config, func(_ *api.Cluster, u *api.AuthInfo) { u.Token = "x" }), Unauthorized, []string{"join"}},
+		"half":     {kubeconfig(t, half), Forbidden, []string{"watch", "services", "deploy/peer"}},
+		"stranger": {kubeconfig(t, newStranger(t)), Forbidden, []string{"list", "serviceexports"}},
+		"nowhere":  {kubeconfig(t, good.config, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://127.0.0.1:1" }), Unreachable, []string{"127.0.0.1:1"}},
+		"untrusted": {kubeconfig(t, good.config, func(c *api.Cluster, _ *api.AuthInfo) {
+			c.CertificateAuthorityData = home.Cluster(t).Config.CAData
+		}), Unreachable, []string{"certificate"}},
+	} {
+		r.join(id, c.kubeconfig)
+		r.is(id, c.reason, c.words...)
+		realkube.Eventually(t, "an event on "+id, func() error {
+			if got := r.told(id); len(got) == 0 || got[len(got)-1] != c.reason {
+				return fmt.Errorf("events %v", got)
+			}
+			return nil
+		})
+		if got := testutil.ToFloat64(peerConnected.WithLabelValues(id)); got != 0 {
+			t.Errorf("the metric of %s is %v", id, got)
+		}
+		r.is(good.id, Connected)
+		r.leave(id)
+	}
+	// Without the one that had it first, whoever else leads there is judged by what is announced.
+	r.leave(good.id)
+	r.join("other", kubeconfig(t, twin.config))
+	r.is("other", DuplicateID, p.namespace, "--cluster-id")
+	clash.announce("")
+	r.is("other", WrongID, "--cluster-id") // There may be many ids, of other tests' namespaces too.
+}
+
+// Whoever announces many ids does not push the advice out of the message.
+func TestMessagesListSomeIDs(t *testing.T) {
+	ids := make([]string, 0, 100)
+	for i := range 100 {
+		ids = append(ids, fmt.Sprint(strings.Repeat("x", 60), i))
+	}
+	if got := someOf(ids[:2]); got != ids[0]+" and "+ids[1] {
+		t.Errorf("two are %q", got)
+	}
+	if got := someOf(ids); !strings.HasSuffix(got, ids[9]+" and 90 more") || len(got) > maxMessage-200 {
+		t.Errorf("a hundred are %q", got)
+	}
+}
+
+func newStranger(t *testing.T) *rest.Config {
+	t.Helper()
+	c := east.Cluster(t)
+	config, _, err := c.ServiceAccount(t.Context(), realkube.Namespace(t, c), "stranger")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// TestTheCRDOfAPeer comes, in one version or the other, and goes: absent is not empty.
+func TestTheCRDOfAPeer(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &west, "")
+	id := there.namespace
+	foo := there.name("foo")
+	r := newPlace(t).read(t)
+	r.join(id, kubeconfig(t, there.config))
+	r.is(id, NoCRD, "install")
+	if err := there.InstallCRDs(t.Context(), realkube.OnlyV1Alpha1); err != nil {
+		t.Fatal(err)
+	}
+	r.is(id, NoController, mcs.AnnotationClusterID)
+	r.says(foo, "?"+id)
+	there.id = id
+	there.announce(id)
+	r.is(id, Connected)
+	there.export("v1alpha1", "foo")
+	realkube.Eventually(t, "all of foo", func() error {
+		if peers := r.Gather(foo).Counting; len(peers) != 1 || !peers[0].Exports() || len(peers[0].Slices) != 1 {
+			return fmt.Errorf("%+v", peers)
+		}
+		return nil
+	})
+
+	calls := r.calls(foo)
+	if err := there.RemoveCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.is(id, NoCRD)
+	if peers := r.Gather(foo).Counting; len(peers) != 1 || len(peers[0].Slices) != 1 || r.calls(foo) > calls+1 {
+		t.Errorf("%d calls, and foo is %+v, while its CRD is away", r.calls(foo)-calls, peers)
+	}
+	if err := there.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+		t.Fatal(err)
+	}
+	r.is(id, Connected)
+	// The exports went with their CRD: now that is what the peer says.
+	realkube.Eventually(t, "no export", func() error {
+		peers := r.Gather(foo).Counting
+		if len(peers) != 1 || peers[0].Export != nil {
+			return fmt.Errorf("%+v", peers)
+		}
+		return nil
+	})
+	there.export("v1beta1", "foo")
+	realkube.Eventually(t, "an export", func() error {
+		if peers := r.Gather(foo).Counting; len(peers) != 1 || peers[0].Export == nil {
+			return fmt.Errorf("%+v", peers)
+		}
+		return nil
+	})
+	if got := r.told(id); !slices.Equal(got, []string{NoCRD, NoController, Connected, NoCRD, Connected}) {
+		t.Errorf("events %v", got)
+	}
+}
+
+// One export of a peer that no Go type can hold must not hide all others, neither in a list nor in a watch.
+func TestAnExportThatCannotBeDecodedCostsNoOther(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	odd := func() {
+		t.Helper()
+		exports := dynamic.NewForConfigOrDie(there.Config).Resource(mcs.Versions[0].WithResource(mcsv1beta1.ServiceExportPluralName)).Namespace(there.namespace)
+		patch := []byte(`{"status": {"conditions": [{"type": "Valid", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2020-01-01t00:00:00z"}]}}`)
+		if _, err := exports.Patch(t.Context(), "foo", types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newPlace(t).read(t)
+	r.join(there.id, kubeconfig(t, there.config))
+	r.says(there.name("foo"), there.id)
+	odd() // in a watch
+	there.export("v1beta1", "bar")
+	r.says(there.name("bar"), there.id)
+	r.is(there.id, Connected)
+	// In a list.
+	r.join(there.id, kubeconfig(t, account(t, there.Cluster, realkube.Namespace(t, there.Cluster), "multicluster-peer")))
+	there.export("v1beta1", "baz")
+	r.says(there.name("baz"), there.id)
+	r.is(there.id, Connected)
+	realkube.Eventually(t, "foo is exported", func() error {
+		if peers := r.Gather(there.name("foo")).Counting; len(peers) != 1 || !peers[0].Exports() {
+			return fmt.Errorf("%+v", peers)
+		}
+		return nil
+	})
+}
+
+// away is a peer behind a proxy, which can be cut off.
+func away(t *testing.T) (*cluster, *fault.Proxy, []byte) {
+	t.Helper()
+	there := newCluster(t, &east, "own")
+	p, err := fault.Listen(strings.TrimPrefix(there.config.Host, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return there, p, kubeconfig(t, there.config, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://" + p.Address() })
+}
+
+func refuse(t *testing.T, p *fault.Proxy) (resume func()) {
+	t.Helper()
+	again, err := p.Refuse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := again(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func timeout(d time.Duration) func(*Options) { return func(o *Options) { o.Timeout = d } }
+
+func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
+	t.Parallel()
+	there, way, config := away(t)
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	place := newPlace(t)
+	r := place.read(t, timeout(time.Minute))
+	r.join(there.id, config)
+	r.says(foo, there.id)
+	r.is(there.id, Connected)
+
+	resume := refuse(t, way)
+	r.is(there.id, Unreachable)
+	if got := r.said(foo); got != there.id {
+		t.Errorf("foo is said by %q of a peer that was lost a moment ago", got)
+	}
+	calls := r.calls(foo)
+	r.clock.forward(time.Minute)
+	r.says(foo, "")
+	if r.calls(foo) != calls+1 {
+		t.Errorf("%d calls when its time ran out", r.calls(foo)-calls)
+	}
+
+	apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.7", there.id))
+	resume()
+	r.says(foo, there.id) // at once, the first time
+	realkube.Eventually(t, "what happened meanwhile", func() error {
+		if peers := r.Gather(foo).Counting; len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.7"}) {
+			return fmt.Errorf("%+v", peers)
+		}
+		return nil
+	})
+	r.is(there.id, Connected)
+	l, err := r.leaseOf(there.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *l.Spec.LeaseTransitions != 1 || *l.Spec.LeaseDurationSeconds != 60 || l.Spec.RenewTime == nil {
+		t.Errorf("the Lease is %+v", l.Spec)
+	}
+
+	// The second time it has to stay.
+	resume = refuse(t, way)
+	r.is(there.id, Unreachable)
+	r.clock.forward(time.Minute)
+	r.says(foo, "")
+	resume()
+	r.is(there.id, Connected, "2 times", "if it stays")
+	// Nor does a restart make it count.
+	events := r.told(there.id)
+	r.stop()
+	ahead := r.clock
+	r = place.read(t, timeout(time.Minute), func(o *Options) { o.Now = ahead.now })
+	r.clock = ahead
+	<-r.Settled()
+	r.is(there.id, Connected, "2 times", "if it stays")
+	if got := r.said(foo); got != "" {
+		t.Errorf("foo is said by %q, a peer that has come back twice", got)
+	}
+	r.clock.forward(30 * time.Second)
+	r.says(foo, there.id)
+	if !slices.Equal(events, []string{Connected, Unreachable, Connected, Unreachable, Connected}) || len(r.told(there.id)) > 0 {
+		t.Errorf("events %v, and after a restart %v", events, r.told(there.id))
+	}
+}
+
+// TestFaultyAnswersTakeNothingAway: what a server says that is not well is not what the peer says.
+func TestFaultyAnswersTakeNothingAway(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	api, err := fault.Before(there.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := api.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	config, err := api.Kubeconfig(there.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newPlace(t).read(t)
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	r.says(foo, there.id)
+	calls, told := r.calls(foo), []string{Connected}
+	exports := schema.GroupResource{Group: mcsv1beta1.GroupName, Resource: mcsv1beta1.ServiceExportPluralName}
+	for _, c := range []struct {
+		reason  string
+		disturb func() (resume func())
+	}{
+		{Unreachable, func() func() { return api.Answer(apierrors.NewInternalError(errors.New("broken"))) }},
+		{Unreachable, func() func() { return api.Answer(apierrors.NewTooManyRequests("busy", 1)) }},
+		{Unauthorized, func() func() { return api.Answer(apierrors.NewUnauthorized("expired")) }},
+		{Forbidden, func() func() {
+			return api.Answer(apierrors.NewForbidden(exports, "", errors.New("no")), exports.Resource)
+		}},
+		{NoCRD, func() func() { return api.Answer(apierrors.NewNotFound(exports, ""), exports.Resource) }},
+		{Unreachable, func() func() { return api.Answer(apierrors.NewInternalError(errors.New("broken")), "endpointslices") }},
+		{Unreachable, func() func() { return api.Hollow() }},
+	} {
+		resume := c.disturb()
+		api.Cut() // else the watches go on
+		r.is(there.id, c.reason)
+		resume()
+		r.is(there.id, Connected)
+		told = append(told, c.reason, Connected)
+	}
+	if api.Expire() == 0 {
+		t.Error("there is no watch")
+	}
+	apply(t, there.Cluster, there.namespace, there.slice("bar", "10.1.0.1", there.id))
+	r.says(there.name("bar"), there.id)
+	r.is(there.id, Connected)
+	if got := r.calls(foo) - calls; got != 0 || r.said(foo) != there.id {
+		t.Errorf("%d calls, and foo is said by %q, while nothing changed", got, r.said(foo))
+	}
+	// A connection that is cut may have had a question on its way, which is Unreachable as well.
+	if got := r.told(there.id); !slices.Equal(without(got, Unreachable), without(told, Unreachable)) || len(got) < len(told) {
+		t.Errorf("events %v; want %v", got, told)
+	}
+}
+
+// without leaves out a reason, and what it parted: of equal ones that follow each other one is left.
+func without(told []string, reason string) []string {
+	left := slices.DeleteFunc(slices.Clone(told), func(s string) bool { return s == reason })
+	return slices.Compact(left)
+}
+
+// TestAHalfOpenConnectionIsNoticed long before HTTP/2 would: nothing arrives on it any more, and nobody says so.
+func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
+	t.Parallel()
+	there, way, config := away(t)
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	r := newPlace(t).read(t)
+	r.join(there.id, config)
+	r.says(foo, there.id)
+	r.is(there.id, Connected)
+	if way.Strand() == 0 {
+		t.Fatal("there is no connection")
+	}
+	began := time.Now()
+	apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.8", there.id))
+	realkube.Eventually(t, "the change is seen", func() error {
+		if peers := r.Gather(foo).Counting; len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.8"}) {
+			return fmt.Errorf("%+v", peers)
+		}
+		return nil
+	})
+	if took := time.Since(began); took > 12*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestAPeerWithoutTimeoutStaysForEver(t *testing.T) {
+	t.Parallel()
+	there, way, config := away(t)
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	place := newPlace(t)
+	r := place.read(t)
+	r.join(there.id, config)
+	r.says(foo, there.id)
+	r.is(there.id, Connected)
+	refuse(t, way)
+	r.is(there.id, Unreachable)
+	r.clock.forward(10000 * time.Hour)
+	calls := r.calls(foo)
+	r.leave(there.id)
+	r.join("nowhere", config) // followed by something that is seen
+	r.is("nowhere", Unreachable)
+	if r.calls(foo) != calls+1 {
+		t.Errorf("%d calls; want that of its leaving", r.calls(foo)-calls)
+	}
+	r.clock.forward(10000 * time.Hour)
+	r.stop()
+	again := place.read(t)
+	<-again.Settled()
+	again.says(foo, "?nowhere")
+}
+
+// TestARestartWithAPeerAway: unheard until its Lease has run out, counted from when it was connected last.
+func TestARestartWithAPeerAway(t *testing.T) {
+	t.Parallel()
+	there, way, config := away(t)
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	place := newPlace(t)
+	r := place.read(t, timeout(time.Hour))
+	r.join(there.id, config)
+	r.says(foo, there.id)
+	r.is(there.id, Connected)
+	r.stop()
+
+	// It was there when nobody looked any more: the time since does not count.
+	resume := refuse(t, way)
+	r = place.read(t, timeout(time.Hour), func(o *Options) { o.Now = func() time.Time { return time.Now().Add(2 * time.Hour) } })
+	<-r.Settled()
+	r.says(foo, "?"+there.id)
+	r.is(there.id, Unreachable)
+	r.stop()
+
+	r = place.read(t, timeout(time.Hour))
+	r.clock.forward(3*time.Hour - 10*time.Minute)
+	<-r.Settled()
+	r.says(foo, "?"+there.id)
+	standings := func() int { r.mu.Lock(); defer r.mu.Unlock(); return r.standings[there.id] }
+	before := standings()
+	r.clock.forward(11 * time.Minute)
+	r.look()
+	r.says(foo, "")
+	realkube.Eventually(t, "whoever holds something of the peer is told", func() error {
+		if standings() == before {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	resume()
+	r.says(foo, there.id)
+	r.stop()
+
+	// A peer whose Secret went while no controller ran leaves no Lease either, after a while.
+	r.leave(there.id)
+	r = place.read(t)
+	<-r.Settled()
+	r.clock.forward(restoreGrace)
+	r.look()
+	r.leaseGoes(there.id)
+	r.says(foo, "")
+}
+
+func TestARestartTellsNothingAgain(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	place := newPlace(t)
+	r := place.read(t)
+	r.join(there.id, kubeconfig(t, there.config))
+	r.is(there.id, Connected)
+	r.stop()
+	r = place.read(t)
+	<-r.Settled()
+	r.says(there.name("foo"), there.id)
+	r.is(there.id, Connected)
+	if got := r.told(there.id); len(got) > 0 {
+		t.Errorf("events %v", got)
+	}
+}
+
+// TestSettledDoesNotWaitForWhoDoesNotAnswer: neither for a peer that fails, nor for ever for one that says nothing.
+func TestSettledDoesNotWaitForWhoDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	there, way, config := away(t)
+	there.export("v1beta1", "foo")
+	place := newPlace(t)
+	r := place.read(t)
+	<-r.Settled()
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	r.join("nowhere", kubeconfig(t, there.config, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://127.0.0.1:1" }))
+	r.is("nowhere", Unreachable)
+	r.stop()
+
+	r = place.read(t)
+	<-r.Settled()
+	if got := r.said(there.name("foo")); got != there.id+" ?nowhere" {
+		t.Errorf("foo is said by %q when all is settled", got)
+	}
+	r.stop()
+
+	t.Cleanup(sync.OnceFunc(way.Stall()))
+	began := time.Now()
+	r = place.read(t)
+	<-r.Settled()
+	if took := time.Since(began); took > 2*settleWithin {
+		t.Errorf("settled after %v", took)
+	}
+	if got := r.said(there.name("foo")); got != "?nowhere ?"+there.id {
+		t.Errorf("foo is said by %q of a peer that says nothing", got)
+	}
+}
+
+// TestAForeignLeaseIsLeftAlone: the leader election's is in the same namespace.
+func TestAForeignLeaseIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	r := newPlace(t).read(t)
+	apply(t, home.Cluster(t), r.namespace, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: "+there.id+"}\nspec: {holderIdentity: another}")
+	r.join(there.id, kubeconfig(t, there.config))
+	realkube.Eventually(t, "an event", func() error {
+		if got := r.told(there.id); !slices.Equal(got, []string{InvalidID}) {
+			return fmt.Errorf("%v", got)
+		}
+		return nil
+	})
+	if got := r.said(there.name("foo")); got != "" {
+		t.Errorf("foo is said by %q", got)
+	}
+	r.leave(there.id)
+	r.join("nothing", nil) // followed by something that is seen
+	r.is("nothing", InvalidKubeconfig)
+	r.stop()
+	l, err := r.leaseOf(there.id)
+	if err != nil || *l.Spec.HolderIdentity != "another" || len(l.Labels) > 0 {
+		t.Errorf("the Lease is %+v, %v", l, err)
+	}
+}
+
+// TestPeersLeaveNothingRunning is not parallel: it counts goroutines.
+func TestPeersLeaveNothingRunning(t *testing.T) {
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	r := newPlace(t).read(t)
+	<-r.Settled()
+	cycle := func(config []byte, said string) {
+		r.join(there.id, config)
+		r.says(foo, said)
+		r.leave(there.id)
+		r.says(foo, "")
+	}
+	good := kubeconfig(t, there.config)
+	bad := kubeconfig(t, there.config, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://127.0.0.1:1" })
+	quiet := func() int {
+		realkube.Eventually(t, "all of the peer has ended", func() error {
+			r.Set.mu.RLock()
+			defer r.Set.mu.RUnlock()
+			for id, ended := range r.leaving {
+				select {
+				case <-ended:
+				default:
+					return fmt.Errorf("%s has not", id)
+				}
+			}
+			return nil
+		})
+		return runtime.NumGoroutine()
+	}
+	cycle(good, there.id)
+	before := quiet()
+	for range 10 {
+		cycle(good, there.id)
+		cycle(bad, "?"+there.id)
+	}
+	quiet()
+	realkube.Eventually(t, "as few goroutines as before", func() error {
+		if n := runtime.NumGoroutine(); n > before+3 { // of the test's own client and of HTTP/2, which come and go
+			return fmt.Errorf("%d; there were %d", n, before)
+		}
+		return nil
+	})
+	if got := slices.Collect(maps.Keys(r.peers)); len(got) > 0 {
+		t.Errorf("peers %v", got)
+	}
+}

@@ -1,0 +1,534 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/fault"
+	"github.com/clusterset-dns/multicluster/test/realkube"
+)
+
+// External Secrets, Argo CD and Helm delete a Secret and make it again. That is an update.
+func TestASecretThatIsMadeAgainCostsNothing(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo, bar := there.name("foo"), there.name("bar")
+	r := newPlace(t).read(t)
+	<-r.Settled()
+	config := kubeconfig(t, there.config)
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	r.says(foo, there.id)
+	r.mu.Lock()
+	standings := r.standings[there.id]
+	r.mu.Unlock()
+	calls := r.calls(foo)
+
+	r.lose(there.id)
+	r.is(there.id, SecretMissing, r.namespace+"/"+there.id, "until", "make the Secret again", "join.sh --leave")
+	r.clock.forward(grace - 10*time.Second)
+	r.look()
+	there.export("v1beta1", "bar") // the connection goes on
+	r.says(bar, there.id)
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	r.clock.forward(grace)
+	r.look()
+
+	// Another kubeconfig in the new Secret is another connection.
+	r.lose(there.id)
+	r.is(there.id, SecretMissing)
+	r.join(there.id, kubeconfig(t, account(t, there.Cluster, realkube.Namespace(t, there.Cluster), "multicluster-peer")))
+	r.is(there.id, Connected)
+	there.export("v1beta1", "baz")
+	r.says(there.name("baz"), there.id)
+	r.says(foo, there.id)
+	if got := r.calls(foo); got != calls {
+		t.Errorf("called %d times for a name that did not change", got-calls)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.standings[there.id] != standings {
+		t.Errorf("the standing changed %d times", r.standings[there.id]-standings)
+	}
+	if len(r.events) != 5 {
+		t.Errorf("events %q; want one for each of the five conditions", r.events)
+	}
+}
+
+// A Secret that stays away is a peer that has left, also where only its label went.
+func TestAPeerWithoutASecretLeavesAfterTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	r := newPlace(t).read(t)
+	for _, lose := range []func(){
+		func() { r.lose(there.id) },
+		func() {
+			patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, mcs.LabelPeer)
+			if _, err := r.client.CoreV1().Secrets(r.namespace).Patch(t.Context(), there.id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		r.join(there.id, kubeconfig(t, there.config))
+		r.is(there.id, Connected)
+		r.says(foo, there.id)
+		lose()
+		r.is(there.id, SecretMissing)
+		if got := r.said(foo); got != there.id {
+			t.Errorf("foo is said by %q in the grace period", got)
+		}
+		r.clock.forward(grace)
+		r.look()
+		r.says(foo, "")
+		r.leaseGoes(there.id)
+	}
+}
+
+// The same where the controller starts while the Secret is away. The Lease remembers the peer.
+func TestASecretThatWentWhileNoControllerRanIsAwaited(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	place := newPlace(t)
+	r := place.read(t)
+	config := kubeconfig(t, there.config)
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	r.stop()
+
+	r.lose(there.id)
+	r = place.read(t, timeout(time.Hour))
+	<-r.Settled()
+	if got := r.said(foo); got != "?"+there.id {
+		t.Errorf("foo is said by %q when all is settled", got)
+	}
+	r.is(there.id, SecretMissing, "until")
+	r.join(there.id, config)
+	r.says(foo, there.id)
+	r.is(there.id, Connected)
+	r.stop()
+
+	r.lose(there.id)
+	r = place.read(t, timeout(time.Minute)) // It is held for longer than an unreachable peer.
+	<-r.Settled()
+	r.is(there.id, SecretMissing)
+	r.clock.forward(restoreGrace - time.Second)
+	r.looked(there.id)
+	if got := r.said(foo); got != "?"+there.id {
+		t.Errorf("foo is said by %q near the end of its time", got)
+	}
+	r.clock.forward(time.Second)
+	r.look()
+	r.says(foo, "")
+	r.leaseGoes(there.id)
+}
+
+// `join.sh --leave` while no controller runs, or once the Secret is missing: the mark on the Lease tells that the peer has left on purpose.
+func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	place := newPlace(t)
+	config := kubeconfig(t, there.config)
+	mark := func(r *reader) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "true"}}}`, annotationLeaving)
+		if _, err := r.leases.Patch(t.Context(), there.id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remember := func(o *Options) {
+		o.Remembered = func(context.Context) ([]string, error) { return []string{there.id}, nil }
+	}
+	r := place.read(t)
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	mark(r) // of a --leave that did not finish
+	r.stop()
+
+	// With its Secret it is a peer, and the mark goes: if the Secret is missing later, that is no purpose.
+	r = place.read(t)
+	realkube.Eventually(t, "the mark goes", func() error {
+		lease, err := r.leases.Get(t.Context(), there.id, metav1.GetOptions{})
+		if err == nil && lease.Annotations[annotationLeaving] != "" {
+			err = errors.New("it is there")
+		}
+		return err
+	})
+	r.stop()
+	r.lose(there.id)
+	r = place.read(t, remember)
+	r.is(there.id, SecretMissing, "until", "join.sh --leave")
+	r.look()
+	if got := r.said(foo); got != "?"+there.id {
+		t.Errorf("foo is said by %q while the Secret is missing", got)
+	}
+	mark(r)
+	r.look()
+	r.says(foo, "")
+	r.leaseGoes(there.id)
+
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	r.stop()
+	r.lose(there.id)
+	mark(r)
+	r = place.read(t, remember)
+	r.says(foo, "")
+	r.leaseGoes(there.id)
+}
+
+// The own namespace was deleted and made anew, without Leases. Imports remember the peers. Whoever may write imports can name as many
+// as he likes there.
+func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	ids := []string{"Not An ID", "a/b", "..", ""}
+	for i := range 20_000 { // They cost nothing.
+		ids = append(ids, fmt.Sprintf("X_%d", i))
+	}
+	ids = append(ids, there.id, "gone")
+	for i := range 2 * maxRemembered {
+		ids = append(ids, fmt.Sprintf("forged-%03d", i))
+	}
+	place := newPlace(t)
+	ids = append([]string{place.namespace}, ids...) // its own id, which is no peer's
+	asked := 0
+	remember := func(o *Options) {
+		o.Timeout = time.Minute
+		o.Remembered = func(context.Context) ([]string, error) {
+			if asked++; asked == 1 {
+				return nil, errors.New("not yet")
+			}
+			return ids, nil
+		}
+	}
+	r := place.read(t, remember)
+	<-r.Settled()
+	if heard := r.Gather(foo); len(heard.Unheard) != maxRemembered || !slices.Contains(heard.Unheard, there.id) || slices.Contains(heard.Unheard, place.namespace) {
+		t.Errorf("%d clusters are unheard; want %d, %s among them, and not %s", len(heard.Unheard), maxRemembered, there.id, place.namespace)
+	}
+	r.is(there.id, SecretMissing, "until", "make the Secret again")
+	r.clock.forward(restoreGrace - time.Minute)
+	r.looked(there.id)
+	// A Secret that leads nowhere yet costs nothing either.
+	r.join(there.id, kubeconfig(t, &rest.Config{Host: "https://127.0.0.1:1"}))
+	r.is(there.id, Unreachable)
+	if got := r.Gather(foo).Unheard; !slices.Contains(got, there.id) {
+		t.Errorf("%s is not waited for, but %q", there.id, got)
+	}
+	r.join(there.id, kubeconfig(t, there.config))
+	r.is(there.id, Connected)
+	r.is("gone", SecretMissing)
+	r.clock.forward(time.Minute)
+	r.look()
+	r.leaseGoes("gone")
+	r.says(foo, there.id)
+	// One whose Secret was there since has the usual time.
+	r.lose(there.id)
+	r.is(there.id, SecretMissing)
+	r.clock.forward(grace)
+	r.look()
+	r.leaseGoes(there.id)
+}
+
+// `kubectl delete namespace` deletes the Secrets before the pods. Nobody leaves by that.
+func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	r := newPlace(t).read(t)
+	r.join(there.id, kubeconfig(t, there.config))
+	r.is(there.id, Connected)
+	r.says(foo, there.id)
+
+	namespaces := r.client.CoreV1().Namespaces()
+	if err := namespaces.Delete(t.Context(), r.namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.lose(there.id) // which nobody else does here
+	r.is(there.id, SecretMissing, "namespace", "being deleted")
+	stays := func(when string) {
+		t.Helper()
+		for range 2 {
+			r.clock.forward(time.Hour)
+			r.looked(there.id)
+		}
+		if got := r.said(foo); got != there.id {
+			t.Errorf("foo is said by %q %s", got, when)
+		}
+	}
+	stays("while the namespace is being deleted")
+	ns, err := namespaces.Get(t.Context(), r.namespace, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Spec.Finalizers = nil
+	if _, err := namespaces.Finalize(t.Context(), ns, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	realkube.Eventually(t, "the namespace goes", func() error {
+		r.Set.mu.RLock()
+		defer r.Set.mu.RUnlock()
+		if r.identity.by[r.namespace] != "" {
+			return errors.New("it is seen")
+		}
+		return nil
+	})
+	stays("after the namespace has gone")
+}
+
+// looked waits until a peer has been looked at with the clock as it is.
+func (r *reader) looked(id string) {
+	r.t.Helper()
+	r.Set.mu.RLock()
+	p := r.peers[id]
+	r.Set.mu.RUnlock()
+	if p == nil {
+		return
+	}
+	for range 2 { // one look may be under way
+		p.look()
+		realkube.Eventually(r.t, "a look", func() error {
+			if len(p.wake) > 0 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+	}
+}
+
+// Without the right to read Secrets there are not none.
+func TestNoPeerLeavesWhenTheRightsGo(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	p := newPlace(t)
+	api, err := fault.Before(p.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.Close() })
+	p.config = api.Config(p.config)
+	r := p.read(t)
+	r.join(there.id, kubeconfig(t, there.config))
+	r.is(there.id, Connected)
+	secrets := schema.GroupResource{Resource: "secrets"}
+	for _, disturb := range []func() (resume func()){
+		func() func() {
+			return api.Answer(apierrors.NewForbidden(secrets, "", errors.New("no")), secrets.Resource)
+		},
+		func() func() { return api.Hollow(secrets.Resource) },
+	} {
+		resume := disturb()
+		api.Cut()
+		r.clock.forward(time.Hour)
+		r.looked(there.id)
+		r.is(there.id, Connected)
+		if got := r.said(foo); got != there.id {
+			t.Errorf("foo is said by %q", got)
+		}
+		resume()
+	}
+}
+
+// A cluster under another ID renames its slices. What it said under the right one stays, also after a new connection.
+func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo := there.name("foo")
+	r := newPlace(t).read(t, timeout(time.Hour))
+	r.join(there.id, kubeconfig(t, there.config))
+	r.is(there.id, Connected)
+	has := func(want string) error {
+		peers := r.Gather(foo).Counting
+		if len(peers) != 1 || !peers[0].Exports() || !slices.Equal(addresses(peers[0]), []string{want}) {
+			return fmt.Errorf("foo is %+v", peers)
+		}
+		return nil
+	}
+	realkube.Eventually(t, "all of foo", func() error { return has("10.1.0.1") })
+	calls := r.calls(foo)
+	for _, wrong := range []struct{ id, reason string }{{"another", WrongID}, {r.namespace, DuplicateID}} {
+		there.announce(wrong.id)
+		r.is(there.id, wrong.reason)
+		apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", "another"))
+		apply(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
+		realkube.Eventually(t, "the change is read", func() error {
+			r.Set.mu.RLock()
+			defer r.Set.mu.RUnlock()
+			view := r.peers[there.id].link.view
+			if len(view.slices.byService[there.name("seen")])+len(view.slices.byService[foo]) != 1 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		if err := has("10.1.0.1"); err != nil || r.said(there.name("seen")) != "" {
+			t.Errorf("%s: %v, and seen is said by %q", wrong.reason, err, r.said(there.name("seen")))
+		}
+		// A new connection reads everything again.
+		r.join(there.id, kubeconfig(t, account(t, there.Cluster, realkube.Namespace(t, there.Cluster), "multicluster-peer")))
+		realkube.Eventually(t, "the new connection has read everything", func() error {
+			r.Set.mu.RLock()
+			defer r.Set.mu.RUnlock()
+			if p := r.peers[there.id]; p.link == nil || !p.link.probed || !p.link.view.complete() || len(p.link.view.slices.byService[there.name("seen")]) != 1 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		r.looked(there.id)
+		r.is(there.id, wrong.reason)
+		if err := has("10.1.0.1"); err != nil {
+			t.Errorf("%s, after a new connection: %v", wrong.reason, err)
+		}
+		if got := r.calls(foo); got != calls {
+			t.Errorf("%s: called %d times for a name that did not change", wrong.reason, got-calls)
+		}
+		// Under its own ID again.
+		apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", there.id))
+		remove(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
+		realkube.Eventually(t, "foo is read again", func() error {
+			r.Set.mu.RLock()
+			defer r.Set.mu.RUnlock()
+			if view := r.peers[there.id].link.view; len(view.slices.byService[foo]) != 1 || len(view.slices.byService[there.name("seen")]) > 0 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+		there.announce(there.id)
+		r.is(there.id, Connected)
+	}
+	apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.9", there.id))
+	realkube.Eventually(t, "and what it says now is used", func() error { return has("10.1.0.9") })
+	there.announce("another")
+	r.is(there.id, WrongID)
+	r.clock.forward(time.Hour)
+	r.look()
+	r.says(foo, "") // as of one that cannot be reached
+}
+
+// With a wrong ID nothing is written, and the Set ends.
+func TestAWrongIDEndsTheSet(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name            string
+		announced, peer string // "own" is the ID that the controller has
+		want            error
+	}{
+		{"the namespace announces another ID", "another", "", ErrOtherID},
+		{"the namespace announces another ID, and a peer has the own", "another", "own", ErrOtherID},
+		{"a peer has the ID", "", "own", ErrPeersID},
+		{"a peer has the ID that the namespace announces: that Secret is wrong", "own", "own", nil},
+		{"all is right", "own", "another", nil},
+		{"nothing is announced yet", "", "another", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			own := func(id string) string {
+				if id == "own" {
+					return p.namespace
+				}
+				return id
+			}
+			at := &cluster{t: t, Cluster: home.Cluster(t), namespace: p.namespace}
+			at.announce(own(test.announced))
+			admin := rest.CopyConfig(home.Cluster(t).Config)
+			if test.peer != "" {
+				join(t, kubernetesOf(admin), p.namespace, own(test.peer), nil)
+			}
+			err := CheckID(t.Context(), p.config, p.namespace, p.namespace)
+			if !errors.Is(err, test.want) {
+				t.Errorf("the check gives %v; want %v", err, test.want)
+			}
+			set, err := New(p.config, &reader{t: t}, Options{Home: p.namespace, Namespace: p.namespace})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+			defer cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- set.Start(ctx) }()
+			if test.want != nil {
+				endsWith(t, ended, test.want)
+				select {
+				case <-set.Settled():
+					t.Error("it has settled: what it knows would be written")
+				default:
+				}
+				leases, err := kubernetesOf(admin).CoordinationV1().Leases(p.namespace).List(t.Context(), metav1.ListOptions{})
+				if err != nil || len(leases.Items) > 0 {
+					t.Errorf("Leases %v: %v", leases.Items, err)
+				}
+				return
+			}
+			<-set.Settled()
+			realkube.Eventually(t, "the ID is announced", func() error { return at.announces(p.namespace) })
+			// Somebody else's ID is not overwritten later, either.
+			at.announce("another")
+			endsWith(t, ended, ErrOtherID)
+			if err := at.announces("another"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func endsWith(t *testing.T, ended <-chan error, want error) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, want) {
+			t.Errorf("it ended with %v; want %v", err, want)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it does not end")
+	}
+}
+
+// A Lease is a peer's by any mark of ours.
+func TestALeaseWithoutThePeersLabelIsRemembered(t *testing.T) {
+	t.Parallel()
+	there, way, config := away(t)
+	there.export("v1beta1", "foo")
+	place := newPlace(t)
+	r := place.read(t, timeout(time.Hour))
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	r.stop()
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, mcs.LabelPeer)
+	if _, err := r.client.CoordinationV1().Leases(r.namespace).Patch(t.Context(), there.id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refuse(t, way)
+	r = place.read(t, timeout(time.Hour))
+	<-r.Settled()
+	r.says(there.name("foo"), "?"+there.id)
+	r.is(there.id, Unreachable)
+	l, err := r.leaseOf(there.id)
+	if _, labelled := l.Labels[mcs.LabelPeer]; err != nil || !labelled {
+		t.Errorf("the labels are %v: %v", l.Labels, err)
+	}
+}

@@ -1,0 +1,74 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// A controller that starts with a wrong ID removes what the cluster imports and exports under the right one: imports that only the
+// cluster with that ID exports, and the slices that peers read. So it does not start.
+var (
+	// ErrOtherID: the controller's namespace announces another ID.
+	ErrOtherID = errors.New("the namespace announces another cluster ID")
+	// ErrPeersID: a peer has the ID.
+	ErrPeersID = errors.New("a peer has this cluster's ID")
+)
+
+// CheckID is an error if this cluster's controller must not work with the ID home. It writes nothing.
+func CheckID(ctx context.Context, config *rest.Config, home, namespace string) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	own, err := client.CoreV1().Namespaces().List(ctx, only(namespace)) // a list needs no further right
+	if err != nil {
+		return fmt.Errorf("read the namespace %s: %w", namespace, err)
+	}
+	announced := ""
+	for i := range own.Items {
+		announced = own.Items[i].Annotations[mcs.AnnotationClusterID]
+	}
+	peer := only(home)
+	peer.LabelSelector = mcs.LabelPeer
+	secrets, err := client.CoreV1().Secrets(namespace).List(ctx, peer)
+	if err != nil {
+		return fmt.Errorf("list the Secrets of peers in %s: %w", namespace, err)
+	}
+	return idFault(home, namespace, announced, len(secrets.Items) > 0)
+}
+
+func only(name string) metav1.ListOptions {
+	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+}
+
+// idFault decides by the ID that the namespace announces, and by whether a peer's Secret is named after the ID home. Where the namespace
+// announces home, the Secret is the slip: it stays a refused peer, and costs nothing else.
+func idFault(home, namespace, announced string, peer bool) error {
+	switch {
+	case announced != "" && announced != home:
+		return fmt.Errorf("%w: namespace %s announces %q, and this controller has the ID %q. Correct --cluster-id or the ClusterProperty. "+
+			"To change the ID on purpose, run `kubectl -n %[2]s scale deployment %[5]s --replicas=0`, wait until no pod is left, run "+
+			"`kubectl annotate namespace %[2]s %[6]s-`, and start the controller again with `kubectl -n %[2]s scale deployment %[5]s --replicas=2`",
+			ErrOtherID, namespace, announced, home, mcs.ControllerName, mcs.AnnotationClusterID)
+	case announced == "" && peer:
+		return fmt.Errorf("%w: the Secret %s/%s is that of a peer, and this controller has the ID %[3]q. Find out which cluster this is. If it has "+
+			"another ID, correct --cluster-id or the ClusterProperty. Only if it is %[3]q, delete the Secret with `kubectl -n %[2]s delete secret %[3]s`", ErrPeersID, namespace, home)
+	}
+	return nil
+}
+
+// idFault is an error if the own cluster is not as its ID says, when the Set starts.
+func (s *Set) idFault() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, peer := s.peers[s.options.Home]
+	return idFault(s.options.Home, s.options.Namespace, s.identity.by[s.options.Namespace], peer)
+}

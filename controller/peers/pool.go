@@ -1,0 +1,30 @@
+package peers
+
+import "sync"
+
+// pool makes equal strings one in memory: nodes, zones and namespaces come again with each endpoint.
+type pool struct {
+	mu  sync.Mutex
+	all map[string]*string
+}
+
+// poolSize bounds what nobody uses any more. What is in use stays as it is when a pool begins anew, and is shared a little less.
+const poolSize = 1 << 14
+
+// one is the pool's string that is equal to s, nil for nil.
+func (p *pool) one(s *string) *string {
+	if s == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one := p.all[*s]; one != nil {
+		return one
+	}
+	if len(p.all) >= poolSize || p.all == nil {
+		p.all = map[string]*string{}
+	}
+	one := new(*s)
+	p.all[*s] = one
+	return one
+}

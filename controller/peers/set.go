@@ -1,0 +1,195 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+)
+
+// Options of a Set.
+type Options struct {
+	// Home is the own cluster's id.
+	Home string
+	// Namespace is where the Secrets of peers and their Leases are, and whose annotation announces the own id.
+	Namespace string
+	// Timeout is how long a peer that cannot be reached counts; 0 for ever.
+	Timeout time.Duration
+	// UserAgent of the requests to peers.
+	UserAgent string
+	// Now is the own cluster's clock, the only one that a peer's time is counted by; time.Now unless given.
+	Now func() time.Time
+	// Remembered gives the ids of other clusters that this cluster's imports have something of, the most credible first. It is asked at the
+	// start, again after an error: those that are no peers count for ten minutes more, so that Secrets may come after the controller. May be
+	// nil.
+	Remembered func(context.Context) ([]string, error)
+	Log        logr.Logger
+}
+
+// Set is the clusters of the clusterset.
+type Set struct {
+	options    Options
+	config     *rest.Config
+	client     *http.Client
+	leases     coordinationv1client.LeaseInterface
+	namespaces corev1client.NamespaceInterface
+	events     events.EventRecorder
+	grace      time.Duration
+	probeEvery time.Duration
+	renewEvery time.Duration
+	onChange   []func(types.NamespacedName)
+	onStanding []func(cluster string)
+
+	ctx     context.Context //nolint:containedctx // of Start, for what Secrets begin and end while it runs
+	running sync.WaitGroup
+
+	settled    chan struct{}
+	listed     chan struct{} // closed when the Secrets and the own cluster's identity are known
+	begun      chan struct{} // closed when the own ID has been found right: nothing is written before
+	announcing chan struct{} // holds a token while the own id has to be looked at
+
+	pool pool
+
+	// mu guards all that follows, with every view and what is said to be guarded in peers and links. Callbacks are called without it.
+	mu       sync.RWMutex
+	home     slicesOf
+	identity identity
+	secrets  secrets
+	synced   struct{ slices, namespaces, secrets, peers, leases bool } // peers are made of secrets, and of leases
+	peers    map[string]*peer
+	leaving  map[string]chan struct{} // closed when nothing of a peer that has left is there any more
+	awaited  map[string]bool          // peers that were there at the start and have neither been heard nor failed; nil before the start
+}
+
+// New prepares a Set. It makes no request yet.
+func New(home *rest.Config, events events.EventRecorder, o Options) (*Set, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	config := rest.CopyConfig(home)
+	config.QPS = -1 // a handful of watches, and a write for each peer now and then
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("client of the own cluster: %w", err)
+	}
+	leases, err := coordinationv1client.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("client of leases: %w", err)
+	}
+	core, err := corev1client.NewForConfigAndClient(config, client)
+	if err != nil {
+		return nil, fmt.Errorf("client of namespaces: %w", err)
+	}
+	s := &Set{
+		options: o, config: config, client: client, leases: leases.Leases(o.Namespace), namespaces: core.Namespaces(), events: events,
+		grace: grace, probeEvery: 3 * time.Second, renewEvery: 10 * time.Second,
+		settled: make(chan struct{}), listed: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
+		home: newSlices(discoveryv1.LabelServiceName), identity: identity{by: map[string]string{}, home: o.Namespace}, secrets: secrets{},
+		peers: map[string]*peer{}, leaving: map[string]chan struct{}{},
+	}
+	if o.Timeout > 0 { // short ones are for tests
+		s.probeEvery, s.renewEvery = min(s.probeEvery, o.Timeout/4), min(s.renewEvery, o.Timeout/4)
+	}
+	return s, nil
+}
+
+// OnChange has f called for each name of which what Gather or Home says may have changed. To be called before Start. f is called from
+// several goroutines and has to return soon.
+func (s *Set) OnChange(f func(types.NamespacedName)) { s.onChange = append(s.onChange, f) }
+
+// OnStanding has f called when a peer begins or ends to count, to be unheard, or to be a peer: what was made of it while nobody
+// listened has to be looked at, whatever names that was under. To be called before Start, as with OnChange.
+func (s *Set) OnStanding(f func(cluster string)) { s.onStanding = append(s.onStanding, f) }
+
+// OnLost has f called for each slice of a Service of the own cluster that has lost the label of that Service, or is gone. To be called
+// before Start. f must not call the Set.
+func (s *Set) OnLost(f func(*discoveryv1.EndpointSlice)) { s.home.lost = f }
+
+// NeedLeaderElection is true: who writes nothing has no need of peers, and their Leases have one writer.
+func (*Set) NeedLeaderElection() bool { return true }
+
+// settleWithin is how long the start waits for peers that neither answer nor fail.
+const settleWithin = 5 * time.Second
+
+// Start follows the clusters until ctx ends, and returns when all that it started has ended. The error is ErrOtherID or ErrPeersID: to
+// go on would remove what the cluster with that ID has.
+func (s *Set) Start(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer s.running.Wait()
+	defer end(nil)
+	s.ctx = ctx
+	followers, err := s.homeFollowers()
+	if err != nil {
+		return err
+	}
+	for _, f := range followers {
+		s.running.Go(func() { f.Run(ctx) })
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.listed:
+	}
+	if err := s.idFault(); err != nil {
+		return err
+	}
+	close(s.begun)
+	s.running.Go(func() { end(s.announce(ctx)) })
+	s.adopt(ctx)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.settled:
+	case <-time.After(settleWithin):
+		s.mu.Lock()
+		s.awaited = map[string]bool{}
+		s.settleLocked()
+		s.mu.Unlock()
+	}
+	<-ctx.Done()
+	if err := context.Cause(ctx); errors.Is(err, ErrOtherID) {
+		return err
+	}
+	return nil
+}
+
+// Settled is closed when the own cluster's slices and all peers are known, and each peer that was there at the start has either been heard
+// or has failed, or five seconds have passed. Before that Gather knows less than there is.
+func (s *Set) Settled() <-chan struct{} { return s.settled }
+
+// settleLocked closes Settled where nothing more is waited for.
+func (s *Set) settleLocked() {
+	if s.awaited == nil || len(s.awaited) > 0 || !s.synced.slices || !s.synced.leases {
+		return
+	}
+	select {
+	case <-s.settled:
+	default:
+		close(s.settled)
+	}
+}
+
+// call tells of changes. Who has called it must not hold mu.
+func (s *Set) call(names []types.NamespacedName) {
+	for _, f := range s.onChange {
+		for _, name := range names {
+			f(name)
+		}
+	}
+}
+
+func (s *Set) callStanding(cluster string) {
+	for _, f := range s.onStanding {
+		f(cluster)
+	}
+}

@@ -1,0 +1,111 @@
+package peers
+
+import (
+	"iter"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// table holds the trimmed values of one resource. put and drop append the names by which something else is said now.
+type table[T any] interface {
+	put(id types.NamespacedName, value T, changed []types.NamespacedName) []types.NamespacedName
+	drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName
+	ids() iter.Seq[types.NamespacedName]
+}
+
+// sink trims each object of one resource and puts it into a table. It implements reflector.Sink.
+type sink[T any] struct {
+	mu     *sync.RWMutex // of the table
+	table  table[T]
+	synced *bool // guarded by mu
+	// trim gives what is kept of an object, or false for an object that is as good as none.
+	trim func(object any) (T, bool)
+	// tell hears the names that have changed, without mu; also of none, at the end of a list.
+	tell func(changed []types.NamespacedName)
+	pool *pool
+}
+
+// kept is a trimmed object.
+type kept[T any] struct {
+	id    types.NamespacedName
+	value T
+	ok    bool
+}
+
+// Keep implements reflector.Sink.
+func (s *sink[T]) Keep(object any) (kept[T], error) {
+	id, err := s.id(object)
+	if err != nil {
+		return kept[T]{}, err
+	}
+	value, ok := s.trim(object)
+	return kept[T]{id, value, ok}, nil
+}
+
+func (s *sink[T]) id(object any) (types.NamespacedName, error) {
+	m, err := meta.Accessor(object)
+	if err != nil {
+		return types.NamespacedName{}, err
+	}
+	namespace := m.GetNamespace()
+	return types.NamespacedName{Namespace: *s.pool.one(&namespace), Name: m.GetName()}, nil
+}
+
+// Set implements reflector.Sink.
+func (s *sink[T]) Set(k kept[T]) {
+	s.edit(func() []types.NamespacedName {
+		if !k.ok {
+			return s.table.drop(k.id, nil)
+		}
+		return s.table.put(k.id, k.value, nil)
+	})
+}
+
+// Remove implements reflector.Sink.
+func (s *sink[T]) Remove(object any) error {
+	id, err := s.id(object)
+	if err != nil {
+		return err
+	}
+	s.edit(func() []types.NamespacedName { return s.table.drop(id, nil) })
+	return nil
+}
+
+func (s *sink[T]) edit(f func() []types.NamespacedName) {
+	s.mu.Lock()
+	changed := f()
+	s.mu.Unlock()
+	if len(changed) > 0 {
+		s.tell(changed)
+	}
+}
+
+// ReplaceAll implements reflector.Sink.
+func (s *sink[T]) ReplaceAll(atMost int, list iter.Seq[kept[T]]) {
+	all := make([]kept[T], 0, atMost)
+	there := make(map[types.NamespacedName]bool, atMost)
+	for k := range list {
+		if k.ok {
+			all = append(all, k)
+			there[k.id] = true
+		}
+	}
+	s.mu.Lock()
+	var gone, changed []types.NamespacedName
+	for id := range s.table.ids() {
+		if !there[id] {
+			gone = append(gone, id)
+		}
+	}
+	for _, id := range gone {
+		changed = s.table.drop(id, changed)
+	}
+	for _, k := range all {
+		changed = s.table.put(k.id, k.value, changed)
+	}
+	*s.synced = true
+	s.mu.Unlock()
+	s.tell(changed)
+}

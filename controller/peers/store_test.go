@@ -1,0 +1,218 @@
+package peers
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/lenient"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// heard is a view with the stores that write it, and the names that they told of.
+type heard struct {
+	*view
+	exports, services, slices reflectorStore
+	told                      []types.NamespacedName
+}
+
+func newHeard() *heard {
+	s, v := &Set{}, newView()
+	h := &heard{view: v}
+	tell := func(names []types.NamespacedName) { h.told = append(h.told, names...) }
+	h.exports = newStore(s, v.exports, &v.synced[ofExports], trimExport, tell)
+	h.services = newStore(s, v.services, &v.synced[ofServices], trimService, tell)
+	h.slices = newStore(s, v.slices, &v.synced[ofSlices], s.trimSlice(mcsv1beta1.LabelServiceName), tell)
+	return h
+}
+
+// changes gives what was told since it was asked last.
+func (h *heard) changes() []string {
+	var all []string
+	for _, name := range h.told {
+		all = append(all, name.Name)
+	}
+	h.told = nil
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "demo", Name: name} }
+
+func exportOf(name string) *serviceExport {
+	return &serviceExport{Base: lenient.Base{ObjectMeta: named(name)}}
+}
+
+func serviceOf(name string, port int32) *corev1.Service {
+	return &corev1.Service{ObjectMeta: named(name), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: port}}}}
+}
+
+func sliceOf(name, service string, addresses ...string) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{ObjectMeta: named(name), AddressType: discoveryv1.AddressTypeIPv4}
+	s.Labels = map[string]string{mcsv1beta1.LabelServiceName: service}
+	for _, a := range addresses {
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}})
+	}
+	return s
+}
+
+func TestARelistTellsOfWhatIsDifferent(t *testing.T) {
+	h := newHeard()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := func(s *discoveryv1.EndpointSlice) []any {
+		return []any{sliceOf("a-1", "a", "10.0.0.1"), sliceOf("b-1", "b", "10.0.0.1"), s}
+	}
+	must(h.slices.Replace(list(sliceOf("c-1", "c", "10.0.0.1")), "1"))
+	if got := h.changes(); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("the first list told of %v", got)
+	}
+	newer := list(sliceOf("c-1", "c", "10.0.0.1"))
+	newer[0].(*discoveryv1.EndpointSlice).ResourceVersion = "7"
+	newer[0].(*discoveryv1.EndpointSlice).Generation = 7
+	must(h.slices.Replace(newer, "2"))
+	if got := h.changes(); len(got) > 0 {
+		t.Errorf("the same list told of %v", got)
+	}
+	must(h.slices.Replace(list(sliceOf("d-1", "d", "10.0.0.1")), "3"))
+	if got := h.changes(); !slices.Equal(got, []string{"c", "d"}) {
+		t.Errorf("c for d told of %v", got)
+	}
+	must(h.slices.Replace(list(sliceOf("b-2", "b", "10.0.0.2")), "4"))
+	if got := h.view.slices.byService[types.NamespacedName{Namespace: "demo", Name: "b"}]; len(got) != 2 || len(h.changes()) != 2 {
+		t.Errorf("b has %d slices", len(got))
+	}
+}
+
+// TestOddObjectsCostNoOther: a list with things in it that nobody expects.
+func TestOddObjectsCostNoOther(t *testing.T) {
+	h := newHeard()
+	fqdn := sliceOf("named", "n", "example.com")
+	fqdn.AddressType = discoveryv1.AddressTypeFQDN
+	ofNothing := sliceOf("nothing", "", "10.0.0.1")
+	bare := &discoveryv1.EndpointSlice{ObjectMeta: named("bare")}
+	empty := sliceOf("empty", "e")
+	empty.Endpoints = make([]discoveryv1.Endpoint, 2) // no address, no condition
+	if err := h.slices.Replace([]any{"no object", fqdn, ofNothing, bare, empty, sliceOf("good", "g", "10.0.0.1")}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.changes(); !slices.Equal(got, []string{"e", "g"}) {
+		t.Errorf("told of %v", got)
+	}
+	ending := exportOf("ending")
+	ending.DeletionTimestamp = new(metav1.Now())
+	if err := h.exports.Replace([]any{ending, exportOf("e")}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.changes(); !slices.Equal(got, []string{"e"}) {
+		t.Errorf("told of %v", got)
+	}
+	if err := h.services.Replace([]any{&corev1.Service{}, serviceOf("e", 80)}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.changes(); !slices.Equal(got, []string{"e"}) {
+		t.Errorf("told of %v", got)
+	}
+}
+
+// TestServicesThatAreAlikeAreOne, and leave nothing when they go.
+func TestServicesThatAreAlikeAreOne(t *testing.T) {
+	h := newHeard()
+	for i := range 100 {
+		for _, err := range []error{h.services.Add(serviceOf(fmt.Sprintf("s%d", i), 80)), h.exports.Add(exportOf(fmt.Sprintf("s%d", i)))} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(h.view.services.shared) != 1 {
+		t.Errorf("%d different terms of equal Services", len(h.view.services.shared))
+	}
+	h.changes()
+	for _, err := range []error{h.services.Update(serviceOf("s1", 80)), h.services.Update(serviceOf("s2", 81))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := h.changes(); !slices.Equal(got, []string{"s2"}) || len(h.view.services.shared) != 2 {
+		t.Errorf("told of %v, and %d different terms", got, len(h.view.services.shared))
+	}
+	if m, _ := h.member("", types.NamespacedName{Namespace: "demo", Name: "s2"}); m.Service.Ports[0].Port != 81 {
+		t.Errorf("s2 is %+v", m.Service)
+	}
+	if err := h.services.Replace(nil, "2"); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.view.services.shared) > 0 {
+		t.Errorf("%d terms of no Service", len(h.view.services.shared))
+	}
+}
+
+// TestMemoryOfAPeer holds what a service costs: 15 000 of 10 endpoints are allowed 300 MiB with all that is made of them.
+func TestMemoryOfAPeer(t *testing.T) {
+	const services, endpoints, most = 5000, 10, 3000
+	h := newHeard()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range services {
+		name := fmt.Sprintf("service-%d", i)
+		slice := sliceOf(name+"-x7kq2", name)
+		slice.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: "2026-01-01T00:00:00Z"}
+		slice.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "multicluster-controller", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 1000))}}
+		for e := range endpoints {
+			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+				Addresses: []string{fmt.Sprintf("10.%d.%d.%d", i/250, i%250, e)}, NodeName: new(fmt.Sprintf("node-%d", e)), Zone: new(fmt.Sprintf("zone-%d", e%3)),
+				Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
+				TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: fmt.Sprintf("%s-%d", name, e)},
+			})
+		}
+		for _, err := range []error{h.exports.Add(exportOf(name)), h.services.Add(serviceOf(name, 80)), h.slices.Add(slice)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.told = nil
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if each := int64(after.HeapAlloc-before.HeapAlloc) / services; each > most {
+		t.Errorf("%d bytes for each service; want at most %d", each, most)
+	} else {
+		t.Logf("%d bytes for each service", each)
+	}
+	runtime.KeepAlive(h)
+}
+
+// A slice with a controller's mark that is being deleted, and held by a finalizer, counts for no import. It leads kube-proxy still, so what
+// leads to a Service of the own cluster is seen until it is gone.
+func TestTrimOfSlicesThatAreBeingDeleted(t *testing.T) {
+	s := &Set{}
+	for _, test := range []struct {
+		label, manager string
+		want           bool
+	}{
+		{mcsv1beta1.LabelServiceName, mcs.ControllerName, false},
+		{mcsv1beta1.LabelServiceName, "me", true},
+		{discoveryv1.LabelServiceName, mcs.ControllerName, true},
+		{discoveryv1.LabelServiceName, "me", true},
+	} {
+		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "db-1", DeletionTimestamp: new(metav1.Now()),
+			Finalizers: []string{"example.org/held"}, Labels: map[string]string{test.label: "db", discoveryv1.LabelManagedBy: test.manager}}}
+		if _, got := s.trimSlice(test.label)(slice); got != test.want {
+			t.Errorf("one by %s that %q manages is kept: %v, want %v", test.label, test.manager, got, test.want)
+		}
+	}
+}

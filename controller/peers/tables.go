@@ -1,0 +1,154 @@
+package peers
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset-dns/multicluster/controller/merge"
+)
+
+// exports is a table of ServiceExports.
+type exports map[types.NamespacedName]*merge.Export
+
+func (e exports) put(id types.NamespacedName, value *merge.Export, changed []types.NamespacedName) []types.NamespacedName {
+	was := e[id]
+	e[id] = value
+	if was != nil && was.Same(value) {
+		return changed
+	}
+	return append(changed, id)
+}
+
+func (e exports) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
+	if e[id] == nil {
+		return changed
+	}
+	delete(e, id)
+	return append(changed, id)
+}
+
+func (e exports) ids() iter.Seq[types.NamespacedName] { return maps.Keys(e) }
+
+// terms are those of all Services of a peer that have the same.
+type terms struct {
+	merge.ServiceSpec
+	key  string
+	refs int
+}
+
+// services is a table of Services. Most are exported by nobody, and most of those are alike.
+type services struct {
+	view   *view
+	byName map[types.NamespacedName]*terms
+	shared map[string]*terms // by their key
+}
+
+func (s services) put(id types.NamespacedName, value *terms, changed []types.NamespacedName) []types.NamespacedName {
+	was := s.byName[id]
+	if was != nil && was.key == value.key {
+		return changed
+	}
+	if one := s.shared[value.key]; one != nil {
+		value = one
+	} else {
+		s.shared[value.key] = value
+	}
+	value.refs++
+	s.byName[id] = value
+	s.release(was)
+	return s.tell(id, changed)
+}
+
+func (s services) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
+	was := s.byName[id]
+	if was == nil {
+		return changed
+	}
+	delete(s.byName, id)
+	s.release(was)
+	return s.tell(id, changed)
+}
+
+func (s services) release(t *terms) {
+	if t == nil {
+		return
+	}
+	if t.refs--; t.refs == 0 {
+		delete(s.shared, t.key)
+	}
+}
+
+// tell leaves out a Service that nobody exports.
+func (s services) tell(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
+	if _, said := s.view.member("", id); !said {
+		return changed
+	}
+	return append(changed, id)
+}
+
+func (s services) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byName) }
+
+// slicesOf is a table of EndpointSlices. The lists of a Service are never changed in place: who was given one may keep it.
+type slicesOf struct {
+	label     string                           // that says of which Service a slice is
+	lost      func(*discoveryv1.EndpointSlice) // hears of each that is not the Service's any more, or gone; may be nil
+	byID      map[types.NamespacedName]*discoveryv1.EndpointSlice
+	byService map[types.NamespacedName][]*discoveryv1.EndpointSlice // by their names
+}
+
+func newSlices(label string) slicesOf {
+	return slicesOf{label, nil, map[types.NamespacedName]*discoveryv1.EndpointSlice{}, map[types.NamespacedName][]*discoveryv1.EndpointSlice{}}
+}
+
+func (s slicesOf) service(slice *discoveryv1.EndpointSlice) types.NamespacedName {
+	return types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[s.label]}
+}
+
+func (s slicesOf) put(id types.NamespacedName, slice *discoveryv1.EndpointSlice, changed []types.NamespacedName) []types.NamespacedName {
+	was := s.byID[id]
+	if was != nil && equality.Semantic.DeepEqual(was, slice) {
+		return changed
+	}
+	service := s.service(slice)
+	if was != nil && s.service(was) != service {
+		changed = s.drop(id, changed)
+	}
+	s.byID[id] = slice
+	list := s.byService[service]
+	at, found := slices.BinarySearchFunc(list, slice, bySliceName)
+	after := list[at:]
+	if found {
+		after = after[1:]
+	}
+	s.byService[service] = slices.Concat(list[:at], []*discoveryv1.EndpointSlice{slice}, after)
+	return append(changed, service)
+}
+
+func (s slicesOf) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
+	was := s.byID[id]
+	if was == nil {
+		return changed
+	}
+	delete(s.byID, id)
+	if s.lost != nil {
+		s.lost(was)
+	}
+	service := s.service(was)
+	list := slices.DeleteFunc(slices.Clone(s.byService[service]), func(other *discoveryv1.EndpointSlice) bool { return other == was })
+	if len(list) > 0 {
+		s.byService[service] = list
+	} else {
+		delete(s.byService, service)
+	}
+	return append(changed, service)
+}
+
+func (s slicesOf) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byID) }
+
+func bySliceName(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) }

@@ -1,0 +1,49 @@
+package reflector
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// find asks the server which version of the resource it has, and says when to try that one.
+func (f *Follower) find() (version int, pause time.Duration) {
+	version, err := f.served()
+	if err == nil {
+		return version, retryFirst // and its list tells how it goes
+	}
+	f.tell(List, err)
+	if errors.Is(err, ErrAbsent) {
+		return 0, absentPoll
+	}
+	return version, retryMost
+}
+
+// served is the best version of the resource that the server has, or ErrAbsent. One 404 is not proof enough of absence: the server
+// also has to list its groups.
+func (f *Follower) served() (version int, err error) {
+	for i, v := range f.resource.Versions {
+		list, err := f.finder.ServerResourcesForGroupVersion(v.String())
+		if err != nil && !apierrors.IsNotFound(err) {
+			return i, err
+		}
+		if err == nil && hasResource(list, f.resource.Name) {
+			return i, nil
+		}
+	}
+	groups, err := f.finder.ServerGroups()
+	if err != nil {
+		return 0, err
+	}
+	if !slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name != "" }) {
+		return 0, errors.New("the server lists no API groups") // the client takes a refused list for an empty one
+	}
+	return 0, ErrAbsent
+}
+
+func hasResource(list *metav1.APIResourceList, name string) bool {
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == name })
+}

@@ -1,0 +1,60 @@
+package multicluster
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/dnsutil"
+	"github.com/miekg/dns"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// parseZones reads the zones of the line, or those of the server block.
+func parseZones(c *caddy.Controller, conf *config) error {
+	names := c.RemainingArgs()
+	if len(names) == 0 {
+		names = c.ServerBlockKeys
+	}
+	for _, name := range names {
+		zones, err := zonesOf(c, name)
+		if err != nil {
+			return err
+		}
+		conf.zones = append(conf.zones, zones...)
+	}
+	return nil
+}
+
+// zonesOf are the zones that one argument names: several where it is a network, which for us it may not be.
+func zonesOf(c *caddy.Controller, name string) ([]string, error) {
+	zones := plugin.Host(name).NormalizeExact()
+	if len(zones) == 0 {
+		return nil, c.Errf("zone %q is not a domain name; want one such as clusterset.local", name)
+	}
+	for _, zone := range zones {
+		if zone == "." {
+			return nil, c.Err("zone \".\" would make every name in the world a clusterset name; want a zone on this line, such as `multicluster clusterset.local`")
+		}
+		if dnsutil.IsReverse(zone) > 0 {
+			return nil, c.Errf("zone %q is a reverse zone, and clusterset names have no PTR records; want a zone such as clusterset.local", name)
+		}
+		if errs := validation.IsDNS1123Subdomain(strings.TrimSuffix(zone, ".")); len(errs) > 0 {
+			return nil, c.Errf("zone %q is not a domain name; want one such as clusterset.local", name)
+		}
+		if !reached(zone, c.ServerBlockKeys) {
+			return nil, c.Errf("zone %q lies outside of this server block (%s), so that no question for it comes here", name, strings.Join(c.ServerBlockKeys, " "))
+		}
+	}
+	return zones, nil
+}
+
+// reached says whether questions for some name of the zone come to a server block.
+func reached(zone string, serverBlock []string) bool {
+	return len(serverBlock) == 0 || slices.ContainsFunc(serverBlock, func(key string) bool {
+		return slices.ContainsFunc(plugin.Host(key).NormalizeExact(), func(block string) bool {
+			return dns.IsSubDomain(block, zone) || dns.IsSubDomain(zone, block)
+		})
+	})
+}
