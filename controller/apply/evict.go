@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/brief"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -25,7 +27,7 @@ func (w *Writer) evict(ctx context.Context, st observed.State, c diff.Changes) e
 	if len(c.Evict) == 0 {
 		return nil
 	}
-	imp, svc, err := w.stillOurs(ctx, st)
+	now, err := w.stillOurs(ctx, st)
 	if err != nil {
 		return err
 	}
@@ -36,47 +38,51 @@ func (w *Writer) evict(ctx context.Context, st observed.State, c diff.Changes) e
 		if takenBack { // It is ours, and has lost its labels.
 			continue
 		}
-		gone, err := w.evictSlice(ctx, st, slice, imp, svc)
+		gone, err := w.evictSlice(ctx, st, slice, now)
 		failed = append(failed, err)
 		if gone {
 			evicted = append(evicted, slice.Name)
 		}
 	}
 	if len(evicted) > 0 {
-		w.Tell(st.Import, diff.EvictedEvent(svc, evicted))
+		w.Tell(st.Import, evictedEvent(now.svc, evicted))
 	}
 	return errors.Join(failed...)
 }
 
+// served is an import with its derived Service.
+type served struct {
+	imp *mcsv1beta1.ServiceImport
+	svc *corev1.Service
+}
+
 // stillOurs are the import and its derived Service as they are now, if they are those of the plan, and ours.
-func (w *Writer) stillOurs(ctx context.Context, st observed.State) (*mcsv1beta1.ServiceImport, *corev1.Service, error) {
+func (w *Writer) stillOurs(ctx context.Context, st observed.State) (*served, error) {
 	imp, svc := new(mcsv1beta1.ServiceImport), new(corev1.Service)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Import), imp); err != nil {
-		return nil, nil, wrap(err, "read import", st.Import)
+		return nil, wrap(err, "read import", st.Import)
 	}
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Service), svc); err != nil {
-		return nil, nil, wrap(err, "read Service", st.Service)
+		return nil, wrap(err, "read Service", st.Service)
 	}
 	if imp.UID != st.Import.UID || !ownership.OfImport(imp) || svc.UID != st.Service.UID || ownership.KindOf(imp, svc) != ownership.Ours {
-		return nil, nil, fmt.Errorf("delete slices that lead to Service %s/%s: %w", svc.Namespace, svc.Name, ErrStale)
+		return nil, fmt.Errorf("delete slices that lead to Service %s/%s: %w", svc.Namespace, svc.Name, ErrStale)
 	}
-	return imp, svc, nil
+	return &served{imp, svc}, nil
 }
 
 // evictSlice deletes a slice if it still is what the plan saw.
-func (w *Writer) evictSlice(
-	ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service,
-) (gone bool, err error) {
+func (w *Writer) evictSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice, now *served) (gone bool, err error) {
 	live := new(discoveryv1.EndpointSlice)
 	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); {
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
 		return false, wrap(err, "read", slice)
-	case live.UID != slice.UID || !ownership.Stray(live, imp, svc):
+	case live.UID != slice.UID || !ownership.Stray(live, now.imp, now.svc):
 		return false, nil
 	}
-	source, err := w.deleteSource(ctx, svc, live), w.remove(ctx, st, live)
+	source, err := w.deleteSource(ctx, now.svc, live), w.remove(ctx, st, live)
 	return err == nil, errors.Join(source, err)
 }
 
@@ -98,4 +104,11 @@ func (w *Writer) deleteSource(ctx context.Context, svc *corev1.Service, slice *d
 		}
 	}
 	return nil
+}
+
+// evictedEvent is told of slices that led to our Service and have been deleted.
+func evictedEvent(svc *corev1.Service, names []string) desired.Event {
+	return desired.Event{Type: corev1.EventTypeWarning, Reason: desired.EventEndpointsTaken, Message: fmt.Sprintf(
+		"EndpointSlices that are not this import's belonged to Service %s and were deleted: %s. A user has edited the Service, or created the slices",
+		svc.Name, brief.ClipTo(200, strings.Join(names, ", ")))}
 }

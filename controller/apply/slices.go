@@ -120,7 +120,7 @@ func (w *Writer) createSlice(ctx context.Context, st observed.State, slice *disc
 	if !ownedAlike(live, slice) {
 		return fmt.Errorf("create EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, errForeignSlice)
 	}
-	if diff.Misassociated(live, slice.Labels[discoveryv1.LabelServiceName]) {
+	if ownership.Misassociated(live, slice.Labels[discoveryv1.LabelServiceName]) {
 		if err := w.remove(ctx, st, live); err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func settleExport(st observed.State, d desired.Desired, c *diff.Changes) {
 	}
 }
 
-// home is what this cluster says itself.
+// homeOf is what this cluster says itself.
 func homeOf(st observed.State) merge.Member {
 	for _, m := range st.Clusterset.Members {
 		if m.Cluster == st.Clusterset.Home {

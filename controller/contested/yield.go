@@ -47,7 +47,7 @@ func (c Fields) holds(field Field, value any) bool {
 	return ok && held == text(value)
 }
 
-// yieldMetadata leaves those labels and annotations as they are whose new values are contested.
+// YieldMetadata leaves those labels and annotations as they are whose new values are contested.
 func (c Fields) YieldMetadata(old, edited *mcsv1beta1.ServiceImport) {
 	if len(c) > 0 {
 		edited.Labels = c.yieldMap(prefixLabel, old.Labels, edited.Labels)
@@ -75,7 +75,7 @@ func (c Fields) yieldMap(prefix string, old, edited map[string]string) map[strin
 	return left
 }
 
-// yieldService gives up the fields of a wanted Service that are contested: they stay as they are. It returns a note on each.
+// YieldService gives up the fields of a wanted Service that are contested: they stay as they are. It returns a note on each.
 func (c Fields) YieldService(have, wanted *corev1.Service) []string {
 	var notes []string
 	for _, field := range slices.Sorted(maps.Keys(serviceFields)) {
@@ -107,7 +107,7 @@ func (c Fields) YieldService(have, wanted *corev1.Service) []string {
 	return notes
 }
 
-// note is what a condition reports of a contested field.
+// Note is what a condition reports of a contested field.
 func (c Fields) Note(field Field) string {
 	return fmt.Sprintf("%s, which another writer or the API server keeps setting back: wanted is %s", field, brief.Clip(c[field]))
 }

@@ -54,7 +54,7 @@ func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 	return d
 }
 
-// introduce makes the import. All else needs its UID.
+// createImport makes the import. All else needs its UID.
 func createImport(b builder) Desired {
 	if b.ImportRefused != "" {
 		return Desired{Retry: true, Ready: readyFor(ReasonImportRefused, "%s", b.ImportRefused)}
@@ -64,7 +64,7 @@ func createImport(b builder) Desired {
 	return Desired{Import: imp}
 }
 
-// leave is for an import that others made: it gets what any import gets, and none of the clusterset's endpoints.
+// syncUnmanaged is for an import that others made: it gets what any import gets, and none of the clusterset's endpoints.
 func syncUnmanaged(b builder) Desired {
 	d := ofImport(b)
 	if len(b.merged.Clusters) > 0 {

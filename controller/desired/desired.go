@@ -68,7 +68,7 @@ func mirroredSlices(b builder) Slices {
 	s := Slices{Service: b.sliceService(), Home: b.homeID(), Awaited: b.awaited, Complete: true}
 	s.Wanted = Mirror(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.merged, b.members, b.Clusterset.MaxEndpoints)
 	for _, want := range s.Wanted {
-		b.associate(want, s.Service)
+		s.Associate(b.name(), want)
 	}
 	return s
 }

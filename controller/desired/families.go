@@ -49,14 +49,14 @@ func subset(a, b []corev1.IPFamily) bool {
 	return !slices.ContainsFunc(a, func(f corev1.IPFamily) bool { return !slices.Contains(b, f) })
 }
 
-// way is one way to ask for addresses.
+// allocation is one way to ask for addresses.
 type allocation struct {
 	ips      []string
 	families []corev1.IPFamily
 	policy   *corev1.IPFamilyPolicy
 }
 
-// waysToAddresses are in the order in which they are tried, each after the one before was refused: the recorded addresses
+// allocationAttempts are in the order in which they are tried, each after the one before was refused: the recorded addresses
 // (C24), then the first family, then the second. Two families are a preference, not a requirement: a single-stack cluster
 // gives the one that it has.
 func allocationAttempts(recorded []string, families []corev1.IPFamily) []allocation {

@@ -9,7 +9,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// follow copies the addresses of a Service that others keep. No annotation says that they are ours, so they always follow.
+// followService copies the addresses of a Service that others keep. No annotation says that they are ours, so they always follow.
 func followService(b builder) Desired {
 	edited := b.Import.DeepCopy()
 	current := clusterIPs(b.Service)
@@ -29,7 +29,7 @@ func followService(b builder) Desired {
 	return d
 }
 
-// followOnly is for an import that Karmada manages: addresses, and nothing else.
+// followKarmada is for an import that Karmada manages: addresses, and nothing else.
 func followKarmada(b builder) Desired {
 	d := Desired{Ready: readyFor(ReasonPending, "Karmada has not propagated Service %s", ownership.DerivedName(b.Import))}
 	edited := b.Import.DeepCopy()

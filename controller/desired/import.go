@@ -62,7 +62,7 @@ func clusterSetIP(b builder) Desired {
 	}
 }
 
-// foreign takes back what led to our Service of this name: its addresses may be somebody else's by now, and the Service that has
+// leaveForeign takes back what led to our Service of this name: its addresses may be somebody else's by now, and the Service that has
 // the name would get the imported endpoints. The annotation remembers the addresses for the return. Where ours still stands
 // under a former name, it goes on serving.
 func leaveForeign(b builder) Desired {

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ func stillFirst(recorded, gone []string) []string {
 	return missing(recorded, gone)
 }
 
-// create makes the derived Service. The rest needs the addresses that it gets.
+// createService makes the derived Service. The rest needs the addresses that it gets.
 func createService(b builder) Desired {
 	name := ownership.DerivedName(b.Import)
 	a := readAddresses(b.State, nil)
@@ -81,7 +82,7 @@ func noAddress(st observed.State, w desiredService) Ready {
 	return readyFor(ReasonRefused, "Service %s gets no address: %s", ownership.DerivedName(st.Import), last.Message)
 }
 
-// keep holds our Service, the import's addresses and the slices in line. So it does with a Service that is being deleted: while a
+// syncOwned holds our Service, the import's addresses and the slices in line. So it does with a Service that is being deleted: while a
 // finalizer holds it, it serves on, and whoever set that may edit it.
 func syncOwned(b builder) Desired {
 	svc := b.Service
@@ -93,8 +94,9 @@ func syncOwned(b builder) Desired {
 	wanted, fault := syncService(b.State, a, w)
 	w.notes = append(w.notes, b.Contested.YieldService(svc, wanted)...)
 	r, refused := refusedWhole(b.Refused)
+	refusal := ""
 	if refused {
-		wanted = svc
+		wanted, refusal = svc, cmp.Or(r.Message, "it gives no reason")
 	}
 	d := Desired{Delete: notDeleted(otherServices(b.State)), Exclusive: true, Service: wanted, Retry: refused}
 	if !refused {
@@ -102,7 +104,7 @@ func syncOwned(b builder) Desired {
 	}
 	d.keepAddresses(b, a, wanted, fault)
 	w.noteUnserved(svc)
-	d.Ready = keepVerdict(b.State, a, w, fault, r, refused)
+	d.Ready = readyOfOwned(svc, a, w, fault, refusal)
 	return d
 }
 
@@ -132,7 +134,7 @@ func (d *Desired) keepAddresses(b builder, a addresses, wanted *corev1.Service, 
 	}
 }
 
-// remake is for a headless Service under our marks. We made none, and it cannot get an address: somebody has put it in the place of ours,
+// remakeService is for a headless Service under our marks. We made none, and it cannot get an address: somebody has put it in the place of ours,
 // whose address is free for every other Service.
 func remakeService(b builder) Desired {
 	d := Desired{Delete: notDeleted(b.Owned), Ready: readyFor(ReasonPending, "Service %s is headless: it is deleted and will be made again", b.Service.Name)}
@@ -140,8 +142,9 @@ func remakeService(b builder) Desired {
 	return d
 }
 
-func keepVerdict(st observed.State, a addresses, w desiredService, fault string, r observed.Refusal, refused bool) Ready {
-	svc := st.Service
+// readyOfOwned is the condition of an import with a derived Service of ours. fault says why its families cannot be had, refusal why the API
+// server takes no change of it; empty for none.
+func readyOfOwned(svc *corev1.Service, a addresses, w desiredService, fault, refusal string) Ready {
 	var v Ready
 	switch {
 	case svc.DeletionTimestamp != nil:
@@ -150,8 +153,8 @@ func keepVerdict(st observed.State, a addresses, w desiredService, fault string,
 		v = readyFor(ReasonPending, "Service %s has no address: delete it, and it is made again with one", svc.Name)
 	case len(w.ports) == 0:
 		return noPorts(w)
-	case refused:
-		v = readyFor(ReasonRefused, "Service %s cannot be changed: %s", svc.Name, r.Message)
+	case refusal != "":
+		v = readyFor(ReasonRefused, "Service %s cannot be changed: %s", svc.Name, refusal)
 	case fault != "":
 		v = readyFor(ReasonFamilies, "%s", fault)
 	case a.userSet() && len(w.vips) == 0:

@@ -30,17 +30,7 @@ const (
 	ReasonFamilies = string(mcsv1beta1.ServiceImportReasonIPFamilyNotSupported)
 )
 
-// Reasons of events.
-const (
-	// EventAddressChanged: the derived Service could not get its former addresses again.
-	EventAddressChanged = "AddressChanged"
-	// EventEndpointsTaken: somebody led endpoints to the derived Service.
-	EventEndpointsTaken = "EndpointsTakenAway"
-	// EventPartlyServed: Ready, but something in the import was left out.
-	EventPartlyServed = "PartlyServed"
-)
-
-// verdict is the Ready condition before it is compared with the one that stands.
+// Ready is the Ready condition before it is compared with the one that stands.
 type Ready struct {
 	Reason, Message string
 	Notes           []string

@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// wishes are what the import asks of its derived Service, without what a Service cannot have or the server has refused.
+// desiredService are what the import asks of its derived Service, without what a Service cannot have or the server has refused.
 type desiredService struct {
 	ports        []corev1.ServicePort
 	affinity     corev1.ServiceAffinity

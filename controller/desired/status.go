@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// importStatus is the part of an import's status that the clusterset gives.
+// ImportStatus is the part of an import's status that the clusterset gives.
 type ImportStatus struct {
 	Clusters []string
 	Slices   mcsv1beta1.EndpointSliceObjectsStatus

@@ -9,7 +9,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
-// Diff is what is missing of what is desired, conditions apart.
+// Compare returns what is missing of what is desired, apart from conditions.
 func Compare(st observed.State, d desired.Desired) Changes {
 	c := Changes{Retry: d.Retry, RetryAddress: d.RetryAddress}
 	switch imp := st.Import; {

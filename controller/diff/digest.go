@@ -53,12 +53,6 @@ func SameSlice(old, edited *discoveryv1.EndpointSlice) bool {
 		equality.Semantic.DeepEqual(old.Ports, edited.Ports) && equality.Semantic.DeepEqual(old.Endpoints, edited.Endpoints)
 }
 
-// Misassociated is true for a slice that belongs to another Service than the given one ("" for none).
-func Misassociated(slice *discoveryv1.EndpointSlice, service string) bool {
-	has := slice.Labels[discoveryv1.LabelServiceName]
-	return has != "" && has != service
-}
-
 // Seal puts a digest in the place of a slice's endpoints and ports, which nobody reads: they are only compared with what they should
 // be, and then written whole. Among thousands of imports they would be most of the memory.
 func SealSlice(slice *discoveryv1.EndpointSlice) {

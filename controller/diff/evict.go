@@ -2,16 +2,12 @@ package diff
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/observed"
-	"github.com/clusterset-dns/multicluster/internal/brief"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -28,11 +24,4 @@ func evicted(st observed.State) []*discoveryv1.EndpointSlice {
 	all := slices.DeleteFunc(slices.Concat(st.UnexpectedSlices, st.Slices), func(slice *discoveryv1.EndpointSlice) bool { return !ownership.Stray(slice, st.Import, st.Service) })
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return all
-}
-
-// EvictedEvent is told of slices that led to our Service and have been deleted.
-func EvictedEvent(svc *corev1.Service, names []string) desired.Event {
-	return desired.Event{Type: corev1.EventTypeWarning, Reason: desired.EventEndpointsTaken, Message: fmt.Sprintf(
-		"EndpointSlices that are not this import's belonged to Service %s and were deleted: %s. A user has edited the Service, or created the slices",
-		svc.Name, brief.ClipTo(200, strings.Join(names, ", ")))}
 }

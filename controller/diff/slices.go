@@ -57,7 +57,7 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	case old.DeletionTimestamp != nil: // It is made anew when it is gone.
 	case !ownership.SliceIsOurs(old, s.st.Import):
 		s.changes.Notes = append(s.changes.Notes, leftOut(want, "an EndpointSlice of the name "+want.Name+" exists and is not this controller's: delete it"))
-	case Misassociated(old, s.desired.Service):
+	case ownership.Misassociated(old, s.desired.Service):
 		s.wanted[want.Name] = false
 	default:
 		edited := unsealed(Overlay(old, want))
@@ -92,7 +92,7 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 		switch {
 		case cluster == "" || slice.DeletionTimestamp != nil:
 		case s.refused(slice):
-		case Misassociated(slice, s.desired.Service):
+		case ownership.Misassociated(slice, s.desired.Service):
 			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, s.desired.NameOf(slice.Name), s.desired.Service})
 		default:
 			s.mark(slice, cluster)

@@ -73,7 +73,7 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 		AllLabels:      digest(export.Spec.ExportedLabels),
 		AllAnnotations: digest(export.Spec.ExportedAnnotations),
 	}
-	e.Labels, e.Annotations, e.Notes = takeOver(export.Spec.ExportedLabels, export.Spec.ExportedAnnotations)
+	e.takeOver(export.Spec.ExportedLabels, export.Spec.ExportedAnnotations)
 	return e
 }
 

@@ -221,7 +221,7 @@ func TestSlicesOfUnheardClustersKeepTheirMark(t *testing.T) {
 			c.Members, c.Silent = []merge.Member{exporting("c1", 0, 80, "10.1.0.1")}, []string{"c2"}
 			c.imp.Status.Clusters = nil // the slice alone tells that c2 is waited for
 			edit(c.slices[at].Labels)
-			moved := diff.Misassociated(c.slices[at], "derived-foo")
+			moved := ownership.Misassociated(c.slices[at], "derived-foo")
 			for range 20 {
 				changes := Plan(c.state())
 				if len(changes.UpdateSlices) > 0 {

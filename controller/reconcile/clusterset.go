@@ -37,13 +37,19 @@ type clusterset struct {
 	vacancies vacancies
 }
 
-// gather also says after how long to gather again if nothing else happens; 0 for never.
-func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*observed.Clusterset, time.Duration, error) {
+// fromClusterset is what the clusterset says of a name, and after how long to gather again if nothing else happens; 0 for never.
+type fromClusterset struct {
+	*observed.Clusterset
+	again time.Duration
+}
+
+// gather reads what the clusterset says of a name.
+func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fromClusterset, error) {
 	heard := c.peers.Gather(key)
 	cs := &observed.Clusterset{Home: c.home, Silent: heard.Unheard, Expired: heard.Expired, MaxEndpoints: c.most}
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	home := merge.Member{Cluster: c.home}
 	if cs.Export != nil {
@@ -51,7 +57,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*obs
 	}
 	svc, err := found(ctx, c.cache, key, new(corev1.Service))
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if svc != nil {
 		home.Service = merge.TrimService(svc)
@@ -65,7 +71,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*obs
 	}, c.now(), c.grace)
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
-	return cs, again, err
+	return &fromClusterset{cs, again}, err
 }
 
 // remembered are the other clusters that imports have something of. Each namespace names one in turn, the one of most of its imports first:

@@ -18,31 +18,39 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// gather reads everything that belongs to one name, from the caches: by key or index, never by a list of all. It also says after how long to
-// do so again if nothing else happens; 0 for never.
-func (r *names) gather(ctx context.Context, key types.NamespacedName) (state observed.State, again time.Duration, err error) {
-	state = observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: r.ready.of(key)}
-	if err := r.gatherSlices(ctx, key, &state); err != nil {
-		return state, 0, err
+// gathered is what belongs to a name, and after how long to gather again if nothing else happens; 0 for never.
+type gathered struct {
+	observed.State
+	again time.Duration
+}
+
+// gather reads everything that belongs to one name, from the caches: by key or index, never by a list of all.
+func (r *names) gather(ctx context.Context, key types.NamespacedName) (*gathered, error) {
+	g := &gathered{State: observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: r.ready.of(key)}}
+	if err := r.gatherSlices(ctx, key, &g.State); err != nil {
+		return nil, err
 	}
 	if r.clusterset != nil {
-		if state.Clusterset, again, err = r.clusterset.gather(ctx, key); err != nil {
-			return state, 0, err
+		cs, err := r.clusterset.gather(ctx, key)
+		if err != nil {
+			return nil, err
 		}
+		g.Clusterset, g.again = cs.Clusterset, cs.again
 	}
 	var pause time.Duration
-	if state.Contested, pause = r.contests.of(key, r.now()); pause > 0 && (again == 0 || pause < again) {
-		again = pause
+	if g.Contested, pause = r.contests.of(key, r.now()); pause > 0 && (g.again == 0 || pause < g.again) {
+		g.again = pause
 	}
-	if state.Clusterset == nil || state.Clusterset.Export == nil {
+	if g.Clusterset == nil || g.Clusterset.Export == nil {
 		r.contests.gone(key, ofExport)
 	}
-	if state.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); state.Import == nil || err != nil {
+	var err error
+	if g.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); g.Import == nil || err != nil {
 		r.contests.gone(key, ofImport)
-		return state, again, err
+		return g, err
 	}
-	state.ReadyByOthers = readyByOthers(state.Import)
-	return state, again, r.gatherDerived(ctx, key, &state)
+	g.ReadyByOthers = readyByOthers(g.Import)
+	return g, r.gatherDerived(ctx, key, &g.State)
 }
 
 // gatherDerived reads what belongs to an import that is there.

@@ -57,11 +57,11 @@ func (i *Identity) Find(ctx context.Context) (string, error) {
 	if i.flag != "" {
 		return i.flag, nil
 	}
-	resource, ok, err := i.resource()
-	if !ok || err != nil {
+	resource, err := i.resource()
+	if resource == nil || err != nil {
 		return "", err
 	}
-	property, err := i.client.Resource(resource).Get(ctx, idProperty, metav1.GetOptions{})
+	property, err := i.client.Resource(*resource).Get(ctx, idProperty, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}
@@ -79,26 +79,26 @@ func (i *Identity) Find(ctx context.Context) (string, error) {
 	return value, nil
 }
 
-// resource is ClusterProperty in the version that the server prefers; false where it has none.
-func (i *Identity) resource() (schema.GroupVersionResource, bool, error) {
+// resource is ClusterProperty in the version that the server prefers; nil where it has none.
+func (i *Identity) resource() (*schema.GroupVersionResource, error) {
 	groups, err := i.finder.ServerGroups()
 	if err != nil {
-		return schema.GroupVersionResource{}, false, fmt.Errorf("look for %s: %w", aboutGroup, err)
+		return nil, fmt.Errorf("look for %s: %w", aboutGroup, err)
 	}
 	named := 0
 	for _, group := range groups.Groups {
 		if group.Name == aboutGroup {
 			gv := schema.GroupVersion{Group: aboutGroup, Version: group.PreferredVersion.Version}
-			return gv.WithResource(aboutResource), true, nil
+			return new(gv.WithResource(aboutResource)), nil
 		}
 		if group.Name != "" {
 			named++
 		}
 	}
 	if named == 0 { // The client takes a list that is refused for an empty one. Without its ID, the cluster would leave the clusterset.
-		return schema.GroupVersionResource{}, false, fmt.Errorf("look for %s: the server lists no API groups", aboutGroup)
+		return nil, fmt.Errorf("look for %s: the server lists no API groups", aboutGroup)
 	}
-	return schema.GroupVersionResource{}, false, nil
+	return nil, nil
 }
 
 // Wait asks until there is an answer.

@@ -56,10 +56,11 @@ type names struct {
 
 // Reconcile gathers, plans and applies. A refusal by the server is one more fact to plan with.
 func (r *names) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	state, again, err := r.gather(ctx, request.NamespacedName)
+	gathered, err := r.gather(ctx, request.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	state, again := gathered.State, gathered.again
 	if r.expected.missing(request.NamespacedName, state, time.Now()) {
 		return ctrl.Result{RequeueAfter: expectFor}, nil // at the latest: what is missing comes as an event
 	}

@@ -77,7 +77,7 @@ func ClusterIDFault(id string) string {
 	return ""
 }
 
-// proxyLabels take a Service, or an EndpointSlice, away from kube-proxy: its addresses would lead nowhere.
+// ProxyLabels take a Service, or an EndpointSlice, away from kube-proxy: its addresses would lead nowhere.
 var ProxyLabels = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
 
 // reservedDomains, and the domains below them, are of keys that an import takes over from nobody: controllers act on them. An

@@ -54,6 +54,12 @@ func Stray(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc 
 	return slice.Labels[mcsv1beta1.LabelServiceName] != imp.Name || !SliceIsOurs(slice, imp)
 }
 
+// Misassociated is true for a slice that belongs to another Service than the given one ("" for none).
+func Misassociated(slice *discoveryv1.EndpointSlice, service string) bool {
+	has := slice.Labels[discoveryv1.LabelServiceName]
+	return has != "" && has != service
+}
+
 // ServiceKind is what the Service with an import's derived name is to the controller.
 type ServiceKind int
 

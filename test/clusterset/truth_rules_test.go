@@ -203,7 +203,7 @@ func (n name) wantImport(p picture) {
 	derived := n.wantService(p, live)
 	mirrored := n.mirrored()
 	for _, slice := range mirrored {
-		desired.Associate(n.home.id, types.NamespacedName(n.ObjectKey), slice, derived)
+		desired.Slices{Home: n.home.id, Service: derived}.Associate(types.NamespacedName(n.ObjectKey), slice)
 		t := sliceTextOf(slice)
 		t.Owner = fmt.Sprintf("ServiceImport %s %s", n.Name, live.UID) // C36
 		p[fmt.Sprintf("slice %s/%s", n.Namespace, slice.Name)] = text(t)
@@ -279,7 +279,7 @@ func (n name) exported() []*discoveryv1.EndpointSlice {
 	}
 	all := desired.Mirror(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, alone, 100)
 	for _, slice := range all {
-		desired.Associate(n.home.id, types.NamespacedName(n.ObjectKey), slice, n.derived())
+		desired.Slices{Home: n.home.id, Service: n.derived()}.Associate(types.NamespacedName(n.ObjectKey), slice)
 		merge.TrimSlice(slice)
 	}
 	return all

@@ -62,19 +62,20 @@ func (b builder) formerService() string {
 	return ""
 }
 
-// Associate gives a new slice of an import the label of its Service ("" for none), and a name that it has in the cluster home with no other
-// value of that label: a watch that was interrupted can show a deletion and a creation under one name as a change of the label.
-func Associate(home string, imp types.NamespacedName, slice *discoveryv1.EndpointSlice, service string) {
-	if service != ownership.DefaultDerivedName(imp.Namespace, imp.Name) {
-		slice.Name = renamed(home, slice.Name, service)
+// Associate gives a new slice of an import the label of the Service, and a name that it never has in this cluster with another value of that
+// label: a watch that was interrupted can show a deletion and a creation under one name as a change of the label.
+func (s Slices) Associate(imp types.NamespacedName, slice *discoveryv1.EndpointSlice) {
+	if s.Service != ownership.DefaultDerivedName(imp.Namespace, imp.Name) {
+		slice.Name = s.NameOf(slice.Name)
 	}
-	if service != "" {
-		slice.Labels[discoveryv1.LabelServiceName] = service
+	if s.Service != "" {
+		slice.Labels[discoveryv1.LabelServiceName] = s.Service
 	}
 }
 
-func (b builder) associate(slice *discoveryv1.EndpointSlice, service string) {
-	Associate(b.homeID(), types.NamespacedName{Namespace: b.Import.Namespace, Name: b.Import.Name}, slice, service)
+// name is the import's.
+func (b builder) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: b.Import.Namespace, Name: b.Import.Name}
 }
 
 // homeID is this cluster's id; empty in no clusterset.
@@ -85,21 +86,14 @@ func (b builder) homeID() string {
 	return b.Clusterset.Home
 }
 
-// renamed is the name of a slice with another hash. This cluster's id is a part of it: the slices of a peer have their names from that
-// peer, and no peer gives one that is made here.
-func renamed(home, name, service string) string {
-	sum := sha256.Sum256([]byte(home + "/" + name + "/" + service))
-	return name[:len(name)-ownership.HashLength] + hex.EncodeToString(sum[:])[:ownership.HashLength]
-}
-
 // othersMirrored are the slices of an import that others made: one of ours for each of theirs that belongs to no Service yet (R8). Their
 // own are never labelled: that label could never be taken back.
 func othersMirrored(b builder) Slices {
-	s := Slices{Service: b.sliceService(), Complete: true}
+	s := Slices{Service: b.sliceService(), Home: b.homeID(), Complete: true}
 	alias := aliasOfUnnamed(b.Import.Spec.Ports)
 	for _, source := range b.Slices {
 		if s.Service != "" && b.mirrors(source, s.Service) {
-			s.Wanted = append(s.Wanted, mirrorOfOther(b, source, s.Service, alias))
+			s.Wanted = append(s.Wanted, s.copyOf(b, source, alias))
 		}
 	}
 	slices.SortFunc(s.Wanted, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
@@ -112,8 +106,8 @@ func (b builder) mirrors(source *discoveryv1.EndpointSlice, service string) bool
 		!slices.Contains(foreignSliceManagers, source.Labels[discoveryv1.LabelManagedBy])
 }
 
-// mirrorOfOther is a copy of a slice for kube-proxy alone. It has no source cluster: peers do not read it.
-func mirrorOfOther(b builder, source *discoveryv1.EndpointSlice, service, alias string) *discoveryv1.EndpointSlice {
+// copyOf is a copy of a slice for kube-proxy alone. It has no source cluster: peers do not read it.
+func (s Slices) copyOf(b builder, source *discoveryv1.EndpointSlice, alias string) *discoveryv1.EndpointSlice {
 	copied := source.DeepCopy()
 	slice := &discoveryv1.EndpointSlice{AddressType: source.AddressType, Endpoints: copied.Endpoints}
 	slice.Namespace, slice.Name = b.Import.Namespace, b.Import.Name+"."+strings.ToLower(string(source.AddressType))+"-"+hashOf(source.Name)
@@ -123,7 +117,7 @@ func mirrorOfOther(b builder, source *discoveryv1.EndpointSlice, service, alias 
 	for _, p := range copied.Ports {
 		slice.Ports = append(slice.Ports, withAlias(p, alias)...)
 	}
-	b.associate(slice, service)
+	s.Associate(b.name(), slice)
 	return slice
 }
 
@@ -132,5 +126,9 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])[:ownership.HashLength]
 }
 
-// NameOf is the name that a slice gets when it comes to belong to the Service.
-func (s Slices) NameOf(slice string) string { return renamed(s.Home, slice, s.Service) }
+// NameOf is the name that a slice gets when it comes to belong to the Service: its own with another hash. This cluster's id is a part of that.
+// The slices of a peer have their names from the peer, and no peer gives a name that is made here.
+func (s Slices) NameOf(slice string) string {
+	sum := sha256.Sum256([]byte(s.Home + "/" + slice + "/" + s.Service))
+	return slice[:len(slice)-ownership.HashLength] + hex.EncodeToString(sum[:])[:ownership.HashLength]
+}

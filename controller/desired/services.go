@@ -16,7 +16,7 @@ func otherServices(st observed.State) []*corev1.Service {
 	return sorted(slices.DeleteFunc(slices.Clone(st.Owned), func(svc *corev1.Service) bool { return svc.Name == name }))
 }
 
-// living leaves out what is being deleted already.
+// notDeleted leaves out what is being deleted already.
 func notDeleted(services []*corev1.Service) []*corev1.Service {
 	return sorted(slices.DeleteFunc(slices.Clone(services), func(svc *corev1.Service) bool { return svc.DeletionTimestamp != nil }))
 }

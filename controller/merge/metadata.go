@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// maxExported bounds keys and values of the labels and annotations that are taken over. A ServiceExport may hold more than an
+// MaxExported bounds keys and values of the labels and annotations that are taken over. A ServiceExport may hold more than an
 // import: its lists are not under the limit of 256 KiB for an object's annotations, and the keys are written a second time, into
 // AnnotationExported.
 const MaxExported = 64 << 10
@@ -20,16 +20,16 @@ const MaxExported = 64 << 10
 // maxNotes bounds what is told of an export's faults.
 const maxNotes = 10
 
-// takeOver is what an import takes over from an export's labels and annotations, and a note on what it does not. One bad label must
-// not cost the others, as the API server would refuse the import as a whole.
-func takeOver(allLabels, allAnnotations map[string]string) (labels, annotations map[string]string, notes []string) {
+// takeOver sets what an import takes over of an export's labels and annotations, and a note on what it does not. One bad label must not cost
+// the others, as the API server would refuse the import as a whole.
+func (e *Export) takeOver(labels, annotations map[string]string) {
 	in := intake{room: MaxExported}
-	labels = in.take("label", allLabels, labelFault)
-	annotations = in.take("annotation", allAnnotations, annotationFault)
+	e.Labels = in.take("label", labels, labelFault)
+	e.Annotations = in.take("annotation", annotations, annotationFault)
 	if in.more > 0 {
 		in.notes = append(in.notes, fmt.Sprintf("%d more", in.more))
 	}
-	return labels, annotations, slices.Clip(in.notes)
+	e.Notes = slices.Clip(in.notes)
 }
 
 type intake struct {

@@ -41,7 +41,7 @@ func (v ready) text() string {
 	return v.Message + "; left out: " + strings.Join(notes, "; ") + more
 }
 
-// Conditions adds the conditions to changes that write nothing else: they say what is.
+// Set adds the conditions of the import, and those of this cluster's export.
 func Set(st observed.State, d desired.Desired, c diff.Changes) diff.Changes {
 	if d.Ready.Reason != "" && c.Writes() == 0 {
 		settle(st, d, &c)
