@@ -26,8 +26,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/realkube"
 )
 
-// hostile is a link to a server that answers as it likes.
-func hostile(t *testing.T, answer http.HandlerFunc) *link {
+// hostile is a connection to a server that answers as it likes.
+func hostile(t *testing.T, answer http.HandlerFunc) *connection {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
@@ -38,8 +38,8 @@ func hostile(t *testing.T, answer http.HandlerFunc) *link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Set{options: Options{Now: time.Now}, identity: identity{by: map[string]string{}}, probeEvery: time.Hour}
-	l, err := newLink(&peer{set: s, id: "east", wake: make(chan struct{}, 1)}, text)
+	s := &Registry{options: Options{Now: time.Now}, identity: identity{by: map[string]string{}}, probeEvery: time.Hour}
+	l, err := newConnection(&peer{set: s, id: "east", wake: make(chan struct{}, 1)}, text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,9 +217,9 @@ func TestWordsOfAPeerAreHarmless(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500, "message": "%s"}`, strings.Repeat(`\u001b]0;x\u0007\r\n`, 10000))
 	})
 	l.probing[ofExports] = l.ask(t.Context(), ofExports)
-	l.peer.link = l
-	l.peer.judge()
-	if now := l.peer.now; now.reason != Unreachable || now.message != harmless(now.message) {
+	l.peer.connection = l
+	l.peer.evaluate()
+	if now := l.peer.condition; now.reason != Unreachable || now.message != harmless(now.message) {
 		t.Errorf("the condition is %+v", now)
 	}
 }
@@ -241,7 +241,7 @@ func TestInvalidNamesFromAPeerAreLeftOut(t *testing.T) {
 	if err := h.exports.Replace([]any{elsewhere, exportOf("foo.eu"), exportOf("good")}, "1"); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.changes(); !slices.Equal(got, []string{"good"}) || len(h.view.services.byName) > 0 {
+	if got := h.changes(); !slices.Equal(got, []string{"good"}) || len(h.contents.services.byName) > 0 {
 		t.Errorf("told of %q", got)
 	}
 	// A slice that gets such a name has left its Service.
@@ -250,7 +250,7 @@ func TestInvalidNamesFromAPeerAreLeftOut(t *testing.T) {
 		if err := h.slices.Add(sliceOf("s", service, "10.0.0.1")); err != nil {
 			t.Fatal(err)
 		}
-		kept = h.view.slices.byService[h.view.slices.service(sliceOf("s", "good"))]
+		kept = h.contents.slices.byService[h.contents.slices.service(sliceOf("s", "good"))]
 	}
 	if len(kept) > 0 {
 		t.Errorf("slices %v are kept", kept)

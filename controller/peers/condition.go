@@ -32,8 +32,8 @@ const (
 	Unreachable       = "Unreachable"
 )
 
-// refuse says why no peer can have an id, or "".
-func (s *Set) refuse(id string) (reason, message string) {
+// refuse returns why no peer can have an id; "" if one can.
+func (s *Registry) refuse(id string) (reason, message string) {
 	if id == s.options.Home {
 		return DuplicateID, fmt.Sprintf("%s is the id of this cluster: give each cluster its own --cluster-id, and name the Secret after that of the peer", id)
 	}
@@ -46,9 +46,9 @@ func (s *Set) refuse(id string) (reason, message string) {
 	return "", ""
 }
 
-// conditionLocked says how it is with a peer, the most fundamental thing first.
+// conditionLocked returns the peer's condition: the most fundamental problem first.
 func (p *peer) conditionLocked() (reason, message string) {
-	l := p.link
+	l := p.connection
 	switch {
 	case p.refused != "":
 		return p.refused, p.refusal
@@ -60,7 +60,7 @@ func (p *peer) conditionLocked() (reason, message string) {
 	if err := l.troubleLocked(); err != nil {
 		return classify(l.host, err)
 	}
-	if !l.probed || !l.view.complete() || p.set.identity.uid == "" {
+	if !l.probed || !l.contents.complete() || p.set.identity.uid == "" {
 		return Syncing, "reading from " + l.host
 	}
 	if reason, message = p.identityLocked(); reason != "" {
@@ -69,7 +69,7 @@ func (p *peer) conditionLocked() (reason, message string) {
 	return Connected, "reads from " + l.host
 }
 
-// classify says what a failed request means, and what to do.
+// classify returns what a failed request means, and what to do.
 func classify(host string, err error) (reason, message string) {
 	switch {
 	case errors.Is(err, reflector.ErrAbsent):
@@ -89,9 +89,9 @@ func classify(host string, err error) (reason, message string) {
 	}
 }
 
-// identityLocked says what is wrong with the identity of the cluster that was reached, or "" (C51, C53).
+// identityLocked returns what is wrong with the identity of the cluster at the other end; "" for nothing (C51, C53).
 func (p *peer) identityLocked() (reason, message string) {
-	s, found := p.set, &p.link.identity
+	s, found := p.set, &p.connection.identity
 	announced := found.announced()
 	switch first := p.firstLocked(); {
 	case found.uid == s.identity.uid:
@@ -120,14 +120,14 @@ func someOf(ids []string) string {
 	return strings.Join(ids, " and ")
 }
 
-// detachLocked keeps what a peer has said while its identity was right, once it is wrong: a cluster under another id renames its slices,
+// detachLocked keeps what a peer reported while its identity was right, once it is wrong: a cluster under another id renames its slices,
 // which would read as their end.
 func (p *peer) detachLocked() {
-	if p.link == nil || p.view != p.link.view || p.set.identity.uid == "" {
+	if p.connection == nil || p.contents != p.connection.contents || p.set.identity.uid == "" {
 		return
 	}
 	if reason, _ := p.identityLocked(); reason != "" {
-		p.view = p.view.snapshot()
+		p.contents = p.contents.snapshot()
 	}
 }
 
@@ -135,10 +135,10 @@ func (p *peer) detachLocked() {
 // then the older Secret.
 func (p *peer) firstLocked() *peer {
 	for _, other := range p.set.peers {
-		if other == p || other.refused != "" || other.link == nil || other.link.identity.uid != p.link.identity.uid {
+		if other == p || other.refused != "" || other.connection == nil || other.connection.identity.uid != p.connection.identity.uid {
 			continue
 		}
-		if other.link.identity.announces(other.id) && (!p.link.identity.announces(p.id) || other.olderThan(p)) {
+		if other.connection.identity.announces(other.id) && (!p.connection.identity.announces(p.id) || other.olderThan(p)) {
 			return other
 		}
 	}
@@ -152,8 +152,8 @@ func (p *peer) olderThan(other *peer) bool {
 	return p.id < other.id
 }
 
-// changes of names that a new standing or view brings.
-func changesLocked(before, after PeerState, was, is *view) []types.NamespacedName {
+// changesLocked returns the names that a new state, or other contents, change.
+func changesLocked(before, after PeerState, was, is *contents) []types.NamespacedName {
 	switch {
 	case before == after && was == is:
 		return nil
@@ -163,4 +163,10 @@ func changesLocked(before, after PeerState, was, is *view) []types.NamespacedNam
 		return sortedNames(is.allNames())
 	}
 	return nil
+}
+
+// condition is a peer's: reason and message, as on its Lease.
+type condition struct {
+	reason, message string
+	connected       bool // also where the reason is about something else
 }

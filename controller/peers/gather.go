@@ -9,65 +9,65 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 )
 
-// Heard is what peers say of one name. The values are read only.
-type Heard struct {
-	// Counting are the peers that count, those that say anything, by their ids.
-	Counting []merge.Member
-	// Silent are the peers whose time has run out: what they said last, without endpoints. They are still peers: that their exports
-	// are gone nobody has said (C22, C39).
-	Silent []merge.Member
-	// Unheard and Expired are the ids of the peers of which nobody knows yet what they say: those whose time runs, and those whose
-	// time has run out.
-	Unheard, Expired []string
+// Snapshot is what peers export under one name. The values are read only.
+type Snapshot struct {
+	// Active are the peers that export the name, by their ids.
+	Active []merge.Member
+	// Expired are the peers whose time has run out: what they exported last, without endpoints. They are still peers, and nobody has
+	// withdrawn their exports (C22, C39).
+	Expired []merge.Member
+	// Unknown and UnknownExpired are the ids of peers that this process has not read yet: those whose time runs, and those whose time
+	// has run out.
+	Unknown, UnknownExpired []string
 }
 
-// Gather gives what the peers say of a name.
-func (s *Set) Gather(name types.NamespacedName) Heard {
+// Snapshot returns what the peers export under a name.
+func (s *Registry) Snapshot(name types.NamespacedName) Snapshot {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var h Heard
+	var h Snapshot
 	for id, p := range s.peers {
 		switch {
 		case p.refused != "": // nothing can have come from there
-		case p.standing == Unknown:
-			h.Unheard = append(h.Unheard, id)
-		case p.view == nil:
-			h.Expired = append(h.Expired, id)
-		case p.standing == Active:
-			if m, ok := p.view.member(id, name); ok {
-				h.Counting = append(h.Counting, m)
+		case p.state == Unknown:
+			h.Unknown = append(h.Unknown, id)
+		case p.contents == nil:
+			h.UnknownExpired = append(h.UnknownExpired, id)
+		case p.state == Active:
+			if m, ok := p.contents.member(id, name); ok {
+				h.Active = append(h.Active, m)
 			}
 		default:
-			if m, ok := p.view.member(id, name); ok {
+			if m, ok := p.contents.member(id, name); ok {
 				m.Slices = nil
-				h.Silent = append(h.Silent, m)
+				h.Expired = append(h.Expired, m)
 			}
 		}
 	}
-	slices.Sort(h.Unheard)
-	slices.Sort(h.Expired)
-	slices.SortFunc(h.Counting, byCluster)
-	slices.SortFunc(h.Silent, byCluster)
+	slices.Sort(h.Unknown)
+	slices.Sort(h.UnknownExpired)
+	slices.SortFunc(h.Active, byCluster)
+	slices.SortFunc(h.Expired, byCluster)
 	return h
 }
 
 // Home gives the slices of a Service of the own cluster, without those that were imported. They are read only.
-func (s *Set) Home(name types.NamespacedName) []*discoveryv1.EndpointSlice {
+func (s *Registry) Home(name types.NamespacedName) []*discoveryv1.EndpointSlice {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.home.byService[name]
 }
 
 // Names are those that peers export or have slices for, in one namespace, or in all for "".
-func (s *Set) Names(namespace string) []types.NamespacedName {
+func (s *Registry) Names(namespace string) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := map[types.NamespacedName]bool{}
 	for _, p := range s.peers {
-		if p.view == nil {
+		if p.contents == nil {
 			continue
 		}
-		for name := range p.view.names() {
+		for name := range p.contents.names() {
 			if namespace == "" || name.Namespace == namespace {
 				all[name] = true
 			}

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(realkube.Main(m, &home, &east, &west))
 }
 
-// homeRole is all that a Set does in its own cluster, but for events.
+// homeRole is all that a Registry does in its own cluster, but for events.
 const homeRole = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -145,9 +145,9 @@ func (c *clock) forward(d time.Duration) {
 	c.ahead += d
 }
 
-// reader is a Set that runs in the home cluster, and what it says.
+// reader is a Registry that runs in the home cluster, and what it returns.
 type reader struct {
-	*Set
+	*Registry
 	t         testing.TB
 	client    kubernetes.Interface // of an administrator of home
 	namespace string
@@ -173,7 +173,7 @@ func newPlace(t testing.TB) place {
 	return place{account(t, c, namespace, "members"), namespace}
 }
 
-// read starts a Set, until stop or the test's end. The id of the own cluster is that of the place.
+// read starts a Registry, until stop or the test's end. The id of the own cluster is that of the place.
 func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 	t.Helper()
 	r := &reader{
@@ -189,13 +189,13 @@ func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 		t.Fatal(err)
 	}
 	set.probeEvery = 200 * time.Millisecond // nobody waits for a probe
-	r.Set = set
+	r.Registry = set
 	set.OnChange(func(name types.NamespacedName) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.changed[name]++
 	})
-	set.OnStanding(func(cluster string) {
+	set.OnState(func(cluster string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.standings[cluster]++
@@ -314,7 +314,7 @@ func (r *reader) is(id, reason string, words ...string) {
 	})
 }
 
-// says wants the clusters that Gather gives for a name, and those that are unheard: "east west ?north".
+// says wants the clusters that Snapshot returns for a name, and those that are unknown: "east west ?north".
 func (r *reader) says(name types.NamespacedName, want string) {
 	r.t.Helper()
 	realkube.Eventually(r.t, fmt.Sprintf("%s is said by %q", name, want), func() error {
@@ -326,12 +326,12 @@ func (r *reader) says(name types.NamespacedName, want string) {
 }
 
 func (r *reader) said(name types.NamespacedName) string {
-	heard := r.Gather(name)
+	heard := r.Snapshot(name)
 	var all []string
-	for _, m := range heard.Counting {
+	for _, m := range heard.Active {
 		all = append(all, m.Cluster)
 	}
-	for _, id := range heard.Unheard {
+	for _, id := range heard.Unknown {
 		all = append(all, "?"+id)
 	}
 	return strings.Join(all, " ")

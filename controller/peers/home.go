@@ -21,12 +21,12 @@ import (
 // reflectorStore is what stores of all types have in common.
 type reflectorStore = cache.ReflectorStore
 
-func newStore[T any](s *Set, to table[T], synced *bool, trim func(any) (T, bool), tell func([]types.NamespacedName)) reflectorStore {
+func newStore[T any](s *Registry, to table[T], synced *bool, trim func(any) (T, bool), tell func([]types.NamespacedName)) reflectorStore {
 	return reflector.NewStore(&sink[T]{mu: &s.mu, table: to, synced: synced, trim: trim, tell: tell, pool: &s.pool})
 }
 
 // homeFollowers read the own cluster: the slices of its own Services, its namespaces, and the Secrets of peers.
-func (s *Set) homeFollowers() ([]*reflector.Follower, error) {
+func (s *Registry) homeFollowers() ([]*reflector.Follower, error) {
 	finder, err := discovery.NewDiscoveryClientForConfigAndClient(s.config, s.client)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (s *Set) homeFollowers() ([]*reflector.Follower, error) {
 }
 
 // homeReport logs the first of several failures, and their end.
-func (s *Set) homeReport(resource string) reflector.Report {
+func (s *Registry) homeReport(resource string) reflector.Report {
 	failed := false
 	var trouble reflector.Trouble
 	return func(verb reflector.Verb, err error) {
@@ -78,14 +78,14 @@ func (s *Set) homeReport(resource string) reflector.Report {
 	}
 }
 
-func (s *Set) homeChanged(names []types.NamespacedName) {
+func (s *Registry) homeChanged(names []types.NamespacedName) {
 	s.mu.Lock()
 	s.settleLocked()
 	s.mu.Unlock()
 	s.call(names)
 }
 
-func (s *Set) identityChanged([]types.NamespacedName) {
+func (s *Registry) identityChanged([]types.NamespacedName) {
 	s.mu.Lock()
 	s.listedLocked()
 	s.mu.Unlock()
@@ -93,13 +93,13 @@ func (s *Set) identityChanged([]types.NamespacedName) {
 	case s.announcing <- struct{}{}:
 	default: // all is seen when it is looked at
 	}
-	s.look()
+	s.notifyAll()
 }
 
 // announce keeps the own id in the annotation that peers read, until ctx ends. It ends with an error where somebody has announced another
 // id: to write ours again would be a fight with another controller, or hide an administrator's slip. Started again, the process ends
 // until the annotation is right or removed, and everything stays as it is.
-func (s *Set) announce(ctx context.Context) error {
+func (s *Registry) announce(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -126,7 +126,7 @@ func (s *Set) announce(ctx context.Context) error {
 	}
 }
 
-func (s *Set) writeID(ctx context.Context) error {
+func (s *Registry) writeID(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{mcs.AnnotationClusterID: s.options.Home}}})

@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// identity is how a cluster says which it is.
+// identity is how a cluster announces its id: by annotations on Namespaces.
 type identity struct {
 	uid   types.UID         // of its namespace kube-system, which no two clusters share
 	by    map[string]string // namespace: the ids that controllers announce
@@ -20,14 +20,14 @@ type identity struct {
 	lasts bool              // home is there, and is not being deleted
 }
 
-// said is what one namespace says of the cluster.
-type said struct {
+// announcement is what one Namespace announces.
+type announcement struct {
 	uid   types.UID // of kube-system only
 	id    string    // that is announced there
 	lasts bool      // of the own controller's namespace only
 }
 
-func (i *identity) put(id types.NamespacedName, value said, changed []types.NamespacedName) []types.NamespacedName {
+func (i *identity) put(id types.NamespacedName, value announcement, changed []types.NamespacedName) []types.NamespacedName {
 	if id.Name == systemNamespace {
 		i.uid = value.uid
 	}
@@ -67,21 +67,21 @@ func (i *identity) ids() iter.Seq[types.NamespacedName] {
 
 const systemNamespace = "kube-system"
 
-func trimNamespace(object any) (said, bool) {
+func trimNamespace(object any) (announcement, bool) {
 	namespace := object.(*corev1.Namespace)
-	of := said{id: namespace.Annotations[mcs.AnnotationClusterID]}
+	of := announcement{id: namespace.Annotations[mcs.AnnotationClusterID]}
 	if len(of.id) > validation.LabelValueMaxLength { // Not an ID (C34). It is shown, and an annotation may have 256 KiB.
 		of.id = of.id[:validation.LabelValueMaxLength] + "..."
 	}
 	if namespace.Name == systemNamespace {
 		of.uid = namespace.UID
 	}
-	return of, of != said{}
+	return of, of != announcement{}
 }
 
 // trimHome also keeps whether the controller's own namespace lasts.
-func trimHome(own string) func(any) (said, bool) {
-	return func(object any) (said, bool) {
+func trimHome(own string) func(any) (announcement, bool) {
+	return func(object any) (announcement, bool) {
 		of, ok := trimNamespace(object)
 		if namespace := object.(*corev1.Namespace); namespace.Name == own {
 			of.lasts, ok = namespace.DeletionTimestamp == nil, true

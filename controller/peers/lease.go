@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// What a peer's Lease says of its condition, so that `kubectl get leases -L` is a table of peers.
+// Labels and annotations of a peer's Lease, so that `kubectl get leases -L` is a table of peers.
 const (
 	labelConnected    = "clusterset-dns.io/connected"
 	labelReason       = "clusterset-dns.io/reason"
@@ -26,10 +26,10 @@ const (
 type lease struct {
 	loaded   bool
 	foreign  bool       // somebody else's
-	told     string     // the reason that an event told of last
+	told     string     // the reason of the last event
 	troubled bool       // could not be read or written when that was tried last
 	at       time.Time  // when it was written last
-	written  condition  // that it says
+	written  condition  // in the Lease
 	record   PeerRecord // likewise
 }
 
@@ -73,7 +73,7 @@ func (p *peer) loadLease(ctx context.Context) error {
 	p.lease.told = found.Labels[labelReason]
 	if found.Labels[labelConnected] == conditionTrue {
 		// It was there when nobody looked any more: the time since then does not count against it.
-		p.was, p.record.Heard = true, now
+		p.wasConnected, p.record.Heard = true, now
 	}
 	p.lease.loaded = true
 	return nil
@@ -103,15 +103,15 @@ const (
 	writeTimeout   = 5 * time.Second
 )
 
-// writeLease writes what has changed at once, and renews the Lease of a connected peer. It says when to do so again.
+// writeLease writes what has changed at once, and renews the Lease of a connected peer. It returns when to do so again.
 func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	if p.lease.foreign {
 		return idle, nil
 	}
 	now, w := p.set.options.Now(), &p.lease
 	since := now.Sub(w.at)
-	due := w.at.IsZero() || p.now.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns
-	if stale := p.now != w.written || p.now.connected; stale && since >= p.set.renewEvery {
+	due := w.at.IsZero() || p.condition.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns
+	if stale := p.condition != w.written || p.condition.connected; stale && since >= p.set.renewEvery {
 		due = true
 	}
 	if !due {
@@ -122,14 +122,14 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	if err := p.patchLease(ctx); err != nil {
 		return 0, err
 	}
-	w.at, w.written, w.record = now, p.now, p.record
+	w.at, w.written, w.record = now, p.condition, p.record
 	return p.set.renewEvery, nil
 }
 
 // patchLease writes the whole of what is ours, so that it heals what others changed; and makes the Lease where there is none.
 func (p *peer) patchLease(ctx context.Context) error {
 	l := p.wantedLease()
-	annotations := map[string]any{annotationMessage: p.now.message}
+	annotations := map[string]any{annotationMessage: p.condition.message}
 	if p.stays() {
 		annotations[annotationLeaving] = nil
 	}
@@ -162,14 +162,14 @@ func (p *peer) stays() bool {
 
 func (p *peer) wantedLease() *coordinationv1.Lease {
 	connected := conditionFalse
-	if p.now.connected {
+	if p.condition.connected {
 		connected = conditionTrue
 	}
 	l := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        p.id,
-			Labels:      map[string]string{mcs.LabelPeer: "", labelConnected: connected, labelReason: p.now.reason},
-			Annotations: map[string]string{annotationMessage: p.now.message},
+			Labels:      map[string]string{mcs.LabelPeer: "", labelConnected: connected, labelReason: p.condition.reason},
+			Annotations: map[string]string{annotationMessage: p.condition.message},
 		},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new(p.id), AcquireTime: new(metav1.NewMicroTime(p.record.Began.Time)), LeaseTransitions: new(p.record.Returns),
@@ -185,7 +185,7 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 }
 
 // removeLease forgets a peer that has left. It tries until that is done, or ctx ends.
-func (s *Set) removeLease(ctx context.Context, id string) {
+func (s *Registry) removeLease(ctx context.Context, id string) {
 	for ctx.Err() == nil {
 		err := s.deleteLease(ctx, id)
 		if err == nil {
@@ -202,7 +202,7 @@ func (s *Set) removeLease(ctx context.Context, id string) {
 }
 
 // deleteLease deletes a peer's Lease, and no other.
-func (s *Set) deleteLease(ctx context.Context, id string) error {
+func (s *Registry) deleteLease(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	found, err := s.leases.Get(ctx, id, metav1.GetOptions{})

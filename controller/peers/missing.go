@@ -11,8 +11,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// annotationLeaving, with the value "true" on a peer's Secret, says that the Secret is about to be deleted because the peer leaves. On the
-// peer's Lease it says the same to a controller that did not run then, or that missed the Secret before. deploy/join.sh --leave sets both.
+// annotationLeaving, with the value "true" on a peer's Secret, means that the Secret is about to be deleted because the peer leaves. On the
+// peer's Lease it means the same to a controller that did not run then, or that missed the Secret before. deploy/join.sh --leave sets both.
 const annotationLeaving = "clusterset-dns.io/leaving"
 
 // grace is how long a peer stays as it is without its Secret. Secrets are deleted and made again by mistake, and by tools that know no
@@ -51,7 +51,7 @@ func (p *peer) leavesOnPurpose(ctx context.Context) bool {
 	return err == nil && found.Annotations[annotationLeaving] == "true" // After an error the peer stays, and is looked at again.
 }
 
-// outlast ends a peer whose Secret has been missing for the grace period, or is missing on purpose, and says when to look again. Missing Secrets
+// outlast ends a peer whose Secret has been missing for the grace period, or is missing on purpose, and returns when to look again. Missing Secrets
 // mean nothing while the controller's own namespace is being deleted, or is gone: they go before the controller does.
 func (p *peer) outlast(onPurpose bool) time.Duration {
 	s := p.set
@@ -73,11 +73,11 @@ func (p *peer) outlast(onPurpose bool) time.Duration {
 	s.mu.Unlock()
 	s.options.Log.Info("A peer without a Secret has left", "peer", p.id)
 	s.call(names)
-	s.callStanding(p.id)
+	s.callState(p.id)
 	return idle
 }
 
-// missingLocked says what becomes of a peer without a Secret.
+// missingLocked decides what becomes of a peer without a Secret.
 func (p *peer) missingLocked() string {
 	s := p.set
 	if !s.identity.lasts {
@@ -90,7 +90,7 @@ func (p *peer) missingLocked() string {
 
 // adopt makes peers of the clusters that have no Secret at the start and are remembered, by Leases or by imports: their Secrets went while
 // no controller ran. It tries until the Leases are known. Without that, the imports of such a peer would be deleted.
-func (s *Set) adopt(ctx context.Context) {
+func (s *Registry) adopt(ctx context.Context) {
 	for failed := false; ctx.Err() == nil; failed = true {
 		list, err := s.leases.List(ctx, metav1.ListOptions{})
 		var remembered []string
@@ -111,9 +111,9 @@ func (s *Set) adopt(ctx context.Context) {
 	}
 }
 
-// adoptAll comes before all plans: nobody has to be told. What only imports remember can be forged: it has a bound, and ids that no cluster
+// adoptAll runs before the first plan, so no name has to be planned again. What only imports remember can be forged: it has a bound, and ids that no cluster
 // can have cost nothing.
-func (s *Set) adoptAll(leases []coordinationv1.Lease, remembered []string) {
+func (s *Registry) adoptAll(leases []coordinationv1.Lease, remembered []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range leases {
@@ -140,7 +140,7 @@ func (s *Set) adoptAll(leases []coordinationv1.Lease, remembered []string) {
 }
 
 // adoptLocked makes a peer. One that is refused leaves at once: nothing can have come from it.
-func (s *Set) adoptLocked(id string) {
+func (s *Registry) adoptLocked(id string) {
 	p := s.joinLocked(id, secret{})
 	p.grace, p.adopted = restoreGrace, true
 	p.missLocked()

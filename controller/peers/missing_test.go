@@ -39,13 +39,13 @@ func TestASecretThatIsMadeAgainCostsNothing(t *testing.T) {
 	r.lose(there.id)
 	r.is(there.id, SecretMissing, r.namespace+"/"+there.id, "until", "make the Secret again", "join.sh --leave")
 	r.clock.forward(grace - 10*time.Second)
-	r.look()
+	r.notifyAll()
 	there.export("v1beta1", "bar") // the connection goes on
 	r.says(bar, there.id)
 	r.join(there.id, config)
 	r.is(there.id, Connected)
 	r.clock.forward(grace)
-	r.look()
+	r.notifyAll()
 
 	// Another kubeconfig in the new Secret is another connection.
 	r.lose(there.id)
@@ -93,7 +93,7 @@ func TestAPeerWithoutASecretLeavesAfterTheGracePeriod(t *testing.T) {
 			t.Errorf("foo is said by %q in the grace period", got)
 		}
 		r.clock.forward(grace)
-		r.look()
+		r.notifyAll()
 		r.says(foo, "")
 		r.leaseGoes(there.id)
 	}
@@ -134,7 +134,7 @@ func TestASecretThatWentWhileNoControllerRanIsAwaited(t *testing.T) {
 		t.Errorf("foo is said by %q near the end of its time", got)
 	}
 	r.clock.forward(time.Second)
-	r.look()
+	r.notifyAll()
 	r.says(foo, "")
 	r.leaseGoes(there.id)
 }
@@ -176,12 +176,12 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	r.lose(there.id)
 	r = place.read(t, remember)
 	r.is(there.id, SecretMissing, "until", "join.sh --leave")
-	r.look()
+	r.notifyAll()
 	if got := r.said(foo); got != "?"+there.id {
 		t.Errorf("foo is said by %q while the Secret is missing", got)
 	}
 	mark(r)
-	r.look()
+	r.notifyAll()
 	r.says(foo, "")
 	r.leaseGoes(there.id)
 
@@ -224,8 +224,8 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 	}
 	r := place.read(t, remember)
 	<-r.Settled()
-	if heard := r.Gather(foo); len(heard.Unheard) != maxRemembered || !slices.Contains(heard.Unheard, there.id) || slices.Contains(heard.Unheard, place.namespace) {
-		t.Errorf("%d clusters are unheard; want %d, %s among them, and not %s", len(heard.Unheard), maxRemembered, there.id, place.namespace)
+	if heard := r.Snapshot(foo); len(heard.Unknown) != maxRemembered || !slices.Contains(heard.Unknown, there.id) || slices.Contains(heard.Unknown, place.namespace) {
+		t.Errorf("%d clusters are unheard; want %d, %s among them, and not %s", len(heard.Unknown), maxRemembered, there.id, place.namespace)
 	}
 	r.is(there.id, SecretMissing, "until", "make the Secret again")
 	r.clock.forward(restoreGrace - time.Minute)
@@ -233,21 +233,21 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 	// A Secret that leads nowhere yet costs nothing either.
 	r.join(there.id, kubeconfig(t, &rest.Config{Host: "https://127.0.0.1:1"}))
 	r.is(there.id, Unreachable)
-	if got := r.Gather(foo).Unheard; !slices.Contains(got, there.id) {
+	if got := r.Snapshot(foo).Unknown; !slices.Contains(got, there.id) {
 		t.Errorf("%s is not waited for, but %q", there.id, got)
 	}
 	r.join(there.id, kubeconfig(t, there.config))
 	r.is(there.id, Connected)
 	r.is("gone", SecretMissing)
 	r.clock.forward(time.Minute)
-	r.look()
+	r.notifyAll()
 	r.leaseGoes("gone")
 	r.says(foo, there.id)
 	// One whose Secret was there since has the usual time.
 	r.lose(there.id)
 	r.is(there.id, SecretMissing)
 	r.clock.forward(grace)
-	r.look()
+	r.notifyAll()
 	r.leaseGoes(there.id)
 }
 
@@ -288,8 +288,8 @@ func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	realkube.Eventually(t, "the namespace goes", func() error {
-		r.Set.mu.RLock()
-		defer r.Set.mu.RUnlock()
+		r.Registry.mu.RLock()
+		defer r.Registry.mu.RUnlock()
 		if r.identity.by[r.namespace] != "" {
 			return errors.New("it is seen")
 		}
@@ -301,14 +301,14 @@ func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
 // looked waits until a peer has been looked at with the clock as it is.
 func (r *reader) looked(id string) {
 	r.t.Helper()
-	r.Set.mu.RLock()
+	r.Registry.mu.RLock()
 	p := r.peers[id]
-	r.Set.mu.RUnlock()
+	r.Registry.mu.RUnlock()
 	if p == nil {
 		return
 	}
 	for range 2 { // one look may be under way
-		p.look()
+		p.notify()
 		realkube.Eventually(r.t, "a look", func() error {
 			if len(p.wake) > 0 {
 				return errors.New("not yet")
@@ -363,7 +363,7 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 	r.join(there.id, kubeconfig(t, there.config))
 	r.is(there.id, Connected)
 	has := func(want string) error {
-		peers := r.Gather(foo).Counting
+		peers := r.Snapshot(foo).Active
 		if len(peers) != 1 || !peers[0].Exports() || !slices.Equal(addresses(peers[0]), []string{want}) {
 			return fmt.Errorf("foo is %+v", peers)
 		}
@@ -377,9 +377,9 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 		apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", "another"))
 		apply(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
 		realkube.Eventually(t, "the change is read", func() error {
-			r.Set.mu.RLock()
-			defer r.Set.mu.RUnlock()
-			view := r.peers[there.id].link.view
+			r.Registry.mu.RLock()
+			defer r.Registry.mu.RUnlock()
+			view := r.peers[there.id].connection.contents
 			if len(view.slices.byService[there.name("seen")])+len(view.slices.byService[foo]) != 1 {
 				return errors.New("not yet")
 			}
@@ -391,9 +391,9 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 		// A new connection reads everything again.
 		r.join(there.id, kubeconfig(t, account(t, there.Cluster, realkube.Namespace(t, there.Cluster), "multicluster-peer")))
 		realkube.Eventually(t, "the new connection has read everything", func() error {
-			r.Set.mu.RLock()
-			defer r.Set.mu.RUnlock()
-			if p := r.peers[there.id]; p.link == nil || !p.link.probed || !p.link.view.complete() || len(p.link.view.slices.byService[there.name("seen")]) != 1 {
+			r.Registry.mu.RLock()
+			defer r.Registry.mu.RUnlock()
+			if p := r.peers[there.id]; p.connection == nil || !p.connection.probed || !p.connection.contents.complete() || len(p.connection.contents.slices.byService[there.name("seen")]) != 1 {
 				return errors.New("not yet")
 			}
 			return nil
@@ -410,9 +410,9 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 		apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", there.id))
 		remove(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
 		realkube.Eventually(t, "foo is read again", func() error {
-			r.Set.mu.RLock()
-			defer r.Set.mu.RUnlock()
-			if view := r.peers[there.id].link.view; len(view.slices.byService[foo]) != 1 || len(view.slices.byService[there.name("seen")]) > 0 {
+			r.Registry.mu.RLock()
+			defer r.Registry.mu.RUnlock()
+			if view := r.peers[there.id].connection.contents; len(view.slices.byService[foo]) != 1 || len(view.slices.byService[there.name("seen")]) > 0 {
 				return errors.New("not yet")
 			}
 			return nil
@@ -425,11 +425,11 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 	there.announce("another")
 	r.is(there.id, WrongID)
 	r.clock.forward(time.Hour)
-	r.look()
+	r.notifyAll()
 	r.says(foo, "") // as of one that cannot be reached
 }
 
-// With a wrong ID nothing is written, and the Set ends.
+// With a wrong ID nothing is written, and the Registry ends.
 func TestAWrongIDEndsTheSet(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -65,8 +65,8 @@ func idFault(home, namespace, announced string, peer bool) error {
 	return nil
 }
 
-// idFault is an error if the own cluster is not as its ID says, when the Set starts.
-func (s *Set) idFault() error {
+// idFault is an error if the own namespace announces another id when the Registry starts.
+func (s *Registry) idFault() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	_, peer := s.peers[s.options.Home]

@@ -14,50 +14,44 @@ import (
 
 // peer is another cluster of the clusterset, from the day that its Secret is there until it is gone for good.
 type peer struct {
-	set    *Set
+	set    *Registry
 	id     string
 	cancel context.CancelFunc
 	after  <-chan struct{} // what has to end first; may be nil
 	ended  chan struct{}
 	wake   chan struct{} // holds a token while there is something to look at
 
-	// guarded by the Set's mu:
+	// guarded by the Registry's mu:
 	refused, refusal string // the reason and message for which its id can be no peer's
 	secret           secret
 	missing          time.Time     // since when its Secret is gone; zero while it is there
 	grace            time.Duration // how long it may be missing
 	adopted          bool          // it was missing at the start, and is still
 	left             bool          // it is no peer any more
-	link             *link
-	broken           error // its kubeconfig cannot be used
-	view             *view // that it counts by; nil until one is complete
-	standing         PeerState
+	connection       *connection
+	broken           error     // its kubeconfig cannot be used
+	contents         *contents // that it counts by; nil until one is complete
+	state            PeerState
 
 	// of run only:
-	linked []byte // the kubeconfig that link or broken are of
-	begun  bool   // it was linked at all
-	waited bool   // it was adopted when it was looked at before
-	record PeerRecord
-	lease  lease
-	now    condition
-	was    bool // connected, when it was looked at before
+	kubeconfig   []byte // of connection or broken
+	begun        bool   // it was linked at all
+	waited       bool   // it was adopted when it was looked at before
+	record       PeerRecord
+	lease        lease
+	condition    condition
+	wasConnected bool // connected, when it was looked at before
 }
 
-// condition is what is said of a peer.
-type condition struct {
-	reason, message string
-	connected       bool // also where the reason is about something else
-}
-
-// look has the peer looked at soon.
-func (p *peer) look() {
+// notify has the peer evaluated soon.
+func (p *peer) notify() {
 	select {
 	case p.wake <- struct{}{}:
 	default: // it has not yet been looked at, and all is seen then
 	}
 }
 
-func (s *Set) look() {
+func (s *Registry) notifyAll() {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	s.lookLocked()
@@ -87,7 +81,7 @@ func (p *peer) run(ctx context.Context) {
 		}
 	}
 	p.set.mu.RLock()
-	old, left := p.link, p.left
+	old, left := p.connection, p.left
 	p.set.mu.RUnlock()
 	old.stop()
 	peerConnected.DeleteLabelValues(p.id)
@@ -96,9 +90,9 @@ func (p *peer) run(ctx context.Context) {
 	}
 }
 
-// step looks at the peer, and says how long nothing more is to do if nothing happens.
+// step evaluates the peer, and returns after how long to do so again if nothing happens.
 func (p *peer) step(ctx context.Context) time.Duration {
-	p.relink(ctx)
+	p.reconnect(ctx)
 	err := p.loadLease(ctx)
 	if errors.Is(err, errForeignLease) {
 		p.set.mu.Lock()
@@ -110,30 +104,30 @@ func (p *peer) step(ctx context.Context) time.Duration {
 		p.leaseTrouble(ctx, "A peer's Lease cannot be read", err)
 		return retryAfter
 	}
-	return min(p.judge(), p.publish(ctx), p.outlast(p.leavesOnPurpose(ctx)), idle)
+	return min(p.evaluate(), p.publish(ctx), p.outlast(p.leavesOnPurpose(ctx)), idle)
 }
 
-// relink connects as the Secret says, if that is not what is done already. The view stays.
-func (p *peer) relink(ctx context.Context) {
+// reconnect connects with the Secret's kubeconfig, unless it is connected with that already. The contents stay.
+func (p *peer) reconnect(ctx context.Context) {
 	p.set.mu.RLock()
-	kubeconfig, old, skip := p.secret.kubeconfig, p.link, p.refused != "" || !p.missing.IsZero()
+	kubeconfig, old, skip := p.secret.kubeconfig, p.connection, p.refused != "" || !p.missing.IsZero()
 	p.set.mu.RUnlock()
-	if skip || p.begun && bytes.Equal(kubeconfig, p.linked) {
+	if skip || p.begun && bytes.Equal(kubeconfig, p.kubeconfig) {
 		return
 	}
 	old.stop()
-	link, err := newLink(p, kubeconfig)
-	p.begun, p.linked = true, kubeconfig
+	link, err := newConnection(p, kubeconfig)
+	p.begun, p.kubeconfig = true, kubeconfig
 	p.set.mu.Lock()
-	p.link, p.broken = link, err
+	p.connection, p.broken = link, err
 	p.set.mu.Unlock()
 	if err == nil {
 		link.start(ctx)
 	}
 }
 
-// judge finds the peer's condition and standing, and says when to do so again.
-func (p *peer) judge() time.Duration {
+// evaluate finds the peer's condition and state, and returns when to do so again.
+func (p *peer) evaluate() time.Duration {
 	s := p.set
 	s.mu.Lock()
 	if p.left {
@@ -141,40 +135,40 @@ func (p *peer) judge() time.Duration {
 		return idle
 	}
 	reason, message := p.conditionLocked()
-	p.now = condition{reason, harmless(message), reason == Connected}
-	before, old := p.standing, p.view
-	if p.now.connected {
-		p.view = p.link.view
+	p.condition = condition{reason, harmless(message), reason == Connected}
+	before, old := p.state, p.contents
+	if p.condition.connected {
+		p.contents = p.connection.contents
 	} else {
 		p.detachLocked()
 	}
 	sight := Observation{
 		Now: metav1.NewTime(s.options.Now()), Timeout: metav1.Duration{Duration: s.options.Timeout},
-		Connected: p.now.connected, Was: p.was, Known: p.view != nil,
+		Connected: p.condition.connected, WasConnected: p.wasConnected, Known: p.contents != nil,
 	}
-	again := p.weighLocked(sight)
-	if p.now.connected && p.standing == Expired {
+	again := p.setStateLocked(sight)
+	if p.condition.connected && p.state == Expired {
 		until := s.options.Now().Add(p.record.Remaining(sight.Now).Duration).UTC().Format(time.RFC3339)
-		p.now.message += fmt.Sprintf("; it came and went %d times, and counts again at %s if it stays", p.record.Returns, until)
+		p.condition.message += fmt.Sprintf("; it came and went %d times, and counts again at %s if it stays", p.record.Returns, until)
 	}
-	if p.now.reason != Syncing && (!p.now.connected || p.standing == Active) {
+	if p.condition.reason != Syncing && (!p.condition.connected || p.state == Active) {
 		delete(s.awaited, p.id)
 		s.settleLocked()
 	}
 	if !p.missing.IsZero() {
-		p.now.reason, p.now.message = SecretMissing, p.missingLocked()
+		p.condition.reason, p.condition.message = SecretMissing, p.missingLocked()
 	}
-	names, changed := changesLocked(before, p.standing, old, p.view), before != p.standing
+	names, changed := changesLocked(before, p.state, old, p.contents), before != p.state
 	s.mu.Unlock()
 	s.call(names)
 	if changed {
-		s.callStanding(p.id)
+		s.callState(p.id)
 	}
 	return max(again.Duration, time.Millisecond)
 }
 
-// weighLocked brings record and standing up to date, and says when to do so again.
-func (p *peer) weighLocked(sight Observation) metav1.Duration {
+// setStateLocked brings record and state up to date, and returns when to do so again.
+func (p *peer) setStateLocked(sight Observation) metav1.Duration {
 	if p.waited && !p.adopted { // The time in which nobody could connect does not count against it.
 		if p.record.Heard.IsZero() {
 			p.record.Began = sight.Now
@@ -184,27 +178,27 @@ func (p *peer) weighLocked(sight Observation) metav1.Duration {
 	}
 	p.waited = p.adopted
 	p.record = p.record.Observe(sight)
-	if p.now.reason != Syncing { // as after a restart or with a new kubeconfig, which are no absence of the peer
-		p.was = p.now.connected
+	if p.condition.reason != Syncing { // as after a restart or with a new kubeconfig, which are no absence of the peer
+		p.wasConnected = p.condition.connected
 	}
 	switch {
 	case p.refused != "":
-		p.standing = Expired
+		p.state = Expired
 	case p.adopted:
-		p.standing = Unknown // What is here of it stays until outlast ends that.
+		p.state = Unknown // What is here of it stays until outlast ends that.
 	default:
 		var left metav1.Duration
-		if p.standing, left = p.record.State(sight); left.Duration > 0 {
+		if p.state, left = p.record.State(sight); left.Duration > 0 {
 			return left
 		}
 	}
 	return metav1.Duration{Duration: idle}
 }
 
-// publish says what judge found: in the metric, an event and the Lease. It says when to do so again.
+// publish writes what evaluate found: to the metric, an event and the Lease. It returns when to do so again.
 func (p *peer) publish(ctx context.Context) time.Duration {
 	connected := 0.0
-	if p.now.connected {
+	if p.condition.connected {
 		connected = 1
 	}
 	peerConnected.WithLabelValues(p.id).Set(connected)
@@ -229,19 +223,19 @@ func (p *peer) leaseTrouble(ctx context.Context, what string, err error) {
 
 // announce tells of a change of the condition, once. That a connection is being made is no news.
 func (p *peer) announce() {
-	if p.now.reason == Syncing || p.now.reason == p.lease.told {
+	if p.condition.reason == Syncing || p.condition.reason == p.lease.told {
 		return
 	}
-	p.lease.told = p.now.reason
+	p.lease.told = p.condition.reason
 	kind := corev1.EventTypeWarning
-	if p.now.reason == Connected {
+	if p.condition.reason == Connected {
 		kind = corev1.EventTypeNormal
 	}
-	p.set.options.Log.Info("A peer's condition has changed", "peer", p.id, "reason", p.now.reason, "message", p.now.message)
+	p.set.options.Log.Info("A peer's condition has changed", "peer", p.id, "reason", p.condition.reason, "message", p.condition.message)
 	p.set.events.Eventf(&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.set.options.Namespace, Name: p.id, UID: p.linkedUID()},
-	}, nil, kind, p.now.reason, "Connect", "%s", p.now.message)
+	}, nil, kind, p.condition.reason, "Connect", "%s", p.condition.message)
 }
 
 func (p *peer) linkedUID() types.UID {

@@ -4,15 +4,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Standing is what a peer is worth to the names of the clusterset.
+// PeerState is what a peer counts for in the clusterset.
 type PeerState int
 
 const (
-	// Gone: its time has run out, or it has come and gone too often; what came from it is removed.
+	// Expired: its time has run out, or it has come and gone too often. What came from it is removed.
 	Expired PeerState = iota
-	// Held: it has not been heard since this process' start, and its time has not run out; what there is of it stays as it is.
+	// Unknown: this process has not read it yet, and its time has not run out. What there is of it stays as it is.
 	Unknown
-	// Counts: what it said last is true.
+	// Active: what was read last is true.
 	Active
 )
 
@@ -26,14 +26,14 @@ type PeerRecord struct {
 	Returns int32
 }
 
-// PeerSight is what is seen of a peer at one moment.
+// Observation is of a peer at one moment.
 type Observation struct {
 	Now metav1.Time
 	// Timeout is how long a peer that cannot be reached counts; 0 for ever.
 	Timeout metav1.Duration
-	// Connected: it answers, and everything that it says is heard. Was: it did so when it was looked at before.
-	Connected, Was bool
-	// Known: it has been heard in full since this process' start.
+	// Connected: it answers, and each of its resources is watched. WasConnected: so it was at the evaluation before.
+	Connected, WasConnected bool
+	// Known: it has been read completely since this process' start.
 	Known bool
 }
 
@@ -60,7 +60,7 @@ func (r PeerRecord) wait() metav1.Duration {
 	return wait
 }
 
-// See is the record after a look at the peer.
+// Observe returns the record after an observation.
 func (r PeerRecord) Observe(s Observation) PeerRecord {
 	if !s.Connected {
 		return r
@@ -68,7 +68,7 @@ func (r PeerRecord) Observe(s Observation) PeerRecord {
 	switch {
 	case r.Heard.IsZero():
 		r.Began = s.Now
-	case s.Was: // However long ago it was looked at: the process may have slept.
+	case s.WasConnected: // However long ago it was looked at: the process may have slept.
 		if s.Now.Sub(r.Began.Time) >= forgotten {
 			r.Returns = 0
 		}
@@ -82,7 +82,7 @@ func (r PeerRecord) Observe(s Observation) PeerRecord {
 	return r
 }
 
-// Standing is what the peer is worth, and after how long to look again if nothing else happens; 0 for never.
+// State returns the peer's state, and after how long to evaluate it again if nothing else happens; 0 for never.
 func (r PeerRecord) State(s Observation) (PeerState, metav1.Duration) {
 	known := Unknown
 	if s.Known {

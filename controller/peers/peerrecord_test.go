@@ -76,7 +76,7 @@ func TestRecordOfAPeer(t *testing.T) {
 		"not quite for an hour":          {PeerRecord{at(0), at(time.Hour - 2), 4}, time.Hour - 1, true, true, PeerRecord{at(0), at(time.Hour - 1), 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := Observation{Now: at(c.now), Timeout: metav1.Duration{Duration: timeout}, Connected: c.connected, Was: c.was, Known: true}
+			s := Observation{Now: at(c.now), Timeout: metav1.Duration{Duration: timeout}, Connected: c.connected, WasConnected: c.was, Known: true}
 			if got := c.before.Observe(s); got != c.want {
 				t.Errorf("%+v; want %+v", got, c.want)
 			}
@@ -90,7 +90,7 @@ func TestAPeerThatComesAndGoesCountsLessAndLess(t *testing.T) {
 	for now := range 3600 {
 		s := Observation{
 			Now: at(time.Duration(now) * time.Second), Timeout: metav1.Duration{Duration: 30 * time.Second},
-			Connected: now/120%2 == 0, Was: was, Known: true,
+			Connected: now/120%2 == 0, WasConnected: was, Known: true,
 		}
 		record = record.Observe(s)
 		standing, _ := record.State(s)

@@ -51,7 +51,7 @@ func (s secrets) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s) }
 
 // secretsChanged begins and ends peers. The first time, there is nothing that is not among the changed. A peer leaves at once where its
 // Secret was marked before it went, or where nothing can have come from the peer.
-func (s *Set) secretsChanged(changed []types.NamespacedName) {
+func (s *Registry) secretsChanged(changed []types.NamespacedName) {
 	for _, id := range changed {
 		s.mu.Lock()
 		of, there := s.secrets[id]
@@ -60,20 +60,20 @@ func (s *Set) secretsChanged(changed []types.NamespacedName) {
 		case there && p == nil:
 			s.joinLocked(id.Name, of)
 			s.mu.Unlock()
-			s.callStanding(id.Name)
+			s.callState(id.Name)
 		case there:
 			p.foundLocked(of)
 			s.mu.Unlock()
-			p.look()
+			p.notify()
 		case p != nil && (p.secret.leaving || p.refused != ""):
 			names := s.leaveLocked(p)
 			s.mu.Unlock()
 			s.call(names)
-			s.callStanding(id.Name)
+			s.callState(id.Name)
 		case p != nil:
 			p.missLocked()
 			s.mu.Unlock()
-			p.look()
+			p.notify()
 		default:
 			s.mu.Unlock()
 		}
@@ -86,7 +86,7 @@ func (s *Set) secretsChanged(changed []types.NamespacedName) {
 }
 
 // listedLocked closes listed once the peers and the own cluster's identity are known.
-func (s *Set) listedLocked() {
+func (s *Registry) listedLocked() {
 	if s.awaited != nil || !s.synced.peers || !s.synced.namespaces {
 		return
 	}
@@ -98,15 +98,15 @@ func (s *Set) listedLocked() {
 }
 
 // joinLocked begins a peer. One that leaves and comes back at once begins when all of the old one is gone.
-func (s *Set) joinLocked(id string, of secret) *peer {
+func (s *Registry) joinLocked(id string, of secret) *peer {
 	ctx, cancel := context.WithCancel(s.ctx)
 	p := &peer{
 		set: s, id: id, secret: of, cancel: cancel, after: s.leaving[id], ended: make(chan struct{}), wake: make(chan struct{}, 1),
-		standing: Unknown, grace: s.grace,
+		state: Unknown, grace: s.grace,
 	}
 	p.refused, p.refusal = s.refuse(id)
 	if p.refused != "" {
-		p.standing = Expired // nothing can have come from there
+		p.state = Expired // nothing can have come from there
 	}
 	delete(s.leaving, id)
 	s.peers[id] = p
@@ -114,23 +114,23 @@ func (s *Set) joinLocked(id string, of secret) *peer {
 	return p
 }
 
-// leaveLocked ends a peer, and gives the names that it said something of.
-func (s *Set) leaveLocked(p *peer) []types.NamespacedName {
+// leaveLocked ends a peer, and returns the names that it exported.
+func (s *Registry) leaveLocked(p *peer) []types.NamespacedName {
 	delete(s.peers, p.id)
 	s.leaving[p.id] = p.ended
 	delete(s.awaited, p.id)
 	s.settleLocked()
 	p.left = true
 	p.cancel()
-	if p.view == nil {
+	if p.contents == nil {
 		return nil
 	}
-	return sortedNames(p.view.allNames())
+	return sortedNames(p.contents.allNames())
 }
 
 // lookLocked has every peer looked at again: the identity of one is a matter of all.
-func (s *Set) lookLocked() {
+func (s *Registry) lookLocked() {
 	for _, p := range s.peers {
-		p.look()
+		p.notify()
 	}
 }

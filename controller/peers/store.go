@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// table holds the trimmed values of one resource. put and drop append the names by which something else is said now.
+// table holds the trimmed values of one resource. put and drop append the names that have changed.
 type table[T any] interface {
 	put(id types.NamespacedName, value T, changed []types.NamespacedName) []types.NamespacedName
 	drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName

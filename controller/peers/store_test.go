@@ -17,16 +17,16 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// heard is a view with the stores that write it, and the names that they told of.
+// heard are contents with the stores that write them, and the names that were reported.
 type heard struct {
-	*view
+	*contents
 	exports, services, slices reflectorStore
 	told                      []types.NamespacedName
 }
 
 func newHeard() *heard {
-	s, v := &Set{}, newView()
-	h := &heard{view: v}
+	s, v := &Registry{}, newContents()
+	h := &heard{contents: v}
 	tell := func(names []types.NamespacedName) { h.told = append(h.told, names...) }
 	h.exports = newStore(s, v.exports, &v.synced[ofExports], trimExport, tell)
 	h.services = newStore(s, v.services, &v.synced[ofServices], trimService, tell)
@@ -91,7 +91,7 @@ func TestARelistTellsOfWhatIsDifferent(t *testing.T) {
 		t.Errorf("c for d told of %v", got)
 	}
 	must(h.slices.Replace(list(sliceOf("b-2", "b", "10.0.0.2")), "4"))
-	if got := h.view.slices.byService[types.NamespacedName{Namespace: "demo", Name: "b"}]; len(got) != 2 || len(h.changes()) != 2 {
+	if got := h.contents.slices.byService[types.NamespacedName{Namespace: "demo", Name: "b"}]; len(got) != 2 || len(h.changes()) != 2 {
 		t.Errorf("b has %d slices", len(got))
 	}
 }
@@ -137,8 +137,8 @@ func TestServicesThatAreAlikeAreOne(t *testing.T) {
 			}
 		}
 	}
-	if len(h.view.services.shared) != 1 {
-		t.Errorf("%d different terms of equal Services", len(h.view.services.shared))
+	if len(h.contents.services.shared) != 1 {
+		t.Errorf("%d different terms of equal Services", len(h.contents.services.shared))
 	}
 	h.changes()
 	for _, err := range []error{h.services.Update(serviceOf("s1", 80)), h.services.Update(serviceOf("s2", 81))} {
@@ -146,8 +146,8 @@ func TestServicesThatAreAlikeAreOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := h.changes(); !slices.Equal(got, []string{"s2"}) || len(h.view.services.shared) != 2 {
-		t.Errorf("told of %v, and %d different terms", got, len(h.view.services.shared))
+	if got := h.changes(); !slices.Equal(got, []string{"s2"}) || len(h.contents.services.shared) != 2 {
+		t.Errorf("told of %v, and %d different terms", got, len(h.contents.services.shared))
 	}
 	if m, _ := h.member("", types.NamespacedName{Namespace: "demo", Name: "s2"}); m.Service.Ports[0].Port != 81 {
 		t.Errorf("s2 is %+v", m.Service)
@@ -155,8 +155,8 @@ func TestServicesThatAreAlikeAreOne(t *testing.T) {
 	if err := h.services.Replace(nil, "2"); err != nil {
 		t.Fatal(err)
 	}
-	if len(h.view.services.shared) > 0 {
-		t.Errorf("%d terms of no Service", len(h.view.services.shared))
+	if len(h.contents.services.shared) > 0 {
+		t.Errorf("%d terms of no Service", len(h.contents.services.shared))
 	}
 }
 
@@ -199,7 +199,7 @@ func TestMemoryOfAPeer(t *testing.T) {
 // A slice with a controller's mark that is being deleted, and held by a finalizer, counts for no import. It leads kube-proxy still, so what
 // leads to a Service of the own cluster is seen until it is gone.
 func TestTrimOfSlicesThatAreBeingDeleted(t *testing.T) {
-	s := &Set{}
+	s := &Registry{}
 	for _, test := range []struct {
 		label, manager string
 		want           bool

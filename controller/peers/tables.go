@@ -44,7 +44,7 @@ type terms struct {
 
 // services is a table of Services. Most are exported by nobody, and most of those are alike.
 type services struct {
-	view   *view
+	view   *contents
 	byName map[types.NamespacedName]*terms
 	shared map[string]*terms // by their key
 }
@@ -96,7 +96,7 @@ func (s services) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byNa
 
 // slicesOf is a table of EndpointSlices. The lists of a Service are never changed in place: who was given one may keep it.
 type slicesOf struct {
-	label     string                           // that says of which Service a slice is
+	label     string                           // with the name of a slice's Service
 	lost      func(*discoveryv1.EndpointSlice) // hears of each that is not the Service's any more, or gone; may be nil
 	byID      map[types.NamespacedName]*discoveryv1.EndpointSlice
 	byService map[types.NamespacedName][]*discoveryv1.EndpointSlice // by their names

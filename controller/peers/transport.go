@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// transport carries the requests to one peer. It is not the one that client-go would make and keep: it ends with the link, and its
+// transport carries the requests to one peer. It is not the one that client-go would make and keep: it ends with the connection, and its
 // connections can be closed when they are dead.
 type transport struct {
 	http   *http.Transport
@@ -24,7 +24,7 @@ type transport struct {
 	closed bool
 }
 
-// conn is a connection that knows when it was heard last.
+// conn is a network connection that knows when something arrived on it last.
 type conn struct {
 	net.Conn
 	owner *transport

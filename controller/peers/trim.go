@@ -35,7 +35,7 @@ func trimService(object any) (*terms, bool) {
 // trimSlice leaves out slices with names instead of addresses, and slices of no Service. Of imported ones it also leaves out those whose
 // Service has an invalid name, and those of a controller that are being deleted: they are gone as soon as their finalizers are. In the own
 // cluster, kube-proxy uses a slice until it is gone.
-func (s *Set) trimSlice(label string) func(any) (*discoveryv1.EndpointSlice, bool) {
+func (s *Registry) trimSlice(label string) func(any) (*discoveryv1.EndpointSlice, bool) {
 	return func(object any) (*discoveryv1.EndpointSlice, bool) {
 		slice := object.(*discoveryv1.EndpointSlice)
 		imported := label == mcsv1beta1.LabelServiceName

@@ -1,10 +1,8 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,7 +26,7 @@ import (
 type clusterset struct {
 	home  string
 	cache client.Reader
-	peers *peers.Set
+	peers *peers.Registry
 	most  int       // endpoints in a slice
 	began time.Time // of this process: what is older is no news to be timed
 	now   func() time.Time
@@ -45,8 +43,8 @@ type fromClusterset struct {
 
 // gather reads what the clusterset says of a name.
 func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fromClusterset, error) {
-	heard := c.peers.Gather(key)
-	cs := &observed.Clusterset{Home: c.home, Silent: heard.Unheard, Expired: heard.Expired, MaxEndpoints: c.most}
+	heard := c.peers.Snapshot(key)
+	cs := &observed.Clusterset{Home: c.home, Silent: heard.Unknown, Expired: heard.UnknownExpired, MaxEndpoints: c.most}
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
 		return nil, err
@@ -62,7 +60,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	if svc != nil {
 		home.Service = merge.TrimService(svc)
 	}
-	cs.Members = slices.Concat(heard.Counting, heard.Silent, []merge.Member{home})
+	cs.Members = slices.Concat(heard.Active, heard.Expired, []merge.Member{home})
 	var again time.Duration
 	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m merge.Member) bool {
 		// Kubernetes makes a slice for each Service with a selector, be there pods or not.
@@ -72,32 +70,6 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
 	return &fromClusterset{cs, again}, err
-}
-
-// remembered are the other clusters that imports have something of. Each namespace names one in turn, the one of most of its imports first:
-// so who may write imports of one namespace does not push out what others remember.
-func remembered(ctx context.Context, cache client.Reader) ([]string, error) {
-	var all mcsv1beta1.ServiceImportList
-	if err := cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, err
-	}
-	counts := map[string]map[string]int{} // of imports, by namespace and cluster
-	for i := range all.Items {
-		imp := &all.Items[i]
-		for _, cluster := range observed.RecordedClusters(imp) {
-			if counts[imp.Namespace] == nil {
-				counts[imp.Namespace] = map[string]int{}
-			}
-			counts[imp.Namespace][cluster]++
-		}
-	}
-	namespaces := slices.Sorted(maps.Keys(counts))
-	lists := make([][]string, len(namespaces))
-	for i, namespace := range namespaces {
-		of := counts[namespace]
-		lists[i] = slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
-	}
-	return inTurn(lists), nil
 }
 
 // inTurn takes the first of each list, then the second, and each text once.
@@ -122,7 +94,7 @@ func inTurn(lists [][]string) (all []string) {
 // memberSource hands on the names of which a peer, or an endpoint of this cluster, says something new.
 type memberSource struct {
 	ctx     context.Context //nolint:containedctx // of the manager: the Set's callbacks have none
-	peers   *peers.Set
+	peers   *peers.Registry
 	cache   client.Reader
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
@@ -130,10 +102,10 @@ type memberSource struct {
 	waiting waiting
 }
 
-func newMemberSource(ctx context.Context, set *peers.Set, cache client.Reader) *memberSource {
+func newMemberSource(ctx context.Context, set *peers.Registry, cache client.Reader) *memberSource {
 	s := &memberSource{ctx: ctx, peers: set, cache: cache}
 	set.OnChange(s.changed)
-	set.OnStanding(func(string) { s.allImports() })
+	set.OnState(func(string) { s.allImports() })
 	return s
 }
 

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/events"
 )
 
-// Options of a Set.
+// Options of a Registry.
 type Options struct {
 	// Home is the own cluster's id.
 	Home string
@@ -36,8 +36,8 @@ type Options struct {
 	Log        logr.Logger
 }
 
-// Set is the clusters of the clusterset.
-type Set struct {
+// Registry knows the clusters of the clusterset: this one and its peers.
+type Registry struct {
 	options    Options
 	config     *rest.Config
 	client     *http.Client
@@ -48,7 +48,7 @@ type Set struct {
 	probeEvery time.Duration
 	renewEvery time.Duration
 	onChange   []func(types.NamespacedName)
-	onStanding []func(cluster string)
+	onState    []func(cluster string)
 
 	ctx     context.Context //nolint:containedctx // of Start, for what Secrets begin and end while it runs
 	running sync.WaitGroup
@@ -58,9 +58,7 @@ type Set struct {
 	begun      chan struct{} // closed when the own ID has been found right: nothing is written before
 	announcing chan struct{} // holds a token while the own id has to be looked at
 
-	pool pool
-
-	// mu guards all that follows, with every view and what is said to be guarded in peers and links. Callbacks are called without it.
+	// mu guards all that follows, and what peers and connections mark as guarded. Callbacks are called without it.
 	mu       sync.RWMutex
 	home     slicesOf
 	identity identity
@@ -68,11 +66,12 @@ type Set struct {
 	synced   struct{ slices, namespaces, secrets, peers, leases bool } // peers are made of secrets, and of leases
 	peers    map[string]*peer
 	leaving  map[string]chan struct{} // closed when nothing of a peer that has left is there any more
-	awaited  map[string]bool          // peers that were there at the start and have neither been heard nor failed; nil before the start
+	pool     pool
+	awaited  map[string]bool // peers that were there at the start and have neither been read nor failed; nil before the start
 }
 
-// New prepares a Set. It makes no request yet.
-func New(home *rest.Config, events events.EventRecorder, o Options) (*Set, error) {
+// New prepares a Registry. It makes no request yet.
+func New(home *rest.Config, events events.EventRecorder, o Options) (*Registry, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -90,7 +89,7 @@ func New(home *rest.Config, events events.EventRecorder, o Options) (*Set, error
 	if err != nil {
 		return nil, fmt.Errorf("client of namespaces: %w", err)
 	}
-	s := &Set{
+	s := &Registry{
 		options: o, config: config, client: client, leases: leases.Leases(o.Namespace), namespaces: core.Namespaces(), events: events,
 		grace: grace, probeEvery: 3 * time.Second, renewEvery: 10 * time.Second,
 		settled: make(chan struct{}), listed: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
@@ -103,27 +102,27 @@ func New(home *rest.Config, events events.EventRecorder, o Options) (*Set, error
 	return s, nil
 }
 
-// OnChange has f called for each name of which what Gather or Home says may have changed. To be called before Start. f is called from
+// OnChange has f called for each name whose Snapshot or Home may have changed. To be called before Start. f is called from
 // several goroutines and has to return soon.
-func (s *Set) OnChange(f func(types.NamespacedName)) { s.onChange = append(s.onChange, f) }
+func (s *Registry) OnChange(f func(types.NamespacedName)) { s.onChange = append(s.onChange, f) }
 
 // OnStanding has f called when a peer begins or ends to count, to be unheard, or to be a peer: what was made of it while nobody
 // listened has to be looked at, whatever names that was under. To be called before Start, as with OnChange.
-func (s *Set) OnStanding(f func(cluster string)) { s.onStanding = append(s.onStanding, f) }
+func (s *Registry) OnState(f func(cluster string)) { s.onState = append(s.onState, f) }
 
 // OnLost has f called for each slice of a Service of the own cluster that has lost the label of that Service, or is gone. To be called
-// before Start. f must not call the Set.
-func (s *Set) OnLost(f func(*discoveryv1.EndpointSlice)) { s.home.lost = f }
+// before Start. f must not call the Registry.
+func (s *Registry) OnLost(f func(*discoveryv1.EndpointSlice)) { s.home.lost = f }
 
 // NeedLeaderElection is true: who writes nothing has no need of peers, and their Leases have one writer.
-func (*Set) NeedLeaderElection() bool { return true }
+func (*Registry) NeedLeaderElection() bool { return true }
 
 // settleWithin is how long the start waits for peers that neither answer nor fail.
 const settleWithin = 5 * time.Second
 
 // Start follows the clusters until ctx ends, and returns when all that it started has ended. The error is ErrOtherID or ErrPeersID: to
 // go on would remove what the cluster with that ID has.
-func (s *Set) Start(ctx context.Context) error {
+func (s *Registry) Start(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer s.running.Wait()
 	defer end(nil)
@@ -165,10 +164,10 @@ func (s *Set) Start(ctx context.Context) error {
 
 // Settled is closed when the own cluster's slices and all peers are known, and each peer that was there at the start has either been heard
 // or has failed, or five seconds have passed. Before that Gather knows less than there is.
-func (s *Set) Settled() <-chan struct{} { return s.settled }
+func (s *Registry) Settled() <-chan struct{} { return s.settled }
 
 // settleLocked closes Settled where nothing more is waited for.
-func (s *Set) settleLocked() {
+func (s *Registry) settleLocked() {
 	if s.awaited == nil || len(s.awaited) > 0 || !s.synced.slices || !s.synced.leases {
 		return
 	}
@@ -180,7 +179,7 @@ func (s *Set) settleLocked() {
 }
 
 // call tells of changes. Who has called it must not hold mu.
-func (s *Set) call(names []types.NamespacedName) {
+func (s *Registry) call(names []types.NamespacedName) {
 	for _, f := range s.onChange {
 		for _, name := range names {
 			f(name)
@@ -188,8 +187,8 @@ func (s *Set) call(names []types.NamespacedName) {
 	}
 }
 
-func (s *Set) callStanding(cluster string) {
-	for _, f := range s.onStanding {
+func (s *Registry) callState(cluster string) {
+	for _, f := range s.onState {
 		f(cluster)
 	}
 }

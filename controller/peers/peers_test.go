@@ -39,7 +39,7 @@ func TestAPeerJoinsChangesAndLeaves(t *testing.T) {
 	r.join(there.id, kubeconfig(t, there.config))
 	r.is(there.id, Connected)
 	r.says(foo, there.id)
-	peers := r.Gather(foo).Counting
+	peers := r.Snapshot(foo).Active
 	m := peers[0]
 	if !m.Exports() || m.Service.Type != mcsv1beta1.ClusterSetIP || len(m.Service.Ports) != 1 || m.Service.Ports[0].Port != 80 || m.Export.Created.IsZero() {
 		t.Errorf("foo is %+v, exported %+v", m.Service, m.Export)
@@ -108,7 +108,7 @@ func TestChangesAreCalledByName(t *testing.T) {
 		before := r.calls(foo)
 		apply(t, there.Cluster, there.namespace, change.text)
 		realkube.Eventually(t, change.what+" is seen", func() error {
-			peers := r.Gather(foo).Counting
+			peers := r.Snapshot(foo).Active
 			if len(peers) != 1 || !change.seen(peers[0]) || r.calls(foo) == before {
 				return fmt.Errorf("%d calls, %+v", r.calls(foo)-before, peers)
 			}
@@ -311,7 +311,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	r.is(id, Connected)
 	there.export("v1alpha1", "foo")
 	realkube.Eventually(t, "all of foo", func() error {
-		if peers := r.Gather(foo).Counting; len(peers) != 1 || !peers[0].Exports() || len(peers[0].Slices) != 1 {
+		if peers := r.Snapshot(foo).Active; len(peers) != 1 || !peers[0].Exports() || len(peers[0].Slices) != 1 {
 			return fmt.Errorf("%+v", peers)
 		}
 		return nil
@@ -322,7 +322,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.is(id, NoCRD)
-	if peers := r.Gather(foo).Counting; len(peers) != 1 || len(peers[0].Slices) != 1 || r.calls(foo) > calls+1 {
+	if peers := r.Snapshot(foo).Active; len(peers) != 1 || len(peers[0].Slices) != 1 || r.calls(foo) > calls+1 {
 		t.Errorf("%d calls, and foo is %+v, while its CRD is away", r.calls(foo)-calls, peers)
 	}
 	if err := there.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
@@ -331,7 +331,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	r.is(id, Connected)
 	// The exports went with their CRD: now that is what the peer says.
 	realkube.Eventually(t, "no export", func() error {
-		peers := r.Gather(foo).Counting
+		peers := r.Snapshot(foo).Active
 		if len(peers) != 1 || peers[0].Export != nil {
 			return fmt.Errorf("%+v", peers)
 		}
@@ -339,7 +339,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	})
 	there.export("v1beta1", "foo")
 	realkube.Eventually(t, "an export", func() error {
-		if peers := r.Gather(foo).Counting; len(peers) != 1 || peers[0].Export == nil {
+		if peers := r.Snapshot(foo).Active; len(peers) != 1 || peers[0].Export == nil {
 			return fmt.Errorf("%+v", peers)
 		}
 		return nil
@@ -375,7 +375,7 @@ func TestAnExportThatCannotBeDecodedCostsNoOther(t *testing.T) {
 	r.says(there.name("baz"), there.id)
 	r.is(there.id, Connected)
 	realkube.Eventually(t, "foo is exported", func() error {
-		if peers := r.Gather(there.name("foo")).Counting; len(peers) != 1 || !peers[0].Exports() {
+		if peers := r.Snapshot(there.name("foo")).Active; len(peers) != 1 || !peers[0].Exports() {
 			return fmt.Errorf("%+v", peers)
 		}
 		return nil
@@ -440,7 +440,7 @@ func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
 	resume()
 	r.says(foo, there.id) // at once, the first time
 	realkube.Eventually(t, "what happened meanwhile", func() error {
-		if peers := r.Gather(foo).Counting; len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.7"}) {
+		if peers := r.Snapshot(foo).Active; len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.7"}) {
 			return fmt.Errorf("%+v", peers)
 		}
 		return nil
@@ -562,7 +562,7 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 	began := time.Now()
 	apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.8", there.id))
 	realkube.Eventually(t, "the change is seen", func() error {
-		if peers := r.Gather(foo).Counting; len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.8"}) {
+		if peers := r.Snapshot(foo).Active; len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.8"}) {
 			return fmt.Errorf("%+v", peers)
 		}
 		return nil
@@ -627,7 +627,7 @@ func TestARestartWithAPeerAway(t *testing.T) {
 	standings := func() int { r.mu.Lock(); defer r.mu.Unlock(); return r.standings[there.id] }
 	before := standings()
 	r.clock.forward(11 * time.Minute)
-	r.look()
+	r.notifyAll()
 	r.says(foo, "")
 	realkube.Eventually(t, "whoever holds something of the peer is told", func() error {
 		if standings() == before {
@@ -644,7 +644,7 @@ func TestARestartWithAPeerAway(t *testing.T) {
 	r = place.read(t)
 	<-r.Settled()
 	r.clock.forward(restoreGrace)
-	r.look()
+	r.notifyAll()
 	r.leaseGoes(there.id)
 	r.says(foo, "")
 }
@@ -744,8 +744,8 @@ func TestPeersLeaveNothingRunning(t *testing.T) {
 	bad := kubeconfig(t, there.config, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://127.0.0.1:1" })
 	quiet := func() int {
 		realkube.Eventually(t, "all of the peer has ended", func() error {
-			r.Set.mu.RLock()
-			defer r.Set.mu.RUnlock()
+			r.Registry.mu.RLock()
+			defer r.Registry.mu.RUnlock()
 			for id, ended := range r.leaving {
 				select {
 				case <-ended:

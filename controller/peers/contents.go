@@ -14,32 +14,32 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 )
 
-// view is what one peer has said.
-type view struct {
+// contents are what one peer exports.
+type contents struct {
 	exports  exports
 	services services
 	slices   slicesOf
 	synced   [resources]bool
 }
 
-func newView() *view {
-	v := &view{exports: exports{}, slices: newSlices(mcsv1beta1.LabelServiceName)}
+func newContents() *contents {
+	v := &contents{exports: exports{}, slices: newSlices(mcsv1beta1.LabelServiceName)}
 	v.services = services{view: v, byName: map[types.NamespacedName]*terms{}, shared: map[string]*terms{}}
 	return v
 }
 
-// complete is true once everything has been heard.
-func (v *view) complete() bool { return v.synced == [resources]bool{true, true, true, true} }
+// complete is true once each resource has been listed.
+func (v *contents) complete() bool { return v.synced == [resources]bool{true, true, true, true} }
 
-// snapshot stays as it is. The values of a view are never changed in place, so the tables are all that is copied.
-func (v *view) snapshot() *view {
-	c := &view{exports: maps.Clone(v.exports), slices: slicesOf{label: v.slices.label, byService: maps.Clone(v.slices.byService)}, synced: v.synced}
+// snapshot returns contents that stay as they are. Values are never changed in place, so only the tables are copied.
+func (v *contents) snapshot() *contents {
+	c := &contents{exports: maps.Clone(v.exports), slices: slicesOf{label: v.slices.label, byService: maps.Clone(v.slices.byService)}, synced: v.synced}
 	c.services = services{view: c, byName: maps.Clone(v.services.byName)}
 	return c
 }
 
-// member is what the peer says of a name. Its Service alone says nothing.
-func (v *view) member(id string, name types.NamespacedName) (merge.Member, bool) {
+// member is what the peer exports under a name. A Service without a ServiceExport or slices is nothing.
+func (v *contents) member(id string, name types.NamespacedName) (merge.Member, bool) {
 	m := merge.Member{Cluster: id, Export: v.exports[name], Slices: v.slices.byService[name]}
 	if m.Export == nil && len(m.Slices) == 0 {
 		return m, false
@@ -50,8 +50,8 @@ func (v *view) member(id string, name types.NamespacedName) (merge.Member, bool)
 	return m, true
 }
 
-// names are those of which member says something; some come twice.
-func (v *view) names() iter.Seq[types.NamespacedName] {
+// names are those for which member returns something; some come twice.
+func (v *contents) names() iter.Seq[types.NamespacedName] {
 	return func(yield func(types.NamespacedName) bool) {
 		for name := range v.exports {
 			if !yield(name) {
@@ -67,9 +67,9 @@ func (v *view) names() iter.Seq[types.NamespacedName] {
 }
 
 // differences are the names of which two views say something else.
-func differences(a, b *view) map[types.NamespacedName]bool {
+func differences(a, b *contents) map[types.NamespacedName]bool {
 	all := map[types.NamespacedName]bool{}
-	for _, v := range []*view{a, b} {
+	for _, v := range []*contents{a, b} {
 		for name := range v.names() {
 			ma, _ := a.member("", name)
 			mb, _ := b.member("", name)
@@ -81,7 +81,7 @@ func differences(a, b *view) map[types.NamespacedName]bool {
 	return all
 }
 
-func (v *view) allNames() map[types.NamespacedName]bool {
+func (v *contents) allNames() map[types.NamespacedName]bool {
 	all := map[types.NamespacedName]bool{}
 	for name := range v.names() {
 		all[name] = true

@@ -31,8 +31,8 @@ const (
 	resources
 )
 
-// link is what a peer is heard by, as long as its Secret says the same.
-type link struct {
+// connection reads a peer, for as long as its Secret holds the same kubeconfig.
+type connection struct {
 	peer      *peer
 	host      string
 	transport *transport
@@ -41,8 +41,8 @@ type link struct {
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 
-	// guarded by the Set's mu:
-	view     *view
+	// guarded by the Registry's mu:
+	contents *contents
 	identity identity
 	probed   bool             // every resource, once
 	probing  [resources]error // of the last probe of each
@@ -50,14 +50,14 @@ type link struct {
 	watching [resources]error // of each follower's last watch
 }
 
-// newLink prepares a link. It makes no request yet.
-func newLink(p *peer, kubeconfig []byte) (*link, error) {
+// newConnection prepares a connection. It makes no request yet.
+func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 	config, err := readKubeconfig(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	config.UserAgent, config.QPS, config.WarningHandler = p.set.options.UserAgent, -1, rest.NoWarnings{}
-	l := &link{peer: p, host: config.Host, view: newView(), identity: identity{by: map[string]string{}}}
+	l := &connection{peer: p, host: config.Host, contents: newContents(), identity: identity{by: map[string]string{}}}
 	if l.transport, err = newTransport(config); err != nil {
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func newLink(p *peer, kubeconfig []byte) (*link, error) {
 }
 
 // follow prepares the followers. Of EndpointSlices, those that the peer's controller made of its own exports.
-func (l *link) follow(config *rest.Config, finder discovery.DiscoveryInterface) ([]*reflector.Follower, error) {
-	s, v := l.peer.set, l.view
+func (l *connection) follow(config *rest.Config, finder discovery.DiscoveryInterface) ([]*reflector.Follower, error) {
+	s, v := l.peer.set, l.contents
 	own := labels.SelectorFromSet(labels.Set{mcsv1beta1.LabelSourceCluster: l.peer.id, discoveryv1.LabelManagedBy: mcs.ControllerName})
 	all := [resources]reflector.Resource{
 		ofExports:    {Name: mcsv1beta1.ServiceExportPluralName, Object: &serviceExport{}},
@@ -102,7 +102,7 @@ func (l *link) follow(config *rest.Config, finder discovery.DiscoveryInterface) 
 }
 
 // start follows and probes until stop.
-func (l *link) start(ctx context.Context) {
+func (l *connection) start(ctx context.Context) {
 	ctx, l.cancel = context.WithCancel(klog.NewContext(ctx, logr.Discard())) // the condition has what client-go would log
 	for _, f := range l.followers {
 		l.running.Go(func() { f.Run(ctx) })
@@ -110,8 +110,8 @@ func (l *link) start(ctx context.Context) {
 	l.running.Go(func() { l.probe(ctx) })
 }
 
-// stop returns when all that start began has ended. A nil link was never started.
-func (l *link) stop() {
+// stop returns when all that start began has ended. A nil connection was never started.
+func (l *connection) stop() {
 	if l == nil {
 		return
 	}
@@ -120,9 +120,9 @@ func (l *link) stop() {
 	l.transport.close()
 }
 
-// report takes what a follower says. A right to list may be missing, or one to watch, and something on the way may answer one of them
+// report receives the result of a follower's requests. A right to list may be missing, or one to watch, and something on the way may answer one of them
 // only: so neither ends the trouble with the other.
-func (l *link) report(resource int) reflector.Report {
+func (l *connection) report(resource int) reflector.Report {
 	return func(verb reflector.Verb, err error) {
 		l.peer.set.mu.Lock()
 		if verb == reflector.Watch {
@@ -131,12 +131,12 @@ func (l *link) report(resource int) reflector.Report {
 			l.listing[resource] = err
 		}
 		l.peer.set.mu.Unlock()
-		l.peer.look()
+		l.peer.notify()
 	}
 }
 
-// heard takes what a store says: a list is complete, maybe one that came through a watch, or something has changed after it.
-func (l *link) heard(resource int) func([]types.NamespacedName) {
+// heard is called by a store: a list is complete, perhaps one that was streamed through a watch, or something has changed after it.
+func (l *connection) heard(resource int) func([]types.NamespacedName) {
 	return func(names []types.NamespacedName) {
 		s := l.peer.set
 		s.mu.Lock()
@@ -148,9 +148,9 @@ func (l *link) heard(resource int) func([]types.NamespacedName) {
 		s.mu.Unlock()
 		switch {
 		case resource == ofNamespaces:
-			s.look() // the identity of one is a matter of all
+			s.notifyAll() // the identity of one is a matter of all
 		case recovered:
-			l.peer.look()
+			l.peer.notify()
 		}
 		if resource != ofNamespaces {
 			l.changed(names)
@@ -158,18 +158,18 @@ func (l *link) heard(resource int) func([]types.NamespacedName) {
 	}
 }
 
-// changed tells of names, where the view is what is known of the peer. The end of the last list makes it so.
-func (l *link) changed(names []types.NamespacedName) {
+// changed reports names that have changed, once the contents are complete: the end of the last list makes them so.
+func (l *connection) changed(names []types.NamespacedName) {
 	s := l.peer.set
 	s.mu.RLock()
-	shown := l.peer.view == l.view
+	shown := l.peer.contents == l.contents
 	known := shown && s.peers[l.peer.id] == l.peer
 	s.mu.RUnlock()
 	if known {
 		s.call(names)
 	}
 	if !shown {
-		l.peer.look()
+		l.peer.notify()
 	}
 }
 
@@ -178,7 +178,7 @@ const probeTimeout = 3 * time.Second
 
 // probe asks now and again for one object of a resource: for a ServiceExport each time, and for the others in turn, as who may watch
 // might not be allowed to list.
-func (l *link) probe(ctx context.Context) {
+func (l *connection) probe(ctx context.Context) {
 	tick := time.NewTicker(l.peer.set.probeEvery)
 	defer tick.Stop()
 	for round := 0; ctx.Err() == nil; round++ {
@@ -193,7 +193,7 @@ func (l *link) probe(ctx context.Context) {
 		l.peer.set.mu.Lock()
 		l.probed = true
 		l.peer.set.mu.Unlock()
-		l.peer.look()
+		l.peer.notify()
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
@@ -202,7 +202,7 @@ func (l *link) probe(ctx context.Context) {
 }
 
 // probeOne is false where nobody answered.
-func (l *link) probeOne(ctx context.Context, resource int) bool {
+func (l *connection) probeOne(ctx context.Context, resource int) bool {
 	began := time.Now()
 	short, cancel := context.WithTimeout(ctx, probeTimeout)
 	err := l.ask(short, resource)
@@ -220,7 +220,7 @@ func (l *link) probeOne(ctx context.Context, resource int) bool {
 }
 
 // ask lists one object, in the first version that the server has.
-func (l *link) ask(ctx context.Context, resource int) error {
+func (l *connection) ask(ctx context.Context, resource int) error {
 	names := [resources]string{mcsv1beta1.ServiceExportPluralName, "services", "namespaces", "endpointslices"}
 	for _, version := range l.probes[resource] {
 		err := version.Client.Get().Resource(names[resource]).Param("limit", "1").MaxRetries(0).Do(ctx).Error()
@@ -232,7 +232,7 @@ func (l *link) ask(ctx context.Context, resource int) error {
 }
 
 // troubleLocked is the first thing that fails, or nil.
-func (l *link) troubleLocked() error {
+func (l *connection) troubleLocked() error {
 	for _, errs := range [][resources]error{l.probing, l.watching, l.listing} {
 		for _, err := range errs {
 			if err != nil {

@@ -1,0 +1,39 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/observed"
+)
+
+// remembered are the other clusters that imports have something of. Each namespace names one in turn, the one of most of its imports first:
+// so who may write imports of one namespace does not push out what others remember.
+func remembered(ctx context.Context, cache client.Reader) ([]string, error) {
+	var all mcsv1beta1.ServiceImportList
+	if err := cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	counts := map[string]map[string]int{} // of imports, by namespace and cluster
+	for i := range all.Items {
+		imp := &all.Items[i]
+		for _, cluster := range observed.RecordedClusters(imp) {
+			if counts[imp.Namespace] == nil {
+				counts[imp.Namespace] = map[string]int{}
+			}
+			counts[imp.Namespace][cluster]++
+		}
+	}
+	namespaces := slices.Sorted(maps.Keys(counts))
+	lists := make([][]string, len(namespaces))
+	for i, namespace := range namespaces {
+		of := counts[namespace]
+		lists[i] = slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
+	}
+	return inTurn(lists), nil
+}
