@@ -43,7 +43,7 @@ images: ## Make the archives of the images in bin/images, without Docker (ARCH="
 
 .PHONY: programs
 programs: ## Build what the tests run beside us: etcd, kube-apiserver and more, once, into the user's cache
-	@go run ./test/realkube/build
+	@go run ./test/controlplane/build
 
 # How many packages' tests run at once: most of their time they wait for API servers, not for a core.
 PACKAGES := $(shell cores=$$(nproc); echo $$((cores > 4 ? cores : 4)))
@@ -71,37 +71,37 @@ fuzz: ## Fuzz name and Corefile parsing, the answers and transfers (FUZZTIME=30s
 bench: bench-ips bench-clusterset bench-server bench-servedns ## Measure everything, side by side where there is something to compare with (about an hour)
 
 .PHONY: bench-ips
-bench-ips: programs ## Measure the time from an import's creation to its filled ips (writes test/results/ips-filled.txt)
+bench-ips: programs ## Measure the time from an import's creation to its filled ips (writes docs/results/ips-filled.txt)
 	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything on one machine"; \
-	  go test -run '^$$' -bench '^BenchmarkIPsFilled$$' -benchtime 200x ./controller/reconcile | grep -E '^(cpu|Benchmark)'; } | tee test/results/ips-filled.txt
+	  go test -run '^$$' -bench '^BenchmarkIPsFilled$$' -benchtime 200x ./controller/reconcile | grep -E '^(cpu|Benchmark)'; } | tee docs/results/ips-filled.txt
 
 .PHONY: bench-clusterset
-bench-clusterset: build programs ## Measure a clusterset: time to other clusters, first sync, memory, writes (about half an hour; writes test/results/clusterset.txt)
+bench-clusterset: build programs ## Measure a clusterset: time to other clusters, first sync, memory, writes (about half an hour; writes docs/results/clusterset.txt)
 	@go run ./test/clusterset/bench $(ARGS)
 
 .PHONY: bench-server
-bench-server: programs ## Measure CoreDNS with our plugin, the in-tree one and others (writes test/results/bench.txt; ARGS=--quick)
-	@build/coredns.sh $(COREDNS_VERSION) bin/coredns-bench readymade:github.com/clusterset-dns/multicluster/test/bench/readymade
-	@go run ./test/bench $(ARGS)
+bench-server: programs ## Measure CoreDNS with our plugin, the in-tree one and others (writes docs/results/bench.txt; ARGS=--quick)
+	@build/coredns.sh $(COREDNS_VERSION) bin/coredns-bench readymade:github.com/clusterset-dns/multicluster/test/perf/bench/readymade
+	@go run ./test/perf/bench $(ARGS)
 
 .PHONY: bench-servedns
-bench-servedns: programs ## Measure ServeDNS alone, ours beside the in-tree plugin (writes test/results/servedns.txt)
-	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything in one process; medians of 6 (benchstat -col /plugin test/results/servedns.bench)"; \
-	  go test -run '^$$' -bench '^BenchmarkServeDNS$$' -benchmem -count 6 -timeout 60m ./test/servedns | tee test/results/servedns.bench | go run ./test/servedns; } | tee test/results/servedns.txt
+bench-servedns: programs ## Measure ServeDNS alone, ours beside the in-tree plugin (writes docs/results/servedns.txt)
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything in one process; medians of 6 (benchstat -col /plugin docs/results/servedns.bench)"; \
+	  go test -run '^$$' -bench '^BenchmarkServeDNS$$' -benchmem -count 6 -timeout 60m ./test/perf/servedns | tee docs/results/servedns.bench | go run ./test/perf/servedns; } | tee docs/results/servedns.txt
 
 .PHONY: soak
-soak: coredns programs ## Keep CoreDNS under changes, questions and outages, and check each answer (10 minutes; writes test/results/soak.txt; ARGS='--for 1m')
-	@go run ./test/soak $(ARGS)
+soak: coredns programs ## Keep CoreDNS under changes, questions and outages, and check each answer (10 minutes; writes docs/results/soak.txt; ARGS='--for 1m')
+	@go run ./test/perf/soak $(ARGS)
 
 .PHONY: questions
-questions: coredns programs ## Count the questions that each way to imports costs a pod (writes test/results/questions.txt)
-	@QUESTIONS=write go test -count=1 -run '^TestQuestions$$' ./test/corefile
+questions: coredns programs ## Count the questions that each way to imports costs a pod (writes docs/results/questions.txt)
+	@QUESTIONS=write go test -count=1 -run '^TestQuestions$$' ./test/dns/corefile
 
 .PHONY: readme
 readme: build programs bench questions ## Run the demo and the benchmarks, and show in README.md what they wrote
-	@go run ./test/demo --once | tee test/results/demo.txt
-	@$(MAKE) -s help > test/results/help.txt
-	@go run ./test/readme
+	@go run ./test/clusters/demo --once | tee docs/results/demo.txt
+	@$(MAKE) -s help > docs/results/help.txt
+	@go run ./test/docs
 
 .PHONY: clusters-up
 clusters-up: needs-clusters ## Start two real clusters with pods, c1 and c2, on this machine (root; Debian's containerd and more: it says what)
@@ -121,13 +121,13 @@ e2e: $(if $(KUBECONFIGS),,needs-clusters) controller ## Start real clusters, ins
 	@go run ./test/e2e/run $(ARGS)
 
 .PHONY: e2e-results
-e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Do that, and show in README.md what was measured (writes test/results/e2e.txt)
-	@go run ./test/e2e/run --results test/results/e2e.txt $(ARGS)
-	@go run ./test/readme
+e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Do that, and show in README.md what was measured (writes docs/results/e2e.txt)
+	@go run ./test/e2e/run --results docs/results/e2e.txt $(ARGS)
+	@go run ./test/docs
 
 .PHONY: demo
 demo: build ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)
-	@go run ./test/demo $(ARGS)
+	@go run ./test/clusters/demo $(ARGS)
 
 bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	@echo "building golangci-lint $(GOLANGCI_LINT_VERSION) (once, about 2 minutes)"

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // output is a process' output that can be read while it runs.
@@ -58,7 +58,7 @@ func build(t *testing.T) string {
 // comes; it ends, saying why, when the CRD goes, so that it is started again.
 func TestProcess(t *testing.T) {
 	program := build(t)
-	cluster := realkube.New(t, realkube.Options{})
+	cluster := controlplane.New(t, controlplane.Options{})
 	address := freeAddress(t)
 	var said output
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,13 +72,13 @@ func TestProcess(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- process.Wait() }()
 
-	realkube.Eventually(t, "waiting for the CRD", func() error {
+	controlplane.Eventually(t, "waiting for the CRD", func() error {
 		return errors.Join(answers(t, address, "/healthz", http.StatusOK), answers(t, address, "/readyz", http.StatusServiceUnavailable), says(&said, "install the CRD"))
 	})
-	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
 		t.Fatal(err)
 	}
-	realkube.Eventually(t, "ready", func() error {
+	controlplane.Eventually(t, "ready", func() error {
 		return errors.Join(answers(t, address, "/healthz", http.StatusOK), answers(t, address, "/readyz", http.StatusOK))
 	})
 	if err := cluster.RemoveCRDs(t.Context()); err != nil {
@@ -100,8 +100,8 @@ func TestProcess(t *testing.T) {
 // A process that is asked to end reports no error, and gives its Lease up. --health-probe-bind-address=0 is for no probes.
 func TestATerminatedProcessReportsNoError(t *testing.T) {
 	program := build(t)
-	cluster := realkube.New(t, realkube.Options{})
-	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+	cluster := controlplane.New(t, controlplane.Options{})
+	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	var said output
@@ -119,7 +119,7 @@ func TestATerminatedProcessReportsNoError(t *testing.T) {
 		}
 		return *lease.Spec.HolderIdentity, nil
 	}
-	realkube.Eventually(t, "it leads", func() error {
+	controlplane.Eventually(t, "it leads", func() error {
 		if by, err := holder(); err != nil || by == "" {
 			return fmt.Errorf("the Lease is held by %q: %w", by, err)
 		}

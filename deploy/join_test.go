@@ -24,13 +24,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/ours"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // joining is a machine of somebody who joins clusters: deploy/join.sh, a kubeconfig with a context for each cluster, and kubectl.
 type joining struct {
-	clusters map[string]*realkube.Cluster // by context, which is also the cluster's id
+	clusters map[string]*controlplane.Cluster // by context, which is also the cluster's id
 	env      []string
 	path     string // of env
 	temp     string // for temporary files
@@ -40,12 +40,12 @@ type joining struct {
 // newJoining starts two clusters, without a controller manager. Its kubectl writes down its arguments, as others on the machine could.
 func newJoining(t *testing.T) *joining {
 	t.Helper()
-	programs, err := realkube.Build(t.Context(), os.Stderr, "kubectl")
+	programs, err := controlplane.Build(t.Context(), os.Stderr, "kubectl")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir, bin := t.TempDir(), t.TempDir()
-	j := &joining{clusters: map[string]*realkube.Cluster{}, temp: t.TempDir(), seen: filepath.Join(dir, "seen")}
+	j := &joining{clusters: map[string]*controlplane.Cluster{}, temp: t.TempDir(), seen: filepath.Join(dir, "seen")}
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	j.path = bin + ":" + os.Getenv("PATH")
 	j.env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+j.path, "TMPDIR="+j.temp)
@@ -54,9 +54,9 @@ func newJoining(t *testing.T) *joining {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"member1", "member2"} {
-		j.clusters[name] = realkube.New(t, realkube.Options{})
+		j.clusters[name] = controlplane.New(t, controlplane.Options{})
 	}
-	file := realkube.Contexts(j.clusters)
+	file := controlplane.Contexts(j.clusters)
 	insecure := file.Clusters["member1"].DeepCopy()
 	insecure.CertificateAuthorityData, insecure.InsecureSkipTLSVerify = nil, true
 	file.Clusters["insecure"] = insecure
@@ -385,7 +385,7 @@ func (j *joining) accessTakenBack(t *testing.T) {
 func isVoid(t *testing.T, config *rest.Config) {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(config)
-	realkube.Eventually(t, "the token is void", func() error {
+	controlplane.Eventually(t, "the token is void", func() error {
 		_, err := client.CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
 		if apierrors.IsUnauthorized(err) {
 			return nil
@@ -398,7 +398,7 @@ func isVoid(t *testing.T, config *rest.Config) {
 func (j *joining) newAccount(t *testing.T) {
 	kubectl(t, j.clusters["member1"], "delete", "-k", peerBase)
 	j.succeed(t, []string{"member1", "member2"})
-	realkube.Eventually(t, "read with the new account's token", func() error {
+	controlplane.Eventually(t, "read with the new account's token", func() error {
 		_, err := kubernetes.NewForConfigOrDie(j.peer(t, "member2", "member1")).CoreV1().Services("").List(t.Context(), metav1.ListOptions{})
 		return err
 	})
@@ -622,7 +622,7 @@ func (j *joining) without(t *testing.T, command string, run func()) {
 // installChart has Helm take over what kubectl has applied.
 func (j *joining) installChart(t *testing.T, name string) {
 	t.Helper()
-	helm, err := ours.Helm()
+	helm, err := binaries.Helm()
 	if err != nil {
 		t.Fatal(err)
 	}

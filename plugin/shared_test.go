@@ -18,7 +18,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
 	"github.com/clusterset-dns/multicluster/plugin/watch"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // kubeconfig writes one that leads to a closed port of loopback.
@@ -56,7 +56,7 @@ func reading(t *testing.T, kubeconfigs ...string) *instance {
 
 func running(t *testing.T, when string, want float64) {
 	t.Helper()
-	realkube.Eventually(t, fmt.Sprintf("%s there are %v watches", when, want), func() error {
+	controlplane.Eventually(t, fmt.Sprintf("%s there are %v watches", when, want), func() error {
 		if got := testutil.ToFloat64(watchesGauge); got != want {
 			return fmt.Errorf("there are %v", got)
 		}
@@ -142,7 +142,7 @@ func TestReadyAtTheLatestAfterItsTimeout(t *testing.T) {
 		late, early := viewHandler(nil, fall.Zero), viewHandler(nil, fall.Zero)
 		late.boundReadiness(s, time.Hour, i.ended)
 		early.boundReadiness(s, 10*time.Millisecond, i.ended)
-		realkube.Eventually(t, "ready", func() error {
+		controlplane.Eventually(t, "ready", func() error {
 			if !early.Ready() {
 				return errors.New("it is not")
 			}
@@ -163,7 +163,7 @@ func TestReadyAtTheLatestAfterItsTimeout(t *testing.T) {
 		}
 		s.began = time.Now().Add(-2 * time.Hour) // A reload does not begin the time anew.
 		late.boundReadiness(s, time.Hour, i.ended)
-		realkube.Eventually(t, "ready after a reload", func() error {
+		controlplane.Eventually(t, "ready after a reload", func() error {
 			if !late.Ready() {
 				return errors.New("it is not")
 			}

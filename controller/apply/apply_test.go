@@ -23,10 +23,12 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/plan"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-var shared = realkube.Shared{Prepare: func(ctx context.Context, c *realkube.Cluster) error { return c.InstallCRDs(ctx, realkube.BothVersions) }}
+var shared = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
+	return c.InstallCRDs(ctx, controlplane.BothVersions)
+}}
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
@@ -49,7 +51,7 @@ func newDesk(t *testing.T) desk {
 		t.Fatal(err)
 	}
 	imp := &mcsv1beta1.ServiceImport{
-		ObjectMeta: metav1.ObjectMeta{Namespace: realkube.Namespace(t, cluster), Name: "foo"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: controlplane.Namespace(t, cluster), Name: "foo"},
 		Spec:       mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{{Port: 80}}},
 	}
 	if err := c.Create(t.Context(), imp); err != nil {

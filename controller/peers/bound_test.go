@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // hostile is a connection to a server that answers as it likes.
@@ -124,7 +124,7 @@ func TestListsOfAPeerHaveOnePage(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { l.followers[ofServices].Run(ctx); close(ended) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	realkube.Eventually(t, "the list is refused", func() error {
+	controlplane.Eventually(t, "the list is refused", func() error {
 		l.peer.set.mu.RLock()
 		defer l.peer.set.mu.RUnlock()
 		if reason, message := classify(l.host, l.listing[ofServices]); reason != TooLarge {

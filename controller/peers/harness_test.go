@@ -27,23 +27,23 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // home reads, east is read. west is a cluster that tests break, one after another.
 var (
-	home = realkube.Shared{Prepare: func(ctx context.Context, c *realkube.Cluster) error {
-		return errors.Join(c.InstallCRDs(ctx, realkube.BothVersions), c.Apply(ctx, "", homeRole))
+	home = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
+		return errors.Join(c.InstallCRDs(ctx, controlplane.BothVersions), c.Apply(ctx, "", homeRole))
 	}}
-	east = realkube.Shared{Prepare: func(ctx context.Context, c *realkube.Cluster) error {
-		return errors.Join(c.InstallCRDs(ctx, realkube.BothVersions), applyPeerRole(ctx, c))
+	east = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
+		return errors.Join(c.InstallCRDs(ctx, controlplane.BothVersions), applyPeerRole(ctx, c))
 	}}
-	west = realkube.Shared{Prepare: applyPeerRole}
+	west = controlplane.Shared{Prepare: applyPeerRole}
 )
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(realkube.Main(m, &home, &east, &west))
+	os.Exit(controlplane.Main(m, &home, &east, &west))
 }
 
 // homeRole is all that a Registry does in its own cluster, but for events.
@@ -59,7 +59,7 @@ rules:
 `
 
 // applyPeerRole makes the shipped role of the account that a cluster is read with.
-func applyPeerRole(ctx context.Context, c *realkube.Cluster) error {
+func applyPeerRole(ctx context.Context, c *controlplane.Cluster) error {
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "peer", "clusterrole.yaml"))
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func applyPeerRole(ctx context.Context, c *realkube.Cluster) error {
 // leaseGoes wants no Lease of a peer.
 func (r *reader) leaseGoes(id string) {
 	r.t.Helper()
-	realkube.Eventually(r.t, "the Lease goes", func() error {
+	controlplane.Eventually(r.t, "the Lease goes", func() error {
 		if _, err := r.leaseOf(id); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there, or: %w", err)
 		}
@@ -79,7 +79,7 @@ func (r *reader) leaseGoes(id string) {
 }
 
 // account gives a service account with a role in a namespace that the test made.
-func account(t testing.TB, c *realkube.Cluster, namespace, role string) *rest.Config {
+func account(t testing.TB, c *controlplane.Cluster, namespace, role string) *rest.Config {
 	t.Helper()
 	config, _, err := c.ServiceAccount(t.Context(), namespace, "reader")
 	if err != nil {
@@ -95,14 +95,14 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: %[1]s}]
 	return config
 }
 
-func apply(t testing.TB, c *realkube.Cluster, namespace, text string) {
+func apply(t testing.TB, c *controlplane.Cluster, namespace, text string) {
 	t.Helper()
 	if err := c.Apply(t.Context(), namespace, text); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func remove(t testing.TB, c *realkube.Cluster, namespace, text string) {
+func remove(t testing.TB, c *controlplane.Cluster, namespace, text string) {
 	t.Helper()
 	if err := c.Delete(t.Context(), namespace, text); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ type place struct {
 func newPlace(t testing.TB) place {
 	t.Helper()
 	c := home.Cluster(t)
-	namespace := realkube.Namespace(t, c)
+	namespace := controlplane.Namespace(t, c)
 	return place{account(t, c, namespace, "members"), namespace}
 }
 
@@ -292,7 +292,7 @@ func (r *reader) leaseOf(id string) (*coordinationv1.Lease, error) {
 // is wants a condition of a peer, on its Lease.
 func (r *reader) is(id, reason string, words ...string) {
 	r.t.Helper()
-	realkube.Eventually(r.t, id+" is "+reason, func() error {
+	controlplane.Eventually(r.t, id+" is "+reason, func() error {
 		l, err := r.leaseOf(id)
 		if err != nil {
 			return err
@@ -317,7 +317,7 @@ func (r *reader) is(id, reason string, words ...string) {
 // says wants the clusters that Snapshot returns for a name, and those that are unknown: "east west ?north".
 func (r *reader) says(name types.NamespacedName, want string) {
 	r.t.Helper()
-	realkube.Eventually(r.t, fmt.Sprintf("%s is said by %q", name, want), func() error {
+	controlplane.Eventually(r.t, fmt.Sprintf("%s is said by %q", name, want), func() error {
 		if got := r.said(name); got != want {
 			return fmt.Errorf("it is %q", got)
 		}
@@ -340,16 +340,16 @@ func (r *reader) said(name types.NamespacedName) string {
 // cluster is a namespace in a cluster that is read, which announces an id of its own there.
 type cluster struct {
 	t testing.TB
-	*realkube.Cluster
+	*controlplane.Cluster
 	config        *rest.Config
 	namespace, id string
 }
 
 // newCluster announces the id unless it is "".
-func newCluster(t testing.TB, s *realkube.Shared, announced string) *cluster {
+func newCluster(t testing.TB, s *controlplane.Shared, announced string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, Cluster: s.Cluster(t)}
-	c.namespace = realkube.Namespace(t, c.Cluster)
+	c.namespace = controlplane.Namespace(t, c.Cluster)
 	c.id = announced
 	if announced == "own" {
 		c.id = c.namespace

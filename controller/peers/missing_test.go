@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/fault"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // External Secrets, Argo CD and Helm delete a Secret and make it again. That is an update.
@@ -50,7 +50,7 @@ func TestASecretThatIsMadeAgainCostsNothing(t *testing.T) {
 	// Another kubeconfig in the new Secret is another connection.
 	r.lose(there.id)
 	r.is(there.id, SecretMissing)
-	r.join(there.id, kubeconfig(t, account(t, there.Cluster, realkube.Namespace(t, there.Cluster), "multicluster-peer")))
+	r.join(there.id, kubeconfig(t, account(t, there.Cluster, controlplane.Namespace(t, there.Cluster), "multicluster-peer")))
 	r.is(there.id, Connected)
 	there.export("v1beta1", "baz")
 	r.says(there.name("baz"), there.id)
@@ -165,7 +165,7 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 
 	// With its Secret it is a peer, and the mark goes: if the Secret is missing later, that is no purpose.
 	r = place.read(t)
-	realkube.Eventually(t, "the mark goes", func() error {
+	controlplane.Eventually(t, "the mark goes", func() error {
 		lease, err := r.leases.Get(t.Context(), there.id, metav1.GetOptions{})
 		if err == nil && lease.Annotations[annotationLeaving] != "" {
 			err = errors.New("it is there")
@@ -287,7 +287,7 @@ func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
 	if _, err := namespaces.Finalize(t.Context(), ns, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	realkube.Eventually(t, "the namespace goes", func() error {
+	controlplane.Eventually(t, "the namespace goes", func() error {
 		r.Registry.mu.RLock()
 		defer r.Registry.mu.RUnlock()
 		if r.identity.by[r.namespace] != "" {
@@ -309,7 +309,7 @@ func (r *reader) looked(id string) {
 	}
 	for range 2 { // one look may be under way
 		p.notify()
-		realkube.Eventually(r.t, "a look", func() error {
+		controlplane.Eventually(r.t, "a look", func() error {
 			if len(p.wake) > 0 {
 				return errors.New("not yet")
 			}
@@ -325,7 +325,7 @@ func TestNoPeerLeavesWhenTheRightsGo(t *testing.T) {
 	there.export("v1beta1", "foo")
 	foo := there.name("foo")
 	p := newPlace(t)
-	api, err := fault.Before(p.config)
+	api, err := faultproxy.Before(p.config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,14 +369,14 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 		}
 		return nil
 	}
-	realkube.Eventually(t, "all of foo", func() error { return has("10.1.0.1") })
+	controlplane.Eventually(t, "all of foo", func() error { return has("10.1.0.1") })
 	calls := r.calls(foo)
 	for _, wrong := range []struct{ id, reason string }{{"another", WrongID}, {r.namespace, DuplicateID}} {
 		there.announce(wrong.id)
 		r.is(there.id, wrong.reason)
 		apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", "another"))
 		apply(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
-		realkube.Eventually(t, "the change is read", func() error {
+		controlplane.Eventually(t, "the change is read", func() error {
 			r.Registry.mu.RLock()
 			defer r.Registry.mu.RUnlock()
 			view := r.peers[there.id].connection.contents
@@ -389,8 +389,8 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 			t.Errorf("%s: %v, and seen is said by %q", wrong.reason, err, r.said(there.name("seen")))
 		}
 		// A new connection reads everything again.
-		r.join(there.id, kubeconfig(t, account(t, there.Cluster, realkube.Namespace(t, there.Cluster), "multicluster-peer")))
-		realkube.Eventually(t, "the new connection has read everything", func() error {
+		r.join(there.id, kubeconfig(t, account(t, there.Cluster, controlplane.Namespace(t, there.Cluster), "multicluster-peer")))
+		controlplane.Eventually(t, "the new connection has read everything", func() error {
 			r.Registry.mu.RLock()
 			defer r.Registry.mu.RUnlock()
 			if p := r.peers[there.id]; p.connection == nil || !p.connection.probed || !p.connection.contents.complete() || len(p.connection.contents.slices.byService[there.name("seen")]) != 1 {
@@ -409,7 +409,7 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 		// Under its own ID again.
 		apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", there.id))
 		remove(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
-		realkube.Eventually(t, "foo is read again", func() error {
+		controlplane.Eventually(t, "foo is read again", func() error {
 			r.Registry.mu.RLock()
 			defer r.Registry.mu.RUnlock()
 			if view := r.peers[there.id].connection.contents; len(view.slices.byService[foo]) != 1 || len(view.slices.byService[there.name("seen")]) > 0 {
@@ -421,7 +421,7 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 		r.is(there.id, Connected)
 	}
 	apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.9", there.id))
-	realkube.Eventually(t, "and what it says now is used", func() error { return has("10.1.0.9") })
+	controlplane.Eventually(t, "and what it says now is used", func() error { return has("10.1.0.9") })
 	there.announce("another")
 	r.is(there.id, WrongID)
 	r.clock.forward(time.Hour)
@@ -485,7 +485,7 @@ func TestAWrongIDEndsTheSet(t *testing.T) {
 				return
 			}
 			<-set.Settled()
-			realkube.Eventually(t, "the ID is announced", func() error { return at.announces(p.namespace) })
+			controlplane.Eventually(t, "the ID is announced", func() error { return at.announces(p.namespace) })
 			// Somebody else's ID is not overwritten later, either.
 			at.announce("another")
 			endsWith(t, ended, ErrOtherID)

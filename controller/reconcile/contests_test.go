@@ -22,7 +22,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // A value that has to be written again after each of three reverts in a minute is contested; a value that changes meanwhile is not.
@@ -416,7 +416,7 @@ func TestWhoWroteReady(t *testing.T) {
 }
 
 // mutate has the API server change each object of the place that a rule names, as a mutating webhook would.
-func mutate(t *testing.T, p *place, cluster *realkube.Cluster, rule, mutation string, inForce func() error) {
+func mutate(t *testing.T, p *place, cluster *controlplane.Cluster, rule, mutation string, inForce func() error) {
 	t.Helper()
 	text := `
 apiVersion: admissionregistration.k8s.io/v1

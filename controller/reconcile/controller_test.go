@@ -9,13 +9,13 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // until polls a scenario's step.
 func until(t testing.TB, what string, step func() error) {
 	t.Helper()
-	realkube.Eventually(t, what, step)
+	controlplane.Eventually(t, what, step)
 }
 
 func TestScenarios(t *testing.T) {

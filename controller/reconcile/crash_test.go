@@ -10,7 +10,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // mostWrites is more than any scenario takes.
@@ -94,7 +94,7 @@ func TestRestartInTheMiddleOfEachStep(t *testing.T) {
 	before, versions := reconciles(t), versionsOf(t, admin)
 	third := newWire()
 	start(t, third.config(config))
-	realkube.Eventually(t, "every import reconciled once", func() error {
+	controlplane.Eventually(t, "every import reconciled once", func() error {
 		if done := reconciles(t) - before; done < len(all.Items) {
 			return fmt.Errorf("%d of %d", done, len(all.Items))
 		}

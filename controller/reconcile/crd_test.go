@@ -22,14 +22,14 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // TestEachFormOfTheCRD walks one cluster through the forms in which clusters have the CRD: none, Karmada's, v1alpha1 alone, both
 // versions, and none again. In each the controller does its work, and it ends when the form is no longer the one that it
 // was started for (A4, A5, K10; cilium#47793 takes a missing version for an empty set).
 func TestEachFormOfTheCRD(t *testing.T) {
-	cluster := realkube.New(t, realkube.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
+	cluster := controlplane.New(t, controlplane.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
 	known, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -45,21 +45,21 @@ func TestEachFormOfTheCRD(t *testing.T) {
 	var former <-chan error
 	for _, form := range []struct {
 		name    string
-		form    realkube.CRDs
+		form    controlplane.CRDs
 		version string
 		want    observed.CRD
 		test    func(*testing.T, *place)
 	}{
-		{"Karmada's", realkube.OldKarmada, "v1alpha1", observed.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 1}, onKarmadasCRD},
-		{"v1alpha1 alone", realkube.OnlyV1Alpha1, "v1alpha1",
+		{"Karmada's", controlplane.OldKarmada, "v1alpha1", observed.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 1}, onKarmadasCRD},
+		{"v1alpha1 alone", controlplane.OnlyV1Alpha1, "v1alpha1",
 			observed.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}, onAnyCRD},
-		{"both versions", realkube.BothVersions, "v1beta1",
+		{"both versions", controlplane.BothVersions, "v1beta1",
 			observed.CRD{APIVersion: "multicluster.x-k8s.io/v1beta1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}, onAnyCRD},
 	} {
 		if err := cluster.InstallCRDs(t.Context(), form.form); err != nil {
 			t.Fatal(err)
 		}
-		realkube.Eventually(t, form.name, func() error {
+		controlplane.Eventually(t, form.name, func() error {
 			got, err := Discover(known, false)
 			if err == nil && got != form.want {
 				err = fmt.Errorf("got %+v, want %+v", got, form.want)
@@ -82,7 +82,7 @@ func TestEachFormOfTheCRD(t *testing.T) {
 }
 
 // startOn starts a controller that looks at the CRD often.
-func startOn(t *testing.T, cluster *realkube.Cluster, crd observed.CRD) <-chan error {
+func startOn(t *testing.T, cluster *controlplane.Cluster, crd observed.CRD) <-chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
@@ -170,8 +170,8 @@ func onKarmadasCRD(t *testing.T, p *place) {
 
 // A field of a CRD newer than our types is not lost by our writes.
 func TestFieldsThatOurTypesDoNotKnowSurvive(t *testing.T) {
-	cluster := realkube.New(t, realkube.Options{})
-	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+	cluster := controlplane.New(t, controlplane.Options{})
+	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	addField(t, cluster, "spec", "future")
@@ -213,7 +213,7 @@ func TestFieldsThatOurTypesDoNotKnowSurvive(t *testing.T) {
 	}
 }
 
-func addField(t *testing.T, cluster *realkube.Cluster, part, name string) {
+func addField(t *testing.T, cluster *controlplane.Cluster, part, name string) {
 	t.Helper()
 	definitions := apiextensions.NewForConfigOrDie(cluster.Config).ApiextensionsV1().CustomResourceDefinitions()
 	until(t, "the CRD with a new field", func() error {
@@ -231,8 +231,8 @@ func addField(t *testing.T, cluster *realkube.Cluster, part, name string) {
 
 // C19, C27 on a cluster of one family.
 func TestFamiliesOnASingleStackCluster(t *testing.T) {
-	cluster := realkube.New(t, realkube.Options{ServiceCIDRs: "10.0.0.0/24"})
-	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+	cluster := controlplane.New(t, controlplane.Options{ServiceCIDRs: "10.0.0.0/24"})
+	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	start(t, cluster.Config)

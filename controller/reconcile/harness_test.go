@@ -31,14 +31,16 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // shared is a dual-stack cluster with the CRDs of mcs-api and the role that deploy/controller ships. Its ranges are wide: an address that
 // a test gives up for a moment must not be what another test's Service is given by chance.
-var shared = realkube.Shared{
-	Options: realkube.Options{ServiceCIDRs: "10.0.0.0/8,fd00:10::/108"},
-	Prepare: func(ctx context.Context, c *realkube.Cluster) error { return prepare(ctx, c, realkube.BothVersions) },
+var shared = controlplane.Shared{
+	Options: controlplane.Options{ServiceCIDRs: "10.0.0.0/8,fd00:10::/108"},
+	Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
+		return prepare(ctx, c, controlplane.BothVersions)
+	},
 }
 
 func TestMain(m *testing.M) {
@@ -46,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(shared.Main(m))
 }
 
-func prepare(ctx context.Context, c *realkube.Cluster, form realkube.CRDs) error {
+func prepare(ctx context.Context, c *controlplane.Cluster, form controlplane.CRDs) error {
 	if err := c.InstallCRDs(ctx, form); err != nil {
 		return err
 	}
@@ -93,7 +95,7 @@ func readObjects(name string) ([]client.Object, error) {
 }
 
 // adminClient is an uncached client that may do everything, for the tests' own hands.
-func adminClient(c *realkube.Cluster, version string) (client.Client, error) {
+func adminClient(c *controlplane.Cluster, version string) (client.Client, error) {
 	scheme, err := newScheme(observed.CRD{APIVersion: mcsv1beta1.GroupName + "/" + version})
 	if err != nil {
 		return nil, err
@@ -102,7 +104,7 @@ func adminClient(c *realkube.Cluster, version string) (client.Client, error) {
 }
 
 // account is the controller's own identity: the shipped service account with the shipped role.
-func account(t testing.TB, c *realkube.Cluster) *rest.Config {
+func account(t testing.TB, c *controlplane.Cluster) *rest.Config {
 	t.Helper()
 	config, _, err := c.ServiceAccount(t.Context(), "multicluster-system", mcs.ControllerName)
 	if err != nil {
@@ -159,18 +161,18 @@ type place struct {
 	namespace string
 }
 
-func newPlace(t testing.TB, c *realkube.Cluster) *place {
+func newPlace(t testing.TB, c *controlplane.Cluster) *place {
 	t.Helper()
 	return newPlaceOf(t, c, "v1beta1")
 }
 
-func newPlaceOf(t testing.TB, c *realkube.Cluster, version string) *place {
+func newPlaceOf(t testing.TB, c *controlplane.Cluster, version string) *place {
 	t.Helper()
 	admin, err := adminClient(c, version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &place{admin, t.Context(), realkube.Namespace(t, c)}
+	return &place{admin, t.Context(), controlplane.Namespace(t, c)}
 }
 
 func (p *place) key(name string) client.ObjectKey {
@@ -387,7 +389,7 @@ func plainService(name string) *corev1.Service {
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9}}}}
 }
 
-// eventually is realkube.Eventually for goroutines: an error instead of a failed test.
+// eventually is controlplane.Eventually for goroutines: an error instead of a failed test.
 func eventually(t testing.TB, condition func() error) error {
 	t.Helper()
 	const patience = time.Minute

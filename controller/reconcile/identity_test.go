@@ -16,7 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // aboutCRD has of a ClusterProperty (KEP-2149) what is read here.
@@ -49,13 +49,13 @@ func clusterID(value string) *unstructured.Unstructured {
 }
 
 // installAbout installs the CRD and waits until it is served.
-func installAbout(t *testing.T, c *realkube.Cluster) client.Client {
+func installAbout(t *testing.T, c *controlplane.Cluster) client.Client {
 	t.Helper()
 	if err := c.Apply(t.Context(), "", aboutCRD); err != nil {
 		t.Fatal(err)
 	}
 	var admin client.Client
-	realkube.Eventually(t, "serve ClusterProperties", func() (err error) {
+	controlplane.Eventually(t, "serve ClusterProperties", func() (err error) {
 		if admin, err = client.New(c.Config, client.Options{}); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func TestRetriesAreNeverFarApart(t *testing.T) {
 
 // C50, C51, C53: the id is the flag's, else the ClusterProperty's, and has to be one.
 func TestIdentity(t *testing.T) {
-	cluster := realkube.New(t, realkube.Options{})
+	cluster := controlplane.New(t, controlplane.Options{})
 	for _, bad := range []string{"Not-An-Id", "under_score", strings.Repeat("a", 64)} {
 		if _, err := NewIdentity(cluster.Config, bad); err == nil || !strings.Contains(err.Error(), "--cluster-id") {
 			t.Errorf("flag %q gives %v", bad, err)
@@ -128,12 +128,12 @@ func TestIdentity(t *testing.T) {
 		t.Error("without the CRD:", err)
 	}
 	admin := installAbout(t, cluster)
-	realkube.Eventually(t, "without the property", func() error { return finds("") })
+	controlplane.Eventually(t, "without the property", func() error { return finds("") })
 	property := clusterID("one.registry")
 	if err := admin.Create(t.Context(), property); err != nil {
 		t.Fatal(err)
 	}
-	realkube.Eventually(t, "C45: an id of two labels", func() error { return finds("one.registry") })
+	controlplane.Eventually(t, "C45: an id of two labels", func() error { return finds("one.registry") })
 	if named, err := NewIdentity(cluster.Config, "flag"); err != nil {
 		t.Error(err)
 	} else if id, err := named.Find(t.Context()); id != "flag" || err != nil {

@@ -19,15 +19,15 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/fault"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // The controller lives through an outage of the API server, deletes nothing because of it, and goes on. Garbage collection, real
 // here, takes the derived Service with its import and leaves those of living imports.
 func TestOutageAndGarbageCollection(t *testing.T) {
-	cluster := realkube.New(t, realkube.Options{})
-	if err := errors.Join(cluster.InstallCRDs(t.Context(), realkube.BothVersions), cluster.StartControllerManager(t.Context())); err != nil {
+	cluster := controlplane.New(t, controlplane.Options{})
+	if err := errors.Join(cluster.InstallCRDs(t.Context(), controlplane.BothVersions), cluster.StartControllerManager(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	start(t, cluster.Config, func(o *Options) { o.Poll = 2 * time.Second })
@@ -77,7 +77,7 @@ func TestConnectionsThatHang(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy, err := fault.Listen(address.Host)
+	proxy, err := faultproxy.Listen(address.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +136,8 @@ func alone(t *testing.T) (p *place, counts func(ready, not int) func() error) {
 		return int(m.GetGauge().GetValue())
 	}
 	readyBefore, notBefore := gauge("ready"), gauge("not_ready")
-	cluster := realkube.New(t, realkube.Options{})
-	if err := cluster.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+	cluster := controlplane.New(t, controlplane.Options{})
+	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	start(t, cluster.Config)

@@ -22,8 +22,8 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/fault"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // TestRoleHasNothingSpareAndNothingMissing lets a controller, with leader election, do each thing that it can do, and compares its
@@ -97,7 +97,7 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 }
 
 // asMember exports a Service and takes it back, meets a peer that is none, and heals what somebody edits.
-func asMember(t *testing.T, p *place, cluster *realkube.Cluster) {
+func asMember(t *testing.T, p *place, cluster *controlplane.Cluster) {
 	t.Helper()
 	peer := meetPeer(t, p, cluster)
 	if err := p.Delete(p.ctx, peer); err != nil {
@@ -176,9 +176,9 @@ func endpointsTakenAway(t *testing.T, p *place) {
 }
 
 // meetPeer meets one that is this cluster itself, and is away for a while: what is said of it twice is one event, patched.
-func meetPeer(t *testing.T, p *place, cluster *realkube.Cluster) *corev1.Secret {
+func meetPeer(t *testing.T, p *place, cluster *controlplane.Cluster) *corev1.Secret {
 	t.Helper()
-	way, err := fault.Listen(strings.TrimPrefix(cluster.Config.Host, "https://"))
+	way, err := faultproxy.Listen(strings.TrimPrefix(cluster.Config.Host, "https://"))
 	if err != nil {
 		t.Fatal(err)
 	}

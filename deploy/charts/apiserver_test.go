@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/clusterset-dns/multicluster/test/ours"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // everything are values for each mode of dns with all on that an API server of itself knows.
@@ -41,9 +41,9 @@ networkPolicy: {enabled: true, apiServers: [192.0.2.1/32, "2001:db8::/64"], metr
 testPod: {enabled: true}
 `
 
-func kubectl(t *testing.T, c *realkube.Cluster, args ...string) string {
+func kubectl(t *testing.T, c *controlplane.Cluster, args ...string) string {
 	t.Helper()
-	out, err := ours.Kubectl(t.Context(), c, args...)
+	out, err := binaries.Kubectl(t.Context(), c, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func kubectl(t *testing.T, c *realkube.Cluster, args ...string) string {
 }
 
 // onCluster runs Helm as the cluster's administrator.
-func onCluster(t *testing.T, c *realkube.Cluster, values string, args ...string) string {
+func onCluster(t *testing.T, c *controlplane.Cluster, values string, args ...string) string {
 	t.Helper()
 	out, err := helm(t, c.Kubeconfig, values, append(args, "--namespace", system)...)
 	if err != nil {
@@ -63,7 +63,7 @@ func onCluster(t *testing.T, c *realkube.Cluster, values string, args ...string)
 // TestReleaseThroughAllModes installs, changes modes, and ends: the API server takes each object, with no field that it does not know,
 // and nothing stays of a mode that is left.
 func TestReleaseThroughAllModes(t *testing.T) {
-	c := realkube.New(t, realkube.Options{})
+	c := controlplane.New(t, controlplane.Options{})
 	onCluster(t, c, c1+"dns: {mode: none}", "install", release, chart, "--create-namespace", "--values", "-")
 	kubectl(t, c, "label", "namespace", system, "pod-security.kubernetes.io/enforce=restricted")
 	for _, mode := range []string{"server", "cluster", "replace", "none", "server"} {
@@ -83,7 +83,7 @@ func TestReleaseThroughAllModes(t *testing.T) {
 }
 
 // strict wants the API server to take a manifest in which it knows each field.
-func strict(t *testing.T, c *realkube.Cluster, manifest string) {
+func strict(t *testing.T, c *controlplane.Cluster, manifest string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "manifest.yaml")
 	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
@@ -93,7 +93,7 @@ func strict(t *testing.T, c *realkube.Cluster, manifest string) {
 }
 
 // isAdmitted wants a Deployment's pods to keep to the «restricted» Pod Security Standard, and not to write to their root.
-func isAdmitted(t *testing.T, c *realkube.Cluster, object *unstructured.Unstructured) {
+func isAdmitted(t *testing.T, c *controlplane.Cluster, object *unstructured.Unstructured) {
 	t.Helper()
 	var deployment appsv1.Deployment
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &deployment, true); err != nil {
@@ -122,7 +122,7 @@ func isAdmitted(t *testing.T, c *realkube.Cluster, object *unstructured.Unstruct
 // TestCRDsAreUpgradedAndStay: an upgrade of the chart upgrades them, and they outlive the release, with their objects; another release
 // takes them over.
 func TestCRDsAreUpgradedAndStay(t *testing.T) {
-	c := realkube.New(t, realkube.Options{})
+	c := controlplane.New(t, controlplane.Options{})
 	older := filepath.Join(t.TempDir(), "multicluster")
 	if err := os.CopyFS(older, os.DirFS("multicluster")); err != nil {
 		t.Fatal(err)
@@ -182,13 +182,13 @@ func TestCoreDNSTakesTheCorefile(t *testing.T) {
 			"  plugin: {alias: [k8s.example], noEndpoints: true, fallthrough: {enabled: true}}\n", "kube-system:coredns"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			realkube.InNetNS(t, func(t *testing.T) { startsWith(t, test.values, test.account) })
+			controlplane.InNetNS(t, func(t *testing.T) { startsWith(t, test.values, test.account) })
 		})
 	}
 }
 
 func startsWith(t *testing.T, values, account string) {
-	c := realkube.New(t, realkube.Options{})
+	c := controlplane.New(t, controlplane.Options{})
 	onCluster(t, c, values, "install", release, chart, "--create-namespace", "--values", "-")
 	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
 	namespace, name, _ := strings.Cut(account, ":")
@@ -196,7 +196,7 @@ func startsWith(t *testing.T, values, account string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	coredns, err := ours.Program("coredns")
+	coredns, err := binaries.Program("coredns")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func startsWith(t *testing.T, values, account string) {
 		t.Fatal(err)
 	}
 	ready := func(ctx context.Context) error {
-		_, err := ours.Get(ctx, "http://127.0.0.1:8181/ready")
+		_, err := binaries.Get(ctx, "http://127.0.0.1:8181/ready")
 		return err
 	}
 	server, err := c.Beside(t.Context(), ready, coredns, "-conf", path, "-dns.port=1053")

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/clusterset-dns/multicluster/test/ours"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // corefile is that of the ConfigMap that the chart renders.
@@ -27,7 +27,7 @@ func corefile(t *testing.T, values string) string {
 // replace is the mode in which the chart runs the cluster's own CoreDNS; the values of dns follow.
 const replace = "cluster: {id: c1}\ndns:\n  mode: replace\n  clusterIP: 10.0.0.10\n"
 
-// TestCorefilesAreThoseOfTheExamples: these are the ones that test/corefile proves.
+// TestCorefilesAreThoseOfTheExamples: these are the ones that test/dns/corefile proves.
 func TestCorefilesAreThoseOfTheExamples(t *testing.T) {
 	for example, values := range map[string]string{
 		"stock":               replace,
@@ -38,7 +38,7 @@ func TestCorefilesAreThoseOfTheExamples(t *testing.T) {
 	} {
 		t.Run(example, func(t *testing.T) {
 			t.Parallel()
-			want, err := os.ReadFile(filepath.Join(ours.Root(), "corefile-examples", example+".Corefile"))
+			want, err := os.ReadFile(filepath.Join(binaries.Root(), "corefile-examples", example+".Corefile"))
 			if err != nil {
 				t.Fatal(err)
 			}

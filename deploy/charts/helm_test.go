@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/clusterset-dns/multicluster/test/ours"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 	system  = "multicluster-system"
 )
 
-var shared realkube.Shared
+var shared controlplane.Shared
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
@@ -35,7 +35,7 @@ func output(t *testing.T, path, kubeconfig, input string, args ...string) (strin
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	home := t.TempDir()
-	cmd.Dir = ours.Root()
+	cmd.Dir = binaries.Root()
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home)
 	cmd.Stdin = strings.NewReader(input)
 	var stderr bytes.Buffer
@@ -50,7 +50,7 @@ func output(t *testing.T, path, kubeconfig, input string, args ...string) (strin
 // helm runs Helm, without a cluster where the kubeconfig is "".
 func helm(t *testing.T, kubeconfig, input string, args ...string) (string, error) {
 	t.Helper()
-	path, err := ours.Helm()
+	path, err := binaries.Helm()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func helm(t *testing.T, kubeconfig, input string, args ...string) (string, error
 // kustomize renders a base.
 func kustomize(t *testing.T, base string) []*unstructured.Unstructured {
 	t.Helper()
-	programs, err := realkube.Build(t.Context(), os.Stderr, "kubectl")
+	programs, err := controlplane.Build(t.Context(), os.Stderr, "kubectl")
 	if err != nil {
 		t.Fatal(err)
 	}

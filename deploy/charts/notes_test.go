@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // notes are what Helm prints after an installation.
@@ -92,7 +92,7 @@ var helmLine = regexp.MustCompile(`(?m)^ {4,}helm (.*)$`)
 var imageTag = regexp.MustCompile(`image\.tag=(\S+)`)
 
 // types runs each line with Helm that a document shows, in their order. Where one names tags, the pods are of these then.
-func types(t *testing.T, c *realkube.Cluster, name string, atLeast int) {
+func types(t *testing.T, c *controlplane.Cluster, name string, atLeast int) {
 	t.Helper()
 	lines := helmLine.FindAllStringSubmatch(document(t, name), -1)
 	tagged := false
@@ -119,13 +119,13 @@ func types(t *testing.T, c *realkube.Cluster, name string, atLeast int) {
 // uninstall.md.
 func TestDocumentsLinesWork(t *testing.T) {
 	t.Run("README.md", func(t *testing.T) {
-		c := realkube.New(t, realkube.Options{})
+		c := controlplane.New(t, controlplane.Options{})
 		types(t, c, "README.md", 4)
 		// A line has made it, and none after that has deleted it.
 		kubectl(t, c, "get", "service", "kube-dns", "--namespace=kube-system")
 	})
 	t.Run("upgrade.md", func(t *testing.T) {
-		c := realkube.New(t, realkube.Options{})
+		c := controlplane.New(t, controlplane.Options{})
 		if _, err := helm(t, c.Kubeconfig, "", documented(t, "README.md", "install multicluster")...); err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestDocumentsLinesWork(t *testing.T) {
 
 // TestNotesForTheClustersCoreDNS: the commands do what the notes say, on a CoreDNS as kubeadm installs it.
 func TestNotesForTheClustersCoreDNS(t *testing.T) {
-	c := realkube.New(t, realkube.Options{})
+	c := controlplane.New(t, controlplane.Options{})
 	if err := c.Apply(t.Context(), "", kubeadms()); err != nil {
 		t.Fatal(err)
 	}

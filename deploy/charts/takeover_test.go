@@ -6,19 +6,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/ours"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // kubeadms is CoreDNS as kubeadm installs it.
 func kubeadms() string {
-	return ours.KubeadmCoreDNS("10.0.0.10", "registry.k8s.io/coredns/coredns:v1.14.2", ".:53 {\n    whoami\n}\n")
+	return binaries.KubeadmCoreDNS("10.0.0.10", "registry.k8s.io/coredns/coredns:v1.14.2", ".:53 {\n    whoami\n}\n")
 }
 
 // document is a text of the folder deploy.
 func document(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", name))
+	text, err := os.ReadFile(filepath.Join(binaries.Root(), "deploy", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func documented(t *testing.T, name, phrase string) []string {
 
 // TestReleaseTakesOverTheBases: by the line that upgrade.md shows. Then all of it is the release's.
 func TestReleaseTakesOverTheBases(t *testing.T) {
-	c := realkube.New(t, realkube.Options{})
+	c := controlplane.New(t, controlplane.Options{})
 	for _, base := range []string{"crd", "controller", "peer", "plugin/cluster-coredns"} {
 		kubectl(t, c, "apply", "-k", "deploy/"+base)
 	}
@@ -63,7 +63,7 @@ func TestReleaseTakesOverTheBases(t *testing.T) {
 
 // TestReleaseTakesOverTheClustersCoreDNS: its pods are ours then, in one Deployment that the API server takes, at the same address.
 func TestReleaseTakesOverTheClustersCoreDNS(t *testing.T) {
-	c := realkube.New(t, realkube.Options{})
+	c := controlplane.New(t, controlplane.Options{})
 	path := filepath.Join(t.TempDir(), "kubeadm.yaml")
 	if err := os.WriteFile(path, []byte(kubeadms()), 0o600); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestReleaseTakesOverTheClustersCoreDNS(t *testing.T) {
 // TestClustersDNSIsHandedOn: no upgrade deletes the cluster's DNS by the way. By the lines that uninstall.md shows it outlives the mode, and
 // then the release.
 func TestClustersDNSIsHandedOn(t *testing.T) {
-	c := realkube.New(t, realkube.Options{})
+	c := controlplane.New(t, controlplane.Options{})
 	onCluster(t, c, replace, "install", release, chart, "--create-namespace", "--values", "-")
 	inUse := func() string {
 		t.Helper()

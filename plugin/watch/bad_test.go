@@ -11,8 +11,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/badobjects"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/security/badobjects"
 )
 
 // What a server may cost beside bad objects, and how long a neighbour's change may take.
@@ -28,7 +28,7 @@ func TestBesideBadObjectsANeighboursChangeIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	evil, neighbour := realkube.Namespace(t, c), realkube.Namespace(t, c)
+	evil, neighbour := controlplane.Namespace(t, c), controlplane.Namespace(t, c)
 	peak := watchMemory(t)
 	apply(t, c, neighbour, importText("v1beta1", "foo", "10.0.0.1"))
 	w, h := start(t, c.Config, Options{})

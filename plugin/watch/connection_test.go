@@ -11,16 +11,16 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/clusterset-dns/multicluster/test/fault"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // A firewall forgets the connections to the API server. They stay open, and nothing arrives on them any more. client-go's own health
 // check needs 45 seconds to notice; the limit has room for a slow machine.
 func TestAConnectionThatHangsIsNoticedSoon(t *testing.T) {
 	c := shared.Cluster(t)
-	ns := realkube.Namespace(t, c)
-	proxy, err := fault.Listen(strings.TrimPrefix(c.Config.Host, "https://"))
+	ns := controlplane.Namespace(t, c)
+	proxy, err := faultproxy.Listen(strings.TrimPrefix(c.Config.Host, "https://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestAnAcceptedWatchIsNoRecovery(t *testing.T) {
 	}))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	_, h := start(t, &rest.Config{Host: server.URL}, Options{NoEndpoints: true})
-	realkube.Eventually(t, "four tries", func() error {
+	controlplane.Eventually(t, "four tries", func() error {
 		if n := tries.Load(); n < 4 {
 			return fmt.Errorf("%d", n)
 		}

@@ -18,10 +18,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-var shared = realkube.Shared{Prepare: func(ctx context.Context, c *realkube.Cluster) error { return c.InstallCRDs(ctx, realkube.BothVersions) }}
+var shared = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
+	return c.InstallCRDs(ctx, controlplane.BothVersions)
+}}
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
@@ -64,7 +66,7 @@ func (h *heard) Programmed(kind string, took time.Duration) {
 // eventually waits until something was said that begins so.
 func (h *heard) eventually(prefix string) {
 	h.t.Helper()
-	realkube.Eventually(h.t, "hear "+prefix, func() error {
+	controlplane.Eventually(h.t, "hear "+prefix, func() error {
 		if said := h.all(); !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, prefix) }) {
 			return fmt.Errorf("heard %q", said)
 		}
@@ -75,7 +77,7 @@ func (h *heard) eventually(prefix string) {
 // becomes waits until all that was said begins so.
 func (h *heard) becomes(want []string) {
 	h.t.Helper()
-	realkube.Eventually(h.t, fmt.Sprintf("hear %q", want), func() error {
+	controlplane.Eventually(h.t, fmt.Sprintf("hear %q", want), func() error {
 		var said []string
 		for _, s := range h.all() {
 			word, _, _ := strings.Cut(s, " ")
@@ -163,7 +165,7 @@ func partialAnswers(w *Watch, name string) string {
 
 func become(t *testing.T, w *Watch, name, want string) {
 	t.Helper()
-	realkube.Eventually(t, name+" is "+want, func() error {
+	controlplane.Eventually(t, name+" is "+want, func() error {
 		if got := answers(w, name); got != want {
 			return fmt.Errorf("it is %q", got)
 		}
@@ -171,14 +173,14 @@ func become(t *testing.T, w *Watch, name, want string) {
 	})
 }
 
-func apply(t *testing.T, c *realkube.Cluster, namespace, text string) {
+func apply(t *testing.T, c *controlplane.Cluster, namespace, text string) {
 	t.Helper()
 	if err := c.Apply(t.Context(), namespace, text); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func remove(t *testing.T, c *realkube.Cluster, namespace, text string) {
+func remove(t *testing.T, c *controlplane.Cluster, namespace, text string) {
 	t.Helper()
 	if err := c.Delete(t.Context(), namespace, text); err != nil {
 		t.Fatal(err)
@@ -206,7 +208,7 @@ ports: [{name: pg, port: 5432}]
 
 func TestAnswersFollowTheObjects(t *testing.T) {
 	c := shared.Cluster(t)
-	ns := realkube.Namespace(t, c)
+	ns := controlplane.Namespace(t, c)
 	apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1"))
 	w, _ := start(t, c.Config, Options{})
 	become(t, w, "foo."+ns, "10.0.0.1")
@@ -226,7 +228,7 @@ func TestAnswersFollowTheObjects(t *testing.T) {
 // The time from a change to its answer counts for changes of what is answered, and not for what was there before us.
 func TestProgrammingDuration(t *testing.T) {
 	c := shared.Cluster(t)
-	ns := realkube.Namespace(t, c)
+	ns := controlplane.Namespace(t, c)
 	apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1"))
 	w, h := start(t, c.Config, Options{Namespaces: []string{ns}})
 	become(t, w, "foo."+ns, "10.0.0.1")
@@ -237,7 +239,7 @@ func TestProgrammingDuration(t *testing.T) {
 	apply(t, c, ns, strings.Replace(headlessText, "{name: db-east,", "{name: db-east, annotations: {endpoints.kubernetes.io/last-change-trigger-time: \""+hourAgo+"\"},", 1))
 	become(t, w, "db."+ns, "10.1.0.1")
 
-	realkube.Eventually(t, "hear of two imports and a slice", func() error {
+	controlplane.Eventually(t, "hear of two imports and a slice", func() error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		imports, slices := h.programmed["ServiceImport"], h.programmed["EndpointSlice"]
@@ -250,7 +252,7 @@ func TestProgrammingDuration(t *testing.T) {
 
 func TestNamespacesLabelsAndNoEndpointsNarrowTheWatch(t *testing.T) {
 	c := shared.Cluster(t)
-	in, in2, out := realkube.Namespace(t, c), realkube.Namespace(t, c), realkube.Namespace(t, c)
+	in, in2, out := controlplane.Namespace(t, c), controlplane.Namespace(t, c), controlplane.Namespace(t, c)
 	for _, ns := range []string{in, in2, out} {
 		apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1")+"\n---\n"+importText("v1beta1", "bar", "10.0.0.2")+"\n---"+headlessText)
 	}
@@ -273,7 +275,7 @@ func TestNamespacesLabelsAndNoEndpointsNarrowTheWatch(t *testing.T) {
 
 func TestBadObjectsCostOnlyTheirOwnRecords(t *testing.T) {
 	c := shared.Cluster(t)
-	ns := realkube.Namespace(t, c)
+	ns := controlplane.Namespace(t, c)
 	w, h := start(t, c.Config, Options{Namespaces: []string{ns}})
 	bad := `
 {apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {name: bad}, spec: {type: ClusterSetIP, ips: [nonsense, 10.0.0.3], ports: [{port: 0, name: zero}]}}
@@ -303,7 +305,7 @@ func TestBadObjectsCostOnlyTheirOwnRecords(t *testing.T) {
 // A right that is missing is not an empty list: there is no Index, so that the answer is SERVFAIL.
 func TestAForbiddenListIsNotEmpty(t *testing.T) {
 	c := shared.Cluster(t)
-	config, _, err := c.ServiceAccount(t.Context(), realkube.Namespace(t, c), "nobody")
+	config, _, err := c.ServiceAccount(t.Context(), controlplane.Namespace(t, c), "nobody")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +319,7 @@ func TestAForbiddenListIsNotEmpty(t *testing.T) {
 
 func TestOneOfTwoResourcesIsNotSynced(t *testing.T) {
 	c := shared.Cluster(t)
-	ns := realkube.Namespace(t, c)
+	ns := controlplane.Namespace(t, c)
 	config, _, err := c.ServiceAccount(t.Context(), ns, "half")
 	if err != nil {
 		t.Fatal(err)
@@ -338,7 +340,7 @@ func TestOneOfTwoResourcesIsNotSynced(t *testing.T) {
 	}
 	known := func(name, want string) {
 		t.Helper()
-		realkube.Eventually(t, name+" is "+want, func() error {
+		controlplane.Eventually(t, name+" is "+want, func() error {
 			if got := partialAnswers(w, name); got != want {
 				return fmt.Errorf("it is %q", got)
 			}
@@ -368,8 +370,8 @@ func TestOneOfTwoResourcesIsNotSynced(t *testing.T) {
 
 // Absent is not empty, and absent CRDs are: they come late, change their versions and go, without a restart.
 func TestCRDsComeChangeAndGo(t *testing.T) {
-	c := realkube.New(t, realkube.Options{})
-	install := func(form realkube.CRDs) {
+	c := controlplane.New(t, controlplane.Options{})
+	install := func(form controlplane.CRDs) {
 		t.Helper()
 		if err := c.InstallCRDs(t.Context(), form); err != nil {
 			t.Fatal(err)
@@ -379,15 +381,15 @@ func TestCRDsComeChangeAndGo(t *testing.T) {
 	h.eventually("absent serviceimports")
 	become(t, w, "foo.default", "NameError") // synced: a cluster without the CRD keeps its DNS
 
-	install(realkube.OldKarmada)
+	install(controlplane.OldKarmada)
 	apply(t, c, "default", importText("v1alpha1", "foo", "10.0.0.1"))
 	become(t, w, "foo.default", "10.0.0.1")
 
 	apply(t, c, "default", importText("v1alpha1", "canary", "10.0.0.2"))
 	become(t, w, "canary.default", "10.0.0.2")
 	never := watchFor(t, w, "foo.default", "10.0.0.1")
-	install(realkube.BothVersions)
-	install(realkube.OnlyV1Beta1)
+	install(controlplane.BothVersions)
+	install(controlplane.OnlyV1Beta1)
 	apply(t, c, "default", importText("v1beta1", "canary", "10.0.0.3"))
 	become(t, w, "canary.default", "10.0.0.3")
 	if got := never(); got != "" {
@@ -398,7 +400,7 @@ func TestCRDsComeChangeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	become(t, w, "foo.default", "NameError")
-	install(realkube.BothVersions)
+	install(controlplane.BothVersions)
 	apply(t, c, "default", importText("v1beta1", "foo", "10.0.0.4"))
 	become(t, w, "foo.default", "10.0.0.4")
 }
@@ -423,8 +425,8 @@ func watchFor(t *testing.T, w *Watch, name, want string) (stop func() string) {
 }
 
 func TestAnOutageKeepsTheLastAnswers(t *testing.T) {
-	c := realkube.New(t, realkube.Options{})
-	if err := c.InstallCRDs(t.Context(), realkube.BothVersions); err != nil {
+	c := controlplane.New(t, controlplane.Options{})
+	if err := c.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, c, "default", importText("v1beta1", "foo", "10.0.0.1")+"\n---"+headlessText)

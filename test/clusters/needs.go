@@ -5,7 +5,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // plugins is where Debian's containernetworking-plugins has them.
@@ -24,5 +24,5 @@ func checkNeeds() error {
 	if os.Geteuid() != 0 {
 		return errRoot
 	}
-	return realkube.Needs("clusters")
+	return controlplane.Needs("clusters")
 }

@@ -18,20 +18,20 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/fault"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // duo are two clusters of a test's own: c1 exports, and c2 reads c1 through something that can be disturbed.
 type duo struct {
 	*stage
-	way  *fault.API
+	way  *faultproxy.API
 	back func() error // ends what away began
 }
 
 func newDuo(t *testing.T, timeout time.Duration, change ...func(*reconcile.Options)) *duo {
 	t.Helper()
-	realkube.NotShort(t)
+	controlplane.NotShort(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	set, err := startSet(ctx, "10.1.0.0/16", "10.2.0.0/16")
@@ -45,7 +45,7 @@ func newDuo(t *testing.T, timeout time.Duration, change ...func(*reconcile.Optio
 	if err != nil {
 		t.Fatalf("start two clusters: %v", err)
 	}
-	way, err := fault.Before(set[0].Reader)
+	way, err := faultproxy.Before(set[0].Reader)
 	if err != nil {
 		t.Fatal(err)
 	}

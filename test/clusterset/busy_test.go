@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // tally counts the writes of a controller by the server's answers. Leases and events are none.
@@ -53,7 +53,7 @@ func (c *tally) take() map[int]int {
 // A peer that comes with much holds nothing up: what is there stays up to date, and each name is written once, in five writes (its
 // import, the derived Service, a slice, the ips, the status), none of which the API server refuses.
 func TestAPeerThatComesWithMuch(t *testing.T) {
-	realkube.NotShort(t)
+	controlplane.NotShort(t)
 	const names = 200
 	ctx := context.WithoutCancel(t.Context())
 	set, err := startSet(ctx, "10.1.0.0/16", "10.2.0.0/16")

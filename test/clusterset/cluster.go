@@ -26,8 +26,8 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/ours"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // SystemNamespace is the controller's own.
@@ -35,7 +35,7 @@ const SystemNamespace = "multicluster-system"
 
 // Cluster is one member.
 type Cluster struct {
-	*realkube.Cluster
+	*controlplane.Cluster
 	ID string
 	// Admin may do everything, past all caches.
 	Admin client.Client
@@ -63,13 +63,13 @@ func schemeOf(version string) *runtime.Scheme {
 }
 
 // Start gives a cluster with the newest CRDs and the accounts, and without a controller.
-func Start(ctx context.Context, id string, options realkube.Options) (*Cluster, error) {
-	return StartWith(ctx, id, options, realkube.BothVersions, "v1beta1")
+func Start(ctx context.Context, id string, options controlplane.Options) (*Cluster, error) {
+	return StartWith(ctx, id, options, controlplane.BothVersions, "v1beta1")
 }
 
 // StartWith does so with another form of the CRDs, of which the test's own hands use a version.
-func StartWith(ctx context.Context, id string, options realkube.Options, form realkube.CRDs, version string) (*Cluster, error) {
-	c, err := realkube.Start(ctx, options)
+func StartWith(ctx context.Context, id string, options controlplane.Options, form controlplane.CRDs, version string) (*Cluster, error) {
+	c, err := controlplane.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func StartWith(ctx context.Context, id string, options realkube.Options, form re
 	return member, nil
 }
 
-func (c *Cluster) prepare(ctx context.Context, form realkube.CRDs, version string) (err error) {
+func (c *Cluster) prepare(ctx context.Context, form controlplane.CRDs, version string) (err error) {
 	if err := c.InstallCRDs(ctx, form); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (c *Cluster) prepare(ctx context.Context, form realkube.CRDs, version strin
 // Install makes the controller's namespace, and the accounts of the controller and of peers, as README does.
 func (c *Cluster) Install(ctx context.Context) (err error) {
 	for _, folder := range []string{"controller", "peer"} {
-		if _, err := ours.Kubectl(ctx, c.Cluster, "apply", "-k", filepath.Join("deploy", folder)); err != nil {
+		if _, err := binaries.Kubectl(ctx, c.Cluster, "apply", "-k", filepath.Join("deploy", folder)); err != nil {
 			return err
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
-	"github.com/clusterset-dns/multicluster/test/fault"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 const (
@@ -70,7 +70,7 @@ func historySeeds(t *testing.T) []uint64 {
 // histories are three clusters, each of which reads each other one through a proxy of its own.
 type histories struct {
 	set    []*Cluster
-	links  map[pair]*fault.API
+	links  map[pair]*faultproxy.API
 	joined map[pair][]byte // the kubeconfigs
 	ledger *ledger
 }
@@ -80,10 +80,10 @@ type pair struct{ reader, peer int }
 
 func startHistories(t *testing.T) *histories {
 	t.Helper()
-	realkube.NotShort(t)
+	controlplane.NotShort(t)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 15*time.Minute)
 	defer cancel()
-	all := &histories{links: map[pair]*fault.API{}, joined: map[pair][]byte{}, ledger: &ledger{}}
+	all := &histories{links: map[pair]*faultproxy.API{}, joined: map[pair][]byte{}, ledger: &ledger{}}
 	t.Cleanup(func() {
 		for _, c := range all.set {
 			if err := c.Stop(); err != nil {
@@ -107,7 +107,7 @@ func startHistories(t *testing.T) *histories {
 			if i == j {
 				continue
 			}
-			api, err := fault.Before(peer.Config)
+			api, err := faultproxy.Before(peer.Config)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -299,7 +299,7 @@ func (h *history) settle() {
 
 func (h *history) until(what string, condition func() error) {
 	h.Helper()
-	realkube.Eventually(h.T, what, condition)
+	controlplane.Eventually(h.T, what, condition)
 }
 
 // pardon has those peers leave and join again that came and went so often that they would have to stay for long before they count.

@@ -21,7 +21,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ type shared struct {
 
 func (s *shared) start(t *testing.T) []*Cluster {
 	t.Helper()
-	realkube.NotShort(t)
+	controlplane.NotShort(t)
 	s.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 15*time.Minute)
 		defer cancel()
@@ -77,7 +77,9 @@ func startSet(ctx context.Context, cidrs ...string) ([]*Cluster, error) {
 	failed := make([]error, len(cidrs))
 	var wg sync.WaitGroup
 	for i, cidr := range cidrs {
-		wg.Go(func() { set[i], failed[i] = Start(ctx, fmt.Sprintf("c%d", i+1), realkube.Options{ServiceCIDRs: cidr}) })
+		wg.Go(func() {
+			set[i], failed[i] = Start(ctx, fmt.Sprintf("c%d", i+1), controlplane.Options{ServiceCIDRs: cidr})
+		})
 	}
 	wg.Wait()
 	set = slices.DeleteFunc(set, func(c *Cluster) bool { return c == nil })
@@ -101,7 +103,7 @@ type stage struct {
 // newStage makes the namespace in the clusters that are named by their place, in all unless given.
 func newStage(t *testing.T, set []*Cluster, in ...int) *stage {
 	t.Helper()
-	s := &stage{T: t, set: set, namespace: realkube.Namespace(t, set[0].Cluster)}
+	s := &stage{T: t, set: set, namespace: controlplane.Namespace(t, set[0].Cluster)}
 	if len(in) == 0 {
 		in = []int{0, 1, 2}
 	}
@@ -160,7 +162,7 @@ func edit[T client.Object](s *stage, in int, obj T, name string, change func(T))
 
 func (s *stage) until(what string, condition func() error) {
 	s.Helper()
-	realkube.Eventually(s.T, what, condition)
+	controlplane.Eventually(s.T, what, condition)
 }
 
 // export makes a Service with endpoints, and its ServiceExport.

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/internal/ownership"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // K10, A5: a cluster with the CRD that Karmada ships, which has v1alpha1 only, one IP, and neither families nor policies nor conditions
@@ -22,10 +22,10 @@ func TestOldCRDs(t *testing.T) {
 	defer cancel()
 	var set []*Cluster
 	for i, c := range []struct {
-		form    realkube.CRDs
+		form    controlplane.CRDs
 		version string
-	}{{realkube.BothVersions, "v1beta1"}, {realkube.OldKarmada, "v1alpha1"}} {
-		member, err := StartWith(ctx, fmt.Sprintf("c%d", i+1), realkube.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16,fd00:%[1]d::/112", i+1)}, c.form, c.version)
+	}{{controlplane.BothVersions, "v1beta1"}, {controlplane.OldKarmada, "v1alpha1"}} {
+		member, err := StartWith(ctx, fmt.Sprintf("c%d", i+1), controlplane.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16,fd00:%[1]d::/112", i+1)}, c.form, c.version)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
-	"github.com/clusterset-dns/multicluster/test/ours"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // instead are the lines of the documents that cannot be typed here as they are: what is typed in the place of each, and why.
@@ -28,7 +28,7 @@ var instead = []struct{ line, typed, why string }{
 	{`git clone --branch (v\S+) https://github.com/coredns/coredns && cd coredns`,
 		`cp -r "$(go mod download -json github.com/coredns/coredns@$1 | sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p')" coredns && chmod -R u+w coredns && cd coredns && git init -q && git add . && git -c user.name=e2e -c user.email=e2e@example.org commit -q -m $1`,
 		"the same source, from where all other modules come from, made a repository"},
-	{`export GOFLAGS=-mod=mod`, `export GOFLAGS='-mod=mod ` + realkube.Flags + `'`, "what was compiled for the images is not compiled once more"},
+	{`export GOFLAGS=-mod=mod`, `export GOFLAGS='-mod=mod ` + controlplane.Flags + `'`, "what was compiled for the images is not compiled once more"},
 	{`go get (github.com/clusterset-dns/multicluster)`, `go mod edit -require=$1@v0.0.0 -replace=$1=$(realpath ../multicluster) && go get $1@v0.0.0`,
 		"what is tested is this tree, not the last release of it"},
 	{`make`, `make GOLANG_VERSION=$(go env GOVERSION | sed s/^go//)`, "CoreDNS' Makefile would fetch another release of Go, and compile everything with that"},
@@ -70,7 +70,7 @@ func stepsOf(text string) [][]string {
 // section is the part of a document below a heading.
 func section(t *testing.T, document, heading string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(ours.Root(), document))
+	text, err := os.ReadFile(filepath.Join(binaries.Root(), document))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ type person struct {
 func newPerson(s *scene) *person {
 	s.t.Helper()
 	p := &person{scene: s, dir: s.t.TempDir(), members: []string{"member1", "member2"}, told: map[string]bool{}}
-	err := os.Symlink(ours.Root(), filepath.Join(p.dir, "multicluster"))
+	err := os.Symlink(binaries.Root(), filepath.Join(p.dir, "multicluster"))
 	if err = errors.Join(err, p.writeContexts()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestReadme(t *testing.T) {
 
 // TestDocumentsHaveTheLines: where the README changes, so has the table of what stands for its lines.
 func TestDocumentsHaveTheLines(t *testing.T) {
-	uninstall, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", "uninstall.md"))
+	uninstall, err := os.ReadFile(filepath.Join(binaries.Root(), "deploy", "uninstall.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func (p *person) tryFoo(step []string) {
 // uninstall types the lines of deploy/uninstall.md, each step in all clusters: what leaves nothing of ours.
 func (p *person) uninstall(stock string) {
 	p.t.Helper()
-	text, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", "uninstall.md"))
+	text, err := os.ReadFile(filepath.Join(binaries.Root(), "deploy", "uninstall.md"))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	members "github.com/clusterset-dns/multicluster/test/clusterset"
-	"github.com/clusterset-dns/multicluster/test/ours"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // kube-proxy ignores an update of an EndpointSlice that takes the label kubernetes.io/service-name away or changes it, and the deletion
@@ -29,16 +29,16 @@ import (
 // proxied is one cluster with kube-proxy, and with a controller that the test starts and ends.
 type proxied struct {
 	*testing.T
-	cluster    *realkube.Cluster
+	cluster    *controlplane.Cluster
 	admin      client.Client
-	controller *realkube.Beside
+	controller *controlplane.Beside
 }
 
 func newProxied(t *testing.T) *proxied {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
-	n := &proxied{T: t, cluster: realkube.New(t, realkube.Options{})}
-	err := errors.Join(n.cluster.InstallCRDs(t.Context(), realkube.BothVersions), n.cluster.StartKubeProxy(t.Context()))
+	n := &proxied{T: t, cluster: controlplane.New(t, controlplane.Options{})}
+	err := errors.Join(n.cluster.InstallCRDs(t.Context(), controlplane.BothVersions), n.cluster.StartKubeProxy(t.Context()))
 	if err == nil {
 		n.admin, err = client.New(n.cluster.Config, client.Options{Scheme: members.Scheme})
 	}
@@ -53,7 +53,7 @@ func newProxied(t *testing.T) *proxied {
 func (n *proxied) start() {
 	n.Helper()
 	var err error
-	if n.controller, err = ours.StartController(n.Context(), n.cluster, "--cluster-id=c1"); err != nil {
+	if n.controller, err = binaries.StartController(n.Context(), n.cluster, "--cluster-id=c1"); err != nil {
 		n.Fatal(err)
 	}
 }
@@ -115,7 +115,7 @@ func (n *proxied) rules() (string, error) {
 // serves waits until kube-proxy sends traffic of a Service to exactly these addresses.
 func (n *proxied) serves(service string, addresses ...string) {
 	n.Helper()
-	realkube.Eventually(n.T, fmt.Sprintf("kube-proxy has %v for %s", addresses, service), func() error {
+	controlplane.Eventually(n.T, fmt.Sprintf("kube-proxy has %v for %s", addresses, service), func() error {
 		text, err := n.rules()
 		if err != nil {
 			return err
@@ -184,7 +184,7 @@ func derivedFoo(spec string) string {
 // TestKubeProxyKeepsWhatLosesItsLabel holds the fact that the controller's rule rests on, and the cure. The two other labels that kube-proxy
 // knows do no such harm.
 func TestKubeProxyKeepsWhatLosesItsLabel(t *testing.T) {
-	realkube.InNetNS(t, func(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
 		n := newProxied(t)
 		n.apply(derivedFoo("ports: [{name: http, port: 80}]"))
 		second := strings.NewReplacer("forged", "second", "10.99.0.66", "10.99.0.12").Replace(forged(ofDerived))
@@ -224,7 +224,7 @@ func TestKubeProxyKeepsWhatLosesItsLabel(t *testing.T) {
 // TestForgedEndpointsLeaveKubeProxy: however a tenant gives endpoints to the derived Service of an import of ours, and takes the label away
 // again, they do not stay in kube-proxy.
 func TestForgedEndpointsLeaveKubeProxy(t *testing.T) {
-	realkube.InNetNS(t, func(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
 		n := newProxied(t)
 		n.start()
 		n.apply(exportedFoo)
@@ -238,7 +238,7 @@ func TestForgedEndpointsLeaveKubeProxy(t *testing.T) {
 		} {
 			t.Log(what + " is made")
 			n.apply(forged(labels))
-			realkube.Eventually(t, "it is deleted", func() error { return n.gone("forged") })
+			controlplane.Eventually(t, "it is deleted", func() error { return n.gone("forged") })
 			n.serves("derived-foo", "10.99.0.11")
 
 			t.Log(what + " is made and loses its label, all labels, or itself at once")
@@ -253,7 +253,7 @@ func TestForgedEndpointsLeaveKubeProxy(t *testing.T) {
 				if client.IgnoreNotFound(err) != nil {
 					t.Fatal(err)
 				}
-				realkube.Eventually(t, "it is gone", func() error { return n.gone("forged") })
+				controlplane.Eventually(t, "it is gone", func() error { return n.gone("forged") })
 				n.serves("derived-foo", "10.99.0.11")
 			}
 
@@ -277,7 +277,7 @@ func TestForgedEndpointsLeaveKubeProxy(t *testing.T) {
 // TestForgedNameOfAnotherFamily: a tenant gives the name of what has leaked to a slice of IPv6, so that no empty slice of IPv4 can have it. The cure
 // waits until the name is free.
 func TestForgedNameOfAnotherFamily(t *testing.T) {
-	realkube.InNetNS(t, func(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
 		n := newProxied(t)
 		n.start()
 		n.apply(exportedFoo)
@@ -301,13 +301,13 @@ func TestForgedNameOfAnotherFamily(t *testing.T) {
 			if client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
-			realkube.Eventually(t, "the name is of IPv6", func() error {
+			controlplane.Eventually(t, "the name is of IPv6", func() error {
 				if err := client.IgnoreNotFound(n.admin.Delete(t.Context(), n.slice("forged"))); err != nil {
 					return err
 				}
 				return n.cluster.Apply(t.Context(), "default", squatter) // The empty slice of the cure may have the name.
 			})
-			realkube.Eventually(t, "the controller has seen it", func() error { return n.noted("forged") })
+			controlplane.Eventually(t, "the controller has seen it", func() error { return n.noted("forged") })
 			n.delete(squatter)
 			n.serves("derived-foo", "10.99.0.11")
 		}
@@ -335,7 +335,7 @@ spec: {type: ClusterSetIP, ports: [{name: http, port: 80}]}
 // TestImportsOfOthersLeaveNothingInKubeProxy: slices of others are copied for kube-proxy. Whatever label comes and goes on theirs or on the copy, only what
 // is there serves.
 func TestImportsOfOthersLeaveNothingInKubeProxy(t *testing.T) {
-	realkube.InNetNS(t, func(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
 		n := newProxied(t)
 		n.start()
 		n.apply(othersFoo)
@@ -356,7 +356,7 @@ func TestImportsOfOthersLeaveNothingInKubeProxy(t *testing.T) {
 		n.apply(forged(ofImport))
 		n.serves("derived-foo", "10.99.0.66")
 		n.patch(n.slice("forged"), `{"metadata":{"labels":{"kubernetes.io/service-name":"derived-foo"}}}`)
-		realkube.Eventually(t, "the copy is gone", func() error {
+		controlplane.Eventually(t, "the copy is gone", func() error {
 			names, err := n.ours("derived-foo")
 			if len(names) > 0 {
 				err = errors.Join(err, fmt.Errorf("copies %v", names))
@@ -381,7 +381,7 @@ func (n *proxied) gone(name string) error {
 
 // TestEditedLabelsOfOurSlices: a tenant takes the label of our own slice away, or leads it to another Service.
 func TestEditedLabelsOfOurSlices(t *testing.T) {
-	realkube.InNetNS(t, func(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
 		n := newProxied(t)
 		n.start()
 		n.apply(exportedFoo)
@@ -393,7 +393,7 @@ func TestEditedLabelsOfOurSlices(t *testing.T) {
 				t.Fatalf("slices %v: %v", names, err)
 			}
 			n.patch(n.slice(names[0]), `{"metadata":{"labels":{"kubernetes.io/service-name":`+label+`}}}`)
-			realkube.Eventually(t, "the slice has its label again", func() error {
+			controlplane.Eventually(t, "the slice has its label again", func() error {
 				names, err := n.ours("derived-foo")
 				if len(names) != 1 {
 					err = errors.Join(err, fmt.Errorf("slices %v", names))
@@ -412,7 +412,7 @@ func TestEditedLabelsOfOurSlices(t *testing.T) {
 // TestWaysOfDisconnecting: each way in which the slices of an import cease to belong to a Service leaves nothing in kube-proxy, also when
 // a Service of that name is made anew.
 func TestWaysOfDisconnecting(t *testing.T) {
-	realkube.InNetNS(t, func(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
 		n := newProxied(t)
 		n.start()
 		n.apply(exportedFoo)
@@ -454,7 +454,7 @@ func TestWaysOfDisconnecting(t *testing.T) {
 			}
 			n.apply(text)
 			if text == headless {
-				realkube.Eventually(t, "the derived Service is gone", func() error {
+				controlplane.Eventually(t, "the derived Service is gone", func() error {
 					err := n.admin.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "derived-foo"}, new(corev1.Service))
 					if err == nil {
 						return errors.New("it is there")
@@ -474,7 +474,7 @@ func TestWaysOfDisconnecting(t *testing.T) {
 // programmed waits until kube-proxy knows of a Service with that ClusterIP, with endpoints or without.
 func (n *proxied) programmed(ip string) {
 	n.Helper()
-	realkube.Eventually(n.T, "kube-proxy knows "+ip, func() error {
+	controlplane.Eventually(n.T, "kube-proxy knows "+ip, func() error {
 		text, err := n.rules()
 		if err == nil && !regexp.MustCompile(`\b`+regexp.QuoteMeta(ip)+`\b`).MatchString(text) {
 			err = errors.New("it does not")

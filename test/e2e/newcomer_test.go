@@ -16,13 +16,13 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	members "github.com/clusterset-dns/multicluster/test/clusterset"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // TestNewcomerLeavesTheOldestsTraffic is a regression test as clients see it: east exports one port without a name. West comes with named ports, goes,
 // and comes with others, while clients in west connect to east's port without a pause. Each of them reaches east.
 func TestNewcomerLeavesTheOldestsTraffic(t *testing.T) {
-	realkube.InNetNS(t, func(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
 		ctrl.SetLogger(logr.Discard())
 		east, west := startMember(t, "east"), startMember(t, "west")
 		err := errors.Join(west.StartKubeProxy(t.Context()),
@@ -30,8 +30,8 @@ func TestNewcomerLeavesTheOldestsTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		realkube.Greet(t, "10.99.0.11:8080", "east")
-		realkube.Greet(t, "10.99.0.12:8080", "west")
+		controlplane.Greet(t, "10.99.0.11:8080", "east")
+		controlplane.Greet(t, "10.99.0.12:8080", "west")
 
 		applied(t, east, exportOf("{port: 80}", `{name: "", port: 8080}`, "10.99.0.11"))
 		ip := importedAddress(t, west)
@@ -56,7 +56,7 @@ func TestNewcomerLeavesTheOldestsTraffic(t *testing.T) {
 
 func startMember(t *testing.T, id string) *members.Cluster {
 	t.Helper()
-	c, err := members.Start(t.Context(), id, realkube.Options{})
+	c, err := members.Start(t.Context(), id, controlplane.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func applied(t *testing.T, c *members.Cluster, text string) {
 // leads waits until an address leads to somebody, or nowhere.
 func leads(t *testing.T, address, who string) {
 	t.Helper()
-	realkube.Eventually(t, fmt.Sprintf("%s leads to %q", address, who), func() error {
+	controlplane.Eventually(t, fmt.Sprintf("%s leads to %q", address, who), func() error {
 		name, err := hear(t.Context(), 5*time.Second, address)
 		if name == who {
 			return nil
@@ -98,7 +98,7 @@ func leads(t *testing.T, address, who string) {
 // importedAddress waits for the first address of foo.
 func importedAddress(t *testing.T, c *members.Cluster) (ip string) {
 	t.Helper()
-	realkube.Eventually(t, "foo has an address", func() error {
+	controlplane.Eventually(t, "foo has an address", func() error {
 		imp := new(mcsv1beta1.ServiceImport)
 		err := c.Admin.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "foo"}, imp)
 		if err == nil && len(imp.Spec.IPs) == 0 {

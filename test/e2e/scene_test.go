@@ -95,7 +95,7 @@ func (s *scene) report(what string, measured time.Duration) {
 	s.measured = append(s.measured, line)
 }
 
-// writeReport adds lines for test/results/e2e.txt, where the run command asks for them.
+// writeReport adds lines for docs/results/e2e.txt, where the run command asks for them.
 func (s *scene) writeReport(lines string) {
 	s.t.Logf("\n%s", lines)
 	path := os.Getenv("E2E_REPORT")

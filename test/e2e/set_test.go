@@ -20,8 +20,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/clusterset-dns/multicluster/test/ours"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 const (
@@ -141,19 +141,19 @@ func (s *set) writeKubeconfig(files []string) error {
 
 // findPrograms builds kubectl and helm from their modules, unless they are in the user's cache.
 func (s *set) findPrograms(ctx context.Context) error {
-	programs, err := realkube.Build(ctx, os.Stderr, "kubectl")
+	programs, err := controlplane.Build(ctx, os.Stderr, "kubectl")
 	if err != nil {
 		return err
 	}
 	s.kubectl = programs["kubectl"]
-	s.helm, err = ours.Helm()
+	s.helm, err = binaries.Helm()
 	return err
 }
 
 // run runs a program in the project's top folder, with the set's kubeconfig and nobody's own settings. Its words are in the error.
 func (s *set) run(ctx context.Context, stdin, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = ours.Root()
+	cmd.Dir = binaries.Root()
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig(), "PATH="+filepath.Dir(s.kubectl)+":"+os.Getenv("PATH"),
 		"HELM_CONFIG_HOME="+s.dir, "HELM_CACHE_HOME="+s.dir, "HELM_DATA_HOME="+s.dir)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -308,7 +308,7 @@ func (s *set) join(ctx context.Context) error {
 				continue
 			}
 			args := append([]string{"--timeout", "120"}, server...)
-			if _, err := s.run(ctx, "", filepath.Join(ours.Root(), "deploy", "join.sh"), append(args, from.id, to.id)...); err != nil {
+			if _, err := s.run(ctx, "", filepath.Join(binaries.Root(), "deploy", "join.sh"), append(args, from.id, to.id)...); err != nil {
 				return err
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/ours"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // ourLine is the one line that stock.Corefile has more than what kubeadm installs.
@@ -30,7 +30,7 @@ func needStock(t *testing.T) *set {
 // corefileExample is a file of corefile-examples.
 func corefileExample(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(ours.Root(), "corefile-examples", name+".Corefile"))
+	text, err := os.ReadFile(filepath.Join(binaries.Root(), "corefile-examples", name+".Corefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (c *cluster) applyStock(ctx context.Context, corefile string) error {
 	if err != nil {
 		return err
 	}
-	objects := ours.KubeadmCoreDNS(address, c.set.images["stock"], corefile)
+	objects := binaries.KubeadmCoreDNS(address, c.set.images["stock"], corefile)
 	if err := c.apply(ctx, "kube-system", objects); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (c *cluster) applyStock(ctx context.Context, corefile string) error {
 }
 
 func (c *cluster) removeStock(ctx context.Context) error {
-	_, err := c.set.run(ctx, ours.KubeadmCoreDNS("", "", ""), c.set.kubectl, "--context="+c.id, "delete", "--ignore-not-found", "-f", "-")
+	_, err := c.set.run(ctx, binaries.KubeadmCoreDNS("", "", ""), c.set.kubectl, "--context="+c.id, "delete", "--ignore-not-found", "-f", "-")
 	return err
 }
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset-dns/multicluster/test/ours"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 const corefile = `
@@ -31,25 +31,25 @@ clusterset.local:{{.Port}} {
 // world is one cluster with our programs and kube-proxy.
 type world struct {
 	t       *testing.T
-	cluster *realkube.Cluster
+	cluster *controlplane.Cluster
 	dns     string
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	c := realkube.New(t, realkube.Options{})
+	c := controlplane.New(t, controlplane.Options{})
 	w := &world{t: t, cluster: c}
-	controller, err := func() (*realkube.Beside, error) {
-		if err := errors.Join(c.InstallCRDs(t.Context(), realkube.BothVersions), c.StartKubeProxy(t.Context())); err != nil {
+	controller, err := func() (*controlplane.Beside, error) {
+		if err := errors.Join(c.InstallCRDs(t.Context(), controlplane.BothVersions), c.StartKubeProxy(t.Context())); err != nil {
 			return nil, err
 		}
-		return ours.StartController(t.Context(), c)
+		return binaries.StartController(t.Context(), c)
 	}()
 	t.Cleanup(controller.Stop)
 	if err != nil {
 		t.Fatal(err)
 	}
-	coredns, address, err := ours.StartCoreDNS(t.Context(), c, corefile)
+	coredns, address, err := binaries.StartCoreDNS(t.Context(), c, corefile)
 	t.Cleanup(coredns.Stop)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func (w *world) resolve(name string) (string, error) {
 func (w *world) reaches(name string, want ...string) {
 	w.t.Helper()
 	heard := map[string]bool{}
-	realkube.Eventually(w.t, fmt.Sprintf("%s is answered by %v", name, want), func() error {
+	controlplane.Eventually(w.t, fmt.Sprintf("%s is answered by %v", name, want), func() error {
 		ip, err := w.resolve(name)
 		if err != nil {
 			return err
@@ -121,7 +121,7 @@ func hear(ctx context.Context, patience time.Duration, address string) (string, 
 // pod is a server on an address of its own, which answers each connection with that address.
 func pod(t *testing.T, address string) {
 	t.Helper()
-	realkube.Greet(t, net.JoinHostPort(address, "8080"), address)
+	controlplane.Greet(t, net.JoinHostPort(address, "8080"), address)
 }
 
 const serve = `
@@ -152,7 +152,7 @@ func imported(name, ips string) string {
 // The mcs-api demo's flow: an import and labelled slices applied by hand become a name whose address reaches the pods of both
 // clusters; and `serve-with-vip`: an import that came with a VIP keeps it, and is reached by it.
 func TestAnImportAppliedByHandCarriesTraffic(t *testing.T) {
-	realkube.InNetNS(t, func(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
 		w := newWorld(t)
 		pod(t, "10.99.0.11")
 		pod(t, "10.99.0.12")
@@ -165,7 +165,7 @@ func TestAnImportAppliedByHandCarriesTraffic(t *testing.T) {
 			t.Errorf("serve-with-vip is %s, %v; want the VIP that it came with", ip, err)
 		}
 		// Its derived ClusterIP answers as well.
-		ip, err := ours.Kubectl(t.Context(), w.cluster, "get", "service", "derived-serve-with-vip", "-o", "jsonpath={.spec.clusterIP}")
+		ip, err := binaries.Kubectl(t.Context(), w.cluster, "get", "service", "derived-serve-with-vip", "-o", "jsonpath={.spec.clusterIP}")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestAnImportAppliedByHandCarriesTraffic(t *testing.T) {
 		if err := w.cluster.Delete(t.Context(), "default", strings.NewReplacer("NAME", "serve", "CLUSTER", "c1", "ADDRESS", "10.99.0.11").Replace(slice)); err != nil {
 			t.Fatal(err)
 		}
-		realkube.Eventually(t, "only c2 answers", func() error {
+		controlplane.Eventually(t, "only c2 answers", func() error {
 			for range 20 {
 				ip, err := w.resolve("serve.default.svc.clusterset.local.")
 				if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/ours"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // TestReleaseGoes: by the lines of deploy/uninstall.md the cluster's DNS outlives the release that ran it, and the imports serve on. A client
@@ -62,7 +62,7 @@ func linesToLeave(t *testing.T) []string {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(ours.Root(), "deploy", "uninstall.md"))
+	text, err := os.ReadFile(filepath.Join(binaries.Root(), "deploy", "uninstall.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/ours"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // peerTimeout is how long endpoints of a cluster that is gone stay, where one dies here. 5m unless given; here, nobody wants to wait.
@@ -45,7 +45,7 @@ func TestClusterDies(t *testing.T) {
 	s.clusters = staying // nobody asks it any more
 	began := time.Now()
 	killer := exec.CommandContext(t.Context(), "sh", "-c", kill[len(kill)-1])
-	killer.Dir = ours.Root() // as with E2E_LOAD
+	killer.Dir = binaries.Root() // as with E2E_LOAD
 	killer.Stderr = os.Stderr
 	if err := killer.Start(); err != nil {
 		t.Fatal(err)

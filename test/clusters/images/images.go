@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/clusterset-dns/multicluster/test/clusters/lock"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // Names of the images. A pod has to ask for them with imagePullPolicy IfNotPresent or Never.
@@ -156,7 +156,7 @@ func goBuild(ctx context.Context, source []byte, to string) error {
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", to, file)
 	build.Dir = dir
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+realkube.Flags)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+controlplane.Flags)
 	return explained(build)
 }
 

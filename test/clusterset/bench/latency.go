@@ -20,7 +20,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/clusterset"
-	"github.com/clusterset-dns/multicluster/test/ours"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 //go:embed Corefile
@@ -72,7 +72,7 @@ func latencies(ctx context.Context, s size) (rows []row, err error) {
 
 // resolvable times exports, each from the request that creates it until the name has an address.
 func resolvable(ctx context.Context, in, at *member, count int) (took []time.Duration, err error) {
-	server, address, err := ours.StartCoreDNS(ctx, at.Cluster.Cluster, corefile)
+	server, address, err := binaries.StartCoreDNS(ctx, at.Cluster.Cluster, corefile)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 // Command bench measures a clusterset: three clusters, each an etcd, a kube-apiserver and a multicluster-controller under its shipped
 // rights, all on this machine. It runs from the project's top folder, by `make bench-clusterset`, and writes
-// test/results/clusterset.txt.
+// docs/results/clusterset.txt.
 //
 //  1. A small clusterset, idle: from the creation of a ServiceExport until CoreDNS in another cluster has its name.
 //  2. Services of one cluster under changes of endpoints: from the change until the other cluster's slice has it.
@@ -46,7 +46,7 @@ func main() {
 	flag.DurationVar(&s.changeFor, "change-for", time.Minute, "how long endpoints change")
 	flag.IntVar(&s.services, "services", 5000, "Services that each of three clusters exports")
 	flag.IntVar(&s.endpoints, "endpoints", 10, "endpoints of each Service in each cluster")
-	flag.StringVar(&s.out, "out", filepath.Join("test", "results", "clusterset.txt"), "the file for the results; none if empty")
+	flag.StringVar(&s.out, "out", filepath.Join("docs", "results", "clusterset.txt"), "the file for the results; none if empty")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())

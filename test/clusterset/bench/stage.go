@@ -19,15 +19,15 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/clusterset"
-	"github.com/clusterset-dns/multicluster/test/ours"
-	"github.com/clusterset-dns/multicluster/test/realkube"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // member is a cluster with its controller as a process.
 type member struct {
 	*clusterset.Cluster
 	metrics    string // the controller's address
-	controller *realkube.Beside
+	controller *controlplane.Beside
 }
 
 // startAll starts clusters c1 to c3, joined all to all, without controllers.
@@ -38,7 +38,7 @@ func startAll(ctx context.Context) (set []*member, err error) {
 		}
 	}()
 	for i := range 3 {
-		c, err := clusterset.Start(ctx, fmt.Sprintf("c%d", i+1), realkube.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", i+1)})
+		c, err := clusterset.Start(ctx, fmt.Sprintf("c%d", i+1), controlplane.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", i+1)})
 		if err != nil {
 			return set, err
 		}
@@ -74,7 +74,7 @@ func (m *member) control(ctx context.Context) error {
 	}
 	m.metrics = listener.Addr().String()
 	_ = listener.Close()
-	m.controller, err = ours.StartController(ctx, m.Cluster.Cluster, "--cluster-id="+m.ID, "--metrics-bind-address="+m.metrics, "--leader-elect=false")
+	m.controller, err = binaries.StartController(ctx, m.Cluster.Cluster, "--cluster-id="+m.ID, "--metrics-bind-address="+m.metrics, "--leader-elect=false")
 	return err
 }
 
@@ -88,7 +88,7 @@ func controlAll(ctx context.Context, set []*member) error {
 
 // figure is the sum of a metric's series that have all the labels.
 func (m *member) figure(ctx context.Context, name string, labels map[string]string) (float64, error) {
-	text, err := ours.Get(ctx, "http://"+m.metrics+"/metrics")
+	text, err := binaries.Get(ctx, "http://"+m.metrics+"/metrics")
 	if err != nil {
 		return 0, err
 	}

@@ -1,0 +1,217 @@
+package faultproxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Proxy listens on a port of loopback, and passes TCP connections on to one address. What they carry it does not look at: TLS goes
+// through from end to end, with a client's certificate.
+type Proxy struct {
+	target, address string
+	running         sync.WaitGroup
+
+	mu       sync.Mutex
+	listener net.Listener
+	flows    chan struct{} // closed while data may flow
+	latency  time.Duration // of each read
+	pairs    map[*pair]struct{}
+	ended    bool
+}
+
+// pair is a connection with the one that it is passed on by.
+type pair struct {
+	ends     [2]net.Conn
+	closed   chan struct{}
+	close    func()
+	stranded bool // nothing that is sent arrives any more
+}
+
+// Listen starts a Proxy.
+func Listen(target string) (*Proxy, error) {
+	p := &Proxy{target: target, address: "127.0.0.1:0", flows: make(chan struct{}), pairs: map[*pair]struct{}{}}
+	close(p.flows)
+	return p, p.listen()
+}
+
+func (p *Proxy) listen() error {
+	listener, err := net.Listen("tcp", p.address)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.address, p.listener = listener.Addr().String(), listener
+	p.running.Go(func() { p.accept(listener) })
+	return nil
+}
+
+// Address is where it listens.
+func (p *Proxy) Address() string { return p.address }
+
+// Config is the same identity with the same rights, through the proxy. The target's certificate has to be one for loopback.
+func (p *Proxy) Config(of *rest.Config) *rest.Config {
+	c := rest.CopyConfig(of)
+	c.Host = "https://" + p.address
+	return c
+}
+
+// Kubeconfig is Config as a file, with everything in it.
+func (p *Proxy) Kubeconfig(of *rest.Config) ([]byte, error) { return kubeconfig(p.Config(of)) }
+
+// Close ends everything, and returns when it has ended.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	p.ended = true // also for a connection that is just being passed on
+	err := p.listener.Close()
+	p.mu.Unlock()
+	p.Cut()
+	p.running.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil // by Refuse
+	}
+	return err
+}
+
+// Refuse closes all connections and has new ones refused, as by a machine where nobody listens, until it is told to resume. Where just
+// the target is away, new ones end at once: a client takes that for something else.
+func (p *Proxy) Refuse() (resume func() error, err error) {
+	p.mu.Lock()
+	err = p.listener.Close()
+	p.mu.Unlock()
+	p.Cut()
+	return p.listen, err
+}
+
+// Cut closes all connections, and gives their number. New ones are welcome.
+func (p *Proxy) Cut() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for pair := range p.pairs {
+		pair.close()
+	}
+	return len(p.pairs)
+}
+
+// Stall holds up whatever is sent, until it is told to resume. Connections stay open and silent, and so are new ones, which are
+// accepted. Nothing gets lost: those that have the patience go on.
+func (p *Proxy) Stall() (resume func()) {
+	held := make(chan struct{})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.flows = held
+	return func() { close(held) }
+}
+
+// Slow has whatever is read from either side arrive that much later, until it is told to resume. A read is at most 32 KiB, so that much
+// data takes its time as well.
+func (p *Proxy) Slow(latency time.Duration) (resume func()) {
+	set := func(latency time.Duration) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.latency = latency
+	}
+	set(latency)
+	return func() { set(0) }
+}
+
+// Strand leaves all connections open, but nothing arrives on them any more, as when a firewall has forgotten them. It gives their
+// number. New ones work.
+func (p *Proxy) Strand() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for pair := range p.pairs {
+		pair.stranded = true
+	}
+	return len(p.pairs)
+}
+
+func (p *Proxy) accept(listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // the next one may do better
+		}
+		p.running.Go(func() { p.serve(client) })
+	}
+}
+
+// serve ends when both directions have ended: each of them ends the other.
+func (p *Proxy) serve(client net.Conn) {
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		_ = client.Close() // as good as refused
+		return
+	}
+	both := newPair(client, server)
+	p.mu.Lock()
+	p.pairs[both] = struct{}{}
+	if p.ended {
+		both.close()
+	}
+	p.mu.Unlock()
+	var directions sync.WaitGroup
+	directions.Go(func() { p.pass(both, client, server) })
+	directions.Go(func() { p.pass(both, server, client) })
+	directions.Wait()
+	p.mu.Lock()
+	delete(p.pairs, both)
+	p.mu.Unlock()
+}
+
+func newPair(client, server net.Conn) *pair {
+	both := &pair{ends: [2]net.Conn{client, server}, closed: make(chan struct{})}
+	both.close = sync.OnceFunc(func() {
+		close(both.closed)
+		_, _ = client.Close(), server.Close()
+	})
+	return both
+}
+
+func (p *Proxy) pass(both *pair, from io.Reader, to io.Writer) {
+	defer both.close()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && p.mayPass(both) {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// mayPass waits while data is held up, and says whether it is to arrive.
+func (p *Proxy) mayPass(both *pair) bool {
+	p.mu.Lock()
+	flows, latency := p.flows, p.latency
+	p.mu.Unlock()
+	if latency > 0 {
+		timer := time.NewTimer(latency)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-both.closed:
+			return false
+		}
+	}
+	select {
+	case <-flows:
+	case <-both.closed:
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !both.stranded
+}

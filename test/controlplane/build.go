@@ -1,0 +1,163 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Programs are the names that Build knows: first those of an API server and what goes with it, then those that only a node needs.
+var Programs = []string{"etcd", "kube-apiserver", "kubectl", "kube-controller-manager", "kube-proxy", "kubelet", "kube-scheduler"}
+
+// Flags are GOFLAGS of all that tests build, with CGO_ENABLED=0: those of build/env.sh, so that what Go has compiled for one of this
+// project's programs is there for all.
+const Flags = "-trimpath -buildvcs=false -gcflags=all=-dwarf=false"
+
+// withoutNode is what Build builds where it is told no names.
+var withoutNode = Programs[:5]
+
+// Build gives the paths of the named programs (those that need no node, if none is named), and builds those that are not in the
+// user's cache yet. One process at a time builds: several would fill a small machine.
+func Build(ctx context.Context, progress io.Writer, names ...string) (map[string]string, error) {
+	if len(names) == 0 {
+		names = withoutNode
+	}
+	b, err := newBuilder(progress)
+	if err != nil {
+		return nil, err
+	}
+	paths := map[string]string{}
+	for _, name := range names {
+		if !slices.Contains(Programs, name) {
+			return nil, fmt.Errorf("no program %q: there are %s", name, strings.Join(Programs, ", "))
+		}
+		paths[name] = b.path(name)
+	}
+	return paths, b.ensure(ctx, names)
+}
+
+type builder struct {
+	source   source
+	dir      string // of the built programs
+	progress io.Writer
+}
+
+func newBuilder(progress io.Writer) (*builder, error) {
+	s, err := findSource()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(cache, "clusterset-dns", s.key)
+	return &builder{source: s, dir: dir, progress: progress}, os.MkdirAll(dir, 0o755)
+}
+
+func (b *builder) path(name string) string { return filepath.Join(b.dir, name) }
+
+// ensure builds the programs that are not there, also after having waited for another process that was building them.
+func (b *builder) ensure(ctx context.Context, names []string) error {
+	if len(b.missing(names)) == 0 {
+		return nil
+	}
+	unlock, err := b.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	missing := b.missing(names)
+	if len(missing) == 0 {
+		return nil
+	}
+	return b.build(ctx, missing)
+}
+
+func (b *builder) missing(names []string) (missing []string) {
+	for _, name := range names {
+		if !exists(b.path(name)) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// lock waits until no other process builds. The system lets go of it when its holder dies.
+func (b *builder) lock(ctx context.Context) (func(), error) {
+	file, err := os.OpenFile(filepath.Join(b.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	done := report(b.progress, "waiting for another process that builds Kubernetes")
+	defer done()
+	err = poll(ctx, 100*time.Millisecond, func(context.Context) error {
+		return tryLock(file)
+	})
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+// build links into a folder first: a build cut short leaves nothing that looks finished. All in one run of go, whose linkers then work
+// side by side.
+func (b *builder) build(ctx context.Context, names []string) error {
+	done := report(b.progress, fmt.Sprintf("building %s of Kubernetes %s and etcd %s (only once, %s on two cores)",
+		strings.Join(names, ", "), b.source.kubernetes, b.source.etcd, usual(names)))
+	defer done()
+	unfinished := b.path("unfinished")
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	flags := "-s -w -X k8s.io/component-base/version.gitVersion=" + b.source.kubernetes
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-ldflags", flags, "-o", unfinished + "/"}, targets(names)...)...)
+	cmd.Dir = b.source.dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+Flags, "GOWORK=off")
+	// An interrupt lets go end its compilers; killed, it would leave them running.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", strings.Join(names, ", "), errors.Join(err, ctx.Err()), output.Bytes())
+	}
+	for _, name := range names {
+		if err := os.Rename(filepath.Join(unfinished, name), b.path(name)); err != nil {
+			return err
+		}
+	}
+	return os.Remove(unfinished)
+}
+
+// targets are the programs' packages.
+func targets(names []string) (packages []string) {
+	for _, name := range names {
+		if name == "etcd" {
+			packages = append(packages, "./etcd")
+		} else {
+			packages = append(packages, "k8s.io/kubernetes/cmd/"+name)
+		}
+	}
+	return packages
+}
+
+// usual is how long the first build takes where nothing is in Go's own cache. Most of what the others need is in kube-apiserver too.
+func usual(names []string) string {
+	if slices.Contains(names, "kube-apiserver") {
+		return "about 5 minutes"
+	}
+	return "about 2 minutes"
+}

@@ -1,0 +1,44 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for a condition: far more than it takes, so that only a condition that never comes fails.
+const patience = 3 * time.Minute
+
+// Eventually calls condition until it returns nil. When its patience is over, the test fails with the last error.
+func Eventually(t testing.TB, what string, condition func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience) // also in a Cleanup
+	defer cancel()
+	err := poll(ctx, 10*time.Millisecond, func(context.Context) error { return condition() })
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// poll calls condition until it returns nil or the context ends. The error then has what the condition said last, other than that
+// the context has ended: that a request was cut short says nothing about why it was waited for.
+func poll(ctx context.Context, every time.Duration, condition func(context.Context) error) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var last error
+	for {
+		err := condition(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), last)
+		case <-tick.C:
+		}
+	}
+}

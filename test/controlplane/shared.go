@@ -1,0 +1,129 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Shared is one cluster for all tests of a package. The first test that asks starts it, so that a run of the other tests alone
+// costs nothing:
+//
+//	var shared controlplane.Shared
+//
+//	func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
+//
+//	func TestSomething(t *testing.T) {
+//		cluster := shared.Cluster(t)
+//		namespace := controlplane.Namespace(t, cluster)
+type Shared struct {
+	Options Options
+	// Prepare runs once, after the start: for CRDs that all the tests need.
+	Prepare func(context.Context, *Cluster) error
+
+	once    sync.Once
+	cluster *Cluster
+	err     error
+}
+
+// startTimeout includes a first build of the programs.
+const startTimeout = 15 * time.Minute
+
+// Main runs the tests, stops the cluster if one was started, and gives the exit code.
+func (s *Shared) Main(m *testing.M) int { return Main(m, s) }
+
+// Main is for packages whose tests share several clusters.
+func Main(m *testing.M, all ...*Shared) int {
+	code := m.Run()
+	for _, s := range all {
+		if s.cluster == nil {
+			continue
+		}
+		if err := s.cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the cluster:", err)
+			code = max(code, 1)
+		}
+	}
+	return code
+}
+
+// NotShort skips a test that starts an API server, or has a network of its own, where tests run with -short, as in `make check`.
+func NotShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs an API server: not with -short")
+	}
+}
+
+// Cluster is the package's cluster. Parallel tests may ask at the same time.
+func (s *Shared) Cluster(t testing.TB) *Cluster {
+	t.Helper()
+	NotShort(t)
+	s.once.Do(func() {
+		// Not the test's own context: the cluster outlives the test that happened to be the first.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), startTimeout)
+		defer cancel()
+		if s.cluster, s.err = Start(ctx, s.Options); s.err == nil && s.Prepare != nil {
+			s.err = s.Prepare(ctx, s.cluster)
+		}
+	})
+	if s.err != nil {
+		t.Fatalf("start a cluster: %v", s.err)
+	}
+	return s.cluster
+}
+
+// New starts a cluster for one test alone, which ends with it.
+func New(t testing.TB, options Options) *Cluster {
+	t.Helper()
+	NotShort(t)
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	c, err := Start(ctx, options)
+	if err != nil {
+		t.Fatalf("start a cluster: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Errorf("stop the cluster: %v", err)
+		}
+	})
+	return c
+}
+
+// Namespace makes a namespace for this test alone, with a name that was never used before, and deletes it at the test's end.
+// Without the controller manager it stays, terminating, with what is in it: so tests list inside their own namespace only.
+func Namespace(t testing.TB, c *Cluster) string {
+	t.Helper()
+	client := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Namespaces()
+	made, err := client.Create(t.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: namespacePrefix(t.Name())},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("create a namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Second)
+		defer cancel()
+		_ = client.Delete(ctx, made.Name, metav1.DeleteOptions{})
+	})
+	return made.Name
+}
+
+var notLabel = regexp.MustCompile(`[^a-z0-9]+`)
+
+// namespacePrefix leaves room for what the API server appends, and for the names that DNS tests build from a namespace.
+func namespacePrefix(test string) string {
+	const length = 40
+	label := strings.Trim(notLabel.ReplaceAllString(strings.ToLower(test), "-"), "-")
+	return strings.TrimRight(label[:min(length, len(label))], "-") + "-"
+}

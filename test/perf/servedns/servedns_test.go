@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/coredns/coredns/plugin"
+	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+// BenchmarkServeDNS measures what a plugin does for a question, without the server around it, in a process that has both plugins:
+// both watch the same API server, and answer the same questions.
+func BenchmarkServeDNS(b *testing.B) {
+	c := controlplane.New(b, controlplane.Options{ServiceCIDRs: "10.255.0.0/24"})
+	if err := c.InstallCRDs(b.Context(), controlplane.BothVersions); err != nil { // the in-tree plugin reads v1alpha1 only
+		b.Fatal(err)
+	}
+	api := newClient(b, c)
+	our, stopOurs := serve(b, c, ourBlock)
+	defer stopOurs()
+
+	createImports(b, api, 0, 100)
+	measure(b, 100, questionA(100), ours, our)
+
+	createImports(b, api, 100, 10_000)
+	createHeadless(b, api)
+	theirs, stopInTree := serve(b, c, inTreeBlock)
+	for _, q := range questions(10_000) {
+		measure(b, 10_000, q, ours, our)
+		measure(b, 10_000, q, inTree, theirs)
+	}
+	stopInTree() // its memory, and its work for each new import, would be in the last figure
+
+	createImports(b, api, 10_000, 100_000)
+	measure(b, 100_000, questionA(100_000), ours, our)
+}
+
+// measure asks the names of a question in turn.
+func measure(b *testing.B, imports int, q question, name string, h plugin.Handler) {
+	messages := make([]*dns.Msg, len(q.names))
+	for i, n := range q.names {
+		messages[i] = new(dns.Msg).SetQuestion(n, q.qtype).SetEdns0(dns.MaxMsgSize, false) // so that every answer fits
+	}
+	for i := range messages {
+		controlplane.Eventually(b, fmt.Sprintf("%s answers %s", name, q.names[i]), func() error { return answers(b, h, messages[i], q) })
+	}
+	b.Run(fmt.Sprintf("imports=%d/question=%s/plugin=%s", imports, q.name, name), func(b *testing.B) {
+		ctx, w, i := b.Context(), &writer{}, 0
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := h.ServeDNS(ctx, w, messages[i%len(messages)]); err != nil {
+				b.Fatal(err)
+			}
+			i++
+		}
+		if w.wrote != i {
+			b.Fatalf("%d replies to %d questions", w.wrote, i)
+		}
+	})
+}
+
+// answers says whether the answer is the expected one: what answers less would be faster.
+func answers(b *testing.B, h plugin.Handler, m *dns.Msg, q question) error {
+	w := &writer{}
+	if _, err := h.ServeDNS(b.Context(), w, m); err != nil {
+		return err
+	}
+	if w.last == nil || w.last.Rcode != q.rcode || len(w.last.Answer) != q.answers {
+		return fmt.Errorf("answered %v", w.last)
+	}
+	return nil
+}
+
+// writer is a client over UDP whose replies are not packed: that is the server's work.
+type writer struct {
+	dns.ResponseWriter // nil: what a plugin does not call costs nothing here
+	wrote              int
+	last               *dns.Msg
+}
+
+func (w *writer) WriteMsg(m *dns.Msg) error {
+	w.wrote, w.last = w.wrote+1, m
+	return nil
+}
+
+var client53, server53 = &net.UDPAddr{IP: net.IPv4(10, 240, 0, 1), Port: 40212}, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 53}
+
+func (w *writer) RemoteAddr() net.Addr { return client53 }
+func (w *writer) LocalAddr() net.Addr  { return server53 }

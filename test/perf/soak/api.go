@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+)
+
+// api writes states into the API server, and notes when.
+type api struct {
+	client  *rest.RESTClient
+	now     func() time.Duration
+	crd     sync.RWMutex // held for reading by who writes imports; for writing while there is no such resource
+	written atomic.Int64
+	retried atomic.Int64
+}
+
+func newAPI(config *rest.Config, now func() time.Duration) (*api, error) {
+	config = rest.CopyConfig(config)
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	client, err := rest.UnversionedRESTClientFor(config)
+	return &api{client: client, now: now}, err
+}
+
+// next is the choice of a state after the last one.
+type next func(last truth.State) (truth.State, error)
+
+// write gives a thing its next state, and returns when the API server says that it is so.
+func (a *api) write(ctx context.Context, t *thing, choose next) error {
+	if t.isImport {
+		a.crd.RLock()
+		defer a.crd.RUnlock()
+	}
+	return a.writeLocked(ctx, t, choose)
+}
+
+func (a *api) writeLocked(ctx context.Context, t *thing, choose next) error {
+	last := t.Last()
+	s, err := choose(last)
+	if err != nil || s.Gone && last.Gone {
+		return err
+	}
+	request, err := a.request(t, last, s)
+	if err != nil {
+		return err
+	}
+	t.Begin(s, a.now())
+	if err := a.insist(ctx, request); err != nil {
+		return fmt.Errorf("write %s/%s: %w", t.collection, t.name, err)
+	}
+	t.End(a.now())
+	a.written.Add(1)
+	return nil
+}
+
+// request prepares what brings a thing from one state to another. It may be sent again where it is not known whether it was done: it
+// then changes nothing more, and is no error.
+func (a *api) request(t *thing, last, s truth.State) (func(context.Context) error, error) {
+	if s.Gone {
+		return func(ctx context.Context) error {
+			return unless(apierrors.IsNotFound, a.client.Delete().AbsPath(t.collection, t.name).Do(ctx).Error())
+		}, nil
+	}
+	if last.Gone {
+		body, err := json.Marshal(t.object(s))
+		return func(ctx context.Context) error {
+			return unless(apierrors.IsAlreadyExists, a.client.Post().AbsPath(t.collection).Body(body).SetHeader("Content-Type", "application/json").Do(ctx).Error())
+		}, err
+	}
+	body, err := json.Marshal(t.content(s))
+	return func(ctx context.Context) error {
+		return a.client.Patch(types.MergePatchType).AbsPath(t.collection, t.name).Body(body).Do(ctx).Error()
+	}, err
+}
+
+// unless lets an error pass as success. A 404 of a path that the server does not have says nothing about the object.
+func unless(done func(error) bool, err error) error {
+	if err != nil && done(err) && !apierrors.IsUnexpectedServerError(err) {
+		return nil
+	}
+	return err
+}
+
+// patience is how long anything may take that has to come: far more than any takes, but for a connection that hangs for ever, which
+// the clients of Kubernetes take 45 seconds to find out.
+const patience = 90 * time.Second
+
+// insist sends a request until it is done: an API server that is away, or has just come back, comes round.
+func (a *api) insist(ctx context.Context, send func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return until(ctx, 50*time.Millisecond, func() error {
+		err := send(ctx)
+		if err != nil && ctx.Err() == nil {
+			a.retried.Add(1)
+		}
+		return err
+	})
+}
+
+// until calls a condition until it has no error, or the context ends: then the error is the last one.
+func until(ctx context.Context, every time.Duration, condition func() error) error {
+	err := condition()
+	if err == nil {
+		return nil
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-tick.C:
+		}
+		if err = condition(); err == nil {
+			return nil
+		}
+	}
+}
+
+// writeAll writes all the things, many at the same time.
+func (a *api) writeAll(ctx context.Context, things []*thing, writers int, write func(context.Context, *thing) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var at atomic.Int64
+	var running sync.WaitGroup
+	for range writers {
+		running.Go(func() {
+			for i := at.Add(1) - 1; i < int64(len(things)) && ctx.Err() == nil; i = at.Add(1) - 1 {
+				if err := write(ctx, things[i]); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	return context.Cause(ctx)
+}

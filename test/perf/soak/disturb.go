@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+	"github.com/clusterset-dns/multicluster/test/security/badobjects"
+)
+
+// disturbance is something that happens between CoreDNS and its API server. When do returns, all is as it was before, and CoreDNS has
+// to come back into step.
+type disturbance struct {
+	name string
+	do   func(context.Context, *soak) error
+}
+
+// disturbances in their turn. The last takes a minute: short runs do not get there.
+var disturbances = []disturbance{
+	{"API server stopped", refuse},
+	{"watches cut", cutWatches},
+	{"bad objects come and go", comeAndGo},
+	{"CRD removed", removeCRD},
+	{"API server stopped behind a proxy", stopAPIServer},
+	{"connections stalled", stall},
+	{"connections hang for ever", strand},
+}
+
+// happened is one disturbance that is over.
+type happened struct {
+	name         string
+	took, inStep time.Duration // from its begin, and then until CoreDNS was in step again
+}
+
+// disturb has calm and a disturbance follow each other until the time is up, and ends with calm.
+func (s *soak) disturb(ctx context.Context, length time.Duration) error {
+	end := s.now() + length
+	for i := 0; ; i++ {
+		calm := min(10*time.Second, max(3*time.Second, length/30))
+		if s.now()+calm >= end {
+			return s.beCalm(ctx, max(0, end-s.now()))
+		}
+		if err := s.beCalm(ctx, calm); err != nil {
+			return err
+		}
+		d := disturbances[i%len(disturbances)]
+		s.phase.Store(d.name)
+		begin := s.now()
+		if err := d.do(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", d.name, err)
+		}
+		over := s.now()
+		if err := s.awaitStep(ctx, over); err != nil {
+			return fmt.Errorf("after «%s»: %w", d.name, err)
+		}
+		s.happened = append(s.happened, happened{d.name, over - begin, s.now() - over})
+	}
+}
+
+// awaitStep waits until writes that were sent after an instant are answered.
+func (s *soak) awaitStep(ctx context.Context, since time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return until(ctx, 5*time.Millisecond, func() error {
+		for _, f := range []struct {
+			what string
+			*truth.Fence
+		}{{"imports", &s.importFence}, {"slices", &s.sliceFence}} {
+			if f.Passed() < since {
+				return fmt.Errorf("changes of %s are not answered since %.1f s", f.what, (s.now() - f.Passed()).Seconds())
+			}
+		}
+		return nil
+	})
+}
+
+// beCalm lets changes and questions go on, and counts them.
+func (s *soak) beCalm(ctx context.Context, length time.Duration) error {
+	s.phase.Store("calm")
+	s.calm.Store(true)
+	defer s.calm.Store(false)
+	begin := s.count()
+	err := s.pause(ctx, length)
+	s.calmly = s.calmly.plus(s.count().minus(begin))
+	return err
+}
+
+// pause lets things go on as they are.
+func (s *soak) pause(ctx context.Context, length time.Duration) error {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// refuse stops the API server as if there were no proxy before it.
+func refuse(ctx context.Context, s *soak) error {
+	resume, err := s.proxy.Refuse()
+	if err != nil {
+		return err
+	}
+	return errors.Join(stopAPIServer(ctx, s), resume())
+}
+
+// stopAPIServer leaves the proxy, which ends connections as soon as they are there.
+func stopAPIServer(ctx context.Context, s *soak) error {
+	s.cluster.StopAPIServer()
+	if err := s.pause(ctx, 5*time.Second); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return s.cluster.StartAPIServer(ctx)
+}
+
+// cutWatches cuts again what comes back at once.
+func cutWatches(ctx context.Context, s *soak) error {
+	for range 5 {
+		s.proxy.Cut()
+		if err := s.pause(ctx, 700*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// comeAndGo creates objects that the API server accepts and that cost much, and deletes them. Changes of others are answered beside each.
+func comeAndGo(ctx context.Context, s *soak) error {
+	writer, err := client.New(s.cluster.Config, client.Options{Scheme: badobjects.Scheme()})
+	if err != nil {
+		return err
+	}
+	for _, bad := range badobjects.All(metav1.NamespacePublic) {
+		err := bad.Create(ctx, writer)
+		if err == nil {
+			err = s.awaitStep(ctx, s.now())
+		}
+		if err := errors.Join(err, bad.Delete(ctx, writer)); err != nil {
+			return fmt.Errorf("%s: %w", bad.Name, err)
+		}
+	}
+	return nil
+}
+
+func stall(ctx context.Context, s *soak) error {
+	resume := s.proxy.Stall()
+	defer resume()
+	return s.pause(ctx, 8*time.Second)
+}
+
+func strand(_ context.Context, s *soak) error {
+	s.proxy.Strand()
+	return nil
+}
+
+// removeCRD removes every import with its CRD, and brings all of them back, those that were gone too.
+func removeCRD(ctx context.Context, s *soak) error {
+	s.crd.Lock() // nobody else writes imports meanwhile
+	defer s.crd.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	if err := s.removeImports(ctx); err != nil {
+		return err
+	}
+	if err := s.pause(ctx, 3*time.Second); err != nil {
+		return err
+	}
+	if err := s.cluster.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
+		return err
+	}
+	return s.writeAll(ctx, s.importsOnly(), s.options.writers, func(ctx context.Context, t *thing) error {
+		return s.writeLocked(ctx, t, t.full)
+	})
+}
+
+// removeImports returns when no import is answered any more. From then on, none may be.
+func (s *soak) removeImports(ctx context.Context) error {
+	var went []*thing
+	for _, t := range s.importsOnly() {
+		if !t.Last().Gone {
+			t.Begin(truth.State{Gone: true}, s.now())
+			went = append(went, t)
+		}
+	}
+	if err := s.cluster.RemoveCRDs(ctx); err != nil {
+		return err
+	}
+	removed := s.now()
+	for _, t := range went {
+		t.End(removed)
+	}
+	if err := s.awaitNothing(ctx); err != nil {
+		return err
+	}
+	s.importFence.Pass(removed)
+	return nil
+}
+
+// awaitNothing asks for each name until there is no such name.
+func (s *soak) awaitNothing(ctx context.Context) error {
+	q, err := s.newQuerier(s.server.address)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, question := range s.everyName() {
+		err := until(ctx, 10*time.Millisecond, func() error {
+			m, err := q.exchange(question)
+			if err == nil && m.Rcode != dns.RcodeNameError {
+				err = fmt.Errorf("%s is still answered", question.Name)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) importsOnly() []*thing {
+	return slices.DeleteFunc(slices.Clone(w.all), func(t *thing) bool { return !t.isImport })
+}
+
+// everyName is a question for each.
+func (w *world) everyName() []truth.Question {
+	var questions []truth.Question
+	for _, v := range w.vips {
+		questions = append(questions, v.Ask(typeA))
+	}
+	for _, h := range w.headless {
+		questions = append(questions, h.Ask(typeA))
+	}
+	return questions
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+)
+
+const (
+	typeA    = dns.TypeA
+	typeAAAA = dns.TypeAAAA
+)
+
+// querier asks one question after the other, and has each answer checked.
+type querier struct {
+	*soak
+	address string
+	conn    net.Conn
+	buffer  []byte
+}
+
+// payload is the size of answers that is offered by EDNS: what is larger comes by TCP.
+const payload = 4096
+
+func (s *soak) newQuerier(address string) (*querier, error) {
+	conn, err := net.Dial("udp", address)
+	return &querier{s, address, conn, make([]byte, payload)}, err
+}
+
+func (q *querier) close() { _ = q.conn.Close() }
+
+// run asks until ctx ends.
+func (q *querier) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		q.ask(ctx, q.someQuestion())
+	}
+}
+
+// ask asks one question. An answer that came after the end is not looked at: CoreDNS may have been stopped.
+func (q *querier) ask(ctx context.Context, question truth.Question) {
+	calm := q.calm.Load()
+	asked := q.checker.Ask(question, q.now())
+	m, err := q.exchange(question)
+	replied := q.now()
+	if ctx.Err() != nil {
+		return
+	}
+	q.asked.Add(1)
+	if err != nil {
+		q.wrong.add(q.checker.Unanswered(asked, err, replied))
+		return
+	}
+	age, err := q.checker.Answered(asked, m, replied)
+	if err != nil {
+		q.wrong.add(err)
+	}
+	if age > 0 && calm && q.calm.Load() {
+		q.ages.add(age)
+	}
+}
+
+// exchange asks over UDP, again if there is no reply, and over TCP for what does not fit.
+func (q *querier) exchange(question truth.Question) (*dns.Msg, error) {
+	query := new(dns.Msg).SetQuestion(question.Name, question.Type)
+	query.SetEdns0(payload, false)
+	packet, err := query.Pack()
+	if err != nil {
+		return nil, err
+	}
+	m, err := q.overUDP(query.Id, packet)
+	if err != nil || !m.Truncated {
+		return m, err
+	}
+	q.overTCP.Add(1)
+	tcp := &dns.Client{Net: "tcp", Timeout: timeout}
+	m, _, err = tcp.Exchange(query, q.address)
+	return m, err
+}
+
+// A datagram may get lost where the machine is busy.
+const (
+	timeout  = 5 * time.Second
+	attempts = 3
+)
+
+func (q *querier) overUDP(id uint16, packet []byte) (*dns.Msg, error) {
+	var err error
+	for range attempts {
+		var m *dns.Msg
+		if m, err = q.send(id, packet); err == nil {
+			return m, nil
+		}
+		q.resent.Add(1)
+	}
+	return nil, fmt.Errorf("%d times: %w", attempts, err)
+}
+
+func (q *querier) send(id uint16, packet []byte) (*dns.Msg, error) {
+	if _, err := q.conn.Write(packet); err != nil {
+		return nil, err
+	}
+	if err := q.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return nil, err
+	}
+	for {
+		n, err := q.conn.Read(q.buffer)
+		if err != nil {
+			return nil, err
+		}
+		m := new(dns.Msg)
+		if err := m.Unpack(q.buffer[:n]); err != nil {
+			return nil, err
+		}
+		if m.Id == id {
+			return m, nil
+		} // else it is the late reply to a question that was sent again
+	}
+}
+
+// someQuestion is what clients ask: mostly for addresses, of everything that there is, and of what there never was.
+func (w *world) someQuestion() truth.Question {
+	switch n := rand.IntN(100); {
+	case n < 75:
+		return questionOf(w.vips[rand.IntN(len(w.vips))])
+	case n < 92:
+		return podsQuestion(w.headless[rand.IntN(len(w.headless))])
+	case n < 97:
+		return truth.AskNothing(dnsName(fmt.Sprintf("nobody-%d", rand.IntN(1000)), namespaceOf(rand.IntN(namespaces+1))), typeA)
+	default:
+		return truth.AskZone()
+	}
+}
+
+func questionOf(v *truth.VIP) truth.Question {
+	switch n := rand.IntN(10); {
+	case n < 6:
+		return v.Ask(typeA)
+	case n < 8:
+		return v.Ask(typeAAAA)
+	case n < 9:
+		return v.AskPort(rand.IntN(len(truth.Ports)))
+	default:
+		return v.AskPorts()
+	}
+}
+
+func podsQuestion(h *truth.Headless) truth.Question {
+	switch n := rand.IntN(20); {
+	case n < 8:
+		return h.Ask(typeA)
+	case n < 9:
+		return h.Ask(typeAAAA)
+	case n < 17:
+		return h.AskHost(rand.IntN(len(h.Slices)), rand.IntN(smallSlice))
+	case n < 19:
+		return h.AskPort(rand.IntN(len(truth.Ports)))
+	default:
+		return h.AskPorts()
+	}
+}

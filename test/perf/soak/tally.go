@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+)
+
+// durations are many of them, for quantiles.
+type durations struct {
+	mu  sync.Mutex
+	all []time.Duration
+}
+
+func (d *durations) add(one time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all = append(d.all, one)
+}
+
+// quantile is what the share q of all does not exceed; 0 of none.
+func (d *durations) quantile(q float64) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.all) == 0 {
+		return 0
+	}
+	slices.Sort(d.all)
+	return d.all[int(q*float64(len(d.all)-1))]
+}
+
+func (d *durations) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.all)
+}
+
+// String has milliseconds.
+func (d *durations) String() string {
+	return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, max %.1f ms", ms(d.quantile(0.5)), ms(d.quantile(0.99)), ms(d.quantile(1)))
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// wrongs counts wrong answers, and prints the first ones in full.
+type wrongs struct {
+	out io.Writer
+
+	mu     sync.Mutex
+	total  int
+	byKind map[truth.Kind]int
+}
+
+// mostPrinted is how many wrong answers are printed: the others are likely to be alike.
+const mostPrinted = 20
+
+func (w *wrongs) add(err error) {
+	var wrong *truth.Wrong
+	kind := truth.Malformed
+	if errors.As(err, &wrong) {
+		kind = wrong.Kind
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byKind == nil {
+		w.byKind = map[truth.Kind]int{}
+	}
+	w.total++
+	w.byKind[kind]++
+	if w.total <= mostPrinted {
+		_, _ = fmt.Fprintf(w.out, "WRONG %v\n", err)
+	}
+}
+
+func (w *wrongs) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total
+}
+
+// String has the kinds of which there were any.
+func (w *wrongs) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := fmt.Sprint(w.total)
+	for _, kind := range truth.Kinds {
+		if n := w.byKind[kind]; n > 0 {
+			text += fmt.Sprintf(", %d %s", n, kind)
+		}
+	}
+	return text
+}

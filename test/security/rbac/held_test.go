@@ -1,0 +1,155 @@
+package rbac
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const held = "example.org/held"
+
+// TestForgedSlicesCannotBeHeld: a finalizer keeps no slice with the controller's mark, and none that is led to a derived Service.
+func TestForgedSlicesCannotBeHeld(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c1, headless("db"), "10.9.1.1")
+	s.export(s.c1, service("foo"), "10.9.1.1")
+	s.answers("db", "NOERROR 10.9.1.1")
+	s.answersOfImport("foo")
+	tenant := s.tenant(s.c1, "edit", slicesToo)
+	for name, labels := range map[string]map[string]string{
+		"marked":      {labelService: "db", labelCluster: "c1", labelManager: controller},
+		"marked-foo":  {labelService: "foo", labelCluster: "c1", labelManager: controller, labelLeadsTo: "derived-foo"},
+		"led":         {labelLeadsTo: "derived-foo"},
+		"led-of-none": {labelLeadsTo: "derived-foo", labelService: "nobody", labelManager: controller},
+	} {
+		forged := slice(name, labels, "10.66.0.1")
+		forged.Finalizers = []string{held}
+		s.create(tenant, forged)
+		s.until(name+" is gone", func() error { return s.goneSlice(name, forged.UID) })
+	}
+	s.settled()
+	if err := errors.Join(s.answered("db", typeA, "NOERROR 10.9.1.1"), s.answered("pod-0.c1.db", typeA, "NOERROR 10.9.1.1"),
+		s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.1.1"), s.hasEndpoints(s.c2, "db", "10.9.1.1"), s.hasEndpoints(s.c2, "foo", "10.9.1.1")); err != nil {
+		t.Error(err)
+	}
+}
+
+// goneSlice wants no slice of a name in c1, or another than that.
+func (s *stage) goneSlice(name string, uid types.UID) error {
+	live := new(discoveryv1.EndpointSlice)
+	err := s.c1.Admin.Get(s.Context(), s.key(name), live)
+	if apierrors.IsNotFound(err) || err == nil && live.UID != uid {
+		return nil
+	}
+	return orElse(err, name+" is there")
+}
+
+// TestOwnSlicesCannotBeHeld: a slice of the controller's that somebody deletes, holds and edits goes, and is made anew: whether a finalizer
+// of his holds it, or what the garbage collector waits for.
+func TestOwnSlicesCannotBeHeld(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c2, headless("db"), "10.9.2.1")
+	s.answers("db", "NOERROR 10.9.2.1")
+	tenant := s.tenant(s.c1, "edit", slicesToo)
+	var all discoveryv1.EndpointSliceList
+	if err := s.c1.Admin.List(t.Context(), &all, client.InNamespace(s.namespace), client.MatchingLabels{labelService: "db"}); err != nil || len(all.Items) != 1 {
+		t.Fatalf("%d slices of db: %v; want one", len(all.Items), err)
+	}
+	name := all.Items[0].Name
+	for how, hold := range map[string]func(*discoveryv1.EndpointSlice) []client.DeleteOption{
+		"by a finalizer": func(*discoveryv1.EndpointSlice) []client.DeleteOption { return nil },
+		"by an object that depends on it": func(slice *discoveryv1.EndpointSlice) []client.DeleteOption {
+			dependent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dependent", Finalizers: []string{held}, OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice", Name: slice.Name, UID: slice.UID, BlockOwnerDeletion: new(true),
+			}}}}
+			s.create(tenant, dependent)
+			t.Cleanup(func() { // or the namespace would stay
+				patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+				if err := client.IgnoreNotFound(s.c1.Admin.Patch(contextOf(t), dependent, patch)); err != nil {
+					t.Error(err)
+				}
+			})
+			return []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationForeground)}
+		},
+	} {
+		slice := new(discoveryv1.EndpointSlice)
+		edit(s, tenant, name, slice, func(slice *discoveryv1.EndpointSlice) { slice.Finalizers = []string{held} })
+		if err := tenant.Delete(t.Context(), slice, hold(slice)...); err != nil {
+			t.Fatal(err)
+		}
+		// With what is there by now: perhaps the slice made anew, which is put right.
+		edit(s, tenant, name, new(discoveryv1.EndpointSlice), func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.66.0.1"} })
+		s.until("held "+how+": it is made anew", func() error {
+			return errors.Join(s.goneSlice(name, slice.UID), s.leads(s.c1, labelService, "db", "10.9.2.1"))
+		})
+		s.settled()
+		if err := s.answered("db", typeA, "NOERROR 10.9.2.1"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestOwnSlicesStayWithKubeProxy: labels by which kube-proxy leaves a slice to others do not stay on one of the controller's; others do.
+func TestOwnSlicesStayWithKubeProxy(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c2, service("foo"), "10.9.2.1")
+	s.until("foo leads to c2", func() error { return s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1") })
+	tenant := s.tenant(s.c1, "edit", slicesToo)
+	var all discoveryv1.EndpointSliceList
+	if err := s.c1.Admin.List(t.Context(), &all, client.InNamespace(s.namespace), client.MatchingLabels{labelLeadsTo: "derived-foo"}); err != nil || len(all.Items) != 1 {
+		t.Fatalf("%d slices of foo: %v; want one", len(all.Items), err)
+	}
+	name := all.Items[0].Name
+	edit(s, tenant, name, new(discoveryv1.EndpointSlice), func(slice *discoveryv1.EndpointSlice) {
+		slice.Labels[labelProxy], slice.Labels[corev1.IsHeadlessService], slice.Labels["theirs"] = "his", "", "too"
+	})
+	s.until("it is kube-proxy's again", func() error {
+		live := new(discoveryv1.EndpointSlice)
+		err := s.c1.Admin.Get(t.Context(), s.key(name), live)
+		_, proxied := live.Labels[labelProxy]
+		_, headless := live.Labels[corev1.IsHeadlessService]
+		if err == nil && (proxied || headless || live.Labels["theirs"] != "too") {
+			err = fmt.Errorf("its labels are %v", live.Labels)
+		}
+		return err
+	})
+}
+
+// TestHeldDerivedServicesServeOn: a derived Service that is deleted and held by a finalizer keeps its address and its endpoints, and is
+// put right as long as it is there; then it is made anew.
+func TestHeldDerivedServicesServeOn(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c2, service("foo"), "10.9.2.1")
+	vip := s.answersOfImport("foo")
+	s.until("foo leads to c2", func() error { return s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1") })
+	tenant := s.tenant(s.c1, "edit")
+	svc := new(corev1.Service)
+	edit(s, tenant, "derived-foo", svc, func(svc *corev1.Service) { svc.Finalizers = []string{held} })
+	if err := tenant.Delete(t.Context(), svc); err != nil {
+		t.Fatal(err)
+	}
+	s.says(s.c1, "foo", "Pending: Service derived-foo is being deleted")
+	edit(s, tenant, "derived-foo", new(corev1.Service), func(svc *corev1.Service) {
+		svc.Spec.Selector, svc.Spec.Ports[0].Port = map[string]string{"app": "his"}, 6666
+	})
+	s.until("put right", func() error {
+		live := new(corev1.Service)
+		err := s.c1.Admin.Get(t.Context(), s.key("derived-foo"), live)
+		if err == nil && (live.Spec.Selector != nil || live.Spec.Ports[0].Port != 80 || live.UID != svc.UID) {
+			err = fmt.Errorf("the Service is %+v", live.Spec)
+		}
+		return errors.Join(err, s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1"), s.answered("foo", typeA, "NOERROR "+vip))
+	})
+	edit(s, tenant, "derived-foo", new(corev1.Service), func(svc *corev1.Service) { svc.Finalizers = nil })
+	s.says(s.c1, "foo", "Ready: served by Service derived-foo")
+	if err := errors.Join(s.answered("foo", typeA, "NOERROR "+vip), s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1")); err != nil {
+		t.Error(err)
+	}
+}

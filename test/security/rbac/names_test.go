@@ -1,0 +1,229 @@
+package rbac
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+)
+
+// outside is what the rest of the world answers.
+var outside = map[string]string{"github.com.": "192.0.2.2", "api.github.svc.": "192.0.2.3", "www.example.": "192.0.2.4"}
+
+// upstream answers for the rest of the world until the test's end.
+func upstream(t *testing.T) (address string) {
+	t.Helper()
+	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &dns.Server{PacketConn: packets, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+		m := new(dns.Msg).SetRcode(r, dns.RcodeNameError)
+		if ip, ok := outside[strings.ToLower(r.Question[0].Name)]; ok {
+			m.Rcode = dns.RcodeSuccess
+			m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 5}, A: net.ParseIP(ip)}}
+		}
+		_ = w.WriteMsg(m)
+	})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.ActivateAndServe() // until its socket is closed
+	}()
+	t.Cleanup(func() {
+		_ = packets.Close()
+		<-ended
+	})
+	return packets.LocalAddr().String()
+}
+
+// serves runs a cluster's own CoreDNS until the test's end: the cluster's zones, imports, and the rest of the world.
+func (s *stage) serves(autopath, alias bool) (address string) {
+	s.Helper()
+	text := `
+.:{{.Port}} {
+    bind 127.0.0.1
+    errors
+    log
+    AUTOPATH
+    kubernetes cluster.local {
+        kubeconfig {{.Kubeconfig}}
+        fallthrough
+    }
+    multicluster clusterset.local {
+        kubeconfig {{.Kubeconfig}}
+        ALIAS
+    }
+    forward . UPSTREAM
+}`
+	with := map[bool]string{true: "autopath @multicluster"}[autopath]
+	as := map[bool]string{true: "alias cluster.local"}[alias]
+	text = strings.NewReplacer("AUTOPATH", with, "ALIAS", as, "UPSTREAM", upstream(s.T)).Replace(text)
+	b, address, err := binaries.StartCoreDNS(s.Context(), s.c1.Cluster, text)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(b.Stop)
+	s.Cleanup(func() {
+		if s.Failed() {
+			log, _ := os.ReadFile(b.Log())
+			s.Logf("CoreDNS says\n%s", log)
+		}
+	})
+	return address
+}
+
+// called is the stage's namespace under a name that a test chooses, with a tenant who may have imports there.
+func (s *stage) called(name string) (tenant clientOf, theirs *stage) {
+	s.Helper()
+	theirs = &stage{s.T, s.world, name}
+	namespace := namespaceOf(name)
+	s.create(s.c1.Admin, namespace)
+	s.Cleanup(func() { _ = s.c1.Admin.Delete(contextOf(s.T), namespace) })
+	return theirs.tenant(s.c1, "view", importsToo), theirs
+}
+
+// lookup is what a pod of a namespace gets for a name with ndots:5 and these search entries after Kubernetes' own: the first that exists.
+func lookup(server, name, namespace string, more ...string) (string, error) {
+	config := dns.ClientConfig{Ndots: 5, Search: append([]string{namespace + ".svc.cluster.local", "svc.cluster.local", "cluster.local"}, more...)}
+	for _, full := range config.NameList(name) {
+		got, err := ask(server, full, dns.TypeA)
+		if err != nil || got != "NXDOMAIN" {
+			return got, err
+		}
+	}
+	return "NXDOMAIN", nil
+}
+
+// looksUp waits until a pod of the stage's namespace gets an answer.
+func (s *stage) looksUp(server, name, want string, more ...string) {
+	s.Helper()
+	s.until("look up "+name, func() error {
+		got, err := lookup(server, name, s.namespace, more...)
+		if err == nil && got != want {
+			err = fmt.Errorf("%s is %q; want %q", name, got, want)
+		}
+		return err
+	})
+}
+
+// TestImportsChangeNoOutsideName: with clusterset.local on the search path, or autopath, a name of the world cannot be taken by an
+// import, as all imports' names end in svc. Not even in a namespace that is called like a top-level domain.
+func TestImportsChangeNoOutsideName(t *testing.T) {
+	s := newStage(t)
+	tenant, com := s.called("com")
+	com.create(tenant, importOf("github", mcsv1beta1.ClusterSetIP, "10.66.0.1"))
+	own := s.serves(false, false)
+	s.until("the import is there", func() error {
+		got, err := ask(own, "github.com.svc.clusterset.local.", dns.TypeA)
+		if err == nil && got != "NOERROR 10.66.0.1" {
+			err = fmt.Errorf("it has %q", got)
+		}
+		return err
+	})
+	for name, ip := range outside {
+		s.looksUp(own, strings.TrimSuffix(name, "."), "NOERROR "+ip, "clusterset.local")
+	}
+	auto := s.serves(true, false)
+	for name, ip := range outside {
+		asked := strings.TrimSuffix(name, ".") + "." + s.namespace + ".svc.cluster.local."
+		s.until("autopath for "+name, func() error {
+			got, err := ask(auto, asked, dns.TypeA)
+			if err == nil && got != "NOERROR "+ip+" "+name {
+				err = fmt.Errorf("%s has %q; want %s behind a CNAME", asked, got, ip)
+			}
+			return err
+		})
+	}
+	// The names that end in svc are nobody's in the world, and the namespace before that is the tenant's own.
+	s.looksUp(own, "github.com.svc", "NOERROR 10.66.0.1", "clusterset.local")
+}
+
+// TestSearchPathIsThePods: an entry on the search path (dnsConfig) is a pod's own. One that has it finds imports by it; its neighbour in the
+// namespace, who has not, gets the answers of before.
+func TestSearchPathIsThePods(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c2, service("foo"), "10.9.2.1")
+	vip := s.answersOfImport("foo")
+	own := s.serves(false, false)
+	name := "foo." + s.namespace + ".svc"
+	s.create(s.c1.Admin, importOf("local", mcsv1beta1.ClusterSetIP, "10.66.0.1"))
+	local := service("local")
+	s.create(s.c1.Admin, local)
+	s.looksUp(own, name, "NOERROR "+vip, "clusterset.local")
+	s.looksUp(own, "local", "NOERROR "+local.Spec.ClusterIP, "clusterset.local")
+	for asked, want := range map[string]string{name: "NXDOMAIN", "local": "NOERROR " + local.Spec.ClusterIP, "github.com": "NOERROR 192.0.2.2"} {
+		if got, err := lookup(own, asked, s.namespace); err != nil || got != want {
+			t.Errorf("a pod without the entry gets %q for %s: %v; want %q", got, asked, err, want)
+		}
+	}
+}
+
+// TestSvcOnTheSearchPathIsShared: where svc.clusterset.local is on the search path, or imports are in cluster.local by `alias`, a name of
+// two labels is a Service's and its namespace's before it is one of the world. Kubernetes' own search path, with svc.cluster.local, is
+// like that for local Services: who may call a namespace `example` takes www.example.
+func TestSvcOnTheSearchPathIsShared(t *testing.T) {
+	s := newStage(t)
+	tenant, example := s.called("example")
+	example.create(tenant, importOf("www", mcsv1beta1.ClusterSetIP, "10.66.0.1"))
+	plain, alias := s.serves(false, false), s.serves(false, true)
+	s.looksUp(plain, "www.example", "NOERROR 10.66.0.1", "svc.clusterset.local")
+	s.looksUp(plain, "www.example", "NOERROR 192.0.2.4", "clusterset.local")
+	s.looksUp(alias, "www.example", "NOERROR 10.66.0.1")
+	s.looksUp(alias, "github.com", "NOERROR 192.0.2.2") // nobody has that namespace
+
+	local := service("www")
+	example.create(s.c1.Admin, local) // without us, too
+	s.looksUp(plain, "www.example", "NOERROR "+local.Spec.ClusterIP)
+	s.looksUp(alias, "www.example", "NOERROR "+local.Spec.ClusterIP)
+}
+
+// TestAliasLeavesLocalServicesAlone (D3): an import does not take a local Service's name in cluster.local, in no namespace.
+func TestAliasLeavesLocalServicesAlone(t *testing.T) {
+	theirs, s := newStage(t), newStage(t)
+	foo := service("foo")
+	theirs.create(s.c1.Admin, foo)
+	server := s.serves(true, true)
+	name := "foo." + theirs.namespace + ".svc.cluster.local."
+	is := func(want string) func() error {
+		return func() error {
+			got, err := ask(server, name, dns.TypeA)
+			if err == nil && got != want {
+				err = fmt.Errorf("%s has %q; want %q", name, got, want)
+			}
+			return err
+		}
+	}
+	s.until("the local Service", is("NOERROR "+foo.Spec.ClusterIP))
+	tenant := theirs.tenant(s.c1, "view", importsToo) // in that very namespace
+	theirs.create(tenant, importOf("foo", mcsv1beta1.ClusterSetIP, "10.66.0.1"), importOf("derived-foo", mcsv1beta1.ClusterSetIP, "10.66.0.2"))
+	theirs.answers("foo", "NOERROR 10.66.0.1")
+	theirs.settled()
+	if err := is("NOERROR " + foo.Spec.ClusterIP)(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNobodyListsTheZone: without the plugin `transfer`, which has its own list of who may, names cannot be listed.
+func TestNobodyListsTheZone(t *testing.T) {
+	s := newStage(t)
+	for what, qtype := range map[string]uint16{"AXFR": dns.TypeAXFR, "IXFR": dns.TypeIXFR} {
+		client := &dns.Client{Net: "tcp"}
+		m, _, err := client.Exchange(new(dns.Msg).SetQuestion("clusterset.local.", qtype), s.server)
+		if err != nil || m.Rcode != dns.RcodeRefused || len(m.Answer) > 0 {
+			t.Errorf("%s: %v %v; want REFUSED", what, m, err)
+		}
+	}
+}
+
+// log is what CoreDNS has written.
+func (w *world) log() (string, error) {
+	text, err := os.ReadFile(w.beside[len(w.beside)-1].Log())
+	return string(text), err
+}

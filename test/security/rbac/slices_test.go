@@ -1,0 +1,266 @@
+package rbac
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// TestServiceLabelsGiveNoEndpoints: Kubernetes copies the labels of a Service to its slices, and `edit` is enough to label a Service. So
+// a tenant has slices with labels of the MCS API without any right to write slices. An import that the controller keeps has none of
+// their endpoints, under no name, in no cluster.
+func TestServiceLabelsGiveNoEndpoints(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c1, headless("db"), "10.9.1.1")
+	s.export(s.c1, service("foo"), "10.9.1.1")
+	s.answers("db", "NOERROR 10.9.1.1")
+	vip := s.answersOfImport("foo")
+	tenant := s.tenant(s.c1, "edit")
+	s.runsPod(tenant, "spy", "10.66.0.1")
+	for _, name := range []string{"db", "foo", "byhand"} {
+		spy := headless("spy-of-" + name)
+		spy.Labels = map[string]string{labelService: name, labelCluster: "c1", labelManager: controller, labelLeadsTo: "derived-foo"}
+		spy.Spec.Selector = map[string]string{"app": "spy"}
+		s.create(tenant, spy)
+		s.until("its slice has the labels", func() error {
+			return s.leads(s.c1, labelService, name, append([]string{"10.66.0.1"}, map[string][]string{"db": {"10.9.1.1"}, "foo": {"10.9.1.1"}}[name]...)...)
+		})
+	}
+	s.settled()
+	for below, want := range map[string]string{
+		"db": "NOERROR 10.9.1.1", "pod-0.c1.db": "NOERROR 10.9.1.1", "10-66-0-1.c1.db": "NXDOMAIN", "spy.c1.db": "NXDOMAIN", "foo": "NOERROR " + vip,
+	} {
+		if err := s.answered(below, typeA, want); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.1.1"); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"db", "foo"} {
+		if err := s.hasEndpoints(s.c2, name, "10.9.1.1"); err != nil {
+			t.Error(err)
+		}
+	}
+	// Of an import that others made, whoever labels a slice says what its endpoints are: that is how the API works between them.
+	s.create(s.c1.Admin, importOf("byhand", mcsv1beta1.Headless))
+	s.answers("byhand", "NOERROR 10.66.0.1")
+}
+
+// runsPod makes a pod that runs on a node, as a kubelet reports it.
+func (s *stage) runsPod(by clientOf, app, ip string) {
+	s.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-of-" + s.namespace}}
+	if err := s.c1.Admin.Create(s.Context(), node); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = s.c1.Admin.Delete(contextOf(s.T), node) })
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: app, Labels: map[string]string{"app": app}}}
+	pod.Spec = corev1.PodSpec{NodeName: node.Name, ServiceAccountName: "tenant", Containers: []corev1.Container{{Name: app, Image: "none"}}}
+	s.create(by, pod)
+	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, ip, []corev1.PodIP{{IP: ip}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if err := s.c1.Admin.Status().Update(s.Context(), pod); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// spies are slices that somebody with the right to write them may make in his namespace; none has the controller's mark.
+func spies(imp *mcsv1beta1.ServiceImport) map[string]*discoveryv1.EndpointSlice {
+	labels := func(more ...string) map[string]string {
+		all := map[string]string{labelService: imp.Name, labelCluster: "c1"}
+		for i := 0; i < len(more); i += 2 {
+			all[more[i]] = more[i+1]
+		}
+		return all
+	}
+	owned := slice("spy-owned", labels(), "10.66.0.1")
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: "ServiceImport", Name: imp.Name, UID: imp.UID}}
+	return map[string]*discoveryv1.EndpointSlice{
+		"nobody's":                      slice("spy-nobodys", labels(), "10.66.0.1"),
+		"his own":                       slice("spy-his", labels(labelManager, "me"), "10.66.0.2"),
+		"as if Kubernetes had made it":  slice("spy-kubernetes", labels(labelManager, "endpointslice-controller.k8s.io"), "10.66.0.3"),
+		"as if Karmada had made it":     slice("spy-karmada", labels(labelManager, "endpointslice-controller.karmada.io"), "10.66.0.4"),
+		"led to the derived Service":    slice("spy-led", labels(labelLeadsTo, "derived-"+imp.Name), "10.66.0.5"),
+		"of another cluster":            slice("spy-c2", labels(labelCluster, "c2"), "10.66.0.6"),
+		"of a cluster that nobody is":   slice("spy-c9", labels(labelCluster, "c9"), "10.66.0.7"),
+		"of no cluster":                 slice("spy-c0", labels(labelCluster, ""), "10.66.0.8"),
+		"owned by the import":           owned,
+		"under a name of ours, not led": slice(imp.Name+".c2.ipv4-0123456789", labels(labelCluster, "c2"), "10.66.0.9"),
+	}
+}
+
+// TestSlicesOfOthersGiveNoEndpoints: with the right to write slices in a namespace, a tenant adds nothing to an import there that the
+// controller keeps, and takes no name from it: point 5 of the issue, C32.
+func TestSlicesOfOthersGiveNoEndpoints(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c1, headless("db"), "10.9.1.1")
+	s.export(s.c1, service("foo"), "10.9.1.1")
+	s.answers("db", "NOERROR 10.9.1.1")
+	vip := s.answersOfImport("foo")
+	tenant := s.tenant(s.c1, "edit", slicesToo)
+	for _, name := range []string{"db", "foo"} {
+		imp, err := s.imp(s.c1, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, spy := range spies(imp) {
+			spy.Name = strings.Replace(spy.Name, "spy-", "spy-of-"+name+"-", 1)
+			if err := s.try(tenant, spy); err != nil {
+				t.Fatalf("a slice %s: %v", what, err)
+			}
+		}
+	}
+	s.says(s.c1, "foo", "EndpointSlices of others")
+	s.says(s.c1, "db", "EndpointSlices of others")
+	s.settled()
+	for below, want := range map[string]string{
+		"db": "NOERROR 10.9.1.1", "pod-0.c1.db": "NOERROR 10.9.1.1", "pod-0.c2.db": "NXDOMAIN", "c9.db": "NXDOMAIN", "foo": "NOERROR " + vip,
+	} {
+		if err := s.answered(below, typeA, want); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.answered("_http._tcp.db", typeSRV, "NOERROR 0 100 8080 pod-0.c1."+s.name("db")); err != nil {
+		t.Error(err)
+	}
+	s.until("the derived Service has its own endpoints only", func() error {
+		return s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.1.1")
+	})
+	for _, name := range []string{"db", "foo"} {
+		if err := s.hasEndpoints(s.c2, name, "10.9.1.1"); err != nil {
+			t.Errorf("the peer: %v", err)
+		}
+	}
+}
+
+// TestForgedMarkDoesNotLast: RBAC cannot keep the controller's mark from somebody who may write slices. A slice that bears it is
+// deleted at once, and is gone from all names: in the other cluster, too.
+func TestForgedMarkDoesNotLast(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c1, headless("db"), "10.9.1.1")
+	s.answers("db", "NOERROR 10.9.1.1")
+	tenant := s.tenant(s.c1, "edit", slicesToo)
+	labels := map[string]string{labelService: "db", labelCluster: "c1", labelManager: controller}
+	var longest time.Duration
+	for i, of := range []string{"c1", "c2", "c9", "c1", "c1"} {
+		labels := maps.Clone(labels)
+		labels[labelCluster] = of
+		forged := slice(fmt.Sprintf("db.%s.ipv4-00000000%02d", of, i), labels, "10.66.0.1")
+		s.create(tenant, forged)
+		began := time.Now()
+		s.until("deleted", func() error {
+			err := tenant.Get(t.Context(), s.key(forged.Name), new(discoveryv1.EndpointSlice))
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return orElse(err, "it is there")
+		})
+		s.answers("db", "NOERROR 10.9.1.1")
+		longest = max(longest, time.Since(began))
+	}
+	t.Logf("a forged slice was gone from the API server and from DNS after at most %v", longest.Round(time.Millisecond))
+	s.settled()
+	if err := s.hasEndpoints(s.c2, "db", "10.9.1.1"); err != nil {
+		t.Errorf("the peer: %v", err)
+	}
+}
+
+// TestEndpointsOfAnExportedServiceAreItsNames: what leads an exported Service leads its name, in all clusters, with the policy too: slices of
+// whoever may write them, and with `edit` alone the pods that a selector of his hits.
+func TestEndpointsOfAnExportedServiceAreItsNames(t *testing.T) {
+	hisOwn := func(s *stage, tenant clientOf) {
+		s.create(tenant, slice("spy", map[string]string{labelLeadsTo: "db"}, "10.66.0.1"))
+	}
+	for how, c := range map[string]struct {
+		more   []rbacv1.PolicyRule
+		policy bool
+		lead   func(s *stage, tenant clientOf)
+	}{
+		"by a slice":                  {[]rbacv1.PolicyRule{slicesToo}, false, hisOwn},
+		"by a slice, with the policy": {[]rbacv1.PolicyRule{slicesToo, importsToo}, true, hisOwn},
+		"by a selector": {nil, false, func(s *stage, tenant clientOf) {
+			s.runsPod(tenant, "spy", "10.66.0.1")
+			edit(s, tenant, "db", new(corev1.Service), func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "spy"} })
+		}},
+	} {
+		t.Run(how, func(t *testing.T) {
+			s := newStage(t)
+			db := headless("db")
+			db.Spec.Selector = map[string]string{"app": "db"}
+			s.export(s.c1, db, "10.9.1.1")
+			s.answers("db", "NOERROR 10.9.1.1")
+			tenant := s.tenant(s.c1, "edit", c.more...)
+			if c.policy {
+				s.enforce(tenant)
+			}
+			c.lead(s, tenant)
+			s.answers("db", "NOERROR 10.66.0.1 10.9.1.1")
+			s.until("so it does in c2", func() error { return s.hasEndpoints(s.c2, "db", "10.66.0.1", "10.9.1.1") })
+		})
+	}
+}
+
+// TestAddressesOfEndpoints: what the API server takes for an endpoint's address, and what a peer gets of it. A Service without a
+// selector leads where its maker says: to pods and nodes of others, too, as they could be reached by address; to no node's own
+// loopback, and to no metadata service.
+func TestAddressesOfEndpoints(t *testing.T) {
+	s := newStage(t)
+	tenant := s.tenant(s.c1, "edit", slicesToo, exportsToo)
+	s.create(tenant, service("foo"), exportOf("foo"))
+	led := map[string]string{labelLeadsTo: "foo"}
+	for what, address := range map[string]string{
+		"loopback": "127.0.0.1", "the metadata service": "169.254.169.254", "NodeLocal DNSCache": "169.254.20.10", "unspecified": "0.0.0.0",
+		"all hosts": "224.0.0.1",
+	} {
+		if err := s.try(tenant, slice("refused", led, address)); !apierrors.IsInvalid(err) {
+			t.Errorf("%s, %s: %v; want invalid", what, address, err)
+		}
+	}
+	for what, address := range map[string]string{"IPv6 loopback": "::1", "IPv6 link-local": "fe80::1"} {
+		six := slice("refused", led, address)
+		six.AddressType = discoveryv1.AddressTypeIPv6
+		if err := s.try(tenant, six); !apierrors.IsInvalid(err) {
+			t.Errorf("%s, %s: %v; want invalid", what, address, err)
+		}
+	}
+	s.create(tenant, slice("taken", led, "10.9.5.5", "172.18.0.2")) // a pod's of another namespace, and a node's
+	s.until("the peer leads where the Service does", func() error { return s.leads(s.c2, labelLeadsTo, "derived-foo", "10.9.5.5", "172.18.0.2") })
+}
+
+// TestSlicesOfOneNamespaceAreOfNoOther: a tenant's slices in his namespace are of his namespace's names, whatever their labels say.
+func TestSlicesOfOneNamespaceAreOfNoOther(t *testing.T) {
+	theirs, s := newStage(t), newStage(t)
+	theirs.export(s.c1, headless("db"), "10.9.1.1")
+	theirs.answers("db", "NOERROR 10.9.1.1")
+	theirs.create(s.c1.Admin, importOf("byhand", mcsv1beta1.Headless),
+		slice("byhand", map[string]string{labelService: "byhand", labelCluster: "c1"}, "10.9.1.2"))
+	tenant := s.tenant(s.c1, "admin", slicesToo, importsToo, exportsToo)
+	for i, name := range []string{"db", "byhand"} {
+		for j, manager := range []string{"me", controller} {
+			labels := map[string]string{labelService: name, labelCluster: "c1", labelManager: manager}
+			s.create(tenant, slice(fmt.Sprintf("spy-%d-%d", i, j), labels, "10.66.0.1"))
+			labels[labelService] = name + "." + theirs.namespace
+			s.create(tenant, slice(fmt.Sprintf("dotted-%d-%d", i, j), labels, "10.66.0.1"))
+		}
+	}
+	err := theirs.try(tenant, slice("spy", map[string]string{labelService: "db", labelCluster: "c1"}, "10.66.0.1"))
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("a slice in another namespace: %v; want forbidden", err)
+	}
+	s.settled()
+	for name, want := range map[string]string{"db": "NOERROR 10.9.1.1", "byhand": "NOERROR 10.9.1.2"} {
+		if err := theirs.answered(name, typeA, want); err != nil {
+			t.Error(err)
+		}
+	}
+}
