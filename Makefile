@@ -39,7 +39,8 @@ ARCH ?=
 
 .PHONY: images
 images: ## Make the archives of the images in bin/images, without Docker (ARCH="amd64 arm64" for other machines than this one)
-	@GOTOOLCHAIN=$(IMAGES_GO) go run ./build/images -coredns $(COREDNS_VERSION) -version "$(VERSION)" $(ARCH)
+	@GOTOOLCHAIN=$(IMAGES_GO) go build -C build/images -o $(CURDIR)/bin/make-images . && \
+	  GOTOOLCHAIN=$(IMAGES_GO) bin/make-images -coredns $(COREDNS_VERSION) -version "$(VERSION)" $(ARCH)
 
 .PHONY: programs
 programs: ## Build what the tests run beside us: etcd, kube-apiserver and more, once, into the user's cache
@@ -56,11 +57,13 @@ needs-test needs-clusters: needs-%:
 .PHONY: test
 test: needs-test build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Unit, property, race and API server tests
 	CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) ./...
-	cd deploy/charts && go test -count=1 -vet=off -timeout 20m ./... # a module of its own, because of Helm; and Go does not see which files Helm reads
+	cd build/images && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m ./... # modules of their own, as users of the plugin need nothing of them
+	cd deploy/charts && go test -count=1 -vet=off -timeout 20m ./... # Go does not see which files Helm reads
 
 .PHONY: check
 check: lint ## What to run before each commit: lint, and the tests that need no API server (two minutes)
 	go test -short -vet=off ./...
+	cd build/images && go test -short -vet=off ./...
 
 .PHONY: fuzz
 fuzz: ## Fuzz name and Corefile parsing, the answers and transfers (FUZZTIME=30s each)
@@ -137,6 +140,7 @@ bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
 .PHONY: lint
 lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run golangci-lint, built from its module
 	$< run ./...
+	cd build/images && $(CURDIR)/$< run ./...
 	cd deploy/charts && $(CURDIR)/$< run ./...
 
 bin/govulncheck-$(GOVULNCHECK_VERSION):
@@ -145,7 +149,7 @@ bin/govulncheck-$(GOVULNCHECK_VERSION):
 
 .PHONY: vuln
 vuln: build bin/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities in what is built here (GOVULNDB=file:///... for a copy of the database; ARGS=-required)
-	@go run ./build/vuln -program bin/govulncheck-$(GOVULNCHECK_VERSION) $(ARGS) . deploy/charts bin/coredns bin/multicluster-controller
+	@go run ./build/vuln -program bin/govulncheck-$(GOVULNCHECK_VERSION) $(ARGS) . build/images deploy/charts bin/coredns bin/multicluster-controller
 
 .PHONY: clean
 clean: ## Remove what was built here

@@ -9,6 +9,7 @@ tool helm.sh/helm/v4/cmd/helm
 require (
 	github.com/clusterset-dns/multicluster v0.0.0
 	github.com/google/go-cmp v0.7.0
+	github.com/yuin/gopher-lua v1.1.2
 	k8s.io/api v0.37.1
 	k8s.io/apimachinery v0.37.1
 	k8s.io/client-go v0.37.1

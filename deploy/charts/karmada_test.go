@@ -1,5 +1,4 @@
-// Package karmada holds what Karmada's control plane has to know of us; the test runs its script.
-package karmada
+package charts
 
 import (
 	"os"
@@ -13,7 +12,7 @@ import (
 // retain runs the script of the customization as Karmada does: Retain(desiredObj, observedObj) gives the object to be written.
 func retain(t *testing.T, desired, observed map[string]any) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile("serviceimport-retain.yaml")
+	text, err := os.ReadFile("../karmada/serviceimport-retain.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
