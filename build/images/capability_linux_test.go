@@ -46,13 +46,13 @@ func TestPort53(t *testing.T) {
 	}
 }
 
-// listenImage has testdata/listen in the place of CoreDNS, and its capability.
+// listenImage has build/netbind/testdata/listen in the place of CoreDNS, and its capability.
 func listenImage(t *testing.T) program {
 	t.Helper()
 	p := programs("v0.0.0")[0]
-	p.script = []string{"go", "build", "-o", filepath.Join(t.TempDir(), "listen"), "./testdata/listen"}
+	p.script = []string{"go", "build", "-o", filepath.Join(t.TempDir(), "listen"), "./build/netbind/testdata/listen"}
 	cmd := exec.CommandContext(t.Context(), p.script[0], p.script[1:]...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0") // The program is of the project's own module.
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, output)
 	}
