@@ -185,7 +185,7 @@ func serviceOf(slice *discoveryv1.EndpointSlice) types.NamespacedName {
 }
 
 // changed notes what became of a slice in a cache; nil where it was not there, or is not any more.
-func (r *names) changed(ctx context.Context, before, after *discoveryv1.EndpointSlice) {
+func (r *serviceReconciler) changed(ctx context.Context, before, after *discoveryv1.EndpointSlice) {
 	if after != nil && serviceOf(after).Name != "" {
 		r.associations.gained(after)
 	}
@@ -200,7 +200,7 @@ func (r *names) changed(ctx context.Context, before, after *discoveryv1.Endpoint
 }
 
 // isDerived is true for the name of the derived Service of an import of ours.
-func (r *names) isDerived(ctx context.Context, service types.NamespacedName) bool {
+func (r *serviceReconciler) isDerived(ctx context.Context, service types.NamespacedName) bool {
 	return slices.ContainsFunc(importsOfDerived(ctx, r.cache, service), func(request ctrl.Request) bool {
 		imp, err := found(ctx, r.cache, request.NamespacedName, new(mcsv1beta1.ServiceImport))
 		return err == nil && imp != nil && ownership.OfImport(imp)
@@ -208,7 +208,7 @@ func (r *names) isDerived(ctx context.Context, service types.NamespacedName) boo
 }
 
 // sliceHandler enqueues the imports of a slice, and notes its associations before: the plan that follows needs them.
-func (r *names) sliceHandler() handler.EventHandler {
+func (r *serviceReconciler) sliceHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	enqueue := handler.EnqueueRequestsFromMapFunc(r.importsOfSlice)
 	slice := func(object client.Object) *discoveryv1.EndpointSlice { return object.(*discoveryv1.EndpointSlice) }

@@ -24,12 +24,12 @@ import (
 
 // clusterset gathers what the clusters say of a name: this one from the manager's caches, the others from their own.
 type clusterset struct {
-	home  string
-	cache client.Reader
-	peers *peers.Registry
-	most  int       // endpoints in a slice
-	began time.Time // of this process: what is older is no news to be timed
-	now   func() time.Time
+	home         string
+	cache        client.Reader
+	peers        *peers.Registry
+	maxEndpoints int       // endpoints in a slice
+	began        time.Time // of this process: what is older is no news to be timed
+	now          func() time.Time
 
 	grace     time.Duration // of an export without its Service
 	vacancies vacancies
@@ -44,7 +44,7 @@ type fromClusterset struct {
 // gather reads what the clusterset says of a name.
 func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fromClusterset, error) {
 	heard := c.peers.Snapshot(key)
-	cs := &observed.Clusterset{Home: c.home, Silent: heard.Unknown, Expired: heard.UnknownExpired, MaxEndpoints: c.most}
+	cs := &observed.Clusterset{Home: c.home, Silent: heard.Unknown, Expired: heard.UnknownExpired, MaxEndpoints: c.maxEndpoints}
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
 		return nil, err

@@ -158,7 +158,7 @@ func (c *contests) sweepLocked(now time.Time) {
 }
 
 // report tells of contested fields, once for each.
-func (r *names) report(ctx context.Context, state observed.State, fields []contested.Field) {
+func (r *serviceReconciler) report(ctx context.Context, state observed.State, fields []contested.Field) {
 	for _, field := range fields {
 		contestedFields.WithLabelValues(field.Kind()).Inc()
 		log.FromContext(ctx).Info("another writer or the API server undoes what this controller writes to a field: it is left alone for some minutes at a time", "field", field)
@@ -182,7 +182,7 @@ func contestedOn(state observed.State, field contested.Field) runtime.Object {
 }
 
 // learnNoEffect adds fields to the state whose write had no effect.
-func (r *names) learnNoEffect(ctx context.Context, key types.NamespacedName, state *observed.State, noEffect *apply.NoEffectError) {
+func (r *serviceReconciler) learnNoEffect(ctx context.Context, key types.NamespacedName, state *observed.State, noEffect *apply.NoEffectError) {
 	r.report(ctx, *state, r.contests.noEffect(key, noEffect.Fields, r.now()))
 	state.Contested, _ = r.contests.of(key, r.now())
 }

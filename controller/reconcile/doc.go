@@ -4,7 +4,7 @@
 //	api.go           which version of the CRD the server has, and what that version can hold
 //	manager.go       the manager: leader election, metrics; cache.go what it keeps in memory
 //	identity.go      which id this cluster has
-//	name.go          gather -> plan -> apply for one name
+//	service.go       gather -> plan -> apply for one name
 //	gather.go        reads everything that belongs to one name, from the caches
 //	clusterset.go    what the clusters export under a name, and when that changes
 //	expected.go      what was written and the caches do not show yet

@@ -54,7 +54,7 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 
 // importsOfService are the imports that own the Service and those whose derived Service has its name: Karmada's, one that the
 // annotation names, and one that stands in the way. And those of any namespace whose ips name its ClusterIP, which is no VIP.
-func (r *names) importsOfService(ctx context.Context, svc client.Object) []ctrl.Request {
+func (r *serviceReconciler) importsOfService(ctx context.Context, svc client.Object) []ctrl.Request {
 	var requests []ctrl.Request
 	for _, name := range ownership.OwnerImports(svc) {
 		requests = append(requests, request(svc.GetNamespace(), name))
@@ -77,7 +77,7 @@ func (r *names) importsOfService(ctx context.Context, svc client.Object) []ctrl.
 
 // importsOfSlice are the import that the label names, and that whose derived Service the slice leads to. A changed label comes as two
 // objects, so that both imports are asked.
-func (r *names) importsOfSlice(ctx context.Context, slice client.Object) []ctrl.Request {
+func (r *serviceReconciler) importsOfSlice(ctx context.Context, slice client.Object) []ctrl.Request {
 	service := types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
 	requests := []ctrl.Request{request(slice.GetNamespace(), slice.GetLabels()[mcsv1beta1.LabelServiceName])}
 	return append(requests, importsOfDerived(ctx, r.cache, service)...)

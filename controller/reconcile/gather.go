@@ -25,7 +25,7 @@ type gathered struct {
 }
 
 // gather reads everything that belongs to one name, from the caches: by key or index, never by a list of all.
-func (r *names) gather(ctx context.Context, key types.NamespacedName) (*gathered, error) {
+func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName) (*gathered, error) {
 	g := &gathered{State: observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: r.ready.of(key)}}
 	if err := r.gatherSlices(ctx, key, &g.State); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (r *names) gather(ctx context.Context, key types.NamespacedName) (*gathered
 }
 
 // gatherDerived reads what belongs to an import that is there.
-func (r *names) gatherDerived(ctx context.Context, key types.NamespacedName, state *observed.State) (err error) {
+func (r *serviceReconciler) gatherDerived(ctx context.Context, key types.NamespacedName, state *observed.State) (err error) {
 	imp := state.Import
 	derived := types.NamespacedName{Namespace: key.Namespace, Name: ownership.DerivedName(imp)}
 	if state.Service, err = found(ctx, r.cache, derived, new(corev1.Service)); err != nil {
@@ -76,7 +76,7 @@ func (r *names) gatherDerived(ctx context.Context, key types.NamespacedName, sta
 	return err
 }
 
-func (r *names) gatherSlices(ctx context.Context, key types.NamespacedName, state *observed.State) error {
+func (r *serviceReconciler) gatherSlices(ctx context.Context, key types.NamespacedName, state *observed.State) error {
 	var slices discoveryv1.EndpointSliceList
 	if err := r.cache.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingFields{indexImport: key.Name}); err != nil {
 		return fmt.Errorf("list slices of %s: %w", key, err)
@@ -89,7 +89,7 @@ func (r *names) gatherSlices(ctx context.Context, key types.NamespacedName, stat
 
 // strays are slices that lead to the derived Service and do not bear the import's name: those of this cluster's own Services, one of
 // which it would be, and those of other imports.
-func (r *names) strays(ctx context.Context, key, derived types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
+func (r *serviceReconciler) strays(ctx context.Context, key, derived types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
 	var strays []*discoveryv1.EndpointSlice
 	if r.clusterset != nil {
 		strays = append(strays, r.clusterset.peers.Home(derived)...)
@@ -108,7 +108,7 @@ func (r *names) strays(ctx context.Context, key, derived types.NamespacedName) (
 
 // suspectUnlabelled notes, before the first plan of an import of ours, the slices that bear its name and do not belong to its Service: they
 // may have lost the label while no controller ran. Not those whose labels and endpoints nobody has changed: the API server counts that.
-func (r *names) suspectUnlabelled(key types.NamespacedName, state observed.State) {
+func (r *serviceReconciler) suspectUnlabelled(key types.NamespacedName, state observed.State) {
 	if !ownership.OfImport(state.Import) || state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.KindOf(state.Import, state.Service) != ownership.Ours {
 		return
 	}
@@ -137,7 +137,7 @@ func found[T client.Object](ctx context.Context, cache client.Reader, key types.
 }
 
 // holders are the Services that have one of the import's ips.
-func (r *names) holders(ctx context.Context, imp *mcsv1beta1.ServiceImport) ([]*corev1.Service, error) {
+func (r *serviceReconciler) holders(ctx context.Context, imp *mcsv1beta1.ServiceImport) ([]*corev1.Service, error) {
 	var holders []*corev1.Service
 	for _, ip := range desired.ImportAddresses(imp) {
 		var services corev1.ServiceList

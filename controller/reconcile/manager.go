@@ -114,19 +114,19 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 	if err := mgr.Add(&syncWatch{mgr.GetCache(), options.Probes}); err != nil {
 		return nil, err
 	}
-	return mgr, addNames(ctx, mgr, options)
+	return mgr, addServiceReconciler(ctx, mgr, options)
 }
 
 func newLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
 }
 
-func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
+func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Options) error {
 	if err := addIndices(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	writer := client.WithFieldOwner(mgr.GetClient(), mcs.ControllerName)
-	r := &names{
+	r := &serviceReconciler{
 		cache: mgr.GetCache(),
 		writer: &apply.Writer{
 			Client: writer, Status: writer, Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(mcs.ControllerName),
@@ -154,7 +154,7 @@ func addNames(ctx context.Context, mgr manager.Manager, options Options) error {
 }
 
 // joinClusterset adds what only a member of a clusterset watches.
-func (r *names) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
+func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
 	set, err := peers.New(mgr.GetConfig(), mgr.GetEventRecorder(mcs.ControllerName), peers.Options{
 		Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, Now: options.Now, Log: mgr.GetLogger(),
 		UserAgent: mgr.GetConfig().UserAgent, Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
@@ -164,7 +164,7 @@ func (r *names) joinClusterset(ctx context.Context, mgr manager.Manager, b *buil
 	}
 	set.OnLost(func(slice *discoveryv1.EndpointSlice) { r.changed(ctx, slice, nil) })
 	r.clusterset = &clusterset{
-		home: options.ClusterID, cache: mgr.GetCache(), peers: set, most: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
+		home: options.ClusterID, cache: mgr.GetCache(), peers: set, maxEndpoints: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
 		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),
 	}
 	b.Watches(&mcsv1beta1.ServiceExport{}, handler.EnqueueRequestsFromMapFunc(sameName)).

@@ -36,8 +36,8 @@ const (
 
 var errRefusedTooOften = errors.New("the API server refused each way to make the derived Service")
 
-// names reconciles names: whatever there is of a Service's namespace and name in the clusterset.
-type names struct {
+// serviceReconciler reconciles one namespace and name: whatever there is of that Service in the clusterset.
+type serviceReconciler struct {
 	cache      client.Reader
 	writer     *apply.Writer
 	crd        observed.CRD
@@ -51,11 +51,11 @@ type names struct {
 	associations associations
 	stale        sync.Map // of the names whose last plan was stale: key -> time.Duration until the next
 	seen         sync.Map // the imports that have been planned: key -> true
-	lacks        sync.Map // of the imports that wait for their addresses: key -> time.Time of the first refusal
+	lacksAddress sync.Map // of the imports that wait for their addresses: key -> time.Time of the first refusal
 }
 
 // Reconcile gathers, plans and applies. A refusal by the server is one more fact to plan with.
-func (r *names) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	gathered, err := r.gather(ctx, request.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -85,7 +85,7 @@ func (r *names) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 }
 
 // learn adds a refusal to the state; false for any other outcome, and for a refusal that is known.
-func (r *names) learn(ctx context.Context, key types.NamespacedName, state *observed.State, err error) bool {
+func (r *serviceReconciler) learn(ctx context.Context, key types.NamespacedName, state *observed.State, err error) bool {
 	service, imp, slices, noEffect := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}, new(apply.NoEffectError)
 	switch {
 	case errors.As(err, &noEffect):
@@ -120,7 +120,7 @@ func anyNew(known, more map[string]string) bool {
 func allWritten(err error) bool { return err == nil || errors.As(err, new(*apply.EvictionError)) }
 
 // conclude says when to look again. Mostly not at all: the writes themselves come back as events.
-func (r *names) conclude(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes, err error) (ctrl.Result, error) {
+func (r *serviceReconciler) conclude(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes, err error) (ctrl.Result, error) {
 	if allWritten(err) && !changes.RetryAddress {
 		r.account(ctx, key, state, changes)
 	}
@@ -142,8 +142,8 @@ func (r *names) conclude(ctx context.Context, key types.NamespacedName, state ob
 }
 
 // account keeps in mind, counts and logs what the name's objects say by now.
-func (r *names) account(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes) {
-	r.lacks.Delete(key)
+func (r *serviceReconciler) account(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes) {
+	r.lacksAddress.Delete(key)
 	switch {
 	case changes.Ready.Type != "":
 		r.ready.set(key, changes.Ready)
@@ -160,7 +160,7 @@ func (r *names) account(ctx context.Context, key types.NamespacedName, state obs
 }
 
 // staleAgain is how long to wait for the caches, twice as long each time.
-func (r *names) staleAgain(key types.NamespacedName) time.Duration {
+func (r *serviceReconciler) staleAgain(key types.NamespacedName) time.Duration {
 	before, _ := r.stale.LoadOrStore(key, staleDelay/2)
 	next := min(2*before.(time.Duration), mostStaleDelay)
 	r.stale.Store(key, next)
@@ -168,7 +168,7 @@ func (r *names) staleAgain(key types.NamespacedName) time.Duration {
 }
 
 // tally counts what has been written, or was there.
-func (r *names) tally(key types.NamespacedName, state observed.State, changes diff.Changes) {
+func (r *serviceReconciler) tally(key types.NamespacedName, state observed.State, changes diff.Changes) {
 	switch {
 	case state.Clusterset == nil:
 	case state.Clusterset.Export == nil:
@@ -182,7 +182,7 @@ func (r *names) tally(key types.NamespacedName, state observed.State, changes di
 }
 
 // wrote hears of a write as soon as it is done.
-func (r *names) wrote(of types.NamespacedName, object client.Object, before string) {
+func (r *serviceReconciler) wrote(of types.NamespacedName, object client.Object, before string) {
 	r.expected.wrote(of, object, before, time.Now())
 	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && r.clusterset != nil && ownership.SliceIsOurs(slice, nil) {
 		r.clusterset.written(slice)
@@ -190,7 +190,7 @@ func (r *names) wrote(of types.NamespacedName, object client.Object, before stri
 }
 
 // patient is true for a while after the first of several refusals.
-func (r *names) patient(key types.NamespacedName) bool {
-	first, _ := r.lacks.LoadOrStore(key, r.now())
+func (r *serviceReconciler) patient(key types.NamespacedName) bool {
+	first, _ := r.lacksAddress.LoadOrStore(key, r.now())
 	return r.now().Sub(first.(time.Time)) < patience
 }
