@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
-
-
 )
 
 // podNamespace is where a pod finds the name of its namespace; the default of --namespace.

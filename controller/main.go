@@ -18,8 +18,6 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-
-
 )
 
 // poll is how often a missing CRD is looked for, and whether it and the cluster's id are still the same: seldom enough to cost nothing.
