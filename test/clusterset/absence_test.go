@@ -20,8 +20,6 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-
-
 )
 
 // duo are two clusters of a test's own: c1 exports, and c2 reads c1 through something that can be disturbed.

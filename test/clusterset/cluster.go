@@ -28,8 +28,6 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
-
-
 )
 
 // SystemNamespace is the controller's own.

@@ -17,8 +17,6 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-
-
 )
 
 // What an administrator or a tool does by mistake to Secrets, IDs and the controller's namespace costs no import,
