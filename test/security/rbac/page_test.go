@@ -35,7 +35,7 @@ func TestSecurityPageNamesItsTests(t *testing.T) {
 			t.Errorf("deploy/security.md names %s, which does not exist", name)
 		}
 	}
-	for name := range testsBelow(t, filepath.Join(binaries.Root(), "test", "tenants")) {
+	for name := range testsBelow(t, filepath.Join(binaries.Root(), "test", "security", "rbac")) {
 		if of := "TestPoliciesNameTheControllersAccount TestSecurityPageNamesItsTests TestMain"; !named[name] && !strings.Contains(of, name) {
 			t.Errorf("deploy/security.md does not name %s", name)
 		}
