@@ -32,11 +32,11 @@ type Writer struct {
 	// Deleting hears of each slice before it is deleted with the labels that it has now. What it returns is called with the outcome. May be
 	// nil.
 	Deleting func(slice *discoveryv1.EndpointSlice) (done func(error))
-	// Healed hears of each leak that has been mended in a namespace; may be nil.
+	// Healed is called for each leak that has been repaired in a namespace; may be nil.
 	Healed func(namespace string, leak observed.Leak)
 }
 
-// Do makes the writes and tells the events. What leads to the derived Service and has to go goes whatever else fails, once the Service has
+// Do makes the writes and emits the events. Slices that must leave the derived Service are deleted whatever else fails, once the Service has
 // lost the selector that it may come from. No other write waits for it: others could hold all of them up.
 func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) error {
 	err := inOrder(ctx, st, c, w.createImport, w.create, w.service)
@@ -81,7 +81,7 @@ func (w *Writer) make(ctx context.Context, st observed.State, object client.Obje
 	return w.written(st, object, "", w.Client.Create(ctx, object))
 }
 
-// written tells of a write, if it has changed anything.
+// written reports a write to Written, if it has changed anything.
 func (w *Writer) written(st observed.State, object client.Object, before string, err error) error {
 	if err == nil && w.Written != nil && object.GetResourceVersion() != before {
 		w.Written(types.NamespacedName{Namespace: st.Namespace, Name: st.Name}, object, before)

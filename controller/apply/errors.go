@@ -60,7 +60,7 @@ func (e *NoEffectError) Error() string {
 // EvictionError says that all has been written, and that a slice that has to go is still there.
 type EvictionError struct{ error }
 
-// Unwrap gives what is in the way: ErrStale, or what the API server says.
+// Unwrap returns the cause: ErrStale, or the API server's error.
 func (e *EvictionError) Unwrap() error { return e.error }
 
 // hadEffect gives the error of a patch, or a NoEffectError where the server has taken the patch and left the object as it was.
@@ -71,7 +71,7 @@ func hadEffect(err error, old, answer client.Object, fields contested.Fields) er
 	return err
 }
 
-// wrap says what was written, and which errors mean that the plan was made from a stale object.
+// wrap adds what was written, and marks the errors that mean that the plan was made from a stale object.
 func wrap(err error, verb string, obj client.Object) error {
 	switch {
 	case err == nil:

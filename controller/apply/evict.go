@@ -21,8 +21,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// evict deletes slices of others, and tells of it. It asks the API server first: the caches may lag behind somebody who has put a Service
-// of his own in the place of ours, or has taken over the import, and what leads there is his then.
+// evict deletes slices of others, and emits an event. It asks the API server first: the caches may lag behind a user who has put a Service
+// of their own in the place of ours, or has taken over the import. The slices are the user's then.
 func (w *Writer) evict(ctx context.Context, st observed.State, c diff.Changes) error {
 	if len(c.Evict) == 0 {
 		return nil
@@ -106,7 +106,7 @@ func (w *Writer) deleteSource(ctx context.Context, svc *corev1.Service, slice *d
 	return nil
 }
 
-// evictedEvent is told of slices that led to our Service and have been deleted.
+// evictedEvent is for slices that belonged to our Service and have been deleted.
 func evictedEvent(svc *corev1.Service, names []string) desired.Event {
 	return desired.Event{Type: corev1.EventTypeWarning, Reason: desired.EventEndpointsTaken, Message: fmt.Sprintf(
 		"EndpointSlices that are not this import's belonged to Service %s and were deleted: %s. A user has edited the Service, or created the slices",

@@ -46,7 +46,7 @@ type outcomes struct {
 	refused SlicesRefusedError
 }
 
-// note tells what the server does not take, and what has no effect, from what may succeed when it is tried again.
+// note separates what the server refuses, and what has no effect, from what can succeed when it is tried again.
 func (o *outcomes) note(slice *discoveryv1.EndpointSlice, err error) {
 	switch {
 	case err == nil:

@@ -28,7 +28,7 @@ const (
 )
 
 // settleExport adds the conditions of this cluster's ServiceExport: what is wrong with it at once, all else once nothing else is to
-// be written, because it says what is.
+// be written, because it reports what is.
 func settleExport(st observed.State, d desired.Desired, c *diff.Changes) {
 	export := st.Clusterset.Export
 	if export == nil || export.DeletionTimestamp != nil {
@@ -55,7 +55,7 @@ func settleExport(st observed.State, d desired.Desired, c *diff.Changes) {
 	}
 }
 
-// homeOf is what this cluster says itself.
+// homeOf is what this cluster exports under the name.
 func homeOf(st observed.State) merge.Member {
 	for _, m := range st.Clusterset.Members {
 		if m.Cluster == st.Clusterset.Home {
@@ -128,7 +128,7 @@ func refusedHere(st observed.State) string {
 	return ""
 }
 
-// setConflict says where the exports of this name disagree, on each of them (C10).
+// setConflict reports where the exports of this name disagree, on each of them (C10).
 func (e exportConditions) setConflict(m merge.Merged, valid bool) {
 	switch {
 	case !valid: // it takes no part in the merge
@@ -151,7 +151,7 @@ func noConflict(m merge.Merged) string {
 // longest is of a condition's message that a person may still want to read; the API's own limit is 32 KiB.
 const longest = 2000
 
-// exportEvents are told where something has got worse, or better again. That a new export is well is no news.
+// exportEvents are emitted where a condition has become worse, or good again. A new export without problems is expected.
 func exportEvents(had, have []metav1.Condition) []desired.Event {
 	var events []desired.Event
 	for _, kind := range []string{conditionValid, conditionReady, conditionConflict} {

@@ -52,7 +52,7 @@ func Set(st observed.State, d desired.Desired, c diff.Changes) diff.Changes {
 	return c
 }
 
-// settle adds the condition of the import. An event goes with it only where what it says has changed (K4 tells one on every reconcile).
+// settle adds the condition of the import. An event is emitted only where the condition has changed (K4 emits one on every reconcile).
 func settle(st observed.State, d desired.Desired, c *diff.Changes) {
 	v := ready(d.Ready)
 	if st.Import == nil { // It is refused.
@@ -71,7 +71,7 @@ func settle(st observed.State, d desired.Desired, c *diff.Changes) {
 	}
 	theirs := readyIsTheirs(st, c.Ready)
 	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message
-	news := d.Status == nil || have.Status != "" || v.bad() // that a new import of ours is well is no news
+	news := d.Status == nil || have.Status != "" || v.bad() // a new import of ours that is ready is expected
 	if !same && !theirs && news {
 		c.Events = append(c.Events, v.event())
 	}
@@ -105,7 +105,7 @@ func readyIsTheirs(st observed.State, ready metav1.Condition) bool {
 		st.Contested.HoldsReady(ready)
 }
 
-// setReady puts the condition in the place of the one that stands.
+// setReady replaces the condition of that type.
 func setReady(status *mcsv1beta1.ServiceImportStatus, ready metav1.Condition) {
 	if stands := meta.FindStatusCondition(status.Conditions, ready.Type); stands != nil {
 		*stands = ready

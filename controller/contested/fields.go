@@ -172,7 +172,7 @@ var serviceFields = map[Field]func(*corev1.Service) any{
 	FieldType:           typeOf,
 }
 
-// typeOf is a Service's type, with what decides who may use its addresses.
+// typeOf is a Service's type, with the fields that decide which clients can use its addresses.
 func typeOf(svc *corev1.Service) any {
 	spec := &svc.Spec
 	return []any{spec.Type, spec.LoadBalancerClass, spec.AllocateLoadBalancerNodePorts, spec.ExternalTrafficPolicy, spec.LoadBalancerSourceRanges}

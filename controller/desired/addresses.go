@@ -72,7 +72,7 @@ func ipsOf(imp *mcsv1beta1.ServiceImport) []string {
 	return splitIPs(imp.Annotations[mcs.AnnotationVIPs])
 }
 
-// vipFault says why no Service may answer on an address. kube-proxy programs whatever it is given: a node's loopback, or an
+// vipFault returns why no Service may answer on an address; "" if one may. kube-proxy programs whatever it is given: a node's loopback, or an
 // address whose traffic belongs to another Service. The latter comes by accident too, with an import that was copied, ips
 // included, from a cluster with the same range of ClusterIPs.
 func vipFault(st observed.State, addr netip.Addr) string {

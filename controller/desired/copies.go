@@ -26,7 +26,7 @@ import (
 // foreignSliceManagers make slices of this cluster's own Services and Endpoints. What they label belongs to these Services.
 var foreignSliceManagers = []string{"endpointslice-controller.k8s.io", SliceMirroring}
 
-// SliceMirroring is who makes slices of the Endpoints of a Service without a selector.
+// SliceMirroring is the controller of Kubernetes that makes slices of the Endpoints of a Service without a selector.
 const SliceMirroring = "endpointslicemirroring-controller.k8s.io"
 
 // sliceService is the name of the Service that the endpoints of an import belong to; empty for none.

@@ -14,7 +14,7 @@ import (
 
 // Desired is what belongs to one name as it should be. The zero value leaves everything as it is.
 type Desired struct {
-	// Withdrawn: nobody exports the name, so an import of ours goes, with its slices.
+	// Withdrawn: no cluster exports the name, so an import of ours is deleted, with its slices.
 	Withdrawn bool
 	// Import is the import as it should be; nil where it stays as it is.
 	Import *mcsv1beta1.ServiceImport
@@ -36,7 +36,7 @@ type Desired struct {
 	Ready Ready
 	// Notes are on what is left out, beside those of Ready.
 	Notes []string
-	// Events are told with the import's edit.
+	// Events are emitted with the import's edit.
 	Events []Event
 	// YieldsIPs is true where ips are left to another writer for now.
 	YieldsIPs bool
@@ -63,7 +63,7 @@ type Slices struct {
 	Complete bool
 }
 
-// mirroredSlices are the slices of an import of ours. What a cluster gave that has not been heard yet stays.
+// mirroredSlices are the slices of an import of ours. Slices of a silent cluster stay.
 func mirroredSlices(b builder) Slices {
 	s := Slices{Service: b.sliceService(), Home: b.homeID(), Awaited: b.awaited, Complete: true}
 	s.Wanted = Mirror(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.merged, b.members, b.Clusterset.MaxEndpoints)
@@ -83,7 +83,7 @@ func keptAlone(b builder) Slices {
 	}}
 }
 
-// awaited is the cluster that a slice came from, if it has not been heard yet, or if it is this one, whose Service is being replaced; else
+// awaited is the cluster that a slice came from, if that is silent, or if it is this one and its Service is being replaced; otherwise
 // empty.
 func (b builder) awaited(slice *discoveryv1.EndpointSlice) string {
 	waiting := b.Clusterset.Silent

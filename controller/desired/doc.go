@@ -1,4 +1,4 @@
-// Package desired says how the objects of one name should be: the ServiceImport, its derived Service and its EndpointSlices. It does not
+// Package desired builds the objects of one name as they should be: the ServiceImport, its derived Service and its EndpointSlices. It does not
 // compare them with those that exist; diff does.
 //
 //	observed.State, observed.Known, merge.Merged -> Build -> Desired

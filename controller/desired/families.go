@@ -28,7 +28,7 @@ func familiesOf(ips []string) []corev1.IPFamily {
 }
 
 // wantedFamilies are the known families that the import names, without duplicates (C19), then those of a user's VIPs: kube-proxy
-// answers on an address only where the Service has its family. The import's come first, for the day on which the VIPs go.
+// answers on an address only where the Service has its family. The import's come first, because the VIPs can go.
 // An import of ours names those of its ips; what it should have is what the clusterset gives.
 func wantedFamilies(b builder, vips []string) []corev1.IPFamily {
 	wanted := b.Import.Spec.IPFamilies
@@ -115,7 +115,7 @@ func syncFamilies(svc *corev1.Service, w desiredService) (fault string) {
 	}
 }
 
-// noteUnserved says which of the user's addresses kube-proxy will not answer on, and which family could not be had. The
+// noteUnserved notes the user's addresses that kube-proxy will not answer on, and the family that could not be had. The
 // import's ipFamilies no longer tell, they are those of its ips (C19); the Service's policy does.
 func (w *desiredService) noteUnserved(svc *corev1.Service) {
 	have, policy := svc.Spec.IPFamilies, svc.Spec.IPFamilyPolicy

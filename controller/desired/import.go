@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// ofImport is what belongs to an import, whoever made it. The package's comment has the order of the rules.
+// ofImport is what any import gets. The package's comment has the order of the rules.
 func ofImport(b builder) Desired {
 	imp := b.Import
 	if imp == nil || imp.DeletionTimestamp != nil {
@@ -62,7 +62,7 @@ func clusterSetIP(b builder) Desired {
 	}
 }
 
-// leaveForeign takes back what led to our Service of this name: its addresses may be somebody else's by now, and the Service that has
+// leaveForeign empties ips that were our Service's of this name: another Service may have the addresses by now, and the one that has
 // the name would get the imported endpoints. The annotation remembers the addresses for the return. Where ours still stands
 // under a former name, it goes on serving.
 func leaveForeign(b builder) Desired {
@@ -75,7 +75,7 @@ func leaveForeign(b builder) Desired {
 	return d
 }
 
-// takeBack empties ips: DNS would lead to whoever has these addresses next. A user's stay, but for those of ours among them that are gone.
+// takeBack empties ips: DNS would lead clients to the Service that has these addresses next. A user's stay, but for those of ours among them that are gone.
 // ipFamilies are the wish for the return.
 func (d *Desired) takeBack(b builder, gone ...string) {
 	edited := b.Import.DeepCopy()
@@ -89,7 +89,7 @@ func (d *Desired) takeBack(b builder, gone ...string) {
 	d.setImport(b, edited)
 }
 
-// serves is true for our Service of the derived name, and for one under a former name that the import's slices are led to. Our marks
+// serves is true for our Service of the derived name, and for one under a former name that the import's slices belong to. Our marks
 // alone are quickly set by others.
 func (b builder) serves(svc *corev1.Service) bool {
 	ours := svc.Namespace == b.Import.Namespace && slices.Contains(ownership.OwnerImports(svc), b.Import.Name)

@@ -63,7 +63,7 @@ type mirroring struct {
 	wanted map[string]*discoveryv1.EndpointSlice
 }
 
-// own mirrors the slices of the Service itself. Imported slices that were led to a Service which is exported in its turn (a
+// own mirrors the slices of the Service itself. Imported slices of a Service that is itself exported (a
 // derived one) are not its own: their endpoints are other clusters' (C32).
 func (m *mirroring) own(member merge.Member) {
 	for _, source := range member.Slices {
@@ -82,7 +82,7 @@ func (m *mirroring) own(member merge.Member) {
 }
 
 // parts are the endpoints in lots that fit a slice. They are put in order first: the same endpoints give the same parts. No
-// endpoints are one part, too: a slice says which ports there are, and that the cluster is there.
+// endpoints are one part, too: a slice also names the ports, and shows that the cluster exports the name.
 func (m *mirroring) parts(endpoints []discoveryv1.Endpoint) [][]discoveryv1.Endpoint {
 	if len(endpoints) <= m.most || m.most < 1 {
 		return [][]discoveryv1.Endpoint{endpoints}
@@ -92,7 +92,7 @@ func (m *mirroring) parts(endpoints []discoveryv1.Endpoint) [][]discoveryv1.Endp
 }
 
 // peers mirrors what a peer's controller made. A name is kept if it is one that this cluster's controller gives; any other is
-// replaced: so no peer can name a slice that is another cluster's, another Service's, or nobody's of ours. Where two of its names
+// replaced: so no peer can name a slice that is another cluster's, another Service's, or a slice that the controller never makes. Where two of its names
 // become one, the last is used.
 func (m *mirroring) peers(member merge.Member) {
 	sorted := slices.SortedFunc(slices.Values(member.Slices), func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })

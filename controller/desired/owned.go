@@ -33,7 +33,7 @@ func createService(b builder) Desired {
 	if othersKeptIt(b.Import) { // ips are the addresses of a Service that is gone.
 		followed = canonical(b.Import.Spec.IPs)
 	}
-	if gone := b.elsewhere(followed); len(gone) > 0 { // There is nothing to be patient for, and nobody may be led there meanwhile.
+	if gone := b.elsewhere(followed); len(gone) > 0 { // Waiting is no use, and no client may be sent there meanwhile.
 		var d Desired
 		if d.takeBack(b, gone...); !equality.Semantic.DeepEqual(b.Import, d.Import) {
 			return d
@@ -83,7 +83,7 @@ func noAddress(st observed.State, w desiredService) Ready {
 }
 
 // syncOwned holds our Service, the import's addresses and the slices in line. So it does with a Service that is being deleted: while a
-// finalizer holds it, it serves on, and whoever set that may edit it.
+// finalizer holds it, it serves on, and the user who set that can edit it.
 func syncOwned(b builder) Desired {
 	svc := b.Service
 	if svc.Spec.ClusterIP == corev1.ClusterIPNone {
@@ -134,7 +134,7 @@ func (d *Desired) keepAddresses(b builder, a addresses, wanted *corev1.Service, 
 	}
 }
 
-// remakeService is for a headless Service under our marks. We made none, and it cannot get an address: somebody has put it in the place of ours,
+// remakeService is for a headless Service under our marks. We made none, and it cannot get an address: a user has replaced ours with it,
 // whose address is free for every other Service.
 func remakeService(b builder) Desired {
 	d := Desired{Delete: notDeleted(b.Owned), Ready: readyFor(ReasonPending, "Service %s is headless: it is deleted and will be made again", b.Service.Name)}
@@ -142,7 +142,7 @@ func remakeService(b builder) Desired {
 	return d
 }
 
-// readyOfOwned is the condition of an import with a derived Service of ours. fault says why its families cannot be had, refusal why the API
+// readyOfOwned is the condition of an import with a derived Service of ours. fault is why its families cannot be had, refusal why the API
 // server takes no change of it; empty for none.
 func readyOfOwned(svc *corev1.Service, a addresses, w desiredService, fault, refusal string) Ready {
 	var v Ready

@@ -159,13 +159,13 @@ func newService(st observed.State, a addresses, w desiredService) (svc *corev1.S
 	return svc, true
 }
 
-// syncService is the derived Service as it should be; what others set on it stays. fault says why the wished families cannot
+// syncService is the derived Service as it should be; what others set on it stays. fault is why the wanted families cannot
 // be had; they are then left as they are.
 func syncService(st observed.State, a addresses, w desiredService) (svc *corev1.Service, fault string) {
 	svc = st.Service.DeepCopy()
 	own(svc, st.Import, st.CRD)
 	if len(w.ports) == 0 {
-		w.ports = svc.Spec.Ports // A Service needs one; the last ones known stay, and the condition says so.
+		w.ports = svc.Spec.Ports // A Service needs one; the last ones known stay, and the condition reports it.
 	}
 	w.write(svc)
 	if refusedAny(st.Refused) {
@@ -198,7 +198,7 @@ func (w *desiredService) write(svc *corev1.Service) {
 	spec := &svc.Spec
 	spec.Selector = nil // With one, this cluster's own pods would join the imported endpoints.
 	spec.PublishNotReadyAddresses = false
-	spec.ExternalIPs = nil // Whoever edits this Service would take the traffic of any address to it.
+	spec.ExternalIPs = nil // A user who can edit this Service could take the traffic of any address.
 	spec.Ports = mergePorts(spec.Ports, w.ports)
 	spec.SessionAffinity, spec.SessionAffinityConfig = w.affinity, w.affinityConf
 	spec.InternalTrafficPolicy = &w.internal

@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// shape leaves out what the CRD would prune: it would be written for ever.
+// shape leaves out what the CRD would prune: it would be written in every pass.
 func (b builder) shape(imp *mcsv1beta1.ServiceImport) {
 	Shape(b.merged, imp)
 	annotate(imp, mcs.AnnotationExports, observed.Record(b.Clusterset.Home, b.members))
@@ -59,7 +59,7 @@ func shapeMeta(m merge.Merged, imp *mcsv1beta1.ServiceImport) {
 	}
 }
 
-// drop takes former keys away. A reserved one never came from an export, whoever wrote the record.
+// drop removes former keys. A reserved one never came from an export, whatever the record contains.
 func drop(all map[string]string, former []string) {
 	for _, key := range former {
 		if !mcs.Reserved(key) {

@@ -47,7 +47,7 @@ func (s *ImportStatus) Write(status *mcsv1beta1.ServiceImportStatus, crd observe
 	}
 }
 
-// othersSlices is a note on slices that bear the import's name and are not ours: nobody is led to their endpoints.
+// othersSlices is a note on slices that have the import's name and are not ours: no Service uses them.
 func (b builder) othersSlices() []string {
 	var names []string
 	for _, slice := range b.Slices {

@@ -59,11 +59,11 @@ type Changes struct {
 	Create *corev1.Service
 	// Service and ServiceStatus are edits of the derived Service; never both in one plan.
 	Service, ServiceStatus *Edit[*corev1.Service]
-	// Evict are EndpointSlices of others, sorted by name, that lead to the derived Service of an import of ours: to be deleted. Nothing
-	// waits for that, and no condition: what others make again and again, or the server keeps, would hold it up for ever. Apply tells of
+	// Evict are EndpointSlices of others, sorted by name, that belong to the derived Service of an import of ours: to be deleted. Nothing
+	// waits for that, and no condition: what others make again and again, or the server keeps, would hold it up without end. Apply emits an event for
 	// those that it has deleted.
 	Evict []*discoveryv1.EndpointSlice
-	// Heal are the leaks to be mended, by an empty slice of the name that each had.
+	// Heal are the leaks to be repaired, by an empty slice of the name that each had.
 	Heal []observed.Leak
 	// CreateSlices, UpdateSlices and DeleteSlices are of slices of ours, sorted by name. An update has the whole slice.
 	// They come before the addresses, so that a name that can be resolved leads somewhere.
@@ -79,7 +79,7 @@ type Changes struct {
 	Delete []*corev1.Service
 	// ExportStatus is an edit of this cluster's ServiceExport.
 	ExportStatus *Edit[*mcsv1beta1.ServiceExport]
-	// Events are told on the import, ExportEvents on the export, after the writes have succeeded.
+	// Events are emitted for the import, ExportEvents for the export, after the writes have succeeded.
 	Events, ExportEvents []desired.Event
 
 	// Ready is the import's condition as it stands; the zero value while writes are still missing.

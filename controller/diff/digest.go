@@ -22,7 +22,7 @@ var annotationSeal = "clusterset-dns.io/seal-" + rand.Text()
 // sliceAnnotations are ours on a slice; there may be others'.
 var sliceAnnotations = []string{corev1.EndpointsLastChangeTriggerTime, mcs.AnnotationHiddenPorts, mcs.AnnotationCopyOf}
 
-// Overlay is the slice as Mirror wants it, with what others put on it, and the owner and the label that leads it to a derived
+// Overlay is the slice as Mirror wants it, with what others put on it, and the owner and the label of its derived
 // Service. A slice's address type cannot change: Mirror gives another name with another type.
 func Overlay(have, want *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice := have.DeepCopy()
@@ -53,7 +53,7 @@ func SameSlice(old, edited *discoveryv1.EndpointSlice) bool {
 		equality.Semantic.DeepEqual(old.Ports, edited.Ports) && equality.Semantic.DeepEqual(old.Endpoints, edited.Endpoints)
 }
 
-// Seal puts a digest in the place of a slice's endpoints and ports, which nobody reads: they are only compared with what they should
+// SealSlice replaces a slice's endpoints and ports with a digest. They are never read: they are only compared with what they should
 // be, and then written whole. Among thousands of imports they would be most of the memory.
 func SealSlice(slice *discoveryv1.EndpointSlice) {
 	seal := content(slice)

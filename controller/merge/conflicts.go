@@ -17,7 +17,7 @@ import (
 type Conflict struct {
 	// Reasons are in a fixed order; the condition joins them with commas (C7).
 	Reasons []string
-	// Message says what is used, why, and how many disagree (C9).
+	// Message contains what is used, why, and how many disagree (C9).
 	Message string
 }
 
@@ -153,7 +153,7 @@ func portSet(ports []mcsv1beta1.ServicePort) map[portKey]bool {
 	return set
 }
 
-// portDetails says which ports lost a clash, and then which are missing, where.
+// portDetails lists the ports that lost a clash, then those that are missing, and where.
 func portDetails(used *Merged, disagree []Member) string {
 	union := portSet(used.Ports)
 	var details []string

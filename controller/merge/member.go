@@ -77,7 +77,7 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 	return e
 }
 
-// Same is true where two exports say the same.
+// Same is true where two exports have the same content.
 func (e *Export) Same(other *Export) bool {
 	return e.Created.Equal(&other.Created) && e.AllLabels == other.AllLabels && e.AllAnnotations == other.AllAnnotations
 }

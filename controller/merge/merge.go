@@ -22,7 +22,7 @@ type Merged struct {
 	InternalPolicy  corev1.ServiceInternalTrafficPolicy
 	// Distribution is the trafficDistribution, empty for none.
 	Distribution string
-	// Families are those that all exporters have, empty where none says which.
+	// Families are those that all exporters have; empty where no exporter names one.
 	Families []corev1.IPFamily
 	// Labels and Annotations are the oldest export's, without what an import must not take over. They are read only.
 	Labels, Annotations map[string]string
@@ -35,7 +35,7 @@ type Merged struct {
 // Merge is the ServiceImport's content that the exports of one name give together, and where they disagree. The members may
 // come in any order; those that do not export do not matter.
 //
-//  1. The oldest export wins, ties go by the cluster's id (C11), whoever else comes (C12). Its Service gives type, affinity,
+//  1. The oldest export wins, ties go by the cluster's id (C11), also when a newer one joins (C12). Its Service gives type, affinity,
 //     internalTrafficPolicy and trafficDistribution (C5, C16, C17); the export itself gives labels and annotations, as whole
 //     sets (C18).
 //  2. Ports are the union of all (C13).
@@ -87,7 +87,7 @@ func unitePorts(exporters []Member) []mcsv1beta1.ServicePort {
 	return union
 }
 
-// clashing is the port that cannot stand beside the given one: by name first, then by protocol and number (C13).
+// clashing is the port that cannot exist beside the given one: by name first, then by protocol and number (C13).
 func clashing(ports []mcsv1beta1.ServicePort, port mcsv1beta1.ServicePort) (other mcsv1beta1.ServicePort, clash bool) {
 	if other, clash := mcs.PortNamed(ports, port.Name); clash {
 		return other, true

@@ -17,7 +17,7 @@ import (
 // AnnotationExported.
 const MaxExported = 64 << 10
 
-// maxNotes bounds what is told of an export's faults.
+// maxNotes bounds the notes on an export's faults.
 const maxNotes = 10
 
 // takeOver sets what an import takes over of an export's labels and annotations, and a note on what it does not. One bad label must not cost

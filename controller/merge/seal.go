@@ -17,7 +17,7 @@ type sealedExport struct {
 	Notes                     []string
 }
 
-// SealExport takes from an export what nobody reads. An import takes over 64 KiB of its labels and annotations, and an export can hold 1 MB:
+// SealExport takes from an export what is never read. An import takes over 64 KiB of its labels and annotations, and an export can hold 1 MB:
 // some hundred of them would be all of the memory. TrimExport gives the same as before.
 func SealExport(export *mcsv1beta1.ServiceExport) {
 	trimmed := TrimExport(export)

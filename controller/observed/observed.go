@@ -16,7 +16,7 @@ type Clusterset struct {
 	Home string
 	// Members are the clusters that count, this one among them, in any order.
 	Members []merge.Member
-	// Unheard are the peers that joined and have not been heard since this process' start, and whose time has not run out. They
+	// Silent are the peers that joined, that this process has not read yet, and whose time has not run out. They
 	// count with what this cluster still holds of them: absent is not empty.
 	Silent []string
 	// Expired are those whose time has run out: they count for the import, and no longer for its endpoints (C22, C39).
@@ -83,7 +83,7 @@ type State struct {
 }
 
 // CRD is what the served version of the ServiceImport CRD can hold. Fields that it lacks are pruned by the server: to write
-// them would be to write them for ever.
+// them would be to write them in every pass.
 type CRD struct {
 	// APIVersion is the served group and version, as in an ownerReference.
 	APIVersion string

@@ -15,7 +15,7 @@ type Known struct {
 	// Members take part in the merge.
 	Members []merge.Member
 	// Missing are clusters that the import has something of, that are silent, and of which nothing is recorded. While there is one, the
-	// import's content stays as it is, and so do the import and its addresses (C24): what that cluster's export says is not known.
+	// import's content stays as it is, and so do the import and its addresses (C24): that cluster's export is not known.
 	Missing []string
 }
 
@@ -39,7 +39,7 @@ func Recall(st State) Known {
 	return known
 }
 
-// exporters are the members, or none where the name is not a DNS label: no Service has such a name, and no DNS name leads to it. A peer
+// exporters are the members, or none where the name is not a DNS label: no Service has such a name, and DNS cannot resolve it. A peer
 // that reports one could otherwise give its slices the names of another Service's (ownership.SliceStem).
 func exporters(st State) []merge.Member {
 	if len(validation.IsDNS1123Label(st.Name)) > 0 {
