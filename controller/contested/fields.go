@@ -19,6 +19,7 @@ type Field string
 // traffic, its selector, externalIPs and the type ExternalName among them, and all of EndpointSlices are never left alone.
 const (
 	FieldIPs            Field = "spec.ips of the ServiceImport"
+	FieldIPFamilies     Field = "spec.ipFamilies of the ServiceImport"
 	FieldImport         Field = "spec of the ServiceImport"
 	FieldReady          Field = "condition Ready of the ServiceImport"
 	FieldClusters       Field = "status.clusters and status.endpointSliceObjects of the ServiceImport"
@@ -49,8 +50,11 @@ func (c Fields) add(field Field, old, edited any) {
 
 // AddImport adds the fields that an edit of an import sets; the next four do the same for other edits.
 func (c Fields) AddImport(old, edited *mcsv1beta1.ServiceImport) {
-	if !slices.Equal(old.Spec.IPs, edited.Spec.IPs) { // Absent is empty here.
+	switch { // Absent is empty here. The families of addresses that change go with them.
+	case !slices.Equal(old.Spec.IPs, edited.Spec.IPs):
 		c[FieldIPs] = text(edited.Spec.IPs)
+	case !slices.Equal(old.Spec.IPFamilies, edited.Spec.IPFamilies):
+		c[FieldIPFamilies] = text(edited.Spec.IPFamilies)
 	}
 	c.add(FieldImport, shapeOf(old), shapeOf(edited))
 	c.addMetadata(prefixLabel, old.Labels, edited.Labels)

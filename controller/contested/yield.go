@@ -13,6 +13,11 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/brief"
 )
 
+// HoldsIPFamilies is true for the families of an import that are not to be written.
+func (c Fields) HoldsIPFamilies(families []corev1.IPFamily) bool {
+	return c.holds(FieldIPFamilies, families)
+}
+
 // HoldsIPs is true for addresses of an import that are not to be written; the next five do the same for other fields.
 func (c Fields) HoldsIPs(ips []string) bool { return c.holds(FieldIPs, ips) }
 

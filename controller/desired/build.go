@@ -68,7 +68,7 @@ func createImport(b builder) Desired {
 func syncUnmanaged(b builder) Desired {
 	d := ofImport(b)
 	if len(b.merged.Clusters) > 0 {
-		d.Notes = []string{"what the clusterset exports under this name, as this import is not labelled " + mcs.LabelManagedBy + "=" + mcs.ControllerName}
+		d.Notes = append(d.Notes, "what the clusterset exports under this name, as this import is not labelled "+mcs.LabelManagedBy+"="+mcs.ControllerName)
 	}
 	return d
 }
@@ -94,7 +94,7 @@ func updateImport(b builder) Desired {
 	d.ImportFirst = known && !sameButRecord(original, b.Import)
 	d.Slices = mirroredSlices(b)
 	d.Status = status
-	d.Notes = b.othersSlices()
+	d.Notes = append(d.Notes, b.othersSlices()...)
 	if yields {
 		d.Notes = append(d.Notes, b.Contested.Note(contested.FieldImport))
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
@@ -101,9 +102,13 @@ func (b builder) awaited(slice *discoveryv1.EndpointSlice) string {
 // setImport is the import as edited, without what is left to another writer for now. nil and empty are the same: neither is written.
 func (d *Desired) setImport(b builder, edited *mcsv1beta1.ServiceImport) {
 	old := b.Import
-	if !slices.Equal(old.Spec.IPs, edited.Spec.IPs) && b.Contested.HoldsIPs(edited.Spec.IPs) {
+	switch sameIPs := slices.Equal(old.Spec.IPs, edited.Spec.IPs); {
+	case !sameIPs && b.Contested.HoldsIPs(edited.Spec.IPs):
 		edited.Spec.IPs, edited.Spec.IPFamilies = old.Spec.IPs, old.Spec.IPFamilies
 		d.YieldsIPs = true
+	case sameIPs && !slices.Equal(old.Spec.IPFamilies, edited.Spec.IPFamilies) && b.Contested.HoldsIPFamilies(edited.Spec.IPFamilies):
+		edited.Spec.IPFamilies = old.Spec.IPFamilies
+		d.Notes = append(d.Notes, b.Contested.Note(contested.FieldIPFamilies))
 	}
 	b.Contested.YieldMetadata(old, edited)
 	d.Import = edited

@@ -30,7 +30,7 @@ func ofImport(b builder) Desired {
 		d.Slices = keptAlone(b)
 		return d
 	default:
-		return ofKind(b) // maintain adds the slices
+		return ofKind(b) // updateImport adds the slices
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// annotationSeal is in the cache only. Its value is the digest of a slice's content, or a sealedExport. Its key has a random part that never leaves
+// annotationSeal is in the cache only. Its value is the digest of a slice's content. Its key has a random part that never leaves
 // this process: an annotation that a user wrote on the API server is therefore never read as a digest.
 var annotationSeal = "clusterset-dns.io/seal-" + rand.Text()
 
@@ -85,7 +85,7 @@ func content(slice *discoveryv1.EndpointSlice) string {
 // sealOfNone begins the digest of a slice without endpoints.
 const sealOfNone = "none-"
 
-// Empty is true for a slice without endpoints, sealed or not.
+// HasNoEndpoints is true for a slice without endpoints, sealed or not.
 func HasNoEndpoints(slice *discoveryv1.EndpointSlice) bool {
 	return strings.HasPrefix(content(slice), sealOfNone)
 }

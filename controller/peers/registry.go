@@ -106,8 +106,8 @@ func New(home *rest.Config, events events.EventRecorder, o Options) (*Registry, 
 // several goroutines and has to return soon.
 func (s *Registry) OnChange(f func(types.NamespacedName)) { s.onChange = append(s.onChange, f) }
 
-// OnStanding has f called when a peer begins or ends to count, to be unheard, or to be a peer: what was made of it while nobody
-// listened has to be looked at, whatever names that was under. To be called before Start, as with OnChange.
+// OnState has f called when a peer's state changes, or it becomes a peer or ceases to be one. Whatever was made of it meanwhile has to be
+// planned again, under whatever names that is. To be called before Start, as with OnChange.
 func (s *Registry) OnState(f func(cluster string)) { s.onState = append(s.onState, f) }
 
 // OnLost has f called for each slice of a Service of the own cluster that has lost the label of that Service, or is gone. To be called

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -215,5 +216,28 @@ func TestContestedTypeHoldsNothingUp(t *testing.T) {
 	w.services["derived-foo"].Spec.Type, w.services["derived-foo"].Spec.ExternalName = corev1.ServiceTypeExternalName, "elsewhere.example"
 	if c = w.plan(); c.Service == nil || c.Service.New.Spec.Type == corev1.ServiceTypeExternalName {
 		t.Errorf("a name elsewhere is left alone: %+v", c.Service)
+	}
+}
+
+// TestContestedFamiliesHoldNothingUp is a regression test: a server or a webhook drops ipFamilies and keeps ips. The patch of the families alone
+// was planned in every pass, and no condition was ever written.
+func TestContestedFamiliesHoldNothingUp(t *testing.T) {
+	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
+	for range 10 {
+		changes := Plan(c.state())
+		if changes.Import != nil && c.imp != nil && changes.Import.Old.Spec.IPFamilies == nil && slices.Equal(changes.Import.Old.Spec.IPs, changes.Import.New.Spec.IPs) {
+			c.contested = changes.Written() // as apply finds out
+		}
+		c.write(changes)
+		if c.imp != nil {
+			c.imp.Spec.IPFamilies = nil
+		}
+	}
+	if changes := Plan(c.state()); !changes.Empty() || len(c.imp.Spec.IPs) == 0 {
+		t.Errorf("planned %+v with ips %v", changes, c.imp.Spec.IPs)
+	}
+	c.says(t, string(contested.FieldIPFamilies))
+	if !meta.IsStatusConditionTrue(c.Export.Status.Conditions, "Ready") {
+		t.Errorf("the export has %+v", c.Export.Status.Conditions)
 	}
 }

@@ -27,7 +27,7 @@ var importDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 }, []string{"kind"})
 
-// contestedFields has the few fields of plan.Field in its label.
+// contestedFields has the few fields of contested.Field in its label.
 var contestedFields = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "multicluster_contested_fields_total",
 	Help: "Fields that another writer or the API server kept setting back, once for each field of each name and episode.",

@@ -77,7 +77,8 @@ func ClusterIDFault(id string) string {
 	return ""
 }
 
-// ProxyLabels take a Service, or an EndpointSlice, away from kube-proxy: its addresses would lead nowhere.
+// ProxyLabels take a Service away from kube-proxy. Of an EndpointSlice kube-proxy knows the second only, which deletes the slice for it; the
+// first has no effect there (seen with 1.36.3, TestKubeProxyKeepsWhatLosesItsLabel).
 var ProxyLabels = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
 
 // reservedDomains, and the domains below them, are of keys that an import takes over from nobody: controllers act on them. An
