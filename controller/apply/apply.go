@@ -1,4 +1,4 @@
-// Package apply is the controller's only writer. It makes the writes of a plan in the order of diff.Changes, and stops at the
+// Package apply is the controller's only writer. It makes the writes of a plan in the order of Writer.Do, and stops at the
 // first that fails: what comes later may rest on what came before. Only what is evicted rests on nothing, and nothing on it.
 //
 // Each write carries the resourceVersion that the plan was made from, and only what differs from it: a merge patch. So fields

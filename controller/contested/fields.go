@@ -33,7 +33,7 @@ const (
 	FieldIngress        Field = "status.loadBalancer of the derived Service"
 )
 
-// Contested are the fields that another writer keeps setting back, each with the value that is not written for now. Any other value is.
+// Fields are those that another writer keeps setting back, each with the value that is not written for now. Any other value is.
 type Fields map[Field]string
 
 func text(value any) string {

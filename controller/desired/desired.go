@@ -43,7 +43,7 @@ type Desired struct {
 	YieldsIPs bool
 	// Retry is true where the world may change without any object telling us (a quota, an address range).
 	Retry bool
-	// Soon is true where the recorded addresses were refused and are to be asked for again.
+	// RetryAddress is true where the recorded addresses were refused and are to be asked for again.
 	RetryAddress bool
 	// Merged is what the exports of the name give together, and Held is true where it is not known of some cluster.
 	Merged merge.Merged

@@ -122,7 +122,7 @@ func describe(p corev1.ServicePort) string {
 }
 
 // mergePorts gives the wanted ports, keeping what others set on the port that each of them replaces: the nodePort, and a
-// targetPort that is not just the API's default. current is returned where nothing differs.
+// targetPort that is not just the API's default.
 func mergePorts(current, wanted []corev1.ServicePort) []corev1.ServicePort {
 	byName := make(map[string]corev1.ServicePort, len(current))
 	for _, p := range current {

@@ -51,7 +51,7 @@ func (m Move) Moved(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice 
 	return slice
 }
 
-// Changes are the writes that are missing. The zero value is none. Apply makes them in the order of the fields.
+// Changes are the writes that are missing. The zero value is none. apply.Writer.Do has the order in which they are made.
 type Changes struct {
 	// CreateImport and DeleteImport are of an import of ours.
 	CreateImport, DeleteImport *mcsv1beta1.ServiceImport
@@ -88,7 +88,7 @@ type Changes struct {
 	ExportConditions []metav1.Condition
 	// Retry is true where the world may change without any object telling us (a quota, an address range).
 	Retry bool
-	// Soon is true where the recorded addresses were refused and are to be asked for again.
+	// RetryAddress is true where the recorded addresses were refused and are to be asked for again.
 	RetryAddress bool
 	// Notes are on slices that cannot be had.
 	Notes []string

@@ -16,7 +16,7 @@ type Member struct {
 	Cluster string
 	// Export is its ServiceExport, nil where it has none.
 	Export *Export
-	// Terms are its Service, nil where it has none.
+	// Service is its Service, nil where it has none.
 	Service *ServiceSpec
 	// Slices hold its endpoints. Those of the own cluster are the Service's; those of a peer are what the peer's controller made of
 	// them. Both are trimmed by TrimSlice.
@@ -33,7 +33,7 @@ func (m Member) Exports() bool {
 type Export struct {
 	// Created decides conflicts: the oldest export wins (C11).
 	Created metav1.Time
-	// Labels and Annotations are those that a ServiceImport takes over (C5), at most maxExported bytes. They are read only.
+	// Labels and Annotations are those that a ServiceImport takes over (C5), at most MaxExported bytes. They are read only.
 	Labels, Annotations map[string]string
 	// AllLabels and AllAnnotations are digests of everything that the ServiceExport has, so that a difference is a conflict (C7) also
 	// where it is in what is left out. The zero value is the digest of an empty set.
@@ -42,7 +42,9 @@ type Export struct {
 	Notes []string
 }
 
-// Terms are the parts of a Service that an import takes over (C5).
+// ServiceSpec is the part of a Service that an import takes over (C5). The names of its fields are also those of the record in the annotation
+// clusterset-dns.io/exports: a field that is renamed is lost in existing records, and a new one is zero in them, so that a silent cluster seems to
+// disagree until it is read again.
 type ServiceSpec struct {
 	// External marks an ExternalName Service, which is not exported (C4); nothing else is set then.
 	External bool

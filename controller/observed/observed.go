@@ -19,8 +19,8 @@ type Clusterset struct {
 	// Silent are the peers that joined, that this process has not read yet, and whose time has not run out. They
 	// count with what this cluster still holds of them: absent is not empty.
 	Silent []string
-	// Expired are those whose time has run out: they count for the import, and no longer for its endpoints (C22, C39).
-	Expired []string
+	// SilentExpired are those whose time has run out: they count for the import, and no longer for its endpoints (C22, C39).
+	SilentExpired []string
 	// Vacant are the clusters whose ServiceExport is there while their Service is not, or, in this cluster, has no slices yet, and was not so
 	// long ago: it is being replaced. They count with what they had: absent is not empty.
 	Vacant []string
@@ -28,7 +28,7 @@ type Clusterset struct {
 	Export *mcsv1beta1.ServiceExport
 	// Namespace is true where this cluster has the namespace and it is not on its way out (C20, C21).
 	Namespace bool
-	// Most is how many endpoints a slice of ours holds.
+	// MaxEndpoints is how many endpoints a slice of ours holds.
 	MaxEndpoints int
 }
 
@@ -54,11 +54,11 @@ type State struct {
 	Owned []*corev1.Service
 	// Slices are the EndpointSlices that carry the import's name in multicluster.kubernetes.io/service-name.
 	Slices []*discoveryv1.EndpointSlice
-	// Strays are the EndpointSlices that lead to Service, and carry no import's name, or another's.
+	// UnexpectedSlices are the EndpointSlices that belong to Service, and have no import's name, or another's.
 	UnexpectedSlices []*discoveryv1.EndpointSlice
 	// Leaks are what kube-proxy may still have of slices that belonged to the derived Service.
 	Leaks []Leak
-	// Holders are the Services, of any namespace, that have one of the import's ips, or of those that it had last, as ClusterIP; others do
+	// AddressHolders are the Services, of any namespace, that have one of the import's ips, or of those that it had last, as ClusterIP; others do
 	// not matter.
 	AddressHolders []*corev1.Service
 	// CRD is what the server's ServiceImport can hold.
@@ -73,10 +73,10 @@ type State struct {
 	Contested contested.Fields
 	// ReadyByOthers is true where another writer has set the import's condition Ready.
 	ReadyByOthers bool
-	// Patient is true while it is too early to give up the recorded addresses. The API server releases the address of a deleted
-	// Service a moment after the Service is gone: who asks for it at once may be told that it is taken.
+	// KeepTrying is true while it is too early to give up the recorded addresses. The API server releases the address of a deleted
+	// Service a moment after the Service is gone, and refuses it until then.
 	KeepTrying bool
-	// Last is what Ready said last; used where the CRD has no conditions to read it from.
+	// LastReady is the last condition Ready; used where the CRD has no conditions to read it from.
 	LastReady metav1.Condition
 	// Now is the time of this plan; it ends up in lastTransitionTime.
 	Now metav1.Time

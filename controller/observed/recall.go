@@ -76,7 +76,7 @@ func silentClusters(st State, records map[string]recorded) []string {
 	for _, cluster := range st.Import.Status.Clusters {
 		known[cluster.Cluster] = true
 	}
-	return slices.DeleteFunc(slices.Concat(st.Clusterset.Silent, st.Clusterset.Expired), func(cluster string) bool {
+	return slices.DeleteFunc(slices.Concat(st.Clusterset.Silent, st.Clusterset.SilentExpired), func(cluster string) bool {
 		from := func(slice *discoveryv1.EndpointSlice) bool { return ownership.SliceIsFrom(cluster, slice, st.Import) }
 		return !known[cluster] && !slices.ContainsFunc(st.Slices, from)
 	})

@@ -8,7 +8,7 @@ import (
 type PeerState int
 
 const (
-	// Expired: its time has run out, or it has come and gone too often. What came from it is removed.
+	// Expired: its time has run out, or it has come and gone too often. Its endpoints are removed; what it exported last still counts for imports.
 	Expired PeerState = iota
 	// Unknown: this process has not read it yet, and its time has not run out. What there is of it stays as it is.
 	Unknown

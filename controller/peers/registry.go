@@ -162,8 +162,8 @@ func (s *Registry) Start(ctx context.Context) error {
 	return nil
 }
 
-// Settled is closed when the own cluster's slices and all peers are known, and each peer that was there at the start has either been heard
-// or has failed, or five seconds have passed. Before that Gather knows less than there is.
+// Settled is closed when the own cluster's slices and all peers are known, and each peer that was there at the start has either been read
+// or has failed, or five seconds have passed. Before that a Snapshot has less than there is.
 func (s *Registry) Settled() <-chan struct{} { return s.settled }
 
 // settleLocked closes Settled where nothing more is waited for.

@@ -152,11 +152,11 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 	c.shows(t, "c3", 80, "10.3.0.2")
 	// c3's time runs out, before it is heard or after: its endpoints go, and the import stays, with its address (C22, C24, C39).
 	ips := c.imp.Spec.IPs
-	c.Members, c.Silent, c.Expired = nil, nil, []string{"c3"}
+	c.Members, c.Silent, c.SilentExpired = nil, nil, []string{"c3"}
 	c.settle(t)
 	c.shows(t, "c3", 80)
 	third.Slices = nil
-	c.Members, c.Expired = []merge.Member{third}, nil
+	c.Members, c.SilentExpired = []merge.Member{third}, nil
 	c.settle(t)
 	c.shows(t, "c3", 80)
 	equal(t, "ips", c.imp.Spec.IPs, ips)

@@ -48,7 +48,7 @@ func TestImportFollowsOthersWhileAPeerIsSilent(t *testing.T) {
 		c.settle(t)
 		c.Members = []merge.Member{home, mirrored(withPort(exporting("c3", 2, 80, "10.3.0.1"), "metrics", 9090))}
 		if expired {
-			c.Expired = []string{"c2"}
+			c.SilentExpired = []string{"c2"}
 		} else {
 			c.Silent = []string{"c2"}
 		}
@@ -64,7 +64,7 @@ func TestImportFollowsOthersWhileAPeerIsSilent(t *testing.T) {
 		c.Members[0] = exporting("c1", 1, 8080, "10.1.0.1")
 		c.settle(t)
 		equal(t, "ports when a younger export changes", c.ports(), "http 80, metrics 9090")
-		c.Expired, c.Silent = nil, nil
+		c.SilentExpired, c.Silent = nil, nil
 		c.settle(t)
 		equal(t, "ports when it has left", c.ports(), "http 8080, metrics 9090")
 	}
@@ -162,7 +162,7 @@ func TestRecordOutlastsTheStatus(t *testing.T) {
 		ips := c.imp.Spec.IPs
 		c.imp.Status, c.slices, c.Members = mcsv1beta1.ServiceImportStatus{}, nil, nil
 		if expired {
-			c.Expired = []string{"c2"}
+			c.SilentExpired = []string{"c2"}
 		} else {
 			c.Silent = []string{"c2"}
 		}

@@ -44,7 +44,7 @@ type fromClusterset struct {
 // gather reads what the clusterset says of a name.
 func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fromClusterset, error) {
 	heard := c.peers.Snapshot(key)
-	cs := &observed.Clusterset{Home: c.home, Silent: heard.Unknown, Expired: heard.UnknownExpired, MaxEndpoints: c.maxEndpoints}
+	cs := &observed.Clusterset{Home: c.home, Silent: heard.Unknown, SilentExpired: heard.UnknownExpired, MaxEndpoints: c.maxEndpoints}
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
 		return nil, err

@@ -12,5 +12,9 @@
 //	associations.go  slices that kube-proxy may still have
 //	enqueue.go       which name an event is about, and the indices that answer it
 //	metrics.go       multicluster_serviceimports and others
+//	vacancies.go     exports whose Service is being replaced
+//	remembered.go    clusters that imports have something of
+//	readyby.go       who wrote an import's condition Ready
+//	waiting.go       waits for the CRD; tolerant.go decodes item by item; ending.go is about the end of the process
 //	probes.go        /healthz and /readyz, from before the CRD is there
 package reconcile
