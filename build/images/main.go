@@ -2,7 +2,8 @@
 //
 //	bin/make-images [flags] [ARCH]...
 //
-// `make images` builds it and runs it, from the project's top folder. It is a module of its own, because nobody who imports the plugin needs what it does. The programs come from the scripts in build, which the Dockerfiles there run too.
+// `make images` builds it and runs it, from the project's top folder. It is a module of its own: those who import the plugin need nothing of it.
+// The programs come from the scripts in build, which the Dockerfiles there run too.
 // The same commit and Go release give the same bytes, in any folder of any machine. An archive is an OCI layout, for containerd, skopeo, crane
 // and whatever else reads those; with the one file more, manifest.json, that `docker load` and `podman load` read.
 //

@@ -114,7 +114,7 @@ func setReady(status *mcsv1beta1.ServiceImportStatus, ready metav1.Condition) {
 	status.Conditions = append(status.Conditions, ready)
 }
 
-// of adds what the state has to say beside the verdict.
+// of adds the notes of the other stages, and what the API server refuses.
 func (v ready) of(st observed.State, d desired.Desired, notes []string) ready {
 	if st.ImportRefused != "" && d.Status != nil {
 		v = says(desired.ReasonImportRefused, "the API server refuses what the clusterset gives, so the import stays as it was: %s", brief.ClipTo(longest, st.ImportRefused))

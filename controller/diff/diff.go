@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -59,4 +61,12 @@ func (c *Changes) ofService(st observed.State, d desired.Desired) {
 	case d.ServiceStatus != nil:
 		c.ServiceStatus = &Edit[*corev1.Service]{st.Service, d.ServiceStatus}
 	}
+}
+
+// renamesUnnamed is true for an edit of a Service that gives its unnamed port a name.
+func renamesUnnamed(edit *Edit[*corev1.Service]) bool {
+	unnamed := func(svc *corev1.Service) bool {
+		return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == "" })
+	}
+	return unnamed(edit.Old) && !unnamed(edit.New)
 }

@@ -102,7 +102,7 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 	slices.SortFunc(s.changes.Slices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
 }
 
-// leaked are the leaks that no slice of ours mends by having its label again.
+// leaked are the leaks that no slice of ours repairs by having its label again.
 func (s *sliceSync) leaked() []observed.Leak {
 	return slices.DeleteFunc(slices.Clone(s.st.Leaks), func(l observed.Leak) bool {
 		have := s.have[l.Slice]
@@ -143,6 +143,7 @@ func (s *sliceSync) mark(slice *discoveryv1.EndpointSlice, cluster string) {
 		s.changes.Slices = append(s.changes.Slices, Edit[*discoveryv1.EndpointSlice]{slice, edited})
 	}
 }
+
 func leftOut(slice *discoveryv1.EndpointSlice, reason string) string {
 	return fmt.Sprintf("endpoints of %s: %s", slice.Labels[mcsv1beta1.LabelSourceCluster], brief.ClipTo(200, reason))
 }
