@@ -144,6 +144,7 @@ func (s *sliceSync) mark(slice *discoveryv1.EndpointSlice, cluster string) {
 	}
 }
 
+// leftOut is a note on a slice. A copy of somebody's slice has no source cluster.
 func leftOut(slice *discoveryv1.EndpointSlice, reason string) string {
-	return fmt.Sprintf("endpoints of %s: %s", slice.Labels[mcsv1beta1.LabelSourceCluster], brief.ClipTo(200, reason))
+	return fmt.Sprintf("endpoints of %s: %s", cmp.Or(slice.Labels[mcsv1beta1.LabelSourceCluster], "EndpointSlice "+slice.Name), brief.ClipTo(200, reason))
 }

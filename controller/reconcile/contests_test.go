@@ -348,6 +348,54 @@ func TestWebhookThatKeepsALabelOfASlice(t *testing.T) {
 	})
 }
 
+// TestWebhookThatKeepsFinalizersOfASlice: a policy of the cluster sets a finalizer on each slice, so that one of ours cannot go. That is reported, and
+// holds up no condition.
+func TestWebhookThatKeepsFinalizersOfASlice(t *testing.T) {
+	cluster := shared.Cluster(t)
+	p := newPlace(t, cluster)
+	start(t, account(t, cluster))
+	theirs := endpoints("theirs", "foo")
+	if err := p.create(imported("foo"), theirs); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "copied", func() error { return p.label("theirs", "derived-foo") })
+	const finalizer = "example.org/held"
+	mutate(t, p, cluster, `{apiGroups: [discovery.k8s.io], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [endpointslices]}`,
+		`{patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{metadata: Object.metadata{finalizers: ["`+finalizer+`"]}}'}}`,
+		func() error {
+			try := endpoints("try", "try")
+			try.Namespace = p.namespace
+			err := p.Create(p.ctx, try, client.DryRunAll)
+			if err == nil && len(try.Finalizers) == 0 {
+				err = errors.New("it is not")
+			}
+			return err
+		})
+	var all discoveryv1.EndpointSliceList
+	err := p.List(p.ctx, &all, client.InNamespace(p.namespace), client.MatchingLabels{discoveryv1.LabelManagedBy: mcs.ControllerName})
+	if err != nil || len(all.Items) != 1 {
+		t.Fatalf("%d copies: %v", len(all.Items), err)
+	}
+	held := all.Items[0].DeepCopy()
+	held.Finalizers = []string{finalizer}
+	if err := p.Update(p.ctx, held); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Delete(p.ctx, theirs); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "ready, with a note", func() error {
+		imp, err := p.imp("foo")
+		if err == nil {
+			err = ready(imp, metav1.ConditionTrue, "Ready")
+		}
+		if err == nil && !strings.Contains(imp.Status.Conditions[0].Message, "endpoints of EndpointSlice "+held.Name) {
+			err = fmt.Errorf("the message is %q", imp.Status.Conditions[0].Message)
+		}
+		return err
+	})
+}
+
 // TestReadyOfAnotherWriterStays: a controller such as Cilium's sets Ready on its imports. The API server records who wrote it, and from then on the
 // condition is theirs, whatever else changes.
 func TestReadyOfAnotherWriterStays(t *testing.T) {
