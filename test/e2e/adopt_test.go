@@ -68,7 +68,7 @@ func stepsOf(text string) [][]string {
 }
 
 // section is the part of a document below a heading.
-func section(t *testing.T, document, heading string) string {
+func section(t testing.TB, document, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(binaries.Root(), document))
 	if err != nil {

@@ -17,7 +17,7 @@ const patience = 2 * time.Minute
 // scene is one scenario's namespace, the same in all clusters.
 type scene struct {
 	*set
-	t         *testing.T
+	t         *recorder
 	namespace string
 	measured  []string                      // lines of the report
 	undo      []func(context.Context) error // at the end, after what a person would look at is in the log
@@ -33,7 +33,7 @@ func newScene(t *testing.T, how resolving, title string) *scene {
 // newScene is that in clusters as they are.
 func (all *set) newScene(t *testing.T, title string) *scene {
 	t.Helper()
-	s := &scene{set: all, t: t, namespace: "e2e-" + strings.ToLower(rand.Text()[:8])}
+	s := &scene{set: all, t: &recorder{T: t}, namespace: "e2e-" + strings.ToLower(rand.Text()[:8])}
 	began := time.Now()
 	t.Cleanup(func() { s.end(title, time.Since(began)) })
 	if err := s.each(t.Context(), func(ctx context.Context, c *cluster) error {
@@ -63,7 +63,9 @@ func (s *scene) end(title string, took time.Duration) {
 			s.t.Error(err)
 		}
 	}
-	if !s.t.Failed() {
+	if s.t.Failed() {
+		s.t.repeat()
+	} else {
 		s.writeReport(fmt.Sprintf("%s\t%.1f s\n", title, took.Seconds()) + strings.Join(s.measured, ""))
 	}
 }

@@ -18,7 +18,7 @@ type shell struct {
 }
 
 // newShell begins in a folder, and ends with the test.
-func newShell(t *testing.T, folder string, environment ...string) *shell {
+func newShell(t testing.TB, folder string, environment ...string) *shell {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-o", "pipefail")
 	cmd.Dir = folder

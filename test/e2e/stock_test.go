@@ -28,7 +28,7 @@ func needStock(t *testing.T) *set {
 }
 
 // corefileExample is a file of corefile-examples.
-func corefileExample(t *testing.T, name string) string {
+func corefileExample(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(binaries.Root(), "corefile-examples", name+".Corefile"))
 	if err != nil {
