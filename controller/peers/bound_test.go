@@ -39,7 +39,7 @@ func hostile(t *testing.T, answer http.HandlerFunc) *connection {
 		t.Fatal(err)
 	}
 	s := &Registry{options: Options{Now: time.Now}, identity: identity{by: map[string]string{}}, probeEvery: time.Hour}
-	l, err := newConnection(&peer{set: s, id: "east", wake: make(chan struct{}, 1)}, text)
+	l, err := newConnection(&peer{registry: s, id: "east", wake: make(chan struct{}, 1)}, text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +125,8 @@ func TestListsOfAPeerHaveOnePage(t *testing.T) {
 	go func() { l.followers[ofServices].Run(ctx); close(ended) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	controlplane.Eventually(t, "the list is refused", func() error {
-		l.peer.set.mu.RLock()
-		defer l.peer.set.mu.RUnlock()
+		l.peer.registry.mu.RLock()
+		defer l.peer.registry.mu.RUnlock()
 		if reason, message := classify(l.host, l.listing[ofServices]); reason != TooLarge {
 			return fmt.Errorf("it is %s: %s", reason, message)
 		}
@@ -250,7 +250,7 @@ func TestInvalidNamesFromAPeerAreLeftOut(t *testing.T) {
 		if err := h.slices.Add(sliceOf("s", service, "10.0.0.1")); err != nil {
 			t.Fatal(err)
 		}
-		kept = h.contents.slices.byService[h.contents.slices.service(sliceOf("s", "good"))]
+		kept = h.contents.slices.byService[exportedService(sliceOf("s", "good"))]
 	}
 	if len(kept) > 0 {
 		t.Errorf("slices %v are kept", kept)

@@ -60,7 +60,7 @@ func (p *peer) conditionLocked() (reason, message string) {
 	if err := l.troubleLocked(); err != nil {
 		return classify(l.host, err)
 	}
-	if !l.probed || !l.contents.complete() || p.set.identity.uid == "" {
+	if !l.probed || !l.contents.complete() || p.registry.identity.uid == "" {
 		return Syncing, "reading from " + l.host
 	}
 	if reason, message = p.identityLocked(); reason != "" {
@@ -91,7 +91,7 @@ func classify(host string, err error) (reason, message string) {
 
 // identityLocked returns what is wrong with the identity of the cluster at the other end; "" for nothing (C51, C53).
 func (p *peer) identityLocked() (reason, message string) {
-	s, found := p.set, &p.connection.identity
+	s, found := p.registry, &p.connection.identity
 	announced := found.announced()
 	switch first := p.firstLocked(); {
 	case found.uid == s.identity.uid:
@@ -123,7 +123,7 @@ func someOf(ids []string) string {
 // detachLocked keeps what a peer reported while its identity was right, once it is wrong: a cluster under another id renames its slices,
 // which would read as their end.
 func (p *peer) detachLocked() {
-	if p.connection == nil || p.contents != p.connection.contents || p.set.identity.uid == "" {
+	if p.connection == nil || p.contents != p.connection.contents || p.registry.identity.uid == "" {
 		return
 	}
 	if reason, _ := p.identityLocked(); reason != "" {
@@ -134,7 +134,7 @@ func (p *peer) detachLocked() {
 // firstLocked is another peer that the same cluster was reached by, and which goes first: the one that is called as the cluster says,
 // then the older Secret.
 func (p *peer) firstLocked() *peer {
-	for _, other := range p.set.peers {
+	for _, other := range p.registry.peers {
 		if other == p || other.refused != "" || other.connection == nil || other.connection.identity.uid != p.connection.identity.uid {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -56,7 +57,7 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.UserAgent, config.QPS, config.WarningHandler = p.set.options.UserAgent, -1, rest.NoWarnings{}
+	config.UserAgent, config.QPS, config.WarningHandler = p.registry.options.UserAgent, -1, rest.NoWarnings{}
 	l := &connection{peer: p, host: config.Host, contents: newContents(), identity: identity{by: map[string]string{}}}
 	if l.transport, err = newTransport(config); err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 
 // follow prepares the followers. Of EndpointSlices, those that the peer's controller made of its own exports.
 func (l *connection) follow(config *rest.Config, finder discovery.DiscoveryInterface) ([]*reflector.Follower, error) {
-	s, v := l.peer.set, l.contents
+	s, v := l.peer.registry, l.contents
 	own := labels.SelectorFromSet(labels.Set{mcsv1beta1.LabelSourceCluster: l.peer.id, discoveryv1.LabelManagedBy: mcs.ControllerName})
 	all := [resources]reflector.Resource{
 		ofExports:    {Name: mcsv1beta1.ServiceExportPluralName, Object: &serviceExport{}},
@@ -82,11 +83,11 @@ func (l *connection) follow(config *rest.Config, finder discovery.DiscoveryInter
 		ofSlices:     {Name: "endpointslices", Labels: own.String(), Object: &discoveryv1.EndpointSlice{}},
 	}
 	groups := [resources][]schema.GroupVersion{mcs.Versions, {corev1.SchemeGroupVersion}, {corev1.SchemeGroupVersion}, {discoveryv1.SchemeGroupVersion}}
-	stores := [resources]reflectorStore{
+	stores := [resources]cache.ReflectorStore{
 		ofExports:    newStore(s, v.exports, &v.synced[ofExports], trimExport, l.heard(ofExports)),
 		ofServices:   newStore(s, v.services, &v.synced[ofServices], trimService, l.heard(ofServices)),
 		ofNamespaces: newStore(s, &l.identity, &v.synced[ofNamespaces], trimNamespace, l.heard(ofNamespaces)),
-		ofSlices:     newStore(s, v.slices, &v.synced[ofSlices], s.trimSlice(mcsv1beta1.LabelServiceName), l.heard(ofSlices)),
+		ofSlices:     newStore(s, v.slices, &v.synced[ofSlices], s.trimSlice, l.heard(ofSlices)),
 	}
 	var followers []*reflector.Follower
 	for i, r := range all {
@@ -124,13 +125,13 @@ func (l *connection) stop() {
 // only: so neither ends the trouble with the other.
 func (l *connection) report(resource int) reflector.Report {
 	return func(verb reflector.Verb, err error) {
-		l.peer.set.mu.Lock()
+		l.peer.registry.mu.Lock()
 		if verb == reflector.Watch {
 			l.watching[resource] = err
 		} else {
 			l.listing[resource] = err
 		}
-		l.peer.set.mu.Unlock()
+		l.peer.registry.mu.Unlock()
 		l.peer.notify()
 	}
 }
@@ -138,7 +139,7 @@ func (l *connection) report(resource int) reflector.Report {
 // heard is called by a store: a list is complete, perhaps one that was streamed through a watch, or something has changed after it.
 func (l *connection) heard(resource int) func([]types.NamespacedName) {
 	return func(names []types.NamespacedName) {
-		s := l.peer.set
+		s := l.peer.registry
 		s.mu.Lock()
 		recovered := l.listing[resource] != nil
 		l.listing[resource] = nil
@@ -160,7 +161,7 @@ func (l *connection) heard(resource int) func([]types.NamespacedName) {
 
 // changed reports names that have changed, once the contents are complete: the end of the last list makes them so.
 func (l *connection) changed(names []types.NamespacedName) {
-	s := l.peer.set
+	s := l.peer.registry
 	s.mu.RLock()
 	shown := l.peer.contents == l.contents
 	known := shown && s.peers[l.peer.id] == l.peer
@@ -179,7 +180,7 @@ const probeTimeout = 3 * time.Second
 // probe asks now and again for one object of a resource: for a ServiceExport each time, and for the others in turn, as who may watch
 // might not be allowed to list.
 func (l *connection) probe(ctx context.Context) {
-	tick := time.NewTicker(l.peer.set.probeEvery)
+	tick := time.NewTicker(l.peer.registry.probeEvery)
 	defer tick.Stop()
 	for round := 0; ctx.Err() == nil; round++ {
 		for resource := range int(resources) {
@@ -190,9 +191,9 @@ func (l *connection) probe(ctx context.Context) {
 				break
 			}
 		}
-		l.peer.set.mu.Lock()
+		l.peer.registry.mu.Lock()
 		l.probed = true
-		l.peer.set.mu.Unlock()
+		l.peer.registry.mu.Unlock()
 		l.peer.notify()
 		select {
 		case <-ctx.Done():
@@ -212,8 +213,8 @@ func (l *connection) probeOne(ctx context.Context, resource int) bool {
 		l.transport.closeSilent(began)
 	}
 	if ctx.Err() == nil {
-		l.peer.set.mu.Lock()
-		defer l.peer.set.mu.Unlock()
+		l.peer.registry.mu.Lock()
+		defer l.peer.registry.mu.Unlock()
 		l.probing[resource] = err
 	}
 	return !timedOut

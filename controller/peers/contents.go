@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
 )
@@ -23,7 +22,7 @@ type contents struct {
 }
 
 func newContents() *contents {
-	v := &contents{exports: exports{}, slices: newSlices(mcsv1beta1.LabelServiceName)}
+	v := &contents{exports: exports{}, slices: newSlices()}
 	v.services = services{view: v, byName: map[types.NamespacedName]*terms{}, shared: map[string]*terms{}}
 	return v
 }
@@ -33,7 +32,7 @@ func (v *contents) complete() bool { return v.synced == [resources]bool{true, tr
 
 // snapshot returns contents that stay as they are. Values are never changed in place, so only the tables are copied.
 func (v *contents) snapshot() *contents {
-	c := &contents{exports: maps.Clone(v.exports), slices: slicesOf{label: v.slices.label, byService: maps.Clone(v.slices.byService)}, synced: v.synced}
+	c := &contents{exports: maps.Clone(v.exports), slices: slicesOf{byService: maps.Clone(v.slices.byService)}, synced: v.synced}
 	c.services = services{view: c, byName: maps.Clone(v.services.byName)}
 	return c
 }

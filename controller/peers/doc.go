@@ -1,7 +1,7 @@
-// Package peers reads the other clusters of the clusterset, and the endpoints of this cluster's own Services.
+// Package peers reads the other clusters of the clusterset.
 //
-// In: EndpointSlices and Namespaces of this cluster; one Secret for each peer, named after its cluster id, with a kubeconfig; and of each
-// peer its ServiceExports, Services, Namespaces, and the EndpointSlices that its controller made of its exports. Out: Snapshot, which is
+// In: the Namespaces of this cluster, and one Secret for each peer, named after its cluster id, with a kubeconfig, both from the manager's
+// cache; and of each peer its ServiceExports, Services, Namespaces, and the EndpointSlices that its controller made of its exports. Out: Snapshot, which is
 // what the peers export under one name, and callbacks with the names for which that has changed.
 //
 //	Secret -> peer -> connection -> four reflectors -> tables of trimmed values -> contents -> Snapshot
@@ -23,5 +23,6 @@
 //  7. Nothing is written, and the Registry ends, if the controller's namespace announces another id than this cluster's, or if it announces
 //     none and a peer's Secret has this cluster's id.
 //
-// It writes the Leases of peers, the annotation that announces this cluster's id, and events on the Secrets. Peers are only read.
+// Through apply it writes the Leases of peers and the annotation that announces this cluster's id; and events on the Secrets. Peers are only
+// read.
 package peers

@@ -3,7 +3,6 @@ package peers
 import (
 	"slices"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
@@ -49,13 +48,6 @@ func (s *Registry) Snapshot(name types.NamespacedName) Snapshot {
 	slices.SortFunc(h.Active, byCluster)
 	slices.SortFunc(h.Expired, byCluster)
 	return h
-}
-
-// Home gives the slices of a Service of the own cluster, without those that were imported. They are read only.
-func (s *Registry) Home(name types.NamespacedName) []*discoveryv1.EndpointSlice {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.home.byService[name]
 }
 
 // Names are those that peers export or have slices for, in one namespace, or in all for "".

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -24,7 +25,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset-dns/multicluster/controller/apply"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
@@ -50,9 +54,8 @@ func TestMain(m *testing.M) {
 const homeRole = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {name: members}
+metadata: {name: registry}
 rules:
-- {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
 - {apiGroups: [""], resources: [namespaces], verbs: [list, watch, patch]}
 - {apiGroups: [""], resources: [secrets], verbs: [list, watch]}
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, create, patch, delete]}
@@ -85,7 +88,7 @@ func account(t testing.TB, c *controlplane.Cluster, namespace, role string) *res
 	if err != nil {
 		t.Fatal(err)
 	}
-	apply(t, c, "", fmt.Sprintf(`
+	applyTo(t, c, "", fmt.Sprintf(`
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: %[1]s}
@@ -95,7 +98,7 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: %[1]s}]
 	return config
 }
 
-func apply(t testing.TB, c *controlplane.Cluster, namespace, text string) {
+func applyTo(t testing.TB, c *controlplane.Cluster, namespace, text string) {
 	t.Helper()
 	if err := c.Apply(t.Context(), namespace, text); err != nil {
 		t.Fatal(err)
@@ -170,7 +173,7 @@ func newPlace(t testing.TB) place {
 	t.Helper()
 	c := home.Cluster(t)
 	namespace := controlplane.Namespace(t, c)
-	return place{account(t, c, namespace, "members"), namespace}
+	return place{account(t, c, namespace, "registry"), namespace}
 }
 
 // read starts a Registry, until stop or the test's end. The id of the own cluster is that of the place.
@@ -180,14 +183,12 @@ func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 		t: t, client: kubernetes.NewForConfigOrDie(home.Cluster(t).Config), namespace: p.namespace, clock: &clock{},
 		changed: map[types.NamespacedName]int{}, standings: map[string]int{},
 	}
-	o := Options{Home: p.namespace, Namespace: p.namespace, UserAgent: "members-test", Now: r.clock.now, Log: logr.Discard()}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	o := p.options(ctx, r)
 	for _, edit := range change {
 		edit(&o)
 	}
-	set, err := New(p.config, r, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := New(o)
 	set.probeEvery = 200 * time.Millisecond // nobody waits for a probe
 	r.Registry = set
 	set.OnChange(func(name types.NamespacedName) {
@@ -200,7 +201,6 @@ func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 		defer r.mu.Unlock()
 		r.standings[cluster]++
 	})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- set.Start(ctx) }()
 	r.stop = sync.OnceFunc(func() {
@@ -208,14 +208,34 @@ func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 		select {
 		case err := <-ended:
 			if err != nil {
-				t.Errorf("the Set ended with: %v", err)
+				t.Errorf("the Registry ended with: %v", err)
 			}
 		case <-time.After(10 * time.Second):
-			t.Error("the Set does not end")
+			t.Error("the Registry does not end")
 		}
 	})
 	t.Cleanup(r.stop)
 	return r
+}
+
+// options are those of a manager. The cache runs until ctx ends.
+func (p place) options(ctx context.Context, r *reader) Options {
+	r.t.Helper()
+	c, err := cache.New(p.config, cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Secret{}: {Namespaces: map[string]cache.Config{p.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{mcs.LabelPeer: ""})}}},
+	}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	api, err := client.New(p.config, client.Options{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	go func() { _ = c.Start(ctx) }()
+	return Options{
+		Home: p.namespace, Namespace: p.namespace, UserAgent: "peers-test", Now: r.clock.now, Log: logr.Discard(),
+		Cache: c, Live: api, Writer: apply.PeerWriter{Client: api}, Events: r,
+	}
 }
 
 // Eventf implements events.EventRecorder.
@@ -378,7 +398,7 @@ func (c *cluster) name(name string) types.NamespacedName {
 // export makes a Service with its export and a slice, as the cluster's own controller would.
 func (c *cluster) export(version, name string) {
 	c.t.Helper()
-	apply(c.t, c.Cluster, c.namespace, fmt.Sprintf(`
+	applyTo(c.t, c.Cluster, c.namespace, fmt.Sprintf(`
 apiVersion: v1
 kind: Service
 metadata: {name: %[1]s}

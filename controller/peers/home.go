@@ -2,93 +2,70 @@ package peers
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/tools/cache"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
-
-	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/internal/reflector"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reflectorStore is what stores of all types have in common.
-type reflectorStore = cache.ReflectorStore
-
-func newStore[T any](s *Registry, to table[T], synced *bool, trim func(any) (T, bool), tell func([]types.NamespacedName)) reflectorStore {
-	return reflector.NewStore(&sink[T]{mu: &s.mu, table: to, synced: synced, trim: trim, tell: tell, pool: &s.pool})
-}
-
-// homeFollowers read the own cluster: the slices of its own Services, its namespaces, and the Secrets of peers.
-func (s *Registry) homeFollowers() ([]*reflector.Follower, error) {
-	finder, err := discovery.NewDiscoveryClientForConfigAndClient(s.config, s.client)
+// watchHome follows the own cluster's Namespaces and the Secrets of peers until ctx ends. It returns when all that there are have been seen.
+func (s *Registry) watchHome(ctx context.Context) error {
+	namespaces := newSink(s, &s.identity, nil, trimHome(s.options.Namespace), s.identityChanged)
+	secrets := newSink(s, s.secrets, nil, trimSecret, s.secretsChanged)
+	namespacesSeen, err := s.watch(ctx, &corev1.Namespace{}, handler(namespaces))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var followers []*reflector.Follower
-	for _, of := range []struct {
-		reflector.Resource
-		gv    schema.GroupVersion
-		store reflectorStore
-	}{
-		{
-			reflector.Resource{Name: "endpointslices", Labels: discoveryv1.LabelServiceName + ",!" + mcsv1beta1.LabelServiceName, Object: &discoveryv1.EndpointSlice{}},
-			discoveryv1.SchemeGroupVersion,
-			newStore(s, s.home, &s.synced.slices, s.trimSlice(discoveryv1.LabelServiceName), s.homeChanged),
-		},
-		{
-			reflector.Resource{Name: "namespaces", Object: &corev1.Namespace{}},
-			corev1.SchemeGroupVersion,
-			newStore(s, &s.identity, &s.synced.namespaces, trimHome(s.options.Namespace), s.identityChanged),
-		},
-		{
-			reflector.Resource{Name: "secrets", Namespace: s.options.Namespace, Labels: mcs.LabelPeer, Object: &corev1.Secret{}},
-			corev1.SchemeGroupVersion,
-			newStore(s, s.secrets, &s.synced.secrets, trimSecret, s.secretsChanged),
-		},
-	} {
-		if of.Versions, err = versions(s.config, s.client, of.gv); err != nil {
-			return nil, err
-		}
-		followers = append(followers, reflector.New(of.Resource, finder, of.store, s.homeReport(of.Name)))
+	secretsSeen, err := s.watch(ctx, &corev1.Secret{}, handler(secrets))
+	if err != nil || !toolscache.WaitForCacheSync(ctx.Done(), namespacesSeen, secretsSeen) {
+		return err
 	}
-	return followers, nil
-}
-
-// homeReport logs the first of several failures, and their end.
-func (s *Registry) homeReport(resource string) reflector.Report {
-	failed := false
-	var trouble reflector.Trouble
-	return func(verb reflector.Verb, err error) {
-		err = trouble.Note(verb, err)
-		switch {
-		case err != nil && !failed:
-			failed = true
-			s.options.Log.Error(err, "The own cluster cannot be read", "resource", resource)
-		case err == nil && failed:
-			failed = false
-			s.options.Log.Info("The own cluster can be read again", "resource", resource)
-		}
-	}
-}
-
-func (s *Registry) homeChanged(names []types.NamespacedName) {
 	s.mu.Lock()
-	s.settleLocked()
-	s.mu.Unlock()
-	s.call(names)
+	defer s.mu.Unlock()
+	s.awaited = map[string]bool{}
+	for id := range s.peers {
+		s.awaited[id] = true
+	}
+	return nil
+}
+
+// watch has a handler called for the objects of a type. What it returns is true when the handler has seen all that there are.
+func (s *Registry) watch(ctx context.Context, object client.Object, of toolscache.ResourceEventHandler) (seen toolscache.InformerSynced, err error) {
+	informer, err := s.options.Cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", object, err)
+	}
+	registration, err := informer.AddEventHandler(of)
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", object, err)
+	}
+	return registration.HasSynced, nil
+}
+
+// handler puts what an informer reports into a sink. Informers pass no object of another type.
+func handler[T any](to *sink[T]) toolscache.ResourceEventHandler {
+	set := func(object any) {
+		if k, err := to.Keep(object); err == nil {
+			to.Set(k)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, object any) { set(object) },
+		DeleteFunc: func(object any) {
+			if last, missed := object.(toolscache.DeletedFinalStateUnknown); missed {
+				object = last.Obj
+			}
+			_ = to.Remove(object)
+		},
+	}
 }
 
 func (s *Registry) identityChanged([]types.NamespacedName) {
-	s.mu.Lock()
-	s.listedLocked()
-	s.mu.Unlock()
 	select {
 	case s.announcing <- struct{}{}:
 	default: // all is seen when it is looked at
@@ -129,10 +106,5 @@ func (s *Registry) announce(ctx context.Context) error {
 func (s *Registry) writeID(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{mcs.AnnotationClusterID: s.options.Home}}})
-	if err != nil {
-		return err
-	}
-	_, err = s.namespaces.Patch(ctx, s.options.Namespace, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: mcs.ControllerName})
-	return err
+	return s.options.Writer.Announce(ctx, s.options.Namespace, s.options.Home)
 }

@@ -2,9 +2,7 @@ package peers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -55,8 +53,8 @@ func (p *peer) loadLease(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	now := metav1.NewTime(p.set.options.Now())
-	found, err := p.set.leases.Get(ctx, p.id, metav1.GetOptions{})
+	now := metav1.NewTime(p.registry.options.Now())
+	found, err := p.registry.leaseOf(ctx, p.id)
 	if apierrors.IsNotFound(err) {
 		p.record = PeerRecord{Began: now}
 		p.lease.loaded = true
@@ -108,55 +106,32 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	if p.lease.foreign {
 		return idle, nil
 	}
-	now, w := p.set.options.Now(), &p.lease
+	now, w := p.registry.options.Now(), &p.lease
 	since := now.Sub(w.at)
 	due := w.at.IsZero() || p.condition.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns
-	if stale := p.condition != w.written || p.condition.connected; stale && since >= p.set.renewEvery {
+	if stale := p.condition != w.written || p.condition.connected; stale && since >= p.registry.renewEvery {
 		due = true
 	}
 	if !due {
-		return max(p.set.renewEvery-since, time.Millisecond), nil
+		return max(p.registry.renewEvery-since, time.Millisecond), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	if err := p.patchLease(ctx); err != nil {
+	var unset []string
+	if p.stays() {
+		unset = append(unset, annotationLeaving)
+	}
+	if err := p.registry.options.Writer.PutLease(ctx, p.wantedLease(), unset...); err != nil {
 		return 0, err
 	}
 	w.at, w.written, w.record = now, p.condition, p.record
-	return p.set.renewEvery, nil
-}
-
-// patchLease writes the whole of what is ours, so that it heals what others changed; and makes the Lease where there is none.
-func (p *peer) patchLease(ctx context.Context) error {
-	l := p.wantedLease()
-	annotations := map[string]any{annotationMessage: p.condition.message}
-	if p.stays() {
-		annotations[annotationLeaving] = nil
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"labels": l.Labels, "annotations": annotations},
-		"spec": map[string]any{ // what is nil is removed
-			"holderIdentity": l.Spec.HolderIdentity, "leaseDurationSeconds": l.Spec.LeaseDurationSeconds,
-			"acquireTime": l.Spec.AcquireTime, "renewTime": l.Spec.RenewTime, "leaseTransitions": l.Spec.LeaseTransitions,
-		},
-	})
-	if err != nil {
-		return err
-	}
-	_, err = p.set.leases.Patch(ctx, p.id, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: mcs.ControllerName})
-	if apierrors.IsNotFound(err) {
-		_, err = p.set.leases.Create(ctx, l, metav1.CreateOptions{FieldManager: mcs.ControllerName})
-	}
-	if err != nil {
-		return fmt.Errorf("write the Lease %s: %w", p.id, err)
-	}
-	return nil
+	return p.registry.renewEvery, nil
 }
 
 // stays is true where the peer has a Secret that is not marked: a former mark on its Lease counts no longer.
 func (p *peer) stays() bool {
-	p.set.mu.RLock()
-	defer p.set.mu.RUnlock()
+	p.registry.mu.RLock()
+	defer p.registry.mu.RUnlock()
 	return p.missing.IsZero() && !p.secret.leaving
 }
 
@@ -167,6 +142,7 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 	}
 	l := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   p.registry.options.Namespace,
 			Name:        p.id,
 			Labels:      map[string]string{mcs.LabelPeer: "", labelConnected: connected, labelReason: p.condition.reason},
 			Annotations: map[string]string{annotationMessage: p.condition.message},
@@ -178,8 +154,8 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 	if !p.record.Heard.IsZero() {
 		l.Spec.RenewTime = new(metav1.NewMicroTime(p.record.Heard.Time))
 	}
-	if p.set.options.Timeout > 0 {
-		l.Spec.LeaseDurationSeconds = new(int32(max(1, p.set.options.Timeout/time.Second)))
+	if p.registry.options.Timeout > 0 {
+		l.Spec.LeaseDurationSeconds = new(int32(max(1, p.registry.options.Timeout/time.Second)))
 	}
 	return l
 }
@@ -205,7 +181,7 @@ func (s *Registry) removeLease(ctx context.Context, id string) {
 func (s *Registry) deleteLease(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	found, err := s.leases.Get(ctx, id, metav1.GetOptions{})
+	found, err := s.leaseOf(ctx, id)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -215,9 +191,10 @@ func (s *Registry) deleteLease(ctx context.Context, id string) error {
 	if !isOurs(found) {
 		return nil
 	}
-	err = s.leases.Delete(ctx, id, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.UID))})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
+	return s.options.Writer.DeleteLease(ctx, found)
+}
+
+func (s *Registry) leaseOf(ctx context.Context, id string) (*coordinationv1.Lease, error) {
+	l := new(coordinationv1.Lease)
+	return l, s.options.Live.Get(ctx, types.NamespacedName{Namespace: s.options.Namespace, Name: id}, l)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
@@ -27,34 +27,34 @@ const restoreGrace = 10 * time.Minute
 const maxRemembered = 100
 
 // missLocked notes that a peer's Secret, or its label, is gone. The peer stays as it is.
-func (p *peer) missLocked() { p.missing = p.set.options.Now() }
+func (p *peer) missLocked() { p.missing = p.registry.options.Now() }
 
 // foundLocked takes a peer's Secret, which may be a new one. The peer keeps its age, by which older peers go first.
 func (p *peer) foundLocked(of secret) {
 	if !p.missing.IsZero() && !p.secret.created.IsZero() {
 		of.created = p.secret.created
 	}
-	p.secret, p.missing, p.grace, p.adopted = of, time.Time{}, p.set.grace, false
+	p.secret, p.missing, p.grace, p.adopted = of, time.Time{}, p.registry.grace, false
 }
 
 // leavesOnPurpose is true for a peer without a Secret whose Lease is marked.
 func (p *peer) leavesOnPurpose(ctx context.Context) bool {
-	p.set.mu.RLock()
+	p.registry.mu.RLock()
 	missing := !p.missing.IsZero()
-	p.set.mu.RUnlock()
+	p.registry.mu.RUnlock()
 	if !missing || p.lease.foreign {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	found, err := p.set.leases.Get(ctx, p.id, metav1.GetOptions{})
+	found, err := p.registry.leaseOf(ctx, p.id)
 	return err == nil && found.Annotations[annotationLeaving] == "true" // After an error the peer stays, and is looked at again.
 }
 
 // outlast ends a peer whose Secret has been missing for the grace period, or is missing on purpose, and returns when to look again. Missing Secrets
 // mean nothing while the controller's own namespace is being deleted, or is gone: they go before the controller does.
 func (p *peer) outlast(onPurpose bool) time.Duration {
-	s := p.set
+	s := p.registry
 	s.mu.Lock()
 	if p.left || p.missing.IsZero() {
 		s.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *peer) outlast(onPurpose bool) time.Duration {
 
 // missingLocked decides what becomes of a peer without a Secret.
 func (p *peer) missingLocked() string {
-	s := p.set
+	s := p.registry
 	if !s.identity.lasts {
 		return fmt.Sprintf("the Secret is gone, and the namespace %s is being deleted: everything from this peer stays as it is", s.options.Namespace)
 	}
@@ -92,7 +92,8 @@ func (p *peer) missingLocked() string {
 // no controller ran. It tries until the Leases are known. Without that, the imports of such a peer would be deleted.
 func (s *Registry) adopt(ctx context.Context) {
 	for failed := false; ctx.Err() == nil; failed = true {
-		list, err := s.leases.List(ctx, metav1.ListOptions{})
+		var list coordinationv1.LeaseList
+		err := s.options.Live.List(ctx, &list, client.InNamespace(s.options.Namespace))
 		var remembered []string
 		if err == nil && s.options.Remembered != nil {
 			remembered, err = s.options.Remembered(ctx)
@@ -135,7 +136,7 @@ func (s *Registry) adoptAll(leases []coordinationv1.Lease, remembered []string) 
 		s.options.Log.Info("Imports record exports of a cluster that is no peer: neither a Secret nor a Lease of it is there. Everything from it stays for a "+
 			"while. To keep it, make the Secret", "peer", id, "for", restoreGrace.String())
 	}
-	s.synced.leases = true
+	s.adopted = true
 	s.settleLocked()
 }
 

@@ -150,7 +150,7 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	mark := func(r *reader) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "true"}}}`, annotationLeaving)
-		if _, err := r.leases.Patch(t.Context(), there.id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := r.client.CoordinationV1().Leases(r.namespace).Patch(t.Context(), there.id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,7 +166,7 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	// With its Secret it is a peer, and the mark goes: if the Secret is missing later, that is no purpose.
 	r = place.read(t)
 	controlplane.Eventually(t, "the mark goes", func() error {
-		lease, err := r.leases.Get(t.Context(), there.id, metav1.GetOptions{})
+		lease, err := r.leaseOf(there.id)
 		if err == nil && lease.Annotations[annotationLeaving] != "" {
 			err = errors.New("it is there")
 		}
@@ -374,8 +374,8 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 	for _, wrong := range []struct{ id, reason string }{{"another", WrongID}, {r.namespace, DuplicateID}} {
 		there.announce(wrong.id)
 		r.is(there.id, wrong.reason)
-		apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", "another"))
-		apply(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
+		applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", "another"))
+		applyTo(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
 		controlplane.Eventually(t, "the change is read", func() error {
 			r.Registry.mu.RLock()
 			defer r.Registry.mu.RUnlock()
@@ -407,7 +407,7 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 			t.Errorf("%s: called %d times for a name that did not change", wrong.reason, got-calls)
 		}
 		// Under its own ID again.
-		apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", there.id))
+		applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", there.id))
 		remove(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
 		controlplane.Eventually(t, "foo is read again", func() error {
 			r.Registry.mu.RLock()
@@ -420,7 +420,7 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 		there.announce(there.id)
 		r.is(there.id, Connected)
 	}
-	apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.9", there.id))
+	applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.9", there.id))
 	controlplane.Eventually(t, "and what it says now is used", func() error { return has("10.1.0.9") })
 	there.announce("another")
 	r.is(there.id, WrongID)
@@ -463,12 +463,9 @@ func TestAWrongIDEndsTheSet(t *testing.T) {
 			if !errors.Is(err, test.want) {
 				t.Errorf("the check gives %v; want %v", err, test.want)
 			}
-			set, err := New(p.config, &reader{t: t}, Options{Home: p.namespace, Namespace: p.namespace})
-			if err != nil {
-				t.Fatal(err)
-			}
 			ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 			defer cancel()
+			set := New(p.options(ctx, &reader{t: t, clock: &clock{}}))
 			ended := make(chan error, 1)
 			go func() { ended <- set.Start(ctx) }()
 			if test.want != nil {

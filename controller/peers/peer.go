@@ -14,12 +14,12 @@ import (
 
 // peer is another cluster of the clusterset, from the day that its Secret is there until it is gone for good.
 type peer struct {
-	set    *Registry
-	id     string
-	cancel context.CancelFunc
-	after  <-chan struct{} // what has to end first; may be nil
-	ended  chan struct{}
-	wake   chan struct{} // holds a token while there is something to look at
+	registry *Registry
+	id       string
+	cancel   context.CancelFunc
+	after    <-chan struct{} // what has to end first; may be nil
+	ended    chan struct{}
+	wake     chan struct{} // holds a token while there is something to look at
 
 	// guarded by the Registry's mu:
 	refused, refusal string // the reason and message for which its id can be no peer's
@@ -70,7 +70,7 @@ func (p *peer) run(ctx context.Context) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-p.set.begun:
+	case <-p.registry.begun:
 	}
 	for ctx.Err() == nil {
 		pause := p.step(ctx)
@@ -80,13 +80,13 @@ func (p *peer) run(ctx context.Context) {
 		case <-time.After(pause):
 		}
 	}
-	p.set.mu.RLock()
+	p.registry.mu.RLock()
 	old, left := p.connection, p.left
-	p.set.mu.RUnlock()
+	p.registry.mu.RUnlock()
 	old.stop()
 	peerConnected.DeleteLabelValues(p.id)
 	if left {
-		p.set.removeLease(p.set.ctx, p.id)
+		p.registry.removeLease(p.registry.ctx, p.id)
 	}
 }
 
@@ -95,9 +95,9 @@ func (p *peer) step(ctx context.Context) time.Duration {
 	p.reconnect(ctx)
 	err := p.loadLease(ctx)
 	if errors.Is(err, errForeignLease) {
-		p.set.mu.Lock()
+		p.registry.mu.Lock()
 		p.refused, p.refusal = InvalidID, err.Error()
-		p.set.mu.Unlock()
+		p.registry.mu.Unlock()
 		err = nil
 	}
 	if err != nil {
@@ -109,18 +109,18 @@ func (p *peer) step(ctx context.Context) time.Duration {
 
 // reconnect connects with the Secret's kubeconfig, unless it is connected with that already. The contents stay.
 func (p *peer) reconnect(ctx context.Context) {
-	p.set.mu.RLock()
+	p.registry.mu.RLock()
 	kubeconfig, old, skip := p.secret.kubeconfig, p.connection, p.refused != "" || !p.missing.IsZero()
-	p.set.mu.RUnlock()
+	p.registry.mu.RUnlock()
 	if skip || p.begun && bytes.Equal(kubeconfig, p.kubeconfig) {
 		return
 	}
 	old.stop()
 	link, err := newConnection(p, kubeconfig)
 	p.begun, p.kubeconfig = true, kubeconfig
-	p.set.mu.Lock()
+	p.registry.mu.Lock()
 	p.connection, p.broken = link, err
-	p.set.mu.Unlock()
+	p.registry.mu.Unlock()
 	if err == nil {
 		link.start(ctx)
 	}
@@ -128,7 +128,7 @@ func (p *peer) reconnect(ctx context.Context) {
 
 // evaluate finds the peer's condition and state, and returns when to do so again.
 func (p *peer) evaluate() time.Duration {
-	s := p.set
+	s := p.registry
 	s.mu.Lock()
 	if p.left {
 		s.mu.Unlock()
@@ -218,7 +218,7 @@ func (p *peer) leaseTrouble(ctx context.Context, what string, err error) {
 		return
 	}
 	p.lease.troubled = true
-	p.set.options.Log.Error(err, what+", which is tried again and again", "peer", p.id)
+	p.registry.options.Log.Error(err, what+", which is tried again and again", "peer", p.id)
 }
 
 // announce tells of a change of the condition, once. That a connection is being made is no news.
@@ -231,15 +231,15 @@ func (p *peer) announce() {
 	if p.condition.reason == Connected {
 		kind = corev1.EventTypeNormal
 	}
-	p.set.options.Log.Info("A peer's condition has changed", "peer", p.id, "reason", p.condition.reason, "message", p.condition.message)
-	p.set.events.Eventf(&corev1.Secret{
+	p.registry.options.Log.Info("A peer's condition has changed", "peer", p.id, "reason", p.condition.reason, "message", p.condition.message)
+	p.registry.options.Events.Eventf(&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.set.options.Namespace, Name: p.id, UID: p.linkedUID()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.registry.options.Namespace, Name: p.id, UID: p.linkedUID()},
 	}, nil, kind, p.condition.reason, "Connect", "%s", p.condition.message)
 }
 
 func (p *peer) linkedUID() types.UID {
-	p.set.mu.RLock()
-	defer p.set.mu.RUnlock()
+	p.registry.mu.RLock()
+	defer p.registry.mu.RUnlock()
 	return p.secret.uid
 }

@@ -106,7 +106,7 @@ func TestChangesAreCalledByName(t *testing.T) {
 		{"an exported label", "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: foo}\nspec: {exportedLabels: {a: b}}", func(m merge.Member) bool { return m.Export.Labels["a"] == "b" }},
 	} {
 		before := r.calls(foo)
-		apply(t, there.Cluster, there.namespace, change.text)
+		applyTo(t, there.Cluster, there.namespace, change.text)
 		controlplane.Eventually(t, change.what+" is seen", func() error {
 			peers := r.Snapshot(foo).Active
 			if len(peers) != 1 || !change.seen(peers[0]) || r.calls(foo) == before {
@@ -119,7 +119,7 @@ func TestChangesAreCalledByName(t *testing.T) {
 	// What is trimmed changes nothing; nor do Services that nobody exports, slices of others, or FQDN endpoints. The last of them is
 	// followed by something that is seen.
 	before := r.calls(foo)
-	apply(t, there.Cluster, there.namespace, `
+	applyTo(t, there.Cluster, there.namespace, `
 apiVersion: v1
 kind: Service
 metadata: {name: foo, labels: {x: "z"}}
@@ -140,7 +140,7 @@ spec: {exportedLabels: {a: b}}
 ---`+strings.ReplaceAll(there.slice("last", "10.1.0.2", there.id), "multicluster-controller", "another-controller")+`
 ---`+there.slice("seen", "10.1.0.3", there.id))
 	r.says(there.name("seen"), there.id)
-	apply(t, there.Cluster, there.namespace, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: late}")
+	applyTo(t, there.Cluster, there.namespace, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: late}")
 	r.says(there.name("late"), there.id)
 	if r.calls(foo) != before || r.calls(private) != 0 || r.calls(there.name("last")) != 0 {
 		t.Errorf("%d calls for what was trimmed, %d for what nobody exports", r.calls(foo)-before, r.calls(private))
@@ -152,41 +152,6 @@ spec: {exportedLabels: {a: b}}
 	there.unexport("v1beta1", "foo")
 	remove(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.2", there.id))
 	r.says(foo, "")
-}
-
-func TestTheOwnClustersSlicesAreThoseOfItsServices(t *testing.T) {
-	t.Parallel()
-	p := newPlace(t)
-	r := p.read(t)
-	<-r.Settled()
-	slice := func(name, labels, address string) string {
-		return fmt.Sprintf("apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: %s, labels: {%s}}\naddressType: IPv4\nendpoints: [{addresses: [%s]}]\n---\n", name, labels, address)
-	}
-	foo := types.NamespacedName{Namespace: p.namespace, Name: "foo"}
-	own := slice("b", "kubernetes.io/service-name: foo", "10.1.0.2") + slice("a", "kubernetes.io/service-name: foo", "10.1.0.1")
-	apply(t, home.Cluster(t), p.namespace, slice("imported", "kubernetes.io/service-name: foo, multicluster.kubernetes.io/service-name: foo", "10.9.0.1")+own)
-	want := func(want string) {
-		t.Helper()
-		controlplane.Eventually(t, "the slices of foo", func() error {
-			var got []string
-			for _, s := range r.Home(foo) {
-				got = append(got, s.Name)
-			}
-			if strings.Join(got, " ") != want {
-				return fmt.Errorf("%v; want %v", got, want)
-			}
-			return nil
-		})
-	}
-	want("a b")
-	if r.calls(foo) != 2 {
-		t.Errorf("%d calls for two slices", r.calls(foo))
-	}
-	apply(t, home.Cluster(t), p.namespace, slice("b", "kubernetes.io/service-name: bar", "10.1.0.2"))
-	want("a")
-	if got := r.Home(types.NamespacedName{Namespace: p.namespace, Name: "bar"}); len(got) != 1 || r.calls(foo) != 3 {
-		t.Errorf("bar has %d slices after one was led to it, and foo was called %d times", len(got), r.calls(foo))
-	}
 }
 
 func TestTheOwnIDIsAnnounced(t *testing.T) {
@@ -218,7 +183,7 @@ func TestEachReason(t *testing.T) {
 	r := p.read(t)
 	long := strings.Repeat("a", 64)
 	blind := strings.Repeat("b", 12)
-	apply(t, good.Cluster, "", fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %s}\n"+
+	applyTo(t, good.Cluster, "", fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %s}\n"+
 		"rules: [{apiGroups: [multicluster.x-k8s.io, discovery.k8s.io], resources: ['*'], verbs: [list, watch]}, {apiGroups: [''], resources: [services, namespaces], verbs: [list]}]", blind))
 	half := account(t, good.Cluster, controlplane.Namespace(t, good.Cluster), blind)
 
@@ -436,7 +401,7 @@ func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
 		t.Errorf("%d calls when its time ran out", r.calls(foo)-calls)
 	}
 
-	apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.7", there.id))
+	applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.7", there.id))
 	resume()
 	r.says(foo, there.id) // at once, the first time
 	controlplane.Eventually(t, "what happened meanwhile", func() error {
@@ -531,7 +496,7 @@ func TestFaultyAnswersTakeNothingAway(t *testing.T) {
 		}
 		return nil
 	})
-	apply(t, there.Cluster, there.namespace, there.slice("bar", "10.1.0.1", there.id))
+	applyTo(t, there.Cluster, there.namespace, there.slice("bar", "10.1.0.1", there.id))
 	r.says(there.name("bar"), there.id)
 	r.is(there.id, Connected)
 	if got := r.calls(foo) - calls; got != 0 || r.said(foo) != there.id {
@@ -563,7 +528,7 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 		t.Fatal("there is no connection")
 	}
 	began := time.Now()
-	apply(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.8", there.id))
+	applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.8", there.id))
 	controlplane.Eventually(t, "the change is seen", func() error {
 		if peers := r.Snapshot(foo).Active; len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.8"}) {
 			return fmt.Errorf("%+v", peers)
@@ -709,7 +674,7 @@ func TestAForeignLeaseIsLeftAlone(t *testing.T) {
 	there := newCluster(t, &east, "own")
 	there.export("v1beta1", "foo")
 	r := newPlace(t).read(t)
-	apply(t, home.Cluster(t), r.namespace, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: "+there.id+"}\nspec: {holderIdentity: another}")
+	applyTo(t, home.Cluster(t), r.namespace, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: "+there.id+"}\nspec: {holderIdentity: another}")
 	r.join(there.id, kubeconfig(t, there.config))
 	controlplane.Eventually(t, "an event", func() error {
 		if got := r.told(there.id); !slices.Equal(got, []string{InvalidID}) {

@@ -3,18 +3,17 @@ package peers
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	discoveryv1 "k8s.io/api/discovery/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
-	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/internal/compact"
 )
 
 // Options of a Registry.
@@ -33,17 +32,26 @@ type Options struct {
 	// start, again after an error: those that are no peers count for ten minutes more, so that Secrets may come after the controller. May be
 	// nil.
 	Remembered func(context.Context) ([]string, error)
-	Log        logr.Logger
+	// Cache has the own cluster's Namespaces, and the Secrets of peers in Namespace.
+	Cache cache.Informers
+	// Live reads Leases from the own cluster's API server itself, as there are few and nobody waits for a change of them.
+	Live client.Reader
+	// Writer is the only one to write to the own cluster.
+	Writer Writer
+	Events events.EventRecorder
+	Log    logr.Logger
 }
 
-// Registry knows the clusters of the clusterset: this one and its peers.
+// Writer writes Leases of peers and the announced id. apply.PeerWriter is one.
+type Writer interface {
+	PutLease(ctx context.Context, lease *coordinationv1.Lease, unset ...string) error
+	DeleteLease(ctx context.Context, lease *coordinationv1.Lease) error
+	Announce(ctx context.Context, namespace, id string) error
+}
+
+// Registry knows the other clusters of the clusterset.
 type Registry struct {
 	options    Options
-	config     *rest.Config
-	client     *http.Client
-	leases     coordinationv1client.LeaseInterface
-	namespaces corev1client.NamespaceInterface
-	events     events.EventRecorder
 	grace      time.Duration
 	probeEvery time.Duration
 	renewEvery time.Duration
@@ -54,65 +62,44 @@ type Registry struct {
 	running sync.WaitGroup
 
 	settled    chan struct{}
-	listed     chan struct{} // closed when the Secrets and the own cluster's identity are known
 	begun      chan struct{} // closed when the own ID has been found right: nothing is written before
 	announcing chan struct{} // holds a token while the own id has to be looked at
 
 	// mu guards all that follows, and what peers and connections mark as guarded. Callbacks are called without it.
 	mu       sync.RWMutex
-	home     slicesOf
 	identity identity
 	secrets  secrets
-	synced   struct{ slices, namespaces, secrets, peers, leases bool } // peers are made of secrets, and of leases
 	peers    map[string]*peer
 	leaving  map[string]chan struct{} // closed when nothing of a peer that has left is there any more
-	pool     pool
-	awaited  map[string]bool // peers that were there at the start and have neither been read nor failed; nil before the start
+	adopted  bool                     // also the peers are known that have no Secret
+	awaited  map[string]bool          // peers that were there at the start and have neither been read nor failed; nil before the start
+	strings  compact.Strings
 }
 
 // New prepares a Registry. It makes no request yet.
-func New(home *rest.Config, events events.EventRecorder, o Options) (*Registry, error) {
+func New(o Options) *Registry {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	config := rest.CopyConfig(home)
-	config.QPS = -1 // a handful of watches, and a write for each peer now and then
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("client of the own cluster: %w", err)
-	}
-	leases, err := coordinationv1client.NewForConfigAndClient(config, client)
-	if err != nil {
-		return nil, fmt.Errorf("client of leases: %w", err)
-	}
-	core, err := corev1client.NewForConfigAndClient(config, client)
-	if err != nil {
-		return nil, fmt.Errorf("client of namespaces: %w", err)
-	}
 	s := &Registry{
-		options: o, config: config, client: client, leases: leases.Leases(o.Namespace), namespaces: core.Namespaces(), events: events,
-		grace: grace, probeEvery: 3 * time.Second, renewEvery: 10 * time.Second,
-		settled: make(chan struct{}), listed: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
-		home: newSlices(discoveryv1.LabelServiceName), identity: identity{by: map[string]string{}, home: o.Namespace}, secrets: secrets{},
+		options: o, grace: grace, probeEvery: 3 * time.Second, renewEvery: 10 * time.Second,
+		settled: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
+		identity: identity{by: map[string]string{}, home: o.Namespace}, secrets: secrets{},
 		peers: map[string]*peer{}, leaving: map[string]chan struct{}{},
 	}
 	if o.Timeout > 0 { // short ones are for tests
 		s.probeEvery, s.renewEvery = min(s.probeEvery, o.Timeout/4), min(s.renewEvery, o.Timeout/4)
 	}
-	return s, nil
+	return s
 }
 
-// OnChange has f called for each name whose Snapshot or Home may have changed. To be called before Start. f is called from
+// OnChange has f called for each name whose Snapshot may have changed. To be called before Start. f is called from
 // several goroutines and has to return soon.
 func (s *Registry) OnChange(f func(types.NamespacedName)) { s.onChange = append(s.onChange, f) }
 
 // OnState has f called when a peer's state changes, or it becomes a peer or ceases to be one. Whatever was made of it meanwhile has to be
 // planned again, under whatever names that is. To be called before Start, as with OnChange.
 func (s *Registry) OnState(f func(cluster string)) { s.onState = append(s.onState, f) }
-
-// OnLost has f called for each slice of a Service of the own cluster that has lost the label of that Service, or is gone. To be called
-// before Start. f must not call the Registry.
-func (s *Registry) OnLost(f func(*discoveryv1.EndpointSlice)) { s.home.lost = f }
 
 // NeedLeaderElection is true: who writes nothing has no need of peers, and their Leases have one writer.
 func (*Registry) NeedLeaderElection() bool { return true }
@@ -127,17 +114,11 @@ func (s *Registry) Start(ctx context.Context) error {
 	defer s.running.Wait()
 	defer end(nil)
 	s.ctx = ctx
-	followers, err := s.homeFollowers()
-	if err != nil {
+	if err := s.watchHome(ctx); err != nil {
 		return err
 	}
-	for _, f := range followers {
-		s.running.Go(func() { f.Run(ctx) })
-	}
-	select {
-	case <-ctx.Done():
+	if ctx.Err() != nil {
 		return nil
-	case <-s.listed:
 	}
 	if err := s.idFault(); err != nil {
 		return err
@@ -162,13 +143,13 @@ func (s *Registry) Start(ctx context.Context) error {
 	return nil
 }
 
-// Settled is closed when the own cluster's slices and all peers are known, and each peer that was there at the start has either been read
+// Settled is closed when all peers are known, and each peer that was there at the start has either been read
 // or has failed, or five seconds have passed. Before that a Snapshot has less than there is.
 func (s *Registry) Settled() <-chan struct{} { return s.settled }
 
 // settleLocked closes Settled where nothing more is waited for.
 func (s *Registry) settleLocked() {
-	if s.awaited == nil || len(s.awaited) > 0 || !s.synced.slices || !s.synced.leases {
+	if s.awaited == nil || len(s.awaited) > 0 || !s.adopted {
 		return
 	}
 	select {

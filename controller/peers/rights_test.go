@@ -39,7 +39,7 @@ func TestEachRightOfAPeerIsNeeded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			apply(t, c.Cluster, "", string(role))
+			applyTo(t, c.Cluster, "", string(role))
 			r.join(c.id, kubeconfig(t, account(t, c.Cluster, controlplane.Namespace(t, c.Cluster), less.Name)))
 			r.is(c.id, Forbidden, verb, rule.Resources[0])
 			r.leave(c.id)

@@ -49,7 +49,7 @@ func (s secrets) drop(id types.NamespacedName, changed []types.NamespacedName) [
 
 func (s secrets) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s) }
 
-// secretsChanged begins and ends peers. The first time, there is nothing that is not among the changed. A peer leaves at once where its
+// secretsChanged begins and ends peers. A peer leaves at once where its
 // Secret was marked before it went, or where nothing can have come from the peer.
 func (s *Registry) secretsChanged(changed []types.NamespacedName) {
 	for _, id := range changed {
@@ -78,30 +78,14 @@ func (s *Registry) secretsChanged(changed []types.NamespacedName) {
 			s.mu.Unlock()
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.synced.peers = true
-	s.listedLocked()
-	s.lookLocked()
-}
-
-// listedLocked closes listed once the peers and the own cluster's identity are known.
-func (s *Registry) listedLocked() {
-	if s.awaited != nil || !s.synced.peers || !s.synced.namespaces {
-		return
-	}
-	s.awaited = map[string]bool{}
-	for id := range s.peers {
-		s.awaited[id] = true
-	}
-	close(s.listed)
+	s.notifyAll()
 }
 
 // joinLocked begins a peer. One that leaves and comes back at once begins when all of the old one is gone.
 func (s *Registry) joinLocked(id string, of secret) *peer {
 	ctx, cancel := context.WithCancel(s.ctx)
 	p := &peer{
-		set: s, id: id, secret: of, cancel: cancel, after: s.leaving[id], ended: make(chan struct{}), wake: make(chan struct{}, 1),
+		registry: s, id: id, secret: of, cancel: cancel, after: s.leaving[id], ended: make(chan struct{}), wake: make(chan struct{}, 1),
 		state: Unknown, grace: s.grace,
 	}
 	p.refused, p.refusal = s.refuse(id)

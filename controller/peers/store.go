@@ -6,6 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/clusterset-dns/multicluster/internal/compact"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
 // table holds the trimmed values of one resource. put and drop append the names that have changed.
@@ -19,12 +23,21 @@ type table[T any] interface {
 type sink[T any] struct {
 	mu     *sync.RWMutex // of the table
 	table  table[T]
-	synced *bool // guarded by mu
+	synced *bool // set when a list is complete, guarded by mu; nil where only events come
 	// trim gives what is kept of an object, or false for an object that is as good as none.
 	trim func(object any) (T, bool)
 	// tell hears the names that have changed, without mu; also of none, at the end of a list.
-	tell func(changed []types.NamespacedName)
-	pool *pool
+	tell    func(changed []types.NamespacedName)
+	strings *compact.Strings
+}
+
+func newSink[T any](s *Registry, to table[T], synced *bool, trim func(any) (T, bool), tell func([]types.NamespacedName)) *sink[T] {
+	return &sink[T]{mu: &s.mu, table: to, synced: synced, trim: trim, tell: tell, strings: &s.strings}
+}
+
+// newStore gives the store of a reflector.
+func newStore[T any](s *Registry, to table[T], synced *bool, trim func(any) (T, bool), tell func([]types.NamespacedName)) cache.ReflectorStore {
+	return reflector.NewStore(newSink(s, to, synced, trim, tell))
 }
 
 // kept is a trimmed object.
@@ -50,7 +63,7 @@ func (s *sink[T]) id(object any) (types.NamespacedName, error) {
 		return types.NamespacedName{}, err
 	}
 	namespace := m.GetNamespace()
-	return types.NamespacedName{Namespace: *s.pool.one(&namespace), Name: m.GetName()}, nil
+	return types.NamespacedName{Namespace: *s.strings.One(&namespace), Name: m.GetName()}, nil
 }
 
 // Set implements reflector.Sink.

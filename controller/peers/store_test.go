@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/lenient"
@@ -20,7 +21,7 @@ import (
 // heard are contents with the stores that write them, and the names that were reported.
 type heard struct {
 	*contents
-	exports, services, slices reflectorStore
+	exports, services, slices cache.ReflectorStore
 	told                      []types.NamespacedName
 }
 
@@ -30,7 +31,7 @@ func newHeard() *heard {
 	tell := func(names []types.NamespacedName) { h.told = append(h.told, names...) }
 	h.exports = newStore(s, v.exports, &v.synced[ofExports], trimExport, tell)
 	h.services = newStore(s, v.services, &v.synced[ofServices], trimService, tell)
-	h.slices = newStore(s, v.slices, &v.synced[ofSlices], s.trimSlice(mcsv1beta1.LabelServiceName), tell)
+	h.slices = newStore(s, v.slices, &v.synced[ofSlices], s.trimSlice, tell)
 	return h
 }
 
@@ -196,23 +197,14 @@ func TestMemoryOfAPeer(t *testing.T) {
 	runtime.KeepAlive(h)
 }
 
-// A slice with a controller's mark that is being deleted, and held by a finalizer, counts for no import. It leads kube-proxy still, so what
-// leads to a Service of the own cluster is seen until it is gone.
+// A slice with a controller's mark that is being deleted, and held by a finalizer, counts for no import.
 func TestTrimOfSlicesThatAreBeingDeleted(t *testing.T) {
 	s := &Registry{}
-	for _, test := range []struct {
-		label, manager string
-		want           bool
-	}{
-		{mcsv1beta1.LabelServiceName, mcs.ControllerName, false},
-		{mcsv1beta1.LabelServiceName, "me", true},
-		{discoveryv1.LabelServiceName, mcs.ControllerName, true},
-		{discoveryv1.LabelServiceName, "me", true},
-	} {
+	for manager, want := range map[string]bool{mcs.ControllerName: false, "me": true} {
 		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "db-1", DeletionTimestamp: new(metav1.Now()),
-			Finalizers: []string{"example.org/held"}, Labels: map[string]string{test.label: "db", discoveryv1.LabelManagedBy: test.manager}}}
-		if _, got := s.trimSlice(test.label)(slice); got != test.want {
-			t.Errorf("one by %s that %q manages is kept: %v, want %v", test.label, test.manager, got, test.want)
+			Finalizers: []string{"example.org/held"}, Labels: map[string]string{mcsv1beta1.LabelServiceName: "db", discoveryv1.LabelManagedBy: manager}}}
+		if _, got := s.trimSlice(slice); got != want {
+			t.Errorf("one that %q manages is kept: %v, want %v", manager, got, want)
 		}
 	}
 }

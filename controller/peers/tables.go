@@ -9,6 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
 )
@@ -96,18 +97,16 @@ func (s services) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byNa
 
 // slicesOf is a table of EndpointSlices. The lists of a Service are never changed in place: who was given one may keep it.
 type slicesOf struct {
-	label     string                           // with the name of a slice's Service
-	lost      func(*discoveryv1.EndpointSlice) // hears of each that is not the Service's any more, or gone; may be nil
 	byID      map[types.NamespacedName]*discoveryv1.EndpointSlice
 	byService map[types.NamespacedName][]*discoveryv1.EndpointSlice // by their names
 }
 
-func newSlices(label string) slicesOf {
-	return slicesOf{label, nil, map[types.NamespacedName]*discoveryv1.EndpointSlice{}, map[types.NamespacedName][]*discoveryv1.EndpointSlice{}}
+func newSlices() slicesOf {
+	return slicesOf{map[types.NamespacedName]*discoveryv1.EndpointSlice{}, map[types.NamespacedName][]*discoveryv1.EndpointSlice{}}
 }
 
-func (s slicesOf) service(slice *discoveryv1.EndpointSlice) types.NamespacedName {
-	return types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[s.label]}
+func exportedService(slice *discoveryv1.EndpointSlice) types.NamespacedName {
+	return types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[mcsv1beta1.LabelServiceName]}
 }
 
 func (s slicesOf) put(id types.NamespacedName, slice *discoveryv1.EndpointSlice, changed []types.NamespacedName) []types.NamespacedName {
@@ -115,8 +114,8 @@ func (s slicesOf) put(id types.NamespacedName, slice *discoveryv1.EndpointSlice,
 	if was != nil && equality.Semantic.DeepEqual(was, slice) {
 		return changed
 	}
-	service := s.service(slice)
-	if was != nil && s.service(was) != service {
+	service := exportedService(slice)
+	if was != nil && exportedService(was) != service {
 		changed = s.drop(id, changed)
 	}
 	s.byID[id] = slice
@@ -136,10 +135,7 @@ func (s slicesOf) drop(id types.NamespacedName, changed []types.NamespacedName) 
 		return changed
 	}
 	delete(s.byID, id)
-	if s.lost != nil {
-		s.lost(was)
-	}
-	service := s.service(was)
+	service := exportedService(was)
 	list := slices.DeleteFunc(slices.Clone(s.byService[service]), func(other *discoveryv1.EndpointSlice) bool { return other == was })
 	if len(list) > 0 {
 		s.byService[service] = list

@@ -32,33 +32,16 @@ func trimService(object any) (*terms, bool) {
 	return &terms{ServiceSpec: *t, key: string(key)}, err == nil && isName(of.Namespace, of.Name)
 }
 
-// trimSlice leaves out slices with names instead of addresses, and slices of no Service. Of imported ones it also leaves out those whose
-// Service has an invalid name, and those of a controller that are being deleted: they are gone as soon as their finalizers are. In the own
-// cluster, kube-proxy uses a slice until it is gone.
-func (s *Registry) trimSlice(label string) func(any) (*discoveryv1.EndpointSlice, bool) {
-	return func(object any) (*discoveryv1.EndpointSlice, bool) {
-		slice := object.(*discoveryv1.EndpointSlice)
-		imported := label == mcsv1beta1.LabelServiceName
-		if slice.AddressType == discoveryv1.AddressTypeFQDN || slice.Labels[label] == "" ||
-			imported && (!isName(slice.Namespace, slice.Labels[label]) || ownership.OfSlice(slice) && slice.DeletionTimestamp != nil) {
-			return nil, false
-		}
-		merge.TrimSlice(slice)
-		slice.ResourceVersion, slice.Generation = "", 0 // which change with what was trimmed
-		slice.Namespace = *s.pool.one(&slice.Namespace)
-		slice.Endpoints = tight(slice.Endpoints)
-		for i := range slice.Endpoints {
-			e := &slice.Endpoints[i]
-			e.NodeName, e.Zone = s.pool.one(e.NodeName), s.pool.one(e.Zone)
-		}
-		return slice, true
+// trimSlice leaves out slices with names instead of addresses, slices of no Service or of one with an invalid name, and those that a controller
+// is about to remove: they are gone as soon as their finalizers are.
+func (s *Registry) trimSlice(object any) (*discoveryv1.EndpointSlice, bool) {
+	slice := object.(*discoveryv1.EndpointSlice)
+	removed := ownership.OfSlice(slice) && slice.DeletionTimestamp != nil
+	if slice.AddressType == discoveryv1.AddressTypeFQDN || removed || !isName(slice.Namespace, slice.Labels[mcsv1beta1.LabelServiceName]) {
+		return nil, false
 	}
-}
-
-// tight is a slice without room to grow: a decoder leaves up to half of it empty.
-func tight[T any](all []T) []T {
-	if len(all) == cap(all) || len(all) == 0 {
-		return all
-	}
-	return append(make([]T, 0, len(all)), all...)
+	merge.TrimSlice(slice)
+	slice.ResourceVersion, slice.Generation = "", 0 // which change with what was trimmed
+	s.strings.Slice(slice)
+	return slice, true
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,6 +32,7 @@ type associations struct {
 	leaks    map[types.NamespacedName]map[slot]leak // by Service, then by slice
 	counts   map[string]int                         // of leaks, by namespace
 	deleting map[types.UID]*deletion                // by us, of slices that have the label
+	all      bool                                   // all slices are in the cache, not only those of imports
 }
 
 // slot is where kube-proxy keeps the endpoints of a slice: it has a memory for each family, in which slices go by their names.
@@ -123,7 +125,7 @@ func (a *associations) orphaned(service types.NamespacedName) {
 // weDelete notes that a slice is about to be deleted with the label that it has: then kube-proxy forgets it. What it returns takes the
 // outcome.
 func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(error)) {
-	if _, cached := slice.Labels[mcsv1beta1.LabelServiceName]; !cached || serviceOf(slice).Name == "" {
+	if cached := a.all || isImported(slice); !cached || serviceOf(slice).Name == "" {
 		return func(error) {} // No event comes of it.
 	}
 	a.mu.Lock()
@@ -215,15 +217,37 @@ func (r *serviceReconciler) sliceHandler() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			r.changed(ctx, nil, slice(e.Object))
+			r.enqueueOwn(nil, slice(e.Object))
 			enqueue.Create(ctx, e, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			r.changed(ctx, slice(e.ObjectOld), slice(e.ObjectNew))
+			r.enqueueOwn(slice(e.ObjectOld), slice(e.ObjectNew))
 			enqueue.Update(ctx, e, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
 			r.changed(ctx, slice(e.Object), nil)
+			r.enqueueOwn(slice(e.Object), nil)
 			enqueue.Delete(ctx, e, q)
 		},
 	}
+}
+
+// enqueueOwn enqueues the names of this cluster's own Services of which a slice has changed; nil where it was not there, or is not any more.
+func (r *serviceReconciler) enqueueOwn(before, after *discoveryv1.EndpointSlice) {
+	if r.clusterset == nil || before != nil && after != nil && sameContent(before, after) {
+		return
+	}
+	for _, slice := range []*discoveryv1.EndpointSlice{before, after} {
+		if slice != nil && !isImported(slice) && serviceOf(slice).Name != "" {
+			r.clusterset.names.changed(serviceOf(slice))
+		}
+	}
+}
+
+// sameContent is true where only the version of a slice is another: what else has changed was trimmed.
+func sameContent(a, b *discoveryv1.EndpointSlice) bool {
+	same := *a
+	same.ResourceVersion, same.Generation = b.ResourceVersion, b.Generation
+	return equality.Semantic.DeepEqual(&same, b)
 }

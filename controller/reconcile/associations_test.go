@@ -93,3 +93,17 @@ func TestEarlyLeaksHaveALimit(t *testing.T) {
 		t.Error("an import is gone: what was seen is to be remembered, and what may have been an ordinary deletion is not")
 	}
 }
+
+// Where the slices of this cluster's own Services are in the cache as well, a deletion of one is followed as any other.
+func TestADeletionOfASliceOfNoImportIsFollowed(t *testing.T) {
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "own", UID: "1",
+		Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo"}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}
+	for all, leaks := range map[bool]int{true: 0, false: 1} {
+		a := associations{all: all}
+		a.weDelete(slice)(nil)
+		a.lost(slice, true, true)
+		if got := a.of(serviceOf(slice)); len(got) != leaks || len(a.deleting) > 0 {
+			t.Errorf("all are in the cache: %v: leaks %v, deletions that are waited for %v", all, got, a.deleting)
+		}
+	}
+}

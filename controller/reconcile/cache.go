@@ -3,14 +3,15 @@ package reconcile
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/selection"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -18,6 +19,8 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/compact"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -34,9 +37,10 @@ func newScheme(crd observed.CRD) (*runtime.Scheme, error) {
 	return scheme, clientgoscheme.AddToScheme(scheme)
 }
 
-// cacheOptions keep out of memory what nobody reads: managedFields, and the slices of this cluster's own Services, which are
-// most of them. exports says whether the API server has to serve ServiceExports.
-func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme, exports bool) (cache.Options, error) {
+// cacheOptions keep out of memory what nobody reads: managedFields, and, where nothing is exported, the slices of this cluster's own
+// Services, which are most of them. peers is the namespace of the peers' Secrets, "" for a cluster that is in no clusterset: its API server
+// need not serve ServiceExports.
+func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme, peers string) (cache.Options, error) {
 	gv, err := schema.ParseGroupVersion(crd.APIVersion)
 	if err != nil {
 		return cache.Options{}, err
@@ -45,18 +49,27 @@ func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme,
 	if err != nil {
 		return cache.Options{}, err
 	}
-	imported, err := labels.NewRequirement(mcsv1beta1.LabelServiceName, selection.Exists, nil)
-	if err != nil {
-		panic(err) // The label is a constant.
-	}
-	byObject := map[client.Object]cache.ByObject{
-		&mcsv1beta1.ServiceImport{}:  {Transform: markReady},
-		&discoveryv1.EndpointSlice{}: {Label: labels.NewSelector().Add(*imported), Transform: sealSlice},
-	}
-	if exports {
+	slices := cache.ByObject{Transform: trimSlice(new(compact.Strings))}
+	byObject := map[client.Object]cache.ByObject{&mcsv1beta1.ServiceImport{}: {Transform: markReady}}
+	if peers == "" {
+		slices.Label = withLabel(mcsv1beta1.LabelServiceName)
+	} else {
 		byObject[&mcsv1beta1.ServiceExport{}] = cache.ByObject{Transform: sealExport}
+		byObject[&corev1.Secret{}] = cache.ByObject{
+			Namespaces: map[string]cache.Config{peers: {LabelSelector: withLabel(mcs.LabelPeer)}},
+		}
 	}
+	byObject[&discoveryv1.EndpointSlice{}] = slices
 	return cache.Options{NewInformer: informer, DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}, nil
+}
+
+// withLabel selects the objects that have a label, of whatever value.
+func withLabel(label string) labels.Selector {
+	selector, err := labels.Parse(label)
+	if err != nil {
+		panic(err) // The labels are constants.
+	}
+	return selector
 }
 
 // sealExport keeps of an export what an import takes over.
@@ -67,12 +80,27 @@ func sealExport(obj any) (any, error) {
 	return obj, nil
 }
 
-// sealSlice keeps of a slice of ours what is compared: its endpoints are never read here. Those of others are copied.
-func sealSlice(obj any) (any, error) {
-	if slice, ok := obj.(*discoveryv1.EndpointSlice); ok && ownership.SliceIsOurs(slice, nil) {
-		diff.SealSlice(slice)
+// trimSlice keeps of a slice of a Service of this cluster what is exported, and of a slice of ours what is compared: its endpoints are
+// never read here. Slices of others in an import stay whole: they are copied.
+func trimSlice(strings *compact.Strings) toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		slice, ok := obj.(*discoveryv1.EndpointSlice)
+		switch {
+		case !ok:
+		case !isImported(slice):
+			merge.TrimSlice(slice)
+			strings.Slice(slice)
+		case ownership.SliceIsOurs(slice, nil):
+			diff.SealSlice(slice)
+		}
+		return obj, nil
 	}
-	return obj, nil
+}
+
+// isImported is true for a slice with the name of an import. All others are of this cluster's own Services.
+func isImported(slice *discoveryv1.EndpointSlice) bool {
+	_, imported := slice.Labels[mcsv1beta1.LabelServiceName]
+	return imported
 }
 
 // syncWatch makes the probes ready.

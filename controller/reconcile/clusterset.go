@@ -22,11 +22,12 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/peers"
 )
 
-// clusterset gathers what the clusters say of a name: this one from the manager's caches, the others from their own.
+// clusterset gathers what the clusters export under a name: this one from the manager's caches, the others from their own.
 type clusterset struct {
 	home         string
 	cache        client.Reader
 	peers        *peers.Registry
+	names        *nameSource
 	maxEndpoints int       // endpoints in a slice
 	began        time.Time // of this process: what is older is no news to be timed
 	now          func() time.Time
@@ -51,7 +52,10 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	}
 	home := merge.Member{Cluster: c.home}
 	if cs.Export != nil {
-		home.Export, home.Slices = merge.TrimExport(cs.Export), c.peers.Home(key)
+		home.Export = merge.TrimExport(cs.Export)
+		if home.Slices, err = c.homeSlices(ctx, key); err != nil {
+			return nil, err
+		}
 	}
 	svc, err := found(ctx, c.cache, key, new(corev1.Service))
 	if err != nil {
@@ -70,6 +74,14 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
 	return &fromClusterset{cs, again}, err
+}
+
+// homeSlices are the slices of a Service of this cluster, by their names. They are read only.
+func (c *clusterset) homeSlices(ctx context.Context, service types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
+	all, err := slicesOf(ctx, c.cache, service)
+	return slices.DeleteFunc(all, func(slice *discoveryv1.EndpointSlice) bool {
+		return isImported(slice) || slice.AddressType == discoveryv1.AddressTypeFQDN
+	}), err
 }
 
 // inTurn takes the first of each list, then the second, and each text once.
@@ -91,9 +103,9 @@ func inTurn(lists [][]string) (all []string) {
 	return all
 }
 
-// memberSource hands on the names of which a peer, or an endpoint of this cluster, says something new.
-type memberSource struct {
-	ctx     context.Context //nolint:containedctx // of the manager: the Set's callbacks have none
+// nameSource enqueues the names of which a peer, or a slice of this cluster's own Services, has something new.
+type nameSource struct {
+	ctx     context.Context //nolint:containedctx // of the manager: the Registry's callbacks have none
 	peers   *peers.Registry
 	cache   client.Reader
 	mu      sync.Mutex
@@ -102,16 +114,16 @@ type memberSource struct {
 	waiting waiting
 }
 
-func newMemberSource(ctx context.Context, set *peers.Registry, cache client.Reader) *memberSource {
-	s := &memberSource{ctx: ctx, peers: set, cache: cache}
-	set.OnChange(s.changed)
-	set.OnState(func(string) { s.allImports() })
+func newNameSource(ctx context.Context, registry *peers.Registry, cache client.Reader) *nameSource {
+	s := &nameSource{ctx: ctx, peers: registry, cache: cache}
+	registry.OnChange(s.changed)
+	registry.OnState(func(string) { s.allImports() })
 	return s
 }
 
 // allImports is for a peer whose standing has changed. What this cluster holds of one that has not been heard since the start is known
 // from the imports only.
-func (s *memberSource) allImports() {
+func (s *nameSource) allImports() {
 	var all mcsv1beta1.ServiceImportList
 	if err := s.cache.List(s.ctx, &all, client.UnsafeDisableDeepCopy); err != nil && s.ctx.Err() == nil { // Only a programming error.
 		ctrl.Log.Error(err, "List imports")
@@ -121,7 +133,7 @@ func (s *memberSource) allImports() {
 	}
 }
 
-func (s *memberSource) changed(name types.NamespacedName) {
+func (s *nameSource) changed(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.queue == nil {
@@ -132,7 +144,7 @@ func (s *memberSource) changed(name types.NamespacedName) {
 }
 
 // addAll also adds the imports whose derived Service the name is: endpoints may have been led to it.
-func (s *memberSource) addAll(name types.NamespacedName) {
+func (s *nameSource) addAll(name types.NamespacedName) {
 	s.add(name)
 	for _, request := range importsOfDerived(s.ctx, s.cache, name) {
 		s.add(request.NamespacedName)
@@ -141,7 +153,7 @@ func (s *memberSource) addAll(name types.NamespacedName) {
 
 // add lets the names wait that nothing is here of: when clusters say much at once, what is begun comes to its end first, and what is
 // there stays up to date meanwhile. So the first names of a first sync are there long before the last.
-func (s *memberSource) add(name types.NamespacedName) {
+func (s *nameSource) add(name types.NamespacedName) {
 	request := ctrl.Request{NamespacedName: name}
 	if queue, ok := s.queue.(priorityqueue.PriorityQueue[ctrl.Request]); ok && !s.imported(name) {
 		s.waiting.add(name, time.Now())
@@ -152,13 +164,13 @@ func (s *memberSource) add(name types.NamespacedName) {
 }
 
 // imported is true where this cluster has the import.
-func (s *memberSource) imported(name types.NamespacedName) bool {
+func (s *nameSource) imported(name types.NamespacedName) bool {
 	err := s.cache.Get(s.ctx, name, new(mcsv1beta1.ServiceImport), &client.GetOptions{UnsafeDisableDeepCopy: new(true)})
 	return err == nil
 }
 
 // Start takes the queue of the controller.
-func (s *memberSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+func (s *nameSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = queue
@@ -172,7 +184,7 @@ func (s *memberSource) Start(ctx context.Context, queue workqueue.TypedRateLimit
 
 // WaitForSync keeps the controller from planning, for a few seconds, with less than all clusters: what they have not said yet would
 // be written a moment later.
-func (s *memberSource) WaitForSync(ctx context.Context) error {
+func (s *nameSource) WaitForSync(ctx context.Context) error {
 	select {
 	case <-s.peers.Settled():
 		return nil
@@ -182,7 +194,7 @@ func (s *memberSource) WaitForSync(ctx context.Context) error {
 }
 
 // String is for logs.
-func (s *memberSource) String() string { return "clusters of the clusterset" }
+func (s *nameSource) String() string { return "clusters of the clusterset" }
 
 // namesIn are the names of a namespace that peers export: it has come, or goes (C21).
 func (c *clusterset) namesIn(_ context.Context, namespace client.Object) []ctrl.Request {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/internal/compact"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
@@ -37,7 +40,7 @@ func (onlyImport) List(context.Context, client.ObjectList, ...client.ListOption)
 func TestWhatIsBegunComesFirst(t *testing.T) {
 	queue := priorityqueue.New[ctrl.Request](t.Name())
 	defer queue.ShutDown()
-	source := &memberSource{ctx: t.Context(), cache: onlyImport{name: types.NamespacedName{Name: "there"}}}
+	source := &nameSource{ctx: t.Context(), cache: onlyImport{name: types.NamespacedName{Name: "there"}}}
 	source.changed(types.NamespacedName{Name: "new, told early"})
 	if err := source.Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
@@ -71,7 +74,7 @@ func TestImportsOfWhatIsLedAreAsked(t *testing.T) {
 	for what, early := range map[string]bool{"told early": true, "told later": false} {
 		queue := priorityqueue.New[ctrl.Request](t.Name())
 		defer queue.ShutDown()
-		source := &memberSource{ctx: t.Context(), cache: derived{}}
+		source := &nameSource{ctx: t.Context(), cache: derived{}}
 		if early {
 			source.changed(types.NamespacedName{Name: "derived-foo"})
 		}
@@ -90,6 +93,67 @@ func TestImportsOfWhatIsLedAreAsked(t *testing.T) {
 		slices.Sort(asked)
 		if want := []string{"derived-foo", "foo"}; !slices.Equal(asked, want) {
 			t.Errorf("%s: %q are asked, want %q", what, asked, want)
+		}
+	}
+}
+
+// A slice of an own Service is enqueued for each Service that it belongs to or has left, and not for what the trimming left out.
+func TestSlicesOfOwnServicesAreEnqueued(t *testing.T) {
+	slice := func(version, service string, imported ...string) *discoveryv1.EndpointSlice {
+		s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "s", ResourceVersion: version, Labels: map[string]string{discoveryv1.LabelServiceName: service}}}
+		for _, of := range imported {
+			s.Labels[mcsv1beta1.LabelServiceName] = of
+		}
+		return s
+	}
+	for _, test := range []struct {
+		name          string
+		before, after *discoveryv1.EndpointSlice
+		want          []string
+	}{
+		{"it is made", nil, slice("1", "foo"), []string{"foo"}},
+		{"it is deleted", slice("1", "foo"), nil, []string{"foo"}},
+		{"it belongs to another Service", slice("1", "foo"), slice("2", "bar"), []string{"foo", "bar"}},
+		{"nothing that counts has changed", slice("1", "foo"), slice("2", "foo"), nil},
+		{"it belongs to no Service", nil, slice("1", ""), nil},
+		{"it is an import's", nil, slice("1", "derived-foo", "foo"), nil},
+		{"it becomes an import's", slice("1", "foo"), slice("2", "foo", "foo"), []string{"foo"}},
+	} {
+		source := &nameSource{}
+		r := &serviceReconciler{clusterset: &clusterset{names: source}}
+		r.enqueueOwn(test.before, test.after)
+		var got []string
+		for _, name := range source.early {
+			got = append(got, name.Name)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q are enqueued, want %q", test.name, got, test.want)
+		}
+	}
+}
+
+// Of a slice of an own Service the cache keeps what is exported, also while it is being deleted: kube-proxy uses it until it is gone. Slices
+// of others in an import stay whole.
+func TestTrimmedSlices(t *testing.T) {
+	of := func(labels map[string]string) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", Labels: labels, DeletionTimestamp: new(metav1.Now()), Finalizers: []string{"example.org/held"}},
+			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, TargetRef: &corev1.ObjectReference{Name: "pod"}}},
+		}
+	}
+	for name, test := range map[string]struct {
+		labels           map[string]string
+		endpoints, whole bool
+	}{
+		"an own Service's": {map[string]string{discoveryv1.LabelServiceName: "db"}, true, false},
+		"ours":             {map[string]string{mcsv1beta1.LabelServiceName: "db", discoveryv1.LabelManagedBy: mcs.ControllerName}, false, false},
+		"of others":        {map[string]string{mcsv1beta1.LabelServiceName: "db"}, true, true},
+	} {
+		object, err := trimSlice(new(compact.Strings))(of(test.labels))
+		slice := object.(*discoveryv1.EndpointSlice)
+		whole := len(slice.Endpoints) > 0 && slice.Endpoints[0].TargetRef != nil
+		if err != nil || slice.DeletionTimestamp == nil || len(slice.Endpoints) > 0 != test.endpoints || whole != test.whole {
+			t.Errorf("%s: %+v, %v", name, slice, err)
 		}
 	}
 }

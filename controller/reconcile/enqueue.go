@@ -17,11 +17,11 @@ import (
 
 // The caches' indices.
 const (
-	indexOwner   = "import-that-owns"       // Services of ours, by the name of their import
-	indexImport  = "import-that-is-meant"   // EndpointSlices, by the name of their import
-	indexDerived = "name-of-derived"        // ServiceImports, by the name of their derived Service
-	indexLeadsTo = "service-that-is-led-to" // EndpointSlices, by the name of the Service that they lead to
-	indexIPs     = "addresses"              // ServiceImports by their ips, Services by their ClusterIPs
+	indexOwner   = "import-that-owns"     // Services of ours, by the name of their import
+	indexImport  = "import-that-is-meant" // EndpointSlices, by the name of their import
+	indexDerived = "name-of-derived"      // ServiceImports, by the name of their derived Service
+	indexService = "service"              // EndpointSlices, by the name of the Service that they belong to
+	indexIPs     = "addresses"            // ServiceImports by their ips, Services by their ClusterIPs
 )
 
 func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
@@ -31,12 +31,8 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 		keys   client.IndexerFunc
 	}{
 		{&corev1.Service{}, indexOwner, func(obj client.Object) []string { return ownership.OwnerImports(obj) }},
-		{&discoveryv1.EndpointSlice{}, indexImport, func(obj client.Object) []string {
-			return []string{obj.GetLabels()[mcsv1beta1.LabelServiceName]}
-		}},
-		{&discoveryv1.EndpointSlice{}, indexLeadsTo, func(obj client.Object) []string {
-			return []string{obj.GetLabels()[discoveryv1.LabelServiceName]}
-		}},
+		{&discoveryv1.EndpointSlice{}, indexImport, byLabel(mcsv1beta1.LabelServiceName)},
+		{&discoveryv1.EndpointSlice{}, indexService, byLabel(discoveryv1.LabelServiceName)},
 		{&mcsv1beta1.ServiceImport{}, indexDerived, func(obj client.Object) []string {
 			return []string{ownership.DerivedName(obj.(*mcsv1beta1.ServiceImport))}
 		}},
@@ -50,6 +46,16 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 	}
 	return nil
+}
+
+// byLabel indexes objects by the value of a label.
+func byLabel(label string) client.IndexerFunc {
+	return func(obj client.Object) []string {
+		if value := obj.GetLabels()[label]; value != "" {
+			return []string{value}
+		}
+		return nil
+	}
 }
 
 // importsOfService are the imports that own the Service and those whose derived Service has its name: Karmada's, one that the
@@ -75,12 +81,15 @@ func (r *serviceReconciler) importsOfService(ctx context.Context, svc client.Obj
 	return requests
 }
 
-// importsOfSlice are the import that the label names, and that whose derived Service the slice leads to. A changed label comes as two
-// objects, so that both imports are asked.
-func (r *serviceReconciler) importsOfSlice(ctx context.Context, slice client.Object) []ctrl.Request {
-	service := types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}
-	requests := []ctrl.Request{request(slice.GetNamespace(), slice.GetLabels()[mcsv1beta1.LabelServiceName])}
-	return append(requests, importsOfDerived(ctx, r.cache, service)...)
+// importsOfSlice are the import that the label names, and that whose derived Service the slice belongs to. A changed label comes as two
+// objects, so that both imports are asked. For slices of this cluster's own Services see enqueueOwn.
+func (r *serviceReconciler) importsOfSlice(ctx context.Context, object client.Object) []ctrl.Request {
+	slice := object.(*discoveryv1.EndpointSlice)
+	if !isImported(slice) {
+		return nil
+	}
+	requests := []ctrl.Request{request(slice.Namespace, slice.Labels[mcsv1beta1.LabelServiceName])}
+	return append(requests, importsOfDerived(ctx, r.cache, serviceOf(slice))...)
 }
 
 // importsOfDerived are those that have a Service of this name as their derived one.

@@ -3,6 +3,8 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,48 +64,46 @@ func (r *serviceReconciler) gatherDerived(ctx context.Context, key types.Namespa
 	}
 	r.suspectUnlabelled(key, *state)
 	state.Leaks = r.associations.of(derived)
-	if state.UnexpectedSlices, err = r.strays(ctx, key, derived); err != nil {
+	if state.UnexpectedSlices, err = r.unexpectedSlices(ctx, key, derived); err != nil {
 		return err
 	}
 	var services corev1.ServiceList
 	if err := r.cache.List(ctx, &services, client.InNamespace(key.Namespace), client.MatchingFields{indexOwner: key.Name}); err != nil {
 		return fmt.Errorf("list derived Services of %s: %w", key, err)
 	}
-	for i := range services.Items {
-		state.Owned = append(state.Owned, &services.Items[i])
-	}
-	state.AddressHolders, err = r.holders(ctx, imp)
+	state.Owned = pointers(services.Items)
+	state.AddressHolders, err = r.addressHolders(ctx, imp)
 	return err
 }
 
 func (r *serviceReconciler) gatherSlices(ctx context.Context, key types.NamespacedName, state *observed.State) error {
-	var slices discoveryv1.EndpointSliceList
-	if err := r.cache.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingFields{indexImport: key.Name}); err != nil {
+	var imported discoveryv1.EndpointSliceList
+	if err := r.cache.List(ctx, &imported, client.InNamespace(key.Namespace), client.MatchingFields{indexImport: key.Name}); err != nil {
 		return fmt.Errorf("list slices of %s: %w", key, err)
 	}
-	for i := range slices.Items {
-		state.Slices = append(state.Slices, &slices.Items[i])
-	}
+	state.Slices = pointers(imported.Items)
 	return nil
 }
 
-// strays are slices that lead to the derived Service and do not bear the import's name: those of this cluster's own Services, one of
-// which it would be, and those of other imports.
-func (r *serviceReconciler) strays(ctx context.Context, key, derived types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
-	var strays []*discoveryv1.EndpointSlice
-	if r.clusterset != nil {
-		strays = append(strays, r.clusterset.peers.Home(derived)...)
+// unexpectedSlices are slices of the derived Service without the import's name: as those of this cluster's own Services are, and those of
+// other imports.
+func (r *serviceReconciler) unexpectedSlices(ctx context.Context, key, derived types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
+	all, err := slicesOf(ctx, r.cache, derived)
+	return slices.DeleteFunc(all, func(slice *discoveryv1.EndpointSlice) bool {
+		return slice.Labels[mcsv1beta1.LabelServiceName] == key.Name
+	}), err
+}
+
+// slicesOf are the slices in the cache that belong to a Service, by their names. They are read only.
+func slicesOf(ctx context.Context, cache client.Reader, service types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
+	var list discoveryv1.EndpointSliceList
+	if err := cache.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{indexService: service.Name},
+		client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list slices of Service %s: %w", service, err)
 	}
-	var led discoveryv1.EndpointSliceList
-	if err := r.cache.List(ctx, &led, client.InNamespace(key.Namespace), client.MatchingFields{indexLeadsTo: derived.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list slices that lead to %s: %w", derived, err)
-	}
-	for i := range led.Items {
-		if led.Items[i].Labels[mcsv1beta1.LabelServiceName] != key.Name {
-			strays = append(strays, &led.Items[i])
-		}
-	}
-	return strays, nil
+	all := pointers(list.Items)
+	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
 }
 
 // suspectUnlabelled notes, before the first plan of an import of ours, the slices that bear its name and do not belong to its Service: they
@@ -123,6 +123,14 @@ func (r *serviceReconciler) suspectUnlabelled(key types.NamespacedName, state ob
 	}
 }
 
+func pointers[T any](all []T) []*T {
+	pointers := make([]*T, len(all))
+	for i := range all {
+		pointers[i] = &all[i]
+	}
+	return pointers
+}
+
 // found is the object, or nil where there is none.
 func found[T client.Object](ctx context.Context, cache client.Reader, key types.NamespacedName, obj T) (T, error) {
 	var none T
@@ -136,17 +144,15 @@ func found[T client.Object](ctx context.Context, cache client.Reader, key types.
 	return obj, nil
 }
 
-// holders are the Services that have one of the import's ips.
-func (r *serviceReconciler) holders(ctx context.Context, imp *mcsv1beta1.ServiceImport) ([]*corev1.Service, error) {
+// addressHolders are the Services that have one of the import's ips.
+func (r *serviceReconciler) addressHolders(ctx context.Context, imp *mcsv1beta1.ServiceImport) ([]*corev1.Service, error) {
 	var holders []*corev1.Service
 	for _, ip := range desired.ImportAddresses(imp) {
 		var services corev1.ServiceList
 		if err := r.cache.List(ctx, &services, client.MatchingFields{indexIPs: ip}); err != nil {
 			return nil, fmt.Errorf("list Services with the address %s: %w", ip, err)
 		}
-		for i := range services.Items {
-			holders = append(holders, &services.Items[i])
-		}
+		holders = append(holders, pointers(services.Items)...)
 	}
 	return holders, nil
 }

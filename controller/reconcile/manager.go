@@ -81,7 +81,11 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	cached, err := cacheOptions(config, options.CRD, scheme, options.ClusterID != "")
+	ofPeers := ""
+	if options.ClusterID != "" {
+		ofPeers = options.Namespace
+	}
+	cached, err := cacheOptions(config, options.CRD, scheme, ofPeers)
 	if err != nil {
 		return nil, err
 	}
@@ -155,21 +159,21 @@ func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Opti
 
 // joinClusterset adds what only a member of a clusterset watches.
 func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
-	set, err := peers.New(mgr.GetConfig(), mgr.GetEventRecorder(mcs.ControllerName), peers.Options{
-		Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, Now: options.Now, Log: mgr.GetLogger(),
-		UserAgent: mgr.GetConfig().UserAgent, Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
+	registry := peers.New(peers.Options{
+		Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, UserAgent: mgr.GetConfig().UserAgent,
+		Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
+		Cache:      mgr.GetCache(), Live: mgr.GetAPIReader(), Writer: apply.PeerWriter{Client: r.writer.Client},
+		Events: mgr.GetEventRecorder(mcs.ControllerName), Now: options.Now, Log: mgr.GetLogger(),
 	})
-	if err != nil {
-		return err
-	}
-	set.OnLost(func(slice *discoveryv1.EndpointSlice) { r.changed(ctx, slice, nil) })
+	names := newNameSource(ctx, registry, mgr.GetCache())
+	r.associations.all = true
 	r.clusterset = &clusterset{
-		home: options.ClusterID, cache: mgr.GetCache(), peers: set, maxEndpoints: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
+		home: options.ClusterID, cache: mgr.GetCache(), peers: registry, names: names, maxEndpoints: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
 		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),
 	}
 	b.Watches(&mcsv1beta1.ServiceExport{}, handler.EnqueueRequestsFromMapFunc(sameName)).
 		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sameName)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn)).
-		WatchesRawSource(newMemberSource(ctx, set, mgr.GetCache()))
-	return mgr.Add(set)
+		WatchesRawSource(names)
+	return mgr.Add(registry)
 }

@@ -53,7 +53,7 @@ func (w *waiting) take(n int, now time.Time, done func(types.NamespacedName) boo
 }
 
 // raise enqueues names that have waited long with the usual priority, until ctx ends.
-func (s *memberSource) raise(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+func (s *nameSource) raise(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 	tick := time.NewTicker(raiseEvery)
 	defer tick.Stop()
 	for {

@@ -1,0 +1,87 @@
+package apply
+
+import (
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// A Lease is written whole: what is not wanted any more goes, and what others added stays.
+func TestPutLease(t *testing.T) {
+	d := newDesk(t)
+	w := PeerWriter{d.Client}
+	lease := func() *coordinationv1.Lease {
+		return &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: d.imp.Namespace, Name: "east", Annotations: map[string]string{"ours": "1"}},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("east"), LeaseDurationSeconds: new(int32(5))},
+		}
+	}
+	if err := w.PutLease(t.Context(), lease()); err != nil {
+		t.Fatal(err)
+	}
+	there := lease()
+	if err := d.Get(t.Context(), client.ObjectKeyFromObject(there), there); err != nil {
+		t.Fatal(err)
+	}
+	there.Annotations = map[string]string{"theirs": "1", "mark": "1", "ours": "2"}
+	if err := d.Update(t.Context(), there); err != nil {
+		t.Fatal(err)
+	}
+	want := lease()
+	want.Spec.LeaseDurationSeconds = nil
+	if err := w.PutLease(t.Context(), want, "mark"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Get(t.Context(), client.ObjectKeyFromObject(there), there); err != nil {
+		t.Fatal(err)
+	}
+	if a := there.Annotations; len(a) != 2 || a["ours"] != "1" || a["theirs"] != "1" || there.Spec.LeaseDurationSeconds != nil || *there.Spec.HolderIdentity != "east" {
+		t.Errorf("the Lease is %v, %+v", a, there.Spec)
+	}
+}
+
+// Another Lease of the name is not deleted.
+func TestDeleteLease(t *testing.T) {
+	d := newDesk(t)
+	w := PeerWriter{d.Client}
+	first := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: d.imp.Namespace, Name: "east"}}
+	second := first.DeepCopy()
+	if err := d.Create(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // The second time, it is gone already.
+		if err := w.DeleteLease(t.Context(), first.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Create(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.DeleteLease(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Get(t.Context(), client.ObjectKeyFromObject(second), second); err != nil {
+		t.Errorf("the second Lease: %v", err)
+	}
+}
+
+func TestAnnounce(t *testing.T) {
+	d := newDesk(t)
+	w := PeerWriter{d.Client}
+	if err := w.Announce(t.Context(), d.imp.Namespace, "east"); err != nil {
+		t.Fatal(err)
+	}
+	namespace := new(corev1.Namespace)
+	if err := d.Get(t.Context(), client.ObjectKey{Name: d.imp.Namespace}, namespace); err != nil || namespace.Annotations[mcs.AnnotationClusterID] != "east" {
+		t.Errorf("the annotations are %v: %v", namespace.Annotations, err)
+	}
+	if err := w.Announce(t.Context(), "nowhere-to-be-found", "east"); !apierrors.IsNotFound(err) {
+		t.Errorf("no such namespace: %v", err)
+	}
+}
