@@ -42,7 +42,7 @@ func TestAddressesThatAreNoVIPs(t *testing.T) {
 			st := observed.State{Import: &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo"}, Spec: mcsv1beta1.ServiceImportSpec{IPs: []string{test.ip}}}}
 			st.AddressHolders = []*corev1.Service{elsewhere, mine}
 			a := readAddresses(st, nil)
-			want := addresses{keep: []string{test.ip}, vips: []string{test.ip}}
+			want := addresses{keep: []string{test.ip}, vips: parse([]string{test.ip})}
 			if test.want != "" {
 				want.vips, want.notes = nil, []string{test.want}
 			}

@@ -43,7 +43,7 @@ func (b builder) sliceService() string {
 		}
 		return name
 	case ownership.ReadOnly:
-		if len(b.Service.Spec.Selector) == 0 && len(clusterIPs(b.Service)) > 0 {
+		if len(b.Service.Spec.Selector) == 0 && len(ServiceAddresses(b.Service)) > 0 {
 			return name
 		}
 		return "" // With a selector it has this cluster's own pods: imported endpoints would change what cluster.local means (C41).

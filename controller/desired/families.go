@@ -8,29 +8,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// familiesOf are the addresses' families, in the order of their first appearance. What is not a plain address has none.
-func familiesOf(ips []string) []corev1.IPFamily {
+// familiesOf are the addresses' families, in the order of their first appearance.
+func familiesOf(all []netip.Addr) []corev1.IPFamily {
 	var families []corev1.IPFamily
-	for _, ip := range ips {
-		addr, err := netip.ParseAddr(ip)
-		if err != nil || addr.Zone() != "" {
-			continue
-		}
-		family := corev1.IPv6Protocol
-		if addr.Is4() || addr.Is4In6() {
-			family = corev1.IPv4Protocol
-		}
-		if !slices.Contains(families, family) {
+	for _, addr := range all {
+		if family := familyOf(addr); !slices.Contains(families, family) {
 			families = append(families, family)
 		}
 	}
 	return families
 }
 
+func familyOf(addr netip.Addr) corev1.IPFamily {
+	if addr.Is4() {
+		return corev1.IPv4Protocol
+	}
+	return corev1.IPv6Protocol
+}
+
 // wantedFamilies are the known families that the import names, without duplicates (C19), then those of a user's VIPs: kube-proxy
 // answers on an address only where the Service has its family. The import's come first, because the VIPs can go.
 // An import of ours names those of its ips; what it should have is what the clusterset gives.
-func wantedFamilies(b builder, vips []string) []corev1.IPFamily {
+func wantedFamilies(b builder, vips []netip.Addr) []corev1.IPFamily {
 	wanted := b.Import.Spec.IPFamilies
 	if b.owned {
 		wanted = b.families
@@ -51,7 +50,7 @@ func subset(a, b []corev1.IPFamily) bool {
 
 // allocation is one way to ask for addresses.
 type allocation struct {
-	ips      []string
+	ips      []netip.Addr
 	families []corev1.IPFamily
 	policy   *corev1.IPFamilyPolicy
 }
@@ -59,7 +58,7 @@ type allocation struct {
 // allocationAttempts are in the order in which they are tried, each after the one before was refused: the recorded addresses
 // (C24), then the first family, then the second. Two families are a preference, not a requirement: a single-stack cluster
 // gives the one that it has.
-func allocationAttempts(recorded []string, families []corev1.IPFamily) []allocation {
+func allocationAttempts(recorded []netip.Addr, families []corev1.IPFamily) []allocation {
 	policy := func(n int) *corev1.IPFamilyPolicy {
 		p := corev1.IPFamilyPolicySingleStack
 		if n > 1 {
@@ -68,9 +67,9 @@ func allocationAttempts(recorded []string, families []corev1.IPFamily) []allocat
 		return &p
 	}
 	var ways []allocation
-	var again []string
+	var again []netip.Addr
 	for _, ip := range recorded {
-		if len(families) == 0 || subset(familiesOf([]string{ip}), families) {
+		if len(families) == 0 || slices.Contains(families, familyOf(ip)) {
 			again = append(again, ip)
 		}
 	}
@@ -90,7 +89,7 @@ func allocationAttempts(recorded []string, families []corev1.IPFamily) []allocat
 // would change the import's address (C24): that is for the user to decide.
 func syncFamilies(svc *corev1.Service, w desiredService) (fault string) {
 	have, want := svc.Spec.IPFamilies, w.families
-	served := func(ip string) bool { return subset(familiesOf([]string{ip}), have) }
+	served := func(vip netip.Addr) bool { return slices.Contains(have, familyOf(vip)) }
 	tried := svc.Spec.IPFamilyPolicy != nil && *svc.Spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack
 	switch {
 	case len(have) == 0 || subset(want, have) && (subset(have, want) || len(want) == 0 || len(w.vips) > 0):
@@ -107,7 +106,7 @@ func syncFamilies(svc *corev1.Service, w desiredService) (fault string) {
 	case len(have) == 2 && have[0] == want[0]:
 		svc.Spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
 		svc.Spec.IPFamilies = have[:1]
-		svc.Spec.ClusterIPs = clusterIPs(svc)[:1]
+		svc.Spec.ClusterIPs = svc.Spec.ClusterIPs[:min(1, len(svc.Spec.ClusterIPs))]
 		return ""
 	default:
 		return fmt.Sprintf("Service %s has %s and a Service's first family cannot change: delete it to get one of %s, with another address",
@@ -122,9 +121,9 @@ func (w *desiredService) noteUnserved(svc *corev1.Service) {
 	if len(w.vips) == 0 && len(have) == 1 && policy != nil && *policy != corev1.IPFamilyPolicySingleStack && !w.single {
 		w.note("a second address family, of which this cluster gives Service %s none beside %s", svc.Name, have[0])
 	}
-	for _, ip := range w.vips {
-		if !subset(familiesOf([]string{ip}), svc.Spec.IPFamilies) {
-			w.note("Service %s has no family for %s", svc.Name, ip)
+	for _, vip := range w.vips {
+		if !slices.Contains(svc.Spec.IPFamilies, familyOf(vip)) {
+			w.note("Service %s has no family for %s", svc.Name, vip)
 		}
 	}
 }

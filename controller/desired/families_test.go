@@ -1,9 +1,11 @@
 package desired
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -19,7 +21,7 @@ func TestFamiliesOf(t *testing.T) {
 		{name: "garbage and addresses with a zone have none", ips: []string{"nonsense", "fe80::1%eth0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, familiesOf(test.ips)); diff != "" {
+			if diff := cmp.Diff(test.want, familiesOf(parse(test.ips))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -29,8 +31,8 @@ func TestFamiliesOf(t *testing.T) {
 // C24: a Service that is made again with the one address that is recorded asks for the second family with it.
 func TestRecordedAddressDoesNotCostTheSecondFamily(t *testing.T) {
 	both := []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-	want := allocation{ips: []string{"10.0.0.1"}, families: both[:1], policy: new(corev1.IPFamilyPolicyPreferDualStack)}
-	if diff := cmp.Diff(want, allocationAttempts([]string{"10.0.0.1"}, both)[0], cmp.AllowUnexported(allocation{})); diff != "" {
+	want := allocation{ips: parse([]string{"10.0.0.1"}), families: both[:1], policy: new(corev1.IPFamilyPolicyPreferDualStack)}
+	if diff := cmp.Diff(want, allocationAttempts(parse([]string{"10.0.0.1"}), both)[0], cmp.AllowUnexported(allocation{}), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

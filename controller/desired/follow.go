@@ -1,8 +1,6 @@
 package desired
 
 import (
-	"slices"
-
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -12,7 +10,7 @@ import (
 // followService copies the addresses of a Service that others keep. No annotation says that they are ours, so they always follow.
 func followService(b builder) Desired {
 	edited := b.Import.DeepCopy()
-	current := clusterIPs(b.Service)
+	current := ServiceAddresses(b.Service)
 	if len(current) == 0 {
 		d := Desired{Ready: readyFor(ReasonPending, "Service %s, which others keep, has no address", b.Service.Name)}
 		b.withoutTaken(edited)
@@ -21,7 +19,7 @@ func followService(b builder) Desired {
 	}
 	d := Desired{Delete: notDeleted(otherServices(b.State)), Ready: readyFor(ReasonReady, "served by Service %s, which others keep", b.Service.Name)}
 	annotate(edited, mcs.AnnotationDerivedService, b.Service.Name)
-	setIPs(edited, current, b.CRD, true)
+	setIPs(edited, format(current), b.CRD, true)
 	d.setImport(b, edited)
 	if len(b.Service.Spec.Selector) > 0 {
 		d.Ready.Notes = []string{"the imported endpoints, as Service " + b.Service.Name + " selects pods of this cluster"}
@@ -33,13 +31,13 @@ func followService(b builder) Desired {
 func followKarmada(b builder) Desired {
 	d := Desired{Ready: readyFor(ReasonPending, "Karmada has not propagated Service %s", ownership.DerivedName(b.Import))}
 	edited := b.Import.DeepCopy()
-	switch current := clusterIPs(b.Service); {
+	switch current := ServiceAddresses(b.Service); {
 	case b.Import.Spec.Type == mcsv1beta1.Headless:
 		d.Ready = readyFor(ReasonReady, "headless")
 		setIPs(edited, nil, b.CRD, true)
 	case len(current) > 0:
 		d.Ready = readyFor(ReasonReady, "served by Service %s", b.Service.Name)
-		setIPs(edited, current, b.CRD, true)
+		setIPs(edited, format(current), b.CRD, true)
 	default:
 		b.withoutTaken(edited)
 	}
@@ -50,11 +48,7 @@ func followKarmada(b builder) Desired {
 // withoutTaken takes the addresses from ips that another Service has by now: the one that they followed has none, and DNS would lead to
 // the other.
 func (b builder) withoutTaken(edited *mcsv1beta1.ServiceImport) {
-	taken := b.elsewhere(canonical(edited.Spec.IPs))
-	left := slices.DeleteFunc(slices.Clone(edited.Spec.IPs), func(ip string) bool {
-		return slices.ContainsFunc(canonical([]string{ip}), func(addr string) bool { return slices.Contains(taken, addr) })
-	})
-	if len(taken) > 0 {
-		setIPs(edited, left, b.CRD, true)
+	if taken := b.elsewhere(parse(edited.Spec.IPs)); len(taken) > 0 {
+		setIPs(edited, without(edited.Spec.IPs, taken), b.CRD, true)
 	}
 }

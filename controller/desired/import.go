@@ -1,8 +1,8 @@
 package desired
 
 import (
+	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -77,13 +77,11 @@ func leaveForeign(b builder) Desired {
 
 // takeBack empties ips: DNS would lead clients to the Service that has these addresses next. A user's stay, but for those of ours among them that are gone.
 // ipFamilies are the wish for the return.
-func (d *Desired) takeBack(b builder, gone ...string) {
+func (d *Desired) takeBack(b builder, gone ...netip.Addr) {
 	edited := b.Import.DeepCopy()
 	var left []string
 	if readAddresses(b.State, nil).userSet() {
-		left = slices.DeleteFunc(slices.Clone(edited.Spec.IPs), func(ip string) bool {
-			return slices.ContainsFunc(canonical([]string{ip}), func(addr string) bool { return slices.Contains(gone, addr) })
-		})
+		left = without(edited.Spec.IPs, gone)
 	}
 	setIPs(edited, left, b.CRD, false)
 	d.setImport(b, edited)
@@ -108,21 +106,21 @@ func ledTo(st observed.State) []string {
 }
 
 // elsewhere are those of ips that Services have which do not serve the import.
-func (b builder) elsewhere(ips []string) []string {
-	var theirs []string
+func (b builder) elsewhere(ips []netip.Addr) []netip.Addr {
+	var theirs []netip.Addr
 	for _, svc := range b.AddressHolders {
 		if !b.serves(svc) {
 			theirs = append(theirs, ServiceAddresses(svc)...)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(ips), func(ip string) bool { return !slices.Contains(theirs, ip) })
+	return slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { return !slices.Contains(theirs, ip) })
 }
 
 // headless takes away what a ClusterSetIP import had (C16, C25). The addresses stay remembered: the flip back brings them again.
 func headless(b builder) Desired {
 	edited := b.Import.DeepCopy()
 	if a := usersAddresses(b.State); a.userSet() {
-		annotate(edited, mcs.AnnotationVIPs, strings.Join(splitIPs(strings.Join(a.keep, ",")), ","))
+		annotate(edited, mcs.AnnotationVIPs, joinIPs(parse(a.keep)))
 	}
 	setIPs(edited, nil, b.CRD, !b.owned || len(b.families) > 0)
 	if b.CRD.IPFamilies && len(b.families) > 0 {
@@ -145,7 +143,7 @@ func usersAddresses(st observed.State) addresses {
 	case len(st.Import.Spec.IPs) == 0:
 		return addresses{}
 	case kind == ownership.Ours:
-		return readAddresses(st, clusterIPs(st.Service))
+		return readAddresses(st, ServiceAddresses(st.Service))
 	case kind == ownership.ReadOnly, othersKeepIt:
 		return addresses{}
 	default:

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ import (
 
 // stillFirst are the addresses that are not gone: none where the first is, whose family is the Service's first. The other one, asked for by
 // itself, would be first for good.
-func stillFirst(recorded, gone []string) []string {
+func stillFirst(recorded, gone []netip.Addr) []netip.Addr {
 	if slices.Contains(gone, recorded[0]) {
 		return nil
 	}
@@ -31,7 +32,7 @@ func createService(b builder) Desired {
 	a := readAddresses(b.State, nil)
 	followed := a.recorded
 	if othersKeptIt(b.Import) { // ips are the addresses of a Service that is gone.
-		followed = canonical(b.Import.Spec.IPs)
+		followed = parse(b.Import.Spec.IPs)
 	}
 	if gone := b.elsewhere(followed); len(gone) > 0 { // Waiting is no use, and no client may be sent there meanwhile.
 		var d Desired
@@ -89,7 +90,7 @@ func syncOwned(b builder) Desired {
 	if svc.Spec.ClusterIP == corev1.ClusterIPNone {
 		return remakeService(b)
 	}
-	a := readAddresses(b.State, clusterIPs(svc))
+	a := readAddresses(b.State, ServiceAddresses(svc))
 	w := readService(b, a)
 	wanted, fault := syncService(b.State, a, w)
 	w.notes = append(w.notes, b.Contested.YieldService(svc, wanted)...)
@@ -123,8 +124,8 @@ func (w *desiredService) ingress(b builder, svc *corev1.Service) *corev1.Service
 
 // keepAddresses puts onto the import the addresses of our Service. A second one that goes is out of ips at once.
 func (d *Desired) keepAddresses(b builder, a addresses, wanted *corev1.Service, fault string) {
-	switch current := clusterIPs(wanted); {
-	case len(clusterIPs(b.Service)) > 0:
+	switch current := ServiceAddresses(wanted); {
+	case len(ServiceAddresses(b.Service)) > 0:
 		// While the families are on the move, or cannot be had, or the ips are not ours, the import's ipFamilies are a wish and
 		// stay: written over with a VIP's, they would outlive it and cost the Service an address (C24).
 		move := !equality.Semantic.DeepEqual(b.Service.Spec.IPFamilyPolicy, wanted.Spec.IPFamilyPolicy)
@@ -149,7 +150,7 @@ func readyOfOwned(svc *corev1.Service, a addresses, w desiredService, fault, ref
 	switch {
 	case svc.DeletionTimestamp != nil:
 		v = readyFor(ReasonPending, "Service %s is being deleted and will be made again", svc.Name)
-	case len(clusterIPs(svc)) == 0:
+	case len(ServiceAddresses(svc)) == 0:
 		v = readyFor(ReasonPending, "Service %s has no address: delete it, and it is made again with one", svc.Name)
 	case len(w.ports) == 0:
 		return noPorts(w)
@@ -161,7 +162,7 @@ func readyOfOwned(svc *corev1.Service, a addresses, w desiredService, fault, ref
 		v = readyFor(ReasonInvalidIPs, "spec.ips, set by hand or copied, holds no address that a Service may answer on: empty it to get those of Service %s", svc.Name)
 	case a.userSet():
 		v = readyFor(ReasonReady, "served by Service %s, also on %s, set in spec.ips by hand or copied: empty it to get the Service's addresses",
-			svc.Name, strings.Join(w.vips, ", "))
+			svc.Name, strings.Join(format(w.vips), ", "))
 	default:
 		v = readyFor(ReasonReady, "served by Service %s", svc.Name)
 	}
@@ -171,12 +172,12 @@ func readyOfOwned(svc *corev1.Service, a addresses, w desiredService, fault, ref
 
 // writeAddresses puts our Service's addresses onto the import, in one patch with the annotations that explain them: a crash
 // never leaves the one without the other. A user's ips stay; those that a flip to Headless had put aside come back.
-func (d *Desired) writeAddresses(b builder, a addresses, current []string, families bool) {
+func (d *Desired) writeAddresses(b builder, a addresses, current []netip.Addr, families bool) {
 	edited := b.Import.DeepCopy()
 	annotate(edited, mcs.AnnotationDerivedService, b.Service.Name)
-	annotate(edited, mcs.AnnotationClusterIPs, strings.Join(current, ","))
+	annotate(edited, mcs.AnnotationClusterIPs, joinIPs(current))
 	delete(edited.Annotations, mcs.AnnotationVIPs)
-	ips := current
+	ips := format(current)
 	if a.userSet() {
 		ips = a.keep
 	}
@@ -185,11 +186,11 @@ func (d *Desired) writeAddresses(b builder, a addresses, current []string, famil
 	// A second address that comes or goes with its family is no change of the others.
 	if len(missing(a.recorded, current)) > 0 && len(missing(current, a.recorded)) > 0 {
 		d.Events = append(d.Events, Event{corev1.EventTypeWarning, EventAddressChanged,
-			"the address of Service " + b.Service.Name + " changed: it was " + strings.Join(a.recorded, ",") + " and is " + strings.Join(current, ",")})
+			"the address of Service " + b.Service.Name + " changed: it was " + joinIPs(a.recorded) + " and is " + joinIPs(current)})
 	}
 }
 
 // missing are those of ips that are not among others.
-func missing(ips, others []string) []string {
-	return slices.DeleteFunc(slices.Clone(ips), func(ip string) bool { return slices.Contains(others, ip) })
+func missing(ips, others []netip.Addr) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { return slices.Contains(others, ip) })
 }

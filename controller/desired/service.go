@@ -2,6 +2,7 @@ package desired
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ type desiredService struct {
 	internal     corev1.ServiceInternalTrafficPolicy
 	distribution *string
 	families     []corev1.IPFamily
-	vips         []string
+	vips         []netip.Addr
 	// single is true where the clusterset is known to give one family only.
 	single bool
 	// notes are on what was left out.
@@ -148,11 +149,11 @@ func newService(st observed.State, a addresses, w desiredService) (svc *corev1.S
 			Type:           corev1.ServiceTypeClusterIP,
 			IPFamilies:     way.families,
 			IPFamilyPolicy: way.policy,
-			ClusterIPs:     way.ips,
+			ClusterIPs:     format(way.ips),
 		},
 	}
 	if len(way.ips) > 0 {
-		svc.Spec.ClusterIP = way.ips[0]
+		svc.Spec.ClusterIP = svc.Spec.ClusterIPs[0]
 	}
 	own(svc, st.Import, st.CRD)
 	w.write(svc)
@@ -171,8 +172,9 @@ func syncService(st observed.State, a addresses, w desiredService) (svc *corev1.
 	if refusedAny(st.Refused) {
 		return svc, "the API server refused to change its address families"
 	}
-	if len(clusterIPs(svc)) == 0 && len(a.recorded) > 0 { // It was of type ExternalName in between.
-		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = a.recorded[0], a.recorded
+	if len(ServiceAddresses(svc)) == 0 && len(a.recorded) > 0 { // It was of type ExternalName in between.
+		svc.Spec.ClusterIPs = format(a.recorded)
+		svc.Spec.ClusterIP = svc.Spec.ClusterIPs[0]
 	}
 	return svc, syncFamilies(svc, w)
 }
@@ -225,13 +227,13 @@ func (w *desiredService) write(svc *corev1.Service) {
 
 // vipStatus is the Service with the user's addresses as ingress; nil if it has them. An empty ingress goes by itself when the
 // type does.
-func vipStatus(svc *corev1.Service, vips []string) *corev1.Service {
+func vipStatus(svc *corev1.Service, vips []netip.Addr) *corev1.Service {
 	if len(vips) == 0 {
 		return nil
 	}
 	ingress := make([]corev1.LoadBalancerIngress, 0, len(vips))
-	for _, ip := range vips {
-		ingress = append(ingress, corev1.LoadBalancerIngress{IP: ip, IPMode: new(corev1.LoadBalancerIPModeVIP)})
+	for _, vip := range vips {
+		ingress = append(ingress, corev1.LoadBalancerIngress{IP: vip.String(), IPMode: new(corev1.LoadBalancerIPModeVIP)})
 	}
 	if equality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, ingress) {
 		return nil

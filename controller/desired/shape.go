@@ -26,7 +26,7 @@ func (b builder) shape(imp *mcsv1beta1.ServiceImport) {
 func setIPs(imp *mcsv1beta1.ServiceImport, ips []string, crd observed.CRD, families bool) {
 	imp.Spec.IPs = slices.Clone(ips[:min(len(ips), crd.MaxIPs)])
 	if crd.IPFamilies && families {
-		imp.Spec.IPFamilies = familiesOf(imp.Spec.IPs)
+		imp.Spec.IPFamilies = familiesOf(parse(imp.Spec.IPs))
 	}
 }
 

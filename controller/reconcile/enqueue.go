@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -37,15 +38,25 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{ownership.DerivedName(obj.(*mcsv1beta1.ServiceImport))}
 		}},
 		{&mcsv1beta1.ServiceImport{}, indexIPs, func(obj client.Object) []string {
-			return desired.ImportAddresses(obj.(*mcsv1beta1.ServiceImport))
+			return format(desired.ImportAddresses(obj.(*mcsv1beta1.ServiceImport)))
 		}},
-		{&corev1.Service{}, indexIPs, func(obj client.Object) []string { return desired.ServiceAddresses(obj.(*corev1.Service)) }},
+		{&corev1.Service{}, indexIPs, func(obj client.Object) []string {
+			return format(desired.ServiceAddresses(obj.(*corev1.Service)))
+		}},
 	} {
 		if err := indexer.IndexField(ctx, index.object, index.name, index.keys); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func format(all []netip.Addr) []string {
+	texts := make([]string, len(all))
+	for i, addr := range all {
+		texts[i] = addr.String()
+	}
+	return texts
 }
 
 // byLabel indexes objects by the value of a label.
@@ -67,7 +78,7 @@ func (r *serviceReconciler) importsOfService(ctx context.Context, svc client.Obj
 	}
 	lists := [][]client.ListOption{{client.InNamespace(svc.GetNamespace()), client.MatchingFields{indexDerived: svc.GetName()}}}
 	for _, ip := range desired.ServiceAddresses(svc.(*corev1.Service)) {
-		lists = append(lists, []client.ListOption{client.MatchingFields{indexIPs: ip}})
+		lists = append(lists, []client.ListOption{client.MatchingFields{indexIPs: ip.String()}})
 	}
 	for _, options := range lists {
 		var named mcsv1beta1.ServiceImportList

@@ -149,7 +149,7 @@ func (r *serviceReconciler) addressHolders(ctx context.Context, imp *mcsv1beta1.
 	var holders []*corev1.Service
 	for _, ip := range desired.ImportAddresses(imp) {
 		var services corev1.ServiceList
-		if err := r.cache.List(ctx, &services, client.MatchingFields{indexIPs: ip}); err != nil {
+		if err := r.cache.List(ctx, &services, client.MatchingFields{indexIPs: ip.String()}); err != nil {
 			return nil, fmt.Errorf("list Services with the address %s: %w", ip, err)
 		}
 		holders = append(holders, pointers(services.Items)...)
