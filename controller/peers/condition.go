@@ -48,25 +48,25 @@ func (s *Registry) refuse(id string) (reason, message string) {
 
 // conditionLocked returns the peer's condition: the most fundamental problem first.
 func (p *peer) conditionLocked() (reason, message string) {
-	l := p.connection
+	c := p.connection
 	switch {
 	case p.refused != "":
 		return p.refused, p.refusal
 	case p.broken != nil:
 		return InvalidKubeconfig, p.broken.Error()
-	case l == nil:
+	case c == nil:
 		return Syncing, "about to connect"
 	}
-	if err := l.troubleLocked(); err != nil {
-		return classify(l.host, err)
+	if err := c.troubleLocked(); err != nil {
+		return classify(c.host, err)
 	}
-	if !l.probed || !l.contents.complete() || p.registry.identity.uid == "" {
-		return Syncing, "reading from " + l.host
+	if !c.probed || !c.contents.complete() || p.registry.identity.uid == "" {
+		return Syncing, "reading from " + c.host
 	}
 	if reason, message = p.identityLocked(); reason != "" {
 		return reason, message
 	}
-	return Connected, "reads from " + l.host
+	return Connected, "reads from " + c.host
 }
 
 // classify returns what a failed request means, and what to do.

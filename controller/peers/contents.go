@@ -22,42 +22,42 @@ type contents struct {
 }
 
 func newContents() *contents {
-	v := &contents{exports: exports{}, slices: newSlices()}
-	v.services = services{view: v, byName: map[types.NamespacedName]*terms{}, shared: map[string]*terms{}}
-	return v
-}
-
-// complete is true once each resource has been listed.
-func (v *contents) complete() bool { return v.synced == [resources]bool{true, true, true, true} }
-
-// snapshot returns contents that stay as they are. Values are never changed in place, so only the tables are copied.
-func (v *contents) snapshot() *contents {
-	c := &contents{exports: maps.Clone(v.exports), slices: slicesOf{byService: maps.Clone(v.slices.byService)}, synced: v.synced}
-	c.services = services{view: c, byName: maps.Clone(v.services.byName)}
+	c := &contents{exports: exports{}, slices: newSlices()}
+	c.services = services{of: c, byName: map[types.NamespacedName]*sharedSpec{}, shared: map[string]*sharedSpec{}}
 	return c
 }
 
+// complete is true once each resource has been listed.
+func (c *contents) complete() bool { return c.synced == [resources]bool{true, true, true, true} }
+
+// snapshot returns contents that stay as they are. Values are never changed in place, so only the tables are copied.
+func (c *contents) snapshot() *contents {
+	copied := &contents{exports: maps.Clone(c.exports), slices: slicesOf{byService: maps.Clone(c.slices.byService)}, synced: c.synced}
+	copied.services = services{of: copied, byName: maps.Clone(c.services.byName)}
+	return copied
+}
+
 // member is what the peer exports under a name. A Service without a ServiceExport or slices is nothing.
-func (v *contents) member(id string, name types.NamespacedName) (merge.Member, bool) {
-	m := merge.Member{Cluster: id, Export: v.exports[name], Slices: v.slices.byService[name]}
+func (c *contents) member(id string, name types.NamespacedName) (merge.Member, bool) {
+	m := merge.Member{Cluster: id, Export: c.exports[name], Slices: c.slices.byService[name]}
 	if m.Export == nil && len(m.Slices) == 0 {
 		return m, false
 	}
-	if t := v.services.byName[name]; t != nil {
+	if t := c.services.byName[name]; t != nil {
 		m.Service = &t.ServiceSpec
 	}
 	return m, true
 }
 
 // names are those for which member returns something; some come twice.
-func (v *contents) names() iter.Seq[types.NamespacedName] {
+func (c *contents) names() iter.Seq[types.NamespacedName] {
 	return func(yield func(types.NamespacedName) bool) {
-		for name := range v.exports {
+		for name := range c.exports {
 			if !yield(name) {
 				return
 			}
 		}
-		for name := range v.slices.byService {
+		for name := range c.slices.byService {
 			if !yield(name) {
 				return
 			}
@@ -68,8 +68,8 @@ func (v *contents) names() iter.Seq[types.NamespacedName] {
 // differences are the names of which two views say something else.
 func differences(a, b *contents) map[types.NamespacedName]bool {
 	all := map[types.NamespacedName]bool{}
-	for _, v := range []*contents{a, b} {
-		for name := range v.names() {
+	for _, c := range []*contents{a, b} {
+		for name := range c.names() {
 			ma, _ := a.member("", name)
 			mb, _ := b.member("", name)
 			if !equality.Semantic.DeepEqual(ma, mb) {
@@ -80,9 +80,9 @@ func differences(a, b *contents) map[types.NamespacedName]bool {
 	return all
 }
 
-func (v *contents) allNames() map[types.NamespacedName]bool {
+func (c *contents) allNames() map[types.NamespacedName]bool {
 	all := map[types.NamespacedName]bool{}
-	for name := range v.names() {
+	for name := range c.names() {
 		all[name] = true
 	}
 	return all

@@ -24,7 +24,7 @@ const (
 type lease struct {
 	loaded   bool
 	foreign  bool       // somebody else's
-	told     string     // the reason of the last event
+	reported string     // the reason of the last event
 	troubled bool       // could not be read or written when that was tried last
 	at       time.Time  // when it was written last
 	written  condition  // in the Lease
@@ -68,10 +68,10 @@ func (p *peer) loadLease(ctx context.Context) error {
 		return errForeignLease
 	}
 	p.record = readRecord(found, now)
-	p.lease.told = found.Labels[labelReason]
+	p.lease.reported = found.Labels[labelReason]
 	if found.Labels[labelConnected] == conditionTrue {
 		// It was there when nobody looked any more: the time since then does not count against it.
-		p.wasConnected, p.record.Heard = true, now
+		p.wasConnected, p.record.LastConnected = true, now
 	}
 	p.lease.loaded = true
 	return nil
@@ -84,9 +84,9 @@ func readRecord(l *coordinationv1.Lease, now metav1.Time) PeerRecord {
 		r.Began = metav1.NewTime(at.Time)
 	}
 	if at := l.Spec.RenewTime; at != nil {
-		r.Heard = now
+		r.LastConnected = now
 		if at.Time.Before(now.Time) {
-			r.Heard = metav1.NewTime(at.Time)
+			r.LastConnected = metav1.NewTime(at.Time)
 		}
 	}
 	if n := l.Spec.LeaseTransitions; n != nil {
@@ -151,8 +151,8 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 			HolderIdentity: new(p.id), AcquireTime: new(metav1.NewMicroTime(p.record.Began.Time)), LeaseTransitions: new(p.record.Returns),
 		},
 	}
-	if !p.record.Heard.IsZero() {
-		l.Spec.RenewTime = new(metav1.NewMicroTime(p.record.Heard.Time))
+	if !p.record.LastConnected.IsZero() {
+		l.Spec.RenewTime = new(metav1.NewMicroTime(p.record.LastConnected.Time))
 	}
 	if p.registry.options.Timeout > 0 {
 		l.Spec.LeaseDurationSeconds = new(int32(max(1, p.registry.options.Timeout/time.Second)))

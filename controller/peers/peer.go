@@ -35,7 +35,7 @@ type peer struct {
 
 	// of run only:
 	kubeconfig   []byte // of connection or broken
-	begun        bool   // it was linked at all
+	begun        bool   // a connection was made at all
 	waited       bool   // it was adopted when it was looked at before
 	record       PeerRecord
 	lease        lease
@@ -116,13 +116,13 @@ func (p *peer) reconnect(ctx context.Context) {
 		return
 	}
 	old.stop()
-	link, err := newConnection(p, kubeconfig)
+	c, err := newConnection(p, kubeconfig)
 	p.begun, p.kubeconfig = true, kubeconfig
 	p.registry.mu.Lock()
-	p.connection, p.broken = link, err
+	p.connection, p.broken = c, err
 	p.registry.mu.Unlock()
 	if err == nil {
-		link.start(ctx)
+		c.start(ctx)
 	}
 }
 
@@ -170,10 +170,10 @@ func (p *peer) evaluate() time.Duration {
 // setStateLocked brings record and state up to date, and returns when to do so again.
 func (p *peer) setStateLocked(sight Observation) metav1.Duration {
 	if p.waited && !p.adopted { // The time in which nobody could connect does not count against it.
-		if p.record.Heard.IsZero() {
+		if p.record.LastConnected.IsZero() {
 			p.record.Began = sight.Now
 		} else {
-			p.record.Heard = sight.Now
+			p.record.LastConnected = sight.Now
 		}
 	}
 	p.waited = p.adopted
@@ -223,10 +223,10 @@ func (p *peer) leaseTrouble(ctx context.Context, what string, err error) {
 
 // announce tells of a change of the condition, once. That a connection is being made is no news.
 func (p *peer) announce() {
-	if p.condition.reason == Syncing || p.condition.reason == p.lease.told {
+	if p.condition.reason == Syncing || p.condition.reason == p.lease.reported {
 		return
 	}
-	p.lease.told = p.condition.reason
+	p.lease.reported = p.condition.reason
 	kind := corev1.EventTypeWarning
 	if p.condition.reason == Connected {
 		kind = corev1.EventTypeNormal
@@ -234,11 +234,11 @@ func (p *peer) announce() {
 	p.registry.options.Log.Info("A peer's condition has changed", "peer", p.id, "reason", p.condition.reason, "message", p.condition.message)
 	p.registry.options.Events.Eventf(&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.registry.options.Namespace, Name: p.id, UID: p.linkedUID()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.registry.options.Namespace, Name: p.id, UID: p.secretUID()},
 	}, nil, kind, p.condition.reason, "Connect", "%s", p.condition.message)
 }
 
-func (p *peer) linkedUID() types.UID {
+func (p *peer) secretUID() types.UID {
 	p.registry.mu.RLock()
 	defer p.registry.mu.RUnlock()
 	return p.secret.uid

@@ -20,8 +20,8 @@ const (
 type PeerRecord struct {
 	// Began is when the peer was first seen; later, when the connection began that it counts by.
 	Began metav1.Time
-	// Heard is when it was connected last; zero for never.
-	Heard metav1.Time
+	// LastConnected is when it was connected last; zero for never.
+	LastConnected metav1.Time
 	// Returns is how often it was gone and came back, lately.
 	Returns int32
 }
@@ -66,19 +66,19 @@ func (r PeerRecord) Observe(s Observation) PeerRecord {
 		return r
 	}
 	switch {
-	case r.Heard.IsZero():
+	case r.LastConnected.IsZero():
 		r.Began = s.Now
 	case s.WasConnected: // However long ago it was looked at: the process may have slept.
 		if s.Now.Sub(r.Began.Time) >= forgotten {
 			r.Returns = 0
 		}
-	case s.Timeout.Duration > 0 && s.Now.Sub(r.Heard.Time) >= s.Timeout.Duration:
+	case s.Timeout.Duration > 0 && s.Now.Sub(r.LastConnected.Time) >= s.Timeout.Duration:
 		r.Began = s.Now
 		r.Returns++
-	case r.Heard.Sub(r.Began.Time) < r.wait().Duration: // It went away while it had to stay.
+	case r.LastConnected.Sub(r.Began.Time) < r.wait().Duration: // It went away while it had to stay.
 		r.Began = s.Now
 	}
-	r.Heard = s.Now
+	r.LastConnected = s.Now
 	return r
 }
 
@@ -97,7 +97,7 @@ func (r PeerRecord) State(s Observation) (PeerState, metav1.Duration) {
 		}
 		return known, metav1.Duration{}
 	}
-	last := r.Heard
+	last := r.LastConnected
 	if last.IsZero() {
 		last = r.Began
 	} else if last.Sub(r.Began.Time) < r.wait().Duration {

@@ -139,7 +139,7 @@ func TestServicesThatAreAlikeAreOne(t *testing.T) {
 		}
 	}
 	if len(h.contents.services.shared) != 1 {
-		t.Errorf("%d different terms of equal Services", len(h.contents.services.shared))
+		t.Errorf("%d specs of equal Services", len(h.contents.services.shared))
 	}
 	h.changes()
 	for _, err := range []error{h.services.Update(serviceOf("s1", 80)), h.services.Update(serviceOf("s2", 81))} {
@@ -148,7 +148,7 @@ func TestServicesThatAreAlikeAreOne(t *testing.T) {
 		}
 	}
 	if got := h.changes(); !slices.Equal(got, []string{"s2"}) || len(h.contents.services.shared) != 2 {
-		t.Errorf("told of %v, and %d different terms", got, len(h.contents.services.shared))
+		t.Errorf("told of %v, and %d specs", got, len(h.contents.services.shared))
 	}
 	if m, _ := h.member("", types.NamespacedName{Namespace: "demo", Name: "s2"}); m.Service.Ports[0].Port != 81 {
 		t.Errorf("s2 is %+v", m.Service)
@@ -157,7 +157,7 @@ func TestServicesThatAreAlikeAreOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(h.contents.services.shared) > 0 {
-		t.Errorf("%d terms of no Service", len(h.contents.services.shared))
+		t.Errorf("%d specs of no Service", len(h.contents.services.shared))
 	}
 }
 

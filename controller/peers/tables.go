@@ -36,8 +36,8 @@ func (e exports) drop(id types.NamespacedName, changed []types.NamespacedName) [
 
 func (e exports) ids() iter.Seq[types.NamespacedName] { return maps.Keys(e) }
 
-// terms are those of all Services of a peer that have the same.
-type terms struct {
+// sharedSpec is that of all Services of a peer that have the same.
+type sharedSpec struct {
 	merge.ServiceSpec
 	key  string
 	refs int
@@ -45,12 +45,12 @@ type terms struct {
 
 // services is a table of Services. Most are exported by nobody, and most of those are alike.
 type services struct {
-	view   *contents
-	byName map[types.NamespacedName]*terms
-	shared map[string]*terms // by their key
+	of     *contents
+	byName map[types.NamespacedName]*sharedSpec
+	shared map[string]*sharedSpec // by their key
 }
 
-func (s services) put(id types.NamespacedName, value *terms, changed []types.NamespacedName) []types.NamespacedName {
+func (s services) put(id types.NamespacedName, value *sharedSpec, changed []types.NamespacedName) []types.NamespacedName {
 	was := s.byName[id]
 	if was != nil && was.key == value.key {
 		return changed
@@ -76,7 +76,7 @@ func (s services) drop(id types.NamespacedName, changed []types.NamespacedName) 
 	return s.tell(id, changed)
 }
 
-func (s services) release(t *terms) {
+func (s services) release(t *sharedSpec) {
 	if t == nil {
 		return
 	}
@@ -87,7 +87,7 @@ func (s services) release(t *terms) {
 
 // tell leaves out a Service that nobody exports.
 func (s services) tell(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
-	if _, said := s.view.member("", id); !said {
+	if _, exported := s.of.member("", id); !exported {
 		return changed
 	}
 	return append(changed, id)

@@ -13,7 +13,8 @@ import (
 )
 
 // transport carries the requests to one peer. It is not the one that client-go would make and keep: it ends with the connection, and its
-// connections can be closed when they are dead.
+// connections can be closed when they are dead. The package connrotation of client-go closes all of them or none: with it, one slow
+// answer would end all watches of the peer, and each list would be read again.
 type transport struct {
 	http   *http.Transport
 	client *http.Client
@@ -27,8 +28,8 @@ type transport struct {
 // conn is a network connection that knows when something arrived on it last.
 type conn struct {
 	net.Conn
-	owner *transport
-	heard atomic.Int64 // in nanoseconds since 1970
+	owner    *transport
+	lastRead atomic.Int64 // in nanoseconds since 1970
 }
 
 func newTransport(config *rest.Config) (*transport, error) {
@@ -65,7 +66,7 @@ func (t *transport) dial(ctx context.Context, network, address string) (net.Conn
 		return nil, err
 	}
 	c := &conn{Conn: plain, owner: t}
-	c.heard.Store(time.Now().UnixNano())
+	c.lastRead.Store(time.Now().UnixNano())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed { // http.Transport goes on dialling for requests that have ended
@@ -78,7 +79,7 @@ func (t *transport) dial(ctx context.Context, network, address string) (net.Conn
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.heard.Store(time.Now().UnixNano())
+		c.lastRead.Store(time.Now().UnixNano())
 	}
 	return n, err
 }
@@ -90,10 +91,10 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// closeSilent closes the connections on which nothing was heard since a request was sent that nobody answered: a firewall may have
+// closeSilent closes the connections on which nothing arrived since a request was sent that nobody answered: a firewall may have
 // forgotten them, and watches on them would wait for long. One that is just slow stays.
 func (t *transport) closeSilent(since time.Time) {
-	t.closeThose(func(c *conn) bool { return c.heard.Load() < since.UnixNano() })
+	t.closeThose(func(c *conn) bool { return c.lastRead.Load() < since.UnixNano() })
 }
 
 // close ends every connection, also those that are just being made.

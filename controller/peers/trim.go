@@ -25,11 +25,11 @@ func isName(namespace, name string) bool {
 	return len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Label(name)) == 0
 }
 
-func trimService(object any) (*terms, bool) {
+func trimService(object any) (*sharedSpec, bool) {
 	of := object.(*corev1.Service)
 	t := merge.TrimService(of)
 	key, err := json.Marshal(t) // which has no error: there are strings and numbers
-	return &terms{ServiceSpec: *t, key: string(key)}, err == nil && isName(of.Namespace, of.Name)
+	return &sharedSpec{ServiceSpec: *t, key: string(key)}, err == nil && isName(of.Namespace, of.Name)
 }
 
 // trimSlice leaves out slices with names instead of addresses, slices of no Service or of one with an invalid name, and those that a controller

@@ -24,30 +24,30 @@ type Snapshot struct {
 func (s *Registry) Snapshot(name types.NamespacedName) Snapshot {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var h Snapshot
+	var all Snapshot
 	for id, p := range s.peers {
 		switch {
 		case p.refused != "": // nothing can have come from there
 		case p.state == Unknown:
-			h.Unknown = append(h.Unknown, id)
+			all.Unknown = append(all.Unknown, id)
 		case p.contents == nil:
-			h.UnknownExpired = append(h.UnknownExpired, id)
+			all.UnknownExpired = append(all.UnknownExpired, id)
 		case p.state == Active:
 			if m, ok := p.contents.member(id, name); ok {
-				h.Active = append(h.Active, m)
+				all.Active = append(all.Active, m)
 			}
 		default:
 			if m, ok := p.contents.member(id, name); ok {
 				m.Slices = nil
-				h.Expired = append(h.Expired, m)
+				all.Expired = append(all.Expired, m)
 			}
 		}
 	}
-	slices.Sort(h.Unknown)
-	slices.Sort(h.UnknownExpired)
-	slices.SortFunc(h.Active, byCluster)
-	slices.SortFunc(h.Expired, byCluster)
-	return h
+	slices.Sort(all.Unknown)
+	slices.Sort(all.UnknownExpired)
+	slices.SortFunc(all.Active, byCluster)
+	slices.SortFunc(all.Expired, byCluster)
+	return all
 }
 
 // Names are those that peers export or have slices for, in one namespace, or in all for "".
