@@ -48,7 +48,7 @@ func (c Fields) add(field Field, old, edited any) {
 	}
 }
 
-// AddImport adds the fields that an edit of an import sets; the next four do the same for other edits.
+// AddImport adds the fields that an edit of an import sets.
 func (c Fields) AddImport(old, edited *mcsv1beta1.ServiceImport) {
 	switch { // Absent is empty here. The families of addresses that change go with them.
 	case !slices.Equal(old.Spec.IPs, edited.Spec.IPs):

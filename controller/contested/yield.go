@@ -13,13 +13,13 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/brief"
 )
 
-// HoldsIPFamilies is true for the families of an import that are not to be written.
+// HoldsIPs is true for addresses of an import that are not to be written; the next six do the same for other fields.
+func (c Fields) HoldsIPs(ips []string) bool { return c.holds(FieldIPs, ips) }
+
+// HoldsIPFamilies is of the families of an import.
 func (c Fields) HoldsIPFamilies(families []corev1.IPFamily) bool {
 	return c.holds(FieldIPFamilies, families)
 }
-
-// HoldsIPs is true for addresses of an import that are not to be written; the next five do the same for other fields.
-func (c Fields) HoldsIPs(ips []string) bool { return c.holds(FieldIPs, ips) }
 
 // HoldsShape is true where the rest of an import's spec is to stay as it is.
 func (c Fields) HoldsShape(old, edited *mcsv1beta1.ServiceImport) bool {

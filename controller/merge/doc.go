@@ -3,7 +3,7 @@
 //
 //	[]Member -> Merge -> Merged (with Conflict)
 //
-// The cases of Merge are in plan/testdata/merge, beside the slices and imports that follow from them.
+// The cases are in testdata, beside the imports and slices that follow from them.
 //
 // Export and ServiceSpec are what the clusters see of a ServiceExport and its Service. TrimExport, TrimService and TrimSlice make them:
 // what no cluster reads is not kept in memory. Everything that comes from an export has a bound.

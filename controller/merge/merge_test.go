@@ -1,4 +1,4 @@
-package plan
+package merge_test
 
 import (
 	"encoding/json"
@@ -115,9 +115,9 @@ func toJSON(t *testing.T, value any) string {
 	return string(text)
 }
 
-// TestMergeGolden shows each rule in a pair of files, named by its number: testdata/merge/<case>.in.yaml gives <case>.out.yaml.
+// TestMergeGolden shows each rule in a pair of files, named by its number: testdata/<case>.in.yaml gives <case>.out.yaml.
 func TestMergeGolden(t *testing.T) {
-	inputs, err := filepath.Glob("testdata/merge/*.in.yaml")
+	inputs, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(inputs) == 0 {
 		t.Fatalf("no cases: %v", err)
 	}

@@ -1,4 +1,4 @@
-package plan
+package merge_test
 
 import (
 	"encoding/json"

@@ -1,11 +1,10 @@
-package plan
+package desired_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,90 +12,9 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
-	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/merge"
-	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
-
-// asElsewhere takes away what only the own cluster's slices have at home: nodes, and the ports that its peers see with own eyes.
-func asElsewhere(all []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
-	var bare []*discoveryv1.EndpointSlice
-	for _, slice := range all {
-		slice = slice.DeepCopy()
-		delete(slice.Annotations, mcs.AnnotationHiddenPorts)
-		for i := range slice.Endpoints {
-			e := &slice.Endpoints[i]
-			e.NodeName = nil
-			if e.Hints != nil {
-				e.Hints.ForNodes = nil
-			}
-			if e.Hints != nil && e.Hints.ForZones == nil {
-				e.Hints = nil
-			}
-		}
-		bare = append(bare, slice)
-	}
-	return bare
-}
-
-// checkSlices: of one cluster each, which exports, and says so (C32 to C35); no endpoint lost or doubled; no port that the cluster's
-// Service does not expose as the import has it (C14), and none left out that it does.
-func checkSlices(t *testing.T, merged merge.Merged, all []merge.Member, mirrored []*discoveryv1.EndpointSlice) {
-	t.Helper()
-	if !slices.IsSortedFunc(mirrored, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) }) {
-		t.Error("not sorted")
-	}
-	var want, got []string
-	byID := map[string]merge.Member{}
-	for _, m := range all {
-		byID[m.Cluster] = m
-		if m.Exports() {
-			want = append(want, endpointsOf(m.Slices)...)
-		}
-	}
-	for _, slice := range mirrored {
-		cluster := slice.Labels[mcsv1beta1.LabelSourceCluster]
-		if !slices.Contains(merged.Clusters, cluster) {
-			t.Errorf("%s is of %q, which does not export", slice.Name, cluster)
-			continue
-		}
-		equal(t, "labels", slice.Labels, map[string]string{
-			mcsv1beta1.LabelServiceName: demo.Name, mcsv1beta1.LabelSourceCluster: cluster, discoveryv1.LabelManagedBy: mcs.ControllerName,
-		})
-		if faults := validation.IsDNS1123Subdomain(slice.Name); len(faults) > 0 || !strings.HasPrefix(slice.Name, demo.Name+"."+cluster+".ipv") {
-			t.Errorf("a slice of %s is called %q", cluster, slice.Name)
-		}
-		for _, address := range endpointsOf([]*discoveryv1.EndpointSlice{slice}) {
-			if !strings.HasPrefix(address, cluster+"/") {
-				t.Errorf("%s of %s has %s", slice.Name, cluster, address)
-			}
-			got = append(got, address)
-		}
-		if len(slice.Endpoints) > 4 {
-			t.Errorf("%s has %d endpoints", slice.Name, len(slice.Endpoints))
-		}
-		checkPorts(t, merged, byID[cluster], slice)
-	}
-	slices.Sort(want)
-	slices.Sort(got)
-	equal(t, "endpoints", got, want)
-}
-
-func checkPorts(t *testing.T, merged merge.Merged, m merge.Member, slice *discoveryv1.EndpointSlice) {
-	t.Helper()
-	for _, exposed := range m.Service.Ports {
-		agreed := slices.ContainsFunc(merged.Ports, func(p mcsv1beta1.ServicePort) bool {
-			return p.Name == exposed.Name && p.Protocol == exposed.Protocol && p.Port == exposed.Port
-		})
-		led := slices.ContainsFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
-			return *p.Name == exposed.Name && *p.Protocol == exposed.Protocol && *p.Port == exposed.Port+8000
-		})
-		if agreed != led {
-			t.Errorf("%s: port %d/%s %q leads there: %v, is the import's: %v", slice.Name, exposed.Port, exposed.Protocol, exposed.Name, led, agreed)
-		}
-	}
-}
 
 func endpointsOf(all []*discoveryv1.EndpointSlice) []string {
 	var addresses []string
@@ -212,52 +130,4 @@ func TestSliceNamesStay(t *testing.T) {
 	equal(t, "names", names, []string{
 		"demo.a.ipv4-6a36eecfe6", "demo.a.ipv4-a20c67fb85", "demo.a.ipv4-c8682f2c5e", "demo.a.ipv4-e54f6cf3da", "demo.a.ipv6-a58676603d",
 	})
-}
-
-// Overlay replaces what is ours on a slice, and nothing else.
-func TestOverlay(t *testing.T) {
-	m := merge.Member{Cluster: "a", Export: &merge.Export{Created: noon}, Service: terms(), Slices: []*discoveryv1.EndpointSlice{
-		sliceOf("demo-1", "10.1.0.1", map[string]string{discoveryv1.LabelServiceName: demo.Name}),
-	}}
-	want := desired.Mirror("a", demo, merge.Merge([]merge.Member{m}), []merge.Member{m}, 100)[0]
-	have := want.DeepCopy()
-	have.ResourceVersion, have.UID = "7", "u7"
-	have.OwnerReferences = []metav1.OwnerReference{{Name: "demo", UID: "u1"}}
-	have.Labels[discoveryv1.LabelServiceName], have.Labels["theirs"] = "derived-demo", "1"
-	have.Annotations = map[string]string{"theirs": "2"}
-	equal(t, "nothing to write", diff.Overlay(have, want), have)
-	read := have.DeepCopy()
-	read.Ports = []discoveryv1.EndpointPort{} // Empty or absent: the API server makes no difference.
-	equal(t, "same", diff.SameSlice(read, diff.Overlay(read, want)), true)
-	owned := have.DeepCopy()
-	owned.OwnerReferences[0].UID = "u2"
-	equal(t, "same, with another owner", diff.SameSlice(have, owned), false)
-
-	for _, test := range []struct {
-		name string
-		edit func(*discoveryv1.EndpointSlice)
-	}{
-		{"a label of ours is gone", func(s *discoveryv1.EndpointSlice) { delete(s.Labels, mcsv1beta1.LabelSourceCluster) }},
-		{"all labels but theirs are gone", func(s *discoveryv1.EndpointSlice) {
-			s.Labels = map[string]string{"theirs": "1", discoveryv1.LabelServiceName: "derived-demo"}
-		}},
-		{"a label of ours is another", func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = "x" }},
-		{"a time that is not the source's", func(s *discoveryv1.EndpointSlice) {
-			s.Annotations[corev1.EndpointsLastChangeTriggerTime] = "2026-01-01T00:00:00Z"
-		}},
-		{"ports are hidden that are not", func(s *discoveryv1.EndpointSlice) { s.Annotations[mcs.AnnotationHiddenPorts] = "[]" }},
-		{"an endpoint is another", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.1.0.2" }},
-		{"an endpoint has hints", func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Hints = &discoveryv1.EndpointHints{} }},
-		{"an endpoint is gone", func(s *discoveryv1.EndpointSlice) { s.Endpoints = nil }},
-		{"a port is one too many", func(s *discoveryv1.EndpointSlice) { s.Ports = []discoveryv1.EndpointPort{{Port: new(int32(1))}} }},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			edited := have.DeepCopy()
-			test.edit(edited)
-			before := edited.DeepCopy()
-			equal(t, "slice", diff.Overlay(edited, want), have)
-			equal(t, "same", diff.SameSlice(edited, have), false)
-			equal(t, "what was read", edited, before)
-		})
-	}
 }
