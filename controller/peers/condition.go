@@ -23,6 +23,7 @@ const (
 	DuplicateCluster  = "DuplicateCluster"
 	InvalidKubeconfig = "InvalidKubeconfig"
 	SecretMissing     = "SecretMissing"
+	Leaving           = "Leaving"
 	Unauthorized      = "Unauthorized"
 	Forbidden         = "Forbidden"
 	NoCRD             = "NoCRD"

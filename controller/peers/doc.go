@@ -17,7 +17,8 @@
 //     when it was connected last; a Lease remembers it over restarts. Time in which no controller ran does not count.
 //  3. A changed Secret leads to a new connection. The old contents stay until the new ones are complete.
 //  4. A peer whose Secret or label is gone leaves after a minute, and at once if the Secret was marked before. Until then everything of it
-//     stays. A Secret that comes back is an update. At the start, a Lease without a Secret is such a peer.
+//     stays. A Secret that comes back is an update. At the start, a Lease without a Secret is such a peer. The Lease of a peer that has
+//     left goes when the last import of it is gone.
 //  5. No peer leaves while the controller's own namespace is being deleted.
 //  6. A peer that goes and comes back too often must stay for a while before it is active (PeerRecord).
 //  7. Nothing is written, and the Registry ends, if the controller's namespace announces another id than this cluster's, or if it announces

@@ -160,23 +160,6 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 	return l
 }
 
-// removeLease forgets a peer that has left. It tries until that is done, or ctx ends.
-func (s *Registry) removeLease(ctx context.Context, id string) {
-	for ctx.Err() == nil {
-		err := s.deleteLease(ctx, id)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil {
-			s.options.Log.Error(err, "The Lease of a peer that has left cannot be deleted", "peer", id)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryAfter):
-		}
-	}
-}
-
 // deleteLease deletes a peer's Lease, and no other.
 func (s *Registry) deleteLease(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -154,9 +155,8 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	remember := func(o *Options) {
-		o.Remembered = func(context.Context) ([]string, error) { return []string{there.id}, nil }
-	}
+	imports := &imports{ids: []string{there.id}}
+	remember := func(o *Options) { o.Remembered = imports.remembered }
 	r := place.read(t)
 	r.join(there.id, config)
 	r.is(there.id, Connected)
@@ -183,6 +183,13 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	mark(r)
 	r.notifyAll()
 	r.says(foo, "")
+	r.is(there.id, Leaving)
+	// A controller that starts before all is removed does not wait for the Secret.
+	r.stop()
+	r = place.read(t, remember)
+	<-r.Settled()
+	r.says(foo, "")
+	imports.forget(there.id)
 	r.leaseGoes(there.id)
 
 	r.join(there.id, config)
@@ -193,6 +200,30 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	r = place.read(t, remember)
 	r.says(foo, "")
 	r.leaseGoes(there.id)
+}
+
+// imports are what this cluster's imports remember.
+type imports struct {
+	mu     sync.Mutex
+	ids    []string
+	failed bool
+}
+
+// remembered fails the first time, where it is to fail.
+func (i *imports) remembered(context.Context) ([]string, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.failed {
+		i.failed = false
+		return nil, errors.New("not yet")
+	}
+	return slices.Clone(i.ids), nil
+}
+
+func (i *imports) forget(id string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ids = slices.DeleteFunc(i.ids, func(other string) bool { return other == id })
 }
 
 // The own namespace was deleted and made anew, without Leases. Imports remember the peers. Whoever may write imports can name as many
@@ -212,16 +243,8 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 	}
 	place := newPlace(t)
 	ids = append([]string{place.namespace}, ids...) // its own id, which is no peer's
-	asked := 0
-	remember := func(o *Options) {
-		o.Timeout = time.Minute
-		o.Remembered = func(context.Context) ([]string, error) {
-			if asked++; asked == 1 {
-				return nil, errors.New("not yet")
-			}
-			return ids, nil
-		}
-	}
+	imports := &imports{ids: ids, failed: true}
+	remember := func(o *Options) { o.Timeout, o.Remembered = time.Minute, imports.remembered }
 	r := place.read(t, remember)
 	<-r.Settled()
 	if heard := r.Snapshot(foo); len(heard.Unknown) != maxRemembered || !slices.Contains(heard.Unknown, there.id) || slices.Contains(heard.Unknown, place.namespace) {
@@ -241,6 +264,7 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 	r.is("gone", SecretMissing)
 	r.clock.forward(time.Minute)
 	r.notifyAll()
+	imports.forget("gone")
 	r.leaseGoes("gone")
 	r.says(foo, there.id)
 	// One whose Secret was there since has the usual time.
@@ -248,6 +272,7 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 	r.is(there.id, SecretMissing)
 	r.clock.forward(grace)
 	r.notifyAll()
+	imports.forget(there.id)
 	r.leaseGoes(there.id)
 }
 

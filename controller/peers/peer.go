@@ -86,7 +86,7 @@ func (p *peer) run(ctx context.Context) {
 	old.stop()
 	peerConnected.DeleteLabelValues(p.id)
 	if left {
-		p.registry.removeLease(p.registry.ctx, p.id)
+		p.forget(p.registry.ctx)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -158,13 +159,45 @@ func TestPeerAwayThenBackThenLeft(t *testing.T) {
 	p.until("C40: left", func() error {
 		return errors.Join(p.nothing(1, "foo"), p.imported(1, "both", []string{"c2"}, "10.9.2.2"))
 	})
-	p.until("its Lease", func() error {
-		err := p.set[1].Admin.Get(t.Context(), client.ObjectKey{Namespace: SystemNamespace, Name: "c1"}, new(coordinationv1.Lease))
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %w", err)
+	p.until("its Lease", p.forgotten)
+}
+
+// A controller that ends while a peer's imports are being removed goes on with that when it starts again. Nothing but the Lease says by then
+// that the peer has left, so the Lease stays until all is removed.
+func TestRestartWhileAPeerLeaves(t *testing.T) {
+	p := newDuo(t, time.Minute)
+	const names = 60
+	for i := range names {
+		p.export(0, service(fmt.Sprint("foo-", i)), "10.9.1.1")
+	}
+	last := fmt.Sprint("foo-", names-1)
+	p.until("imported", func() error { return p.imported(1, last, []string{"c1"}, "10.9.1.1") })
+	if err := p.set[1].Leave(t.Context(), "c1"); err != nil {
+		t.Fatal(err)
+	}
+	p.until("the first import goes", func() error {
+		var there mcsv1beta1.ServiceImportList
+		err := p.set[1].Admin.List(t.Context(), &there, client.InNamespace(p.namespace))
+		if err == nil && len(there.Items) == names {
+			err = errors.New("all are there")
 		}
-		return nil
+		return err
 	})
+	p.end(1)
+	p.run(1)
+	for i := range names {
+		p.until("left", func() error { return p.nothing(1, fmt.Sprint("foo-", i)) })
+	}
+	p.until("its Lease", p.forgotten)
+}
+
+// forgotten wants no Lease of c1 in c2.
+func (p *duo) forgotten() error {
+	err := p.set[1].Admin.Get(p.Context(), client.ObjectKey{Namespace: SystemNamespace, Name: "c1"}, new(coordinationv1.Lease))
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("it is there: %w", err)
+	}
+	return nil
 }
 
 // Absent is not empty: a controller that starts while a peer is away loses nothing of it, also where the peer is the only exporter or
