@@ -220,7 +220,7 @@ func TestPodsAreAdmittedAsRestricted(t *testing.T) {
 		t.Fatal(err)
 	}
 	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	for _, base := range []string{"deploy/controller", "deploy/plugin/server", "deploy/test"} {
+	for _, base := range []string{"deploy/controller", "deploy/plugin/server", "deploy/client"} {
 		var deployment appsv1.Deployment
 		find(t, c, base, "Deployment", &deployment)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}, Spec: deployment.Spec.Template.Spec}

@@ -15,6 +15,7 @@
 //	vacancies.go     exports whose Service is being replaced
 //	remembered.go    clusters that imports have something of
 //	readyby.go       who wrote an import's condition Ready
-//	waiting.go       waits for the CRD; tolerant.go decodes item by item; ending.go is about the end of the process
+//	waiting.go       new names wait behind those that are there
+//	tolerant.go      decodes item by item; ending.go is about the end of the process
 //	probes.go        /healthz and /readyz, from before the CRD is there
 package reconcile

@@ -38,7 +38,7 @@ controller:
   podDisruptionBudget: {enabled: true}
 imagePullSecrets: [{name: registry}]
 networkPolicy: {enabled: true, apiServers: [192.0.2.1/32, "2001:db8::/64"], metricsFrom: [{namespaceSelector: {}}]}
-testPod: {enabled: true}
+clientPod: {enabled: true}
 `
 
 func kubectl(t *testing.T, c *controlplane.Cluster, args ...string) string {

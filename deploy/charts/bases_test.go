@@ -22,7 +22,7 @@ func TestChartIsTheBases(t *testing.T) {
 		"the cluster's own CoreDNS": {"{cluster: {useClusterProperty: true}, dns: {mode: cluster}}",
 			[]string{"crd", "controller", "peer", "plugin/cluster-coredns"}},
 		"no DNS":     {"{cluster: {useClusterProperty: true}, dns: {mode: none}}", []string{"crd", "controller", "peer"}},
-		"a test pod": {"{cluster: {useClusterProperty: true}, dns: {mode: none}, testPod: {enabled: true}}", []string{"crd", "controller", "peer", "test"}},
+		"a client pod": {"{cluster: {useClusterProperty: true}, dns: {mode: none}, clientPod: {enabled: true}}", []string{"crd", "controller", "peer", "client"}},
 		"no CRDs":    {"{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"controller", "peer"}},
 		"peers only": {"{controller: {enabled: false}, dns: {mode: none}, crds: {install: false}}", []string{"peer"}},
 		"a second CoreDNS only": {"{controller: {enabled: false}, peerAccount: {create: false}, crds: {install: false}}",

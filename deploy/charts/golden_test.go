@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write testdata anew: what a chart has t
 // TestChartIsTheBases; `go test -update` writes what is rendered now, for you to read.
 func TestWhatNoBaseHas(t *testing.T) {
 	bases := map[string]bool{}
-	for _, base := range []string{"crd", "controller", "peer", "plugin/server", "plugin/cluster-coredns", "test"} {
+	for _, base := range []string{"crd", "controller", "peer", "plugin/server", "plugin/cluster-coredns", "client"} {
 		for _, object := range kustomize(t, "deploy/"+base) {
 			bases[key(object)] = true
 		}

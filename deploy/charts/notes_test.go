@@ -52,23 +52,23 @@ func TestNotesSayWhatToCheck(t *testing.T) {
 		"none":             "Nothing here answers names",
 		"monitors":         "  kubectl get servicemonitors -A",
 		"policies":         "on the ports 443, 6443?",
-		"try":              "  kubectl -n multicluster-system exec deployment/multicluster-test -- getent ahosts foo.default.svc",
-		"get a test pod":   "--reuse-values --set testPod.enabled=true",
+		"try":              "  kubectl -n multicluster-system exec deployment/multicluster-client -- getent ahosts foo.default.svc",
+		"get a client pod":   "--reuse-values --set clientPod.enabled=true",
 	}
 	for name, test := range map[string]struct {
 		namespace, values string
 		want              []string
 	}{
-		"the defaults":   {system, c1, []string{"an image", "controller", "peers", "join", "server", "get a test pod"}},
-		"peers":          {system, c1 + "peers: [{name: c2, kubeconfig: x}, {name: c3, existingSecret: true}]", []string{"an image", "controller", "peers", "others' peer", "server", "get a test pod"}},
+		"the defaults":   {system, c1, []string{"an image", "controller", "peers", "join", "server", "get a client pod"}},
+		"peers":          {system, c1 + "peers: [{name: c2, kubeconfig: x}, {name: c3, existingSecret: true}]", []string{"an image", "controller", "peers", "others' peer", "server", "get a client pod"}},
 		"elsewhere":      {"default", "{controller: {enabled: true}, cluster: {id: c1}, dns: {mode: none}}", []string{"an image", "join", "other namespace", "its account", "none"}},
 		"a property":     {system, "{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"an image", "controller", "peers", "join", "clusterproperty", "crds", "none"}},
-		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\ntestPod: {enabled: true}", []string{"an image", "controller", "peers", "join", "server, address", "alias forwarding", "try"}},
-		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"an image", "controller", "peers", "join", "two zones", "get a test pod"}},
-		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"an image", "controller", "peers", "join", "line", "stock", "patch", "its names", "get a test pod"}},
-		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"an image", "controller", "peers", "join", "block", "alias", "autopath", "patch", "its names", "get a test pod"}},
-		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"an image", "controller", "peers", "join", "replace", "monitors", "policies", "get a test pod"}},
-		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server, image: {repository: registry.example.org/coredns, tag: v1}}}", []string{"another image", "server", "get a test pod"}},
+		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\nclientPod: {enabled: true}", []string{"an image", "controller", "peers", "join", "server, address", "alias forwarding", "try"}},
+		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"an image", "controller", "peers", "join", "two zones", "get a client pod"}},
+		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"an image", "controller", "peers", "join", "line", "stock", "patch", "its names", "get a client pod"}},
+		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"an image", "controller", "peers", "join", "block", "alias", "autopath", "patch", "its names", "get a client pod"}},
+		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"an image", "controller", "peers", "join", "replace", "monitors", "policies", "get a client pod"}},
+		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server, image: {repository: registry.example.org/coredns, tag: v1}}}", []string{"another image", "server", "get a client pod"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -134,8 +134,8 @@ var valueCases = map[string]valueCase{
 		serverText: strings.Replace(secondServer("", ""), "clusterset.local {", "a.example b.example {", 1)}},
 	"zones, as the cluster's own": {before: replace, values: replace + "  plugin: {zones: [a.example, b.example]}", want: map[string]string{
 		clusterText: clusterServer("clusterset.local", "a.example b.example")}},
-	"a test pod's zones": {before: c1 + "dns: {mode: none}\ntestPod: {enabled: true}", values: c1 + "dns: {mode: none, plugin: {zones: [a.example]}}\ntestPod: {enabled: true}",
-		want: map[string]string{"Deployment/multicluster-test spec.template.spec.dnsConfig.searches": `["a.example"]`}},
+	"a client pod's zones": {before: c1 + "dns: {mode: none}\nclientPod: {enabled: true}", values: c1 + "dns: {mode: none, plugin: {zones: [a.example]}}\nclientPod: {enabled: true}",
+		want: map[string]string{"Deployment/multicluster-client spec.template.spec.dnsConfig.searches": `["a.example"]`}},
 	"TTLs":            {values: c1 + "dns: {plugin: {ttl: 0, negttl: 3600}}", want: map[string]string{serverText: secondServer("ttl 0\nnegttl 3600", "")}},
 	"namespaces":      {values: c1 + "dns: {plugin: {namespaces: [default, shop]}}", want: map[string]string{serverText: secondServer("namespaces default shop", "")}},
 	"labels":          {values: c1 + `dns: {plugin: {labels: "env in (a, b), c=d"}}`, want: map[string]string{serverText: secondServer("labels env in (a, b), c=d", "")}},
@@ -159,9 +159,9 @@ var valueCases = map[string]valueCase{
 	"a Corefile for the cluster": {before: replace, values: replace + "  corefile: . {}", want: map[string]string{
 		clusterText: `". {}\n"`, "ClusterRole/multicluster-dns:kubernetes rules.0.resources": `["services","namespaces","pods"]`}},
 
-	"pull secrets": {before: c1 + "testPod: {enabled: true}", values: c1 + "testPod: {enabled: true}\nimagePullSecrets: [{name: registry}]", want: map[string]string{
+	"pull secrets": {before: c1 + "clientPod: {enabled: true}", values: c1 + "clientPod: {enabled: true}\nimagePullSecrets: [{name: registry}]", want: map[string]string{
 		controllerPod + "spec.imagePullSecrets.0.name": `"registry"`, serverPod + "spec.imagePullSecrets.0.name": `"registry"`,
-		"Deployment/multicluster-test spec.template.spec.imagePullSecrets.0.name": `"registry"`}},
+		"Deployment/multicluster-client spec.template.spec.imagePullSecrets.0.name": `"registry"`}},
 	"no CRDs": {values: c1 + "crds: {install: false}", want: map[string]string{
 		"CustomResourceDefinition/serviceimports.multicluster.x-k8s.io": "", "CustomResourceDefinition/serviceexports.multicluster.x-k8s.io": ""}},
 	"service monitors": {values: c1 + "serviceMonitor: {enabled: true}", want: map[string]string{
@@ -188,9 +188,9 @@ var valueCases = map[string]valueCase{
 			"NetworkPolicy/multicluster-controller spec.egress.0.ports.1.port": "16443", "NetworkPolicy/multicluster-dns spec.egress.0.ports.1.port": "16443",
 			"NetworkPolicy/multicluster-controller spec.egress.0.to.0.ipBlock.cidr": `"192.0.2.0/24"`, "NetworkPolicy/multicluster-dns spec.egress.0.to.0.ipBlock.cidr": `"192.0.2.0/24"`,
 			"NetworkPolicy/multicluster-controller spec.ingress.0.from.0.namespaceSelector": "{}", "NetworkPolicy/multicluster-dns spec.ingress.1.from.0.namespaceSelector": "{}"}},
-	"a test pod": {values: c1 + "testPod: {enabled: true}", want: map[string]string{"Deployment/multicluster-test": "new"}},
-	"its image": {before: c1 + "testPod: {enabled: true}", values: c1 + "testPod: {enabled: true, image: tools:1}", want: map[string]string{
-		"Deployment/multicluster-test spec.template.spec.containers.0.image": `"tools:1"`}},
+	"a client pod": {values: c1 + "clientPod: {enabled: true}", want: map[string]string{"Deployment/multicluster-client": "new"}},
+	"its image": {before: c1 + "clientPod: {enabled: true}", values: c1 + "clientPod: {enabled: true, image: tools:1}", want: map[string]string{
+		"Deployment/multicluster-client spec.template.spec.containers.0.image": `"tools:1"`}},
 }
 
 const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"

@@ -36,7 +36,7 @@ var instead = []struct{ line, typed, why string }{
 	{`make images`, ``, "they are in the clusters already"},
 	{`kubectl apply -k`, `kubectl apply -k OVERLAY`, "the overlay that deploy/README.md shows"},
 	{`kubectl apply -k deploy/karmada`, ``, "no Karmada here"},
-	{`kubectl apply -k deploy/test`, `kubectl kustomize deploy/test | sed 's|image: .*|image: TOOLS|' | kubectl apply -f -`, "the image is another Debian"},
+	{`kubectl apply -k deploy/client`, `kubectl kustomize deploy/client | sed 's|image: .*|image: TOOLS|' | kubectl apply -f -`, "the image is another Debian"},
 
 	{`kubectl delete -k deploy/plugin/server`, `kubectl delete -k deploy/plugin/cluster-coredns`, "README.md's steps have used that one of the two"},
 }
@@ -318,11 +318,11 @@ func (p *person) tryFoo(step []string) {
 	}
 	there := p.clusters[1]
 	p.undo = append(p.undo, func(ctx context.Context) error {
-		_, err := there.kubectl(ctx, "delete", "deployment", "multicluster-test", "--namespace=default", "--ignore-not-found")
+		_, err := there.kubectl(ctx, "delete", "deployment", "multicluster-client", "--namespace=default", "--ignore-not-found")
 		return err
 	})
 	p.types(p.members[1], step[:i]...)
-	p.kubectl(there, "rollout", "status", "deployment/multicluster-test", "--namespace=default", "--timeout=3m")
+	p.kubectl(there, "rollout", "status", "deployment/multicluster-client", "--namespace=default", "--timeout=3m")
 	p.eventually("the last line of the step finds foo", func(context.Context) error {
 		out, err := p.try(p.members[1], step[i])
 		if err == nil && !strings.Contains(out, "foo.default.svc.clusterset.local") {
