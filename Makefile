@@ -129,7 +129,8 @@ e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Do that, and sho
 	@go run ./test/docs
 
 .PHONY: demo
-demo: build ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)
+demo: controller ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)
+	@. build/env.sh && go_build "CoreDNS for the demo" bin/coredns-demo ./test/clusters/demo/coredns
 	@go run ./test/clusters/demo $(ARGS)
 
 bin/golangci-lint-$(GOLANGCI_LINT_VERSION):

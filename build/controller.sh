@@ -4,4 +4,4 @@ set -euo pipefail
 . "$(dirname "$0")/env.sh"
 output=$(realpath -m "$1")
 cd "$root"
-go build -ldflags "$strip -X main.version=$version" -o "$output" ./controller
+go_build multicluster-controller "$output" -ldflags "$strip -X main.version=$version" ./controller

@@ -9,3 +9,21 @@ export GOFLAGS="-trimpath -buildvcs=false -gcflags=all=-dwarf=false"
 strip="-s -w"
 # 12 digits: git's own choice depends on how much the clone holds.
 version=${VERSION:-$(git -C "$root" describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)}
+
+# go_build NAME OUTPUT ARG...: go build -o OUTPUT ARG..., and how far it is: on one line of a terminal, else a line every 20 seconds.
+go_build() {
+  local name=$1 output=$2 all line n=0 next=$((SECONDS + 2))
+  shift 2
+  all=$(go list -deps -f '{{if .Stale}}.{{end}}' "$@" | grep -c . || true)
+  go build -v -o "$output" "$@" 2>&1 | while IFS= read -r line; do
+    if [[ $line == *[[:space:]:]* ]]; then # not a package, but an error
+      echo "$line" >&2
+    elif n=$((n + 1)) && [ -t 1 ]; then
+      printf '\rbuilding %s: %s of %s packages' "$name" "$n" "$all"
+    elif [ $SECONDS -ge $next ]; then
+      echo "building $name: $n of $all packages"
+      next=$((SECONDS + 20))
+    fi
+  done
+  if [ -t 1 ] && [ "$all" -gt 0 ]; then echo; fi
+}

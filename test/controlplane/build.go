@@ -116,23 +116,19 @@ func (b *builder) lock(ctx context.Context) (func(), error) {
 // build links into a folder first: a build cut short leaves nothing that looks finished. All in one run of go, whose linkers then work
 // side by side.
 func (b *builder) build(ctx context.Context, names []string) error {
+	compiled := counter{of: b.stale(ctx, names)}
 	done := report(b.progress, fmt.Sprintf("building %s of Kubernetes %s and etcd %s (only once, %s on two cores)",
-		strings.Join(names, ", "), b.source.kubernetes, b.source.etcd, usual(names)))
+		strings.Join(names, ", "), b.source.kubernetes, b.source.etcd, usual(names)), compiled.String)
 	defer done()
 	unfinished := b.path("unfinished")
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
 	flags := "-s -w -X k8s.io/component-base/version.gitVersion=" + b.source.kubernetes
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-ldflags", flags, "-o", unfinished + "/"}, targets(names)...)...)
-	cmd.Dir = b.source.dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+Flags, "GOWORK=off")
-	// An interrupt lets go end its compilers; killed, it would leave them running.
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd := b.goCommand(ctx, append([]string{"build", "-v", "-ldflags", flags, "-o", unfinished + "/"}, targets(names)...)...)
+	cmd.Stdout, cmd.Stderr = &compiled, &compiled
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", strings.Join(names, ", "), errors.Join(err, ctx.Err()), output.Bytes())
+		return fmt.Errorf("build %s: %w\n%s", strings.Join(names, ", "), errors.Join(err, ctx.Err()), compiled.rest())
 	}
 	for _, name := range names {
 		if err := os.Rename(filepath.Join(unfinished, name), b.path(name)); err != nil {
@@ -140,6 +136,24 @@ func (b *builder) build(ctx context.Context, names []string) error {
 		}
 	}
 	return os.Remove(unfinished)
+}
+
+func (b *builder) goCommand(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = b.source.dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+Flags, "GOWORK=off")
+	// An interrupt lets go end its compilers; killed, it would leave them running.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	return cmd
+}
+
+// stale is how many packages have to be compiled; 0 where that is not known.
+func (b *builder) stale(ctx context.Context, names []string) int {
+	list, err := b.goCommand(ctx, append([]string{"list", "-deps", "-f", "{{if .Stale}}.{{end}}"}, targets(names)...)...).Output()
+	if err != nil {
+		return 0 // the build says why
+	}
+	return bytes.Count(list, []byte("."))
 }
 
 // targets are the programs' packages.

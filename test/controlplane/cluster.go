@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -19,6 +21,8 @@ type Options struct {
 	ServiceCIDRs string
 	// APIServerFlags come after the flags that Start gives, so that they win.
 	APIServerFlags []string
+	// Programs are paths to take in the place of what Build gives, by the programs' names: see Find.
+	Programs map[string]string
 	// Progress hears about programs that must be built first; os.Stderr unless given.
 	Progress io.Writer
 }
@@ -58,7 +62,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 }
 
 func (c *Cluster) start(ctx context.Context) error {
-	programs, err := Build(ctx, c.options.Progress, "etcd", "kube-apiserver")
+	programs, err := c.programs(ctx, "etcd", "kube-apiserver")
 	if err != nil {
 		return err
 	}
@@ -80,6 +84,20 @@ func (c *Cluster) start(ctx context.Context) error {
 		}
 		return c.StartAPIServer(ctx)
 	})
+}
+
+// programs are the paths of programs, those of the options first.
+func (c *Cluster) programs(ctx context.Context, names ...string) (map[string]string, error) {
+	given := maps.Clone(c.options.Programs)
+	names = slices.DeleteFunc(names, func(name string) bool { return given[name] != "" })
+	if len(names) == 0 {
+		return given, nil
+	}
+	all, err := Build(ctx, c.options.Progress, names...)
+	if err == nil {
+		maps.Copy(all, given)
+	}
+	return all, err
 }
 
 // Stop ends every program of the cluster and removes its folder.
@@ -118,7 +136,7 @@ func (c *Cluster) etcdSocket() string { return "unix://" + filepath.Join(c.dir, 
 
 // StartAPIServer starts the API server and waits until it is ready: after StopAPIServer with the same address and data.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
-	programs, err := Build(ctx, c.options.Progress, "kube-apiserver")
+	programs, err := c.programs(ctx, "kube-apiserver")
 	if err != nil {
 		return err
 	}

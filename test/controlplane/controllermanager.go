@@ -10,7 +10,7 @@ import (
 // StartControllerManager makes owners' dependents and deleted namespaces go, as in a cluster, and fills the Secrets that ask for a
 // service account's token. Nothing else of it runs. Garbage collection learns of new CRDs every 30 seconds only: install them before.
 func (c *Cluster) StartControllerManager(ctx context.Context) error {
-	programs, err := Build(ctx, c.options.Progress, "kube-controller-manager")
+	programs, err := c.programs(ctx, "kube-controller-manager")
 	if err != nil {
 		return err
 	}

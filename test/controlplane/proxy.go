@@ -32,7 +32,7 @@ func (c *Cluster) StartKubeProxy(ctx context.Context) error {
 	if !insideNetNS() {
 		return errNotInside
 	}
-	programs, err := Build(ctx, c.options.Progress, "kube-proxy")
+	programs, err := c.programs(ctx, "kube-proxy")
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	coredns, address, err := binaries.StartCoreDNS(t.Context(), c, corefile)
+	coredns, address, err := binaries.StartCoreDNS(t.Context(), c, "coredns", corefile)
 	t.Cleanup(coredns.Stop)
 	if err != nil {
 		t.Fatal(err)

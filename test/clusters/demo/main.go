@@ -50,7 +50,7 @@ func show(ctx context.Context, once bool) (err error) {
 		return nil
 	}
 	s.say("\nStill up, to play with:\n\n  export KUBECONFIG=%s\n  %s --context member2 get serviceimports,services,endpointslices\n  %s foo.default.svc.clusterset.local\n\nCtrl-C ends it.\n",
-		s.kubeconfig, s.kubectl, s.dig())
+		s.kubeconfig, s.programs["kubectl"], s.dig())
 	<-ctx.Done()
 	s.say("\nEnding.\n")
 	return nil

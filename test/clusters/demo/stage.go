@@ -40,7 +40,8 @@ type stage struct {
 	coredns     *controlplane.Beside // of member2
 	dns         string               // its address and port
 
-	dir, kubeconfig, kubectl string
+	programs        map[string]string // of Kubernetes, by their names
+	dir, kubeconfig string
 }
 
 func (s *stage) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
@@ -60,11 +61,11 @@ func (s *stage) part(what string, start func() error) error {
 }
 
 func (s *stage) start(ctx context.Context) error {
-	programs, err := controlplane.Build(ctx, os.Stderr, "etcd", "kube-apiserver", "kubectl", "kube-controller-manager")
+	programs, err := controlplane.Find(ctx, os.Stderr, "etcd", "kube-apiserver", "kubectl", "kube-controller-manager")
 	if err != nil {
 		return err
 	}
-	s.kubectl = programs["kubectl"]
+	s.programs = programs
 	s.clusters, s.controllers = map[string]*controlplane.Cluster{}, map[string]*controlplane.Beside{}
 	for _, name := range members {
 		if err := s.startMember(ctx, name); err != nil {
@@ -72,7 +73,7 @@ func (s *stage) start(ctx context.Context) error {
 		}
 	}
 	if err := s.part(member2+": CoreDNS with the multicluster plugin", func() (err error) {
-		s.coredns, s.dns, err = binaries.StartCoreDNS(ctx, s.clusters[member2], corefile)
+		s.coredns, s.dns, err = binaries.StartCoreDNS(ctx, s.clusters[member2], "coredns-demo", corefile)
 		return err
 	}); err != nil {
 		return err
@@ -90,7 +91,7 @@ func (s *stage) startMember(ctx context.Context, name string) error {
 		start func() error
 	}{
 		{"etcd, kube-apiserver and kube-controller-manager", func() (err error) {
-			c, err := controlplane.Start(ctx, controlplane.Options{})
+			c, err := controlplane.Start(ctx, controlplane.Options{Programs: s.programs})
 			if err != nil {
 				return err
 			}
@@ -136,7 +137,7 @@ func (s *stage) end() error {
 func (s *stage) run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = binaries.Root()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+filepath.Dir(s.kubectl)+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+filepath.Dir(s.programs["kubectl"])+":"+os.Getenv("PATH"))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -148,7 +149,7 @@ func (s *stage) run(ctx context.Context, program string, args ...string) (string
 
 // get is what kubectl gets in a cluster.
 func (s *stage) get(ctx context.Context, cluster string, args ...string) (string, error) {
-	return s.run(ctx, s.kubectl, append([]string{"--context", cluster, "get"}, args...)...)
+	return s.run(ctx, s.programs["kubectl"], append([]string{"--context", cluster, "get"}, args...)...)
 }
 
 // dig is the beginning of a command line that asks CoreDNS.

@@ -243,7 +243,7 @@ func showBack(ctx context.Context, s *stage) error {
 func (s *stage) shown(ctx context.Context, program string, args ...string) error {
 	s.say("   $ %s %s\n", program, strings.Join(args, " "))
 	if program == "kubectl" {
-		program = s.kubectl
+		program = s.programs["kubectl"]
 	}
 	out, err := s.run(ctx, program, args...)
 	for line := range strings.Lines(out) {

@@ -72,7 +72,7 @@ func latencies(ctx context.Context, s size) (rows []row, err error) {
 
 // resolvable times exports, each from the request that creates it until the name has an address.
 func resolvable(ctx context.Context, in, at *member, count int) (took []time.Duration, err error) {
-	server, address, err := binaries.StartCoreDNS(ctx, at.Cluster.Cluster, corefile)
+	server, address, err := binaries.StartCoreDNS(ctx, at.Cluster.Cluster, "coredns", corefile)
 	if err != nil {
 		return nil, err
 	}

@@ -95,10 +95,10 @@ func StartController(ctx context.Context, c *controlplane.Cluster, flags ...stri
 		"--namespace", namespace, "--metrics-bind-address", "0", "--health-probe-bind-address", probes}, flags...)...)
 }
 
-// StartCoreDNS runs CoreDNS on loopback with a Corefile, in which {{.Port}} and {{.Kubeconfig}} stand for a free port and for the
+// StartCoreDNS runs a CoreDNS, by its name in bin, on loopback with a Corefile, in which {{.Port}} and {{.Kubeconfig}} stand for a free port and for the
 // administrator's kubeconfig. It returns once clusterset.local has an SOA record, with the server's address.
-func StartCoreDNS(ctx context.Context, c *controlplane.Cluster, corefile string) (b *controlplane.Beside, address string, err error) {
-	program, err := Program("coredns")
+func StartCoreDNS(ctx context.Context, c *controlplane.Cluster, name, corefile string) (b *controlplane.Beside, address string, err error) {
+	program, err := Program(name)
 	if err != nil {
 		return nil, "", err
 	}

@@ -71,7 +71,7 @@ type server struct {
 
 func (s *stage) startServer() server {
 	s.Helper()
-	started, address, err := binaries.StartCoreDNS(s.Context(), s.c1.Cluster, corefile)
+	started, address, err := binaries.StartCoreDNS(s.Context(), s.c1.Cluster, "coredns", corefile)
 	s.Cleanup(started.Stop)
 	if err != nil {
 		s.Fatal(err)

@@ -65,7 +65,7 @@ func (s *stage) serves(autopath, alias bool) (address string) {
 	with := map[bool]string{true: "autopath @multicluster"}[autopath]
 	as := map[bool]string{true: "alias cluster.local"}[alias]
 	text = strings.NewReplacer("AUTOPATH", with, "ALIAS", as, "UPSTREAM", upstream(s.T)).Replace(text)
-	b, address, err := binaries.StartCoreDNS(s.Context(), s.c1.Cluster, text)
+	b, address, err := binaries.StartCoreDNS(s.Context(), s.c1.Cluster, "coredns", text)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func (w *world) startAll(ctx, life context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	dns, address, err := binaries.StartCoreDNS(ctx, w.c1.Cluster, corefile)
+	dns, address, err := binaries.StartCoreDNS(ctx, w.c1.Cluster, "coredns", corefile)
 	w.beside, w.server = append(w.beside, dns), address
 	return err
 }
