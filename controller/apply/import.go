@@ -30,10 +30,10 @@ func (w *Writer) deleteImport(ctx context.Context, _ observed.State, c diff.Chan
 	return wrap(w.Client.Delete(ctx, c.DeleteImport, exactly(c.DeleteImport)), "delete", c.DeleteImport)
 }
 
-// mirrorAndImport writes the slices of ours before the addresses, so that a name that can be resolved leads somewhere. Slices that
+// slicesAndImport writes the slices of ours before the addresses, so that a name that can be resolved leads somewhere. Slices that
 // cannot be written keep no address back.
-func (w *Writer) mirrorAndImport(ctx context.Context, st observed.State, c diff.Changes) error {
-	err := w.mirror(ctx, st, c)
+func (w *Writer) slicesAndImport(ctx context.Context, st observed.State, c diff.Changes) error {
+	err := w.importedSlices(ctx, st, c)
 	if errors.As(err, new(SlicesRefusedError)) {
 		return err // to be planned without them
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// mirror writes the slices of ours. They are many and independent: one that fails does not hold up the others.
-func (w *Writer) mirror(ctx context.Context, st observed.State, c diff.Changes) error {
+// importedSlices writes the slices of ours. They are many and independent: one that fails does not hold up the others.
+func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.Changes) error {
 	var o outcomes
 	for _, slice := range c.CreateSlices {
 		o.note(slice, w.createSlice(ctx, st, slice))

@@ -23,7 +23,7 @@ import (
 // ready is the condition Ready before it is compared with the one that stands.
 type ready desired.Ready
 
-func says(reason, format string, args ...any) ready {
+func newReady(reason, format string, args ...any) ready {
 	return ready{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -60,7 +60,7 @@ func settle(st observed.State, d desired.Desired, c *diff.Changes) {
 		return
 	}
 	if d.YieldsIPs {
-		v = says(desired.ReasonContested, "another writer keeps setting spec.ips back to %q; wanted is %s, which is written again later: find that writer in metadata.managedFields",
+		v = newReady(desired.ReasonContested, "another writer keeps setting spec.ips back to %q; wanted is %s, which is written again later: find that writer in metadata.managedFields",
 			st.Import.Spec.IPs, brief.Clip(st.Contested[contested.FieldIPs]))
 	}
 	v = v.of(st, d, c.Notes)
@@ -117,7 +117,7 @@ func setReady(status *mcsv1beta1.ServiceImportStatus, ready metav1.Condition) {
 // of adds the notes of the other stages, and what the API server refuses.
 func (v ready) of(st observed.State, d desired.Desired, notes []string) ready {
 	if st.ImportRefused != "" && d.Status != nil {
-		v = says(desired.ReasonImportRefused, "the API server refuses what the clusterset gives, so the import stays as it was: %s", brief.ClipTo(longest, st.ImportRefused))
+		v = newReady(desired.ReasonImportRefused, "the API server refuses what the clusterset gives, so the import stays as it was: %s", brief.ClipTo(longest, st.ImportRefused))
 	}
 	v.Notes = slices.Concat(v.Notes, notes, d.Notes)
 	if len(validation.IsDNS1123Label(st.Import.Name)) > 0 {

@@ -22,15 +22,15 @@ type builder struct {
 	// owned is true where the clusterset gives the import, and families those that it gives; none where that is not known.
 	owned    bool
 	families []corev1.IPFamily
-	// led are the Services that the import's slices belong to.
-	led []string
+	// serving are the Services that the import's slices belong to.
+	serving []string
 }
 
 // Build is what should be, as far as it is known: of what is observed, of what is known of each cluster, and of what that gives together.
 func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 	b := builder{State: st, members: known.Members, merged: m, missing: known.Missing}
 	if st.Import != nil {
-		b.led = ledTo(st)
+		b.serving = servicesOf(st)
 	}
 	if st.Clusterset == nil {
 		return ofImport(b)
@@ -92,7 +92,7 @@ func updateImport(b builder) Desired {
 		d.Import = b.Import
 	}
 	d.ImportFirst = known && !sameButRecord(original, b.Import)
-	d.Slices = mirroredSlices(b)
+	d.Slices = ownSlices(b)
 	d.Status = status
 	d.Notes = append(d.Notes, b.othersSlices()...)
 	if yields {

@@ -86,13 +86,13 @@ func (b builder) homeID() string {
 	return b.Clusterset.Home
 }
 
-// othersMirrored are the slices of an import that others made: one of ours for each of theirs that belongs to no Service yet (R8). Their
+// copiesOfOthers are the slices of an import that others made: one of ours for each of theirs that belongs to no Service yet (R8). Their
 // own are never labelled: that label could never be taken back.
-func othersMirrored(b builder) Slices {
+func copiesOfOthers(b builder) Slices {
 	s := Slices{Service: b.sliceService(), Home: b.homeID(), Complete: true}
 	alias := aliasOfUnnamed(b.Import.Spec.Ports)
 	for _, source := range b.Slices {
-		if s.Service != "" && b.mirrors(source, s.Service) {
+		if s.Service != "" && b.copied(source, s.Service) {
 			s.Wanted = append(s.Wanted, s.copyOf(b, source, alias))
 		}
 	}
@@ -100,7 +100,7 @@ func othersMirrored(b builder) Slices {
 	return s
 }
 
-func (b builder) mirrors(source *discoveryv1.EndpointSlice, service string) bool {
+func (b builder) copied(source *discoveryv1.EndpointSlice, service string) bool {
 	return !ownership.SliceIsOurs(source, b.Import) && source.Labels[discoveryv1.LabelServiceName] != service &&
 		source.DeletionTimestamp == nil && source.AddressType != discoveryv1.AddressTypeFQDN &&
 		!slices.Contains(foreignSliceManagers, source.Labels[discoveryv1.LabelManagedBy])

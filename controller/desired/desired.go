@@ -64,10 +64,10 @@ type Slices struct {
 	Complete bool
 }
 
-// mirroredSlices are the slices of an import of ours. Slices of a silent cluster stay.
-func mirroredSlices(b builder) Slices {
+// ownSlices are the slices of an import of ours. Slices of a silent cluster stay.
+func ownSlices(b builder) Slices {
 	s := Slices{Service: b.sliceService(), Home: b.homeID(), Awaited: b.awaited, Complete: true}
-	s.Wanted = Mirror(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.merged, b.members, b.Clusterset.MaxEndpoints)
+	s.Wanted = ImportedSlices(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.merged, b.members, b.Clusterset.MaxEndpoints)
 	for _, want := range s.Wanted {
 		s.Associate(b.name(), want)
 	}

@@ -18,7 +18,7 @@ func (e Event) Clipped() Event {
 const (
 	// EventAddressChanged: the derived Service could not get its former addresses again.
 	EventAddressChanged = "AddressChanged"
-	// EventEndpointsTaken: somebody led endpoints to the derived Service.
+	// EventEndpointsTaken: slices of others belonged to the derived Service.
 	EventEndpointsTaken = "EndpointsTakenAway"
 	// EventPartlyServed: Ready, but something in the import was left out.
 	EventPartlyServed = "PartlyServed"

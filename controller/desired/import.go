@@ -23,7 +23,7 @@ func ofImport(b builder) Desired {
 	switch {
 	case !ownership.OfImport(imp):
 		d := ofKind(b)
-		d.Slices = othersMirrored(b)
+		d.Slices = copiesOfOthers(b)
 		return d
 	case b.Clusterset == nil:
 		d := ofKind(b)
@@ -91,11 +91,11 @@ func (d *Desired) takeBack(b builder, gone ...netip.Addr) {
 // alone are quickly set by others.
 func (b builder) serves(svc *corev1.Service) bool {
 	ours := svc.Namespace == b.Import.Namespace && slices.Contains(ownership.OwnerImports(svc), b.Import.Name)
-	return ours && (svc.Name == ownership.DerivedName(b.Import) || slices.Contains(b.led, svc.Name))
+	return ours && (svc.Name == ownership.DerivedName(b.Import) || slices.Contains(b.serving, svc.Name))
 }
 
-// ledTo are the Services that the import's slices lead to; those that Kubernetes makes of a Service do not count.
-func ledTo(st observed.State) []string {
+// servicesOf are the Services that the import's slices belong to; slices that Kubernetes makes of a Service do not count.
+func servicesOf(st observed.State) []string {
 	var names []string
 	for _, slice := range st.Slices {
 		if !slices.Contains(foreignSliceManagers, slice.Labels[discoveryv1.LabelManagedBy]) && (ownership.SliceIsOurs(slice, st.Import) || !ownership.OfImport(st.Import)) {

@@ -192,7 +192,7 @@ func own(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd observed.CRD) {
 	svc.OwnerReferences = ownership.WithOwner(svc.OwnerReferences, imp, crd.APIVersion)
 }
 
-// write puts the wishes onto the Service, families apart, and takes away what would lead its traffic elsewhere or nowhere.
+// write sets the desired fields of the Service, but for the families, and removes what would lead its traffic elsewhere or nowhere.
 func (w *desiredService) write(svc *corev1.Service) {
 	for _, key := range mcs.ProxyLabels {
 		delete(svc.Labels, key)

@@ -22,7 +22,7 @@ var annotationSeal = "clusterset-dns.io/seal-" + rand.Text()
 // sliceAnnotations are ours on a slice; there may be others'.
 var sliceAnnotations = []string{corev1.EndpointsLastChangeTriggerTime, mcs.AnnotationHiddenPorts, mcs.AnnotationCopyOf}
 
-// Overlay is the slice as desired.Mirror gives it, with what others put on it, and the owner and the label of its derived
+// Overlay is the slice as desired.ImportedSlices gives it, with what others put on it, and the owner and the label of its derived
 // Service. A slice's address type cannot change: with another type it has another name.
 func Overlay(have, want *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice := have.DeepCopy()

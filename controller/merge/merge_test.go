@@ -88,7 +88,7 @@ func outcomeOf(home string, most int, members []merge.Member) outcome {
 	merged := merge.Merge(members)
 	out := outcome{
 		Clusters: merged.Clusters, Families: merged.Families, Reasons: merged.Reasons, Message: merged.Message, Notes: merged.Notes,
-		Slices: desired.Mirror(home, demo, merged, members, most),
+		Slices: desired.ImportedSlices(home, demo, merged, members, most),
 	}
 	if len(merged.Clusters) > 0 {
 		out.Import = &mcsv1beta1.ServiceImport{}
@@ -306,7 +306,7 @@ func TestMergeSharesNothing(t *testing.T) {
 	imp := &mcsv1beta1.ServiceImport{}
 	desired.Shape(merged, imp)
 	*imp.Spec.Ports[0].AppProtocol, imp.Labels["team"] = "spoiled", "spoiled"
-	mirrored := desired.Mirror("a", demo, merged, []merge.Member{m}, 100)[0]
+	mirrored := desired.ImportedSlices("a", demo, merged, []merge.Member{m}, 100)[0]
 	overlaid := diff.Overlay(slice, mirrored)
 	for _, s := range []*discoveryv1.EndpointSlice{mirrored, overlaid} {
 		e := &s.Endpoints[0]
@@ -426,7 +426,7 @@ func (d dice) seenFrom(home string, all []merge.Member) []merge.Member {
 		}
 		view := slices.DeleteFunc(slices.Clone(all), func(other merge.Member) bool { return other.Cluster != m.Cluster && d.IntN(2) == 0 })
 		seen[i].Slices = nil
-		for _, slice := range desired.Mirror(m.Cluster, demo, merge.Merge(view), view, 4) {
+		for _, slice := range desired.ImportedSlices(m.Cluster, demo, merge.Merge(view), view, 4) {
 			if slice.Labels[mcsv1beta1.LabelSourceCluster] == m.Cluster {
 				merge.TrimSlice(slice)
 				seen[i].Slices = append(seen[i].Slices, slice)
@@ -573,7 +573,7 @@ func checkNewcomer(t *testing.T, d dice, all []merge.Member) {
 	for _, m := range all {
 		// An unnamed port may get a second name by a newcomer, and stays under its own.
 		plain := func(merged merge.Merged) []*discoveryv1.EndpointSlice {
-			all := desired.Mirror(m.Cluster, demo, merged, []merge.Member{m}, 4)
+			all := desired.ImportedSlices(m.Cluster, demo, merged, []merge.Member{m}, 4)
 			for _, slice := range all {
 				slice.Ports = slices.DeleteFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool { return strings.HasPrefix(*p.Name, "unnamed-") })
 			}

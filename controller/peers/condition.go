@@ -132,8 +132,8 @@ func (p *peer) detachLocked() {
 	}
 }
 
-// firstLocked is another peer that the same cluster was reached by, and which goes first: the one that is called as the cluster says,
-// then the older Secret.
+// firstLocked returns the other peer that wins when two Secrets point to the same cluster: the one whose name equals the announced cluster
+// ID, otherwise the older one; nil if this peer wins.
 func (p *peer) firstLocked() *peer {
 	for _, other := range p.registry.peers {
 		if other == p || other.refused != "" || other.connection == nil || other.connection.identity.uid != p.connection.identity.uid {

@@ -118,7 +118,7 @@ func (c *oneName) shows(t *testing.T, from string, port int32, addresses ...stri
 
 // mirrored gives a member what its own controller would have made of its slices.
 func mirrored(m merge.Member) merge.Member {
-	m.Slices = desired.Mirror(m.Cluster, types.NamespacedName{Namespace: "default", Name: "foo"}, merge.Merge([]merge.Member{m}), []merge.Member{m}, 100)
+	m.Slices = desired.ImportedSlices(m.Cluster, types.NamespacedName{Namespace: "default", Name: "foo"}, merge.Merge([]merge.Member{m}), []merge.Member{m}, 100)
 	return m
 }
 
@@ -498,7 +498,7 @@ func TestNamesOfPeersAreLabels(t *testing.T) {
 	if changes := Plan(st); !changes.Empty() {
 		t.Errorf("planned for a name that no Service can have: %+v", changes)
 	}
-	equal(t, "slices", len(desired.Mirror("home", types.NamespacedName{Namespace: "default", Name: "foo.eu"}, merge.Merge(c.Members), c.Members, 100)), 0)
+	equal(t, "slices", len(desired.ImportedSlices("home", types.NamespacedName{Namespace: "default", Name: "foo.eu"}, merge.Merge(c.Members), c.Members, 100)), 0)
 }
 
 func buildOf(st observed.State) desired.Desired {

@@ -21,7 +21,7 @@ func TestOverlay(t *testing.T) {
 	m := merge.Member{Cluster: "a", Export: &merge.Export{Created: noon}, Service: service, Slices: []*discoveryv1.EndpointSlice{
 		sliceOf("demo-1", "10.1.0.1", map[string]string{discoveryv1.LabelServiceName: "demo"}),
 	}}
-	want := desired.Mirror("a", types.NamespacedName{Namespace: "shop", Name: "demo"}, merge.Merge([]merge.Member{m}), []merge.Member{m}, 100)[0]
+	want := desired.ImportedSlices("a", types.NamespacedName{Namespace: "shop", Name: "demo"}, merge.Merge([]merge.Member{m}), []merge.Member{m}, 100)[0]
 	have := want.DeepCopy()
 	have.ResourceVersion, have.UID = "7", "u7"
 	have.OwnerReferences = []metav1.OwnerReference{{Name: "demo", UID: "u1"}}

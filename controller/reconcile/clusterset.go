@@ -36,16 +36,16 @@ type clusterset struct {
 	vacancies vacancies
 }
 
-// fromClusterset is what the clusterset says of a name, and after how long to gather again if nothing else happens; 0 for never.
+// fromClusterset is what the clusterset exports under a name, and after how long to gather again if nothing else happens; 0 for never.
 type fromClusterset struct {
 	*observed.Clusterset
 	again time.Duration
 }
 
-// gather reads what the clusterset says of a name.
+// gather reads what the clusterset exports under a name.
 func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fromClusterset, error) {
-	heard := c.peers.Snapshot(key)
-	cs := &observed.Clusterset{Home: c.home, Silent: heard.Unknown, SilentExpired: heard.UnknownExpired, MaxEndpoints: c.maxEndpoints}
+	snapshot := c.peers.Snapshot(key)
+	cs := &observed.Clusterset{Home: c.home, Silent: snapshot.Unknown, SilentExpired: snapshot.UnknownExpired, MaxEndpoints: c.maxEndpoints}
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	if svc != nil {
 		home.Service = merge.TrimService(svc)
 	}
-	cs.Members = slices.Concat(heard.Active, heard.Expired, []merge.Member{home})
+	cs.Members = slices.Concat(snapshot.Active, snapshot.Expired, []merge.Member{home})
 	var again time.Duration
 	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m merge.Member) bool {
 		// Kubernetes makes a slice for each Service with a selector, be there pods or not.
@@ -121,8 +121,8 @@ func newNameSource(ctx context.Context, registry *peers.Registry, cache client.R
 	return s
 }
 
-// allImports is for a peer whose standing has changed. What this cluster holds of one that has not been heard since the start is known
-// from the imports only.
+// allImports is for a peer whose state has changed. What this cluster has of one that has not been read since the start is known from the
+// imports only.
 func (s *nameSource) allImports() {
 	var all mcsv1beta1.ServiceImportList
 	if err := s.cache.List(s.ctx, &all, client.UnsafeDisableDeepCopy); err != nil && s.ctx.Err() == nil { // Only a programming error.
@@ -143,7 +143,7 @@ func (s *nameSource) changed(name types.NamespacedName) {
 	s.addAll(name)
 }
 
-// addAll also adds the imports whose derived Service the name is: endpoints may have been led to it.
+// addAll also adds the imports whose derived Service the name is: endpoints may belong to it now.
 func (s *nameSource) addAll(name types.NamespacedName) {
 	s.add(name)
 	for _, request := range importsOfDerived(s.ctx, s.cache, name) {

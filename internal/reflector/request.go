@@ -55,7 +55,7 @@ func (f *Follower) listed(err error) {
 	f.tell(List, err)
 }
 
-// watch begins a watch that ends at its deadline, also where the server is never heard of again.
+// watch begins a watch that ends at its deadline, also where the server does not answer again.
 func (f *Follower) watch(ctx context.Context, lw cache.WatcherWithContext, o metav1.ListOptions) (watch.Interface, error) {
 	limited, cancel := context.WithTimeout(ctx, f.watchLimit(o))
 	streams := o.SendInitialEvents != nil && *o.SendInitialEvents

@@ -250,7 +250,7 @@ func (n name) derived() string {
 
 // mirrored are the import's slices: the own ones, and what the peers have made of theirs.
 func (n name) mirrored() []*discoveryv1.EndpointSlice {
-	return desired.Mirror(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, n.members(), 100)
+	return desired.ImportedSlices(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, n.members(), 100)
 }
 
 func (n name) members() (members []merge.Member) {
@@ -277,7 +277,7 @@ func (n name) exported() []*discoveryv1.EndpointSlice {
 			alone = []merge.Member{{Cluster: e.cluster.id, Export: merge.TrimExport(e.export), Service: merge.TrimService(e.service), Slices: n.own()}}
 		}
 	}
-	all := desired.Mirror(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, alone, 100)
+	all := desired.ImportedSlices(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, alone, 100)
 	for _, slice := range all {
 		desired.Slices{Home: n.home.id, Service: n.derived()}.Associate(types.NamespacedName(n.ObjectKey), slice)
 		merge.TrimSlice(slice)

@@ -42,7 +42,7 @@ func TestHostilePeer(t *testing.T) {
 	home := merge.Member{Cluster: "a", Export: exported, Service: terms(), Slices: []*discoveryv1.EndpointSlice{sliceOf("demo-1", "10.1.0.1", atHome)}}
 	honest := merge.Member{Cluster: "b.c", Export: exported, Service: terms(), Slices: []*discoveryv1.EndpointSlice{sliceOf("demo.b.c.ipv4-0123456789", "10.2.0.1", atPeer)}}
 	members := []merge.Member{home, honest}
-	clean := desired.Mirror("a", demo, merge.Merge(members), members, 100)
+	clean := desired.ImportedSlices("a", demo, merge.Merge(members), members, 100)
 	equal(t, "slices without it", len(clean), 2)
 
 	hostile := merge.Member{Cluster: "b", Export: exported, Service: terms()}
@@ -54,7 +54,7 @@ func TestHostilePeer(t *testing.T) {
 	} {
 		hostile.Slices = append(hostile.Slices, sliceOf(name, "10.66.0.1", atPeer))
 	}
-	replaced := desired.Mirror("a", demo, merge.Merge(members), []merge.Member{{Cluster: "b", Export: exported, Service: terms(),
+	replaced := desired.ImportedSlices("a", demo, merge.Merge(members), []merge.Member{{Cluster: "b", Export: exported, Service: terms(),
 		Slices: []*discoveryv1.EndpointSlice{sliceOf("kubernetes", "10.66.0.1", atPeer)}}}, 100)[0].Name
 	count := len(hostile.Slices)
 	hostile.Slices = append(hostile.Slices,
@@ -65,7 +65,7 @@ func TestHostilePeer(t *testing.T) {
 
 	members = append(members, hostile)
 	var theirs, others []*discoveryv1.EndpointSlice
-	for _, slice := range desired.Mirror("a", demo, merge.Merge(members), members, 100) {
+	for _, slice := range desired.ImportedSlices("a", demo, merge.Merge(members), members, 100) {
 		if slice.Labels[mcsv1beta1.LabelSourceCluster] != "b" {
 			others = append(others, slice)
 			continue
@@ -76,9 +76,9 @@ func TestHostilePeer(t *testing.T) {
 		}
 	}
 	equal(t, "slices of the others", others, clean)
-	shown := desired.Mirror("a", demo, merge.Merge(members), members, 100)
+	shown := desired.ImportedSlices("a", demo, merge.Merge(members), members, 100)
 	slices.Reverse(hostile.Slices)
-	equal(t, "slices, in another order", desired.Mirror("a", demo, merge.Merge(members), members, 100), shown)
+	equal(t, "slices, in another order", desired.ImportedSlices("a", demo, merge.Merge(members), members, 100), shown)
 	equal(t, "slices of the hostile peer", len(theirs), count)
 	kept := slices.ContainsFunc(theirs, func(s *discoveryv1.EndpointSlice) bool { return s.Name == "demo.b.ipv4-0123456789" })
 	equal(t, "the name that is its own is kept", kept, true)
@@ -101,7 +101,7 @@ func TestSliceNames(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			source.Labels = map[string]string{discoveryv1.LabelServiceName: test.service}
 			members := []merge.Member{{Cluster: test.cluster, Export: &merge.Export{Created: noon}, Service: terms(), Slices: []*discoveryv1.EndpointSlice{source}}}
-			mirrored := desired.Mirror(test.cluster, types.NamespacedName{Namespace: "shop", Name: test.service}, merge.Merge(members), members, 0)
+			mirrored := desired.ImportedSlices(test.cluster, types.NamespacedName{Namespace: "shop", Name: test.service}, merge.Merge(members), members, 0)
 			equal(t, "slices", len(mirrored), test.slices)
 			for _, slice := range mirrored {
 				equal(t, "faults of the name", len(validation.IsDNS1123Subdomain(slice.Name)), 0)
@@ -124,7 +124,7 @@ func TestSliceNamesStay(t *testing.T) {
 	six.AddressType = discoveryv1.AddressTypeIPv6
 	m.Slices = append(m.Slices, six)
 	var names []string
-	for _, slice := range desired.Mirror("a", demo, merge.Merge([]merge.Member{m}), []merge.Member{m}, 1) {
+	for _, slice := range desired.ImportedSlices("a", demo, merge.Merge([]merge.Member{m}), []merge.Member{m}, 1) {
 		names = append(names, slice.Name)
 	}
 	equal(t, "names", names, []string{

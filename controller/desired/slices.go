@@ -21,7 +21,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// Mirror is the EndpointSlices that the import of one name should have in the cluster home, from all clusters that export it, the
+// ImportedSlices are the EndpointSlices that the import of one name should have in the cluster home, from all clusters that export it, the
 // own one included (C37); sorted by name. most is how many endpoints a slice may have, 0 for any number.
 //
 //  1. Each slice has one source cluster (C32) and the labels of C33 to C35. A name that is no DNS label has none.
@@ -33,11 +33,11 @@ import (
 //     both names: so its traffic flows on while the Service's port changes from one to the other (C12).
 //  5. The rest stays: addresses, hostnames, conditions and zones (C38), and the time of the change that caused them. A node's
 //     name stays at home: elsewhere kube-proxy would take it for one of its own.
-func Mirror(home string, name types.NamespacedName, merged merge.Merged, members []merge.Member, most int) []*discoveryv1.EndpointSlice {
+func ImportedSlices(home string, name types.NamespacedName, merged merge.Merged, members []merge.Member, most int) []*discoveryv1.EndpointSlice {
 	if len(validation.IsDNS1123Label(name.Name)) > 0 {
 		return nil
 	}
-	m := mirroring{home: home, name: name, merged: merged, most: most, wanted: map[string]*discoveryv1.EndpointSlice{}}
+	m := sliceBuilder{home: home, name: name, merged: merged, most: most, wanted: map[string]*discoveryv1.EndpointSlice{}}
 	if merged.Type == mcsv1beta1.ClusterSetIP { // A headless import has no derived Service.
 		m.alias = aliasOfUnnamed(merged.Ports)
 	}
@@ -53,8 +53,8 @@ func Mirror(home string, name types.NamespacedName, merged merge.Merged, members
 	return slices.SortedFunc(maps.Values(m.wanted), func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// mirroring is one call of Mirror.
-type mirroring struct {
+// sliceBuilder is one call of ImportedSlices.
+type sliceBuilder struct {
 	home   string
 	name   types.NamespacedName
 	merged merge.Merged
@@ -63,9 +63,9 @@ type mirroring struct {
 	wanted map[string]*discoveryv1.EndpointSlice
 }
 
-// own mirrors the slices of the Service itself. Imported slices of a Service that is itself exported (a
+// own adds the slices of the Service itself. Imported slices of a Service that is itself exported (a
 // derived one) are not its own: their endpoints are other clusters' (C32).
-func (m *mirroring) own(member merge.Member) {
+func (m *sliceBuilder) own(member merge.Member) {
 	for _, source := range member.Slices {
 		if _, imported := source.Labels[mcsv1beta1.LabelServiceName]; imported || source.Labels[discoveryv1.LabelServiceName] != m.name.Name {
 			continue
@@ -83,7 +83,7 @@ func (m *mirroring) own(member merge.Member) {
 
 // parts are the endpoints in lots that fit a slice. They are put in order first: the same endpoints give the same parts. No
 // endpoints are one part, too: a slice also names the ports, and shows that the cluster exports the name.
-func (m *mirroring) parts(endpoints []discoveryv1.Endpoint) [][]discoveryv1.Endpoint {
+func (m *sliceBuilder) parts(endpoints []discoveryv1.Endpoint) [][]discoveryv1.Endpoint {
 	if len(endpoints) <= m.most || m.most < 1 {
 		return [][]discoveryv1.Endpoint{endpoints}
 	}
@@ -91,10 +91,10 @@ func (m *mirroring) parts(endpoints []discoveryv1.Endpoint) [][]discoveryv1.Endp
 	return slices.Collect(slices.Chunk(sorted, m.most))
 }
 
-// peers mirrors what a peer's controller made. A name is kept if it is one that this cluster's controller gives; any other is
+// peers adds what a peer's controller made. A name is kept if it is one that this cluster's controller gives; any other is
 // replaced: so no peer can name a slice that is another cluster's, another Service's, or a slice that the controller never makes. Where two of its names
 // become one, the last is used.
-func (m *mirroring) peers(member merge.Member) {
+func (m *sliceBuilder) peers(member merge.Member) {
 	sorted := slices.SortedFunc(slices.Values(member.Slices), func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	for _, source := range sorted {
 		if source.Labels[mcsv1beta1.LabelServiceName] != m.name.Name {
@@ -112,18 +112,18 @@ func (m *mirroring) peers(member merge.Member) {
 // stem is the start of a slice's name: <service>.<cluster id>.<address type>-. No Service has a dot in its name, so the name says
 // which Service and which cluster it belongs to, and no other has one like it. The address type of a slice cannot change; in the
 // name, it never has to. It is 132 bytes long at most; 253 fit.
-func (m *mirroring) stem(member merge.Member, source *discoveryv1.EndpointSlice) string {
+func (m *sliceBuilder) stem(member merge.Member, source *discoveryv1.EndpointSlice) string {
 	return ownership.SliceStem(m.name.Name, member.Cluster, source.AddressType)
 }
 
 // sliceName is the stem with a hash of what tells the slices of one cluster apart.
-func (m *mirroring) sliceName(member merge.Member, source *discoveryv1.EndpointSlice, part int) string {
+func (m *sliceBuilder) sliceName(member merge.Member, source *discoveryv1.EndpointSlice, part int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s/%d", member.Cluster, source.Name, source.AddressType, part))
 	return m.stem(member, source) + hex.EncodeToString(sum[:])[:ownership.HashLength]
 }
 
 // add makes a slice of copies: what belongs to a store must not change with it.
-func (m *mirroring) add(name string, member merge.Member, source *discoveryv1.EndpointSlice, endpoints []discoveryv1.Endpoint, ports []discoveryv1.EndpointPort) *discoveryv1.EndpointSlice {
+func (m *sliceBuilder) add(name string, member merge.Member, source *discoveryv1.EndpointSlice, endpoints []discoveryv1.Endpoint, ports []discoveryv1.EndpointPort) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{AddressType: source.AddressType, Ports: ports}
 	slice.Namespace, slice.Name = m.name.Namespace, name
 	slice.Labels = map[string]string{
@@ -152,7 +152,7 @@ func (m *mirroring) add(name string, member merge.Member, source *discoveryv1.En
 // goes by zones where every ready endpoint of the Service has a hint and one is for the node's zone, and by nodes likewise; else
 // it ignores them. So an endpoint without a zone is harmless. The endpoints of a peer have no node here, so hints for nodes are
 // of use only where no peer exports the name.
-func (m *mirroring) hints(e discoveryv1.Endpoint) *discoveryv1.EndpointHints {
+func (m *sliceBuilder) hints(e discoveryv1.Endpoint) *discoveryv1.EndpointHints {
 	switch m.merged.Distribution {
 	case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode:
 	default:
@@ -174,7 +174,7 @@ func (m *mirroring) hints(e discoveryv1.Endpoint) *discoveryv1.EndpointHints {
 }
 
 // ports parts a slice's ports into those that the import's traffic may go to, and the hidden ones, each sorted by name.
-func (m *mirroring) ports(member merge.Member, all []discoveryv1.EndpointPort) (kept, hidden []discoveryv1.EndpointPort) {
+func (m *sliceBuilder) ports(member merge.Member, all []discoveryv1.EndpointPort) (kept, hidden []discoveryv1.EndpointPort) {
 	seen := map[string]bool{}
 	for _, p := range all {
 		p := *p.DeepCopy()
@@ -218,7 +218,7 @@ func isAlias(member merge.Member, name string) bool {
 
 // leads is true where the import's port of a name is the one that the member's Service exposes under it (C14). A port that the
 // Service does not know belongs to no conflict.
-func (m *mirroring) leads(member merge.Member, name string) bool {
+func (m *sliceBuilder) leads(member merge.Member, name string) bool {
 	exposed, known := mcs.PortNamed(member.Service.Ports, name)
 	if !known {
 		return true
