@@ -60,7 +60,7 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 		// Before fallthrough is thought of: a name must not leak upstream because we are not ready.
 		return unsynced(w, r, zone, name)
 	}
-	a := v.Index.LookupIn(zone, q.Name, q.Qtype, room(w, r))
+	a := v.Index.LookupIn(zone, q.Name, q.Qtype, maxSize(w, r))
 	if a.Result == index.NameError {
 		if !v.Whole() && v.Unknown(zone.Parse(name)) {
 			return unsynced(w, r, zone, name)
@@ -74,7 +74,7 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	reply.Authoritative, reply.Truncated = true, a.Truncated
 	reply.Rcode = rcode[a.Result]
 	reply.Answer, reply.Ns, reply.Extra = a.Answer, a.Authority, a.Additional
-	if zone.Guest && len(a.Authority) > 0 {
+	if zone.Alias && len(a.Authority) > 0 {
 		reply.Ns = m.ownersSOA(ctx, w, a.Authority)
 	}
 	if err := w.WriteMsg(reply); err != nil {
@@ -88,7 +88,7 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 // domain would be SERVFAIL, and resolvers such as musl's stop at that: names outside the cluster would not resolve, because of imports.
 func (m *Multicluster) known(zone *index.Zone) *watch.View {
 	v := m.watch.View()
-	if v == nil && zone.Guest && m.waited.Load() {
+	if v == nil && zone.Alias && m.waited.Load() {
 		return noImports
 	}
 	return v
@@ -99,9 +99,9 @@ var noImports = watch.NewView(index.New(0))
 // sizeOPT is an OPT record without options.
 const sizeOPT = 11
 
-// room is how many bytes the reply can have: what the client takes, less the OPT record. The server adds that one, from the question's own
+// maxSize is how many bytes the reply can have: what the client takes, less the OPT record. The server adds that one, from the question's own
 // with the options that it supports. What it would cut off is left out before: the server sets TC for addresses that nobody needs, too.
-func room(w dns.ResponseWriter, r *dns.Msg) int {
+func maxSize(w dns.ResponseWriter, r *dns.Msg) int {
 	proto := (&request.Request{W: w}).Proto()
 	opt := r.IsEdns0()
 	if opt == nil {
@@ -141,7 +141,7 @@ func (m *Multicluster) ownersSOA(ctx context.Context, w dns.ResponseWriter, ours
 // are none of ours for sure, and guests' answers are another plugin's.
 func unsynced(w dns.ResponseWriter, r *dns.Msg, zone *index.Zone, name string) (int, error) {
 	recorder, ok := w.(*nonwriter.Writer)
-	if !ok || zone.Guest || zone.Parse(name).Form != index.FormService {
+	if !ok || zone.Alias || zone.Parse(name).Kind != index.KindService {
 		return dns.RcodeServerFailure, nil
 	}
 	return dns.RcodeSuccess, recorder.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeServerFailure)) // the code says that it is written

@@ -44,7 +44,7 @@ func handler(x *index.Index, f fall.F) *Multicluster {
 func viewHandler(v *watch.View, f fall.F) *Multicluster {
 	m := &Multicluster{Next: next, watch: fixed{v}, fall: f}
 	for _, name := range []string{"deep.clusterset.local.", "clusterset.local.", "cluster.local."} {
-		m.zones = append(m.zones, index.Zone{Name: name, TTL: 5, NegativeTTL: 5, Guest: name == "cluster.local."})
+		m.zones = append(m.zones, index.Zone{Name: name, TTL: 5, NegativeTTL: 5, Alias: name == "cluster.local."})
 	}
 	return m
 }

@@ -45,7 +45,7 @@ func setup(c *caddy.Controller) error {
 	})
 	addrs := serverAddrs(server)
 	for i, name := range slices.Concat(conf.zones, conf.aliases) {
-		m.zones = append(m.zones, index.Zone{Name: name, TTL: conf.ttl, NegativeTTL: conf.negTTL, Server: addrs, Guest: i >= len(conf.zones)})
+		m.zones = append(m.zones, index.Zone{Name: name, TTL: conf.ttl, NegativeTTL: conf.negTTL, Server: addrs, Alias: i >= len(conf.zones)})
 	}
 	slices.SortStableFunc(m.zones, func(y, z index.Zone) int { return len(z.Name) - len(y.Name) })
 	server.AddPlugin(func(next plugin.Handler) plugin.Handler {

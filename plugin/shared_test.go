@@ -91,9 +91,9 @@ func TestSetup(t *testing.T) {
 	plugins := dnsserver.GetConfig(c).Plugin
 	m := plugins[len(plugins)-1](nil).(*Multicluster)
 	for name, want := range map[string]index.Zone{
-		"a.clusterset.local.": {Name: "clusterset.local."}, "a.local.": {Name: "local."}, "a.k8s.example.": {Name: "k8s.example.", Guest: true},
+		"a.clusterset.local.": {Name: "clusterset.local."}, "a.local.": {Name: "local."}, "a.k8s.example.": {Name: "k8s.example.", Alias: true},
 	} {
-		if z := m.zone(name); z == nil || z.Name != want.Name || z.Guest != want.Guest || z.TTL != 60 || z.NegativeTTL != 10 {
+		if z := m.zone(name); z == nil || z.Name != want.Name || z.Alias != want.Alias || z.TTL != 60 || z.NegativeTTL != 10 {
 			t.Errorf("%s is in %+v, want %s with the TTLs 60 and 10", name, z, want.Name)
 		}
 	}

@@ -16,7 +16,7 @@ var errUnsynced = errors.New("not yet in step with the API server, so the zone i
 // All of it comes from one Index: what changes meanwhile is in the next transfer. The zones of `alias` are not ours to hand out.
 func (m *Multicluster) Transfer(name string, serial uint32) (<-chan []dns.RR, error) {
 	zone := m.zone(name)
-	if zone == nil || zone.Name != name || zone.Guest {
+	if zone == nil || zone.Name != name || zone.Alias {
 		return nil, transfer.ErrNotAuthoritative
 	}
 	v := m.watch.View()

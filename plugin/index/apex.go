@@ -19,7 +19,7 @@ type Zone struct {
 	TTL         uint32       // of positive answers, in seconds
 	NegativeTTL uint32       // of negative answers, in seconds (RFC 2308)
 	Server      []netip.Addr // the addresses of ns.dns.<zone>, this server
-	Guest       bool
+	Alias       bool
 }
 
 // How often a secondary server asks for the serial, and for how long it answers without us, in seconds. A zone of Services changes

@@ -14,7 +14,7 @@ func FuzzParseName(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, below string) {
 		n := ParseName(below)
-		if n.Form != FormService {
+		if n.Kind != KindService {
 			return
 		}
 		again := strings.TrimPrefix(n.Below+"."+string(n.Service)+".svc", ".")

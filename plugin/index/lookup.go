@@ -71,19 +71,19 @@ type question struct {
 // find adds the records of one type to an empty answer, and returns whether the name exists.
 func (x *Index) find(a *Answer, q *question, qtype uint16) bool {
 	exists := true
-	switch q.name.Form {
-	case FormApex:
+	switch q.name.Kind {
+	case KindApex:
 		a.apex(q, x.serial, qtype)
-	case FormVersion:
-		if exists = !q.zone.Guest; exists && qtype == dns.TypeTXT {
+	case KindVersion:
+		if exists = !q.zone.Alias; exists && qtype == dns.TypeTXT {
 			a.Answer = q.zone.version(q.qname)
 		}
-	case FormNS:
+	case KindNS:
 		a.Answer = ofType(q.zone.server(q.qname), qtype)
-	case FormDNS, FormSvc:
-	case FormNamespace:
+	case KindDNS, KindSvc:
+	case KindNamespace:
 		_, exists = x.namespaces.get(q.name.Namespace)
-	case FormService:
+	case KindService:
 		exists = x.service(a, q, qtype)
 	default:
 		exists = false

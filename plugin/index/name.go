@@ -7,25 +7,25 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Form is the kind of a name below a zone.
-type Form uint8
+// NameKind is the kind of a name below a zone.
+type NameKind uint8
 
 const (
-	FormOther     Form = iota // nothing of that shape exists
-	FormApex                  // the zone itself
-	FormVersion               // dns-version
-	FormDNS                   // dns, above ns.dns
-	FormNS                    // ns.dns
-	FormSvc                   // svc
-	FormNamespace             // <ns>.svc
-	FormService               // <service>.<ns>.svc and all below it
+	KindOther     NameKind = iota // nothing of that shape exists
+	KindApex                      // the zone itself
+	KindVersion                   // dns-version
+	KindDNS                       // dns, above ns.dns
+	KindNS                        // ns.dns
+	KindSvc                       // svc
+	KindNamespace                 // <ns>.svc
+	KindService                   // <service>.<ns>.svc and all below it
 )
 
 // Name is a name below a zone, taken apart by its labels alone: what type was asked for does not matter to it.
 type Name struct {
-	Form      Form
+	Kind      NameKind
 	Namespace string
-	Service   Key    // "" for FormNamespace
+	Service   Key    // "" for KindNamespace
 	Below     string // the labels below the service's name, joined by dots; "" is the service's own name
 }
 
@@ -34,26 +34,26 @@ type Name struct {
 func ParseName(below string) Name {
 	switch below {
 	case "":
-		return Name{Form: FormApex}
+		return Name{Kind: KindApex}
 	case "dns-version":
-		return Name{Form: FormVersion}
+		return Name{Kind: KindVersion}
 	case "dns":
-		return Name{Form: FormDNS}
+		return Name{Kind: KindDNS}
 	case "ns.dns":
-		return Name{Form: FormNS}
+		return Name{Kind: KindNS}
 	case "svc":
-		return Name{Form: FormSvc}
+		return Name{Kind: KindSvc}
 	}
 	rest, ok := strings.CutSuffix(below, ".svc")
 	if !ok {
 		return Name{}
 	}
 	dot := strings.LastIndexByte(rest, '.')
-	n := Name{Form: FormNamespace, Namespace: rest[dot+1:]}
+	n := Name{Kind: KindNamespace, Namespace: rest[dot+1:]}
 	if dot < 0 {
 		return n
 	}
-	n.Form = FormService
+	n.Kind = KindService
 	above := strings.LastIndexByte(rest[:dot], '.')
 	n.Service = Key(rest[above+1:])
 	if above >= 0 {

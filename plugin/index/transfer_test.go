@@ -139,7 +139,7 @@ func TestIsCurrent(t *testing.T) {
 // A zone of another plugin, where imports are found too, is that plugin's but for their names.
 func TestAGuestZoneHasNoVersionOfOurs(t *testing.T) {
 	x := build(t, []Service{{Key: NewKey("a", "b"), IPs: ips("10.0.0.1")}})
-	z := &Zone{Name: "cluster.local.", TTL: 60, NegativeTTL: 7, Guest: true}
+	z := &Zone{Name: "cluster.local.", TTL: 60, NegativeTTL: 7, Alias: true}
 	for question, want := range map[string][]string{
 		"b.a.svc.cluster.local. A":       {"Success", "answer b.a.svc.cluster.local. 60 IN A 10.0.0.1"},
 		"dns-version.cluster.local. TXT": {"NameError", "authority cluster.local. 7 IN SOA ns.dns.cluster.local. hostmaster.cluster.local. 1700000000 30 10 86400 7"},

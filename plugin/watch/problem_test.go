@@ -127,7 +127,7 @@ func (o *told) Problems(_, _ string, all []Problem, again bool) {
 // An object's problems are told of when they are others, and cost no more the more there are.
 func TestProblemsAreComparedAsASet(t *testing.T) {
 	o := &told{}
-	s := reflector.NewStore(newSink(sliceKind, "", newHub(o)))
+	s := reflector.NewStore(newSink(sliceKind, "", newPublisher(o)))
 	slice := func(hostnames ...string) *discoveryv1.EndpointSlice {
 		of := badobjects.Slice("ns", "s", "db", len(hostnames), 0)
 		for n, hostname := range hostnames {
@@ -149,7 +149,7 @@ func TestProblemsAreComparedAsASet(t *testing.T) {
 
 	began := time.Now()
 	wide := badobjects.All("ns")[2].Objects[0].(*mcsv1beta1.ServiceImport)
-	imports := reflector.NewStore(newSink(importKind, "", newHub(o)))
+	imports := reflector.NewStore(newSink(importKind, "", newPublisher(o)))
 	in := slim(t, wide)
 	for range 10 {
 		_ = imports.Add(in)

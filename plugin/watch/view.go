@@ -33,11 +33,11 @@ func (v *View) Unknown(name index.Name) bool {
 	if v.whole || len(v.headless) == 0 {
 		return false
 	}
-	switch name.Form {
-	case index.FormService:
+	switch name.Kind {
+	case index.KindService:
 		_, headless := v.headless[name.Service]
 		return headless
-	case index.FormNamespace, index.FormSvc:
+	case index.KindNamespace, index.KindSvc:
 		return true
 	}
 	return false

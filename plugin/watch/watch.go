@@ -45,7 +45,7 @@ type Observer interface {
 
 // Watch keeps an Index equal to what an API server holds.
 type Watch struct {
-	hub       *hub
+	publisher *publisher
 	followers []*reflector.Follower
 
 	// of the API server
@@ -65,17 +65,17 @@ func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discovery client: %w", err)
 	}
-	w := &Watch{hub: newHub(observer), config: config, client: client, finder: finder}
+	w := &Watch{publisher: newPublisher(observer), config: config, client: client, finder: finder}
 	namespaces := o.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	for _, namespace := range namespaces {
-		err := w.add(reflector.NewStore(newSink(importKind, namespace, w.hub)), reflector.Resource{
+		err := w.add(reflector.NewStore(newSink(importKind, namespace, w.publisher)), reflector.Resource{
 			Name: mcsv1beta1.ServiceImportPluralName, Namespace: namespace, Labels: o.Labels, Object: &serviceImport{},
 		}, mcs.Versions...)
 		if err == nil && !o.NoEndpoints {
-			err = w.add(reflector.NewStore(newSink(sliceKind, namespace, w.hub)), reflector.Resource{
+			err = w.add(reflector.NewStore(newSink(sliceKind, namespace, w.publisher)), reflector.Resource{
 				Name: "endpointslices", Namespace: namespace, Labels: mcsv1beta1.LabelServiceName, Object: &discoveryv1.EndpointSlice{},
 			}, discoveryv1.SchemeGroupVersion)
 		}
@@ -95,7 +95,7 @@ func (w *Watch) add(to cache.ReflectorStore, r reflector.Resource, versions ...s
 		}
 		r.Versions = append(r.Versions, reflector.Version{GroupVersion: gv, Client: client})
 	}
-	told := &reporter{resource: r.Name, store: to, observer: w.hub.observer}
+	told := &reporter{resource: r.Name, store: to, observer: w.publisher.observer}
 	w.followers = append(w.followers, reflector.New(r, w.finder, to, told.report))
 	return nil
 }
@@ -108,11 +108,11 @@ func (w *Watch) Run(ctx context.Context) {
 	for _, f := range w.followers {
 		wg.Go(func() { f.Run(ctx) })
 	}
-	w.hub.publish(ctx)
+	w.publisher.publish(ctx)
 }
 
 // View is the newest View, or nil before the first sync of the ServiceImports.
-func (w *Watch) View() *View { return w.hub.published.Load() }
+func (w *Watch) View() *View { return w.publisher.published.Load() }
 
 // Index is the newest Index, or nil before the first sync of every resource.
 func (w *Watch) Index() *index.Index {
@@ -124,7 +124,7 @@ func (w *Watch) Index() *index.Index {
 }
 
 // Synced is closed when every resource has synced.
-func (w *Watch) Synced() <-chan struct{} { return w.hub.synced }
+func (w *Watch) Synced() <-chan struct{} { return w.publisher.synced }
 
 // reporter tells an observer of the first of several failures of one resource, and of their end. A recovery is a complete list with a
 // watch: else a list that fails beside a watch that is accepted would be told of as failed and as recovered at each retry.

@@ -11,8 +11,8 @@ import (
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
-// hub is where the reflectors' edits meet, and where an Index is published from.
-type hub struct {
+// publisher is where the reflectors' edits meet, and where an Index is published from.
+type publisher struct {
 	mu       sync.Mutex
 	state    *index.State
 	unsynced map[string]int         // stores of each kind that have not had their first list
@@ -29,8 +29,8 @@ type hub struct {
 	published atomic.Pointer[View]
 }
 
-func newHub(o Observer) *hub {
-	return &hub{
+func newPublisher(o Observer) *publisher {
+	return &publisher{
 		state: index.NewState(), unsynced: map[string]int{}, headless: map[index.Key]struct{}{},
 		observer: o, built: make(chan index.Change, 1), dirty: make(chan struct{}, 1), synced: make(chan struct{}),
 	}
@@ -43,49 +43,49 @@ type change struct {
 }
 
 // edit changes the state by what became of one object. f says whether an answer could change by it; it is called with mu.
-func (h *hub) edit(c change, f func(*hub) bool) {
-	h.mu.Lock()
-	changed := f(h)
-	if changed && c.at != 0 && h.published.Load() != nil { // what is older than ourselves took no time of ours
-		h.changes = append(h.changes, c)
+func (p *publisher) edit(c change, f func(*publisher) bool) {
+	p.mu.Lock()
+	changed := f(p)
+	if changed && c.at != 0 && p.published.Load() != nil { // what is older than ourselves took no time of ours
+		p.changes = append(p.changes, c)
 	}
-	h.mu.Unlock()
+	p.mu.Unlock()
 	if changed {
 		select {
-		case h.dirty <- struct{}{}:
+		case p.dirty <- struct{}{}:
 		default: // the publisher has not yet looked, and will see this edit too
 		}
 	}
 }
 
-func (h *hub) setImport(e entry) bool {
-	h.note(e)
-	return h.state.SetService(e.Entry)
+func (p *publisher) setImport(e entry) bool {
+	p.note(e)
+	return p.state.SetService(e.Entry)
 }
 
-func (h *hub) removeImport(key index.Key) bool {
-	delete(h.headless, key)
-	return h.state.DeleteService(key)
+func (p *publisher) removeImport(key index.Key) bool {
+	delete(p.headless, key)
+	return p.state.DeleteService(key)
 }
 
-func (h *hub) replaceImports(namespace string, all []entry) {
+func (p *publisher) replaceImports(namespace string, all []entry) {
 	entries := make([]index.Entry, len(all))
-	maps.DeleteFunc(h.headless, func(key index.Key, _ struct{}) bool { return namespace == "" || key.Namespace() == namespace })
+	maps.DeleteFunc(p.headless, func(key index.Key, _ struct{}) bool { return namespace == "" || key.Namespace() == namespace })
 	for i, e := range all {
 		entries[i] = e.Entry
-		h.note(e)
+		p.note(e)
 	}
-	h.state.ReplaceServices(namespace, entries)
+	p.state.ReplaceServices(namespace, entries)
 }
 
 // note remembers which services are headless, as long as that counts.
-func (h *hub) note(e entry) {
-	if h.headless == nil {
+func (p *publisher) note(e entry) {
+	if p.headless == nil {
 		return
 	}
-	delete(h.headless, e.Key)
+	delete(p.headless, e.Key)
 	if e.headless {
-		h.headless[e.Key] = struct{}{}
+		p.headless[e.Key] = struct{}{}
 	}
 }
 
@@ -114,22 +114,22 @@ const mostAtOnce = 1 << 14
 
 // publish makes a new Index of the edits, until ctx ends. Edits that come now and then wait for nothing. All that come while an Index is
 // made, or has to wait, go into the next: a flood of them costs 64 a second.
-func (h *hub) publish(ctx context.Context) {
+func (p *publisher) publish(ctx context.Context) {
 	var building sync.WaitGroup
 	defer building.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-h.dirty:
-			h.publishOnce()
-		case built := <-h.built:
-			h.publishBuilt(built)
+		case <-p.dirty:
+			p.publishOnce()
+		case built := <-p.built:
+			p.publishBuilt(built)
 		}
-		if next, ok := h.backlog.Next(); ok {
-			building.Go(func() { h.built <- next.Build() })
+		if next, ok := p.backlog.Next(); ok {
+			building.Go(func() { p.built <- next.Build() })
 		}
-		v := h.published.Load()
+		v := p.published.Load()
 		if v == nil {
 			continue
 		}
@@ -143,43 +143,43 @@ func (h *hub) publish(ctx context.Context) {
 	}
 }
 
-func (h *hub) publishOnce() {
-	before := h.published.Load()
-	h.mu.Lock()
-	if h.unsynced[importKind.name] > 0 {
-		h.mu.Unlock()
+func (p *publisher) publishOnce() {
+	before := p.published.Load()
+	p.mu.Lock()
+	if p.unsynced[importKind.name] > 0 {
+		p.mu.Unlock()
 		return // what is known so far is not all there is
 	}
-	next := &View{whole: h.unsynced[sliceKind.name] == 0}
+	next := &View{whole: p.unsynced[sliceKind.name] == 0}
 	if next.whole {
-		h.headless = nil
+		p.headless = nil
 	}
-	next.headless = maps.Clone(h.headless)
-	edited, changes := h.state.Drain(), h.changes
-	h.changes = nil
-	services, endpoints := h.state.Services(), h.state.Endpoints()
-	h.mu.Unlock()
+	next.headless = maps.Clone(p.headless)
+	edited, changes := p.state.Drain(), p.changes
+	p.changes = nil
+	services, endpoints := p.state.Services(), p.state.Endpoints()
+	p.mu.Unlock()
 
 	whole := before != nil && before.whole
 	if whole { // The first whole Index has all there is.
-		edited, changes = h.split(edited, changes)
+		edited, changes = p.split(edited, changes)
 	}
-	h.replace(next, edited)
-	h.programmed(changes)
-	h.observer.Published(services, endpoints, next.whole)
+	p.replace(next, edited)
+	p.programmed(changes)
+	p.observer.Published(services, endpoints, next.whole)
 	if next.whole && !whole {
-		close(h.synced)
+		close(p.synced)
 	}
 }
 
 // split keeps for later what takes long. Which slices are of a large service is not known here, so all that came with one count as late.
-func (h *hub) split(edited index.Change, changes []change) (index.Change, []change) {
-	edited, added := h.backlog.Take(edited, mostAtOnce)
+func (p *publisher) split(edited index.Change, changes []change) (index.Change, []change) {
+	edited, added := p.backlog.Take(edited, mostAtOnce)
 	if added {
 		isSlice := func(c change) bool { return c.kind == sliceKind.name }
 		for _, c := range changes {
 			if isSlice(c) {
-				h.late = append(h.late, c)
+				p.late = append(p.late, c)
 			}
 		}
 		changes = slices.DeleteFunc(changes, isSlice)
@@ -188,25 +188,25 @@ func (h *hub) split(edited index.Change, changes []change) (index.Change, []chan
 }
 
 // publishBuilt publishes a service of the backlog.
-func (h *hub) publishBuilt(built index.Change) {
-	h.replace(&View{whole: true}, h.backlog.Done(built))
-	h.programmed(h.late)
-	h.late = nil
+func (p *publisher) publishBuilt(built index.Change) {
+	p.replace(&View{whole: true}, p.backlog.Done(built))
+	p.programmed(p.late)
+	p.late = nil
 }
 
 // replace publishes the View with an Index that has the change.
-func (h *hub) replace(next *View, change index.Change) {
+func (p *publisher) replace(next *View, change index.Change) {
 	now := serialAt(time.Now())
 	last := index.New(now + maxLead)
-	if before := h.published.Load(); before != nil {
+	if before := p.published.Load(); before != nil {
 		last = before.Index
 	}
 	next.Index = last.With(change, now)
-	h.published.Store(next)
+	p.published.Store(next)
 }
 
-func (h *hub) programmed(changes []change) {
+func (p *publisher) programmed(changes []change) {
 	for _, c := range changes {
-		h.observer.Programmed(c.kind, max(0, time.Since(time.Unix(0, c.at)))) // clocks differ
+		p.observer.Programmed(c.kind, max(0, time.Since(time.Unix(0, c.at)))) // clocks differ
 	}
 }

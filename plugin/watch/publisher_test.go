@@ -43,16 +43,16 @@ type quiet struct {
 func (quiet) Published(int, int, bool)                  {}
 func (q quiet) Programmed(kind string, _ time.Duration) { q.programmed[kind]++ }
 
-// backlogged is a hub with a headless service that takes long to make, in one namespace with a small neighbour.
+// backlogged is a publisher with a headless service that takes long to make, in one namespace with a small neighbour.
 type backlogged struct {
 	*testing.T
-	*hub
+	*publisher
 	zone index.Zone
 }
 
 func newBacklogged(t *testing.T) backlogged {
-	b := backlogged{t, newHub(quiet{programmed: map[string]int{}}), index.Zone{Name: "clusterset.local."}}
-	b.edit(change{}, func(h *hub) bool {
+	b := backlogged{t, newPublisher(quiet{programmed: map[string]int{}}), index.Zone{Name: "clusterset.local."}}
+	b.edit(change{}, func(h *publisher) bool {
 		return h.state.SetService(index.Service{Key: index.NewKey("ns", "large"), Type: index.Headless}.Entry())
 	})
 	b.crowd(0)
@@ -69,12 +69,12 @@ func (b backlogged) crowd(generation int) {
 	for i := range mostAtOnce + 1 {
 		slice.Endpoints = append(slice.Endpoints, index.Endpoint{Addr: netip.AddrFrom4([4]byte{10, byte(generation), byte(i >> 8), byte(i)})})
 	}
-	b.edit(change{sliceKind.name, 1}, func(h *hub) bool { return h.state.SetSlice(slice) })
+	b.edit(change{sliceKind.name, 1}, func(h *publisher) bool { return h.state.SetSlice(slice) })
 }
 
 func (b backlogged) neighbour(generation int) {
 	ip := netip.AddrFrom4([4]byte{11, 0, 0, byte(generation)})
-	b.edit(change{importKind.name, 1}, func(h *hub) bool {
+	b.edit(change{importKind.name, 1}, func(h *publisher) bool {
 		return h.state.SetService(index.Service{Key: index.NewKey("ns", "small"), IPs: []netip.Addr{ip}}.Entry())
 	})
 }
@@ -154,13 +154,13 @@ func TestTheNewestChangeOfALargeServiceWins(t *testing.T) {
 
 func TestABlockThatIsOvertakenIsNotPublished(t *testing.T) {
 	key := index.NewKey("ns", "large")
-	for name, edit := range map[string]func(*hub) bool{
-		"the service is deleted": func(h *hub) bool { return h.state.DeleteService(key) },
-		"its endpoints are gone": func(h *hub) bool { return h.state.DeleteSlice(index.SliceID{Namespace: "ns", Name: "large"}) },
-		"it became a small one": func(h *hub) bool {
+	for name, edit := range map[string]func(*publisher) bool{
+		"the service is deleted": func(h *publisher) bool { return h.state.DeleteService(key) },
+		"its endpoints are gone": func(h *publisher) bool { return h.state.DeleteSlice(index.SliceID{Namespace: "ns", Name: "large"}) },
+		"it became a small one": func(h *publisher) bool {
 			return h.state.SetSlice(index.Slice{SliceID: index.SliceID{Namespace: "ns", Name: "large"}, Service: "other"})
 		},
-		"a list has it no longer": func(h *hub) bool { h.state.ReplaceServices("ns", nil); return true },
+		"a list has it no longer": func(h *publisher) bool { h.state.ReplaceServices("ns", nil); return true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBacklogged(t)
