@@ -341,7 +341,7 @@ func (h *history) check() error {
 	}
 	var faults []error
 	for i, one := range seen {
-		if faults = append(faults, compare(one, truth{seen}.of(one))); errors.Join(faults...) != nil {
+		if faults = append(faults, compare(one, oracle{seen}.of(one))); errors.Join(faults...) != nil {
 			return errors.Join(faults...)
 		}
 		faults = append(faults, h.untouched(i))

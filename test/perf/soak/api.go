@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
 )
 
 // api writes states into the API server, and notes when.
@@ -33,7 +33,7 @@ func newAPI(config *rest.Config, now func() time.Duration) (*api, error) {
 }
 
 // next is the choice of a state after the last one.
-type next func(last truth.State) (truth.State, error)
+type next func(last oracle.State) (oracle.State, error)
 
 // write gives a thing its next state, and returns when the API server says that it is so.
 func (a *api) write(ctx context.Context, t *thing, choose next) error {
@@ -65,7 +65,7 @@ func (a *api) writeLocked(ctx context.Context, t *thing, choose next) error {
 
 // request prepares what brings a thing from one state to another. It may be sent again where it is not known whether it was done: it
 // then changes nothing more, and is no error.
-func (a *api) request(t *thing, last, s truth.State) (func(context.Context) error, error) {
+func (a *api) request(t *thing, last, s oracle.State) (func(context.Context) error, error) {
 	if s.Gone {
 		return func(ctx context.Context) error {
 			return unless(apierrors.IsNotFound, a.client.Delete().AbsPath(t.collection, t.name).Do(ctx).Error())

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
 	"github.com/clusterset-dns/multicluster/test/security/badobjects"
 )
 
@@ -72,7 +72,7 @@ func (s *soak) awaitStep(ctx context.Context, since time.Duration) error {
 	return until(ctx, 5*time.Millisecond, func() error {
 		for _, f := range []struct {
 			what string
-			*truth.Fence
+			*oracle.Fence
 		}{{"imports", &s.importFence}, {"slices", &s.sliceFence}} {
 			if f.Passed() < since {
 				return fmt.Errorf("changes of %s are not answered since %.1f s", f.what, (s.now() - f.Passed()).Seconds())
@@ -190,7 +190,7 @@ func (s *soak) removeImports(ctx context.Context) error {
 	var went []*thing
 	for _, t := range s.importsOnly() {
 		if !t.Last().Gone {
-			t.Begin(truth.State{Gone: true}, s.now())
+			t.Begin(oracle.State{Gone: true}, s.now())
 			went = append(went, t)
 		}
 	}
@@ -237,8 +237,8 @@ func (w *world) importsOnly() []*thing {
 }
 
 // everyName is a question for each.
-func (w *world) everyName() []truth.Question {
-	var questions []truth.Question
+func (w *world) everyName() []oracle.Question {
+	var questions []oracle.Question
 	for _, v := range w.vips {
 		questions = append(questions, v.Ask(typeA))
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
 )
 
 const (
@@ -43,7 +43,7 @@ func (q *querier) run(ctx context.Context) {
 }
 
 // ask asks one question. An answer that came after the end is not looked at: CoreDNS may have been stopped.
-func (q *querier) ask(ctx context.Context, question truth.Question) {
+func (q *querier) ask(ctx context.Context, question oracle.Question) {
 	calm := q.calm.Load()
 	asked := q.checker.Ask(question, q.now())
 	m, err := q.exchange(question)
@@ -66,7 +66,7 @@ func (q *querier) ask(ctx context.Context, question truth.Question) {
 }
 
 // exchange asks over UDP, again if there is no reply, and over TCP for what does not fit.
-func (q *querier) exchange(question truth.Question) (*dns.Msg, error) {
+func (q *querier) exchange(question oracle.Question) (*dns.Msg, error) {
 	query := new(dns.Msg).SetQuestion(question.Name, question.Type)
 	query.SetEdns0(payload, false)
 	packet, err := query.Pack()
@@ -124,33 +124,33 @@ func (q *querier) send(id uint16, packet []byte) (*dns.Msg, error) {
 }
 
 // someQuestion is what clients ask: mostly for addresses, of everything that there is, and of what there never was.
-func (w *world) someQuestion() truth.Question {
+func (w *world) someQuestion() oracle.Question {
 	switch n := rand.IntN(100); {
 	case n < 75:
 		return questionOf(w.vips[rand.IntN(len(w.vips))])
 	case n < 92:
 		return podsQuestion(w.headless[rand.IntN(len(w.headless))])
 	case n < 97:
-		return truth.AskNothing(dnsName(fmt.Sprintf("nobody-%d", rand.IntN(1000)), namespaceOf(rand.IntN(namespaces+1))), typeA)
+		return oracle.AskNothing(dnsName(fmt.Sprintf("nobody-%d", rand.IntN(1000)), namespaceOf(rand.IntN(namespaces+1))), typeA)
 	default:
-		return truth.AskZone()
+		return oracle.AskZone()
 	}
 }
 
-func questionOf(v *truth.VIP) truth.Question {
+func questionOf(v *oracle.VIP) oracle.Question {
 	switch n := rand.IntN(10); {
 	case n < 6:
 		return v.Ask(typeA)
 	case n < 8:
 		return v.Ask(typeAAAA)
 	case n < 9:
-		return v.AskPort(rand.IntN(len(truth.Ports)))
+		return v.AskPort(rand.IntN(len(oracle.Ports)))
 	default:
 		return v.AskPorts()
 	}
 }
 
-func podsQuestion(h *truth.Headless) truth.Question {
+func podsQuestion(h *oracle.Headless) oracle.Question {
 	switch n := rand.IntN(20); {
 	case n < 8:
 		return h.Ask(typeA)
@@ -159,7 +159,7 @@ func podsQuestion(h *truth.Headless) truth.Question {
 	case n < 17:
 		return h.AskHost(rand.IntN(len(h.Slices)), rand.IntN(smallSlice))
 	case n < 19:
-		return h.AskPort(rand.IntN(len(truth.Ports)))
+		return h.AskPort(rand.IntN(len(oracle.Ports)))
 	default:
 		return h.AskPorts()
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
 )
 
 // server is the CoreDNS under test. It has no more plugins than ours and those that tell how it is.
@@ -69,9 +69,9 @@ func startServer(ctx context.Context, c *controlplane.Cluster, program, apiserve
 }
 
 func (s *server) answers() error {
-	m, err := dns.Exchange(new(dns.Msg).SetQuestion(truth.Zone, dns.TypeSOA), s.address)
+	m, err := dns.Exchange(new(dns.Msg).SetQuestion(oracle.Zone, dns.TypeSOA), s.address)
 	if err == nil && len(m.Answer) == 0 {
-		err = fmt.Errorf("%s has no SOA record: %s", truth.Zone, dns.RcodeToString[m.Rcode])
+		err = fmt.Errorf("%s has no SOA record: %s", oracle.Zone, dns.RcodeToString[m.Rcode])
 	}
 	return err
 }

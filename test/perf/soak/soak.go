@@ -17,7 +17,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
 )
 
 // soak is one run.
@@ -30,7 +30,7 @@ type soak struct {
 	cluster *controlplane.Cluster
 	proxy   *faultproxy.Proxy
 	server  *server
-	checker truth.Checker
+	checker oracle.Checker
 
 	phase atomic.Value // a string
 	calm  atomic.Bool  // nothing is disturbed, and CoreDNS is in step

@@ -11,13 +11,13 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
 )
 
 func TestEveryStateOfAThingIsOneThatItMayHave(t *testing.T) {
 	w := newWorld(40, 20)
 	for _, thing := range w.all {
-		last, gone, empty := truth.State{Gone: true}, 0, 0
+		last, gone, empty := oracle.State{Gone: true}, 0, 0
 		for range 200 {
 			next, err := thing.next(last)
 			if err != nil || next.Gone && last.Gone || next.Size > thing.most || next.Number == last.Number {
@@ -92,7 +92,7 @@ func TestAWriteIsSentUntilItIsDone(t *testing.T) {
 	w := newWorld(1, 0)
 	thing := w.all[0]
 	a, requests := apiTo(t, 503, 409, 503, 200, 404, 200)
-	gone := func(truth.State) (truth.State, error) { return truth.State{Gone: true}, nil }
+	gone := func(oracle.State) (oracle.State, error) { return oracle.State{Gone: true}, nil }
 	for _, choose := range []next{thing.full, thing.full, gone} {
 		if err := a.write(t.Context(), thing, choose); err != nil {
 			t.Fatal(err)
@@ -124,9 +124,9 @@ func TestWrongAnswersAreCountedAndTheFirstPrinted(t *testing.T) {
 	var out strings.Builder
 	w := wrongs{out: &out}
 	for range mostPrinted {
-		w.add(&truth.Wrong{Kind: truth.Stale})
+		w.add(&oracle.Wrong{Kind: oracle.Stale})
 	}
-	w.add(&truth.Wrong{Kind: truth.Torn})
+	w.add(&oracle.Wrong{Kind: oracle.Torn})
 	w.add(errors.New("other"))
 	if got, want := w.String(), "22, 20 stale, 1 torn, 1 malformed"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
 )
 
 // durations are many of them, for quantiles.
@@ -53,22 +53,22 @@ type wrongs struct {
 
 	mu     sync.Mutex
 	total  int
-	byKind map[truth.Kind]int
+	byKind map[oracle.Kind]int
 }
 
 // mostPrinted is how many wrong answers are printed: the others are likely to be alike.
 const mostPrinted = 20
 
 func (w *wrongs) add(err error) {
-	var wrong *truth.Wrong
-	kind := truth.Malformed
+	var wrong *oracle.Wrong
+	kind := oracle.Malformed
 	if errors.As(err, &wrong) {
 		kind = wrong.Kind
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byKind == nil {
-		w.byKind = map[truth.Kind]int{}
+		w.byKind = map[oracle.Kind]int{}
 	}
 	w.total++
 	w.byKind[kind]++
@@ -88,7 +88,7 @@ func (w *wrongs) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	text := fmt.Sprint(w.total)
-	for _, kind := range truth.Kinds {
+	for _, kind := range oracle.Kinds {
 		if n := w.byKind[kind]; n > 0 {
 			text += fmt.Sprintf(", %d %s", n, kind)
 		}

@@ -7,27 +7,27 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/clusterset-dns/multicluster/test/perf/soak/truth"
+	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
 )
 
 // thing is an API object that gets one state after the other, from one writer at a time.
 type thing struct {
-	*truth.Object
+	*oracle.Object
 	collection string // its path in the API, without its name
 	name       string
 	isImport   bool
 	most       int  // its size when it is full
 	fickle     bool // it comes and goes, and may be of any size; others are nearly full
 	number     func() (uint32, error)
-	base       map[string]any                   // what every state has
-	content    func(truth.State) map[string]any // and what only this one has
+	base       map[string]any                    // what every state has
+	content    func(oracle.State) map[string]any // and what only this one has
 }
 
 // next is some state that it may have after another one.
-func (t *thing) next(last truth.State) (truth.State, error) {
+func (t *thing) next(last oracle.State) (oracle.State, error) {
 	switch {
 	case t.fickle && !last.Gone && rand.IntN(4) == 0:
-		return truth.State{Gone: true}, nil
+		return oracle.State{Gone: true}, nil
 	case t.fickle:
 		return t.ofSize(rand.IntN(t.most + 1))
 	}
@@ -35,15 +35,15 @@ func (t *thing) next(last truth.State) (truth.State, error) {
 }
 
 // full is the state in which it is largest: the world has one size whenever all things are full.
-func (t *thing) full(truth.State) (truth.State, error) { return t.ofSize(t.most) }
+func (t *thing) full(oracle.State) (oracle.State, error) { return t.ofSize(t.most) }
 
-func (t *thing) ofSize(size int) (truth.State, error) {
+func (t *thing) ofSize(size int) (oracle.State, error) {
 	number, err := t.number()
-	return truth.State{Number: number, Size: size}, err
+	return oracle.State{Number: number, Size: size}, err
 }
 
 // object is what is created for a state.
-func (t *thing) object(s truth.State) map[string]any {
+func (t *thing) object(s oracle.State) map[string]any {
 	whole := maps.Clone(t.base)
 	maps.Copy(whole, t.content(s))
 	return whole
@@ -52,16 +52,16 @@ func (t *thing) object(s truth.State) map[string]any {
 // canary is a thing that only a fence is made of, and the question that shows it.
 type canary struct {
 	*thing
-	question truth.Question
-	fence    *truth.Fence
+	question oracle.Question
+	fence    *oracle.Fence
 }
 
 // world is all the things.
 type world struct {
-	importFence, sliceFence truth.Fence // of each resource: it comes by a watch of its own
+	importFence, sliceFence oracle.Fence // of each resource: it comes by a watch of its own
 
-	vips       []*truth.VIP
-	headless   []*truth.Headless
+	vips       []*oracle.VIP
+	headless   []*oracle.Headless
 	all        []*thing
 	steady     []*thing // imports with addresses that change
 	fickle     []*thing // imports that come and go
@@ -98,7 +98,7 @@ func newWorld(imports, headless int) *world {
 		if i%bigHeadless == 0 {
 			size = bigSlice
 		}
-		t, parts := w.addHeadless(fmt.Sprintf("pods-%d", i), namespaceOf(i), size, len(truth.Clusters))
+		t, parts := w.addHeadless(fmt.Sprintf("pods-%d", i), namespaceOf(i), size, len(oracle.Clusters))
 		w.endpoints = append(w.endpoints, parts...)
 		if t.fickle = i%fickleHeadless == 1; t.fickle {
 			w.fickle = append(w.fickle, t)
@@ -115,11 +115,11 @@ func (w *world) addCanaries() {
 	w.canaries = append(w.canaries, canary{parts[0], w.headless[len(w.headless)-1].Ask(typeA), &w.sliceFence})
 }
 
-func dnsName(name, namespace string) string { return name + "." + namespace + ".svc." + truth.Zone }
+func dnsName(name, namespace string) string { return name + "." + namespace + ".svc." + oracle.Zone }
 
 func (w *world) addVIP(name, namespace string, dual, fickle bool) *thing {
-	v := &truth.VIP{Object: truth.NewObject(&w.importFence), Name: dnsName(name, namespace), Dual: dual}
-	t := w.newImport(v.Object, name, namespace, func(s truth.State) map[string]any {
+	v := &oracle.VIP{Object: oracle.NewObject(&w.importFence), Name: dnsName(name, namespace), Dual: dual}
+	t := w.newImport(v.Object, name, namespace, func(s oracle.State) map[string]any {
 		return map[string]any{"spec": map[string]any{"type": "ClusterSetIP", "ips": v.Addresses(s), "ports": portsOf(s.Number)}}
 	})
 	t.fickle = fickle
@@ -127,7 +127,7 @@ func (w *world) addVIP(name, namespace string, dual, fickle bool) *thing {
 	return t
 }
 
-func (w *world) newImport(o *truth.Object, name, namespace string, content func(truth.State) map[string]any) *thing {
+func (w *world) newImport(o *oracle.Object, name, namespace string, content func(oracle.State) map[string]any) *thing {
 	t := &thing{
 		Object: o, collection: "/apis/multicluster.x-k8s.io/v1beta1/namespaces/" + namespace + "/serviceimports", name: name,
 		isImport: true, most: 1, number: w.nextImport,
@@ -141,8 +141,8 @@ func (w *world) newImport(o *truth.Object, name, namespace string, content func(
 }
 
 func (w *world) addHeadless(name, namespace string, size, clusters int) (t *thing, parts []*thing) {
-	h := &truth.Headless{Import: truth.NewObject(&w.importFence), Name: dnsName(name, namespace)}
-	t = w.newImport(h.Import, name, namespace, func(truth.State) map[string]any {
+	h := &oracle.Headless{Import: oracle.NewObject(&w.importFence), Name: dnsName(name, namespace)}
+	t = w.newImport(h.Import, name, namespace, func(oracle.State) map[string]any {
 		return map[string]any{"spec": map[string]any{"type": "Headless", "ports": []any{}}}
 	})
 	for i := range clusters {
@@ -155,17 +155,17 @@ func (w *world) addHeadless(name, namespace string, size, clusters int) (t *thin
 }
 
 func (w *world) newSlice(service, namespace string, cluster, size int) *thing {
-	name := service + "-" + truth.Clusters[cluster]
+	name := service + "-" + oracle.Clusters[cluster]
 	t := &thing{
-		Object: truth.NewObject(&w.sliceFence), collection: "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices", name: name,
+		Object: oracle.NewObject(&w.sliceFence), collection: "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices", name: name,
 		most: size, fickle: size == smallSlice, number: func() (uint32, error) { return w.nextSlice(cluster) },
 		base: map[string]any{
 			"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
 			"metadata": map[string]any{"name": name, "labels": map[string]any{
-				"multicluster.kubernetes.io/service-name": service, "multicluster.kubernetes.io/source-cluster": truth.Clusters[cluster],
+				"multicluster.kubernetes.io/service-name": service, "multicluster.kubernetes.io/source-cluster": oracle.Clusters[cluster],
 			}},
 		},
-		content: func(s truth.State) map[string]any {
+		content: func(s oracle.State) map[string]any {
 			return map[string]any{"endpoints": endpointsOf(s), "ports": portsOf(s.Number)}
 		},
 	}
@@ -173,11 +173,11 @@ func (w *world) newSlice(service, namespace string, cluster, size int) *thing {
 	return t
 }
 
-func endpointsOf(s truth.State) []any {
+func endpointsOf(s oracle.State) []any {
 	all := make([]any, s.Size)
 	for i := range all {
 		all[i] = map[string]any{
-			"addresses": []any{truth.Endpoint(s.Number, i)}, "hostname": truth.Hostname(i), "conditions": map[string]any{"ready": true},
+			"addresses": []any{oracle.Endpoint(s.Number, i)}, "hostname": oracle.Hostname(i), "conditions": map[string]any{"ready": true},
 		}
 	}
 	return all
@@ -185,22 +185,22 @@ func endpointsOf(s truth.State) []any {
 
 func portsOf(number uint32) []any {
 	var all []any
-	for i, name := range truth.Ports {
-		all = append(all, map[string]any{"name": name, "protocol": "TCP", "port": truth.Port(number, i)})
+	for i, name := range oracle.Ports {
+		all = append(all, map[string]any{"name": name, "protocol": "TCP", "port": oracle.Port(number, i)})
 	}
 	return all
 }
 
 func (w *world) nextImport() (uint32, error) {
 	number := w.importTick.Add(1)
-	if number > truth.MaxNumber {
+	if number > oracle.MaxNumber {
 		return 0, fmt.Errorf("imports have changed %d times, which is more than can be told apart", number)
 	}
 	return number, nil
 }
 
 func (w *world) nextSlice(cluster int) (uint32, error) {
-	return truth.SliceNumber(w.sliceTick.Add(1), cluster)
+	return oracle.SliceNumber(w.sliceTick.Add(1), cluster)
 }
 
 func (w *world) withoutCanaries() []*thing {

@@ -1,4 +1,4 @@
-package truth
+package oracle
 
 import (
 	"slices"
@@ -34,7 +34,7 @@ func (o *Object) Begin(s State, now time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.states[len(o.states)-1].done == 0 {
-		panic("truth: a second writer")
+		panic("oracle: a second writer")
 	}
 	s.began, s.done = now, 0
 	o.states = append(o.states, s)

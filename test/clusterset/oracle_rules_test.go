@@ -21,25 +21,25 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// truth are all clusters. What one of them should hold follows from what people made in those that it reads, and in itself. The
+// oracle is all clusters. What one of them should hold follows from what people made in those that it reads, and in itself. The
 // content of imports and slices is planned by package plan, whose own tests have the rules; conditions, derived Services and which
 // endpoints there are follow from the rules as they are written here.
-type truth struct{ clusters []*seenCluster }
+type oracle struct{ clusters []*seenCluster }
 
 // of is what a cluster should hold.
-func (t truth) of(home *seenCluster) picture {
+func (o oracle) of(home *seenCluster) picture {
 	p := picture{}
 	for _, peer := range home.peers {
 		p["lease of peer "+peer] = "True"
 	}
 	names := map[client.ObjectKey]bool{}
-	for _, c := range t.readBy(home) {
+	for _, c := range o.readBy(home) {
 		for name := range c.exports {
 			names[name] = true
 		}
 	}
 	for _, name := range sortedKeys(names) {
-		n := t.name(home, name)
+		n := o.name(home, name)
 		n.wantExport(p)
 		if len(n.exporters) > 0 && home.namespaces[name.Namespace] { // C20, C21
 			n.wantImport(p)
@@ -47,7 +47,7 @@ func (t truth) of(home *seenCluster) picture {
 	}
 	for key, imp := range home.imports {
 		if foreignImport(home, key) && imp.Spec.Type == mcsv1beta1.ClusterSetIP {
-			t.name(home, key).wantTheirs(p, imp)
+			o.name(home, key).wantTheirs(p, imp)
 		}
 	}
 	return p
@@ -78,8 +78,8 @@ func (n name) wantTheirs(p picture, imp *mcsv1beta1.ServiceImport) {
 }
 
 // readBy are the clusters that count for one: itself and its peers.
-func (t truth) readBy(home *seenCluster) []*seenCluster {
-	return slices.DeleteFunc(slices.Clone(t.clusters), func(c *seenCluster) bool { return c != home && !slices.Contains(home.peers, c.id) })
+func (o oracle) readBy(home *seenCluster) []*seenCluster {
+	return slices.DeleteFunc(slices.Clone(o.clusters), func(c *seenCluster) bool { return c != home && !slices.Contains(home.peers, c.id) })
 }
 
 // exporter is a cluster that exports a name.
@@ -92,16 +92,16 @@ type exporter struct {
 // name is what one cluster makes of one name.
 type name struct {
 	client.ObjectKey
-	truth     truth
+	oracle    oracle
 	home      *seenCluster
 	exporters []exporter // the oldest export first (C11)
 	merged    merge.Merged
 }
 
-func (t truth) name(home *seenCluster, key client.ObjectKey) name {
-	n := name{ObjectKey: key, truth: t, home: home}
+func (o oracle) name(home *seenCluster, key client.ObjectKey) name {
+	n := name{ObjectKey: key, oracle: o, home: home}
 	var members []merge.Member
-	for _, c := range t.readBy(home) {
+	for _, c := range o.readBy(home) {
 		if e := (exporter{c, c.services[key], c.exports[key]}); exports(c, key) {
 			n.exporters = append(n.exporters, e)
 			members = append(members, merge.Member{Cluster: c.id, Export: merge.TrimExport(e.export), Service: merge.TrimService(e.service)})
@@ -259,7 +259,7 @@ func (n name) members() (members []merge.Member) {
 		if e.cluster == n.home {
 			m.Slices = n.own()
 		} else {
-			m.Slices = n.truth.name(e.cluster, n.ObjectKey).exported()
+			m.Slices = n.oracle.name(e.cluster, n.ObjectKey).exported()
 		}
 		members = append(members, m)
 	}

@@ -1,4 +1,4 @@
-// Package truth knows what was true when, and checks answers by it. It asks nobody and has no clock: instants are times since the
+// Package oracle knows what was true when, and checks answers by it. It asks nobody and has no clock: instants are times since the
 // begin of a run, which the caller reads.
 //
 // In: for each API object its states, each with the instant before its write was sent and the one after the API server had said that it
@@ -17,4 +17,4 @@
 //     the fence was sent has to be answered too. Thus a change that was lost shows, also while the changes go on.
 //
 // What was sent but not yet acknowledged may be so or not; so may a change that the plugin cannot have heard of yet.
-package truth
+package oracle
