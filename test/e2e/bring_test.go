@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/e2e/blast"
+	"github.com/clusterset-dns/multicluster/test/e2e/dnsload"
 )
 
 // program builds one of the project's programs for the node that the pod runs on, and gives its file.
@@ -51,12 +51,12 @@ const enough = "/tmp/enough"
 
 // blast asks the questions for some time in a pod, or until it is enough. It gives way to all else that runs on the node: a probe that comes
 // too late, because the clients are busy, says nothing of a server.
-func (l *load) blast(ctx context.Context, asker *clientPod, d time.Duration) (r blast.Result, err error) {
+func (l *load) blast(ctx context.Context, asker *clientPod, d time.Duration) (r dnsload.Result, err error) {
 	questions, err := json.Marshal(l.questions)
 	if err != nil {
 		return r, err
 	}
-	out, err := asker.feed(ctx, string(questions), "nice", "-n", "19", "/tmp/blast", "--server="+l.server, "--for="+d.String(),
+	out, err := asker.feed(ctx, string(questions), "nice", "-n", "19", "/tmp/dnsload", "--server="+l.server, "--for="+d.String(),
 		"--stop="+enough, fmt.Sprintf("--kept=%d", keptSockets))
 	if err != nil {
 		return r, err

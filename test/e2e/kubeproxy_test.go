@@ -103,8 +103,8 @@ func (n *proxied) ours(service string) ([]string, error) {
 }
 
 // endpointPattern is an endpoint in the chain of a Service, which is named after the Service's namespace, name and port:
-// "dnat ip to numgen random mod 1 map { 0 : 10.99.0.11 . 8080 }".
-var endpointPattern = regexp.MustCompile(`: (\d+\.\d+\.\d+\.\d+) \. \d+`)
+// "dnat ip to numgen random mod 2 map { 0 : 10.99.0.11 . 8080, 1 : 10.99.0.12 . 8080 }", or "dnat to 10.99.0.11:8080" for a single one.
+var endpointPattern = regexp.MustCompile(`(?:: |dnat to )(\d+\.\d+\.\d+\.\d+)(?: \. |:)\d+`)
 
 // rules is what kube-proxy has programmed.
 func (n *proxied) rules() (string, error) {

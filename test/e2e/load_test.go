@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/e2e/blast"
+	"github.com/clusterset-dns/multicluster/test/e2e/dnsload"
 )
 
 // The servers of the scenarios below.
@@ -75,9 +75,9 @@ type load struct {
 	checker   *clientPod
 	server    string
 	servers   *withdrawals
-	questions []blast.Question
+	questions []dnsload.Question
 	began     time.Time
-	result    blast.Result
+	result    dnsload.Result
 	done      []done
 }
 
@@ -106,9 +106,9 @@ func newLoad(t *testing.T, how resolving, title string) *load {
 	l.servers = l.watchServers()
 	l.exportAll()
 	l.asker, l.checker = s.client(l.at, "asker"), s.client(l.at, "checker")
-	program := l.asker.program("./test/e2e/blast/run")
+	program := l.asker.program("./test/e2e/dnsload/run")
 	for _, pod := range []*clientPod{l.asker, l.checker} {
-		pod.bring(program, "/tmp/blast")
+		pod.bring(program, "/tmp/dnsload")
 	}
 	l.questions = l.rightAnswers()
 	l.answersAll("before anything restarts")
@@ -147,11 +147,11 @@ func (l *load) exportAll() {
 }
 
 // rightAnswers are the questions: names of both domains, and those that a pod's search path makes of kv.<namespace>.svc.
-func (l *load) rightAnswers() []blast.Question {
-	yes := func(kind, name string, data ...string) blast.Question {
-		return blast.Question{Name: name, Type: kind, Rcode: "NOERROR", Data: data}
+func (l *load) rightAnswers() []dnsload.Question {
+	yes := func(kind, name string, data ...string) dnsload.Question {
+		return dnsload.Question{Name: name, Type: kind, Rcode: "NOERROR", Data: data}
 	}
-	no := func(name string) blast.Question { return blast.Question{Name: name, Type: "A", Rcode: "NXDOMAIN"} }
+	no := func(name string) dnsload.Question { return dnsload.Question{Name: name, Type: "A", Rcode: "NXDOMAIN"} }
 	var ip string
 	l.eventually("web has its clusterset IP in "+l.at.id, func(ctx context.Context) (err error) {
 		ip, err = l.at.kubectl(ctx, "get", "serviceimport", "web", "--namespace="+l.namespace, "-o", "jsonpath={.spec.ips[0]}")
@@ -164,7 +164,7 @@ func (l *load) rightAnswers() []blast.Question {
 	web, db, kv := l.fqdn("web"), l.fqdn("db"), l.fqdn("kv")
 	db1, db2, kv1 := l.podIP(l.from, "db-0"), l.podIP(l.at, "db-0"), l.podIP(l.from, "kv-0")
 	base := l.namespace + ".svc."
-	return []blast.Question{
+	return []dnsload.Question{
 		yes("A", web, ip), yes("AAAA", web), yes("SRV", "_http._tcp."+web, "0 100 80 "+web+"."),
 		{Name: db, Type: "A", Rcode: "NOERROR", Data: []string{db1, db2}, More: true}, yes("AAAA", db),
 		yes("A", "db-0."+l.from.id+"."+db, db1), yes("A", "db-0."+l.at.id+"."+db, db2),
@@ -311,7 +311,7 @@ func (l *load) tell(steps []step) {
 	l.reportValue("questions", fmt.Sprintf("%d in %.0f s: %.0f a second", r.Asked, r.Took.Seconds(), float64(r.Asked)/r.Took.Seconds()))
 	l.reportValue("answers", listed(r.Rcodes))
 	l.reportValue("wrong answers", fmt.Sprint(r.Wrong))
-	for _, way := range blast.Ways {
+	for _, way := range dnsload.Ways {
 		l.reportValue(fmt.Sprintf("without an answer over «%s»", way), fmt.Sprintf("%d of %d", r.Unanswered[way], r.AskedBy(way)))
 	}
 	l.reportValue("of all those, answered when asked again", fmt.Sprint(r.Retried))
@@ -354,10 +354,10 @@ func (l *load) judge(c toll) {
 }
 
 // pauses are the times of resolverPatience and more between the begins of two requests.
-func pauses(all []request) (long []blast.Failure) {
+func pauses(all []request) (long []dnsload.Failure) {
 	for i := 1; i < len(all); i++ {
 		if gap := all[i].at - all[i-1].at; gap >= resolverPatience {
-			long = append(long, blast.Failure{At: time.Unix(0, int64(all[i-1].at)), Took: gap, What: fmt.Sprintf("the next request began after %v", gap)})
+			long = append(long, dnsload.Failure{At: time.Unix(0, int64(all[i-1].at)), Took: gap, What: fmt.Sprintf("the next request began after %v", gap)})
 		}
 	}
 	return long
@@ -390,7 +390,7 @@ func (l *load) judgeRequests(all []request) {
 }
 
 // explain says of each failure during what it was.
-func (l *load) explain(failures []blast.Failure) string {
+func (l *load) explain(failures []dnsload.Failure) string {
 	var text strings.Builder
 	for i, f := range failures {
 		if i == 30 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/e2e/blast"
+	"github.com/clusterset-dns/multicluster/test/e2e/dnsload"
 )
 
 // After a server has stopped serving kube-proxy hears of it, and at most once a second tells the kernel. On a busy machine the one who notes
@@ -43,7 +43,7 @@ var (
 
 // complaints are what is wrong with a result, where servers ended at some times: answers that are not right, and questions without an answer
 // that no end explains, or that had none either when asked again.
-func (c toll) complaints(r blast.Result, ends []time.Time) []string {
+func (c toll) complaints(r dnsload.Result, ends []time.Time) []string {
 	var all []string
 	complain := func(wrong bool, format string, args ...any) {
 		if wrong {
@@ -56,11 +56,11 @@ func (c toll) complaints(r blast.Result, ends []time.Time) []string {
 	}
 	complain(r.Rcodes["NOERROR"] == 0 || r.Rcodes["NXDOMAIN"] == 0, "answers %v; want some of NOERROR and some of NXDOMAIN", r.Rcodes)
 	complain(r.Wrong > 0, "%d wrong answers", r.Wrong)
-	complain(c != tollOfOne && lost > r.Unanswered[blast.Kept], "without an answer: %v; want none but over «%s»", r.Unanswered, blast.Kept)
+	complain(c != tollOfOne && lost > r.Unanswered[dnsload.Kept], "without an answer: %v; want none but over «%s»", r.Unanswered, dnsload.Kept)
 	if c.share > 0 {
-		most := max(leastShare, r.AskedBy(blast.Kept)/c.share)
-		complain(r.Unanswered[blast.Kept] > most, "%d of %d questions over «%s» were lost; want %d at most", r.Unanswered[blast.Kept],
-			r.AskedBy(blast.Kept), blast.Kept, most)
+		most := max(leastShare, r.AskedBy(dnsload.Kept)/c.share)
+		complain(r.Unanswered[dnsload.Kept] > most, "%d of %d questions over «%s» were lost; want %d at most", r.Unanswered[dnsload.Kept],
+			r.AskedBy(dnsload.Kept), dnsload.Kept, most)
 	}
 	complain(c != tollOfOne && lost > r.Retried, "%d questions had no answer when asked again, either", lost-r.Retried)
 	complain(lost+r.Wrong > len(r.Failures), "%d failures, of which %d were noted: more than can be looked at", lost+r.Wrong, len(r.Failures))
@@ -72,11 +72,11 @@ func (c toll) complaints(r blast.Result, ends []time.Time) []string {
 
 // unexplained are the failures around which no server ended, or too many were lost then. Ends explain as much as they can when each failure is
 // given to the first end that has room.
-func (c toll) unexplained(failures []blast.Failure, ends []time.Time) []blast.Failure {
+func (c toll) unexplained(failures []dnsload.Failure, ends []time.Time) []dnsload.Failure {
 	ends = slices.SortedFunc(slices.Values(ends), time.Time.Compare)
-	failures = slices.SortedFunc(slices.Values(failures), func(a, b blast.Failure) int { return a.At.Compare(b.At) })
+	failures = slices.SortedFunc(slices.Values(failures), func(a, b dnsload.Failure) int { return a.At.Compare(b.At) })
 	explains, all := make([]int, len(ends)), 0
-	return slices.DeleteFunc(failures, func(f blast.Failure) bool {
+	return slices.DeleteFunc(failures, func(f dnsload.Failure) bool {
 		for i, end := range ends {
 			if since := f.At.Sub(end); since >= -c.before && since <= afterEnd && explains[i] < c.each && all < c.all {
 				explains[i]++
@@ -103,7 +103,7 @@ func TestLossesAreExplainedByEndsOfServers(t *testing.T) {
 		name       string
 		one        bool      // server
 		lost       []float64 // seconds after noon
-		way        string    // blast.Kept unless given
+		way        string    // dnsload.Kept unless given
 		notRetried int
 		wrong      int
 		unnoted    int
@@ -136,18 +136,18 @@ func TestLossesAreExplainedByEndsOfServers(t *testing.T) {
 			judged = tollOfOne
 		}
 		if c.way == "" {
-			c.way = blast.Kept
+			c.way = dnsload.Kept
 		}
-		r := blast.Result{Rcodes: map[string]int{"NOERROR": 9, "NXDOMAIN": 9}, Wrong: c.wrong, Ways: map[string]int{blast.Kept: c.answered},
+		r := dnsload.Result{Rcodes: map[string]int{"NOERROR": 9, "NXDOMAIN": 9}, Wrong: c.wrong, Ways: map[string]int{dnsload.Kept: c.answered},
 			Unanswered: map[string]int{c.way: len(c.lost) + c.unnoted}, Retried: len(c.lost) + c.unnoted - c.notRetried}
 		for _, when := range slices.Concat(at(c.lost...), at(slices.Repeat([]float64{2}, c.wrong)...)) {
-			r.Failures = append(r.Failures, blast.Failure{At: when, Way: c.way})
+			r.Failures = append(r.Failures, dnsload.Failure{At: when, Way: c.way})
 		}
 		if got := judged.complaints(r, at(c.ends...)); len(got) != c.complaints {
 			t.Errorf("%s: %q; want %d complaints", c.name, got, c.complaints)
 		}
 	}
-	if got := tollOfSockets.complaints(blast.Result{Rcodes: map[string]int{"NOERROR": 9}}, nil); len(got) != 1 {
+	if got := tollOfSockets.complaints(dnsload.Result{Rcodes: map[string]int{"NOERROR": 9}}, nil); len(got) != 1 {
 		t.Errorf("no name was denied: %q; want one complaint", got)
 	}
 }
@@ -170,7 +170,7 @@ func TestPauses(t *testing.T) {
 	if left := tollOfResolver.unexplained(append(got, got...), []time.Time{got[0].At}); len(left) != 1 {
 		t.Errorf("one end explains two: %v", left)
 	}
-	again := blast.Failure{At: got[0].At.Add(time.Minute)}
+	again := dnsload.Failure{At: got[0].At.Add(time.Minute)}
 	if left := tollOfResolver.unexplained(append(got, again), []time.Time{got[0].At, again.At}); len(left) != 1 {
 		t.Errorf("two are explained in one load: %v", left)
 	}

@@ -4,7 +4,7 @@
 //
 // It starts clusters of its own on this machine (test/clusters), makes and loads the images, and runs `go test ./test/e2e`; then it
 // ends all that it started, also after a failure or Ctrl-C. With KUBECONFIGS=a:b set, it starts nothing and uses those clusters, whose DNS it
-// replaces: test/e2e/README.md says what they need, what E2E_IMAGES and the other variables are, and what stays in them.
+// replaces: docs/e2e.md says what they need, what E2E_IMAGES and the other variables are, and what stays in them.
 package main
 
 import (

@@ -44,7 +44,7 @@ func given(list string) (place, error) {
 // warn says what happens to them, before it does. A kubeconfig that cannot be used is an error.
 func (p place) warn(out io.Writer) error {
 	text := `The tests take over the DNS of these clusters: kube-dns in kube-system, and the CoreDNS behind it, are replaced by ours, and stay replaced.
-test/e2e/README.md says what else changes, what is left, and how to get back.
+docs/e2e.md says what else changes, what is left, and how to get back.
 `
 	for _, file := range p.kubeconfigs {
 		config, err := clientcmd.LoadFromFile(file)

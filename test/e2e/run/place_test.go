@@ -42,7 +42,7 @@ func TestGivenClusters(t *testing.T) {
 	if err := p.warn(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"take over the DNS", "stay replaced", "kind-a, https://192.0.2.1:6443", "test/e2e/README.md"} {
+	for _, want := range []string{"take over the DNS", "stay replaced", "kind-a, https://192.0.2.1:6443", "docs/e2e.md"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s\nwant %q in it", out.String(), want)
 		}

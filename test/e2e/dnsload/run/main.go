@@ -1,4 +1,4 @@
-// Command run asks a DNS server as fast as it answers: package blast says how. test/e2e runs it in a pod.
+// Command run asks a DNS server as fast as it answers: package dnsload says how. test/e2e runs it in a pod.
 //
 //	run --server 10.0.0.10:53 --for 5m [--stop FILE] <questions.json >result.json
 package main
@@ -13,11 +13,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/e2e/blast"
+	"github.com/clusterset-dns/multicluster/test/e2e/dnsload"
 )
 
 func main() {
-	var o blast.Options
+	var o dnsload.Options
 	stopFile := flag.String("stop", "", "file whose presence ends the questions before their time is over")
 	flag.StringVar(&o.Server, "server", "", "address and port of the server")
 	flag.DurationVar(&o.For, "for", time.Minute, "how long to ask")
@@ -58,12 +58,12 @@ func appears(ctx context.Context, file string) <-chan struct{} {
 	return there
 }
 
-func run(ctx context.Context, o blast.Options) error {
-	var questions []blast.Question
+func run(ctx context.Context, o dnsload.Options) error {
+	var questions []dnsload.Question
 	if err := json.NewDecoder(os.Stdin).Decode(&questions); err != nil {
 		return fmt.Errorf("read the questions from the standard input: %w", err)
 	}
-	result, err := blast.Run(ctx, o, questions)
+	result, err := dnsload.Run(ctx, o, questions)
 	if err != nil {
 		return err
 	}

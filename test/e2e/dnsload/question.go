@@ -1,4 +1,4 @@
-// Package blast asks a DNS server as fast as it answers, and compares every answer with the one that is right.
+// Package dnsload asks a DNS server as fast as it answers, and compares every answer with the one that is right.
 //
 //	Question   what to ask, and the right answer
 //	Run        asks until a time is over, or it is enough, by many clients at once
@@ -9,7 +9,7 @@
 // more, to know whether a resolver's second try would have helped, but that is not counted as its answer.
 //
 // run/ is the program: it reads the questions from its standard input, and prints the result, both as JSON.
-package blast
+package dnsload
 
 import (
 	"fmt"
