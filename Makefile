@@ -101,7 +101,7 @@ questions: coredns programs ## Count the questions that each way to imports cost
 	@QUESTIONS=write go test -count=1 -run '^TestQuestions$$' ./test/dns/corefile
 
 .PHONY: readme
-readme: build programs bench questions ## Run the demo and the benchmarks, and show in README.md what they wrote
+readme: build coredns-demo programs bench questions ## Run the demo and the benchmarks, and show in README.md what they wrote
 	@go run ./test/clusters/demo --once | tee docs/results/demo.txt
 	@$(MAKE) -s help > docs/results/help.txt
 	@go run ./test/docs
@@ -128,9 +128,12 @@ e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Do that, and sho
 	@go run ./test/e2e/run --results docs/results/e2e.txt $(ARGS)
 	@go run ./test/docs
 
-.PHONY: demo
-demo: controller ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)
+.PHONY: coredns-demo
+coredns-demo: controller
 	@. build/env.sh && go_build "CoreDNS for the demo" bin/coredns-demo ./test/clusters/demo/coredns
+
+.PHONY: demo
+demo: controller coredns-demo ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)
 	@go run ./test/clusters/demo $(ARGS)
 
 bin/golangci-lint-$(GOLANGCI_LINT_VERSION):

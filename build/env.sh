@@ -12,11 +12,11 @@ version=${VERSION:-$(git -C "$root" describe --tags --always --dirty --abbrev=12
 
 # go_build NAME OUTPUT ARG...: go build -o OUTPUT ARG..., and how far it is: on one line of a terminal, else a line every 20 seconds.
 go_build() {
-  local name=$1 output=$2 all line n=0 next=$((SECONDS + 2))
+  local name=$1 output=$2 all line n=0 next=$((SECONDS + 2)) status=0
   shift 2
   all=$(go list -deps -f '{{if .Stale}}.{{end}}' "$@" | grep -c . || true)
   go build -v -o "$output" "$@" 2>&1 | while IFS= read -r line; do
-    if [[ $line == *[[:space:]:]* ]]; then # not a package, but an error
+    if [[ ! $line =~ ^[[:alnum:]._~/-]+$ ]]; then # not a package, but an error
       echo "$line" >&2
     elif n=$((n + 1)) && [ -t 1 ]; then
       printf '\rbuilding %s: %s of %s packages' "$name" "$n" "$all"
@@ -24,6 +24,7 @@ go_build() {
       echo "building $name: $n of $all packages"
       next=$((SECONDS + 20))
     fi
-  done
+  done || status=$?
   if [ -t 1 ] && [ "$all" -gt 0 ]; then echo; fi
+  return $status
 }

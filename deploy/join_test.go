@@ -208,7 +208,7 @@ func TestJoin(t *testing.T) {
 		}
 	})
 	for _, c := range j.clusters {
-		if err := c.StartControllerManager(t.Context()); err != nil {
+		if err := c.StartControllers(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,7 +27,7 @@ import (
 // here, takes the derived Service with its import and leaves those of living imports.
 func TestOutageAndGarbageCollection(t *testing.T) {
 	cluster := controlplane.New(t, controlplane.Options{})
-	if err := errors.Join(cluster.InstallCRDs(t.Context(), controlplane.BothVersions), cluster.StartControllerManager(t.Context())); err != nil {
+	if err := errors.Join(cluster.InstallCRDs(t.Context(), controlplane.BothVersions), cluster.StartControllers(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	start(t, cluster.Config, func(o *Options) { o.Poll = 2 * time.Second })

@@ -78,7 +78,7 @@ func ClusterIDFault(id string) string {
 }
 
 // ProxyLabels take a Service away from kube-proxy. Of an EndpointSlice kube-proxy knows the second only, which deletes the slice for it; the
-// first has no effect there (seen with 1.36.3, TestKubeProxyKeepsWhatLosesItsLabel).
+// first has no effect there (seen with 1.36.3 and 1.37.1, TestKubeProxyKeepsWhatLosesItsLabel).
 var ProxyLabels = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
 
 // reservedDomains, and the domains below them, are of keys that an import takes over from nobody: controllers act on them. An

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // program is one that this process started. Another process knows it by its record alone.
@@ -112,7 +114,7 @@ func (c *Cluster) wait(ctx context.Context, what string, of *program, condition 
 	case dead != nil:
 		return fmt.Errorf("%s: %w", what, dead)
 	case err != nil:
-		return fmt.Errorf("%s: %w\nthe last that %s said:\n%s", what, errors.Join(context.Cause(ctx), err), of.name, of.tail())
+		return fmt.Errorf("%s: %w\nthe last that %s said:\n%s", what, errors.Join(context.Cause(ctx), err), of.name, controlplane.Tail(of.log))
 	}
 	return nil
 }
@@ -124,22 +126,11 @@ func (c *Cluster) dead() *exited {
 	for _, p := range c.programs {
 		select {
 		case <-p.done:
-			return &exited{p.name, p.cmd.ProcessState.String(), p.tail()}
+			return &exited{p.name, p.cmd.ProcessState.String(), controlplane.Tail(p.log)}
 		default:
 		}
 	}
 	return nil
-}
-
-// tail is the end of the program's log.
-func (p *program) tail() string {
-	const lines = 20
-	text, err := os.ReadFile(p.log)
-	if err != nil {
-		return err.Error()
-	}
-	all := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
-	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
 }
 
 // poll calls condition until it returns nil, or else gives its last error at the end.

@@ -85,7 +85,7 @@ func (c *Cluster) prepare(ctx context.Context, form controlplane.CRDs, version s
 	if err := c.InstallCRDs(ctx, form); err != nil {
 		return err
 	}
-	if err := c.StartControllerManager(ctx); err != nil {
+	if err := c.StartControllers(ctx); err != nil {
 		return err
 	}
 	if c.Admin, err = client.New(c.Config, client.Options{Scheme: schemeOf(version)}); err != nil {

@@ -76,7 +76,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	return retryBind(ctx, func(ctx context.Context) error {
-		if c.port, err = freePort(); err != nil {
+		if c.port, err = FreePort(); err != nil {
 			return err
 		}
 		if err := c.writeAdmin(); err != nil {

@@ -15,16 +15,27 @@ const firstPort, lastPort = 15000, 32000
 
 var errNoPort = errors.New("no free port on loopback")
 
-// freePort finds a port on loopback that nothing listens on. Another process may take it before it is used: see retryBind.
-func freePort() (int, error) {
+// FreePort finds a port on loopback that nothing listens on, over TCP and UDP. Another process may take it before it is used.
+func FreePort() (int, error) {
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			return port, listener.Close()
+		if free(fmt.Sprintf("127.0.0.1:%d", port)) {
+			return port, nil
 		}
 	}
 	return 0, errNoPort
+}
+
+func free(address string) bool {
+	tcp, err := net.Listen("tcp", address)
+	if err != nil {
+		return false
+	}
+	udp, err := net.ListenPacket("udp", address)
+	if err == nil {
+		err = udp.Close()
+	}
+	return errors.Join(err, tcp.Close()) == nil
 }
 
 // retryBind repeats what ended because its port was taken by another process in between.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// setupEnvtest is the tool that downloads the programs of Kubernetes' envtest. It has no module of this project's: go run fetches it.
+// setupEnvtest is the tool that downloads the programs of Kubernetes' envtest. It has no module of this project's: go install fetches it.
 const setupEnvtest = "sigs.k8s.io/controller-runtime/tools/setup-envtest@v0.25.1"
 
 // oldestEtcd has --unsafe-no-fsync, and all that kube-apiserver asks of it.
@@ -116,12 +116,20 @@ func (f finder) byEnvtest(ctx context.Context, names []string) map[string]string
 }
 
 func (f finder) envtest(ctx context.Context) (dir string, err error) {
-	args := []string{"run", setupEnvtest, "use", minorOf(f.source.kubernetes) + ".x", "--print=path", "--bin-dir=" + f.store}
+	if _, err := f.output(ctx, "go", "install", setupEnvtest); err != nil {
+		return "", err
+	}
+	args := []string{"use", minorOf(f.source.kubernetes) + ".x", "--print=path", "--bin-dir=" + f.store}
 	if f.index != "" {
 		args = append(args, "--index="+f.index)
 	}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+Flags, "GOWORK=off")
+	return f.output(ctx, filepath.Join(f.store, "setup-envtest"), args...)
+}
+
+// output is what a program prints. An interrupt ends it.
+func (f finder) output(ctx context.Context, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+Flags, "GOWORK=off", "GOBIN="+f.store)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
 	var errors strings.Builder
@@ -178,7 +186,7 @@ func (f finder) wanted(name string) string {
 	return minorOf(f.source.kubernetes)
 }
 
-// minorOf is 1.36 of v1.36.3.
+// minorOf is 1.37 of v1.37.1.
 func minorOf(kubernetes string) string {
 	v := version.MustParseGeneric(kubernetes)
 	return fmt.Sprintf("%d.%d", v.Major(), v.Minor())

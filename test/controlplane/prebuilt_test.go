@@ -67,7 +67,7 @@ func index(t *testing.T, release string, programs map[string]string) string {
 func newFinder(t *testing.T, index string) (finder, *bytes.Buffer) {
 	t.Helper()
 	b := tinyBuilder(t, "package main\n\nfunc main() {}\n")
-	b.source.kubernetes = "v1.36.3"
+	b.source.kubernetes = "v1.37.3"
 	progress := new(bytes.Buffer)
 	b.progress = progress
 	return finder{b, index, t.TempDir()}, progress
@@ -76,11 +76,11 @@ func newFinder(t *testing.T, index string) (finder, *bytes.Buffer) {
 // What somebody else has built is taken where it fits, from the nearest place: the folder that the user names, the PATH, a download.
 func TestFindTakesWhatFits(t *testing.T) {
 	NotShort(t) // setup-envtest is built
-	assets := put(t, map[string]string{"kube-apiserver": "Kubernetes v1.36.9", "etcd": "etcd Version: 3.4.9", "kubectl": "no version"})
-	path := put(t, map[string]string{"etcd": "etcd Version: 3.6.1", "kubectl": "Client Version: v1.30.0", "kube-apiserver": "Kubernetes v1.36.1"})
+	assets := put(t, map[string]string{"kube-apiserver": "Kubernetes v1.37.9", "etcd": "etcd Version: 3.4.9", "kubectl": "no version"})
+	path := put(t, map[string]string{"etcd": "etcd Version: 3.6.1", "kubectl": "Client Version: v1.30.0", "kube-apiserver": "Kubernetes v1.37.1"})
 	t.Setenv("KUBEBUILDER_ASSETS", assets)
 	t.Setenv("PATH", path+":"+os.Getenv("PATH"))
-	f, progress := newFinder(t, index(t, "v1.36.2", map[string]string{"kubectl": "Client Version: v1.36.2", "etcd": "etcd Version: 3.6.6", "kube-apiserver": "Kubernetes v1.36.2"}))
+	f, progress := newFinder(t, index(t, "v1.37.2", map[string]string{"kubectl": "Client Version: v1.37.2", "etcd": "etcd Version: 3.6.6", "kube-apiserver": "Kubernetes v1.37.2"}))
 	got, err := f.find(t.Context(), []string{"etcd", "kube-apiserver", "kubectl"})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress)
@@ -89,10 +89,10 @@ func TestFindTakesWhatFits(t *testing.T) {
 		t.Errorf("%v\n%s", got, progress)
 	}
 	for _, line := range []string{
-		"taking kube-apiserver 1.36.9 of KUBEBUILDER_ASSETS\n",
+		"taking kube-apiserver 1.37.9 of KUBEBUILDER_ASSETS\n",
 		"etcd of KUBEBUILDER_ASSETS: it is 3.4.9, and 3.5 or newer is wanted\n", "kubectl of KUBEBUILDER_ASSETS: " + filepath.Join(assets, "kubectl") + " version --client names no version\n",
-		"taking etcd 3.6.1 of the PATH\n", "kubectl of the PATH: it is 1.30.0, and 1.36 is wanted\n",
-		"taking kubectl 1.36.2 of setup-envtest\n",
+		"taking etcd 3.6.1 of the PATH\n", "kubectl of the PATH: it is 1.30.0, and 1.37 is wanted\n",
+		"taking kubectl 1.37.2 of setup-envtest\n",
 	} {
 		if !strings.Contains(progress.String(), line) {
 			t.Errorf("nothing says %q:\n%s", line, progress)

@@ -61,12 +61,12 @@ func (p *program) wait(ctx context.Context, ready func(context.Context) error) e
 	return nil
 }
 
-func (p *program) exited() error { return &exited{p.name, p.cmd.ProcessState.String(), p.tail()} }
+func (p *program) exited() error { return &exited{p.name, p.cmd.ProcessState.String(), Tail(p.log)} }
 
-// tail is the end of the program's log.
-func (p *program) tail() string {
+// Tail is the end of a program's log.
+func Tail(log string) string {
 	const lines = 20
-	text, err := os.ReadFile(p.log)
+	text, err := os.ReadFile(log)
 	if err != nil {
 		return err.Error()
 	}

@@ -70,7 +70,7 @@ func (c *Cluster) makeNode(ctx context.Context) error {
 func (c *Cluster) writeProxyConfig() (health string, err error) {
 	var addresses [2]string
 	for i := range addresses {
-		port, err := freePort()
+		port, err := FreePort()
 		if err != nil {
 			return "", err
 		}

@@ -103,7 +103,7 @@ func TestStopLeavesNoProcessAndNoFile(t *testing.T) {
 
 func TestGarbageIsCollected(t *testing.T) {
 	c := New(t, Options{})
-	if err := c.StartControllerManager(t.Context()); err != nil {
+	if err := c.StartControllers(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	client := kubernetes.NewForConfigOrDie(c.Config).CoreV1().ConfigMaps(Namespace(t, c))

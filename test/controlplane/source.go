@@ -50,7 +50,7 @@ func isModule(dir string) bool {
 func readSource(dir string) (source, error) {
 	s := source{dir: dir}
 	sum := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum", "etcd/main.go"} {
+	for _, name := range []string{"go.mod", "go.sum", "etcd/main.go", "controllers/main.go"} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return source{}, err

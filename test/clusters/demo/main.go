@@ -1,4 +1,4 @@
-// Command demo shows the main job on real parts: two clusters, each of etcd, kube-apiserver, kube-controller-manager and
+// Command demo shows the main job on real parts: two clusters, each of etcd, kube-apiserver, controllers of Kubernetes and
 // multicluster-controller, and in one of them CoreDNS with the multicluster plugin, on loopback and without root. It runs from the top
 // folder of the project, by `make demo`.
 package main

@@ -61,7 +61,7 @@ func (s *stage) part(what string, start func() error) error {
 }
 
 func (s *stage) start(ctx context.Context) error {
-	programs, err := controlplane.Find(ctx, os.Stderr, "etcd", "kube-apiserver", "kubectl", "kube-controller-manager")
+	programs, err := controlplane.Find(ctx, os.Stderr, "etcd", "kube-apiserver", "kubectl", "controllers")
 	if err != nil {
 		return err
 	}
@@ -90,13 +90,13 @@ func (s *stage) startMember(ctx context.Context, name string) error {
 		what  string
 		start func() error
 	}{
-		{"etcd, kube-apiserver and kube-controller-manager", func() (err error) {
+		{"etcd, kube-apiserver and Kubernetes' controllers", func() (err error) {
 			c, err := controlplane.Start(ctx, controlplane.Options{Programs: s.programs})
 			if err != nil {
 				return err
 			}
 			s.clusters[name] = c
-			return c.StartControllerManager(ctx)
+			return c.StartControllers(ctx)
 		}},
 		{"the CRDs of multicluster.x-k8s.io", func() error {
 			return s.clusters[name].InstallCRDs(ctx, controlplane.BothVersions)

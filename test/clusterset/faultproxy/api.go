@@ -68,7 +68,12 @@ func Before(server *rest.Config) (*API, error) {
 	a.streams, a.listed = map[*stream]struct{}{}, map[string]int{}
 	silent := log.New(io.Discard, "", 0) // connections that break are what it is for
 	a.forward = &httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			if isWatch(r.In) { // whose events are read here; Kubernetes 1.37 compresses the first of them
+				r.Out.Header.Del("Accept-Encoding")
+			}
+		},
 		Transport:      a.upstream,
 		FlushInterval:  -1,
 		ModifyResponse: a.pass,

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// KubeadmRights are what kubeadm gives to CoreDNS (Kubernetes 1.36), without ours.
+// KubeadmRights are what kubeadm gives to CoreDNS (Kubernetes 1.37), without ours.
 const KubeadmRights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole

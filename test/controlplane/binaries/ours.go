@@ -82,7 +82,7 @@ func StartController(ctx context.Context, c *controlplane.Cluster, flags ...stri
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort()
+	port, err := controlplane.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func StartCoreDNS(ctx context.Context, c *controlplane.Cluster, name, corefile s
 	if err != nil {
 		return nil, "", err
 	}
-	port, err := freePort()
+	port, err := controlplane.FreePort()
 	if err != nil {
 		return nil, "", err
 	}
@@ -152,22 +152,6 @@ func writeCorefile(c *controlplane.Cluster, corefile string, port int) (path str
 	}
 	err = text.Execute(file, map[string]any{"Port": port, "Kubeconfig": c.Kubeconfig})
 	return file.Name(), errors.Join(err, file.Close())
-}
-
-// freePort is a port of loopback that nobody uses, over UDP and TCP.
-func freePort() (int, error) {
-	for {
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := tcp.Addr().(*net.TCPAddr).Port
-		udp, err := net.ListenPacket("udp", tcp.Addr().String())
-		_ = tcp.Close()
-		if err == nil {
-			return port, udp.Close()
-		}
-	}
 }
 
 func listens(address string) func(context.Context) error {

@@ -1,7 +1,8 @@
 //go:build tools
 
 // Package kube pins the programs that the tests build from source: their versions live in this module's go.mod alone, so that
-// k8s.io/kubernetes and etcd never enter the main module's graph.
+// k8s.io/kubernetes and etcd never enter the main module's graph. Modules that this project's own programs compile too have the main
+// module's versions, so that a new machine compiles each package once.
 package kube
 
 import (

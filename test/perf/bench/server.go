@@ -44,11 +44,11 @@ const startTimeout = 5 * time.Minute
 
 // start runs an answerer, with one more option of its plugin if that is not empty, until it is ready.
 func (b *bench) start(ctx context.Context, w *world, who table.Who, option string, ready func(address string) error) (*server, error) {
-	port, err := freePort()
+	port, err := controlplane.FreePort()
 	if err != nil {
 		return nil, err
 	}
-	debug, err := freePort()
+	debug, err := controlplane.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -115,18 +115,3 @@ func replies(address string) error {
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// freePort is a port of loopback that nobody uses, over UDP and TCP.
-func freePort() (int, error) {
-	for {
-		tcp, err := net.Listen("tcp", loopback(0))
-		if err != nil {
-			return 0, err
-		}
-		udp, err := net.ListenPacket("udp", tcp.Addr().String())
-		_ = tcp.Close()
-		if err == nil {
-			return tcp.Addr().(*net.TCPAddr).Port, udp.Close()
-		}
-	}
-}

@@ -172,8 +172,9 @@ func TestFloodCostsOthersNothing(t *testing.T) {
 	s.flood(tenant)
 	during := took("during")
 	t.Logf("a neighbour's export was answered and imported after %v, during a flood after %v", before.Round(time.Millisecond), during.Round(time.Millisecond))
-	if during > 10*time.Second {
-		t.Errorf("it took %v; want less than 10 s", during)
+	// A new name waits ten seconds behind names that change, at most, and then comes before them. On a busy machine it takes that long.
+	if during > 30*time.Second {
+		t.Errorf("it took %v; want less than 30 s", during)
 	}
 	s.until("the tenant has what he has asked for", func() error {
 		got, err := askOver("tcp", s.server, s.name("byhand"), typeA)

@@ -13,6 +13,6 @@ import (
 )
 
 func main() {
-	dnsserver.Directives = []string{"bind", "errors", "multicluster", "kubernetes"} // in the order of plugin.cfg
+	dnsserver.Directives = []string{"bind", "errors", "kubernetes", "multicluster"} // in the order of plugin.cfg.patch
 	coremain.Run()
 }
