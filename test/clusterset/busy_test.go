@@ -1,9 +1,11 @@
 package clusterset
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,10 +21,11 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// tally counts the writes of a controller by the server's answers. Leases and events are none.
+// tally counts the writes that a controller makes, by the server's answer. Writes of Leases and events do not count.
 type tally struct {
-	mu sync.Mutex
-	by map[int]int // HTTP status
+	mu      sync.Mutex
+	by      map[int]int // HTTP status
+	refused []string    // method, path and answer of each write that the server refused
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -37,6 +40,12 @@ func (c *tally) wrap(next http.RoundTripper) http.RoundTripper {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.by[response.StatusCode]++
+			if response.StatusCode >= http.StatusBadRequest {
+				text, _ := io.ReadAll(response.Body)
+				_ = response.Body.Close()
+				response.Body = io.NopCloser(bytes.NewReader(text))
+				c.refused = append(c.refused, fmt.Sprintf("%s %s: %s", request.Method, path, text))
+			}
 		}
 		return response, err
 	})
@@ -106,7 +115,8 @@ func TestAPeerThatComesWithMuch(t *testing.T) {
 	s.until("c2 has all", func() error { return s.want(1, names+1) })
 	writes := counted.take()
 	if total := writes[http.StatusOK] + writes[http.StatusCreated]; total != 5*names+1 || len(writes) > 2 {
-		t.Errorf("%d names and one change of foo's endpoint took these writes: %v; want %d, none refused", names, writes, 5*names+1)
+		t.Errorf("%d names and one change of foo's endpoint took these writes: %v; want %d, none refused\n%s",
+			names, writes, 5*names+1, strings.Join(counted.refused, "\n"))
 	}
 }
 
