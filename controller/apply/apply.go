@@ -76,8 +76,8 @@ func (w *Writer) Tell(of runtime.Object, all ...desired.Event) {
 	}
 }
 
-// make creates an object.
-func (w *Writer) make(ctx context.Context, st observed.State, object client.Object) error {
+// createObject creates an object.
+func (w *Writer) createObject(ctx context.Context, st observed.State, object client.Object) error {
 	return w.written(st, object, "", w.Client.Create(ctx, object))
 }
 

@@ -79,7 +79,7 @@ func (w *Writer) evictSlice(ctx context.Context, st observed.State, slice *disco
 		return false, nil
 	case err != nil:
 		return false, wrap(err, "read", slice)
-	case live.UID != slice.UID || !ownership.Stray(live, now.imp, now.svc):
+	case live.UID != slice.UID || !ownership.Unexpected(live, now.imp, now.svc):
 		return false, nil
 	}
 	source, err := w.deleteSource(ctx, now.svc, live), w.remove(ctx, st, live)

@@ -16,7 +16,7 @@ func (w *Writer) createImport(ctx context.Context, st observed.State, c diff.Cha
 	if c.CreateImport == nil {
 		return nil
 	}
-	return importRefused(wrap(w.make(ctx, st, c.CreateImport.DeepCopy()), "create", c.CreateImport))
+	return importRefused(wrap(w.createObject(ctx, st, c.CreateImport.DeepCopy()), "create", c.CreateImport))
 }
 
 // deleteImport names the very object that was planned, as delete does.

@@ -18,9 +18,13 @@ import (
 // PeerWriter writes what the connections to peers leave in this cluster: a Lease for each peer, and the announced cluster ID.
 type PeerWriter struct{ Client client.Writer }
 
-// PutLease writes the labels, the annotations and the spec of a Lease, so that it repairs what others changed there, and creates the Lease
-// where there is none. A field of the spec that is nil, and each annotation of unset, is removed. What else is on the Lease stays.
+// PutLease creates a Lease that has no resourceVersion. It writes the labels, the annotations and the spec of any other, so that it repairs
+// what others changed there: a field of the spec that is nil, and each annotation of unset, is removed, and what else is on the Lease stays.
+// The error is a conflict, or says that the Lease exists, where somebody else has written it since it was read.
 func (w PeerWriter) PutLease(ctx context.Context, lease *coordinationv1.Lease, unset ...string) error {
+	if lease.ResourceVersion == "" {
+		return wrap(w.Client.Create(ctx, lease), "create Lease", lease)
+	}
 	annotations := map[string]any{}
 	for key, value := range lease.Annotations {
 		annotations[key] = value
@@ -29,15 +33,12 @@ func (w PeerWriter) PutLease(ctx context.Context, lease *coordinationv1.Lease, u
 		annotations[key] = nil
 	}
 	err := w.merge(ctx, lease.DeepCopy(), map[string]any{
-		"metadata": map[string]any{"labels": lease.Labels, "annotations": annotations},
+		"metadata": map[string]any{"resourceVersion": lease.ResourceVersion, "labels": lease.Labels, "annotations": annotations},
 		"spec": map[string]any{ // The type leaves out what is nil, and a merge patch removes what is null.
 			"holderIdentity": lease.Spec.HolderIdentity, "leaseDurationSeconds": lease.Spec.LeaseDurationSeconds,
 			"acquireTime": lease.Spec.AcquireTime, "renewTime": lease.Spec.RenewTime, "leaseTransitions": lease.Spec.LeaseTransitions,
 		},
 	})
-	if apierrors.IsNotFound(err) {
-		err = w.Client.Create(ctx, lease)
-	}
 	return wrap(err, "write Lease", lease)
 }
 
@@ -50,10 +51,12 @@ func (w PeerWriter) DeleteLease(ctx context.Context, lease *coordinationv1.Lease
 	return wrap(err, "delete Lease", lease)
 }
 
-// Announce writes the cluster's ID into the annotation of a namespace that peers read.
-func (w PeerWriter) Announce(ctx context.Context, namespace, id string) error {
+// Announce writes the cluster's ID into the annotation that peers read, of a namespace of which this version was read.
+func (w PeerWriter) Announce(ctx context.Context, namespace, resourceVersion, id string) error {
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	err := w.merge(ctx, object, map[string]any{"metadata": map[string]any{"annotations": map[string]string{mcs.AnnotationClusterID: id}}})
+	err := w.merge(ctx, object, map[string]any{"metadata": map[string]any{
+		"resourceVersion": resourceVersion, "annotations": map[string]string{mcs.AnnotationClusterID: id},
+	}})
 	if err != nil {
 		return fmt.Errorf("annotate Namespace %s: %w", namespace, err)
 	}

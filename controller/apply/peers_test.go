@@ -25,16 +25,25 @@ func TestPutLease(t *testing.T) {
 	if err := w.PutLease(t.Context(), lease()); err != nil {
 		t.Fatal(err)
 	}
+	if err := w.PutLease(t.Context(), lease()); !apierrors.IsAlreadyExists(err) {
+		t.Errorf("a Lease that is not known is written: %v", err)
+	}
 	there := lease()
 	if err := d.Get(t.Context(), client.ObjectKeyFromObject(there), there); err != nil {
 		t.Fatal(err)
 	}
+	stale := there.DeepCopy()
 	there.Annotations = map[string]string{"theirs": "1", "mark": "1", "ours": "2"}
 	if err := d.Update(t.Context(), there); err != nil {
 		t.Fatal(err)
 	}
 	want := lease()
 	want.Spec.LeaseDurationSeconds = nil
+	want.ResourceVersion = stale.ResourceVersion
+	if err := w.PutLease(t.Context(), want.DeepCopy(), "mark"); !apierrors.IsConflict(err) {
+		t.Errorf("a Lease that others have written since it was read: %v; want a conflict", err)
+	}
+	want.ResourceVersion = there.ResourceVersion
 	if err := w.PutLease(t.Context(), want, "mark"); err != nil {
 		t.Fatal(err)
 	}
@@ -74,14 +83,20 @@ func TestDeleteLease(t *testing.T) {
 func TestAnnounce(t *testing.T) {
 	d := newDesk(t)
 	w := PeerWriter{d.Client}
-	if err := w.Announce(t.Context(), d.imp.Namespace, "east"); err != nil {
+	namespace := new(corev1.Namespace)
+	if err := d.Get(t.Context(), client.ObjectKey{Name: d.imp.Namespace}, namespace); err != nil {
 		t.Fatal(err)
 	}
-	namespace := new(corev1.Namespace)
+	if err := w.Announce(t.Context(), d.imp.Namespace, namespace.ResourceVersion, "east"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Announce(t.Context(), d.imp.Namespace, namespace.ResourceVersion, "west"); !apierrors.IsConflict(err) {
+		t.Errorf("a namespace that was read before it was changed: %v; want a conflict", err)
+	}
 	if err := d.Get(t.Context(), client.ObjectKey{Name: d.imp.Namespace}, namespace); err != nil || namespace.Annotations[mcs.AnnotationClusterID] != "east" {
 		t.Errorf("the annotations are %v: %v", namespace.Annotations, err)
 	}
-	if err := w.Announce(t.Context(), "nowhere-to-be-found", "east"); !apierrors.IsNotFound(err) {
+	if err := w.Announce(t.Context(), "nowhere-to-be-found", "1", "east"); !apierrors.IsNotFound(err) {
 		t.Errorf("no such namespace: %v", err)
 	}
 }

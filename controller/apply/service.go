@@ -28,7 +28,7 @@ func (w *Writer) create(ctx context.Context, st observed.State, c diff.Changes) 
 	if live.ResourceVersion != imp.ResourceVersion {
 		return fmt.Errorf("create Service %s: %w", c.Create.Name, ErrStale)
 	}
-	return refused(wrap(w.make(ctx, st, c.Create.DeepCopy()), "create", c.Create))
+	return refused(wrap(w.createObject(ctx, st, c.Create.DeepCopy()), "create", c.Create))
 }
 
 func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes) error {

@@ -90,7 +90,8 @@ func (w *Writer) remove(ctx context.Context, st observed.State, slice *discovery
 	return wrap(err, "delete", slice)
 }
 
-// move copies a slice under another name, with the label of another Service, and deletes it. kube-proxy has no moment without it.
+// move copies a slice under another name, with the label of another Service, and deletes it. kube-proxy has no moment without it. Where a slice
+// of that name belongs to somebody else, the old one stays: it may be all that is known of the endpoints of a silent cluster.
 func (w *Writer) move(ctx context.Context, st observed.State, move diff.Move) error {
 	live := new(discoveryv1.EndpointSlice)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(move.Slice), live); err != nil {
@@ -99,9 +100,8 @@ func (w *Writer) move(ctx context.Context, st observed.State, move diff.Move) er
 	if live.ResourceVersion != move.Slice.ResourceVersion || !ownership.SliceIsOurs(live, st.Import) {
 		return fmt.Errorf("move EndpointSlice %s: %w", live.Name, ErrStale)
 	}
-	slice := move.Moved(live)
-	if err := w.make(ctx, st, slice); err != nil && !apierrors.IsAlreadyExists(err) {
-		return wrap(err, "create", slice)
+	if err := w.createSlice(ctx, st, move.Moved(live)); err != nil {
+		return err
 	}
 	return w.remove(ctx, st, live)
 }
@@ -109,7 +109,7 @@ func (w *Writer) move(ctx context.Context, st observed.State, move diff.Move) er
 // createSlice takes back a slice of ours that is there, but not in the caches, because somebody took its labels away, or because
 // they lag behind.
 func (w *Writer) createSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
-	err := w.make(ctx, st, slice.DeepCopy())
+	err := w.createObject(ctx, st, slice.DeepCopy())
 	if !apierrors.IsAlreadyExists(err) {
 		return wrap(err, "create", slice)
 	}
@@ -120,15 +120,15 @@ func (w *Writer) createSlice(ctx context.Context, st observed.State, slice *disc
 	if !ownedAlike(live, slice) {
 		return fmt.Errorf("create EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, errForeignSlice)
 	}
-	if ownership.Misassociated(live, slice.Labels[discoveryv1.LabelServiceName]) {
+	if live.DeletionTimestamp != nil || ownership.Misassociated(live, slice.Labels[discoveryv1.LabelServiceName]) {
 		if err := w.remove(ctx, st, live); err != nil {
 			return err
 		}
-		return fmt.Errorf("make EndpointSlice %s anew, as its label must not change: %w", slice.Name, ErrStale)
+		return fmt.Errorf("create EndpointSlice %s again, as it is being deleted, or has a label that must not change: %w", slice.Name, ErrStale)
 	}
-	edited := diff.Overlay(live, slice)
+	edited := ownership.Overlay(live, slice)
 	edited.OwnerReferences = slice.OwnerReferences
-	if diff.SameSlice(live, edited) {
+	if ownership.SameSlice(live, edited) {
 		return nil
 	}
 	return w.updateSlice(ctx, st, edited)

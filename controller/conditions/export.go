@@ -27,9 +27,9 @@ const (
 	conditionConflict = string(mcsv1beta1.ServiceExportConditionConflict)
 )
 
-// settleExport adds the conditions of this cluster's ServiceExport: what is wrong with it at once, all else once nothing else is to
+// setExport adds the conditions of this cluster's ServiceExport: what is wrong with it at once, all else once nothing else is to
 // be written, because it reports what is.
-func settleExport(st observed.State, d desired.Desired, c *diff.Changes) {
+func setExport(st observed.State, d desired.Desired, c *diff.Changes) {
 	export := st.Clusterset.Export
 	if export == nil || export.DeletionTimestamp != nil {
 		return

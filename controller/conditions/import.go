@@ -44,16 +44,16 @@ func (v ready) text() string {
 // Set adds the conditions of the import, and those of this cluster's export.
 func Set(st observed.State, d desired.Desired, c diff.Changes) diff.Changes {
 	if d.Ready.Reason != "" && c.Writes() == 0 {
-		settle(st, d, &c)
+		setImport(st, d, &c)
 	}
 	if st.Clusterset != nil {
-		settleExport(st, d, &c)
+		setExport(st, d, &c)
 	}
 	return c
 }
 
-// settle adds the condition of the import. An event is emitted only where the condition has changed (K4 emits one on every reconcile).
-func settle(st observed.State, d desired.Desired, c *diff.Changes) {
+// setImport adds the condition of the import. An event is emitted only where the condition has changed (K4 emits one on every reconcile).
+func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	v := ready(d.Ready)
 	if st.Import == nil { // It is refused.
 		c.Ready = v.condition(st, metav1.Condition{})

@@ -7,5 +7,5 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	walls.Pure(t)
+	walls.Stage(t)
 }

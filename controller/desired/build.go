@@ -17,6 +17,7 @@ import (
 type builder struct {
 	observed.State
 	members []merge.Member
+	record  string // of them, for the import
 	merged  merge.Merged
 	missing []string // clusters, as in observed.Known
 	// owned is true where the clusterset gives the import, and families those that it gives; none where that is not known.
@@ -28,7 +29,7 @@ type builder struct {
 
 // Build is what should be, as far as it is known: of what is observed, of what is known of each cluster, and of what that gives together.
 func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
-	b := builder{State: st, members: known.Members, merged: m, missing: known.Missing}
+	b := builder{State: st, members: known.Members, record: known.Record, merged: m, missing: known.Missing}
 	if st.Import != nil {
 		b.serving = servicesOf(st)
 	}

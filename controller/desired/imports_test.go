@@ -7,5 +7,5 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	walls.Pure(t, "controller/contested", "controller/merge", "controller/observed")
+	walls.Stage(t, "controller/contested", "controller/merge", "controller/observed")
 }

@@ -16,7 +16,7 @@ import (
 // shape leaves out what the CRD would prune: it would be written in every pass.
 func (b builder) shape(imp *mcsv1beta1.ServiceImport) {
 	Shape(b.merged, imp)
-	annotate(imp, mcs.AnnotationExports, observed.Record(b.Clusterset.Home, b.members))
+	annotate(imp, mcs.AnnotationExports, b.record)
 	if !b.CRD.Policies {
 		imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution = nil, nil
 	}

@@ -12,7 +12,9 @@ import (
 
 // evicted are the slices of others that belong to our derived Service of an import of ours.
 func evicted(st observed.State) []*discoveryv1.EndpointSlice {
-	all := slices.DeleteFunc(slices.Concat(st.UnexpectedSlices, st.Slices), func(slice *discoveryv1.EndpointSlice) bool { return !ownership.Stray(slice, st.Import, st.Service) })
+	all := slices.DeleteFunc(slices.Concat(st.UnexpectedSlices, st.Slices), func(slice *discoveryv1.EndpointSlice) bool {
+		return !ownership.Unexpected(slice, st.Import, st.Service)
+	})
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }

@@ -60,7 +60,7 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	case ownership.Misassociated(old, s.desired.Service):
 		s.wanted[want.Name] = false
 	default:
-		edited := unsealed(Overlay(old, want))
+		edited := withoutDigest(ownership.Overlay(old, want))
 		ownSlice(edited, s.st)
 		if !sameWhole(old, edited) {
 			s.changes.UpdateSlices = append(s.changes.UpdateSlices, Edit[*discoveryv1.EndpointSlice]{old, edited})

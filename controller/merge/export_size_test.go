@@ -41,7 +41,7 @@ func TestAnExportKeepsOnlyWhatAnImportCanTake(t *testing.T) {
 }
 
 // The own cluster's cache keeps no more of an export than peers do, and what is planned from it is the same.
-func TestSealedExportsAreTheSame(t *testing.T) {
+func TestTrimmedExportsAreTheSame(t *testing.T) {
 	for name, annotations := range map[string]map[string]string{
 		"nothing": nil, "something": {"a": "b"}, "1 MB": {"a": strings.Repeat("v", 1<<20), "b": "c"}, "a reserved key": {"kubernetes.io/x": "y"},
 	} {
@@ -50,10 +50,10 @@ func TestSealedExportsAreTheSame(t *testing.T) {
 		export.Finalizers = []string{"example.org/" + strings.Repeat("f", 200<<10)}
 		export.OwnerReferences = []metav1.OwnerReference{{Name: strings.Repeat("o", 200<<10)}}
 		whole := merge.TrimExport(export)
-		merge.SealExport(export)
+		merge.KeepTrimmed(export)
 		equal(t, name, toJSON(t, merge.TrimExport(export)), toJSON(t, whole))
-		merge.SealExport(export) // what a cache gives back to itself
-		equal(t, name+", sealed again", toJSON(t, merge.TrimExport(export)), toJSON(t, whole))
+		merge.KeepTrimmed(export) // what a cache gives back to itself
+		equal(t, name+", trimmed again", toJSON(t, merge.TrimExport(export)), toJSON(t, whole))
 		if text := toJSON(t, export); len(text) > 2*merge.MaxExported {
 			t.Errorf("%s: %d bytes are kept", name, len(text))
 		}

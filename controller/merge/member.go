@@ -67,7 +67,7 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 	if export.DeletionTimestamp != nil {
 		return nil
 	}
-	if e := unsealedExport(export); e != nil {
+	if e := untrimmings(export); e != nil {
 		return e
 	}
 	e := &Export{

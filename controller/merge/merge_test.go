@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
-	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -307,7 +307,7 @@ func TestMergeSharesNothing(t *testing.T) {
 	desired.Shape(merged, imp)
 	*imp.Spec.Ports[0].AppProtocol, imp.Labels["team"] = "spoiled", "spoiled"
 	mirrored := desired.ImportedSlices("a", demo, merged, []merge.Member{m}, 100)[0]
-	overlaid := diff.Overlay(slice, mirrored)
+	overlaid := ownership.Overlay(slice, mirrored)
 	for _, s := range []*discoveryv1.EndpointSlice{mirrored, overlaid} {
 		e := &s.Endpoints[0]
 		e.Addresses[0], *e.Zone, *e.Conditions.Ready, *e.NodeName, *e.Hostname, e.Hints.ForZones[0].Name = "spoiled", "spoiled", false, "spoiled", "spoiled", "spoiled"

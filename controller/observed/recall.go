@@ -17,6 +17,8 @@ type Known struct {
 	// Missing are clusters that the import has something of, that are silent, and of which nothing is recorded. While there is one, the
 	// import's content stays as it is, and so do the import and its addresses (C24): that cluster's export is not known.
 	Missing []string
+	// Record is the text of mcs.AnnotationExports for the members; empty where none exports.
+	Record string
 }
 
 // Recall completes what the clusters report with what the import has recorded.
@@ -36,6 +38,7 @@ func Recall(st State) Known {
 			known.Missing = append(known.Missing, cluster)
 		}
 	}
+	known.Record = record(st.Clusterset.Home, known.Members)
 	return known
 }
 
@@ -55,7 +58,7 @@ func withRecord(st State, m merge.Member, records map[string]recorded) merge.Mem
 		return m
 	}
 	if r, ok := records[m.Cluster]; ok && m.Service == nil {
-		m.Service = &r.Terms
+		m.Service = &r.Spec
 	}
 	if m.Cluster == st.Clusterset.Home {
 		m.Slices = nil

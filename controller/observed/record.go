@@ -23,20 +23,20 @@ type recorded struct {
 	Home    bool `json:",omitempty"`
 	Created metav1.Time
 	// AllLabels and AllAnnotations are the digests in an Export.
-	AllLabels      merge.Digest `json:",omitzero"`
-	AllAnnotations merge.Digest `json:",omitzero"`
-	Terms          merge.ServiceSpec
+	AllLabels      merge.Digest      `json:",omitzero"`
+	AllAnnotations merge.Digest      `json:",omitzero"`
+	Spec           merge.ServiceSpec `json:"Terms"` // as imports of earlier releases have it
 }
 
-// Record is the annotation's text for these members; empty where none exports.
-func Record(home string, members []merge.Member) string {
+// record is the annotation's text for these members; empty where none exports.
+func record(home string, members []merge.Member) string {
 	all, room := map[string]json.RawMessage{}, maxRecord
 	for _, m := range slices.SortedFunc(slices.Values(members), byCluster) {
 		if !m.Exports() {
 			continue
 		}
 		text, _ := json.Marshal(recorded{ // Strings and numbers: no error.
-			Home: m.Cluster == home, Created: m.Export.Created, AllLabels: m.Export.AllLabels, AllAnnotations: m.Export.AllAnnotations, Terms: *m.Service,
+			Home: m.Cluster == home, Created: m.Export.Created, AllLabels: m.Export.AllLabels, AllAnnotations: m.Export.AllAnnotations, Spec: *m.Service,
 		})
 		if size := len(m.Cluster) + len(text); size <= room {
 			room -= size
@@ -58,7 +58,7 @@ func readRecord(imp *mcsv1beta1.ServiceImport) map[string]recorded {
 	if imp == nil || !ownership.OfImport(imp) || json.Unmarshal([]byte(imp.Annotations[mcs.AnnotationExports]), &all) != nil {
 		return nil
 	}
-	maps.DeleteFunc(all, func(_ string, r recorded) bool { return r.Terms.External || r.Terms.Type == "" })
+	maps.DeleteFunc(all, func(_ string, r recorded) bool { return r.Spec.External || r.Spec.Type == "" })
 	return all
 }
 
@@ -86,7 +86,7 @@ const maxRemembered = 1000
 // member is the cluster as it was recorded. If its export was the oldest, its labels and annotations are those that the import has.
 func (r recorded) member(cluster string, imp *mcsv1beta1.ServiceImport) merge.Member {
 	labels, annotations := exportedOn(imp)
-	return merge.Member{Cluster: cluster, Service: &r.Terms, Export: &merge.Export{
+	return merge.Member{Cluster: cluster, Service: &r.Spec, Export: &merge.Export{
 		Created: r.Created, Labels: labels, Annotations: annotations,
 		AllLabels: r.AllLabels, AllAnnotations: r.AllAnnotations,
 	}}

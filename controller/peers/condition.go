@@ -34,8 +34,8 @@ const (
 )
 
 // refuse returns why no peer can have an id; "" if one can.
-func (s *Registry) refuse(id string) (reason, message string) {
-	if id == s.options.Home {
+func (r *Registry) refuse(id string) (reason, message string) {
+	if id == r.options.Home {
 		return DuplicateID, fmt.Sprintf("%s is the id of this cluster: give each cluster its own --cluster-id, and name the Secret after that of the peer", id)
 	}
 	if wrong := validation.IsDNS1123Subdomain(id); len(wrong) > 0 {
@@ -133,24 +133,21 @@ func (p *peer) detachLocked() {
 }
 
 // firstLocked returns the other peer that wins when two Secrets point to the same cluster: the one whose name equals the announced cluster
-// ID, otherwise the older one; nil if this peer wins.
+// ID; nil if this peer wins. Where each of two clusters announces its own name, both are peers: one of them may have been restored from a copy
+// of the other, or pretend to be the other to have it refused.
 func (p *peer) firstLocked() *peer {
+	if p.connection.identity.announces(p.id) {
+		return nil
+	}
 	for _, other := range p.registry.peers {
 		if other == p || other.refused != "" || other.connection == nil || other.connection.identity.uid != p.connection.identity.uid {
 			continue
 		}
-		if other.connection.identity.announces(other.id) && (!p.connection.identity.announces(p.id) || other.olderThan(p)) {
+		if other.connection.identity.announces(other.id) {
 			return other
 		}
 	}
 	return nil
-}
-
-func (p *peer) olderThan(other *peer) bool {
-	if !p.secret.created.Equal(&other.secret.created) {
-		return p.secret.created.Before(&other.secret.created)
-	}
-	return p.id < other.id
 }
 
 // changesLocked returns the names that a new state, or other contents, change.

@@ -13,29 +13,29 @@ import (
 )
 
 // watchHome follows the own cluster's Namespaces and the Secrets of peers until ctx ends. It returns when all that there are have been seen.
-func (s *Registry) watchHome(ctx context.Context) error {
-	namespaces := newSink(s, &s.identity, nil, trimHome(s.options.Namespace), s.identityChanged)
-	secrets := newSink(s, s.secrets, nil, trimSecret, s.secretsChanged)
-	namespacesSeen, err := s.watch(ctx, &corev1.Namespace{}, handler(namespaces))
+func (r *Registry) watchHome(ctx context.Context) error {
+	namespaces := newSink(r, &r.identity, nil, trimHome(r.options.Namespace), r.identityChanged)
+	secrets := newSink(r, r.secrets, nil, trimSecret, r.secretsChanged)
+	namespacesSeen, err := r.watch(ctx, &corev1.Namespace{}, handler(namespaces))
 	if err != nil {
 		return err
 	}
-	secretsSeen, err := s.watch(ctx, &corev1.Secret{}, handler(secrets))
+	secretsSeen, err := r.watch(ctx, &corev1.Secret{}, handler(secrets))
 	if err != nil || !toolscache.WaitForCacheSync(ctx.Done(), namespacesSeen, secretsSeen) {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.awaited = map[string]bool{}
-	for id := range s.peers {
-		s.awaited[id] = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.awaited = map[string]bool{}
+	for id := range r.peers {
+		r.awaited[id] = true
 	}
 	return nil
 }
 
 // watch has a handler called for the objects of a type. What it returns is true when the handler has seen all that there are.
-func (s *Registry) watch(ctx context.Context, object client.Object, of toolscache.ResourceEventHandler) (seen toolscache.InformerSynced, err error) {
-	informer, err := s.options.Cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+func (r *Registry) watch(ctx context.Context, object client.Object, of toolscache.ResourceEventHandler) (seen toolscache.InformerSynced, err error) {
+	informer, err := r.options.Cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("watch %T: %w", object, err)
 	}
@@ -65,46 +65,46 @@ func handler[T any](to *sink[T]) toolscache.ResourceEventHandler {
 	}
 }
 
-func (s *Registry) identityChanged([]types.NamespacedName) {
+func (r *Registry) identityChanged([]types.NamespacedName) {
 	select {
-	case s.announcing <- struct{}{}:
+	case r.announcing <- struct{}{}:
 	default: // all is seen when it is looked at
 	}
-	s.notifyAll()
+	r.notifyAll()
 }
 
 // announce keeps the own id in the annotation that peers read, until ctx ends. It ends with an error where somebody has announced another
 // id: to write ours again would be a fight with another controller, or hide an administrator's slip. Started again, the process ends
 // until the annotation is right or removed, and everything stays as it is.
-func (s *Registry) announce(ctx context.Context) error {
+func (r *Registry) announce(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.announcing:
+		case <-r.announcing:
 		}
-		s.mu.RLock()
-		announced, lasts := s.identity.by[s.options.Namespace], s.identity.lasts
-		s.mu.RUnlock()
-		if err := idFault(s.options.Home, s.options.Namespace, announced, false); err != nil {
+		r.mu.RLock()
+		announced, lasts, version := r.identity.by[r.options.Namespace], r.identity.lasts, r.identity.version
+		r.mu.RUnlock()
+		if err := idFault(r.options.Home, r.options.Namespace, announced, false); err != nil {
 			return err
 		}
 		if announced != "" || !lasts {
 			continue
 		}
-		if err := s.writeID(ctx); err != nil && ctx.Err() == nil {
-			s.options.Log.Error(err, "The own cluster id cannot be announced", "namespace", s.options.Namespace)
+		if err := r.writeID(ctx, version); err != nil && ctx.Err() == nil {
+			r.options.Log.Error(err, "The own cluster id cannot be announced", "namespace", r.options.Namespace)
 			select {
 			case <-ctx.Done():
 			case <-time.After(retryAfter):
 			}
-			s.identityChanged(nil)
+			r.identityChanged(nil)
 		}
 	}
 }
 
-func (s *Registry) writeID(ctx context.Context) error {
+func (r *Registry) writeID(ctx context.Context, version string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return s.options.Writer.Announce(ctx, s.options.Namespace, s.options.Home)
+	return r.options.Writer.Announce(ctx, r.options.Namespace, version, r.options.Home)
 }

@@ -18,13 +18,18 @@ type identity struct {
 	by    map[string]string // namespace: the ids that controllers announce
 	home  string            // the own controller's namespace; "" for a peer
 	lasts bool              // home is there, and is not being deleted
+
+	version string // of home
 }
 
 // announcement is what one Namespace announces.
 type announcement struct {
-	uid   types.UID // of kube-system only
-	id    string    // that is announced there
-	lasts bool      // of the own controller's namespace only
+	uid types.UID // of kube-system only
+	id  string    // that is announced there
+
+	// Of the own controller's namespace only:
+	lasts   bool
+	version string
 }
 
 func (i *identity) put(id types.NamespacedName, value announcement, changed []types.NamespacedName) []types.NamespacedName {
@@ -32,7 +37,7 @@ func (i *identity) put(id types.NamespacedName, value announcement, changed []ty
 		i.uid = value.uid
 	}
 	if id.Name == i.home {
-		i.lasts = value.lasts
+		i.lasts, i.version = value.lasts, value.version
 	}
 	if value.id == "" {
 		delete(i.by, id.Name)
@@ -84,7 +89,7 @@ func trimHome(own string) func(any) (announcement, bool) {
 	return func(object any) (announcement, bool) {
 		of, ok := trimNamespace(object)
 		if namespace := object.(*corev1.Namespace); namespace.Name == own {
-			of.lasts, ok = namespace.DeletionTimestamp == nil, true
+			of.lasts, of.version, ok = namespace.DeletionTimestamp == nil, namespace.ResourceVersion, true
 		}
 		return of, ok
 	}

@@ -29,6 +29,7 @@ type lease struct {
 	at       time.Time  // when it was written last
 	written  condition  // in the Lease
 	record   PeerRecord // likewise
+	secrets  int        // of the peer, likewise
 }
 
 var errForeignLease = errors.New("a Lease of that name is there for something else, without the label " + mcs.LabelPeer +
@@ -108,7 +109,9 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	}
 	now, w := p.registry.options.Now(), &p.lease
 	since := now.Sub(w.at)
-	due := w.at.IsZero() || p.condition.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns
+	stays, secrets := p.stays()
+	due := w.at.IsZero() || p.condition.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns ||
+		secrets != w.secrets
 	if stale := p.condition != w.written || p.condition.connected; stale && since >= p.registry.renewEvery {
 		due = true
 	}
@@ -118,21 +121,38 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	var unset []string
-	if p.stays() {
+	if stays {
 		unset = append(unset, annotationLeaving)
 	}
-	if err := p.registry.options.Writer.PutLease(ctx, p.wantedLease(), unset...); err != nil {
+	if err := p.putLease(ctx, p.wantedLease(), unset...); err != nil {
 		return 0, err
 	}
-	w.at, w.written, w.record = now, p.condition, p.record
+	w.at, w.written, w.record, w.secrets = now, p.condition, p.record, secrets
 	return p.registry.renewEvery, nil
 }
 
-// stays is true where the peer has a Secret that is not marked: a former mark on its Lease counts no longer.
-func (p *peer) stays() bool {
+// putLease writes the Lease, unless somebody else has one of that name by now.
+func (p *peer) putLease(ctx context.Context, l *coordinationv1.Lease, unset ...string) error {
+	found, err := p.registry.leaseOf(ctx, p.id)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	case !isOurs(found):
+		p.lease.loaded = false // It is read anew, and refuses the peer.
+		return errForeignLease
+	default:
+		l.ResourceVersion = found.ResourceVersion
+	}
+	return p.registry.options.Writer.PutLease(ctx, l, unset...)
+}
+
+// stays is true where the peer has a Secret that is not marked: a former mark on its Lease counts no longer. secrets is how often the Secret
+// has changed.
+func (p *peer) stays() (stays bool, secrets int) {
 	p.registry.mu.RLock()
 	defer p.registry.mu.RUnlock()
-	return p.missing.IsZero() && !p.secret.leaving
+	return p.missing.IsZero() && !p.secret.leaving, p.secrets
 }
 
 func (p *peer) wantedLease() *coordinationv1.Lease {
@@ -161,10 +181,10 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 }
 
 // deleteLease deletes a peer's Lease, and no other.
-func (s *Registry) deleteLease(ctx context.Context, id string) error {
+func (r *Registry) deleteLease(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	found, err := s.leaseOf(ctx, id)
+	found, err := r.leaseOf(ctx, id)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -174,10 +194,10 @@ func (s *Registry) deleteLease(ctx context.Context, id string) error {
 	if !isOurs(found) {
 		return nil
 	}
-	return s.options.Writer.DeleteLease(ctx, found)
+	return r.options.Writer.DeleteLease(ctx, found)
 }
 
-func (s *Registry) leaseOf(ctx context.Context, id string) (*coordinationv1.Lease, error) {
+func (r *Registry) leaseOf(ctx context.Context, id string) (*coordinationv1.Lease, error) {
 	l := new(coordinationv1.Lease)
-	return l, s.options.Live.Get(ctx, types.NamespacedName{Namespace: s.options.Namespace, Name: id}, l)
+	return l, r.options.Live.Get(ctx, types.NamespacedName{Namespace: r.options.Namespace, Name: id}, l)
 }

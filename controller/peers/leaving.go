@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -31,15 +32,20 @@ func (p *peer) markLease(ctx context.Context) error {
 	p.registry.mu.RLock()
 	refused := p.refused != ""
 	p.registry.mu.RUnlock()
-	if refused || p.lease.foreign {
+	if refused {
 		return nil
+	}
+	if err := p.loadLease(ctx); errors.Is(err, errForeignLease) || p.lease.foreign {
+		return nil
+	} else if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	p.condition = condition{Leaving, "this peer has left: what came from it is being removed", false}
 	l := p.wantedLease()
 	l.Annotations[annotationLeaving] = "true"
-	return p.registry.options.Writer.PutLease(ctx, l)
+	return p.putLease(ctx, l)
 }
 
 // retry calls f until it succeeds, or ctx ends.
@@ -60,17 +66,17 @@ func (p *peer) retry(ctx context.Context, trouble string, f func(context.Context
 }
 
 // joined is true where a peer of that id is there: one that has left and came back.
-func (s *Registry) joined(id string) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.peers[id] != nil
+func (r *Registry) joined(id string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.peers[id] != nil
 }
 
 // remembers is true where imports have something of a peer, or where that is not known.
-func (s *Registry) remembers(ctx context.Context, id string) bool {
-	if s.options.Remembered == nil {
+func (r *Registry) remembers(ctx context.Context, id string) bool {
+	if r.options.Remembered == nil {
 		return false
 	}
-	all, err := s.options.Remembered(ctx)
+	all, err := r.options.Remembered(ctx)
 	return err != nil || slices.Contains(all, id)
 }

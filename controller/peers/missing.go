@@ -29,11 +29,9 @@ const maxRemembered = 100
 // missLocked notes that a peer's Secret, or its label, is gone. The peer stays as it is.
 func (p *peer) missLocked() { p.missing = p.registry.options.Now() }
 
-// foundLocked takes a peer's Secret, which may be a new one. The peer keeps its age, by which older peers go first.
+// foundLocked takes a peer's Secret, which may be a new one.
 func (p *peer) foundLocked(of secret) {
-	if !p.missing.IsZero() && !p.secret.created.IsZero() {
-		of.created = p.secret.created
-	}
+	p.secrets++
 	p.secret, p.missing, p.grace, p.adopted = of, time.Time{}, p.registry.grace, false
 }
 
@@ -90,20 +88,20 @@ func (p *peer) missingLocked() string {
 
 // adopt makes peers of the clusters that have no Secret at the start and are remembered, by Leases or by imports: their Secrets went while
 // no controller ran. It tries until the Leases are known. Without that, the imports of such a peer would be deleted.
-func (s *Registry) adopt(ctx context.Context) {
+func (r *Registry) adopt(ctx context.Context) {
 	for failed := false; ctx.Err() == nil; failed = true {
 		var list coordinationv1.LeaseList
-		err := s.options.Live.List(ctx, &list, client.InNamespace(s.options.Namespace))
+		err := r.options.Live.List(ctx, &list, client.InNamespace(r.options.Namespace))
 		var remembered []string
-		if err == nil && s.options.Remembered != nil {
-			remembered, err = s.options.Remembered(ctx)
+		if err == nil && r.options.Remembered != nil {
+			remembered, err = r.options.Remembered(ctx)
 		}
 		if err == nil {
-			s.adoptAll(list.Items, remembered)
+			r.adoptAll(list.Items, remembered)
 			return
 		}
 		if !failed && ctx.Err() == nil {
-			s.options.Log.Error(err, "The Leases of peers, or the imports, cannot be listed, which is tried again and again")
+			r.options.Log.Error(err, "The Leases of peers, or the imports, cannot be listed, which is tried again and again")
 		}
 		select {
 		case <-ctx.Done():
@@ -114,38 +112,38 @@ func (s *Registry) adopt(ctx context.Context) {
 
 // adoptAll runs before the first plan, so no name has to be planned again. What only imports remember can be forged: it has a bound, and ids that no cluster
 // can have cost nothing.
-func (s *Registry) adoptAll(leases []coordinationv1.Lease, remembered []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (r *Registry) adoptAll(leases []coordinationv1.Lease, remembered []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i := range leases {
-		if id := leases[i].Name; isOurs(&leases[i]) && s.peers[id] == nil {
-			s.adoptLocked(id)
+		if id := leases[i].Name; isOurs(&leases[i]) && r.peers[id] == nil {
+			r.adoptLocked(id)
 		}
 	}
 	adopted := 0
 	for _, id := range remembered {
-		if refused, _ := s.refuse(id); refused != "" || s.peers[id] != nil {
+		if refused, _ := r.refuse(id); refused != "" || r.peers[id] != nil {
 			continue
 		}
 		if adopted == maxRemembered {
-			s.options.Log.Info("Imports record exports of more clusters that are no peers. What is from those is removed", "limit", maxRemembered)
+			r.options.Log.Info("Imports record exports of more clusters that are no peers. What is from those is removed", "limit", maxRemembered)
 			break
 		}
-		s.adoptLocked(id)
+		r.adoptLocked(id)
 		adopted++
-		s.options.Log.Info("Imports record exports of a cluster that is no peer: neither a Secret nor a Lease of it is there. Everything from it stays for a "+
+		r.options.Log.Info("Imports record exports of a cluster that is no peer: neither a Secret nor a Lease of it is there. Everything from it stays for a "+
 			"while. To keep it, make the Secret", "peer", id, "for", restoreGrace.String())
 	}
-	s.adopted = true
-	s.settleLocked()
+	r.adopted = true
+	r.settleLocked()
 }
 
 // adoptLocked makes a peer. One that is refused leaves at once: nothing can have come from it.
-func (s *Registry) adoptLocked(id string) {
-	p := s.joinLocked(id, secret{})
+func (r *Registry) adoptLocked(id string) {
+	p := r.joinLocked(id, secret{})
 	p.grace, p.adopted = restoreGrace, true
 	p.missLocked()
 	if p.refused != "" {
-		s.leaveLocked(p)
+		r.leaveLocked(p)
 	}
 }

@@ -28,7 +28,7 @@ func CheckID(ctx context.Context, config *rest.Config, home, namespace string) e
 	if err != nil {
 		return err
 	}
-	own, err := client.CoreV1().Namespaces().List(ctx, only(namespace)) // a list needs no further right
+	own, err := client.CoreV1().Namespaces().List(ctx, byName(namespace)) // a list needs no further right
 	if err != nil {
 		return fmt.Errorf("read the namespace %s: %w", namespace, err)
 	}
@@ -36,7 +36,7 @@ func CheckID(ctx context.Context, config *rest.Config, home, namespace string) e
 	for i := range own.Items {
 		announced = own.Items[i].Annotations[mcs.AnnotationClusterID]
 	}
-	peer := only(home)
+	peer := byName(home)
 	peer.LabelSelector = mcs.LabelPeer
 	secrets, err := client.CoreV1().Secrets(namespace).List(ctx, peer)
 	if err != nil {
@@ -45,7 +45,7 @@ func CheckID(ctx context.Context, config *rest.Config, home, namespace string) e
 	return idFault(home, namespace, announced, len(secrets.Items) > 0)
 }
 
-func only(name string) metav1.ListOptions {
+func byName(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 }
 
@@ -66,9 +66,9 @@ func idFault(home, namespace, announced string, peer bool) error {
 }
 
 // idFault is an error if the own namespace announces another id when the Registry starts.
-func (s *Registry) idFault() error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	_, peer := s.peers[s.options.Home]
-	return idFault(s.options.Home, s.options.Namespace, s.identity.by[s.options.Namespace], peer)
+func (r *Registry) idFault() error {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	_, peer := r.peers[r.options.Home]
+	return idFault(r.options.Home, r.options.Namespace, r.identity.by[r.options.Namespace], peer)
 }

@@ -24,6 +24,7 @@ type peer struct {
 	// guarded by the Registry's mu:
 	refused, refusal string // the reason and message for which its id can be no peer's
 	secret           secret
+	secrets          int           // how often it has changed
 	missing          time.Time     // since when its Secret is gone; zero while it is there
 	grace            time.Duration // how long it may be missing
 	adopted          bool          // it was missing at the start, and is still
@@ -51,10 +52,10 @@ func (p *peer) notify() {
 	}
 }
 
-func (s *Registry) notifyAll() {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	s.lookLocked()
+func (r *Registry) notifyAll() {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	r.notifyAllLocked()
 }
 
 const (

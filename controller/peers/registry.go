@@ -46,7 +46,7 @@ type Options struct {
 type Writer interface {
 	PutLease(ctx context.Context, lease *coordinationv1.Lease, unset ...string) error
 	DeleteLease(ctx context.Context, lease *coordinationv1.Lease) error
-	Announce(ctx context.Context, namespace, id string) error
+	Announce(ctx context.Context, namespace, resourceVersion, id string) error
 }
 
 // Registry knows the other clusters of the clusterset.
@@ -95,11 +95,11 @@ func New(o Options) *Registry {
 
 // OnChange has f called for each name whose Snapshot may have changed. To be called before Start. f is called from
 // several goroutines and has to return soon.
-func (s *Registry) OnChange(f func(types.NamespacedName)) { s.onChange = append(s.onChange, f) }
+func (r *Registry) OnChange(f func(types.NamespacedName)) { r.onChange = append(r.onChange, f) }
 
 // OnState has f called when a peer's state changes, or it becomes a peer or ceases to be one. Whatever was made of it meanwhile has to be
 // planned again, under whatever names that is. To be called before Start, as with OnChange.
-func (s *Registry) OnState(f func(cluster string)) { s.onState = append(s.onState, f) }
+func (r *Registry) OnState(f func(cluster string)) { r.onState = append(r.onState, f) }
 
 // NeedLeaderElection is true: who writes nothing has no need of peers, and their Leases have one writer.
 func (*Registry) NeedLeaderElection() bool { return true }
@@ -109,32 +109,31 @@ const settleWithin = 5 * time.Second
 
 // Start follows the clusters until ctx ends, and returns when all that it started has ended. The error is ErrOtherID or ErrPeersID: to
 // go on would remove what the cluster with that ID has.
-func (s *Registry) Start(ctx context.Context) error {
+func (r *Registry) Start(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
-	defer s.running.Wait()
+	defer r.running.Wait()
 	defer end(nil)
-	s.ctx = ctx
-	if err := s.watchHome(ctx); err != nil {
+	r.ctx = ctx
+	if err := r.watchHome(ctx); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
-	if err := s.idFault(); err != nil {
+	if err := r.idFault(); err != nil {
 		return err
 	}
-	close(s.begun)
-	s.running.Go(func() { end(s.announce(ctx)) })
-	s.adopt(ctx)
+	close(r.begun)
+	r.running.Go(func() { end(r.announce(ctx)) })
+	r.adopt(ctx)
 	select {
 	case <-ctx.Done():
-		return nil
-	case <-s.settled:
+	case <-r.settled:
 	case <-time.After(settleWithin):
-		s.mu.Lock()
-		s.awaited = map[string]bool{}
-		s.settleLocked()
-		s.mu.Unlock()
+		r.mu.Lock()
+		r.awaited = map[string]bool{}
+		r.settleLocked()
+		r.mu.Unlock()
 	}
 	<-ctx.Done()
 	if err := context.Cause(ctx); errors.Is(err, ErrOtherID) {
@@ -145,31 +144,31 @@ func (s *Registry) Start(ctx context.Context) error {
 
 // Settled is closed when all peers are known, and each peer that was there at the start has either been read
 // or has failed, or five seconds have passed. Before that a Snapshot has less than there is.
-func (s *Registry) Settled() <-chan struct{} { return s.settled }
+func (r *Registry) Settled() <-chan struct{} { return r.settled }
 
 // settleLocked closes Settled where nothing more is waited for.
-func (s *Registry) settleLocked() {
-	if s.awaited == nil || len(s.awaited) > 0 || !s.adopted {
+func (r *Registry) settleLocked() {
+	if r.awaited == nil || len(r.awaited) > 0 || !r.adopted {
 		return
 	}
 	select {
-	case <-s.settled:
+	case <-r.settled:
 	default:
-		close(s.settled)
+		close(r.settled)
 	}
 }
 
 // call tells of changes. Who has called it must not hold mu.
-func (s *Registry) call(names []types.NamespacedName) {
-	for _, f := range s.onChange {
+func (r *Registry) call(names []types.NamespacedName) {
+	for _, f := range r.onChange {
 		for _, name := range names {
 			f(name)
 		}
 	}
 }
 
-func (s *Registry) callState(cluster string) {
-	for _, f := range s.onState {
+func (r *Registry) callState(cluster string) {
+	for _, f := range r.onState {
 		f(cluster)
 	}
 }

@@ -21,11 +21,11 @@ type Snapshot struct {
 }
 
 // Snapshot returns what the peers export under a name.
-func (s *Registry) Snapshot(name types.NamespacedName) Snapshot {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+func (r *Registry) Snapshot(name types.NamespacedName) Snapshot {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	var all Snapshot
-	for id, p := range s.peers {
+	for id, p := range r.peers {
 		switch {
 		case p.refused != "": // nothing can have come from there
 		case p.state == Unknown:
@@ -51,11 +51,11 @@ func (s *Registry) Snapshot(name types.NamespacedName) Snapshot {
 }
 
 // Names are those that peers export or have slices for, in one namespace, or in all for "".
-func (s *Registry) Names(namespace string) []types.NamespacedName {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+func (r *Registry) Names(namespace string) []types.NamespacedName {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	all := map[types.NamespacedName]bool{}
-	for _, p := range s.peers {
+	for _, p := range r.peers {
 		if p.contents == nil {
 			continue
 		}

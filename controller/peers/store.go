@@ -40,21 +40,21 @@ func newStore[T any](s *Registry, to table[T], synced *bool, trim func(any) (T, 
 	return reflector.NewStore(newSink(s, to, synced, trim, tell))
 }
 
-// kept is a trimmed object.
-type kept[T any] struct {
+// item is a trimmed object.
+type item[T any] struct {
 	id    types.NamespacedName
 	value T
 	ok    bool
 }
 
 // Keep implements reflector.Sink.
-func (s *sink[T]) Keep(object any) (kept[T], error) {
+func (s *sink[T]) Keep(object any) (item[T], error) {
 	id, err := s.id(object)
 	if err != nil {
-		return kept[T]{}, err
+		return item[T]{}, err
 	}
 	value, ok := s.trim(object)
-	return kept[T]{id, value, ok}, nil
+	return item[T]{id, value, ok}, nil
 }
 
 func (s *sink[T]) id(object any) (types.NamespacedName, error) {
@@ -67,7 +67,7 @@ func (s *sink[T]) id(object any) (types.NamespacedName, error) {
 }
 
 // Set implements reflector.Sink.
-func (s *sink[T]) Set(k kept[T]) {
+func (s *sink[T]) Set(k item[T]) {
 	s.edit(func() []types.NamespacedName {
 		if !k.ok {
 			return s.table.drop(k.id, nil)
@@ -96,8 +96,8 @@ func (s *sink[T]) edit(f func() []types.NamespacedName) {
 }
 
 // ReplaceAll implements reflector.Sink.
-func (s *sink[T]) ReplaceAll(atMost int, list iter.Seq[kept[T]]) {
-	all := make([]kept[T], 0, atMost)
+func (s *sink[T]) ReplaceAll(atMost int, list iter.Seq[item[T]]) {
+	all := make([]item[T], 0, atMost)
 	there := make(map[types.NamespacedName]bool, atMost)
 	for k := range list {
 		if k.ok {

@@ -34,7 +34,7 @@ func trimService(object any) (*sharedSpec, bool) {
 
 // trimSlice leaves out slices with names instead of addresses, slices of no Service or of one with an invalid name, and those that a controller
 // is about to remove: they are gone as soon as their finalizers are.
-func (s *Registry) trimSlice(object any) (*discoveryv1.EndpointSlice, bool) {
+func (r *Registry) trimSlice(object any) (*discoveryv1.EndpointSlice, bool) {
 	slice := object.(*discoveryv1.EndpointSlice)
 	removed := ownership.OfSlice(slice) && slice.DeletionTimestamp != nil
 	if slice.AddressType == discoveryv1.AddressTypeFQDN || removed || !isName(slice.Namespace, slice.Labels[mcsv1beta1.LabelServiceName]) {
@@ -42,6 +42,6 @@ func (s *Registry) trimSlice(object any) (*discoveryv1.EndpointSlice, bool) {
 	}
 	merge.TrimSlice(slice)
 	slice.ResourceVersion, slice.Generation = "", 0 // which change with what was trimmed
-	s.strings.Slice(slice)
+	r.strings.Slice(slice)
 	return slice, true
 }

@@ -29,6 +29,7 @@ type weighed struct{ runtime.Serializer }
 // protobufPrefix begins each protobuf answer of an API server.
 var protobufPrefix = []byte("k8s\x00")
 
+//nolint:revive // three results, as runtime.Decoder wants
 func (w weighed) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	var weight int
 	if message, ok := bytes.CutPrefix(data, protobufPrefix); ok {

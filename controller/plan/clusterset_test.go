@@ -216,7 +216,7 @@ func TestSlicesOfUnheardClustersKeepTheirMark(t *testing.T) {
 			c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1")))
 			c.settle(t)
 			at := slices.IndexFunc(c.slices, func(s *discoveryv1.EndpointSlice) bool { return s.Labels[mcsv1beta1.LabelSourceCluster] == "c2" })
-			diff.SealSlice(c.slices[at])
+			diff.KeepDigest(c.slices[at])
 			want := c.slices[at].DeepCopy()
 			c.Members, c.Silent = []merge.Member{exporting("c1", 0, 80, "10.1.0.1")}, []string{"c2"}
 			c.imp.Status.Clusters = nil // the slice alone tells that c2 is waited for
@@ -286,7 +286,7 @@ func TestStraysGo(t *testing.T) {
 		{theirs("elsewhere", discoveryv1.LabelServiceName, "derived-bar", mcsv1beta1.LabelServiceName, "bar"), false},
 		{c.slices[0], false},
 	} {
-		if got := ownership.Stray(test.slice, c.imp, svc); got != test.want {
+		if got := ownership.Unexpected(test.slice, c.imp, svc); got != test.want {
 			t.Errorf("%s has to go: %v, want %v", test.slice.Name, got, test.want)
 		}
 	}
@@ -304,11 +304,11 @@ func TestStraysGo(t *testing.T) {
 		t.Errorf("planned while it stays: %+v", changes)
 	}
 	svc.Labels = nil // not ours
-	if ownership.Stray(kubernetes, c.imp, svc) {
+	if ownership.Unexpected(kubernetes, c.imp, svc) {
 		t.Error("a slice of a Service that is not ours has to go")
 	}
 	svc.Labels, c.imp.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName}, nil
-	if ownership.Stray(kubernetes, c.imp, svc) {
+	if ownership.Unexpected(kubernetes, c.imp, svc) {
 		t.Error("a slice has to go for an import of others")
 	}
 }
@@ -333,12 +333,12 @@ func TestNoEventsInANamespaceThatEnds(t *testing.T) {
 	}
 }
 
-// A restart writes nothing: the state in which nothing is missing plans nothing, sealed slices included.
+// A restart writes nothing: the state in which nothing is missing plans nothing, slices without their endpoints included.
 func TestUnchangedWorldPlansNothing(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))
 	c.settle(t)
 	for _, slice := range c.slices {
-		diff.SealSlice(slice)
+		diff.KeepDigest(slice)
 	}
 	if changes := Plan(c.state()); !changes.Empty() {
 		t.Errorf("it plans %+v", changes)
@@ -355,7 +355,7 @@ func TestUnchangedWorldPlansNothing(t *testing.T) {
 		c.Members[0] = exporting("c1", 1, 80, "10.1.0.1")
 		change(c.Members[0].Slices[0])
 		if changes := Plan(c.state()); len(changes.UpdateSlices) != 1 {
-			t.Errorf("%s of a sealed slice plans %+v", what, changes)
+			t.Errorf("%s of a slice with a digest plans %+v", what, changes)
 		}
 	}
 }
@@ -472,13 +472,13 @@ func TestDigestOfACacheIsNotForged(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 80, "10.2.0.1")))
 	c.settle(t)
 	for _, slice := range c.slices {
-		sealed := slice.DeepCopy()
-		diff.SealSlice(sealed)
-		for key, value := range sealed.Annotations { // of which a tenant knows the part before the random one
-			slice.Annotations[key[:min(len(key), len("clusterset-dns.io/seal"))]] = value
+		digested := slice.DeepCopy()
+		diff.KeepDigest(digested)
+		for key, value := range digested.Annotations { // of which a tenant knows the part before the random one
+			slice.Annotations[key[:min(len(key), len("clusterset-dns.io/digest"))]] = value
 		}
 		slice.Endpoints[0].Addresses = []string{"10.66.66.66"}
-		diff.SealSlice(slice)
+		diff.KeepDigest(slice)
 	}
 	if changes := Plan(c.state()); len(changes.UpdateSlices) != 2 {
 		t.Errorf("the plan puts %d of 2 edited slices right", len(changes.UpdateSlices))

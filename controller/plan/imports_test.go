@@ -7,5 +7,5 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	walls.Pure(t, "controller/conditions", "controller/desired", "controller/diff", "controller/merge", "controller/observed")
+	walls.Stage(t, "controller/conditions", "controller/desired", "controller/diff", "controller/merge", "controller/observed")
 }

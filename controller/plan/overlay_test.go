@@ -10,9 +10,9 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
-	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // Overlay replaces what is ours on a slice, and nothing else.
@@ -27,13 +27,13 @@ func TestOverlay(t *testing.T) {
 	have.OwnerReferences = []metav1.OwnerReference{{Name: "demo", UID: "u1"}}
 	have.Labels[discoveryv1.LabelServiceName], have.Labels["theirs"] = "derived-demo", "1"
 	have.Annotations = map[string]string{"theirs": "2"}
-	equal(t, "nothing to write", diff.Overlay(have, want), have)
+	equal(t, "nothing to write", ownership.Overlay(have, want), have)
 	read := have.DeepCopy()
 	read.Ports = []discoveryv1.EndpointPort{} // Empty or absent: the API server makes no difference.
-	equal(t, "same", diff.SameSlice(read, diff.Overlay(read, want)), true)
+	equal(t, "same", ownership.SameSlice(read, ownership.Overlay(read, want)), true)
 	owned := have.DeepCopy()
 	owned.OwnerReferences[0].UID = "u2"
-	equal(t, "same, with another owner", diff.SameSlice(have, owned), false)
+	equal(t, "same, with another owner", ownership.SameSlice(have, owned), false)
 
 	for _, test := range []struct {
 		name string
@@ -57,8 +57,8 @@ func TestOverlay(t *testing.T) {
 			edited := have.DeepCopy()
 			test.edit(edited)
 			before := edited.DeepCopy()
-			equal(t, "slice", diff.Overlay(edited, want), have)
-			equal(t, "same", diff.SameSlice(edited, have), false)
+			equal(t, "slice", ownership.Overlay(edited, want), have)
+			equal(t, "same", ownership.SameSlice(edited, have), false)
 			equal(t, "what was read", edited, before)
 		})
 	}

@@ -7,13 +7,8 @@ import (
 	"sync"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/diff"
@@ -81,6 +76,13 @@ func (a *associations) lost(slice *discoveryv1.EndpointSlice, gone, derived bool
 	default:
 		ours.gone = slice
 	}
+}
+
+// replaced notes that another slice has the place of one that is gone: kube-proxy keeps nothing of the first.
+func (a *associations) replaced(slice *discoveryv1.EndpointSlice) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.deleting, slice.UID)
 }
 
 // leakedLocked notes a slice as it was when it had its label. Of one without endpoints kube-proxy keeps none: that is how a leak is healed.
@@ -194,10 +196,13 @@ func (r *serviceReconciler) changed(ctx context.Context, before, after *discover
 	if before == nil || serviceOf(before).Name == "" {
 		return
 	}
-	gone := after == nil || after.AddressType != before.AddressType // That never changes: it is another slice of the name.
-	if !gone && serviceOf(after) == serviceOf(before) {
+	if after != nil && slotOf(after) == slotOf(before) && serviceOf(after) == serviceOf(before) {
+		if after.UID != before.UID {
+			r.associations.replaced(before)
+		}
 		return
 	}
+	gone := after == nil || after.UID != before.UID
 	r.associations.lost(before, gone, r.isDerived(ctx, serviceOf(before)))
 }
 
@@ -207,47 +212,4 @@ func (r *serviceReconciler) isDerived(ctx context.Context, service types.Namespa
 		imp, err := found(ctx, r.cache, request.NamespacedName, new(mcsv1beta1.ServiceImport))
 		return err == nil && imp != nil && ownership.OfImport(imp)
 	})
-}
-
-// sliceHandler enqueues the imports of a slice, and notes its associations before: the plan that follows needs them.
-func (r *serviceReconciler) sliceHandler() handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
-	enqueue := handler.EnqueueRequestsFromMapFunc(r.importsOfSlice)
-	slice := func(object client.Object) *discoveryv1.EndpointSlice { return object.(*discoveryv1.EndpointSlice) }
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			r.changed(ctx, nil, slice(e.Object))
-			r.enqueueOwn(nil, slice(e.Object))
-			enqueue.Create(ctx, e, q)
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			r.changed(ctx, slice(e.ObjectOld), slice(e.ObjectNew))
-			r.enqueueOwn(slice(e.ObjectOld), slice(e.ObjectNew))
-			enqueue.Update(ctx, e, q)
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			r.changed(ctx, slice(e.Object), nil)
-			r.enqueueOwn(slice(e.Object), nil)
-			enqueue.Delete(ctx, e, q)
-		},
-	}
-}
-
-// enqueueOwn enqueues the names of this cluster's own Services of which a slice has changed; nil where it was not there, or is not any more.
-func (r *serviceReconciler) enqueueOwn(before, after *discoveryv1.EndpointSlice) {
-	if r.clusterset == nil || before != nil && after != nil && sameContent(before, after) {
-		return
-	}
-	for _, slice := range []*discoveryv1.EndpointSlice{before, after} {
-		if slice != nil && !isImported(slice) && serviceOf(slice).Name != "" {
-			r.clusterset.names.changed(serviceOf(slice))
-		}
-	}
-}
-
-// sameContent is true where only the version of a slice is another: what else has changed was trimmed.
-func sameContent(a, b *discoveryv1.EndpointSlice) bool {
-	same := *a
-	same.ResourceVersion, same.Generation = b.ResourceVersion, b.Generation
-	return equality.Semantic.DeepEqual(&same, b)
 }

@@ -21,7 +21,7 @@ func TestAssociations(t *testing.T) {
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}
 	empty := slice.DeepCopy()
 	empty.Endpoints = nil
-	diff.SealSlice(empty)
+	diff.KeepDigest(empty)
 	other := slice.DeepCopy()
 	other.AddressType, other.UID = discoveryv1.AddressTypeIPv6, "2"
 	unlabelled := slice.DeepCopy()
@@ -105,5 +105,23 @@ func TestADeletionOfASliceOfNoImportIsFollowed(t *testing.T) {
 		if got := a.of(serviceOf(slice)); len(got) != leaks || len(a.deleting) > 0 {
 			t.Errorf("all are in the cache: %v: leaks %v, deletions that are waited for %v", all, got, a.deleting)
 		}
+	}
+}
+
+// The event of a deletion of ours may be missed, where another slice of the name follows at once: nothing of it is remembered.
+func TestReplacedSlices(t *testing.T) {
+	r := &serviceReconciler{associations: associations{all: true}}
+	slice := func(uid types.UID) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s", UID: uid, Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo"}},
+			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+		}
+	}
+	first, second := slice("1"), slice("2")
+	done := r.associations.weDelete(first)
+	r.changed(t.Context(), first, second)
+	done(nil)
+	if len(r.associations.deleting)+len(r.associations.leaks) > 0 {
+		t.Errorf("remembered: %v, %v", r.associations.deleting, r.associations.leaks)
 	}
 }

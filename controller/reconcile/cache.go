@@ -54,7 +54,7 @@ func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme,
 	if peers == "" {
 		slices.Label = withLabel(mcsv1beta1.LabelServiceName)
 	} else {
-		byObject[&mcsv1beta1.ServiceExport{}] = cache.ByObject{Transform: sealExport}
+		byObject[&mcsv1beta1.ServiceExport{}] = cache.ByObject{Transform: trimExport}
 		byObject[&corev1.Secret{}] = cache.ByObject{
 			Namespaces: map[string]cache.Config{peers: {LabelSelector: withLabel(mcs.LabelPeer)}},
 		}
@@ -72,10 +72,10 @@ func withLabel(label string) labels.Selector {
 	return selector
 }
 
-// sealExport keeps of an export what an import takes over.
-func sealExport(obj any) (any, error) {
+// trimExport keeps of an export what an import takes over.
+func trimExport(obj any) (any, error) {
 	if export, ok := obj.(*mcsv1beta1.ServiceExport); ok {
-		merge.SealExport(export)
+		merge.KeepTrimmed(export)
 	}
 	return obj, nil
 }
@@ -85,13 +85,16 @@ func sealExport(obj any) (any, error) {
 func trimSlice(strings *compact.Strings) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		slice, ok := obj.(*discoveryv1.EndpointSlice)
+		if !ok {
+			return obj, nil // A tombstone.
+		}
+		slice.ManagedFields = nil
 		switch {
-		case !ok:
 		case !isImported(slice):
 			merge.TrimSlice(slice)
 			strings.Slice(slice)
 		case ownership.SliceIsOurs(slice, nil):
-			diff.SealSlice(slice)
+			diff.KeepDigest(slice)
 		}
 		return obj, nil
 	}

@@ -44,6 +44,7 @@ type fromClusterset struct {
 
 // gather reads what the clusterset exports under a name.
 func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fromClusterset, error) {
+	c.names.waiting.forget(key)
 	snapshot := c.peers.Snapshot(key)
 	cs := &observed.Clusterset{Home: c.home, Silent: snapshot.Unknown, SilentExpired: snapshot.UnknownExpired, MaxEndpoints: c.maxEndpoints}
 	var err error
@@ -74,6 +75,12 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
 	return &fromClusterset{cs, again}, err
+}
+
+// exported is true where this cluster has an export of the name.
+func (c *clusterset) exported(ctx context.Context, name types.NamespacedName) bool {
+	err := c.cache.Get(ctx, name, new(mcsv1beta1.ServiceExport), &client.GetOptions{UnsafeDisableDeepCopy: new(true)})
+	return err == nil
 }
 
 // homeSlices are the slices of a Service of this cluster, by their names. They are read only.

@@ -97,7 +97,35 @@ func TestImportsOfWhatIsLedAreAsked(t *testing.T) {
 	}
 }
 
-// A slice of an own Service is enqueued for each Service that it belongs to or has left, and not for what the trimming left out.
+// A slice that belongs to a derived Service is a matter of its import, whether it has the import's name or not: a tenant's has to go.
+func TestSlicesOfADerivedServiceAskItsImport(t *testing.T) {
+	r := &serviceReconciler{cache: derived{}}
+	for what, labels := range map[string]map[string]string{
+		"without the import's name":     {discoveryv1.LabelServiceName: "derived-foo"},
+		"with the name of another":      {discoveryv1.LabelServiceName: "derived-foo", mcsv1beta1.LabelServiceName: "bar"},
+		"of the import, as it is to be": {discoveryv1.LabelServiceName: "derived-foo", mcsv1beta1.LabelServiceName: "foo"},
+	} {
+		asked := r.importsOfSlice(t.Context(), &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: labels}})
+		if !slices.Contains(asked, request("", "foo")) {
+			t.Errorf("%s: %v are asked", what, asked)
+		}
+	}
+}
+
+// exportsOf is a cache with exports of some names.
+type exportsOf struct {
+	client.Reader
+	names []string
+}
+
+func (c exportsOf) Get(_ context.Context, name types.NamespacedName, _ client.Object, _ ...client.GetOption) error {
+	if slices.Contains(c.names, name.Name) {
+		return nil
+	}
+	return errors.NewNotFound(schema.GroupResource{}, name.Name)
+}
+
+// A slice of an exported Service is enqueued for each Service that it belongs to or has left, and not for what the trimming left out.
 func TestSlicesOfOwnServicesAreEnqueued(t *testing.T) {
 	slice := func(version, service string, imported ...string) *discoveryv1.EndpointSlice {
 		s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "s", ResourceVersion: version, Labels: map[string]string{discoveryv1.LabelServiceName: service}}}
@@ -115,13 +143,14 @@ func TestSlicesOfOwnServicesAreEnqueued(t *testing.T) {
 		{"it is deleted", slice("1", "foo"), nil, []string{"foo"}},
 		{"it belongs to another Service", slice("1", "foo"), slice("2", "bar"), []string{"foo", "bar"}},
 		{"nothing that counts has changed", slice("1", "foo"), slice("2", "foo"), nil},
+		{"its Service is not exported", nil, slice("1", "private"), nil},
 		{"it belongs to no Service", nil, slice("1", ""), nil},
 		{"it is an import's", nil, slice("1", "derived-foo", "foo"), nil},
 		{"it becomes an import's", slice("1", "foo"), slice("2", "foo", "foo"), []string{"foo"}},
 	} {
 		source := &nameSource{}
-		r := &serviceReconciler{clusterset: &clusterset{names: source}}
-		r.enqueueOwn(test.before, test.after)
+		r := &serviceReconciler{clusterset: &clusterset{names: source, cache: exportsOf{names: []string{"foo", "bar", "derived-foo"}}}}
+		r.enqueueOwn(t.Context(), test.before, test.after)
 		var got []string
 		for _, name := range source.early {
 			got = append(got, name.Name)
@@ -137,7 +166,7 @@ func TestSlicesOfOwnServicesAreEnqueued(t *testing.T) {
 func TestTrimmedSlices(t *testing.T) {
 	of := func(labels map[string]string) *discoveryv1.EndpointSlice {
 		return &discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", Labels: labels, DeletionTimestamp: new(metav1.Now()), Finalizers: []string{"example.org/held"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s", Labels: labels, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}, DeletionTimestamp: new(metav1.Now()), Finalizers: []string{"example.org/held"}},
 			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, TargetRef: &corev1.ObjectReference{Name: "pod"}}},
 		}
 	}
@@ -152,7 +181,7 @@ func TestTrimmedSlices(t *testing.T) {
 		object, err := trimSlice(new(compact.Strings))(of(test.labels))
 		slice := object.(*discoveryv1.EndpointSlice)
 		whole := len(slice.Endpoints) > 0 && slice.Endpoints[0].TargetRef != nil
-		if err != nil || slice.DeletionTimestamp == nil || len(slice.Endpoints) > 0 != test.endpoints || whole != test.whole {
+		if err != nil || slice.DeletionTimestamp == nil || slice.ManagedFields != nil || len(slice.Endpoints) > 0 != test.endpoints || whole != test.whole {
 			t.Errorf("%s: %+v, %v", name, slice, err)
 		}
 	}

@@ -9,7 +9,7 @@
 //	clusterset.go    what the clusters export under a name, and when that changes
 //	expected.go      what was written and the caches do not show yet
 //	contests.go      fields that another writer keeps setting back
-//	associations.go  slices that kube-proxy may still have
+//	associations.go  slices that kube-proxy may still have; sliceevents.go what notes them
 //	enqueue.go       which name an event is about, and the indices that answer it
 //	metrics.go       multicluster_serviceimports and others
 //	vacancies.go     exports whose Service is being replaced

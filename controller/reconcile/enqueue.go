@@ -93,14 +93,14 @@ func (r *serviceReconciler) importsOfService(ctx context.Context, svc client.Obj
 }
 
 // importsOfSlice are the import that the label names, and that whose derived Service the slice belongs to. A changed label comes as two
-// objects, so that both imports are asked. For slices of this cluster's own Services see enqueueOwn.
+// objects, so that both imports are asked. For the exports that a slice of this cluster's own Services changes see enqueueOwn.
 func (r *serviceReconciler) importsOfSlice(ctx context.Context, object client.Object) []ctrl.Request {
 	slice := object.(*discoveryv1.EndpointSlice)
-	if !isImported(slice) {
-		return nil
+	requests := importsOfDerived(ctx, r.cache, serviceOf(slice))
+	if isImported(slice) {
+		requests = append(requests, request(slice.Namespace, slice.Labels[mcsv1beta1.LabelServiceName]))
 	}
-	requests := []ctrl.Request{request(slice.Namespace, slice.Labels[mcsv1beta1.LabelServiceName])}
-	return append(requests, importsOfDerived(ctx, r.cache, serviceOf(slice))...)
+	return requests
 }
 
 // importsOfDerived are those that have a Service of this name as their derived one.

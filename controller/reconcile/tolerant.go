@@ -56,6 +56,8 @@ func (tolerantSerializer) DecoderToVersion(of runtime.Decoder, _ runtime.GroupVe
 type tolerant struct{ runtime.Decoder }
 
 // Decode implements runtime.Decoder.
+//
+//nolint:revive // three results, as runtime.Decoder wants
 func (d tolerant) Decode(data []byte, kind *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	object, found, err := d.Decoder.Decode(data, kind, into)
 	if err == nil {

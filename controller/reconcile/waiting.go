@@ -36,13 +36,17 @@ func (w *waiting) add(name types.NamespacedName, now time.Time) {
 	}
 }
 
-// take gives the names that have waited longest, at most n, and forgets them and those that are done.
-func (w *waiting) take(n int, now time.Time, done func(types.NamespacedName) bool) []types.NamespacedName {
+// forget is for a name that is handled: it waits no longer, whatever comes of it.
+func (w *waiting) forget(name types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	maps.DeleteFunc(w.since, func(name types.NamespacedName, since time.Time) bool {
-		return now.Sub(since) >= raiseAfter && done(name)
-	})
+	delete(w.since, name)
+}
+
+// take gives the names that have waited longest, at most n, and forgets them.
+func (w *waiting) take(n int, now time.Time) []types.NamespacedName {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	old := slices.SortedFunc(maps.Keys(w.since), func(a, b types.NamespacedName) int { return w.since[a].Compare(w.since[b]) })
 	old = slices.DeleteFunc(old, func(name types.NamespacedName) bool { return now.Sub(w.since[name]) < raiseAfter })
 	old = old[:min(n, len(old))]
@@ -62,7 +66,7 @@ func (s *nameSource) raise(ctx context.Context, queue workqueue.TypedRateLimitin
 			return
 		case <-tick.C:
 		}
-		for _, name := range s.waiting.take(workers, time.Now(), s.imported) {
+		for _, name := range s.waiting.take(workers, time.Now()) {
 			queue.Add(ctrl.Request{NamespacedName: name})
 		}
 	}

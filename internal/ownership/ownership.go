@@ -44,10 +44,10 @@ func SliceIsFrom(cluster string, slice *discoveryv1.EndpointSlice, imp *mcsv1bet
 	return strings.HasPrefix(slice.Name, stem) && IsHash(slice.Name[len(stem):]) && ownedByImport(slice, imp)
 }
 
-// Stray is true for an EndpointSlice that must be deleted: it belongs to our derived Service of an import of ours, and is not the import's.
+// Unexpected is true for an EndpointSlice that must be deleted: it belongs to our derived Service of an import of ours, and is not the import's.
 // It is deleted whole, while it has the label. A selector leaves such slices behind, and Endpoints from which more are made: Kubernetes
 // takes neither back from a Service that has lost its selector. The slice's owners do not matter: users who can write a slice can name any.
-func Stray(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
+func Unexpected(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
 	if slice.Labels[discoveryv1.LabelServiceName] != svc.Name || !OfImport(imp) || KindOf(imp, svc) != Ours {
 		return false
 	}

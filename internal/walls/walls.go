@@ -2,6 +2,7 @@
 package walls
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
@@ -24,27 +25,79 @@ var values = []string{
 	Module + "internal/brief", Module + "internal/mcs", Module + "internal/ownership",
 }
 
+// maxFunctions is how many functions a stage exports: it is entered by one, and the others are few.
+const maxFunctions = 5
+
+// Stage fails the test where Pure does, or if the package in the working directory exports too many functions.
+func Stage(t *testing.T, own ...string) {
+	t.Helper()
+	Pure(t, own...)
+	few(t)
+}
+
 // Pure fails the test if the package in the working directory imports anything but packages that only compute, and the given ones of this
 // module.
 func Pure(t *testing.T, own ...string) {
+	t.Helper()
+	check(t, func(path string) bool {
+		return slices.Contains(values, path) || slices.Contains(own, strings.TrimPrefix(path, Module))
+	},
+		"this package computes values from values; clients, loggers and clocks belong to reconcile, peers and apply")
+}
+
+// Own fails the test if the package in the working directory imports any package of this module but the given ones, or exports too many
+// functions.
+func Own(t *testing.T, own ...string) {
+	t.Helper()
+	check(t, func(path string) bool {
+		name, ours := strings.CutPrefix(path, Module)
+		return !ours || slices.Contains(own, name)
+	}, "the stages of a pass stand in one order: see controller/README.md")
+	few(t)
+}
+
+func check(t *testing.T, allowed func(path string) bool, reason string) {
+	t.Helper()
+	for name, file := range parse(t) {
+		for _, spec := range file.Imports {
+			if path, _ := strconv.Unquote(spec.Path.Value); !allowed(path) {
+				t.Errorf("%s imports %s: %s", name, path, reason)
+			}
+		}
+	}
+}
+
+// few fails the test if the package exports too many functions, methods aside.
+func few(t *testing.T) {
+	t.Helper()
+	var exported []string
+	for _, file := range parse(t) {
+		for _, declared := range file.Decls {
+			if f, ok := declared.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.IsExported() {
+				exported = append(exported, f.Name.Name)
+			}
+		}
+	}
+	if len(exported) > maxFunctions {
+		t.Errorf("%d functions are exported, of %d at most: %s", len(exported), maxFunctions, strings.Join(exported, ", "))
+	}
+}
+
+// parse reads the package's files, tests aside.
+func parse(t *testing.T) map[string]*ast.File {
 	t.Helper()
 	files, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
 	}
+	parsed := map[string]*ast.File{}
 	for _, file := range files {
 		if !strings.HasSuffix(file.Name(), ".go") || strings.HasSuffix(file.Name(), "_test.go") {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file.Name(), nil, parser.ImportsOnly)
-		if err != nil {
+		if parsed[file.Name()], err = parser.ParseFile(token.NewFileSet(), file.Name(), nil, parser.SkipObjectResolution); err != nil {
 			t.Fatal(err)
 		}
-		for _, spec := range parsed.Imports {
-			path, _ := strconv.Unquote(spec.Path.Value)
-			if !slices.Contains(values, path) && !slices.Contains(own, strings.TrimPrefix(path, Module)) {
-				t.Errorf("%s imports %s: this package computes values from values; clients, loggers and clocks belong to reconcile, peers and apply", file.Name(), path)
-			}
-		}
 	}
+	return parsed
 }

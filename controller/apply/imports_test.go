@@ -1,0 +1,11 @@
+package apply
+
+import (
+	"testing"
+
+	"github.com/clusterset-dns/multicluster/internal/walls"
+)
+
+func TestImports(t *testing.T) {
+	walls.Own(t, "controller/contested", "controller/desired", "controller/diff", "controller/observed", "internal/brief", "internal/mcs", "internal/ownership")
+}

@@ -1,0 +1,11 @@
+package peers
+
+import (
+	"testing"
+
+	"github.com/clusterset-dns/multicluster/internal/walls"
+)
+
+func TestImports(t *testing.T) {
+	walls.Own(t, "controller/merge", "internal/compact", "internal/lenient", "internal/mcs", "internal/ownership", "internal/reflector")
+}

@@ -1,0 +1,177 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+// busy is an API server that answers no question about Leases for a while.
+type busy struct {
+	client.Reader
+	free atomic.Bool
+}
+
+var errBusy = errors.New("the API server is busy")
+
+func (b *busy) Get(ctx context.Context, key client.ObjectKey, into client.Object, o ...client.GetOption) error {
+	if !b.free.Load() {
+		return errBusy
+	}
+	return b.Reader.Get(ctx, key, into, o...)
+}
+
+func (b *busy) List(ctx context.Context, into client.ObjectList, o ...client.ListOption) error {
+	if !b.free.Load() {
+		return errBusy
+	}
+	return b.Reader.List(ctx, into, o...)
+}
+
+// elect makes a Lease as another program does, for an election.
+func elect(t *testing.T, api kubernetes.Interface, namespace, name string) types.UID {
+	t.Helper()
+	l, err := api.CoordinationV1().Leases(namespace).Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("operator-0")},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.UID
+}
+
+// untouched wants the Lease of the election as it was made.
+func (r *reader) untouched(name string, uid types.UID) {
+	r.t.Helper()
+	l, err := r.leaseOf(name)
+	if err != nil || l.UID != uid || *l.Spec.HolderIdentity != "operator-0" || len(l.Labels)+len(l.Annotations) > 0 {
+		r.t.Errorf("the Lease of another program is %+v: %v", l, err)
+	}
+}
+
+// A peer that leaves before its Lease was read takes no Lease of another program.
+func TestLeaseOfAnotherProgramOutlastsAPeer(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	uid := elect(t, kubernetesOf(home.Cluster(t).Config), p.namespace, "operator")
+	api := &busy{}
+	r := p.read(t, func(o *Options) { api.Reader, o.Live = o.Live, api })
+	r.join("operator", []byte("garbage"))
+	controlplane.Eventually(t, "there is a peer", func() error {
+		if !r.joined("operator") {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	r.leave("operator")
+	var ended <-chan struct{}
+	controlplane.Eventually(t, "it leaves", func() error {
+		r.Registry.mu.Lock()
+		defer r.Registry.mu.Unlock()
+		if ended = r.leaving["operator"]; ended == nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	api.free.Store(true)
+	<-ended
+	r.untouched("operator", uid)
+}
+
+// A Lease that another program makes under a peer's name, after the peer's was deleted, is not taken over.
+func TestLeaseOfAnotherProgramIsNotOverwritten(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.read(t)
+	r.join("operator", []byte("garbage"))
+	r.is("operator", InvalidKubeconfig)
+	if err := r.client.CoordinationV1().Leases(r.namespace).Delete(t.Context(), "operator", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	uid := elect(t, r.client, p.namespace, "operator")
+	r.join("operator", nil) // a change to be written
+	controlplane.Eventually(t, "an event names the Lease", func() error {
+		if told := r.told("operator"); told[len(told)-1] != InvalidID {
+			return fmt.Errorf("the events are %v", told)
+		}
+		return nil
+	})
+	r.untouched("operator", uid)
+}
+
+// A mark on the Lease of a peer that is not connected goes with the next change of its Secret, which may be missing for a while later.
+func TestCancelledLeavingIsForgotten(t *testing.T) {
+	t.Parallel()
+	r := newPlace(t).read(t)
+	r.join("east", []byte("garbage"))
+	r.is("east", InvalidKubeconfig)
+	mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, annotationLeaving)
+	if _, err := r.client.CoordinationV1().Leases(r.namespace).Patch(t.Context(), "east", types.MergePatchType, mark, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.join("east", []byte("other garbage"))
+	controlplane.Eventually(t, "the mark is gone", func() error {
+		l, err := r.leaseOf("east")
+		if err == nil && l.Annotations[annotationLeaving] != "" {
+			err = errors.New("it is there")
+		}
+		return err
+	})
+}
+
+// Somebody announces another id while the Leases of peers cannot be listed: the Registry ends, and settles nothing.
+func TestAnotherIDBeforeSettled(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	defer cancel()
+	o := p.options(ctx, &reader{t: t, clock: &clock{}})
+	o.Live = &busy{Reader: o.Live}
+	set := New(o)
+	ended := make(chan error, 1)
+	go func() { ended <- set.Start(ctx) }()
+	at := &cluster{t: t, Cluster: home.Cluster(t), namespace: p.namespace}
+	controlplane.Eventually(t, "the own id is announced", func() error { return at.announces(p.namespace) })
+	at.announce("another")
+	endsWith(t, ended, ErrOtherID)
+	select {
+	case <-set.Settled():
+		t.Error("it has settled: what it knows would be written")
+	default:
+	}
+}
+
+// A hostile peer that pretends to be another cluster has no honest peer refused.
+func TestAPeerCannotPassForAnother(t *testing.T) {
+	t.Parallel()
+	r := New(Options{Home: "home"})
+	r.identity.uid = "home"
+	add := func(id string, announces ...string) *peer {
+		c := &connection{probed: true, contents: newContents(), host: id, identity: identity{uid: "honest", by: map[string]string{}}}
+		for _, name := range announces {
+			c.identity.by[name] = name
+		}
+		c.contents.synced = [resources]bool{true, true, true, true}
+		p := &peer{registry: r, id: id, connection: c}
+		c.peer, r.peers[id] = p, p
+		return p
+	}
+	add("evil", "evil", "honest", "second")
+	honest, second := add("honest", "honest"), add("second", "honest")
+	if reason, message := honest.conditionLocked(); reason != Connected {
+		t.Errorf("the honest peer is %s: %s", reason, message)
+	}
+	if reason, _ := second.conditionLocked(); reason != DuplicateCluster {
+		t.Errorf("a second Secret for its cluster is %s", reason)
+	}
+}

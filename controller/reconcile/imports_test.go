@@ -1,0 +1,11 @@
+package reconcile
+
+import (
+	"testing"
+
+	"github.com/clusterset-dns/multicluster/internal/walls"
+)
+
+func TestImports(t *testing.T) {
+	walls.Own(t, "controller/apply", "controller/contested", "controller/desired", "controller/diff", "controller/merge", "controller/observed", "controller/peers", "controller/plan", "internal/compact", "internal/lenient", "internal/mcs", "internal/ownership", "internal/reflector")
+}

@@ -1,0 +1,45 @@
+package ownership
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// sliceAnnotations are ours on a slice; there may be others'.
+var sliceAnnotations = []string{corev1.EndpointsLastChangeTriggerTime, mcs.AnnotationHiddenPorts, mcs.AnnotationCopyOf}
+
+// Overlay is the slice as desired.ImportedSlices gives it, with what others put on it, and the owner and the label of its derived
+// Service. A slice's address type cannot change: with another type it has another name.
+func Overlay(have, want *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	slice := have.DeepCopy()
+	if slice.Labels == nil {
+		slice.Labels = map[string]string{}
+	}
+	maps.Copy(slice.Labels, want.Labels)
+	for _, key := range mcs.ProxyLabels {
+		delete(slice.Labels, key)
+	}
+	for _, key := range sliceAnnotations {
+		delete(slice.Annotations, key)
+	}
+	if slice.Annotations == nil {
+		slice.Annotations = map[string]string{}
+	}
+	maps.Copy(slice.Annotations, want.Annotations)
+	copied := want.DeepCopy()
+	slice.Endpoints, slice.Ports = copied.Endpoints, copied.Ports
+	return slice
+}
+
+// SameSlice is true where the edited slice has nothing to be written. nil and empty are the same: the API server makes no
+// difference either.
+func SameSlice(old, edited *discoveryv1.EndpointSlice) bool {
+	return maps.Equal(old.Labels, edited.Labels) && maps.Equal(old.Annotations, edited.Annotations) &&
+		equality.Semantic.DeepEqual(old.OwnerReferences, edited.OwnerReferences) &&
+		equality.Semantic.DeepEqual(old.Ports, edited.Ports) && equality.Semantic.DeepEqual(old.Endpoints, edited.Endpoints)
+}
