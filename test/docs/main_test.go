@@ -41,3 +41,18 @@ func TestResultsAreOfACommit(t *testing.T) {
 		}
 	}
 }
+
+// Each folder of tests is explained in so few lines that they are read. What users need is in docs.
+func TestReadmesOfTestFoldersAreShort(t *testing.T) {
+	const most = 30
+	folders, err := filepath.Glob("../*/")
+	if err != nil || len(folders) > 8 {
+		t.Errorf("%d folders of tests, of 8 at most: %v", len(folders), err)
+	}
+	for _, folder := range folders {
+		text, err := os.ReadFile(filepath.Join(folder, "README.md"))
+		if lines := strings.Count(string(text), "\n"); err != nil || lines > most {
+			t.Errorf("%sREADME.md has %d lines, of %d at most: %v", folder, lines, most, err)
+		}
+	}
+}

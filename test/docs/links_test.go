@@ -1,0 +1,76 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	fence   = regexp.MustCompile("(?ms)^```.*?^```$")
+	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	noSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestLinks checks that each relative link in a document leads to a file, and its anchor to a heading of that file.
+func TestLinks(t *testing.T) {
+	for file, text := range documents(t) {
+		for _, found := range link.FindAllStringSubmatch(text, -1) {
+			path, anchor, _ := strings.Cut(found[1], "#")
+			if strings.Contains(path, "://") {
+				continue // Another site: tests speak to nobody.
+			}
+			target := file
+			if path != "" {
+				target = filepath.Join(filepath.Dir(file), path)
+			}
+			content, err := os.ReadFile(target)
+			if err != nil && !isFolder(target) {
+				t.Errorf("%s: no file %s", file, found[1])
+			}
+			if anchor != "" && !anchors(string(content))[anchor] {
+				t.Errorf("%s: no heading for %s", file, found[1])
+			}
+		}
+	}
+}
+
+// documents returns the Markdown files of the project, without their blocks of code.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if entry != nil && entry.IsDir() && (entry.Name() == ".git" || strings.HasSuffix(path, "build/out") || entry.Name() == "bin") {
+			return fs.SkipDir
+		}
+		if err != nil || filepath.Ext(path) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[path] = fence.ReplaceAllString(string(text), "")
+		return err
+	})
+	if err != nil || len(all) < 10 {
+		t.Fatalf("%d documents: %v", len(all), err)
+	}
+	return all
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// anchors are those that GitHub gives the headings of a document: in lower case, without punctuation, with a dash for each space.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, found := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+		name := link.ReplaceAllString(strings.ToLower(strings.TrimSpace(found[1])), "]")
+		all[strings.ReplaceAll(noSlug.ReplaceAllString(name, ""), " ", "-")] = true
+	}
+	return all
+}
