@@ -1,9 +1,12 @@
-// Package apply is the controller's only writer. It makes the writes of a plan in the order of Writer.Do, and stops at the
-// first that fails: what comes later may rest on what came before. Only what is evicted rests on nothing, and nothing on it.
+// Package apply is the controller's only writer. It makes the writes of a plan in the order of
+// Writer.Do and stops at the first write that fails, because later writes can depend on earlier
+// ones. The deletion of unexpected slices and the repair of kube-proxy are exceptions: they depend
+// on no other write, and no other write depends on them.
 //
-// Each write carries the resourceVersion that the plan was made from, and only what differs from it: a merge patch. So fields
-// that our types do not know survive, and a write that lost a race is refused with a conflict. It is then not tried again here:
-// ErrStale tells the caller to read and plan anew.
+// Each write is a merge patch with the resourceVersion that the plan was made from and only the
+// fields that differ. Fields that the Go types do not contain therefore survive, and the API server
+// refuses a write that lost a race with a conflict. The package does not retry such a write:
+// after ErrStale, the caller reads the objects and plans again.
 package apply
 
 import (
@@ -21,23 +24,26 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
-// Writer writes with Client. Live reads from the API server itself.
+// Writer makes the writes of a plan with Client. Live reads from the API server, not from a cache.
 type Writer struct {
 	Client client.Writer
 	Status client.StatusClient
 	Live   client.Reader
 	Events events.EventRecorder
-	// Written hears of each object that was made or changed for a name, and of the version that it had before; may be nil.
-	Written func(of types.NamespacedName, object client.Object, before string)
-	// Deleting hears of each slice before it is deleted with the labels that it has now. What it returns is called with the outcome. May be
-	// nil.
+	// Written is called for each object that was created or changed for a name, with its new
+	// resourceVersion. It can be nil.
+	Written func(of types.NamespacedName, object client.Object)
+	// Deleting is called with each slice before the slice is deleted; the slice has its current
+	// labels. The function that Deleting returns is called with the outcome. It can be nil.
 	Deleting func(slice *discoveryv1.EndpointSlice) (done func(error))
-	// Healed is called for each leak that has been repaired in a namespace; may be nil.
+	// Healed is called for each leak that was repaired in a namespace. It can be nil.
 	Healed func(namespace string, leak observed.Leak)
 }
 
-// Do makes the writes and emits the events. Slices that must leave the derived Service are deleted whatever else fails, once the Service has
-// lost the selector that it may come from. No other write waits for it: others could hold all of them up.
+// Do makes the writes and emits the events. It deletes the slices that must leave the derived
+// Service even if other writes fail. The Service is written before that, because a selector of the
+// Service can be the reason why these slices exist. No other write waits for the deletion:
+// otherwise other users could block all writes.
 func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) error {
 	err := inOrder(ctx, st, c, w.createImport, w.create, w.service)
 	evicted := errors.Join(w.evict(ctx, st, c), w.heal(ctx, st, c))
@@ -59,7 +65,7 @@ func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) erro
 	return nil
 }
 
-// inOrder makes writes until one fails.
+// inOrder makes the writes one after another and returns the error of the first that fails.
 func inOrder(ctx context.Context, st observed.State, c diff.Changes, writes ...func(context.Context, observed.State, diff.Changes) error) error {
 	for _, write := range writes {
 		if err := write(ctx, st, c); err != nil {
@@ -69,22 +75,21 @@ func inOrder(ctx context.Context, st observed.State, c diff.Changes, writes ...f
 	return nil
 }
 
-// Tell makes events of an object.
+// Tell emits events for an object.
 func (w *Writer) Tell(of runtime.Object, all ...desired.Event) {
 	for _, e := range all {
 		w.Events.Eventf(of, nil, e.Type, e.Reason, "Reconcile", "%s", e.Message)
 	}
 }
 
-// createObject creates an object.
 func (w *Writer) createObject(ctx context.Context, st observed.State, object client.Object) error {
 	return w.written(st, object, "", w.Client.Create(ctx, object))
 }
 
-// written reports a write to Written, if it has changed anything.
+// written calls Written if the write changed the object, and returns err.
 func (w *Writer) written(st observed.State, object client.Object, before string, err error) error {
 	if err == nil && w.Written != nil && object.GetResourceVersion() != before {
-		w.Written(types.NamespacedName{Namespace: st.Namespace, Name: st.Name}, object, before)
+		w.Written(types.NamespacedName{Namespace: st.Namespace, Name: st.Name}, object)
 	}
 	return err
 }

@@ -64,7 +64,7 @@ func (d desk) plan() diff.Changes {
 	return plan.Plan(observed.State{Import: d.imp, CRD: observed.CRD{APIVersion: mcsv1beta1.GroupVersion.String(), MaxIPs: 2, IPFamilies: true, Conditions: true}})
 }
 
-// made makes the derived Service.
+// made creates and returns the derived Service.
 func (d desk) made(t *testing.T) *corev1.Service {
 	t.Helper()
 	if err := d.Do(t.Context(), observed.State{Import: d.imp}, d.plan()); err != nil {
@@ -77,7 +77,8 @@ func (d desk) made(t *testing.T) *corev1.Service {
 	return svc
 }
 
-// A cache that lags must not give an import another address (C24): nothing but the import itself knows the former one.
+// A stale cache must not give an import another address (C24): only the import itself contains the
+// former address.
 func TestCreateFromAStaleImportIsRefused(t *testing.T) {
 	d := newDesk(t)
 	newer := d.imp.DeepCopy()
@@ -93,18 +94,21 @@ func TestCreateFromAStaleImportIsRefused(t *testing.T) {
 	}
 }
 
-// A name that can be resolved leads somewhere: its slices are there before its addresses. Each write is told, with the version before.
+// The slices of a name are written before its addresses, so that a name that resolves has
+// endpoints. Written is called for each write, with the new version.
 func TestSlicesComeBeforeTheAddresses(t *testing.T) {
 	d := newDesk(t)
 	d.made(t)
 	type told struct {
-		of     types.NamespacedName
-		kind   string
-		before string
+		of   types.NamespacedName
+		kind string
 	}
 	var writes []told
-	d.Written = func(of types.NamespacedName, object client.Object, before string) {
-		writes = append(writes, told{of, fmt.Sprintf("%T", object), before})
+	d.Written = func(of types.NamespacedName, object client.Object) {
+		writes = append(writes, told{of, fmt.Sprintf("%T", object)})
+		if object.GetResourceVersion() == d.imp.ResourceVersion {
+			t.Errorf("%T has the version from before the write", object)
+		}
 	}
 	filled := d.imp.DeepCopy()
 	filled.Spec.IPs = []string{"10.0.0.78"}
@@ -112,7 +116,6 @@ func TestSlicesComeBeforeTheAddresses(t *testing.T) {
 		ObjectMeta:  metav1.ObjectMeta{Namespace: d.imp.Namespace, Name: "foo-1"},
 		AddressType: discoveryv1.AddressTypeIPv4,
 	}
-	before := d.imp.ResourceVersion
 	st := observed.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp}
 	if err := d.Do(t.Context(), st, diff.Changes{
 		Import:       &diff.Edit[*mcsv1beta1.ServiceImport]{Old: d.imp, New: filled},
@@ -121,7 +124,7 @@ func TestSlicesComeBeforeTheAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := types.NamespacedName{Namespace: d.imp.Namespace, Name: "foo"}
-	if want := []told{{of, "*v1.EndpointSlice", ""}, {of, "*v1beta1.ServiceImport", before}}; !slices.Equal(writes, want) {
+	if want := []told{{of, "*v1.EndpointSlice"}, {of, "*v1beta1.ServiceImport"}}; !slices.Equal(writes, want) {
 		t.Errorf("told %v, want %v", writes, want)
 	}
 	writes = nil
@@ -143,7 +146,8 @@ func TestCreateForADeletedImportIsRefused(t *testing.T) {
 	}
 }
 
-// A patch that lost a race changes nothing, also where the two touch different fields: the plan may rest on what has changed.
+// A patch that lost a race changes nothing, even if the two writes touch different fields: the plan
+// can depend on the field that changed.
 func TestPatchOfAStaleObjectIsRefused(t *testing.T) {
 	d := newDesk(t)
 	svc := d.made(t)
@@ -164,7 +168,7 @@ func TestPatchOfAStaleObjectIsRefused(t *testing.T) {
 	}
 }
 
-// A Service that was made under the name of one that we planned to delete stays.
+// A Service that was created under the name of a Service that is planned for deletion stays.
 func TestDeleteOfAnotherServiceOfTheNameIsRefused(t *testing.T) {
 	d := newDesk(t)
 	svc := d.made(t)
@@ -183,7 +187,8 @@ func TestDeleteOfAnotherServiceOfTheNameIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever a plan says, what is not ours is not written. The writer has no client here: to use it would be a panic.
+// The writer never writes an object that the controller does not own, whatever the plan contains.
+// The writer has no client here: using it would panic.
 func TestWhatIsNotOursIsNeverWritten(t *testing.T) {
 	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo"}}
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo-c2"}}
@@ -205,7 +210,7 @@ func TestWhatIsNotOursIsNeverWritten(t *testing.T) {
 	}
 }
 
-// A refusal carries the field that the server named: the plan decides by it.
+// A refusal carries the field that the API server named, because the plan depends on it.
 func TestRefusalNamesTheField(t *testing.T) {
 	for _, test := range []struct {
 		name  string

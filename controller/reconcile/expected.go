@@ -1,26 +1,35 @@
 package reconcile
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/clusterset-dns/multicluster/controller/observed"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// expectFor is how long the caches may take to show a write. A watch that is cut takes longer: then the plan is made from what they
-// show, and the API server refuses what rests on an old version.
-const expectFor = 5 * time.Second
+// expectFor limits how long a name waits for the caches to show its writes. A broken connection is
+// noticed after about 10 s. After expectFor, the plan is made from what the caches show, and the API
+// server refuses what rests on an old version.
+const expectFor = 15 * time.Second
 
-// expected are the writes for each name that the caches have not shown yet. A plan without them would make them again, and be
-// refused. The zero value is empty.
+// expected records the writes for each name that the caches do not show yet. A plan without them
+// would repeat the writes, and the API server would refuse them.
+//
+// The resourceVersions of a kind only grow, so a cache that has shown a later version also shows the
+// write (https://github.com/kubernetes/enhancements/issues/5504). The zero value is empty.
 type expected struct {
-	mu sync.Mutex
-	by map[types.NamespacedName]expectation
+	mu    sync.Mutex
+	by    map[types.NamespacedName]expectation
+	shown map[reflect.Type]string // the newest resourceVersion of each kind in the caches
 }
 
 type expectation struct {
@@ -28,33 +37,45 @@ type expectation struct {
 	until  time.Time
 }
 
-// written is an object that has been written.
+// written is the result of a write.
 type written struct {
-	kind   reflect.Type
-	name   string
-	before string // the version that is no longer there; empty of an object that was made
+	kind    reflect.Type
+	version string
 }
 
-// wrote notes a write for a name.
-func (e *expected) wrote(of types.NamespacedName, object client.Object, before string, now time.Time) {
+// wrote records a write for a name.
+func (e *expected) wrote(of types.NamespacedName, object client.Object, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.by == nil {
 		e.by = map[types.NamespacedName]expectation{}
 	}
-	writes := append(e.by[of].writes, written{reflect.TypeOf(object), object.GetName(), before})
+	writes := append(e.by[of].writes, written{reflect.TypeOf(object), object.GetResourceVersion()})
 	e.by[of] = expectation{writes, now.Add(expectFor)}
 }
 
-// missing is true while the state has one of the objects as it was before.
-func (e *expected) missing(of types.NamespacedName, state observed.State, now time.Time) bool {
+// show records that a cache contains the object, or its deletion.
+func (e *expected) show(object client.Object) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.shown == nil {
+		e.shown = map[reflect.Type]string{}
+	}
+	if kind := reflect.TypeOf(object); reached(object.GetResourceVersion(), e.shown[kind]) {
+		e.shown[kind] = object.GetResourceVersion()
+	}
+}
+
+// missing reports whether the caches lack a write for the name. Call it before the caches are read
+// for a plan.
+func (e *expected) missing(of types.NamespacedName, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x, found := e.by[of]
 	if !found {
 		return false
 	}
-	x.writes = slices.DeleteFunc(x.writes, func(w written) bool { return version(state, w) != w.before })
+	x.writes = slices.DeleteFunc(x.writes, func(w written) bool { return reached(e.shown[w.kind], w.version) })
 	if len(x.writes) == 0 || now.After(x.until) {
 		delete(e.by, of)
 		return false
@@ -63,28 +84,48 @@ func (e *expected) missing(of types.NamespacedName, state observed.State, now ti
 	return true
 }
 
-// version is the one that the state has of an object; empty if it has none.
-func version(state observed.State, of written) string {
-	has := func(object client.Object) bool {
-		return reflect.TypeOf(object) == of.kind && !reflect.ValueOf(object).IsNil() && object.GetName() == of.name
+// reached reports whether one resourceVersion is another, or a later one. Without a version there is
+// nothing that could reach the other.
+func reached(version, other string) bool {
+	if other == "" {
+		return true
 	}
-	for _, object := range []client.Object{state.Import, state.Service} {
-		if has(object) {
-			return object.GetResourceVersion()
-		}
-	}
-	if state.Clusterset != nil && has(state.Clusterset.Export) {
-		return state.Clusterset.Export.ResourceVersion
-	}
-	for _, object := range state.Slices {
-		if has(object) {
-			return object.GetResourceVersion()
-		}
-	}
-	for _, object := range state.Owned {
-		if has(object) {
-			return object.GetResourceVersion()
-		}
-	}
-	return ""
+	order, err := resourceversion.CompareResourceVersion(version, other)
+	return err == nil && order >= 0
+}
+
+// showing calls show for the object of each event, before the handler enqueues a name: the pass that
+// follows finds the write.
+func (e *expected) showing(next handler.EventHandler) handler.EventHandler {
+	return showing{next, e.show}
+}
+
+type showing struct {
+	next handler.EventHandler
+	show func(client.Object)
+}
+
+type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// Create implements handler.EventHandler.
+func (s showing) Create(ctx context.Context, e event.CreateEvent, q queue) {
+	s.show(e.Object)
+	s.next.Create(ctx, e, q)
+}
+
+// Update implements handler.EventHandler.
+func (s showing) Update(ctx context.Context, e event.UpdateEvent, q queue) {
+	s.show(e.ObjectNew)
+	s.next.Update(ctx, e, q)
+}
+
+// Delete implements handler.EventHandler.
+func (s showing) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
+	s.show(e.Object)
+	s.next.Delete(ctx, e, q)
+}
+
+// Generic implements handler.EventHandler.
+func (s showing) Generic(ctx context.Context, e event.GenericEvent, q queue) {
+	s.next.Generic(ctx, e, q)
 }

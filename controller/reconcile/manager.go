@@ -141,9 +141,9 @@ func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Opti
 	r.writer.Written, r.writer.Deleting, r.writer.Healed = r.wrote, r.associations.weDelete, r.associations.healed
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("serviceimport").
-		For(&mcsv1beta1.ServiceImport{}).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(r.importsOfService)).
-		Watches(&discoveryv1.EndpointSlice{}, r.sliceHandler()).
+		Watches(&mcsv1beta1.ServiceImport{}, r.expected.showing(&handler.EnqueueRequestForObject{})).
+		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(r.importsOfService))).
+		Watches(&discoveryv1.EndpointSlice{}, r.expected.showing(r.sliceHandler())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             newLimiter(),
@@ -171,8 +171,8 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		home: options.ClusterID, cache: mgr.GetCache(), peers: registry, names: names, maxEndpoints: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
 		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),
 	}
-	b.Watches(&mcsv1beta1.ServiceExport{}, handler.EnqueueRequestsFromMapFunc(sameName)).
-		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(sameName)).
+	b.Watches(&mcsv1beta1.ServiceExport{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
+		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn)).
 		WatchesRawSource(names)
 	return mgr.Add(registry)

@@ -34,7 +34,7 @@ const (
 	attempts = 10
 )
 
-var errRefusedTooOften = errors.New("the API server refused each way to make the derived Service")
+var errRefusedTooOften = errors.New("the API server refused every variant of the derived Service")
 
 // serviceReconciler reconciles one namespace and name: whatever there is of that Service in the clusterset.
 type serviceReconciler struct {
@@ -56,14 +56,14 @@ type serviceReconciler struct {
 
 // Reconcile gathers, plans and applies. A refusal by the server is one more fact to plan with.
 func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	if r.expected.missing(request.NamespacedName, time.Now()) {
+		return ctrl.Result{RequeueAfter: expectFor}, nil // at the latest: the event of the write enqueues the name before
+	}
 	gathered, err := r.gather(ctx, request.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	state, again := gathered.State, gathered.again
-	if r.expected.missing(request.NamespacedName, state, time.Now()) {
-		return ctrl.Result{RequeueAfter: expectFor}, nil // at the latest: what is missing comes as an event
-	}
 	for range attempts {
 		changes := plan.Plan(state)
 		written := changes.Written() // before answers take the place of what was wanted
@@ -154,7 +154,7 @@ func (r *serviceReconciler) account(ctx context.Context, key types.NamespacedNam
 		r.associations.orphaned(types.NamespacedName{Namespace: key.Namespace, Name: ownership.DerivedName(gone)})
 	}
 	if state.ImportRefused != "" { // Where there is no import, nothing else can say so.
-		log.FromContext(ctx).Info("The API server refuses a ServiceImport", "reason", state.ImportRefused)
+		log.FromContext(ctx).Info("the API server refused a ServiceImport", "reason", state.ImportRefused)
 	}
 	r.tally(key, state, changes)
 }
@@ -181,9 +181,9 @@ func (r *serviceReconciler) tally(key types.NamespacedName, state observed.State
 	}
 }
 
-// wrote hears of a write as soon as it is done.
-func (r *serviceReconciler) wrote(of types.NamespacedName, object client.Object, before string) {
-	r.expected.wrote(of, object, before, time.Now())
+// wrote records a write as soon as it is done.
+func (r *serviceReconciler) wrote(of types.NamespacedName, object client.Object) {
+	r.expected.wrote(of, object, time.Now())
 	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && r.clusterset != nil && ownership.SliceIsOurs(slice, nil) {
 		r.clusterset.written(slice)
 	}
