@@ -20,24 +20,25 @@ import (
 type Multicluster struct {
 	Next plugin.Handler
 
-	zones []index.Zone // the longest name first, so that the first that has a name is the one
+	zones []index.Zone // longest name first, so that the first match is the longest
 	watch interface{ View() *watch.View }
 	fall  fall.F
 
-	waited atomic.Bool // for the first sync, as long as ready_timeout
+	waited atomic.Bool // how long to wait for the first sync: ready_timeout
 
-	clusterDomain string   // of the pods' own search path, with the final dot
-	searchTail    []string // what AutoPath's answers end in
+	clusterDomain string   // of the pods' search path, with the final dot
+	searchTail    []string // the last part of each search path (AutoPath)
 
-	owner plugin.Handler // of the zones of `alias`; nil where they are none of this server block's
+	owner plugin.Handler // of the zones of `alias`; nil if no plugin of this server block serves them
 }
 
 // Name implements plugin.Handler.
 func (m *Multicluster) Name() string { return pluginName }
 
-// Ready implements ready.Readiness: true once every watch has synced, and at the latest after ready_timeout: this server may answer
-// other zones, which must not wait for an API server that cannot be read. It stays so through an outage, as the last known records are
-// served on.
+// Ready implements ready.Readiness. It returns true once every watch has synced, and at the latest
+// after ready_timeout: this server can also serve other zones, which must not wait for an API
+// server that cannot be read. It stays true during an outage, because the last known records are
+// still served.
 func (m *Multicluster) Ready() bool {
 	v := m.watch.View()
 	return v != nil && v.Whole() || m.waited.Load()
@@ -50,14 +51,15 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 		return plugin.NextOrFailure(pluginName, m.Next, ctx, w, r)
 	}
 	if r.Opcode != dns.OpcodeQuery {
-		return dns.RcodeNotImplemented, nil // a NOTIFY (RFC 1996) is for secondaries, which we are not
+		return dns.RcodeNotImplemented, nil // a NOTIFY (RFC 1996) is for secondary servers
 	}
 	if q.Qtype == dns.TypeAXFR || q.Qtype == dns.TypeIXFR {
-		return dns.RcodeRefused, nil // those come through the transfer plugin, or not at all
+		return dns.RcodeRefused, nil // transfers come through the transfer plugin only
 	}
 	v := m.known(zone)
 	if v == nil {
-		// Before fallthrough is thought of: a name must not leak upstream because we are not ready.
+		// This comes before fallthrough: a name must not be forwarded because the plugin is not
+		// ready.
 		return unsynced(w, r, zone, name)
 	}
 	a := v.Index.LookupIn(zone, q.Name, q.Qtype, maxSize(w, r))
@@ -83,9 +85,11 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	return reply.Rcode, nil
 }
 
-// known is what questions in a zone are answered from; nil where they cannot be answered yet. In a zone of `alias` whose imports have been
-// waited for long enough, unknown names are denied, as they would be without us. Else each name that a resolver completes by the cluster's
-// domain would be SERVFAIL, and resolvers such as musl's stop at that: names outside the cluster would not resolve, because of imports.
+// known returns the View that answers questions in a zone, or nil if they cannot be answered yet.
+// In a zone of `alias`, after ready_timeout, it returns a View without imports: unknown names are
+// denied, as without this plugin. Otherwise each name that a resolver completes with the cluster's
+// domain would be SERVFAIL. Resolvers such as musl's stop at SERVFAIL, so names outside the cluster
+// would not resolve.
 func (m *Multicluster) known(zone *index.Zone) *watch.View {
 	v := m.watch.View()
 	if v == nil && zone.Alias && m.waited.Load() {
@@ -96,11 +100,13 @@ func (m *Multicluster) known(zone *index.Zone) *watch.View {
 
 var noImports = watch.NewView(index.New(0))
 
-// sizeOPT is an OPT record without options.
+// sizeOPT is the size of an OPT record without options, in bytes.
 const sizeOPT = 11
 
-// maxSize is how many bytes the reply can have: what the client takes, less the OPT record. The server adds that one, from the question's own
-// with the options that it supports. What it would cut off is left out before: the server sets TC for addresses that nobody needs, too.
+// maxSize returns the largest size of the reply in bytes: what the client accepts, less the OPT
+// record. The server adds the OPT record, with the options of the question that it supports.
+// Records that do not fit are left out before, because the server would also set TC for additional
+// addresses.
 func maxSize(w dns.ResponseWriter, r *dns.Msg) int {
 	proto := (&request.Request{W: w}).Proto()
 	opt := r.IsEdns0()
@@ -116,8 +122,9 @@ func maxSize(w dns.ResponseWriter, r *dns.Msg) int {
 	return size
 }
 
-// ownersSOA is the SOA record that denies a name in a zone of `alias`: that of the zone's own plugin, so that caches see one serial and one
-// lifetime of denials, whichever plugin denies a name. It is ours where the zone's own plugin has none to give.
+// ownersSOA returns the SOA record of a negative answer in a zone of `alias`: the record of the
+// zone's own plugin, so that caches see one serial and one negative TTL, whichever plugin denies a
+// name. If that plugin has no SOA record, ownersSOA returns this plugin's.
 func (m *Multicluster) ownersSOA(ctx context.Context, w dns.ResponseWriter, ours []dns.RR) []dns.RR {
 	if m.owner == nil {
 		return ours
@@ -133,25 +140,28 @@ func (m *Multicluster) ownersSOA(ctx context.Context, w dns.ResponseWriter, ours
 	return ours
 }
 
-// unsynced answers a name that is not known yet. The server writes the SERVFAIL itself, so that no cache keeps it for longer than it is
-// true. There is no error, as *errors* would log one for each question: the watch has logged what fails.
+// unsynced answers a name that is not known yet. The server writes the SERVFAIL itself, so that no
+// cache keeps it longer than necessary. unsynced returns no error, because *errors* would log one
+// for each question, and the watch has already logged the failure.
 //
-// autopath needs an answer for a name that could be an import's: else it goes on to the next name of the path, and would end with an
-// NXDOMAIN of the world outside. It passes a writer that only records; *cache* keeps that SERVFAIL for its usual 5 seconds. Other names
-// are none of ours for sure, and guests' answers are another plugin's.
+// autopath needs an answer for a name that can be an import. Without one it continues with the next
+// name of the path, and would end with an NXDOMAIN of a name outside the cluster. It passes a
+// writer that only records. *cache* keeps that SERVFAIL for its usual 5 seconds. Other names cannot
+// be imports, and another plugin answers the names of alias zones.
 func unsynced(w dns.ResponseWriter, r *dns.Msg, zone *index.Zone, name string) (int, error) {
 	recorder, ok := w.(*nonwriter.Writer)
 	if !ok || zone.Alias || zone.Parse(name).Kind != index.KindService {
 		return dns.RcodeServerFailure, nil
 	}
-	return dns.RcodeSuccess, recorder.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeServerFailure)) // the code says that it is written
+	return dns.RcodeSuccess, recorder.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeServerFailure)) // this code tells the server that the reply is written
 }
 
 var rcode = [...]int{index.Success: dns.RcodeSuccess, index.NoData: dns.RcodeSuccess, index.NameError: dns.RcodeNameError}
 
-// asked is the question, its name in lower case, and the zone that it falls in, nil where that is none of ours.
+// asked returns the question, its name in lower case, and the zone that contains it. The zone is
+// nil if no zone of the plugin does.
 func (m *Multicluster) asked(r *dns.Msg) (zone *index.Zone, q dns.Question, name string) {
-	if len(r.Question) != 1 { // which no server lets through
+	if len(r.Question) != 1 { // no server accepts such a message
 		return nil, q, ""
 	}
 	q = r.Question[0]
@@ -159,9 +169,9 @@ func (m *Multicluster) asked(r *dns.Msg) (zone *index.Zone, q dns.Question, name
 	return m.zone(name), q, name
 }
 
-// zone is the longest zone that the name, in lower case, falls in; nil where none.
+// zone returns the longest zone that contains the name, which is in lower case, or nil.
 func (m *Multicluster) zone(name string) *index.Zone {
-	for i := range m.zones { // the longest first
+	for i := range m.zones { // longest first
 		if m.zones[i].Has(name) {
 			return &m.zones[i]
 		}

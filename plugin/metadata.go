@@ -9,7 +9,8 @@ import (
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
-// metadataOf are the labels, and what each says of the name that is asked for: "" where the name has no such part.
+// metadataOf maps each label to the function that returns its value: a part of the queried name, ""
+// if the name has no such part.
 var metadataOf = map[string]func(index.Name) string{
 	"multicluster/namespace": func(n index.Name) string { return n.Namespace },
 	"multicluster/service":   func(n index.Name) string { return n.Service.Name() },
@@ -19,7 +20,8 @@ var metadataOf = map[string]func(index.Name) string{
 	"multicluster/protocol":  func(n index.Name) string { _, protocol := n.Port(); return protocol },
 }
 
-// Metadata implements metadata.Provider: the parts of a name in our zones, by its labels alone, whether it exists or not.
+// Metadata implements metadata.Provider. It returns the parts of a name in the plugin's zones. The
+// name need not exist.
 func (m *Multicluster) Metadata(ctx context.Context, state request.Request) context.Context {
 	zone := m.zone(state.Name())
 	if zone == nil {

@@ -21,39 +21,40 @@ func gauge(name, help string) prometheus.Gauge {
 }
 
 var (
-	importsGauge   = gauge("imports", "Number of ServiceImports that are held.")
-	endpointsGauge = gauge("endpoints", "Number of ready endpoint addresses in the EndpointSlices that are held.")
-	watchesGauge   = gauge("watches", "Number of API server watches: server blocks that watch alike share one.")
-	syncedGauge    = gauge("synced", "Number of API server watches that have synced since they began.")
+	importsGauge   = gauge("imports", "Number of ServiceImports in memory.")
+	endpointsGauge = gauge("endpoints", "Number of ready endpoint addresses of all EndpointSlices in memory.")
+	watchesGauge   = gauge("watches", "Number of API server watches. Server blocks with the same options share one.")
+	syncedGauge    = gauge("synced", "Number of API server watches that have synced since they started.")
 	readyTimeouts  = promauto.NewCounter(prometheus.CounterOpts{
 		Namespace: plugin.Namespace,
 		Subsystem: pluginName,
 		Name:      "ready_timeouts_total",
-		Help:      "Counter of server blocks that were reported ready by ready_timeout, before their watch had synced.",
+		Help:      "Counter of server blocks that ready_timeout reported as ready before their watch had synced.",
 	})
 	programmingDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: plugin.Namespace,
 		Subsystem: pluginName,
 		Name:      "dns_programming_duration_seconds",
-		Help:      "Histogram of the time from an object's change until it is answered.",
-		Buckets:   prometheus.ExponentialBuckets(0.001, 2, 20), // to 524 s, as the kubernetes plugin has it
+		Help:      "Histogram of the time from an object's change to the first answer with it.",
+		Buckets:   prometheus.ExponentialBuckets(0.001, 2, 20), // to 524 s, as in the kubernetes plugin
 	}, []string{"kind"})
 	invalidCount = promauto.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace,
 		Subsystem: pluginName,
 		Name:      "invalid_total",
-		Help:      "Counter of problems of API objects, which are the parts that cannot be served: at most nine of an object, when they become others.",
+		Help:      "Counter of problems of API objects. A problem is a part that cannot be served. At most nine count for each change of an object.",
 	}, []string{"kind", "field"})
 )
 
-// observer turns what one watch sees into log lines and metrics. The gauges are sums over all watches.
+// observer turns the events of one watch into log lines and metrics. The gauges are sums over all
+// watches.
 type observer struct {
 	services, endpoints, synced int
 }
 
 func (o *observer) began() { watchesGauge.Inc() }
 
-// ended takes back what the watch had added.
+// ended subtracts what the watch had added.
 func (o *observer) ended() {
 	watchesGauge.Dec()
 	o.set(0, 0, 0)
@@ -80,11 +81,13 @@ func (o *observer) Programmed(kind string, took time.Duration) {
 	programmingDuration.WithLabelValues(kind).Observe(took.Seconds())
 }
 
-// problemLines limits the log lines about objects, of all watches. Users with permission to write objects decide on the number of bad ones. One
-// namespace can use a fifth of the lines, so that those about others' objects are not missing.
+// problemLines limits the log lines about objects, of all watches. Users with permission to write
+// objects decide on the number of bad ones. One namespace can use a fifth of the lines, so that
+// lines about other namespaces are not lost.
 var problemLines = limitedLines{all: rate.NewLimiter(rate.Every(3*time.Second), 50), share: 5}
 
-// maxShares limits the namespaces that are remembered. Beyond it, all begin anew: the limit of all lines still holds.
+// maxShares limits the number of remembered namespaces. Beyond it, the count restarts for all; the
+// limit of all lines still holds.
 const maxShares = 1000
 
 // limitedLines counts the lines that were left out.
@@ -120,14 +123,14 @@ func (l *limitedLines) shareOf(namespace string) *rate.Limiter {
 	return limiter
 }
 
-// leaveOut counts a line that is not asked for.
+// leaveOut counts a line that is not written.
 func (l *limitedLines) leaveOut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.left++
 }
 
-// Problems implements watch.Observer. All problems of an object are one line.
+// Problems implements watch.Observer. All problems of an object go into one line.
 func (o *observer) Problems(kind, object string, all []watch.Problem, again bool) {
 	rest, details := "the rest of it is served", make([]string, len(all))
 	for i, p := range all {
@@ -148,13 +151,13 @@ func (o *observer) Problems(kind, object string, all []watch.Problem, again bool
 	}
 	log.Warningf("%s %s: %s; %s", kind, object, strings.Join(details, "; "), rest)
 	if leftOut > 0 {
-		log.Warningf("%d more lines about objects that cannot be served as a whole were left out since the last one; see the metric coredns_multicluster_invalid_total", leftOut)
+		log.Warningf("%d more lines about faulty objects were suppressed since the last one; see the metric coredns_multicluster_invalid_total", leftOut)
 	}
 }
 
 // Failed implements watch.Observer.
 func (o *observer) Failed(resource string, err error) {
-	log.Warningf("Watching %s fails and is tried again: %v. What was known is served on; names are SERVFAIL if nothing was known yet", resource, err)
+	log.Warningf("Watching %s fails and is retried: %v. Known names are still answered; names are SERVFAIL if nothing was known yet", resource, err)
 }
 
 // Recovered implements watch.Observer.
@@ -162,5 +165,5 @@ func (o *observer) Recovered(resource string) { log.Infof("Watching %s works aga
 
 // Absent implements watch.Observer.
 func (o *observer) Absent(resource string) {
-	log.Infof("The API server does not have %s, so there are none for now; they are served as soon as it does", resource)
+	log.Infof("The API server does not serve %s. They are watched as soon as it does", resource)
 }

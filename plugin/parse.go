@@ -20,12 +20,12 @@ import (
 // config is a multicluster block of a Corefile.
 type config struct {
 	zones               []string // in lower case, with the final dot
-	aliases             []string // likewise
-	kubeconfig, context string   // "": the pod's own account
-	line                int      // of the Corefile, where the API server is named
+	aliases             []string // in lower case, with the final dot
+	kubeconfig, context string   // "": the pod's own service account
+	line                int      // place in the Corefile where the API server is named
 	watch               watch.Options
 	ttl, negTTL         uint32 // seconds
-	clusterDomain       string // of the pods' own search path; in lower case, with the final dot
+	clusterDomain       string // of the pods' search path; in lower case, with the final dot
 	startupTimeout      time.Duration
 	readyTimeout        time.Duration
 	fall                fall.F
@@ -38,7 +38,8 @@ const (
 	defaultReadyTimeout   = time.Minute
 )
 
-// directives are the lines of a block. Each reads its own arguments; its error says what was expected.
+// directives are the lines of a block. Each reads its own arguments. Its error contains the
+// expected form.
 var directives = map[string]func(c *caddy.Controller, conf *config, args []string) error{
 	"kubeconfig":  parseKubeconfig,
 	"namespaces":  parseNamespaces,
@@ -63,12 +64,12 @@ var directives = map[string]func(c *caddy.Controller, conf *config, args []strin
 
 const directiveNames = "kubeconfig, namespaces, labels, noendpoints, ttl, negttl, alias, cluster_domain, startup_timeout, ready_timeout or fallthrough"
 
-// parse reads the one multicluster block of a server block. Its errors name the file and line.
+// parse reads the multicluster block of a server block. Its errors contain the file and line.
 func parse(c *caddy.Controller) (config, error) {
 	conf := config{ttl: defaultTTL, clusterDomain: "cluster.local.", startupTimeout: defaultStartupTimeout, readyTimeout: defaultReadyTimeout}
 	for blocks := 0; c.Next(); blocks++ {
 		if blocks > 0 {
-			return conf, c.Err("multicluster stands twice in this server block; want one, with all of its zones on its line")
+			return conf, c.Err("multicluster is given twice in this server block; want it once, with all zones on its line")
 		}
 		conf.line = c.Line()
 		if err := parseZones(c, &conf); err != nil {
@@ -82,7 +83,7 @@ func parse(c *caddy.Controller) (config, error) {
 				return conf, c.Errf("unknown property %q; want %s", name, directiveNames)
 			}
 			if given[name] {
-				return conf, c.Errf("%s stands twice; want it once, with all of its arguments", name)
+				return conf, c.Errf("%s is given twice; want it once, with all of its arguments", name)
 			}
 			given[name] = true
 			if err := read(c, &conf, c.RemainingArgs()); err != nil {
@@ -157,7 +158,7 @@ func parseTTL(c *caddy.Controller, name string, ttl *uint32, args []string) erro
 
 func parseAlias(c *caddy.Controller, conf *config, args []string) error {
 	if len(args) == 0 {
-		return c.Err("alias has no argument; want the zones of another plugin where imports are to be found too, such as cluster.local")
+		return c.Err("alias has no argument; want zones of another plugin that also resolve imports, such as cluster.local")
 	}
 	for _, name := range args {
 		zones, err := zonesOf(c, name)

@@ -64,7 +64,7 @@ func TestParse(t *testing.T) {
 func TestParseErrors(t *testing.T) {
 	for name, test := range map[string]struct{ text, line, want string }{
 		"an unknown property":                {"multicluster clusterset.local {\n\nttls 5\n}", ":3", "want kubeconfig, namespaces"},
-		"a block twice":                      {"multicluster clusterset.local\nmulticluster example.org", ":2", "want one"},
+		"a block twice":                      {"multicluster clusterset.local\nmulticluster example.org", ":2", "want it once"},
 		"a line twice":                       {"multicluster clusterset.local {\nttl 5\nttl 6\n}", ":3", "want it once"},
 		"the root zone":                      {"multicluster .", ":1", "multicluster clusterset.local"},
 		"the root server block":              {"multicluster", ":1", "multicluster clusterset.local"},
@@ -82,7 +82,7 @@ func TestParseErrors(t *testing.T) {
 		"a ttl above":                        {"multicluster z.org {\nttl 3601\n}", ":2", "want seconds, from 0 to 3600"},
 		"a ttl without a number":             {"multicluster z.org {\nttl\n}", ":2", "want seconds, from 0 to 3600"},
 		"a negttl above":                     {"multicluster z.org {\nnegttl 3601\n}", ":2", "want seconds, from 0 to 3600"},
-		"no alias":                           {"multicluster z.org {\nalias\n}", ":2", "want the zones of another plugin"},
+		"no alias":                           {"multicluster z.org {\nalias\n}", ":2", "want zones of another plugin"},
 		"an alias that is a zone of ours":    {"multicluster z.org {\nalias Z.org\n}", ":2", "want the zone of another plugin"},
 		"an alias that is no name":           {"multicluster z.org {\nalias a..b\n}", ":2", "not a domain name"},
 		"an alias of all the world":          {"multicluster z.org {\nalias .\n}", ":2", "every name in the world"},

@@ -1,5 +1,6 @@
-// Package multicluster is a CoreDNS plugin that answers the clusterset zone of Kubernetes' Multi-Cluster Services API (KEP-1645).
-// It joins its parts: parse -> watch -> index -> handler. See README.md for its syntax.
+// Package multicluster is a CoreDNS plugin that answers the clusterset zone of the Kubernetes
+// Multi-Cluster Services API (KEP-1645). It joins its parts: parse -> watch -> index -> handler.
+// README.md describes the syntax.
 package multicluster
 
 import (
@@ -37,7 +38,7 @@ func setup(c *caddy.Controller) error {
 	}
 	c.OnStartup(func() error {
 		if len(conf.aliases) > 0 {
-			m.owner = server.Handler("kubernetes") // known once all plugins are set up
+			m.owner = server.Handler("kubernetes") // known after all plugins are set up
 		}
 		m.boundReadiness(shared, conf.readyTimeout, i.ended)
 		i.await(shared, conf.startupTimeout)
@@ -55,12 +56,14 @@ func setup(c *caddy.Controller) error {
 	return nil
 }
 
-// maxServerAddrs is how many addresses the zone's NS has at most: one is enough to find the server.
+// maxServerAddrs is the largest number of addresses of the zone's NS record: one is enough to find
+// the server.
 const maxServerAddrs = 8
 
-// serverAddrs is the addresses that clients reach this server by: those that it is bound to, or of all interfaces where it is bound
-// to none. Loopback and link-local ones are no use to others, and only named where there is nothing else. A server on another port
-// than 53 has none: nobody who follows an NS record would find it there.
+// serverAddrs returns the addresses at which clients reach this server: those that it is bound to,
+// or those of all interfaces. Loopback and link-local addresses are useless to other hosts, so they
+// are returned only if there are no others. A server on another port than 53 has none: an NS record
+// cannot contain a port.
 func serverAddrs(conf *dnsserver.Config) []netip.Addr {
 	if conf.Port != transport.Port {
 		return nil
@@ -84,7 +87,7 @@ func serverAddrs(conf *dnsserver.Config) []netip.Addr {
 func interfaceAddrs() (ips []netip.Addr) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
-		log.Warningf("The addresses of this machine's interfaces are not known, so the zone's NS has none: %v", err)
+		log.Warningf("Cannot list the addresses of this machine's interfaces, so the NS record of the zone has no address: %v", err)
 	}
 	for _, i := range interfaces {
 		if !isOwn(i) {
@@ -92,7 +95,7 @@ func interfaceAddrs() (ips []netip.Addr) {
 		}
 		addrs, err := i.Addrs()
 		if err != nil {
-			log.Warningf("The addresses of interface %s are not known, so the zone's NS has none of them: %v", i.Name, err)
+			log.Warningf("Cannot list the addresses of interface %s, so the NS record of the zone has none of them: %v", i.Name, err)
 		}
 		for _, addr := range addrs {
 			if prefix, err := netip.ParsePrefix(addr.String()); err == nil {
@@ -103,6 +106,6 @@ func interfaceAddrs() (ips []netip.Addr) {
 	return ips
 }
 
-// isOwn says whether an interface's addresses are this server's. On a node where kube-proxy uses IPVS, kube-ipvs0 has the ClusterIPs of
-// all Services, and no link: it is down.
+// isOwn reports whether the addresses of an interface belong to this server. On a node where
+// kube-proxy uses IPVS, kube-ipvs0 has the ClusterIPs of all Services, and is down.
 func isOwn(i net.Interface) bool { return i.Flags&net.FlagUp != 0 && i.Name != "kube-ipvs0" }

@@ -14,18 +14,18 @@ import (
 	"github.com/clusterset-dns/multicluster/plugin/watch"
 )
 
-// sharedWatch is a watch.Watch with its life. It serves all server blocks that watch alike, and more than one CoreDNS instance: a
-// reload makes the new instance before the old one ends, and the new one goes on with what the old one knows, also while the API
-// server is away.
+// sharedWatch is a watch.Watch with its lifetime. All server blocks with the same options share it,
+// and so do several CoreDNS instances: a reload creates the new instance before the old one ends,
+// and the new one continues with what the old one knows, also while the API server is away.
 type sharedWatch struct {
 	*watch.Watch
 	observer observer
 	cancel   context.CancelFunc
 	began    time.Time          // zero before it runs
-	holders  map[*instance]bool // who would miss it
+	holders  map[*instance]bool // number of instances that use it
 }
 
-// instance is what one CoreDNS instance, that is one reading of the Corefile, watches.
+// instance is what one CoreDNS instance, which is one reading of the Corefile, watches.
 type instance struct {
 	watches map[string]*sharedWatch
 	once    sync.Once
@@ -38,7 +38,7 @@ func newInstance() *instance {
 	return &instance{watches: map[string]*sharedWatch{}, ended: make(chan struct{})}
 }
 
-// live are the watches that run in this process, by what they watch.
+// live contains the watches that run in this process, by what they watch.
 var live = liveWatches{running: map[string]*sharedWatch{}}
 
 type liveWatches struct {
@@ -48,30 +48,31 @@ type liveWatches struct {
 
 type instanceKey struct{}
 
-// instanceOf returns the instance that is being set up. The first call ties it to the instance's life.
+// instanceOf returns the instance that is being set up. The first call ties it to the lifetime of
+// the CoreDNS instance.
 func instanceOf(c *caddy.Controller) *instance {
 	if i, ok := c.Get(instanceKey{}).(*instance); ok {
 		return i
 	}
 	i := newInstance()
 	c.Set(instanceKey{}, i)
-	c.OnFirstStartup(i.begin) // before plugins that wait in their OnStartup, so that we wait beside them
-	c.OnStartup(i.begin)      // a reload has no first startup
+	c.OnFirstStartup(i.begin) // before the OnStartup of plugins that wait, so that all wait at the same time
+	c.OnStartup(i.begin)      // a reload calls no OnFirstStartup
 	c.OnShutdown(func() error { i.end(); return nil })
 	c.OnRestartFailed(func() error { i.restartFailed(); return nil })
 	return i
 }
 
-// end lets go of the watches.
+// end releases the watches.
 func (i *instance) end() {
 	i.over.Do(func() { close(i.ended) })
 	live.release(func(holder *instance) bool { return holder == i })
 }
 
-// restartFailed lets go of those of the instance that should have taken i's place.
+// restartFailed releases the watches of the instance that was to replace i.
 func (i *instance) restartFailed() { live.release(func(holder *instance) bool { return holder != i }) }
 
-// watch returns the watch that a block needs. It makes no request to the API server.
+// watch returns the watch that a block needs. It sends no request to the API server.
 func (i *instance) watch(conf config) (*sharedWatch, error) {
 	config, err := watch.LoadConfig(conf.kubeconfig, conf.context)
 	if err != nil {
@@ -96,8 +97,9 @@ func (i *instance) watch(conf config) (*sharedWatch, error) {
 	return s, nil
 }
 
-// identity tells watches apart: by what they are asked for, and by the content of the files that lead to the API server. Client
-// certificates and tokens that stand in files of their own are read anew by the client itself.
+// identity returns a key for a watch: its options, and the content of the files that contain the
+// API server's address and credentials. The client itself reads client certificates and tokens in
+// separate files again.
 func identity(conf config, config *rest.Config) (string, error) {
 	sum := sha256.New()
 	_, _ = fmt.Fprintf(sum, "%q %q %+v %q\n", conf.kubeconfig, conf.context, conf.watch, config.Host)
@@ -114,7 +116,7 @@ func identity(conf config, config *rest.Config) (string, error) {
 	return string(sum.Sum(nil)), nil
 }
 
-// begin starts what does not run yet.
+// begin starts the watches that do not run yet.
 func (i *instance) begin() error {
 	i.once.Do(func() {
 		i.began = time.Now()
@@ -125,18 +127,20 @@ func (i *instance) begin() error {
 	return nil
 }
 
-// await waits until a watch has synced, at most for a time counted from the instance's beginning: several blocks, and other
-// plugins, wait beside each other, and a watch that cannot sync never keeps the server from serving its other zones.
+// await waits until a watch has synced, at most for a time that counts from the start of the
+// instance. So several blocks and other plugins wait at the same time, and a watch that cannot sync
+// does not keep the server from serving its other zones.
 func (i *instance) await(s *sharedWatch, timeout time.Duration) {
 	select {
 	case <-s.Synced():
 	case <-time.After(time.Until(i.began.Add(timeout))):
-		log.Warningf("Not in step with the API server after %v: clusterset names that are not known yet are SERVFAIL until then", timeout)
+		log.Warningf("Not synced with the API server after %v: unknown clusterset names are SERVFAIL until it is", timeout)
 	}
 }
 
-// boundReadiness has the block reported as ready when its watch has not synced after a time. The server may answer all of a cluster's
-// names: Kubernetes would send it no questions for them, because of imports that cannot be listed. A reload does not begin the time anew.
+// boundReadiness reports the block as ready if its watch has not synced after a time. The server
+// can also answer all names of a cluster: Kubernetes would send it no questions because of imports
+// that cannot be listed. A reload does not restart the time.
 func (m *Multicluster) boundReadiness(s *sharedWatch, timeout time.Duration, ended <-chan struct{}) {
 	timer := time.NewTimer(live.left(s, timeout))
 	go func() {
@@ -147,13 +151,13 @@ func (m *Multicluster) boundReadiness(s *sharedWatch, timeout time.Duration, end
 		case <-timer.C:
 			m.waited.Store(true)
 			readyTimeouts.Inc()
-			log.Warningf("Not in step with the API server after %v: this server reports that it is ready all the same. Clusterset names that are not known yet are SERVFAIL, "+
+			log.Warningf("Not synced with the API server after %v, and reported as ready. Unknown clusterset names are SERVFAIL, "+
 				"and NXDOMAIN in the zones of alias", timeout)
 		}
 	}()
 }
 
-// find returns the running watch of that key, if any, held by one more instance.
+// find returns the running watch with that key, if there is one, and counts one more user of it.
 func (l *liveWatches) find(key string, by *instance) *sharedWatch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +168,7 @@ func (l *liveWatches) find(key string, by *instance) *sharedWatch {
 	return s
 }
 
-// left is what is left of a time since a watch began.
+// left returns the rest of a time that began with a watch.
 func (l *liveWatches) left(s *sharedWatch, timeout time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,8 +194,8 @@ func (l *liveWatches) run(key string, s *sharedWatch) {
 	}()
 }
 
-// release lets some instances go, and ends the watches that nobody holds any more. It does not wait: a request on its way may take
-// a while to notice.
+// release removes users, and ends the watches without users. It does not wait: a request in
+// progress can take a while to end.
 func (l *liveWatches) release(who func(*instance) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

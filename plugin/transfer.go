@@ -9,11 +9,12 @@ import (
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
-var errUnsynced = errors.New("not yet in step with the API server, so the zone is not known")
+var errUnsynced = errors.New("not synced with the API server yet, so the zone is unknown")
 
-// Transfer implements transfer.Transferer, for the transfer plugin: AXFR (serial 0), or IXFR from a serial. There is no record of
-// single changes, so an IXFR gets the whole zone, or nothing but the SOA record where the secondary is up to date (RFC 1995 2, 4).
-// All of it comes from one Index: what changes meanwhile is in the next transfer. The zones of `alias` are not ours to hand out.
+// Transfer implements transfer.Transferer for the transfer plugin: AXFR (serial 0), or IXFR from a
+// serial. Single changes are not recorded, so an IXFR gets the whole zone, or only the SOA record
+// if the secondary is up to date (RFC 1995 2, 4). All of it comes from one Index; later changes are
+// in the next transfer. The zones of `alias` belong to another plugin and are not transferred.
 func (m *Multicluster) Transfer(name string, serial uint32) (<-chan []dns.RR, error) {
 	zone := m.zone(name)
 	if zone == nil || zone.Name != name || zone.Alias {
@@ -24,7 +25,7 @@ func (m *Multicluster) Transfer(name string, serial uint32) (<-chan []dns.RR, er
 		return nil, errUnsynced
 	}
 	records := make(chan []dns.RR)
-	go func() { // the receiver takes all, also after its client is gone
+	go func() { // the receiver reads all parts, also after its client has gone
 		defer close(records)
 		send(v.Index, zone, serial, records)
 	}()

@@ -27,7 +27,8 @@ func parseZones(c *caddy.Controller, conf *config) error {
 	return nil
 }
 
-// zonesOf are the zones that one argument names: several where it is a network, which for us it may not be.
+// zonesOf returns the zones of one argument. A network in CIDR form stands for several zones, which
+// this plugin does not accept.
 func zonesOf(c *caddy.Controller, name string) ([]string, error) {
 	zones := plugin.Host(name).NormalizeExact()
 	if len(zones) == 0 {
@@ -44,13 +45,13 @@ func zonesOf(c *caddy.Controller, name string) ([]string, error) {
 			return nil, c.Errf("zone %q is not a domain name; want one such as clusterset.local", name)
 		}
 		if !reached(zone, c.ServerBlockKeys) {
-			return nil, c.Errf("zone %q lies outside of this server block (%s), so that no question for it comes here", name, strings.Join(c.ServerBlockKeys, " "))
+			return nil, c.Errf("zone %q is outside of this server block (%s), which receives no questions for it", name, strings.Join(c.ServerBlockKeys, " "))
 		}
 	}
 	return zones, nil
 }
 
-// reached says whether questions for some name of the zone come to a server block.
+// reached reports whether the server block receives questions for some name of the zone.
 func reached(zone string, serverBlock []string) bool {
 	return len(serverBlock) == 0 || slices.ContainsFunc(serverBlock, func(key string) bool {
 		return slices.ContainsFunc(plugin.Host(key).NormalizeExact(), func(block string) bool {

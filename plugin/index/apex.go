@@ -10,10 +10,11 @@ import (
 // Version is the schema of the multicluster DNS specification that the zone follows (SPEC 2.2).
 const Version = "1.0.0"
 
-// Zone is what a question needs to know of the zone that it falls in.
+// Zone is what a question needs to know about its zone.
 //
-// A guest's names are answered as a zone's own are, but the zone is another's, who answers first (the cluster's domain, of the
-// kubernetes plugin): it has no dns-version of ours, as that names the schema of the whole zone (SPEC 2.2).
+// If Alias is set, the zone belongs to another plugin, which answers first: the domain of the
+// cluster, of the kubernetes plugin. Names in it are answered as in any other zone, except
+// dns-version, which describes the schema of the whole zone (SPEC 2.2).
 type Zone struct {
 	Name        string       // in lower case, with the final dot
 	TTL         uint32       // of positive answers, in seconds
@@ -22,16 +23,18 @@ type Zone struct {
 	Alias       bool
 }
 
-// How often a secondary server asks for the serial, and for how long it answers without us, in seconds. A zone of Services changes
-// all day, so the first two are far lower than those of zones that people write (RFC 1912 2.2).
+// How often a secondary server asks for the serial, and how long it answers without the primary, in
+// seconds. A zone of Services changes all day, so refresh and retry are far lower than in zones
+// that people write (RFC 1912 2.2).
 const (
 	refresh = 30
 	retry   = 10
 	expire  = 86400
 )
 
-// soa is the zone's SOA record. ttl is its own: in a negative answer the negative TTL, as the lower of that and MINIMUM counts
-// (RFC 2308 3, 5). Inlined, it would take its part of the stack from every answer.
+// soa returns the zone's SOA record. ttl is the TTL of the record itself. In a negative answer it
+// is the negative TTL, because the lower of this TTL and MINIMUM counts (RFC 2308 3, 5). noinline:
+// inlined, it would increase the stack of every answer.
 //
 //go:noinline
 func (z *Zone) soa(origin string, serial, ttl uint32) []dns.RR {

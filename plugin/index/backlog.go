@@ -5,18 +5,20 @@ import (
 	"slices"
 )
 
-// Backlog has the services of changes whose blocks take long to make, so that the others need not wait for them. Each is a Change of
-// its own, made one at a time; of several changes to a service only the last one waits. The zero value is empty. It is not safe for
-// concurrent use; what Next returns may be built while Take is called.
+// Backlog contains the services whose blocks take long to build, so that other changes need not
+// wait for them. It builds one at a time, as a Change of its own. If a service changes several
+// times, only the last change waits. The zero value is empty. It is not safe for concurrent use,
+// except that the result of Next can be built while Take is called.
 type Backlog struct {
 	waiting map[Key][]*Slice
-	order   []Key // of all that wait, the longest first
-	current Key   // of the change that is being built; "" for none
-	stale   bool  // what replaces the current one is answered already
+	order   []Key // of all waiting services, the largest first
+	current Key   // of the change that is being built; "" if there is none
+	stale   bool  // a newer block than the one being built is already published
 }
 
-// Take adds what takes long to make, and returns the rest of the change, which it uses up, and whether something was added. The rest has
-// the smallest services: so many that they have no more than a number of endpoints and ports in all.
+// Take moves the services that take long to build into the backlog. It returns the rest of the
+// change, which it consumes, and whether it moved any. The rest contains the smallest services,
+// which together have at most the given number of endpoints and ports.
 func (b *Backlog) Take(c Change, most int) (rest Change, added bool) {
 	for key := range c.blocks {
 		b.drop(key)
@@ -33,7 +35,7 @@ func (b *Backlog) Take(c Change, most int) (rest Change, added bool) {
 	return c, added
 }
 
-// bySize is the services, the smallest first.
+// bySize returns the services, the smallest first.
 func bySize(headless map[Key][]*Slice) []Key {
 	keys := make([]Key, 0, len(headless))
 	for key := range headless {
@@ -43,7 +45,7 @@ func bySize(headless map[Key][]*Slice) []Key {
 	return keys
 }
 
-// size is about how long it takes to make a block of the slices.
+// size estimates the time to build a block of the slices.
 func size(parts []*Slice) (n int) {
 	for _, s := range parts {
 		n += len(s.Endpoints) + len(s.Ports)
@@ -61,7 +63,7 @@ func (b *Backlog) add(key Key, parts []*Slice) {
 	b.waiting[key] = parts
 }
 
-// drop forgets a service that is answered from newer objects.
+// drop removes a service that is already answered from newer objects.
 func (b *Backlog) drop(key Key) {
 	if _, ok := b.waiting[key]; ok {
 		delete(b.waiting, key)
@@ -70,7 +72,8 @@ func (b *Backlog) drop(key Key) {
 	b.stale = b.stale || key == b.current
 }
 
-// Next is the next change to build, of one service, if there is one and none is being built. Done has to be called with it.
+// Next returns the next change to build, of one service. ok is false if none waits or one is being
+// built. The caller must call Done with the result.
 func (b *Backlog) Next() (Change, bool) {
 	if b.current != "" || len(b.order) == 0 {
 		return Change{}, false
@@ -83,7 +86,8 @@ func (b *Backlog) Next() (Change, bool) {
 	return next, true
 }
 
-// Done returns what of the built change is still to be published: nothing where it has been overtaken.
+// Done returns the part of the built change that must still be published. It is empty if a newer
+// change has overtaken it.
 func (b *Backlog) Done(built Change) Change {
 	b.current = ""
 	if b.stale {

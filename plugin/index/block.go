@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// block is all that exists at and below one service's name. It never changes: a new one takes its place. There is one for each
-// import, so each of its words counts.
+// block contains everything at and below the name of one service. It never changes; a new block
+// replaces it. There is one for each import, so each word of it counts.
 type block struct {
-	addrs   addrs    // the service name's own
-	ports   []port   // sorted, each once
-	numbers []uint16 // ClusterSetIP: the numbers of all ports, sorted, each once; a headless block has them in the groups of its hosts
+	addrs   addrs    // of the name of the service itself
+	ports   []port   // sorted, without duplicates
+	numbers []uint16 // ClusterSetIP: the numbers of all ports, sorted, without duplicates; headless blocks have them in the groups of hosts
 	hosts   *hosts   // nil unless headless
 }
 
-// ofManaged stands in a State for the block of a headless service whose managed slices make it; nil for one that all its slices make. It is
-// in no Index.
+// ofManaged marks, in a State, a headless service whose block is built from its managed slices
+// only; nil marks one that is built from all slices. An Index never contains it.
 var ofManaged = new(block)
 
 // addrs is a set of addresses, each family sorted.
@@ -29,10 +29,11 @@ type addrs struct {
 	v6 [][16]byte
 }
 
-// port is a number of _<name>._<protocol>, and the hosts that have it: those of a group, or the service itself.
+// port is a number of _<name>._<protocol>, and the hosts that have it: those of a group, or the
+// service itself.
 type port struct {
 	name, protocol string
-	group          int32 // in hosts.groups; 0 for a ClusterSetIP service
+	group          int32 // index into hosts.groups; 0 for a ClusterSetIP service
 	number         uint16
 }
 
@@ -47,7 +48,8 @@ func (p port) compareNames(name, protocol string) int {
 	return strings.Compare(p.name, name)
 }
 
-// virtualBlock makes the block of a ClusterSetIP service, which depends on nothing else (SPEC 2.3).
+// virtualBlock builds the block of a ClusterSetIP service, which depends on its import only (SPEC
+// 2.3).
 func virtualBlock(s Service) *block {
 	ports := make([]port, 0, len(s.Ports))
 	for _, p := range s.Ports {
@@ -56,7 +58,8 @@ func virtualBlock(s Service) *block {
 	return &block{addrs: newAddrs(slices.Values(s.IPs)), ports: sortedOnce(ports, port.compare), numbers: numbersOf(s.Ports)}
 }
 
-// headlessBlock makes the block of a headless service, or nil where no name of it exists: without any ready endpoint (SPEC 2.4.1).
+// headlessBlock builds the block of a headless service. It returns nil if no name of it exists: if
+// it has no ready endpoint (SPEC 2.4.1).
 func headlessBlock(parts []*Slice) *block {
 	all := newAddrs(func(yield func(netip.Addr) bool) {
 		for _, s := range parts {
@@ -74,7 +77,7 @@ func headlessBlock(parts []*Slice) *block {
 	return &block{addrs: all, hosts: hosts, ports: ports}
 }
 
-// numbersOf is the numbers of ports, sorted, each once.
+// numbersOf returns the numbers of ports, sorted, without duplicates.
 func numbersOf(ports []Port) []uint16 {
 	numbers := make([]uint16, 0, len(ports))
 	for _, p := range ports {
@@ -83,13 +86,13 @@ func numbersOf(ports []Port) []uint16 {
 	return sortedOnce(numbers, cmp.Compare)
 }
 
-// sortedOnce sorts a list, leaves each value once, and returns it without spare capacity.
+// sortedOnce sorts a list, removes duplicates, and returns it without spare capacity.
 func sortedOnce[T comparable](list []T, compare func(T, T) int) []T {
 	slices.SortFunc(list, compare)
 	return fitted(slices.Compact(list))
 }
 
-// fitted is a list without spare capacity; one that has some is copied.
+// fitted returns the list without spare capacity. It copies a list that has some.
 func fitted[T any](list []T) []T {
 	if len(list) == cap(list) {
 		return list
@@ -103,7 +106,7 @@ func newAddrs(ips iter.Seq[netip.Addr]) addrs {
 	for ip := range ips {
 		if ip.Is4() {
 			four := ip.As4()
-			v4 = append(v4, binary.BigEndian.Uint32(four[:])) // numbers are sorted several times faster than arrays
+			v4 = append(v4, binary.BigEndian.Uint32(four[:])) // numbers sort several times faster than arrays
 		} else {
 			v6 = append(v6, ip.As16())
 		}
@@ -120,7 +123,7 @@ func newAddrs(ips iter.Seq[netip.Addr]) addrs {
 	return a
 }
 
-// count is how many addresses there are of each family.
+// count returns the number of addresses of each family.
 func count(ips iter.Seq[netip.Addr]) (v4, v6 int) {
 	for ip := range ips {
 		if ip.Is4() {
@@ -132,7 +135,8 @@ func count(ips iter.Seq[netip.Addr]) (v4, v6 int) {
 	return v4, v6
 }
 
-// room is a slice for n values and no more, so that what is kept for long has no spare capacity.
+// room returns an empty slice with capacity for exactly n values, so that long-lived slices have no
+// spare capacity.
 func room[T any](n int) []T {
 	if n == 0 {
 		return nil
@@ -140,20 +144,21 @@ func room[T any](n int) []T {
 	return make([]T, 0, n)
 }
 
-// node is what one name has: the addresses of the service, those of one host, or the targets of SRV records; all may be none.
+// node is what one name has: the addresses of the service, the addresses of one host, or the
+// targets of SRV records. Each can be empty.
 type node struct {
 	addrs addrs
 	host  []place
-	ports []port // one name and protocol
-	own   bool   // the service's own name, which has the targets of all ports
+	ports []port // of one port name and protocol
+	own   bool   // the name of the service itself, which has the targets of all ports
 }
 
-// at is the node at the labels below the service's name, and whether that name exists.
+// at returns the node at the labels below the name of the service, and whether that name exists.
 func (b *block) at(below string) (node, bool) {
 	if below == "" {
 		return node{addrs: b.addrs, own: true}, true
 	}
-	if below[0] == '_' { // no host name or cluster id begins so
+	if below[0] == '_' { // no host name or cluster ID begins with an underscore
 		return b.atPort(below[1:])
 	}
 	if b.hosts == nil {
@@ -163,7 +168,8 @@ func (b *block) at(below string) (node, bool) {
 	return node{host: host}, ok
 }
 
-// atPort finds "<port>._<proto>", or "<proto>" alone, which exists above a port and has no record.
+// atPort returns the node of "<port>._<proto>", or of "<proto>" alone, which exists above a port
+// and has no record.
 func (b *block) atPort(labels string) (node, bool) {
 	name, protocol, ok := strings.Cut(labels, "._")
 	if !ok {
@@ -182,8 +188,9 @@ func (b *block) portsNamed(name, protocol string) []port {
 	return b.ports[from : from+alike(b.ports[from:], func(p port) bool { return p.name == name && p.protocol == protocol })]
 }
 
-// alike is how many values a sorted list has, from the first one on, that are like the first. There are few as a rule, and there can be
-// thousands: it looks at the second value, then ever further, and halves the last step.
+// alike returns how many values at the start of a sorted list equal the first one. Usually there
+// are few, and there can be thousands. So it looks at the second value first, then doubles the
+// step, and halves the last step.
 func alike[T any](list []T, like func(T) bool) int {
 	step := 1
 	for step < len(list) && like(list[step]) {

@@ -1,18 +1,18 @@
 package index
 
-// Index answers questions. It never changes.
+// Index answers questions. It is immutable.
 type Index struct {
 	services   table[Key, *block]
-	namespaces table[string, int] // how many services of each exist
+	namespaces table[string, int] // number of existing services of each namespace
 	serial     uint32
 }
 
-// New returns an Index without any service.
+// New returns an Index without services.
 func New(serial uint32) *Index {
 	return &Index{services: newTable[Key, *block](), namespaces: newTable[string, int](), serial: serial}
 }
 
-// Build makes the blocks of a change, which With then only puts in their places. It uses the change up.
+// Build builds the blocks of a change, so that With only inserts them. It consumes the change.
 func (c Change) Build() Change {
 	for key, parts := range c.headless {
 		c.blocks[key] = headlessBlock(parts)
@@ -20,8 +20,9 @@ func (c Change) Build() Change {
 	return Change{blocks: c.blocks}
 }
 
-// With returns the Index after a change, which it uses up. Where no answer changes it returns x itself, with x's serial; else the
-// serial is the one given, or x's plus one if that is not larger (RFC 1982 comparison), so that it always grows.
+// With returns the Index after a change, which it consumes. If no answer changes, it returns x
+// itself, with x's serial. Otherwise the serial is the given one, or x's plus one if the given one
+// is not larger (RFC 1982), so that the serial always grows.
 func (x *Index) With(change Change, serial uint32) *Index {
 	blocks := change.Build().blocks
 	for key, now := range blocks {
@@ -41,7 +42,7 @@ func (x *Index) With(change Change, serial uint32) *Index {
 	return next
 }
 
-// countNamespaces keeps, for each namespace, how many names exist in it.
+// countNamespaces updates, for each namespace, the number of names that exist in it.
 func (x *Index) countNamespaces(blocks map[Key]*block) table[string, int] {
 	count := map[string]int{}
 	for key, now := range blocks {
@@ -65,8 +66,8 @@ func (x *Index) countNamespaces(blocks map[Key]*block) table[string, int] {
 	return x.namespaces.with(count, func(n int) bool { return n == 0 })
 }
 
-// Serial is the zone's SOA serial.
+// Serial returns the serial of the zone's SOA record.
 func (x *Index) Serial() uint32 { return x.serial }
 
-// Services is the number of services whose names exist.
+// Services returns the number of services whose names exist.
 func (x *Index) Services() int { return x.services.n }

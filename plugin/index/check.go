@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Check lists every broken rule of the index: what the lookups rely on, and what an outsider would call wrong. It is for tests.
+// Check returns each violated rule of the index: rules that lookups rely on, and rules that are
+// visible from outside. It is for tests.
 func Check(x *Index) []error {
 	var broken []error
 	bad := func(format string, args ...any) { broken = append(broken, fmt.Errorf(format, args...)) }
@@ -70,7 +71,7 @@ func (b *block) check() (broken []error) {
 	return broken
 }
 
-// increase says whether a list is sorted, with each value once.
+// increase reports whether a list is sorted and has no duplicates.
 func increase[T any](list []T, compare func(T, T) int) bool {
 	for i := 1; i < len(list); i++ {
 		if compare(list[i-1], list[i]) >= 0 {
@@ -80,7 +81,7 @@ func increase[T any](list []T, compare func(T, T) int) bool {
 	return true
 }
 
-// check says whether anybody changed the records that all share.
+// check reports whether somebody has changed the shared records.
 func (l *longAnswer) check(of addrs) (broken []error) {
 	if l == nil {
 		return nil

@@ -2,11 +2,11 @@ package index
 
 import "slices"
 
-// maxCompared is up to how many targets two blocks are compared one by one.
+// maxCompared is the number of targets up to which two blocks are compared target by target.
 const maxCompared = 1 << 16
 
-// equal says whether b and c answer every question alike. Of two whose many targets come from other groups of hosts it says no: then the
-// serial grows without need.
+// equal reports whether b and c give the same answer to every question. If both have many targets,
+// from different groups of hosts, it returns false. The serial then grows unnecessarily.
 func (b *block) equal(c *block) bool {
 	if b == nil || c == nil || b == ofManaged || c == ofManaged {
 		return b == c
@@ -26,7 +26,8 @@ func (g group) equal(h group) bool {
 	return slices.Equal(g.hosts, h.hosts) && slices.Equal(g.numbers, h.numbers)
 }
 
-// equalTargets compares the targets of each port. Those of the service's own name follow from them.
+// equalTargets compares the targets of each port. The targets of the service's own name follow from
+// them.
 func (b *block) equalTargets(c *block) bool {
 	if b.atMost()+c.atMost() > maxCompared {
 		return false
@@ -42,7 +43,8 @@ func (b *block) equalTargets(c *block) bool {
 	return len(rest) == len(other)
 }
 
-// atMost is how many targets all ports have, those that two groups have in common counted twice.
+// atMost returns the number of targets of all ports. It counts targets that two groups have in
+// common twice.
 func (b *block) atMost() (n int) {
 	for _, p := range b.ports {
 		n += len(b.hostsOf(p.group))
@@ -60,7 +62,7 @@ func (t targets) equal(u targets) bool {
 	}
 }
 
-// equal says whether both have the same hosts. The names above follow from these.
+// equal reports whether both have the same hosts. The names above the hosts follow from them.
 func (h *hosts) equal(i *hosts) bool {
 	if h == nil || i == nil {
 		return h == i

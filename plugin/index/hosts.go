@@ -5,33 +5,34 @@ import (
 	"strings"
 )
 
-// hosts is the names below a headless service: of its endpoints, and of the clusters above them. It holds places in the slices, and
-// no second copy of what they say.
+// hosts contains the names below a headless service: its endpoints, and the clusters above them. It
+// stores positions in the slices, and no copy of their content.
 type hosts struct {
 	slices  []*Slice
-	places  []place // sorted by host, then address, each once; endpoints of an unknown cluster have no host
+	places  []place // sorted by host, then address, without duplicates; endpoints of an unknown cluster have no host
 	groups  []group
 	long    longAnswers
-	parents []string // the cluster ids, and the names above them: all exist, and none has a record (SPEC 2.4.4); sorted
+	parents []string // the cluster IDs and the names above them: all exist, and none has a record (SPEC 2.4.4); sorted
 }
 
-// place is where an endpoint stands: slices[slice].Endpoints[endpoint].
+// place is the position of an endpoint: slices[slice].Endpoints[endpoint].
 type place struct{ slice, endpoint uint32 }
 
-// group is the hosts of the slices that list the same ports.
+// group contains the hosts of all slices with the same ports.
 type group struct {
-	hosts   []int32  // places of the first endpoint of each, sorted, each once
-	numbers []uint16 // of all ports, sorted, each once
+	hosts   []int32  // positions of the first endpoint of each host, sorted, without duplicates
+	numbers []uint16 // of all ports, sorted, without duplicates
 }
 
-// newHosts makes the hosts of a headless service and its ports: each leads to one SRV record per ready endpoint (SPEC 2.4.3).
+// newHosts builds the hosts of a headless service and its ports. Each port has one SRV record per
+// ready endpoint (SPEC 2.4.3).
 func newHosts(parts []*Slice) (*hosts, []port) {
 	h := &hosts{slices: parts, parents: namesAbove(parts)}
 	lists, groupOf := portLists(parts)
 	h.groups = make([]group, len(lists))
 	all := h.endpoints()
 	h.places = room[place](len(all))
-	first := 0 // place of the present host
+	first := 0 // position of the current host
 	for i, p := range all {
 		if i > 0 && h.compareNames(all[i-1], p) != 0 {
 			first = len(h.places)
@@ -52,18 +53,19 @@ func newHosts(parts []*Slice) (*hosts, []port) {
 	return h, sortedOnce(ports, port.compare)
 }
 
-// add adds a host that is not before the last one.
+// add adds a host that does not sort before the last one.
 func (g *group) add(host int32) {
 	if last := len(g.hosts) - 1; last < 0 || g.hosts[last] != host {
 		g.hosts = append(g.hosts, host)
 	}
 }
 
-// portLists is the different lists of ports that slices with hosts have, sorted, and which of them each slice has.
+// portLists returns the distinct port lists of the slices with hosts, sorted, and the list of each
+// slice.
 func portLists(parts []*Slice) (lists [][]Port, of []int) {
 	compare := func(a, b []Port) int { return slices.CompareFunc(a, b, Port.compare) }
 	for _, s := range parts {
-		if s.hasHosts() && (len(lists) == 0 || !slices.Equal(lists[len(lists)-1], s.Ports)) { // neighbours are equal, as a rule
+		if s.hasHosts() && (len(lists) == 0 || !slices.Equal(lists[len(lists)-1], s.Ports)) { // neighbours are usually equal
 			lists = append(lists, s.Ports)
 		}
 	}
@@ -78,8 +80,8 @@ func portLists(parts []*Slice) (lists [][]Port, of []int) {
 
 func (s *Slice) hasHosts() bool { return s.Cluster != "" && len(s.Endpoints) > 0 }
 
-// endpoints is every endpoint that has a host, sorted; one that two slices have is there twice. Each slice is sorted already: to merge
-// them takes a tenth of the time of sorting all.
+// endpoints returns each endpoint that has a host, sorted. An endpoint of two slices is there
+// twice. Each slice is already sorted: merging takes a tenth of the time of sorting all.
 func (h *hosts) endpoints() []place {
 	var lists [][]place
 	for i, s := range h.slices {
@@ -95,7 +97,7 @@ func (h *hosts) endpoints() []place {
 	return merged(lists, h.compare)
 }
 
-// merged makes one sorted list of several: all pairs of them become one each, again and again.
+// merged merges several sorted lists into one, pair by pair, until one is left.
 func merged[T any](lists [][]T, compare func(a, b T) int) []T {
 	for len(lists) > 1 {
 		half := lists[:0]
@@ -107,7 +109,7 @@ func merged[T any](lists [][]T, compare func(a, b T) int) []T {
 	return slices.Concat(lists...)
 }
 
-// mergedPair makes one sorted list of one or two.
+// mergedPair merges one or two sorted lists.
 func mergedPair[T any](pair [][]T, compare func(a, b T) int) []T {
 	if len(pair) == 1 {
 		return pair[0]
@@ -124,7 +126,8 @@ func mergedPair[T any](pair [][]T, compare func(a, b T) int) []T {
 	return append(append(merged, a...), b...)
 }
 
-// namesAbove is the cluster ids, and for an id of several labels ("east.example", KEP-2149) its parents too.
+// namesAbove returns the cluster IDs and, for an ID of several labels ("east.example", KEP-2149),
+// its parents.
 func namesAbove(parts []*Slice) []string {
 	seen := map[string]struct{}{}
 	for _, s := range parts {
@@ -133,7 +136,7 @@ func namesAbove(parts []*Slice) []string {
 		}
 		for id, ok := s.Cluster, true; ok; _, id, ok = strings.Cut(id, ".") {
 			if _, known := seen[id]; known {
-				break // and so are its parents
+				break // its parents exist too
 			}
 			seen[id] = struct{}{}
 		}
@@ -168,23 +171,23 @@ func (h *hosts) sameHost(p, q place) bool {
 	return h.endpoint(p).Hostname == h.endpoint(q).Hostname && h.slices[p.slice].Cluster == h.slices[q.slice].Cluster
 }
 
-// name is <hostname>.<clusterid>.
+// name returns <hostname>.<clusterid>.
 func (h *hosts) name(p place) string { return h.endpoint(p).Hostname + "." + h.slices[p.slice].Cluster }
 
 func (h *hosts) nameLen(p place) int {
 	return len(h.endpoint(p).Hostname) + 1 + len(h.slices[p.slice].Cluster)
 }
 
-// from is the endpoints of the host whose first one has that place.
+// from returns the endpoints of the host whose first endpoint has that position.
 func (h *hosts) from(at int) []place {
 	rest := h.places[at:]
-	if len(rest) == 1 || !h.sameHost(rest[0], rest[1]) { // as a rule
+	if len(rest) == 1 || !h.sameHost(rest[0], rest[1]) { // the usual case
 		return rest[:1]
 	}
 	return rest[:alike(rest, func(p place) bool { return h.sameHost(rest[0], p) })]
 }
 
-// at is the endpoints of a host, none for a cluster's own name, and whether the name exists.
+// at returns the endpoints of a host (none for the name of a cluster), and whether the name exists.
 func (h *hosts) at(name string) ([]place, bool) {
 	if hostname, cluster, ok := strings.Cut(name, "."); ok {
 		first, ok := slices.BinarySearchFunc(h.places, hostname, func(p place, hostname string) int {
@@ -201,7 +204,7 @@ func (h *hosts) at(name string) ([]place, bool) {
 	return nil, ok
 }
 
-// families parts the endpoints of one host: those with an IPv4 address come first.
+// families splits the endpoints of one host: those with an IPv4 address come first.
 func (h *hosts) families(host []place) (v4, v6 []place) {
 	if len(host) == 0 || !h.endpoint(host[0]).Addr.Is4() {
 		return nil, host

@@ -8,30 +8,35 @@ import (
 	"github.com/miekg/dns"
 )
 
-// longFrom is how many addresses make an answer a long one. For fewer, making the records costs less than the rest of a query does.
-// With more than longTo no message has room for all: each answer has others of them.
+// longFrom is the number of addresses from which an answer is kept. For fewer, making the records
+// costs less than the rest of the query. Above longTo, no message has room for all, and each answer
+// has different ones.
 const (
 	longFrom = 16
 	longTo   = dns.MaxMsgSize / sizeA
 )
 
-// longAnswer is the A or AAAA records of a headless service, made when they are first asked for and then handed to everybody who asks
-// for the same. To make them each time would cost most of such a query, in memory that is garbage at once.
+// longAnswer contains the A or AAAA records of a headless service. They are made on the first
+// question, and then shared by all who ask the same. Making them each time would be most of the
+// cost of such a query, and garbage.
 //
-// CoreDNS' plugins copy records before they change them, as the file plugin hands out its own too (loadbalance.go of CoreDNS 1.15.0,
-// roundRobin). So that none of them appends to another client's answer (the server adds an OPT record), the slice has no spare room.
+// CoreDNS' plugins copy records before they change them, because the file plugin shares its records
+// too (loadbalance.go of CoreDNS 1.15.0, roundRobin). The slice has no spare capacity, so that a
+// plugin that appends does not change another client's answer (the server appends an OPT record).
 type longAnswer struct {
 	owner string
 	ttl   uint32
 	rrs   []dns.RR
 }
 
-// longAnswers is the last one of each address family, for the zone and TTL that were last asked for: where a server has two zones with the
-// same imports, and both are busy, they are made as often as if they were not kept.
+// longAnswers keeps the last one of each address family, for the zone and TTL of the last question.
+// If a server has two busy zones with the same imports, the records are made as often as without
+// it.
 type longAnswers struct{ a, aaaa atomic.Pointer[longAnswer] }
 
-// get returns the records of the addresses, all of one family, of which it is asked again and again. The owner is in lower case: a
-// resolver that draws the case anew for each question would push out what others ask for.
+// get returns the records of the addresses, all of one family. The owner is in lower case:
+// otherwise a resolver that randomises the case of each question would replace the records that
+// others ask for.
 func (l *longAnswers) get(owner string, ttl uint32, qtype uint16, of addrs) []dns.RR {
 	last := &l.a
 	if qtype == dns.TypeAAAA {

@@ -11,13 +11,13 @@ import (
 type Result uint8
 
 const (
-	Success   Result = iota // there are records, though perhaps none that fits the message
+	Success   Result = iota // there are records, although perhaps none that fits the message
 	NoData                  // the name exists and has no record of that type (RFC 2308 2.2)
 	NameError               // neither the name nor any name below it exists (RFC 2308 2.1, RFC 8020)
 )
 
-// Answer is the outcome of a Lookup, with the sections of its reply. Other Answers may share records with a long one, which nobody may
-// change; the slices have no spare room.
+// Answer is the outcome of a Lookup, with the sections of the reply. Long answers share their
+// records with other Answers: do not change the records. The slices have no spare capacity.
 type Answer struct {
 	Result                        Result
 	Truncated                     bool // there are more records than fit the message (RFC 2181 9)
@@ -29,9 +29,10 @@ func (x *Index) Lookup(z *Zone, qname string, qtype uint16) Answer {
 	return x.LookupIn(z, qname, qtype, dns.MaxMsgSize)
 }
 
-// LookupIn answers a question for a name in the zone, in a message of a size in bytes. It makes no more records than fit, so that no name
-// costs more than the message does, however many endpoints and ports it has. The records' owner is the name as it was asked, case and
-// all (RFC 1035 7.3 leaves the case to us; resolvers that randomise it compare it).
+// LookupIn answers a question for a name in the zone, in a message of a size in bytes. It makes no
+// more records than fit, so that the cost of a query is bounded by the message, however many
+// endpoints and ports the name has. The owner of the records has the spelling of the question (RFC
+// 1035 7.3 permits any case; resolvers that randomise it compare it).
 func (x *Index) LookupIn(z *Zone, qname string, qtype uint16, size int) (a Answer) {
 	lower := strings.ToLower(qname)
 	q := question{zone: z, lower: qname == lower, qname: qname, origin: qname[len(qname)-len(z.Name):], room: max(0, size-sizeQuestion(qname))}
@@ -46,7 +47,8 @@ func (x *Index) LookupIn(z *Zone, qname string, qtype uint16, size int) (a Answe
 	return a
 }
 
-// findAny returns one set of records, as RFC 8482 4.1 allows: unlike a HINFO record (4.2), it is true, and a cache may keep it.
+// findAny returns one set of records for a question of type ANY, as RFC 8482 4.1 permits. Unlike a
+// HINFO record (4.2), it is true, and a cache can keep it.
 func (x *Index) findAny(a *Answer, q *question) (exists bool) {
 	for _, qtype := range anyOf {
 		if exists = x.find(a, q, qtype); !exists || len(a.Answer) > 0 || a.Truncated {
@@ -56,19 +58,19 @@ func (x *Index) findAny(a *Answer, q *question) (exists bool) {
 	return exists
 }
 
-// anyOf is the types that names have, the one first that a question for all types is answered with.
+// anyOf lists the types that names can have. The first that exists answers a question of type ANY.
 var anyOf = [...]uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeSOA, dns.TypeTXT}
 
-// question is what is asked for, but for the type.
+// question is a question without its type.
 type question struct {
 	zone          *Zone
 	name          Name
-	qname, origin string // as asked
-	lower         bool   // asked without capital letters
-	room          int    // bytes that the message has for records
+	qname, origin string // in the spelling of the question
+	lower         bool   // the question has no upper-case letters
+	room          int    // bytes of the message for records
 }
 
-// find adds the records of one type to an empty answer, and returns whether the name exists.
+// find adds the records of one type to an empty answer, and reports whether the name exists.
 func (x *Index) find(a *Answer, q *question, qtype uint16) bool {
 	exists := true
 	switch q.name.Kind {
@@ -91,7 +93,8 @@ func (x *Index) find(a *Answer, q *question, qtype uint16) bool {
 	return exists
 }
 
-// finish settles the result, and adds the SOA that makes a negative answer cacheable (RFC 2308 3).
+// finish sets the result, and adds the SOA record that lets caches keep a negative answer (RFC 2308
+// 3).
 func (a *Answer) finish(exists bool, q *question, serial uint32) {
 	switch {
 	case !exists:
@@ -120,7 +123,8 @@ func (x *Index) service(a *Answer, q *question, qtype uint16) (exists bool) {
 	return ok && b.answer(a, q, qtype)
 }
 
-// answer adds the records of one type of a name that is the service's own or lies below it, and returns whether there is that name.
+// answer adds the records of one type for the name of the service or a name below it, and reports
+// whether that name exists.
 func (b *block) answer(a *Answer, q *question, qtype uint16) (exists bool) {
 	n, ok := b.at(q.name.Below)
 	if !ok {
@@ -135,8 +139,9 @@ func (b *block) answer(a *Answer, q *question, qtype uint16) (exists bool) {
 	return true
 }
 
-// answerAddresses answers with the A or AAAA records of a node, or with some of them where not all fit. It does not try to give the same
-// endpoints for both types (SPEC 2.4.1), as nothing says which addresses are of one endpoint: a client gets all of them over TCP.
+// answerAddresses adds the A or AAAA records of a node, or some of them if not all fit. A and AAAA
+// answers need not have the same endpoints (SPEC 2.4.1), because no object says which addresses
+// belong to one endpoint. A client gets all of them over TCP.
 func (b *block) answerAddresses(a *Answer, q *question, n *node, qtype uint16) {
 	if len(n.host) > 0 {
 		b.answerHost(a, q, n.host, qtype)
@@ -157,7 +162,7 @@ func (b *block) answerAddresses(a *Answer, q *question, n *node, qtype uint16) {
 	a.Answer = recordsOf(q.qname, q.zone.TTL, of)
 }
 
-// answerHost is answerAddresses for one endpoint, or all that have its name.
+// answerHost is answerAddresses for the endpoints of one host name.
 func (b *block) answerHost(a *Answer, q *question, host []place, qtype uint16) {
 	v4, v6 := b.hosts.families(host)
 	if qtype == dns.TypeA {

@@ -11,17 +11,17 @@ import (
 type NameKind uint8
 
 const (
-	KindOther     NameKind = iota // nothing of that shape exists
+	KindOther     NameKind = iota // no name of this form exists
 	KindApex                      // the zone itself
 	KindVersion                   // dns-version
 	KindDNS                       // dns, above ns.dns
 	KindNS                        // ns.dns
 	KindSvc                       // svc
 	KindNamespace                 // <ns>.svc
-	KindService                   // <service>.<ns>.svc and all below it
+	KindService                   // <service>.<ns>.svc and everything below it
 )
 
-// Name is a name below a zone, taken apart by its labels alone: what type was asked for does not matter to it.
+// Name is a name below a zone, split by its labels. The type of the question does not matter.
 type Name struct {
 	Kind      NameKind
 	Namespace string
@@ -29,8 +29,9 @@ type Name struct {
 	Below     string // the labels below the service's name, joined by dots; "" is the service's own name
 }
 
-// ParseName takes apart the labels below a zone, in lower case and without a final dot: "foo.default.svc". An escaped dot is
-// taken for the end of a label like any other: the backslash before it stays, which no name of ours has.
+// ParseName splits the labels below a zone, in lower case and without a final dot:
+// "foo.default.svc". An escaped dot counts as the end of a label. The backslash before it stays,
+// and no served name contains one.
 func ParseName(below string) Name {
 	switch below {
 	case "":
@@ -62,23 +63,25 @@ func ParseName(below string) Name {
 	return n
 }
 
-// Has says whether a name, in lower case and with the final dot, is the zone's or below it.
+// Has reports whether a name, in lower case and with the final dot, is the zone or below it.
 func (z *Zone) Has(name string) bool {
 	above, ok := strings.CutSuffix(name, z.Name)
 	if !ok || above == "" {
 		return ok
 	}
-	// A dot that stands for itself, after a backslash, ends no label (RFC 1035 5.1). These are rare: the library looks at them.
+	// An escaped dot does not end a label (RFC 1035 5.1). Such names are rare, so the library
+	// handles them.
 	return above[len(above)-1] == '.' && (!strings.HasSuffix(above, `\.`) || dns.IsSubDomain(z.Name, name))
 }
 
-// Parse takes apart a name in the zone, in lower case and with the final dot.
+// Parse splits a name in the zone, in lower case and with the final dot.
 func (z *Zone) Parse(qname string) Name {
 	return ParseName(strings.TrimSuffix(qname[:len(qname)-len(z.Name)], "."))
 }
 
-// Host is the parts of a name below a service that could be an endpoint's, <hostname>.<clusterid>, or a cluster id alone. Of several
-// labels the first is the hostname: only the index knows whether "a.b" is a host in b, or the id of a cluster.
+// Host returns the parts of a name below a service that can be an endpoint, <hostname>.<clusterid>,
+// or only a cluster ID. The first of several labels is the hostname: only the index knows whether
+// "a.b" is a host in b or a cluster ID.
 func (n Name) Host() (hostname, cluster string) {
 	if strings.HasPrefix(n.Below, "_") {
 		return "", ""
@@ -90,7 +93,8 @@ func (n Name) Host() (hostname, cluster string) {
 	return hostname, cluster
 }
 
-// Port is the parts of a name below a service that could be a port's, _<port>._<proto>, or a protocol alone; without underscores.
+// Port returns the parts of a name below a service that can be a port, _<port>._<proto>, or only a
+// protocol, without underscores.
 func (n Name) Port() (port, protocol string) {
 	labels, ok := strings.CutPrefix(n.Below, "_")
 	if !ok {
@@ -103,9 +107,10 @@ func (n Name) Port() (port, protocol string) {
 	return port, protocol
 }
 
-// HostLabel makes a host name from an address, for endpoints that have none: dots and colons become dashes, as all CoreDNS plugins
-// and the conformance suite have it (BASE 2.1 asks for any unique one). A label may not begin or end with a dash (RFC 1123), so an
-// IPv6 address that does gets a 0 there, which names the same address.
+// HostLabel makes a host name from an address, for endpoints without one: dots and colons become
+// dashes, as in all CoreDNS plugins and in the conformance suite (BASE 2.1 requires a unique one).
+// A label must not begin or end with a dash (RFC 1123), so an IPv6 address that would do so gets a
+// 0 there, which is the same address.
 func HostLabel(addr netip.Addr) string {
 	label := dashes.Replace(addr.String())
 	if strings.HasPrefix(label, "-") {

@@ -2,9 +2,10 @@ package index
 
 import "github.com/miekg/dns"
 
-// The records of an answer are made for that answer alone: nothing that a plugin after us does to them can reach another client.
-// They come from one array for each section, so that fifty records cost no more allocations than one. Only the addresses of a headless
-// service with many endpoints are kept from one answer to the next, see longAnswer.
+// The records of an answer are made for that answer only: a plugin that changes them changes no
+// other client's answer. They come from one array for each section, so that fifty records need no
+// more allocations than one. Only the addresses of a headless service with many endpoints are kept
+// for later answers, see longAnswer.
 
 type recordA struct {
 	rr dns.A
@@ -20,7 +21,7 @@ func header(name string, rrtype uint16, ttl uint32) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: ttl}
 }
 
-// addressRecords is room for the A and AAAA records of one section.
+// addressRecords is space for the A and AAAA records of one section.
 type addressRecords struct {
 	a    []recordA
 	aaaa []recordAAAA
@@ -31,7 +32,8 @@ func roomFor(v4, v6 int) addressRecords {
 	return addressRecords{room[recordA](v4), room[recordAAAA](v6), room[dns.RR](v4 + v6)}
 }
 
-// add4 and add6 write one record. There has to be room for it: a record must not move once it is pointed at.
+// add4 and add6 write one record. There must be space for it: a record must not move once a pointer
+// to it exists.
 func (r *addressRecords) add4(name string, ttl uint32, ip [4]byte) {
 	r.a = r.a[:len(r.a)+1]
 	record := &r.a[len(r.a)-1]
@@ -60,14 +62,14 @@ func (r *addressRecords) addAll(name string, ttl uint32, a addrs) {
 	}
 }
 
-// recordsOf is the A and AAAA records of one name.
+// recordsOf returns the A and AAAA records of one name.
 func recordsOf(name string, ttl uint32, a addrs) []dns.RR {
 	r := roomFor(len(a.v4), len(a.v6))
 	r.addAll(name, ttl, a)
 	return r.rrs
 }
 
-// records is the A and AAAA records of endpoints of one host.
+// records returns the A and AAAA records of the endpoints of one host.
 func (h *hosts) records(name string, ttl uint32, v4, v6 []place) []dns.RR {
 	r := roomFor(len(v4), len(v6))
 	h.addAll(&r, name, ttl, v4, v6)

@@ -7,26 +7,28 @@ import (
 	"strings"
 )
 
-// Key names a service in the clusterset, as a question does: <service>.<namespace>, each one DNS label in lower case. One string takes
-// half the space of two, and there are two for each import.
+// Key names a service in the clusterset as a question does: <service>.<namespace>, each one DNS
+// label in lower case. One string needs half the memory of two, and there are two Keys for each
+// import.
 type Key string
 
-// NewKey is the key of the ServiceImport of that namespace and name.
+// NewKey returns the key of the ServiceImport with this namespace and name.
 func NewKey(namespace, name string) Key { return Key(name + "." + namespace) }
 
-// Name is the ServiceImport's name; "" for no key.
+// Name returns the name of the ServiceImport, "" for an empty key.
 func (k Key) Name() string {
 	name, _, _ := strings.Cut(string(k), ".")
 	return name
 }
 
-// Namespace is the ServiceImport's namespace; "" for no key.
+// Namespace returns the namespace of the ServiceImport, "" for an empty key.
 func (k Key) Namespace() string {
 	_, namespace, _ := strings.Cut(string(k), ".")
 	return namespace
 }
 
-// Type is a ServiceImport's type. It alone decides how a name is answered, not whether there are IPs (KEP-1645, service types).
+// Type is the type of a ServiceImport. It alone decides how a name is answered, with or without IPs
+// (KEP-1645, service types).
 type Type uint8
 
 const (
@@ -34,30 +36,33 @@ const (
 	Headless                 // the endpoints themselves
 )
 
-// Port is a named port, with what an SRV record needs. An unnamed port has no SRV record and so no Port (SPEC 2.3.2).
+// Port is a named port, with the content of its SRV record. An unnamed port has no SRV record, and
+// so no Port (SPEC 2.3.2).
 type Port struct {
 	Name     string // without the underscore, lower case, never empty
 	Protocol string // tcp, udp or sctp
 	Number   uint16 // never 0
 }
 
-// Service is what a ServiceImport says of its names.
+// Service is the part of a ServiceImport that answers depend on.
 type Service struct {
 	Key
 	Type  Type
-	IPs   []netip.Addr // no zone, IPv4 as IPv4
+	IPs   []netip.Addr // without a zone, IPv4 as IPv4
 	Ports []Port
-	// Managed is by the controller: of a headless service's slices only those count that are Managed too.
+	// Managed is true if the controller manages the import: then only the managed slices of a
+	// headless service count.
 	Managed bool
 }
 
-// Entry is a Service in the form that is held, so that what is read of an object is soon garbage. Its zero value is no service.
+// Entry is a Service in the form that is stored, so that a decoded object is garbage soon. The zero
+// value is no service.
 type Entry struct {
 	Key
-	block *block // of a ClusterSetIP service; nil or ofManaged for a headless one, whose block comes from its slices
+	block *block // of a ClusterSetIP service; nil or ofManaged for a headless one, whose block is built from its slices
 }
 
-// Entry returns what is held of the service. It keeps nothing of s but its strings.
+// Entry returns the stored form of the service. It keeps nothing of s except its strings.
 func (s Service) Entry() Entry {
 	e := Entry{Key: s.Key}
 	switch {
@@ -72,26 +77,28 @@ func (s Service) Entry() Entry {
 // SliceID names an EndpointSlice.
 type SliceID struct{ Namespace, Name string }
 
-// Slice is the ready part of an EndpointSlice. All of it comes from one cluster (KEP-1645, EndpointSlice).
+// Slice is the ready part of an EndpointSlice. All endpoints are in one cluster (KEP-1645,
+// EndpointSlice).
 type Slice struct {
 	SliceID
-	Service   string // the ServiceImport's name, in the slice's own namespace
+	Service   string // the name of the ServiceImport, in the slice's namespace
 	Managed   bool   // by the controller
-	Cluster   string // the cluster id: one or more labels in lower case. "": unknown; addresses count, host names cannot be made
+	Cluster   string // cluster ID: one or more labels in lower case. "": unknown; addresses count, and there are no host names
 	Endpoints []Endpoint
-	Ports     []Port // EndpointPort numbers: a headless service has no proxy, so the pods' own port is the one that answers
+	Ports     []Port // EndpointPort numbers: without a proxy, clients connect to the pods' own ports
 }
 
 // Endpoint is one address of a ready endpoint.
 type Endpoint struct {
-	Hostname string // one label in lower case, or "" for the one made from Addr (HostLabel)
+	Hostname string // one label in lower case, or "" for the one that HostLabel makes from Addr
 	Addr     netip.Addr
 }
 
-// Key is the key of the service that the slice belongs to.
+// Key returns the key of the service that the slice belongs to.
 func (s Slice) Key() Key { return NewKey(s.Namespace, s.Service) }
 
-// normalize gives each endpoint that can have one a hostname, and sorts, as the order that a slice lists things in says nothing.
+// normalize gives each endpoint a hostname if it can have one, and sorts the lists, whose order in
+// a slice has no meaning.
 func (s Slice) normalize() {
 	for i, e := range s.Endpoints {
 		if e.Hostname == "" && s.Cluster != "" {
@@ -108,7 +115,7 @@ func (p Port) compare(q Port) int {
 	return cmp.Or(strings.Compare(p.Protocol, q.Protocol), strings.Compare(p.Name, q.Name), cmp.Compare(p.Number, q.Number))
 }
 
-// Equal says whether s and t would be answered alike.
+// Equal reports whether s and t lead to the same answers.
 func (s Slice) Equal(t Slice) bool {
 	return s.SliceID == t.SliceID && s.Service == t.Service && s.Cluster == t.Cluster && s.Managed == t.Managed &&
 		slices.Equal(s.Endpoints, t.Endpoints) && slices.Equal(s.Ports, t.Ports)

@@ -7,19 +7,20 @@ import (
 	"github.com/miekg/dns"
 )
 
-// srv is what the SRV records of one name are made of.
+// srv contains what the SRV records of one name are made from.
 type srv struct {
 	*block
-	service string // the service's own name, as it was asked
+	service string // the name of the service, in the spelling of the question
 	ttl     uint32
 	weight  uint16
 }
 
-// answerSRV answers with the SRV records of a node (RFC 2782; SPEC 2.3.2, 2.4.3) and, in the additional section, with the addresses of
-// each target, as far as they fit. The answer section comes first: without all of it there are no addresses.
+// answerSRV adds the SRV records of a node (RFC 2782; SPEC 2.3.2, 2.4.3) and, in the additional
+// section, the addresses of each target, as far as they fit. The answer section has priority: if it
+// is incomplete, there are no addresses.
 //
-// Its parts have what they need on the stack one after the other. Each question has a goroutine of its own, whose stack grows by copying:
-// a few hundred bytes more at the deepest point have made an answer a quarter slower.
+// Its parts use the stack one after another. Each question has its own goroutine, whose stack grows
+// by copying: a few hundred bytes more at the deepest point made an answer a quarter slower.
 func (b *block) answerSRV(a *Answer, q *question, n *node) {
 	s := srv{block: b, service: q.qname, ttl: q.zone.TTL}
 	if below := q.name.Below; below != "" {
@@ -40,7 +41,8 @@ func (b *block) answerSRV(a *Answer, q *question, n *node) {
 	}
 }
 
-// first takes the first targets of a node, as take does, and settles their weight; ok is false if the node has none.
+// first takes the first targets of a node, as take does, and sets their weight. ok is false if the
+// node has no targets.
 func (s *srv) first(n *node, list []target, room int) (taken []target, left int, ok bool) {
 	var one [1]run
 	walk := s.targetsOf(n, one[:0])
@@ -52,9 +54,10 @@ func (s *srv) first(n *node, list []target, room int) (taken []target, left int,
 	return taken, left, true
 }
 
-// take takes at most so many targets, whose SRV records fit into so many bytes. It returns how many bytes are left: less than 0 if the next
-// record does not fit. A target whose name would be too long for a message is left out: that name cannot be asked for either, and the
-// others must still be sent.
+// take takes at most the given number of targets, whose SRV records fit the given number of bytes.
+// It returns the remaining bytes, negative if the next record does not fit. It leaves out a target
+// whose name would be too long for a message: that name cannot be queried, and the others must
+// still be sent.
 func (s *srv) take(walk *targets, list []target, most, left int) ([]target, int) {
 	if most = min(most, walk.atMost()); most > cap(list) {
 		list = make([]target, 0, min(most, left/(sizeSRV+len(s.service))))
@@ -77,7 +80,7 @@ func (s *srv) take(walk *targets, list []target, most, left int) ([]target, int)
 	return list, left
 }
 
-// nameLen is the length of a target's name.
+// nameLen returns the length of a target's name.
 func (s *srv) nameLen(t target) int {
 	if t.host == itself {
 		return len(s.service)
@@ -85,7 +88,7 @@ func (s *srv) nameLen(t target) int {
 	return s.hosts.nameLen(s.hosts.places[t.host]) + 1 + len(s.service)
 }
 
-// records is one SRV record for each target. The targets are sorted by host.
+// records returns one SRV record for each target. The targets are sorted by host.
 func (s *srv) records(owner string, list []target) []dns.RR {
 	records := make([]dns.SRV, len(list))
 	rrs := make([]dns.RR, len(list))
@@ -106,7 +109,7 @@ func (s *srv) records(owner string, list []target) []dns.RR {
 	return rrs
 }
 
-// namesLen is the length of the names of all targets, which are written into one string.
+// namesLen returns the length of the names of all targets, which are written into one string.
 func (s *srv) namesLen(list []target) (length int) {
 	for i, t := range list {
 		if t.host != itself && (i == 0 || t.host != list[i-1].host) {
@@ -116,7 +119,7 @@ func (s *srv) namesLen(list []target) (length int) {
 	return length
 }
 
-// writeName writes a host's full name.
+// writeName writes the full name of a host.
 func (h *hosts) writeName(names *strings.Builder, p place, service string) string {
 	from := names.Len()
 	names.WriteString(h.endpoint(p).Hostname)
@@ -127,8 +130,9 @@ func (h *hosts) writeName(names *strings.Builder, p place, service string) strin
 	return names.String()[from:]
 }
 
-// glueThatFits is how many address records of each family, in the targets' order, fit into so many bytes by whole sets (RFC 2181 9). Each
-// record has a pointer for a name, as long as the targets stand before maxPointer; beyond it, fewer fit than this.
+// glueThatFits returns how many address records of each family, in the order of the targets, fit
+// the given number of bytes as whole sets (RFC 2181 9). The name of each record is a pointer if its
+// target is before maxPointer. Beyond it, fewer records fit.
 func (s *srv) glueThatFits(list []target, left int) (v4, v6 int) {
 	for i, t := range list {
 		if i > 0 && t.host == list[i-1].host {
@@ -147,7 +151,7 @@ func (s *srv) glueThatFits(list []target, left int) (v4, v6 int) {
 	return v4, v6
 }
 
-// addresses is how many a target has, of each family.
+// addresses returns the number of addresses of a target, of each family.
 func (s *srv) addresses(t target) (v4, v6 int) {
 	if t.host == itself {
 		return len(s.addrs.v4), len(s.addrs.v6)
@@ -156,7 +160,7 @@ func (s *srv) addresses(t target) (v4, v6 int) {
 	return len(four), len(six)
 }
 
-// glue is the records of the targets' addresses, as many as fit into so many bytes.
+// glue returns the address records of the targets, as many as fit the given number of bytes.
 func (s *srv) glue(list []target, answer []dns.RR, left int) []dns.RR {
 	to := roomFor(s.glueThatFits(list, left))
 	for i, t := range list {
@@ -177,7 +181,7 @@ func (s *srv) glue(list []target, answer []dns.RR, left int) []dns.RR {
 	return to.rrs
 }
 
-// upTo is the whole list if there is room for it, and nothing otherwise.
+// upTo returns the whole list if there is space for it, and otherwise nothing.
 func upTo[T any](room int, list []T) []T {
 	if len(list) > room {
 		return nil

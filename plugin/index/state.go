@@ -2,23 +2,24 @@ package index
 
 import "slices"
 
-// State is the set of objects that an index is made from. It remembers which services an edit touched, so that the next index
-// costs in proportion to what changed. The zero value is not ready; use NewState. It is not safe for concurrent use.
+// State is the set of objects that an index is built from. It remembers which services an edit
+// affected, so that the next index costs in proportion to the change. The zero value is not ready;
+// use NewState. It is not safe for concurrent use.
 type State struct {
-	services  map[Key]*block // of ClusterSetIP services, shared with the index; nil or ofManaged for a headless one, which its slices make
+	services  map[Key]*block // of ClusterSetIP services, shared with the index; nil or ofManaged for a headless one, whose slices make the block
 	slices    map[SliceID]*Slice
 	owned     map[Key][]*Slice // the slices of each service
 	dirty     map[Key]struct{}
 	endpoints int
 }
 
-// Change says, for each service that may have changed, what it is made of now.
+// Change contains, for each service that may have changed, its current content.
 type Change struct {
-	blocks   map[Key]*block   // nil: it is gone
-	headless map[Key][]*Slice // whose block its slices make
+	blocks   map[Key]*block   // nil: deleted
+	headless map[Key][]*Slice // slices of the services whose block is built from slices
 }
 
-// NewState returns a State that holds nothing.
+// NewState returns an empty State.
 func NewState() *State {
 	return &State{
 		services: map[Key]*block{},
@@ -28,7 +29,7 @@ func NewState() *State {
 	}
 }
 
-// SetService adds or replaces a service. It says whether that could change an answer.
+// SetService adds or replaces a service. It reports whether an answer can change.
 func (s *State) SetService(e Entry) bool {
 	if old, ok := s.services[e.Key]; ok && old.equal(e.block) {
 		return false
@@ -38,7 +39,7 @@ func (s *State) SetService(e Entry) bool {
 	return true
 }
 
-// DeleteService removes a service, if it is there.
+// DeleteService removes a service if it exists. It reports whether an answer can change.
 func (s *State) DeleteService(key Key) bool {
 	if _, ok := s.services[key]; !ok {
 		return false
@@ -48,8 +49,9 @@ func (s *State) DeleteService(key Key) bool {
 	return true
 }
 
-// SetSlice adds or replaces a slice; one that moved to another service leaves the former. The slice's lists are the State's from
-// then on: it puts them in an order of its own.
+// SetSlice adds or replaces a slice. A slice that now belongs to another service is removed from
+// the former one. The State owns the slice's lists from then on, and sorts them. It reports whether
+// an answer can change.
 func (s *State) SetSlice(slice Slice) bool {
 	slice.normalize()
 	old, ok := s.slices[slice.SliceID]
@@ -67,7 +69,7 @@ func (s *State) SetSlice(slice Slice) bool {
 	return true
 }
 
-// DeleteSlice removes a slice, if it is there.
+// DeleteSlice removes a slice if it exists. It reports whether an answer can change.
 func (s *State) DeleteSlice(id SliceID) bool {
 	slice, ok := s.slices[id]
 	if !ok {
@@ -88,7 +90,7 @@ func (s *State) DeleteSlice(id SliceID) bool {
 func (s *State) Drain() Change {
 	change := Change{make(map[Key]*block, len(s.dirty)), map[Key][]*Slice{}}
 	for key := range s.dirty {
-		// A ClusterSetIP's names do not depend on its endpoints (SPEC 2.3).
+		// The names of a ClusterSetIP service do not depend on its endpoints (SPEC 2.3).
 		switch b, ok := s.services[key]; {
 		case ok && b == nil:
 			change.headless[key] = slices.Clone(s.owned[key])
@@ -102,15 +104,15 @@ func (s *State) Drain() Change {
 	return change
 }
 
-// Services is the number of services.
+// Services returns the number of services.
 func (s *State) Services() int { return len(s.services) }
 
-// Endpoints is the number of ready endpoint addresses, of all slices.
+// Endpoints returns the number of ready endpoint addresses of all slices.
 func (s *State) Endpoints() int { return s.endpoints }
 
-// ReplaceServices makes the services of a namespace ("" for all) the given ones, as a new list of them says.
+// ReplaceServices replaces all services of a namespace ("" for all namespaces), from a new list.
 func (s *State) ReplaceServices(namespace string, services []Entry) {
-	first := len(s.services) == 0 // the largest of all lists needs no comparison
+	first := len(s.services) == 0 // the largest list of all, the first, needs no comparison
 	listed := map[Key]struct{}{}
 	for _, e := range services {
 		s.SetService(e)
@@ -128,7 +130,7 @@ func (s *State) ReplaceServices(namespace string, services []Entry) {
 	}
 }
 
-// ReplaceSlices makes the slices of a namespace ("" for all) the given ones, as a new list of them says.
+// ReplaceSlices replaces all slices of a namespace ("" for all namespaces), from a new list.
 func (s *State) ReplaceSlices(namespace string, all []Slice) {
 	listed := make(map[SliceID]struct{}, len(all))
 	for _, slice := range all {

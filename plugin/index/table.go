@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// table is a map that never changes: with returns a new one that shares all but the touched parts. A copy costs one pointer for each
-// part and one part's entries for each edit, whatever the table's size; a lookup costs two hashes.
+// table is an immutable map. with returns a new one that shares all unaffected parts. A copy costs
+// one pointer for each part, and the entries of one part for each edit, whatever the size of the
+// table. A lookup costs two hashes.
 type table[K comparable, V any] struct {
 	parts []map[K]V
 	n     int
@@ -29,7 +30,7 @@ func (t table[K, V]) get(key K) (V, bool) {
 	return v, ok
 }
 
-// with sets the keys of a change, and removes those whose new value is none.
+// with sets the keys of a change, and removes those whose new value is the zero value.
 func (t table[K, V]) with(change map[K]V, none func(V) bool) table[K, V] {
 	next := table[K, V]{parts: slices.Clone(t.parts), n: t.n}
 	own := map[uint64]bool{}
@@ -54,7 +55,7 @@ func (t table[K, V]) with(change map[K]V, none func(V) bool) table[K, V] {
 	return next
 }
 
-// all calls f for each entry, in no order.
+// all calls f for each entry, in no particular order.
 func (t table[K, V]) all(f func(K, V)) {
 	for _, m := range t.parts {
 		for key, v := range m {

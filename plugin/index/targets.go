@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// target is where an SRV record points: the host whose first endpoint has that place in hosts, or the service itself.
+// target is the target of an SRV record: the host whose first endpoint has that position in hosts,
+// or the service itself.
 type target struct {
 	host   int32
 	number uint16 // never 0
@@ -18,7 +19,8 @@ var itselfAlone = []int32{itself}
 // maxShares is the number of targets up to which the weight of an SRV record depends on their number.
 const maxShares = 50
 
-// run is every number of some hosts, by host, then number. It has numbers, or ports for their numbers.
+// run contains every port number of some hosts, ordered by host, then number. It has either
+// numbers, or ports with numbers.
 type run struct {
 	hosts   []int32
 	numbers []uint16
@@ -35,14 +37,16 @@ func (r *run) target() target {
 	return target{r.hosts[0], r.numbers[r.at]}
 }
 
-// targets generates the targets of one name in order, by host, then number, each once. They are never kept as a list: their number is
-// the product of two that the author of a single object chooses.
+// targets generates the targets of one name, ordered by host, then number, without duplicates. They
+// are never stored as a list: their number is the product of two numbers that the author of a
+// single object chooses.
 type targets struct {
 	runs []run // a heap: no run starts before the first one
 	last target
 }
 
-// targetsOf returns the targets of a node. It appends their runs to an empty list of the caller, which can be on its stack.
+// targetsOf returns the targets of a node. It appends their runs to an empty list of the caller,
+// which can be on its stack.
 func (b *block) targetsOf(n *node, runs []run) targets {
 	switch {
 	case !n.own && len(n.ports) > 0:
@@ -69,7 +73,7 @@ func (b *block) targetsOf(n *node, runs []run) targets {
 	return t
 }
 
-// roomy is the empty list, or another one if it has no room for n.
+// roomy returns the empty list, or another one if it has no capacity for n.
 func roomy(runs []run, n int) []run {
 	if n > cap(runs) {
 		return make([]run, 0, n)
@@ -77,7 +81,8 @@ func roomy(runs []run, n int) []run {
 	return runs
 }
 
-// withRun appends a run, if it has numbers. Inlined, it would take more of the stack than all else here.
+// withRun appends a run if it has numbers. noinline: inlined, it would use more of the stack than
+// everything else here.
 //
 //go:noinline
 func withRun(runs []run, hosts []int32, numbers []uint16, ports []port) []run {
@@ -87,7 +92,7 @@ func withRun(runs []run, hosts []int32, numbers []uint16, ports []port) []run {
 	return append(runs, run{hosts: hosts, numbers: numbers, ports: ports})
 }
 
-// sameGroup is how many of the ports, from the first one on, are of the same group.
+// sameGroup returns how many of the ports, from the first one on, have the same group.
 func sameGroup(ports []port) int {
 	group := ports[0].group
 	if ports[len(ports)-1].group == group {
@@ -103,7 +108,7 @@ func (b *block) hostsOf(group int32) []int32 {
 	return b.hosts.groups[group].hosts
 }
 
-// next returns the next target, until there is none.
+// next returns the next target; ok is false after the last one.
 func (t *targets) next() (target, bool) {
 	for len(t.runs) > 0 {
 		next := t.runs[0].target()
@@ -116,14 +121,14 @@ func (t *targets) next() (target, bool) {
 	return target{}, false
 }
 
-// skipHost skips the other targets of the first run's host, if the host is the given one.
+// skipHost skips the other targets of the first run's host, if it is the given host.
 func (t *targets) skipHost(host int32) {
 	for len(t.runs) > 0 && t.runs[0].hosts[0] == host {
 		t.advance(t.runs[0].width())
 	}
 }
 
-// advance moves the first run by so many numbers, at most to its next host.
+// advance moves the first run by n numbers, at most to its next host.
 func (t *targets) advance(numbers int) {
 	first := &t.runs[0]
 	if first.at += numbers; first.at >= first.width() {
@@ -139,7 +144,7 @@ func (t *targets) advance(numbers int) {
 	}
 }
 
-// sink restores the order of the heap below a place.
+// sink restores the order of the heap below a position.
 func (t *targets) sink(at int) {
 	for {
 		first := at
@@ -160,7 +165,8 @@ func (t target) compare(u target) int {
 	return cmp.Or(cmp.Compare(t.host, u.host), cmp.Compare(t.number, u.number))
 }
 
-// atMost is the number of targets, or more: one that two runs have in common is counted twice.
+// atMost returns an upper bound of the number of targets: a target that two runs have in common
+// counts twice.
 func (t *targets) atMost() int {
 	n := 0
 	for i := range t.runs {
@@ -169,7 +175,8 @@ func (t *targets) atMost() int {
 	return n
 }
 
-// weight gives equal shares, as CoreDNS' kubernetes plugin does. It has to be called before the first target is taken.
+// weight returns the weight that gives all targets equal shares, as CoreDNS' kubernetes plugin
+// does. Call it before the first target is taken.
 func (t *targets) weight() uint16 {
 	n := t.atMost()
 	if len(t.runs) > 1 {

@@ -10,9 +10,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Transfer lists the whole zone for a secondary server, as AXFR has it: the SOA record, every other record once, and the SOA again
-// (RFC 5936 2.2). The records are those that Lookup answers with, made by the same functions; they come in parts, each small and none
-// empty, which CoreDNS v1.12.3 does not expect.
+// Transfer lists the whole zone for a secondary server, as AXFR does: the SOA record, every other
+// record once, and the SOA record again (RFC 5936 2.2). The records are those of Lookup, made by
+// the same functions. They come in small parts. No part is empty, because CoreDNS v1.12.3 does not
+// expect an empty one.
 func (x *Index) Transfer(z *Zone) iter.Seq[[]dns.RR] {
 	return func(yield func([]dns.RR) bool) {
 		soa := z.soa(z.Name, x.serial, z.TTL)
@@ -29,10 +30,11 @@ func (x *Index) Transfer(z *Zone) iter.Seq[[]dns.RR] {
 	}
 }
 
-// IsCurrent says whether a secondary that has that serial has all there is (RFC 1995 2, in the arithmetic of RFC 1982).
+// IsCurrent reports whether a secondary server with that serial is up to date (RFC 1995 2, in the
+// arithmetic of RFC 1982).
 func (x *Index) IsCurrent(serial uint32) bool { return int32(serial-x.serial) >= 0 }
 
-// fixed is what a zone has besides its SOA, whatever is imported.
+// fixed returns the records that a zone has without any import, besides its SOA.
 func (z *Zone) fixed() []dns.RR {
 	return slices.Concat(z.ns(z.Name), z.server("ns.dns."+z.Name), z.version("dns-version."+z.Name))
 }
@@ -46,10 +48,11 @@ func (x *Index) keys() []Key {
 	return keys
 }
 
-// partSize is how many records a part of a transfer has at most.
+// partSize is the largest number of records in a part of a transfer.
 const partSize = 500
 
-// transfer lists a service's records, in parts of one name and type. Names too long for a message, which nobody can ask for, are left out.
+// transfer lists a service's records, in parts of one name and type. It leaves out names that are
+// too long for a message, which cannot be queried.
 func (b *block) transfer(service string, ttl uint32, yield func([]dns.RR) bool) bool {
 	if !b.transferAddresses(service, ttl, yield) || !b.transferSRV(&node{own: true}, service, service, ttl, yield) {
 		return false
@@ -82,7 +85,8 @@ func (b *block) transferAddresses(service string, ttl uint32, yield func([]dns.R
 	return true
 }
 
-// transferSRV lists SRV records without the additional section, which a transfer has under the targets' own names.
+// transferSRV lists SRV records without the additional section: a transfer contains those records
+// under the targets' own names.
 func (b *block) transferSRV(n *node, owner, service string, ttl uint32, yield func([]dns.RR) bool) bool {
 	walk := b.targetsOf(n, nil)
 	s := srv{block: b, service: service, ttl: ttl, weight: walk.weight()}
@@ -112,7 +116,7 @@ func (h *hosts) transfer(service string, ttl uint32, yield func([]dns.RR) bool) 
 	return true
 }
 
-// all is the endpoints of each host in turn; h may be nil.
+// all yields the endpoints of each host in turn; h may be nil.
 func (h *hosts) all() iter.Seq[[]place] {
 	return func(yield func([]place) bool) {
 		for at := 0; h != nil && at < len(h.places); {

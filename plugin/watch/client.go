@@ -24,8 +24,8 @@ var sliceSerializer = func() runtime.NegotiatedSerializer {
 	return serializer.NewCodecFactory(s).WithoutConversion()
 }()
 
-// LoadConfig returns the client configuration of a kubeconfig file and context ("" for its current one), or where the file is "",
-// that of the pod we run in. The error says what to do.
+// LoadConfig returns the client configuration of a kubeconfig file and context ("" for the current
+// one). If the file is "", it returns that of the pod. The error contains what to do.
 func LoadConfig(kubeconfig, context string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()

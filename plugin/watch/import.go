@@ -12,9 +12,10 @@ import (
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
-// serviceImport has the fields of a ServiceImport that answers are made of. No field of it differs between the versions of the API
-// (mcs-api v0.5.2). Nothing else is decoded, and an import that cannot be decoded costs no other: the CRD's schema accepts
-// times that metav1.Time does not. EndpointSlices are safe from that: the API server decodes them into its own types
+// serviceImport contains the fields of a ServiceImport that answers depend on. These fields are
+// equal in all versions of the API (mcs-api v0.5.2). Nothing else is decoded, and an import that
+// cannot be decoded does not affect others: the schema of the CRD accepts times that metav1.Time
+// does not. EndpointSlices cannot have that fault: the API server decodes them into its own types
 // when they are written, and sends them as protobuf.
 type serviceImport struct {
 	lenient.Base
@@ -31,13 +32,13 @@ type importPort struct {
 	Port     int32           `json:"port"`
 }
 
-// DeepCopyObject implements runtime.Object. Nobody edits an import: the copy shares its lists.
+// DeepCopyObject implements runtime.Object. No code edits an import, so the copy shares its lists.
 func (i *serviceImport) DeepCopyObject() runtime.Object {
 	c := *i
 	return &c
 }
 
-// trimImport keeps of a ServiceImport what its answers are made of.
+// trimImport keeps the parts of a ServiceImport that its answers depend on.
 func trimImport(in *serviceImport) *trimmed[index.Service] {
 	t := &trimmed[index.Service]{namespace: in.Namespace, name: in.Name, changed: lastChange(in)}
 	service := index.Service{Key: index.NewKey(in.Namespace, in.Name)}
@@ -54,13 +55,13 @@ func trimImport(in *serviceImport) *trimmed[index.Service] {
 		return t
 	}
 	if !isLabel(in.Name) {
-		t.problem("name", "metadata.name has to be one DNS label to be asked for: lower case letters, digits and dashes, at most 63")
+		t.problem("name", "metadata.name must be one DNS label to be resolvable: lower case letters, digits and dashes, at most 63")
 		return t
 	}
 	t.value = &service
 	if service.Type == index.Headless {
 		service.Managed = ownership.OfImport(in)
-		return t // neither its IPs nor its ports count: the endpoints have their own
+		return t // its IPs and ports do not count: the endpoints have their own
 	}
 	for _, text := range in.Spec.IPs[:t.atMost("ips", "spec.ips", len(in.Spec.IPs), maxIPs)] {
 		t.keepIP(&service.IPs, text)
@@ -78,8 +79,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// keepIP keeps an address that a Service can have. The controller refuses the same ones for derived Services: an answer with such
-// an address would lead a client to itself, or to its own link.
+// keepIP keeps an address that a Service can have. The controller refuses the same addresses for
+// derived Services. Other addresses would send a client to itself, or to its own link.
 func (t *trimmed[T]) keepIP(ips *[]netip.Addr, text string) {
 	ip, err := parseIP(text)
 	switch {

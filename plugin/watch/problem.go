@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Problem is a part of an object that cannot be served. It costs just the records of that part. Its text has no position in a list:
-// a problem that moves is the same problem.
+// Problem is a part of an object that cannot be served. Only the records of that part are missing.
+// Its text contains no position in a list: a problem that moves is the same problem.
 type Problem struct {
 	Field  string // a fixed word, for the metric's label
-	Detail string // what was found, and what was expected
+	Detail string // what was found, and what is expected
 	Whole  bool   // nothing of the object can be served
 }
 
@@ -31,7 +31,7 @@ func (t *trimmed[T]) problem(field, format string, args ...any) {
 	}
 }
 
-// described are the problems, and one that counts those which are not described.
+// described returns the problems, and one more that counts the problems without a description.
 func (t *trimmed[T]) described() []Problem {
 	if t.more == 0 {
 		return t.problems
@@ -39,7 +39,7 @@ func (t *trimmed[T]) described() []Problem {
 	return append(t.problems, Problem{Field: "more", Detail: fmt.Sprintf("%d more problems of this object are not described", t.more)})
 }
 
-// maxText is how much of a text from an object is shown: its writer decides about its length.
+// maxText limits the text of an object that is shown, because its author decides on its length.
 const maxText = 80
 
 // clip shortens a text from an object.
@@ -54,7 +54,8 @@ func clip(text string) string {
 	return text[:end] + "..."
 }
 
-// reported is what was told of an object's problems. They are compared by a hash of the set, as there may be many such objects.
+// reported records which problems of an object were reported. It compares them by a hash of the
+// set, because there can be many such objects.
 type reported struct {
 	set  uint64
 	told time.Time
@@ -62,7 +63,7 @@ type reported struct {
 
 var hashSeed = maphash.MakeSeed()
 
-// hashSet does not depend on the order of the problems.
+// hashSet returns a hash that does not depend on the order of the problems.
 func hashSet(problems []Problem) (sum uint64) {
 	for _, p := range problems {
 		sum += maphash.Comparable(hashSeed, p)

@@ -11,20 +11,20 @@ import (
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
-// publisher is where the reflectors' edits meet, and where an Index is published from.
+// publisher collects the edits of all reflectors, and publishes an Index of them.
 type publisher struct {
 	mu       sync.Mutex
 	state    *index.State
-	unsynced map[string]int         // stores of each kind that have not had their first list
-	headless map[index.Key]struct{} // services; nil from when the EndpointSlices have synced
-	changes  []change               // that are not published yet
+	unsynced map[string]int         // number of stores of each kind that have not received their first list
+	headless map[index.Key]struct{} // services; nil after the EndpointSlices have synced
+	changes  []change               // not published yet
 
-	backlog index.Backlog     // of the publisher alone
-	built   chan index.Change // the one of the backlog that was being built
-	late    []change          // of services in the backlog
+	backlog index.Backlog     // used by the publisher's goroutine only
+	built   chan index.Change // the finished build of the backlog
+	late    []change          // changes of services in the backlog
 
 	observer  Observer
-	dirty     chan struct{} // holds one token while there are unpublished edits
+	dirty     chan struct{} // contains one token while there are unpublished edits
 	synced    chan struct{} // closed when every store has synced
 	published atomic.Pointer[View]
 }
@@ -36,24 +36,25 @@ func newPublisher(o Observer) *publisher {
 	}
 }
 
-// change is a change to one object, for the time it takes to its answer.
+// change is a change to one object. It measures the time until its answer.
 type change struct {
 	kind string
-	at   int64 // in nanoseconds since 1970, as the object says; 0 where it does not
+	at   int64 // in nanoseconds since 1970, from the object; 0 if unknown
 }
 
-// edit changes the state by what became of one object. f says whether an answer could change by it; it is called with mu.
+// edit changes the state after a change to one object. f reports whether an answer can change; it
+// is called with mu held.
 func (p *publisher) edit(c change, f func(*publisher) bool) {
 	p.mu.Lock()
 	changed := f(p)
-	if changed && c.at != 0 && p.published.Load() != nil { // what is older than ourselves took no time of ours
+	if changed && c.at != 0 && p.published.Load() != nil { // changes older than this process are not measured
 		p.changes = append(p.changes, c)
 	}
 	p.mu.Unlock()
 	if changed {
 		select {
 		case p.dirty <- struct{}{}:
-		default: // the publisher has not yet looked, and will see this edit too
+		default: // the publisher has not run yet, and will include this edit
 		}
 	}
 }
@@ -78,7 +79,7 @@ func (p *publisher) replaceImports(namespace string, all []entry) {
 	p.state.ReplaceServices(namespace, entries)
 }
 
-// note remembers which services are headless, as long as that counts.
+// note remembers which services are headless, until the EndpointSlices have synced.
 func (p *publisher) note(e entry) {
 	if p.headless == nil {
 		return
@@ -89,9 +90,11 @@ func (p *publisher) note(e entry) {
 	}
 }
 
-// A zone's serial is the number of 1/64 seconds since 1970, so that it grows over restarts too, and a secondary that was away for less
-// than 388 days compares it right (RFC 1982 3.2: half of 32 bits). It grows by one with each Index, and may run ahead of the clock by
-// maxLead, ten seconds. The first one has all of that: after a restart the serial is larger than any before, however fast it was.
+// A zone's serial is the number of 1/64 seconds since 1970, so that it grows over restarts, and a
+// secondary server that was away for less than 388 days compares it correctly (RFC 1982 3.2: half
+// of 32 bits). It grows by one with each Index, and can run ahead of the clock by maxLead, ten
+// seconds. The first serial of a process is ten seconds ahead: so it is larger than any before a
+// restart, whatever the rate of changes was.
 const (
 	serialsPerSecond = 64
 	maxLead          = 10 * serialsPerSecond
@@ -99,8 +102,8 @@ const (
 
 func serialAt(t time.Time) uint32 { return uint32(t.UnixNano() / int64(time.Second/serialsPerSecond)) }
 
-// pause is how long the next Index has to wait after one with that serial: never long, as a clock that was set back is no reason to
-// keep an answer from anybody.
+// pause returns how long the next Index must wait after one with that serial. It is never long: a
+// clock that was set back must not delay answers.
 func pause(serial uint32, now time.Time) time.Duration {
 	if int32(serial-serialAt(now)) > maxLead {
 		return time.Second / serialsPerSecond
@@ -108,12 +111,14 @@ func pause(serial uint32, now time.Time) time.Duration {
 	return 0
 }
 
-// mostAtOnce is how many endpoints and ports one Index waits for: some milliseconds of work. Services that have more are made beside the
-// publisher, and follow with an Index of their own, so that others' changes are answered meanwhile.
+// mostAtOnce is the number of endpoints and ports that one Index waits for: some milliseconds of
+// work. Services with more are built beside the publisher, and get an Index of their own, so that
+// other changes are answered meanwhile.
 const mostAtOnce = 1 << 14
 
-// publish makes a new Index of the edits, until ctx ends. Edits that come now and then wait for nothing. All that come while an Index is
-// made, or has to wait, go into the next: a flood of them costs 64 a second.
+// publish builds a new Index from the edits, until ctx ends. Occasional edits do not wait. All
+// edits that arrive while an Index is built, or has to wait, go into the next one: a flood of edits
+// costs 64 Indexes a second.
 func (p *publisher) publish(ctx context.Context) {
 	var building sync.WaitGroup
 	defer building.Wait()
@@ -148,7 +153,7 @@ func (p *publisher) publishOnce() {
 	p.mu.Lock()
 	if p.unsynced[importKind.name] > 0 {
 		p.mu.Unlock()
-		return // what is known so far is not all there is
+		return // the known objects are not complete yet
 	}
 	next := &View{whole: p.unsynced[sliceKind.name] == 0}
 	if next.whole {
@@ -161,7 +166,7 @@ func (p *publisher) publishOnce() {
 	p.mu.Unlock()
 
 	whole := before != nil && before.whole
-	if whole { // The first whole Index has all there is.
+	if whole { // the first complete Index contains everything
 		edited, changes = p.split(edited, changes)
 	}
 	p.replace(next, edited)
@@ -172,7 +177,8 @@ func (p *publisher) publishOnce() {
 	}
 }
 
-// split keeps for later what takes long. Which slices are of a large service is not known here, so all that came with one count as late.
+// split moves services that take long to build into the backlog. The slices of a large service are
+// not known here, so all slice changes of this round count as late.
 func (p *publisher) split(edited index.Change, changes []change) (index.Change, []change) {
 	edited, added := p.backlog.Take(edited, mostAtOnce)
 	if added {
@@ -194,7 +200,7 @@ func (p *publisher) publishBuilt(built index.Change) {
 	p.late = nil
 }
 
-// replace publishes the View with an Index that has the change.
+// replace publishes a View whose Index contains the change.
 func (p *publisher) replace(next *View, change index.Change) {
 	now := serialAt(time.Now())
 	last := index.New(now + maxLead)

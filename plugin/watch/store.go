@@ -10,16 +10,16 @@ import (
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
-// sink trims each object and hands it to the State. It implements reflector.Sink.
+// sink trims each object and passes it to the State. It implements reflector.Sink.
 type sink[T any] struct {
 	kind      kind[T]
 	namespace string // "" for all
 	publisher *publisher
-	problems  map[objectID]reported // of each object that has some
+	problems  map[objectID]reported // of each object with problems
 	synced    bool
 }
 
-// kind is how the State holds one kind of object.
+// kind describes how the State stores one kind of object.
 type kind[T any] struct {
 	name    string
 	trim    func(object any) *item[T]
@@ -31,14 +31,15 @@ type kind[T any] struct {
 
 type objectID struct{ namespace, name string }
 
-// item is a trimmed object in the form that waits for the end of the first list, where there may be a hundred thousand of them.
+// item is a trimmed object that waits for the end of the first list, which can have a hundred
+// thousand of them.
 type item[T any] struct {
 	value   *T
-	changed int64   // in nanoseconds since 1970; 0 where it is not known
-	faulty  *faulty // nil where all of the object is served
+	changed int64   // in nanoseconds since 1970; 0 if unknown
+	faulty  *faulty // nil if all of the object is served
 }
 
-// faulty is what else there is to know of an object that is not served whole.
+// faulty is additional data of an object that is not served completely.
 type faulty struct {
 	objectID
 	problems []Problem
@@ -137,7 +138,8 @@ func (s *sink[T]) ReplaceAll(atMost int, all iter.Seq[*item[T]]) {
 	})
 }
 
-// report tells of the problems of an object when they are others than before. Those of one object are described at most once a minute.
+// report reports the problems of an object if they differ from the last ones. The problems of one
+// object are described at most once a minute.
 func (s *sink[T]) report(k *item[T]) {
 	id := s.idOf(k)
 	if k.faulty == nil || len(k.faulty.problems) == 0 {

@@ -18,17 +18,18 @@ import (
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
-// trimmed is what is kept of an object.
+// trimmed is the kept part of an object.
 type trimmed[T any] struct {
 	namespace, name string
-	changed         time.Time // zero: not known
-	value           *T        // nil: the object has no name that could be served
+	changed         time.Time // zero: unknown
+	value           *T        // nil: the object has no name that can be served
 	problems        []Problem
 	more            int // problems beyond maxProblems
 }
 
-// lastChange is when an object last changed: as an EndpointSlice says where its writer noted the time of the Pod's or Service's
-// change, else when the API server was last written to, which it notes in whole seconds.
+// lastChange returns when an object last changed: the time of the Pod's or Service's change if the
+// author of an EndpointSlice noted it, otherwise the time of the last write, which the API server
+// notes in whole seconds.
 func lastChange(object metav1.Object) (at time.Time) {
 	if trigger, err := time.Parse(time.RFC3339Nano, object.GetAnnotations()[corev1.EndpointsLastChangeTriggerTime]); err == nil {
 		return trigger
@@ -41,16 +42,17 @@ func lastChange(object metav1.Object) (at time.Time) {
 	return at
 }
 
-// What one object can cost. The API sets no such limits, or larger ones: an EndpointSlice can have 1000 endpoints of 100 addresses and
-// 20000 ports, each of which has an SRV record for each address. No Service is known that comes near these numbers; Kubernetes itself
-// writes slices of 100 endpoints with one address each.
+// Limits of one object. The API has no such limits, or larger ones: an EndpointSlice can have 1000
+// endpoints of 100 addresses and 20000 ports, each with an SRV record for each address. No known
+// Service comes near these numbers; Kubernetes itself writes slices of 100 endpoints with one
+// address each.
 const (
 	maxPorts     = 256  // of an import or slice
-	maxAddresses = 1000 // of a slice, and those of one more endpoint
+	maxAddresses = 1000 // of a slice; the last endpoint can exceed it
 	maxIPs       = 16   // of an import
 )
 
-// atMost is how many of a list's elements are looked at. The others are one problem.
+// atMost returns the elements of a list that are used. The others are one problem.
 func (t *trimmed[T]) atMost(field, list string, have, most int) int {
 	if have > most {
 		t.problem(field, "%s has %d elements, want at most %d: the others are left out", list, have, most)
@@ -58,13 +60,13 @@ func (t *trimmed[T]) atMost(field, list string, have, most int) int {
 	return min(have, most)
 }
 
-// entry is a service as the State holds it.
+// entry is a service in the State's form.
 type entry struct {
 	index.Entry
 	headless bool
 }
 
-// entryOf is the same of a service as the State holds it.
+// entryOf converts a trimmed ServiceImport.
 func entryOf(t *trimmed[index.Service]) *trimmed[entry] {
 	of := &trimmed[entry]{namespace: t.namespace, name: t.name, changed: t.changed, problems: t.problems, more: t.more}
 	if t.value != nil {
@@ -73,9 +75,10 @@ func entryOf(t *trimmed[index.Service]) *trimmed[entry] {
 	return of
 }
 
-// trimSlice keeps of an EndpointSlice its ready endpoints. One of the controller's is gone once it is being deleted: the controller
-// sets no finalizer, so whoever set one would decide how long it is answered, and with what. Those of others are their owners', who
-// may have a reason.
+// trimSlice keeps the ready endpoints of an EndpointSlice. A slice of the controller counts as
+// deleted as soon as its deletion begins: the controller sets no finalizer, so a user who adds one
+// could decide how long the slice is answered, and with which endpoints. Slices of others stay
+// until they are deleted.
 func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
 	t := &trimmed[index.Slice]{namespace: in.Namespace, name: in.Name, changed: lastChange(in)}
 	slice := index.Slice{
@@ -130,7 +133,7 @@ func (t *trimmed[T]) keepEndpoint(endpoints *[]index.Endpoint, e discoveryv1.End
 
 func (t *trimmed[T]) keepEndpointPort(ports *[]index.Port, p discoveryv1.EndpointPort) {
 	if p.Name == nil || p.Port == nil {
-		return // no name is no SRV record (SPEC 2.4.3); no port is every port
+		return // a port without a name has no SRV record (SPEC 2.4.3); no port means every port
 	}
 	protocol := corev1.ProtocolTCP
 	if p.Protocol != nil {
@@ -139,7 +142,7 @@ func (t *trimmed[T]) keepEndpointPort(ports *[]index.Port, p discoveryv1.Endpoin
 	t.keepPort(ports, *p.Name, protocol, *p.Port)
 }
 
-// keepPort keeps a named port. Protocol "" is TCP: the CRD has no default for it (A7).
+// keepPort keeps a named port. The protocol "" is TCP: the CRD has no default for it (A7).
 func (t *trimmed[T]) keepPort(ports *[]index.Port, name string, protocol corev1.Protocol, number int32) {
 	if protocol == "" {
 		protocol = corev1.ProtocolTCP
@@ -150,14 +153,15 @@ func (t *trimmed[T]) keepPort(ports *[]index.Port, name string, protocol corev1.
 	case protocol != corev1.ProtocolTCP && protocol != corev1.ProtocolUDP && protocol != corev1.ProtocolSCTP:
 		t.problem("protocol", "the protocol of port %q is %q, want TCP, UDP or SCTP", clip(name), clip(string(protocol)))
 	case name == "": // no SRV record (SPEC 2.3.2)
-	case !isLabel(name) || len(name) > 62: // a Service's port cannot be called so either; the underscore makes it 63
+	case !isLabel(name) || len(name) > 62: // a Service's port cannot have that name either; the underscore makes it 63
 		t.problem("portname", "a port is called %q, want a DNS label of at most 62 lower case letters, digits and dashes", clip(name))
 	default:
 		*ports = append(*ports, index.Port{Name: interned(name), Protocol: interned(strings.ToLower(string(protocol))), Number: uint16(number)})
 	}
 }
 
-// interned is the one copy of a text that many objects have: a cluster's id, a port's name.
+// interned returns the single copy of a text that many objects contain: a cluster ID, the name of a
+// port.
 func interned(text string) string { return unique.Make(text).Value() }
 
 func parseIP(text string) (netip.Addr, error) {

@@ -22,28 +22,30 @@ import (
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
-// Options say what to watch.
+// Options selects what to watch.
 type Options struct {
-	Namespaces  []string // none: all
+	Namespaces  []string // empty: all
 	Labels      string   // a selector of ServiceImports; "": all
-	NoEndpoints bool     // no EndpointSlices
+	NoEndpoints bool     // do not watch EndpointSlices
 }
 
-// Observer hears what a person should know.
+// Observer receives events that an operator wants to see.
 type Observer interface {
-	// Problems tells of all problems of an object, each time that they are others than before. There are at most nine. again says
-	// that the object had others less than a minute ago, which is enough for a log.
+	// Problems reports all problems of an object, each time they change. There are at most nine.
+	// again is true if the object had other problems less than a minute ago, so that a log can skip
+	// it.
 	Problems(kind, object string, all []Problem, again bool)
-	Failed(resource string, err error) // a list or watch failed, and is tried again
-	Recovered(resource string)         // both work again
-	Absent(resource string)            // the server does not have it: there are none, for now
-	// Published tells of a new View, and whether every resource has synced.
+	Failed(resource string, err error) // a list or watch failed, and is repeated
+	Recovered(resource string)         // list and watch work again
+	Absent(resource string)            // the server does not have the resource: for now there are no such objects
+	// Published reports a new View, and whether every resource has synced.
 	Published(services, endpoints int, whole bool)
-	// Programmed tells of each object that came since the last Index, how long its change took until it was answered.
+	// Programmed reports, for each object that arrived since the last Index, the time from its
+	// change to its answer.
 	Programmed(kind string, took time.Duration)
 }
 
-// Watch keeps an Index equal to what an API server holds.
+// Watch keeps an Index equal to the content of an API server.
 type Watch struct {
 	publisher *publisher
 	followers []*reflector.Follower
@@ -54,7 +56,8 @@ type Watch struct {
 	finder discovery.DiscoveryInterface
 }
 
-// New prepares a Watch. It makes no request yet; the error is that of a client configuration or selector that cannot work.
+// New prepares a Watch. It sends no request. The error is that of an invalid client configuration
+// or selector.
 func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 	config = reflector.DetectDeadConnections(config)
 	client, err := rest.HTTPClientFor(config)
@@ -86,7 +89,7 @@ func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 	return w, nil
 }
 
-// add has one resource followed, the best of its versions first.
+// add watches a resource, in the first of its versions that the server has.
 func (w *Watch) add(to cache.ReflectorStore, r reflector.Resource, versions ...schema.GroupVersion) error {
 	for _, gv := range versions {
 		client, err := restClient(w.config, w.client, gv)
@@ -100,7 +103,7 @@ func (w *Watch) add(to cache.ReflectorStore, r reflector.Resource, versions ...s
 	return nil
 }
 
-// Run watches until ctx ends, and returns when all that it started has ended.
+// Run watches until ctx ends. It returns when everything that it started has ended.
 func (w *Watch) Run(ctx context.Context) {
 	defer utilnet.CloseIdleConnectionsFor(w.client.Transport)
 	var wg sync.WaitGroup
@@ -111,10 +114,10 @@ func (w *Watch) Run(ctx context.Context) {
 	w.publisher.publish(ctx)
 }
 
-// View is the newest View, or nil before the first sync of the ServiceImports.
+// View returns the newest View, or nil before the first sync of the ServiceImports.
 func (w *Watch) View() *View { return w.publisher.published.Load() }
 
-// Index is the newest Index, or nil before the first sync of every resource.
+// Index returns the newest Index, or nil before the first sync of every resource.
 func (w *Watch) Index() *index.Index {
 	v := w.View()
 	if v == nil || !v.whole {
@@ -123,29 +126,31 @@ func (w *Watch) Index() *index.Index {
 	return v.Index
 }
 
-// Synced is closed when every resource has synced.
+// Synced returns a channel that is closed when every resource has synced.
 func (w *Watch) Synced() <-chan struct{} { return w.publisher.synced }
 
-// reporter tells an observer of the first of several failures of one resource, and of their end. A recovery is a complete list with a
-// watch: else a list that fails beside a watch that is accepted would be told of as failed and as recovered at each retry.
+// reporter reports the first of several failures of one resource to an observer, and their end. A
+// recovery needs a complete list and a watch: otherwise a list that fails beside a watch that is
+// accepted would be reported as failed and recovered at each retry.
 type reporter struct {
 	resource string
 	store    cache.ReflectorStore
 	observer Observer
 
 	trouble reflector.Trouble
-	failed  bool // and the observer was told
-	absent  bool // likewise
+	failed  bool // and it was reported
+	absent  bool // and it was reported
 }
 
-// report is a reflector.Report. Where the server is well and does not have the resource, there are no such objects: the store is emptied.
+// report is a reflector.Report. If the server works and does not have the resource, there are no
+// such objects: the store is emptied.
 func (r *reporter) report(verb reflector.Verb, err error) {
 	switch err = r.trouble.Note(verb, err); {
 	case errors.Is(err, reflector.ErrAbsent):
-		if !r.absent || r.failed { // also at the end of an outage, so that the next is told of too
+		if !r.absent || r.failed { // also at the end of an outage, so that the next outage is reported too
 			r.absent, r.failed = true, false
 			r.observer.Absent(r.resource)
-			_ = r.store.Replace(nil, "") // which has no error
+			_ = r.store.Replace(nil, "") // an absent resource causes no error
 		}
 	case err != nil && !r.failed:
 		r.failed = true
