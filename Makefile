@@ -15,18 +15,18 @@ $(if $(GOFLAGS),,$(error build/env.sh has no line with GOFLAGS))
 ARGS ?=
 
 .PHONY: help
-help: ## List every target
-	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1\t\2/' | while IFS=$$'\t' read -r name what; do printf '  %-12s %s\n' "$$name" "$$what"; done
+help: ## List all targets
+	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1\t\2/' | while IFS=$$'\t' read -r name what; do printf '  %-16s %s\n' "$$name" "$$what"; done
 
 .PHONY: build
 build: coredns controller ## Build bin/coredns and bin/multicluster-controller
 
 .PHONY: coredns
-coredns: ## Build bin/coredns: CoreDNS with all its plugins and ours (COREDNS_VERSION=v1.14.7 for another)
+coredns: ## Build bin/coredns, CoreDNS with the plugin (COREDNS_VERSION=v1.14.7)
 	@VERSION="$(VERSION)" build/coredns.sh $(COREDNS_VERSION) bin/coredns
 
 .PHONY: compat
-compat: ## Compile the plugin against the oldest CoreDNS that it supports, and others
+compat: ## Compile the plugin with the oldest supported CoreDNS, and with others
 	@build/compat.sh v1.12.3 v1.14.7
 
 .PHONY: controller
@@ -38,12 +38,12 @@ IMAGES_GO := $(shell sed -n 's/^FROM .*golang:\([0-9.]*\) AS build$$/go\1/p' bui
 ARCH ?=
 
 .PHONY: images
-images: ## Make the archives of the images in bin/images, without Docker (ARCH="amd64 arm64" for other machines than this one)
+images: ## Build the images as archives in bin/images, without Docker (ARCH="amd64 arm64")
 	@GOTOOLCHAIN=$(IMAGES_GO) go build -C build/images -o $(CURDIR)/bin/make-images . && \
 	  GOTOOLCHAIN=$(IMAGES_GO) bin/make-images -coredns $(COREDNS_VERSION) -version "$(VERSION)" $(ARCH)
 
 .PHONY: programs
-programs: ## Build what the tests run beside us: etcd, kube-apiserver and more, once, into the user's cache
+programs: ## Build etcd, kube-apiserver and more for the tests, once, into the user's cache
 	@go run ./test/controlplane/build
 
 # How many packages' tests run at once: most of their time they wait for API servers, not for a core.
@@ -55,76 +55,80 @@ needs-test needs-clusters: needs-%:
 
 # The race detector needs cgo; vet is a part of `make lint`; what only debuggers read (-w) takes a linker a third of its time.
 .PHONY: test
-test: needs-test build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Unit, property, race and API server tests
+test: needs-test build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Run all tests except those of whole clusters (make e2e)
 	CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) ./...
 	cd build/images && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m ./... # modules of their own, as users of the plugin need nothing of them
 	cd deploy/charts && go test -count=1 -vet=off -timeout 20m ./... # Go does not see which files Helm reads
 
 .PHONY: check
-check: lint ## What to run before each commit: lint, and the tests that need no API server (two minutes)
+check: lint ## Run the linters, and the tests that need no API server: before each commit
 	go test -short -vet=off ./...
 	cd build/images && go test -short -vet=off ./...
 
 .PHONY: fuzz
-fuzz: ## Fuzz name and Corefile parsing, the answers and transfers (FUZZTIME=30s each)
+fuzz: ## Fuzz names, Corefiles, answers and transfers (FUZZTIME=30s for each)
 	@for target in index.FuzzParseName index.FuzzLookup index.FuzzTransfer .FuzzParse .FuzzServeDNS .FuzzTransfer; do \
 	  go test -run '^$$' -fuzz "^$${target#*.}\$$" -fuzztime $(FUZZTIME) ./plugin/$${target%%.*}; done
 
 .PHONY: bench
-bench: bench-ips bench-clusterset bench-server bench-servedns ## Measure everything, side by side where there is something to compare with (about an hour)
+bench: bench-ips bench-clusterset bench-server bench-servedns ## Run all benchmarks (about an hour)
 
 .PHONY: bench-ips
-bench-ips: programs ## Measure the time from an import's creation to its filled ips (writes docs/results/ips-filled.txt)
+bench-ips: programs ## Measure the time from an import's creation to its filled ips
 	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything on one machine"; \
 	  go test -run '^$$' -bench '^BenchmarkIPsFilled$$' -benchtime 200x ./controller/reconcile | grep -E '^(cpu|Benchmark)'; } | tee docs/results/ips-filled.txt
 
 .PHONY: bench-clusterset
-bench-clusterset: build programs ## Measure a clusterset: time to other clusters, first sync, memory, writes (about half an hour; writes docs/results/clusterset.txt)
+bench-clusterset: build programs ## Measure delays, first sync and memory of a clusterset (half an hour)
 	@go run ./test/clusterset/bench $(ARGS)
 
 .PHONY: bench-server
-bench-server: programs ## Measure CoreDNS with our plugin, the in-tree one and others (writes docs/results/bench.txt; ARGS=--quick)
+bench-server: programs ## Measure CoreDNS with this plugin, the in-tree one and others (ARGS=--quick)
 	@build/coredns.sh $(COREDNS_VERSION) bin/coredns-bench readymade:github.com/clusterset-dns/multicluster/test/perf/bench/readymade
 	@go run ./test/perf/bench $(ARGS)
 
 .PHONY: bench-servedns
-bench-servedns: programs ## Measure ServeDNS alone, ours beside the in-tree plugin (writes docs/results/servedns.txt)
+bench-servedns: programs ## Measure ServeDNS alone, of this plugin and the in-tree one
 	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything in one process; medians of 6 (benchstat -col /plugin docs/results/servedns.bench)"; \
 	  go test -run '^$$' -bench '^BenchmarkServeDNS$$' -benchmem -count 6 -timeout 60m ./test/perf/servedns | tee docs/results/servedns.bench | go run ./test/perf/servedns; } | tee docs/results/servedns.txt
 
 .PHONY: soak
-soak: coredns programs ## Keep CoreDNS under changes, questions and outages, and check each answer (10 minutes; writes docs/results/soak.txt; ARGS='--for 1m')
+soak: coredns programs ## Check CoreDNS' answers under changes and failures (10 minutes; ARGS='--for 1m')
 	@go run ./test/perf/soak $(ARGS)
 
 .PHONY: questions
-questions: coredns programs ## Count the questions that each way to imports costs a pod (writes docs/results/questions.txt)
+questions: coredns programs ## Count the questions of a pod for each way to find imports
 	@QUESTIONS=write go test -count=1 -run '^TestQuestions$$' ./test/dns/corefile
 
 .PHONY: readme
-readme: build coredns-demo programs bench questions ## Run the demo and the benchmarks, and show in README.md what they wrote
+readme: build coredns-demo programs bench questions ## Run the demo and all benchmarks, and update the figures of the documents
 	@go run ./test/clusters/demo --once | tee docs/results/demo.txt
-	@$(MAKE) -s help > docs/results/help.txt
+	@$(MAKE) plots
 	@go run ./test/docs
 
+.PHONY: plots
+plots: ## Draw the pictures of docs/benchmarks.md from docs/results
+	@cd test/docs/plots && go run .
+
 .PHONY: clusters-up
-clusters-up: needs-clusters ## Start two real clusters with pods, c1 and c2, on this machine (root; Debian's containerd and more: it says what)
+clusters-up: needs-clusters ## Start two clusters with pods, c1 and c2, on this machine (needs root)
 	@go run ./test/clusters/run up c1 1
 	@go run ./test/clusters/run up c2 2
 
 .PHONY: test-clusters
-test-clusters: needs-clusters ## Test those clusters (root; about a minute and a half)
+test-clusters: needs-clusters ## Test the clusters themselves (needs root; two minutes)
 	CLUSTERS=1 go test -count=1 -vet=off -timeout 20m ./test/clusters
 
 .PHONY: clusters-down
-clusters-down: ## End the clusters c1 and c2 and remove all that is of them
+clusters-down: ## Stop the clusters c1 and c2, and delete everything of them
 	@go run ./test/clusters/run down c1 c2
 
 .PHONY: e2e
-e2e: $(if $(KUBECONFIGS),,needs-clusters) controller ## Start real clusters, install us as users do, and try it all in pods (root; about 15 minutes, and more the first time; KUBECONFIGS=a:b for clusters of yours, whose DNS it replaces; E2E_LOAD_FOR=1m for less load; ARGS=--keep)
+e2e: $(if $(KUBECONFIGS),,needs-clusters) controller ## Run the end-to-end tests in three clusters (needs root; 15 minutes; docs/e2e.md)
 	@go run ./test/e2e/run $(ARGS)
 
 .PHONY: e2e-results
-e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Do that, and show in README.md what was measured (writes docs/results/e2e.txt)
+e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Run the end-to-end tests, and update the figures of the documents
 	@go run ./test/e2e/run --results docs/results/e2e.txt $(ARGS)
 	@go run ./test/docs
 
@@ -133,7 +137,7 @@ coredns-demo: controller
 	@. build/env.sh && go_build "CoreDNS for the demo" bin/coredns-demo ./test/clusters/demo/coredns
 
 .PHONY: demo
-demo: controller coredns-demo ## Show the main job on real parts, then stay up to play with (ARGS=--once ends instead)
+demo: controller coredns-demo ## Show two joined clusters on loopback, and stay up (ARGS=--once ends instead)
 	@go run ./test/clusters/demo $(ARGS)
 
 bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
@@ -142,7 +146,7 @@ bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	@mv bin/tools/golangci-lint $@ && rm -r bin/tools
 
 .PHONY: lint
-lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run golangci-lint, built from its module
+lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run golangci-lint
 	$< run ./...
 	cd build/images && $(CURDIR)/$< run ./...
 	cd deploy/charts && $(CURDIR)/$< run ./...
@@ -152,9 +156,9 @@ bin/govulncheck-$(GOVULNCHECK_VERSION):
 	@mv bin/vuln/govulncheck $@ && rm -r bin/vuln
 
 .PHONY: vuln
-vuln: build bin/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities in what is built here (GOVULNDB=file:///... for a copy of the database; ARGS=-required)
+vuln: build bin/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities (GOVULNDB=file:///... for a copy of the database)
 	@go run ./build/vuln -program bin/govulncheck-$(GOVULNCHECK_VERSION) $(ARGS) . build/images deploy/charts bin/coredns bin/multicluster-controller
 
 .PHONY: clean
-clean: ## Remove what was built here
+clean: ## Delete what was built in this folder
 	rm -rf bin build/out

@@ -451,7 +451,7 @@ func (j *joining) leftForGood(t *testing.T) {
 	const this, other = "member1", "member2"
 	former := j.peer(t, this, other)
 	reads(t, former)
-	text, err := os.ReadFile("uninstall.md")
+	text, err := os.ReadFile("../docs/operations/uninstall.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,10 +48,10 @@ func TestNotesSayWhatToCheck(t *testing.T) {
 		"autopath":         "\n    autopath @multicluster\n",
 		"patch":            "  kubectl -n kube-system patch deployment coredns -p '{",
 		"its names":        "`coredns` is kubeadm's name for the Deployment,",
-		"replace":          "The cluster's DNS is this release's, at 10.0.0.10",
-		"none":             "Nothing here answers names",
+		"replace":          "This release runs the cluster's DNS at 10.0.0.10",
+		"none":             "does not run a DNS server",
 		"monitors":         "  kubectl get servicemonitors -A",
-		"policies":         "on the ports 443, 6443?",
+		"policies":         "on the ports 443, 6443.",
 		"try":              "  kubectl -n multicluster-system exec deployment/multicluster-client -- getent ahosts foo.default.svc",
 		"get a client pod":   "--reuse-values --set clientPod.enabled=true",
 	}
@@ -120,16 +120,16 @@ func types(t *testing.T, c *controlplane.Cluster, name string, atLeast int) {
 func TestDocumentsLinesWork(t *testing.T) {
 	t.Run("README.md", func(t *testing.T) {
 		c := controlplane.New(t, controlplane.Options{})
-		types(t, c, "README.md", 4)
+		types(t, c, "deploy/README.md", 4)
 		// A line has made it, and none after that has deleted it.
 		kubectl(t, c, "get", "service", "kube-dns", "--namespace=kube-system")
 	})
 	t.Run("upgrade.md", func(t *testing.T) {
 		c := controlplane.New(t, controlplane.Options{})
-		if _, err := helm(t, c.Kubeconfig, "", documented(t, "README.md", "install multicluster")...); err != nil {
+		if _, err := helm(t, c.Kubeconfig, "", documented(t, "deploy/README.md", "install multicluster")...); err != nil {
 			t.Fatal(err)
 		}
-		types(t, c, "upgrade.md", 2)
+		types(t, c, "docs/operations/upgrade.md", 2)
 	})
 }
 
@@ -151,7 +151,7 @@ func TestNotesForTheClustersCoreDNS(t *testing.T) {
 	if want := `example.org/coredns:v1 53 ["NET_BIND_SERVICE"]`; got != want {
 		t.Errorf("the Deployment has %q; want %q", got, want)
 	}
-	kubectl(t, c, words(t, document(t, "upgrade.md"), "patch deployment coredns")...)
+	kubectl(t, c, words(t, document(t, "docs/operations/upgrade.md"), "patch deployment coredns")...)
 	got = kubectl(t, c, "get", "deployment", "coredns", "-n", "kube-system", "-o", "jsonpath={..terminationGracePeriodSeconds} {..preStop.sleep.seconds} "+
 		"{..readinessProbe.periodSeconds} {..readinessProbe.failureThreshold} {..readinessProbe.timeoutSeconds} {..readinessProbe.httpGet.path}")
 	if want := "60 30 1 2 5 /ready"; got != want {

@@ -18,7 +18,7 @@ func kubeadms() string {
 // document is a text of the folder deploy.
 func document(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(binaries.Root(), "deploy", name))
+	text, err := os.ReadFile(filepath.Join(binaries.Root(), name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,10 +44,10 @@ func TestReleaseTakesOverTheBases(t *testing.T) {
 		kubectl(t, c, "apply", "-k", "deploy/"+base)
 	}
 	const mode = "--set dns.mode=cluster"
-	if !strings.Contains(document(t, "upgrade.md"), "add `"+mode+"` to that line") {
+	if !strings.Contains(document(t, "docs/operations/upgrade.md"), "add `"+mode+"` to that line") {
 		t.Error("upgrade.md does not say how to keep plugin/cluster-coredns")
 	}
-	line := append(documented(t, "upgrade.md", "--take-ownership"), strings.Fields(mode)...)
+	line := append(documented(t, "docs/operations/upgrade.md", "--take-ownership"), strings.Fields(mode)...)
 	if _, err := helm(t, c.Kubeconfig, "", line...); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestReleaseTakesOverTheClustersCoreDNS(t *testing.T) {
 	}
 	kubectl(t, c, "apply", "-f", path)
 	onCluster(t, c, c1, "install", release, chart, "--create-namespace", "--values", "-")
-	line := append(documented(t, "README.md", "dns.mode=replace"), "--take-ownership", "--force-conflicts")
+	line := append(documented(t, "deploy/README.md", "dns.mode=replace"), "--take-ownership", "--force-conflicts")
 	if _, err := helm(t, c.Kubeconfig, "", line...); err != nil {
 		t.Fatal(err)
 	}
@@ -109,12 +109,12 @@ func TestClustersDNSIsHandedOn(t *testing.T) {
 			t.Errorf("to the mode %s: %v; want it refused", mode, err)
 		}
 	}
-	text := document(t, "uninstall.md")
+	text := document(t, "docs/operations/uninstall.md")
 	for _, marks := range []string{"annotate service/kube-dns ", "annotate clusterrole/"} {
 		kubectl(t, c, words(t, text, marks)...)
 	}
 	for _, phrase := range []string{"--set dns.mode=none", "uninstall multicluster"} {
-		if _, err := helm(t, c.Kubeconfig, "", documented(t, "uninstall.md", phrase)...); err != nil {
+		if _, err := helm(t, c.Kubeconfig, "", documented(t, "docs/operations/uninstall.md", phrase)...); err != nil {
 			t.Fatal(err)
 		}
 		if after := inUse(); after != before {

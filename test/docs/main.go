@@ -1,33 +1,56 @@
-// Command readme copies what the make targets wrote into the README, between the lines
+// Command docs copies what make targets wrote into the documents, between the lines
 //
 //	<!-- BEGIN path -->
 //	<!-- END -->
 //
-// of it. It runs from the project's top folder, by `make readme`; a test fails where the README says something else.
+// of README.md and docs/*.md. It runs from the project's top folder, by `make readme`. A test fails
+// when a document differs from the files.
 package main
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 )
 
 func main() {
-	text, err := os.ReadFile("README.md")
-	if err == nil {
-		var filled string
-		if filled, err = fill(string(text), read("")); err == nil {
-			err = os.WriteFile("README.md", []byte(filled), 0o644)
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "readme:", err)
+	if err := fillAll(); err != nil {
+		fmt.Fprintln(os.Stderr, "docs:", err)
 		os.Exit(1)
 	}
 }
 
+// fillAll fills the blocks of all documents.
+func fillAll() error {
+	files, err := withBlocks(".")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		filled, err := fill(string(text), read("."))
+		if err != nil {
+			return fmt.Errorf("fill %s: %w", file, err)
+		}
+		if err := os.WriteFile(file, []byte(filled), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 var block = regexp.MustCompile(`(?s)<!-- BEGIN (\S+) -->\n.*?<!-- END -->`)
+
+// withBlocks returns README.md and the files docs/*.md below root.
+func withBlocks(root string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	return append(files, filepath.Join(root, "README.md")), err
+}
 
 // fill puts the content of each named file into its block.
 func fill(text string, read func(path string) (string, error)) (filled string, err error) {
@@ -43,10 +66,10 @@ func fill(text string, read func(path string) (string, error)) (filled string, e
 	return filled, err
 }
 
-// read reads files below a folder that ends in a slash.
+// read reads files below a folder.
 func read(folder string) func(string) (string, error) {
 	return func(path string) (string, error) {
-		content, err := os.ReadFile(folder + path)
+		content, err := os.ReadFile(filepath.Join(folder, path))
 		return string(content), err
 	}
 }

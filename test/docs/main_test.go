@@ -1,33 +1,98 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
-// Every figure and output in the README comes from a file that a make target wrote.
-func TestTheReadmeShowsWhatTheTargetsWrote(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+const root = "../.."
+
+// TestDocumentsShowWhatTheTargetsWrote: each figure and output in a document comes from a file that a
+// make target wrote.
+func TestDocumentsShowWhatTheTargetsWrote(t *testing.T) {
+	files, err := withBlocks(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	filled, err := fill(string(text), read("../../"))
-	if err != nil {
-		t.Fatal(err)
+	shown := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		filled, err := fill(string(text), read(root))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filled != string(text) {
+			t.Errorf("%s does not show what docs/results holds: run `go run ./test/docs`", file)
+		}
+		for _, found := range block.FindAllStringSubmatch(string(text), -1) {
+			shown[found[1]] = true
+		}
 	}
-	if filled != string(text) {
-		t.Error("README.md does not show what docs/results holds: run `make readme`")
+	results, err := filepath.Glob(filepath.Join(root, "docs", "results", "*.txt"))
+	if err != nil || len(results) < 5 {
+		t.Fatalf("%d files of results: %v", len(results), err)
 	}
-	if !strings.Contains(filled, "<!-- BEGIN docs/results/demo.txt -->") {
-		t.Error("README.md has lost the demo's output")
+	for _, file := range results {
+		if path, _ := filepath.Rel(root, file); !shown[path] && path != "docs/results/demo.txt" {
+			t.Errorf("no document shows %s", path)
+		}
 	}
 }
 
-// TestResultsAreOfACommit: whoever doubts a figure has to find the code that it was measured with.
+// The README is short, and shows at most ten lines of output.
+func TestReadmeIsShort(t *testing.T) {
+	const mostBytes, mostLines = 10_000, 10
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > mostBytes {
+		t.Errorf("README.md has %d bytes, the limit is %d", len(text), mostBytes)
+	}
+	for _, found := range fence.FindAllString(string(text), -1) {
+		if lines := strings.Count(found, "\n") - 1; lines > mostLines {
+			t.Errorf("README.md has a block of %d lines, the limit is %d", lines, mostLines)
+		}
+	}
+}
+
+var source = regexp.MustCompile(`<!-- (\S+) sha256 ([0-9a-f]+) -->`)
+
+// TestPlotsAreOfTheResults: a picture names the results that it was drawn from, and they have not
+// changed since.
+func TestPlotsAreOfTheResults(t *testing.T) {
+	plots, err := filepath.Glob(filepath.Join(root, "docs", "pictures", "bench-*.svg"))
+	if err != nil || len(plots) == 0 {
+		t.Fatalf("%d plots: %v", len(plots), err)
+	}
+	for _, plot := range plots {
+		picture, err := os.ReadFile(plot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := source.FindStringSubmatch(string(picture))
+		if of == nil {
+			t.Errorf("%s does not name its results", plot)
+			continue
+		}
+		results, err := os.ReadFile(filepath.Join(root, of[1]))
+		if sum := fmt.Sprintf("%x", sha256.Sum256(results)); err != nil || sum != of[2] {
+			t.Errorf("%s was drawn from other results than %s: run `make plots`: %v", plot, of[1], err)
+		}
+	}
+}
+
+// TestResultsAreOfACommit: a reader who doubts a figure can check out the code that it was measured with.
 func TestResultsAreOfACommit(t *testing.T) {
-	files, err := filepath.Glob("../../docs/results/*.txt")
+	files, err := filepath.Glob(filepath.Join(root, "docs", "results", "*.txt"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files of results: %v", len(files), err)
 	}
@@ -37,22 +102,22 @@ func TestResultsAreOfACommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(text), "-dirty") {
-			t.Errorf("%s is of files that no commit has: commit them, and measure again", file)
+			t.Errorf("%s was measured with uncommitted changes: commit them, and measure again", file)
 		}
 	}
 }
 
-// Each folder of tests is explained in so few lines that they are read. What users need is in docs.
+// Each folder of tests has a README that is short enough to be read. Documents for users are in docs.
 func TestReadmesOfTestFoldersAreShort(t *testing.T) {
 	const most = 30
 	folders, err := filepath.Glob("../*/")
 	if err != nil || len(folders) > 8 {
-		t.Errorf("%d folders of tests, of 8 at most: %v", len(folders), err)
+		t.Errorf("%d folders of tests, the limit is 8: %v", len(folders), err)
 	}
 	for _, folder := range folders {
 		text, err := os.ReadFile(filepath.Join(folder, "README.md"))
 		if lines := strings.Count(string(text), "\n"); err != nil || lines > most {
-			t.Errorf("%sREADME.md has %d lines, of %d at most: %v", folder, lines, most, err)
+			t.Errorf("%sREADME.md has %d lines, the limit is %d: %v", folder, lines, most, err)
 		}
 	}
 }

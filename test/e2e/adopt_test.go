@@ -38,7 +38,7 @@ var instead = []struct{ line, typed, why string }{
 	{`kubectl apply -k deploy/karmada`, ``, "no Karmada here"},
 	{`kubectl apply -k deploy/client`, `kubectl kustomize deploy/client | sed 's|image: .*|image: TOOLS|' | kubectl apply -f -`, "the image is another Debian"},
 
-	{`kubectl delete -k deploy/plugin/server`, `kubectl delete -k deploy/plugin/cluster-coredns`, "README.md's steps have used that one of the two"},
+	{`kubectl delete -k deploy/plugin/server`, `kubectl delete -k deploy/plugin/cluster-coredns`, "the steps of docs/install.md have used that one of the two"},
 }
 
 // command is code in the documents that is typed. Other code is a name, a line of a file, or Helm's.
@@ -156,7 +156,7 @@ func (p *person) replaced(member, line string) string {
 	if member == other {
 		other = p.members[1]
 	}
-	// In deploy/uninstall.md, each of them is the one that leaves once.
+	// In docs/operations/uninstall.md, each of them is the one that leaves once.
 	line = strings.NewReplacer("<this>", member, "<other>", other).Replace(line)
 	words := strings.NewReplacer("OVERLAY", filepath.Join(p.dir, member), "TOOLS", p.images["tools"])
 	for _, i := range instead {
@@ -171,7 +171,7 @@ func (p *person) replaced(member, line string) string {
 	return line
 }
 
-// TestReadme types the steps of README.md, and then those of deploy/uninstall.md, as they are written there, all to one shell. It is the first of
+// TestReadme types the steps of docs/install.md, and then those of docs/operations/uninstall.md, as they are written there, all to one shell. It is the first of
 // all, by its file's name: the clusters have a stock CoreDNS and nothing of ours.
 func TestReadme(t *testing.T) {
 	all, load := open(t), filepath.SplitList(os.Getenv("E2E_LOAD"))
@@ -188,11 +188,11 @@ func TestReadme(t *testing.T) {
 			t.Fatalf("begins in clusters that have nothing of ours, and %s has %s, among others", c.id, strings.Fields(found)[0])
 		}
 	}
-	steps := stepsOf(section(t, "README.md", "## Install it into a cluster"))
+	steps := stepsOf(section(t, "docs/install.md", "## Steps"))
 	if len(steps) != 8 {
-		t.Fatalf("README.md has %d steps, and this test knows 8: %q", len(steps), steps)
+		t.Fatalf("docs/install.md has %d steps, and this test knows 8: %q", len(steps), steps)
 	}
-	s := all.newScene(t, "README's steps, typed as written; and uninstalled again")
+	s := all.newScene(t, "the steps of docs/install.md, typed as written; and uninstalled again")
 	stock := stockCorefile(t)
 	s.runStock(func(context.Context, *cluster) (string, error) { return stock, nil })
 	p := newPerson(s)
@@ -211,14 +211,14 @@ func TestReadme(t *testing.T) {
 
 // TestDocumentsHaveTheLines: where the README changes, so has the table of what stands for its lines.
 func TestDocumentsHaveTheLines(t *testing.T) {
-	uninstall, err := os.ReadFile(filepath.Join(binaries.Root(), "deploy", "uninstall.md"))
+	uninstall, err := os.ReadFile(filepath.Join(binaries.Root(), "docs", "operations", "uninstall.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := slices.Concat(slices.Concat(stepsOf(section(t, "README.md", "## Install it into a cluster")), stepsOf(string(uninstall)))...)
+	shown := slices.Concat(slices.Concat(stepsOf(section(t, "docs/install.md", "## Steps")), stepsOf(string(uninstall)))...)
 	for _, i := range instead {
 		if !slices.ContainsFunc(shown, regexp.MustCompile("^"+i.line+"$").MatchString) {
-			t.Errorf("neither README.md's steps nor deploy/uninstall.md's have the line %q", i.line)
+			t.Errorf("neither docs/install.md nor docs/operations/uninstall.md has the line %q", i.line)
 		}
 	}
 }
@@ -333,10 +333,10 @@ func (p *person) tryFoo(step []string) {
 	p.client(there, "client", "clusterset.local").reaches("foo.default.svc", p.clusters[0].id)
 }
 
-// uninstall types the lines of deploy/uninstall.md, each step in all clusters: what leaves nothing of ours.
+// uninstall types the lines of docs/operations/uninstall.md, each step in all clusters: what leaves nothing of ours.
 func (p *person) uninstall(stock string) {
 	p.t.Helper()
-	text, err := os.ReadFile(filepath.Join(binaries.Root(), "deploy", "uninstall.md"))
+	text, err := os.ReadFile(filepath.Join(binaries.Root(), "docs", "operations", "uninstall.md"))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
-// TestReleaseGoes: by the lines of deploy/uninstall.md the cluster's DNS outlives the release that ran it, and the imports serve on. A client
+// TestReleaseGoes: by the lines of docs/operations/uninstall.md the cluster's DNS outlives the release that ran it, and the imports serve on. A client
 // notices nothing.
 func TestReleaseGoes(t *testing.T) {
-	s := newScene(t, bySearch, "a release that runs the cluster's DNS goes, by the lines of deploy/uninstall.md, while a client asks")
+	s := newScene(t, bySearch, "a release that runs the cluster's DNS goes, by the lines of docs/operations/uninstall.md, while a client asks")
 	from, left := s.clusters[0], s.clusters[1]
 	s.deploy(from, workload{name: "web", replicas: 1})
 	s.expose(from, "web", plainly)
@@ -57,12 +57,12 @@ func TestReleaseGoes(t *testing.T) {
 func linesToLeave(t *testing.T) []string {
 	t.Helper()
 	var lines []string
-	for line := range strings.Lines(section(t, "deploy/uninstall.md", "## The cluster's DNS, after `replace`")) {
+	for line := range strings.Lines(section(t, "docs/operations/uninstall.md", "## The cluster's DNS, after `replace`")) {
 		if strings.HasPrefix(line, "    ") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(binaries.Root(), "deploy", "uninstall.md"))
+	text, err := os.ReadFile(filepath.Join(binaries.Root(), "docs", "operations", "uninstall.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func linesToLeave(t *testing.T) []string {
 		}
 	}
 	if len(lines) != 6 || !strings.HasPrefix(lines[5], "helm uninstall ") {
-		t.Fatalf("deploy/uninstall.md has the lines %q; this test knows of 6, of which helm uninstall is the last", lines)
+		t.Fatalf("docs/operations/uninstall.md has the lines %q; this test knows of 6, of which helm uninstall is the last", lines)
 	}
 	return lines
 }

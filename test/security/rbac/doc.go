@@ -2,5 +2,5 @@
 // servers with their RBAC, a controller in each with the rights that deploy/ ships, and the real CoreDNS. Tenants act with accounts of
 // their own, bound to Kubernetes' own roles and to what a test adds; administrators only prepare the stage.
 //
-// deploy/security.md says the same in words, and names the test of each row; TestSecurityPageNamesItsTests compares the two.
+// docs/operations/security.md says the same in words, and names the test of each row; TestSecurityPageNamesItsTests compares the two.
 package rbac

@@ -39,7 +39,7 @@ func TestImportsTakeNoServiceOver(t *testing.T) {
 			"multicluster.kubernetes.io/derived-service": "recorded", "clusterset-dns.io/cluster-ips": recorded.Spec.ClusterIP}),
 		marked("elsewhere", map[string]string{"multicluster.kubernetes.io/derived-service": "default/kubernetes"}))
 	s.says(s.c1, "taken", "ForeignService")
-	s.says(s.c1, "named", "which others keep")
+	s.says(s.c1, "named", "which another writer manages")
 	s.says(s.c1, "recorded", "ForeignService")
 	s.says(s.c1, "elsewhere", "InvalidName")
 	s.settled()

@@ -14,9 +14,9 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
-// TestSecurityPageNamesItsTests: each test that deploy/security.md names exists, and it names each of those here that is about tenants.
+// TestSecurityPageNamesItsTests: each test that docs/operations/security.md names exists, and it names each of those here that is about tenants.
 func TestSecurityPageNamesItsTests(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(binaries.Root(), "deploy", "security.md"))
+	text, err := os.ReadFile(filepath.Join(binaries.Root(), "docs", "operations", "security.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,12 +32,12 @@ func TestSecurityPageNamesItsTests(t *testing.T) {
 	}
 	for name := range named {
 		if !there[name] {
-			t.Errorf("deploy/security.md names %s, which does not exist", name)
+			t.Errorf("docs/operations/security.md names %s, which does not exist", name)
 		}
 	}
 	for name := range testsBelow(t, filepath.Join(binaries.Root(), "test", "security", "rbac")) {
 		if of := "TestPoliciesNameTheControllersAccount TestSecurityPageNamesItsTests TestMain"; !named[name] && !strings.Contains(of, name) {
-			t.Errorf("deploy/security.md does not name %s", name)
+			t.Errorf("docs/operations/security.md does not name %s", name)
 		}
 	}
 }
