@@ -13,10 +13,12 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 )
 
-// podNamespace is where a pod finds the name of its namespace; the default of --namespace.
+// podNamespace is the file in a pod that contains the name of the pod's namespace. It gives the
+// default of --namespace.
 const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// namespace is the flag's, else the pod's own; empty outside of a pod.
+// namespace returns the value of the flag, or the pod's namespace if the flag is empty. Outside a
+// pod it returns "".
 func namespace(flag string) (string, error) {
 	if flag != "" {
 		return flag, nil
@@ -28,31 +30,33 @@ func namespace(flag string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// check finds what the manager would refuse, before the wait for the CRD, which may be long, and by the name of its flag.
+// check returns an error for options that the manager rejects. It runs before the wait for the CRD,
+// which can be long, and its errors contain the name of the flag.
 func check(ctx context.Context, options reconcile.Options) error {
 	if options.LeaderElect && options.Namespace == "" {
-		return errors.New("outside a pod, give --namespace, or --leader-elect=false")
+		return errors.New("set --namespace (required outside a pod), or --leader-elect=false")
 	}
 	if options.MaxEndpoints < 1 || options.MaxEndpoints > 1000 {
-		return fmt.Errorf("--max-endpoints-per-slice %d is not from 1 to 1000", options.MaxEndpoints)
+		return fmt.Errorf("--max-endpoints-per-slice is %d, want 1 to 1000", options.MaxEndpoints)
 	}
 	if options.PeerTimeout < 0 {
-		return fmt.Errorf("--peer-timeout %s is negative; 0 keeps the endpoints for ever", options.PeerTimeout)
+		return fmt.Errorf("--peer-timeout is %s, want a positive duration, or 0 to keep the endpoints forever", options.PeerTimeout)
 	}
 	if options.MetricsAddress == "" || options.MetricsAddress == "0" {
 		return nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", options.MetricsAddress)
 	if err != nil {
-		return fmt.Errorf("serve --metrics-bind-address (another address may be free, 0 is for none): %w", err)
+		return fmt.Errorf("listen on --metrics-bind-address (choose another address, or 0 for none): %w", err)
 	}
-	return listener.Close() // The manager listens anew.
+	return listener.Close() // The manager listens again.
 }
 
-// checkArguments refuses what is no flag: a forgotten dash would else leave a default in force.
+// checkArguments rejects arguments that are not flags. Otherwise a missing dash would silently
+// leave a default in effect.
 func checkArguments() error {
 	if flag.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q: there are only flags, see --help", flag.Arg(0))
+		return fmt.Errorf("unexpected argument %q: only flags are accepted, see --help", flag.Arg(0))
 	}
 	return nil
 }

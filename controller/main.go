@@ -1,5 +1,6 @@
-// Multicluster-controller carries exported Services from cluster to cluster, gives each ServiceImport of its cluster a derived Service,
-// and writes that Service's addresses into the import's ips. README.md says who reads and who writes what.
+// Multicluster-controller copies exported Services from cluster to cluster. It creates a derived
+// Service for each ServiceImport of its cluster, and writes the addresses of that Service into the
+// ips of the import. README.md lists the objects that it reads and writes.
 package main
 
 import (
@@ -20,22 +21,22 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// poll is how often a missing CRD is looked for, and whether it and the cluster's id are still the same: seldom enough to cost nothing.
+// poll is the interval of the checks for a missing CRD, and for a changed CRD or cluster ID.
 const poll = 5 * time.Second
 
 func main() {
 	var options reconcile.Options
 	// --kubeconfig is registered by controller-runtime.
-	flag.StringVar(&options.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
-	probes := flag.String("health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
-	flag.BoolVar(&options.LeaderElect, "leader-elect", true, "write only while holding the Lease; false for a single replica")
-	flag.StringVar(&options.Namespace, "namespace", "", "namespace of the Leases and of the peers' Secrets; the pod's own unless given")
-	clusterID := flag.String("cluster-id", "", "this cluster's id in the clusterset; unless given, that of ClusterProperty cluster.clusterset.k8s.io, and without one nothing is exported or imported")
-	flag.DurationVar(&options.PeerTimeout, "peer-timeout", 5*time.Minute, "how long the endpoints of a peer that cannot be reached stay; 0 for ever")
-	flag.IntVar(&options.MaxEndpoints, "max-endpoints-per-slice", 100, "endpoints in an EndpointSlice that is written here, 1 to 1000")
+	flag.StringVar(&options.MetricsAddress, "metrics-bind-address", ":8080", "listen address of /metrics; 0 for none")
+	probes := flag.String("health-probe-bind-address", ":8081", "listen address of /healthz and /readyz; 0 for none")
+	flag.BoolVar(&options.LeaderElect, "leader-elect", true, "elect a leader, which alone writes; false for a single replica")
+	flag.StringVar(&options.Namespace, "namespace", "", "namespace of the Leases and of the peers' Secrets; default: the pod's namespace")
+	clusterID := flag.String("cluster-id", "", "ID of this cluster in the clusterset; default: the value of the ClusterProperty cluster.clusterset.k8s.io. Without an ID, nothing is exported or imported")
+	flag.DurationVar(&options.PeerTimeout, "peer-timeout", 5*time.Minute, "how long the endpoints of an unreachable peer stay; 0 for forever")
+	flag.IntVar(&options.MaxEndpoints, "max-endpoints-per-slice", 100, "largest number of endpoints in an EndpointSlice that this controller writes, 1 to 1000")
 	var level slog.LevelVar
 	flag.TextVar(&level, "log-level", &level, "DEBUG, INFO, WARN or ERROR")
-	showVersion := flag.Bool("version", false, "print the version and end")
+	showVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *showVersion {
 		_, _ = fmt.Fprintln(os.Stdout, mcs.ControllerName, buildVersion())
@@ -59,18 +60,18 @@ func main() {
 func run(ctx context.Context, options reconcile.Options, probes, clusterID string, log logr.Logger) error {
 	cluster, err := config.GetConfig()
 	if err != nil {
-		return fmt.Errorf("find the API server (outside a cluster, give --kubeconfig): %w", err)
+		return fmt.Errorf("find the API server (outside a cluster, set --kubeconfig): %w", err)
 	}
 	cluster.UserAgent = mcs.ControllerName + "/" + buildVersion()
-	// A bound, should we ever run wild; a first start among 5 000 imports has 40 000 writes. The API server's own flow control is
-	// what keeps others from waiting.
+	// Limits the damage of a bug that sends many requests. A first start with 5 000 imports makes
+	// 40 000 writes. The flow control of the API server protects its other clients.
 	cluster.QPS, cluster.Burst = 1000, 2000
 	if options.Probes, err = reconcile.ListenProbes(ctx, probes); err != nil {
-		return fmt.Errorf("serve --health-probe-bind-address (another address may be free): %w", err)
+		return fmt.Errorf("listen on --health-probe-bind-address (choose another address, or 0 for none): %w", err)
 	}
 	defer options.Probes.Close()
 	if options.Namespace, err = namespace(options.Namespace); err != nil {
-		return fmt.Errorf("find the pod's namespace (or give --namespace): %w", err)
+		return fmt.Errorf("find the pod's namespace (or set --namespace): %w", err)
 	}
 	if err = check(ctx, options); err != nil {
 		return err
@@ -83,7 +84,7 @@ func run(ctx context.Context, options reconcile.Options, probes, clusterID strin
 		return err
 	}
 	if options.ClusterID != "" && options.Namespace == "" {
-		return errors.New("outside a pod, a cluster with an id needs --namespace: where its peers' Secrets are")
+		return errors.New("set --namespace to the namespace of the peers' Secrets (required outside a pod for a cluster with an ID)")
 	}
 	if options.CRD, err = reconcile.WaitForCRD(ctx, cluster, options.ClusterID != "", poll, log); err != nil {
 		return err

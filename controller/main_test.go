@@ -25,7 +25,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// output is a process' output that can be read while it runs.
+// output is the output of a process. It can be read while the process runs.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -54,8 +54,9 @@ func build(t *testing.T) string {
 	return path
 }
 
-// TestProcess runs the program as its Deployment does: it waits for the CRD, healthy and not ready; it becomes ready when the CRD
-// comes; it ends, saying why, when the CRD goes, so that it is started again.
+// TestProcess runs the program as its Deployment does. The program waits for the CRD, healthy but
+// not ready. It becomes ready when the CRD is installed. When the CRD is removed, it exits with an
+// error that contains the reason, so that Kubernetes restarts it.
 func TestProcess(t *testing.T) {
 	program := build(t)
 	cluster := controlplane.New(t, controlplane.Options{})
@@ -97,7 +98,8 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// A process that is asked to end reports no error, and gives its Lease up. --health-probe-bind-address=0 is for no probes.
+// A process that receives SIGTERM reports no error and releases its Lease.
+// --health-probe-bind-address=0 disables the probes.
 func TestATerminatedProcessReportsNoError(t *testing.T) {
 	program := build(t)
 	cluster := controlplane.New(t, controlplane.Options{})
@@ -136,11 +138,12 @@ func TestATerminatedProcessReportsNoError(t *testing.T) {
 	}
 }
 
-// Errors say what to do.
-func TestErrorsSayWhatToDo(t *testing.T) {
+// Each error contains what to do.
+func TestErrorsContainWhatToDo(t *testing.T) {
 	program := build(t)
 	taken := freeListener(t)
-	kubeconfig := someKubeconfig(t) // Of a server that is not there: the wait for the CRD would be for ever.
+	// This server does not exist: the program would wait for the CRD forever.
+	kubeconfig := someKubeconfig(t)
 	outside := func(flags ...string) []string {
 		return append([]string{"--kubeconfig=" + kubeconfig, "--health-probe-bind-address=127.0.0.1:0"}, flags...)
 	}
@@ -174,7 +177,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// The flags that the Deployment gives are flags.
+// All arguments of the container in the Deployment are flags of the program.
 func TestFlagsOfTheDeployment(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "deploy", "controller", "deployment.yaml"))
 	if err != nil {
@@ -190,7 +193,7 @@ func TestFlagsOfTheDeployment(t *testing.T) {
 	}
 }
 
-// main.go stays the list of what is set up: flags, manager, registration.
+// main.go is only the list of what is set up: flags, manager, registration.
 func TestMainIsShort(t *testing.T) {
 	text, err := os.ReadFile("main.go")
 	if err != nil {

@@ -5,8 +5,9 @@ import (
 	"runtime/debug"
 )
 
-// limitGarbage lets the heap grow by half of what lives before it is cleaned, not by as much again: nearly all of it lives as long as
-// the clusters' objects do, and there is little to clean. The environment's GOGC decides otherwise.
+// limitGarbage starts a garbage collection when the heap has grown by 50 % of the live data instead
+// of 100 %. Nearly all data lives as long as the objects of the clusters, so there is little
+// garbage. The environment variable GOGC takes precedence.
 func limitGarbage() {
 	const percent = 50
 	if os.Getenv("GOGC") == "" {

@@ -2,7 +2,8 @@ package main
 
 import "runtime/debug"
 
-// version is set by the linker; go install leaves it to the module's own.
+// version is set by the linker. With go install it is empty, and buildVersion returns the version
+// of the module.
 var version = ""
 
 func buildVersion() string {

@@ -165,8 +165,8 @@ func TestServerHasTheExamplesCorefile(t *testing.T) {
 	}
 }
 
-// TestServiceLeadsToTheServer: the names that join Service, Deployment, ConfigMap and account fit.
-func TestServiceLeadsToTheServer(t *testing.T) {
+// TestServiceReachesTheServer: the names that join Service, Deployment, ConfigMap and account fit.
+func TestServiceReachesTheServer(t *testing.T) {
 	const base = "deploy/plugin/server"
 	c := shared.Cluster(t)
 	var (

@@ -156,8 +156,8 @@ func TestPeerIsBoundToItsAccount(t *testing.T) {
 	}
 }
 
-// TestPeerTakesNothingAlongWhenItGoes: what deploy/controller has made stays, its namespace above all.
-func TestPeerTakesNothingAlongWhenItGoes(t *testing.T) {
+// TestLeavingPeerRemovesNothingOfOthers: what deploy/controller has made stays, its namespace above all.
+func TestLeavingPeerRemovesNothingOfOthers(t *testing.T) {
 	c := shared.Cluster(t)
 	for _, object := range render(t, c, peerBase) {
 		for _, other := range render(t, c, "deploy/controller") {

@@ -189,7 +189,7 @@ func TestDeleteOfAnotherServiceOfTheNameIsRefused(t *testing.T) {
 
 // The writer never writes an object that the controller does not own, whatever the plan contains.
 // The writer has no client here: using it would panic.
-func TestWhatIsNotOursIsNeverWritten(t *testing.T) {
+func TestForeignObjectsAreNeverWritten(t *testing.T) {
 	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo"}}
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo-c2"}}
 	theirs := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "derived-foo"}}

@@ -14,33 +14,38 @@ import (
 )
 
 var (
-	// ErrStale: the plan was made from objects that have changed since.
+	// ErrStale means that the plan was made from objects that have changed since.
 	ErrStale = errors.New("the objects have changed since they were read")
-	// errNotOurs guards against a plan that would write what it may not; it is never expected.
+	// errNotOurs guards against a plan that writes an object that the controller does not own. It
+	// is never expected.
 	errNotOurs = errors.New("not an object that this controller made")
-	// errOtherType: kube-proxy has a memory for each family, and a name is free for an empty slice of one only.
-	errOtherType = errors.New("an EndpointSlice of the other address type has that name: delete it")
-	// errNoEffect: the API server took a write, and nothing changed.
+	// errOtherType means that a leak cannot be repaired at present. kube-proxy has one cache for
+	// each IP family. While a slice of the other address type has the name, an empty slice of the
+	// leak's address type cannot be created under it.
+	errOtherType = errors.New("an EndpointSlice of this name has the other address type: delete it")
+	// errNoEffect means that the API server accepted a write and nothing changed.
 	errNoEffect = errors.New("the API server or a webhook has undone the change")
-	// errForeignSlice: somebody has a slice of the name that one of ours has to have.
-	errForeignSlice = errors.New("an EndpointSlice of this name exists and is not this controller's: delete it")
+	// errForeignSlice means that a slice of another owner has the name that a slice of the
+	// controller needs.
+	errForeignSlice = errors.New("an EndpointSlice of this name exists and the controller does not own it: delete it")
 )
 
-// ImportRefusedError is an import of ours that the API server does not take.
+// ImportRefusedError is the API server's refusal of a ServiceImport that the controller owns.
 type ImportRefusedError struct{ cause error }
 
 func (e *ImportRefusedError) Error() string { return e.cause.Error() }
 
 func (e *ImportRefusedError) Unwrap() error { return e.cause }
 
-// SlicesRefusedError are the slices of ours that the API server does not take, by name, each with the reason.
+// SlicesRefusedError maps the name of each EndpointSlice that the API server refuses to the reason.
+// The controller owns these slices.
 type SlicesRefusedError map[string]string
 
 func (e SlicesRefusedError) Error() string {
 	return fmt.Sprintf("%d EndpointSlices were refused: %s", len(e), slices.Sorted(maps.Values(e))[0])
 }
 
-// RefusedError is a derived Service that the API server does not take.
+// RefusedError is the API server's refusal of a derived Service.
 type RefusedError struct {
 	observed.Refusal
 	cause error
@@ -50,20 +55,23 @@ func (e *RefusedError) Error() string { return e.cause.Error() }
 
 func (e *RefusedError) Unwrap() error { return e.cause }
 
-// NoEffectError is a write that the API server took and that changed nothing: a field that it does not know, or that a webhook sets.
+// NoEffectError is a write that the API server accepted and that changed nothing: the API server
+// does not know the field, or a webhook sets it.
 type NoEffectError struct{ Fields contested.Fields }
 
 func (e *NoEffectError) Error() string {
 	return fmt.Sprintf("a write of %d fields had no effect", len(e.Fields))
 }
 
-// EvictionError says that all has been written, and that a slice that has to go is still there.
+// EvictionError means that all writes were made except that an unexpected slice could not be
+// deleted, or a leak could not be repaired.
 type EvictionError struct{ error }
 
 // Unwrap returns the cause: ErrStale, or the API server's error.
 func (e *EvictionError) Unwrap() error { return e.error }
 
-// hadEffect gives the error of a patch, or a NoEffectError where the server has taken the patch and left the object as it was.
+// hadEffect returns the error of a patch, or a NoEffectError if the API server accepted the patch
+// and left the object unchanged.
 func hadEffect(err error, old, answer client.Object, fields contested.Fields) error {
 	if err == nil && answer.GetResourceVersion() == old.GetResourceVersion() && len(fields) > 0 {
 		return &NoEffectError{fields}
@@ -71,7 +79,8 @@ func hadEffect(err error, old, answer client.Object, fields contested.Fields) er
 	return err
 }
 
-// wrap adds what was written, and marks the errors that mean that the plan was made from a stale object.
+// wrap adds the verb and the object to an error, and marks the errors which mean that the plan was
+// made from a stale object.
 func wrap(err error, verb string, obj client.Object) error {
 	switch {
 	case err == nil:
@@ -90,7 +99,8 @@ func importRefused(err error) error {
 	return err
 }
 
-// refused tells a derived Service that the server does not take from a server that does not work.
+// refused converts an error to a RefusedError if the API server refuses the derived Service. Other
+// errors, such as those of an API server that does not work, are returned unchanged.
 func refused(err error) error {
 	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
 		return err

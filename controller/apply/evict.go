@@ -21,8 +21,9 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// evict deletes slices of others, and emits an event. It asks the API server first: the caches may lag behind a user who has put a Service
-// of their own in the place of ours, or has taken over the import. The slices are the user's then.
+// evict deletes unexpected slices that belong to the derived Service and emits an event. It reads
+// from the API server first, because the caches can be stale: a user can have replaced the derived
+// Service with their own, or can have taken over the import. The slices then belong to the user.
 func (w *Writer) evict(ctx context.Context, st observed.State, c diff.Changes) error {
 	if len(c.Evict) == 0 {
 		return nil
@@ -35,7 +36,7 @@ func (w *Writer) evict(ctx context.Context, st observed.State, c diff.Changes) e
 	var evicted []string
 	for _, slice := range c.Evict {
 		takenBack := slices.ContainsFunc(c.CreateSlices, func(s *discoveryv1.EndpointSlice) bool { return s.Name == slice.Name })
-		if takenBack { // It is ours, and has lost its labels.
+		if takenBack { // The controller owns the slice, and the slice has lost its labels.
 			continue
 		}
 		gone, err := w.evictSlice(ctx, st, slice, now)
@@ -56,7 +57,8 @@ type served struct {
 	svc *corev1.Service
 }
 
-// stillOurs are the import and its derived Service as they are now, if they are those of the plan, and ours.
+// stillOurs returns the import and its derived Service as the API server has them now. It returns
+// ErrStale if they are not the objects of the plan, or if the controller does not own both.
 func (w *Writer) stillOurs(ctx context.Context, st observed.State) (*served, error) {
 	imp, svc := new(mcsv1beta1.ServiceImport), new(corev1.Service)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Import), imp); err != nil {
@@ -66,12 +68,12 @@ func (w *Writer) stillOurs(ctx context.Context, st observed.State) (*served, err
 		return nil, wrap(err, "read Service", st.Service)
 	}
 	if imp.UID != st.Import.UID || !ownership.OfImport(imp) || svc.UID != st.Service.UID || ownership.KindOf(imp, svc) != ownership.Ours {
-		return nil, fmt.Errorf("delete slices that lead to Service %s/%s: %w", svc.Namespace, svc.Name, ErrStale)
+		return nil, fmt.Errorf("delete unexpected EndpointSlices of Service %s/%s: %w", svc.Namespace, svc.Name, ErrStale)
 	}
 	return &served{imp, svc}, nil
 }
 
-// evictSlice deletes a slice if it still is what the plan saw.
+// evictSlice deletes a slice if it is still the slice of the plan and still unexpected.
 func (w *Writer) evictSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice, now *served) (gone bool, err error) {
 	live := new(discoveryv1.EndpointSlice)
 	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); {
@@ -86,8 +88,9 @@ func (w *Writer) evictSlice(ctx context.Context, st observed.State, slice *disco
 	return err == nil, errors.Join(source, err)
 }
 
-// deleteSource deletes the Endpoints of our Service that a slice was made from: it would be made again. Others that a slice names, by
-// another name or made meanwhile, stay.
+// deleteSource deletes the Endpoints of the derived Service from which Kubernetes made the slice:
+// otherwise Kubernetes makes the slice again. It does not delete Endpoints of another name, or
+// Endpoints that were created in the meantime.
 func (w *Writer) deleteSource(ctx context.Context, svc *corev1.Service, slice *discoveryv1.EndpointSlice) error {
 	if slice.Labels[discoveryv1.LabelManagedBy] != desired.SliceMirroring {
 		return nil
@@ -106,9 +109,9 @@ func (w *Writer) deleteSource(ctx context.Context, svc *corev1.Service, slice *d
 	return nil
 }
 
-// evictedEvent is for slices that belonged to our Service and have been deleted.
+// evictedEvent returns the event for slices that belonged to the derived Service and were deleted.
 func evictedEvent(svc *corev1.Service, names []string) desired.Event {
 	return desired.Event{Type: corev1.EventTypeWarning, Reason: desired.EventEndpointsTaken, Message: fmt.Sprintf(
-		"EndpointSlices that are not this import's belonged to Service %s and were deleted: %s. A user has edited the Service, or created the slices",
+		"EndpointSlices that the controller did not create belonged to Service %s and were deleted: %s. A user has edited the Service, or created the EndpointSlices",
 		svc.Name, brief.ClipTo(200, strings.Join(names, ", ")))}
 }

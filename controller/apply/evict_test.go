@@ -19,7 +19,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// door is a desk with a derived Service of an import of ours, and what is told.
+// door is a desk with the derived Service of an import that the controller owns, and the recorded
+// events.
 type door struct {
 	desk
 	svc  *corev1.Service
@@ -38,7 +39,7 @@ func newDoor(t *testing.T) door {
 	return door{d, d.made(t), told}
 }
 
-// led is a slice that somebody has made and led to the derived Service.
+// led returns a slice that a user has created and associated with the derived Service.
 func (d door) led(t *testing.T, edits ...func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
 	t.Helper()
 	slice := &discoveryv1.EndpointSlice{
@@ -59,7 +60,7 @@ func (d door) create(t *testing.T, object client.Object) {
 	}
 }
 
-// replace deletes an object and makes another in its place.
+// replace deletes an object and creates another one in its place.
 func (d door) replace(t *testing.T, old, by client.Object) {
 	t.Helper()
 	if err := d.Delete(t.Context(), old); err != nil {
@@ -70,13 +71,13 @@ func (d door) replace(t *testing.T, old, by client.Object) {
 	d.create(t, by)
 }
 
-// evict writes the plan that has a slice go.
+// evict applies a plan that deletes a slice.
 func (d door) evict(t *testing.T, slice *discoveryv1.EndpointSlice) error {
 	t.Helper()
 	return d.Do(t.Context(), observed.State{Import: d.imp, Service: d.svc}, diff.Changes{Evict: []*discoveryv1.EndpointSlice{slice}})
 }
 
-// there is false once an object is gone.
+// there reports whether an object exists.
 func (d door) there(t *testing.T, object client.Object) bool {
 	t.Helper()
 	err := d.Get(t.Context(), client.ObjectKeyFromObject(object), object)
@@ -92,7 +93,8 @@ func ownedByA(kind, name string) func(*discoveryv1.EndpointSlice) {
 	}
 }
 
-// Whatever owner it names and however it is held, a slice that leads to our Service goes; an event says so.
+// A slice that belongs to the derived Service is deleted, whatever owner it names and even if it
+// has a finalizer. An event reports the deletion.
 func TestEvictedSlicesGo(t *testing.T) {
 	held := func(slice *discoveryv1.EndpointSlice) { slice.Finalizers = []string{"example.org/held"} }
 	for name, edit := range map[string]func(*discoveryv1.EndpointSlice){
@@ -112,7 +114,8 @@ func TestEvictedSlicesGo(t *testing.T) {
 	}
 }
 
-// A leak stays one while a slice of the other family has its name: an empty slice cannot have it too.
+// A leak is not repaired while a slice of the other family has its name: an empty slice cannot have
+// the same name.
 func TestALeakIsNotHealedWhileItsNameIsTaken(t *testing.T) {
 	d := newDoor(t)
 	var healed []observed.Leak
@@ -133,7 +136,8 @@ func TestALeakIsNotHealedWhileItsNameIsTaken(t *testing.T) {
 	}
 }
 
-// Caches lag: what the API server has by now may be a user's own, and stays. Nothing is told of it.
+// Caches can be stale: the slice on the API server can by now belong to a user. It stays, and no
+// event is emitted.
 func TestEvictionAsksTheAPIServer(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*testing.T, door, *discoveryv1.EndpointSlice)
@@ -197,7 +201,8 @@ func TestEvictionAsksTheAPIServer(t *testing.T) {
 	}
 }
 
-// The Endpoints that a slice mirrors go with it if they are those of our Service: not others, and not those made meanwhile.
+// The Endpoints that a slice mirrors are deleted with it if they are the derived Service's, but not
+// Endpoints of another name or Endpoints that were created in the meantime.
 func TestEvictionTakesTheSource(t *testing.T) {
 	for _, test := range []struct {
 		what, name, manager string
@@ -232,8 +237,9 @@ func TestEvictionTakesTheSource(t *testing.T) {
 	}
 }
 
-// A conflict with whoever edits other slices holds up no eviction, and an eviction that fails no other write.
-func TestEvictionsAndOtherWritesHoldNothingUp(t *testing.T) {
+// A conflict with a user who edits other slices does not block an eviction, and an eviction that
+// fails does not block other writes.
+func TestEvictionsBlockNoOtherWrites(t *testing.T) {
 	d := newDoor(t)
 	slice, edited := d.led(t), d.led(t, func(slice *discoveryv1.EndpointSlice) { slice.Name, slice.Labels = "edited", nil })
 	stale := edited.DeepCopy()
@@ -264,14 +270,15 @@ func TestEvictionsAndOtherWritesHoldNothingUp(t *testing.T) {
 
 var errRefused = errors.New("refused")
 
-// failing deletes nothing.
+// failing refuses every deletion.
 type failing struct{ client.Writer }
 
 func (failing) Delete(context.Context, client.Object, ...client.DeleteOption) error {
 	return errRefused
 }
 
-// A slice of ours that has lost the import's name is taken back, not deleted and made anew: clients would miss its endpoints meanwhile.
+// A slice of the controller that has lost the import's name is updated, not deleted and created
+// again: clients would lose its endpoints in the meantime.
 func TestOwnSliceIsTakenBackNotEvicted(t *testing.T) {
 	d := newDoor(t)
 	owned := []metav1.OwnerReference{{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: "ServiceImport", Name: "foo", UID: d.imp.UID}}

@@ -15,8 +15,9 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// heal has kube-proxy forget endpoints of slices that have lost the label of their Service: an empty slice of the same name, with the
-// label, takes their place in its memory, and is deleted.
+// heal makes kube-proxy forget the endpoints of slices that have lost the label of their Service.
+// It creates an empty slice with the same name and the label, which replaces the endpoints in
+// kube-proxy's cache, and deletes the slice.
 func (w *Writer) heal(ctx context.Context, st observed.State, c diff.Changes) error {
 	var failed []error
 	for _, leak := range c.Heal {
@@ -38,14 +39,14 @@ func (w *Writer) healOne(ctx context.Context, st observed.State, leak observed.L
 	case err != nil:
 		return fmt.Errorf("read EndpointSlice %s: %w", key, err)
 	case live.AddressType != leak.Type:
-		return fmt.Errorf("have kube-proxy forget endpoints of a former EndpointSlice %s, of %s: %w", key, leak.Type, errOtherType)
+		return fmt.Errorf("make kube-proxy forget the endpoints of the former EndpointSlice %s of Service %s: %w", key, leak.Type, errOtherType)
 	case live.Labels[discoveryv1.LabelServiceName] == leak.Service:
-		return nil // It has the label again.
+		return nil // The slice has the label again.
 	}
 	return w.healPresent(ctx, live, leak.Service)
 }
 
-// healGone is for a slice that is no longer there.
+// healGone repairs a leak whose slice no longer exists.
 func (w *Writer) healGone(ctx context.Context, st observed.State, leak observed.Leak) error {
 	empty := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: leak.Slice, Labels: map[string]string{
@@ -59,8 +60,10 @@ func (w *Writer) healGone(ctx context.Context, st observed.State, leak observed.
 	return w.remove(ctx, st, empty)
 }
 
-// healPresent is for a slice that is still there: it is empty and has the label for a moment, and then is what it was. Where the process ends
-// in between, the slice belongs to our Service, as it did before it lost the label, and is deleted, as it would have been with the label.
+// healPresent repairs a leak whose slice still exists. The slice has the label and no endpoints for
+// a moment, and is then restored. If the process stops between the two patches, the slice belongs
+// to the derived Service, as it did before it lost the label. The controller then deletes it, as it
+// would have done if the slice had kept the label.
 func (w *Writer) healPresent(ctx context.Context, live *discoveryv1.EndpointSlice, service string) error {
 	empty := live.DeepCopy()
 	if empty.Labels == nil {

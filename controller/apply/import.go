@@ -19,7 +19,7 @@ func (w *Writer) createImport(ctx context.Context, st observed.State, c diff.Cha
 	return importRefused(wrap(w.createObject(ctx, st, c.CreateImport.DeepCopy()), "create", c.CreateImport))
 }
 
-// deleteImport names the very object that was planned, as delete does.
+// deleteImport deletes only the object of the plan, as delete does.
 func (w *Writer) deleteImport(ctx context.Context, _ observed.State, c diff.Changes) error {
 	if c.DeleteImport == nil {
 		return nil
@@ -30,12 +30,12 @@ func (w *Writer) deleteImport(ctx context.Context, _ observed.State, c diff.Chan
 	return wrap(w.Client.Delete(ctx, c.DeleteImport, exactly(c.DeleteImport)), "delete", c.DeleteImport)
 }
 
-// slicesAndImport writes the slices of ours before the addresses, so that a name that can be resolved leads somewhere. Slices that
-// cannot be written keep no address back.
+// slicesAndImport writes the controller's slices before the addresses, so that a name that resolves
+// has endpoints. A slice that cannot be written does not delay the addresses.
 func (w *Writer) slicesAndImport(ctx context.Context, st observed.State, c diff.Changes) error {
 	err := w.importedSlices(ctx, st, c)
 	if errors.As(err, new(SlicesRefusedError)) {
-		return err // to be planned without them
+		return err // The next plan leaves the refused slices out.
 	}
 	return errors.Join(err, w.importAndStatus(ctx, st, c))
 }

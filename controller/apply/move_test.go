@@ -15,12 +15,14 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// A slice moves only where its new name is free, or has the slice of an earlier attempt. Anything else there would cost the endpoints of a
-// silent cluster, of which this slice may be the only copy.
+// A slice moves only if its new name is free, or if the slice of an earlier attempt has the name.
+// With any other slice under that name, a move would lose the endpoints of a cluster that does not
+// answer: this slice can be their only copy.
 func TestMoveIntoATakenName(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		taken   func(moved *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice // what has the new name; nil for nothing
+		name string
+		// taken returns the slice that has the new name, or nil.
+		taken   func(moved *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice
 		refused bool
 	}{
 		{"the name is free", func(*discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice { return nil }, false},

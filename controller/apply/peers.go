@@ -15,12 +15,15 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// PeerWriter writes what the connections to peers leave in this cluster: a Lease for each peer, and the announced cluster ID.
+// PeerWriter writes the results of the connections to peers to this cluster: a Lease for each peer,
+// and the annotation with this cluster's ID.
 type PeerWriter struct{ Client client.Writer }
 
-// PutLease creates a Lease that has no resourceVersion. It writes the labels, the annotations and the spec of any other, so that it repairs
-// what others changed there: a field of the spec that is nil, and each annotation of unset, is removed, and what else is on the Lease stays.
-// The error is a conflict, or says that the Lease exists, where somebody else has written it since it was read.
+// PutLease creates the Lease if it has no resourceVersion. Otherwise it writes the labels, the
+// annotations and the spec, and so repairs what others changed there. It removes each field of the
+// spec that is nil and each annotation in unset, and keeps everything else on the Lease. If another
+// client has written or created the Lease since it was read, the error is a conflict or
+// AlreadyExists.
 func (w PeerWriter) PutLease(ctx context.Context, lease *coordinationv1.Lease, unset ...string) error {
 	if lease.ResourceVersion == "" {
 		return wrap(w.Client.Create(ctx, lease), "create Lease", lease)
@@ -34,7 +37,8 @@ func (w PeerWriter) PutLease(ctx context.Context, lease *coordinationv1.Lease, u
 	}
 	err := w.merge(ctx, lease.DeepCopy(), map[string]any{
 		"metadata": map[string]any{"resourceVersion": lease.ResourceVersion, "labels": lease.Labels, "annotations": annotations},
-		"spec": map[string]any{ // The type leaves out what is nil, and a merge patch removes what is null.
+		// The Go type omits nil fields. A merge patch removes fields that are null.
+		"spec": map[string]any{
 			"holderIdentity": lease.Spec.HolderIdentity, "leaseDurationSeconds": lease.Spec.LeaseDurationSeconds,
 			"acquireTime": lease.Spec.AcquireTime, "renewTime": lease.Spec.RenewTime, "leaseTransitions": lease.Spec.LeaseTransitions,
 		},
@@ -42,7 +46,7 @@ func (w PeerWriter) PutLease(ctx context.Context, lease *coordinationv1.Lease, u
 	return wrap(err, "write Lease", lease)
 }
 
-// DeleteLease deletes this Lease, and no later one of its name.
+// DeleteLease deletes this Lease, and no later Lease of the same name.
 func (w PeerWriter) DeleteLease(ctx context.Context, lease *coordinationv1.Lease) error {
 	err := w.Client.Delete(ctx, lease, client.Preconditions{UID: &lease.UID})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -51,7 +55,8 @@ func (w PeerWriter) DeleteLease(ctx context.Context, lease *coordinationv1.Lease
 	return wrap(err, "delete Lease", lease)
 }
 
-// Announce writes the cluster's ID into the annotation that peers read, of a namespace of which this version was read.
+// Announce writes the cluster's ID into the annotation that peers read. resourceVersion is the
+// version of the namespace that the caller has read.
 func (w PeerWriter) Announce(ctx context.Context, namespace, resourceVersion, id string) error {
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	err := w.merge(ctx, object, map[string]any{"metadata": map[string]any{

@@ -12,7 +12,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// A Lease is written whole: what is not wanted any more goes, and what others added stays.
+// PutLease writes the whole Lease: it removes what is no longer wanted, and keeps what others
+// added.
 func TestPutLease(t *testing.T) {
 	d := newDesk(t)
 	w := PeerWriter{d.Client}
@@ -55,7 +56,7 @@ func TestPutLease(t *testing.T) {
 	}
 }
 
-// Another Lease of the name is not deleted.
+// DeleteLease does not delete another Lease of the same name.
 func TestDeleteLease(t *testing.T) {
 	d := newDesk(t)
 	w := PeerWriter{d.Client}
@@ -64,7 +65,7 @@ func TestDeleteLease(t *testing.T) {
 	if err := d.Create(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // The second time, it is gone already.
+	for range 2 { // The second time, the Lease is already gone.
 		if err := w.DeleteLease(t.Context(), first.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}

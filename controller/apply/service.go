@@ -14,8 +14,9 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// create first asks the API server whether the import is still what the plan saw: a cache that lags behind by the annotation
-// with the former addresses would give the import another one (C24), and nothing would refuse the create.
+// create first asks the API server whether the import is still the import of the plan. A stale
+// cache can miss the annotation with the former addresses. The import would then get another
+// address (C24), and the API server would not refuse the create.
 func (w *Writer) create(ctx context.Context, st observed.State, c diff.Changes) error {
 	if c.Create == nil {
 		return nil
@@ -50,9 +51,11 @@ func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes)
 	}
 }
 
-// patchService is a NoEffectError, or a refusal, where the server has taken the patch and left the Service as it was.
+// patchService returns a NoEffectError or a RefusedError if the API server accepts the patch and
+// leaves the Service unchanged.
 func (w *Writer) patchService(ctx context.Context, st observed.State, edit *diff.Edit[*corev1.Service]) error {
-	fields := (&diff.Changes{Service: edit}).Written() // before the answer takes the place of what was wanted
+	// The API server's answer overwrites edit.New, so the fields are computed before the patch.
+	fields := (&diff.Changes{Service: edit}).Written()
 	if err := w.patch(ctx, st, edit.Old, edit.New); err != nil || edit.New.ResourceVersion != edit.Old.ResourceVersion {
 		return refused(err)
 	}
@@ -62,7 +65,8 @@ func (w *Writer) patchService(ctx context.Context, st observed.State, edit *diff
 	return &RefusedError{observed.Refusal{Message: errNoEffect.Error()}, fmt.Errorf("patch Service %s: %w", edit.Old.Name, errNoEffect)}
 }
 
-// delete names the very object that was planned: one made meanwhile under its name stays.
+// delete deletes only the object of the plan: a Service that was created under the same name in the
+// meantime stays.
 func (w *Writer) delete(ctx context.Context, st observed.State, c diff.Changes) error {
 	for _, svc := range c.Delete {
 		if !ours(st.Import, svc) {

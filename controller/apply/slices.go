@@ -16,7 +16,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// importedSlices writes the slices of ours. They are many and independent: one that fails does not hold up the others.
+// importedSlices writes the controller's slices. They are many and independent: a failed write of
+// one slice does not block the others.
 func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.Changes) error {
 	var o outcomes
 	for _, slice := range c.CreateSlices {
@@ -40,13 +41,14 @@ func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.C
 	return o.err()
 }
 
-// outcomes are those of writes of slices. The zero value is of none.
+// outcomes collects the results of slice writes. The zero value is empty.
 type outcomes struct {
 	failed  []error
 	refused SlicesRefusedError
 }
 
-// note separates what the server refuses, and what has no effect, from what can succeed when it is tried again.
+// note separates what the API server refuses, and what has no effect, from errors that a retry can
+// fix.
 func (o *outcomes) note(slice *discoveryv1.EndpointSlice, err error) {
 	switch {
 	case err == nil:
@@ -60,7 +62,7 @@ func (o *outcomes) note(slice *discoveryv1.EndpointSlice, err error) {
 	}
 }
 
-// err is what has failed, or else what was refused.
+// err returns the failures if there are any, otherwise the refusals.
 func (o *outcomes) err() error {
 	if len(o.failed) > 0 || len(o.refused) == 0 {
 		return errors.Join(o.failed...)
@@ -68,7 +70,8 @@ func (o *outcomes) err() error {
 	return o.refused
 }
 
-// remove deletes a slice, finalizers and all: ours have none, and with one a slice would stay for as long as somebody likes.
+// remove removes the finalizers of a slice and deletes it. The controller sets no finalizers on
+// slices. A finalizer of another user would keep the slice for an unlimited time.
 func (w *Writer) remove(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
 	if len(slice.Finalizers) > 0 {
 		free := slice.DeepCopy()
@@ -90,8 +93,10 @@ func (w *Writer) remove(ctx context.Context, st observed.State, slice *discovery
 	return wrap(err, "delete", slice)
 }
 
-// move copies a slice under another name, with the label of another Service, and deletes it. kube-proxy has no moment without it. Where a slice
-// of that name belongs to somebody else, the old one stays: it may be all that is known of the endpoints of a silent cluster.
+// move copies a slice under another name and with the label of another Service, and then deletes
+// the original, so kube-proxy always has one of the two. If a slice of another owner has the new
+// name, the original stays: it can be the only copy of the endpoints of a cluster that does not
+// answer.
 func (w *Writer) move(ctx context.Context, st observed.State, move diff.Move) error {
 	live := new(discoveryv1.EndpointSlice)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(move.Slice), live); err != nil {
@@ -106,8 +111,9 @@ func (w *Writer) move(ctx context.Context, st observed.State, move diff.Move) er
 	return w.remove(ctx, st, live)
 }
 
-// createSlice takes back a slice of ours that is there, but not in the caches, because somebody took its labels away, or because
-// they lag behind.
+// createSlice creates a slice. If a slice of an import with the same name already exists and the
+// caches do not contain it, createSlice updates it: a user has removed its labels, or the caches
+// are stale.
 func (w *Writer) createSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
 	err := w.createObject(ctx, st, slice.DeepCopy())
 	if !apierrors.IsAlreadyExists(err) {
@@ -143,7 +149,7 @@ func (w *Writer) updateSlice(ctx context.Context, st observed.State, slice *disc
 	return wrap(err, "update", slice)
 }
 
-// ownedAlike is true where two slices belong to imports of one name.
+// ownedAlike reports whether two slices belong to imports of the same name.
 func ownedAlike(a, b *discoveryv1.EndpointSlice) bool {
 	return slices.ContainsFunc(a.OwnerReferences, func(have metav1.OwnerReference) bool {
 		return slices.ContainsFunc(b.OwnerReferences, func(want metav1.OwnerReference) bool {
@@ -152,7 +158,8 @@ func ownedAlike(a, b *discoveryv1.EndpointSlice) bool {
 	})
 }
 
-// slices are many and independent: one that fails does not hold up the others.
+// slices patches the slices of c.Slices. They are many and independent: a failed write of one slice
+// does not block the others.
 func (w *Writer) slices(ctx context.Context, st observed.State, c diff.Changes) error {
 	var o outcomes
 	for _, edit := range c.Slices {
@@ -161,7 +168,6 @@ func (w *Writer) slices(ctx context.Context, st observed.State, c diff.Changes) 
 	return o.err()
 }
 
-// patchSlice patches labels or finalizers.
 func (w *Writer) patchSlice(ctx context.Context, st observed.State, old, edited *discoveryv1.EndpointSlice) error {
 	err := w.patch(ctx, st, old, edited)
 	if err == nil && edited.ResourceVersion == old.ResourceVersion {

@@ -1,7 +1,10 @@
-// Package conditions adds to the changes of one name the conditions and events of its ServiceImport and of this cluster's ServiceExport.
+// Package conditions adds the conditions and events of a name's ServiceImport, and of this
+// cluster's ServiceExport, to the changes for that name.
 //
 //	observed.State, desired.Desired, diff.Changes -> Set -> diff.Changes
 //
-// Conditions report what is, not what should be. They are therefore part of changes that write nothing else. Only what others can make again and
-// again, such as slices that have to be deleted, does not hold them up. What is wrong with a ServiceExport itself is reported at once.
+// Conditions report the actual state, not the desired state. They are therefore only part of
+// changes that write nothing else. Changes that other users can cause again and again, such as the
+// deletion of unexpected slices, are an exception: they do not delay the conditions. Problems of a
+// ServiceExport itself are reported at once.
 package conditions

@@ -27,8 +27,9 @@ const (
 	conditionConflict = string(mcsv1beta1.ServiceExportConditionConflict)
 )
 
-// setExport adds the conditions of this cluster's ServiceExport: what is wrong with it at once, all else once nothing else is to
-// be written, because it reports what is.
+// setExport adds the conditions of this cluster's ServiceExport. It reports what is wrong with the
+// export at once, and everything else when nothing else remains to be written, because the other
+// conditions report the actual state.
 func setExport(st observed.State, d desired.Desired, c *diff.Changes) {
 	export := st.Clusterset.Export
 	if export == nil || export.DeletionTimestamp != nil {
@@ -50,12 +51,12 @@ func setExport(st observed.State, d desired.Desired, c *diff.Changes) {
 		return
 	}
 	c.ExportStatus = &diff.Edit[*mcsv1beta1.ServiceExport]{Old: export, New: edited}
-	if st.Clusterset.Namespace { // A namespace that ends takes no events any more.
+	if st.Clusterset.Namespace { // A namespace that is being deleted accepts no events.
 		c.ExportEvents = exportEvents(export.Status.Conditions, edited.Status.Conditions)
 	}
 }
 
-// homeOf is what this cluster exports under the name.
+// homeOf returns what this cluster exports under the name.
 func homeOf(st observed.State) merge.Member {
 	for _, m := range st.Clusterset.Members {
 		if m.Cluster == st.Clusterset.Home {
@@ -65,7 +66,7 @@ func homeOf(st observed.State) merge.Member {
 	return merge.Member{Cluster: st.Clusterset.Home}
 }
 
-// exportConditions edits the conditions of a ServiceExport; those of other makers stay.
+// exportConditions edits the conditions of a ServiceExport. Conditions of other writers stay.
 type exportConditions struct {
 	export *mcsv1beta1.ServiceExport
 	now    metav1.Time
@@ -78,15 +79,15 @@ func (e exportConditions) set(kind string, status metav1.ConditionStatus, reason
 	})
 }
 
-// setValid says whether there is something to export (C2, C4, C8).
+// setValid sets the condition Valid and reports whether there is a Service to export (C2, C4, C8).
 func (e exportConditions) setValid(home merge.Member) bool {
 	switch {
 	case home.Service == nil:
 		e.set(conditionValid, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonNoService),
-			"there is no Service %s in namespace %s", e.export.Name, e.export.Namespace)
+			"Service %s does not exist in namespace %s: create it", e.export.Name, e.export.Namespace)
 	case home.Service.External:
 		e.set(conditionValid, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonInvalidServiceType),
-			"Service %s is of type ExternalName, which has no endpoints to export", e.export.Name)
+			"Service %s has the type ExternalName, which cannot be exported: use another type", e.export.Name)
 	default:
 		e.set(conditionValid, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonValid), "Service %s can be exported", e.export.Name)
 		return true
@@ -94,7 +95,8 @@ func (e exportConditions) setValid(home merge.Member) bool {
 	return false
 }
 
-// setReady says whether peers find here what they need. They pull, so the reason is Ready, not Exported.
+// setReady sets the condition Ready: whether peers find what they need in this cluster. Peers pull
+// from this cluster, so the reason is Ready, not Exported.
 func (e exportConditions) setReady(st observed.State, home merge.Member, valid bool) {
 	failed := string(mcsv1beta1.ServiceExportReasonFailed)
 	switch {
@@ -105,19 +107,19 @@ func (e exportConditions) setReady(st observed.State, home merge.Member, valid b
 	case !st.Clusterset.Namespace:
 		e.set(conditionReady, metav1.ConditionFalse, failed, "namespace %s is being deleted", e.export.Namespace)
 	case st.ImportRefused != "":
-		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refuses the ServiceImport: %s", brief.ClipTo(longest, st.ImportRefused))
+		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused the ServiceImport: %s", brief.ClipTo(longest, st.ImportRefused))
 	case st.Import != nil && !ownership.OfImport(st.Import):
 		e.set(conditionReady, metav1.ConditionFalse, failed,
-			"ServiceImport %s exists and is not this controller's, so no endpoints are exported: delete it, or hand it over with the label %s=%s",
+			"ServiceImport %s exists and the controller does not manage it, so no endpoints are exported: delete it, or hand it over with the label %s=%s",
 			e.export.Name, mcs.LabelManagedBy, mcs.ControllerName)
 	case refusedHere(st) != "":
-		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refuses EndpointSlices of it: %s", brief.ClipTo(longest, refusedHere(st)))
+		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused EndpointSlices of this Service: %s", brief.ClipTo(longest, refusedHere(st)))
 	default:
-		e.set(conditionReady, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonReady), "endpoints are there for peers to read")
+		e.set(conditionReady, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonReady), "peers can read the endpoints")
 	}
 }
 
-// refusedHere is why slices that peers should read have been refused; empty if none have.
+// refusedHere returns why the API server refused slices that peers read, or "" if it refused none.
 func refusedHere(st observed.State) string {
 	own := st.Name + "." + st.Clusterset.Home + "."
 	for _, name := range slices.Sorted(maps.Keys(st.SlicesRefused)) {
@@ -128,10 +130,10 @@ func refusedHere(st observed.State) string {
 	return ""
 }
 
-// setConflict reports where the exports of this name disagree, on each of them (C10).
+// setConflict reports on each export of the name where the exports disagree (C10).
 func (e exportConditions) setConflict(m merge.Merged, valid bool) {
 	switch {
-	case !valid: // it takes no part in the merge
+	case !valid: // An invalid export takes no part in the merge.
 		meta.RemoveStatusCondition(&e.export.Status.Conditions, conditionConflict)
 	case len(m.Reasons) > 0:
 		e.set(conditionConflict, metav1.ConditionTrue, strings.Join(m.Reasons, ","), "%s", m.Message)
@@ -148,10 +150,12 @@ func noConflict(m merge.Merged) string {
 	return brief.ClipTo(longest, text)
 }
 
-// longest is of a condition's message that a person may still want to read; the API's own limit is 32 KiB.
+// longest is the number of bytes of a condition's message that a person can still read. The API's
+// own limit is 32 KiB.
 const longest = 2000
 
-// exportEvents are emitted where a condition has become worse, or good again. A new export without problems is expected.
+// exportEvents returns an event for each condition that has become worse, or good again. There is
+// no event for a new export without problems.
 func exportEvents(had, have []metav1.Condition) []desired.Event {
 	var events []desired.Event
 	for _, kind := range []string{conditionValid, conditionReady, conditionConflict} {
@@ -168,7 +172,7 @@ func exportEvents(had, have []metav1.Condition) []desired.Event {
 			event.Type = corev1.EventTypeWarning
 		}
 		if kind == conditionConflict && !good {
-			event.Reason = conditionConflict // of reasons there may be nine
+			event.Reason = conditionConflict // A conflict can have up to nine reasons.
 		}
 		events = append(events, event.Clipped())
 	}

@@ -20,14 +20,15 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// ready is the condition Ready before it is compared with the one that stands.
+// ready is the condition Ready before it is compared with the current one.
 type ready desired.Ready
 
 func newReady(reason, format string, args ...any) ready {
 	return ready{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// text is the message with the notes; a few of them, because an import can hold any number of faults.
+// text returns the message with at most limit notes, because an import can have any number of
+// faults.
 func (v ready) text() string {
 	const limit = 8
 	if len(v.Notes) == 0 {
@@ -52,15 +53,16 @@ func Set(st observed.State, d desired.Desired, c diff.Changes) diff.Changes {
 	return c
 }
 
-// setImport adds the condition of the import. An event is emitted only where the condition has changed (K4 emits one on every reconcile).
+// setImport adds the condition of the import. It emits an event only if the condition has changed
+// (K4 emits one on every reconcile).
 func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	v := ready(d.Ready)
-	if st.Import == nil { // It is refused.
+	if st.Import == nil { // The API server refuses the import.
 		c.Ready = v.condition(st, metav1.Condition{})
 		return
 	}
 	if d.YieldsIPs {
-		v = newReady(desired.ReasonContested, "another writer keeps setting spec.ips back to %q; wanted is %s, which is written again later: find that writer in metadata.managedFields",
+		v = newReady(desired.ReasonContested, "another writer keeps setting spec.ips back to %q. The controller wants %s, and tries again later: find the other writer in metadata.managedFields",
 			st.Import.Spec.IPs, brief.Clip(st.Contested[contested.FieldIPs]))
 	}
 	v = v.of(st, d, c.Notes)
@@ -71,7 +73,8 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	}
 	theirs := readyIsTheirs(st, c.Ready)
 	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message
-	news := d.Status == nil || have.Status != "" || v.bad() // a new import of ours that is ready is expected
+	// No event for a new import that the controller owns and that is ready: this is expected.
+	news := d.Status == nil || have.Status != "" || v.bad()
 	if !same && !theirs && news {
 		c.Events = append(c.Events, v.event())
 	}
@@ -88,7 +91,7 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	}
 }
 
-// readyNow is the condition as it stands; the zero value where there is none.
+// readyNow returns the current condition, or the zero value if there is none.
 func readyNow(st observed.State) metav1.Condition {
 	if !st.CRD.Conditions {
 		return st.LastReady
@@ -99,13 +102,13 @@ func readyNow(st observed.State) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// readyIsTheirs is true where the condition is left to another writer: a condition has one.
+// readyIsTheirs reports whether another writer sets the condition: a condition has only one writer.
 func readyIsTheirs(st observed.State, ready metav1.Condition) bool {
 	return st.ReadyByOthers && !ownership.OfImport(st.Import) ||
 		st.Contested.HoldsReady(ready)
 }
 
-// setReady replaces the condition of that type.
+// setReady replaces the condition of the same type.
 func setReady(status *mcsv1beta1.ServiceImportStatus, ready metav1.Condition) {
 	if stands := meta.FindStatusCondition(status.Conditions, ready.Type); stands != nil {
 		*stands = ready
@@ -114,22 +117,22 @@ func setReady(status *mcsv1beta1.ServiceImportStatus, ready metav1.Condition) {
 	status.Conditions = append(status.Conditions, ready)
 }
 
-// of adds the notes of the other stages, and what the API server refuses.
+// of adds the notes of the other stages, and the API server's refusal of the import.
 func (v ready) of(st observed.State, d desired.Desired, notes []string) ready {
 	if st.ImportRefused != "" && d.Status != nil {
-		v = newReady(desired.ReasonImportRefused, "the API server refuses what the clusterset gives, so the import stays as it was: %s", brief.ClipTo(longest, st.ImportRefused))
+		v = newReady(desired.ReasonImportRefused, "the API server refused the update of this import, which stays unchanged: %s", brief.ClipTo(longest, st.ImportRefused))
 	}
 	v.Notes = slices.Concat(v.Notes, notes, d.Notes)
 	if len(validation.IsDNS1123Label(st.Import.Name)) > 0 {
-		v.Notes = append(v.Notes, "the DNS name: the import's is no label of one, so nobody can ask for it")
+		v.Notes = append(v.Notes, "the DNS name: the name of the import is not a DNS label, so it cannot be resolved")
 	}
 	return v
 }
 
-// bad is true where something is wrong or was left out.
+// bad reports whether something is wrong or was left out.
 func (v ready) bad() bool { return v.Reason != desired.ReasonReady || len(v.Notes) > 0 }
 
-// generation is the import's; 0 where there is none.
+// generation returns the generation of the import, or 0 if there is no import.
 func generation(st observed.State) int64 {
 	if st.Import == nil {
 		return 0
@@ -137,7 +140,8 @@ func generation(st observed.State) int64 {
 	return st.Import.Generation
 }
 
-// condition keeps the time of the last transition while the status stays.
+// condition builds the condition. It keeps the last transition time while the status does not
+// change.
 func (v ready) condition(st observed.State, have metav1.Condition) metav1.Condition {
 	want := metav1.Condition{
 		Type:               string(mcsv1beta1.ServiceImportConditionReady),

@@ -11,12 +11,14 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// Field is a part of an object that this controller writes and that another writer may set back: a controller such as Karmada's, a
-// mutating webhook, or an API server that does not know the field. Its text is for people, and for the label of a metric.
+// Field is a part of an object that this controller writes and that another writer can set back: a
+// controller such as Karmada's, a mutating webhook, or an API server that does not know the field.
+// The text appears in messages, and its Kind in the label of a metric.
 type Field string
 
-// The fields that are left alone for a while when another writer keeps setting them back. Fields by which a tenant could take a Service's
-// traffic, its selector, externalIPs and the type ExternalName among them, and all of EndpointSlices are never left alone.
+// These fields are left alone for a while if another writer keeps setting them back. Fields that a
+// tenant could use to take over a Service's traffic are never left alone: among them the Service's
+// selector, externalIPs and the type ExternalName, and all fields of EndpointSlices.
 const (
 	FieldIPs            Field = "spec.ips of the ServiceImport"
 	FieldIPFamilies     Field = "spec.ipFamilies of the ServiceImport"
@@ -29,28 +31,30 @@ const (
 	FieldInternalPolicy Field = "spec.internalTrafficPolicy of the derived Service"
 	FieldDistribution   Field = "spec.trafficDistribution of the derived Service"
 	FieldFamilies       Field = "spec.ipFamilyPolicy of the derived Service"
-	FieldType           Field = "spec.type of the derived Service, and what belongs to it"
+	FieldType           Field = "spec.type and related fields of the derived Service"
 	FieldIngress        Field = "status.loadBalancer of the derived Service"
 )
 
-// Fields are those that another writer keeps setting back, each with the value that is not written for now. Any other value is.
+// Fields are the fields that another writer keeps setting back. Each maps to the value that is not
+// written at present. Any other value of the field is written.
 type Fields map[Field]string
 
 func text(value any) string {
-	raw, _ := json.Marshal(value) // Values of the API: no error.
+	raw, _ := json.Marshal(value) // Values of the API always marshal.
 	return string(raw)
 }
 
-// add adds a field whose value changes.
+// add adds a field if its value changes.
 func (c Fields) add(field Field, old, edited any) {
 	if was, is := text(old), text(edited); was != is {
 		c[field] = is
 	}
 }
 
-// AddImport adds the fields that an edit of an import sets.
+// AddImport adds the fields that an edit of an import changes.
 func (c Fields) AddImport(old, edited *mcsv1beta1.ServiceImport) {
-	switch { // Absent is empty here. The families of addresses that change go with them.
+	// Here, nil equals empty. If the addresses change, the families belong to that change.
+	switch {
 	case !slices.Equal(old.Spec.IPs, edited.Spec.IPs):
 		c[FieldIPs] = text(edited.Spec.IPs)
 	case !slices.Equal(old.Spec.IPFamilies, edited.Spec.IPFamilies):
@@ -61,37 +65,38 @@ func (c Fields) AddImport(old, edited *mcsv1beta1.ServiceImport) {
 	c.addMetadata(prefixAnnotation, old.Annotations, edited.Annotations)
 }
 
-// AddImportStatus is of an import's status.
+// AddImportStatus adds the fields that an edit of an import's status changes.
 func (c Fields) AddImportStatus(old, edited *mcsv1beta1.ServiceImport) {
 	c.add(FieldReady, readyOf(old), readyOf(edited))
 	c.add(FieldClusters, clustersOf(&old.Status), clustersOf(&edited.Status))
 }
 
-// AddExportStatus is of an export's conditions.
+// AddExportStatus adds the conditions of an export if an edit changes them.
 func (c Fields) AddExportStatus(old, edited *mcsv1beta1.ServiceExport) {
 	c.add(FieldExport, shownOf(old), shownOf(edited))
 }
 
-// AddService is of a derived Service's spec.
+// AddService adds the fields that an edit of a derived Service's spec changes.
 func (c Fields) AddService(old, edited *corev1.Service) {
 	for field, get := range serviceFields {
 		c.add(field, get(old), get(edited))
 	}
 }
 
-// AddServiceStatus is of a derived Service's status.
+// AddServiceStatus adds the ingress addresses of a derived Service if an edit changes them.
 func (c Fields) AddServiceStatus(old, edited *corev1.Service) {
 	c.add(FieldIngress, ingressOf(old), ingressOf(edited))
 }
 
-// Each label and annotation of an import is a field of its own.
+// Each label and each annotation of an import is a separate field.
 const (
 	prefixLabel      = "label "
 	prefixAnnotation = "annotation "
 	suffixMetadata   = " of the ServiceImport"
 )
 
-// Kind is the field without the name of a label or annotation: those are users' words, and too many for a metric.
+// Kind returns the field without the key of a label or annotation. Users choose these keys, and
+// there are too many of them for a metric.
 func (f Field) Kind() string {
 	for _, prefix := range []string{prefixLabel, prefixAnnotation} {
 		if strings.HasPrefix(string(f), prefix) {
@@ -101,7 +106,7 @@ func (f Field) Kind() string {
 	return string(f)
 }
 
-// addMetadata adds what an edit sets, or removes ("").
+// addMetadata adds the keys that an edit sets, or removes (value "").
 func (c Fields) addMetadata(prefix string, old, edited map[string]string) {
 	for key, value := range edited {
 		if had, ok := old[key]; !ok || had != value {
@@ -115,14 +120,14 @@ func (c Fields) addMetadata(prefix string, old, edited map[string]string) {
 	}
 }
 
-// shapeOf is what an import's spec holds apart from its addresses.
+// shapeOf returns an import's spec without its addresses and families.
 func shapeOf(imp *mcsv1beta1.ServiceImport) mcsv1beta1.ServiceImportSpec {
 	spec := imp.Spec
 	spec.IPs, spec.IPFamilies = nil, nil
 	return spec
 }
 
-// shown is what a condition reports: status, reason, message, and the generation that they are of.
+// shown is the content of a condition: status, reason, message, and the observed generation.
 type shown struct {
 	Status, Reason, Message string
 	Generation              int64
@@ -132,12 +137,12 @@ func shownBy(c metav1.Condition) shown {
 	return shown{string(c.Status), c.Reason, c.Message, c.ObservedGeneration}
 }
 
-// readyOf is what the condition Ready reports; the zero value where there is none.
+// readyOf returns the content of the condition Ready, or the zero value if there is none.
 func readyOf(imp *mcsv1beta1.ServiceImport) shown {
 	return shownAt(imp.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady))
 }
 
-// shownOf is what an export's conditions report.
+// shownOf returns the content of an export's conditions.
 func shownOf(export *mcsv1beta1.ServiceExport) (all [3]shown) {
 	for i, kind := range [...]mcsv1beta1.ServiceExportConditionType{mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady, mcsv1beta1.ServiceExportConditionConflict} {
 		all[i] = shownAt(export.Status.Conditions, string(kind))
@@ -153,7 +158,7 @@ func shownAt(conditions []metav1.Condition, kind string) shown {
 	return shownBy(*c)
 }
 
-// clustersOf is the part of an import's status that the clusterset gives.
+// clustersOf returns the part of an import's status that comes from the clusterset.
 func clustersOf(status *mcsv1beta1.ServiceImportStatus) []string {
 	all := []string{string(status.EndpointSliceObjects)}
 	for _, cluster := range status.Clusters {
@@ -166,7 +171,7 @@ func ingressOf(svc *corev1.Service) []corev1.LoadBalancerIngress {
 	return svc.Status.LoadBalancer.Ingress
 }
 
-// serviceFields read the contestable fields of a derived Service.
+// serviceFields maps each contestable field of a derived Service to a function that reads it.
 var serviceFields = map[Field]func(*corev1.Service) any{
 	FieldPorts:          func(svc *corev1.Service) any { return svc.Spec.Ports },
 	FieldAffinity:       func(svc *corev1.Service) any { return []any{svc.Spec.SessionAffinity, svc.Spec.SessionAffinityConfig} },
@@ -176,7 +181,7 @@ var serviceFields = map[Field]func(*corev1.Service) any{
 	FieldType:           typeOf,
 }
 
-// typeOf is a Service's type, with the fields that decide which clients can use its addresses.
+// typeOf returns a Service's type and the fields that decide which clients can use its addresses.
 func typeOf(svc *corev1.Service) any {
 	spec := &svc.Spec
 	return []any{spec.Type, spec.LoadBalancerClass, spec.AllocateLoadBalancerNodePorts, spec.ExternalTrafficPolicy, spec.LoadBalancerSourceRanges}

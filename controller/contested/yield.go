@@ -13,46 +13,48 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/brief"
 )
 
-// HoldsIPs is true for addresses of an import that are not to be written; the next six do the same for other fields.
+// HoldsIPs reports whether these addresses of an import must not be written at present. The next
+// six methods do the same for other fields.
 func (c Fields) HoldsIPs(ips []string) bool { return c.holds(FieldIPs, ips) }
 
-// HoldsIPFamilies is of the families of an import.
+// HoldsIPFamilies reports it for the families of an import.
 func (c Fields) HoldsIPFamilies(families []corev1.IPFamily) bool {
 	return c.holds(FieldIPFamilies, families)
 }
 
-// HoldsShape is true where the rest of an import's spec is to stay as it is.
+// HoldsShape reports whether the rest of an import's spec must stay unchanged at present.
 func (c Fields) HoldsShape(old, edited *mcsv1beta1.ServiceImport) bool {
 	return c.holds(FieldImport, shapeOf(edited)) && text(shapeOf(old)) != text(shapeOf(edited))
 }
 
-// HoldsReady is of the condition Ready.
+// HoldsReady reports it for the condition Ready of an import.
 func (c Fields) HoldsReady(ready metav1.Condition) bool {
 	return c.holds(FieldReady, shownBy(ready))
 }
 
-// HoldsClusters is of the part of an import's status that the clusterset gives.
+// HoldsClusters reports it for the part of an import's status that comes from the clusterset.
 func (c Fields) HoldsClusters(status *mcsv1beta1.ServiceImportStatus) bool {
 	return c.holds(FieldClusters, clustersOf(status))
 }
 
-// HoldsExport is of an export's conditions.
+// HoldsExport reports it for the conditions of an export.
 func (c Fields) HoldsExport(export *mcsv1beta1.ServiceExport) bool {
 	return c.holds(FieldExport, shownOf(export))
 }
 
-// HoldsIngress is of a derived Service's status.
+// HoldsIngress reports it for a derived Service's status.
 func (c Fields) HoldsIngress(svc *corev1.Service) bool {
 	return c.holds(FieldIngress, ingressOf(svc))
 }
 
-// holds is true for a value that is not to be written.
+// holds reports whether the value must not be written to the field at present.
 func (c Fields) holds(field Field, value any) bool {
 	held, ok := c[field]
 	return ok && held == text(value)
 }
 
-// YieldMetadata leaves those labels and annotations as they are whose new values are contested.
+// YieldMetadata restores the old values of the labels and annotations whose new values are
+// contested.
 func (c Fields) YieldMetadata(old, edited *mcsv1beta1.ServiceImport) {
 	if len(c) > 0 {
 		edited.Labels = c.yieldMap(prefixLabel, old.Labels, edited.Labels)
@@ -80,7 +82,8 @@ func (c Fields) yieldMap(prefix string, old, edited map[string]string) map[strin
 	return left
 }
 
-// YieldService gives up the fields of a wanted Service that are contested: they stay as they are. It returns a note on each.
+// YieldService restores the current values of the contested fields of a wanted Service. It returns
+// a note on each.
 func (c Fields) YieldService(have, wanted *corev1.Service) []string {
 	var notes []string
 	for _, field := range slices.Sorted(maps.Keys(serviceFields)) {
@@ -88,7 +91,9 @@ func (c Fields) YieldService(have, wanted *corev1.Service) []string {
 		if !c.holds(field, get(wanted)) || text(get(have)) == text(get(wanted)) {
 			continue
 		}
-		if field == FieldType && have.Spec.Type == corev1.ServiceTypeExternalName { // It leads elsewhere, and has no address.
+		// A Service of type ExternalName has no address and sends clients to another name, so its
+		// type never stays.
+		if field == FieldType && have.Spec.Type == corev1.ServiceTypeExternalName {
 			continue
 		}
 		notes = append(notes, c.Note(field))
@@ -112,7 +117,7 @@ func (c Fields) YieldService(have, wanted *corev1.Service) []string {
 	return notes
 }
 
-// Note is what a condition reports of a contested field.
+// Note returns the text about a contested field for a condition's message.
 func (c Fields) Note(field Field) string {
-	return fmt.Sprintf("%s, which another writer or the API server keeps setting back: wanted is %s", field, brief.Clip(c[field]))
+	return fmt.Sprintf("%s, which another writer or the API server keeps setting back: the controller wants %s", field, brief.Clip(c[field]))
 }

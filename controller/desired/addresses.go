@@ -15,21 +15,24 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// addresses is what an import's ips and annotations say, read once.
+// addresses contains the parsed ips and annotations of an import.
 type addresses struct {
-	// recorded are the ClusterIPs that the derived Service got; the annotation's.
+	// recorded are the ClusterIPs that the derived Service got, from the annotation.
 	recorded []netip.Addr
-	// vips are the user's addresses, valid ones only, in their order; none when ips are ours.
+	// vips are the user's valid addresses, in their order. It is empty if the controller set ips.
 	vips []netip.Addr
-	// keep is what spec.ips holds where the user set them (garbage included: it is theirs), or is to hold again.
+	// keep is the value of spec.ips that stays or is restored, if a user set it. It includes
+	// invalid entries, because they belong to the user.
 	keep []string
-	// notes are on addresses that are left out.
+	// notes describe the addresses that are left out.
 	notes []string
 }
 
-// readAddresses tells our addresses from the user's. ips are ours if each of them is recorded, or is the Service's now.
-// (Each, not all in order: a dual-stack Service on a CRD for one ip, or one that lost its second family, is ours as well.)
-// A user's addresses that a Headless import put aside count as if they stood in the empty ips.
+// readAddresses separates the controller's addresses from the user's. The controller set ips if
+// each of them is recorded or is a current address of the Service. The order and the number do not
+// matter: a dual-stack Service on a CRD for one ip, or a Service that lost its second family, also
+// has the controller's ips. If ips is empty, the user's addresses that were saved while the import
+// was Headless count instead.
 func readAddresses(st observed.State, current []netip.Addr) addresses {
 	imp := st.Import
 	a := addresses{recorded: splitIPs(imp.Annotations[mcs.AnnotationClusterIPs])}
@@ -38,16 +41,16 @@ func readAddresses(st observed.State, current []netip.Addr) addresses {
 	theirs := false
 	for _, ip := range ips {
 		addr, err := netip.ParseAddr(ip)
-		addr = addr.Unmap() // An IPv4-mapped address is an IPv4 one to a Service.
+		addr = addr.Unmap() // A Service treats an IPv4-mapped address as IPv4.
 		switch {
 		case err != nil || addr.Zone() != "":
 			theirs = true
-			a.notes = append(a.notes, fmt.Sprintf("ips has %q, which is not an address", brief.Clip(ip)))
+			a.notes = append(a.notes, fmt.Sprintf("%q in spec.ips, which is not an IP address", brief.Clip(ip)))
 		case slices.Contains(known, addr):
 		default:
 			theirs = true
 			if fault := vipFault(st, addr); fault != "" {
-				a.notes = append(a.notes, fmt.Sprintf("%s of ips, which is %s", addr, fault))
+				a.notes = append(a.notes, fmt.Sprintf("%s in spec.ips, which is %s", addr, fault))
 				continue
 			}
 			a.vips = append(a.vips, addr)
@@ -59,7 +62,7 @@ func readAddresses(st observed.State, current []netip.Addr) addresses {
 	return a
 }
 
-// ipsOf are the ips, or those that wait for a flip back from Headless.
+// ipsOf returns spec.ips, or the addresses that are saved while the import is Headless.
 func ipsOf(imp *mcsv1beta1.ServiceImport) []string {
 	if len(imp.Spec.IPs) > 0 {
 		return imp.Spec.IPs
@@ -67,9 +70,10 @@ func ipsOf(imp *mcsv1beta1.ServiceImport) []string {
 	return format(splitIPs(imp.Annotations[mcs.AnnotationVIPs]))
 }
 
-// vipFault returns why no Service may answer on an address; "" if one may. kube-proxy programs whatever it is given: a node's loopback, or an
-// address whose traffic belongs to another Service. The latter comes by accident too, with an import that was copied, ips
-// included, from a cluster with the same range of ClusterIPs.
+// vipFault returns why a Service must not answer on an address, or "" if it can. kube-proxy
+// programs every address that it is given, such as a node's loopback address or an address that
+// belongs to another Service. The latter also happens by accident, if an import is copied with its
+// ips from a cluster with the same range of ClusterIPs.
 func vipFault(st observed.State, addr netip.Addr) string {
 	switch {
 	case addr.IsUnspecified():
@@ -90,14 +94,14 @@ func vipFault(st observed.State, addr netip.Addr) string {
 	return ""
 }
 
-// ImportAddresses are the valid addresses among an import's ips, and those that it had last.
+// ImportAddresses returns the valid addresses among an import's ips, and its recorded addresses.
 func ImportAddresses(imp *mcsv1beta1.ServiceImport) []netip.Addr {
 	all := append(parse(ipsOf(imp)), splitIPs(imp.Annotations[mcs.AnnotationClusterIPs])...)
 	slices.SortFunc(all, netip.Addr.Compare)
 	return slices.Compact(all)
 }
 
-// ServiceAddresses are a Service's ClusterIPs: none while it has none, or if it is headless.
+// ServiceAddresses returns a Service's ClusterIPs, or none if the Service has none or is headless.
 func ServiceAddresses(svc *corev1.Service) []netip.Addr {
 	if svc == nil || svc.Spec.ClusterIP == "" || svc.Spec.ClusterIP == corev1.ClusterIPNone {
 		return nil
@@ -108,7 +112,8 @@ func ServiceAddresses(svc *corev1.Service) []netip.Addr {
 	return parse(svc.Spec.ClusterIPs)
 }
 
-// parse gives the addresses among texts. What is garbage or has a zone is left out. An IPv4-mapped address is an IPv4 one.
+// parse returns the addresses in texts. It leaves out invalid addresses and addresses with a zone,
+// and converts IPv4-mapped addresses to IPv4.
 func parse(texts []string) []netip.Addr {
 	var all []netip.Addr
 	for _, text := range texts {
@@ -127,17 +132,17 @@ func format(all []netip.Addr) []string {
 	return texts
 }
 
-// without gives those of texts that are none of some addresses.
+// without returns texts without the addresses in gone.
 func without(texts []string, gone []netip.Addr) []string {
 	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
 		return slices.ContainsFunc(parse([]string{text}), func(addr netip.Addr) bool { return slices.Contains(gone, addr) })
 	})
 }
 
-// userSet is true where spec.ips are the user's and stay.
+// userSet reports whether a user set spec.ips. They then stay.
 func (a addresses) userSet() bool { return len(a.keep) > 0 }
 
-// splitIPs reads an annotation. Garbage in it counts as if it were not there.
+// splitIPs parses an annotation. It ignores invalid entries.
 func splitIPs(annotation string) []netip.Addr { return parse(strings.Split(annotation, ",")) }
 
 func joinIPs(all []netip.Addr) string { return strings.Join(format(all), ",") }

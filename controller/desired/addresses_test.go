@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-func TestAddressesThatAreNoVIPs(t *testing.T) {
+func TestAddressesThatCannotBeVIPs(t *testing.T) {
 	service := func(namespace, name, ip string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{ClusterIP: ip}}
 	}
@@ -22,20 +22,21 @@ func TestAddressesThatAreNoVIPs(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		ip   string
-		want string // what the note says; empty where the address is a VIP
+		// want is the note, or empty if the address is a VIP.
+		want string
 	}{
 		{"an address of the network is a VIP", "1.2.3.4", ""},
 		{"so is one of a private network", "fd00::1234", ""},
-		{"an unspecified IPv4 address is none", "0.0.0.0", "0.0.0.0 of ips, which is unspecified"},
-		{"an unspecified IPv6 address is none", "::", ":: of ips, which is unspecified"},
-		{"an IPv4 loopback address is none", "127.0.0.53", "127.0.0.53 of ips, which is a loopback address"},
-		{"an IPv6 loopback address is none", "::1", "::1 of ips, which is a loopback address"},
-		{"an IPv4-mapped loopback address is none", "::ffff:127.0.0.1", "127.0.0.1 of ips, which is a loopback address"},
-		{"an IPv4 link-local address is none", "169.254.169.254", "169.254.169.254 of ips, which is a link-local address"},
-		{"an IPv6 link-local address is none", "fe80::1", "fe80::1 of ips, which is a link-local address"},
-		{"an IPv4 multicast address is none", "224.0.0.1", "224.0.0.1 of ips, which is a multicast address"},
-		{"an IPv6 multicast address is none", "ff02::1", "ff02::1 of ips, which is a multicast address"},
-		{"a ClusterIP of any namespace is none", "10.0.0.1", "10.0.0.1 of ips, which is the ClusterIP of Service another/kubernetes"},
+		{"an unspecified IPv4 address is invalid", "0.0.0.0", "0.0.0.0 in spec.ips, which is unspecified"},
+		{"an unspecified IPv6 address is invalid", "::", ":: in spec.ips, which is unspecified"},
+		{"an IPv4 loopback address is invalid", "127.0.0.53", "127.0.0.53 in spec.ips, which is a loopback address"},
+		{"an IPv6 loopback address is invalid", "::1", "::1 in spec.ips, which is a loopback address"},
+		{"an IPv4-mapped loopback address is invalid", "::ffff:127.0.0.1", "127.0.0.1 in spec.ips, which is a loopback address"},
+		{"an IPv4 link-local address is invalid", "169.254.169.254", "169.254.169.254 in spec.ips, which is a link-local address"},
+		{"an IPv6 link-local address is invalid", "fe80::1", "fe80::1 in spec.ips, which is a link-local address"},
+		{"an IPv4 multicast address is invalid", "224.0.0.1", "224.0.0.1 in spec.ips, which is a multicast address"},
+		{"an IPv6 multicast address is invalid", "ff02::1", "ff02::1 in spec.ips, which is a multicast address"},
+		{"a ClusterIP of any namespace is invalid", "10.0.0.1", "10.0.0.1 in spec.ips, which is the ClusterIP of Service another/kubernetes"},
 		{"the ClusterIP of the import's own Service is nobody else's", "10.0.0.2", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,21 +13,23 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// builder builds what is desired of a state.
+// builder builds the desired objects of a state.
 type builder struct {
 	observed.State
 	members []merge.Member
-	record  string // of them, for the import
+	record  string // the members' record for the import
 	merged  merge.Merged
 	missing []string // clusters, as in observed.Known
-	// owned is true where the clusterset gives the import, and families those that it gives; none where that is not known.
+	// owned reports whether the clusterset decides the content of the import. families are the
+	// families that the clusterset gives, or none if they are not known.
 	owned    bool
 	families []corev1.IPFamily
 	// serving are the Services that the import's slices belong to.
 	serving []string
 }
 
-// Build is what should be, as far as it is known: of what is observed, of what is known of each cluster, and of what that gives together.
+// Build returns the desired objects, as far as they are known, from the observed state, from what
+// is known of each cluster, and from the merge of all exports.
 func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 	b := builder{State: st, members: known.Members, record: known.Record, merged: m, missing: known.Missing}
 	if st.Import != nil {
@@ -40,7 +42,8 @@ func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 	var d Desired
 	switch {
 	case nobody && (st.Import == nil || ownership.OfImport(st.Import)):
-		d = Desired{Withdrawn: true} // C22, C36. The derived Service goes with its import, by garbage collection.
+		// C22, C36. The garbage collector deletes the derived Service with its import.
+		d = Desired{Withdrawn: true}
 	case nobody:
 		d = ofImport(b)
 	case !st.Clusterset.Namespace, st.Import != nil && st.Import.DeletionTimestamp != nil:
@@ -55,7 +58,7 @@ func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 	return d
 }
 
-// createImport makes the import. All else needs its UID.
+// createImport returns the import to create. Everything else needs its UID.
 func createImport(b builder) Desired {
 	if b.ImportRefused != "" {
 		return Desired{Retry: true, Ready: readyFor(ReasonImportRefused, "%s", b.ImportRefused)}
@@ -65,17 +68,19 @@ func createImport(b builder) Desired {
 	return Desired{Import: imp}
 }
 
-// syncUnmanaged is for an import that others made: it gets what any import gets, and none of the clusterset's endpoints.
+// syncUnmanaged handles an import that the controller does not own. The import gets what any import
+// gets, and no endpoints of the clusterset.
 func syncUnmanaged(b builder) Desired {
 	d := ofImport(b)
 	if len(b.merged.Clusters) > 0 {
-		d.Notes = append(d.Notes, "what the clusterset exports under this name, as this import is not labelled "+mcs.LabelManagedBy+"="+mcs.ControllerName)
+		d.Notes = append(d.Notes, "the endpoints that the clusterset exports under this name, because the import does not have the label "+mcs.LabelManagedBy+"="+mcs.ControllerName)
 	}
 	return d
 }
 
-// updateImport is for an import of ours, its slices and all that belongs to it. What the clusterset gives is written to the import before
-// anything follows from it: the server may refuse it, and then everything stays with what the import is.
+// updateImport handles an import that the controller owns, its slices and everything that belongs
+// to it. It first writes what the clusterset gives to the import. The API server can refuse that
+// write, and then everything else continues to follow from the unchanged import.
 func updateImport(b builder) Desired {
 	original := b.Import
 	known := len(b.missing) == 0 && b.ImportRefused == ""
@@ -103,8 +108,8 @@ func updateImport(b builder) Desired {
 	return d
 }
 
-// takeShape gives the import the shape that the clusterset gives it. It is true, and the import stays as it is, where another writer keeps
-// setting that back.
+// takeShape changes the import to the shape that the clusterset gives it. If another writer keeps
+// setting that shape back, takeShape leaves the import unchanged and returns true.
 func (b *builder) takeShape() (yields bool) {
 	original := b.Import
 	shaped := original.DeepCopy()
@@ -117,7 +122,8 @@ func (b *builder) takeShape() (yields bool) {
 	return false
 }
 
-// sameButRecord is true where two forms of an import differ in the record at most, from which nothing else follows.
+// sameButRecord reports whether two versions of an import are equal apart from the record. Nothing
+// else follows from the record.
 func sameButRecord(a, b *mcsv1beta1.ServiceImport) bool {
 	if equality.Semantic.DeepEqual(a, b) {
 		return true
@@ -127,7 +133,8 @@ func sameButRecord(a, b *mcsv1beta1.ServiceImport) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// frozen is the merge that an import shows which is not written at present: its slices follow from it, as long as it stays.
+// frozen returns the merge that corresponds to the existing import. It is used while the import is
+// not written: the slices then follow from the import as it exists.
 func frozen(m merge.Merged, imp *mcsv1beta1.ServiceImport) merge.Merged {
 	m.Type, m.Ports, m.Distribution, m.Clusters = imp.Spec.Type, imp.Spec.Ports, "", nil
 	if imp.Spec.TrafficDistribution != nil {

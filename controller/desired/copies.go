@@ -18,18 +18,23 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// kube-proxy finds a Service's endpoints by the label kubernetes.io/service-name of their slices. It ignores an update that takes that
-// label away or gives it another value, and the deletion that follows: the endpoints stay in every node until kube-proxy starts again.
-// Therefore the label of a slice with endpoints is never removed or changed. A slice that has to belong to another Service, or to none,
-// is made anew under another name, and the former one is deleted while it has its label.
+// kube-proxy finds a Service's endpoints by the label kubernetes.io/service-name of their slices.
+// It ignores an update that removes or changes this label, and the deletion that follows: the
+// endpoints stay on every node until kube-proxy restarts. Therefore the controller never removes or
+// changes the label of a slice with endpoints. If a slice has to belong to another Service, or to
+// none, the controller creates a new slice under another name, and deletes the old slice while it
+// has its label.
 
-// foreignSliceManagers make slices of this cluster's own Services and Endpoints. What they label belongs to these Services.
+// foreignSliceManagers create the slices of this cluster's own Services and Endpoints. A slice with
+// one of these labels belongs to such a Service.
 var foreignSliceManagers = []string{"endpointslice-controller.k8s.io", SliceMirroring}
 
-// SliceMirroring is the controller of Kubernetes that makes slices of the Endpoints of a Service without a selector.
+// SliceMirroring is the Kubernetes controller that creates slices from the Endpoints of a Service
+// without a selector.
 const SliceMirroring = "endpointslicemirroring-controller.k8s.io"
 
-// sliceService is the name of the Service that the endpoints of an import belong to; empty for none.
+// sliceService returns the name of the Service that an import's endpoints belong to, or "" if there
+// is none.
 func (b builder) sliceService() string {
 	if b.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.ByKarmada(b.Import) {
 		return ""
@@ -37,7 +42,9 @@ func (b builder) sliceService() string {
 	switch name := ownership.DerivedName(b.Import); ownership.KindOf(b.Import, b.Service) {
 	case ownership.Ours:
 		return name
-	case ownership.Absent: // A former Service goes on until it is gone. Without one, the slices wait for the new one with the right label.
+	// A Service under a former name serves until it is gone. If there is none, the slices already
+	// get the label of the Service that will be created.
+	case ownership.Absent:
 		if former := b.formerService(); former != "" || len(validation.IsDNS1035Label(name)) > 0 {
 			return former
 		}
@@ -46,13 +53,16 @@ func (b builder) sliceService() string {
 		if len(b.Service.Spec.Selector) == 0 && len(ServiceAddresses(b.Service)) > 0 {
 			return name
 		}
-		return "" // With a selector it has this cluster's own pods: imported endpoints would change what cluster.local means (C41).
+		// With a selector, the Service has pods of this cluster. Imported endpoints would change
+		// the meaning of its name in cluster.local (C41).
+		return ""
 	default:
 		return b.formerService()
 	}
 }
 
-// formerService is the name of a Service of ours that serves on under a former name; empty where there is none.
+// formerService returns the name of a derived Service that still serves under a former name, or ""
+// if there is none.
 func (b builder) formerService() string {
 	for _, svc := range otherServices(b.State) {
 		if b.serves(svc) {
@@ -62,8 +72,9 @@ func (b builder) formerService() string {
 	return ""
 }
 
-// Associate gives a new slice of an import the label of the Service, and a name that it never has in this cluster with another value of that
-// label: a watch that was interrupted can show a deletion and a creation under one name as a change of the label.
+// Associate gives a new slice of an import the label of the Service. It also gives the slice a name
+// that never has another value of that label in this cluster: after an interruption, a watch can
+// report a deletion and a creation under one name as a change of the label.
 func (s Slices) Associate(imp types.NamespacedName, slice *discoveryv1.EndpointSlice) {
 	if s.Service != ownership.DefaultDerivedName(imp.Namespace, imp.Name) {
 		slice.Name = s.NameOf(slice.Name)
@@ -73,12 +84,11 @@ func (s Slices) Associate(imp types.NamespacedName, slice *discoveryv1.EndpointS
 	}
 }
 
-// name is the import's.
 func (b builder) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: b.Import.Namespace, Name: b.Import.Name}
 }
 
-// homeID is this cluster's id; empty in no clusterset.
+// homeID returns this cluster's ID, or "" if it is in no clusterset.
 func (b builder) homeID() string {
 	if b.Clusterset == nil {
 		return ""
@@ -86,8 +96,9 @@ func (b builder) homeID() string {
 	return b.Clusterset.Home
 }
 
-// copiesOfOthers are the slices of an import that others made: one of ours for each of theirs that belongs to no Service yet (R8). Their
-// own are never labelled: that label could never be taken back.
+// copiesOfOthers returns the slices for an import that the controller does not own: one copy of
+// each of its slices that does not belong to the derived Service yet (R8). The controller does not
+// label the original slices, because it could never remove the label again.
 func copiesOfOthers(b builder) Slices {
 	s := Slices{Service: b.sliceService(), Home: b.homeID(), Complete: true}
 	alias := aliasOfUnnamed(b.Import.Spec.Ports)
@@ -106,7 +117,8 @@ func (b builder) copied(source *discoveryv1.EndpointSlice, service string) bool 
 		!slices.Contains(foreignSliceManagers, source.Labels[discoveryv1.LabelManagedBy])
 }
 
-// copyOf is a copy of a slice for kube-proxy alone. It has no source cluster: peers do not read it.
+// copyOf returns a copy of a slice for kube-proxy only. The copy has no source cluster, so peers do
+// not read it.
 func (s Slices) copyOf(b builder, source *discoveryv1.EndpointSlice, alias string) *discoveryv1.EndpointSlice {
 	copied := source.DeepCopy()
 	slice := &discoveryv1.EndpointSlice{AddressType: source.AddressType, Endpoints: copied.Endpoints}
@@ -126,8 +138,9 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])[:ownership.HashLength]
 }
 
-// NameOf is the name that a slice gets when it comes to belong to the Service: its own with another hash. This cluster's id is a part of that.
-// The slices of a peer have their names from the peer, and no peer gives a name that is made here.
+// NameOf returns the name of a slice that is to belong to the Service: the slice's name with
+// another hash. The hash covers this cluster's ID. The slices of a peer keep the names that the
+// peer gave them, and no peer gives a name that is computed here.
 func (s Slices) NameOf(slice string) string {
 	sum := sha256.Sum256([]byte(s.Home + "/" + slice + "/" + s.Service))
 	return slice[:len(slice)-ownership.HashLength] + hex.EncodeToString(sum[:])[:ownership.HashLength]

@@ -13,58 +13,68 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// Desired is what belongs to one name as it should be. The zero value leaves everything as it is.
+// Desired is the desired state of everything that belongs to one name. The zero value leaves
+// everything unchanged.
 type Desired struct {
-	// Withdrawn: no cluster exports the name, so an import of ours is deleted, with its slices.
+	// Withdrawn means that no cluster exports the name. An import that the controller owns is then
+	// deleted with its slices.
 	Withdrawn bool
-	// Import is the import as it should be; nil where it stays as it is.
+	// Import is the desired import. nil leaves it unchanged.
 	Import *mcsv1beta1.ServiceImport
-	// ImportFirst: all else rests on the import, which the API server may refuse.
+	// ImportFirst means that everything else depends on the import, which the API server can
+	// refuse.
 	ImportFirst bool
-	// Service is the derived Service as it should be; nil where it stays as it is, or there is to be none.
+	// Service is the desired derived Service. nil leaves it unchanged, or means that there must be
+	// none.
 	Service *corev1.Service
-	// ServiceStatus is that Service with the user's addresses in its status; nil where that stays as it is.
+	// ServiceStatus is that Service with the user's addresses in its status. nil leaves the status
+	// unchanged.
 	ServiceStatus *corev1.Service
-	// Delete are Services of ours that have to go, sorted by name.
+	// Delete are the controller's Services to delete, sorted by name.
 	Delete []*corev1.Service
-	// Exclusive: nothing but the import's slices may belong to the derived Service.
+	// Exclusive means that only the import's slices can belong to the derived Service.
 	Exclusive bool
-	// Slices are the import's.
+	// Slices are the desired slices of the import.
 	Slices Slices
-	// Status is the part of the import's status that the clusterset gives; nil for none.
+	// Status is the part of the import's status that comes from the clusterset. nil means none.
 	Status *ImportStatus
-	// Ready is the import's condition, once nothing is missing.
+	// Ready is the import's condition when no other write is missing.
 	Ready Ready
-	// Notes are on what is left out, beside those of Ready.
+	// Notes describe what is left out, in addition to the notes of Ready.
 	Notes []string
-	// Events are emitted with the import's edit.
+	// Events are emitted with the edit of the import.
 	Events []Event
-	// YieldsIPs is true where ips are left to another writer for now.
+	// YieldsIPs means that ips are left to another writer at present.
 	YieldsIPs bool
-	// Retry is true where the world may change without any object telling us (a quota, an address range).
+	// Retry means that the cause can disappear without a change of any watched object (a quota, an
+	// address range).
 	Retry bool
-	// RetryAddress is true where the recorded addresses were refused and are to be asked for again.
+	// RetryAddress means that the recorded addresses were refused and must be requested again.
 	RetryAddress bool
-	// Merged is what the exports of the name give together, and Held is true where it is not known of some cluster.
+	// Merged is the merge of all exports of the name. Held means that the export of some cluster is
+	// not known.
 	Merged merge.Merged
 	Held   bool
 }
 
-// Slices are those of ours that an import should have. The zero value leaves all as they are.
+// Slices are the slices of the controller that an import should have. The zero value leaves all
+// slices unchanged.
 type Slices struct {
-	// Service is the name of the Service that they belong to; empty for none.
+	// Service is the name of the Service that the slices belong to, or empty for none.
 	Service string
-	// Home is this cluster's id; empty in no clusterset.
+	// Home is this cluster's ID, or empty if it is in no clusterset.
 	Home string
-	// Wanted have their final names and labels, sorted by name.
+	// Wanted have their final names and labels, and are sorted by name.
 	Wanted []*discoveryv1.EndpointSlice
-	// Awaited is the cluster whose slice is kept, whatever it holds, with the labels and the Service that it should have; empty for none.
+	// Awaited returns the cluster of a slice that is kept with whatever content it has; only its
+	// labels and its Service are corrected. It returns "" for any other slice.
 	Awaited func(*discoveryv1.EndpointSlice) string
-	// Complete: what is neither wanted nor awaited goes.
+	// Complete means that all slices that are neither wanted nor awaited are deleted.
 	Complete bool
 }
 
-// ownSlices are the slices of an import of ours. Slices of a silent cluster stay.
+// ownSlices returns the slices of an import that the controller owns. Slices of a silent cluster
+// stay.
 func ownSlices(b builder) Slices {
 	s := Slices{Service: b.sliceService(), Home: b.homeID(), Awaited: b.awaited, Complete: true}
 	s.Wanted = ImportedSlices(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.merged, b.members, b.Clusterset.MaxEndpoints)
@@ -74,7 +84,8 @@ func ownSlices(b builder) Slices {
 	return s
 }
 
-// keptAlone are the slices of an import of ours while this cluster is in no clusterset: what there is stays.
+// keptAlone returns the slices of an import that the controller owns, for a cluster that is in no
+// clusterset: the existing slices stay.
 func keptAlone(b builder) Slices {
 	return Slices{Service: b.sliceService(), Home: b.homeID(), Awaited: func(slice *discoveryv1.EndpointSlice) string {
 		if !ownership.SliceIsOurs(slice, b.Import) {
@@ -84,8 +95,8 @@ func keptAlone(b builder) Slices {
 	}}
 }
 
-// awaited is the cluster that a slice came from, if that is silent, or if it is this one and its Service is being replaced; otherwise
-// empty.
+// awaited returns the cluster that a slice came from, if that cluster is silent, or if it is this
+// cluster and its Service is being replaced. Otherwise it returns "".
 func (b builder) awaited(slice *discoveryv1.EndpointSlice) string {
 	waiting := b.Clusterset.Silent
 	if home := b.Clusterset.Home; slices.Contains(b.Clusterset.Vacant, home) {
@@ -99,7 +110,8 @@ func (b builder) awaited(slice *discoveryv1.EndpointSlice) string {
 	return ""
 }
 
-// setImport is the import as edited, without what is left to another writer for now. nil and empty are the same: neither is written.
+// setImport sets the edited import, without the values that are left to another writer at present.
+// nil and empty are equal: neither is written.
 func (d *Desired) setImport(b builder, edited *mcsv1beta1.ServiceImport) {
 	old := b.Import
 	switch sameIPs := slices.Equal(old.Spec.IPs, edited.Spec.IPs); {

@@ -5,9 +5,9 @@ import "strings"
 // Event is emitted for the import or the export.
 type Event struct{ Type, Reason, Message string }
 
-// Clipped is the event with a message that the API takes.
+// Clipped returns the event with a message that fits the API's limit.
 func (e Event) Clipped() Event {
-	const limit = 1000 // The API's own is 1024 bytes.
+	const limit = 1000 // The API's limit is 1024 bytes.
 	if len(e.Message) > limit {
 		e.Message = strings.ToValidUTF8(e.Message[:limit], "")
 	}
@@ -16,10 +16,10 @@ func (e Event) Clipped() Event {
 
 // Reasons of events.
 const (
-	// EventAddressChanged: the derived Service could not get its former addresses again.
+	// EventAddressChanged means that the derived Service could not get its former addresses again.
 	EventAddressChanged = "AddressChanged"
-	// EventEndpointsTaken: slices of others belonged to the derived Service.
+	// EventEndpointsTaken means that slices of others belonged to the derived Service.
 	EventEndpointsTaken = "EndpointsTakenAway"
-	// EventPartlyServed: Ready, but something in the import was left out.
+	// EventPartlyServed means that the import is ready, but a part of it was left out.
 	EventPartlyServed = "PartlyServed"
 )

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// familiesOf are the addresses' families, in the order of their first appearance.
+// familiesOf returns the families of the addresses, in the order of their first appearance.
 func familiesOf(all []netip.Addr) []corev1.IPFamily {
 	var families []corev1.IPFamily
 	for _, addr := range all {
@@ -26,9 +26,11 @@ func familyOf(addr netip.Addr) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
-// wantedFamilies are the known families that the import names, without duplicates (C19), then those of a user's VIPs: kube-proxy
-// answers on an address only where the Service has its family. The import's come first, because the VIPs can go.
-// An import of ours names those of its ips; what it should have is what the clusterset gives.
+// wantedFamilies returns the valid families of the import, without duplicates (C19), then the
+// families of the user's VIPs: kube-proxy answers on an address only if the Service has its family.
+// The import's families come first, because the VIPs can be removed. In an import that the
+// controller owns, spec.ipFamilies are the families of its ips, so the families that the clusterset
+// gives count instead.
 func wantedFamilies(b builder, vips []netip.Addr) []corev1.IPFamily {
 	wanted := b.Import.Spec.IPFamilies
 	if b.owned {
@@ -43,21 +45,22 @@ func wantedFamilies(b builder, vips []netip.Addr) []corev1.IPFamily {
 	return families
 }
 
-// subset is true if each of a is in b.
+// subset reports whether each element of a is in b.
 func subset(a, b []corev1.IPFamily) bool {
 	return !slices.ContainsFunc(a, func(f corev1.IPFamily) bool { return !slices.Contains(b, f) })
 }
 
-// allocation is one way to ask for addresses.
+// allocation is one way to request addresses.
 type allocation struct {
 	ips      []netip.Addr
 	families []corev1.IPFamily
 	policy   *corev1.IPFamilyPolicy
 }
 
-// allocationAttempts are in the order in which they are tried, each after the one before was refused: the recorded addresses
-// (C24), then the first family, then the second. Two families are a preference, not a requirement: a single-stack cluster
-// gives the one that it has.
+// allocationAttempts returns the attempts to get addresses, in their order. Each is made after the
+// previous one was refused: the recorded addresses (C24), then the first family, then the second.
+// Two families are a preference, not a requirement: a single-stack cluster gives the family that it
+// has.
 func allocationAttempts(recorded []netip.Addr, families []corev1.IPFamily) []allocation {
 	policy := func(n int) *corev1.IPFamilyPolicy {
 		p := corev1.IPFamilyPolicySingleStack
@@ -85,8 +88,9 @@ func allocationAttempts(recorded []netip.Addr, families []corev1.IPFamily) []all
 	return ways
 }
 
-// syncFamilies adds or takes away the second family. The first one of a Service cannot change, and to make the Service anew
-// would change the import's address (C24): that is for the user to decide.
+// syncFamilies adds or removes the second family. The first family of a Service cannot change. A
+// new Service would change the import's address (C24), so that decision is left to the user; fault
+// then contains the reason.
 func syncFamilies(svc *corev1.Service, w desiredService) (fault string) {
 	have, want := svc.Spec.IPFamilies, w.families
 	served := func(vip netip.Addr) bool { return slices.Contains(have, familyOf(vip)) }
@@ -100,7 +104,7 @@ func syncFamilies(svc *corev1.Service, w desiredService) (fault string) {
 			return ""
 		}
 		if len(w.vips) > 0 && !slices.ContainsFunc(w.vips, served) {
-			return fmt.Sprintf("the ips are %s, Service %s has %s, and this cluster gives it no other family", familiesOf(w.vips), svc.Name, have)
+			return fmt.Sprintf("spec.ips are %s, Service %s has %s, and this cluster assigns it no other address family", familiesOf(w.vips), svc.Name, have)
 		}
 		return ""
 	case len(have) == 2 && have[0] == want[0]:
@@ -109,21 +113,22 @@ func syncFamilies(svc *corev1.Service, w desiredService) (fault string) {
 		svc.Spec.ClusterIPs = svc.Spec.ClusterIPs[:min(1, len(svc.Spec.ClusterIPs))]
 		return ""
 	default:
-		return fmt.Sprintf("Service %s has %s and a Service's first family cannot change: delete it to get one of %s, with another address",
+		return fmt.Sprintf("Service %s has the family %s, and the first family of a Service cannot change: delete the Service to get %s, with another address",
 			svc.Name, have, want)
 	}
 }
 
-// noteUnserved notes the user's addresses that kube-proxy will not answer on, and the family that could not be had. The
-// import's ipFamilies no longer tell, they are those of its ips (C19); the Service's policy does.
+// noteUnserved adds notes on the user's addresses that kube-proxy does not answer on, and on a
+// second family that the cluster does not have. The import's ipFamilies do not show the second
+// case, because they are the families of its ips (C19), but the Service's policy does.
 func (w *desiredService) noteUnserved(svc *corev1.Service) {
 	have, policy := svc.Spec.IPFamilies, svc.Spec.IPFamilyPolicy
 	if len(w.vips) == 0 && len(have) == 1 && policy != nil && *policy != corev1.IPFamilyPolicySingleStack && !w.single {
-		w.note("a second address family, of which this cluster gives Service %s none beside %s", svc.Name, have[0])
+		w.note("a second address family: this cluster assigns Service %s only %s", svc.Name, have[0])
 	}
 	for _, vip := range w.vips {
 		if !slices.Contains(svc.Spec.IPFamilies, familyOf(vip)) {
-			w.note("Service %s has no family for %s", svc.Name, vip)
+			w.note("Service %s does not have the address family of %s", svc.Name, vip)
 		}
 	}
 }

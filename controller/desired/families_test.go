@@ -28,7 +28,8 @@ func TestFamiliesOf(t *testing.T) {
 	}
 }
 
-// C24: a Service that is made again with the one address that is recorded asks for the second family with it.
+// C24: a Service that is created again with its only recorded address also requests the second
+// family.
 func TestRecordedAddressDoesNotCostTheSecondFamily(t *testing.T) {
 	both := []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 	want := allocation{ips: parse([]string{"10.0.0.1"}), families: both[:1], policy: new(corev1.IPFamilyPolicyPreferDualStack)}

@@ -7,27 +7,28 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// followService copies the addresses of a Service that others keep. No annotation says that they are ours, so they always follow.
+// followService copies the addresses of a Service that others manage. No annotation marks these
+// addresses as the controller's, so ips always follow the Service.
 func followService(b builder) Desired {
 	edited := b.Import.DeepCopy()
 	current := ServiceAddresses(b.Service)
 	if len(current) == 0 {
-		d := Desired{Ready: readyFor(ReasonPending, "Service %s, which others keep, has no address", b.Service.Name)}
+		d := Desired{Ready: readyFor(ReasonPending, "Service %s, which another writer manages, has no address", b.Service.Name)}
 		b.withoutTaken(edited)
 		d.setImport(b, edited)
 		return d
 	}
-	d := Desired{Delete: notDeleted(otherServices(b.State)), Ready: readyFor(ReasonReady, "served by Service %s, which others keep", b.Service.Name)}
+	d := Desired{Delete: notDeleted(otherServices(b.State)), Ready: readyFor(ReasonReady, "served by Service %s, which another writer manages", b.Service.Name)}
 	annotate(edited, mcs.AnnotationDerivedService, b.Service.Name)
 	setIPs(edited, format(current), b.CRD, true)
 	d.setImport(b, edited)
 	if len(b.Service.Spec.Selector) > 0 {
-		d.Ready.Notes = []string{"the imported endpoints, as Service " + b.Service.Name + " selects pods of this cluster"}
+		d.Ready.Notes = []string{"the imported endpoints, because Service " + b.Service.Name + " selects pods of this cluster"}
 	}
 	return d
 }
 
-// followKarmada is for an import that Karmada manages: addresses, and nothing else.
+// followKarmada handles an import that Karmada manages: it gets addresses, and nothing else.
 func followKarmada(b builder) Desired {
 	d := Desired{Ready: readyFor(ReasonPending, "Karmada has not propagated Service %s", ownership.DerivedName(b.Import))}
 	edited := b.Import.DeepCopy()
@@ -45,8 +46,8 @@ func followKarmada(b builder) Desired {
 	return d
 }
 
-// withoutTaken takes the addresses from ips that another Service has by now: the one that they followed has none, and DNS would lead to
-// the other.
+// withoutTaken removes the addresses from ips that another Service has by now. The Service that ips
+// followed has no address, and DNS would send clients to the other Service.
 func (b builder) withoutTaken(edited *mcsv1beta1.ServiceImport) {
 	if taken := b.elsewhere(parse(edited.Spec.IPs)); len(taken) > 0 {
 		setIPs(edited, without(edited.Spec.IPs, taken), b.CRD, true)

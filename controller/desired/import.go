@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// ofImport is what any import gets. The package's comment has the order of the rules.
+// ofImport returns what any import gets. The package comment contains the order of the rules.
 func ofImport(b builder) Desired {
 	imp := b.Import
 	if imp == nil || imp.DeletionTimestamp != nil {
@@ -34,7 +34,7 @@ func ofImport(b builder) Desired {
 	}
 }
 
-// ofKind is what an import needs besides slices, by its type and by who keeps it.
+// ofKind returns what an import needs besides slices, depending on its type and on who manages it.
 func ofKind(b builder) Desired {
 	imp := b.Import
 	switch {
@@ -62,12 +62,14 @@ func clusterSetIP(b builder) Desired {
 	}
 }
 
-// leaveForeign empties ips that were our Service's of this name: another Service may have the addresses by now, and the one that has
-// the name would get the imported endpoints. The annotation remembers the addresses for the return. Where ours still stands
-// under a former name, it goes on serving.
+// leaveForeign handles a foreign Service of the derived name. It empties ips that the controller's
+// Service of this name had: another Service can have these addresses by now, and the foreign
+// Service must not serve the import. The annotation keeps the addresses until the controller's
+// Service returns. If the controller's Service still exists under a former name, it continues to
+// serve.
 func leaveForeign(b builder) Desired {
 	d := Desired{Ready: readyFor(ReasonForeignService,
-		"Service %s exists and is not this import's: delete it, or name another in the annotation %s; to use it as it is, name it there and remove the annotation %s",
+		"Service %s exists and does not belong to this import: delete it, or set another name in the annotation %s. To use the Service as it is, set its name there and remove the annotation %s",
 		b.Service.Name, mcs.AnnotationDerivedService, mcs.AnnotationClusterIPs)}
 	if ownership.DerivedByUs(b.Import) && !slices.ContainsFunc(b.Owned, b.serves) {
 		d.takeBack(b)
@@ -75,8 +77,9 @@ func leaveForeign(b builder) Desired {
 	return d
 }
 
-// takeBack empties ips: DNS would lead clients to the Service that has these addresses next. A user's stay, but for those of ours among them that are gone.
-// ipFamilies are the wish for the return.
+// takeBack empties ips, because DNS would send clients to the next Service that gets these
+// addresses. A user's addresses stay, except the controller's addresses among them that are in
+// gone. ipFamilies stay, as the families to request when the Service returns.
 func (d *Desired) takeBack(b builder, gone ...netip.Addr) {
 	edited := b.Import.DeepCopy()
 	var left []string
@@ -87,14 +90,16 @@ func (d *Desired) takeBack(b builder, gone ...netip.Addr) {
 	d.setImport(b, edited)
 }
 
-// serves is true for our Service of the derived name, and for one under a former name that the import's slices belong to. Our marks
-// alone are quickly set by others.
+// serves reports whether a Service of the controller has the derived name, or has a former name and
+// the import's slices belong to it. The controller's marks are not sufficient, because other users
+// can set them.
 func (b builder) serves(svc *corev1.Service) bool {
 	ours := svc.Namespace == b.Import.Namespace && slices.Contains(ownership.OwnerImports(svc), b.Import.Name)
 	return ours && (svc.Name == ownership.DerivedName(b.Import) || slices.Contains(b.serving, svc.Name))
 }
 
-// servicesOf are the Services that the import's slices belong to; slices that Kubernetes makes of a Service do not count.
+// servicesOf returns the Services that the import's slices belong to. Slices that Kubernetes
+// creates for a Service do not count.
 func servicesOf(st observed.State) []string {
 	var names []string
 	for _, slice := range st.Slices {
@@ -105,7 +110,7 @@ func servicesOf(st observed.State) []string {
 	return names
 }
 
-// elsewhere are those of ips that Services have which do not serve the import.
+// elsewhere returns the addresses in ips that belong to Services which do not serve the import.
 func (b builder) elsewhere(ips []netip.Addr) []netip.Addr {
 	var theirs []netip.Addr
 	for _, svc := range b.AddressHolders {
@@ -116,7 +121,8 @@ func (b builder) elsewhere(ips []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { return !slices.Contains(theirs, ip) })
 }
 
-// headless takes away what a ClusterSetIP import had (C16, C25). The addresses stay remembered: the flip back brings them again.
+// headless removes what a ClusterSetIP import had (C16, C25). The addresses stay recorded and are
+// restored when the type changes back.
 func headless(b builder) Desired {
 	edited := b.Import.DeepCopy()
 	if a := usersAddresses(b.State); a.userSet() {
@@ -131,12 +137,13 @@ func headless(b builder) Desired {
 	return d
 }
 
-// othersKeptIt is true for an import whose annotation names a Service that we did not make.
+// othersKeptIt reports whether the annotation names a Service that the controller did not create.
 func othersKeptIt(imp *mcsv1beta1.ServiceImport) bool {
 	return imp.Annotations[mcs.AnnotationDerivedService] != "" && !ownership.DerivedByUs(imp)
 }
 
-// usersAddresses are the ips that a user set; none where others keep the Service, whose addresses they then are.
+// usersAddresses returns the ips that a user set. It returns none if others manage the Service: ips
+// are then that Service's addresses.
 func usersAddresses(st observed.State) addresses {
 	othersKeepIt := othersKeptIt(st.Import)
 	switch kind := ownership.KindOf(st.Import, st.Service); {

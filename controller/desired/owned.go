@@ -17,8 +17,9 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// stillFirst are the addresses that are not gone: none where the first is, whose family is the Service's first. The other one, asked for by
-// itself, would be first for good.
+// stillFirst returns the recorded addresses that are not in gone, or none if the first address is
+// gone. The first address decides the Service's first family. If only the other address were
+// requested, its family would permanently be the first.
 func stillFirst(recorded, gone []netip.Addr) []netip.Addr {
 	if slices.Contains(gone, recorded[0]) {
 		return nil
@@ -26,7 +27,7 @@ func stillFirst(recorded, gone []netip.Addr) []netip.Addr {
 	return missing(recorded, gone)
 }
 
-// createService makes the derived Service. The rest needs the addresses that it gets.
+// createService returns the derived Service to create. Everything else needs its addresses.
 func createService(b builder) Desired {
 	name := ownership.DerivedName(b.Import)
 	a := readAddresses(b.State, nil)
@@ -34,7 +35,8 @@ func createService(b builder) Desired {
 	if othersKeptIt(b.Import) { // ips are the addresses of a Service that is gone.
 		followed = parse(b.Import.Spec.IPs)
 	}
-	if gone := b.elsewhere(followed); len(gone) > 0 { // Waiting is no use, and no client may be sent there meanwhile.
+	// Waiting does not help, and no client must be sent to these addresses in the meantime.
+	if gone := b.elsewhere(followed); len(gone) > 0 {
 		var d Desired
 		if d.takeBack(b, gone...); !equality.Semantic.DeepEqual(b.Import, d.Import) {
 			return d
@@ -44,22 +46,24 @@ func createService(b builder) Desired {
 		}
 	}
 	if faults := validation.IsDNS1035Label(name); len(faults) > 0 {
-		return Desired{Ready: readyFor(ReasonInvalidName, "no Service can be called %q, as annotation %s has it: %s",
+		return Desired{Ready: readyFor(ReasonInvalidName, "%q in the annotation %s is not a valid name of a Service: %s",
 			brief.Clip(name), mcs.AnnotationDerivedService, strings.Join(faults, "; "))}
 	}
-	// One of ours under a former name goes first: the new one takes over its addresses (C24).
+	// A Service of the controller under a former name is deleted first: the new Service takes over
+	// its addresses (C24).
 	if others := otherServices(b.State); len(others) > 0 {
-		return Desired{Delete: notDeleted(others), Ready: readyFor(ReasonPending, "waiting for Service %s to go", others[0].Name)}
+		return Desired{Delete: notDeleted(others), Ready: readyFor(ReasonPending, "waiting for the deletion of Service %s", others[0].Name)}
 	}
 	w := readService(b, a)
 	if len(w.ports) == 0 {
 		return Desired{Ready: noPorts(w)}
 	}
 	if r, refused := refusedWhole(b.Refused); refused {
-		return Desired{Retry: true, Ready: readyFor(ReasonRefused, "Service %s cannot be made: %s", name, r.Message)}
+		return Desired{Retry: true, Ready: readyFor(ReasonRefused, "Service %s cannot be created: %s", name, r.Message)}
 	}
 	if b.KeepTrying && len(b.Refused) > 0 && len(allocationAttempts(a.recorded, w.families)[0].ips) > 0 {
-		return Desired{RetryAddress: true} // C24: another address is the last resort. The condition would only flicker.
+		// C24: another address is the last resort. A condition would only change back and forth.
+		return Desired{RetryAddress: true}
 	}
 	svc, ok := newService(b.State, a, w)
 	if !ok {
@@ -69,22 +73,23 @@ func createService(b builder) Desired {
 }
 
 func noPorts(w desiredService) Ready {
-	v := readyFor(ReasonNoPorts, "the import has no port that a Service can have: set spec.ports")
+	v := readyFor(ReasonNoPorts, "the import has no valid port: set spec.ports")
 	v.Notes = w.notes
 	return v
 }
 
-// noAddress tells a family that this cluster lacks (C27) from other trouble with addresses.
+// noAddress separates a family that this cluster does not have (C27) from other address problems.
 func noAddress(st observed.State, w desiredService) Ready {
 	last := st.Refused[len(st.Refused)-1]
 	if strings.HasPrefix(last.Field, fieldFamilies) {
-		return readyFor(ReasonFamilies, "this cluster gives a Service none of the families %s: %s", w.families, last.Message)
+		return readyFor(ReasonFamilies, "this cluster supports none of the address families %s: %s", w.families, last.Message)
 	}
-	return readyFor(ReasonRefused, "Service %s gets no address: %s", ownership.DerivedName(st.Import), last.Message)
+	return readyFor(ReasonRefused, "Service %s cannot get an address: %s", ownership.DerivedName(st.Import), last.Message)
 }
 
-// syncOwned holds our Service, the import's addresses and the slices in line. So it does with a Service that is being deleted: while a
-// finalizer holds it, it serves on, and the user who set that can edit it.
+// syncOwned keeps the derived Service, the import's addresses and the slices in sync. It also does
+// so while the Service is being deleted: a Service with a finalizer continues to serve, and the
+// user who set the finalizer can edit it.
 func syncOwned(b builder) Desired {
 	svc := b.Service
 	if svc.Spec.ClusterIP == corev1.ClusterIPNone {
@@ -97,7 +102,7 @@ func syncOwned(b builder) Desired {
 	r, refused := refusedWhole(b.Refused)
 	refusal := ""
 	if refused {
-		wanted, refusal = svc, cmp.Or(r.Message, "it gives no reason")
+		wanted, refusal = svc, cmp.Or(r.Message, "without a reason")
 	}
 	d := Desired{Delete: notDeleted(otherServices(b.State)), Exclusive: true, Service: wanted, Retry: refused}
 	if !refused {
@@ -109,7 +114,8 @@ func syncOwned(b builder) Desired {
 	return d
 }
 
-// ingress is the Service with the user's addresses in its status; nil where it is to stay as it is.
+// ingress returns the Service with the user's addresses in its status, or nil if the status stays
+// unchanged.
 func (w *desiredService) ingress(b builder, svc *corev1.Service) *corev1.Service {
 	status := vipStatus(svc, w.vips)
 	if status == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
@@ -122,36 +128,40 @@ func (w *desiredService) ingress(b builder, svc *corev1.Service) *corev1.Service
 	return status
 }
 
-// keepAddresses puts onto the import the addresses of our Service. A second one that goes is out of ips at once.
+// keepAddresses writes the addresses of the derived Service to the import. A second address that is
+// being removed leaves ips at once.
 func (d *Desired) keepAddresses(b builder, a addresses, wanted *corev1.Service, fault string) {
 	switch current := ServiceAddresses(wanted); {
 	case len(ServiceAddresses(b.Service)) > 0:
-		// While the families are on the move, or cannot be had, or the ips are not ours, the import's ipFamilies are a wish and
-		// stay: written over with a VIP's, they would outlive it and cost the Service an address (C24).
+		// While the families are changing or not available, or if a user set ips, the import's
+		// ipFamilies are the requested families and stay. If a VIP's families replaced them, these
+		// would outlive the VIP and cost the Service an address (C24).
 		move := !equality.Semantic.DeepEqual(b.Service.Spec.IPFamilyPolicy, wanted.Spec.IPFamilyPolicy)
 		d.writeAddresses(b, a, current, !move && fault == "" && !a.userSet())
-	case len(current) == 0: // nor asks for those that it had
+	case len(current) == 0: // the wanted Service does not request its former addresses either
 		d.takeBack(b)
 	}
 }
 
-// remakeService is for a headless Service under our marks. We made none, and it cannot get an address: a user has replaced ours with it,
-// whose address is free for every other Service.
+// remakeService handles a headless Service with the controller's marks. The controller creates no
+// headless derived Service, and this one cannot get an address: a user has replaced the derived
+// Service, whose address is now free for any other Service.
 func remakeService(b builder) Desired {
-	d := Desired{Delete: notDeleted(b.Owned), Ready: readyFor(ReasonPending, "Service %s is headless: it is deleted and will be made again", b.Service.Name)}
+	d := Desired{Delete: notDeleted(b.Owned), Ready: readyFor(ReasonPending, "Service %s is headless: the controller deletes it and creates it again", b.Service.Name)}
 	d.takeBack(b)
 	return d
 }
 
-// readyOfOwned is the condition of an import with a derived Service of ours. fault is why its families cannot be had, refusal why the API
-// server takes no change of it; empty for none.
+// readyOfOwned returns the condition of an import whose derived Service the controller owns. fault
+// is the reason why the wanted families are not available. refusal is the reason why the API server
+// refuses changes of the Service. Both are empty if there is no such problem.
 func readyOfOwned(svc *corev1.Service, a addresses, w desiredService, fault, refusal string) Ready {
 	var v Ready
 	switch {
 	case svc.DeletionTimestamp != nil:
-		v = readyFor(ReasonPending, "Service %s is being deleted and will be made again", svc.Name)
+		v = readyFor(ReasonPending, "Service %s is being deleted, and is created again afterwards", svc.Name)
 	case len(ServiceAddresses(svc)) == 0:
-		v = readyFor(ReasonPending, "Service %s has no address: delete it, and it is made again with one", svc.Name)
+		v = readyFor(ReasonPending, "Service %s has no address: delete it, and the controller creates it again with an address", svc.Name)
 	case len(w.ports) == 0:
 		return noPorts(w)
 	case refusal != "":
@@ -159,9 +169,9 @@ func readyOfOwned(svc *corev1.Service, a addresses, w desiredService, fault, ref
 	case fault != "":
 		v = readyFor(ReasonFamilies, "%s", fault)
 	case a.userSet() && len(w.vips) == 0:
-		v = readyFor(ReasonInvalidIPs, "spec.ips, set by hand or copied, holds no address that a Service may answer on: empty it to get those of Service %s", svc.Name)
+		v = readyFor(ReasonInvalidIPs, "spec.ips contains only addresses that a Service cannot have: remove them to get the addresses of Service %s", svc.Name)
 	case a.userSet():
-		v = readyFor(ReasonReady, "served by Service %s, also on %s, set in spec.ips by hand or copied: empty it to get the Service's addresses",
+		v = readyFor(ReasonReady, "served by Service %s, also on %s from spec.ips, which the controller did not set: remove these to get the Service's addresses",
 			svc.Name, strings.Join(format(w.vips), ", "))
 	default:
 		v = readyFor(ReasonReady, "served by Service %s", svc.Name)
@@ -170,8 +180,9 @@ func readyOfOwned(svc *corev1.Service, a addresses, w desiredService, fault, ref
 	return v
 }
 
-// writeAddresses puts our Service's addresses onto the import, in one patch with the annotations that explain them: a crash
-// never leaves the one without the other. A user's ips stay; those that a flip to Headless had put aside come back.
+// writeAddresses writes the derived Service's addresses to the import, in one patch with the
+// annotations that explain them: a crash never leaves one without the other. A user's ips stay.
+// Addresses that were saved while the import was Headless are restored.
 func (d *Desired) writeAddresses(b builder, a addresses, current []netip.Addr, families bool) {
 	edited := b.Import.DeepCopy()
 	annotate(edited, mcs.AnnotationDerivedService, b.Service.Name)
@@ -183,14 +194,14 @@ func (d *Desired) writeAddresses(b builder, a addresses, current []netip.Addr, f
 	}
 	setIPs(edited, ips, b.CRD, families)
 	d.setImport(b, edited)
-	// A second address that comes or goes with its family is no change of the others.
+	// If only a second address is added or removed with its family, the other address is unchanged.
 	if len(missing(a.recorded, current)) > 0 && len(missing(current, a.recorded)) > 0 {
 		d.Events = append(d.Events, Event{corev1.EventTypeWarning, EventAddressChanged,
 			"the address of Service " + b.Service.Name + " changed: it was " + joinIPs(a.recorded) + " and is " + joinIPs(current)})
 	}
 }
 
-// missing are those of ips that are not among others.
+// missing returns the elements of ips that are not in others.
 func missing(ips, others []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(ips), func(ip netip.Addr) bool { return slices.Contains(others, ip) })
 }

@@ -13,15 +13,16 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// usablePorts are the import's ports that a Service can have, and a note on each that is left out. A ServiceImport may hold
-// what a Service may not (C15): the union of two exports can mix named and unnamed ports, and the CRD checks neither numbers
-// nor names. One bad port must not cost the others.
+// usablePorts returns the import's ports that a Service can have, and a note on each port that is
+// left out. A ServiceImport can contain ports that a Service cannot have (C15): the union of two
+// exports can mix named and unnamed ports, and the CRD validates neither numbers nor names. One
+// invalid port must not cost the others.
 //
-//  1. Each port by itself: protocol (empty is TCP, A7), number, name, appProtocol.
-//  2. Of duplicates the first stays: the older export comes first (C13). Only an unnamed port gives way to a named one of its
-//     number, whichever comes first.
-//  3. A Service of several ports needs a name for each: the unnamed port gets the one of nameForUnnamed. It must not go, because it
-//     may be the oldest export's (C12).
+//  1. Each port is checked alone: protocol (empty is TCP, A7), number, name, appProtocol.
+//  2. Of duplicates, the first stays: the older export comes first (C13). The only exception is an
+//     unnamed port with the number of a named port: the named port stays, whichever comes first.
+//  3. A Service with several ports needs a name for each: the unnamed port gets the name from
+//     nameForUnnamed. It must not be left out, because it can be the oldest export's (C12).
 func usablePorts(ports []mcsv1beta1.ServicePort) ([]corev1.ServicePort, []string) {
 	valid, notes := validPorts(ports)
 	named := map[portNumber]bool{}
@@ -35,11 +36,11 @@ func usablePorts(ports []mcsv1beta1.ServicePort) ([]corev1.ServicePort, []string
 		n := portNumber{p.Protocol, p.Port}
 		switch {
 		case p.Name == "" && named[n]:
-			notes = append(notes, fmt.Sprintf("port %s has no name, and a named one has its number", describe(p)))
+			notes = append(notes, fmt.Sprintf("port %s has no name, and a named port has the same number", describe(p)))
 		case names[p.Name]:
-			notes = append(notes, fmt.Sprintf("port %s has the name %q of an earlier one", describe(p), p.Name))
+			notes = append(notes, fmt.Sprintf("port %s has the same name %q as an earlier port", describe(p), p.Name))
 		case numbers[n]:
-			notes = append(notes, fmt.Sprintf("port %s %q has the number of an earlier one", describe(p), p.Name))
+			notes = append(notes, fmt.Sprintf("port %s %q has the same number as an earlier port", describe(p), p.Name))
 		default:
 			names[p.Name], numbers[n] = true, true
 			usable = append(usable, p)
@@ -58,8 +59,8 @@ type portNumber struct {
 
 const unnamedPrefix = "unnamed-"
 
-// nameForUnnamed is the name that an unnamed port has in a Service of several ports: unnamed-80-tcp. If another port has that name,
-// a digit is added.
+// nameForUnnamed returns the name that an unnamed port has in a Service with several ports:
+// unnamed-80-tcp. If another port has that name, a digit is added.
 func nameForUnnamed(p corev1.ServicePort, taken map[string]bool) string {
 	name := fmt.Sprintf("%s%d-%s", unnamedPrefix, p.Port, strings.ToLower(string(p.Protocol)))
 	for taken[name] {
@@ -68,8 +69,8 @@ func nameForUnnamed(p corev1.ServicePort, taken map[string]bool) string {
 	return name
 }
 
-// aliasOfUnnamed is the name that the derived Service gives to the import's unnamed port; empty where that port keeps no name, or
-// where there is none.
+// aliasOfUnnamed returns the name that the derived Service gives to the import's unnamed port. It
+// returns "" if that port stays unnamed, or if there is none.
 func aliasOfUnnamed(ports []mcsv1beta1.ServicePort) string {
 	if _, unnamed := mcs.PortNamed(ports, ""); !unnamed || len(ports) < 2 {
 		return ""
@@ -121,8 +122,8 @@ func describe(p corev1.ServicePort) string {
 	return fmt.Sprintf("%d/%s", p.Port, brief.Clip(string(p.Protocol)))
 }
 
-// mergePorts gives the wanted ports, keeping what others set on the port that each of them replaces: the nodePort, and a
-// targetPort that is not just the API's default.
+// mergePorts returns the wanted ports. It keeps what others set on the port that each of them
+// replaces: the nodePort, and a targetPort that is not the API's default.
 func mergePorts(current, wanted []corev1.ServicePort) []corev1.ServicePort {
 	byName := make(map[string]corev1.ServicePort, len(current))
 	for _, p := range current {

@@ -18,7 +18,7 @@ func TestUsablePorts(t *testing.T) {
 		name  string
 		ports []mcsv1beta1.ServicePort
 		want  []corev1.ServicePort
-		notes []string // a part of each
+		notes []string // each is part of a note
 	}{
 		{
 			name:  "an empty protocol is TCP (A7)",
@@ -55,19 +55,19 @@ func TestUsablePorts(t *testing.T) {
 			name:  "an unnamed port does not shadow the named one of its number",
 			ports: []mcsv1beta1.ServicePort{{Port: 80}, {Name: "http", Port: 80}, {Name: "https", Port: 443}},
 			want:  []corev1.ServicePort{tcp("http", 80), tcp("https", 443)},
-			notes: []string{"port 80/TCP has no name, and a named one has its number"},
+			notes: []string{"port 80/TCP has no name, and a named port has the same number"},
 		},
 		{
 			name:  "of two ports of a name the first, of the older export, stays (C13)",
 			ports: []mcsv1beta1.ServicePort{{Name: "http", Port: 80}, {Name: "http", Port: 8080}},
 			want:  []corev1.ServicePort{tcp("http", 80)},
-			notes: []string{`port 8080/TCP has the name "http" of an earlier one`},
+			notes: []string{`port 8080/TCP has the same name "http" as an earlier port`},
 		},
 		{
 			name:  "of two ports of a protocol and number the first stays (C13)",
 			ports: []mcsv1beta1.ServicePort{{Name: "http", Port: 80}, {Name: "web", Port: 80}},
 			want:  []corev1.ServicePort{tcp("http", 80)},
-			notes: []string{`port 80/TCP "web" has the number of an earlier one`},
+			notes: []string{`port 80/TCP "web" has the same number as an earlier port`},
 		},
 		{
 			name:  "one number in two protocols is two ports",

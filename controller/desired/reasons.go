@@ -6,23 +6,23 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// Reasons of Ready=False beyond those of mcs-api (C27), which allows others.
+// These are reasons of Ready=False in addition to those of mcs-api (C27), which allows others.
 const (
-	// ReasonForeignService: a Service that is not ours has the derived name.
+	// ReasonForeignService means that a Service of another owner has the derived name.
 	ReasonForeignService = "ForeignService"
-	// ReasonNoPorts: no port that a Service could have.
+	// ReasonNoPorts means that the import has no port that a Service can have.
 	ReasonNoPorts = "NoPorts"
-	// ReasonInvalidName: no Service can have the name that the annotation gives.
+	// ReasonInvalidName means that no Service can have the name in the annotation.
 	ReasonInvalidName = "InvalidName"
-	// ReasonInvalidIPs: ips hold nothing that is an address, or that may be a VIP.
+	// ReasonInvalidIPs means that ips contain no valid address, or none that can be a VIP.
 	ReasonInvalidIPs = "InvalidIPs"
-	// ReasonContested: another writer keeps setting ips back.
+	// ReasonContested means that another writer keeps setting ips back.
 	ReasonContested = "Contested"
-	// ReasonUnknownType: neither ClusterSetIP nor Headless.
+	// ReasonUnknownType means that the type is neither ClusterSetIP nor Headless.
 	ReasonUnknownType = "UnknownType"
-	// ReasonImportRefused: the API server refuses the import as the clusterset gives it.
+	// ReasonImportRefused means that the API server refuses the content that the clusterset gives.
 	ReasonImportRefused = "ImportRefused"
-	// ReasonRefused: the API server refuses the derived Service.
+	// ReasonRefused means that the API server refuses the derived Service.
 	ReasonRefused = "ServiceRefused"
 
 	ReasonReady    = string(mcsv1beta1.ServiceImportReasonReady)
@@ -30,7 +30,7 @@ const (
 	ReasonFamilies = string(mcsv1beta1.ServiceImportReasonIPFamilyNotSupported)
 )
 
-// Ready is the Ready condition before it is compared with the one that stands.
+// Ready is the condition Ready before it is compared with the current one.
 type Ready struct {
 	Reason, Message string
 	Notes           []string

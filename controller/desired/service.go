@@ -17,7 +17,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// desiredService are what the import asks of its derived Service, without what a Service cannot have or the server has refused.
+// desiredService contains what the import requests of its derived Service, without what a Service
+// cannot have or the API server has refused.
 type desiredService struct {
 	ports        []corev1.ServicePort
 	affinity     corev1.ServiceAffinity
@@ -26,9 +27,9 @@ type desiredService struct {
 	distribution *string
 	families     []corev1.IPFamily
 	vips         []netip.Addr
-	// single is true where the clusterset is known to give one family only.
+	// single means that the clusterset is known to give only one family.
 	single bool
-	// notes are on what was left out.
+	// notes describe what was left out.
 	notes []string
 }
 
@@ -53,7 +54,8 @@ func readService(b builder, a addresses) desiredService {
 	return w
 }
 
-// defaultAffinityTimeout is the API's own, so that an import without one differs from no Service (10800 s).
+// defaultAffinityTimeout is the API's default (10800 s): an import without a timeout then never
+// differs from its Service.
 const defaultAffinityTimeout = corev1.DefaultClientIPServiceAffinitySeconds
 
 func (w *desiredService) readAffinity(spec mcsv1beta1.ServiceImportSpec) {
@@ -93,7 +95,7 @@ func (w *desiredService) note(format string, args ...any) {
 	w.notes = append(w.notes, fmt.Sprintf(format, args...))
 }
 
-// drop leaves out what the server refused, where a Service can do without it.
+// drop leaves out what the API server refused, if a Service can exist without it.
 func (w *desiredService) drop(r observed.Refusal) {
 	switch i, isPort := refusedPort(r); {
 	case isPort && i < len(w.ports):
@@ -120,7 +122,7 @@ func refusedAddress(r observed.Refusal) bool {
 	return strings.HasPrefix(r.Field, fieldClusterIPs) || strings.HasPrefix(r.Field, fieldFamilies)
 }
 
-// refusedWhole is the refusal for which there is no way out: a name, a quota, a webhook.
+// refusedWhole returns a refusal that leaving out a field cannot fix: a name, a quota, a webhook.
 func refusedWhole(refused []observed.Refusal) (observed.Refusal, bool) {
 	for _, r := range refused {
 		if _, isPort := refusedPort(r); !isPort && !refusedAddress(r) && r.Field != fieldDistribution {
@@ -130,7 +132,8 @@ func refusedWhole(refused []observed.Refusal) (observed.Refusal, bool) {
 	return observed.Refusal{}, false
 }
 
-// newService is the derived Service to be made. ok is false when each way to give it an address has been refused.
+// newService returns the derived Service to create. ok is false if each attempt to give it an
+// address has been refused.
 func newService(st observed.State, a addresses, w desiredService) (svc *corev1.Service, ok bool) {
 	tried := 0
 	for _, r := range st.Refused {
@@ -160,19 +163,21 @@ func newService(st observed.State, a addresses, w desiredService) (svc *corev1.S
 	return svc, true
 }
 
-// syncService is the derived Service as it should be; what others set on it stays. fault is why the wanted families cannot
-// be had; they are then left as they are.
+// syncService returns the desired derived Service. What others set on it stays. fault is the reason
+// why the wanted families are not available; the families then stay unchanged.
 func syncService(st observed.State, a addresses, w desiredService) (svc *corev1.Service, fault string) {
 	svc = st.Service.DeepCopy()
 	own(svc, st.Import, st.CRD)
 	if len(w.ports) == 0 {
-		w.ports = svc.Spec.Ports // A Service needs one; the last ones known stay, and the condition reports it.
+		// A Service needs a port. The last known ports stay, and the condition reports the problem.
+		w.ports = svc.Spec.Ports
 	}
 	w.write(svc)
 	if refusedAny(st.Refused) {
 		return svc, "the API server refused to change its address families"
 	}
-	if len(ServiceAddresses(svc)) == 0 && len(a.recorded) > 0 { // It was of type ExternalName in between.
+	// The Service was of type ExternalName in the meantime.
+	if len(ServiceAddresses(svc)) == 0 && len(a.recorded) > 0 {
 		svc.Spec.ClusterIPs = format(a.recorded)
 		svc.Spec.ClusterIP = svc.Spec.ClusterIPs[0]
 	}
@@ -181,9 +186,10 @@ func syncService(st observed.State, a addresses, w desiredService) (svc *corev1.
 
 func refusedAny(refused []observed.Refusal) bool { return slices.ContainsFunc(refused, refusedAddress) }
 
-// own marks the Service as ours: the label, and the import as its owner, by its present UID (an import made again under its
-// name takes the Service over, and so keeps its address) and in the version that is served. No blockOwnerDeletion: it would
-// need the right to set finalizers.
+// own marks the Service as the controller's: it sets the label, and the import as the owner, with
+// the import's current UID and the served version. An import that is created again under its name
+// thus takes over the Service and keeps its address. own does not set blockOwnerDeletion, which
+// requires the permission to set finalizers.
 func own(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd observed.CRD) {
 	if svc.Labels == nil {
 		svc.Labels = map[string]string{}
@@ -192,15 +198,17 @@ func own(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd observed.CRD) {
 	svc.OwnerReferences = ownership.WithOwner(svc.OwnerReferences, imp, crd.APIVersion)
 }
 
-// write sets the desired fields of the Service, but for the families, and removes what would lead its traffic elsewhere or nowhere.
+// write sets the desired fields of the Service, except the families, and removes everything that
+// would send its traffic elsewhere or nowhere.
 func (w *desiredService) write(svc *corev1.Service) {
 	for _, key := range mcs.ProxyLabels {
 		delete(svc.Labels, key)
 	}
 	spec := &svc.Spec
-	spec.Selector = nil // With one, this cluster's own pods would join the imported endpoints.
+	spec.Selector = nil // With a selector, pods of this cluster would join the imported endpoints.
 	spec.PublishNotReadyAddresses = false
-	spec.ExternalIPs = nil // A user who can edit this Service could take the traffic of any address.
+	// A user with permission to edit this Service could take over the traffic of any address.
+	spec.ExternalIPs = nil
 	spec.Ports = mergePorts(spec.Ports, w.ports)
 	spec.SessionAffinity, spec.SessionAffinityConfig = w.affinity, w.affinityConf
 	spec.InternalTrafficPolicy = &w.internal
@@ -208,15 +216,18 @@ func (w *desiredService) write(svc *corev1.Service) {
 	vipClass := spec.LoadBalancerClass != nil && *spec.LoadBalancerClass == mcs.LoadBalancerClass
 	switch {
 	case len(w.vips) > 0:
-		// Since Kubernetes 1.29 only a Service of type LoadBalancer may have ingress addresses (R5).
+		// Since Kubernetes 1.29, only a Service of type LoadBalancer can have ingress addresses
+		// (R5).
 		spec.Type = corev1.ServiceTypeLoadBalancer
 		spec.LoadBalancerClass, spec.AllocateLoadBalancerNodePorts = new(mcs.LoadBalancerClass), new(false)
-		// Both keep clients from the addresses. No imported endpoint is local to a node.
+		// Both fields can block clients of the addresses. No imported endpoint is local to a node.
 		spec.LoadBalancerSourceRanges, spec.ExternalTrafficPolicy = nil, corev1.ServiceExternalTrafficPolicyCluster
 	case spec.Type == corev1.ServiceTypeLoadBalancer && vipClass, spec.Type == corev1.ServiceTypeExternalName:
 		spec.Type, spec.ExternalName = corev1.ServiceTypeClusterIP, ""
 		spec.LoadBalancerClass, spec.AllocateLoadBalancerNodePorts, spec.ExternalTrafficPolicy = nil, nil, ""
-		if len(spec.IPFamilies) == 1 { // Perhaps asked for the VIPs' sake only; syncFamilies asks again if the import does.
+		// The second family was perhaps requested only for the VIPs. syncFamilies requests it again
+		// if the import wants it.
+		if len(spec.IPFamilies) == 1 {
 			spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
 		}
 		for i := range spec.Ports {
@@ -225,8 +236,8 @@ func (w *desiredService) write(svc *corev1.Service) {
 	}
 }
 
-// vipStatus is the Service with the user's addresses as ingress; nil if it has them. An empty ingress goes by itself when the
-// type does.
+// vipStatus returns the Service with the user's addresses as ingress, or nil if the Service has
+// them already. Without VIPs it returns nil: the ingress disappears with the type.
 func vipStatus(svc *corev1.Service, vips []netip.Addr) *corev1.Service {
 	if len(vips) == 0 {
 		return nil

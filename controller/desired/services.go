@@ -10,13 +10,13 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// otherServices are those of ours that do not bear the derived name, sorted.
+// otherServices returns the controller's Services that do not have the derived name, sorted.
 func otherServices(st observed.State) []*corev1.Service {
 	name := ownership.DerivedName(st.Import)
 	return sorted(slices.DeleteFunc(slices.Clone(st.Owned), func(svc *corev1.Service) bool { return svc.Name == name }))
 }
 
-// notDeleted leaves out what is being deleted already.
+// notDeleted leaves out Services that are already being deleted.
 func notDeleted(services []*corev1.Service) []*corev1.Service {
 	return sorted(slices.DeleteFunc(slices.Clone(services), func(svc *corev1.Service) bool { return svc.DeletionTimestamp != nil }))
 }

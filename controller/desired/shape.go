@@ -13,7 +13,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// shape leaves out what the CRD would prune: it would be written in every pass.
+// shape writes the merge and the record onto an import. It leaves out fields that the CRD does not
+// contain: the API server prunes them, and they would be written in every pass.
 func (b builder) shape(imp *mcsv1beta1.ServiceImport) {
 	Shape(b.merged, imp)
 	annotate(imp, mcs.AnnotationExports, b.record)
@@ -22,7 +23,7 @@ func (b builder) shape(imp *mcsv1beta1.ServiceImport) {
 	}
 }
 
-// setIPs writes ips, as many as the CRD holds, and their families in the same order (C19).
+// setIPs writes as many ips as the CRD allows, and their families in the same order (C19).
 func setIPs(imp *mcsv1beta1.ServiceImport, ips []string, crd observed.CRD, families bool) {
 	imp.Spec.IPs = slices.Clone(ips[:min(len(ips), crd.MaxIPs)])
 	if crd.IPFamilies && families {
@@ -37,7 +38,8 @@ func annotate(imp *mcsv1beta1.ServiceImport, key, value string) {
 	imp.Annotations[key] = value
 }
 
-// shapeMeta replaces the labels and annotations that came from exports. A record that is garbage counts as none.
+// shapeMeta replaces the labels and annotations that came from exports. An invalid record is
+// ignored.
 func shapeMeta(m merge.Merged, imp *mcsv1beta1.ServiceImport) {
 	var former observed.ExportedKeys
 	_ = json.Unmarshal([]byte(imp.Annotations[mcs.AnnotationExported]), &former)
@@ -54,12 +56,13 @@ func shapeMeta(m merge.Merged, imp *mcsv1beta1.ServiceImport) {
 		annotate(imp, key, value)
 	}
 	if len(m.Labels)+len(m.Annotations) > 0 {
-		record, _ := json.Marshal(observed.ExportedKeys{Labels: slices.Sorted(maps.Keys(m.Labels)), Annotations: slices.Sorted(maps.Keys(m.Annotations))}) // Strings: no error.
+		// Strings always marshal.
+		record, _ := json.Marshal(observed.ExportedKeys{Labels: slices.Sorted(maps.Keys(m.Labels)), Annotations: slices.Sorted(maps.Keys(m.Annotations))})
 		annotate(imp, mcs.AnnotationExported, string(record))
 	}
 }
 
-// drop removes former keys. A reserved one never came from an export, whatever the record contains.
+// drop removes former keys. A reserved key never came from an export, whatever the record contains.
 func drop(all map[string]string, former []string) {
 	for _, key := range former {
 		if !mcs.Reserved(key) {
@@ -68,19 +71,19 @@ func drop(all map[string]string, former []string) {
 	}
 }
 
-// Shape writes the merge onto an import, in place: spec, labels and annotations, but neither ips nor ipFamilies, which follow the
-// derived Service, nor what others put beside it. Defaults are written out, in one way: to shape a shaped import changes
-// nothing.
+// Shape writes the merge onto an import, in place: spec, labels and annotations. It does not write
+// ips and ipFamilies, which follow the derived Service, and it keeps labels and annotations that
+// others added. Defaults are always written out in the same way, so a second call changes nothing.
 func Shape(m merge.Merged, imp *mcsv1beta1.ServiceImport) {
 	spec := &imp.Spec
 	spec.Type = m.Type
-	// The API requires the list, be it empty.
+	// The API requires the list, even if it is empty.
 	spec.Ports = make([]mcsv1beta1.ServicePort, 0, len(m.Ports))
 	for _, port := range m.Ports {
 		spec.Ports = append(spec.Ports, *port.DeepCopy())
 	}
 	spec.SessionAffinity, spec.SessionAffinityConfig = "", nil
-	if m.Type != mcsv1beta1.Headless { // C17: there it has no meaning.
+	if m.Type != mcsv1beta1.Headless { // C17: affinity has no meaning for Headless.
 		spec.SessionAffinity = m.Affinity
 		if m.Affinity == corev1.ServiceAffinityClientIP {
 			spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(m.AffinityTimeout)}}

@@ -21,18 +21,24 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// ImportedSlices are the EndpointSlices that the import of one name should have in the cluster home, from all clusters that export it, the
-// own one included (C37); sorted by name. most is how many endpoints a slice may have, 0 for any number.
+// ImportedSlices returns the EndpointSlices that the import of one name should have in the cluster
+// home, from all clusters that export the name, including home (C37). They are sorted by name. most
+// is the maximum number of endpoints in a slice; 0 means no limit.
 //
-//  1. Each slice has one source cluster (C32) and the labels of C33 to C35. A name that is no DNS label has none.
-//  2. The own cluster's are made of the Service's slices, one to one; those that are too long are split.
-//  3. A peer's were made by the peer's controller in the same way. They are copied one to one, under their own names; Associate gives them
-//     others where the derived Service has another name here.
-//  4. A port that lost a conflict is left out (C14). The ports that the peer's controller left out are put back first: it may
-//     have heard of another conflict. An unnamed port that has a name in the derived Service (aliasOfUnnamed) is there twice, under
-//     both names: so its traffic flows on while the Service's port changes from one to the other (C12).
-//  5. The rest stays: addresses, hostnames, conditions and zones (C38), and the time of the change that caused them. A node's
-//     name stays at home: elsewhere kube-proxy would take it for one of its own.
+//  1. Each slice has one source cluster (C32) and the labels of C33 to C35. A name that is not a
+//     DNS label has no slices.
+//  2. The slices of home are made from the Service's slices, one for each. Slices that are too long
+//     are split.
+//  3. A peer's slices were made by the peer's controller in the same way. They are copied one to
+//     one, under their own names. Associate gives them other names if the derived Service has
+//     another name here.
+//  4. A port that lost a conflict is left out (C14). The ports that the peer's controller left out
+//     are added back first, because that controller can know of another conflict. An unnamed port
+//     that has a name in the derived Service (aliasOfUnnamed) is present twice, under both names:
+//     its traffic then continues while the Service's port changes from one name to the other (C12).
+//  5. Everything else stays: addresses, hostnames, conditions and zones (C38), and the time of the
+//     change that caused them. A node name stays only in its own cluster: elsewhere kube-proxy
+//     would read it as the name of one of its own nodes.
 func ImportedSlices(home string, name types.NamespacedName, merged merge.Merged, members []merge.Member, most int) []*discoveryv1.EndpointSlice {
 	if len(validation.IsDNS1123Label(name.Name)) > 0 {
 		return nil
@@ -53,18 +59,19 @@ func ImportedSlices(home string, name types.NamespacedName, merged merge.Merged,
 	return slices.SortedFunc(maps.Values(m.wanted), func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// sliceBuilder is one call of ImportedSlices.
+// sliceBuilder is the state of one call of ImportedSlices.
 type sliceBuilder struct {
 	home   string
 	name   types.NamespacedName
 	merged merge.Merged
 	most   int
-	alias  string // of the unnamed port in the derived Service; may be empty
+	// alias is the name of the unnamed port in the derived Service. It can be empty.
+	alias  string
 	wanted map[string]*discoveryv1.EndpointSlice
 }
 
-// own adds the slices of the Service itself. Imported slices of a Service that is itself exported (a
-// derived one) are not its own: their endpoints are other clusters' (C32).
+// own adds the slices of the Service itself. Imported slices of a derived Service that is itself
+// exported are not included: they have endpoints of other clusters (C32).
 func (m *sliceBuilder) own(member merge.Member) {
 	for _, source := range member.Slices {
 		if _, imported := source.Labels[mcsv1beta1.LabelServiceName]; imported || source.Labels[discoveryv1.LabelServiceName] != m.name.Name {
@@ -74,15 +81,16 @@ func (m *sliceBuilder) own(member merge.Member) {
 			kept, hidden := m.ports(member, source.Ports)
 			slice := m.add(m.sliceName(member, source, part), member, source, endpoints, kept)
 			if len(hidden) > 0 {
-				text, _ := json.Marshal(hidden) // Strings and numbers: no error.
+				text, _ := json.Marshal(hidden) // Strings and numbers always marshal.
 				slice.Annotations[mcs.AnnotationHiddenPorts] = string(text)
 			}
 		}
 	}
 }
 
-// parts are the endpoints in lots that fit a slice. They are put in order first: the same endpoints give the same parts. No
-// endpoints are one part, too: a slice also names the ports, and shows that the cluster exports the name.
+// parts splits the endpoints into parts that fit a slice. It sorts them first, so that the same
+// endpoints give the same parts. Zero endpoints give one part, because a slice also contains the
+// ports and shows that the cluster exports the name.
 func (m *sliceBuilder) parts(endpoints []discoveryv1.Endpoint) [][]discoveryv1.Endpoint {
 	if len(endpoints) <= m.most || m.most < 1 {
 		return [][]discoveryv1.Endpoint{endpoints}
@@ -91,9 +99,10 @@ func (m *sliceBuilder) parts(endpoints []discoveryv1.Endpoint) [][]discoveryv1.E
 	return slices.Collect(slices.Chunk(sorted, m.most))
 }
 
-// peers adds what a peer's controller made. A name is kept if it is one that this cluster's controller gives; any other is
-// replaced: so no peer can name a slice that is another cluster's, another Service's, or a slice that the controller never makes. Where two of its names
-// become one, the last is used.
+// peers adds the slices that a peer's controller made. A name is kept if this cluster's controller
+// could have given it. Any other name is replaced, so that no peer can overwrite a slice of another
+// cluster, of another Service, or a slice that the controller never makes. If two names of the peer
+// become the same, the last slice is used.
 func (m *sliceBuilder) peers(member merge.Member) {
 	sorted := slices.SortedFunc(slices.Values(member.Slices), func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	for _, source := range sorted {
@@ -109,20 +118,22 @@ func (m *sliceBuilder) peers(member merge.Member) {
 	}
 }
 
-// stem is the start of a slice's name: <service>.<cluster id>.<address type>-. No Service has a dot in its name, so the name says
-// which Service and which cluster it belongs to, and no other has one like it. The address type of a slice cannot change; in the
-// name, it never has to. It is 132 bytes long at most; 253 fit.
+// stem returns the start of a slice's name: <service>.<cluster id>.<address type>-. No Service has
+// a dot in its name, so the stem identifies the Service and the cluster. The address type of a
+// slice cannot change; because the name contains it, it never has to. A name has at most 132 bytes;
+// 253 are allowed.
 func (m *sliceBuilder) stem(member merge.Member, source *discoveryv1.EndpointSlice) string {
 	return ownership.SliceStem(m.name.Name, member.Cluster, source.AddressType)
 }
 
-// sliceName is the stem with a hash of what tells the slices of one cluster apart.
+// sliceName returns the stem with a hash of what distinguishes the slices of one cluster.
 func (m *sliceBuilder) sliceName(member merge.Member, source *discoveryv1.EndpointSlice, part int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s/%d", member.Cluster, source.Name, source.AddressType, part))
 	return m.stem(member, source) + hex.EncodeToString(sum[:])[:ownership.HashLength]
 }
 
-// add makes a slice of copies: what belongs to a store must not change with it.
+// add adds a slice made of copies, so that an edit of the slice does not change an object of a
+// store.
 func (m *sliceBuilder) add(name string, member merge.Member, source *discoveryv1.EndpointSlice, endpoints []discoveryv1.Endpoint, ports []discoveryv1.EndpointPort) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{AddressType: source.AddressType, Ports: ports}
 	slice.Namespace, slice.Name = m.name.Namespace, name
@@ -148,10 +159,12 @@ func (m *sliceBuilder) add(name string, member merge.Member, source *discoveryv1
 	return slice
 }
 
-// hints make trafficDistribution work on our slices: the cluster's own controller gives them to its own slices only. kube-proxy
-// goes by zones where every ready endpoint of the Service has a hint and one is for the node's zone, and by nodes likewise; else
-// it ignores them. So an endpoint without a zone is harmless. The endpoints of a peer have no node here, so hints for nodes are
-// of use only where no peer exports the name.
+// hints returns the hints that make trafficDistribution work with imported slices: the
+// EndpointSlice controller of Kubernetes gives hints only to its own slices. kube-proxy selects
+// endpoints by zone if every ready endpoint of the Service has a hint and one of the hints is for
+// the node's zone. The rule for nodes is the same. Otherwise kube-proxy ignores the hints, so an
+// endpoint without a zone is harmless. The endpoints of a peer have no node in this cluster, so
+// hints for nodes are only useful if no peer exports the name.
 func (m *sliceBuilder) hints(e discoveryv1.Endpoint) *discoveryv1.EndpointHints {
 	switch m.merged.Distribution {
 	case corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode:
@@ -159,7 +172,7 @@ func (m *sliceBuilder) hints(e discoveryv1.Endpoint) *discoveryv1.EndpointHints 
 		return nil
 	}
 	var hints discoveryv1.EndpointHints
-	// The API server checks the zones of hints, but not those of endpoints.
+	// The API server validates the zones of hints, but not the zones of endpoints.
 	if e.Zone != nil && *e.Zone != "" && len(validation.IsValidLabelValue(*e.Zone)) == 0 {
 		hints.ForZones = []discoveryv1.ForZone{{Name: *e.Zone}}
 	}
@@ -173,12 +186,13 @@ func (m *sliceBuilder) hints(e discoveryv1.Endpoint) *discoveryv1.EndpointHints 
 	return &hints
 }
 
-// ports parts a slice's ports into those that the import's traffic may go to, and the hidden ones, each sorted by name.
+// ports splits a slice's ports into the ports that can receive the import's traffic and the hidden
+// ports, each sorted by name.
 func (m *sliceBuilder) ports(member merge.Member, all []discoveryv1.EndpointPort) (kept, hidden []discoveryv1.EndpointPort) {
 	seen := map[string]bool{}
 	for _, p := range all {
 		p := *p.DeepCopy()
-		if p.Name == nil { // Both as the API server's defaults.
+		if p.Name == nil { // The API server sets the same defaults.
 			p.Name = new("")
 		}
 		if p.Protocol == nil {
@@ -200,7 +214,7 @@ func (m *sliceBuilder) ports(member merge.Member, all []discoveryv1.EndpointPort
 	return kept, hidden
 }
 
-// withAlias is a port, and the same one under its second name if it has one.
+// withAlias returns a port, and the same port under its alias if it has one.
 func withAlias(p discoveryv1.EndpointPort, alias string) []discoveryv1.EndpointPort {
 	if alias == "" || p.Name != nil && *p.Name != "" {
 		return []discoveryv1.EndpointPort{p}
@@ -210,14 +224,15 @@ func withAlias(p discoveryv1.EndpointPort, alias string) []discoveryv1.EndpointP
 	return []discoveryv1.EndpointPort{p, second}
 }
 
-// isAlias is true for a port that the peer's controller has added under a second name: here that name may be another one.
+// isAlias reports whether the peer's controller added a port under an alias. The alias can be
+// different in this cluster.
 func isAlias(member merge.Member, name string) bool {
 	_, exposed := mcs.PortNamed(member.Service.Ports, name)
 	return strings.HasPrefix(name, unnamedPrefix) && !exposed
 }
 
-// leads is true where the import's port of a name is the one that the member's Service exposes under it (C14). A port that the
-// Service does not know belongs to no conflict.
+// leads reports whether the import's port of a name is the port that the member's Service exposes
+// under that name (C14). A port that the Service does not contain is part of no conflict.
 func (m *sliceBuilder) leads(member merge.Member, name string) bool {
 	exposed, known := mcs.PortNamed(member.Service.Ports, name)
 	if !known {
@@ -227,7 +242,8 @@ func (m *sliceBuilder) leads(member merge.Member, name string) bool {
 	return ok && merged.Protocol == exposed.Protocol && merged.Port == exposed.Port
 }
 
-// hiddenPorts are those that the peer's controller left out. What no slice can have is none of them.
+// hiddenPorts returns the ports that the peer's controller left out. It ignores ports that are
+// invalid in an EndpointSlice.
 func hiddenPorts(slice *discoveryv1.EndpointSlice) []discoveryv1.EndpointPort {
 	var hidden []discoveryv1.EndpointPort
 	if json.Unmarshal([]byte(slice.Annotations[mcs.AnnotationHiddenPorts]), &hidden) != nil {

@@ -34,7 +34,8 @@ func sliceOf(name, address string, labels map[string]string) *discoveryv1.Endpoi
 	}
 }
 
-// A peer chooses the names and labels of what it shows. With them it gets nowhere but into its own slices (C32).
+// A peer chooses the names and labels of its slices. They only affect the slices of that peer
+// (C32).
 func TestHostilePeer(t *testing.T) {
 	exported := &merge.Export{Created: noon}
 	atHome := map[string]string{discoveryv1.LabelServiceName: demo.Name}
@@ -47,10 +48,10 @@ func TestHostilePeer(t *testing.T) {
 
 	hostile := merge.Member{Cluster: "b", Export: exported, Service: terms()}
 	for _, name := range []string{
-		clean[0].Name, clean[1].Name, // The others' own names.
+		clean[0].Name, clean[1].Name, // The names of the others' slices.
 		"demo.b.c.ipv4-9999999999", "demo.b.ipv6-0123456789", "demo.b.ipv4-012345678g", "demo.b.ipv4-01234567890", "demo.b.ipv4-", "demo.b.ipv4-01234.6789",
 		"another.b.ipv4-0123456789", "kubernetes", "", strings.Repeat("x", 1000), "../../x", "demo.B.ipv4-0123456789",
-		"demo.b.ipv4-0123456789", // The only one that it may bear.
+		"demo.b.ipv4-0123456789", // The only name that is valid for this peer.
 	} {
 		hostile.Slices = append(hostile.Slices, sliceOf(name, "10.66.0.1", atPeer))
 	}
@@ -58,7 +59,7 @@ func TestHostilePeer(t *testing.T) {
 		Slices: []*discoveryv1.EndpointSlice{sliceOf("kubernetes", "10.66.0.1", atPeer)}}}, 100)[0].Name
 	count := len(hostile.Slices)
 	hostile.Slices = append(hostile.Slices,
-		sliceOf(replaced, "10.66.0.2", atPeer), // What the name «kubernetes» becomes.
+		sliceOf(replaced, "10.66.0.2", atPeer), // The name that replaces "kubernetes".
 		sliceOf("demo.b.ipv4-aaaaaaaaaa", "10.66.0.3", map[string]string{mcsv1beta1.LabelServiceName: "another"}),
 		sliceOf("demo.b.ipv4-bbbbbbbbbb", "10.66.0.4", atHome),
 		sliceOf("demo.b.ipv4-cccccccccc", "10.66.0.5", nil))
@@ -87,7 +88,8 @@ func TestHostilePeer(t *testing.T) {
 	}
 }
 
-// The longest names fit, and what no label can hold has no slices (C33, C34). Without a limit nothing is split.
+// The longest names fit. A name that cannot be a label value has no slices (C33, C34). Without a
+// limit, no slice is split.
 func TestSliceNames(t *testing.T) {
 	source := sliceOf(strings.Repeat("s", 253), "10.1.0.1", nil)
 	for _, test := range []struct {
@@ -111,8 +113,8 @@ func TestSliceNames(t *testing.T) {
 	}
 }
 
-// One cluster's slices of one name differ by source, address type and part; the same ones are called the same for ever: a release
-// that names them otherwise would replace them all, everywhere.
+// The slices of one cluster for one name differ by source, address type and part. The name of a
+// given slice never changes: a release with other names would replace all slices in all clusters.
 func TestSliceNamesStay(t *testing.T) {
 	m := merge.Member{Cluster: "a", Export: &merge.Export{Created: noon}, Service: terms()}
 	for _, name := range []string{"demo-1", "demo-2"} {

@@ -12,13 +12,13 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// ImportStatus is the part of an import's status that the clusterset gives.
+// ImportStatus is the part of an import's status that comes from the clusterset.
 type ImportStatus struct {
 	Clusters []string
 	Slices   mcsv1beta1.EndpointSliceObjectsStatus
 }
 
-// sharedStatus names the exporting clusters (C28) and says whether their slices are there (C29).
+// sharedStatus returns the exporting clusters (C28) and whether the import has slices (C29).
 func sharedStatus(b builder) *ImportStatus {
 	s := &ImportStatus{Clusters: slices.Clone(b.merged.Clusters), Slices: mcsv1beta1.EndpointSliceObjectsAbsent}
 	for _, cluster := range b.missing {
@@ -33,7 +33,7 @@ func sharedStatus(b builder) *ImportStatus {
 	return s
 }
 
-// Write sets it on an import, as far as the CRD has it.
+// Write sets the status on an import, as far as the CRD contains the fields.
 func (s *ImportStatus) Write(status *mcsv1beta1.ServiceImportStatus, crd observed.CRD) {
 	if s == nil {
 		return
@@ -47,7 +47,8 @@ func (s *ImportStatus) Write(status *mcsv1beta1.ServiceImportStatus, crd observe
 	}
 }
 
-// othersSlices is a note on slices that have the import's name and are not ours: no Service uses them.
+// othersSlices returns a note on slices that have the import's name and that the controller does
+// not own. No Service uses them.
 func (b builder) othersSlices() []string {
 	var names []string
 	for _, slice := range b.Slices {
@@ -59,5 +60,5 @@ func (b builder) othersSlices() []string {
 		return nil
 	}
 	slices.Sort(names)
-	return []string{"EndpointSlices of others, as this import's are " + mcs.ControllerName + "'s: " + brief.ClipTo(200, strings.Join(names, ", "))}
+	return []string{"EndpointSlices that " + mcs.ControllerName + " does not manage: " + brief.ClipTo(200, strings.Join(names, ", "))}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
-// Written are the contestable fields that the changes set, each with its value.
+// Written returns the contestable fields that the changes set, each with its value.
 func (c *Changes) Written() contested.Fields {
 	written := contested.Fields{}
 	if c.Import != nil {
@@ -32,13 +32,14 @@ func (c *Changes) Written() contested.Fields {
 	return written
 }
 
-// Move is a slice whose content is not known here: it is copied under another name, with the label of another Service, and then deleted.
+// Move is a slice whose content is not known here. The slice is copied under another name, with the
+// label of another Service, and then deleted.
 type Move struct {
 	Slice         *discoveryv1.EndpointSlice
 	Name, Service string
 }
 
-// Moved is the slice as it is to be created: live is the one that is there, with its content.
+// Moved returns the slice to create. live is the existing slice, with its content.
 func (m Move) Moved(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice := live.DeepCopy()
 	slice.ObjectMeta = metav1.ObjectMeta{
@@ -51,53 +52,58 @@ func (m Move) Moved(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice 
 	return slice
 }
 
-// Changes are the writes that are missing. The zero value is none. apply.Writer.Do has the order in which they are made.
+// Changes are the missing writes. The zero value has none. apply.Writer.Do documents their order.
 type Changes struct {
-	// CreateImport and DeleteImport are of an import of ours.
+	// CreateImport and DeleteImport are imports of the controller.
 	CreateImport, DeleteImport *mcsv1beta1.ServiceImport
-	// Create is the derived Service, to be made.
+	// Create is the derived Service to create.
 	Create *corev1.Service
-	// Service and ServiceStatus are edits of the derived Service; never both in one plan.
+	// Service and ServiceStatus are edits of the derived Service. A plan never has both.
 	Service, ServiceStatus *Edit[*corev1.Service]
-	// Evict are EndpointSlices of others, sorted by name, that belong to the derived Service of an import of ours: to be deleted. Nothing
-	// waits for that, and no condition: what others make again and again, or the server keeps, would hold it up without end. Apply emits an event for
-	// those that it has deleted.
+	// Evict are EndpointSlices of others, sorted by name, that belong to a derived Service whose
+	// import the controller owns. They are deleted. No other write and no condition waits for this:
+	// other users could create such slices again and again, or the API server could keep them, and
+	// the wait would never end. Package apply emits an event for the deleted slices.
 	Evict []*discoveryv1.EndpointSlice
-	// Heal are the leaks to be repaired, by an empty slice of the name that each had.
+	// Heal are the leaks to repair, each by an empty slice with the name of the lost slice.
 	Heal []observed.Leak
-	// CreateSlices, UpdateSlices and DeleteSlices are of slices of ours, sorted by name. An update has the whole slice.
-	// They come before the addresses, so that a name that can be resolved leads somewhere.
+	// CreateSlices, UpdateSlices and DeleteSlices are slices of the controller, sorted by name. An
+	// update contains the whole slice. These writes come before the addresses, so that a name that
+	// resolves has endpoints.
 	CreateSlices, DeleteSlices []*discoveryv1.EndpointSlice
 	UpdateSlices               []Edit[*discoveryv1.EndpointSlice]
-	// MoveSlices are slices of ours, sorted by name, that get another name and Service.
+	// MoveSlices are slices of the controller that get another name and Service, sorted by name.
 	MoveSlices []Move
-	// Import and ImportStatus are edits of the import; never both in one plan.
+	// Import and ImportStatus are edits of the import. A plan never has both.
 	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
-	// Slices are edits of the labels of slices of ours, sorted by name.
+	// Slices are edits of the labels of the controller's slices, sorted by name.
 	Slices []Edit[*discoveryv1.EndpointSlice]
-	// Delete are Services of ours, sorted by name.
+	// Delete are Services of the controller, sorted by name.
 	Delete []*corev1.Service
 	// ExportStatus is an edit of this cluster's ServiceExport.
 	ExportStatus *Edit[*mcsv1beta1.ServiceExport]
-	// Events are emitted for the import, ExportEvents for the export, after the writes have succeeded.
+	// Events are emitted for the import, and ExportEvents for the export, after the writes have
+	// succeeded.
 	Events, ExportEvents []desired.Event
 
-	// Ready is the import's condition as it stands; the zero value while writes are still missing.
+	// Ready is the import's current condition. It is the zero value while writes are missing.
 	Ready metav1.Condition
-	// ExportConditions are those of the export, as they stand or are planned; none while writes are still missing.
+	// ExportConditions are the current or planned conditions of the export. There are none while
+	// writes are missing.
 	ExportConditions []metav1.Condition
-	// Retry is true where the world may change without any object telling us (a quota, an address range).
+	// Retry means that the cause can disappear without a change of any watched object (a quota, an
+	// address range).
 	Retry bool
-	// RetryAddress is true where the recorded addresses were refused and are to be asked for again.
+	// RetryAddress means that the recorded addresses were refused and must be requested again.
 	RetryAddress bool
-	// Notes are on slices that cannot be had.
+	// Notes describe slices that cannot be written.
 	Notes []string
 }
 
-// Edit is an object as it was read and as it should be; only the difference is written.
+// Edit is an object as it was read and as it should be. Only the difference is written.
 type Edit[T any] struct{ Old, New T }
 
-// Writes counts the planned writes for which a condition waits, events left out.
+// Writes returns the number of planned writes that conditions wait for, not counting events.
 func (c *Changes) Writes() int {
 	n := len(c.MoveSlices) + len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
 	for _, planned := range []bool{
@@ -111,7 +117,7 @@ func (c *Changes) Writes() int {
 	return n
 }
 
-// Empty is true when nothing is to be written or told.
+// Empty reports whether there is nothing to write and no event to emit.
 func (c *Changes) Empty() bool {
 	return c.Writes() == 0 && len(c.Evict)+len(c.Heal)+len(c.Events)+len(c.ExportEvents) == 0
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
-// Compare returns what is missing of what is desired, apart from conditions.
+// Compare returns the missing writes for the desired state, except those of conditions.
 func Compare(st observed.State, d desired.Desired) Changes {
 	c := Changes{Retry: d.Retry, RetryAddress: d.RetryAddress}
 	switch imp := st.Import; {
@@ -38,7 +38,9 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	}
 	c.ofSlices(st, d.Slices)
 	if c.Service != nil && len(c.CreateSlices)+len(c.UpdateSlices) > 0 && renamesUnnamed(c.Service) {
-		c.Service = nil // First the slices get the port's new name, then the Service: its traffic never stops (C12).
+		// The slices get the port's new name first, then the Service: its traffic never stops
+		// (C12).
+		c.Service = nil
 	}
 	return c
 }
@@ -63,7 +65,7 @@ func (c *Changes) ofService(st observed.State, d desired.Desired) {
 	}
 }
 
-// renamesUnnamed is true for an edit of a Service that gives its unnamed port a name.
+// renamesUnnamed reports whether an edit of a Service names its unnamed port.
 func renamesUnnamed(edit *Edit[*corev1.Service]) bool {
 	unnamed := func(svc *corev1.Service) bool {
 		return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == "" })

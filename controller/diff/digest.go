@@ -12,12 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// annotationDigest is in the cache only. Its value is the digest of a slice's content. Its key has a random part that never leaves
-// this process: an annotation that a user wrote on the API server is therefore never read as a digest.
+// annotationDigest exists only in the cache. Its value is the digest of a slice's content. Its key
+// has a random part that never leaves this process, so that an annotation written by a user on the
+// API server is never read as a digest.
 var annotationDigest = "clusterset-dns.io/digest-" + rand.Text()
 
-// KeepDigest replaces a slice's endpoints and ports with a digest. They are never read: they are only compared with what they should
-// be, and then written whole. Among thousands of imports they would be most of the memory.
+// KeepDigest replaces a slice's endpoints and ports with a digest. They are never read: they are
+// only compared with the desired ones, and then written as a whole. With thousands of imports they
+// would use most of the memory.
 func KeepDigest(slice *discoveryv1.EndpointSlice) {
 	digest := content(slice)
 	if slice.Annotations == nil {
@@ -27,15 +29,15 @@ func KeepDigest(slice *discoveryv1.EndpointSlice) {
 	slice.Endpoints, slice.Ports = nil, nil
 }
 
-// content is the digest of what a slice holds: the digest that KeepDigest left, or a new one.
+// content returns the digest of a slice's content: the digest from KeepDigest, or a new one.
 func content(slice *discoveryv1.EndpointSlice) string {
 	if digest, ok := slice.Annotations[annotationDigest]; ok {
 		return digest
 	}
-	// No endpoints or ports are the same whether nil or empty.
+	// nil and empty endpoints or ports have the same digest.
 	text, err := json.Marshal([]any{slice.AddressType, append([]discoveryv1.Endpoint{}, slice.Endpoints...), append([]discoveryv1.EndpointPort{}, slice.Ports...)})
 	if err != nil {
-		return "" // Such values always have a JSON form.
+		return "" // Such values always marshal.
 	}
 	sum := sha256.Sum256(text)
 	digest := hex.EncodeToString(sum[:16])
@@ -45,21 +47,21 @@ func content(slice *discoveryv1.EndpointSlice) string {
 	return digest
 }
 
-// noEndpoints begins the digest of a slice without endpoints.
+// noEndpoints is the prefix of the digest of a slice without endpoints.
 const noEndpoints = "none-"
 
-// HasNoEndpoints is true for a slice without endpoints, also after KeepDigest.
+// HasNoEndpoints reports whether a slice has no endpoints, also after KeepDigest.
 func HasNoEndpoints(slice *discoveryv1.EndpointSlice) bool {
 	return strings.HasPrefix(content(slice), noEndpoints)
 }
 
-// withoutDigest is an edit of a slice that held a digest, with the content that it is to have.
+// withoutDigest removes the digest from an edited slice that has its new content.
 func withoutDigest(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	delete(slice.Annotations, annotationDigest)
 	return slice
 }
 
-// sameWhole is true where an edit of a slice changes nothing.
+// sameWhole reports whether an edit of a slice changes nothing.
 func sameWhole(old, edited *discoveryv1.EndpointSlice) bool {
 	annotations := maps.Clone(old.Annotations)
 	delete(annotations, annotationDigest)

@@ -1,7 +1,8 @@
-// Package diff compares what is desired of one name with what exists.
+// Package diff compares the desired state of one name with the existing objects.
 //
 //	observed.State, desired.Desired -> Compare -> Changes
 //
-// A state in which nothing is missing gives no changes, so a change that changes nothing is never written. Changes are sorted: the same
-// state always gives the same ones. Slices of ours are compared by a digest, so that a cache need not keep their endpoints (KeepDigest).
+// A complete state gives no changes, so an edit without a difference is never written. Changes are
+// sorted: the same state always gives the same changes. The controller's slices are compared by a
+// digest, so that a cache does not have to keep their endpoints (KeepDigest).
 package diff

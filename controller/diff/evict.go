@@ -10,7 +10,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// evicted are the slices of others that belong to our derived Service of an import of ours.
+// evicted returns the slices of others that belong to the derived Service, if the controller owns
+// both the Service and its import.
 func evicted(st observed.State) []*discoveryv1.EndpointSlice {
 	all := slices.DeleteFunc(slices.Concat(st.UnexpectedSlices, st.Slices), func(slice *discoveryv1.EndpointSlice) bool {
 		return !ownership.Unexpected(slice, st.Import, st.Service)

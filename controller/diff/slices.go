@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// sliceSync compares the slices of ours that an import should have with those that it has.
+// sliceSync compares the desired slices of the controller for an import with the existing slices.
 type sliceSync struct {
 	st      observed.State
 	desired desired.Slices
@@ -39,13 +39,14 @@ func (c *Changes) ofSlices(st observed.State, d desired.Slices) {
 	if d.Awaited != nil {
 		s.keepAwaited(d.Awaited)
 	}
-	if ownership.OfImport(st.Import) || ownership.KindOf(st.Import, st.Service) == ownership.Ours { // Of another Service, its maker heals what it leaks.
+	// If another controller made the Service, that controller repairs the leaks.
+	if ownership.OfImport(st.Import) || ownership.KindOf(st.Import, st.Service) == ownership.Ours {
 		c.Heal = s.leaked()
 	}
 	c.Retry = c.Retry || len(c.Notes) > 0
 }
 
-// add plans what is missing of one slice that should be there, with its final name and labels.
+// add plans the writes for one desired slice, which has its final name and labels.
 func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	s.wanted[want.Name] = true
 	old := s.have[want.Name]
@@ -54,9 +55,9 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	case old == nil:
 		ownSlice(want, s.st)
 		s.changes.CreateSlices = append(s.changes.CreateSlices, want)
-	case old.DeletionTimestamp != nil: // It is made anew when it is gone.
+	case old.DeletionTimestamp != nil: // It is created again when it is gone.
 	case !ownership.SliceIsOurs(old, s.st.Import):
-		s.changes.Notes = append(s.changes.Notes, leftOut(want, "an EndpointSlice of the name "+want.Name+" exists and is not this controller's: delete it"))
+		s.changes.Notes = append(s.changes.Notes, leftOut(want, "an EndpointSlice of the name "+want.Name+" exists and the controller does not own it: delete it"))
 	case ownership.Misassociated(old, s.desired.Service):
 		s.wanted[want.Name] = false
 	default:
@@ -68,7 +69,8 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	}
 }
 
-// refused is true for a slice that the server does not take as it should be: that is noted, and nothing waits for it.
+// refused reports whether the API server has refused the desired slice. It adds a note, and nothing
+// waits for the slice.
 func (s *sliceSync) refused(slice *discoveryv1.EndpointSlice) bool {
 	reason, refused := s.st.SlicesRefused[slice.Name]
 	if refused {
@@ -77,15 +79,17 @@ func (s *sliceSync) refused(slice *discoveryv1.EndpointSlice) bool {
 	return refused
 }
 
-// deleteRest plans the end of the slices of ours that have not been added, but for those that have to be kept.
+// deleteRest plans the deletion of the controller's slices that are not wanted, except those that
+// must be kept.
 func (s *sliceSync) deleteRest(awaited func(*discoveryv1.EndpointSlice) string) {
 	s.changes.DeleteSlices = slices.DeleteFunc(ourSlices(s.st), func(slice *discoveryv1.EndpointSlice) bool {
 		return slice.DeletionTimestamp == nil && (s.wanted[slice.Name] || awaited != nil && awaited(slice) != "") || s.refused(slice)
 	})
 }
 
-// keepAwaited gives slices that wait for their cluster the labels back that somebody has edited, and moves them where they belong to
-// another Service by now. What else such a slice had, only its cluster knows.
+// keepAwaited restores the labels of slices that wait for their cluster, if other users have edited
+// them, and moves slices that belong to another Service by now. It changes nothing else, because
+// only the cluster itself knows the content of such a slice.
 func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) string) {
 	for _, slice := range s.st.Slices {
 		cluster := clusterOf(slice)
@@ -102,7 +106,7 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 	slices.SortFunc(s.changes.Slices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
 }
 
-// leaked are the leaks that no slice of ours repairs by having its label again.
+// leaked returns the leaks that are not repaired by a slice of the controller with the label.
 func (s *sliceSync) leaked() []observed.Leak {
 	return slices.DeleteFunc(slices.Clone(s.st.Leaks), func(l observed.Leak) bool {
 		have := s.have[l.Slice]
@@ -111,13 +115,14 @@ func (s *sliceSync) leaked() []observed.Leak {
 	})
 }
 
-// ownSlice lets the slice go with its import (C36).
+// ownSlice makes the import the owner of the slice, so that both are deleted together (C36).
 func ownSlice(slice *discoveryv1.EndpointSlice, st observed.State) {
 	slice.OwnerReferences = ownership.WithOwner(slice.OwnerReferences, st.Import, st.CRD.APIVersion)
 }
 
-// ourSlices are those of ours, but for those that are about to be gone. One that is being deleted and has a finalizer is not: it would
-// stay, with whatever endpoints somebody gives it.
+// ourSlices returns the controller's slices, except those that are about to be gone. A slice that
+// is being deleted and has a finalizer is included: it would otherwise stay, with any endpoints
+// that another user gives it.
 func ourSlices(st observed.State) []*discoveryv1.EndpointSlice {
 	var ours []*discoveryv1.EndpointSlice
 	for _, slice := range st.Slices {
@@ -129,7 +134,7 @@ func ourSlices(st observed.State) []*discoveryv1.EndpointSlice {
 	return ours
 }
 
-// mark plans the labels that a slice of a cluster should have and somebody has edited.
+// mark plans to restore the labels of a cluster's slice that another user has edited.
 func (s *sliceSync) mark(slice *discoveryv1.EndpointSlice, cluster string) {
 	edited := slice.DeepCopy()
 	edited.Labels[discoveryv1.LabelManagedBy], edited.Labels[mcsv1beta1.LabelSourceCluster] = mcs.ControllerName, cluster
@@ -144,7 +149,7 @@ func (s *sliceSync) mark(slice *discoveryv1.EndpointSlice, cluster string) {
 	}
 }
 
-// leftOut is a note on a slice. A copy of somebody's slice has no source cluster.
+// leftOut returns a note on a slice. A copy of another owner's slice has no source cluster.
 func leftOut(slice *discoveryv1.EndpointSlice, reason string) string {
 	return fmt.Sprintf("endpoints of %s: %s", cmp.Or(slice.Labels[mcsv1beta1.LabelSourceCluster], "EndpointSlice "+slice.Name), brief.ClipTo(200, reason))
 }

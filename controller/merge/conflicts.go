@@ -13,26 +13,28 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/brief"
 )
 
-// Conflict is where the exports of one name disagree; the zero value is nowhere. It is for the condition of each of them (C10).
+// Conflict describes where the exports of one name disagree. The zero value means that they agree.
+// Each export has it in its condition (C10).
 type Conflict struct {
-	// Reasons are in a fixed order; the condition joins them with commas (C7).
+	// Reasons are in a fixed order. The condition joins them with commas (C7).
 	Reasons []string
-	// Message contains what is used, why, and how many disagree (C9).
+	// Message contains the value in use, the reason for it, and how many clusters disagree (C9).
 	Message string
 }
 
-// maxMessage keeps what other clusters write from filling the condition (32768 bytes fit).
+// maxMessage limits the text from other clusters in the condition, which can have 32768 bytes.
 const maxMessage = 4000
 
-// comparison is one property that the exports should agree on.
+// comparison is one property in which the exports should agree.
 type comparison struct {
 	reason mcsv1beta1.ServiceExportConditionReason
 	field  string
-	// differs is true where a member has another value than the one that is used; oldest is the member whose export won.
+	// differs reports whether a member has another value than the one in use. oldest is the member
+	// whose export won.
 	differs func(used *Merged, oldest, other Member) bool
-	// using is the value and where it is from.
+	// using returns the value in use and its source.
 	using func(used *Merged, oldest string) string
-	// details are of those who disagree, oldest first.
+	// details describes the members that disagree, oldest first.
 	details func(used *Merged, disagree []Member) string
 }
 
@@ -79,7 +81,8 @@ var comparisons = []comparison{
 		func(used *Merged, _, other Member) bool { return other.Service.Distribution != used.Distribution }),
 	oldestWins(mcsv1beta1.ServiceExportReasonIPFamilyConflict, "IP families",
 		func(used *Merged) string { return familyList(used.Families) },
-		// The exporters have a family in common, or some backends are out of reach of the families that are used (C19).
+		// If the exporters have a common family, there is no conflict. Otherwise the families in
+		// use do not reach some backends (C19).
 		func(used *Merged, _, other Member) bool {
 			return len(other.Service.Families) > 0 && slices.ContainsFunc(used.Families, func(f corev1.IPFamily) bool { return !slices.Contains(other.Service.Families, f) })
 		}),
@@ -97,7 +100,7 @@ func oldestWins(reason mcsv1beta1.ServiceExportConditionReason, field string, va
 	}
 }
 
-// conflicts compares the exporters, oldest first, with what is used of them.
+// conflicts compares the exporters, oldest first, with the merge.
 func conflicts(used *Merged, exporters []Member) Conflict {
 	var c Conflict
 	var messages []string
@@ -118,7 +121,7 @@ func conflicts(used *Merged, exporters []Member) Conflict {
 	return c
 }
 
-// portKey is a port as it is compared.
+// portKey is the part of a port that is compared.
 type portKey struct {
 	name        string
 	protocol    corev1.Protocol
@@ -153,7 +156,8 @@ func portSet(ports []mcsv1beta1.ServicePort) map[portKey]bool {
 	return set
 }
 
-// portDetails lists the ports that lost a clash, then those that are missing, and where.
+// portDetails lists the ports that lost a clash, then the missing ports and the clusters without
+// them.
 func portDetails(used *Merged, disagree []Member) string {
 	union := portSet(used.Ports)
 	var details []string

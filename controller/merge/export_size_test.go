@@ -14,7 +14,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// Every cluster keeps every export of its peers. A ServiceExport may hold 1 MB, of which an import takes 64 KiB.
+// Every cluster keeps every export of its peers. A ServiceExport can contain 1 MB, of which an
+// import takes over 64 KiB.
 func TestAnExportKeepsOnlyWhatAnImportCanTake(t *testing.T) {
 	many := map[string]string{}
 	for i := range 5000 {
@@ -40,7 +41,8 @@ func TestAnExportKeepsOnlyWhatAnImportCanTake(t *testing.T) {
 	}
 }
 
-// The own cluster's cache keeps no more of an export than peers do, and what is planned from it is the same.
+// The own cluster's cache keeps no more of an export than peers do, and the plan made from it is
+// the same.
 func TestTrimmedExportsAreTheSame(t *testing.T) {
 	for name, annotations := range map[string]map[string]string{
 		"nothing": nil, "something": {"a": "b"}, "1 MB": {"a": strings.Repeat("v", 1<<20), "b": "c"}, "a reserved key": {"kubernetes.io/x": "y"},
@@ -52,7 +54,7 @@ func TestTrimmedExportsAreTheSame(t *testing.T) {
 		whole := merge.TrimExport(export)
 		merge.KeepTrimmed(export)
 		equal(t, name, toJSON(t, merge.TrimExport(export)), toJSON(t, whole))
-		merge.KeepTrimmed(export) // what a cache gives back to itself
+		merge.KeepTrimmed(export) // A cache can trim the same object again.
 		equal(t, name+", trimmed again", toJSON(t, merge.TrimExport(export)), toJSON(t, whole))
 		if text := toJSON(t, export); len(text) > 2*merge.MaxExported {
 			t.Errorf("%s: %d bytes are kept", name, len(text))
@@ -68,7 +70,7 @@ func prefixed(all map[string]string, prefix string) map[string]string {
 	return longer
 }
 
-// What is left out of an export still makes a conflict where it differs (C7).
+// A difference in what is left out of an export is also a conflict (C7).
 func TestExportsThatDifferInWhatIsLeftOutConflict(t *testing.T) {
 	long := strings.Repeat("v", merge.MaxExported)
 	for _, test := range []struct {

@@ -9,60 +9,67 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// Member is what one cluster of the clusterset says of one name, a namespace's Service. The values belong to a store and are read
-// only.
+// Member is what one cluster of the clusterset reports of one name, a Service in a namespace. The
+// values belong to a store and are read-only.
 type Member struct {
-	// Cluster is its id: a DNS label, or several (C45).
+	// Cluster is the cluster's ID: one DNS label, or several (C45).
 	Cluster string
-	// Export is its ServiceExport, nil where it has none.
+	// Export is the cluster's ServiceExport, or nil if there is none.
 	Export *Export
-	// Service is its Service, nil where it has none.
+	// Service is the cluster's Service, or nil if there is none.
 	Service *ServiceSpec
-	// Slices hold its endpoints. Those of the own cluster are the Service's; those of a peer are what the peer's controller made of
-	// them. Both are trimmed by TrimSlice.
+	// Slices contain the cluster's endpoints. For the own cluster, they are the Service's slices.
+	// For a peer, they are the slices that the peer's controller made from them. TrimSlice trims
+	// both.
 	Slices []*discoveryv1.EndpointSlice
 }
 
-// Exports is true where the cluster exports the name, and its Service is one that can be (C1, C4).
+// Exports reports whether the cluster exports the name with a Service that can be exported (C1,
+// C4).
 func (m Member) Exports() bool {
 	return m.Export != nil && m.Service != nil && !m.Service.External
 }
 
-// Export is what others see of a ServiceExport. TrimExport makes it. Its size has a limit: a ServiceExport can hold 1 MB of labels
-// and annotations, and every cluster of the clusterset keeps every Export in memory.
+// Export is what other clusters see of a ServiceExport. TrimExport makes it. Its size has a limit:
+// a ServiceExport can contain 1 MB of labels and annotations, and every cluster of the clusterset
+// keeps every Export in memory.
 type Export struct {
 	// Created decides conflicts: the oldest export wins (C11).
 	Created metav1.Time
-	// Labels and Annotations are those that a ServiceImport takes over (C5), at most MaxExported bytes. They are read only.
+	// Labels and Annotations are those that a ServiceImport takes over (C5), at most MaxExported
+	// bytes. They are read-only.
 	Labels, Annotations map[string]string
-	// AllLabels and AllAnnotations are digests of everything that the ServiceExport has, so that a difference is a conflict (C7) also
-	// where it is in what is left out. The zero value is the digest of an empty set.
+	// AllLabels and AllAnnotations are digests of all labels and annotations of the ServiceExport,
+	// so that a difference in those that are left out is also a conflict (C7). The zero value is
+	// the digest of an empty set.
 	AllLabels, AllAnnotations Digest
-	// Notes are on labels and annotations that are left out.
+	// Notes describe the labels and annotations that are left out.
 	Notes []string
 }
 
-// ServiceSpec is the part of a Service that an import takes over (C5). The names of its fields are also those of the record in the annotation
-// clusterset-dns.io/exports: a field that is renamed is lost in existing records, and a new one is zero in them, so that a silent cluster seems to
-// disagree until it is read again.
+// ServiceSpec is the part of a Service that an import takes over (C5). The record in the annotation
+// clusterset-dns.io/exports uses the same field names. A renamed field is lost in existing records.
+// A new field is zero in them, so that a silent cluster seems to disagree until it is read again.
 type ServiceSpec struct {
-	// External marks an ExternalName Service, which is not exported (C4); nothing else is set then.
+	// External marks an ExternalName Service, which is not exported (C4). No other field is set
+	// then.
 	External bool
-	// Type is Headless where clusterIP is None; node ports and load balancers stay local (C3).
+	// Type is Headless if clusterIP is None. Node ports and load balancers are not exported (C3).
 	Type  mcsv1beta1.ServiceImportType
 	Ports []mcsv1beta1.ServicePort
-	// Affinity is None or ClientIP. AffinityTimeout is in seconds, 0 without affinity.
+	// Affinity is None or ClientIP. AffinityTimeout is in seconds, or 0 without affinity.
 	Affinity        corev1.ServiceAffinity
 	AffinityTimeout int32
 	// InternalPolicy is Cluster or Local.
 	InternalPolicy corev1.ServiceInternalTrafficPolicy
-	// Distribution is the trafficDistribution, empty for none.
+	// Distribution is the trafficDistribution, or empty for none.
 	Distribution string
 	// Families are in the Service's order.
 	Families []corev1.IPFamily
 }
 
-// TrimExport keeps what others see of a ServiceExport: nil for one that is being deleted, as it exports no longer (C2).
+// TrimExport returns what other clusters see of a ServiceExport. It returns nil for a ServiceExport
+// that is being deleted, because that no longer exports anything (C2).
 func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 	if export.DeletionTimestamp != nil {
 		return nil
@@ -79,12 +86,12 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 	return e
 }
 
-// Same is true where two exports have the same content.
+// Same reports whether two exports have the same content.
 func (e *Export) Same(other *Export) bool {
 	return e.Created.Equal(&other.Created) && e.AllLabels == other.AllLabels && e.AllAnnotations == other.AllAnnotations
 }
 
-// TrimService keeps what an import takes over from a Service.
+// TrimService returns the part of a Service that an import takes over.
 func TrimService(svc *corev1.Service) *ServiceSpec {
 	spec := &svc.Spec
 	if spec.Type == corev1.ServiceTypeExternalName {

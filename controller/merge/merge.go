@@ -10,36 +10,43 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// Merged is what the exports of one name give together: the content of the ServiceImport, the same in each cluster.
+// Merged is the merge of the exports of one name: the content of the ServiceImport, which is the
+// same in each cluster.
 type Merged struct {
-	// Clusters export the name, sorted. Without any there is no import (C22), and the rest is empty.
+	// Clusters export the name, sorted. If there are none, there is no import (C22), and the other
+	// fields are empty.
 	Clusters []string
 	Type     mcsv1beta1.ServiceImportType
 	Ports    []mcsv1beta1.ServicePort
-	// Affinity is None or ClientIP; AffinityTimeout is in seconds, 0 without affinity. Neither matters where Type is Headless.
+	// Affinity is None or ClientIP. AffinityTimeout is in seconds, or 0 without affinity. Neither
+	// matters if Type is Headless.
 	Affinity        corev1.ServiceAffinity
 	AffinityTimeout int32
 	InternalPolicy  corev1.ServiceInternalTrafficPolicy
-	// Distribution is the trafficDistribution, empty for none.
+	// Distribution is the trafficDistribution, or empty for none.
 	Distribution string
-	// Families are those that all exporters have; empty where no exporter names one.
+	// Families are those that all exporters have. It is empty if no exporter names a family.
 	Families []corev1.IPFamily
-	// Labels and Annotations are the oldest export's, without what an import must not take over. They are read only.
+	// Labels and Annotations are those of the oldest export, without those that an import must not
+	// take over. They are read-only.
 	Labels, Annotations map[string]string
-	// Conflict is where the exports disagree.
+	// Conflict describes where the exports disagree.
 	Conflict
-	// Notes are on labels and annotations that were left out.
+	// Notes describe the labels and annotations that were left out.
 	Notes []string
 }
 
-// Merge is the ServiceImport's content that the exports of one name give together, and where they disagree. The members may
-// come in any order; those that do not export do not matter.
+// Merge returns the ServiceImport's content that follows from the exports of one name, and where
+// the exports disagree. The order of the members does not matter. Members that do not export are
+// ignored.
 //
-//  1. The oldest export wins, ties go by the cluster's id (C11), also when a newer one joins (C12). Its Service gives type, affinity,
-//     internalTrafficPolicy and trafficDistribution (C5, C16, C17); the export itself gives labels and annotations, as whole
-//     sets (C18).
+//  1. The oldest export wins, and the cluster's ID breaks ties (C11), also when a newer export
+//     joins (C12). Its Service decides type, affinity, internalTrafficPolicy and
+//     trafficDistribution (C5, C16, C17). The export itself decides labels and annotations, as
+//     whole sets (C18).
 //  2. Ports are the union of all (C13).
-//  3. Families are those that each exporter has: then each family leads to all backends. If there is none, the oldest's (C19).
+//  3. Families are those that each exporter has, so that each family reaches all backends. If there
+//     is no such family, the oldest export's families are used (C19).
 //  4. Each difference is a conflict (C7).
 func Merge(members []Member) Merged {
 	exporters := slices.DeleteFunc(slices.Clone(members), func(m Member) bool { return !m.Exports() })
@@ -67,14 +74,16 @@ func Merge(members []Member) Merged {
 	return merged
 }
 
-// older orders exports by precedence. Timestamps are whole seconds: two exports applied together are often equally old, and each
-// cluster has to break the tie in the same way (C11).
+// older orders exports by precedence. Timestamps are whole seconds: two exports applied together
+// often have the same age, and each cluster must break the tie in the same way (C11).
 func older(a, b Member) int {
 	return cmp.Or(a.Export.Created.Compare(b.Export.Created.Time), cmp.Compare(a.Cluster, b.Cluster))
 }
 
-// unitePorts is the union of the exporters' ports: the oldest's in its order, then what each later one adds. Of two ports with
-// one name, and of two with one protocol and number, the older export's stays. The empty name is one like any other (C13).
+// unitePorts returns the union of the exporters' ports: the oldest export's ports in its order,
+// then the ports that each later export adds. Of two ports with the same name, or with the same
+// protocol and number, the older export's port stays. The empty name counts like any other name
+// (C13).
 func unitePorts(exporters []Member) []mcsv1beta1.ServicePort {
 	var union []mcsv1beta1.ServicePort
 	for _, m := range exporters {
@@ -87,7 +96,8 @@ func unitePorts(exporters []Member) []mcsv1beta1.ServicePort {
 	return union
 }
 
-// clashing is the port that cannot exist beside the given one: by name first, then by protocol and number (C13).
+// clashing returns the port that cannot exist together with the given port: by name first, then by
+// protocol and number (C13).
 func clashing(ports []mcsv1beta1.ServicePort, port mcsv1beta1.ServicePort) (other mcsv1beta1.ServicePort, clash bool) {
 	if other, clash := mcs.PortNamed(ports, port.Name); clash {
 		return other, true
@@ -99,8 +109,8 @@ func clashing(ports []mcsv1beta1.ServicePort, port mcsv1beta1.ServicePort) (othe
 	return ports[i], true
 }
 
-// commonFamilies are the oldest export's families that all others have as well, or all of the oldest's where that leaves none. An
-// exporter that names no family leaves it to the others.
+// commonFamilies returns the oldest export's families that all others have as well, or all families
+// of the oldest if there is no common family. An exporter that names no family does not count.
 func commonFamilies(exporters []Member) []corev1.IPFamily {
 	exporters = slices.DeleteFunc(slices.Clone(exporters), func(m Member) bool { return len(m.Service.Families) == 0 })
 	if len(exporters) == 0 {

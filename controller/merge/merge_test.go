@@ -32,13 +32,13 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // demo is the name that the clusters of these tests export.
 var demo = types.NamespacedName{Namespace: "shop", Name: "demo"}
 
-// situation is a golden file's input: what the clusters hold, as their API servers show it.
+// situation is the input in a golden file: the objects of the clusters, as in their API servers.
 type situation struct {
-	// About says which rule is shown.
+	// About describes the rule that the case shows.
 	About string `json:"about"`
 	// Home is the cluster whose import and slices are the output.
 	Home string `json:"home"`
-	// Most is the number of endpoints in a slice; 100 where it is 0.
+	// Most is the maximum number of endpoints in a slice; 0 means 100.
 	Most    int      `json:"most"`
 	Members []holder `json:"members"`
 }
@@ -50,7 +50,7 @@ type holder struct {
 	Slices  []*discoveryv1.EndpointSlice `json:"slices"`
 }
 
-// outcome is a golden file's output.
+// outcome is the output in a golden file.
 type outcome struct {
 	Clusters []string                     `json:"clusters,omitempty"`
 	Families []corev1.IPFamily            `json:"families,omitempty"`
@@ -61,8 +61,8 @@ type outcome struct {
 	Slices   []*discoveryv1.EndpointSlice `json:"slices,omitempty"`
 }
 
-// member reads what a cluster holds as the controller does. A slice that has no label yet gets the one by which it is found: the
-// Service's at home, the clusterset's at a peer.
+// member reads a cluster's objects as the controller does. A slice without a label gets the label
+// that identifies it: the Service's at home, the clusterset's at a peer.
 func (c situation) member(h holder) merge.Member {
 	m := merge.Member{Cluster: h.Cluster, Slices: h.Slices}
 	if h.Export != nil {
@@ -115,7 +115,8 @@ func toJSON(t *testing.T, value any) string {
 	return string(text)
 }
 
-// TestMergeGolden shows each rule in a pair of files, named by its number: testdata/<case>.in.yaml gives <case>.out.yaml.
+// TestMergeGolden shows each rule in a pair of files, named by its number: testdata/<case>.in.yaml
+// gives <case>.out.yaml.
 func TestMergeGolden(t *testing.T) {
 	inputs, err := filepath.Glob("testdata/*.in.yaml")
 	if err != nil || len(inputs) == 0 {
@@ -159,7 +160,7 @@ func TestMergeGolden(t *testing.T) {
 	}
 }
 
-// TestShape writes a merge onto imports that are there already.
+// TestShape writes a merge onto imports that already exist.
 func TestShape(t *testing.T) {
 	red := merge.Member{Cluster: "a", Service: terms(), Export: exportWith(map[string]string{"team": "red", "tier": "web"}, map[string]string{"contact": "red"})}
 	blue := merge.Member{Cluster: "b", Service: terms(), Export: exportWith(map[string]string{"team": "blue"}, nil)}
@@ -242,8 +243,9 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// What another cluster exports is bounded here: the condition's message, the notes, and what goes onto the import, which could
-// not be written otherwise (an object's annotations have 256 KiB).
+// What another cluster exports has limits here: the condition's message, the notes, and what is
+// written to the import. Otherwise the import could not be written (an object's annotations have
+// 256 KiB).
 func TestMergeIsBounded(t *testing.T) {
 	long := strings.Repeat("\x01", 253)
 	labels, annotations := map[string]string{}, map[string]string{}
@@ -287,7 +289,7 @@ func TestMergeIsBounded(t *testing.T) {
 	}
 }
 
-// A store's values stay as they are, whatever is done with what came out.
+// A store's values do not change when the results are edited.
 func TestMergeSharesNothing(t *testing.T) {
 	appProtocol, zone := "http", "z1"
 	m := merge.Member{Cluster: "a", Service: terms(), Export: exportWith(map[string]string{"team": "red"}, nil)}
@@ -317,7 +319,7 @@ func TestMergeSharesNothing(t *testing.T) {
 	equal(t, "ready", *ready, true)
 }
 
-// exportWith is an export as a store keeps it.
+// exportWith returns an export as a store keeps it.
 func exportWith(labels, annotations map[string]string) *merge.Export {
 	return merge.TrimExport(&mcsv1beta1.ServiceExport{Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: labels, ExportedAnnotations: annotations}})
 }
@@ -329,7 +331,7 @@ func terms() *merge.ServiceSpec {
 	}
 }
 
-// dice make clusters that often disagree: each value is from a few.
+// dice generates clusters that often disagree: each value is chosen from a few values.
 type dice struct{ *rand.Rand }
 
 func pick[T any](d dice, values ...T) T { return values[d.IntN(len(values))] }
@@ -371,7 +373,7 @@ func (d dice) member(id string) merge.Member {
 	return m
 }
 
-// ports are valid ones of one Service: no name and no number twice.
+// ports returns valid ports of one Service: no name and no number is used twice.
 func (d dice) ports() []mcsv1beta1.ServicePort {
 	var ports []mcsv1beta1.ServicePort
 	for range d.IntN(5) {
@@ -389,7 +391,7 @@ func (d dice) ports() []mcsv1beta1.ServicePort {
 	return ports
 }
 
-// slices are the Service's own.
+// slices returns the Service's own slices.
 func (d dice) slices(id string, terms *merge.ServiceSpec) []*discoveryv1.EndpointSlice {
 	var all []*discoveryv1.EndpointSlice
 	for i := range d.IntN(3) {
@@ -398,7 +400,8 @@ func (d dice) slices(id string, terms *merge.ServiceSpec) []*discoveryv1.Endpoin
 		slice.Annotations = pick(d, nil, map[string]string{corev1.EndpointsLastChangeTriggerTime: "2026-01-01T00:00:00Z"})
 		for e := range d.IntN(7) {
 			slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
-				Addresses: []string{fmt.Sprintf("%s/%d/%d", id, i, e)}, // Unique: that is all that matters here.
+				// The addresses only have to be unique.
+				Addresses: []string{fmt.Sprintf("%s/%d/%d", id, i, e)},
 				Zone:      pick(d, nil, new("z1"), new("no label value")), NodeName: pick(d, nil, new("n1")), Hostname: pick(d, nil, new("demo-0")),
 				Conditions: discoveryv1.EndpointConditions{Ready: pick(d, nil, new(true), new(false))},
 			})
@@ -416,8 +419,8 @@ func (d dice) slices(id string, terms *merge.ServiceSpec) []*discoveryv1.Endpoin
 	return all
 }
 
-// seenFrom is what home knows of the clusters: of itself the Service's slices, of a peer those that the peer's controller made, which
-// may have heard of some of the others only.
+// seenFrom returns what home knows of the clusters: of itself, the Service's slices; of a peer, the
+// slices that the peer's controller made. That controller can know only some of the other clusters.
 func (d dice) seenFrom(home string, all []merge.Member) []merge.Member {
 	seen := slices.Clone(all)
 	for i, m := range seen {
@@ -447,7 +450,8 @@ func (d dice) shuffled(all []merge.Member) []merge.Member {
 	return all
 }
 
-// TestMergeProperties says of random clusters what must be true of all: C11 to C14, C18, C19, C32 to C35.
+// TestMergeProperties checks, for random clusters, the properties that always hold: C11 to C14,
+// C18, C19, C32 to C35.
 func TestMergeProperties(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -485,7 +489,8 @@ func TestMergeProperties(t *testing.T) {
 	}
 }
 
-// checkUnion: no name and no number twice, nobody's port forgotten, the oldest's all there and first (C13).
+// checkUnion checks that no name and no number is used twice, that no port is missing, and that all
+// ports of the oldest export come first (C13).
 func checkUnion(t *testing.T, merged merge.Merged, all []merge.Member) {
 	t.Helper()
 	names, numbers := map[string]bool{}, map[string]bool{}
@@ -517,7 +522,7 @@ func checkUnion(t *testing.T, merged merge.Merged, all []merge.Member) {
 	}
 }
 
-// portText is a set of ports as text.
+// portText returns a set of ports as text.
 func portText(ports []mcsv1beta1.ServicePort) string {
 	var texts []string
 	for _, p := range ports {
@@ -528,7 +533,8 @@ func portText(ports []mcsv1beta1.ServicePort) string {
 	return strings.Join(texts, " ")
 }
 
-// checkShape: an import that has the shape keeps it, also after the API server had it, and whatever shape it had before.
+// checkShape checks that an import with the shape keeps it, also after the API server has stored
+// it, and whatever shape it had before.
 func checkShape(t *testing.T, d dice, merged merge.Merged) {
 	t.Helper()
 	fresh, reused := &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImport{}
@@ -553,7 +559,8 @@ func checkShape(t *testing.T, d dice, merged merge.Merged) {
 	}
 }
 
-// checkNewcomer: whoever comes later takes nothing from those who are there (C12); only families that it lacks go (C19).
+// checkNewcomer checks that a later export removes nothing of the earlier ones (C12), except
+// families that it does not have (C19).
 func checkNewcomer(t *testing.T, d dice, all []merge.Member) {
 	t.Helper()
 	late := d.member("late")
@@ -571,7 +578,7 @@ func checkNewcomer(t *testing.T, d dice, all []merge.Member) {
 	has.Ports = append([]mcsv1beta1.ServicePort(nil), after.Ports[:min(len(before.Ports), len(after.Ports))]...)
 	equal(t, "merge after a newcomer", toJSON(t, has), toJSON(t, had))
 	for _, m := range all {
-		// An unnamed port may get a second name by a newcomer, and stays under its own.
+		// A newcomer can cause a second name for an unnamed port, which also keeps its own.
 		plain := func(merged merge.Merged) []*discoveryv1.EndpointSlice {
 			all := desired.ImportedSlices(m.Cluster, demo, merged, []merge.Member{m}, 4)
 			for _, slice := range all {

@@ -12,16 +12,17 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// MaxExported bounds keys and values of the labels and annotations that are taken over. A ServiceExport may hold more than an
-// import: its lists are not under the limit of 256 KiB for an object's annotations, and the keys are written a second time, into
-// AnnotationExported.
+// MaxExported limits the keys and values of the labels and annotations that are taken over. A
+// ServiceExport can contain more than an import: the limit of 256 KiB for an object's annotations
+// does not apply to its lists, and the keys are written a second time, into AnnotationExported.
 const MaxExported = 64 << 10
 
-// maxNotes bounds the notes on an export's faults.
+// maxNotes limits the notes on an export's faults.
 const maxNotes = 10
 
-// takeOver sets what an import takes over of an export's labels and annotations, and a note on what it does not. One bad label must not cost
-// the others, as the API server would refuse the import as a whole.
+// takeOver sets the labels and annotations that an import takes over, and a note on each that it
+// does not. One invalid label must not cost the others: the API server would refuse the whole
+// import.
 func (e *Export) takeOver(labels, annotations map[string]string) {
 	in := intake{room: MaxExported}
 	e.Labels = in.take("label", labels, labelFault)
@@ -59,7 +60,7 @@ func (in *intake) take(kind string, all map[string]string, fault func(key, value
 			continue
 		}
 		if taken == nil {
-			taken = map[string]string{} // Of all there may be half a million.
+			taken = map[string]string{} // There can be half a million of them.
 		}
 		taken[key] = value
 		in.room -= size
@@ -83,7 +84,7 @@ func annotationFault(key, _ string) string {
 	switch {
 	case mcs.Reserved(key):
 		return "has a reserved key"
-	case len(validation.IsQualifiedName(strings.ToLower(key))) > 0: // As the API server does.
+	case len(validation.IsQualifiedName(strings.ToLower(key))) > 0: // The API server does the same.
 		return "has an invalid key"
 	}
 	return ""

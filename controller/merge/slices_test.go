@@ -13,7 +13,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// asElsewhere takes away what only the own cluster's slices have at home: nodes, and the ports that its peers see with own eyes.
+// asElsewhere removes what only the own cluster's slices contain: node names and hints for nodes,
+// and the annotation with the hidden ports.
 func asElsewhere(all []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
 	var bare []*discoveryv1.EndpointSlice
 	for _, slice := range all {
@@ -34,8 +35,9 @@ func asElsewhere(all []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice 
 	return bare
 }
 
-// checkSlices: of one cluster each, which exports, and says so (C32 to C35); no endpoint lost or doubled; no port that the cluster's
-// Service does not expose as the import has it (C14), and none left out that it does.
+// checkSlices checks that each slice is of one cluster, which exports and is in the label (C32 to
+// C35), that no endpoint is lost or duplicated, and that the slices have exactly the ports that the
+// cluster's Service exposes in the same way as the import (C14).
 func checkSlices(t *testing.T, merged merge.Merged, all []merge.Member, mirrored []*discoveryv1.EndpointSlice) {
 	t.Helper()
 	if !slices.IsSortedFunc(mirrored, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) }) {

@@ -10,8 +10,9 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// TrimSlice keeps of a slice what an import of it needs (C38), in place: the names of Pods and hints for another cluster's nodes
-// mean nothing elsewhere. Equal parts of many endpoints are made one in memory.
+// TrimSlice keeps only the parts of a slice that an import needs (C38), in place: names of Pods and
+// hints for another cluster's nodes have no meaning elsewhere. Equal conditions of endpoints share
+// their values in memory.
 func TrimSlice(slice *discoveryv1.EndpointSlice) {
 	slice.ManagedFields, slice.OwnerReferences, slice.Finalizers = nil, nil, nil
 	slice.Annotations = mcs.Only(slice.Annotations, corev1.EndpointsLastChangeTriggerTime, mcs.AnnotationHiddenPorts)

@@ -10,14 +10,17 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// Known is what is known of a name in each cluster: what the clusters report now, and what is recorded of those that are silent.
+// Known is what is known of a name in each cluster: what the clusters report now, and what is
+// recorded of silent clusters.
 type Known struct {
 	// Members take part in the merge.
 	Members []merge.Member
-	// Missing are clusters that the import has something of, that are silent, and of which nothing is recorded. While there is one, the
-	// import's content stays as it is, and so do the import and its addresses (C24): that cluster's export is not known.
+	// Missing are the silent clusters that the import has something of, but of which nothing is
+	// recorded. Their exports are not known. While there is such a cluster, the import, its content
+	// and its addresses stay unchanged (C24).
 	Missing []string
-	// Record is the text of mcs.AnnotationExports for the members; empty where none exports.
+	// Record is the text of mcs.AnnotationExports for the members. It is empty if no member
+	// exports.
 	Record string
 }
 
@@ -42,8 +45,9 @@ func Recall(st State) Known {
 	return known
 }
 
-// exporters are the members, or none where the name is not a DNS label: no Service has such a name, and DNS cannot resolve it. A peer
-// that reports one could otherwise give its slices the names of another Service's (ownership.SliceStem).
+// exporters returns the members, or none if the name is not a DNS label: no Service has such a
+// name, and DNS cannot resolve it. A peer that reports such a name could otherwise give its slices
+// the names of another Service's slices (ownership.SliceStem).
 func exporters(st State) []merge.Member {
 	if len(validation.IsDNS1123Label(st.Name)) > 0 {
 		return nil
@@ -51,8 +55,9 @@ func exporters(st State) []merge.Member {
 	return st.Clusterset.Members
 }
 
-// withRecord is a member whose Service is being replaced, with the Service that it had. The slices of this cluster's own Service go with
-// it: those that were made of them are kept.
+// withRecord returns a member, with its former Service while the Service is being replaced. The
+// slices of this cluster's Service disappear with the Service. The imported slices made from them
+// are kept.
 func withRecord(st State, m merge.Member, records map[string]recorded) merge.Member {
 	if !slices.Contains(st.Clusterset.Vacant, m.Cluster) {
 		return m
@@ -66,8 +71,8 @@ func withRecord(st State, m merge.Member, records map[string]recorded) merge.Mem
 	return m
 }
 
-// silentClusters are the silent clusters that an import of ours has something of: in its record, its status (which a backup does not
-// restore) or its slices.
+// silentClusters returns the silent clusters that an import of the controller has something of: in
+// its record, its status (which a backup does not restore) or its slices.
 func silentClusters(st State, records map[string]recorded) []string {
 	if st.Import == nil || !ownership.OfImport(st.Import) {
 		return nil

@@ -14,28 +14,29 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// maxRecord bounds the annotation. A cluster that does not fit is not recorded: while it is silent, the import stays as it is.
+// maxRecord limits the annotation's size. A cluster that does not fit is not recorded: while that
+// cluster is silent, the import stays unchanged.
 const maxRecord = 64 << 10
 
 // recorded is one cluster's part of the record.
 type recorded struct {
-	// Home marks the cluster whose import this is.
+	// Home marks the cluster that has the import.
 	Home    bool `json:",omitempty"`
 	Created metav1.Time
-	// AllLabels and AllAnnotations are the digests in an Export.
+	// AllLabels and AllAnnotations are the digests from an Export.
 	AllLabels      merge.Digest      `json:",omitzero"`
 	AllAnnotations merge.Digest      `json:",omitzero"`
-	Spec           merge.ServiceSpec `json:"Terms"` // as imports of earlier releases have it
+	Spec           merge.ServiceSpec `json:"Terms"` // the name in the imports of earlier releases
 }
 
-// record is the annotation's text for these members; empty where none exports.
+// record returns the annotation's text for these members. It is empty if no member exports.
 func record(home string, members []merge.Member) string {
 	all, room := map[string]json.RawMessage{}, maxRecord
 	for _, m := range slices.SortedFunc(slices.Values(members), byCluster) {
 		if !m.Exports() {
 			continue
 		}
-		text, _ := json.Marshal(recorded{ // Strings and numbers: no error.
+		text, _ := json.Marshal(recorded{ // Strings and numbers always marshal.
 			Home: m.Cluster == home, Created: m.Export.Created, AllLabels: m.Export.AllLabels, AllAnnotations: m.Export.AllAnnotations, Spec: *m.Service,
 		})
 		if size := len(m.Cluster) + len(text); size <= room {
@@ -52,7 +53,7 @@ func record(home string, members []merge.Member) string {
 
 func byCluster(a, b merge.Member) int { return cmp.Compare(a.Cluster, b.Cluster) }
 
-// readRecord is what an import's annotation holds. Garbage counts as no record.
+// readRecord returns the content of an import's annotation. It ignores an invalid record.
 func readRecord(imp *mcsv1beta1.ServiceImport) map[string]recorded {
 	var all map[string]recorded
 	if imp == nil || !ownership.OfImport(imp) || json.Unmarshal([]byte(imp.Annotations[mcs.AnnotationExports]), &all) != nil {
@@ -62,10 +63,11 @@ func readRecord(imp *mcsv1beta1.ServiceImport) map[string]recorded {
 	return all
 }
 
-// RecordedClusters are the other clusters that an import of ours has something of, by its record and its status. This cluster is not among them,
-// also if it had another ID.
+// RecordedClusters returns the other clusters that an import of the controller has something of,
+// from its record and its status. It leaves out this cluster, even if it had another ID.
 func RecordedClusters(imp *mcsv1beta1.ServiceImport) []string {
-	if !ownership.OfImport(imp) || imp.DeletionTimestamp != nil { // One that is being deleted is left alone anyway.
+	// An import that is being deleted is not changed anyway.
+	if !ownership.OfImport(imp) || imp.DeletionTimestamp != nil {
 		return nil
 	}
 	known, all := readRecord(imp), map[string]bool{}
@@ -80,10 +82,12 @@ func RecordedClusters(imp *mcsv1beta1.ServiceImport) []string {
 	return ids[:min(len(ids), maxRemembered)]
 }
 
-// maxRemembered is of one import, so that a large one costs little. No clusterset is as large.
+// maxRemembered limits the clusters of one import, so that a large import costs little. It is
+// larger than any clusterset.
 const maxRemembered = 1000
 
-// member is the cluster as it was recorded. If its export was the oldest, its labels and annotations are those that the import has.
+// member returns the cluster as it was recorded. If its export was the oldest, its labels and
+// annotations are the import's.
 func (r recorded) member(cluster string, imp *mcsv1beta1.ServiceImport) merge.Member {
 	labels, annotations := exportedOn(imp)
 	return merge.Member{Cluster: cluster, Service: &r.Spec, Export: &merge.Export{
@@ -98,7 +102,7 @@ type ExportedKeys struct {
 	Annotations []string `json:"annotations,omitempty"`
 }
 
-// exportedOn are the labels and annotations of an import that came from an export.
+// exportedOn returns the labels and annotations of an import that came from an export.
 func exportedOn(imp *mcsv1beta1.ServiceImport) (labels, annotations map[string]string) {
 	var keys ExportedKeys
 	_ = json.Unmarshal([]byte(imp.Annotations[mcs.AnnotationExported]), &keys)

@@ -13,20 +13,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// What one answer of a peer may cost. Without these limits one hostile or broken API server exhausts the memory in which all other
-// peers are kept. An honest API server has no object over 1.5 MB, and streams long lists as events since Kubernetes 1.34.
+// The limits of one answer of a peer. Without them one malicious or broken API server exhausts the
+// memory that contains the data of all other peers. A correct API server has no object over 1.5 MB,
+// and streams long lists as events since Kubernetes 1.34.
 const (
-	maxAnswer  = 64 << 20 // bytes of a list, decompressed
-	maxEvent   = 16 << 20 // bytes of one event of a watch, as client-go limits those that are not JSON
-	maxMessage = 1 << 10  // bytes of what is shown of an answer
+	maxAnswer = 64 << 20 // bytes of a list, decompressed
+	// maxEvent is in bytes. client-go has the same limit for events that are not JSON.
+	maxEvent   = 16 << 20
+	maxMessage = 1 << 10 // bytes of a message with text from a peer
 )
 
 var (
 	errTooLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
-	errRedirect = errors.New("the server redirects to another address, which is not followed: put the address of the API server itself into the kubeconfig")
+	errRedirect = errors.New("the server redirects to another address, which the controller does not follow: set the address of the API server itself in the kubeconfig")
 )
 
-// boundedBody is a body that ends with errTooLarge when more than left bytes have been read.
+// boundedBody is a body that returns errTooLarge after left bytes have been read.
 type boundedBody struct {
 	io.ReadCloser
 	left int
@@ -41,8 +43,9 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// boundedTransport limits each answer, and makes an error of each redirect: a peer must not choose which addresses are asked from inside
-// this cluster. A watch has no end. Its events are limited one by one, by boundedFramer.
+// boundedTransport limits the length of each answer and returns an error for each redirect: a peer
+// must not choose which addresses the controller contacts from inside this cluster. A watch has no
+// limit for the whole answer. boundedFramer limits each of its events.
 type boundedTransport struct{ http.RoundTripper }
 
 func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -58,8 +61,9 @@ func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return response, nil
 }
 
-// boundedSerializer limits what an answer weighs, and the length of each event of a watch. client-go limits that for protobuf only: a JSON
-// decoder reads an event to its end.
+// boundedSerializer limits the memory that an answer needs, and the length of each event of a
+// watch. client-go limits the length only for protobuf: its JSON decoder reads an event of any
+// length.
 type boundedSerializer struct{ runtime.NegotiatedSerializer }
 
 func (s boundedSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
@@ -87,7 +91,8 @@ type boundedFrames struct {
 	body *boundedBody
 }
 
-// Read reads a frame, or a part of it with io.ErrShortBuffer.
+// Read reads a frame. If p is too short, it reads a part of the frame and returns
+// io.ErrShortBuffer.
 func (f *boundedFrames) Read(p []byte) (int, error) {
 	n, err := f.ReadCloser.Read(p)
 	if err == nil {
@@ -96,8 +101,8 @@ func (f *boundedFrames) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// harmless makes a message that contains a peer's words fit for a Lease, an event and a terminal: one line, at most 1 kB, no control
-// characters.
+// harmless makes a message with text from a peer safe for a Lease, an event and a terminal: one
+// line, at most 1 kB, no control characters.
 func harmless(message string) string {
 	const more = "..."
 	clipped := message

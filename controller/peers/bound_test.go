@@ -26,7 +26,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// hostile is a connection to a server that answers as it likes.
+// hostile returns a connection to a server with arbitrary answers.
 func hostile(t *testing.T, answer http.HandlerFunc) *connection {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -47,7 +47,8 @@ func hostile(t *testing.T, answer http.HandlerFunc) *connection {
 	return l
 }
 
-// A redirect would let a peer choose which addresses this cluster's controller asks, and show the answer on the Lease.
+// With a redirect a peer could choose which addresses this cluster's controller contacts, and the
+// Lease would show the answer.
 func TestRedirectsOfAPeerAreNotFollowed(t *testing.T) {
 	var followed atomic.Int32
 	internal := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
@@ -73,11 +74,11 @@ func TestRedirectsOfAPeerAreNotFollowed(t *testing.T) {
 	}
 }
 
-// endless sends a text and then zeros until the reader ends, and counts them.
+// endless writes a text and then zeros until the reader stops. It returns the number of zeros.
 func endless(w io.Writer, begin string) (sent int) {
 	_, _ = io.WriteString(w, begin)
 	zeros := bytes.Repeat([]byte("0"), 1<<20)
-	for sent < 4*maxAnswer { // else a fault would exhaust the test's memory
+	for sent < 4*maxAnswer { // otherwise a bug would exhaust the test's memory
 		n, err := w.Write(zeros)
 		sent += n
 		if err != nil {
@@ -87,7 +88,7 @@ func endless(w io.Writer, begin string) (sent int) {
 	return sent
 }
 
-// An answer without end must not exhaust the controller's memory.
+// An endless answer must not exhaust the controller's memory.
 func TestListsOfAPeerAreBounded(t *testing.T) {
 	sent := make(chan int, 10)
 	l := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -103,7 +104,7 @@ func TestListsOfAPeerAreBounded(t *testing.T) {
 	}
 }
 
-// Nor must a list of pages without end, each of which is small enough.
+// An endless list of small pages must not exhaust it either.
 func TestListsOfAPeerHaveOnePage(t *testing.T) {
 	var pages atomic.Int32
 	l := hostile(t, func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +113,7 @@ func TestListsOfAPeerHaveOnePage(t *testing.T) {
 		case r.URL.Path == "/api/v1":
 			_, _ = io.WriteString(w, `{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": [{"name": "services", "kind": "Service"}]}`)
 		case query.Has("watch"):
-			w.WriteHeader(http.StatusUnprocessableEntity) // as of a server that cannot stream lists
+			w.WriteHeader(http.StatusUnprocessableEntity) // like a server that cannot stream lists
 		default:
 			if query.Has("continue") {
 				pages.Add(1)
@@ -137,7 +138,7 @@ func TestListsOfAPeerHaveOnePage(t *testing.T) {
 	}
 }
 
-// So must one event of a watch not do. client-go limits those in protobuf itself.
+// One event of a watch must not exhaust it either. client-go limits protobuf events itself.
 func TestEventsOfAPeerAreBounded(t *testing.T) {
 	for _, test := range []struct {
 		name, kind, begin string
@@ -172,7 +173,7 @@ func TestEventsOfAPeerAreBounded(t *testing.T) {
 	}
 }
 
-// Events that are small are not limited in number.
+// The number of small events has no limit.
 func TestAWatchOfAPeerHasNoEnd(t *testing.T) {
 	const events = 3
 	value := strings.Repeat("v", maxEvent/2)
@@ -197,8 +198,8 @@ func TestAWatchOfAPeerHasNoEnd(t *testing.T) {
 	}
 }
 
-// What a peer's server says reaches Lease, event and log as one short line.
-func TestWordsOfAPeerAreHarmless(t *testing.T) {
+// Text from a peer's server is one short line in the Lease, the event and the log.
+func TestTextsOfAPeerAreHarmless(t *testing.T) {
 	for _, test := range []struct{ name, message, want string }{
 		{"ordinary words", "https://10.0.0.1: connection refused, «why»", "https://10.0.0.1: connection refused, «why»"},
 		{"lines and escapes", "a\nlevel=ERROR\x1b[2J\tb\u202ec", "a level=ERROR [2J b c"},
@@ -224,7 +225,7 @@ func TestWordsOfAPeerAreHarmless(t *testing.T) {
 	}
 }
 
-// The names of slices tell Services and clusters apart only where no Service has a dot in its name.
+// The names of slices distinguish Services and clusters only if no Service has a dot in its name.
 func TestInvalidNamesFromAPeerAreLeftOut(t *testing.T) {
 	h := newHeard()
 	for _, name := range []string{"foo.eu", "Foo", "foo/eu", strings.Repeat("a", 64), ""} {
@@ -244,7 +245,7 @@ func TestInvalidNamesFromAPeerAreLeftOut(t *testing.T) {
 	if got := h.changes(); !slices.Equal(got, []string{"good"}) || len(h.contents.services.byName) > 0 {
 		t.Errorf("told of %q", got)
 	}
-	// A slice that gets such a name has left its Service.
+	// A slice whose label changes to such a name no longer belongs to its Service.
 	var kept []*discoveryv1.EndpointSlice
 	for _, service := range []string{"good", "good.eu"} {
 		if err := h.slices.Add(sliceOf("s", service, "10.0.0.1")); err != nil {

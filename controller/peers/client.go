@@ -16,28 +16,30 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
-// serviceExport is what is read of a ServiceExport, in either version: no field differs (A2). Its status is not: one condition with a time
-// that the CRD accepts and Go does not would make the list of all exports fail, forever.
+// serviceExport contains the fields that are read from a ServiceExport. They are the same in both
+// versions (A2). The status is not read: one condition with a time that the CRD accepts and Go does
+// not would make every list of the exports fail.
 type serviceExport struct {
 	lenient.Base
 	Spec mcsv1beta1.ServiceExportSpec `json:"spec"`
 }
 
-// DeepCopyObject implements runtime.Object. Nobody edits an export that was read.
+// DeepCopyObject implements runtime.Object. It returns a shallow copy, because an export that was
+// read is never changed.
 func (e *serviceExport) DeepCopyObject() runtime.Object {
 	c := *e
 	return &c
 }
 
-// codecs read what is built into Kubernetes.
+// codecs decode the types that are built into Kubernetes.
 var codecs = func() serializer.CodecFactory {
 	s := runtime.NewScheme()
-	utilruntime.Must(corev1.AddToScheme(s)) // the types are compiled in: this cannot fail at run time
+	utilruntime.Must(corev1.AddToScheme(s)) // the types are compiled in, so this cannot fail
 	utilruntime.Must(discoveryv1.AddToScheme(s))
 	return serializer.NewCodecFactory(s)
 }()
 
-// versions gives clients for a resource in each of its versions.
+// versions returns a client for each version of a resource.
 func versions(config *rest.Config, client *http.Client, all ...schema.GroupVersion) ([]reflector.Version, error) {
 	var found []reflector.Version
 	for _, gv := range all {
@@ -49,7 +51,7 @@ func versions(config *rest.Config, client *http.Client, all ...schema.GroupVersi
 		c.GroupVersion = &gv
 		if gv.Group == mcsv1beta1.GroupName {
 			c.NegotiatedSerializer = boundedSerializer{lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName)}
-		} else { // custom resources have no protobuf form
+		} else { // custom resources have no protobuf encoding
 			c.NegotiatedSerializer = boundedSerializer{codecs.WithoutConversion()}
 			c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 			c.ContentType = runtime.ContentTypeProtobuf

@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
-// Reasons of a peer's condition. Only the first is a connected peer.
+// Reasons of a peer's condition. Only Connected means that the peer is connected.
 const (
 	Connected         = "Connected"
 	Syncing           = "Syncing"
@@ -33,21 +33,22 @@ const (
 	Unreachable       = "Unreachable"
 )
 
-// refuse returns why no peer can have an id; "" if one can.
+// refuse returns the reason and message why a peer cannot have this ID, or "" if it can.
 func (r *Registry) refuse(id string) (reason, message string) {
 	if id == r.options.Home {
-		return DuplicateID, fmt.Sprintf("%s is the id of this cluster: give each cluster its own --cluster-id, and name the Secret after that of the peer", id)
+		return DuplicateID, fmt.Sprintf("%s is the ID of this cluster: set a different --cluster-id in each cluster, and name the Secret after the ID of the peer", id)
 	}
 	if wrong := validation.IsDNS1123Subdomain(id); len(wrong) > 0 {
-		return InvalidID, "name the Secret after the peer's cluster id: " + strings.Join(wrong, "; ")
+		return InvalidID, "name the Secret after the cluster ID of the peer: " + strings.Join(wrong, "; ")
 	}
-	if len(id) > validation.LabelValueMaxLength { // C34: it is the value of a label
-		return InvalidID, fmt.Sprintf("a cluster id has at most %d characters: give the peer another --cluster-id, and name the Secret after it", validation.LabelValueMaxLength)
+	if len(id) > validation.LabelValueMaxLength { // C34: the ID is the value of a label
+		return InvalidID, fmt.Sprintf("a cluster ID has at most %d characters: set another --cluster-id in the peer, and name the Secret after it", validation.LabelValueMaxLength)
 	}
 	return "", ""
 }
 
-// conditionLocked returns the peer's condition: the most fundamental problem first.
+// conditionLocked returns the peer's condition. If there are several problems, it returns the most
+// fundamental one.
 func (p *peer) conditionLocked() (reason, message string) {
 	c := p.connection
 	switch {
@@ -56,7 +57,7 @@ func (p *peer) conditionLocked() (reason, message string) {
 	case p.broken != nil:
 		return InvalidKubeconfig, p.broken.Error()
 	case c == nil:
-		return Syncing, "about to connect"
+		return Syncing, "connecting"
 	}
 	if err := c.troubleLocked(); err != nil {
 		return classify(c.host, err)
@@ -70,13 +71,13 @@ func (p *peer) conditionLocked() (reason, message string) {
 	return Connected, "reads from " + c.host
 }
 
-// classify returns what a failed request means, and what to do.
+// classify returns the reason for a failed request, and a message with what to do.
 func classify(host string, err error) (reason, message string) {
 	switch {
 	case errors.Is(err, reflector.ErrAbsent):
-		return NoCRD, host + " does not serve ServiceExports: install the CRDs of the Multi-Cluster Services API there"
+		return NoCRD, host + " does not serve ServiceExports: install the CRDs of the Multi-Cluster Services API in that cluster"
 	case apierrors.IsUnauthorized(err):
-		return Unauthorized, host + " does not accept the credentials, which may have expired: join the peer again"
+		return Unauthorized, host + " rejected the credentials, which can have expired: join the peer again"
 	case apierrors.IsForbidden(err):
 		return Forbidden, fmt.Sprintf("give the account the role of deploy/peer on %s: %v", host, err)
 	case errors.Is(err, errTooLarge):
@@ -90,28 +91,30 @@ func classify(host string, err error) (reason, message string) {
 	}
 }
 
-// identityLocked returns what is wrong with the identity of the cluster at the other end; "" for nothing (C51, C53).
+// identityLocked returns what is wrong with the identity of the cluster that the kubeconfig points
+// to, or "" if the identity is correct (C51, C53).
 func (p *peer) identityLocked() (reason, message string) {
 	s, found := p.registry, &p.connection.identity
 	announced := found.announced()
 	switch first := p.firstLocked(); {
 	case found.uid == s.identity.uid:
-		return DuplicateCluster, fmt.Sprintf("the kubeconfig leads to this cluster itself, %s: a peer is another cluster", s.options.Home)
+		return DuplicateCluster, fmt.Sprintf("the kubeconfig contains the address of this cluster itself, %s: use the kubeconfig of another cluster", s.options.Home)
 	case first != nil:
-		return DuplicateCluster, fmt.Sprintf("the kubeconfig leads to the cluster of the peer %s: delete one of the two Secrets", first.id)
+		return DuplicateCluster, fmt.Sprintf("the kubeconfig contains the address of the cluster of peer %s: delete one of the two Secrets", first.id)
 	case len(announced) == 0:
-		return NoController, "no namespace there has the annotation " + mcs.AnnotationClusterID + ": start the controller in that cluster"
+		return NoController, "no namespace in that cluster has the annotation " + mcs.AnnotationClusterID + ": start the controller in that cluster"
 	case found.announces(p.id):
 		return "", ""
 	case found.announces(s.options.Home):
-		return DuplicateID, fmt.Sprintf("that cluster says that it is %s, as this one does: give one of them another --cluster-id", s.options.Home)
+		return DuplicateID, fmt.Sprintf("that cluster announces the ID %s, which is the ID of this cluster: set another --cluster-id in one of them", s.options.Home)
 	default:
-		return WrongID, fmt.Sprintf("that cluster says that it is %s: name the Secret after it, or give it the --cluster-id %s", someOf(announced), p.id)
+		return WrongID, fmt.Sprintf("that cluster announces the ID %s: rename the Secret to it, or set --cluster-id=%s in that cluster", someOf(announced), p.id)
 	}
 }
 
-// maxListed is how many ids a message lists: so many fit, with the advice after them (maxMessage). Whoever may annotate namespaces of a peer can
-// announce any number.
+// maxListed is the number of IDs that a message lists. It leaves room in maxMessage for the advice
+// after the list. Users with permission to annotate namespaces of a peer can announce any number of
+// IDs.
 const maxListed = 10
 
 func someOf(ids []string) string {
@@ -121,8 +124,9 @@ func someOf(ids []string) string {
 	return strings.Join(ids, " and ")
 }
 
-// detachLocked keeps what a peer reported while its identity was right, once it is wrong: a cluster under another id renames its slices,
-// which would read as their end.
+// detachLocked keeps a copy of what was read while the peer's identity was correct, once the
+// identity is wrong. A cluster under another ID renames its slices, and the renaming would look
+// like their deletion.
 func (p *peer) detachLocked() {
 	if p.connection == nil || p.contents != p.connection.contents || p.registry.identity.uid == "" {
 		return
@@ -132,9 +136,10 @@ func (p *peer) detachLocked() {
 	}
 }
 
-// firstLocked returns the other peer that wins when two Secrets point to the same cluster: the one whose name equals the announced cluster
-// ID; nil if this peer wins. Where each of two clusters announces its own name, both are peers: one of them may have been restored from a copy
-// of the other, or pretend to be the other to have it refused.
+// firstLocked returns the other peer that wins when two Secrets point to the same cluster: the peer
+// whose name equals the announced cluster ID. It returns nil if this peer wins. If each of two
+// clusters announces its own name, both are peers: one of them may be restored from a copy of the
+// other, or may imitate the other so that the other is refused.
 func (p *peer) firstLocked() *peer {
 	if p.connection.identity.announces(p.id) {
 		return nil
@@ -150,7 +155,7 @@ func (p *peer) firstLocked() *peer {
 	return nil
 }
 
-// changesLocked returns the names that a new state, or other contents, change.
+// changesLocked returns the names whose Snapshot changes because of a new state or new contents.
 func changesLocked(before, after PeerState, was, is *contents) []types.NamespacedName {
 	switch {
 	case before == after && was == is:
@@ -163,8 +168,8 @@ func changesLocked(before, after PeerState, was, is *contents) []types.Namespace
 	return nil
 }
 
-// condition is a peer's: reason and message, as on its Lease.
+// condition is the condition of a peer, with the reason and message that its Lease shows.
 type condition struct {
 	reason, message string
-	connected       bool // also where the reason is about something else
+	connected       bool // can be true with the reason SecretMissing
 }

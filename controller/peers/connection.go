@@ -23,7 +23,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
-// The resources of a peer that are followed.
+// The resources of a peer that are watched.
 const (
 	ofExports = iota
 	ofServices
@@ -32,22 +32,22 @@ const (
 	resources
 )
 
-// connection reads a peer, for as long as its Secret holds the same kubeconfig.
+// connection reads a peer. It ends when the kubeconfig in the peer's Secret changes.
 type connection struct {
 	peer      *peer
 	host      string
 	transport *transport
 	followers []*reflector.Follower
-	probes    [resources][]reflector.Version // the clients to ask for one object
+	probes    [resources][]reflector.Version // the clients of the probes
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 
-	// guarded by the Registry's mu:
+	// Guarded by the Registry's mu:
 	contents *contents
 	identity identity
-	probed   bool             // every resource, once
-	probing  [resources]error // of the last probe of each
-	listing  [resources]error // of each follower's last list, until a list is complete
+	probed   bool             // each resource was probed once
+	probing  [resources]error // of the last probe of each resource
+	listing  [resources]error // of each follower's last list, nil after a complete list
 	watching [resources]error // of each follower's last watch
 }
 
@@ -72,7 +72,7 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 	return c, nil
 }
 
-// follow prepares the followers. Of EndpointSlices, those that the peer's controller made of its own exports.
+// follow prepares the followers. Of EndpointSlices, only those of the peer's own exports are read.
 func (c *connection) follow(config *rest.Config, finder discovery.DiscoveryInterface) ([]*reflector.Follower, error) {
 	s, contents := c.peer.registry, c.contents
 	own := labels.SelectorFromSet(labels.Set{mcsv1beta1.LabelSourceCluster: c.peer.id, discoveryv1.LabelManagedBy: mcs.ControllerName})
@@ -92,7 +92,7 @@ func (c *connection) follow(config *rest.Config, finder discovery.DiscoveryInter
 	var followers []*reflector.Follower
 	for i, r := range all {
 		var err error
-		r.Whole = true // The limits of an answer are those of a list.
+		r.Whole = true // the limits of an answer then apply to the whole list
 		if r.Versions, err = versions(config, c.transport.client, groups[i]...); err != nil {
 			return nil, err
 		}
@@ -102,16 +102,17 @@ func (c *connection) follow(config *rest.Config, finder discovery.DiscoveryInter
 	return followers, nil
 }
 
-// start follows and probes until stop.
+// start starts the followers and the probes. They run until stop. client-go logs nothing, because
+// the condition contains its errors.
 func (c *connection) start(ctx context.Context) {
-	ctx, c.cancel = context.WithCancel(klog.NewContext(ctx, logr.Discard())) // the condition has what client-go would log
+	ctx, c.cancel = context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	for _, f := range c.followers {
 		c.running.Go(func() { f.Run(ctx) })
 	}
 	c.running.Go(func() { c.probe(ctx) })
 }
 
-// stop returns when all that start began has ended. A nil connection was never started.
+// stop stops the connection and waits for its goroutines. A nil connection was never started.
 func (c *connection) stop() {
 	if c == nil {
 		return
@@ -121,8 +122,9 @@ func (c *connection) stop() {
 	c.transport.close()
 }
 
-// report receives the result of a follower's requests. A right to list may be missing, or one to watch, and something on the way may answer one of them
-// only: so neither ends the trouble with the other.
+// report returns the function that receives the results of a follower's requests. List and watch
+// need separate permissions, and a proxy may block only one of them. So the success of one does not
+// clear the error of the other.
 func (c *connection) report(resource int) reflector.Report {
 	return func(verb reflector.Verb, err error) {
 		c.peer.registry.mu.Lock()
@@ -136,20 +138,22 @@ func (c *connection) report(resource int) reflector.Report {
 	}
 }
 
-// stored is called by a store: a list is complete, perhaps one that was streamed through a watch, or something has changed after it.
+// stored returns the function that a store calls after a complete list, which may be streamed
+// through a watch, and after each change.
 func (c *connection) stored(resource int) func([]types.NamespacedName) {
 	return func(names []types.NamespacedName) {
 		s := c.peer.registry
 		s.mu.Lock()
 		recovered := c.listing[resource] != nil
 		c.listing[resource] = nil
-		if resource == ofNamespaces { // before anything else is taken from a cluster that is another one now
+		// Runs before other data of a cluster that now has another identity is used.
+		if resource == ofNamespaces {
 			c.peer.detachLocked()
 		}
 		s.mu.Unlock()
 		switch {
 		case resource == ofNamespaces:
-			s.notifyAll() // the identity of one is a matter of all
+			s.notifyAll() // a peer's identity affects all peers
 		case recovered:
 			c.peer.notify()
 		}
@@ -159,7 +163,7 @@ func (c *connection) stored(resource int) func([]types.NamespacedName) {
 	}
 }
 
-// changed reports names that have changed, once the contents are complete: the end of the last list makes them so.
+// changed reports changed names, once the contents are complete at the end of the last list.
 func (c *connection) changed(names []types.NamespacedName) {
 	s := c.peer.registry
 	s.mu.RLock()
@@ -174,11 +178,11 @@ func (c *connection) changed(names []types.NamespacedName) {
 	}
 }
 
-// probeTimeout is for one answer. A watch can be dead for half a minute before HTTP/2 knows.
+// probeTimeout is for one answer. HTTP/2 needs up to half a minute to detect a dead watch.
 const probeTimeout = 3 * time.Second
 
-// probe asks now and again for one object of a resource: for a ServiceExport each time, and for the others in turn, as who may watch
-// might not be allowed to list.
+// probe requests one object of a resource at intervals: of ServiceExports each time, and of the
+// other resources in turn. A user with permission to watch may have no permission to list.
 func (c *connection) probe(ctx context.Context) {
 	tick := time.NewTicker(c.peer.registry.probeEvery)
 	defer tick.Stop()
@@ -202,7 +206,7 @@ func (c *connection) probe(ctx context.Context) {
 	}
 }
 
-// probeOne is false where nobody answered.
+// probeOne probes one resource. It returns false if no answer arrived in time.
 func (c *connection) probeOne(ctx context.Context, resource int) bool {
 	began := time.Now()
 	short, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -220,7 +224,7 @@ func (c *connection) probeOne(ctx context.Context, resource int) bool {
 	return !timedOut
 }
 
-// ask lists one object, in the first version that the server has.
+// ask lists one object, in the first version that the server supports.
 func (c *connection) ask(ctx context.Context, resource int) error {
 	names := [resources]string{mcsv1beta1.ServiceExportPluralName, "services", "namespaces", "endpointslices"}
 	for _, version := range c.probes[resource] {
@@ -232,7 +236,7 @@ func (c *connection) ask(ctx context.Context, resource int) error {
 	return reflector.ErrAbsent
 }
 
-// troubleLocked is the first thing that fails, or nil.
+// troubleLocked returns the first error, or nil.
 func (c *connection) troubleLocked() error {
 	for _, errs := range [][resources]error{c.probing, c.watching, c.listing} {
 		for _, err := range errs {

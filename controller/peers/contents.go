@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 )
 
-// contents are what one peer exports.
+// contents is what one peer exports.
 type contents struct {
 	exports  exports
 	services services
@@ -27,17 +27,19 @@ func newContents() *contents {
 	return c
 }
 
-// complete is true once each resource has been listed.
+// complete reports whether each resource has been listed.
 func (c *contents) complete() bool { return c.synced == [resources]bool{true, true, true, true} }
 
-// snapshot returns contents that stay as they are. Values are never changed in place, so only the tables are copied.
+// snapshot returns a copy that does not change. Values are never changed in place, so only the
+// tables are copied.
 func (c *contents) snapshot() *contents {
 	copied := &contents{exports: maps.Clone(c.exports), slices: slicesOf{byService: maps.Clone(c.slices.byService)}, synced: c.synced}
 	copied.services = services{of: copied, byName: maps.Clone(c.services.byName)}
 	return copied
 }
 
-// member is what the peer exports under a name. A Service without a ServiceExport or slices is nothing.
+// member returns what the peer exports under a name. A Service without a ServiceExport and without
+// slices is not an export.
 func (c *contents) member(id string, name types.NamespacedName) (merge.Member, bool) {
 	m := merge.Member{Cluster: id, Export: c.exports[name], Slices: c.slices.byService[name]}
 	if m.Export == nil && len(m.Slices) == 0 {
@@ -49,7 +51,7 @@ func (c *contents) member(id string, name types.NamespacedName) (merge.Member, b
 	return m, true
 }
 
-// names are those for which member returns something; some come twice.
+// names returns the names for which member returns true. Some names occur twice.
 func (c *contents) names() iter.Seq[types.NamespacedName] {
 	return func(yield func(types.NamespacedName) bool) {
 		for name := range c.exports {
@@ -65,7 +67,7 @@ func (c *contents) names() iter.Seq[types.NamespacedName] {
 	}
 }
 
-// differences are the names of which two views say something else.
+// differences returns the names whose members differ between a and b.
 func differences(a, b *contents) map[types.NamespacedName]bool {
 	all := map[types.NamespacedName]bool{}
 	for _, c := range []*contents{a, b} {

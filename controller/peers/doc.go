@@ -1,38 +1,50 @@
 // Package peers reads the other clusters of the clusterset.
 //
-// In: the Namespaces of this cluster, and one Secret for each peer, named after its cluster id, with a kubeconfig, both from the manager's
-// cache; and of each peer its ServiceExports, Services, Namespaces, and the EndpointSlices that its controller made of its exports. Out: Snapshot, which is
-// what the peers export under one name, and callbacks with the names for which that has changed.
+// Input, from the manager's cache: the Namespaces of this cluster, and one Secret for each peer.
+// The Secret is named after the peer's cluster ID and contains a kubeconfig. Input from each peer:
+// its ServiceExports, Services, Namespaces, and the EndpointSlices that its controller created for
+// its exports. Output: Snapshot, which is what the peers export under one name, and callbacks with
+// the names whose Snapshot has changed.
 //
-//	Secret -> peer -> connection -> four reflectors -> tables of trimmed values -> contents -> Snapshot
+//	Secret -> peer -> connection -> four reflectors -> trimmed tables -> contents -> Snapshot
 //	                     `---> probe, Namespaces -> condition -> Lease, event, metric
 //	                                                   `-----> PeerState
 //
 // The rules, in this order:
 //
-//  1. Nothing of a peer is used before all of it has been read, and before its identity is right: it announces the id that its Secret is
-//     named after (C45, C51), and it is not this cluster (C53). When its identity becomes wrong, what was read before stays, as it does for a
-//     peer that cannot be reached.
-//  2. Absent is not empty. What was read stays, whatever fails later, until the peer's time has run out. That is counted from the moment
-//     when it was connected last; a Lease remembers it over restarts. Time in which no controller ran does not count.
-//  3. A changed Secret leads to a new connection. The old contents stay until the new ones are complete.
-//  4. A peer whose Secret or label is gone leaves after a minute, and at once if the Secret was marked before. Until then everything of it
-//     stays. A Secret that comes back is an update. At the start, a Lease without a Secret is such a peer. The Lease of a peer that has
-//     left goes when the last import of it is gone.
+//  1. Data of a peer is used only after all of it has been read, and only while the peer's
+//     identity is correct: the peer announces the ID that its Secret is named after (C45,
+//     C51), and it is not this cluster (C53). When the identity becomes wrong, the data read
+//     before stays, as for a peer that cannot be reached.
+//  2. Absent is not empty. Data that was read stays, whatever fails later, until the peer's
+//     time has run out. The time counts from the last moment when the peer was connected. A
+//     Lease keeps that moment over restarts. Time during which no controller runs does not
+//     count.
+//  3. A changed Secret causes a new connection. The old contents stay until the new ones are
+//     complete.
+//  4. A peer whose Secret or label is deleted leaves after a minute, or at once if the Secret
+//     was marked before. Until then all its data stays. A Secret that is created again is an
+//     update. At the start, a Lease without a Secret is such a peer. The Lease of a peer that
+//     has left is deleted when the last import from the peer is deleted.
 //  5. No peer leaves while the controller's own namespace is being deleted.
-//  6. A peer that goes and comes back too often must stay for a while before it is active (PeerRecord).
-//  7. The Registry ends when the controller's namespace announces another id than this cluster's. At its start it also ends where the namespace
-//     announces none and a peer's Secret has this cluster's id. Until both are checked, nothing is written.
+//  6. A peer that disconnects and reconnects too often must stay connected for a while before
+//     it is active (PeerRecord).
+//  7. The Registry stops when the controller's namespace announces another ID than this
+//     cluster's. At its start it also stops if the namespace announces no ID and a peer's
+//     Secret has this cluster's ID. Nothing is written before both checks.
 //
-// The life of a peer, by the fields that hold it:
+// The life of a peer:
 //
-//	no Secret at the start -> adopted --(ten minutes)-----------------------------------.
-//	                             | Secret                                               v
-//	Secret ------------------> joined <-- Secret -- missing --(a minute, or marked)--> left -> Lease «Leaving» -> no import remembers it -> gone
-//	                             |                    ^                                 ^
-//	                             |----- no Secret ----'                                 |
-//	                             '----- the Secret was marked, and goes ----------------'
+//	no Secret at the start -> adopted --(ten minutes)---------------.
+//	                             | Secret                           v
+//	Secret ------------------> joined <-- Secret -- missing -----> left
+//	                             |                    ^             ^
+//	                             |-- Secret deleted --'             |
+//	                             '-- marked Secret deleted ---------'
 //
-// Through apply it writes the Leases of peers and the annotation that announces this cluster's id; and events on the Secrets. Peers are only
-// read.
+//	missing -> left: after a minute, or at once if the Lease is marked
+//	left:            Lease «Leaving» -> no import records the peer -> Lease deleted
+//
+// The package uses controller/apply to write the Leases of peers and the annotation that announces
+// this cluster's ID. It also emits events on the Secrets. It only reads from peers.
 package peers

@@ -34,7 +34,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// home reads, east is read. west is a cluster that tests break, one after another.
+// home runs the Registry, which reads east. Tests break west, one after another.
 var (
 	home = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
 		return errors.Join(c.InstallCRDs(ctx, controlplane.BothVersions), c.Apply(ctx, "", homeRole))
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(controlplane.Main(m, &home, &east, &west))
 }
 
-// homeRole is all that a Registry does in its own cluster, but for events.
+// homeRole contains the permissions of a Registry in its own cluster, except for events.
 const homeRole = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -61,7 +61,7 @@ rules:
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, create, patch, delete]}
 `
 
-// applyPeerRole makes the shipped role of the account that a cluster is read with.
+// applyPeerRole creates the role from deploy/peer, which is for the account that reads a cluster.
 func applyPeerRole(ctx context.Context, c *controlplane.Cluster) error {
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "peer", "clusterrole.yaml"))
 	if err != nil {
@@ -70,7 +70,7 @@ func applyPeerRole(ctx context.Context, c *controlplane.Cluster) error {
 	return c.Apply(ctx, "", string(text))
 }
 
-// leaseGoes wants no Lease of a peer.
+// leaseGoes waits until a peer has no Lease.
 func (r *reader) leaseGoes(id string) {
 	r.t.Helper()
 	controlplane.Eventually(r.t, "the Lease goes", func() error {
@@ -81,7 +81,7 @@ func (r *reader) leaseGoes(id string) {
 	})
 }
 
-// account gives a service account with a role in a namespace that the test made.
+// account returns a service account with a role, in a namespace of the test.
 func account(t testing.TB, c *controlplane.Cluster, namespace, role string) *rest.Config {
 	t.Helper()
 	config, _, err := c.ServiceAccount(t.Context(), namespace, "reader")
@@ -112,7 +112,7 @@ func remove(t testing.TB, c *controlplane.Cluster, namespace, text string) {
 	}
 }
 
-// kubeconfig writes a configuration down, with changes.
+// kubeconfig returns a configuration as a kubeconfig, with changes.
 func kubeconfig(t testing.TB, config *rest.Config, change ...func(*api.Cluster, *api.AuthInfo)) []byte {
 	t.Helper()
 	cluster := &api.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
@@ -130,7 +130,7 @@ func kubeconfig(t testing.TB, config *rest.Config, change ...func(*api.Cluster, 
 	return text
 }
 
-// clock is a real one that can be put forward.
+// clock is a real clock that can be set forward.
 type clock struct {
 	mu    sync.Mutex
 	ahead time.Duration
@@ -148,7 +148,7 @@ func (c *clock) forward(d time.Duration) {
 	c.ahead += d
 }
 
-// reader is a Registry that runs in the home cluster, and what it returns.
+// reader is a Registry that runs in the home cluster, and a record of its callbacks and events.
 type reader struct {
 	*Registry
 	t         testing.TB
@@ -163,7 +163,7 @@ type reader struct {
 	events    []string
 }
 
-// place is where a reader is: a namespace of the home cluster.
+// place is the namespace of a reader in the home cluster.
 type place struct {
 	config    *rest.Config
 	namespace string
@@ -176,7 +176,8 @@ func newPlace(t testing.TB) place {
 	return place{account(t, c, namespace, "registry"), namespace}
 }
 
-// read starts a Registry, until stop or the test's end. The id of the own cluster is that of the place.
+// read starts a Registry, which runs until stop or the end of the test. The ID of its cluster is
+// the name of the namespace.
 func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 	t.Helper()
 	r := &reader{
@@ -189,7 +190,7 @@ func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 		edit(&o)
 	}
 	set := New(o)
-	set.probeEvery = 200 * time.Millisecond // nobody waits for a probe
+	set.probeEvery = 200 * time.Millisecond // short pauses between probes
 	r.Registry = set
 	set.OnChange(func(name types.NamespacedName) {
 		r.mu.Lock()
@@ -218,7 +219,7 @@ func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 	return r
 }
 
-// options are those of a manager. The cache runs until ctx ends.
+// options returns options as the manager sets them. The cache runs until ctx ends.
 func (p place) options(ctx context.Context, r *reader) Options {
 	r.t.Helper()
 	c, err := cache.New(p.config, cache.Options{ByObject: map[client.Object]cache.ByObject{
@@ -246,7 +247,7 @@ func (r *reader) Eventf(regarding, _ runtime.Object, kind, reason, _, note strin
 	r.events = append(r.events, fmt.Sprintf("%s %s %s: %s", s.Name, kind, reason, fmt.Sprintf(note, args...)))
 }
 
-// told gives the reasons of the events on a peer, in order.
+// told returns the reasons of the events on a peer, in order.
 func (r *reader) told(id string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -265,7 +266,7 @@ func (r *reader) calls(name types.NamespacedName) int {
 	return r.changed[name]
 }
 
-// join makes a peer of a kubeconfig, or changes it.
+// join creates or changes a peer's Secret.
 func (r *reader) join(id string, kubeconfig []byte) {
 	r.t.Helper()
 	join(r.t, r.client, r.namespace, id, kubeconfig)
@@ -287,7 +288,7 @@ func join(t testing.TB, client kubernetes.Interface, namespace, id string, kubec
 	}
 }
 
-// leave has a peer leave on purpose, as deploy/join.sh --leave does.
+// leave removes a peer on purpose, as deploy/join.sh --leave does.
 func (r *reader) leave(id string) {
 	r.t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, annotationLeaving)
@@ -309,7 +310,7 @@ func (r *reader) leaseOf(id string) (*coordinationv1.Lease, error) {
 	return r.client.CoordinationV1().Leases(r.namespace).Get(r.t.Context(), id, metav1.GetOptions{})
 }
 
-// is wants a condition of a peer, on its Lease.
+// is waits until the Lease of a peer has a condition.
 func (r *reader) is(id, reason string, words ...string) {
 	r.t.Helper()
 	controlplane.Eventually(r.t, id+" is "+reason, func() error {
@@ -334,7 +335,8 @@ func (r *reader) is(id, reason string, words ...string) {
 	})
 }
 
-// says wants the clusters that Snapshot returns for a name, and those that are unknown: "east west ?north".
+// says waits until Snapshot returns these clusters for a name, unknown ones with a question mark:
+// "east west ?north".
 func (r *reader) says(name types.NamespacedName, want string) {
 	r.t.Helper()
 	controlplane.Eventually(r.t, fmt.Sprintf("%s is said by %q", name, want), func() error {
@@ -357,7 +359,7 @@ func (r *reader) said(name types.NamespacedName) string {
 	return strings.Join(all, " ")
 }
 
-// cluster is a namespace in a cluster that is read, which announces an id of its own there.
+// cluster is a namespace in a cluster that is read. The namespace announces the cluster's ID.
 type cluster struct {
 	t testing.TB
 	*controlplane.Cluster
@@ -365,7 +367,7 @@ type cluster struct {
 	namespace, id string
 }
 
-// newCluster announces the id unless it is "".
+// newCluster creates a cluster that announces an ID, unless the ID is "".
 func newCluster(t testing.TB, s *controlplane.Shared, announced string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, Cluster: s.Cluster(t)}
@@ -395,7 +397,7 @@ func (c *cluster) name(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: name}
 }
 
-// export makes a Service with its export and a slice, as the cluster's own controller would.
+// export creates a Service with its export and a slice, as the cluster's own controller does.
 func (c *cluster) export(version, name string) {
 	c.t.Helper()
 	applyTo(c.t, c.Cluster, c.namespace, fmt.Sprintf(`
@@ -443,7 +445,7 @@ func addresses(m merge.Member) []string {
 	return all
 }
 
-// announces wants the ID that the namespace announces.
+// announces checks the ID that the namespace announces.
 func (c *cluster) announces(id string) error {
 	ns, err := kubernetesOf(c.Config).CoreV1().Namespaces().Get(c.t.Context(), c.namespace, metav1.GetOptions{})
 	if err == nil && ns.Annotations[mcs.AnnotationClusterID] != id {

@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watchHome follows the own cluster's Namespaces and the Secrets of peers until ctx ends. It returns when all that there are have been seen.
+// watchHome watches the Namespaces of this cluster and the Secrets of peers until ctx ends. It
+// returns when it has received all existing objects.
 func (r *Registry) watchHome(ctx context.Context) error {
 	namespaces := newSink(r, &r.identity, nil, trimHome(r.options.Namespace), r.identityChanged)
 	secrets := newSink(r, r.secrets, nil, trimSecret, r.secretsChanged)
@@ -33,7 +34,8 @@ func (r *Registry) watchHome(ctx context.Context) error {
 	return nil
 }
 
-// watch has a handler called for the objects of a type. What it returns is true when the handler has seen all that there are.
+// watch calls a handler for the objects of a type. The returned function reports whether the
+// handler has received all existing objects.
 func (r *Registry) watch(ctx context.Context, object client.Object, of toolscache.ResourceEventHandler) (seen toolscache.InformerSynced, err error) {
 	informer, err := r.options.Cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -46,7 +48,8 @@ func (r *Registry) watch(ctx context.Context, object client.Object, of toolscach
 	return registration.HasSynced, nil
 }
 
-// handler puts what an informer reports into a sink. Informers pass no object of another type.
+// handler returns an event handler that passes the objects of an informer to a sink. Informers pass
+// only objects of their own type.
 func handler[T any](to *sink[T]) toolscache.ResourceEventHandler {
 	set := func(object any) {
 		if k, err := to.Keep(object); err == nil {
@@ -68,14 +71,15 @@ func handler[T any](to *sink[T]) toolscache.ResourceEventHandler {
 func (r *Registry) identityChanged([]types.NamespacedName) {
 	select {
 	case r.announcing <- struct{}{}:
-	default: // all is seen when it is looked at
+	default: // a token is already waiting, and the next check reads all changes
 	}
 	r.notifyAll()
 }
 
-// announce keeps the own id in the annotation that peers read, until ctx ends. It ends with an error where somebody has announced another
-// id: to write ours again would be a fight with another controller, or hide an administrator's slip. Started again, the process ends
-// until the annotation is right or removed, and everything stays as it is.
+// announce keeps this cluster's ID in the annotation that peers read, until ctx ends. It returns an
+// error if the annotation contains another ID. Overwriting it would start a fight with another
+// controller, or hide an administrator's mistake. A restarted process exits again until the
+// annotation is correct or removed, and everything stays unchanged.
 func (r *Registry) announce(ctx context.Context) error {
 	for {
 		select {
@@ -93,7 +97,7 @@ func (r *Registry) announce(ctx context.Context) error {
 			continue
 		}
 		if err := r.writeID(ctx, version); err != nil && ctx.Err() == nil {
-			r.options.Log.Error(err, "The own cluster id cannot be announced", "namespace", r.options.Namespace)
+			r.options.Log.Error(err, "cannot announce the cluster ID of this cluster", "namespace", r.options.Namespace)
 			select {
 			case <-ctx.Done():
 			case <-time.After(retryAfter):

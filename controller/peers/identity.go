@@ -12,22 +12,22 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// identity is how a cluster announces its id: by annotations on Namespaces.
+// identity is the ID that a cluster announces in annotations on Namespaces.
 type identity struct {
-	uid   types.UID         // of its namespace kube-system, which no two clusters share
-	by    map[string]string // namespace: the ids that controllers announce
-	home  string            // the own controller's namespace; "" for a peer
-	lasts bool              // home is there, and is not being deleted
+	uid   types.UID         // of the namespace kube-system; unique for each cluster
+	by    map[string]string // namespace: the ID that is announced there
+	home  string            // the controller's own namespace; "" for a peer
+	lasts bool              // home exists and is not being deleted
 
-	version string // of home
+	version string // resourceVersion of home
 }
 
 // announcement is what one Namespace announces.
 type announcement struct {
 	uid types.UID // of kube-system only
-	id  string    // that is announced there
+	id  string    // the announced ID
 
-	// Of the own controller's namespace only:
+	// Of the controller's own namespace only:
 	lasts   bool
 	version string
 }
@@ -75,7 +75,8 @@ const systemNamespace = "kube-system"
 func trimNamespace(object any) (announcement, bool) {
 	namespace := object.(*corev1.Namespace)
 	of := announcement{id: namespace.Annotations[mcs.AnnotationClusterID]}
-	if len(of.id) > validation.LabelValueMaxLength { // Not an ID (C34). It is shown, and an annotation may have 256 KiB.
+	// A longer text is not an ID (C34). Messages show it, and an annotation can have 256 KiB.
+	if len(of.id) > validation.LabelValueMaxLength {
 		of.id = of.id[:validation.LabelValueMaxLength] + "..."
 	}
 	if namespace.Name == systemNamespace {
@@ -84,7 +85,7 @@ func trimNamespace(object any) (announcement, bool) {
 	return of, of != announcement{}
 }
 
-// trimHome also keeps whether the controller's own namespace lasts.
+// trimHome also records whether the controller's own namespace exists and is not being deleted.
 func trimHome(own string) func(any) (announcement, bool) {
 	return func(object any) (announcement, bool) {
 		of, ok := trimNamespace(object)

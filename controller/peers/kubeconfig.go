@@ -9,25 +9,27 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// readKubeconfig gives the client configuration that the current context of a kubeconfig describes. What a Secret says must not make
-// the controller run a program or read its own files: all data has to be in it.
+// readKubeconfig returns the client configuration of the current context of a kubeconfig. A Secret
+// must not make the controller run a program or read the controller's files, so the kubeconfig has
+// to contain all data itself.
 //
-// insecure-skip-tls-verify is allowed: who may write Secrets here decides whom to trust, says so in words, and could as well name any
-// server with a certificate that they made. A server whose certificate has another name is better reached by tls-server-name.
+// insecure-skip-tls-verify is allowed. Users with permission to write these Secrets decide which
+// servers to trust. They set the field explicitly, and could also use any server with their own
+// certificate. For a server whose certificate has another name, tls-server-name is better.
 func readKubeconfig(text []byte) (*rest.Config, error) {
 	if len(text) == 0 {
 		return nil, fmt.Errorf("the Secret has no key %s", kubeconfigKey)
 	}
 	config, err := clientcmd.Load(text)
 	if err != nil {
-		return nil, fmt.Errorf("no kubeconfig: %w", err)
+		return nil, fmt.Errorf("invalid kubeconfig: %w", err)
 	}
 	context := config.Contexts[config.CurrentContext]
 	if context == nil {
-		return nil, fmt.Errorf("the kubeconfig has no context %q, which is its current one", config.CurrentContext)
+		return nil, fmt.Errorf("the kubeconfig has no context %q, which is its current-context", config.CurrentContext)
 	}
 	if cluster := config.Clusters[context.Cluster]; cluster != nil && cluster.CertificateAuthority != "" {
-		return nil, errors.New("the kubeconfig names a file in certificate-authority: use certificate-authority-data")
+		return nil, errors.New("the kubeconfig contains certificate-authority, which is not permitted: use certificate-authority-data")
 	}
 	if user := config.AuthInfos[context.AuthInfo]; user != nil {
 		if err := inline(user); err != nil {
@@ -41,19 +43,19 @@ func readKubeconfig(text []byte) (*rest.Config, error) {
 	return found, nil
 }
 
-// inline is an error where a user's credentials are not all in the kubeconfig.
+// inline returns an error if the kubeconfig does not contain all credentials of a user.
 func inline(user *api.AuthInfo) error {
 	switch {
 	case user.Exec != nil:
-		return errors.New("the kubeconfig wants to run a program (exec): use the token of a service account")
+		return errors.New("the kubeconfig contains exec, which is not permitted: use the token of a service account")
 	case user.AuthProvider != nil:
-		return errors.New("the kubeconfig has an auth-provider: use the token of a service account")
+		return errors.New("the kubeconfig contains auth-provider, which is not permitted: use the token of a service account")
 	case user.TokenFile != "":
-		return errors.New("the kubeconfig names a file in tokenFile: use token")
+		return errors.New("the kubeconfig contains tokenFile, which is not permitted: use token")
 	case user.ClientCertificate != "":
-		return errors.New("the kubeconfig names a file in client-certificate: use client-certificate-data")
+		return errors.New("the kubeconfig contains client-certificate, which is not permitted: use client-certificate-data")
 	case user.ClientKey != "":
-		return errors.New("the kubeconfig names a file in client-key: use client-key-data")
+		return errors.New("the kubeconfig contains client-key, which is not permitted: use client-key-data")
 	}
 	return nil
 }

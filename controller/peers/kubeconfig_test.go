@@ -8,7 +8,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// TestKubeconfigsAreData: what a Secret says reads no file and runs no program of the controller's.
+// TestKubeconfigsAreData checks that a kubeconfig in a Secret cannot make the controller read a
+// file or run a program.
 func TestKubeconfigsAreData(t *testing.T) {
 	good := &rest.Config{Host: "https://east.example:6443", BearerToken: "token"}
 	for name, c := range map[string]struct {

@@ -13,29 +13,31 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// Labels and annotations of a peer's Lease, so that `kubectl get leases -L` is a table of peers.
+// Labels and annotations of a peer's Lease. With them `kubectl get leases -L` prints a table of
+// peers.
 const (
 	labelConnected    = "clusterset-dns.io/connected"
 	labelReason       = "clusterset-dns.io/reason"
 	annotationMessage = "clusterset-dns.io/message"
 )
 
-// lease is what is known of a peer's Lease.
+// lease is the state of a peer's Lease.
 type lease struct {
 	loaded   bool
-	foreign  bool       // somebody else's
+	foreign  bool       // the Lease belongs to another program
 	reported string     // the reason of the last event
-	troubled bool       // could not be read or written when that was tried last
-	at       time.Time  // when it was written last
-	written  condition  // in the Lease
-	record   PeerRecord // likewise
-	secrets  int        // of the peer, likewise
+	troubled bool       // the last read or write failed
+	at       time.Time  // time of the last write
+	written  condition  // the written condition
+	record   PeerRecord // the written record
+	secrets  int        // the value of peer.secrets at the last write
 }
 
-var errForeignLease = errors.New("a Lease of that name is there for something else, without the label " + mcs.LabelPeer +
-	": give the peer another --cluster-id, and name the Secret after it")
+var errForeignLease = errors.New("a Lease with the name of the peer exists for another purpose, without the label " + mcs.LabelPeer +
+	": set another --cluster-id in the peer, and name the Secret after it")
 
-// isOurs is true for the Lease of a peer. The label can have been removed while no controller ran: any other mark of ours does as well.
+// isOurs reports whether a Lease is the Lease of a peer. The label can have been removed while no
+// controller ran, so any other label or annotation of the controller is also sufficient.
 func isOurs(l *coordinationv1.Lease) bool {
 	for _, marks := range []map[string]string{l.Labels, l.Annotations} {
 		for _, key := range []string{mcs.LabelPeer, labelConnected, labelReason, annotationMessage} {
@@ -47,7 +49,7 @@ func isOurs(l *coordinationv1.Lease) bool {
 	return false
 }
 
-// loadLease reads what is remembered of the peer, or begins to remember it.
+// loadLease reads the peer's record from its Lease, or starts a new record.
 func (p *peer) loadLease(ctx context.Context) error {
 	if p.lease.loaded {
 		return nil
@@ -71,14 +73,15 @@ func (p *peer) loadLease(ctx context.Context) error {
 	p.record = readRecord(found, now)
 	p.lease.reported = found.Labels[labelReason]
 	if found.Labels[labelConnected] == conditionTrue {
-		// It was there when nobody looked any more: the time since then does not count against it.
+		// The peer was connected when the last controller stopped. The time since then does not
+		// count.
 		p.wasConnected, p.record.LastConnected = true, now
 	}
 	p.lease.loaded = true
 	return nil
 }
 
-// readRecord bounds times by now: the clock may have been set back.
+// readRecord replaces times after now by now: the clock may have been set back.
 func readRecord(l *coordinationv1.Lease, now metav1.Time) PeerRecord {
 	r := PeerRecord{Began: now}
 	if at := l.Spec.AcquireTime; at != nil && at.Time.Before(now.Time) {
@@ -102,7 +105,9 @@ const (
 	writeTimeout   = 5 * time.Second
 )
 
-// writeLease writes what has changed at once, and renews the Lease of a connected peer. It returns when to do so again.
+// writeLease writes a changed reason, record or Secret at once. It writes a changed message, and
+// renews the Lease of a connected peer, at intervals of renewEvery. It returns the pause until the
+// next call.
 func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	if p.lease.foreign {
 		return idle, nil
@@ -131,7 +136,7 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	return p.registry.renewEvery, nil
 }
 
-// putLease writes the Lease, unless somebody else has one of that name by now.
+// putLease writes the Lease, unless another program has created a Lease with that name.
 func (p *peer) putLease(ctx context.Context, l *coordinationv1.Lease, unset ...string) error {
 	found, err := p.registry.leaseOf(ctx, p.id)
 	switch {
@@ -139,7 +144,7 @@ func (p *peer) putLease(ctx context.Context, l *coordinationv1.Lease, unset ...s
 	case err != nil:
 		return err
 	case !isOurs(found):
-		p.lease.loaded = false // It is read anew, and refuses the peer.
+		p.lease.loaded = false // it is read again, and the peer is refused
 		return errForeignLease
 	default:
 		l.ResourceVersion = found.ResourceVersion
@@ -147,8 +152,8 @@ func (p *peer) putLease(ctx context.Context, l *coordinationv1.Lease, unset ...s
 	return p.registry.options.Writer.PutLease(ctx, l, unset...)
 }
 
-// stays is true where the peer has a Secret that is not marked: a former mark on its Lease counts no longer. secrets is how often the Secret
-// has changed.
+// stays reports whether the peer has a Secret without the mark. An earlier mark on the Lease is
+// then removed. The second result is how often the Secret has changed.
 func (p *peer) stays() (stays bool, secrets int) {
 	p.registry.mu.RLock()
 	defer p.registry.mu.RUnlock()
@@ -180,7 +185,7 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 	return l
 }
 
-// deleteLease deletes a peer's Lease, and no other.
+// deleteLease deletes the Lease of a peer. It does not delete a Lease of another program.
 func (r *Registry) deleteLease(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

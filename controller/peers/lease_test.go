@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// busy is an API server that answers no question about Leases for a while.
+// busy is an API server that does not answer requests for Leases for a while.
 type busy struct {
 	client.Reader
 	free atomic.Bool
@@ -38,7 +38,7 @@ func (b *busy) List(ctx context.Context, into client.ObjectList, o ...client.Lis
 	return b.Reader.List(ctx, into, o...)
 }
 
-// elect makes a Lease as another program does, for an election.
+// elect creates a Lease as another program does for its leader election.
 func elect(t *testing.T, api kubernetes.Interface, namespace, name string) types.UID {
 	t.Helper()
 	l, err := api.CoordinationV1().Leases(namespace).Create(t.Context(), &coordinationv1.Lease{
@@ -50,7 +50,7 @@ func elect(t *testing.T, api kubernetes.Interface, namespace, name string) types
 	return l.UID
 }
 
-// untouched wants the Lease of the election as it was made.
+// untouched checks that the Lease of the election is unchanged.
 func (r *reader) untouched(name string, uid types.UID) {
 	r.t.Helper()
 	l, err := r.leaseOf(name)
@@ -59,7 +59,7 @@ func (r *reader) untouched(name string, uid types.UID) {
 	}
 }
 
-// A peer that leaves before its Lease was read takes no Lease of another program.
+// A peer that leaves before its Lease was read does not delete a Lease of another program.
 func TestLeaseOfAnotherProgramOutlastsAPeer(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -88,7 +88,8 @@ func TestLeaseOfAnotherProgramOutlastsAPeer(t *testing.T) {
 	r.untouched("operator", uid)
 }
 
-// A Lease that another program makes under a peer's name, after the peer's was deleted, is not taken over.
+// A Lease that another program creates under a peer's name, after the peer's Lease was deleted, is
+// not overwritten.
 func TestLeaseOfAnotherProgramIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -99,7 +100,7 @@ func TestLeaseOfAnotherProgramIsNotOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	uid := elect(t, r.client, p.namespace, "operator")
-	r.join("operator", nil) // a change to be written
+	r.join("operator", nil) // a change to write
 	controlplane.Eventually(t, "an event names the Lease", func() error {
 		if told := r.told("operator"); told[len(told)-1] != InvalidID {
 			return fmt.Errorf("the events are %v", told)
@@ -109,7 +110,8 @@ func TestLeaseOfAnotherProgramIsNotOverwritten(t *testing.T) {
 	r.untouched("operator", uid)
 }
 
-// A mark on the Lease of a peer that is not connected goes with the next change of its Secret, which may be missing for a while later.
+// A mark on the Lease of a disconnected peer is removed with the next change of its Secret.
+// Otherwise a Secret that is missing later would look like a leave on purpose.
 func TestCancelledLeavingIsForgotten(t *testing.T) {
 	t.Parallel()
 	r := newPlace(t).read(t)
@@ -129,7 +131,8 @@ func TestCancelledLeavingIsForgotten(t *testing.T) {
 	})
 }
 
-// Somebody announces another id while the Leases of peers cannot be listed: the Registry ends, and settles nothing.
+// Another ID is announced while the Leases of peers cannot be listed: the Registry stops and does
+// not settle.
 func TestAnotherIDBeforeSettled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -151,7 +154,7 @@ func TestAnotherIDBeforeSettled(t *testing.T) {
 	}
 }
 
-// A hostile peer that pretends to be another cluster has no honest peer refused.
+// A hostile peer that imitates another cluster does not cause the honest peer to be refused.
 func TestAPeerCannotPassForAnother(t *testing.T) {
 	t.Parallel()
 	r := New(Options{Home: "home"})

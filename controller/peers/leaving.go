@@ -7,27 +7,31 @@ import (
 	"time"
 )
 
-// Between two looks whether the imports of a peer that has left are removed: the first pause, and the longest. Each look reads all imports.
+// The first and the longest pause between two checks whether the imports of a peer that has left
+// are removed. Each check reads all imports.
 const (
 	firstLook = 100 * time.Millisecond
 	lastLook  = idle
 )
 
-// forget deletes the Lease of a peer that has left, once no import remembers the peer. Until then the Lease is marked: a controller that starts
-// meanwhile goes on with the removal. Without the mark it would wait for a Secret, as of any peer that only imports remember.
+// forget deletes the Lease of a peer that has left, when no import records the peer any longer.
+// Until then the Lease is marked, so that a controller that starts meanwhile continues the removal.
+// Without the mark that controller would wait for a Secret, as for every peer that only imports
+// record.
 func (p *peer) forget(ctx context.Context) {
 	s := p.registry
-	p.retry(ctx, "The Lease of a peer that has left cannot be marked", p.markLease)
+	p.retry(ctx, "cannot mark the Lease of a peer that has left", p.markLease)
 	for pause := firstLook; ctx.Err() == nil && !s.joined(p.id) && s.remembers(ctx, p.id); pause = min(2*pause, lastLook) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
 	}
-	p.retry(ctx, "The Lease of a peer that has left cannot be deleted", func(ctx context.Context) error { return s.deleteLease(ctx, p.id) })
+	p.retry(ctx, "cannot delete the Lease of a peer that has left", func(ctx context.Context) error { return s.deleteLease(ctx, p.id) })
 }
 
-// markLease marks the Lease. Where nothing can have come from the peer, nothing is removed.
+// markLease marks the Lease. It does nothing for a refused peer: its data is not used, so there
+// is nothing to remove.
 func (p *peer) markLease(ctx context.Context) error {
 	p.registry.mu.RLock()
 	refused := p.refused != ""
@@ -42,13 +46,13 @@ func (p *peer) markLease(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	p.condition = condition{Leaving, "this peer has left: what came from it is being removed", false}
+	p.condition = condition{Leaving, "this peer has left: its imports and endpoints are being removed", false}
 	l := p.wantedLease()
 	l.Annotations[annotationLeaving] = "true"
 	return p.putLease(ctx, l)
 }
 
-// retry calls f until it succeeds, or ctx ends.
+// retry calls f until it succeeds or ctx ends.
 func (p *peer) retry(ctx context.Context, trouble string, f func(context.Context) error) {
 	for ctx.Err() == nil {
 		err := f(ctx)
@@ -65,14 +69,14 @@ func (p *peer) retry(ctx context.Context, trouble string, f func(context.Context
 	}
 }
 
-// joined is true where a peer of that id is there: one that has left and came back.
+// joined reports whether a peer with that ID exists. It is true if a peer that has left is back.
 func (r *Registry) joined(id string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.peers[id] != nil
 }
 
-// remembers is true where imports have something of a peer, or where that is not known.
+// remembers reports whether imports record exports of a peer, or whether that is unknown.
 func (r *Registry) remembers(ctx context.Context, id string) bool {
 	if r.options.Remembered == nil {
 		return false

@@ -5,10 +5,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// peerConnected has a series for each peer: their number is that of Secrets that somebody made.
+// peerConnected has one series for each peer. Their number is limited by the number of Secrets.
 var peerConnected = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "multicluster_peer_connected",
-	Help: "1 for a peer that is connected and whose identity is right, else 0. The peer's Lease says why. None in a process that is not the leader.",
+	Help: "1 if the peer is connected and has the expected identity, otherwise 0. The peer's Lease contains the reason. Only the leader exports it.",
 }, []string{"peer"})
 
 func init() { metrics.Registry.MustRegister(peerConnected) }

@@ -11,31 +11,36 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// annotationLeaving, with the value "true" on a peer's Secret, means that the Secret is about to be deleted because the peer leaves. On the
-// peer's Lease it means the same to a controller that did not run then, or that missed the Secret before. deploy/join.sh --leave sets both.
+// annotationLeaving with the value "true" on a peer's Secret means that the Secret is about to be
+// deleted because the peer leaves. On the peer's Lease it means the same, for a controller that did
+// not run at that time or did not receive the marked Secret. deploy/join.sh --leave sets both.
 const annotationLeaving = "clusterset-dns.io/leaving"
 
-// grace is how long a peer stays as it is without its Secret. Secrets are deleted and made again by mistake, and by tools that know no
-// other way to change one: Helm, Argo CD, External Secrets. Absent is not empty.
+// grace is how long a peer stays unchanged without its Secret. Secrets are deleted and created
+// again by mistake, and by tools that replace a Secret to change it: Helm, Argo CD, External
+// Secrets. Absent is not empty.
 const grace = time.Minute
 
-// restoreGrace is how long a peer stays as it is whose Secret is missing when the controller starts. The controller was installed anew, perhaps
-// after its namespace was deleted, Secrets and Leases with it, and a person makes them again, step by step.
+// restoreGrace is how long a peer stays unchanged if its Secret is missing when the controller
+// starts. The controller was installed again, perhaps after its namespace was deleted with all
+// Secrets and Leases. A person then creates the Secrets again, step by step.
 const restoreGrace = 10 * time.Minute
 
-// maxRemembered bounds the clusters that only imports remember: whoever may write imports writes that too.
+// maxRemembered limits the number of clusters that only imports record. Users with permission to
+// write imports can add such records.
 const maxRemembered = 100
 
-// missLocked notes that a peer's Secret, or its label, is gone. The peer stays as it is.
+// missLocked records that a peer's Secret, or the label of the Secret, was deleted. The peer stays
+// unchanged.
 func (p *peer) missLocked() { p.missing = p.registry.options.Now() }
 
-// foundLocked takes a peer's Secret, which may be a new one.
+// foundLocked sets a peer's Secret, which may be a new object.
 func (p *peer) foundLocked(of secret) {
 	p.secrets++
 	p.secret, p.missing, p.grace, p.adopted = of, time.Time{}, p.registry.grace, false
 }
 
-// leavesOnPurpose is true for a peer without a Secret whose Lease is marked.
+// leavesOnPurpose reports whether a peer has no Secret and a marked Lease.
 func (p *peer) leavesOnPurpose(ctx context.Context) bool {
 	p.registry.mu.RLock()
 	missing := !p.missing.IsZero()
@@ -46,11 +51,14 @@ func (p *peer) leavesOnPurpose(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	found, err := p.registry.leaseOf(ctx, p.id)
-	return err == nil && found.Annotations[annotationLeaving] == "true" // After an error the peer stays, and is looked at again.
+	// After an error the peer stays, and the next step checks again.
+	return err == nil && found.Annotations[annotationLeaving] == "true"
 }
 
-// outlast ends a peer whose Secret has been missing for the grace period, or is missing on purpose, and returns when to look again. Missing Secrets
-// mean nothing while the controller's own namespace is being deleted, or is gone: they go before the controller does.
+// outlast removes a peer whose Secret has been missing for the grace period or was deleted on
+// purpose. It returns the pause until the next call. While the controller's own namespace is being
+// deleted or does not exist, missing Secrets have no effect: they are deleted before the controller
+// is.
 func (p *peer) outlast(onPurpose bool) time.Duration {
 	s := p.registry
 	s.mu.Lock()
@@ -69,25 +77,26 @@ func (p *peer) outlast(onPurpose bool) time.Duration {
 	}
 	names := s.leaveLocked(p)
 	s.mu.Unlock()
-	s.options.Log.Info("A peer without a Secret has left", "peer", p.id)
+	s.options.Log.Info("peer without a Secret has left", "peer", p.id)
 	s.call(names)
 	s.callState(p.id)
 	return idle
 }
 
-// missingLocked decides what becomes of a peer without a Secret.
+// missingLocked returns the message for a peer without a Secret.
 func (p *peer) missingLocked() string {
 	s := p.registry
 	if !s.identity.lasts {
-		return fmt.Sprintf("the Secret is gone, and the namespace %s is being deleted: everything from this peer stays as it is", s.options.Namespace)
+		return fmt.Sprintf("the Secret was deleted, and the namespace %s is being deleted: everything from this peer stays unchanged", s.options.Namespace)
 	}
-	return fmt.Sprintf("the Secret %s/%s with the label %s is gone. Everything from this peer stays as it is until %s, then it is removed. "+
-		"To keep it, make the Secret again. To have a peer leave at once, use deploy/join.sh --leave",
+	return fmt.Sprintf("the Secret %s/%s with the label %s was deleted. Everything from this peer stays unchanged until %s, and is then removed. "+
+		"To keep it, create the Secret again. To remove a peer at once, use deploy/join.sh --leave",
 		s.options.Namespace, p.id, mcs.LabelPeer, p.missing.Add(p.grace).UTC().Format(time.RFC3339))
 }
 
-// adopt makes peers of the clusters that have no Secret at the start and are remembered, by Leases or by imports: their Secrets went while
-// no controller ran. It tries until the Leases are known. Without that, the imports of such a peer would be deleted.
+// adopt creates peers for the clusters that have no Secret at the start and are recorded in Leases
+// or imports: their Secrets were deleted while no controller ran. It retries until it has read the
+// Leases and the imports. Otherwise the imports from such a peer would be deleted.
 func (r *Registry) adopt(ctx context.Context) {
 	for failed := false; ctx.Err() == nil; failed = true {
 		var list coordinationv1.LeaseList
@@ -101,7 +110,7 @@ func (r *Registry) adopt(ctx context.Context) {
 			return
 		}
 		if !failed && ctx.Err() == nil {
-			r.options.Log.Error(err, "The Leases of peers, or the imports, cannot be listed, which is tried again and again")
+			r.options.Log.Error(err, "cannot list the Leases of peers or the imports; retrying")
 		}
 		select {
 		case <-ctx.Done():
@@ -110,8 +119,8 @@ func (r *Registry) adopt(ctx context.Context) {
 	}
 }
 
-// adoptAll runs before the first plan, so no name has to be planned again. What only imports remember can be forged: it has a bound, and ids that no cluster
-// can have cost nothing.
+// adoptAll runs before the first plan, so no name has to be planned again. Records in imports can
+// be forged, so their number is limited, and invalid IDs are ignored.
 func (r *Registry) adoptAll(leases []coordinationv1.Lease, remembered []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,19 +135,19 @@ func (r *Registry) adoptAll(leases []coordinationv1.Lease, remembered []string) 
 			continue
 		}
 		if adopted == maxRemembered {
-			r.options.Log.Info("Imports record exports of more clusters that are no peers. What is from those is removed", "limit", maxRemembered)
+			r.options.Log.Info("imports record exports of too many clusters that are not peers; removing those of the others", "limit", maxRemembered)
 			break
 		}
 		r.adoptLocked(id)
 		adopted++
-		r.options.Log.Info("Imports record exports of a cluster that is no peer: neither a Secret nor a Lease of it is there. Everything from it stays for a "+
-			"while. To keep it, make the Secret", "peer", id, "for", restoreGrace.String())
+		r.options.Log.Info("imports record exports of a cluster that is not a peer: it has neither a Secret nor a Lease. Everything from it stays for a "+
+			"while. To keep it, create the Secret", "peer", id, "for", restoreGrace.String())
 	}
 	r.adopted = true
 	r.settleLocked()
 }
 
-// adoptLocked makes a peer. One that is refused leaves at once: nothing can have come from it.
+// adoptLocked creates a peer. A refused peer leaves at once: its data is not used.
 func (r *Registry) adoptLocked(id string) {
 	p := r.joinLocked(id, secret{})
 	p.grace, p.adopted = restoreGrace, true

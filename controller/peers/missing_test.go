@@ -20,8 +20,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// External Secrets, Argo CD and Helm delete a Secret and make it again. That is an update.
-func TestASecretThatIsMadeAgainCostsNothing(t *testing.T) {
+// External Secrets, Argo CD and Helm delete a Secret and create it again. That is an update.
+func TestRecreatedSecretCostsNothing(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
 	there.export("v1beta1", "foo")
@@ -38,17 +38,17 @@ func TestASecretThatIsMadeAgainCostsNothing(t *testing.T) {
 	calls := r.calls(foo)
 
 	r.lose(there.id)
-	r.is(there.id, SecretMissing, r.namespace+"/"+there.id, "until", "make the Secret again", "join.sh --leave")
+	r.is(there.id, SecretMissing, r.namespace+"/"+there.id, "until", "create the Secret again", "join.sh --leave")
 	r.clock.forward(grace - 10*time.Second)
 	r.notifyAll()
-	there.export("v1beta1", "bar") // the connection goes on
+	there.export("v1beta1", "bar") // the connection continues
 	r.says(bar, there.id)
 	r.join(there.id, config)
 	r.is(there.id, Connected)
 	r.clock.forward(grace)
 	r.notifyAll()
 
-	// Another kubeconfig in the new Secret is another connection.
+	// Another kubeconfig in the new Secret causes a new connection.
 	r.lose(there.id)
 	r.is(there.id, SecretMissing)
 	r.join(there.id, kubeconfig(t, account(t, there.Cluster, controlplane.Namespace(t, there.Cluster), "multicluster-peer")))
@@ -69,7 +69,7 @@ func TestASecretThatIsMadeAgainCostsNothing(t *testing.T) {
 	}
 }
 
-// A Secret that stays away is a peer that has left, also where only its label went.
+// A Secret that stays missing means that the peer leaves. A missing label has the same effect.
 func TestAPeerWithoutASecretLeavesAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -100,8 +100,8 @@ func TestAPeerWithoutASecretLeavesAfterTheGracePeriod(t *testing.T) {
 	}
 }
 
-// The same where the controller starts while the Secret is away. The Lease remembers the peer.
-func TestASecretThatWentWhileNoControllerRanIsAwaited(t *testing.T) {
+// The same if the controller starts while the Secret is missing. The Lease records the peer.
+func TestSecretDeletedWithoutAControllerIsAwaited(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
 	there.export("v1beta1", "foo")
@@ -126,7 +126,7 @@ func TestASecretThatWentWhileNoControllerRanIsAwaited(t *testing.T) {
 	r.stop()
 
 	r.lose(there.id)
-	r = place.read(t, timeout(time.Minute)) // It is held for longer than an unreachable peer.
+	r = place.read(t, timeout(time.Minute)) // its time is longer than that of an unreachable peer
 	<-r.Settled()
 	r.is(there.id, SecretMissing)
 	r.clock.forward(restoreGrace - time.Second)
@@ -140,7 +140,8 @@ func TestASecretThatWentWhileNoControllerRanIsAwaited(t *testing.T) {
 	r.leaseGoes(there.id)
 }
 
-// `join.sh --leave` while no controller runs, or once the Secret is missing: the mark on the Lease tells that the peer has left on purpose.
+// `join.sh --leave` while no controller runs, or when the Secret is already missing: the mark on
+// the Lease means that the peer left on purpose.
 func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -160,10 +161,11 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	r := place.read(t)
 	r.join(there.id, config)
 	r.is(there.id, Connected)
-	mark(r) // of a --leave that did not finish
+	mark(r) // from a --leave that did not finish
 	r.stop()
 
-	// With its Secret it is a peer, and the mark goes: if the Secret is missing later, that is no purpose.
+	// With its Secret it is a peer, and the mark is removed. A Secret that is missing later is then
+	// not missing on purpose.
 	r = place.read(t)
 	controlplane.Eventually(t, "the mark goes", func() error {
 		lease, err := r.leaseOf(there.id)
@@ -184,7 +186,7 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	r.notifyAll()
 	r.says(foo, "")
 	r.is(there.id, Leaving)
-	// A controller that starts before all is removed does not wait for the Secret.
+	// A controller that starts before everything is removed does not wait for the Secret.
 	r.stop()
 	r = place.read(t, remember)
 	<-r.Settled()
@@ -202,14 +204,14 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	r.leaseGoes(there.id)
 }
 
-// imports are what this cluster's imports remember.
+// imports are the clusters that this cluster's imports record.
 type imports struct {
 	mu     sync.Mutex
 	ids    []string
 	failed bool
 }
 
-// remembered fails the first time, where it is to fail.
+// remembered returns the IDs. If failed is set, it fails the first time.
 func (i *imports) remembered(context.Context) ([]string, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -226,15 +228,15 @@ func (i *imports) forget(id string) {
 	i.ids = slices.DeleteFunc(i.ids, func(other string) bool { return other == id })
 }
 
-// The own namespace was deleted and made anew, without Leases. Imports remember the peers. Whoever may write imports can name as many
-// as he likes there.
-func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
+// The controller's namespace was deleted and created again, without Leases. Imports record the
+// peers. Users with permission to write imports can record any number of IDs.
+func TestClusterKnownFromImportsOnlyIsAwaited(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
 	there.export("v1beta1", "foo")
 	foo := there.name("foo")
 	ids := []string{"Not An ID", "a/b", "..", ""}
-	for i := range 20_000 { // They cost nothing.
+	for i := range 20_000 { // invalid IDs are ignored
 		ids = append(ids, fmt.Sprintf("X_%d", i))
 	}
 	ids = append(ids, there.id, "gone")
@@ -242,7 +244,7 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 		ids = append(ids, fmt.Sprintf("forged-%03d", i))
 	}
 	place := newPlace(t)
-	ids = append([]string{place.namespace}, ids...) // its own id, which is no peer's
+	ids = append([]string{place.namespace}, ids...) // its own ID, which is not a peer
 	imports := &imports{ids: ids, failed: true}
 	remember := func(o *Options) { o.Timeout, o.Remembered = time.Minute, imports.remembered }
 	r := place.read(t, remember)
@@ -250,10 +252,10 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 	if heard := r.Snapshot(foo); len(heard.Unknown) != maxRemembered || !slices.Contains(heard.Unknown, there.id) || slices.Contains(heard.Unknown, place.namespace) {
 		t.Errorf("%d clusters are unheard; want %d, %s among them, and not %s", len(heard.Unknown), maxRemembered, there.id, place.namespace)
 	}
-	r.is(there.id, SecretMissing, "until", "make the Secret again")
+	r.is(there.id, SecretMissing, "until", "create the Secret again")
 	r.clock.forward(restoreGrace - time.Minute)
 	r.looked(there.id)
-	// A Secret that leads nowhere yet costs nothing either.
+	// A Secret without a working server changes nothing either.
 	r.join(there.id, kubeconfig(t, &rest.Config{Host: "https://127.0.0.1:1"}))
 	r.is(there.id, Unreachable)
 	if got := r.Snapshot(foo).Unknown; !slices.Contains(got, there.id) {
@@ -267,7 +269,7 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 	imports.forget("gone")
 	r.leaseGoes("gone")
 	r.says(foo, there.id)
-	// One whose Secret was there since has the usual time.
+	// A peer whose Secret exists again has the usual grace period.
 	r.lose(there.id)
 	r.is(there.id, SecretMissing)
 	r.clock.forward(grace)
@@ -276,7 +278,7 @@ func TestAClusterThatOnlyImportsRememberIsAwaited(t *testing.T) {
 	r.leaseGoes(there.id)
 }
 
-// `kubectl delete namespace` deletes the Secrets before the pods. Nobody leaves by that.
+// `kubectl delete namespace` deletes the Secrets before the pods. No peer leaves because of that.
 func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -291,7 +293,7 @@ func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
 	if err := namespaces.Delete(t.Context(), r.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r.lose(there.id) // which nobody else does here
+	r.lose(there.id) // this control plane does not delete it
 	r.is(there.id, SecretMissing, "namespace", "being deleted")
 	stays := func(when string) {
 		t.Helper()
@@ -323,7 +325,7 @@ func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
 	stays("after the namespace has gone")
 }
 
-// looked waits until a peer has been looked at with the clock as it is.
+// looked waits until a peer has been evaluated with the current clock.
 func (r *reader) looked(id string) {
 	r.t.Helper()
 	r.Registry.mu.RLock()
@@ -332,7 +334,7 @@ func (r *reader) looked(id string) {
 	if p == nil {
 		return
 	}
-	for range 2 { // one look may be under way
+	for range 2 { // one evaluation may be running
 		p.notify()
 		controlplane.Eventually(r.t, "a look", func() error {
 			if len(p.wake) > 0 {
@@ -343,7 +345,7 @@ func (r *reader) looked(id string) {
 	}
 }
 
-// Without the right to read Secrets there are not none.
+// A missing permission to read Secrets does not mean that there are no Secrets.
 func TestNoPeerLeavesWhenTheRightsGo(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -378,8 +380,9 @@ func TestNoPeerLeavesWhenTheRightsGo(t *testing.T) {
 	}
 }
 
-// A cluster under another ID renames its slices. What it said under the right one stays, also after a new connection.
-func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
+// A cluster under another ID renames its slices. The data read under the correct ID stays, even
+// after a new connection.
+func TestPeerWithAnotherIDKeepsItsExports(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
 	there.export("v1beta1", "foo")
@@ -431,7 +434,7 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 		if got := r.calls(foo); got != calls {
 			t.Errorf("%s: called %d times for a name that did not change", wrong.reason, got-calls)
 		}
-		// Under its own ID again.
+		// The correct ID again.
 		applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", there.id))
 		remove(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
 		controlplane.Eventually(t, "foo is read again", func() error {
@@ -451,15 +454,15 @@ func TestAPeerUnderAnotherIDKeepsWhatItSaid(t *testing.T) {
 	r.is(there.id, WrongID)
 	r.clock.forward(time.Hour)
 	r.notifyAll()
-	r.says(foo, "") // as of one that cannot be reached
+	r.says(foo, "") // like an unreachable peer
 }
 
-// With a wrong ID nothing is written, and the Registry ends.
+// With a wrong ID nothing is written, and the Registry stops.
 func TestAWrongIDEndsTheSet(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name            string
-		announced, peer string // "own" is the ID that the controller has
+		announced, peer string // "own" is the ID of the controller
 		want            error
 	}{
 		{"the namespace announces another ID", "another", "", ErrOtherID},
@@ -508,7 +511,7 @@ func TestAWrongIDEndsTheSet(t *testing.T) {
 			}
 			<-set.Settled()
 			controlplane.Eventually(t, "the ID is announced", func() error { return at.announces(p.namespace) })
-			// Somebody else's ID is not overwritten later, either.
+			// A different announced ID is not overwritten later either.
 			at.announce("another")
 			endsWith(t, ended, ErrOtherID)
 			if err := at.announces("another"); err != nil {
@@ -530,7 +533,7 @@ func endsWith(t *testing.T, ended <-chan error, want error) {
 	}
 }
 
-// A Lease is a peer's by any mark of ours.
+// Any label or annotation of the controller marks a Lease as that of a peer.
 func TestALeaseWithoutThePeersLabelIsRemembered(t *testing.T) {
 	t.Parallel()
 	there, way, config := away(t)

@@ -13,22 +13,25 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// A controller that starts with a wrong ID removes what the cluster imports and exports under the right one: imports that only the
-// cluster with that ID exports, and the slices that peers read. So it does not start.
+// A controller that starts with a wrong ID removes what the cluster imports and exports under the
+// correct ID: the imports that only the cluster with the wrong ID exports, and the slices that
+// peers read. So it does not start.
 var (
 	// ErrOtherID: the controller's namespace announces another ID.
 	ErrOtherID = errors.New("the namespace announces another cluster ID")
-	// ErrPeersID: a peer has the ID.
+	// ErrPeersID: a peer has this cluster's ID.
 	ErrPeersID = errors.New("a peer has this cluster's ID")
 )
 
-// CheckID is an error if this cluster's controller must not work with the ID home. It writes nothing.
+// CheckID returns an error if the controller of this cluster must not use the ID home. It writes
+// nothing.
 func CheckID(ctx context.Context, config *rest.Config, home, namespace string) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	own, err := client.CoreV1().Namespaces().List(ctx, byName(namespace)) // a list needs no further right
+	// List needs no permission in addition to those of the caches. Get would.
+	own, err := client.CoreV1().Namespaces().List(ctx, byName(namespace))
 	if err != nil {
 		return fmt.Errorf("read the namespace %s: %w", namespace, err)
 	}
@@ -49,8 +52,9 @@ func byName(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 }
 
-// idFault decides by the ID that the namespace announces, and by whether a peer's Secret is named after the ID home. Where the namespace
-// announces home, the Secret is the slip: it stays a refused peer, and costs nothing else.
+// idFault checks the ID that the namespace announces, and whether a peer's Secret is named after
+// the ID home. If the namespace announces home, the Secret is the mistake: its peer is refused,
+// with no other effect.
 func idFault(home, namespace, announced string, peer bool) error {
 	switch {
 	case announced != "" && announced != home:
@@ -65,7 +69,8 @@ func idFault(home, namespace, announced string, peer bool) error {
 	return nil
 }
 
-// idFault is an error if the own namespace announces another id when the Registry starts.
+// idFault returns an error if this cluster's namespace and Secrets contradict its ID when the
+// Registry starts.
 func (r *Registry) idFault() error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

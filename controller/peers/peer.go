@@ -12,43 +12,43 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// peer is another cluster of the clusterset, from the day that its Secret is there until it is gone for good.
+// peer is another cluster of the clusterset, from the creation of its Secret until it has left.
 type peer struct {
 	registry *Registry
 	id       string
 	cancel   context.CancelFunc
-	after    <-chan struct{} // what has to end first; may be nil
+	after    <-chan struct{} // closed when a former peer with this ID has ended; may be nil
 	ended    chan struct{}
-	wake     chan struct{} // holds a token while there is something to look at
+	wake     chan struct{} // contains a token if the peer must be evaluated
 
-	// guarded by the Registry's mu:
-	refused, refusal string // the reason and message for which its id can be no peer's
+	// Guarded by the Registry's mu:
+	refused, refusal string // why a peer cannot have its ID
 	secret           secret
 	secrets          int           // how often it has changed
-	missing          time.Time     // since when its Secret is gone; zero while it is there
-	grace            time.Duration // how long it may be missing
-	adopted          bool          // it was missing at the start, and is still
-	left             bool          // it is no peer any more
+	missing          time.Time     // when its Secret disappeared; zero if it exists
+	grace            time.Duration // how long the Secret may be missing
+	adopted          bool          // the Secret has been missing since the start
+	left             bool          // it is no longer a peer
 	connection       *connection
-	broken           error     // its kubeconfig cannot be used
-	contents         *contents // that it counts by; nil until one is complete
+	broken           error     // why its kubeconfig cannot be used
+	contents         *contents // the contents in use; nil until the first are complete
 	state            PeerState
 
-	// of run only:
+	// Used only by run:
 	kubeconfig   []byte // of connection or broken
-	begun        bool   // a connection was made at all
-	waited       bool   // it was adopted when it was looked at before
+	begun        bool   // a connection was attempted
+	waited       bool   // the value of adopted in the last evaluation
 	record       PeerRecord
 	lease        lease
 	condition    condition
-	wasConnected bool // connected, when it was looked at before
+	wasConnected bool // connected in the last evaluation
 }
 
-// notify has the peer evaluated soon.
+// notify makes run evaluate the peer soon.
 func (p *peer) notify() {
 	select {
 	case p.wake <- struct{}{}:
-	default: // it has not yet been looked at, and all is seen then
+	default: // a token is already waiting, and the next evaluation reads all changes
 	}
 }
 
@@ -59,11 +59,11 @@ func (r *Registry) notifyAll() {
 }
 
 const (
-	idle       = 10 * time.Second // between two looks while nothing happens
-	retryAfter = time.Second      // a request to the own cluster
+	idle       = 10 * time.Second // the longest pause between two evaluations
+	retryAfter = time.Second      // after a failed request to this cluster's API server
 )
 
-// run is the peer's life.
+// run evaluates the peer until ctx ends.
 func (p *peer) run(ctx context.Context) {
 	defer close(p.ended)
 	if p.after != nil {
@@ -91,7 +91,7 @@ func (p *peer) run(ctx context.Context) {
 	}
 }
 
-// step evaluates the peer, and returns after how long to do so again if nothing happens.
+// step evaluates the peer, and returns the pause until the next call if nothing changes.
 func (p *peer) step(ctx context.Context) time.Duration {
 	p.reconnect(ctx)
 	err := p.loadLease(ctx)
@@ -102,13 +102,13 @@ func (p *peer) step(ctx context.Context) time.Duration {
 		err = nil
 	}
 	if err != nil {
-		p.leaseTrouble(ctx, "A peer's Lease cannot be read", err)
+		p.leaseTrouble(ctx, "cannot read the Lease of a peer", err)
 		return retryAfter
 	}
 	return min(p.evaluate(), p.publish(ctx), p.outlast(p.leavesOnPurpose(ctx)), idle)
 }
 
-// reconnect connects with the Secret's kubeconfig, unless it is connected with that already. The contents stay.
+// reconnect connects with the Secret's kubeconfig, unless that connection exists. Contents stay.
 func (p *peer) reconnect(ctx context.Context) {
 	p.registry.mu.RLock()
 	kubeconfig, old, skip := p.secret.kubeconfig, p.connection, p.refused != "" || !p.missing.IsZero()
@@ -127,7 +127,7 @@ func (p *peer) reconnect(ctx context.Context) {
 	}
 }
 
-// evaluate finds the peer's condition and state, and returns when to do so again.
+// evaluate updates the peer's condition and state. It returns the pause until the next call.
 func (p *peer) evaluate() time.Duration {
 	s := p.registry
 	s.mu.Lock()
@@ -150,7 +150,7 @@ func (p *peer) evaluate() time.Duration {
 	again := p.setStateLocked(sight)
 	if p.condition.connected && p.state == Expired {
 		until := s.options.Now().Add(p.record.Remaining(sight.Now).Duration).UTC().Format(time.RFC3339)
-		p.condition.message += fmt.Sprintf("; it came and went %d times, and counts again at %s if it stays", p.record.Returns, until)
+		p.condition.message += fmt.Sprintf("; the connection was lost %d times. Its endpoints return at %s if it stays connected", p.record.Returns, until)
 	}
 	if p.condition.reason != Syncing && (!p.condition.connected || p.state == Active) {
 		delete(s.awaited, p.id)
@@ -168,9 +168,9 @@ func (p *peer) evaluate() time.Duration {
 	return max(again.Duration, time.Millisecond)
 }
 
-// setStateLocked brings record and state up to date, and returns when to do so again.
+// setStateLocked updates record and state. It returns the pause until the next call.
 func (p *peer) setStateLocked(sight Observation) metav1.Duration {
-	if p.waited && !p.adopted { // The time in which nobody could connect does not count against it.
+	if p.waited && !p.adopted { // The time without a Secret does not count.
 		if p.record.LastConnected.IsZero() {
 			p.record.Began = sight.Now
 		} else {
@@ -179,14 +179,14 @@ func (p *peer) setStateLocked(sight Observation) metav1.Duration {
 	}
 	p.waited = p.adopted
 	p.record = p.record.Observe(sight)
-	if p.condition.reason != Syncing { // as after a restart or with a new kubeconfig, which are no absence of the peer
+	if p.condition.reason != Syncing { // a restart or a new kubeconfig is not an outage
 		p.wasConnected = p.condition.connected
 	}
 	switch {
 	case p.refused != "":
 		p.state = Expired
 	case p.adopted:
-		p.state = Unknown // What is here of it stays until outlast ends that.
+		p.state = Unknown // its data stays until outlast removes it
 	default:
 		var left metav1.Duration
 		if p.state, left = p.record.State(sight); left.Duration > 0 {
@@ -196,7 +196,7 @@ func (p *peer) setStateLocked(sight Observation) metav1.Duration {
 	return metav1.Duration{Duration: idle}
 }
 
-// publish writes what evaluate found: to the metric, an event and the Lease. It returns when to do so again.
+// publish writes the result of evaluate to the metric, an event and the Lease.
 func (p *peer) publish(ctx context.Context) time.Duration {
 	connected := 0.0
 	if p.condition.connected {
@@ -206,23 +206,23 @@ func (p *peer) publish(ctx context.Context) time.Duration {
 	p.announce()
 	pause, err := p.writeLease(ctx)
 	if err != nil {
-		p.leaseTrouble(ctx, "A peer's Lease cannot be written", err)
+		p.leaseTrouble(ctx, "cannot write the Lease of a peer", err)
 		return retryAfter
 	}
 	p.lease.troubled = false
 	return pause
 }
 
-// leaseTrouble logs the first of several failures: it is tried each second, and the own API server may be away for hours.
+// leaseTrouble logs only the first of several failures: a retry follows each second.
 func (p *peer) leaseTrouble(ctx context.Context, what string, err error) {
 	if ctx.Err() != nil || p.lease.troubled {
 		return
 	}
 	p.lease.troubled = true
-	p.registry.options.Log.Error(err, what+", which is tried again and again", "peer", p.id)
+	p.registry.options.Log.Error(err, what+", retrying", "peer", p.id)
 }
 
-// announce tells of a change of the condition, once. That a connection is being made is no news.
+// announce emits an event and a log line for a new condition, except for Syncing.
 func (p *peer) announce() {
 	if p.condition.reason == Syncing || p.condition.reason == p.lease.reported {
 		return
@@ -232,7 +232,7 @@ func (p *peer) announce() {
 	if p.condition.reason == Connected {
 		kind = corev1.EventTypeNormal
 	}
-	p.registry.options.Log.Info("A peer's condition has changed", "peer", p.id, "reason", p.condition.reason, "message", p.condition.message)
+	p.registry.options.Log.Info("condition of a peer has changed", "peer", p.id, "reason", p.condition.reason, "message", p.condition.message)
 	p.registry.options.Events.Eventf(&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.registry.options.Namespace, Name: p.id, UID: p.secretUID()},

@@ -4,50 +4,56 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PeerState is what a peer counts for in the clusterset.
+// PeerState is how a peer's data is used in the clusterset.
 type PeerState int
 
 const (
-	// Expired: its time has run out, or it has come and gone too often. Its endpoints are removed; what it exported last still counts for imports.
+	// Expired: the peer's time has run out, or it was lost and came back too often. Its endpoints
+	// are removed. Its last exports still count for imports.
 	Expired PeerState = iota
-	// Unknown: this process has not read it yet, and its time has not run out. What there is of it stays as it is.
+	// Unknown: this process has not read the peer yet, and the peer's time has not run out. Data
+	// that exists in this cluster stays unchanged.
 	Unknown
-	// Active: what was read last is true.
+	// Active: the data that was read last is used.
 	Active
 )
 
-// PeerRecord is what is remembered of a peer over restarts, in its Lease. All times are of the own cluster's clock.
+// PeerRecord is the part of a peer's state that its Lease keeps over restarts. All times are from
+// the clock of this cluster.
 type PeerRecord struct {
-	// Began is when the peer was first seen; later, when the connection began that it counts by.
+	// Began is when the peer was first seen. Later it is when the connection began that decides
+	// whether the peer has been connected long enough.
 	Began metav1.Time
-	// LastConnected is when it was connected last; zero for never.
+	// LastConnected is when the peer was last connected, zero for never.
 	LastConnected metav1.Time
-	// Returns is how often it was gone and came back, lately.
+	// Returns is how often the peer was lost and came back recently.
 	Returns int32
 }
 
-// Observation is of a peer at one moment.
+// Observation describes a peer at one moment.
 type Observation struct {
 	Now metav1.Time
-	// Timeout is how long a peer that cannot be reached counts; 0 for ever.
+	// Timeout is how long a peer that cannot be reached counts, 0 for forever.
 	Timeout metav1.Duration
-	// Connected: it answers, and each of its resources is watched. WasConnected: so it was at the evaluation before.
+	// Connected: the peer answers, and each of its resources is watched. WasConnected: the same at
+	// the previous evaluation.
 	Connected, WasConnected bool
-	// Known: it has been read completely since this process' start.
+	// Known: the peer has been read completely since the start of this process.
 	Known bool
 }
 
-// A peer that was gone counts again at once the first time, so that one outage costs nothing more than itself. From the second time
-// on it has to stay connected for a while, each time twice as long: clients of a Service see endpoints come and go at most so often.
-// After an hour without going all that is forgotten.
+// A peer that was lost once counts again at once, so that one outage has no further cost. From the
+// second time on it must stay connected for a while, each time twice as long. This limits how often
+// clients of a Service see endpoints disappear and return. After an hour without a loss the count
+// returns to zero.
 const (
-	second      = 1_000_000_000 // of a metav1.Duration
+	second      = 1_000_000_000 // as metav1.Duration
 	firstWait   = 30 * second
 	longestWait = 600 * second
 	forgotten   = 3600 * second
 )
 
-// wait is how long a peer has to stay connected before it counts.
+// wait returns how long a peer must stay connected before it counts.
 func (r PeerRecord) wait() metav1.Duration {
 	if r.Returns < 2 {
 		return metav1.Duration{}
@@ -68,21 +74,22 @@ func (r PeerRecord) Observe(s Observation) PeerRecord {
 	switch {
 	case r.LastConnected.IsZero():
 		r.Began = s.Now
-	case s.WasConnected: // However long ago it was looked at: the process may have slept.
+	case s.WasConnected: // regardless of the interval: the process may have been suspended
 		if s.Now.Sub(r.Began.Time) >= forgotten {
 			r.Returns = 0
 		}
 	case s.Timeout.Duration > 0 && s.Now.Sub(r.LastConnected.Time) >= s.Timeout.Duration:
 		r.Began = s.Now
 		r.Returns++
-	case r.LastConnected.Sub(r.Began.Time) < r.wait().Duration: // It went away while it had to stay.
+	case r.LastConnected.Sub(r.Began.Time) < r.wait().Duration: // it was lost during the wait
 		r.Began = s.Now
 	}
 	r.LastConnected = s.Now
 	return r
 }
 
-// State returns the peer's state, and after how long to evaluate it again if nothing else happens; 0 for never.
+// State returns the peer's state, and the pause until the next evaluation if nothing else happens,
+// 0 for never.
 func (r PeerRecord) State(s Observation) (PeerState, metav1.Duration) {
 	known := Unknown
 	if s.Known {
@@ -110,7 +117,7 @@ func (r PeerRecord) State(s Observation) (PeerState, metav1.Duration) {
 	return known, left
 }
 
-// Remaining is how long the peer still has to stay connected before it counts.
+// Remaining returns how long the peer must still stay connected before it counts.
 func (r PeerRecord) Remaining(now metav1.Time) metav1.Duration {
 	return metav1.Duration{Duration: max(0, r.wait().Duration-now.Sub(r.Began.Time))}
 }

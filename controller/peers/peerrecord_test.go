@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// at is a moment, some time after the first.
+// at returns a moment that is after the start by a duration.
 func at(after time.Duration) metav1.Time {
 	return metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(after))
 }
@@ -84,8 +84,9 @@ func TestRecordOfAPeer(t *testing.T) {
 	}
 }
 
-// TestAPeerThatComesAndGoesCountsLessAndLess: looked at each second for an hour, away for two minutes after each two.
-func TestAPeerThatComesAndGoesCountsLessAndLess(t *testing.T) {
+// TestUnstablePeerIsDamped evaluates a peer each second for an hour. The peer is
+// connected for two minutes and then lost for two minutes, alternately.
+func TestUnstablePeerIsDamped(t *testing.T) {
 	record, was, changes, counted := PeerRecord{Began: at(0)}, false, 0, false
 	for now := range 3600 {
 		s := Observation{
@@ -100,7 +101,8 @@ func TestAPeerThatComesAndGoesCountsLessAndLess(t *testing.T) {
 		}
 		was = s.Connected
 	}
-	// At once, at once, after 30 s, after 60 s; 120 s it does not reach any more.
+	// It counts at once, at once, after 30 s, after 60 s. The next wait is
+	// 120 s, which it never reaches.
 	if changes != 8 || record.Returns < 14 {
 		t.Errorf("counted, or did not, %d times over %d returns; want 8 over 14", changes, record.Returns)
 	}

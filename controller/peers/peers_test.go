@@ -54,7 +54,7 @@ func TestAPeerJoinsChangesAndLeaves(t *testing.T) {
 		t.Errorf("the metric is %v of a connected peer", got)
 	}
 
-	// The same again: nothing is different, and nobody is called.
+	// The same data through a new connection: nothing differs, and no callback runs.
 	before := r.calls(foo)
 	again := kubeconfig(t, there.config, func(c *api.Cluster, _ *api.AuthInfo) { c.TLSServerName = "127.0.0.1" })
 	r.join(there.id, again)
@@ -65,7 +65,8 @@ func TestAPeerJoinsChangesAndLeaves(t *testing.T) {
 		t.Errorf("called %d times more for what nobody changed", got-before)
 	}
 
-	// A token that is no longer good, then a new one, in the same Secret (as deploy/join.sh writes it): what was heard stays meanwhile.
+	// An invalid token, then a new one in the same Secret, as deploy/join.sh writes it: the data
+	// that was read stays meanwhile.
 	r.join(there.id, kubeconfig(t, there.config, func(_ *api.Cluster, u *api.AuthInfo) { u.Token = "taken-back" }))
 	r.is(there.id, Unauthorized, "join the peer again")
 	r.says(foo, there.id)
@@ -116,8 +117,9 @@ func TestChangesAreCalledByName(t *testing.T) {
 		})
 	}
 
-	// What is trimmed changes nothing; nor do Services that nobody exports, slices of others, or FQDN endpoints. The last of them is
-	// followed by something that is seen.
+	// Changes of trimmed fields have no effect. Neither have Services that are not exported, slices
+	// of other controllers, or FQDN endpoints. The last of these objects is followed by one that is
+	// read.
 	before := r.calls(foo)
 	applyTo(t, there.Cluster, there.namespace, `
 apiVersion: v1
@@ -173,12 +175,13 @@ func TestTheOwnIDIsAnnounced(t *testing.T) {
 	controlplane.Eventually(t, "and again after it was removed", announced)
 }
 
-// TestEachReason: one peer of each kind that cannot be used beside one that can; each has its condition, and none costs another.
+// TestEachReason runs one peer for each failure and one peer that works. Each has the expected
+// condition, and no failure affects another peer.
 func TestEachReason(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	good, twin := newCluster(t, &east, "own"), newCluster(t, &east, "")
-	clash := newCluster(t, &east, p.namespace) // says that it is the reader
+	clash := newCluster(t, &east, p.namespace) // announces the ID of the reader
 	good.export("v1beta1", "foo")
 	r := p.read(t)
 	long := strings.Repeat("a", 64)
@@ -188,7 +191,7 @@ func TestEachReason(t *testing.T) {
 	half := account(t, good.Cluster, controlplane.Namespace(t, good.Cluster), blind)
 
 	r.join(good.id, kubeconfig(t, good.config))
-	r.is(good.id, Connected) // the first to have it
+	r.is(good.id, Connected) // the first peer of this cluster
 	for id, c := range map[string]struct {
 		kubeconfig []byte
 		reason     string
@@ -225,15 +228,15 @@ func TestEachReason(t *testing.T) {
 		r.is(good.id, Connected)
 		r.leave(id)
 	}
-	// Without the one that had it first, whoever else leads there is judged by what is announced.
+	// Without the first peer, another peer of the same cluster is checked by the announced ID.
 	r.leave(good.id)
 	r.join("other", kubeconfig(t, twin.config))
 	r.is("other", DuplicateID, p.namespace, "--cluster-id")
 	clash.announce("")
-	r.is("other", WrongID, "--cluster-id") // There may be many ids, of other tests' namespaces too.
+	r.is("other", WrongID, "--cluster-id") // other tests' namespaces can announce more IDs
 }
 
-// Whoever announces many ids does not push the advice out of the message.
+// A list of many announced IDs does not remove the advice from the message.
 func TestMessagesListSomeIDs(t *testing.T) {
 	ids := make([]string, 0, 100)
 	for i := range 100 {
@@ -257,7 +260,8 @@ func newStranger(t *testing.T) *rest.Config {
 	return config
 }
 
-// TestTheCRDOfAPeer comes, in one version or the other, and goes: absent is not empty.
+// TestTheCRDOfAPeer installs the CRD of a peer in one version, removes it, and installs both
+// versions. Absent is not empty.
 func TestTheCRDOfAPeer(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &west, "")
@@ -294,7 +298,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.is(id, Connected)
-	// The exports went with their CRD: now that is what the peer says.
+	// The exports were deleted with their CRD: the peer now has no export.
 	controlplane.Eventually(t, "no export", func() error {
 		peers := r.Snapshot(foo).Active
 		if len(peers) != 1 || peers[0].Export != nil {
@@ -314,7 +318,8 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	}
 }
 
-// One export of a peer that no Go type can hold must not hide all others, neither in a list nor in a watch.
+// One export that no Go type can represent must not hide the others, neither in a list nor in a
+// watch.
 func TestAnExportThatCannotBeDecodedCostsNoOther(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -347,7 +352,7 @@ func TestAnExportThatCannotBeDecodedCostsNoOther(t *testing.T) {
 	})
 }
 
-// away is a peer behind a proxy, which can be cut off.
+// away returns a peer behind a proxy that can interrupt the connection.
 func away(t *testing.T) (*cluster, *faultproxy.Proxy, []byte) {
 	t.Helper()
 	there := newCluster(t, &east, "own")
@@ -419,14 +424,14 @@ func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
 		t.Errorf("the Lease is %+v", l.Spec)
 	}
 
-	// The second time it has to stay.
+	// The second time, the peer has to stay connected first.
 	resume = refuse(t, way)
 	r.is(there.id, Unreachable)
 	r.clock.forward(time.Minute)
 	r.says(foo, "")
 	resume()
 	r.is(there.id, Connected, "2 times", "if it stays")
-	// Nor does a restart make it count.
+	// A restart does not make it count either.
 	events := r.told(there.id)
 	r.stop()
 	ahead := r.clock
@@ -444,8 +449,9 @@ func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
 	}
 }
 
-// TestFaultyAnswersTakeNothingAway: what a server says that is not well is not what the peer says.
-func TestFaultyAnswersTakeNothingAway(t *testing.T) {
+// TestFaultyAnswersRemoveNothing checks that faulty answers of a server do not change the data of
+// the peer.
+func TestFaultyAnswersRemoveNothing(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
 	there.export("v1beta1", "foo")
@@ -484,13 +490,14 @@ func TestFaultyAnswersTakeNothingAway(t *testing.T) {
 		{Unreachable, func() func() { return api.Hollow() }},
 	} {
 		resume := c.disturb()
-		api.Cut() // else the watches go on
+		api.Cut() // otherwise the watches continue
 		r.is(there.id, c.reason)
 		resume()
 		r.is(there.id, Connected)
 		told = append(told, c.reason, Connected)
 	}
-	controlplane.Eventually(t, "a watch expires", func() error { // A peer is connected after its lists, a moment before its watches begin.
+	// A peer is connected after its lists, a moment before its watches start.
+	controlplane.Eventually(t, "a watch expires", func() error {
 		if api.Expire() == 0 {
 			return errors.New("there is no watch")
 		}
@@ -502,19 +509,20 @@ func TestFaultyAnswersTakeNothingAway(t *testing.T) {
 	if got := r.calls(foo) - calls; got != 0 || r.said(foo) != there.id {
 		t.Errorf("%d calls, and foo is said by %q, while nothing changed", got, r.said(foo))
 	}
-	// A connection that is cut may have had a question on its way, which is Unreachable as well.
+	// A cut connection can interrupt a request, which is Unreachable too.
 	if got := r.told(there.id); !slices.Equal(without(got, Unreachable), without(told, Unreachable)) || len(got) < len(told) {
 		t.Errorf("events %v; want %v", got, told)
 	}
 }
 
-// without leaves out a reason, and what it parted: of equal ones that follow each other one is left.
+// without removes a reason, and then repeated neighbours.
 func without(told []string, reason string) []string {
 	left := slices.DeleteFunc(slices.Clone(told), func(s string) bool { return s == reason })
 	return slices.Compact(left)
 }
 
-// TestAHalfOpenConnectionIsNoticed long before HTTP/2 would: nothing arrives on it any more, and nobody says so.
+// TestAHalfOpenConnectionIsNoticed checks that a connection without any data is detected long
+// before HTTP/2 detects it.
 func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	there, way, config := away(t)
@@ -540,7 +548,7 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 	}
 }
 
-func TestAPeerWithoutTimeoutStaysForEver(t *testing.T) {
+func TestPeerWithoutTimeoutStaysForever(t *testing.T) {
 	t.Parallel()
 	there, way, config := away(t)
 	there.export("v1beta1", "foo")
@@ -555,7 +563,7 @@ func TestAPeerWithoutTimeoutStaysForEver(t *testing.T) {
 	r.clock.forward(10000 * time.Hour)
 	calls := r.calls(foo)
 	r.leave(there.id)
-	r.join("nowhere", config) // followed by something that is seen
+	r.join("nowhere", config) // followed by a visible change
 	r.is("nowhere", Unreachable)
 	if r.calls(foo) != calls+1 {
 		t.Errorf("%d calls; want that of its leaving", r.calls(foo)-calls)
@@ -567,7 +575,8 @@ func TestAPeerWithoutTimeoutStaysForEver(t *testing.T) {
 	again.says(foo, "?nowhere")
 }
 
-// TestARestartWithAPeerAway: unheard until its Lease has run out, counted from when it was connected last.
+// TestARestartWithAPeerAway checks that a peer is unknown until its Lease has expired, counted from
+// the last moment when it was connected.
 func TestARestartWithAPeerAway(t *testing.T) {
 	t.Parallel()
 	there, way, config := away(t)
@@ -580,7 +589,7 @@ func TestARestartWithAPeerAway(t *testing.T) {
 	r.is(there.id, Connected)
 	r.stop()
 
-	// It was there when nobody looked any more: the time since does not count.
+	// The peer was connected when the Registry stopped: the time since then does not count.
 	resume := refuse(t, way)
 	r = place.read(t, timeout(time.Hour), func(o *Options) { o.Now = func() time.Time { return time.Now().Add(2 * time.Hour) } })
 	<-r.Settled()
@@ -607,7 +616,8 @@ func TestARestartWithAPeerAway(t *testing.T) {
 	r.says(foo, there.id)
 	r.stop()
 
-	// A peer whose Secret went while no controller ran leaves no Lease either, after a while.
+	// A peer whose Secret was deleted while no controller ran leaves no Lease either, after a
+	// while.
 	r.leave(there.id)
 	r = place.read(t)
 	<-r.Settled()
@@ -617,7 +627,7 @@ func TestARestartWithAPeerAway(t *testing.T) {
 	r.says(foo, "")
 }
 
-func TestARestartTellsNothingAgain(t *testing.T) {
+func TestRestartRepeatsNoEvent(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
 	there.export("v1beta1", "foo")
@@ -635,8 +645,9 @@ func TestARestartTellsNothingAgain(t *testing.T) {
 	}
 }
 
-// TestSettledDoesNotWaitForWhoDoesNotAnswer: neither for a peer that fails, nor for ever for one that says nothing.
-func TestSettledDoesNotWaitForWhoDoesNotAnswer(t *testing.T) {
+// TestSettledDoesNotWaitForSilentPeers checks that Settled does not wait for a peer that
+// fails, and waits only for a limited time for a peer that does not answer.
+func TestSettledDoesNotWaitForSilentPeers(t *testing.T) {
 	t.Parallel()
 	there, way, config := away(t)
 	there.export("v1beta1", "foo")
@@ -668,7 +679,8 @@ func TestSettledDoesNotWaitForWhoDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestAForeignLeaseIsLeftAlone: the leader election's is in the same namespace.
+// TestAForeignLeaseIsLeftAlone checks a Lease such as that of the leader election, which is in the
+// same namespace.
 func TestAForeignLeaseIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
@@ -686,7 +698,7 @@ func TestAForeignLeaseIsLeftAlone(t *testing.T) {
 		t.Errorf("foo is said by %q", got)
 	}
 	r.leave(there.id)
-	r.join("nothing", nil) // followed by something that is seen
+	r.join("nothing", nil) // followed by a visible change
 	r.is("nothing", InvalidKubeconfig)
 	r.stop()
 	l, err := r.leaseOf(there.id)
@@ -695,7 +707,7 @@ func TestAForeignLeaseIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestPeersLeaveNothingRunning is not parallel: it counts goroutines.
+// TestPeersLeaveNothingRunning is not parallel, because it counts goroutines.
 func TestPeersLeaveNothingRunning(t *testing.T) {
 	there := newCluster(t, &east, "own")
 	there.export("v1beta1", "foo")
@@ -733,7 +745,9 @@ func TestPeersLeaveNothingRunning(t *testing.T) {
 	}
 	quiet()
 	controlplane.Eventually(t, "as few goroutines as before", func() error {
-		if n := runtime.NumGoroutine(); n > before+3 { // of the test's own client and of HTTP/2, which come and go
+		// The 3 are goroutines of the test's own client and of HTTP/2, which start and stop at any
+		// time.
+		if n := runtime.NumGoroutine(); n > before+3 {
 			return fmt.Errorf("%d; there were %d", n, before)
 		}
 		return nil

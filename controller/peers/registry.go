@@ -16,40 +16,44 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/compact"
 )
 
-// Options of a Registry.
+// Options are the options of a Registry.
 type Options struct {
-	// Home is the own cluster's id.
+	// Home is the ID of this cluster.
 	Home string
-	// Namespace is where the Secrets of peers and their Leases are, and whose annotation announces the own id.
+	// Namespace contains the Secrets of peers and their Leases. Its annotation announces the ID of
+	// this cluster.
 	Namespace string
-	// Timeout is how long a peer that cannot be reached counts; 0 for ever.
+	// Timeout is how long a peer that cannot be reached counts, 0 for forever.
 	Timeout time.Duration
-	// UserAgent of the requests to peers.
+	// UserAgent is the user agent of the requests to peers.
 	UserAgent string
-	// Now is the own cluster's clock, the only one that a peer's time is counted by; time.Now unless given.
+	// Now returns the time of this cluster. All times of peers are from this clock. The default is
+	// time.Now.
 	Now func() time.Time
-	// Remembered gives the ids of other clusters that this cluster's imports have something of, the most credible first. It is asked at the
-	// start, again after an error: those that are no peers count for ten minutes more, so that Secrets may come after the controller. May be
-	// nil.
+	// Remembered returns the IDs of other clusters whose exports the imports of this cluster
+	// record, the most credible first. It is called at the start, and again after an error. IDs
+	// without a peer count for ten minutes, so that Secrets can be created after the controller.
+	// May be nil.
 	Remembered func(context.Context) ([]string, error)
-	// Cache has the own cluster's Namespaces, and the Secrets of peers in Namespace.
+	// Cache contains the Namespaces of this cluster, and the Secrets of peers in Namespace.
 	Cache cache.Informers
-	// Live reads Leases from the own cluster's API server itself, as there are few and nobody waits for a change of them.
+	// Live reads Leases from the API server of this cluster. They are few, and their changes are
+	// not urgent.
 	Live client.Reader
-	// Writer is the only one to write to the own cluster.
+	// Writer makes all writes to this cluster.
 	Writer Writer
 	Events events.EventRecorder
 	Log    logr.Logger
 }
 
-// Writer writes Leases of peers and the announced id. apply.PeerWriter is one.
+// Writer writes the Leases of peers and the announced ID. apply.PeerWriter implements it.
 type Writer interface {
 	PutLease(ctx context.Context, lease *coordinationv1.Lease, unset ...string) error
 	DeleteLease(ctx context.Context, lease *coordinationv1.Lease) error
 	Announce(ctx context.Context, namespace, resourceVersion, id string) error
 }
 
-// Registry knows the other clusters of the clusterset.
+// Registry contains the other clusters of the clusterset.
 type Registry struct {
 	options    Options
 	grace      time.Duration
@@ -62,18 +66,21 @@ type Registry struct {
 	running sync.WaitGroup
 
 	settled    chan struct{}
-	begun      chan struct{} // closed when the own ID has been found right: nothing is written before
-	announcing chan struct{} // holds a token while the own id has to be looked at
+	begun      chan struct{} // closed when the own ID is verified: nothing is written before
+	announcing chan struct{} // contains a token if the own ID must be checked
 
-	// mu guards all that follows, and what peers and connections mark as guarded. Callbacks are called without it.
+	// mu guards all fields below, and the fields of peers and connections that are marked as
+	// guarded. Callbacks run without it.
 	mu       sync.RWMutex
 	identity identity
 	secrets  secrets
 	peers    map[string]*peer
-	leaving  map[string]chan struct{} // closed when nothing of a peer that has left is there any more
-	adopted  bool                     // also the peers are known that have no Secret
-	awaited  map[string]bool          // peers that were there at the start and have neither been read nor failed; nil before the start
-	strings  compact.Strings
+	leaving  map[string]chan struct{} // closed when a peer that has left has ended
+	adopted  bool                     // adopt has added the peers without a Secret
+	// awaited are the peers that existed at the start and have neither been read nor failed. It is
+	// nil before the start.
+	awaited map[string]bool
+	strings compact.Strings
 }
 
 // New prepares a Registry. It makes no request yet.
@@ -87,28 +94,31 @@ func New(o Options) *Registry {
 		identity: identity{by: map[string]string{}, home: o.Namespace}, secrets: secrets{},
 		peers: map[string]*peer{}, leaving: map[string]chan struct{}{},
 	}
-	if o.Timeout > 0 { // short ones are for tests
+	if o.Timeout > 0 { // tests use short timeouts
 		s.probeEvery, s.renewEvery = min(s.probeEvery, o.Timeout/4), min(s.renewEvery, o.Timeout/4)
 	}
 	return s
 }
 
-// OnChange has f called for each name whose Snapshot may have changed. To be called before Start. f is called from
-// several goroutines and has to return soon.
+// OnChange registers f, which is called for each name whose Snapshot may have changed. Call
+// OnChange before Start. Several goroutines call f, and f must return quickly.
 func (r *Registry) OnChange(f func(types.NamespacedName)) { r.onChange = append(r.onChange, f) }
 
-// OnState has f called when a peer's state changes, or it becomes a peer or ceases to be one. Whatever was made of it meanwhile has to be
-// planned again, under whatever names that is. To be called before Start, as with OnChange.
+// OnState registers f, which is called when the state of a peer changes, or a peer joins or leaves.
+// Everything that was created from that peer's data must then be planned again. Call OnState before
+// Start. f has the same limits as for OnChange.
 func (r *Registry) OnState(f func(cluster string)) { r.onState = append(r.onState, f) }
 
-// NeedLeaderElection is true: who writes nothing has no need of peers, and their Leases have one writer.
+// NeedLeaderElection returns true: a replica that does not write needs no peers, and their Leases
+// have one writer.
 func (*Registry) NeedLeaderElection() bool { return true }
 
 // settleWithin is how long the start waits for peers that neither answer nor fail.
 const settleWithin = 5 * time.Second
 
-// Start follows the clusters until ctx ends, and returns when all that it started has ended. The error is ErrOtherID or ErrPeersID: to
-// go on would remove what the cluster with that ID has.
+// Start watches the clusters until ctx ends, and returns when everything that it started has ended.
+// The error is ErrOtherID or ErrPeersID: to continue would remove what the cluster with that ID
+// has.
 func (r *Registry) Start(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer r.running.Wait()
@@ -142,11 +152,12 @@ func (r *Registry) Start(ctx context.Context) error {
 	return nil
 }
 
-// Settled is closed when all peers are known, and each peer that was there at the start has either been read
-// or has failed, or five seconds have passed. Before that a Snapshot has less than there is.
+// Settled returns a channel that is closed when all peers are known, and each peer that existed at
+// the start has been read or has failed, or after five seconds. Before that, a Snapshot is
+// incomplete.
 func (r *Registry) Settled() <-chan struct{} { return r.settled }
 
-// settleLocked closes Settled where nothing more is waited for.
+// settleLocked closes Settled if there is nothing more to wait for.
 func (r *Registry) settleLocked() {
 	if r.awaited == nil || len(r.awaited) > 0 || !r.adopted {
 		return
@@ -158,7 +169,7 @@ func (r *Registry) settleLocked() {
 	}
 }
 
-// call tells of changes. Who has called it must not hold mu.
+// call calls the OnChange callbacks. The caller must not hold mu.
 func (r *Registry) call(names []types.NamespacedName) {
 	for _, f := range r.onChange {
 		for _, name := range names {

@@ -14,15 +14,15 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// TestEachRightOfAPeerIsNeeded: without any one verb of the shipped role the peer is not connected, and its condition names what is
-// missing. So none is spare.
+// TestEachRightOfAPeerIsNeeded removes each verb of the shipped role. Without it the peer is not
+// connected, and its condition contains the missing permission. So each verb is necessary.
 func TestEachRightOfAPeerIsNeeded(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "peer", "clusterrole.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var shipped rbacv1.ClusterRole // the binding comes after it
+	var shipped rbacv1.ClusterRole // without the binding that follows it
 	role, _, _ := bytes.Cut(text, []byte("\n---\n"))
 	if err := yaml.Unmarshal(role, &shipped); err != nil || len(shipped.Rules) != 4 {
 		t.Fatalf("the role is %+v: %v", shipped, err)

@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kubeconfigKey is where a peer's Secret has its kubeconfig.
+// kubeconfigKey is the key of the kubeconfig in a peer's Secret.
 const kubeconfigKey = "kubeconfig"
 
-// secret is what makes a peer.
+// secret is the part of a peer's Secret that the registry uses.
 type secret struct {
 	uid        types.UID
 	kubeconfig []byte
-	leaving    bool // it is about to be deleted on purpose
+	leaving    bool // the Secret is about to be deleted on purpose
 }
 
 func trimSecret(object any) (secret, bool) {
@@ -47,8 +47,8 @@ func (s secrets) drop(id types.NamespacedName, changed []types.NamespacedName) [
 
 func (s secrets) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s) }
 
-// secretsChanged begins and ends peers. A peer leaves at once where its
-// Secret was marked before it went, or where nothing can have come from the peer.
+// secretsChanged starts and stops peers. A peer leaves at once if its Secret was marked before the
+// deletion, or if the peer is refused, because then its data is not used.
 func (r *Registry) secretsChanged(changed []types.NamespacedName) {
 	for _, id := range changed {
 		r.mu.Lock()
@@ -79,7 +79,8 @@ func (r *Registry) secretsChanged(changed []types.NamespacedName) {
 	r.notifyAll()
 }
 
-// joinLocked begins a peer. One that leaves and comes back at once begins when all of the old one is gone.
+// joinLocked starts a peer. If a peer with this ID has just left, the new peer waits until the old
+// one has ended.
 func (r *Registry) joinLocked(id string, of secret) *peer {
 	ctx, cancel := context.WithCancel(r.ctx)
 	p := &peer{
@@ -88,7 +89,7 @@ func (r *Registry) joinLocked(id string, of secret) *peer {
 	}
 	p.refused, p.refusal = r.refuse(id)
 	if p.refused != "" {
-		p.state = Expired // nothing can have come from there
+		p.state = Expired // its data is not used
 	}
 	delete(r.leaving, id)
 	r.peers[id] = p
@@ -96,7 +97,7 @@ func (r *Registry) joinLocked(id string, of secret) *peer {
 	return p
 }
 
-// leaveLocked ends a peer, and returns the names that it exported.
+// leaveLocked stops a peer, and returns the names that it exported.
 func (r *Registry) leaveLocked(p *peer) []types.NamespacedName {
 	delete(r.peers, p.id)
 	r.leaving[p.id] = p.ended
@@ -110,7 +111,7 @@ func (r *Registry) leaveLocked(p *peer) []types.NamespacedName {
 	return sortedNames(p.contents.allNames())
 }
 
-// notifyAllLocked has every peer looked at again: the identity of one is a matter of all.
+// notifyAllLocked evaluates every peer again: the identity of one peer affects all.
 func (r *Registry) notifyAllLocked() {
 	for _, p := range r.peers {
 		p.notify()

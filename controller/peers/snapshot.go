@@ -8,15 +8,15 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 )
 
-// Snapshot is what peers export under one name. The values are read only.
+// Snapshot is what peers export under one name. The values are read-only.
 type Snapshot struct {
-	// Active are the peers that export the name, by their ids.
+	// Active are the peers that export the name, sorted by their IDs.
 	Active []merge.Member
-	// Expired are the peers whose time has run out: what they exported last, without endpoints. They are still peers, and nobody has
-	// withdrawn their exports (C22, C39).
+	// Expired are the peers whose time has run out: their last exports, without endpoints. They are
+	// still peers, and their exports were not withdrawn (C22, C39).
 	Expired []merge.Member
-	// Unknown and UnknownExpired are the ids of peers that this process has not read yet: those whose time runs, and those whose time
-	// has run out.
+	// Unknown and UnknownExpired are the IDs of peers that this process has not read yet: Unknown
+	// if the peer's time has not run out, UnknownExpired if it has.
 	Unknown, UnknownExpired []string
 }
 
@@ -27,7 +27,7 @@ func (r *Registry) Snapshot(name types.NamespacedName) Snapshot {
 	var all Snapshot
 	for id, p := range r.peers {
 		switch {
-		case p.refused != "": // nothing can have come from there
+		case p.refused != "": // its data is not used
 		case p.state == Unknown:
 			all.Unknown = append(all.Unknown, id)
 		case p.contents == nil:
@@ -50,7 +50,7 @@ func (r *Registry) Snapshot(name types.NamespacedName) Snapshot {
 	return all
 }
 
-// Names are those that peers export or have slices for, in one namespace, or in all for "".
+// Names returns the names that peers export or have slices for, in one namespace, or in all for "".
 func (r *Registry) Names(namespace string) []types.NamespacedName {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
-// table holds the trimmed values of one resource. put and drop append the names that have changed.
+// table contains the trimmed values of one resource. put and drop append the names that have
+// changed.
 type table[T any] interface {
 	put(id types.NamespacedName, value T, changed []types.NamespacedName) []types.NamespacedName
 	drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName
@@ -21,12 +22,13 @@ type table[T any] interface {
 
 // sink trims each object of one resource and puts it into a table. It implements reflector.Sink.
 type sink[T any] struct {
-	mu     *sync.RWMutex // of the table
+	mu     *sync.RWMutex // guards the table
 	table  table[T]
-	synced *bool // set when a list is complete, guarded by mu; nil where only events come
-	// trim gives what is kept of an object, or false for an object that is as good as none.
+	synced *bool // true after a complete list, guarded by mu; nil without lists
+	// trim returns the part of an object that is kept, or false for an object that is ignored.
 	trim func(object any) (T, bool)
-	// tell hears the names that have changed, without mu; also of none, at the end of a list.
+	// tell receives the names that have changed, without mu. After a list it is called even if no
+	// name has changed.
 	tell    func(changed []types.NamespacedName)
 	strings *compact.Strings
 }
@@ -35,7 +37,7 @@ func newSink[T any](s *Registry, to table[T], synced *bool, trim func(any) (T, b
 	return &sink[T]{mu: &s.mu, table: to, synced: synced, trim: trim, tell: tell, strings: &s.strings}
 }
 
-// newStore gives the store of a reflector.
+// newStore returns the store of a reflector.
 func newStore[T any](s *Registry, to table[T], synced *bool, trim func(any) (T, bool), tell func([]types.NamespacedName)) cache.ReflectorStore {
 	return reflector.NewStore(newSink(s, to, synced, trim, tell))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// heard are contents with the stores that write them, and the names that were reported.
+// heard contains contents, the stores that write them, and the names that were reported.
 type heard struct {
 	*contents
 	exports, services, slices cache.ReflectorStore
@@ -35,7 +35,7 @@ func newHeard() *heard {
 	return h
 }
 
-// changes gives what was told since it was asked last.
+// changes returns the names that were reported since its last call.
 func (h *heard) changes() []string {
 	var all []string
 	for _, name := range h.told {
@@ -65,7 +65,7 @@ func sliceOf(name, service string, addresses ...string) *discoveryv1.EndpointSli
 	return s
 }
 
-func TestARelistTellsOfWhatIsDifferent(t *testing.T) {
+func TestRelistReportsDifferences(t *testing.T) {
 	h := newHeard()
 	must := func(err error) {
 		t.Helper()
@@ -97,7 +97,7 @@ func TestARelistTellsOfWhatIsDifferent(t *testing.T) {
 	}
 }
 
-// TestOddObjectsCostNoOther: a list with things in it that nobody expects.
+// TestOddObjectsCostNoOther lists unusual objects together with normal ones.
 func TestOddObjectsCostNoOther(t *testing.T) {
 	h := newHeard()
 	fqdn := sliceOf("named", "n", "example.com")
@@ -128,8 +128,9 @@ func TestOddObjectsCostNoOther(t *testing.T) {
 	}
 }
 
-// TestServicesThatAreAlikeAreOne, and leave nothing when they go.
-func TestServicesThatAreAlikeAreOne(t *testing.T) {
+// TestEqualServicesShareMemory checks that equal Services share one spec, and that it is removed
+// with them.
+func TestEqualServicesShareMemory(t *testing.T) {
 	h := newHeard()
 	for i := range 100 {
 		for _, err := range []error{h.services.Add(serviceOf(fmt.Sprintf("s%d", i), 80)), h.exports.Add(exportOf(fmt.Sprintf("s%d", i)))} {
@@ -161,7 +162,8 @@ func TestServicesThatAreAlikeAreOne(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAPeer holds what a service costs: 15 000 of 10 endpoints are allowed 300 MiB with all that is made of them.
+// TestMemoryOfAPeer limits the memory of a Service: 15 000 Services with 10 endpoints may use
+// 300 MiB, including everything that is created from them.
 func TestMemoryOfAPeer(t *testing.T) {
 	const services, endpoints, most = 5000, 10, 3000
 	h := newHeard()
@@ -197,7 +199,8 @@ func TestMemoryOfAPeer(t *testing.T) {
 	runtime.KeepAlive(h)
 }
 
-// A slice with a controller's mark that is being deleted, and held by a finalizer, counts for no import.
+// A slice that a controller manages, and that is being deleted and kept by a finalizer, is not
+// imported.
 func TestTrimOfSlicesThatAreBeingDeleted(t *testing.T) {
 	s := &Registry{}
 	for manager, want := range map[string]bool{mcs.ControllerName: false, "me": true} {

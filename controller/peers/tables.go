@@ -36,18 +36,18 @@ func (e exports) drop(id types.NamespacedName, changed []types.NamespacedName) [
 
 func (e exports) ids() iter.Seq[types.NamespacedName] { return maps.Keys(e) }
 
-// sharedSpec is that of all Services of a peer that have the same.
+// sharedSpec is the spec that several equal Services of a peer share.
 type sharedSpec struct {
 	merge.ServiceSpec
 	key  string
 	refs int
 }
 
-// services is a table of Services. Most are exported by nobody, and most of those are alike.
+// services is a table of Services. Most Services are not exported, and most of those are equal.
 type services struct {
 	of     *contents
 	byName map[types.NamespacedName]*sharedSpec
-	shared map[string]*sharedSpec // by their key
+	shared map[string]*sharedSpec // by the key of the spec
 }
 
 func (s services) put(id types.NamespacedName, value *sharedSpec, changed []types.NamespacedName) []types.NamespacedName {
@@ -85,7 +85,7 @@ func (s services) release(t *sharedSpec) {
 	}
 }
 
-// tell leaves out a Service that nobody exports.
+// tell appends the name of a Service that is exported. It omits other Services.
 func (s services) tell(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
 	if _, exported := s.of.member("", id); !exported {
 		return changed
@@ -95,10 +95,11 @@ func (s services) tell(id types.NamespacedName, changed []types.NamespacedName) 
 
 func (s services) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byName) }
 
-// slicesOf is a table of EndpointSlices. The lists of a Service are never changed in place: who was given one may keep it.
+// slicesOf is a table of EndpointSlices. The list of a Service is never changed in place, so a
+// caller can keep it.
 type slicesOf struct {
 	byID      map[types.NamespacedName]*discoveryv1.EndpointSlice
-	byService map[types.NamespacedName][]*discoveryv1.EndpointSlice // by their names
+	byService map[types.NamespacedName][]*discoveryv1.EndpointSlice // sorted by name
 }
 
 func newSlices() slicesOf {

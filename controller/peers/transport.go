@@ -12,9 +12,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// transport carries the requests to one peer. It is not the one that client-go would make and keep: it ends with the connection, and its
-// connections can be closed when they are dead. The package connrotation of client-go closes all of them or none: with it, one slow
-// answer would end all watches of the peer, and each list would be read again.
+// transport sends the requests to one peer. It replaces the transport that client-go would create
+// and cache: it ends with the connection, and its dead network connections can be closed. The
+// package connrotation of client-go can only close all network connections at once. With it, one
+// slow answer would end all watches of the peer, and each list would be read again.
 type transport struct {
 	http   *http.Transport
 	client *http.Client
@@ -25,7 +26,7 @@ type transport struct {
 	closed bool
 }
 
-// conn is a network connection that knows when something arrived on it last.
+// conn is a network connection that records when data last arrived.
 type conn struct {
 	net.Conn
 	owner    *transport
@@ -69,7 +70,7 @@ func (t *transport) dial(ctx context.Context, network, address string) (net.Conn
 	c.lastRead.Store(time.Now().UnixNano())
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed { // http.Transport goes on dialling for requests that have ended
+	if t.closed { // http.Transport dials even after the request has ended
 		return nil, errors.Join(net.ErrClosed, plain.Close())
 	}
 	t.conns[c] = struct{}{}
@@ -91,13 +92,14 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// closeSilent closes the connections on which nothing arrived since a request was sent that nobody answered: a firewall may have
-// forgotten them, and watches on them would wait for long. One that is just slow stays.
+// closeSilent closes the connections on which nothing has arrived since the given time, when a
+// request without an answer was sent. A firewall may have dropped them, and watches on them would
+// wait for a long time. A connection that is only slow stays.
 func (t *transport) closeSilent(since time.Time) {
 	t.closeThose(func(c *conn) bool { return c.lastRead.Load() < since.UnixNano() })
 }
 
-// close ends every connection, also those that are just being made.
+// close closes every connection, including those that are being established.
 func (t *transport) close() {
 	t.mu.Lock()
 	t.closed = true

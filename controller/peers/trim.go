@@ -12,15 +12,16 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// trimExport leaves out what no API server sends: an export that is not what its CRD says.
+// trimExport rejects an export that does not match its CRD. A correct API server does not send one.
 func trimExport(object any) (*merge.Export, bool) {
 	of := object.(*serviceExport)
 	export := merge.TrimExport(&mcsv1beta1.ServiceExport{ObjectMeta: of.ObjectMeta, Spec: of.Spec})
 	return export, export != nil && of.Err == nil && isName(of.Namespace, of.Name)
 }
 
-// isName is true where both are DNS labels (RFC 1123), as the names of all Services and namespaces are. What an API server says need
-// not be so: a "Service" foo.eu of the peer acme would share the names of its slices with foo of the peer eu.acme.
+// isName reports whether both are DNS labels (RFC 1123), as the names of all Services and
+// namespaces are. A malicious API server can send other names: a "Service" foo.eu of the peer acme
+// would have the same slice names as foo of the peer eu.acme.
 func isName(namespace, name string) bool {
 	return len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Label(name)) == 0
 }
@@ -28,12 +29,13 @@ func isName(namespace, name string) bool {
 func trimService(object any) (*sharedSpec, bool) {
 	of := object.(*corev1.Service)
 	t := merge.TrimService(of)
-	key, err := json.Marshal(t) // which has no error: there are strings and numbers
+	key, err := json.Marshal(t) // cannot fail: the value contains only strings and numbers
 	return &sharedSpec{ServiceSpec: *t, key: string(key)}, err == nil && isName(of.Namespace, of.Name)
 }
 
-// trimSlice leaves out slices with names instead of addresses, slices of no Service or of one with an invalid name, and those that a controller
-// is about to remove: they are gone as soon as their finalizers are.
+// trimSlice rejects slices with host names instead of addresses, slices without a Service or with
+// an invalid Service name, and slices that a controller is deleting. The last ones disappear when
+// their finalizers are removed.
 func (r *Registry) trimSlice(object any) (*discoveryv1.EndpointSlice, bool) {
 	slice := object.(*discoveryv1.EndpointSlice)
 	removed := ownership.OfSlice(slice) && slice.DeletionTimestamp != nil
@@ -41,7 +43,7 @@ func (r *Registry) trimSlice(object any) (*discoveryv1.EndpointSlice, bool) {
 		return nil, false
 	}
 	merge.TrimSlice(slice)
-	slice.ResourceVersion, slice.Generation = "", 0 // which change with what was trimmed
+	slice.ResourceVersion, slice.Generation = "", 0 // they change with the fields that were trimmed
 	r.strings.Slice(slice)
 	return slice, true
 }

@@ -9,24 +9,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// maxWeight is what an answer may take in memory when it is decoded, in bytes. An empty item takes two bytes of an answer, and 400 of memory:
-// so a limit of an answer's length does not limit its memory. Real EndpointSlices weigh two to eight times their length.
+// maxWeight is the memory, in bytes, that a decoded answer may need. An empty item takes 2 bytes of
+// an answer and 400 bytes of memory, so a limit for the length does not limit the memory. Real
+// EndpointSlices need two to eight times their length.
 const maxWeight = 128 << 20
 
-var errTooHeavy = fmt.Errorf("the answer has so many items or fields that it would take more than %d MiB of memory", maxWeight>>20)
+var errTooHeavy = fmt.Errorf("the answer has so many items or fields that it would need more than %d MiB of memory", maxWeight>>20)
 
-// Estimates of what one more value takes in memory, by how deep it lies: an item of a list, an element or field of an item, and what these
-// have.
+// Estimates of the memory for one value, by its depth: an item of a list, an element or field of an
+// item, and the elements and fields below.
 const (
 	weightItem = 400
 	weightPart = 150
 	weightLeaf = 24
 )
 
-// weighed refuses what would be too heavy, before it is decoded.
+// weighed rejects data that needs too much memory, before it is decoded.
 type weighed struct{ runtime.Serializer }
 
-// protobufPrefix begins each protobuf answer of an API server.
+// protobufPrefix is the start of each protobuf answer of an API server.
 var protobufPrefix = []byte("k8s\x00")
 
 //nolint:revive // three results, as runtime.Decoder wants
@@ -43,7 +44,8 @@ func (w weighed) Decode(data []byte, defaults *schema.GroupVersionKind, into run
 	return w.Serializer.Decode(data, defaults, into)
 }
 
-// weightOfJSON goes by the commas, and by how many brackets are open where each stands: two are in a list of items.
+// weightOfJSON counts commas, weighted by the number of open brackets. Two open brackets are a list
+// of items.
 func weightOfJSON(data []byte) (weight int) {
 	depth, inText := 0, false
 	for i := 0; i < len(data); i++ {
@@ -68,10 +70,12 @@ func weightOfJSON(data []byte) (weight int) {
 	return weight
 }
 
-// protobufWeights are those of a field by its depth. The outermost message is an envelope; what is inside a leaf is not looked at.
+// protobufWeights are the weights of a field by its depth. The outermost message is an envelope.
+// The contents of a leaf are not inspected.
 var protobufWeights = [...]int{0, weightItem, weightPart, weightLeaf, weightLeaf}
 
-// weightOfProtobuf counts fields. A field of bytes may be a message or a text: as a message, a text has few fields, or is none.
+// weightOfProtobuf counts fields. A field of type bytes can be a message or text. Text has few
+// fields when it is parsed as a message, or is not a valid message.
 func weightOfProtobuf(message []byte, depth int) (weight int) {
 	for len(message) > 0 && weight <= maxWeight {
 		number, kind, length := protowire.ConsumeTag(message)

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/lenient"
 )
 
-// A short answer can decode to hundreds of times its length.
+// A short answer can need hundreds of times its length when it is decoded.
 func TestAnswersOfManyPartsAreRefused(t *testing.T) {
 	list := func(kind, items string) []byte {
 		return []byte(`{"kind":"` + kind + `","apiVersion":"x/v1","metadata":{"resourceVersion":"1"},"items":[` + items + `]}`)
@@ -48,7 +48,7 @@ func TestAnswersOfManyPartsAreRefused(t *testing.T) {
 	}
 }
 
-// A hundred thousand endpoints are far more than a cluster exports, and still not too heavy.
+// A hundred thousand endpoints are far more than a cluster exports, and still below the limit.
 func TestLargeAnswersAreTaken(t *testing.T) {
 	const count, each = 1000, 100
 	list := &discoveryv1.EndpointSliceList{TypeMeta: metav1.TypeMeta{Kind: "EndpointSliceList", APIVersion: "discovery.k8s.io/v1"}}
@@ -78,7 +78,7 @@ func TestLargeAnswersAreTaken(t *testing.T) {
 	}
 }
 
-// The limit is where it is said to be.
+// Answers are accepted up to the limit.
 func TestAnswersAreTakenUpToTheLimit(t *testing.T) {
 	const most = maxWeight/weightItem - 10 // the list itself has some fields
 	serializer := boundedSerializer{lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName)}

@@ -21,11 +21,12 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// oneName is the state of one name in a clusterset, with the least of a server's behaviour: what is planned is there afterwards.
+// oneName is the state of one name in a clusterset, with a minimal simulation of an API server:
+// what is planned exists afterwards.
 type oneName struct {
 	world
 	observed.Clusterset
-	imported bool // there is an import
+	imported bool // the import exists
 	plans    int
 }
 
@@ -38,7 +39,7 @@ func newName(home string, members ...merge.Member) *oneName {
 	}
 }
 
-// exporting is a member that exports foo on some port since some second after noon.
+// exporting returns a member that exports foo on the given port, from the given second after noon.
 func exporting(cluster string, second int, port int32, addresses ...string) merge.Member {
 	m := merge.Member{
 		Cluster: cluster,
@@ -96,7 +97,8 @@ func (c *oneName) write(changes diff.Changes) {
 	}
 }
 
-// shows wants the import from these clusters, with this port, and with the slices of these endpoints.
+// shows checks that the import exists, comes from these clusters, has this port, and has slices
+// with these endpoints.
 func (c *oneName) shows(t *testing.T, from string, port int32, addresses ...string) {
 	t.Helper()
 	if !c.imported {
@@ -116,7 +118,7 @@ func (c *oneName) shows(t *testing.T, from string, port int32, addresses ...stri
 	equal(t, "endpoints", strings.Join(got, ","), strings.Join(addresses, ","))
 }
 
-// mirrored gives a member what its own controller would have made of its slices.
+// mirrored returns a member with the slices that its own controller would have made.
 func mirrored(m merge.Member) merge.Member {
 	m.Slices = desired.ImportedSlices(m.Cluster, types.NamespacedName{Namespace: "default", Name: "foo"}, merge.Merge([]merge.Member{m}), []merge.Member{m}, 100)
 	return m
@@ -130,7 +132,8 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 	c.shows(t, "c1,c2,c3", 8080, "10.1.0.1", "10.2.0.1", "10.3.0.1")
 	conflict := meta.FindStatusCondition(c.Export.Status.Conditions, "Conflict")
 
-	// A restart while c2 and c3 are away: c3 is heard first, and has another endpoint now.
+	// The process restarts while c2 and c3 are away. c3 answers first, and has another endpoint
+	// now.
 	third = mirrored(exporting("c3", 2, 80, "10.3.0.2"))
 	c.Members, c.Silent = []merge.Member{exporting("c1", 1, 80, "10.1.0.1"), third}, []string{"c2"}
 	c.settle(t)
@@ -138,11 +141,12 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 	if now := meta.FindStatusCondition(c.Export.Status.Conditions, "Conflict"); *now != *conflict {
 		t.Errorf("the conflict was %+v and is %+v", conflict, now)
 	}
-	// Nobody is left but c2, of which nothing has been heard.
+	// Only c2 remains, which has not answered yet.
 	c.Members, c.Export = []merge.Member{{Cluster: "c1"}, {Cluster: "c3"}}, nil
 	c.settle(t)
 	c.shows(t, "c2", 8080, "10.2.0.1")
-	// So it is where somebody emptied the status meanwhile: the slices tell whose they are.
+	// The same holds if a user emptied the status in the meantime: the slices identify their
+	// cluster.
 	c.imp.Status.Clusters = nil
 	c.settle(t)
 	c.shows(t, "c2", 8080, "10.2.0.1")
@@ -150,7 +154,8 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 	c.Members, c.Silent = []merge.Member{third}, []string{"c9"}
 	c.settle(t)
 	c.shows(t, "c3", 80, "10.3.0.2")
-	// c3's time runs out, before it is heard or after: its endpoints go, and the import stays, with its address (C22, C24, C39).
+	// c3's time runs out, before or after it answers: its endpoints go, and the import stays, with
+	// its address (C22, C24, C39).
 	ips := c.imp.Spec.IPs
 	c.Members, c.Silent, c.SilentExpired = nil, nil, []string{"c3"}
 	c.settle(t)
@@ -160,7 +165,7 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 	c.settle(t)
 	c.shows(t, "c3", 80)
 	equal(t, "ips", c.imp.Spec.IPs, ips)
-	// It leaves.
+	// c3 leaves.
 	c.Members = nil
 	c.settle(t)
 	if c.imported || len(c.slices) > 0 {
@@ -168,8 +173,9 @@ func TestAbsentIsNotEmpty(t *testing.T) {
 	}
 }
 
-// What is kept of a cluster that has not been heard is what Mirror gave: not what somebody has marked so, and it holds no import.
-func TestForgedSlicesOfUnheardClusters(t *testing.T) {
+// The kept slices of a cluster that has not answered are those that ImportedSlices made. A slice
+// that a user has marked in the same way is not kept, and does not keep an import.
+func TestForgedSlicesOfSilentClusters(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1")))
 	c.settle(t)
 	forge := func(cluster, name string, owned bool) {
@@ -188,7 +194,8 @@ func TestForgedSlicesOfUnheardClusters(t *testing.T) {
 	equal(t, "waited for", buildOf(c.state()).Status.Clusters, []string{"c1", "c2"})
 	c.settle(t)
 	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
-	// Name and owner are all that tells. Once the cluster is heard, its own slices are known.
+	// Only the name and the owner identify a slice. Once the cluster answers, its own slices are
+	// known.
 	forge("c2", "foo.c2.ipv4-0123456789", true)
 	c.slices[len(c.slices)-1].Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.9.9.9"}}}
 	c.settle(t)
@@ -198,9 +205,10 @@ func TestForgedSlicesOfUnheardClusters(t *testing.T) {
 	c.shows(t, "c1,c2", 80, "10.1.0.1", "10.2.0.1")
 }
 
-// A slice of a cluster that has not been heard stays, whatever somebody does to its labels, and gets back those that are ours: its endpoints
-// would be missing until the cluster is heard. So it does where the content is not known, as in a cache.
-func TestSlicesOfUnheardClustersKeepTheirMark(t *testing.T) {
+// A slice of a cluster that has not answered stays, whatever a user does to its labels, and the
+// controller's labels are restored: otherwise its endpoints would be missing until the cluster
+// answers. The same holds if the content of the slice is not known, as in a cache.
+func TestSlicesOfSilentClustersKeepTheirMark(t *testing.T) {
 	for what, edit := range map[string]func(labels map[string]string){
 		"no mark":         func(labels map[string]string) { delete(labels, discoveryv1.LabelManagedBy) },
 		"another's mark":  func(labels map[string]string) { labels[discoveryv1.LabelManagedBy] = desired.SliceMirroring },
@@ -219,7 +227,8 @@ func TestSlicesOfUnheardClustersKeepTheirMark(t *testing.T) {
 			diff.KeepDigest(c.slices[at])
 			want := c.slices[at].DeepCopy()
 			c.Members, c.Silent = []merge.Member{exporting("c1", 0, 80, "10.1.0.1")}, []string{"c2"}
-			c.imp.Status.Clusters = nil // the slice alone tells that c2 is waited for
+			// Only the slice shows that the plan must wait for c2.
+			c.imp.Status.Clusters = nil
 			edit(c.slices[at].Labels)
 			moved := ownership.Misassociated(c.slices[at], "derived-foo")
 			for range 20 {
@@ -232,7 +241,8 @@ func TestSlicesOfUnheardClustersKeepTheirMark(t *testing.T) {
 			if at = slices.IndexFunc(c.slices, func(s *discoveryv1.EndpointSlice) bool { return ownership.SliceIsFrom("c2", s, c.imp) }); at < 0 {
 				t.Fatal("it is gone")
 			}
-			if moved { // The label of a slice never changes: it has another name now.
+			// The label of a slice never changes, so the slice has another name now.
+			if moved {
 				want.Name = c.slices[at].Name
 			}
 			equal(t, "its slice", c.slices[at], want)
@@ -240,8 +250,9 @@ func TestSlicesOfUnheardClustersKeepTheirMark(t *testing.T) {
 	}
 }
 
-// A slice of ours that is being deleted and held goes, even one that is wanted: then it is made anew. One that nobody holds goes by itself.
-func TestHeldSlicesGo(t *testing.T) {
+// A slice of the controller that is being deleted and has a finalizer is deleted, even if it is
+// wanted: it is then created again. A slice without a finalizer needs no further deletion.
+func TestSlicesWithFinalizersAreDeleted(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"))
 	c.settle(t)
 	slice := c.slices[0]
@@ -258,8 +269,9 @@ func TestHeldSlicesGo(t *testing.T) {
 	c.shows(t, "c1", 80, "10.1.0.1")
 }
 
-// What leads to our Service and is not the import's goes; of Services that are not ours it stays.
-func TestStraysGo(t *testing.T) {
+// A slice that belongs to the derived Service and not to the import is deleted. A slice of a
+// Service that the controller does not own stays.
+func TestUnexpectedSlicesAreDeleted(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"))
 	c.settle(t)
 	svc := c.services["derived-foo"]
@@ -303,7 +315,7 @@ func TestStraysGo(t *testing.T) {
 	if changes := Plan(st); len(changes.Evict) != 1 || changes.ExportStatus == nil || changes.Ready.Type == "" || changes.Empty() {
 		t.Errorf("planned while it stays: %+v", changes)
 	}
-	svc.Labels = nil // not ours
+	svc.Labels = nil // no longer the controller's
 	if ownership.Unexpected(kubernetes, c.imp, svc) {
 		t.Error("a slice of a Service that is not ours has to go")
 	}
@@ -322,7 +334,8 @@ func TestNoNamespaceNoImport(t *testing.T) {
 	}
 }
 
-// A namespace that is being deleted takes no new objects, events among them: the condition of the export says so, and no event.
+// A namespace that is being deleted accepts no new objects, including events: only the condition of
+// the export reports it.
 func TestNoEventsInANamespaceThatEnds(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
@@ -333,8 +346,9 @@ func TestNoEventsInANamespaceThatEnds(t *testing.T) {
 	}
 }
 
-// A restart writes nothing: the state in which nothing is missing plans nothing, slices without their endpoints included.
-func TestUnchangedWorldPlansNothing(t *testing.T) {
+// A restart writes nothing: a complete state gives an empty plan, also with slices without their
+// endpoints.
+func TestUnchangedStatePlansNothing(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))
 	c.settle(t)
 	for _, slice := range c.slices {
@@ -360,7 +374,7 @@ func TestUnchangedWorldPlansNothing(t *testing.T) {
 	}
 }
 
-// C29: Absent where there are none, such as for a Service without a selector.
+// C29: Absent if there are no slices, for example for a Service without a selector.
 func TestEndpointSliceObjectsAreAbsent(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80))
 	c.settle(t)
@@ -370,7 +384,8 @@ func TestEndpointSliceObjectsAreAbsent(t *testing.T) {
 	equal(t, "with one", c.imp.Status.EndpointSliceObjects, mcsv1beta1.EndpointSliceObjectsPresent)
 }
 
-// An import that others made outlives every export, and a condition of it is theirs; none of our slices is left on it.
+// An import that others made outlives every export, and others own its conditions. No slice of the
+// controller remains in it.
 func TestOthersImportOutlivesTheExports(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
@@ -384,7 +399,7 @@ func TestOthersImportOutlivesTheExports(t *testing.T) {
 	}
 }
 
-// Conditions say what is: none is planned together with another write.
+// Conditions report the actual state: no condition is planned together with another write.
 func TestConditionsComeLast(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))
 	for range 20 {
@@ -402,8 +417,8 @@ func TestConditionsComeLast(t *testing.T) {
 	t.Error("it plans for ever")
 }
 
-// What the server refuses is said, where it can be seen, and costs nothing else.
-func TestRefusalsAreSaid(t *testing.T) {
+// What the API server refuses is reported where users can see it, and affects nothing else.
+func TestRefusalsAreReported(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	st := c.state()
 	st.ImportRefused = "exceeded quota"
@@ -416,7 +431,8 @@ func TestRefusalsAreSaid(t *testing.T) {
 		t.Errorf("Ready is %+v", ready)
 	}
 	c.settle(t)
-	// An update that is refused: nothing follows from what the import does not hold, and it says so.
+	// An update is refused: nothing follows from what the import does not contain, and its
+	// condition reports the refusal.
 	c.Members[0] = exporting("c1", 1, 81, "10.1.0.1")
 	st = c.state()
 	if changes = Plan(st); changes.Import == nil || changes.Writes() > 1 {
@@ -450,8 +466,9 @@ func TestRefusalsAreSaid(t *testing.T) {
 	}
 }
 
-// What Karmada manages is Karmada's, whatever other label it has: Karmada would revert the rest.
-func TestKarmadasImportIsNeverOurs(t *testing.T) {
+// An import that Karmada manages is never the controller's, whatever other label it has: Karmada
+// would revert the rest.
+func TestKarmadasImportIsNeverManaged(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
 	c.imp.Labels[mcs.LabelKarmadaManaged] = "true"
@@ -466,15 +483,17 @@ func TestKarmadasImportIsNeverOurs(t *testing.T) {
 	}
 }
 
-// TestDigestOfACacheIsNotForged is a regression test: whoever writes slices could edit the endpoints of one of ours and have them taken for
-// unchanged, by an annotation with the digest of the former ones.
+// TestDigestOfACacheIsNotForged is a regression test: a user with permission to write
+// EndpointSlices could edit the endpoints of a slice of the controller, and add an annotation with
+// the digest of the former endpoints. The slice then seemed unchanged.
 func TestDigestOfACacheIsNotForged(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 80, "10.2.0.1")))
 	c.settle(t)
 	for _, slice := range c.slices {
 		digested := slice.DeepCopy()
 		diff.KeepDigest(digested)
-		for key, value := range digested.Annotations { // of which a tenant knows the part before the random one
+		// A tenant knows the key up to the random part.
+		for key, value := range digested.Annotations {
 			slice.Annotations[key[:min(len(key), len("clusterset-dns.io/digest"))]] = value
 		}
 		slice.Endpoints[0].Addresses = []string{"10.66.66.66"}
@@ -485,8 +504,8 @@ func TestDigestOfACacheIsNotForged(t *testing.T) {
 	}
 }
 
-// TestNamesOfPeersAreLabels is a regression test: the slices of a Service "foo.eu" of the peer "acme" were called like those of "foo" of the cluster
-// "eu.acme".
+// TestNamesOfPeersAreLabels is a regression test: the slices of a Service "foo.eu" of the peer
+// "acme" had the same names as those of "foo" of the cluster "eu.acme".
 func TestNamesOfPeersAreLabels(t *testing.T) {
 	c := newName("home", mirrored(exporting("acme", 0, 80, "10.66.0.1")))
 	c.Export = nil

@@ -17,9 +17,10 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// TestContestedServiceFieldsHoldNothingUp is a regression test: an API server that does not know trafficDistribution, or a webhook that sets it,
-// kept the patch of the Service in every plan, and so all conditions away.
-func TestContestedServiceFieldsHoldNothingUp(t *testing.T) {
+// TestContestedServiceFieldsBlockNothing is a regression test: with an API server that does not
+// know trafficDistribution, or a webhook that sets it, every plan contained the patch of the
+// Service, and so no condition was written.
+func TestContestedServiceFieldsBlockNothing(t *testing.T) {
 	for what, server := range map[string]*string{"drops it": nil, "sets another": new("PreferSameNode")} {
 		exporter := exporting("c1", 1, 80, "10.1.0.1")
 		exporter.Service.Distribution = corev1.ServiceTrafficDistributionPreferClose
@@ -27,7 +28,7 @@ func TestContestedServiceFieldsHoldNothingUp(t *testing.T) {
 		for range 10 {
 			changes := Plan(c.state())
 			if written := changes.Written(); written[contested.FieldDistribution] != "" {
-				c.contested = written // as apply finds out
+				c.contested = written // as package apply detects it
 			}
 			c.write(changes)
 			if svc := c.services["derived-foo"]; svc != nil {
@@ -51,8 +52,9 @@ func TestContestedServiceFieldsHoldNothingUp(t *testing.T) {
 	}
 }
 
-// TestContestedMetadataHoldsNothingUp is a regression test for what a webhook takes from an import's labels or annotations, or sets there.
-func TestContestedMetadataHoldsNothingUp(t *testing.T) {
+// TestContestedMetadataBlocksNothing is a regression test: a webhook removes or sets labels or
+// annotations of an import.
+func TestContestedMetadataBlocksNothing(t *testing.T) {
 	for what, webhook := range map[string]func(*mcsv1beta1.ServiceImport){
 		"drops the record":                  func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, mcs.AnnotationExports) },
 		"drops the addresses":               func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, mcs.AnnotationClusterIPs) },
@@ -71,7 +73,7 @@ func TestContestedMetadataHoldsNothingUp(t *testing.T) {
 				wanted := changes.Import.New.DeepCopy()
 				webhook(wanted)
 				if equality.Semantic.DeepEqual(c.imp.ObjectMeta, wanted.ObjectMeta) && equality.Semantic.DeepEqual(c.imp.Spec, wanted.Spec) {
-					for field, value := range written { // as apply finds out
+					for field, value := range written { // as package apply detects it
 						held[field] = value
 					}
 					c.contested = held
@@ -91,7 +93,8 @@ func TestContestedMetadataHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// TestContestedIPsAreLeftAlone is a regression test: Karmada without deploy/karmada empties the ips of an import that it keeps.
+// TestContestedIPsAreLeftAlone is a regression test: Karmada without deploy/karmada empties the ips
+// of an import that it manages.
 func TestContestedIPsAreLeftAlone(t *testing.T) {
 	w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"} }))
 	w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
@@ -110,7 +113,8 @@ func TestContestedIPsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A spec of an import of ours that another writer sets back is left alone, and what follows from it stays as it is.
+// The spec of an import that the controller owns is left alone if another writer sets it back.
+// Everything that follows from the spec stays unchanged.
 func TestContestedSpecIsLeftAlone(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
@@ -125,8 +129,9 @@ func TestContestedSpecIsLeftAlone(t *testing.T) {
 	equal(t, "port", c.imp.Spec.Ports[0].Port, int32(8080))
 }
 
-// TestReadyOfOthersIsTheirs is a regression test: beside Cilium, which sets Ready on its imports at each event, both wrote it for ever.
-func TestReadyOfOthersIsTheirs(t *testing.T) {
+// TestReadyOfAnotherWriterStays is a regression test: Cilium sets Ready on its imports at each event.
+// The controller and Cilium both wrote the condition, without end.
+func TestReadyOfAnotherWriterStays(t *testing.T) {
 	w := newWorld(clusterSetImport("foo"))
 	w.imp.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-abc"}
 	w.services["derived-abc"] = others("derived-abc", "10.0.9.9")
@@ -144,8 +149,8 @@ func TestReadyOfOthersIsTheirs(t *testing.T) {
 	equal(t, "condition", w.imp.Status.Conditions, []metav1.Condition{theirs})
 }
 
-// TestTakenAddressesOfOthersServicesLeaveIPs is a regression test: the Service that ips followed was deleted, and another got its address: DNS went on
-// answering it.
+// TestTakenAddressesOfOthersServicesLeaveIPs is a regression test: the Service that ips followed
+// was deleted, and another Service got its address. DNS still answered with that address.
 func TestTakenAddressesOfOthersServicesLeaveIPs(t *testing.T) {
 	for what, edit := range map[string]func(*mcsv1beta1.ServiceImport){
 		"an import of Karmada's": func(i *mcsv1beta1.ServiceImport) { i.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"} },
@@ -166,8 +171,8 @@ func TestTakenAddressesOfOthersServicesLeaveIPs(t *testing.T) {
 	}
 }
 
-// A status that another writer sets back is left alone, and holds nothing else up.
-func TestContestedStatusHoldsNothingUp(t *testing.T) {
+// A status that another writer sets back is left alone, and blocks nothing else.
+func TestContestedStatusBlocksNothing(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
 	c.contested = contested.Fields{}
@@ -190,9 +195,10 @@ func TestContestedStatusHoldsNothingUp(t *testing.T) {
 	equal(t, "conflict", meta.FindStatusCondition(c.Export.Status.Conditions, "Conflict").Reason, "PortConflict")
 }
 
-// TestContestedTypeHoldsNothingUp is a regression test for who sets the derived Service's type back, where the import has addresses of a user,
-// for which it needs the type LoadBalancer. Each pass wrote it again, as fast as it came back.
-func TestContestedTypeHoldsNothingUp(t *testing.T) {
+// TestContestedTypeBlocksNothing is a regression test: another writer sets the derived Service's
+// type back, while the import has a user's addresses, which need the type LoadBalancer. Each pass
+// wrote the type again, as fast as it was set back.
+func TestContestedTypeBlocksNothing(t *testing.T) {
 	w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = []string{"192.0.2.7"} }))
 	revert := func() {
 		if svc := w.services["derived-foo"]; svc != nil {
@@ -203,7 +209,7 @@ func TestContestedTypeHoldsNothingUp(t *testing.T) {
 	for range 10 {
 		changes := w.plan()
 		if written := changes.Written(); written[contested.FieldType] != "" {
-			w.contested = written // as contests finds out
+			w.contested = written // as package reconcile detects it
 		}
 		w.apply(changes, 100)
 		revert()
@@ -212,21 +218,22 @@ func TestContestedTypeHoldsNothingUp(t *testing.T) {
 	if !c.Empty() || c.Ready.Status != metav1.ConditionTrue || !strings.Contains(c.Ready.Message, string(contested.FieldType)) {
 		t.Errorf("planned while contested: %+v", c)
 	}
-	// A name elsewhere is no type that a Service with an address may keep.
+	// A Service with an address cannot keep the type ExternalName.
 	w.services["derived-foo"].Spec.Type, w.services["derived-foo"].Spec.ExternalName = corev1.ServiceTypeExternalName, "elsewhere.example"
 	if c = w.plan(); c.Service == nil || c.Service.New.Spec.Type == corev1.ServiceTypeExternalName {
 		t.Errorf("a name elsewhere is left alone: %+v", c.Service)
 	}
 }
 
-// TestContestedFamiliesHoldNothingUp is a regression test: a server or a webhook drops ipFamilies and keeps ips. The patch of the families alone
-// was planned in every pass, and no condition was ever written.
-func TestContestedFamiliesHoldNothingUp(t *testing.T) {
+// TestContestedFamiliesBlockNothing is a regression test: a server or a webhook drops ipFamilies
+// and keeps ips. The patch of the families alone was planned in every pass, and no condition was
+// ever written.
+func TestContestedFamiliesBlockNothing(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	for range 10 {
 		changes := Plan(c.state())
 		if changes.Import != nil && c.imp != nil && changes.Import.Old.Spec.IPFamilies == nil && slices.Equal(changes.Import.Old.Spec.IPs, changes.Import.New.Spec.IPs) {
-			c.contested = changes.Written() // as apply finds out
+			c.contested = changes.Written() // as package apply detects it
 		}
 		c.write(changes)
 		if c.imp != nil {

@@ -28,22 +28,24 @@ var (
 	noon       = metav1.NewTime(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
 )
 
-// world is the state of one import with the least of a server's behaviour that plans depend on: a created Service gets
-// addresses, one that changes to ClusterIP loses its ingress. What a real server does is shown in ../reconcile.
+// world is the state of one import, with a minimal simulation of the behaviour of an API server
+// that plans depend on: a created Service gets addresses, and a Service that changes to ClusterIP
+// loses its ingress. The tests in ../reconcile show what a real server does.
 type world struct {
 	imp      *mcsv1beta1.ServiceImport
 	services map[string]*corev1.Service
 	slices   []*discoveryv1.EndpointSlice
 	crd      observed.CRD
 	families []corev1.IPFamily // of the cluster
-	taken    map[string]bool   // addresses that others hold
+	taken    map[string]bool   // addresses that others have
 	next     int
 	events   []desired.Event
 	last     metav1.Condition
 
 	contested     contested.Fields
 	readyByOthers bool
-	associated    map[string]string // the Service of each slice of ours that had one
+	// associated is the Service of each slice of the controller that had one.
+	associated map[string]string
 }
 
 func newWorld(imp *mcsv1beta1.ServiceImport) *world {
@@ -95,7 +97,8 @@ func (w *world) refuse(svc *corev1.Service) (observed.Refusal, bool) {
 	return observed.Refusal{}, false
 }
 
-// apply makes the first n writes, in the order of the fields of Changes; it returns how many there were.
+// apply makes the first n writes, in the order of the fields of Changes. It returns the number of
+// writes that were planned.
 func (w *world) apply(c diff.Changes, n int) int {
 	var writes []func()
 	add := func(planned bool, write func()) {
@@ -146,7 +149,8 @@ func (w *world) apply(c diff.Changes, n int) int {
 	return len(writes)
 }
 
-// checkAssociations panics where a slice of ours has ever belonged to two Services: kube-proxy would keep its endpoints in the first.
+// checkAssociations panics if a slice of the controller has ever belonged to two Services:
+// kube-proxy would keep its endpoints in the first Service.
 func (w *world) checkAssociations() {
 	if w.associated == nil {
 		w.associated = map[string]string{}
@@ -202,7 +206,7 @@ func allocate(svc *corev1.Service, w *world) *corev1.Service {
 	return svc
 }
 
-// settle plans and applies until nothing is missing, and checks that it stays so.
+// settle plans and applies until nothing is missing, and checks that this is stable.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
 	for range 20 {
@@ -227,7 +231,8 @@ func (w *world) ready() string {
 
 func (w *world) message() string { return w.imp.Status.Conditions[0].Message }
 
-// labels are the Services that the slices belong to. A copy that we made of another's slice is called "ours".
+// labels returns the Services that the slices belong to. A copy that the controller made of another
+// owner's slice is named "ours".
 func labels(w *world) []string {
 	var all []string
 	for _, s := range w.slices {
@@ -283,7 +288,7 @@ func slice(name, service string, labels ...string) *discoveryv1.EndpointSlice {
 	return s
 }
 
-// scenarios are histories: a world that has settled, then a change, then what must come of it.
+// scenarios are histories: a complete world, then a change, then the expected result.
 var scenarios = []struct {
 	name   string
 	world  func() *world
@@ -400,7 +405,7 @@ var scenarios = []struct {
 			equal(t, "type", w.svc().Spec.Type, corev1.ServiceTypeClusterIP)
 			equal(t, "ingress", len(w.svc().Status.LoadBalancer.Ingress), 0)
 			equal(t, "ready", w.ready(), "False/"+desired.ReasonInvalidIPs)
-			equal(t, "named", strings.Contains(w.message(), "127.0.0.1 of ips, which is a loopback address"), true)
+			equal(t, "named", strings.Contains(w.message(), "127.0.0.1 in spec.ips, which is a loopback address"), true)
 		},
 	},
 	{
@@ -414,8 +419,8 @@ var scenarios = []struct {
 			equal(t, "type", w.svc().Spec.Type, corev1.ServiceTypeClusterIP)
 			equal(t, "ips", w.imp.Spec.IPs, []string{"10.0.0.99"})
 			equal(t, "ready", w.ready(), "False/"+desired.ReasonInvalidIPs)
-			equal(t, "message", w.message(), "spec.ips, set by hand or copied, holds no address that a Service may answer on: "+
-				"empty it to get those of Service derived-foo; left out: 10.0.0.99 of ips, which is the ClusterIP of Service default/kubernetes")
+			equal(t, "message", w.message(), "spec.ips contains only addresses that a Service cannot have: "+
+				"remove them to get the addresses of Service derived-foo; left out: 10.0.0.99 in spec.ips, which is the ClusterIP of Service default/kubernetes")
 		},
 	},
 	{
@@ -1154,7 +1159,7 @@ var scenarios = []struct {
 	},
 }
 
-// ledWorld has settled once, with a slice that leads to the derived Service.
+// ledWorld returns a world that is complete, with a slice that belongs to the derived Service.
 func ledWorld() *world {
 	w := newWorld(clusterSetImport("foo"))
 	w.slices = []*discoveryv1.EndpointSlice{slice("a", "foo")}
@@ -1167,12 +1172,12 @@ func settled(w *world) *world {
 	return w
 }
 
-// takenFrom gives the address of our Service to another one: somebody was faster than we.
+// takenFrom gives the address of the derived Service to another Service, which was faster.
 func takenFrom(w *world) {
 	w.services["late"], w.taken["10.0.0.1"] = others("late", "10.0.0.1"), true
 }
 
-// noIPs wants a plan that empties them.
+// noIPs checks that the plan empties ips.
 func noIPs(t *testing.T, c diff.Changes) {
 	t.Helper()
 	if c.Import == nil || len(c.Import.New.Spec.IPs) > 0 {
@@ -1180,7 +1185,8 @@ func noIPs(t *testing.T, c diff.Changes) {
 	}
 }
 
-// wasExternalName is the state of an import whose Service somebody has edited so that it has no address any more.
+// wasExternalName is the state of an import whose Service has no address any more, because a user
+// has edited it.
 func wasExternalName(st *observed.State) {
 	st.Import.Spec.IPs, st.Import.Annotations = []string{"10.0.0.1"}, map[string]string{mcs.AnnotationClusterIPs: "10.0.0.1"}
 	st.Service = others("derived-foo", "")
@@ -1227,7 +1233,8 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// A process that dies after any single write, and one that starts afresh: both end in the same state.
+// A process that stops after any single write, and a process that starts again: both end in the
+// same state.
 func TestCrashAfterEachWriteEndsInTheSameState(t *testing.T) {
 	for _, test := range scenarios {
 		t.Run(test.name, func(t *testing.T) {
@@ -1240,7 +1247,8 @@ func TestCrashAfterEachWriteEndsInTheSameState(t *testing.T) {
 			}
 			whole := start.clone()
 			whole.settle(t)
-			// Each point at which a plan is cut short; the rest of the history then follows from fresh plans.
+			// A plan is stopped after each of its writes. The rest of the history follows from new
+			// plans.
 			for at := start.clone(); ; {
 				c := at.plan()
 				n := c.Writes()
@@ -1294,7 +1302,7 @@ func TestOrderOfTheStateDoesNotMatter(t *testing.T) {
 	}
 }
 
-// What the server refuses is left out where a Service can do without it.
+// What the API server refuses is left out if a Service can exist without it.
 func TestRefusals(t *testing.T) {
 	imp := func() *world {
 		return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
@@ -1406,8 +1414,9 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Our Service under a former name serves on where the annotation names a foreign one, also while the import's slices change (C24); one that
-// no slice of ours leads to does not.
+// The derived Service under a former name continues to serve while the annotation names a foreign
+// Service, also while the import's slices change (C24). A Service that no slice of the controller
+// belongs to does not.
 func TestFormerServiceServesOn(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
 	c.settle(t)
@@ -1422,7 +1431,8 @@ func TestFormerServiceServesOn(t *testing.T) {
 	equal(t, "ips", len(c.imp.Spec.IPs), 0)
 }
 
-// Services that have an address which the import had last are among the Holders, and their changes are heard, also while ips are empty.
+// AddressHolders contain the Services with an address that the import had last, and their changes
+// are received, also while ips are empty.
 func TestAddressesThatAnImportHadLast(t *testing.T) {
 	imp := clusterSetImport("foo", withIPs("1.2.3.4", "10.0.0.1"))
 	imp.Annotations = map[string]string{mcs.AnnotationClusterIPs: "10.0.0.1,fd00::1"}
@@ -1431,7 +1441,7 @@ func TestAddressesThatAnImportHadLast(t *testing.T) {
 	equal(t, "addresses without ips", fmt.Sprint(desired.ImportAddresses(imp)), "[10.0.0.1 fd00::1]")
 }
 
-// A condition's time moves with its status only; its generation with the import.
+// A condition's time changes only with its status, and its generation with the import.
 func TestTransitionTime(t *testing.T) {
 	w := newWorld(clusterSetImport("foo"))
 	w.settle(t)
@@ -1447,7 +1457,7 @@ func TestTransitionTime(t *testing.T) {
 	equal(t, "not ready", Plan(st).ImportStatus.New.Status.Conditions[0].LastTransitionTime, later)
 }
 
-// owned marks a Service as ours.
+// owned marks a Service as the controller's.
 func owned(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd observed.CRD) {
 	if svc.Labels == nil {
 		svc.Labels = map[string]string{}
@@ -1456,7 +1466,7 @@ func owned(svc *corev1.Service, imp *mcsv1beta1.ServiceImport, crd observed.CRD)
 	svc.OwnerReferences = ownership.WithOwner(svc.OwnerReferences, imp, crd.APIVersion)
 }
 
-// familiesOfIPs are the families of a Service's addresses, in their order.
+// familiesOfIPs returns the families of a Service's addresses, in their order.
 func familiesOfIPs(ips []string) (families []corev1.IPFamily) {
 	for _, ip := range ips {
 		if strings.Contains(ip, ":") {

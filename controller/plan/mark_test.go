@@ -11,9 +11,10 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// A slice whose mark somebody edited away, and which is not needed any more, would lead to endpoints that are gone: found by seed 456831125
-// of test/clusterset's random histories. One of another name is a forged one, and goes too.
-func TestSliceWithoutItsMarkGoesToo(t *testing.T) {
+// A user removed the mark of a slice that is no longer needed. The slice would otherwise keep
+// endpoints that are gone: found with seed 456831125 of test/clusterset's random histories. A slice
+// with another name is forged, and is deleted too.
+func TestSliceWithoutItsMarkIsDeletedToo(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
 	c.settle(t)
 	if len(c.slices) != 1 {
@@ -31,8 +32,9 @@ func TestSliceWithoutItsMarkGoesToo(t *testing.T) {
 	}
 }
 
-// TestLeaksAreHealed is a regression test: what kube-proxy keeps of slices that have lost the label is mended, with a clusterset and without, but not
-// where a slice of ours has the name and the label.
+// TestLeaksAreHealed is a regression test: what kube-proxy keeps of slices that have lost the label
+// is repaired, with and without a clusterset, but not if a slice of the controller has the name and
+// the label.
 func TestLeaksAreHealed(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
@@ -50,7 +52,7 @@ func TestLeaksAreHealed(t *testing.T) {
 			t.Errorf("%s: heals %v", what, changes.Heal)
 		}
 	}
-	// The derived Service of an import that others made is ours too.
+	// The controller also owns the derived Service of an import that others made.
 	st := c.state()
 	st.Import = st.Import.DeepCopy()
 	delete(st.Import.Labels, mcs.LabelManagedBy)

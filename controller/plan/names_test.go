@@ -39,7 +39,8 @@ func TestDerivedName(t *testing.T) {
 	}
 }
 
-// The peers' unseparated hash makes foo1 of cluster 2 and foo of cluster 12 one name.
+// Other projects hash without a separator: foo1 of cluster 2 and foo of cluster 12 then get the
+// same name.
 func TestDerivedNamesOfTwoImportsDiffer(t *testing.T) {
 	long := strings.Repeat("a", 60)
 	a := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: long + "1"}}

@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// theirs is a slice of foo that we did not make.
+// theirs returns a slice of foo that the controller did not make.
 func theirs(name string, more ...string) *discoveryv1.EndpointSlice {
 	labels := map[string]string{mcsv1beta1.LabelServiceName: "foo", mcsv1beta1.LabelSourceCluster: "c1", discoveryv1.LabelManagedBy: "me"}
 	for i := 0; i < len(more); i += 2 {
@@ -22,7 +22,7 @@ func theirs(name string, more ...string) *discoveryv1.EndpointSlice {
 	return slice
 }
 
-// says wants words in the import's Ready.
+// says checks that the message of the import's Ready contains the words.
 func (c *oneName) says(t *testing.T, words string) {
 	t.Helper()
 	if ready := meta.FindStatusCondition(c.imp.Status.Conditions, "Ready"); ready == nil || !strings.Contains(ready.Message, words) {
@@ -30,10 +30,11 @@ func (c *oneName) says(t *testing.T, words string) {
 	}
 }
 
-// A slice that others labelled for an import of ours belongs to no Service of ours, and stays theirs; one with the label of the derived
-// Service is deleted whole, as kube-proxy would keep its endpoints if it lost that label only. In an import that is handed back to
-// others, their slices count: for kube-proxy there is a copy of each.
-func TestSlicesOfOthersLeadNowhere(t *testing.T) {
+// A slice that others labelled for an import that the controller owns belongs to no Service of the
+// controller, and stays unchanged. A slice with the label of the derived Service is deleted as a
+// whole, because kube-proxy would keep its endpoints if it only lost that label. In an import that
+// is handed back to others, their slices count: each gets a copy for kube-proxy.
+func TestSlicesOfOthersGetNoTraffic(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
 	c.settle(t)
 	c.slices = append(c.slices, theirs("spy"), theirs("led", discoveryv1.LabelServiceName, "derived-foo"), theirs("apart", discoveryv1.LabelServiceName, "apart"))
@@ -47,14 +48,15 @@ func TestSlicesOfOthersLeadNowhere(t *testing.T) {
 		}
 	}
 	equal(t, "where they lead", leads, map[string]string{"foo": "derived-foo", "spy": "", "apart": "apart"})
-	c.says(t, "left out: EndpointSlices of others, as this import's are multicluster-controller's: apart, spy")
+	c.says(t, "left out: EndpointSlices that multicluster-controller does not manage: apart, spy")
 
 	delete(c.imp.Labels, mcs.LabelManagedBy)
 	c.settle(t)
 	equal(t, "labels", labels(&c.world), []string{"spy=", "apart=apart", "ours=derived-foo", "ours=derived-foo"})
 }
 
-// A slice that others have under the name of one of ours, and labelled as ours are, is not written: the import says what is missing.
+// A slice of others that has the name and the labels of one of the controller's slices is not
+// written: the import's condition reports what is missing.
 func TestOurNameTaken(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
 	c.settle(t)
@@ -63,11 +65,12 @@ func TestOurNameTaken(t *testing.T) {
 	if c.slices[0].Labels[discoveryv1.LabelManagedBy] != "me" || c.slices[0].Endpoints[0].Addresses[0] != "10.66.0.1" {
 		t.Errorf("it was written: %+v", c.slices[0])
 	}
-	c.says(t, "endpoints of c1: an EndpointSlice of the name "+c.slices[0].Name+" exists and is not this controller's: delete it")
+	c.says(t, "endpoints of c1: an EndpointSlice of the name "+c.slices[0].Name+" exists and the controller does not own it: delete it")
 }
 
-// Nor does one that is being deleted, and held by a finalizer: it would serve for as long as its writer likes. It is not copied.
-func TestHeldSlicesOfOthersLeadNowhere(t *testing.T) {
+// The same holds for a slice that is being deleted and has a finalizer: it would otherwise serve
+// for as long as its writer wants. It is not copied.
+func TestSlicesOfOthersWithFinalizersGetNoTraffic(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
 	c.settle(t)
 	held := func(name string, more ...string) *discoveryv1.EndpointSlice {

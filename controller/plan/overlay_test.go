@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// Overlay replaces what is ours on a slice, and nothing else.
+// Overlay replaces the controller's parts of a slice, and nothing else.
 func TestOverlay(t *testing.T) {
 	service := merge.TrimService(&corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}})
 	m := merge.Member{Cluster: "a", Export: &merge.Export{Created: noon}, Service: service, Slices: []*discoveryv1.EndpointSlice{
@@ -29,7 +29,8 @@ func TestOverlay(t *testing.T) {
 	have.Annotations = map[string]string{"theirs": "2"}
 	equal(t, "nothing to write", ownership.Overlay(have, want), have)
 	read := have.DeepCopy()
-	read.Ports = []discoveryv1.EndpointPort{} // Empty or absent: the API server makes no difference.
+	// The API server does not distinguish empty from absent.
+	read.Ports = []discoveryv1.EndpointPort{}
 	equal(t, "same", ownership.SameSlice(read, ownership.Overlay(read, want)), true)
 	owned := have.DeepCopy()
 	owned.OwnerReferences[0].UID = "u2"

@@ -8,7 +8,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
-// Plan returns the writes that are missing for one name.
+// Plan returns the missing writes for one name.
 func Plan(st observed.State) diff.Changes {
 	known := observed.Recall(st)
 	merged := merge.Merge(known.Members)

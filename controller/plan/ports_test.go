@@ -15,7 +15,8 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 )
 
-// unnamedPort makes the member export one port without a name, as a Service of one port may.
+// unnamedPort makes the member export one port without a name, which a Service of one port can
+// have.
 func unnamedPort(m merge.Member, port int32) merge.Member {
 	m.Service.Ports = []mcsv1beta1.ServicePort{{Protocol: corev1.ProtocolTCP, Port: port}}
 	for _, s := range m.Slices {
@@ -24,8 +25,9 @@ func unnamedPort(m merge.Member, port int32) merge.Member {
 	return m
 }
 
-// TestNewcomerLeavesTheOldestItsUnnamedPort is a regression test: a newcomer with named ports made a Service of several ports of the import, in
-// which the unnamed port of the oldest export had no place (C12). It goes on under a name of its own, at each moment.
+// TestNewcomerLeavesTheOldestItsUnnamedPort is a regression test: a newcomer with named ports led
+// to a Service with several ports, which had no place for the unnamed port of the oldest export
+// (C12). The unnamed port now continues to serve at each moment, under its own name.
 func TestNewcomerLeavesTheOldestItsUnnamedPort(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -76,7 +78,7 @@ func (c *oneName) settleWhile(t *testing.T, check func()) {
 	t.Fatal("it plans for ever")
 }
 
-// servesOldest wants port 80 of the derived Service to lead to the endpoints of c1.
+// servesOldest checks that port 80 of the derived Service reaches the endpoints of c1.
 func (c *oneName) servesOldest(t *testing.T) {
 	t.Helper()
 	for _, port := range c.services["derived-foo"].Spec.Ports {

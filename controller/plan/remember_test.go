@@ -27,7 +27,7 @@ func (c *oneName) ports() string {
 	return strings.Join(all, ", ")
 }
 
-// portsFrom are the ports that the slices of a cluster lead to.
+// portsFrom returns the ports in the slices of a cluster.
 func (c *oneName) portsFrom(cluster string) (names []string) {
 	for _, s := range c.slices {
 		for _, p := range s.Ports {
@@ -39,8 +39,9 @@ func (c *oneName) portsFrom(cluster string) (names []string) {
 	return names
 }
 
-// TestImportFollowsOthersWhileAPeerIsSilent is a regression test: after a restart, a peer that was not heard any more kept the import as it was: no
-// new port, type or conflict of the other clusters was taken until its Secret went.
+// TestImportFollowsOthersWhileAPeerIsSilent is a regression test: after a restart, a peer that did
+// not answer kept the import unchanged. The import took over no new port, type or conflict of the
+// other clusters until the peer's Secret was deleted.
 func TestImportFollowsOthersWhileAPeerIsSilent(t *testing.T) {
 	for _, expired := range []bool{false, true} {
 		home := exporting("c1", 1, 80, "10.1.0.1")
@@ -60,7 +61,7 @@ func TestImportFollowsOthersWhileAPeerIsSilent(t *testing.T) {
 			addresses = []string{"10.1.0.1", "10.3.0.1"}
 		}
 		c.shows(t, "c1,c2,c3", 80, addresses...)
-		// The record of the silent one outlasts that: it is still the oldest export.
+		// The record of the silent cluster outlasts this: it is still the oldest export.
 		c.Members[0] = exporting("c1", 1, 8080, "10.1.0.1")
 		c.settle(t)
 		equal(t, "ports when a younger export changes", c.ports(), "http 80, metrics 9090")
@@ -70,8 +71,9 @@ func TestImportFollowsOthersWhileAPeerIsSilent(t *testing.T) {
 	}
 }
 
-// TestSilentPeersSlicesFollowTheImport is a regression test: without a record of a silent peer (an import of a former release) the import stays as it
-// is, and slices that were made from the merge of the others led ports that had lost a conflict, and lost their hints.
+// TestSilentPeersSlicesFollowTheImport is a regression test: without a record of a silent peer (an
+// import of a former release), the import stays unchanged. The slices were made from the merge of
+// the other clusters: they had ports that had lost a conflict, and lost their hints.
 func TestSilentPeersSlicesFollowTheImport(t *testing.T) {
 	near := func(m merge.Member) merge.Member {
 		m.Service.Distribution = corev1.ServiceTrafficDistributionPreferClose
@@ -92,7 +94,7 @@ func TestSilentPeersSlicesFollowTheImport(t *testing.T) {
 	if changes := Plan(c.state()); !changes.Empty() {
 		t.Errorf("planned while c2 is silent: %+v", changes)
 	}
-	// With a record, too.
+	// The same holds with a record.
 	c.Members, c.Silent = []merge.Member{home, mirrored(near(zoned(exporting("c2", 0, 80, "10.2.0.1"))))}, nil
 	c.settle(t)
 	c.Members, c.Silent = []merge.Member{home}, []string{"c2"}
@@ -101,10 +103,12 @@ func TestSilentPeersSlicesFollowTheImport(t *testing.T) {
 	}
 }
 
-// TestServiceReplacedByForce is a regression test: while the only exporter's Service was deleted and made anew, its ServiceExport being there all
-// the time, the import went, and its address with it.
+// TestServiceReplacedByForce is a regression test: the Service of the only exporter was deleted and
+// created again, while its ServiceExport existed all the time. The import was deleted, and its
+// address was lost.
 func TestServiceReplacedByForce(t *testing.T) {
-	for _, home := range []string{"c1", "c2"} { // This cluster exports, or its peer c2.
+	// Either this cluster exports, or its peer c2.
+	for _, home := range []string{"c1", "c2"} {
 		full := exporting("c1", 0, 80, "10.1.0.1")
 		if home == "c2" {
 			full = mirrored(exporting("c2", 0, 80, "10.2.0.1"))
@@ -117,12 +121,14 @@ func TestServiceReplacedByForce(t *testing.T) {
 		ips, endpoints := c.imp.Spec.IPs, c.slices[0].Endpoints[0].Addresses[0]
 		for _, gap := range []func(*merge.Member){
 			func(m *merge.Member) { m.Service = nil },
-			func(m *merge.Member) { m.Service, m.Slices = nil, nil }, // of this cluster's own Service they go with it
-			func(m *merge.Member) { m.Slices = nil },                 // and come a moment after the new one
+			// The slices of this cluster's own Service are deleted with it,
+			func(m *merge.Member) { m.Service, m.Slices = nil, nil },
+			// and created a moment after the new one.
+			func(m *merge.Member) { m.Slices = nil },
 		} {
 			vacant := full
 			if gap(&vacant); home == "c2" {
-				vacant.Slices = full.Slices // What its controller made stays there, too.
+				vacant.Slices = full.Slices // The slices that its controller made also stay there.
 			}
 			c.Members, c.Vacant = []merge.Member{vacant}, []string{home}
 			c.settle(t)
@@ -132,7 +138,7 @@ func TestServiceReplacedByForce(t *testing.T) {
 		c.Members, c.Vacant = []merge.Member{full}, nil
 		c.settle(t)
 		c.shows(t, home, 80, endpoints)
-		// If it stays away, all goes.
+		// If the Service stays away, everything is deleted.
 		full.Service, full.Slices = nil, nil
 		c.Members = []merge.Member{full}
 		c.settle(t)
@@ -142,7 +148,8 @@ func TestServiceReplacedByForce(t *testing.T) {
 	}
 }
 
-// What an import has of other clusters outlasts the controller's own memory of them. This cluster may have had another ID.
+// What an import contains of other clusters outlasts the controller's memory of them. This cluster
+// can have had another ID.
 func TestImportsRememberOtherClusters(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 80, "10.2.0.1")), mirrored(exporting("c3", 2, 80, "10.3.0.1")))
 	c.settle(t)
@@ -153,7 +160,8 @@ func TestImportsRememberOtherClusters(t *testing.T) {
 	equal(t, "of an import of others", len(observed.RecordedClusters(c.imp)), 0)
 }
 
-// A status that is gone, as after a backup was restored, makes no peer unknown: the import stays, with its address.
+// A lost status, as after the restore of a backup, does not make a peer unknown: the import stays,
+// with its address.
 func TestRecordOutlastsTheStatus(t *testing.T) {
 	for _, expired := range []bool{false, true} {
 		c := newName("c1", mirrored(exporting("c2", 0, 80, "10.2.0.1")))
@@ -173,7 +181,7 @@ func TestRecordOutlastsTheStatus(t *testing.T) {
 	}
 }
 
-// What is recorded has a bound, and garbage in the annotation counts as no record.
+// The record has a size limit, and an invalid annotation is ignored.
 func TestRecordIsBounded(t *testing.T) {
 	var all []merge.Member
 	for i := range 200 {

@@ -8,7 +8,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// C17, within what a Service can have: the API takes 1 s to a day.
+// C17, within what a Service can have: the API accepts 1 s to one day.
 func TestSessionAffinityTimeout(t *testing.T) {
 	for _, test := range []struct {
 		name          string

@@ -21,16 +21,18 @@ import (
 )
 
 var (
-	// ErrNoCRD: the API server serves no version of ServiceImport that we know.
+	// ErrNoCRD: the API server serves no version of ServiceImport that the controller supports.
 	ErrNoCRD = errors.New("the API server does not serve ServiceImports: install the CRD of the Multi-Cluster Services API")
-	// ErrNoExportCRD: it serves ServiceImports, and no ServiceExports in the same version, which a clusterset needs.
+	// ErrNoExportCRD: the API server serves ServiceImports, but no ServiceExports in the same
+	// version. A clusterset needs both.
 	ErrNoExportCRD = errors.New("the API server does not serve ServiceExports: install the CRD of the Multi-Cluster Services API, or run without a cluster id")
-	// ErrCRDChanged: what this process was started for is no longer what the server has.
-	ErrCRDChanged = errors.New("the ServiceImport CRD has changed and this process has to start again")
+	// ErrCRDChanged: the server's CRD is no longer the one that this process was started for.
+	ErrCRDChanged = errors.New("the ServiceImport CRD has changed, so this process exits to start again")
 )
 
-// Discover asks the API server for the version to use and for what it can hold; exports says whether ServiceExports are needed too.
-// ErrNoCRD and ErrNoExportCRD are the server's answers; any other error means that there was none.
+// Discover asks the API server for the version to use and for the fields of that version. exports
+// requires ServiceExports too. ErrNoCRD and ErrNoExportCRD are answers of the server. Any other
+// error means that there was no answer.
 func Discover(client discovery.DiscoveryInterface, exports bool) (observed.CRD, error) {
 	for _, gv := range mcs.Versions {
 		served, err := resources(client, gv)
@@ -47,7 +49,8 @@ func Discover(client discovery.DiscoveryInterface, exports bool) (observed.CRD, 
 	return observed.CRD{}, ErrNoCRD
 }
 
-// resources are the names of what the server has in a group and version; none if it does not know it.
+// resources returns the names of the resources in a group and version, none if the server does not
+// have it.
 func resources(client discovery.DiscoveryInterface, gv schema.GroupVersion) ([]string, error) {
 	list, err := client.ServerResourcesForGroupVersion(gv.String())
 	if apierrors.IsNotFound(err) {
@@ -63,8 +66,9 @@ func resources(client discovery.DiscoveryInterface, gv schema.GroupVersion) ([]s
 	return names, nil
 }
 
-// capabilities come from the OpenAPI document of the group and version, the only description of a CRD's fields that every
-// authenticated client may read. It is published a moment after the CRD is served: until then, ErrNoCRD.
+// capabilities reads the OpenAPI document of the group and version, the only description of a CRD's
+// fields that every authenticated client can read. The server publishes it a moment after it serves
+// the CRD. Until then the result is ErrNoCRD.
 func capabilities(client discovery.DiscoveryInterface, gv schema.GroupVersion) (observed.CRD, error) {
 	paths, err := client.OpenAPIV3().Paths()
 	if err != nil {
@@ -81,7 +85,7 @@ func capabilities(client discovery.DiscoveryInterface, gv schema.GroupVersion) (
 	return readCapabilities(text, gv)
 }
 
-// openAPI is the part of an OpenAPI v3 document that is read here.
+// openAPI is the part of an OpenAPI v3 document that is used.
 type openAPI struct {
 	Components struct {
 		Schemas map[string]openAPISchema `json:"schemas"`
@@ -120,7 +124,8 @@ func readCapabilities(text []byte, gv schema.GroupVersion) (observed.CRD, error)
 	return observed.CRD{}, ErrNoCRD
 }
 
-// WaitForCRD asks until there is an answer. A cluster without the CRD is no error: it may come with the next member that joins.
+// WaitForCRD repeats Discover until it succeeds. A cluster without the CRD is not an error: the CRD
+// may be installed with the next member that joins.
 func WaitForCRD(ctx context.Context, config *rest.Config, exports bool, every time.Duration, log logr.Logger) (observed.CRD, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -132,9 +137,9 @@ func WaitForCRD(ctx context.Context, config *rest.Config, exports bool, every ti
 		if err == nil {
 			return crd, nil
 		}
-		if err.Error() != said { // Once for each reason, not for each attempt.
+		if err.Error() != said { // once for each reason, not for each attempt
 			said = err.Error()
-			log.Info("Waiting for the ServiceImport CRD", "reason", said)
+			log.Info("waiting for the ServiceImport CRD", "reason", said)
 		}
 		select {
 		case <-ctx.Done():
@@ -144,8 +149,8 @@ func WaitForCRD(ctx context.Context, config *rest.Config, exports bool, every ti
 	}
 }
 
-// crdWatch ends the manager when the CRD is no longer what the manager was built for: types and watches of a running manager
-// cannot change. The Deployment starts the process again.
+// crdWatch stops the manager when the CRD is no longer the one that the manager was built for:
+// types and watches of a running manager cannot change. The Deployment starts the process again.
 type crdWatch struct {
 	client  discovery.DiscoveryInterface
 	crd     observed.CRD
@@ -153,10 +158,11 @@ type crdWatch struct {
 	every   time.Duration
 }
 
-// NeedLeaderElection is false: the standby has to start again as well.
+// NeedLeaderElection returns false: the standby has to restart as well.
 func (*crdWatch) NeedLeaderElection() bool { return false }
 
-// Start asks until the answer has been another one twice: an API server that is just starting may know no CRDs yet.
+// Start returns an error when the answer has differed twice: an API server that is just starting
+// may not know any CRDs yet.
 func (w *crdWatch) Start(ctx context.Context) error {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()

@@ -16,21 +16,23 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// maxLeaks is how many leaks of a namespace are remembered that no import waits for.
+// maxLeaks is the number of leaks of a namespace that are kept although no import waits for them.
 const maxLeaks = 1000
 
-// associations remembers the slices that have lost the label of a Service other than by a deletion of ours. kube-proxy keeps the endpoints
-// of such a slice, also for a Service of that name that is made later. So each of them is a leak until it is healed, or has the label
-// again. The zero value is empty.
+// associations records the slices that lost the label of a Service, except by a deletion of the
+// controller. kube-proxy keeps the endpoints of such a slice, also for a Service of that name that
+// is created later. So each of these slices is a leak until it is healed or has the label again.
+// The zero value is empty.
 type associations struct {
 	mu       sync.Mutex
 	leaks    map[types.NamespacedName]map[slot]leak // by Service, then by slice
-	counts   map[string]int                         // of leaks, by namespace
-	deleting map[types.UID]*deletion                // by us, of slices that have the label
-	all      bool                                   // all slices are in the cache, not only those of imports
+	counts   map[string]int                         // number of leaks, by namespace
+	deleting map[types.UID]*deletion                // by the controller, of labelled slices
+	all      bool                                   // all slices are in the cache
 }
 
-// slot is where kube-proxy keeps the endpoints of a slice: it has a memory for each family, in which slices go by their names.
+// slot is the key under which kube-proxy keeps the endpoints of a slice: for each address family,
+// the name of the slice.
 type slot struct {
 	slice string
 	of    discoveryv1.AddressType
@@ -38,29 +40,33 @@ type slot struct {
 
 func slotOf(slice *discoveryv1.EndpointSlice) slot { return slot{slice.Name, slice.AddressType} }
 
-// leak is certain where a slice was seen without its label. Where a slice is gone, it had lost its label or was deleted with it: garbage
-// collection does that to all slices of an import.
+// leak is certain if the slice was seen without its label. If the slice is deleted, it lost its
+// label before or was deleted with the label. Garbage collection deletes all slices of an import
+// with their labels.
 type leak struct {
 	observed.Leak
 	certain bool
 }
 
-// deletion is one of ours. The answer to the request and the event of a cache come in any order.
+// deletion is a deletion by the controller. The answer to the request and the event of a cache
+// arrive in any order.
 type deletion struct {
 	succeeded bool
-	gone      *discoveryv1.EndpointSlice // as the event shows it; nil before
+	gone      *discoveryv1.EndpointSlice // the slice from the event; nil before the event
 }
 
-// gained notes that a slice belongs to a Service, as its label says.
+// gained records that a slice belongs to the Service in its label.
 func (a *associations) gained(slice *discoveryv1.EndpointSlice) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forgetLocked(serviceOf(slice), slotOf(slice))
 }
 
-// lost notes that a slice has lost its label. gone is true where it is not in the cache any more: by a deletion of ours, perhaps. derived is
-// true where the label named the derived Service of an import of ours. Other labels can be anybody's words, and there may be such an import
-// later: those leaks are noted if they are certain, and have a limit.
+// lost records that a slice has lost its label. gone is true if the slice is no longer in the
+// cache, perhaps because the controller deleted it. derived is true if the label was the derived
+// Service of an import that the controller owns. Any user can write other labels, and such an
+// import may be created later: those leaks are recorded only if they are certain, and up to a
+// limit.
 func (a *associations) lost(slice *discoveryv1.EndpointSlice, gone, derived bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,21 +84,23 @@ func (a *associations) lost(slice *discoveryv1.EndpointSlice, gone, derived bool
 	}
 }
 
-// replaced notes that another slice has the place of one that is gone: kube-proxy keeps nothing of the first.
+// replaced records that a new slice has replaced a deleted one with the same name: kube-proxy keeps
+// no endpoints of the deleted one.
 func (a *associations) replaced(slice *discoveryv1.EndpointSlice) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.deleting, slice.UID)
 }
 
-// leakedLocked notes a slice as it was when it had its label. Of one without endpoints kube-proxy keeps none: that is how a leak is healed.
+// leakedLocked records a slice in its last state with the label. kube-proxy keeps nothing of a
+// slice without endpoints, and a leak is healed in this way.
 func (a *associations) leakedLocked(slice *discoveryv1.EndpointSlice, certain bool) {
 	if !diff.HasNoEndpoints(slice) {
 		a.suspectLocked(serviceOf(slice), slice, certain)
 	}
 }
 
-// suspect notes that a slice may have belonged to a Service.
+// suspect records that a slice may have belonged to a Service.
 func (a *associations) suspect(service types.NamespacedName, slice *discoveryv1.EndpointSlice) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +121,8 @@ func (a *associations) suspectLocked(service types.NamespacedName, slice *discov
 	a.leaks[service][slotOf(slice)] = leak{observed.Leak{Slice: slice.Name, Service: service.Name, Type: slice.AddressType}, certain || before.certain}
 }
 
-// orphaned notes that the import of a derived Service is gone. What is certain counts for the next one, as far as there is room.
+// orphaned records that the import of a derived Service was deleted. Certain leaks are kept for the
+// next import of that name, up to the limit.
 func (a *associations) orphaned(service types.NamespacedName) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -124,11 +133,12 @@ func (a *associations) orphaned(service types.NamespacedName) {
 	}
 }
 
-// weDelete notes that a slice is about to be deleted with the label that it has: then kube-proxy forgets it. What it returns takes the
-// outcome.
+// weDelete records that the controller is about to delete a slice with its label, so that
+// kube-proxy forgets the slice. The caller passes the result of the deletion to the returned
+// function.
 func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(error)) {
 	if cached := a.all || isImported(slice); !cached || serviceOf(slice).Name == "" {
-		return func(error) {} // No event comes of it.
+		return func(error) {} // the cache has no event for it
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -141,10 +151,10 @@ func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(err
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if ours.succeeded = err == nil; ours.succeeded && ours.gone == nil {
-			return // The event is still to come.
+			return // the event has not arrived yet
 		}
 		delete(a.deleting, slice.UID)
-		if err != nil && ours.gone != nil { // It went in another way, before we came.
+		if err != nil && ours.gone != nil { // another writer deleted it first
 			a.leakedLocked(ours.gone, false)
 		}
 	}
@@ -170,7 +180,7 @@ func (a *associations) forgetLocked(service types.NamespacedName, at slot) {
 	}
 }
 
-// of are the leaks of a Service, by the names of their slices.
+// of returns the leaks of a Service, sorted by the names of their slices.
 func (a *associations) of(service types.NamespacedName) []observed.Leak {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -188,7 +198,8 @@ func serviceOf(slice *discoveryv1.EndpointSlice) types.NamespacedName {
 	return types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
 }
 
-// changed notes what became of a slice in a cache; nil where it was not there, or is not any more.
+// changed records the change of a slice in a cache. before is nil for a new slice, after is nil for
+// a deleted one.
 func (r *serviceReconciler) changed(ctx context.Context, before, after *discoveryv1.EndpointSlice) {
 	if after != nil && serviceOf(after).Name != "" {
 		r.associations.gained(after)
@@ -206,7 +217,7 @@ func (r *serviceReconciler) changed(ctx context.Context, before, after *discover
 	r.associations.lost(before, gone, r.isDerived(ctx, serviceOf(before)))
 }
 
-// isDerived is true for the name of the derived Service of an import of ours.
+// isDerived reports whether an import that the controller owns has a derived Service of this name.
 func (r *serviceReconciler) isDerived(ctx context.Context, service types.NamespacedName) bool {
 	return slices.ContainsFunc(importsOfDerived(ctx, r.cache, service), func(request ctrl.Request) bool {
 		imp, err := found(ctx, r.cache, request.NamespacedName, new(mcsv1beta1.ServiceImport))

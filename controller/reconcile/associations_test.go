@@ -13,8 +13,8 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/diff"
 )
 
-// A slice that loses its label is a leak, however it is lost, but for a deletion of ours that succeeds: whichever comes first, the answer to
-// the request or the event.
+// A slice that loses its label in any way is a leak, except after a successful deletion by the
+// controller. The answer to the request and the event can arrive in either order.
 func TestAssociations(t *testing.T) {
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "forged", UID: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo", mcsv1beta1.LabelServiceName: "foo"}},
@@ -66,7 +66,8 @@ func TestAssociations(t *testing.T) {
 	}
 }
 
-// Slices with labels of Services that nobody has are anybody's words: they are remembered up to a limit, and real ones beyond it.
+// Any user can write slices with labels of Services that do not exist. Such leaks are recorded up
+// to a limit. Leaks of derived Services are recorded beyond it.
 func TestEarlyLeaksHaveALimit(t *testing.T) {
 	var a associations
 	slice := func(i int) *discoveryv1.EndpointSlice {
@@ -94,7 +95,8 @@ func TestEarlyLeaksHaveALimit(t *testing.T) {
 	}
 }
 
-// Where the slices of this cluster's own Services are in the cache as well, a deletion of one is followed as any other.
+// If the slices of this cluster's own Services are also in the cache, their deletions are tracked
+// too.
 func TestADeletionOfASliceOfNoImportIsFollowed(t *testing.T) {
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "own", UID: "1",
 		Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo"}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}
@@ -108,7 +110,8 @@ func TestADeletionOfASliceOfNoImportIsFollowed(t *testing.T) {
 	}
 }
 
-// The event of a deletion of ours may be missed, where another slice of the name follows at once: nothing of it is remembered.
+// The event of a deletion by the controller can be missing if another slice with the name follows
+// at once. Then no record of the deletion is left.
 func TestReplacedSlices(t *testing.T) {
 	r := &serviceReconciler{associations: associations{all: true}}
 	slice := func(uid types.UID) *discoveryv1.EndpointSlice {

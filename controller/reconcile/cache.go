@@ -24,7 +24,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// newScheme registers the one Go type under the version that the server has.
+// newScheme registers the Go types under the version that the server has.
 func newScheme(crd observed.CRD) (*runtime.Scheme, error) {
 	gv, err := schema.ParseGroupVersion(crd.APIVersion)
 	if err != nil {
@@ -37,9 +37,10 @@ func newScheme(crd observed.CRD) (*runtime.Scheme, error) {
 	return scheme, clientgoscheme.AddToScheme(scheme)
 }
 
-// cacheOptions keep out of memory what nobody reads: managedFields, and, where nothing is exported, the slices of this cluster's own
-// Services, which are most of them. peers is the namespace of the peers' Secrets, "" for a cluster that is in no clusterset: its API server
-// need not serve ServiceExports.
+// cacheOptions keeps unused data out of memory: managedFields, and, if nothing is exported, the
+// slices of this cluster's own Services, which are most slices. peers is the namespace of the
+// peers' Secrets, or "" for a cluster that is not in a clusterset. The API server of such a cluster
+// does not need to serve ServiceExports.
 func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme, peers string) (cache.Options, error) {
 	gv, err := schema.ParseGroupVersion(crd.APIVersion)
 	if err != nil {
@@ -63,16 +64,16 @@ func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme,
 	return cache.Options{NewInformer: informer, DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}, nil
 }
 
-// withLabel selects the objects that have a label, of whatever value.
+// withLabel selects the objects that have a label, with any value.
 func withLabel(label string) labels.Selector {
 	selector, err := labels.Parse(label)
 	if err != nil {
-		panic(err) // The labels are constants.
+		panic(err) // the labels are constants
 	}
 	return selector
 }
 
-// trimExport keeps of an export what an import takes over.
+// trimExport keeps the fields of an export that an import uses.
 func trimExport(obj any) (any, error) {
 	if export, ok := obj.(*mcsv1beta1.ServiceExport); ok {
 		merge.KeepTrimmed(export)
@@ -80,13 +81,14 @@ func trimExport(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimSlice keeps of a slice of a Service of this cluster what is exported, and of a slice of ours what is compared: its endpoints are
-// never read here. Slices of others in an import stay whole: they are copied.
+// trimSlice keeps the exported fields of a slice of this cluster's Services. Of a slice that the
+// controller owns, it keeps the fields that are compared, because the endpoints are never read from
+// the cache. Slices of other owners in an import are copied, so they stay complete.
 func trimSlice(strings *compact.Strings) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		slice, ok := obj.(*discoveryv1.EndpointSlice)
 		if !ok {
-			return obj, nil // A tombstone.
+			return obj, nil // a tombstone
 		}
 		slice.ManagedFields = nil
 		switch {
@@ -100,22 +102,23 @@ func trimSlice(strings *compact.Strings) toolscache.TransformFunc {
 	}
 }
 
-// isImported is true for a slice with the name of an import. All others are of this cluster's own Services.
+// isImported reports whether a slice has the name of an import. All other slices belong to this
+// cluster's own Services.
 func isImported(slice *discoveryv1.EndpointSlice) bool {
 	_, imported := slice.Labels[mcsv1beta1.LabelServiceName]
 	return imported
 }
 
-// syncWatch makes the probes ready.
+// syncWatch sets the readiness probe to ready when the caches are synced.
 type syncWatch struct {
 	cache  cache.Cache
 	probes *Probes
 }
 
-// NeedLeaderElection is false: a standby with filled caches is ready to take over.
+// NeedLeaderElection returns false: a standby with synced caches is ready to become the leader.
 func (*syncWatch) NeedLeaderElection() bool { return false }
 
-// Start waits for the caches, which the indices have asked for.
+// Start waits for the caches that addIndices created, and then sets the probe to ready.
 func (w *syncWatch) Start(ctx context.Context) error {
 	if w.probes != nil && w.cache.WaitForCacheSync(ctx) {
 		w.probes.ready.Store(true)

@@ -22,21 +22,23 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/peers"
 )
 
-// clusterset gathers what the clusters export under a name: this one from the manager's caches, the others from their own.
+// clusterset gathers the exports of all clusters under a name: those of this cluster from the
+// manager's caches, the others from the peers' snapshots.
 type clusterset struct {
 	home         string
 	cache        client.Reader
 	peers        *peers.Registry
 	names        *nameSource
 	maxEndpoints int       // endpoints in a slice
-	began        time.Time // of this process: what is older is no news to be timed
+	began        time.Time // start of this process; older changes are not measured
 	now          func() time.Time
 
-	grace     time.Duration // of an export without its Service
+	grace     time.Duration // for an export without its Service
 	vacancies vacancies
 }
 
-// fromClusterset is what the clusterset exports under a name, and after how long to gather again if nothing else happens; 0 for never.
+// fromClusterset is what the clusterset exports under a name, and the pause until the next gather
+// if nothing else happens, 0 for never.
 type fromClusterset struct {
 	*observed.Clusterset
 	again time.Duration
@@ -68,7 +70,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	cs.Members = slices.Concat(snapshot.Active, snapshot.Expired, []merge.Member{home})
 	var again time.Duration
 	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m merge.Member) bool {
-		// Kubernetes makes a slice for each Service with a selector, be there pods or not.
+		// Kubernetes creates a slice for each Service with a selector, even without pods.
 		populating := m.Cluster == c.home && svc != nil && len(svc.Spec.Selector) > 0 && len(m.Slices) == 0
 		return m.Service == nil || populating
 	}, c.now(), c.grace)
@@ -77,13 +79,13 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	return &fromClusterset{cs, again}, err
 }
 
-// exported is true where this cluster has an export of the name.
+// exported reports whether this cluster has an export of the name.
 func (c *clusterset) exported(ctx context.Context, name types.NamespacedName) bool {
 	err := c.cache.Get(ctx, name, new(mcsv1beta1.ServiceExport), &client.GetOptions{UnsafeDisableDeepCopy: new(true)})
 	return err == nil
 }
 
-// homeSlices are the slices of a Service of this cluster, by their names. They are read only.
+// homeSlices returns the slices of a Service of this cluster, sorted by name. They are read-only.
 func (c *clusterset) homeSlices(ctx context.Context, service types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
 	all, err := slicesOf(ctx, c.cache, service)
 	return slices.DeleteFunc(all, func(slice *discoveryv1.EndpointSlice) bool {
@@ -91,7 +93,7 @@ func (c *clusterset) homeSlices(ctx context.Context, service types.NamespacedNam
 	}), err
 }
 
-// inTurn takes the first of each list, then the second, and each text once.
+// inTurn takes the first of each list, then the second, and so on. Each text occurs once.
 func inTurn(lists [][]string) (all []string) {
 	known := map[string]bool{}
 	for at, more := 0, true; more; at++ {
@@ -110,14 +112,14 @@ func inTurn(lists [][]string) (all []string) {
 	return all
 }
 
-// nameSource enqueues the names of which a peer, or a slice of this cluster's own Services, has something new.
+// nameSource enqueues the names that changed in a peer or in slices of this cluster's own Services.
 type nameSource struct {
 	ctx     context.Context //nolint:containedctx // of the manager: the Registry's callbacks have none
 	peers   *peers.Registry
 	cache   client.Reader
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[ctrl.Request]
-	early   []types.NamespacedName // before there was a queue
+	early   []types.NamespacedName // received before Start
 	waiting waiting
 }
 
@@ -128,11 +130,12 @@ func newNameSource(ctx context.Context, registry *peers.Registry, cache client.R
 	return s
 }
 
-// allImports is for a peer whose state has changed. What this cluster has of one that has not been read since the start is known from the
-// imports only.
+// allImports enqueues all imports, because the state of a peer has changed. For a peer that was not
+// read since the start, only the imports show which of its data this cluster has.
 func (s *nameSource) allImports() {
 	var all mcsv1beta1.ServiceImportList
-	if err := s.cache.List(s.ctx, &all, client.UnsafeDisableDeepCopy); err != nil && s.ctx.Err() == nil { // Only a programming error.
+	// The only possible errors are programming errors.
+	if err := s.cache.List(s.ctx, &all, client.UnsafeDisableDeepCopy); err != nil && s.ctx.Err() == nil {
 		ctrl.Log.Error(err, "List imports")
 	}
 	for i := range all.Items {
@@ -150,7 +153,7 @@ func (s *nameSource) changed(name types.NamespacedName) {
 	s.addAll(name)
 }
 
-// addAll also adds the imports whose derived Service the name is: endpoints may belong to it now.
+// addAll also adds the imports whose derived Service has this name: endpoints may belong to it now.
 func (s *nameSource) addAll(name types.NamespacedName) {
 	s.add(name)
 	for _, request := range importsOfDerived(s.ctx, s.cache, name) {
@@ -158,8 +161,9 @@ func (s *nameSource) addAll(name types.NamespacedName) {
 	}
 }
 
-// add lets the names wait that nothing is here of: when clusters say much at once, what is begun comes to its end first, and what is
-// there stays up to date meanwhile. So the first names of a first sync are there long before the last.
+// add gives a low priority to names without an import in this cluster. When clusters report many
+// names at once, existing imports stay up to date, and started names are finished before new ones
+// start.
 func (s *nameSource) add(name types.NamespacedName) {
 	request := ctrl.Request{NamespacedName: name}
 	if queue, ok := s.queue.(priorityqueue.PriorityQueue[ctrl.Request]); ok && !s.imported(name) {
@@ -170,13 +174,13 @@ func (s *nameSource) add(name types.NamespacedName) {
 	s.queue.Add(request)
 }
 
-// imported is true where this cluster has the import.
+// imported reports whether this cluster has the import.
 func (s *nameSource) imported(name types.NamespacedName) bool {
 	err := s.cache.Get(s.ctx, name, new(mcsv1beta1.ServiceImport), &client.GetOptions{UnsafeDisableDeepCopy: new(true)})
 	return err == nil
 }
 
-// Start takes the queue of the controller.
+// Start receives the queue of the controller.
 func (s *nameSource) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,8 +193,8 @@ func (s *nameSource) Start(ctx context.Context, queue workqueue.TypedRateLimitin
 	return nil
 }
 
-// WaitForSync keeps the controller from planning, for a few seconds, with less than all clusters: what they have not said yet would
-// be written a moment later.
+// WaitForSync delays the first plans, for a few seconds, until all clusters have been read.
+// Otherwise the missing data would be written a moment later.
 func (s *nameSource) WaitForSync(ctx context.Context) error {
 	select {
 	case <-s.peers.Settled():
@@ -200,10 +204,10 @@ func (s *nameSource) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// String is for logs.
+// String returns the name for logs.
 func (s *nameSource) String() string { return "clusters of the clusterset" }
 
-// namesIn are the names of a namespace that peers export: it has come, or goes (C21).
+// namesIn returns the names that peers export in a namespace that is created or deleted (C21).
 func (c *clusterset) namesIn(_ context.Context, namespace client.Object) []ctrl.Request {
 	var requests []ctrl.Request
 	for _, name := range c.peers.Names(namespace.GetName()) {
@@ -212,12 +216,13 @@ func (c *clusterset) namesIn(_ context.Context, namespace client.Object) []ctrl.
 	return requests
 }
 
-// sameName is the name that a Service or a ServiceExport is about.
+// sameName returns the name of a Service or a ServiceExport.
 func sameName(_ context.Context, obj client.Object) []ctrl.Request {
 	return []ctrl.Request{request(obj.GetNamespace(), obj.GetName())}
 }
 
-// introduced times an import: from the newest export of it until now. Clocks of other clusters are theirs: never less than nothing.
+// introduced measures the time from the newest export of an import until now. The clocks of other
+// clusters can differ, so the minimum is 0.
 func (c *clusterset) introduced(of []merge.Member) {
 	var newest time.Time
 	for _, m := range of {
@@ -228,7 +233,8 @@ func (c *clusterset) introduced(of []merge.Member) {
 	c.observe("export", newest)
 }
 
-// written times a slice: from the change of an endpoint, which Kubernetes notes on it, until now.
+// written measures the time from the change of an endpoint, which Kubernetes records on the slice,
+// until now.
 func (c *clusterset) written(slice *discoveryv1.EndpointSlice) {
 	changed, err := time.Parse(time.RFC3339Nano, slice.Annotations[corev1.EndpointsLastChangeTriggerTime])
 	if err == nil {

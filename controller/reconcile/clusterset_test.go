@@ -33,11 +33,11 @@ func (c onlyImport) Get(_ context.Context, name types.NamespacedName, _ client.O
 	return errors.NewNotFound(schema.GroupResource{}, name.Name)
 }
 
-// List gives none: no name here is a derived Service's.
+// List returns nothing: no name in these tests is a derived Service.
 func (onlyImport) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// What is begun comes before what a cluster says is to be begun, and what is there is kept up to date meanwhile.
-func TestWhatIsBegunComesFirst(t *testing.T) {
+// Started names come before new names, and existing imports stay up to date meanwhile.
+func TestBegunNamesComeFirst(t *testing.T) {
 	queue := priorityqueue.New[ctrl.Request](t.Name())
 	defer queue.ShutDown()
 	source := &nameSource{ctx: t.Context(), cache: onlyImport{name: types.NamespacedName{Name: "there"}}}
@@ -61,7 +61,7 @@ func TestWhatIsBegunComesFirst(t *testing.T) {
 	}
 }
 
-// derived is a cache in which each Service is the derived one of the import "foo".
+// derived is a cache in which each Service is the derived Service of the import "foo".
 type derived struct{ onlyImport }
 
 func (derived) List(_ context.Context, all client.ObjectList, _ ...client.ListOption) error {
@@ -69,8 +69,8 @@ func (derived) List(_ context.Context, all client.ObjectList, _ ...client.ListOp
 	return nil
 }
 
-// An import is asked when endpoints are led to its derived Service, also where that is told before there is a queue.
-func TestImportsOfWhatIsLedAreAsked(t *testing.T) {
+// An import is enqueued when its derived Service gets endpoints, even before the queue exists.
+func TestSliceOfADerivedServiceEnqueuesItsImport(t *testing.T) {
 	for what, early := range map[string]bool{"told early": true, "told later": false} {
 		queue := priorityqueue.New[ctrl.Request](t.Name())
 		defer queue.ShutDown()
@@ -97,7 +97,8 @@ func TestImportsOfWhatIsLedAreAsked(t *testing.T) {
 	}
 }
 
-// A slice that belongs to a derived Service is a matter of its import, whether it has the import's name or not: a tenant's has to go.
+// A slice of a derived Service enqueues its import, with or without the import's name. The
+// controller must delete a slice that a tenant created.
 func TestSlicesOfADerivedServiceAskItsImport(t *testing.T) {
 	r := &serviceReconciler{cache: derived{}}
 	for what, labels := range map[string]map[string]string{
@@ -125,7 +126,8 @@ func (c exportsOf) Get(_ context.Context, name types.NamespacedName, _ client.Ob
 	return errors.NewNotFound(schema.GroupResource{}, name.Name)
 }
 
-// A slice of an exported Service is enqueued for each Service that it belongs to or has left, and not for what the trimming left out.
+// A changed slice of an exported Service enqueues each Service that it belongs or belonged to. A
+// change of trimmed fields enqueues nothing.
 func TestSlicesOfOwnServicesAreEnqueued(t *testing.T) {
 	slice := func(version, service string, imported ...string) *discoveryv1.EndpointSlice {
 		s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "s", ResourceVersion: version, Labels: map[string]string{discoveryv1.LabelServiceName: service}}}
@@ -161,8 +163,9 @@ func TestSlicesOfOwnServicesAreEnqueued(t *testing.T) {
 	}
 }
 
-// Of a slice of an own Service the cache keeps what is exported, also while it is being deleted: kube-proxy uses it until it is gone. Slices
-// of others in an import stay whole.
+// The cache keeps the exported fields of a slice of an own Service, even while the slice is being
+// deleted: kube-proxy uses it until it is deleted. Slices of other owners in an import stay
+// complete.
 func TestTrimmedSlices(t *testing.T) {
 	of := func(labels map[string]string) *discoveryv1.EndpointSlice {
 		return &discoveryv1.EndpointSlice{
@@ -198,7 +201,8 @@ func (c someImports) List(_ context.Context, all client.ObjectList, _ ...client.
 	return nil
 }
 
-// Whoever may write imports in one namespace cannot push out what other namespaces remember.
+// Users with permission to write imports in one namespace cannot push out the clusters that other
+// namespaces record.
 func TestNamespacesRememberInTurn(t *testing.T) {
 	remembers := func(namespace, name string, clusters ...string) mcsv1beta1.ServiceImport {
 		imp := mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{mcs.LabelManagedBy: mcs.ControllerName}}}

@@ -17,9 +17,10 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
-// A field is contested when one value of it had to be written again after each of several reverts within a window, or when a write of it
-// has no effect. It is then left alone for a pause, which doubles with each further revert. A write without effect is tried again after
-// longestPause, then after twice as long each time: no event tells that its reason has gone.
+// A field is contested if the same value had to be written again after each of several reverts
+// within a window, or if a write of it has no effect. The controller then does not write the field
+// during a pause, which doubles with each further revert. A write without effect is tried again
+// after longestPause, then after twice as long each time: no event shows that its cause is gone.
 const (
 	contestWindow        = time.Minute
 	contestReverts       = 3
@@ -28,25 +29,25 @@ const (
 	longestWithoutEffect = time.Hour
 )
 
-// contests finds fields that another writer keeps setting back. The zero value is empty.
+// contests finds fields that another writer keeps reverting. The zero value is empty.
 type contests struct {
 	mu    sync.Mutex
 	by    map[types.NamespacedName]map[contested.Field]*contest
 	swept time.Time
 }
 
-// contest is what is known of one field of one name.
+// contest is the state of one field of one name.
 type contest struct {
 	value    string
-	writes   int       // of this value, in a row
-	began    time.Time // when the first of these was made
+	writes   int       // consecutive writes of this value
+	began    time.Time // time of the first of these writes
 	last     time.Time
 	pause    time.Duration // 0 while the field is not contested
 	reported bool
-	noEffect bool // nothing changed by the last write
+	noEffect bool // the last write changed nothing
 }
 
-// wrote notes fields that have been written. It returns those that are contested from now on.
+// wrote records fields that have been written. It returns the fields that become contested.
 func (c *contests) wrote(name types.NamespacedName, fields contested.Fields, now time.Time) (news []contested.Field) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +73,8 @@ func (c *contests) wrote(name types.NamespacedName, fields contested.Fields, now
 	return news
 }
 
-// noEffect notes fields whose write changed nothing. It returns those that were not known to be so.
+// noEffect records fields whose write changed nothing. It returns the fields that are not yet
+// reported.
 func (c *contests) noEffect(name types.NamespacedName, fields contested.Fields, now time.Time) (news []contested.Field) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,8 +105,9 @@ func (c *contests) atLocked(name types.NamespacedName, field contested.Field) *c
 	return c.by[name][field]
 }
 
-// of are the fields of a name that are not written for now, and after how long to look again; 0 for never. What has not been written for a
-// pause and a window more is forgotten: nobody sets it back any longer.
+// of returns the fields of a name that must not be written now, and the pause until the next check,
+// 0 for never. A field that was not written during its pause and one window more is forgotten,
+// because it is no longer reverted.
 func (c *contests) of(name types.NamespacedName, now time.Time) (held contested.Fields, next time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,7 +132,7 @@ func (c *contests) of(name types.NamespacedName, now time.Time) (held contested.
 	return held, next
 }
 
-// gone forgets what belongs to an object that is not there: the next one of its name is another.
+// gone forgets the fields of a deleted object. A new object with that name has no contests.
 func (c *contests) gone(name types.NamespacedName, belongs func(contested.Field) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,20 +160,20 @@ func (c *contests) sweepLocked(now time.Time) {
 	}
 }
 
-// report tells of contested fields, once for each.
+// report counts, logs and emits an event for each contested field.
 func (r *serviceReconciler) report(ctx context.Context, state observed.State, fields []contested.Field) {
 	for _, field := range fields {
 		contestedFields.WithLabelValues(field.Kind()).Inc()
-		log.FromContext(ctx).Info("another writer or the API server undoes what this controller writes to a field: it is left alone for some minutes at a time", "field", field)
+		log.FromContext(ctx).Info("another writer or the API server reverts a field; leaving it alone for some minutes", "field", field)
 		if of := contestedOn(state, field); of != nil {
 			r.writer.Tell(of, desired.Event{Type: corev1.EventTypeWarning, Reason: desired.ReasonContested,
-				Message: string(field) + ": another writer, a webhook or the API server undoes what this controller writes, so it is left alone for some minutes at a time. " +
-					"metadata.managedFields of the object names the writers"})
+				Message: string(field) + ": another writer, a webhook or the API server reverts this field, so the controller leaves it alone for some minutes. " +
+					"See metadata.managedFields of the object for the writers"})
 		}
 	}
 }
 
-// contestedOn is the object to tell of a contested field on; nil where there is none.
+// contestedOn returns the object of the event for a contested field, or nil.
 func contestedOn(state observed.State, field contested.Field) runtime.Object {
 	switch {
 	case ofExport(field) && state.Clusterset != nil && state.Clusterset.Export != nil:

@@ -25,7 +25,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// A value that has to be written again after each of three reverts in a minute is contested; a value that changes meanwhile is not.
+// A value that must be written again after each of three reverts in a minute is contested. A value
+// that changes meanwhile is not.
 func TestContests(t *testing.T) {
 	name, now := types.NamespacedName{Name: "foo"}, time.Unix(0, 0)
 	ips := func(value string) contested.Fields { return contested.Fields{contested.FieldIPs: value} }
@@ -59,7 +60,7 @@ func TestContests(t *testing.T) {
 	if c.of(name, now.Add(longestPause+2*contestWindow)); len(c.by) > 0 {
 		t.Errorf("what has stayed is not forgotten: %v", c.by)
 	}
-	for range 20 { // Once in a minute is no fight.
+	for range 20 { // one revert in a minute is not a contest
 		now = now.Add(contestWindow + time.Second)
 		if news := c.wrote(name, ips("b"), now); len(news) > 0 {
 			t.Fatal("a value that is written now and then is contested")
@@ -86,7 +87,7 @@ func TestContests(t *testing.T) {
 	}
 }
 
-// Who deletes an object and makes it again sets no field back.
+// A user who deletes an object and creates it again does not revert a field.
 func TestContestsEndWithTheObject(t *testing.T) {
 	name, now := types.NamespacedName{Name: "foo"}, time.Unix(0, 0)
 	both := contested.Fields{contested.FieldIPs: "a", contested.FieldExport: "b"}
@@ -103,8 +104,9 @@ func TestContestsEndWithTheObject(t *testing.T) {
 	}
 }
 
-// TestAnotherWriterOfIPs is a regression test: another writer empties ips as soon as they are filled, as Karmada does without deploy/karmada. Both
-// wrote as fast as they could: 2254 generations in 47 s, and nothing told of it.
+// TestAnotherWriterOfIPs is a regression test: another writer empties ips as soon as they are
+// filled, as Karmada does without deploy/karmada. Both wrote as fast as they could: 2254
+// generations in 47 s, without any event.
 func TestAnotherWriterOfIPs(t *testing.T) {
 	cluster := shared.Cluster(t)
 	start(t, account(t, cluster))
@@ -132,7 +134,7 @@ func TestAnotherWriterOfIPs(t *testing.T) {
 	until(t, "filled again, now that nobody empties them", func() error { return p.has("foo", 1) })
 }
 
-// empty empties an import's ips whenever they are filled, until ctx ends; it returns how often.
+// empty empties an import's ips whenever they are filled, until ctx ends. It returns how often.
 func (p *place) empty(ctx context.Context, name string) (times int) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -148,8 +150,9 @@ func (p *place) empty(ctx context.Context, name string) (times int) {
 	}
 }
 
-// TestServerThatUndoesAField is a regression test: a policy of the cluster sets trafficDistribution on every Service. The patch that takes it back
-// changed nothing and was planned for ever, so that no condition was ever written.
+// TestServerThatUndoesAField is a regression test: a policy of the cluster sets trafficDistribution
+// on every Service. The patch that removes it changed nothing and was planned forever, so that no
+// condition was ever written.
 func TestServerThatUndoesAField(t *testing.T) {
 	cluster := shared.Cluster(t)
 	wire := newWire()
@@ -187,8 +190,9 @@ func TestServerThatUndoesAField(t *testing.T) {
 	})
 }
 
-// TestWebhookThatKeepsAnnotations is a regression test for metadata: a policy of the cluster allows one annotation only. The patch of the annotation that
-// records the addresses changed nothing and was planned for ever, so that no condition was ever written.
+// TestWebhookThatKeepsAnnotations is a regression test for metadata: a policy of the cluster allows
+// one annotation only. The patch of the annotation that records the addresses changed nothing and
+// was planned forever, so that no condition was ever written.
 func TestWebhookThatKeepsAnnotations(t *testing.T) {
 	cluster := shared.Cluster(t)
 	start(t, account(t, cluster))
@@ -227,7 +231,8 @@ func TestWebhookThatKeepsAnnotations(t *testing.T) {
 	})
 }
 
-// TestWebhookThatKeepsTheStatus is a regression test for conditions: a policy of the cluster takes them off. The patch was planned in every pass.
+// TestWebhookThatKeepsTheStatus is a regression test for conditions: a policy of the cluster
+// removes them. The patch was planned in every pass.
 func TestWebhookThatKeepsTheStatus(t *testing.T) {
 	cluster := shared.Cluster(t)
 	statusPatch := access{mcsv1beta1.GroupName, "serviceimports/status", "patch"}
@@ -253,7 +258,7 @@ func TestWebhookThatKeepsTheStatus(t *testing.T) {
 	}
 	until(t, "told", func() error { return p.told("foo", desired.ReasonContested) })
 	before := wire.count(statusPatch)
-	for i := range 2 * contestReverts { // each is a pass
+	for i := range 2 * contestReverts { // each edit causes a pass
 		if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Annotations["pass"] = fmt.Sprint(i) }); err != nil {
 			t.Fatal(err)
 		}
@@ -268,13 +273,14 @@ func TestWebhookThatKeepsTheStatus(t *testing.T) {
 		}
 		return err
 	})
-	if n := wire.count(statusPatch) - before; n > 1 { // the new generation is worth another try
+	if n := wire.count(statusPatch) - before; n > 1 { // the new generation allows one more
 		t.Errorf("the status was patched %d times more", n)
 	}
 }
 
-// TestWebhookThatKeepsTheIngress is a regression test for a user's addresses: a policy of the cluster takes them off the derived Service's status,
-// as servers before Kubernetes 1.30 do with their ipMode. The patch was planned in every pass, and no condition was ever written.
+// TestWebhookThatKeepsTheIngress is a regression test for a user's addresses: a policy of the
+// cluster removes them from the derived Service's status, as servers before Kubernetes 1.30 do with
+// their ipMode. The patch was planned in every pass, and no condition was ever written.
 func TestWebhookThatKeepsTheIngress(t *testing.T) {
 	cluster := shared.Cluster(t)
 	start(t, account(t, cluster))
@@ -311,8 +317,9 @@ func TestWebhookThatKeepsTheIngress(t *testing.T) {
 	})
 }
 
-// TestWebhookThatKeepsALabelOfASlice is a regression test: a policy of the cluster sets a label on each slice that takes it away from kube-proxy. Its
-// removal was planned in every pass, and no condition was ever written.
+// TestWebhookThatKeepsALabelOfASlice is a regression test: a policy of the cluster sets a label on
+// each slice, and kube-proxy ignores slices with that label. The removal of the label was planned
+// in every pass, and no condition was ever written.
 func TestWebhookThatKeepsALabelOfASlice(t *testing.T) {
 	cluster := shared.Cluster(t)
 	p := newPlace(t, cluster)
@@ -348,8 +355,9 @@ func TestWebhookThatKeepsALabelOfASlice(t *testing.T) {
 	})
 }
 
-// TestWebhookThatKeepsFinalizersOfASlice: a policy of the cluster sets a finalizer on each slice, so that one of ours cannot go. That is reported, and
-// holds up no condition.
+// TestWebhookThatKeepsFinalizersOfASlice is for a policy of the cluster that sets a finalizer on
+// each slice, so that a slice of the controller cannot be deleted. That is reported, and conditions
+// are still written.
 func TestWebhookThatKeepsFinalizersOfASlice(t *testing.T) {
 	cluster := shared.Cluster(t)
 	p := newPlace(t, cluster)
@@ -396,8 +404,9 @@ func TestWebhookThatKeepsFinalizersOfASlice(t *testing.T) {
 	})
 }
 
-// TestReadyOfAnotherWriterStays: a controller such as Cilium's sets Ready on its imports. The API server records who wrote it, and from then on the
-// condition is theirs, whatever else changes.
+// TestReadyOfAnotherWriterStays is for a controller such as Cilium's, which sets Ready on its
+// imports. The API server records the writer. From then on this controller does not write the
+// condition, whatever else changes.
 func TestReadyOfAnotherWriterStays(t *testing.T) {
 	cluster := shared.Cluster(t)
 	start(t, account(t, cluster))
@@ -436,9 +445,9 @@ func TestReadyOfAnotherWriterStays(t *testing.T) {
 	}
 }
 
-// TestWhoWroteReady has the managedFields of an API server, with the CRD of mcs-api, whose conditions are a map by type, and with one whose
-// conditions are one value.
-func TestWhoWroteReady(t *testing.T) {
+// TestWriterOfReady uses the managedFields of an API server: with the CRD of mcs-api, whose
+// conditions are a map by type, and with a CRD whose conditions are one value.
+func TestWriterOfReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		manager, fields string
 		theirs          bool
@@ -452,7 +461,7 @@ func TestWhoWroteReady(t *testing.T) {
 	} {
 		imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{
 			Manager: c.manager, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(c.fields)}}}}
-		for range 2 { // A transform is called again for what it gave.
+		for range 2 { // a transform can run again on its own result
 			if _, err := markReady(imp); err != nil {
 				t.Fatal(err)
 			}
@@ -463,7 +472,8 @@ func TestWhoWroteReady(t *testing.T) {
 	}
 }
 
-// mutate has the API server change each object of the place that a rule names, as a mutating webhook would.
+// mutate makes the API server change each object in the place that matches a rule, as a mutating
+// webhook does.
 func mutate(t *testing.T, p *place, cluster *controlplane.Cluster, rule, mutation string, inForce func() error) {
 	t.Helper()
 	text := `

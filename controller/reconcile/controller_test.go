@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// until polls a scenario's step.
+// until polls a step of a scenario.
 func until(t testing.TB, what string, step func() error) {
 	t.Helper()
 	controlplane.Eventually(t, what, step)
@@ -44,7 +44,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// reconciles is how many reconciles have ended, over all controllers of this process.
+// reconciles returns the number of finished reconciles of all controllers in this process.
 func reconciles(t testing.TB) int {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

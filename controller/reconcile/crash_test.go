@@ -13,10 +13,10 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// mostWrites is more than any scenario takes.
+// mostWrites is more than any scenario needs.
 const mostWrites = 7
 
-// crash is one scenario whose controller dies at one of its writes.
+// crash is a scenario whose controller stops at one of its writes.
 type crash struct {
 	scenario
 	death
@@ -28,9 +28,10 @@ func (c *crash) String() string {
 	return fmt.Sprintf("%s; dies at write %d, made: %t", c.name, c.n, c.made)
 }
 
-// TestRestartInTheMiddleOfEachStep: a controller that dies at its n-th write, before or after the server made it, and a fresh one
-// that finds what the first has left, come to the same end as one that lives. All scenarios and all n at once, each in its own
-// namespace; the first controller is dead to a namespace from the n-th write there on.
+// TestRestartInTheMiddleOfEachStep stops a controller at its n-th write, before or after the server
+// executes the write. A new controller continues with the objects of the first one. The result must
+// be the same as without the interruption. All scenarios and all n run at the same time, each in
+// its own namespace. The first controller makes no further write in a namespace after the n-th.
 func TestRestartInTheMiddleOfEachStep(t *testing.T) {
 	cluster := shared.Cluster(t)
 	config := account(t, cluster)
@@ -85,7 +86,7 @@ func TestRestartInTheMiddleOfEachStep(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// A third finds a world in which nothing is missing.
+	// A third controller finds that nothing is missing.
 	var all mcsv1beta1.ServiceImportList
 	admin := crashes[0].Client
 	if err := admin.List(t.Context(), &all); err != nil {
@@ -129,7 +130,7 @@ func versionsOf(t *testing.T, admin client.Client) map[string]string {
 	return versions
 }
 
-// each runs a step for all crashes, some at a time.
+// each runs a step for all crashes, several at the same time.
 func each(t *testing.T, crashes []*crash, step func(*crash) error) {
 	t.Helper()
 	limit := make(chan struct{}, 16)

@@ -25,9 +25,10 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// TestEachFormOfTheCRD walks one cluster through the forms in which clusters have the CRD: none, Karmada's, v1alpha1 alone, both
-// versions, and none again. In each the controller does its work, and it ends when the form is no longer the one that it
-// was started for (A4, A5, K10; cilium#47793 takes a missing version for an empty set).
+// TestEachFormOfTheCRD installs the forms of the CRD that clusters have, one after another: none,
+// Karmada's, only v1alpha1, both versions, and none again. The controller works with each form. It
+// stops when the form is no longer the one that it was started for (A4, A5, K10; cilium#47793
+// treats a missing version as an empty set).
 func TestEachFormOfTheCRD(t *testing.T) {
 	cluster := controlplane.New(t, controlplane.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
 	known, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
@@ -81,7 +82,7 @@ func TestEachFormOfTheCRD(t *testing.T) {
 	}
 }
 
-// startOn starts a controller that looks at the CRD often.
+// startOn starts a controller that checks the CRD often.
 func startOn(t *testing.T, cluster *controlplane.Cluster, crd observed.CRD) <-chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -114,8 +115,9 @@ func onAnyCRD(t *testing.T, p *place) {
 	until(t, "served", func() error { return errors.Join(p.has("foo", 2), p.served("foo"), p.label("foo-c2", "derived-foo")) })
 }
 
-// onKarmadasCRD: an import of Karmada's gets one address of Karmada's Service, whatever comes first; nothing else is written, and
-// nothing over and over. One made by hand is served too.
+// onKarmadasCRD checks that an import of Karmada gets one address of Karmada's Service, in any
+// order of creation. The controller writes nothing else, and nothing repeatedly. It also serves an
+// import that a user created.
 func onKarmadasCRD(t *testing.T, p *place) {
 	svc := plainService("derived-foo")
 	svc.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"}
@@ -145,7 +147,7 @@ func onKarmadasCRD(t *testing.T, p *place) {
 		}
 		return errors.Join(err, err2)
 	})
-	// The same objects again, after a reconcile that each of them has asked for.
+	// The same objects again, after a reconcile that is caused by an edit.
 	done := reconciles(t)
 	if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels["round"] = "1" }); err != nil {
 		t.Fatal(err)
@@ -168,7 +170,7 @@ func onKarmadasCRD(t *testing.T, p *place) {
 	}
 }
 
-// A field of a CRD newer than our types is not lost by our writes.
+// A write of the controller keeps fields of a newer CRD that the controller's types do not have.
 func TestFieldsThatOurTypesDoNotKnowSurvive(t *testing.T) {
 	cluster := controlplane.New(t, controlplane.Options{})
 	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
@@ -229,7 +231,7 @@ func addField(t *testing.T, cluster *controlplane.Cluster, part, name string) {
 	})
 }
 
-// C19, C27 on a cluster of one family.
+// C19, C27 on a cluster with one IP family.
 func TestFamiliesOnASingleStackCluster(t *testing.T) {
 	cluster := controlplane.New(t, controlplane.Options{ServiceCIDRs: "10.0.0.0/24"})
 	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {

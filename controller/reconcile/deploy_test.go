@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The pod of the shipped Deployment is admitted where the shipped namespace has it: under the «restricted» Pod Security Standard.
+// The shipped namespace, with the «restricted» Pod Security Standard, admits the pod of the shipped
+// Deployment.
 func TestPodIsAdmittedAsRestricted(t *testing.T) {
 	p := newPlace(t, shared.Cluster(t))
 	deployment := new(appsv1.Deployment)

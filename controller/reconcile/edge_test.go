@@ -19,8 +19,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// R9: the reference controllers take a Service that merely has the name for theirs.
-func TestForeignServiceStaysAndTheImportSaysWhatToDo(t *testing.T) {
+// R9: the reference controllers adopt a Service only because it has the name.
+func TestForeignServiceStaysAndTheImportReportsIt(t *testing.T) {
 	cluster := shared.Cluster(t)
 	start(t, account(t, cluster))
 	p := newPlace(t, cluster)
@@ -31,7 +31,7 @@ func TestForeignServiceStaysAndTheImportSaysWhatToDo(t *testing.T) {
 		imp, err := p.imp("foo")
 		return errors.Join(err, ready(imp, metav1.ConditionFalse, desired.ReasonForeignService), p.told("foo", desired.ReasonForeignService), p.untouched("derived-foo"))
 	})
-	// Each way that the message offers works. First: name it.
+	// Each solution in the message works. First: set the annotation.
 	if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) {
 		imp.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-foo"}
 	}); err != nil {
@@ -41,7 +41,7 @@ func TestForeignServiceStaysAndTheImportSaysWhatToDo(t *testing.T) {
 		imp, err := p.imp("foo")
 		return errors.Join(err, ready(imp, metav1.ConditionTrue, "Ready"), p.has("foo", 1), p.untouched("derived-foo"))
 	})
-	// Then: delete it.
+	// Second: delete the Service.
 	if err := p.Delete(p.ctx, plain(p, "derived-foo")); err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +54,10 @@ func TestForeignServiceStaysAndTheImportSaysWhatToDo(t *testing.T) {
 	})
 }
 
-// A Service that takes the name while no controller runs gets neither endpoints, nor the name's DNS our former address; when it
-// goes, the import has its address again (C24).
-func TestForeignServiceInPlaceOfOursGetsNothing(t *testing.T) {
+// A Service that takes the name while no controller runs gets no endpoints, and the name's DNS does
+// not get the former address. After the deletion of that Service the import has its address again
+// (C24).
+func TestForeignServiceUnderTheDerivedNameGetsNothing(t *testing.T) {
 	cluster := shared.Cluster(t)
 	config := account(t, cluster)
 	stop := start(t, config)
@@ -84,8 +85,8 @@ func TestForeignServiceInPlaceOfOursGetsNothing(t *testing.T) {
 	}
 }
 
-// C24 as far as it can be had: the address went to another Service while no controller ran.
-func TestAddressThatWasTakenIsReplacedAndTold(t *testing.T) {
+// C24 as far as possible: another Service got the address while no controller ran.
+func TestTakenAddressIsReplacedWithAnEvent(t *testing.T) {
 	cluster := shared.Cluster(t)
 	config := account(t, cluster)
 	stop := start(t, config)
@@ -115,8 +116,9 @@ func TestAddressThatWasTakenIsReplacedAndTold(t *testing.T) {
 	}
 }
 
-// The API server releases an address a moment after it has told of the Service's end: a controller that is quick enough is told
-// that it is taken, and must not let that cost the import its address (C24).
+// The API server releases an address a moment after the event of the Service's deletion. A
+// controller that is fast enough gets an error because the address is taken. The import must still
+// keep its address (C24).
 func TestAddressThatIsNotReleasedYetIsAskedForAgain(t *testing.T) {
 	cluster := shared.Cluster(t)
 	wire := newWire()
@@ -139,7 +141,7 @@ func TestAddressThatIsNotReleasedYetIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// C15: what a Service cannot have costs only itself, and the imports beside it nothing.
+// C15: a value that a Service cannot have affects only that value, and no other import.
 func TestBadImportsBesideGoodOnes(t *testing.T) {
 	cluster := shared.Cluster(t)
 	start(t, account(t, cluster))
@@ -161,7 +163,7 @@ func TestBadImportsBesideGoodOnes(t *testing.T) {
 		}),
 		imported("no-address", withIPs("nonsense")),
 		imported("not-a-vip", withIPs("127.0.0.1", "0.0.0.0")),
-		imported("copied", withIPs("10.0.0.1")), // Of default/kubernetes, as in many a cluster.
+		imported("copied", withIPs("10.0.0.1")), // the address of default/kubernetes
 		imported("half-an-address", withIPs("1.2.3.4", "nonsense")),
 		imported("my.dotted.name"),
 		imported(strings.Repeat("long", 15)),
@@ -204,7 +206,8 @@ func TestBadImportsBesideGoodOnes(t *testing.T) {
 	}
 }
 
-// A Service in another namespace gets a VIP as its ClusterIP: it has its traffic at once, and the import says so until it goes.
+// A Service in another namespace gets a VIP as its ClusterIP. It receives its traffic at once, and
+// the import is not ready until that Service is deleted.
 func TestVIPThatBecomesAClusterIPIsGivenUp(t *testing.T) {
 	cluster := shared.Cluster(t)
 	start(t, account(t, cluster))
@@ -233,8 +236,8 @@ func TestVIPThatBecomesAClusterIPIsGivenUp(t *testing.T) {
 	until(t, "served again", func() error { return p.servedOn("foo", vip) })
 }
 
-// Two updates at once lose nothing: users and controllers write the same import, its Service and its slices all the time; each
-// user's write is there in the end, and ips are right.
+// Concurrent updates lose nothing. Users and controllers write the same import, its Service and its
+// slices continuously. At the end each user's write exists, and ips are correct.
 func TestTwoUpdatesAtOnceLoseNothing(t *testing.T) {
 	cluster := shared.Cluster(t)
 	wire := newWire()
@@ -254,7 +257,7 @@ func TestTwoUpdatesAtOnceLoseNothing(t *testing.T) {
 					}
 					imp.Labels[fmt.Sprintf("user-%d-%d", user, round)] = "set"
 					switch user {
-					case 0: // Keeps the controller writing: the addresses change hands.
+					case 0: // the controller must write, because the addresses change
 						imp.Spec.IPs = [][]string{{"1.2.3.4"}, nil}[round%2]
 					case 1:
 						imp.Spec.Type = []mcsv1beta1.ServiceImportType{mcsv1beta1.Headless, mcsv1beta1.ClusterSetIP}[round%2]
@@ -291,7 +294,7 @@ func TestTwoUpdatesAtOnceLoseNothing(t *testing.T) {
 	}
 }
 
-// What others set on a derived Service stays.
+// Fields that other writers set on a derived Service stay.
 func TestOthersFieldsOnTheDerivedServiceStay(t *testing.T) {
 	cluster := shared.Cluster(t)
 	start(t, account(t, cluster))
@@ -328,8 +331,8 @@ func TestOthersFieldsOnTheDerivedServiceStay(t *testing.T) {
 	})
 }
 
-// R8, C35: slices of others keep their labels, whatever these are. There is a copy of each for kube-proxy, but none of those of the
-// cluster's own controllers.
+// R8, C35: slices of other owners keep their labels. The controller creates a copy of each slice
+// for kube-proxy, except for the slices of the cluster's own controllers.
 func TestSlicesOfTheClustersOwnControllersAreNotTouched(t *testing.T) {
 	cluster := shared.Cluster(t)
 	start(t, account(t, cluster))
@@ -359,7 +362,8 @@ func TestNothingIsWrittenWhereNothingChanges(t *testing.T) {
 	}
 	until(t, "settled", func() error { return errors.Join(p.served("foo"), p.told("bad", desired.ReasonNoPorts)) })
 	writes, done := wire.allWrites(), reconciles(t)
-	for round := range 5 { // A label of a user's is an event for the controller, and no reason to write.
+	// A label of a user is an event for the controller, but no reason to write.
+	for round := range 5 {
 		for _, name := range []string{"foo", "bad"} {
 			if err := p.edit(name, func(imp *mcsv1beta1.ServiceImport) { imp.Labels = map[string]string{"round": fmt.Sprint(round)} }); err != nil {
 				t.Fatal(err)
@@ -380,8 +384,9 @@ func TestNothingIsWrittenWhereNothingChanges(t *testing.T) {
 	}
 }
 
-// R2, R4: the reference controllers, or Cilium, keep a Service under the name that they wrote into the annotation. It is theirs,
-// whatever its address becomes, and a flip to Headless takes only the ips.
+// R2, R4: the reference controllers, or Cilium, keep a Service under the name that they write into
+// the annotation. The controller does not write that Service, whatever its address is. If the
+// import becomes Headless, only its ips are removed.
 func TestAServiceThatAnotherControllerKeepsIsFollowed(t *testing.T) {
 	cluster := shared.Cluster(t)
 	start(t, account(t, cluster))
@@ -411,7 +416,8 @@ func TestAServiceThatAnotherControllerKeepsIsFollowed(t *testing.T) {
 	until(t, "followed again", follows)
 }
 
-// BenchmarkIPsFilled is the time from an import's creation to its filled ips, as a watching client sees it.
+// BenchmarkIPsFilled measures the time from the creation of an import until its ips are set, as a
+// watching client sees it.
 func BenchmarkIPsFilled(b *testing.B) {
 	cluster := shared.Cluster(b)
 	start(b, account(b, cluster))
@@ -440,7 +446,7 @@ func BenchmarkIPsFilled(b *testing.B) {
 	if err := p.create(imported("first")); err != nil {
 		b.Fatal(err)
 	}
-	wait("first") // The controller is there.
+	wait("first") // the controller is running
 	b.ResetTimer()
 	for i := range b.N {
 		name := fmt.Sprintf("foo-%d", i)

@@ -6,10 +6,11 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// lostLeadership is what controller-runtime reports as an error whenever a leader ends, also one that was asked to.
+// lostLeadership is an error that controller-runtime reports whenever a leader stops, even after a
+// normal stop.
 const lostLeadership = "leader election lost"
 
-// endingSink leaves out the loss of leadership after ctx has ended: a normal end is no error.
+// endingSink omits the loss of leadership after ctx has ended: a normal stop is not an error.
 type endingSink struct {
 	logr.LogSink
 	ctx context.Context //nolint:containedctx // only whether it has ended

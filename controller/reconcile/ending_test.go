@@ -9,9 +9,9 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// controller-runtime logs the end of leadership as an error, or not, as two goroutines go. Other errors stay, and so does
-// this one while nobody has asked for the end.
-func TestTheEndOfLeadershipIsNoErrorAtTheEnd(t *testing.T) {
+// controller-runtime may log the end of leadership as an error, depending on the order of two
+// goroutines. That error is omitted after the end was requested. Other errors are logged.
+func TestLostLeadershipAtShutdownIsNotAnError(t *testing.T) {
 	var said []string
 	ctx, cancel := context.WithCancel(t.Context())
 	log := quietAtEnd(ctx, funcr.New(func(name, args string) { said = append(said, name+" "+args) }, funcr.Options{})).WithName("a").WithValues("b", 1)

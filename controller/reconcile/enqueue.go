@@ -16,13 +16,13 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// The caches' indices.
+// The indices of the caches.
 const (
-	indexOwner   = "import-that-owns"     // Services of ours, by the name of their import
-	indexImport  = "import-that-is-meant" // EndpointSlices, by the name of their import
-	indexDerived = "name-of-derived"      // ServiceImports, by the name of their derived Service
-	indexService = "service"              // EndpointSlices, by the name of the Service that they belong to
-	indexIPs     = "addresses"            // ServiceImports by their ips, Services by their ClusterIPs
+	indexOwner   = "import-that-owns"     // Services that the controller owns, by import
+	indexImport  = "import-that-is-meant" // EndpointSlices, by import
+	indexDerived = "name-of-derived"      // ServiceImports, by derived Service
+	indexService = "service"              // EndpointSlices, by Service
+	indexIPs     = "addresses"            // ServiceImports by ips, Services by ClusterIPs
 )
 
 func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
@@ -69,8 +69,10 @@ func byLabel(label string) client.IndexerFunc {
 	}
 }
 
-// importsOfService are the imports that own the Service and those whose derived Service has its name: Karmada's, one that the
-// annotation names, and one that stands in the way. And those of any namespace whose ips name its ClusterIP, which is no VIP.
+// importsOfService returns the imports that own the Service, and the imports whose derived Service
+// has its name. The latter include a Service of Karmada, a Service that the annotation names, and a
+// Service that blocks the name. It also returns the imports of any namespace whose ips contain the
+// ClusterIP of the Service: such an address is not a valid VIP.
 func (r *serviceReconciler) importsOfService(ctx context.Context, svc client.Object) []ctrl.Request {
 	var requests []ctrl.Request
 	for _, name := range ownership.OwnerImports(svc) {
@@ -82,7 +84,8 @@ func (r *serviceReconciler) importsOfService(ctx context.Context, svc client.Obj
 	}
 	for _, options := range lists {
 		var named mcsv1beta1.ServiceImportList
-		if err := r.cache.List(ctx, &named, options...); err != nil { // Only a programming error, such as a missing index, ends here.
+		// An error would be a programming error, such as a missing index.
+		if err := r.cache.List(ctx, &named, options...); err != nil {
 			log.FromContext(ctx).Error(err, "List imports of Service", "service", client.ObjectKeyFromObject(svc))
 		}
 		for i := range named.Items {
@@ -92,8 +95,9 @@ func (r *serviceReconciler) importsOfService(ctx context.Context, svc client.Obj
 	return requests
 }
 
-// importsOfSlice are the import that the label names, and that whose derived Service the slice belongs to. A changed label comes as two
-// objects, so that both imports are asked. For the exports that a slice of this cluster's own Services changes see enqueueOwn.
+// importsOfSlice returns the import in the label of the slice, and the imports whose derived
+// Service the slice belongs to. A changed label arrives as two objects, so both imports are
+// enqueued. For the exports that a slice of this cluster's own Services changes, see enqueueOwn.
 func (r *serviceReconciler) importsOfSlice(ctx context.Context, object client.Object) []ctrl.Request {
 	slice := object.(*discoveryv1.EndpointSlice)
 	requests := importsOfDerived(ctx, r.cache, serviceOf(slice))
@@ -103,14 +107,15 @@ func (r *serviceReconciler) importsOfSlice(ctx context.Context, object client.Ob
 	return requests
 }
 
-// importsOfDerived are those that have a Service of this name as their derived one.
+// importsOfDerived returns the imports whose derived Service has this name.
 func importsOfDerived(ctx context.Context, cache client.Reader, service types.NamespacedName) []ctrl.Request {
 	if service.Name == "" {
 		return nil
 	}
 	var named mcsv1beta1.ServiceImportList
+	// An error would be a programming error, such as a missing index.
 	if err := cache.List(ctx, &named, client.InNamespace(service.Namespace), client.MatchingFields{indexDerived: service.Name},
-		client.UnsafeDisableDeepCopy); err != nil && ctx.Err() == nil { // Only a programming error, such as a missing index, ends here.
+		client.UnsafeDisableDeepCopy); err != nil && ctx.Err() == nil {
 		log.FromContext(ctx).Error(err, "List imports of Service", "service", service)
 	}
 	var requests []ctrl.Request

@@ -17,15 +17,15 @@ import (
 )
 
 // expectFor limits how long a name waits for the caches to show its writes. A broken connection is
-// noticed after about 10 s. After expectFor, the plan is made from what the caches show, and the API
-// server refuses what rests on an old version.
+// noticed after about 10 s. After expectFor, the plan is made from what the caches show, and the
+// API server refuses writes that are based on an old version.
 const expectFor = 15 * time.Second
 
 // expected records the writes for each name that the caches do not show yet. A plan without them
 // would repeat the writes, and the API server would refuse them.
 //
-// The resourceVersions of a kind only grow, so a cache that has shown a later version also shows the
-// write (https://github.com/kubernetes/enhancements/issues/5504). The zero value is empty.
+// The resourceVersions of a kind only grow, so a cache that has shown a later version also shows
+// the write (https://github.com/kubernetes/enhancements/issues/5504). The zero value is empty.
 type expected struct {
 	mu    sync.Mutex
 	by    map[types.NamespacedName]expectation
@@ -84,8 +84,8 @@ func (e *expected) missing(of types.NamespacedName, now time.Time) bool {
 	return true
 }
 
-// reached reports whether one resourceVersion is another, or a later one. Without a version there is
-// nothing that could reach the other.
+// reached reports whether a resourceVersion is equal to another or later. An empty version is not
+// equal or later.
 func reached(version, other string) bool {
 	if other == "" {
 		return true
@@ -94,8 +94,8 @@ func reached(version, other string) bool {
 	return err == nil && order >= 0
 }
 
-// showing calls show for the object of each event, before the handler enqueues a name: the pass that
-// follows finds the write.
+// showing calls show for the object of each event, before the handler enqueues a name, so that the
+// next pass finds the write.
 func (e *expected) showing(next handler.EventHandler) handler.EventHandler {
 	return showing{next, e.show}
 }

@@ -12,7 +12,8 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// A plan waits until the caches show what was written: not forever, and no other name waits.
+// A plan waits until the caches show what was written. It does not wait forever, and other names do
+// not wait.
 func TestExpected(t *testing.T) {
 	meta := func(version string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "shop", Name: "cart", ResourceVersion: version}
@@ -46,7 +47,7 @@ func TestExpected(t *testing.T) {
 			for _, object := range test.wrote {
 				e.wrote(cart, object, now)
 			}
-			for range 2 { // A pass that has to wait changes nothing.
+			for range 2 { // a pass that must wait changes nothing
 				for _, object := range test.shown {
 					e.show(object)
 				}

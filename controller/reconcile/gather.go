@@ -20,13 +20,15 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// gathered is what belongs to a name, and after how long to gather again if nothing else happens; 0 for never.
+// gathered is the state of a name, and the pause until the next gather if nothing else happens, 0
+// for never.
 type gathered struct {
 	observed.State
 	again time.Duration
 }
 
-// gather reads everything that belongs to one name, from the caches: by key or index, never by a list of all.
+// gather reads everything that belongs to one name from the caches, by key or index. It never lists
+// all objects.
 func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName) (*gathered, error) {
 	g := &gathered{State: observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: r.ready.of(key)}}
 	if err := r.gatherSlices(ctx, key, &g.State); err != nil {
@@ -55,7 +57,7 @@ func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName
 	return g, r.gatherDerived(ctx, key, &g.State)
 }
 
-// gatherDerived reads what belongs to an import that is there.
+// gatherDerived reads the objects that belong to an existing import.
 func (r *serviceReconciler) gatherDerived(ctx context.Context, key types.NamespacedName, state *observed.State) (err error) {
 	imp := state.Import
 	derived := types.NamespacedName{Namespace: key.Namespace, Name: ownership.DerivedName(imp)}
@@ -85,8 +87,8 @@ func (r *serviceReconciler) gatherSlices(ctx context.Context, key types.Namespac
 	return nil
 }
 
-// unexpectedSlices are slices of the derived Service without the import's name: as those of this cluster's own Services are, and those of
-// other imports.
+// unexpectedSlices returns slices of the derived Service without the import's name. They belong to
+// this cluster's own Services or to other imports.
 func (r *serviceReconciler) unexpectedSlices(ctx context.Context, key, derived types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
 	all, err := slicesOf(ctx, r.cache, derived)
 	return slices.DeleteFunc(all, func(slice *discoveryv1.EndpointSlice) bool {
@@ -94,7 +96,8 @@ func (r *serviceReconciler) unexpectedSlices(ctx context.Context, key, derived t
 	}), err
 }
 
-// slicesOf are the slices in the cache that belong to a Service, by their names. They are read only.
+// slicesOf returns the slices in the cache that belong to a Service, sorted by name. They are
+// read-only.
 func slicesOf(ctx context.Context, cache client.Reader, service types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
 	var list discoveryv1.EndpointSliceList
 	if err := cache.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{indexService: service.Name},
@@ -106,8 +109,10 @@ func slicesOf(ctx context.Context, cache client.Reader, service types.Namespaced
 	return all, nil
 }
 
-// suspectUnlabelled notes, before the first plan of an import of ours, the slices that bear its name and do not belong to its Service: they
-// may have lost the label while no controller ran. Not those whose labels and endpoints nobody has changed: the API server counts that.
+// suspectUnlabelled runs before the first plan of an import that the controller owns. It records
+// the slices that have the import's name and do not belong to its Service: they may have lost the
+// label while no controller ran. It omits slices with generation 1, whose labels and endpoints were
+// never changed.
 func (r *serviceReconciler) suspectUnlabelled(key types.NamespacedName, state observed.State) {
 	if !ownership.OfImport(state.Import) || state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.KindOf(state.Import, state.Service) != ownership.Ours {
 		return
@@ -131,7 +136,7 @@ func pointers[T any](all []T) []*T {
 	return pointers
 }
 
-// found is the object, or nil where there is none.
+// found returns the object, or nil if it does not exist.
 func found[T client.Object](ctx context.Context, cache client.Reader, key types.NamespacedName, obj T) (T, error) {
 	var none T
 	err := cache.Get(ctx, key, obj)
@@ -144,7 +149,7 @@ func found[T client.Object](ctx context.Context, cache client.Reader, key types.
 	return obj, nil
 }
 
-// addressHolders are the Services that have one of the import's ips.
+// addressHolders returns the Services that have one of the import's ips.
 func (r *serviceReconciler) addressHolders(ctx context.Context, imp *mcsv1beta1.ServiceImport) ([]*corev1.Service, error) {
 	var holders []*corev1.Service
 	for _, ip := range desired.ImportAddresses(imp) {

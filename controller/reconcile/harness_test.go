@@ -34,8 +34,9 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// shared is a dual-stack cluster with the CRDs of mcs-api and the role that deploy/controller ships. Its ranges are wide: an address that
-// a test gives up for a moment must not be what another test's Service is given by chance.
+// shared is a dual-stack cluster with the CRDs of mcs-api and the role from deploy/controller. Its
+// address ranges are large, so that an address that a test releases for a moment is not assigned to
+// another test's Service by chance.
 var shared = controlplane.Shared{
 	Options: controlplane.Options{ServiceCIDRs: "10.0.0.0/8,fd00:10::/108"},
 	Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
@@ -70,7 +71,7 @@ func prepare(ctx context.Context, c *controlplane.Cluster, form controlplane.CRD
 	return nil
 }
 
-// readObjects reads a file of deploy/controller, strictly: an unknown field is an error.
+// readObjects reads a file of deploy/controller. It is strict: an unknown field is an error.
 func readObjects(name string) ([]client.Object, error) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "controller", name))
 	if err != nil {
@@ -94,7 +95,7 @@ func readObjects(name string) ([]client.Object, error) {
 	}
 }
 
-// adminClient is an uncached client that may do everything, for the tests' own hands.
+// adminClient returns an uncached client with all permissions, for the actions of a test.
 func adminClient(c *controlplane.Cluster, version string) (client.Client, error) {
 	scheme, err := newScheme(observed.CRD{APIVersion: mcsv1beta1.GroupName + "/" + version})
 	if err != nil {
@@ -103,7 +104,8 @@ func adminClient(c *controlplane.Cluster, version string) (client.Client, error)
 	return client.New(c.Config, client.Options{Scheme: scheme})
 }
 
-// account is the controller's own identity: the shipped service account with the shipped role.
+// account returns the identity of the controller: the shipped service account with the shipped
+// role.
 func account(t testing.TB, c *controlplane.Cluster) *rest.Config {
 	t.Helper()
 	config, _, err := c.ServiceAccount(t.Context(), "multicluster-system", mcs.ControllerName)
@@ -113,7 +115,7 @@ func account(t testing.TB, c *controlplane.Cluster) *rest.Config {
 	return config
 }
 
-// start runs a controller until stop, or the test's end.
+// start runs a controller until stop or the end of the test.
 func start(t testing.TB, config *rest.Config, change ...func(*Options)) (stop func() error) {
 	t.Helper()
 	probes, err := ListenProbes(t.Context(), "127.0.0.1:0")
@@ -154,7 +156,8 @@ func start(t testing.TB, config *rest.Config, change ...func(*Options)) (stop fu
 	return stop
 }
 
-// place is a namespace with what tests do and look at in it. Its methods return errors, so that they can be polled.
+// place is a namespace of a test, with helpers. Its methods return errors, so that they can be
+// polled.
 type place struct {
 	client.Client
 	ctx       context.Context //nolint:containedctx // a test's own, for its helpers
@@ -199,7 +202,7 @@ func (p *place) create(objects ...client.Object) error {
 	return nil
 }
 
-// edit changes an import as a user would: read, write, and again after a conflict.
+// edit changes an import as a user does: it reads, writes, and tries again after a conflict.
 func (p *place) edit(name string, change func(*mcsv1beta1.ServiceImport)) error {
 	for {
 		imp, err := p.imp(name)
@@ -221,7 +224,7 @@ func (p *place) events(name string) ([]eventsv1.Event, error) {
 	return slices.DeleteFunc(all.Items, func(e eventsv1.Event) bool { return e.Regarding.Name != name }), nil
 }
 
-// told wants exactly one event of the reason: K4 would have many.
+// told checks that exactly one event has the reason. A violation of K4 causes more events.
 func (p *place) told(name, reason string) error {
 	events, err := p.events(name)
 	if err != nil {
@@ -242,7 +245,7 @@ func (p *place) told(name, reason string) error {
 	return nil
 }
 
-// ready wants the condition for the import as it is now.
+// ready checks the condition of the import's current generation.
 func ready(imp *mcsv1beta1.ServiceImport, status metav1.ConditionStatus, reason string) error {
 	for _, c := range imp.Status.Conditions {
 		if c.Type == "Ready" && c.Status == status && c.Reason == reason && c.ObservedGeneration == imp.Generation && !c.LastTransitionTime.IsZero() {
@@ -252,7 +255,7 @@ func ready(imp *mcsv1beta1.ServiceImport, status metav1.ConditionStatus, reason 
 	return fmt.Errorf("import %s of generation %d has conditions %+v, want Ready %s/%s", imp.Name, imp.Generation, imp.Status.Conditions, status, reason)
 }
 
-// served wants the import to have the addresses of its derived Service, and both to agree on everything.
+// served checks that the import has the addresses of its derived Service, and that both agree.
 func (p *place) served(name string) error {
 	imp, svc, err := p.both(name)
 	if err != nil {
@@ -270,7 +273,7 @@ func (p *place) served(name string) error {
 	return nil
 }
 
-// servedOn wants a user's addresses in ips, and the Service to answer on them.
+// servedOn checks that ips contains a user's addresses, and that the Service has them as ingress.
 func (p *place) servedOn(name string, vips ...string) error {
 	imp, svc, err := p.both(name)
 	if err != nil {
@@ -294,7 +297,7 @@ func (p *place) servedOn(name string, vips ...string) error {
 	return nil
 }
 
-// both reads the import and its derived Service and checks what they say of each other.
+// both returns the import and its derived Service, and checks what each records about the other.
 func (p *place) both(name string) (*mcsv1beta1.ServiceImport, *corev1.Service, error) {
 	imp, err := p.imp(name)
 	if err != nil {
@@ -316,7 +319,7 @@ func (p *place) both(name string) (*mcsv1beta1.ServiceImport, *corev1.Service, e
 	return imp, svc, ready(imp, metav1.ConditionTrue, "Ready")
 }
 
-// gone wants a headless import without addresses, and no Service of ours.
+// gone checks that a headless import has no addresses and no derived Service.
 func (p *place) gone(name string) error {
 	imp, err := p.imp(name)
 	if err != nil {
@@ -331,7 +334,8 @@ func (p *place) gone(name string) error {
 	return ready(imp, metav1.ConditionTrue, "Ready")
 }
 
-// label wants the endpoints of a slice, or of our copy of it if there is one, to belong to a Service; to none if empty.
+// label checks that the endpoints of a slice belong to a Service, or to none if want is "". If the
+// controller has a copy of the slice, the copy is checked.
 func (p *place) label(slice, want string) error {
 	var all discoveryv1.EndpointSliceList
 	if err := p.List(p.ctx, &all, client.InNamespace(p.namespace)); err != nil {
@@ -389,7 +393,8 @@ func plainService(name string) *corev1.Service {
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9}}}}
 }
 
-// eventually is controlplane.Eventually for goroutines: an error instead of a failed test.
+// eventually is controlplane.Eventually for goroutines. It returns an error and does not fail the
+// test.
 func eventually(t testing.TB, condition func() error) error {
 	t.Helper()
 	const patience = time.Minute

@@ -19,24 +19,25 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// The ClusterProperty that holds a cluster's id (C50, KEP-2149).
+// The ClusterProperty that contains a cluster's ID (C50, KEP-2149).
 const (
 	aboutGroup    = "about.k8s.io"
 	aboutResource = "clusterproperties"
 	idProperty    = "cluster.clusterset.k8s.io"
 )
 
-// ErrIDChanged: the ClusterProperty has another id than this process was started with.
-var ErrIDChanged = errors.New("the cluster's id has changed and this process has to start again")
+// ErrIDChanged: the ClusterProperty contains another ID than this process was started with.
+var ErrIDChanged = errors.New("the cluster ID has changed, so this process exits to start again")
 
-// Identity finds this cluster's id.
+// Identity finds this cluster's ID.
 type Identity struct {
 	flag   string
 	finder discovery.DiscoveryInterface
 	client dynamic.Interface
 }
 
-// NewIdentity makes no request yet. The error says what is wrong with the id of the flag, which may be empty.
+// NewIdentity prepares an Identity. It makes no request yet. The flag may be empty. An invalid flag
+// is an error.
 func NewIdentity(config *rest.Config, flag string) (*Identity, error) {
 	if flag != "" {
 		if fault := mcs.ClusterIDFault(flag); fault != "" {
@@ -51,8 +52,9 @@ func NewIdentity(config *rest.Config, flag string) (*Identity, error) {
 	return &Identity{flag, finder, client}, err
 }
 
-// Find gives the id of the flag, else that of the ClusterProperty, else none: then this cluster is in no clusterset. Any error means
-// that there was no answer, but one that says what is wrong with the property's value.
+// Find returns the ID of the flag, otherwise that of the ClusterProperty, otherwise "": then this
+// cluster is not in a clusterset. An error means that there was no answer, or that the value of the
+// property is invalid.
 func (i *Identity) Find(ctx context.Context) (string, error) {
 	if i.flag != "" {
 		return i.flag, nil
@@ -79,7 +81,8 @@ func (i *Identity) Find(ctx context.Context) (string, error) {
 	return value, nil
 }
 
-// resource is ClusterProperty in the version that the server prefers; nil where it has none.
+// resource returns ClusterProperty in the version that the server prefers, or nil if the server
+// does not have it.
 func (i *Identity) resource() (*schema.GroupVersionResource, error) {
 	groups, err := i.finder.ServerGroups()
 	if err != nil {
@@ -95,13 +98,15 @@ func (i *Identity) resource() (*schema.GroupVersionResource, error) {
 			named++
 		}
 	}
-	if named == 0 { // The client takes a list that is refused for an empty one. Without its ID, the cluster would leave the clusterset.
+	// The client returns an empty list if the list is refused. Without its ID, the cluster would
+	// leave the clusterset.
+	if named == 0 {
 		return nil, fmt.Errorf("look for %s: the server lists no API groups", aboutGroup)
 	}
 	return nil, nil
 }
 
-// Wait asks until there is an answer.
+// Wait repeats Find until it succeeds.
 func (i *Identity) Wait(ctx context.Context, every time.Duration, log logr.Logger) (string, error) {
 	said := ""
 	for {
@@ -111,7 +116,7 @@ func (i *Identity) Wait(ctx context.Context, every time.Duration, log logr.Logge
 		}
 		if err.Error() != said {
 			said = err.Error()
-			log.Info("Waiting for the cluster's id", "reason", said)
+			log.Info("waiting for the cluster ID", "reason", said)
 		}
 		select {
 		case <-ctx.Done():
@@ -121,17 +126,18 @@ func (i *Identity) Wait(ctx context.Context, every time.Duration, log logr.Logge
 	}
 }
 
-// idWatch ends the manager when the cluster's id is no longer what the manager was built for: to change it is to leave and join (C40).
+// idWatch stops the manager when the cluster's ID is no longer the one that the manager was built
+// for: a changed ID means leave and join (C40).
 type idWatch struct {
 	identity *Identity
 	id       string
 	every    time.Duration
 }
 
-// NeedLeaderElection is false: the standby has to start again as well.
+// NeedLeaderElection returns false: the standby has to restart as well.
 func (*idWatch) NeedLeaderElection() bool { return false }
 
-// Start asks now and then.
+// Start checks the ID at intervals, and returns an error when it has changed.
 func (w *idWatch) Start(ctx context.Context) error {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()

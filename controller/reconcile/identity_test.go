@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// aboutCRD has of a ClusterProperty (KEP-2149) what is read here.
+// aboutCRD defines the fields of a ClusterProperty (KEP-2149) that the controller reads.
 const aboutCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -67,8 +67,9 @@ func installAbout(t *testing.T, c *controlplane.Cluster) client.Client {
 	return admin
 }
 
-// A list of API groups that is refused reads as an empty one. That is no cluster without an ID.
-func TestNoAPIGroupsAreNoAnswer(t *testing.T) {
+// The client returns a refused list of API groups as an empty one. That does not mean that the
+// cluster has no ID.
+func TestEmptyDiscoveryIsAnError(t *testing.T) {
 	for body, want := range map[string]bool{
 		`{"kind": "APIGroupList", "apiVersion": "v1", "groups": []}`: false,
 		`{"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}], "preferredVersion": {"groupVersion": "apps/v1", "version": "v1"}}]}`: true,
@@ -92,7 +93,7 @@ func TestNoAPIGroupsAreNoAnswer(t *testing.T) {
 	}
 }
 
-// A name is tried again after at most 30 seconds, however often it has failed.
+// A failed name is tried again after at most 30 seconds.
 func TestRetriesAreNeverFarApart(t *testing.T) {
 	limiter := newLimiter()
 	var request ctrl.Request
@@ -105,7 +106,8 @@ func TestRetriesAreNeverFarApart(t *testing.T) {
 	}
 }
 
-// C50, C51, C53: the id is the flag's, else the ClusterProperty's, and has to be one.
+// C50, C51, C53: the ID is that of the flag, otherwise that of the ClusterProperty. It must be
+// valid.
 func TestIdentity(t *testing.T) {
 	cluster := controlplane.New(t, controlplane.Options{})
 	for _, bad := range []string{"Not-An-Id", "under_score", strings.Repeat("a", 64)} {
@@ -140,7 +142,7 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("with a flag: %q, %v", id, err)
 	}
 
-	// C40: a changed id is another member: the process starts again.
+	// C40: a changed ID means another member, so the process restarts.
 	watch := &idWatch{identity, "one.registry", 10 * time.Millisecond}
 	ended := make(chan error, 1)
 	go func() { ended <- watch.Start(t.Context()) }()

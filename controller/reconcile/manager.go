@@ -26,50 +26,56 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
-// Options of a manager.
+// Options are the options of a manager.
 type Options struct {
-	// CRD is what WaitForCRD found.
+	// CRD is the result of WaitForCRD.
 	CRD observed.CRD
-	// MetricsAddress is where metrics are served; "0" for nowhere.
+	// MetricsAddress is the address of the metrics; "0" for none.
 	MetricsAddress string
-	// LeaderElect: one writer at a time, by a Lease.
+	// LeaderElect selects one writer at a time with a Lease.
 	LeaderElect bool
-	// Namespace is the controller's own: of its Lease, and of what it knows of its peers. Empty: the pod's, for the Lease only.
+	// Namespace is the controller's own namespace. It contains the Lease of the controller, and the
+	// Secrets and Leases of peers. If it is empty, the Lease is in the pod's namespace.
 	Namespace string
-	// ClusterID is this cluster's id; empty: it is in no clusterset, and nothing is exported or imported.
+	// ClusterID is the ID of this cluster. If it is empty, the cluster is not in a clusterset, and
+	// nothing is exported or imported.
 	ClusterID string
-	// PeerTimeout is how long a peer that cannot be reached counts; 0: for ever.
+	// PeerTimeout is how long a peer that cannot be reached counts, 0 for forever.
 	PeerTimeout time.Duration
-	// MaxEndpoints is how many endpoints a slice of ours holds, 100 unless given.
+	// MaxEndpoints is the maximum number of endpoints in a slice that the controller writes. The
+	// default is 100.
 	MaxEndpoints int
-	// ServiceGrace is how long an export without its Service counts with what it had; a minute unless given.
+	// ServiceGrace is how long an export without its Service keeps its last data. The default is a
+	// minute.
 	ServiceGrace time.Duration
-	// Identity is where ClusterID came from; nil if it cannot change.
+	// Identity is the source of ClusterID; nil if it cannot change.
 	Identity *Identity
-	// Poll is how often the CRD and the identity are looked at again.
+	// Poll is the interval of the checks of the CRD and the identity.
 	Poll time.Duration
-	// Now is the clock, time.Now unless given.
+	// Now returns the time. The default is time.Now.
 	Now func() time.Time
-	// Probes become ready with the caches; may be nil.
+	// Probes become ready when the caches are synced. May be nil.
 	Probes *Probes
 }
 
 const (
 	leaseName = "multicluster-controller.clusterset-dns.io"
-	// workers is small: a reconcile is a handful of writes, and the API server is shared.
+	// workers is small: a reconcile needs only a few writes, and the API server is shared.
 	workers = 8
-	// firstRetry and lastRetry are after how long a name is tried again that cannot be written. The default's last retry is after 1000 s:
-	// so long a name would be out of date after the reason has gone, a quota or an unreachable webhook.
+	// firstRetry and lastRetry are the shortest and longest pause before a failed name is tried
+	// again. The default for the longest pause is 1000 s. A name would stay outdated for that long
+	// after the cause is gone, such as a quota or an unreachable webhook.
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 30 * time.Second
-	// defaultMaxEndpoints is that of Kubernetes' own slices.
+	// defaultMaxEndpoints is the default of Kubernetes for its own slices.
 	defaultMaxEndpoints = 100
 )
 
-// NewManager registers everything; Start it. It refuses an ID that cannot be this cluster's.
+// NewManager creates a manager with all controllers. The caller starts it. NewManager rejects an ID
+// that cannot be this cluster's.
 func NewManager(ctx context.Context, config *rest.Config, options Options) (manager.Manager, error) {
 	config = reflector.DetectDeadConnections(config)
-	if options.ClusterID != "" { // Before anything is written.
+	if options.ClusterID != "" { // before any write
 		if err := peers.CheckID(ctx, config, options.ClusterID, options.Namespace); err != nil {
 			return nil, err
 		}
@@ -94,11 +100,11 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 		Logger:                        quietAtEnd(ctx, ctrl.Log),
 		Cache:                         cached,
 		Metrics:                       server.Options{BindAddress: options.MetricsAddress},
-		HealthProbeBindAddress:        "0", // Probes answers.
+		HealthProbeBindAddress:        "0", // Probes serves them
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       options.Namespace,
-		LeaderElectionReleaseOnCancel: true, // The process ends with the manager.
+		LeaderElectionReleaseOnCancel: true, // the process ends with the manager
 	})
 	if err != nil {
 		return nil, err
@@ -147,7 +153,7 @@ func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Opti
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             newLimiter(),
-			SkipNameValidation:      new(true), // Tests run several.
+			SkipNameValidation:      new(true), // tests run several
 		})
 	if options.ClusterID != "" {
 		if err := r.joinClusterset(ctx, mgr, b, options); err != nil {
@@ -157,7 +163,7 @@ func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Opti
 	return b.Complete(r)
 }
 
-// joinClusterset adds what only a member of a clusterset watches.
+// joinClusterset adds the watches that only a member of a clusterset needs.
 func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
 	registry := peers.New(peers.Options{
 		Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, UserAgent: mgr.GetConfig().UserAgent,

@@ -9,28 +9,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// serviceImports has no name of an import in a label: their number would be the number of series.
+// serviceImports has no label with the name of an import: each import would be a series.
 var serviceImports = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "multicluster_serviceimports",
-	Help: "ServiceImports of this cluster, by condition: ready or not_ready. Zero in a process that is not the leader.",
+	Help: "ServiceImports of this cluster, by condition: ready or not_ready. Zero if this process is not the leader.",
 }, []string{"condition"})
 
 var serviceExports = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "multicluster_serviceexports",
-	Help: "ServiceExports of this cluster, by condition (Valid, Ready, Conflict) and its status. None in a process that is not the leader.",
+	Help: "ServiceExports of this cluster, by condition (Valid, Ready, Conflict) and its status. Only the leader exports it.",
 }, []string{"condition", "status"})
 
-// importDuration has buckets around the goals: half a second for an export, a second for an endpoint.
+// importDuration has buckets around the goals: 0.5 s for an export, 1 s for an endpoint.
 var importDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "multicluster_import_duration_seconds",
-	Help:    "From the change of a ServiceExport (kind=export) or of an endpoint (kind=endpoints), in whichever cluster, until it was written here.",
+	Help:    "Time from the change of a ServiceExport (kind=export) or of an endpoint (kind=endpoints), in any cluster, to its write in this cluster.",
 	Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 }, []string{"kind"})
 
-// contestedFields has the few fields of contested.Field in its label.
+// contestedFields has the kinds of contested.Field in its label, which are few.
 var contestedFields = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "multicluster_contested_fields_total",
-	Help: "Fields that another writer or the API server kept setting back, once for each field of each name and episode.",
+	Help: "Fields that another writer or the API server kept setting back, counted once per field, name and episode.",
 }, []string{"field"})
 
 func init() {
@@ -70,7 +70,8 @@ func (t *exportTally) forgetLocked(key types.NamespacedName) {
 	delete(t.latest, key)
 }
 
-// readiness is what Ready said last of each import: the metric's source, and the plan's memory where the CRD has no conditions.
+// readiness is the last condition Ready of each import. It is the source of the metric. If the CRD
+// has no conditions, the plan uses it as the previous condition.
 type readiness struct {
 	mu     sync.Mutex
 	latest map[types.NamespacedName]metav1.Condition

@@ -23,8 +23,9 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// The controller lives through an outage of the API server, deletes nothing because of it, and goes on. Garbage collection, real
-// here, takes the derived Service with its import and leaves those of living imports.
+// The controller continues after an outage of the API server, and deletes nothing because of it.
+// The garbage collection of Kubernetes runs in this test. It deletes the derived Service of a
+// deleted import, and keeps those of existing imports.
 func TestOutageAndGarbageCollection(t *testing.T) {
 	cluster := controlplane.New(t, controlplane.Options{})
 	if err := errors.Join(cluster.InstallCRDs(t.Context(), controlplane.BothVersions), cluster.StartControllers(t.Context())); err != nil {
@@ -69,8 +70,8 @@ func TestOutageAndGarbageCollection(t *testing.T) {
 	}
 }
 
-// Connections to the API server that hang for ever, as behind a load balancer that forgets them, are noticed after about 10 s, by pings over
-// HTTP/2. By default it takes 45 s.
+// Connections to the API server can hang forever, for example behind a load balancer that drops
+// their state. HTTP/2 pings detect this after about 10 s. By default it takes 45 s.
 func TestConnectionsThatHang(t *testing.T) {
 	cluster := shared.Cluster(t)
 	address, err := url.Parse(cluster.Config.Host)
@@ -101,12 +102,12 @@ func TestConnectionsThatHang(t *testing.T) {
 	if took > 35*time.Second {
 		t.Errorf("that took %v", took)
 	}
-	if err := stop(); err != nil { // before the proxy ends
+	if err := stop(); err != nil { // before the proxy closes
 		t.Error(err)
 	}
 }
 
-// The gauge counts each import once, under what its condition says now.
+// The gauge counts each import once, by the current status of its condition.
 func TestGaugeOfImports(t *testing.T) {
 	p, counts := alone(t)
 	noPorts := func(imp *mcsv1beta1.ServiceImport) { imp.Spec.Ports = []mcsv1beta1.ServicePort{} }
@@ -124,8 +125,9 @@ func TestGaugeOfImports(t *testing.T) {
 	until(t, "both gone", counts(0, 0))
 }
 
-// alone is a place in a cluster without other imports, and what its controller counts. Those of other tests have ended without a word, so
-// their counts stay below.
+// alone returns a place in a cluster without other imports, and a check of its controller's gauge.
+// The controllers of other tests have stopped without a reset of the gauge, so their counts are
+// subtracted.
 func alone(t *testing.T) (p *place, counts func(ready, not int) func() error) {
 	t.Helper()
 	gauge := func(label string) int {
@@ -151,8 +153,9 @@ func alone(t *testing.T) (p *place, counts func(ready, not int) func() error) {
 	}
 }
 
-// A slice of a stranger that cannot be deleted is tried again, and the import is served and counted meanwhile.
-func TestASliceThatCannotBeDeletedHoldsNothingUp(t *testing.T) {
+// The deletion of another owner's slice is tried again if the API server refuses it. Meanwhile the
+// import is served and counted.
+func TestSliceThatCannotBeDeletedBlocksNothing(t *testing.T) {
 	p, counts := alone(t)
 	kept := endpoints("kept", "another", discoveryv1.LabelServiceName, "derived-foo")
 	if err := p.create(kept); err != nil {
@@ -176,7 +179,8 @@ func TestASliceThatCannotBeDeletedHoldsNothingUp(t *testing.T) {
 	until(t, "counted as not ready", counts(0, 1))
 }
 
-// keepSlices has the API server refuse to delete slices of the place, from when it is seen to with this one until the test's end.
+// keepSlices makes the API server refuse to delete slices of the place until the end of the test.
+// It returns when the given slice is protected.
 func keepSlices(t *testing.T, p *place, slice client.Object) {
 	t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{

@@ -9,15 +9,16 @@ import (
 	"time"
 )
 
-// Probes answers /healthz from the first moment and /readyz once the caches have synced. The manager's own server starts with
-// the manager, which is too late: a process that waits for the CRD is healthy, and must not be killed for it.
+// Probes answers /healthz from the start, and /readyz once the caches have synced. The manager's
+// own server starts with the manager, which is too late: a process that waits for the CRD is
+// healthy and must not be restarted.
 type Probes struct {
 	ready    atomic.Bool
 	listener net.Listener
 	server   *http.Server
 }
 
-// ListenProbes serves until Close; nothing at the address 0.
+// ListenProbes serves the probes until Close. With the address 0 it serves nothing.
 func ListenProbes(ctx context.Context, address string) (*Probes, error) {
 	p := &Probes{server: &http.Server{ReadHeaderTimeout: 5 * time.Second}}
 	if address == "0" {
@@ -43,8 +44,8 @@ func ListenProbes(ctx context.Context, address string) (*Probes, error) {
 	return p, nil
 }
 
-// Address is where it listens.
+// Address returns the listen address.
 func (p *Probes) Address() string { return p.listener.Addr().String() }
 
-// Close ends the answers.
+// Close stops the server.
 func (p *Probes) Close() { _ = p.server.Close() }

@@ -10,14 +10,17 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// annotationReadyByOthers is in the cache only. Its key has a random part that never leaves this process: no user can write it.
+// annotationReadyByOthers exists only in the cache. Its key has a random part that never leaves
+// this process, so no user can write it.
 var annotationReadyByOthers = "clusterset-dns.io/ready-by-others-" + rand.Text()
 
-// markReady drops an import's managedFields, which are large, and keeps one fact of them: that another writer has set the condition Ready.
+// markReady removes the managedFields of an import, which are large. It keeps one fact of them:
+// that another writer has set the condition Ready.
 func markReady(obj any) (any, error) {
 	imp, ok := obj.(*mcsv1beta1.ServiceImport)
 	if !ok || imp.ManagedFields == nil {
-		return obj, nil // Marked before: a transform is called again for an object that it has changed.
+		// The object is already marked: a transform can run again on its own result.
+		return obj, nil
 	}
 	if othersWroteReady(imp) {
 		if imp.Annotations == nil {
@@ -34,8 +37,9 @@ func readyByOthers(imp *mcsv1beta1.ServiceImport) bool {
 	return marked
 }
 
-// The parts of an import's status that hold the message of the condition Ready: in a CRD whose conditions are a map by type, as mcs-api has
-// it, and in one whose conditions are one value.
+// The parts of an import's status that contain the message of the condition Ready. readyMessage is
+// for a CRD whose conditions are a map by type, as in mcs-api. allConditions is for a CRD whose
+// conditions are one value.
 var (
 	readyMessage = fieldpath.MakePathOrDie("status", "conditions",
 		fieldpath.KeyByFields("type", string(mcsv1beta1.ServiceImportConditionReady)), "message")

@@ -12,14 +12,16 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
-// remembered are the other clusters that imports have something of. Each namespace names one in turn, the one of most of its imports first:
-// so who may write imports of one namespace does not push out what others remember.
+// remembered returns the other clusters whose exports the imports record. It takes one cluster of
+// each namespace in turn, first the cluster that most imports of the namespace record. So users
+// with permission to write imports in one namespace cannot push out the clusters that other
+// namespaces record.
 func remembered(ctx context.Context, cache client.Reader) ([]string, error) {
 	var all mcsv1beta1.ServiceImportList
 	if err := cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	counts := map[string]map[string]int{} // of imports, by namespace and cluster
+	counts := map[string]map[string]int{} // number of imports, by namespace and cluster
 	for i := range all.Items {
 		imp := &all.Items[i]
 		for _, cluster := range observed.RecordedClusters(imp) {

@@ -26,16 +26,17 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// TestRoleHasNothingSpareAndNothingMissing lets a controller, with leader election, do each thing that it can do, and compares its
-// requests with the roles that deploy/controller ships.
+// TestRoleHasNothingSpareAndNothingMissing makes a controller with leader election use each of its
+// functions. It compares the requests with the roles in deploy/controller.
 func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 	cluster := shared.Cluster(t)
 	wire := newWire()
-	// An older API server: lists, then watches. A newer one streams lists through watches.
+	// An older API server lists and then watches. A newer one streams lists through watches.
 	wire.old = true
 	p := newPlace(t, cluster)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "multicluster-system", Name: leaseName}}
-	if err := p.Delete(p.ctx, lease); client.IgnoreNotFound(err) != nil { // Of an earlier run: a Lease is created once.
+	// The Lease is from an earlier run. A Lease is created only once.
+	if err := p.Delete(p.ctx, lease); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
 	about := installAbout(t, cluster)
@@ -56,7 +57,8 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "served", func() error { return errors.Join(p.servedOn("foo", "1.2.3.4"), p.label("foo-c2", "derived-foo")) })
-	if err := p.edit("foo", withIPs()); err != nil { // The Service changes its type: a patch.
+	// The Service changes its type with a patch.
+	if err := p.edit("foo", withIPs()); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "served", func() error { return p.served("foo") })
@@ -85,7 +87,7 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 	until(t, "every granted verb used", func() error {
 		return sameAccess(granted, wire)
 	})
-	if err := stop(); err != nil { // Releases the Lease, with a right that it has.
+	if err := stop(); err != nil { // needs the permission to release the Lease
 		t.Error(err)
 	}
 	if err := sameAccess(granted, wire); err != nil {
@@ -96,7 +98,7 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 	}
 }
 
-// asMember exports a Service and takes it back, meets a peer that is none, and heals what somebody edits.
+// asMember exports a Service and withdraws it, has an invalid peer, and repairs edited objects.
 func asMember(t *testing.T, p *place, cluster *controlplane.Cluster) {
 	t.Helper()
 	peer := meetPeer(t, p, cluster)
@@ -122,7 +124,7 @@ func asMember(t *testing.T, p *place, cluster *controlplane.Cluster) {
 		slice, err = mirrored()
 		return errors.Join(err, p.served("db"))
 	})
-	slice.Labels = nil // get: it is no longer in the caches
+	slice.Labels = nil // get: the slice is no longer in the caches
 	if err := p.Update(p.ctx, slice); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +150,8 @@ func asMember(t *testing.T, p *place, cluster *controlplane.Cluster) {
 	})
 }
 
-// endpointsTakenAway leads Endpoints to the derived Service of db: the object, and the slice that Kubernetes makes of it, have to go.
+// endpointsTakenAway creates Endpoints for the derived Service of db. The controller must delete
+// them and the slice that Kubernetes creates from them.
 func endpointsTakenAway(t *testing.T, p *place) {
 	t.Helper()
 	source := new(metav1.PartialObjectMetadata)
@@ -160,7 +163,8 @@ func endpointsTakenAway(t *testing.T, p *place) {
 	slice := endpoints("derived-db-x", "")
 	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "derived-db", discoveryv1.LabelManagedBy: desired.SliceMirroring}
 	slice.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Endpoints", Name: made.Name, UID: made.UID}}
-	slice.Finalizers = []string{"example.org/held"} // patch: it has to go all the same
+	// Needs patch: the slice must be deleted although it has a finalizer.
+	slice.Finalizers = []string{"example.org/held"}
 	if err := p.create(slice); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +179,8 @@ func endpointsTakenAway(t *testing.T, p *place) {
 	})
 }
 
-// meetPeer meets one that is this cluster itself, and is away for a while: what is said of it twice is one event, patched.
+// meetPeer adds a peer that is this cluster itself, and interrupts its connection for a while. The
+// same condition twice is one event, which is patched.
 func meetPeer(t *testing.T, p *place, cluster *controlplane.Cluster) *corev1.Secret {
 	t.Helper()
 	way, err := faultproxy.Listen(strings.TrimPrefix(cluster.Config.Host, "https://"))

@@ -15,22 +15,22 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// scenario is a history against a real API server. Each function returns nil once it has come about and is called again until
-// then; before, settled, change, done in this order.
+// scenario is a sequence of steps with a real API server: before, settled, change, done, in this
+// order. settled and done are called until they return nil.
 type scenario struct {
 	name    string
-	before  func(*place) error          // what is there at first
-	settled func(*place) error          // and what the controller makes of it
-	change  func(*place, *memory) error // then this happens
-	done    func(*place, memory) error  // and comes to this
+	before  func(*place) error          // creates the initial objects
+	settled func(*place) error          // waits for the controller's result
+	change  func(*place, *memory) error // changes the objects
+	done    func(*place, memory) error  // waits for the final result
 }
 
-// memory is what a scenario compares with.
+// memory contains earlier values for comparison.
 type memory struct{ ip string }
 
 func nothing(*place) error { return nil }
 
-// addressStays wants the ClusterIP that it was (C24).
+// addressStays checks that the ClusterIP has not changed (C24).
 func (p *place) addressStays(name string, m memory) error {
 	imp, err := p.imp(name)
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *place) addressStays(name string, m memory) error {
 	return nil
 }
 
-// holderOf says whose an address is by now.
+// holderOf returns a text about the Service that has an address now.
 func (p *place) holderOf(ip string) string {
 	var services corev1.ServiceList
 	if err := p.List(p.ctx, &services); err != nil {
@@ -358,7 +358,7 @@ func (p *place) has(name string, ips int) error {
 	return err
 }
 
-// untouched wants a Service that nobody but its maker has ever written: one managedFields entry.
+// untouched checks that only its creator has written a Service: one managedFields entry.
 func (p *place) untouched(name string) error {
 	svc, err := p.svc(name)
 	if err == nil && (len(svc.ManagedFields) != 1 || len(svc.Labels)+len(svc.OwnerReferences) > 0) {

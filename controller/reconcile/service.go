@@ -23,41 +23,48 @@ import (
 )
 
 const (
-	// staleDelay gives the caches time to see what a write ran into: at first, and at most. A watch may hang for half a minute.
+	// The first and the longest pause after a stale write, until the caches show the newer object.
+	// A watch can hang for half a minute.
 	staleDelay, mostStaleDelay = 20 * time.Millisecond, 5 * time.Second
-	// retryDelay is for refusals that end without any object changing: a quota, an address range.
+	// retryDelay is for refusals that can end without a change of an object: a quota, an address
+	// range.
 	retryDelay = time.Minute
-	// patience is for addresses that the API server has not released yet; it takes a moment, seldom more.
+	// patience is for addresses that the API server has not released yet. It rarely needs more than
+	// a moment.
 	patience  = 5 * time.Second
 	soonDelay = 100 * time.Millisecond
-	// attempts bounds the plans of one reconcile: each refusal costs one, and there are few things to leave out.
+	// attempts limits the plans of one reconcile. Each refusal needs one more plan, and there are
+	// few parts to leave out.
 	attempts = 10
 )
 
 var errRefusedTooOften = errors.New("the API server refused every variant of the derived Service")
 
-// serviceReconciler reconciles one namespace and name: whatever there is of that Service in the clusterset.
+// serviceReconciler reconciles one namespace and name: all objects of that Service in the
+// clusterset.
 type serviceReconciler struct {
 	cache      client.Reader
 	writer     *apply.Writer
 	crd        observed.CRD
-	clusterset *clusterset // nil: this cluster is in none
+	clusterset *clusterset // nil if this cluster is in none
 	now        func() time.Time
 	ready      readiness
 	exports    exportTally
 	expected   expected
 	contests   contests
-	// associations are the slices that kube-proxy may still have.
+	// associations are the slices that kube-proxy may still use.
 	associations associations
-	stale        sync.Map // of the names whose last plan was stale: key -> time.Duration until the next
-	seen         sync.Map // the imports that have been planned: key -> true
-	lacksAddress sync.Map // of the imports that wait for their addresses: key -> time.Time of the first refusal
+	stale        sync.Map // names whose last plan was stale: key -> time.Duration until the next
+	seen         sync.Map // imports that have been planned: key -> true
+	lacksAddress sync.Map // imports that wait for addresses: key -> time.Time of the first refusal
 }
 
-// Reconcile gathers, plans and applies. A refusal by the server is one more fact to plan with.
+// Reconcile gathers, plans and applies. It adds each refusal by the server to the state and plans
+// again.
 func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	if r.expected.missing(request.NamespacedName, time.Now()) {
-		return ctrl.Result{RequeueAfter: expectFor}, nil // at the latest: the event of the write enqueues the name before
+		// At the latest: the event of the write enqueues the name earlier.
+		return ctrl.Result{RequeueAfter: expectFor}, nil
 	}
 	gathered, err := r.gather(ctx, request.NamespacedName)
 	if err != nil {
@@ -66,7 +73,7 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	state, again := gathered.State, gathered.again
 	for range attempts {
 		changes := plan.Plan(state)
-		written := changes.Written() // before answers take the place of what was wanted
+		written := changes.Written() // before Do replaces the wanted objects by the answers
 		err := r.writer.Do(ctx, state, changes)
 		if r.learn(ctx, request.NamespacedName, &state, err) {
 			log.FromContext(ctx).V(1).Info("Refused", "error", err)
@@ -84,7 +91,8 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	return ctrl.Result{}, errRefusedTooOften
 }
 
-// learn adds a refusal to the state; false for any other outcome, and for a refusal that is known.
+// learn adds a refusal to the state. It returns false for any other outcome, and for a refusal that
+// the state already contains.
 func (r *serviceReconciler) learn(ctx context.Context, key types.NamespacedName, state *observed.State, err error) bool {
 	service, imp, slices, noEffect := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}, new(apply.NoEffectError)
 	switch {
@@ -106,7 +114,7 @@ func (r *serviceReconciler) learn(ctx context.Context, key types.NamespacedName,
 	return true
 }
 
-// anyNew is true where a name was not known.
+// anyNew reports whether more has a name that known does not have.
 func anyNew(known, more map[string]string) bool {
 	for name := range more {
 		if _, old := known[name]; !old {
@@ -116,10 +124,12 @@ func anyNew(known, more map[string]string) bool {
 	return false
 }
 
-// allWritten is true where nothing is missing but slices that have to go and that the server keeps.
+// allWritten reports whether everything is written, except slices that must be deleted and that the
+// server keeps.
 func allWritten(err error) bool { return err == nil || errors.As(err, new(*apply.EvictionError)) }
 
-// conclude says when to look again. Mostly not at all: the writes themselves come back as events.
+// conclude returns when to reconcile again. Usually no time is set: the events of the writes
+// enqueue the name.
 func (r *serviceReconciler) conclude(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes, err error) (ctrl.Result, error) {
 	if allWritten(err) && !changes.RetryAddress {
 		r.account(ctx, key, state, changes)
@@ -141,7 +151,7 @@ func (r *serviceReconciler) conclude(ctx context.Context, key types.NamespacedNa
 	return ctrl.Result{}, nil
 }
 
-// account keeps in mind, counts and logs what the name's objects say by now.
+// account stores and counts the current conditions of the name, and logs a refused import.
 func (r *serviceReconciler) account(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes) {
 	r.lacksAddress.Delete(key)
 	switch {
@@ -153,13 +163,13 @@ func (r *serviceReconciler) account(ctx context.Context, key types.NamespacedNam
 		gone := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 		r.associations.orphaned(types.NamespacedName{Namespace: key.Namespace, Name: ownership.DerivedName(gone)})
 	}
-	if state.ImportRefused != "" { // Where there is no import, nothing else can say so.
+	if state.ImportRefused != "" { // without an import, no condition can contain it
 		log.FromContext(ctx).Info("the API server refused a ServiceImport", "reason", state.ImportRefused)
 	}
 	r.tally(key, state, changes)
 }
 
-// staleAgain is how long to wait for the caches, twice as long each time.
+// staleAgain returns how long to wait for the caches, twice as long each time.
 func (r *serviceReconciler) staleAgain(key types.NamespacedName) time.Duration {
 	before, _ := r.stale.LoadOrStore(key, staleDelay/2)
 	next := min(2*before.(time.Duration), mostStaleDelay)
@@ -167,7 +177,7 @@ func (r *serviceReconciler) staleAgain(key types.NamespacedName) time.Duration {
 	return next
 }
 
-// tally counts what has been written, or was there.
+// tally counts the written or existing conditions of an export, and measures a new import.
 func (r *serviceReconciler) tally(key types.NamespacedName, state observed.State, changes diff.Changes) {
 	switch {
 	case state.Clusterset == nil:
@@ -181,7 +191,7 @@ func (r *serviceReconciler) tally(key types.NamespacedName, state observed.State
 	}
 }
 
-// wrote records a write as soon as it is done.
+// wrote records a write immediately after it.
 func (r *serviceReconciler) wrote(of types.NamespacedName, object client.Object) {
 	r.expected.wrote(of, object, time.Now())
 	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && r.clusterset != nil && ownership.SliceIsOurs(slice, nil) {
@@ -189,7 +199,7 @@ func (r *serviceReconciler) wrote(of types.NamespacedName, object client.Object)
 	}
 }
 
-// patient is true for a while after the first of several refusals.
+// patient reports whether the first of several refusals was less than patience ago.
 func (r *serviceReconciler) patient(key types.NamespacedName) bool {
 	first, _ := r.lacksAddress.LoadOrStore(key, r.now())
 	return r.now().Sub(first.(time.Time)) < patience

@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// sliceHandler enqueues the imports of a slice, and notes its associations before: the plan that follows needs them.
+// sliceHandler enqueues the imports of a slice. It records the slice's associations before, because
+// the next plan needs them.
 func (r *serviceReconciler) sliceHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	enqueue := handler.EnqueueRequestsFromMapFunc(r.importsOfSlice)
@@ -36,8 +37,9 @@ func (r *serviceReconciler) sliceHandler() handler.EventHandler {
 	}
 }
 
-// enqueueOwn enqueues the names of this cluster's exported Services of which a slice has changed; nil where it was not there, or is not any
-// more. An export that comes later is enqueued itself.
+// enqueueOwn enqueues the names of this cluster's exported Services that a changed slice belongs
+// to. before is nil for a new slice, after is nil for a deleted one. An export that is created
+// later enqueues itself.
 func (r *serviceReconciler) enqueueOwn(ctx context.Context, before, after *discoveryv1.EndpointSlice) {
 	if r.clusterset == nil || before != nil && after != nil && sameContent(before, after) {
 		return
@@ -49,7 +51,7 @@ func (r *serviceReconciler) enqueueOwn(ctx context.Context, before, after *disco
 	}
 }
 
-// sameContent is true where only the version of a slice is another: what else has changed was trimmed.
+// sameContent reports whether two versions of a slice differ only in fields that were trimmed.
 func sameContent(a, b *discoveryv1.EndpointSlice) bool {
 	same := *a
 	same.ResourceVersion, same.Generation = b.ResourceVersion, b.Generation

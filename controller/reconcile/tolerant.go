@@ -18,11 +18,13 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/lenient"
 )
 
-// A CRD accepts more than its Go type: `format: date-time` accepts 2020-01-01t00:00:00z, metav1.Time does not. The decoders of client-go
-// fail a list, and restart a watch, at the first such object, so that a user with permission to write one object of one namespace would
-// stop the controller for everybody. tolerant decodes such objects without what does not fit.
+// A CRD accepts more than its Go type: `format: date-time` accepts 2020-01-01t00:00:00z, but
+// metav1.Time does not. The decoders of client-go fail a list, and restart a watch, at the first
+// such object. A user with permission to write one object in one namespace would stop the
+// controller for all namespaces. tolerant decodes such objects without the parts that do not fit.
 
-// tolerantInformer makes the informers of a cache. Those of ServiceImports and ServiceExports, which users write, are tolerant.
+// tolerantInformer returns a function that creates the informers of a cache. The informers of
+// ServiceImports and ServiceExports, which users write, are tolerant.
 func tolerantInformer(config *rest.Config, gv schema.GroupVersion, scheme *runtime.Scheme) (newInformer, error) {
 	config = rest.CopyConfig(config)
 	config.APIPath, config.GroupVersion = "/apis", &gv
@@ -47,12 +49,14 @@ type newInformer = func(toolscache.ListerWatcher, runtime.Object, time.Duration,
 
 type tolerantSerializer struct{ runtime.NegotiatedSerializer }
 
-// DecoderToVersion implements runtime.NegotiatedSerializer. As controller-runtime's, it leaves its kind on an object.
+// DecoderToVersion implements runtime.NegotiatedSerializer. Like that of controller-runtime, the
+// decoder keeps the kind of an object.
 func (tolerantSerializer) DecoderToVersion(of runtime.Decoder, _ runtime.GroupVersioner) runtime.Decoder {
 	return tolerant{of}
 }
 
-// tolerant decodes as the Decoder does, and again where that fails. What fits costs nothing more.
+// tolerant decodes with the Decoder, and again without the parts that do not fit if that fails. An
+// object that fits has no extra cost.
 type tolerant struct{ runtime.Decoder }
 
 // Decode implements runtime.Decoder.
@@ -65,14 +69,14 @@ func (d tolerant) Decode(data []byte, kind *schema.GroupVersionKind, into runtim
 	}
 	fit, failed := d.fit(data)
 	if failed != nil {
-		return nil, nil, err // of the whole
+		return nil, nil, err // the error of the whole object
 	}
 	return d.Decoder.Decode(fit, kind, into)
 }
 
 type fields = map[string]json.RawMessage
 
-// fit is an object, or a list of them, without what does not fit the Go type.
+// fit returns an object, or a list of objects, without the parts that do not fit the Go type.
 func (d tolerant) fit(data []byte) ([]byte, error) {
 	var whole fields
 	if err := json.Unmarshal(data, &whole); err != nil {
@@ -98,8 +102,8 @@ func (d tolerant) fit(data []byte) ([]byte, error) {
 	return with(whole, "items", items)
 }
 
-// fitOne leaves out as little as it can: texts that are no times, the status, or the spec. The controller repairs an import of its own as after
-// any other edit.
+// fitOne leaves out as little as possible: invalid times, the status, or the spec. The controller
+// repairs an import that it owns, as after any other edit.
 func (d tolerant) fitOne(whole fields) (text []byte, err error) {
 	for _, leaveOut := range []func(fields) ([]byte, error){withTimes, without("status"), without("spec")} {
 		if text, err = leaveOut(whole); err != nil {
@@ -112,7 +116,8 @@ func (d tolerant) fitOne(whole fields) (text []byte, err error) {
 	return nil, err
 }
 
-// withTimes replaces what is no time in a condition. With a time, the conditions can be written again, which repairs the object.
+// withTimes replaces invalid times in conditions. With a valid time, the conditions can be written
+// again, which repairs the object.
 func withTimes(whole fields) ([]byte, error) {
 	var status fields
 	var conditions []map[string]any

@@ -12,8 +12,9 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// A tenant with rights in one namespace writes an object that the CRD accepts and the Go type does not. The controller goes
-// on for everybody else, with a list and with a watch. An import that was served before is served on, and its next conditions repair it.
+// A tenant with permissions in one namespace writes an object that the CRD accepts and the Go type
+// does not. The controller continues for all other objects, with a list and with a watch. An import
+// that was served before stays served, and the next write of its conditions repairs it.
 func TestObjectsThatCannotBeDecodedStopNothing(t *testing.T) {
 	cluster := shared.Cluster(t)
 	p := newPlace(t, cluster)

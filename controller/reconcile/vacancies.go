@@ -9,18 +9,19 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 )
 
-// serviceGrace is how long an export without its Service counts with what it had. `kubectl replace --force` and the like delete a Service and
-// create it anew, and its EndpointSlices follow a moment later.
+// serviceGrace is how long an export without its Service keeps its last data. Commands such as
+// `kubectl replace --force` delete a Service and create it again. Its EndpointSlices follow a
+// moment later.
 const serviceGrace = time.Minute
 
-// vacancies remembers since when exports have no Service. The zero value is empty.
+// vacancies records since when exports have no Service. The zero value is empty.
 type vacancies struct {
 	mu    sync.Mutex
 	since map[types.NamespacedName]map[string]time.Time // by name, then by cluster
 }
 
-// of are the clusters of a name that have been vacant for less than grace, and after how long the first of them no longer is; 0 for
-// none. vacant says it of one cluster as it is now.
+// of returns the clusters of a name that have been vacant for less than grace, and the time until
+// the first of these periods ends, 0 for none. vacant reports whether a cluster is vacant now.
 func (v *vacancies) of(name types.NamespacedName, members []merge.Member, vacant func(merge.Member) bool, now time.Time, grace time.Duration) (clusters []string, next time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -12,14 +12,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// New names have a low priority: what is begun comes to its end first. While updates come faster than they are handled, new names would wait
-// forever. So those that have waited longest get the usual priority, a few at a time.
+// New names have a low priority, so that started names are finished first. While updates arrive
+// faster than they are handled, new names would wait forever. So the names that have waited longest
+// get the normal priority, a few at a time.
 const (
 	raiseAfter = 10 * time.Second
 	raiseEvery = time.Second
 )
 
-// waiting are the names that were enqueued with low priority. The zero value is empty.
+// waiting contains the names that were enqueued with low priority. The zero value is empty.
 type waiting struct {
 	mu    sync.Mutex
 	since map[types.NamespacedName]time.Time
@@ -36,14 +37,14 @@ func (w *waiting) add(name types.NamespacedName, now time.Time) {
 	}
 }
 
-// forget is for a name that is handled: it waits no longer, whatever comes of it.
+// forget removes a name that is handled. It no longer waits, regardless of the result.
 func (w *waiting) forget(name types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.since, name)
 }
 
-// take gives the names that have waited longest, at most n, and forgets them.
+// take returns the names that have waited longest, at most n, and removes them.
 func (w *waiting) take(n int, now time.Time) []types.NamespacedName {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -56,7 +57,7 @@ func (w *waiting) take(n int, now time.Time) []types.NamespacedName {
 	return old
 }
 
-// raise enqueues names that have waited long with the usual priority, until ctx ends.
+// raise enqueues names that have waited long with the normal priority, until ctx ends.
 func (s *nameSource) raise(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 	tick := time.NewTicker(raiseEvery)
 	defer tick.Stop()

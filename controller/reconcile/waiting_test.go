@@ -8,14 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// New names that have waited long come next, the oldest first and a few at a time; those that are handled meanwhile do not.
+// The new names that have waited longest come next, oldest first, a few at a time. Names that are
+// handled meanwhile are removed.
 func TestNamesThatWaitLongComeNext(t *testing.T) {
 	name := func(i int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprint(i)} }
 	began := time.Unix(0, 0)
 	var w waiting
 	for i := range 5 {
 		w.add(name(i), began.Add(time.Duration(i)*time.Second))
-		w.add(name(i), began.Add(time.Hour)) // It keeps its age.
+		w.add(name(i), began.Add(time.Hour)) // keeps its age
 	}
 	w.forget(name(1))
 	for _, test := range []struct {

@@ -12,26 +12,28 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// wire stands between a controller and the API server: it records the requests, and cuts a namespace off at its n-th write, as
-// if the process had died there.
+// wire is a proxy between a controller and the API server. It records the requests. It can block a
+// namespace from its n-th write on, as if the process had stopped there.
 type wire struct {
 	mu        sync.Mutex
 	requests  map[access]int
 	forbidden []string
-	writes    map[string]int // by namespace; events and Leases left out
-	accepted  int            // of these, what the server took
+	writes    map[string]int // by namespace, without events and Leases
+	accepted  int            // number of writes that the server accepted
 	faults    map[string]death
 	dead      map[string]bool
-	// old makes the server one that cannot stream a list through a watch, as those before Kubernetes 1.34.
+	// old simulates a server before Kubernetes 1.34, which cannot stream a list through a watch.
 	old bool
-	// busy is how many Services more are told that their address is taken, as just after the former Service's end.
+	// busy is the number of creations of a Service that are refused because the address is taken,
+	// as happens just after the deletion of the former Service.
 	busy int
 }
 
-// access is a verb on a resource, as a role grants it.
+// access is a verb on a resource, as in a role.
 type access struct{ group, resource, verb string }
 
-// death is at the n-th write of a namespace; the write itself is still made if made says so.
+// death stops the process at the n-th write of a namespace. The server executes that write if made
+// is true.
 type death struct {
 	n    int
 	made bool
@@ -58,7 +60,7 @@ func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 
 func (w *wire) roundTrip(next http.RoundTripper, request *http.Request) (*http.Response, error) {
 	a, namespace, ok := parse(request)
-	if !ok { // Discovery.
+	if !ok { // discovery
 		return next.RoundTrip(request)
 	}
 	if w.old && request.URL.Query().Has("sendInitialEvents") {
@@ -89,8 +91,9 @@ func (w *wire) roundTrip(next http.RoundTripper, request *http.Request) (*http.R
 	return response, err
 }
 
-// forbid records what a role lacks: the server says that the user cannot do something to a resource. Admission forbids as well, new objects
-// in a namespace that ends among others.
+// forbid records a missing permission: the server answers that the user cannot do something to a
+// resource. Admission also returns Forbidden, for example for new objects in a namespace that is
+// being deleted.
 func (w *wire) forbid(what string, response *http.Response) {
 	text, _ := io.ReadAll(response.Body)
 	_ = response.Body.Close()
@@ -110,7 +113,7 @@ func (w *wire) isBusy() bool {
 	return w.busy >= 0
 }
 
-// invalid is how an API server refuses.
+// invalid returns the answer of an API server that refuses an object.
 func invalid(request *http.Request, field, message string) *http.Response {
 	status := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":%q,
 		"details":{"causes":[{"reason":"FieldValueInvalid","field":%q,"message":%q}]}}`, message, field, message)
@@ -120,7 +123,7 @@ func invalid(request *http.Request, field, message string) *http.Response {
 	}
 }
 
-// note counts the request and says whether the process dies before or after it.
+// note counts the request and returns whether the process stops before or after it.
 func (w *wire) note(a access, namespace string) (before, after bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +142,7 @@ func (w *wire) note(a access, namespace string) (before, after bool) {
 	return false, false
 }
 
-// arm counts the namespace's writes from now on.
+// arm counts the writes in a namespace from now on, and sets its death.
 func (w *wire) arm(namespace string, f death) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +168,8 @@ func (w *wire) count(a access) int {
 	return w.requests[a]
 }
 
-// isWrite leaves out what a controller tells, and what it does to lead.
+// isWrite reports whether a request is a write, except events and the Leases of the leader
+// election.
 func isWrite(a access) bool {
 	switch a.verb {
 	case "get", "list", "watch":
@@ -174,7 +178,7 @@ func isWrite(a access) bool {
 	return a.resource != "events" && a.resource != "leases"
 }
 
-// parse reads /api/v1/... and /apis/<group>/<version>/..., with or without a namespace.
+// parse parses /api/v1/... and /apis/<group>/<version>/..., with or without a namespace.
 func parse(request *http.Request) (a access, namespace string, ok bool) {
 	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
 	switch {

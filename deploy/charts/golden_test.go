@@ -15,9 +15,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata anew: what a chart has that no base has")
 
-// TestWhatNoBaseHas compares the rest of what the chart can render, in each mode with all on, with testdata. The bases are known from
+// TestObjectsThatNoBaseHas compares the rest of what the chart can render, in each mode with all on, with testdata. The bases are known from
 // TestChartIsTheBases; `go test -update` writes what is rendered now, for you to read.
-func TestWhatNoBaseHas(t *testing.T) {
+func TestObjectsThatNoBaseHas(t *testing.T) {
 	bases := map[string]bool{}
 	for _, base := range []string{"crd", "controller", "peer", "plugin/server", "plugin/cluster-coredns", "client"} {
 		for _, object := range kustomize(t, "deploy/"+base) {

@@ -24,8 +24,8 @@ func notes(t *testing.T, namespace, values string) string {
 	return printed.Info.Notes
 }
 
-// TestNotesSayWhatToCheck: the commands are those of the chosen values, and of no others.
-func TestNotesSayWhatToCheck(t *testing.T) {
+// TestNotesListWhatToCheck: the commands are those of the chosen values, and of no others.
+func TestNotesListWhatToCheck(t *testing.T) {
 	lines := map[string]string{
 		"an image":         "  registry.invalid/clusterset-dns/multicluster-controller:latest\n",
 		"another image":    "  registry.example.org/coredns:v1\n",

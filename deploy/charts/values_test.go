@@ -195,8 +195,8 @@ var valueCases = map[string]valueCase{
 
 const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// TestEachValueChangesWhatItSays: that, and nothing else.
-func TestEachValueChangesWhatItSays(t *testing.T) {
+// TestEachValueChangesWhatItDocuments: that, and nothing else.
+func TestEachValueChangesWhatItDocuments(t *testing.T) {
 	for name, test := range valueCases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

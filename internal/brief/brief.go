@@ -1,4 +1,4 @@
-// Package brief keeps messages for people short. What goes into them comes from objects of any size.
+// Package brief keeps messages for people short. Their parts come from objects of any size.
 package brief
 
 import (
@@ -14,7 +14,8 @@ const (
 // Clip shortens a text that should be a name.
 func Clip(s string) string { return ClipTo(maxName, s) }
 
-// ClipTo shortens a text to a number of bytes, apart from the three dots at its end.
+// ClipTo shortens a text to a number of bytes. An ellipsis of three more bytes follows a shortened
+// text.
 func ClipTo(limit int, s string) string {
 	if len(s) <= limit {
 		return s
@@ -22,7 +23,7 @@ func ClipTo(limit int, s string) string {
 	return strings.ToValidUTF8(s[:limit], "") + "..."
 }
 
-// List shortens a list to six texts, and the number of the others.
+// List shortens a list to six texts and the number of the other texts.
 func List(texts []string) []string {
 	if more := len(texts) - maxListed; more > 0 {
 		return append(texts[:maxListed:maxListed], fmt.Sprintf("%d more", more))

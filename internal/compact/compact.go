@@ -7,18 +7,20 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Strings makes equal strings one in memory: nodes, zones and namespaces come again with each endpoint. The package unique does that too,
-// but an endpoint has pointers to strings, so each endpoint would need a string of its own to point to: 3206 instead of 2878 bytes for a
-// Service of ten endpoints (TestMemoryOfAPeer, AMD EPYC, Go 1.26). The zero value is empty.
+// Strings stores equal strings only once: node names, zones and namespaces repeat in each endpoint.
+// Package unique does this too, but an endpoint has pointers to strings, so each endpoint would
+// need its own string to point to: 3206 instead of 2878 bytes for a Service of ten endpoints
+// (TestMemoryOfAPeer, AMD EPYC, Go 1.26). The zero value is empty.
 type Strings struct {
 	mu  sync.Mutex
 	all map[string]*string
 }
 
-// size bounds what nobody uses any more. What is in use stays as it is when the strings begin anew, and is shared a little less.
+// size limits the memory of strings that are no longer used: at this size, a new map replaces the
+// full one. Strings in use stay valid, and are then shared a little less.
 const size = 1 << 14
 
-// One is the string that stands for all those equal to s; nil for nil.
+// One returns the string that represents all strings equal to s. It returns nil for nil.
 func (p *Strings) One(s *string) *string {
 	if s == nil {
 		return nil
@@ -36,7 +38,7 @@ func (p *Strings) One(s *string) *string {
 	return one
 }
 
-// Slice makes an EndpointSlice smaller, in place, and leaves its content as it is.
+// Slice makes an EndpointSlice smaller, in place, without a change of its content.
 func (p *Strings) Slice(slice *discoveryv1.EndpointSlice) {
 	slice.Namespace = *p.One(&slice.Namespace)
 	slice.Endpoints = tight(slice.Endpoints)
@@ -46,7 +48,7 @@ func (p *Strings) Slice(slice *discoveryv1.EndpointSlice) {
 	}
 }
 
-// tight is a slice without room to grow: a decoder leaves up to half of it empty.
+// tight returns a slice without spare capacity: a decoder leaves up to half of the capacity empty.
 func tight[T any](all []T) []T {
 	if len(all) == cap(all) || len(all) == 0 {
 		return all

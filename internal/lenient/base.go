@@ -41,12 +41,13 @@ type Metadata struct {
 	ManagedFields     []Written         `json:"managedFields"`
 }
 
-// Written is an entry of managedFields, without the fields: they are most of an object's bytes.
+// Written is an entry of managedFields without the list of fields, which is most of an object's
+// bytes.
 type Written struct {
 	Time string `json:"time"`
 }
 
-// GetObjectKind implements runtime.Object. The kind is known from the client.
+// GetObjectKind implements runtime.Object. The client knows the kind.
 func (b *Base) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
 // Complete implements Item.
@@ -70,7 +71,7 @@ func (b *Base) Complete(err error) {
 	}
 }
 
-// ParseTime returns the time of a text, or the zero time for a text that is no RFC 3339 time.
+// ParseTime returns the time in a text, or the zero time if the text is not an RFC 3339 time.
 func ParseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {

@@ -1,11 +1,11 @@
 // Package lenient decodes lists and watches of one kind of custom resource, item by item.
 //
-// The decoders of client-go fail a whole list or watch at the first item that they cannot decode.
-// A CRD's schema accepts more than the Go types do: `format: date-time` accepts
-// 2020-01-01t00:00:00z, metav1.Time does not. With these decoders, one user with permission to write
-// one object hides all objects of that kind from a program, also after a restart. This package
-// decodes only the fields of a type that the program defines. An item that cannot be decoded becomes
-// an item with Err set, and every other item is as if it were not there.
+// The decoders of client-go fail a whole list or watch at the first item that they cannot decode. A
+// CRD's schema accepts more than the Go types do: `format: date-time` accepts 2020-01-01t00:00:00z,
+// metav1.Time does not. With client-go's decoders, one user with permission to write one object
+// hides all objects of that kind from a program, also after a restart. This package decodes only
+// the fields of a type that the program defines. An item that cannot be decoded becomes an item
+// with Err set, and does not affect the other items.
 //
 // To use it, define a type with the fields that are needed, embed Base, and add DeepCopyObject:
 //
@@ -18,16 +18,18 @@
 //
 //	func (e *export) DeepCopyObject() runtime.Object { c := *e; return &c }
 //
-// Give a REST client of its own (rest.Config, or rest.CopyConfig of one) the serializer:
+// Create a REST client with its own rest.Config (rest.CopyConfig copies one), and set the
+// serializer:
 //
 //	config.NegotiatedSerializer = lenient.Serializer[export]("ServiceExport")
 //
 // A reflector of that client needs the expected type &export{}. Its store gets *export: metadata is
-// in the fields of metav1.ObjectMeta, and Err is nil unless a field has the wrong type. Namespace and
-// name are known in nearly all cases, as decoding continues after a field of the wrong type.
+// in the fields of metav1.ObjectMeta, and Err is nil unless a field has the wrong type. Namespace
+// and name are known in nearly all cases, because decoding continues after a field of the wrong
+// type.
 //
 // Do not use types with an UnmarshalJSON method that can fail, such as metav1.Time: decoding of the
 // item stops there. Use strings, and ParseTime.
 //
-// Answers that are no list, object or Status of the given kind are errors: absent is not empty.
+// Answers that are not a list, object or Status of the given kind are errors: absent is not empty.
 package lenient

@@ -35,7 +35,7 @@ type thing struct {
 
 func (t *thing) DeepCopyObject() runtime.Object { c := *t; return &c }
 
-// decoders are those that a client gets for JSON.
+// decoders returns the decoders that a client gets for JSON.
 func decoders(t testing.TB, s runtime.NegotiatedSerializer) (whole, event runtime.Decoder, framer runtime.Framer) {
 	t.Helper()
 	negotiator := runtime.NewClientNegotiator(s, schema.GroupVersion{Group: "example.org", Version: "v1"})
@@ -56,7 +56,7 @@ func decode(t testing.TB, text string) (runtime.Object, error) {
 	return runtime.Decode(d, []byte(text))
 }
 
-// summary says what became of each item of a list.
+// summary returns the result of each item of a list.
 func summary(list runtime.Object) (all []string) {
 	for _, item := range list.(*List[thing, *thing]).Items {
 		word := "ok"
@@ -68,7 +68,7 @@ func summary(list runtime.Object) (all []string) {
 	return all
 }
 
-// One item that cannot be decoded costs nothing but itself.
+// An item that cannot be decoded affects no other item.
 func TestAnUndecodableItemCostsOnlyItself(t *testing.T) {
 	const ok = `{"metadata": {"namespace": "ns", "name": "ok"}, "spec": {"ips": ["10.0.0.1"]}}`
 	for name, test := range map[string]struct{ item, want string }{
@@ -126,7 +126,7 @@ func TestMetadataIsThatOfTheObject(t *testing.T) {
 	}
 }
 
-// Absent is not empty: nothing but a list of the kind is an empty list.
+// Absent is not empty: only a list of the kind is an empty list.
 func TestAnswersOfAnotherFormAreErrors(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":                       ``,
@@ -170,8 +170,9 @@ func TestAStatusIsAStatus(t *testing.T) {
 	}
 }
 
-// A watch goes on after an object that cannot be decoded, and its bookmarks are of the type that a reflector expects.
-func TestAWatchGoesOnAfterAnUndecodableObject(t *testing.T) {
+// A watch continues after an object that cannot be decoded, and its bookmarks have the type that a
+// reflector expects.
+func TestWatchContinuesAfterAnUndecodableObject(t *testing.T) {
 	object, event, framer := decoders(t, Serializer[thing]("Thing"))
 	stream := io.NopCloser(strings.NewReader(`{"type": "ADDED", "object": {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"ips": 5}}}
 {"type": "BOOKMARK", "object": {"kind": "Thing", "metadata": {"resourceVersion": "8", "creationTimestamp": null}, "spec": {"ports": null}}}
@@ -203,7 +204,8 @@ func TestItOnlyReads(t *testing.T) {
 	}
 }
 
-// importText is a ServiceImport as Karmada and the controller leave it in a cluster: most of it is managedFields.
+// importText is a ServiceImport as Karmada and the controller leave it in a cluster: most of it is
+// managedFields.
 const importText = `{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceImport","metadata":{"annotations":{"clusterset-dns.io/cluster-ips":"10.96.120.31"},"creationTimestamp":"2026-05-07T09:20:31Z","generation":3,"labels":{"app.kubernetes.io/managed-by":"multicluster-controller"},"managedFields":[{"apiVersion":"multicluster.x-k8s.io/v1beta1","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{".":{},"f:clusterset-dns.io/cluster-ips":{}},"f:labels":{".":{},"f:app.kubernetes.io/managed-by":{}}},"f:spec":{".":{},"f:ipFamilies":{},"f:ips":{},"f:ports":{},"f:sessionAffinity":{},"f:type":{}}},"manager":"multicluster-controller","operation":"Update","time":"2026-05-07T09:20:31Z"},{"apiVersion":"multicluster.x-k8s.io/v1beta1","fieldsType":"FieldsV1","fieldsV1":{"f:status":{".":{},"f:clusters":{".":{},"k:{\"cluster\":\"member1\"}":{".":{},"f:cluster":{}},"k:{\"cluster\":\"member2\"}":{".":{},"f:cluster":{}}},"f:conditions":{".":{},"k:{\"type\":\"Ready\"}":{".":{},"f:lastTransitionTime":{},"f:message":{},"f:observedGeneration":{},"f:reason":{},"f:status":{},"f:type":{}}}}},"manager":"multicluster-controller","operation":"Update","subresource":"status","time":"2026-05-07T09:20:32Z"}],"name":"foo","namespace":"default","resourceVersion":"1234567","uid":"6f6b1b6e-8b0e-4a0e-9d51-0d6f0d4e7c11"},"spec":{"ipFamilies":["IPv4"],"ips":["10.96.120.31"],"ports":[{"name":"http","port":80,"protocol":"TCP"},{"appProtocol":"https","name":"https","port":443,"protocol":"TCP"}],"sessionAffinity":"None","type":"ClusterSetIP"},"status":{"clusters":[{"cluster":"member1"},{"cluster":"member2"}],"conditions":[{"lastTransitionTime":"2026-05-07T09:20:32Z","message":"","observedGeneration":3,"reason":"Ready","status":"True","type":"Ready"}]}}`
 
 // BenchmarkDecode compares the decoding of one import, in a list and as the object of an event.

@@ -21,7 +21,7 @@ type List[T any, P Item[T]] struct {
 	Items []P
 }
 
-// DeepCopyObject implements runtime.Object. Nobody edits a list: the copy shares its items.
+// DeepCopyObject implements runtime.Object. A list is never edited, so the copy shares its items.
 func (l *List[T, P]) DeepCopyObject() runtime.Object {
 	c := *l
 	return &c
@@ -39,7 +39,7 @@ func Serializer[T any, P Item[T]](kind string) runtime.NegotiatedSerializer {
 	})
 }
 
-// readOnly is the half of a serializer that a client which only reads never uses.
+// readOnly is the half of a serializer that a read-only client never uses.
 type readOnly struct{}
 
 var errReadOnly = errors.New("this client only reads")
@@ -58,7 +58,7 @@ func (events) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.Objec
 	return into, nil, json.UnmarshalCaseSensitivePreserveInts(data, into)
 }
 
-// answers decodes what a server answers to a list, and the objects of a watch's events.
+// answers decodes the server's answer to a list, and the objects of a watch's events.
 type answers[T any, P Item[T]] struct {
 	readOnly
 	kind string
@@ -88,8 +88,8 @@ func (a *answers[T, P]) Decode(data []byte, _ *schema.GroupVersionKind, _ runtim
 	return object, &schema.GroupVersionKind{Kind: kind}, nil
 }
 
-// kindOf returns the kind of an answer. It reads no more than it has to: an API server writes the
-// kind before all that is long, except in a list, where the items come first.
+// kindOf returns the kind of an answer. It reads no more than necessary: an API server writes the
+// kind before everything long, except in a list, where the items come first.
 func (a *answers[T, P]) kindOf(data []byte) (kind string, err error) {
 	found := errors.New("found")
 	err = fields(data, func(key string, d json.Decoder) error {
@@ -114,7 +114,7 @@ func (a *answers[T, P]) kindOf(data []byte) (kind string, err error) {
 	return "", err
 }
 
-// item decodes one object. Only JSON that is none is an error.
+// item decodes one object. Only invalid JSON is an error.
 func (a *answers[T, P]) item(data []byte) (runtime.Object, error) {
 	item := P(new(T))
 	err := json.UnmarshalCaseSensitivePreserveInts(data, item)
@@ -125,7 +125,7 @@ func (a *answers[T, P]) item(data []byte) (runtime.Object, error) {
 	return item, nil
 }
 
-// list decodes a list. Only JSON that is none, or no list, is an error.
+// list decodes a list. Only invalid JSON, or an answer that is not a list, is an error.
 func (a *answers[T, P]) list(data []byte) (runtime.Object, error) {
 	list := &List[T, P]{}
 	complete := false
@@ -174,7 +174,8 @@ func items[T any, P Item[T]](d json.Decoder) (all []P, err error) {
 	return all, err
 }
 
-// fields calls f with each key of a JSON object, and with a decoder that is before the key's value.
+// fields calls f with each key of a JSON object, and with a decoder positioned before the key's
+// value.
 func fields(data []byte, f func(key string, d json.Decoder) error) error {
 	d := json.NewDecoderCaseSensitivePreserveInts(bytes.NewReader(data))
 	if begin, err := d.Token(); err != nil {
@@ -200,8 +201,8 @@ func skip(d json.Decoder) error {
 	return d.Decode(&value)
 }
 
-// isBroken says whether an error is one of JSON itself, after which nothing more can be read. Others
-// are about a value that does not fit its field.
+// isBroken reports whether the JSON itself is invalid, so that nothing more can be read. Other
+// errors mean that a value does not fit its field.
 func isBroken(err error) bool {
 	syntax, _ := json.SyntaxErrorOffset(err)
 	return syntax || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)

@@ -10,15 +10,18 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// AnnotationExports, on an import of ours, records what each exporting cluster gave when the import was written last. While a cluster is
-// silent after a restart of this process, or its Service is gone for a moment, the record takes part in the merge in its place: so the
-// import follows the other clusters meanwhile.
+// AnnotationExports, on an import of the controller, records what each exporting cluster reported
+// when the import was last written. While a cluster is silent after a restart of this process, or
+// its Service is gone for a moment, the record replaces the cluster in the merge, so that the
+// import follows the other clusters in the meantime.
 const AnnotationExports = "clusterset-dns.io/exports"
 
-// AnnotationExported, on an import, lists the keys of the labels and annotations that came from an export. A former winner's go
-// when another export takes its place (C18); what others put on the import stays.
+// AnnotationExported, on an import, lists the keys of the labels and annotations that came from an
+// export. When another export wins, the keys of the former winner are removed (C18). Keys that
+// others added to the import stay.
 const AnnotationExported = "clusterset-dns.io/exported"
 
+// Only returns the entries of all with these keys, or nil if there are none.
 func Only(all map[string]string, keys ...string) map[string]string {
 	var kept map[string]string
 	for _, key := range keys {
@@ -32,65 +35,78 @@ func Only(all map[string]string, keys ...string) map[string]string {
 	return kept
 }
 
-// Labels and annotations that mcs-api v0.5.2 has no constant for.
+// These are labels and annotations that mcs-api v0.5.2 has no constant for.
 const (
 	// AnnotationDerivedService names the derived Service on the import (R2).
 	AnnotationDerivedService = "multicluster.kubernetes.io/derived-service"
-	// AnnotationClusterIPs, on the import, remembers the addresses of the derived Service that we made. Its absence on an
-	// import whose AnnotationDerivedService is set means: someone else made that Service.
+	// AnnotationClusterIPs, on the import, records the addresses of the derived Service that the
+	// controller made. If it is absent on an import with AnnotationDerivedService, another
+	// controller or a user made that Service.
 	AnnotationClusterIPs = "clusterset-dns.io/cluster-ips"
-	// AnnotationVIPs, on a Headless import, keeps the addresses that a user had set, for the flip back.
+	// AnnotationVIPs, on a Headless import, saves the addresses that a user set. They are restored
+	// when the type changes back.
 	AnnotationVIPs = "clusterset-dns.io/vips"
 
-	// LabelManagedBy with the value Manager marks the Services that we made.
+	// LabelManagedBy with the value ControllerName marks the Services that the controller made.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// Manager is our name: the label's value, the field manager and the reporter of events.
+	// ControllerName is the name of the controller: the label's value, the field manager and the
+	// reporter of events.
 	ControllerName = "multicluster-controller"
 
-	// AnnotationHiddenPorts, on a slice of the own cluster's endpoints, holds as JSON the ports that lost a conflict and are not led
-	// to (C14). Peers, whose view of the conflict may be another one, take them from there.
+	// AnnotationHiddenPorts, on a slice of the own cluster's endpoints, contains as JSON the ports
+	// that lost a conflict and receive no traffic (C14). Peers can see another conflict, and read
+	// these ports from the annotation.
 	AnnotationHiddenPorts = "clusterset-dns.io/hidden-ports"
-	// AnnotationCopyOf, on a slice of ours in an import of others, names the slice that it is a copy of.
+	// AnnotationCopyOf, on a slice of the controller in an import of others, names the slice that
+	// it copies.
 	AnnotationCopyOf = "clusterset-dns.io/copy-of"
-	// AnnotationClusterID, on the namespace of a controller, is how it announces its cluster's id to its peers, who watch Namespaces.
+	// AnnotationClusterID, on the namespace of a controller, announces its cluster's ID to its
+	// peers, which watch Namespaces.
 	AnnotationClusterID = "clusterset-dns.io/cluster-id"
-	// LabelPeer marks the Secrets that hold a peer's kubeconfig, and the Leases that hold what is known of it.
+	// LabelPeer marks the Secrets with a peer's kubeconfig, and the Leases with what is known of
+	// the peer.
 	LabelPeer = "clusterset-dns.io/peer"
 
-	// LabelKarmadaManaged and AnnotationKarmadaWork mark what Karmada put into a member cluster (K13).
+	// LabelKarmadaManaged and AnnotationKarmadaWork mark what Karmada propagated to a member
+	// cluster (K13).
 	LabelKarmadaManaged   = "karmada.io/managed"
 	AnnotationKarmadaWork = "work.karmada.io/name"
 
-	// LoadBalancerClass is of a derived Service that answers on a user's VIPs. No cloud controller acts on a foreign class.
+	// LoadBalancerClass is the class of a derived Service that answers on a user's VIPs. No cloud
+	// controller acts on a class that it does not know.
 	LoadBalancerClass = "clusterset-dns.io/vip"
 )
 
-// ClusterIDFault says what is wrong with a cluster's id; empty if nothing. An id is a DNS subdomain (C45, C51), and a label's value
-// (C34), so that one of over 63 bytes cannot be.
+// ClusterIDFault returns what is wrong with a cluster's ID, or "" if the ID is valid. An ID is a
+// DNS subdomain (C45, C51), and a label's value (C34), so it has at most 63 bytes.
 func ClusterIDFault(id string) string {
 	if len(id) > validation.LabelValueMaxLength {
 		return fmt.Sprintf("is longer than the %d bytes that a label's value may have", validation.LabelValueMaxLength)
 	}
 	if faults := validation.IsDNS1123Subdomain(id); len(faults) > 0 {
-		return "is no DNS name: " + faults[0]
+		return "is not a DNS name: " + faults[0]
 	}
 	return ""
 }
 
-// ProxyLabels take a Service away from kube-proxy. Of an EndpointSlice kube-proxy knows the second only, which deletes the slice for it; the
-// first has no effect there (seen with 1.36.3 and 1.37.1, TestKubeProxyKeepsWhatLosesItsLabel).
+// ProxyLabels hide a Service from kube-proxy. On an EndpointSlice, kube-proxy only reads the second
+// label, which removes the slice from it. The first label has no effect there (observed with 1.36.3
+// and 1.37.1, TestKubeProxyKeepsWhatLosesItsLabel).
 var ProxyLabels = []string{"service.kubernetes.io/service-proxy-name", corev1.IsHeadlessService}
 
-// reservedDomains, and the domains below them, are of keys that an import takes over from nobody: controllers act on them. An
-// export is written by a user of a namespace of some cluster, the import by a controller that may write it everywhere. Ours
-// would point at addresses and Services (AnnotationVIPs, AnnotationDerivedService); Karmada's would have the import handled as one
-// that Karmada manages; those of Kubernetes are reserved for its components (kubectl's last-applied-configuration is one).
+// reservedDomains, and the domains below them, are the domains of keys that an import never takes
+// over from an export, because controllers act on them. A user of a namespace of some cluster
+// writes the export. A controller that can write imports everywhere writes the import. Keys of this
+// project would point to addresses and Services (AnnotationVIPs, AnnotationDerivedService). Keys of
+// Karmada would make the import look like one that Karmada manages. Keys of Kubernetes are reserved
+// for its components (such as kubectl's last-applied-configuration).
 var reservedDomains = []string{"clusterset-dns.io", "k8s.io", "karmada.io", "kubernetes.io", "x-k8s.io"}
 
-// appDomain is that of Kubernetes' recommended labels. They describe an application, and are for everyone to use; but
-// LabelManagedBy says whose object it is.
+// appDomain is the domain of Kubernetes' recommended labels. They describe an application, and
+// everyone can use them, except LabelManagedBy, which identifies the owner of an object.
 const appDomain = "app.kubernetes.io"
 
+// Reserved reports whether an import never takes over a label or annotation with this key.
 func Reserved(key string) bool {
 	domain, _, prefixed := strings.Cut(strings.ToLower(key), "/")
 	if !prefixed || domain == appDomain && key != LabelManagedBy {
@@ -99,6 +115,7 @@ func Reserved(key string) bool {
 	return slices.ContainsFunc(reservedDomains, func(of string) bool { return domain == of || strings.HasSuffix(domain, "."+of) })
 }
 
+// PortNamed returns the port with this name. The name can be empty.
 func PortNamed(ports []mcsv1beta1.ServicePort, name string) (port mcsv1beta1.ServicePort, ok bool) {
 	i := slices.IndexFunc(ports, func(p mcsv1beta1.ServicePort) bool { return p.Name == name })
 	if i < 0 {

@@ -15,10 +15,12 @@ import (
 
 const derivedPrefix = "derived-"
 
-// DerivedName is the name of the import's derived Service: what the annotation says, otherwise derived-<name> as in Karmada (K1).
+// DerivedName returns the name of the import's derived Service: the value of the annotation,
+// otherwise derived-<name> as in Karmada (K1).
 func DerivedName(imp *mcsv1beta1.ServiceImport) string {
 	if ByKarmada(imp) {
-		return derivedPrefix + imp.Name // Karmada does not shorten it: where the name is too long, there is no such Service.
+		// Karmada does not shorten the name: if it is too long, there is no such Service.
+		return derivedPrefix + imp.Name
 	}
 	if name := imp.Annotations[mcs.AnnotationDerivedService]; name != "" {
 		return name
@@ -26,8 +28,9 @@ func DerivedName(imp *mcsv1beta1.ServiceImport) string {
 	return DefaultDerivedName(imp.Namespace, imp.Name)
 }
 
-// DefaultDerivedName is the name of an import's derived Service where no annotation gives another. A name that no Service can have (too
-// long, or with a dot) is shortened, with a hash of namespace and name. The separator in the hashed text tells "a/bc" from "ab/c".
+// DefaultDerivedName returns the name of an import's derived Service without an annotation. If no
+// Service can have the name (it is too long, or has a dot), it is shortened and gets a hash of
+// namespace and name. The separator in the hashed text distinguishes "a/bc" from "ab/c".
 func DefaultDerivedName(namespace, name string) string {
 	plain := derivedPrefix + name
 	if len(validation.IsDNS1035Label(plain)) == 0 {
@@ -40,22 +43,24 @@ func DefaultDerivedName(namespace, name string) string {
 	return strings.TrimRight(stem, "-") + hash
 }
 
-// SliceStem is the start of the name of an EndpointSlice that the controller makes: <service>.<cluster id>.<address type>-. A Service's
-// name has no dot, so the stem identifies the Service and the cluster. The address type of a slice cannot change; because it is in the
-// name, it never has to. The stem has at most 132 bytes; a name can have 253.
+// SliceStem returns the start of the name of an EndpointSlice that the controller makes:
+// <service>.<cluster id>.<address type>-. A Service's name has no dot, so the stem identifies the
+// Service and the cluster. The address type of a slice cannot change; because the name contains it,
+// it never has to. The stem has at most 132 bytes; a name can have 253.
 func SliceStem(service, cluster string, of discoveryv1.AddressType) string {
 	return fmt.Sprintf("%s.%s.%s-", service, cluster, strings.ToLower(string(of)))
 }
 
-// HashLength is the length of the hash that ends such a name, in hexadecimal digits.
+// HashLength is the length of the hash at the end of such a name, in hexadecimal digits.
 const HashLength = 10
 
-// IsHash is true for a text that can end such a name.
+// IsHash reports whether a text can be the hash at the end of such a name.
 func IsHash(text string) bool {
 	return len(text) == HashLength && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// isSliceName is true for the name of a slice that the controller makes for an import. Names by others have no such dots and hash.
+// isSliceName reports whether a name is that of a slice that the controller makes for an import.
+// Names that others choose do not have these dots and the hash.
 func isSliceName(slice, imp string) bool {
 	at := strings.LastIndex(slice, "-")
 	return strings.HasPrefix(slice, imp+".") && at > 0 && IsHash(slice[at+1:])

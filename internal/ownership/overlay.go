@@ -10,11 +10,12 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// sliceAnnotations are ours on a slice; there may be others'.
+// sliceAnnotations are the controller's annotations on a slice. Others can add more.
 var sliceAnnotations = []string{corev1.EndpointsLastChangeTriggerTime, mcs.AnnotationHiddenPorts, mcs.AnnotationCopyOf}
 
-// Overlay is the slice as desired.ImportedSlices gives it, with what others put on it, and the owner and the label of its derived
-// Service. A slice's address type cannot change: with another type it has another name.
+// Overlay returns the slice from desired.ImportedSlices, with everything that others added to the
+// existing slice, and with its owner and the label of its derived Service. A slice's address type
+// cannot change: a slice with another type has another name.
 func Overlay(have, want *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice := have.DeepCopy()
 	if slice.Labels == nil {
@@ -36,8 +37,8 @@ func Overlay(have, want *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	return slice
 }
 
-// SameSlice is true where the edited slice has nothing to be written. nil and empty are the same: the API server makes no
-// difference either.
+// SameSlice reports whether the edited slice needs no write. nil and empty are equal: the API
+// server does not distinguish them.
 func SameSlice(old, edited *discoveryv1.EndpointSlice) bool {
 	return maps.Equal(old.Labels, edited.Labels) && maps.Equal(old.Annotations, edited.Annotations) &&
 		equality.Semantic.DeepEqual(old.OwnerReferences, edited.OwnerReferences) &&

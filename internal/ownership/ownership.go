@@ -1,7 +1,9 @@
-// Package ownership answers one question: whose object is this? The controller and the DNS plugin must give the same answer. In an import
-// that the controller keeps, only the controller's EndpointSlices count.
+// Package ownership decides to which owner an object belongs. The controller and the DNS plugin
+// must decide in the same way. In an import that the controller owns, only the controller's
+// EndpointSlices count.
 //
-// Labels are quickly set and removed by users. Where a wrong answer would cost endpoints or addresses, names and owner references decide.
+// Users can easily set and remove labels. Names and owner references decide where a wrong decision
+// would cost endpoints or addresses.
 package ownership
 
 import (
@@ -16,37 +18,42 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// OfImport is true for a ServiceImport that the controller made, or that a user handed over by the label. All others belong to their
-// makers: a user, Karmada, Cilium.
+// OfImport reports whether the controller made the ServiceImport, or a user handed it over by
+// setting the label. All other ServiceImports belong to their creators: a user, Karmada, Cilium.
 func OfImport(imp metav1.Object) bool {
 	return imp.GetLabels()[mcs.LabelManagedBy] == mcs.ControllerName && !ByKarmada(imp)
 }
 
-// ByKarmada is true for an object that Karmada put into this cluster.
+// ByKarmada reports whether Karmada propagated the object to this cluster.
 func ByKarmada(object metav1.Object) bool {
 	return object.GetLabels()[mcs.LabelKarmadaManaged] == "true" || object.GetAnnotations()[mcs.AnnotationKarmadaWork] != ""
 }
 
-// OfSlice is true for an EndpointSlice with the controller's label.
+// OfSlice reports whether an EndpointSlice has the controller's label.
 func OfSlice(slice metav1.Object) bool {
 	return slice.GetLabels()[discoveryv1.LabelManagedBy] == mcs.ControllerName
 }
 
-// SliceIsOurs is true for an EndpointSlice that the controller made for an import. Without its label it is recognized by its owner, which
-// is the import, and by its name. imp may be nil: then only the label counts.
+// SliceIsOurs reports whether the controller made the EndpointSlice for an import. A slice without
+// the controller's label is identified by its owner, which is the import, and by its name. imp can
+// be nil: then only the label counts.
 func SliceIsOurs(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
 	return OfSlice(slice) || imp != nil && isSliceName(slice.Name, imp.Name) && ownedByImport(slice, imp)
 }
 
-// SliceIsFrom is true for an EndpointSlice with the name and the owner of those that the controller makes of one cluster.
+// SliceIsFrom reports whether an EndpointSlice has the name and the owner of the slices that the
+// controller makes for one cluster.
 func SliceIsFrom(cluster string, slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
 	stem := SliceStem(imp.Name, cluster, slice.AddressType)
 	return strings.HasPrefix(slice.Name, stem) && IsHash(slice.Name[len(stem):]) && ownedByImport(slice, imp)
 }
 
-// Unexpected is true for an EndpointSlice that must be deleted: it belongs to our derived Service of an import of ours, and is not the import's.
-// It is deleted whole, while it has the label. A selector leaves such slices behind, and Endpoints from which more are made: Kubernetes
-// takes neither back from a Service that has lost its selector. The slice's owners do not matter: users who can write a slice can name any.
+// Unexpected reports whether an EndpointSlice must be deleted: it belongs to a derived Service, the
+// controller owns this Service and its import, and the slice is not the import's. The whole slice
+// is deleted while it has the label. A selector that was set on the Service leaves such slices
+// behind, and Endpoints from which Kubernetes makes more slices: Kubernetes deletes neither after
+// the Service has lost its selector. The slice's owners do not matter: users with permission to
+// write EndpointSlices can name any owner.
 func Unexpected(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
 	if slice.Labels[discoveryv1.LabelServiceName] != svc.Name || !OfImport(imp) || KindOf(imp, svc) != Ours {
 		return false
@@ -54,24 +61,28 @@ func Unexpected(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport,
 	return slice.Labels[mcsv1beta1.LabelServiceName] != imp.Name || !SliceIsOurs(slice, imp)
 }
 
-// Misassociated is true for a slice that belongs to another Service than the given one ("" for none).
+// Misassociated reports whether a slice belongs to a Service other than the given one ("" for
+// none).
 func Misassociated(slice *discoveryv1.EndpointSlice, service string) bool {
 	has := slice.Labels[discoveryv1.LabelServiceName]
 	return has != "" && has != service
 }
 
-// ServiceKind is what the Service with an import's derived name is to the controller.
+// ServiceKind is how the controller treats the Service with an import's derived name.
 type ServiceKind int
 
 const (
-	// Absent: there is no such Service. The controller makes it.
+	// Absent means that no such Service exists. The controller creates it.
 	Absent ServiceKind = iota
-	// Ours: the controller made it for an import of this name, and keeps it in sync.
+	// Ours means that the controller made the Service for an import of this name, and keeps it in
+	// sync.
 	Ours
-	// ReadOnly: Karmada keeps it, or a user or another controller (the mcs-api reference controllers, Cilium) named it in the
-	// annotation. Its addresses go to ips. It is never written.
+	// ReadOnly means that Karmada manages the Service, or that a user or another controller (the
+	// mcs-api reference controllers, Cilium) named it in the annotation. Its addresses are copied
+	// to ips. The Service is never written.
 	ReadOnly
-	// Foreign: a Service that has the name by chance. It is neither read nor written (R9 is the hazard).
+	// Foreign means that the Service has the name by chance. It is neither read nor written (R9 is
+	// the risk).
 	Foreign
 )
 
@@ -83,7 +94,9 @@ func KindOf(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) ServiceKind {
 		return Absent
 	case slices.Contains(OwnerImports(svc), imp.Name):
 		return Ours
-	case ByKarmada(imp), ByKarmada(svc) && !OfImport(imp) && !DerivedByUs(imp): // users who can write Services can set its label
+	// Users with permission to write Services can set Karmada's label, so the label alone is not
+	// sufficient.
+	case ByKarmada(imp), ByKarmada(svc) && !OfImport(imp) && !DerivedByUs(imp):
 		return ReadOnly
 	case named && !DerivedByUs(imp) && len(OwnerImports(svc)) == 0:
 		return ReadOnly
@@ -92,13 +105,15 @@ func KindOf(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) ServiceKind {
 	}
 }
 
-// DerivedByUs is true once a derived Service of the controller has given the import its addresses.
+// DerivedByUs reports whether a derived Service of the controller has given the import its
+// addresses.
 func DerivedByUs(imp *mcsv1beta1.ServiceImport) bool {
 	_, recorded := imp.Annotations[mcs.AnnotationClusterIPs]
 	return recorded
 }
 
-// OwnerImports are the names of the ServiceImports that own a Service made by the controller; none for any other Service.
+// OwnerImports returns the names of the ServiceImports that own a Service made by the controller.
+// It returns none for any other Service.
 func OwnerImports(svc metav1.Object) []string {
 	if svc.GetLabels()[mcs.LabelManagedBy] != mcs.ControllerName {
 		return nil
@@ -112,8 +127,9 @@ func OwnerImports(svc metav1.Object) []string {
 	return names
 }
 
-// WithOwner returns the owner references with one of the import: by its present UID and in the given version, which is the one served. An
-// import that is made again under its name takes its objects over. There is no blockOwnerDeletion: it would need the permission to set
+// WithOwner returns the owner references with a reference to the import: with its current UID and
+// the given version, which is the served version. An import that is created again under its name
+// takes over its objects. blockOwnerDeletion is not set, because it requires the permission to set
 // finalizers.
 func WithOwner(owners []metav1.OwnerReference, imp *mcsv1beta1.ServiceImport, apiVersion string) []metav1.OwnerReference {
 	owner := metav1.OwnerReference{
@@ -134,8 +150,8 @@ func ownedByImport(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImpo
 	return slices.ContainsFunc(slice.OwnerReferences, func(ref metav1.OwnerReference) bool { return isImport(ref) && ref.Name == imp.Name })
 }
 
-// isImport compares kind and group, not the version: the import may have been served in another one when the object was made (R4 has the
-// bug).
+// isImport compares kind and group, but not the version: the import can have had another served
+// version when the object was made (R4 describes the bug).
 func isImport(ref metav1.OwnerReference) bool {
 	group, _, _ := strings.Cut(ref.APIVersion, "/")
 	return ref.Kind == mcsv1beta1.ServiceImportKindName && group == mcsv1beta1.GroupName

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestWhoseAnObjectIs(t *testing.T) {
+func TestOwnership(t *testing.T) {
 	type marks = map[string]string
 	for name, test := range map[string]struct {
 		labels, annotations marks

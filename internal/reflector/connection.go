@@ -9,8 +9,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Times until a dead connection is noticed. client-go's defaults are 45 seconds over HTTP/2, and 5 minutes for TCP. Both checks need
-// an answer of the other side's kernel or program only, so that a slow API server passes them.
+// These are the times until a dead connection is detected. client-go's defaults are 45 seconds over
+// HTTP/2, and 5 minutes for TCP. Both checks only need an answer from the other side's kernel or
+// program, so a slow API server passes them.
 const (
 	pingAfter   = 5 * time.Second // of silence
 	pingTimeout = 5 * time.Second
@@ -18,12 +19,15 @@ const (
 	probes      = 3
 )
 
-// DetectDeadConnections returns a configuration whose clients notice when nothing arrives on a connection any more: over HTTP/2 within about
-// ten seconds, by pings, over HTTP/1.1 within about twenty, by TCP's keep-alive probes, unless a proxy in between answers these. Requests on such
-// a connection fail then, and the next ones use a new connection. Watches that wait for events cannot tell by themselves.
+// DetectDeadConnections returns a configuration whose clients detect that no more data arrives on a
+// connection: over HTTP/2 within about ten seconds, by pings; over HTTP/1.1 within about twenty
+// seconds, by TCP keep-alive probes, unless a proxy in between answers these. Requests on such a
+// connection then fail, and the next requests use a new connection. A watch that waits for events
+// cannot detect this by itself.
 //
-// Each client of the configuration has connections of its own; give all clients of a server one http.Client (rest.HTTPClientFor).
-// Certificates and CAs that are rotated, and proxies, work as before.
+// Each client of the configuration has its own connections. Give all clients of a server one
+// http.Client (rest.HTTPClientFor). The rotation of certificates and CAs, and proxies, work as
+// before.
 func DetectDeadConnections(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	if c.Dial == nil {
@@ -33,7 +37,8 @@ func DetectDeadConnections(config *rest.Config) *rest.Config {
 		}).DialContext
 	}
 	c.Wrap(func(rt http.RoundTripper) http.RoundTripper {
-		// A transport with a dialer of its own belongs to one client, which does not use it yet. client-go shares the others.
+		// A transport with its own dialer belongs to one client, which does not use it yet.
+		// client-go shares all other transports.
 		if t := innermost(rt); t != nil && t != http.DefaultTransport {
 			t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 		}
@@ -42,7 +47,7 @@ func DetectDeadConnections(config *rest.Config) *rest.Config {
 	return c
 }
 
-// innermost returns the transport below all wrappers, or nil where that is of an unknown type.
+// innermost returns the transport below all wrappers, or nil if its type is unknown.
 func innermost(rt http.RoundTripper) *http.Transport {
 	for {
 		switch t := rt.(type) {

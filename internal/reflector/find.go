@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// find asks the server which version of the resource it has, and says when to try that one.
+// find asks the server which version of the resource it has, and returns when to try that version.
 func (f *Follower) find() (version int, pause time.Duration) {
 	version, err := f.served()
 	if err == nil {
-		return version, retryFirst // and its list tells how it goes
+		return version, retryFirst // the list of that version reports the outcome
 	}
 	f.tell(List, err)
 	if errors.Is(err, ErrAbsent) {
@@ -22,8 +22,8 @@ func (f *Follower) find() (version int, pause time.Duration) {
 	return version, retryMost
 }
 
-// served is the best version of the resource that the server has, or ErrAbsent. One 404 is not proof enough of absence: the server
-// also has to list its groups.
+// served returns the index of the best version of the resource that the server has, or ErrAbsent.
+// One 404 does not prove absence: the server must also list its API groups.
 func (f *Follower) served() (version int, err error) {
 	for i, v := range f.resource.Versions {
 		list, err := f.finder.ServerResourcesForGroupVersion(v.String())
@@ -39,7 +39,8 @@ func (f *Follower) served() (version int, err error) {
 		return 0, err
 	}
 	if !slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name != "" }) {
-		return 0, errors.New("the server lists no API groups") // the client takes a refused list for an empty one
+		// The client treats a refused list as an empty list.
+		return 0, errors.New("the server lists no API groups")
 	}
 	return 0, ErrAbsent
 }

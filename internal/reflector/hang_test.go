@@ -37,7 +37,7 @@ func followServer(t *testing.T, handler http.HandlerFunc, report Report) (*Follo
 	return New(resource, discovery.NewDiscoveryClient(client), store, report), store, client
 }
 
-// run runs a Follower until the test's end.
+// run runs a Follower until the end of the test.
 func run(t *testing.T, f *Follower) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -53,8 +53,9 @@ func answer(w http.ResponseWriter, text string) {
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 
-// A server, or what is before it, accepts a request and is never heard of again. Over HTTP/1.1 nothing below the request notices.
-func TestWhatHangsEndsAtItsDeadline(t *testing.T) {
+// A server, or a proxy before it, accepts a request and never answers. Over HTTP/1.1 no lower layer
+// detects this.
+func TestHangingRequestsEndAtTheirDeadline(t *testing.T) {
 	for name, hangs := range map[string]func(r *http.Request) bool{
 		"a streamed list": func(r *http.Request) bool { return r.URL.Query().Get("sendInitialEvents") == "true" },
 		"a list":          func(r *http.Request) bool { return !isWatch(r) },
@@ -66,10 +67,11 @@ func TestWhatHangsEndsAtItsDeadline(t *testing.T) {
 			f, store, _ := followServer(t, func(w http.ResponseWriter, r *http.Request) {
 				switch {
 				case hangs(r) && hung.CompareAndSwap(false, true):
-					answer(w, "") // the head, at least
+					answer(w, "") // sends at least the header
 					<-r.Context().Done()
 				case r.URL.Query().Get("sendInitialEvents") == "true":
-					w.WriteHeader(http.StatusUnprocessableEntity) // as of a server that cannot stream lists
+					// This is the answer of a server that cannot stream lists.
+					w.WriteHeader(http.StatusUnprocessableEntity)
 				case isWatch(r):
 					answer(w, "")
 					<-r.Context().Done()
@@ -118,8 +120,9 @@ func TestAWatchEndsAfterItsTimeoutAndSomeGrace(t *testing.T) {
 	}
 }
 
-// A hostile server sends pages without end. Each has the size of an answer, and all are in memory until the last.
-func TestAWholeListHasNoPages(t *testing.T) {
+// A hostile server sends pages without end. Each has the maximum size of an answer, and all are in
+// memory until the last page.
+func TestCompleteListHasNoPages(t *testing.T) {
 	page := `{"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1", "continue": "more"}, "items": [{"metadata": {"namespace": "ns", "name": "foo"}}]}`
 	var pages, limited atomic.Int32
 	refused := make(chan error, 100)
@@ -133,7 +136,7 @@ func TestAWholeListHasNoPages(t *testing.T) {
 			pages.Add(1)
 			answer(w, page)
 		case isWatch(r):
-			w.WriteHeader(http.StatusUnprocessableEntity) // as of a server that cannot stream lists
+			w.WriteHeader(http.StatusUnprocessableEntity) // like a server that cannot stream lists
 		default:
 			answer(w, page)
 		}
@@ -159,7 +162,7 @@ func TestAWholeListHasNoPages(t *testing.T) {
 	}
 }
 
-// A list is reported as complete when the store has it: of a streamed list nothing else says so.
+// A list is reported as complete when the store has it. A streamed list has no other sign of this.
 func TestAListIsReportedWhenTheStoreHasIt(t *testing.T) {
 	for name, streams := range map[string]bool{"streamed": true, "asked for": false} {
 		t.Run(name, func(t *testing.T) {

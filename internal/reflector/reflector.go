@@ -1,11 +1,13 @@
-// Package reflector keeps a store equal to one resource of an API server: it lists and watches, in whichever version the server has.
+// Package reflector keeps a store equal to one resource of an API server. It lists and watches the
+// resource in a version that the server has.
 //
-// Absent is not empty, and failed is neither. A list or watch that fails, for whatever reason, leaves the store as it is, and is tried
-// again after at most five seconds. Where the server answers discovery and does not have the resource, that is reported as ErrAbsent,
-// and the resource is looked for until it is there; what a store makes of it is up to who reads the report.
+// Absent is not empty, and a failure is neither. A list or watch that fails, for any reason, leaves
+// the store unchanged, and is tried again after at most five seconds. If the server answers
+// discovery and does not have the resource, the package reports ErrAbsent, and looks for the
+// resource until it exists. The receiver of the report decides what that means for the store.
 //
-// A connection on which nothing arrives any more is a failure too. Lists and watches have deadlines, for every kind of connection;
-// DetectDeadConnections finds out sooner.
+// A connection on which no more data arrives is a failure too. Lists and watches have deadlines for
+// every kind of connection. DetectDeadConnections detects the failure sooner.
 package reflector
 
 import (
@@ -25,25 +27,25 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Resource is what is followed.
+// Resource is the resource to follow.
 type Resource struct {
 	Name      string // plural, as in the URL
 	Namespace string // "" for all
 	Labels    string // a selector; "" for all
 	Object    any    // of the type that it decodes to
 	Versions  []Version
-	// Whole lists are asked for in one answer. A server that sends pages nevertheless could send them without end, each within the limits of an
-	// answer: such a list is ErrPaged.
+	// Whole requests lists in one answer. A server that sends pages nevertheless could send them
+	// without end, each within the size limit of an answer, so such a list fails with ErrPaged.
 	Whole bool
 }
 
-// Version is a version that the resource can be read in. The best is the first.
+// Version is a version in which the resource can be read. The best version comes first.
 type Version struct {
 	schema.GroupVersion
 	Client cache.Getter
 }
 
-// Verb is what was asked of a server.
+// Verb is the kind of a request.
 type Verb string
 
 const (
@@ -51,21 +53,23 @@ const (
 	Watch Verb = "watch"
 )
 
-// ErrAbsent is reported where a server that is well does not have the resource.
+// ErrAbsent is reported if a working server does not have the resource.
 var ErrAbsent = errors.New("the server does not have the resource")
 
-// ErrPaged is reported where a server sends a list in pages that was asked for whole.
-var ErrPaged = errors.New("the server sends a page of a list that was asked for in one answer")
+// ErrPaged is reported if a server sends pages of a list that was requested in one answer.
+var ErrPaged = errors.New("the server sent one page of a list that was requested in one answer")
 
-// Report receives the outcome of lists and watches. An error of nil is a success: of a list when the store has all of it, also where
-// it was streamed through a watch, and of a watch when the server has accepted it. Neither ends the trouble with the other: see
-// Trouble. Calls come one after another, and none after the end.
+// Report receives the outcome of lists and watches. A nil error is a success. A list succeeds when
+// the store has all of it, also if it was streamed through a watch. A watch succeeds when the
+// server has accepted it. The success of one does not end a failure of the other: see Trouble.
+// Calls come one after another, and none after Run ends.
 type Report func(Verb, error)
 
-// Trouble remembers what fails of one resource. An accepted watch is no recovery from a list that fails, nor the other way round.
+// Trouble keeps the current failures of one resource. An accepted watch does not end the failure of
+// a list, or the reverse.
 type Trouble struct{ list, watch error }
 
-// Note takes a report, and returns what fails now: nil where neither does.
+// Note takes a report and returns the current failure, or nil if there is none.
 func (t *Trouble) Note(verb Verb, err error) error {
 	switch {
 	case errors.Is(err, ErrAbsent):
@@ -92,8 +96,8 @@ type Follower struct {
 	streaming  *time.Timer // ends a streamed list that does not complete
 }
 
-// Waits between two tries. A resource that the server does not have is looked for at a steady pace, so that a CRD that comes later
-// is served soon.
+// These are the pauses between two tries. A resource that the server does not have is looked for at
+// a constant interval, so that a CRD that is installed later is used soon.
 const (
 	retryFirst = 100 * time.Millisecond
 	retryMost  = 5 * time.Second
@@ -104,7 +108,7 @@ func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: retryFirst, Factor: 2, Jitter: 0.2, Steps: 30, Cap: retryMost}
 }
 
-// New prepares a Follower. The finder is asked which version the server has.
+// New prepares a Follower. It asks finder which version the server has.
 func New(r Resource, finder discovery.DiscoveryInterface, store cache.ReflectorStore, report Report) *Follower {
 	f := &Follower{resource: r, finder: finder, report: report, limits: defaultLimits, ended: func() bool { return false }}
 	for _, v := range r.Versions {
@@ -113,7 +117,8 @@ func New(r Resource, finder discovery.DiscoveryInterface, store cache.ReflectorS
 	return f
 }
 
-// reflector lists and watches one version. Each request's outcome is reported.
+// reflector returns a reflector that lists and watches one version and reports each request's
+// outcome.
 func (f *Follower) reflector(client cache.Getter, store cache.ReflectorStore) *cache.Reflector {
 	r := f.resource
 	lw := cache.NewFilteredListWatchFromClient(client, r.Name, r.Namespace, func(o *metav1.ListOptions) { o.LabelSelector = r.Labels })
@@ -130,10 +135,11 @@ func (f *Follower) reflector(client cache.Getter, store cache.ReflectorStore) *c
 		cache.ReflectorOptions{Name: "multicluster", TypeDescription: r.Name, Backoff: newBackoff(), Logger: &quiet})
 }
 
-// Run lists and watches until ctx ends. A watch that ends is begun anew, where it ended; one that the server does not know leads to
-// the version that it does know.
+// Run lists and watches until ctx ends. A watch that ends is restarted where it ended. If the
+// server does not know the version, Run looks for a version that it knows.
 func (f *Follower) Run(ctx context.Context) {
-	ctx = klog.NewContext(ctx, logr.Discard()) // the report says what a person needs
+	// Reports replace the reflector's log.
+	ctx = klog.NewContext(ctx, logr.Discard())
 	f.ended = func() bool { return ctx.Err() != nil }
 	backoff, version := newBackoff(), 0
 	for ctx.Err() == nil {
@@ -143,7 +149,8 @@ func (f *Follower) Run(ctx context.Context) {
 		switch {
 		case apierrors.IsNotFound(err):
 			version, pause = f.find()
-		case err != nil || time.Since(began) < retryMost: // or a list whose watch the server closes at once, again and again
+		// The second case is a server that closes the watch at once after each list.
+		case err != nil || time.Since(began) < retryMost:
 			pause = backoff.Step()
 		default:
 			backoff = newBackoff()
@@ -155,7 +162,8 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// tellRequest tells of a list or watch. That the server does not have the resource is no failure yet: find looks into it.
+// tellRequest reports the outcome of a list or watch. It does not report that the server does not
+// have the resource: find checks this first.
 func (f *Follower) tellRequest(verb Verb, err error) {
 	if !apierrors.IsNotFound(err) {
 		f.tell(verb, err)
@@ -163,7 +171,7 @@ func (f *Follower) tellRequest(verb Verb, err error) {
 }
 
 func (f *Follower) tell(verb Verb, err error) {
-	if !f.ended() { // else whatever failed was cut short
+	if !f.ended() { // otherwise the end of Run caused the failure
 		f.report(verb, err)
 	}
 }

@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestRunEndsAtOnceWhereNobodyListens: a reflector by itself waits for its next try first, five seconds after an outage of some time.
-func TestRunEndsAtOnceWhereNobodyListens(t *testing.T) {
+// TestRunEndsAtOnceWithoutAListener checks that Run ends at once. A reflector alone first waits
+// for its next try, five seconds after a longer outage.
+func TestRunEndsAtOnceWithoutAListener(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +38,7 @@ func TestRunEndsAtOnceWhereNobodyListens(t *testing.T) {
 			if err == nil || errors.Is(err, ErrAbsent) {
 				t.Errorf("told %v of a server that is not there", err)
 			}
-			if failures++; failures == 8 { // where it pauses for most of a second
+			if failures++; failures == 8 { // the pause is then most of a second
 				close(enough)
 			}
 		})

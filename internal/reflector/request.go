@@ -14,17 +14,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// limits are deadlines: a connection may hang in a way that nothing below notices. Over HTTP/1.1 there is no ping.
+// limits are deadlines: a connection can hang without an error at any lower layer. HTTP/1.1 has no
+// ping.
 type limits struct {
 	list  time.Duration // for a list, and for the initial events of a watch
-	grace time.Duration // for a watch, after the timeout that the server was given for it
+	grace time.Duration // for a watch, in addition to the timeout that the server was given
 }
 
-// An API server ends lists after 60 seconds by itself, unless told otherwise; initial events are not limited there, and may come
-// over a slow link.
+// An API server ends lists after 60 seconds by default. It does not limit initial events, which can
+// come over a slow link.
 var defaultLimits = limits{list: 3 * time.Minute, grace: 30 * time.Second}
 
-// list asks for a list, or a page of one. Its success is reported when the store has all of it.
+// list requests a list, or a page of it. A success is reported when the store has all of it.
 func (f *Follower) list(ctx context.Context, lw cache.ListerWithContext, o metav1.ListOptions) (runtime.Object, error) {
 	limited, cancel := context.WithTimeout(ctx, f.limits.list)
 	defer cancel()
@@ -47,7 +48,8 @@ func hasMore(list runtime.Object) bool {
 	return err == nil && m.GetContinue() != ""
 }
 
-// listed is called when the store has got a list. It runs in the reflector's goroutine, as watch does.
+// listed is called when the store has received a list. It runs in the reflector's goroutine, as
+// watch does.
 func (f *Follower) listed(err error) {
 	if f.streaming != nil {
 		f.streaming.Stop()
@@ -55,18 +57,21 @@ func (f *Follower) listed(err error) {
 	f.tell(List, err)
 }
 
-// watch begins a watch that ends at its deadline, also where the server does not answer again.
+// watch starts a watch that ends at its deadline, also if the server does not answer any more.
 func (f *Follower) watch(ctx context.Context, lw cache.WatcherWithContext, o metav1.ListOptions) (watch.Interface, error) {
 	limited, cancel := context.WithTimeout(ctx, f.watchLimit(o))
 	streams := o.SendInitialEvents != nil && *o.SendInitialEvents
 	w, err := lw.WatchWithContext(limited, o)
-	if !streams || !apierrors.IsInvalid(err) { // else a server that cannot stream a list: it is asked for one
+	// A server that cannot stream lists answers Invalid. The reflector then requests a normal list.
+	if !streams || !apierrors.IsInvalid(err) {
 		f.tellRequest(Watch, err)
 	}
 	if err != nil {
 		cancel()
 		if streams && net.IsConnectionRefused(err) {
-			err = errors.New(err.Error()) // a reflector that knew would wait here, for seconds after the end of ctx
+			// This hides the cause. For a refused connection, the reflector would wait here, for
+			// seconds after ctx has ended.
+			err = errors.New(err.Error())
 		}
 		return nil, err
 	}
@@ -83,7 +88,7 @@ func (f *Follower) watchLimit(o metav1.ListOptions) time.Duration {
 	return time.Duration(*o.TimeoutSeconds)*time.Second + f.limits.grace
 }
 
-// limitedWatch frees its deadline when it is stopped, as a reflector does with every watch.
+// limitedWatch releases its deadline when it is stopped. A reflector stops every watch.
 type limitedWatch struct {
 	watch.Interface
 	cancel context.CancelFunc
@@ -95,7 +100,7 @@ func (w *limitedWatch) Stop() {
 	w.cancel()
 }
 
-// toldStore reports when it has got a list.
+// toldStore calls listed when it has received a list.
 type toldStore struct {
 	cache.ReflectorStore
 	listed func(error)
@@ -108,7 +113,7 @@ func (s *toldStore) Replace(objects []any, resourceVersion string) error {
 	return err
 }
 
-// Transformer implements cache.TransformingStore: nil where the store does not transform.
+// Transformer implements cache.TransformingStore. It returns nil if the store does not transform.
 func (s *toldStore) Transformer() cache.TransformFunc {
 	if t, ok := s.ReflectorStore.(cache.TransformingStore); ok {
 		return t.Transformer()

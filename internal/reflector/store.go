@@ -6,26 +6,28 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Sink holds what is kept of the objects of one resource. One goroutine calls it.
+// Sink stores what is kept of the objects of one resource. One goroutine calls it.
 type Sink[K any] interface {
-	// Keep returns what is kept of an object, which is trimmed in place.
+	// Keep returns what is kept of an object. It can trim the object in place.
 	Keep(object any) (K, error)
-	// Set takes what is kept of an object that was added, or changed.
+	// Set stores what is kept of an object that was added or changed.
 	Set(kept K)
-	// Remove takes the last state of an object that was deleted.
+	// Remove removes an object that was deleted. It gets the last state of the object.
 	Remove(object any) error
-	// ReplaceAll takes what there is, whatever was there before, of at most that many objects. Those that Keep does not understand are not
-	// among them.
+	// ReplaceAll replaces everything with the objects in all, of which there are at most atMost.
+	// Objects that Keep fails for are not among them.
 	ReplaceAll(atMost int, all iter.Seq[K])
 }
 
-// NewStore returns a store for a Follower that writes to a sink. It implements cache.TransformingStore: the objects of a list are trimmed one by
-// one while they are decoded, so that the whole objects of a large list are never in memory at the same time.
+// NewStore returns a store for a Follower that writes to a sink. It implements
+// cache.TransformingStore: the objects of a list are trimmed one by one while they are decoded, so
+// that the whole objects of a large list are never in memory at the same time.
 func NewStore[K any](sink Sink[K]) cache.ReflectorStore { return store[K]{sink} }
 
 type store[K any] struct{ sink Sink[K] }
 
-// keep returns what is kept of an object. The Transformer may have been called for it, as it is for a streamed list.
+// keep returns what is kept of an object. The Transformer can have processed the object already, as
+// for a streamed list.
 func (s store[K]) keep(object any) (K, error) {
 	if kept, ok := object.(K); ok {
 		return kept, nil
@@ -53,7 +55,8 @@ func (s store[K]) Update(object any) error { return s.Add(object) }
 // Delete implements cache.ReflectorStore.
 func (s store[K]) Delete(object any) error { return s.sink.Remove(object) }
 
-// Replace implements cache.ReflectorStore. An object that cannot be understood costs no other object its place.
+// Replace implements cache.ReflectorStore. An object that Keep fails for does not affect the
+// others.
 func (s store[K]) Replace(objects []any, _ string) error {
 	s.sink.ReplaceAll(len(objects), func(yield func(K) bool) {
 		for _, object := range objects {
@@ -65,5 +68,6 @@ func (s store[K]) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Resync implements cache.ReflectorStore. There is nothing to do: what was written last is the truth.
+// Resync implements cache.ReflectorStore. It does nothing: the store has no other source of
+// changes.
 func (s store[K]) Resync() error { return nil }

@@ -1,4 +1,4 @@
-// Package walls is for tests that hold which packages a package may import.
+// Package walls contains checks for tests of the packages that a package can import.
 package walls
 
 import (
@@ -12,10 +12,11 @@ import (
 	"testing"
 )
 
-// Module is this module's path, the start of the paths of its own packages.
+// Module is this module's path, the prefix of the paths of its packages.
 const Module = "github.com/clusterset-dns/multicluster/"
 
-// values are packages that only compute: they read no file, network or environment. API types are among them. Lint forbids the clock of time.
+// values are packages that only compute: they read no file, network or environment. Packages of API
+// types are among them. The linter forbids the clock of package time.
 var values = []string{
 	"cmp", "crypto/rand", "crypto/sha256", "encoding/hex", "encoding/json", "fmt", "maps", "net/netip", "slices", "strings", "time",
 	"k8s.io/api/core/v1", "k8s.io/api/discovery/v1",
@@ -25,18 +26,20 @@ var values = []string{
 	Module + "internal/brief", Module + "internal/mcs", Module + "internal/ownership",
 }
 
-// maxFunctions is how many functions a stage exports: it is entered by one, and the others are few.
+// maxFunctions is the maximum number of exported functions of a stage: one entry point and a few
+// others.
 const maxFunctions = 5
 
-// Stage fails the test where Pure does, or if the package in the working directory exports too many functions.
+// Stage fails the test if Pure does, or if the package in the working directory exports too many
+// functions.
 func Stage(t *testing.T, own ...string) {
 	t.Helper()
 	Pure(t, own...)
 	few(t)
 }
 
-// Pure fails the test if the package in the working directory imports anything but packages that only compute, and the given ones of this
-// module.
+// Pure fails the test if the package in the working directory imports anything except packages that
+// only compute, and the given packages of this module.
 func Pure(t *testing.T, own ...string) {
 	t.Helper()
 	check(t, func(path string) bool {
@@ -45,8 +48,8 @@ func Pure(t *testing.T, own ...string) {
 		"this package computes values from values; clients, loggers and clocks belong to reconcile, peers and apply")
 }
 
-// Own fails the test if the package in the working directory imports any package of this module but the given ones, or exports too many
-// functions.
+// Own fails the test if the package in the working directory imports a package of this module that
+// is not given, or exports too many functions.
 func Own(t *testing.T, own ...string) {
 	t.Helper()
 	check(t, func(path string) bool {
@@ -67,7 +70,7 @@ func check(t *testing.T, allowed func(path string) bool, reason string) {
 	}
 }
 
-// few fails the test if the package exports too many functions, methods aside.
+// few fails the test if the package exports too many functions, not counting methods.
 func few(t *testing.T) {
 	t.Helper()
 	var exported []string
@@ -83,7 +86,7 @@ func few(t *testing.T) {
 	}
 }
 
-// parse reads the package's files, tests aside.
+// parse parses the package's files, without tests.
 func parse(t *testing.T) map[string]*ast.File {
 	t.Helper()
 	files, err := os.ReadDir(".")

@@ -126,7 +126,7 @@ func TestStartRefusesAnIndexInUse(t *testing.T) {
 	}
 }
 
-func TestStartSaysWhichProgramFailed(t *testing.T) {
+func TestStartErrorNamesTheProgram(t *testing.T) {
 	needClusters(t)
 	_, err := Start(t.Context(), Options{Name: "wrong", Index: 9, APIServerFlags: []string{"--nonsense"}})
 	if err == nil || !strings.Contains(err.Error(), "kube-apiserver ended") || !strings.Contains(err.Error(), "unknown flag: --nonsense") {

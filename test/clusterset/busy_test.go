@@ -61,7 +61,7 @@ func (c *tally) take() map[int]int {
 
 // A peer that comes with much holds nothing up: what is there stays up to date, and each name is written once, in five writes (its
 // import, the derived Service, a slice, the ips, the status), none of which the API server refuses.
-func TestAPeerThatComesWithMuch(t *testing.T) {
+func TestPeerWithManyExports(t *testing.T) {
 	controlplane.NotShort(t)
 	const names = 200
 	ctx := context.WithoutCancel(t.Context())

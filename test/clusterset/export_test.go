@@ -12,7 +12,7 @@ import (
 )
 
 // C1, C2, C20, C22, C24, C28, C29, C32 to C37: from the first export to the last unexport, in the cluster of the Service and in others.
-func TestExportAppearsEverywhereAndGoes(t *testing.T) {
+func TestExportAppearsEverywhereAndDisappears(t *testing.T) {
 	s := newStage(t, three.start(t))
 	foo := service("foo")
 	s.export(0, foo, "10.9.1.1", "10.9.1.2")

@@ -53,7 +53,7 @@ func TestForeignImportIsLeftAlone(t *testing.T) {
 }
 
 // lighthouse#696: what is ours comes back when it is deleted or edited.
-func TestOursHeal(t *testing.T) {
+func TestOwnSlicesAreRepaired(t *testing.T) {
 	s := newStage(t, three.start(t))
 	s.export(0, service("foo"), "10.9.1.1")
 	well := func() error { return s.imported(1, "foo", []string{"c1"}, "10.9.1.1") }

@@ -80,7 +80,7 @@ func TestBuildersOfOneProgramTakeTurns(t *testing.T) {
 	all.Wait()
 }
 
-func TestBuildErrorsCarryTheCompilersWords(t *testing.T) {
+func TestBuildErrorsContainTheCompilersOutput(t *testing.T) {
 	b := tinyBuilder(t, "package main\n\nfunc main() { nonsense() }\n")
 	path := filepath.Join(b.dir, "etcd")
 	if err := b.ensure(t.Context(), []string{"etcd"}); err == nil || !strings.Contains(err.Error(), "undefined: nonsense") {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// TestCRDsAreServedAsSaid goes from each form to another, in place and after a removal.
-func TestCRDsAreServedAsSaid(t *testing.T) {
+// TestCRDsAreServedAsRequested goes from each form to another, in place and after a removal.
+func TestCRDsAreServedAsRequested(t *testing.T) {
 	c := New(t, Options{})
 	for step, form := range []CRDs{OldKarmada, BothVersions, OnlyV1Alpha1, OnlyV1Beta1, OldKarmada, OnlyV1Beta1, BothVersions} {
 		t.Run(fmt.Sprintf("step %d, form %d", step, form), func(t *testing.T) {

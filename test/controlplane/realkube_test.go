@@ -128,7 +128,7 @@ func TestGarbageIsCollected(t *testing.T) {
 	})
 }
 
-func TestStartSaysWhatAProgramSaidLast(t *testing.T) {
+func TestStartErrorContainsTheLastOutput(t *testing.T) {
 	_, err := Start(t.Context(), Options{APIServerFlags: []string{"--no-such-flag"}})
 	if err == nil || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
 		t.Fatalf("%v; want the API server's own words", err)

@@ -12,9 +12,9 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
-// TestReleaseGoes: by the lines of docs/operations/uninstall.md the cluster's DNS outlives the release that ran it, and the imports serve on. A client
+// TestReleaseIsUninstalled: by the lines of docs/operations/uninstall.md the cluster's DNS outlives the release that ran it, and the imports serve on. A client
 // notices nothing.
-func TestReleaseGoes(t *testing.T) {
+func TestReleaseIsUninstalled(t *testing.T) {
 	s := newScene(t, bySearch, "a release that runs the cluster's DNS goes, by the lines of docs/operations/uninstall.md, while a client asks")
 	from, left := s.clusters[0], s.clusters[1]
 	s.deploy(from, workload{name: "web", replicas: 1})

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// TestArchiveHoldsItsFolder makes the pause image, for which no root is needed, twice.
-func TestArchiveHoldsItsFolder(t *testing.T) {
+// TestArchiveContainsItsFolder makes the pause image, for which no root is needed, twice.
+func TestArchiveContainsItsFolder(t *testing.T) {
 	var progress bytes.Buffer
 	m := maker{dir: t.TempDir(), progress: &progress}
 	archive, err := m.ensure(t.Context(), "pause", m.pause, "now")

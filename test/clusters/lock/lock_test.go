@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestHoldersTakeTurns(t *testing.T) {
+func TestLockHoldersTakeTurns(t *testing.T) {
 	dir := t.TempDir()
 	var inside atomic.Int32
 	var all sync.WaitGroup

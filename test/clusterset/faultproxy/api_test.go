@@ -485,7 +485,7 @@ func TestAnInformerComesThrough(t *testing.T) {
 	inStep("slowness")
 }
 
-func TestHollowListsCanBeTold(t *testing.T) {
+func TestHollowListsAreDetected(t *testing.T) {
 	eachEncoding(t, func(t *testing.T, w *world) {
 		if w.mustList(t).ResourceVersion == "" {
 			t.Fatal("an empty list has no version: nothing tells it from a hollow one")

@@ -100,7 +100,7 @@ func TestCutEndsWhatThereIsAndTakesNewConnections(t *testing.T) {
 	dial(t, p).echoes(t, "two")
 }
 
-func TestAStallHoldsUpAndLosesNothing(t *testing.T) {
+func TestStallDelaysAndLosesNothing(t *testing.T) {
 	p := start(t, echo(t))
 	l := dial(t, p)
 	l.echoes(t, "one")

@@ -33,7 +33,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestAFailureIsNoTable(t *testing.T) {
+func TestFailurePrintsNoTable(t *testing.T) {
 	for _, text := range []string{output + "FAIL\n", "PASS\n"} {
 		if err := run(strings.NewReader(text), &strings.Builder{}); err == nil {
 			t.Errorf("no error for %q", text)

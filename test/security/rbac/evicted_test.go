@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestLedSlicesGo: a slice that a tenant leads to a derived Service goes, whatever owner it names, and whether he deleted and held it before
+// TestAssociatedForeignSlicesAreDeleted: a slice that a tenant leads to a derived Service goes, whatever owner it names, and whether he deleted and held it before
 // he led it there. What the clusterset says of the name is written meanwhile. What leads to a Service of a user's own stays.
-func TestLedSlicesGo(t *testing.T) {
+func TestAssociatedForeignSlicesAreDeleted(t *testing.T) {
 	t.Run("whatever owner they name", func(t *testing.T) { newStage(t).owned() })
 	t.Run("deleted and held first", func(t *testing.T) { newStage(t).heldFirst() })
 	t.Run("not those of a user's Service", func(t *testing.T) { newStage(t).replaced() })

@@ -151,8 +151,8 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// TestExportWithoutAServiceIsNothing (C2): an export of a name that a tenant has no Service of is nothing.
-func TestExportWithoutAServiceIsNothing(t *testing.T) {
+// TestExportWithoutAServiceExportsNothing (C2): an export of a name that a tenant has no Service of is nothing.
+func TestExportWithoutAServiceExportsNothing(t *testing.T) {
 	s := newStage(t)
 	tenant := s.tenant(s.c1, "edit", exportsToo)
 	s.create(tenant, exportOf("ghost"))

@@ -15,8 +15,8 @@ import (
 
 const held = "example.org/held"
 
-// TestForgedSlicesCannotBeHeld: a finalizer keeps no slice with the controller's mark, and none that is led to a derived Service.
-func TestForgedSlicesCannotBeHeld(t *testing.T) {
+// TestFinalizersDoNotKeepForgedSlices: a finalizer keeps no slice with the controller's mark, and none that is led to a derived Service.
+func TestFinalizersDoNotKeepForgedSlices(t *testing.T) {
 	s := newStage(t)
 	s.export(s.c1, headless("db"), "10.9.1.1")
 	s.export(s.c1, service("foo"), "10.9.1.1")
@@ -51,9 +51,9 @@ func (s *stage) goneSlice(name string, uid types.UID) error {
 	return orElse(err, name+" is there")
 }
 
-// TestOwnSlicesCannotBeHeld: a slice of the controller's that somebody deletes, holds and edits goes, and is made anew: whether a finalizer
+// TestFinalizersDoNotKeepOwnSlices: a slice of the controller's that somebody deletes, holds and edits goes, and is made anew: whether a finalizer
 // of his holds it, or what the garbage collector waits for.
-func TestOwnSlicesCannotBeHeld(t *testing.T) {
+func TestFinalizersDoNotKeepOwnSlices(t *testing.T) {
 	s := newStage(t)
 	s.export(s.c2, headless("db"), "10.9.2.1")
 	s.answers("db", "NOERROR 10.9.2.1")
@@ -122,9 +122,9 @@ func TestOwnSlicesStayWithKubeProxy(t *testing.T) {
 	})
 }
 
-// TestHeldDerivedServicesServeOn: a derived Service that is deleted and held by a finalizer keeps its address and its endpoints, and is
+// TestDerivedServicesWithFinalizersContinueToServe: a derived Service that is deleted and held by a finalizer keeps its address and its endpoints, and is
 // put right as long as it is there; then it is made anew.
-func TestHeldDerivedServicesServeOn(t *testing.T) {
+func TestDerivedServicesWithFinalizersContinueToServe(t *testing.T) {
 	s := newStage(t)
 	s.export(s.c2, service("foo"), "10.9.2.1")
 	vip := s.answersOfImport("foo")

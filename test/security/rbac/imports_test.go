@@ -137,8 +137,8 @@ func (s *stage) takes(name string, want ...string) error {
 	return nil
 }
 
-// TestFinalizersHoldTheirOwnOnly: a tenant's finalizer keeps his import; the next one of the name, and other names, do without it.
-func TestFinalizersHoldTheirOwnOnly(t *testing.T) {
+// TestFinalizersBlockOnlyTheirOwnSlice: a tenant's finalizer keeps his import; the next one of the name, and other names, do without it.
+func TestFinalizersBlockOnlyTheirOwnSlice(t *testing.T) {
 	s := newStage(t)
 	tenant := s.tenant(s.c1, "view", importsToo)
 	held := importOf("held", mcsv1beta1.ClusterSetIP)

@@ -210,8 +210,8 @@ func TestAliasLeavesLocalServicesAlone(t *testing.T) {
 	}
 }
 
-// TestNobodyListsTheZone: without the plugin `transfer`, which has its own list of who may, names cannot be listed.
-func TestNobodyListsTheZone(t *testing.T) {
+// TestZoneCannotBeListed: without the plugin `transfer`, which has its own list of who may, names cannot be listed.
+func TestZoneCannotBeListed(t *testing.T) {
 	s := newStage(t)
 	for what, qtype := range map[string]uint16{"AXFR": dns.TypeAXFR, "IXFR": dns.TypeIXFR} {
 		client := &dns.Client{Net: "tcp"}

@@ -14,8 +14,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 )
 
-// TestKubernetesOwnRolesReachNothingOfOurs (C6, C23): neither `edit` nor `admin` of a namespace may write what names are answered from.
-func TestKubernetesOwnRolesReachNothingOfOurs(t *testing.T) {
+// TestDefaultRolesReachNothing (C6, C23): neither `edit` nor `admin` of a namespace may write what names are answered from.
+func TestDefaultRolesReachNothing(t *testing.T) {
 	for _, role := range []string{"edit", "admin"} {
 		t.Run(role, func(t *testing.T) {
 			s := newStage(t)

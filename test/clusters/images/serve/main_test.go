@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestHTTPTellsWhoAnswers(t *testing.T) {
+func TestHTTPAnswerNamesThePod(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestHTTPTellsWhoAnswers(t *testing.T) {
 	}
 }
 
-func TestUDPTellsWhoAnswersWhat(t *testing.T) {
+func TestUDPAnswerNamesThePod(t *testing.T) {
 	connection, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ Statistics:
   Queries per second:   68264.862000
 `
 
-func TestDnsperfsWords(t *testing.T) {
+func TestDnsperfOutput(t *testing.T) {
 	o, err := parse(said)
 	if err != nil {
 		t.Fatal(err)

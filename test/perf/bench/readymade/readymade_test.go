@@ -10,7 +10,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-func TestTheNextPluginIsAskedEachQuestionOnce(t *testing.T) {
+func TestNextPluginGetsEachQuestionOnce(t *testing.T) {
 	asked := 0
 	h := &Readymade{kept: map[dns.Question]*dns.Msg{}, next: plugin.HandlerFunc(
 		func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {

@@ -356,7 +356,7 @@ func TestRepliesOfAWrongForm(t *testing.T) {
 	}
 }
 
-func TestAWrongAnswerSaysWhatWouldHaveBeenRight(t *testing.T) {
+func TestWrongAnswerNamesTheRightOnes(t *testing.T) {
 	v, fence := newVIP()
 	put(v.Object, second, State{Number: 1, Size: 1})
 	put(v.Object, 2*second, State{Number: 2, Size: 1})
