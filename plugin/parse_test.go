@@ -117,7 +117,7 @@ func TestAZoneOutsideOfTheServerBlockIsRefused(t *testing.T) {
 }
 
 // What cannot work is said when the Corefile is read, not when the first question comes.
-func TestSetupSaysWhatIsWrongWithTheKubeconfig(t *testing.T) {
+func TestSetupReportsKubeconfigFaults(t *testing.T) {
 	c := caddy.NewTestController("dns", "multicluster clusterset.local {\nttl 5\nkubeconfig /nowhere/config\nnegttl 5\n}")
 	if err := setup(c); err == nil || !strings.Contains(err.Error(), "/nowhere/config") || !strings.Contains(err.Error(), ":3:") {
 		t.Errorf("got %v, want an error that names the file and line 3", err)

@@ -54,7 +54,7 @@ func TestTransferOfALargeSerial(t *testing.T) {
 	}
 }
 
-func TestTransferOfWhatIsNotOurs(t *testing.T) {
+func TestTransferOfForeignZones(t *testing.T) {
 	for _, zone := range []string{"example.org.", "svc.clusterset.local.", "cluster.local."} {
 		if _, err := handler(oneImport(), fall.Zero).Transfer(zone, 0); !errors.Is(err, transfer.ErrNotAuthoritative) {
 			t.Errorf("%s: %v", zone, err)

@@ -55,7 +55,7 @@ func wantLong(n int, name string, ttl uint32, qtype string) []string {
 	return sortedLines(lines)
 }
 
-func TestWhatIsAppendedToALongAnswerReachesNobodyElse(t *testing.T) {
+func TestAppendingToALongAnswerChangesNoOther(t *testing.T) {
 	x := manyAddresses(t, longFrom)
 	const name = "db.data.svc.clusterset.local."
 	first := x.Lookup(testZone, name, dns.TypeA).Answer

@@ -117,7 +117,7 @@ func TestATransferStopsWhenItsReaderDoes(t *testing.T) {
 	}
 }
 
-func TestATransferLeavesOutWhatNobodyCanAskFor(t *testing.T) {
+func TestTransferOmitsNamesThatCannotBeQueried(t *testing.T) {
 	long := strings.Repeat("c", 63) + "." + strings.Repeat("d", 63) + "." + strings.Repeat("e", 63)
 	x := build(t, []Service{{Key: NewKey("ns", "s"), Type: Headless}},
 		Slice{SliceID: SliceID{"ns", "1"}, Service: "s", Cluster: long, Ports: []Port{{"p", "tcp", 1}}, Endpoints: []Endpoint{{strings.Repeat("h", 63), ips("10.0.0.1")[0]}}})
@@ -137,7 +137,7 @@ func TestIsCurrent(t *testing.T) {
 }
 
 // A zone of another plugin, where imports are found too, is that plugin's but for their names.
-func TestAGuestZoneHasNoVersionOfOurs(t *testing.T) {
+func TestAliasZoneHasNoVersion(t *testing.T) {
 	x := build(t, []Service{{Key: NewKey("a", "b"), IPs: ips("10.0.0.1")}})
 	z := &Zone{Name: "cluster.local.", TTL: 60, NegativeTTL: 7, Alias: true}
 	for question, want := range map[string][]string{

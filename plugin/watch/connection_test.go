@@ -42,7 +42,7 @@ func TestAConnectionThatHangsIsNoticedSoon(t *testing.T) {
 }
 
 // A watch that the server accepts, beside a list that fails at each retry, is no recovery.
-func TestAnAcceptedWatchIsNoRecovery(t *testing.T) {
+func TestAcceptedWatchAloneIsNotARecovery(t *testing.T) {
 	var tries, works atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

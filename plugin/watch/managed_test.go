@@ -9,7 +9,7 @@ import (
 )
 
 // What the controller manages is known by its marks.
-func TestTrimKeepsWhoseAnObjectIs(t *testing.T) {
+func TestTrimKeepsOwnership(t *testing.T) {
 	type marks = map[string]string
 	const key, sliceKey, ours = "app.kubernetes.io/managed-by", "endpointslice.kubernetes.io/managed-by", "multicluster-controller"
 	for name, test := range map[string]struct {

@@ -30,7 +30,7 @@ func sent(t *testing.T, text string) *serviceImport {
 	return object.(*serviceImport)
 }
 
-func TestAnImportThatCannotBeDecodedIsOneProblem(t *testing.T) {
+func TestUndecodableImportIsOneProblem(t *testing.T) {
 	for name, text := range map[string]string{
 		"a field of another type": `{"kind": "ServiceImport", "metadata": {"namespace": "ns", "name": "bad"}, "spec": {"type": "ClusterSetIP", "ips": ["10.0.0.1"], "ports": 5}}`,
 		"no name":                 `{"kind": "ServiceImport", "metadata": 5}`,

@@ -152,7 +152,7 @@ func TestTheNewestChangeOfALargeServiceWins(t *testing.T) {
 	}
 }
 
-func TestABlockThatIsOvertakenIsNotPublished(t *testing.T) {
+func TestOutdatedBlockIsNotPublished(t *testing.T) {
 	key := index.NewKey("ns", "large")
 	for name, edit := range map[string]func(*publisher) bool{
 		"the service is deleted": func(h *publisher) bool { return h.state.DeleteService(key) },

@@ -473,7 +473,7 @@ func TestA404WithoutDiscoveryIsNotAbsence(t *testing.T) {
 	}
 }
 
-func TestEachOutageOfAServerWithoutTheCRDIsToldOf(t *testing.T) {
+func TestEachOutageWithoutTheCRDIsReported(t *testing.T) {
 	var away atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -503,7 +503,7 @@ func TestEachOutageOfAServerWithoutTheCRDIsToldOf(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNoneSaysNothing(t *testing.T) {
+func TestStrangeServerReportsNothing(t *testing.T) {
 	w, h := start(t, &rest.Config{Host: "https://127.0.0.1:1"}, Options{})
 	h.eventually("failed serviceimports")
 	if w.Index() != nil {
