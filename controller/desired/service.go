@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -95,43 +94,6 @@ func (w *desiredService) note(format string, args ...any) {
 	w.notes = append(w.notes, fmt.Sprintf(format, args...))
 }
 
-// drop leaves out what the API server refused, if a Service can exist without it.
-func (w *desiredService) drop(r observed.Refusal) {
-	switch i, isPort := refusedPort(r); {
-	case isPort && i < len(w.ports):
-		w.note("port %s was refused: %s", describe(w.ports[i]), brief.Clip(r.Message))
-		w.ports = slices.Delete(w.ports, i, i+1)
-	case r.Field == fieldDistribution && w.distribution != nil:
-		w.note("trafficDistribution %q was refused: this API server does not know it", brief.Clip(*w.distribution))
-		w.distribution = nil
-	}
-}
-
-const (
-	fieldDistribution = "spec.trafficDistribution"
-	fieldClusterIPs   = "spec.clusterIP" // and spec.clusterIPs[0]
-	fieldFamilies     = "spec.ipFamil"   // spec.ipFamilies[0], spec.ipFamilyPolicy
-)
-
-func refusedPort(r observed.Refusal) (index int, ok bool) {
-	n, err := fmt.Sscanf(r.Field, "spec.ports[%d]", &index)
-	return index, n == 1 && err == nil
-}
-
-func refusedAddress(r observed.Refusal) bool {
-	return strings.HasPrefix(r.Field, fieldClusterIPs) || strings.HasPrefix(r.Field, fieldFamilies)
-}
-
-// refusedWhole returns a refusal that leaving out a field cannot fix: a name, a quota, a webhook.
-func refusedWhole(refused []observed.Refusal) (observed.Refusal, bool) {
-	for _, r := range refused {
-		if _, isPort := refusedPort(r); !isPort && !refusedAddress(r) && r.Field != fieldDistribution {
-			return r, true
-		}
-	}
-	return observed.Refusal{}, false
-}
-
 // newService returns the derived Service to create. ok is false if each attempt to give it an
 // address has been refused.
 func newService(st observed.State, a addresses, w desiredService) (svc *corev1.Service, ok bool) {
@@ -183,8 +145,6 @@ func syncService(st observed.State, a addresses, w desiredService) (svc *corev1.
 	}
 	return svc, syncFamilies(svc, w)
 }
-
-func refusedAny(refused []observed.Refusal) bool { return slices.ContainsFunc(refused, refusedAddress) }
 
 // own marks the Service as the controller's: it sets the label, and the import as the owner, with
 // the import's current UID and the served version. An import that is created again under its name

@@ -33,7 +33,7 @@ func ExampleMerge() {
 	for _, port := range merged.Ports {
 		fmt.Println(port.Name, port.Port)
 	}
-	fmt.Println(merged.Conflict.Reasons)
+	fmt.Println(merged.Reasons)
 	// Output:
 	// [member1 member2] ClusterSetIP
 	// http 80
