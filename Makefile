@@ -150,6 +150,7 @@ lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run golangci-lint
 	$< run ./...
 	cd build/images && $(CURDIR)/$< run ./...
 	cd deploy/charts && $(CURDIR)/$< run ./...
+	cd test/docs/plots && $(CURDIR)/$< run ./...
 
 bin/govulncheck-$(GOVULNCHECK_VERSION):
 	@GOBIN=$(CURDIR)/bin/vuln go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
@@ -157,7 +158,7 @@ bin/govulncheck-$(GOVULNCHECK_VERSION):
 
 .PHONY: vuln
 vuln: build bin/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities (GOVULNDB=file:///... for a copy of the database)
-	@go run ./build/vuln -program bin/govulncheck-$(GOVULNCHECK_VERSION) $(ARGS) . build/images deploy/charts bin/coredns bin/multicluster-controller
+	@go run ./build/vuln -program bin/govulncheck-$(GOVULNCHECK_VERSION) $(ARGS) . build/images deploy/charts test/docs/plots bin/coredns bin/multicluster-controller
 
 .PHONY: clean
 clean: ## Delete what was built in this folder
