@@ -194,7 +194,7 @@ func TestJoin(t *testing.T) {
 		j.succeed(t, []string{"--help"}, "join.sh [OPTION]... FROM TO", "--leave", "--server URL")
 	})
 	t.Run("without a controller in FROM", func(t *testing.T) {
-		j.refuses(t, []string{"member1", "member2"}, "no controller in member1", "kubectl --context member1 apply -k deploy/controller")
+		j.refuses(t, []string{"member1", "member2"}, "no namespace multicluster-system in member1", "kubectl --context member1 apply -k deploy/controller")
 	})
 	for _, c := range j.clusters {
 		kubectl(t, c, "apply", "-k", "deploy/crd")
@@ -202,7 +202,7 @@ func TestJoin(t *testing.T) {
 	}
 	t.Run("errors", j.errors)
 	t.Run("without a token controller", func(t *testing.T) {
-		j.refuses(t, []string{"--timeout", "1", "member1", "member2"}, "got no token in 1 s", "serviceaccount-token-controller")
+		j.refuses(t, []string{"--timeout", "1", "member1", "member2"}, "has no token after 1 s", "serviceaccount-token-controller")
 		if peers := j.peers(t, "member2"); len(peers) > 0 {
 			t.Errorf("there is a peer without a token: %v", peers)
 		}
@@ -250,24 +250,24 @@ func (j *joining) errors(t *testing.T) {
 	}{
 		{name: "one context", args: []string{"member1"}, says: []string{"FROM and TO"}},
 		{name: "three contexts", args: []string{"member1", "member2", "member3"}, says: []string{"member3"}},
-		{name: "an unknown option", args: []string{"--frmo", "member1", "member2"}, says: []string{"no option --frmo", "--help"}},
+		{name: "an unknown option", args: []string{"--frmo", "member1", "member2"}, says: []string{"unknown option --frmo", "--help"}},
 		{name: "an option without its value", args: []string{"member1", "member2", "--id"}, says: []string{"--id needs a value"}},
 		{name: "a timeout in words", args: []string{"--timeout", "soon", "member1", "member2"}, says: []string{"seconds", "soon"}},
 		{name: "an unknown context", args: []string{"member1", "member3"}, says: []string{"no context «member3»", "it has: dead insecure member1 member2 named"}},
-		{name: "a cluster that does not answer", args: []string{"dead", "member2"}, says: []string{"cannot ask the cluster of context dead"}},
-		{name: "FROM's id not announced", args: []string{"member1", "member2"}, says: []string{"controller in member1 does not announce", "--cluster-id", "give the id with --id"}},
-		{name: "TO's id not announced", id1: "member1", args: []string{"member1", "member2"}, says: []string{"controller in member2 does not announce", "give the id with --to-id"}},
-		{name: "another id given than announced", id1: "member1", id2: "member2", args: []string{"--id", "member7", "member1", "member2"}, says: []string{"announces the id member1", "--id says member7"}},
-		{name: "an id that is none", id2: "member2", args: []string{"--id", "Member_1", "member1", "member2"}, says: []string{"«Member_1» in member1 is no cluster id"}},
-		{name: "an id with an empty label", id2: "member2", args: []string{"--id", "a..b", "member1", "member2"}, says: []string{"«a..b» in member1 is no cluster id"}},
-		{name: "an announced id that is none", id1: "member1", id2: "-", args: []string{"member1", "member2"}, says: []string{"«-» in member2 is no cluster id"}},
-		{name: "an id too long for a label", id2: "member2", args: []string{"--id", long, "member1", "member2"}, says: []string{"has 64 characters", "63 at most"}},
-		{name: "a cluster and itself", id1: "member1", args: []string{"member1", "member1"}, says: []string{"are one cluster, member1"}},
-		{name: "a cluster and itself by another context", id1: "member1", args: []string{"member1", "insecure"}, says: []string{"are one cluster, member1"}},
-		{name: "a duplicate id", id1: "member1", id2: "member1", args: []string{"member1", "member2"}, says: []string{"two clusters, and both have the id member1", "--cluster-id"}},
+		{name: "a cluster that does not answer", args: []string{"dead", "member2"}, says: []string{"cannot reach the cluster of context dead"}},
+		{name: "FROM's id not announced", args: []string{"member1", "member2"}, says: []string{"controller in member1 does not announce", "--cluster-id", "set the ID with --id"}},
+		{name: "TO's id not announced", id1: "member1", args: []string{"member1", "member2"}, says: []string{"controller in member2 does not announce", "set the ID with --to-id"}},
+		{name: "another id given than announced", id1: "member1", id2: "member2", args: []string{"--id", "member7", "member1", "member2"}, says: []string{"announces the ID member1", "--id is member7"}},
+		{name: "an id that is none", id2: "member2", args: []string{"--id", "Member_1", "member1", "member2"}, says: []string{"invalid cluster ID «Member_1» of member1"}},
+		{name: "an id with an empty label", id2: "member2", args: []string{"--id", "a..b", "member1", "member2"}, says: []string{"invalid cluster ID «a..b» of member1"}},
+		{name: "an announced id that is none", id1: "member1", id2: "-", args: []string{"member1", "member2"}, says: []string{"invalid cluster ID «-» of member2"}},
+		{name: "an id too long for a label", id2: "member2", args: []string{"--id", long, "member1", "member2"}, says: []string{"has 64 characters", "the limit is 63"}},
+		{name: "a cluster and itself", id1: "member1", args: []string{"member1", "member1"}, says: []string{"are the same cluster, member1"}},
+		{name: "a cluster and itself by another context", id1: "member1", args: []string{"member1", "insecure"}, says: []string{"are the same cluster, member1"}},
+		{name: "a duplicate id", id1: "member1", id2: "member1", args: []string{"member1", "member2"}, says: []string{"two clusters with the same ID member1", "--cluster-id"}},
 		{name: "no authority in the kubeconfig", id1: "member1", id2: "member2", args: []string{"insecure", "member2"}, says: []string{"no certificate authority for insecure", "--ca"}},
-		{name: "an authority that is none", id1: "member1", id2: "member2", args: []string{"--ca", "README.md", "insecure", "member2"}, says: []string{"README.md is no certificate in PEM"}},
-		{name: "a server without TLS", id1: "member1", id2: "member2", args: []string{"--server", "http://192.0.2.1:8080", "member1", "member2"}, says: []string{"http://192.0.2.1:8080", "no https:// URL"}},
+		{name: "an authority that is none", id1: "member1", id2: "member2", args: []string{"--ca", "README.md", "insecure", "member2"}, says: []string{"README.md is not a certificate in PEM"}},
+		{name: "a server without TLS", id1: "member1", id2: "member2", args: []string{"--server", "http://192.0.2.1:8080", "member1", "member2"}, says: []string{"http://192.0.2.1:8080", "is not an https:// URL"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j.announce(t, "member1", c.id1)
@@ -286,7 +286,7 @@ func (j *joining) errors(t *testing.T) {
 
 // joined: one line each way, and each reads of the other what it needs, and nothing else.
 func (j *joining) joined(t *testing.T) {
-	const warning = "is this machine's own address"
+	const warning = "is an address of this machine"
 	j.succeed(t, []string{"member1", "member2"}, warning, "member2 reads member1", "kubectl --context member2 get leases")
 	j.succeed(t, []string{"member2", "member1"}, warning, "member1 reads member2", "kubectl --context member1 get leases")
 	for to, from := range map[string]string{"member2": "member1", "member1": "member2"} {
@@ -433,7 +433,7 @@ func (j *joining) oneReaderLeaves(t *testing.T) {
 	j.announce(t, "member2", "member3")
 	j.succeed(t, []string{"member1", "member2"}, "multicluster-peer-member3")
 	reads(t, j.peer(t, "member2", "member1"))
-	j.succeed(t, []string{"--leave", "member1", "member2"}, "the token of member3 is void")
+	j.succeed(t, []string{"--leave", "member1", "member2"}, "The token of member3 is no longer valid")
 	if names := j.tokens(t, "member1"); !slices.Equal(names, []string{"multicluster-peer-member2"}) {
 		t.Errorf("member1 has the tokens %v", names)
 	}
@@ -527,7 +527,7 @@ func (j *joining) hasNoAccount(t *testing.T, context string) {
 
 // left: nothing remains of the one direction; the other still works, and the controllers' namespaces stand.
 func (j *joining) left(t *testing.T) {
-	j.succeed(t, []string{"--leave", "member1", "member2"}, "it reads member1 no longer", "the token of member2 is void", "no account multicluster-peer")
+	j.succeed(t, []string{"--leave", "member1", "member2"}, "member2 no longer reads member1", "The token of member2 is no longer valid", "the account multicluster-peer is deleted")
 	if peers, tokens := j.peers(t, "member2"), j.tokens(t, "member1"); len(peers)+len(tokens) > 0 {
 		t.Errorf("peers %v and tokens %v are left", peers, tokens)
 	}
@@ -539,14 +539,14 @@ func (j *joining) left(t *testing.T) {
 
 // deadCluster: who leaves a cluster that is no more tidies up the side that is there, and hears of the other.
 func (j *joining) deadCluster(t *testing.T) {
-	j.refuses(t, []string{"--leave", "dead", "member1"}, "cannot ask the cluster of context dead")
-	j.refuses(t, []string{"--leave", "--id", "member2", "dead", "member1"}, "it reads member2 no longer",
+	j.refuses(t, []string{"--leave", "dead", "member1"}, "cannot reach the cluster of context dead")
+	j.refuses(t, []string{"--leave", "--id", "member2", "dead", "member1"}, "member1 no longer reads member2",
 		"kubectl --context dead delete secret -n multicluster-system multicluster-peer-member1")
 	if peers := j.peers(t, "member1"); len(peers) > 0 {
 		t.Errorf("member1 has the peers %v", peers)
 	}
 	former := j.tokens(t, "member2")
-	j.refuses(t, []string{"--leave", "--to-id", "member1", "member2", "dead"}, "the token of member1 is void",
+	j.refuses(t, []string{"--leave", "--to-id", "member1", "member2", "dead"}, "The token of member1 is no longer valid",
 		"kubectl --context dead delete secret -n multicluster-system member2")
 	if tokens := j.tokens(t, "member2"); len(former) != 1 || len(tokens) > 0 {
 		t.Errorf("member2 has the tokens %v, formerly %v", tokens, former)
@@ -571,15 +571,15 @@ func (j *joining) accountOfTheChart(t *testing.T) {
 	j.succeed(t, []string{"member1", "member2"}, "member2 reads member1")
 	isAsBefore("joined,")
 	reads(t, j.peer(t, "member2", "member1"))
-	j.succeed(t, []string{"--leave", "member1", "member2"}, "the token of member2 is void")
+	j.succeed(t, []string{"--leave", "member1", "member2"}, "The token of member2 is no longer valid")
 	isAsBefore("left,")
 	j.succeed(t, []string{"member1", "member2"})
 	j.without(t, "get -k", func() {
-		j.refuses(t, []string{"--leave", "member1", "member2"}, "the token of member2 is void", "--leave once more, for the account multicluster-peer in member1")
+		j.refuses(t, []string{"--leave", "member1", "member2"}, "The token of member2 is no longer valid", "--leave again, for the account multicluster-peer in member1")
 	})
 	isAsBefore("left, and not asked for it,")
 	j.without(t, "get -k", func() {
-		j.refuses(t, []string{"member1", "member2"}, "cannot ask the cluster of context member1 for the account")
+		j.refuses(t, []string{"member1", "member2"}, "cannot read the account multicluster-peer in the cluster of context member1")
 	})
 	isAsBefore("not joined,")
 
