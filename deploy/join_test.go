@@ -73,7 +73,7 @@ func newJoining(t *testing.T) *joining {
 	return j
 }
 
-// run runs deploy/join.sh and gives all that it says.
+// run runs deploy/join.sh and returns its output.
 func (j *joining) run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "./join.sh", args...)
@@ -88,7 +88,7 @@ func (j *joining) run(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// succeed runs it, and wants each of the texts in what it says.
+// succeed runs it, and wants each of the texts in its output.
 func (j *joining) succeed(t *testing.T, args []string, says ...string) {
 	t.Helper()
 	out, err := j.run(t, args...)

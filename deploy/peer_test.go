@@ -45,7 +45,7 @@ func installPeer(t *testing.T, c *controlplane.Cluster) {
 	kubectl(t, c, "apply", "-k", peerBase)
 }
 
-// rights are what the API server says that somebody may do: a verb and a resource, or a path.
+// rights returns what the API server permits an account: a verb and a resource, or a path.
 func rights(t *testing.T, config *rest.Config) map[string]bool {
 	t.Helper()
 	reviews := kubernetes.NewForConfigOrDie(config).AuthorizationV1().SelfSubjectRulesReviews()

@@ -141,8 +141,9 @@ func many(endpoints int) *index.Index {
 	return index.New(0).With(s.Drain(), 1)
 }
 
-// RFC 2181 section 9: TC is for records that are needed. That addresses of targets do not fit, which nobody asked for, sends no client to TCP.
-// What the client sends of EDNS comes back and takes room: an option that CoreDNS has support for does, others do not.
+// RFC 2181 section 9: TC is for records that are needed. Missing addresses of targets, which the
+// client did not ask for, must not send it to TCP. The EDNS options of the client take space in the
+// reply: CoreDNS returns those that it supports, and no others.
 func TestOnlyMissingAnswersAreTruncated(t *testing.T) {
 	cookie := &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0123456789abcdef0123456789abcdef"}
 	nsid := &dns.EDNS0_NSID{Code: dns.EDNS0NSID, Nsid: strings.Repeat("00", 40)}

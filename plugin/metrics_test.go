@@ -57,7 +57,8 @@ func TestProblemsAreCounted(t *testing.T) {
 	o.Absent("serviceimports")
 }
 
-// Who may write objects decides about their number and their texts, and not about the size of the log.
+// Users with permission to write objects decide on the number of bad objects and on their texts,
+// but not on the size of the log.
 func TestAFloodOfBadObjectsLeavesTheLogReadable(t *testing.T) {
 	var written bytes.Buffer
 	golog.SetOutput(&written)

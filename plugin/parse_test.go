@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Each error names the line, and says what was expected.
+// Each error contains the line and the expected form.
 func TestParseErrors(t *testing.T) {
 	for name, test := range map[string]struct{ text, line, want string }{
 		"an unknown property":                {"multicluster clusterset.local {\n\nttls 5\n}", ":3", "want kubeconfig, namespaces"},
@@ -116,7 +116,7 @@ func TestAZoneOutsideOfTheServerBlockIsRefused(t *testing.T) {
 	}
 }
 
-// What cannot work is said when the Corefile is read, not when the first question comes.
+// Settings that cannot work are reported when the Corefile is read, not at the first question.
 func TestSetupReportsKubeconfigFaults(t *testing.T) {
 	c := caddy.NewTestController("dns", "multicluster clusterset.local {\nttl 5\nkubeconfig /nowhere/config\nnegttl 5\n}")
 	if err := setup(c); err == nil || !strings.Contains(err.Error(), "/nowhere/config") || !strings.Contains(err.Error(), ":3:") {

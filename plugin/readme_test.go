@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// README.md is the manual: what it says there is, is there, and nothing else. That its Corefiles start is shown by test/dns/corefile,
+// README.md is the manual: it lists exactly what exists. test/dns/corefile starts its Corefiles
 // with the real CoreDNS.
 
 func readme(t *testing.T) string {

@@ -21,7 +21,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// kubeconfig writes one that leads to a closed port of loopback.
+// kubeconfig writes a kubeconfig with the address of a closed port on loopback.
 func kubeconfig(t *testing.T, token string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")

@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPort53 starts a program from the image of CoreDNS as the kubelet has containers started: as a user other than root who may gain nothing
-// (allowPrivilegeEscalation: false), with the capabilities of its pod. It has to start with none, and to listen on port 53 where
-// NET_BIND_SERVICE is added. The program is a small one, which imports netbind as the CoreDNS of build/coredns.sh does.
+// TestPort53 starts a program from the image of CoreDNS as the kubelet starts containers: as a user
+// other than root that cannot gain privileges (allowPrivilegeEscalation: false), with the
+// capabilities of its pod. It must start without any, and listen on port 53 if NET_BIND_SERVICE is
+// added. The program is a small one that imports netbind, as the CoreDNS of build/coredns.sh does.
 func TestPort53(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("runc needs root here")
@@ -35,7 +36,7 @@ func TestPort53(t *testing.T) {
 		{"all dropped, a high port", nil, "1053", "listened"},
 		{"all dropped, port 53", nil, "53", "permission denied"},
 		{"NET_BIND_SERVICE added, port 53", []string{"CAP_NET_BIND_SERVICE"}, "53", "listened"},
-		// Were the file's capability a gift to whoever starts it, dropping would not help.
+		// If the file capability gave the capability to every user, dropping it would not help.
 		{"another capability, port 53", []string{"CAP_CHOWN"}, "53", "permission denied"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -46,7 +47,7 @@ func TestPort53(t *testing.T) {
 	}
 }
 
-// listenImage has build/netbind/testdata/listen in the place of CoreDNS, and its capability.
+// listenImage contains build/netbind/testdata/listen instead of CoreDNS, with CoreDNS' capability.
 func listenImage(t *testing.T) program {
 	t.Helper()
 	p := programs("v0.0.0")[0]

@@ -57,8 +57,8 @@ func TestImageConfig(t *testing.T) {
 	}
 }
 
-// TestImageFiles checks that only the program and the certificates are there, that the image's user can write neither, and who has
-// the capability.
+// TestImageFiles checks that the image contains only the program and the certificates, that the
+// image's user can write neither, and which file has the capability.
 func TestImageFiles(t *testing.T) {
 	type file struct {
 		Name       string

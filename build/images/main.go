@@ -86,7 +86,7 @@ func newRelease(ctx context.Context, version, revision, created string) (release
 	return r, err
 }
 
-// makeAll makes the archive of each program, and says what there is then.
+// makeAll builds the archive of each program, and prints a table of them.
 func makeAll(ctx context.Context, r release, coredns, folder string, architectures []string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // for everybody to read, like all that is built here
 		return err

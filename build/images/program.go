@@ -8,11 +8,13 @@ import (
 )
 
 const (
-	// namespace is of a registry that cannot be (RFC 2606, section 2): nobody else ever answers for what is to be ours.
+	// namespace is in a registry that cannot exist (RFC 2606, section 2), so that no stranger can
+	// publish images under these names.
 	namespace = "registry.invalid/clusterset-dns/"
 	source    = "https://github.com/clusterset-dns/multicluster"
 	licence   = "Apache-2.0"
-	// user is nobody of a machine's, and the one that many images agree on. Numbers: Kubernetes cannot tell that a name is not root.
+	// user is the user that many images use for "nobody". It is numeric: Kubernetes cannot tell
+	// from a name that the user is not root.
 	user = "65532:65532"
 )
 
@@ -23,7 +25,8 @@ type program struct {
 	binary string // its path in the image, and the entrypoint
 	script []string
 	ports  []string
-	// capability is the file capability, as setcap(8) writes it. netbind says why it is +p.
+	// capability is the file capability, as setcap(8) writes it. See package netbind for the reason
+	// for +p.
 	capability string
 }
 
@@ -52,7 +55,7 @@ func programs(coredns string) []program {
 func (p program) build(ctx context.Context, path, version, architecture string) error {
 	cmd := exec.CommandContext(ctx, p.script[0], append(p.script[1:], path)...) //nolint:gosec // one of the scripts above
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+architecture, "VERSION="+version)
-	// What it tells is progress; the table is alone on standard output.
+	// Progress goes to standard error. Only the table goes to standard output.
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s for %s: %w", p.script[0], architecture, err)

@@ -21,8 +21,9 @@ func raise() {
 		return
 	}
 	data[0].Effective |= bind
-	// Capabilities are each thread's own, and goroutines move between threads. No error is told where cgo is in the program: it has threads
-	// that Go does not know of, and stays without the capability.
+	// Each thread has its own capabilities, and goroutines move between threads. In a program with
+	// cgo, which has threads that Go does not know, there is no error, and these threads stay
+	// without the capability.
 	//nolint:gosec,dogsled // the system call takes the addresses of both
 	_, _, _ = syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data[0])), 0)
 }

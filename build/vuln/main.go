@@ -1,11 +1,13 @@
-// Command vuln looks for known vulnerabilities in what is built here, by govulncheck, the Go project's own. `make vuln` runs it.
+// Command vuln looks for known vulnerabilities in this project's modules and programs, with
+// govulncheck. `make vuln` runs it.
 //
 //	go run ./build/vuln -program bin/govulncheck-v1.8.0 . deploy/charts bin/coredns
 //
-// Each argument is the folder of a module, or a program: CoreDNS has far more modules in it than this one names. A vulnerability that the
-// code can reach, or that is in a program, is an error. The database is https://vuln.go.dev, or what
-// the environment variable GOVULNDB names: https://..., or file:///... for a copy. Where that does not answer nothing can be said, so
-// that is told in a way that nobody takes for «none found»; with -required it is an error.
+// Each argument is the folder of a module, or a program: CoreDNS contains far more modules than
+// this project names. A vulnerability that the code can reach, or that is in a program, is an
+// error. The database is https://vuln.go.dev, or the value of the environment variable GOVULNDB:
+// https://..., or file:///... for a copy. If the database does not answer, the output is clearly
+// different from "none found"; with -required it is an error.
 package main
 
 import (
@@ -81,7 +83,7 @@ func reach(ctx context.Context, database string) error {
 	response, err := http.DefaultClient.Do(request) //nolint:gosec // likewise
 	if err != nil {
 		var failed *url.Error
-		if errors.As(err, &failed) { // its text has the address, which is told already
+		if errors.As(err, &failed) { // its text contains the address already
 			err = failed.Err
 		}
 		return err

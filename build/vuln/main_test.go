@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// planted is an entry of a database of our own: what is called here is said to be vulnerable, in each version.
+// planted is an entry of the test's own database: it lists the called function as vulnerable in
+// each version.
 const planted = `{
 "schema_version": "1.3.1", "id": "GO-2000-0001", "modified": "2000-01-01T00:00:00Z", "published": "2000-01-01T00:00:00Z",
 "summary": "Planted by a test", "details": "Planted by a test.",

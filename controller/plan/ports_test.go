@@ -25,9 +25,9 @@ func unnamedPort(m merge.Member, port int32) merge.Member {
 	return m
 }
 
-// TestNewcomerLeavesTheOldestItsUnnamedPort is a regression test: a newcomer with named ports led
-// to a Service with several ports, which had no place for the unnamed port of the oldest export
-// (C12). The unnamed port now continues to serve at each moment, under its own name.
+// TestNewcomerLeavesTheOldestItsUnnamedPort is a regression test: a new export with named ports
+// caused a Service with several ports, which had no place for the unnamed port of the oldest export
+// (C12). The unnamed port now continues to work at each moment, under its own name.
 func TestNewcomerLeavesTheOldestItsUnnamedPort(t *testing.T) {
 	for _, test := range []struct {
 		name     string

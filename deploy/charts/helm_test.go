@@ -30,7 +30,8 @@ var shared controlplane.Shared
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
-// output runs a program in the project's top folder with nobody's own settings, and gives what it prints.
+// output runs a program in the project's top folder, without the settings of the user, and returns
+// its output.
 func output(t *testing.T, path, kubeconfig, input string, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, args...)

@@ -53,7 +53,7 @@ func TestNotesListWhatToCheck(t *testing.T) {
 		"monitors":         "  kubectl get servicemonitors -A",
 		"policies":         "on the ports 443, 6443.",
 		"try":              "  kubectl -n multicluster-system exec deployment/multicluster-client -- getent ahosts foo.default.svc",
-		"get a client pod":   "--reuse-values --set clientPod.enabled=true",
+		"get a client pod": "--reuse-values --set clientPod.enabled=true",
 	}
 	for name, test := range map[string]struct {
 		namespace, values string
@@ -133,7 +133,8 @@ func TestDocumentsLinesWork(t *testing.T) {
 	})
 }
 
-// TestNotesForTheClustersCoreDNS: the commands do what the notes say, on a CoreDNS as kubeadm installs it.
+// TestNotesForTheClustersCoreDNS: the commands in the notes work on a CoreDNS as kubeadm installs
+// it.
 func TestNotesForTheClustersCoreDNS(t *testing.T) {
 	c := controlplane.New(t, controlplane.Options{})
 	if err := c.Apply(t.Context(), "", kubeadms()); err != nil {

@@ -21,7 +21,7 @@ func manyAddresses(t *testing.T, n int) *Index {
 	return build(t, []Service{{Key: NewKey("data", "db"), Type: Headless}}, slice)
 }
 
-// Whoever asked before, in whatever case and zone, the records are those of this question.
+// The records are those of this question, whatever the case and zone of the question before.
 func TestLongAnswers(t *testing.T) {
 	other := &Zone{Name: "example.org.", TTL: 60}
 	for _, n := range []int{longFrom - 1, longFrom, longFrom + 1} {

@@ -140,7 +140,7 @@ func (b *block) answer(a *Answer, q *question, qtype uint16) (exists bool) {
 }
 
 // answerAddresses adds the A or AAAA records of a node, or some of them if not all fit. A and AAAA
-// answers need not have the same endpoints (SPEC 2.4.1), because no object says which addresses
+// answers need not have the same endpoints (SPEC 2.4.1), because no object contains which addresses
 // belong to one endpoint. A client gets all of them over TCP.
 func (b *block) answerAddresses(a *Answer, q *question, n *node, qtype uint16) {
 	if len(n.host) > 0 {

@@ -115,7 +115,7 @@ func (p Port) compare(q Port) int {
 	return cmp.Or(strings.Compare(p.Protocol, q.Protocol), strings.Compare(p.Name, q.Name), cmp.Compare(p.Number, q.Number))
 }
 
-// Equal reports whether s and t lead to the same answers.
+// Equal reports whether s and t give the same answers.
 func (s Slice) Equal(t Slice) bool {
 	return s.SliceID == t.SliceID && s.Service == t.Service && s.Cluster == t.Cluster && s.Managed == t.Managed &&
 		slices.Equal(s.Endpoints, t.Endpoints) && slices.Equal(s.Ports, t.Ports)

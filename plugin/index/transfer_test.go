@@ -10,8 +10,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// transferred is the records of a transfer by owner and type, as text. It fails the test unless they stand between two equal SOA
-// records, and each once (RFC 5936 2.2).
+// transferred returns the records of a transfer by owner and type, as text. It fails the test
+// unless the first and the last record are the same SOA record, and each other record occurs once
+// (RFC 5936 2.2).
 func transferred(t *testing.T, x *Index, z *Zone) map[string][]string {
 	t.Helper()
 	var all []dns.RR

@@ -21,7 +21,8 @@ const (
 	mostDelay  = 500 * time.Millisecond
 )
 
-// Who may write one namespace's objects keeps no other namespace's names from being answered, nor a server from starting.
+// Users with permission to write objects of one namespace cannot keep names of other namespaces
+// from being answered, or a server from starting.
 func TestBesideBadObjectsANeighboursChangeIsAnswered(t *testing.T) {
 	c := shared.Cluster(t)
 	writer, err := client.New(c.Config, client.Options{Scheme: badobjects.Scheme()})

@@ -110,7 +110,7 @@ func TestAddressesThatNoServiceCanHaveAreNotAnswered(t *testing.T) {
 	}
 }
 
-// told records what an observer is told of problems.
+// told records the problems that an observer receives.
 type told struct {
 	heard
 	all   [][]Problem
@@ -124,7 +124,8 @@ func (o *told) Problems(_, _ string, all []Problem, again bool) {
 	}
 }
 
-// An object's problems are told of when they are others, and cost no more the more there are.
+// The problems of an object are reported when they change. The cost does not grow with their
+// number.
 func TestProblemsAreComparedAsASet(t *testing.T) {
 	o := &told{}
 	s := reflector.NewStore(newSink(sliceKind, "", newPublisher(o)))

@@ -34,7 +34,7 @@ func TestSerialsGrow(t *testing.T) {
 	}
 }
 
-// quiet is an observer that counts what it is told of.
+// quiet is an observer that counts its calls.
 type quiet struct {
 	Observer
 	programmed map[string]int

@@ -63,7 +63,7 @@ func (h *heard) Programmed(kind string, took time.Duration) {
 	h.programmed[kind] = append(h.programmed[kind], took)
 }
 
-// eventually waits until something was said that begins so.
+// eventually waits until a message with this prefix has arrived.
 func (h *heard) eventually(prefix string) {
 	h.t.Helper()
 	controlplane.Eventually(h.t, "hear "+prefix, func() error {
@@ -74,7 +74,7 @@ func (h *heard) eventually(prefix string) {
 	})
 }
 
-// becomes waits until all that was said begins so.
+// becomes waits until the messages have these prefixes.
 func (h *heard) becomes(want []string) {
 	h.t.Helper()
 	controlplane.Eventually(h.t, fmt.Sprintf("hear %q", want), func() error {
@@ -291,7 +291,7 @@ func TestBadObjectsCostOnlyTheirOwnRecords(t *testing.T) {
 	for _, problem := range want {
 		h.eventually(problem)
 	}
-	// The objects change, and their problems move or stay: nothing is said again.
+	// The objects change, and their problems move or stay: nothing is reported again.
 	apply(t, c, ns, strings.ReplaceAll(bad, "metadata: {", "metadata: {annotations: {touched: again}, ")+"\n---\n"+importText("v1beta1", "good", "10.0.0.9"))
 	apply(t, c, ns, strings.ReplaceAll(bad, "ips: [nonsense, 10.0.0.3], ports: [", "ips: [10.0.0.4, nonsense], ports: [{port: 1, name: one}, "))
 	become(t, w, "bad."+ns, "10.0.0.4")
@@ -405,7 +405,8 @@ func TestCRDsComeChangeAndGo(t *testing.T) {
 	become(t, w, "foo.default", "10.0.0.4")
 }
 
-// watchFor looks at a name, again and again, until it is told to stop; it then says what else than want it saw.
+// watchFor looks at a name repeatedly until it is stopped. It then returns what it saw besides
+// want.
 func watchFor(t *testing.T, w *Watch, name, want string) (stop func() string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := make(chan string, 1)
@@ -451,8 +452,8 @@ func TestAnOutageKeepsTheLastAnswers(t *testing.T) {
 	become(t, w, "db.default", "10.1.0.1")
 }
 
-// A 404 alone proves nothing: a proxy says it for a server that it does not find, and the discovery client takes a refused list of
-// groups for an empty one (cilium#47793).
+// A 404 alone proves nothing: a proxy returns it for a server that it does not find, and the
+// discovery client treats a refused list of groups as an empty one (cilium#47793).
 func TestA404WithoutDiscoveryIsNotAbsence(t *testing.T) {
 	for name, code := range map[string]int{"not found": http.StatusNotFound, "forbidden": http.StatusForbidden, "broken": http.StatusInternalServerError} {
 		t.Run(name, func(t *testing.T) {

@@ -53,8 +53,8 @@ func start(t *testing.T, options Options) *Cluster {
 	return c
 }
 
-// TestClustersSideBySide shows that pods of two clusters reach each other, that each has its own ClusterIPs, and that one ends
-// without a trace while the other goes on.
+// TestClustersSideBySide shows that pods of two clusters reach each other, that each cluster has
+// its own ClusterIPs, and that one ends without a trace while the other continues.
 func TestClustersSideBySide(t *testing.T) {
 	needClusters(t)
 	var both [2]*Cluster
@@ -193,7 +193,7 @@ func output(t *testing.T, name string, args ...string) string {
 	return string(text)
 }
 
-// web is a pod that tells its cluster's name to who asks, itself or its Service.
+// web is a pod that returns the name of its cluster.
 type web struct {
 	cluster *Cluster
 	kubectl string

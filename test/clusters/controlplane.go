@@ -151,7 +151,8 @@ func (c *Cluster) awaitAccounts(ctx context.Context) error {
 	})
 }
 
-// get asks for a page and wants the status 200. It does not wait for an answer that may never come: whoever asks asks again.
+// get requests a page and wants the status 200. It does not wait long for an answer: the caller
+// repeats it.
 func get(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -16,7 +16,8 @@ var (
 	errRoot  = errors.New("clusters need root: network namespaces and containers are made")
 )
 
-// checkNeeds says what is missing on the machine, before a program says it in its own way.
+// checkNeeds returns what is missing on the machine, before a program fails with a message of its
+// own.
 func checkNeeds() error {
 	if runtime.GOOS != "linux" {
 		return errLinux

@@ -63,7 +63,8 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 		"link add " + c.port() + " netns " + hub + " type veth peer name eth0 netns " + c.netns(),
 		"-n " + hub + " link set " + c.port() + " master nodes up",
 		inside + "link set lo up",
-		// The same as in the last cluster with this index: who has just talked to that one sends there.
+		// The same address as in the last cluster with this index: a client of that cluster still
+		// sends to it.
 		inside + "link set eth0 address " + c.at.mac() + " up",
 		inside + "address add " + c.at.node() + "/24 dev eth0",
 		inside + "-6 address add " + c.at.node6() + "/64 dev eth0 nodad",
@@ -83,7 +84,8 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 	if err := ip(ctx, commands...); err != nil {
 		return err
 	}
-	// Without the last, the kernel says only once in a second that nobody listens: see writeKubeletConfig.
+	// Without the last setting, the kernel reports a closed port only once a second: see
+	// writeKubeletConfig.
 	return command(ctx, "nsenter", "--net="+netnsFile(c.netns()), "--", "sh", "-c",
 		"echo 1 >/proc/sys/net/ipv4/ip_forward && echo 1 >/proc/sys/net/ipv6/conf/all/forwarding && echo 0 >/proc/sys/net/ipv4/icmp_ratelimit")
 }

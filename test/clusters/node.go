@@ -145,9 +145,9 @@ func ready(node *corev1.Node) error {
 	return nil
 }
 
-// writeKubeletConfig leaves alone what belongs to the machine: its cgroups, its limits, its resolv.conf. A pod that asks for the
-// node's resolver gets the node's own address, where nobody answers questions and the kernel says so at once: a name of the world
-// is a SERVFAIL then, in the place of a wait.
+// writeKubeletConfig does not touch the machine's own settings: cgroups, limits, resolv.conf. A pod
+// with the node's resolver gets the node's own address, where no server answers and the kernel
+// reports that at once: a name outside the cluster is then SERVFAIL, without a wait.
 func (c *Cluster) writeKubeletConfig() error {
 	resolver := c.path("resolv.conf")
 	return errors.Join(os.WriteFile(resolver, []byte("nameserver "+c.at.node()+"\n"), 0o644),

@@ -17,7 +17,7 @@ type Options struct {
 	NoNodes bool
 	// APIServerFlags come after the flags that Start gives, so that they win.
 	APIServerFlags []string
-	// Progress hears what is done, a line for each stage. Nobody hears it unless given.
+	// Progress receives a line for each stage. By default there is no output.
 	Progress io.Writer
 }
 

@@ -34,7 +34,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestZombiesHaveEnded: a process that nobody has waited for yet keeps its number, and cannot be killed again.
+// TestZombiesHaveEnded: a process that has ended and is not waited for yet keeps its number, and
+// cannot be killed again.
 func TestZombiesHaveEnded(t *testing.T) {
 	if started, ok := startOf(os.Getpid()); !ok || started == "" {
 		t.Error("this process does not run")
@@ -55,7 +56,7 @@ func TestZombiesHaveEnded(t *testing.T) {
 		}
 		return nil
 	})
-	_ = cmd.Wait() // says that it was killed
+	_ = cmd.Wait() // the error is that it was killed
 }
 
 // TestRecordsDoNotOutliveTheirProcess: another process with the number of a recorded one is not the cluster's.

@@ -118,8 +118,9 @@ func (p *duo) passes(name string) {
 	p.until("the controller works", func() error { return p.imported(1, name, []string{"c2"}, "10.9.2.1") })
 }
 
-// C22, C24, C39, C40: a peer that cannot be reached keeps its endpoints until its Lease runs out; then they go, and come back when it
-// does. The import stays, with its address: that the export is gone nobody has said. Its Secret gone, all goes at once.
+// C22, C24, C39, C40: an unreachable peer keeps its endpoints until its Lease expires. Then they
+// are removed, and return with the peer. The import stays, with its address, because the export was
+// not deleted. When the Secret is deleted, everything is removed at once.
 func TestPeerAwayThenBackThenLeft(t *testing.T) {
 	const timeout = 4 * time.Second
 	p := newDuo(t, timeout)
@@ -162,8 +163,8 @@ func TestPeerAwayThenBackThenLeft(t *testing.T) {
 	p.until("its Lease", p.forgotten)
 }
 
-// A controller that ends while a peer's imports are being removed goes on with that when it starts again. Nothing but the Lease says by then
-// that the peer has left, so the Lease stays until all is removed.
+// A controller that ends while it removes a peer's imports continues after its restart. By then
+// only the Lease contains that the peer has left, so the Lease stays until everything is removed.
 func TestRestartWhileAPeerLeaves(t *testing.T) {
 	p := newDuo(t, time.Minute)
 	const names = 60
@@ -200,8 +201,9 @@ func (p *duo) forgotten() error {
 	return nil
 }
 
-// Absent is not empty: a controller that starts while a peer is away loses nothing of it, also where the peer is the only exporter or
-// the oldest one, and where an import changes otherwise meanwhile. With the timeout 0 that is for ever; with another until it is over.
+// Absent is not empty: a controller that starts while a peer is away keeps everything from it, also
+// if the peer is the only or the oldest exporter, and if an import changes meanwhile. With the
+// timeout 0 that is forever; otherwise until the timeout.
 func TestRestartWhilePeerIsAway(t *testing.T) {
 	p := newDuo(t, 0)
 	p.export(0, service("foo", withPorts(corev1.ServicePort{Name: "old", Port: 81})), "10.9.1.1")
@@ -255,7 +257,7 @@ func TestFaultsOnTheWayToAPeer(t *testing.T) {
 			return resume
 		}
 	}
-	const noticed = true // the peer's condition says so while it lasts
+	const noticed = true // the peer's condition reports it meanwhile
 	for i, f := range []struct {
 		name    string
 		begin   func() (end func())

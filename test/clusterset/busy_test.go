@@ -59,8 +59,9 @@ func (c *tally) take() map[int]int {
 	return by
 }
 
-// A peer that comes with much holds nothing up: what is there stays up to date, and each name is written once, in five writes (its
-// import, the derived Service, a slice, the ips, the status), none of which the API server refuses.
+// A peer with many exports delays nothing: existing names stay up to date, and each new name takes
+// five writes (its import, the derived Service, a slice, the ips, the status). The API server
+// refuses none of them.
 func TestPeerWithManyExports(t *testing.T) {
 	controlplane.NotShort(t)
 	const names = 200

@@ -67,7 +67,7 @@ func Start(ctx context.Context, id string, options controlplane.Options) (*Clust
 	return StartWith(ctx, id, options, controlplane.BothVersions, "v1beta1")
 }
 
-// StartWith does so with another form of the CRDs, of which the test's own hands use a version.
+// StartWith does so with another form of the CRDs. The test itself uses the given version.
 func StartWith(ctx context.Context, id string, options controlplane.Options, form controlplane.CRDs, version string) (*Cluster, error) {
 	c, err := controlplane.Start(ctx, options)
 	if err != nil {

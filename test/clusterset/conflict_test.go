@@ -52,7 +52,8 @@ func (s *stage) conflict(in int, name, reason string, says ...string) error {
 	return nil
 }
 
-// C9 to C14: the union of the ports; each export says so; a port leads only to the cluster that has it.
+// C9 to C14: the union of the ports. Each export has the condition, and a port has endpoints only
+// in the clusters that have the port.
 func TestPortConflict(t *testing.T) {
 	s := newStage(t, three.start(t))
 	s.exportInTurn(

@@ -30,7 +30,7 @@ func TestExportAppearsEverywhereAndDisappears(t *testing.T) {
 	}
 	s.until("well", func() error { return s.healthy(0, "foo") })
 
-	// C1: a Service of the name without an export is nobody's business.
+	// C1: a Service of the same name without an export is ignored.
 	s.create(1, service("foo"), endpointsOf(foo, "", "10.9.2.1"))
 	s.create(1, exportOf("bar")) // and this one has no Service
 	s.until("C2, C8: NoService", func() error {

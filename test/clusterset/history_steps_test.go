@@ -40,7 +40,8 @@ func (h *history) place() place {
 
 func (h *history) admin(p place) client.Client { return h.set[p.in].Admin }
 
-// stepKinds are done as often as they weigh. Each says what it did; nothing, where there was nothing to be done.
+// stepKinds are drawn in proportion to their weight. Each returns a description of what it did, or
+// "" if there was nothing to do.
 var stepKinds = []struct {
 	weight int
 	do     func(*history, place) (string, error)
@@ -112,8 +113,8 @@ func (h *history) do(p place, step func(*history, place) (string, error)) bool {
 	return said != ""
 }
 
-// lost leaves out what happens to whoever is not alone in a cluster: an object is there already, or is not, or has changed, or its
-// namespace is on its way out.
+// lost ignores the errors of a step whose object was changed by another writer: the object exists
+// already, or does not exist, or has changed, or its namespace is being deleted.
 func lost(err error) error {
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
@@ -169,7 +170,8 @@ func (h *history) service(p place) *corev1.Service {
 	return svc
 }
 
-// putService makes a Service, or changes the one that there is: anew where the API server would not let it change.
+// putService creates or changes a Service. It creates it again if the API server does not permit
+// the change.
 func (h *history) putService(p place) (string, error) {
 	svc := h.service(p)
 	what := fmt.Sprintf("Service %s %s", p, mustJSON(svc.Spec))

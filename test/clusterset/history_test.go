@@ -67,7 +67,7 @@ func historySeeds(t *testing.T) []uint64 {
 	return seeds
 }
 
-// histories are three clusters, each of which reads each other one through a proxy of its own.
+// histories are three clusters. Each reads the others through a proxy of its own.
 type histories struct {
 	set    []*Cluster
 	links  map[pair]*faultproxy.API
@@ -126,7 +126,7 @@ type history struct {
 	*histories
 	dice
 	seed       uint64
-	timeout    time.Duration // of peers; 0 for ever
+	timeout    time.Duration // of peers; 0 for forever
 	namespaces []string      // in the last one no step does anything
 	weights    []int
 	steps      []string
@@ -202,8 +202,8 @@ func (h *history) stage(namespace string) *stage {
 	return &stage{T: h.T, set: h.set, namespace: namespace}
 }
 
-// undisturbed are the versions of what nobody touches all the time, by the cluster that holds it and the one that it comes from: outages
-// and restarts leave it as it is.
+// undisturbed contains the versions of the objects that no step touches, by their cluster and the
+// cluster that they come from: outages and restarts must not change them.
 func (h *history) undisturbed() map[pair]picture {
 	all := map[pair]picture{}
 	for i, c := range h.set {
@@ -425,7 +425,7 @@ func (h *history) quiet() {
 	})
 }
 
-// versions are the resourceVersions of all that there is.
+// versions returns the resourceVersions of all objects.
 func (h *history) versions() picture {
 	p := picture{}
 	for _, c := range h.set {

@@ -307,7 +307,8 @@ func (n name) sources(c *seenCluster) (sources []*discoveryv1.EndpointSlice) {
 	return sources
 }
 
-// wantEndpoints says it once more without package plan: in the slices from a cluster are the endpoints of its Service, and no others.
+// wantEndpoints states the rule again, without package plan: the slices from a cluster contain the
+// endpoints of its Service, and no others.
 func (n name) wantEndpoints(p picture, mirrored []*discoveryv1.EndpointSlice) {
 	for _, e := range n.exporters {
 		var want, planned []string

@@ -203,7 +203,8 @@ func (s *seenCluster) picture() picture {
 		}
 	}
 	for key, slice := range s.slices {
-		// Ours by its mark or by its owner. One without labels leads nowhere, and goes with its import.
+		// A slice belongs to the controller by its label or by its owner. A slice without labels
+		// belongs to no Service, and is deleted with its import.
 		if slice.Labels[discoveryv1.LabelManagedBy] == mcs.ControllerName || len(slice.OwnerReferences) > 0 && len(slice.Labels) > 0 {
 			p["slice "+key.String()] = text(sliceTextOf(slice))
 		}
@@ -267,7 +268,7 @@ func ownerOf(obj client.Object) string {
 	return strings.Join(owners, ", ")
 }
 
-// conditionsOf are status and reason by type; one that is of an older generation says so.
+// conditionsOf returns status and reason by type. A condition of an older generation is marked.
 func conditionsOf(conditions []metav1.Condition, generation int64) map[string]string {
 	all := map[string]string{}
 	for _, c := range conditions {
@@ -279,8 +280,9 @@ func conditionsOf(conditions []metav1.Condition, generation int64) map[string]st
 	return all
 }
 
-// untouched wants what others made as it was, but for what the controller does for any import: its ips, ipFamilies, two annotations and
-// the condition Ready; and the label that leads a slice to a derived Service.
+// untouched wants objects of others unchanged, except for what the controller does for any import:
+// ips, ipFamilies, two annotations and the condition Ready, and the label that associates a slice
+// with a derived Service.
 func (h *history) untouched(in int) error {
 	for was, cluster := range h.theirs {
 		if cluster != in {

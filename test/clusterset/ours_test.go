@@ -15,8 +15,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// An import that others made is theirs (point 7 of the issue): its content stays, it gets none of the clusterset's endpoints, and
-// the export says what to do.
+// An import that others created stays theirs: its content stays, it gets none of the clusterset's
+// endpoints, and the export's message contains what to do.
 func TestForeignImportIsLeftAlone(t *testing.T) {
 	s := newStage(t, three.start(t))
 	theirs := &mcsv1beta1.ServiceImport{

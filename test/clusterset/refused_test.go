@@ -52,7 +52,8 @@ spec: {policyName: %[1]s-%[4]s, validationActions: [Deny]}
 	return allow
 }
 
-// What the API server refuses is said, where it can be seen; nothing else is written meanwhile, and once it is allowed it is done.
+// A refusal of the API server is reported in the object's status. Nothing else is written
+// meanwhile. When the write is permitted, it is made.
 func TestRefusedUpdateOfAnImport(t *testing.T) {
 	s := newStage(t, three.start(t))
 	s.export(0, service("foo", withPorts(corev1.ServicePort{Name: "http", Port: 82})), "10.9.1.1")
@@ -114,7 +115,8 @@ func TestRefusedSlicesOfAnExport(t *testing.T) {
 	}
 }
 
-// A foreign slice never at all: one that has the name that one of ours would have stays what it is, and the import says so.
+// A foreign slice is never deleted: one with the name of a controller's slice stays unchanged, and
+// the import reports it.
 func TestForeignSliceOfOurName(t *testing.T) {
 	s := newStage(t, three.start(t), 0, 1)
 	s.export(0, service("foo"), "10.9.1.1")

@@ -15,8 +15,9 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// K10, A5: a cluster with the CRD that Karmada ships, which has v1alpha1 only, one IP, and neither families nor policies nor conditions
-// in a ServiceImport, is a full member, as importer and as peer; and what its CRD cannot hold is not written for ever.
+// K10, A5: a cluster with the CRD that Karmada ships (v1alpha1 only, one IP, and neither families
+// nor policies nor conditions in a ServiceImport) is a full member, as importer and as peer. The
+// controller does not write forever what its CRD cannot store.
 func TestOldCRDs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()

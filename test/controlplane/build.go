@@ -21,7 +21,7 @@ var Programs = []string{"etcd", "kube-apiserver", "kubectl", "controllers", "kub
 // project's programs is there for all.
 const Flags = "-trimpath -buildvcs=false -gcflags=all=-dwarf=false"
 
-// withoutNode is what Build builds where it is told no names.
+// withoutNode lists what Build builds if no names are given.
 var withoutNode = Programs[:6]
 
 // Build gives the paths of the named programs (those that need no node, if none is named), and builds those that are not in the
@@ -151,7 +151,7 @@ func (b *builder) goCommand(ctx context.Context, args ...string) *exec.Cmd {
 func (b *builder) stale(ctx context.Context, names []string) int {
 	list, err := b.goCommand(ctx, append([]string{"list", "-deps", "-f", "{{if .Stale}}.{{end}}"}, targets(names)...)...).Output()
 	if err != nil {
-		return 0 // the build says why
+		return 0 // the output of the build contains the reason
 	}
 	return bytes.Count(list, []byte("."))
 }

@@ -71,7 +71,7 @@ func TestBuildersOfOneProgramTakeTurns(t *testing.T) {
 			if err := b.ensure(t.Context(), []string{"etcd"}); err != nil {
 				t.Error(err)
 			}
-			// Whoever has it may run it: the others build no more.
+			// A process that has the program can run it: the others do not build it again.
 			if err := exec.CommandContext(t.Context(), path).Run(); err != nil {
 				t.Error(err)
 			}

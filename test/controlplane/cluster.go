@@ -21,7 +21,8 @@ type Options struct {
 	ServiceCIDRs string
 	// APIServerFlags come after the flags that Start gives, so that they win.
 	APIServerFlags []string
-	// Programs are paths to take in the place of what Build gives, by the programs' names: see Find.
+	// Programs are paths to use instead of those that Build returns, by the names of the programs:
+	// see Find.
 	Programs map[string]string
 	// Progress hears about programs that must be built first; os.Stderr unless given.
 	Progress io.Writer
@@ -52,7 +53,8 @@ type Cluster struct {
 	etcd, apiserver, controllers, proxy *program
 }
 
-// Start gives a new cluster, once its API server says that it is ready. The context bounds the start, not the cluster's life.
+// Start returns a new cluster when its API server is ready. The context limits the start, not the
+// lifetime of the cluster.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	c := &Cluster{options: options.withDefaults()}
 	if err := c.start(ctx); err != nil {

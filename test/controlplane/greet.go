@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Greet has whoever connects to an address read a text, until the test's end. It gives the port, which the system chooses for port 0.
+// Greet sends a text to every client that connects to an address, until the end of the test. It
+// returns the port, which the system chooses for port 0.
 func Greet(t testing.TB, address, text string) (port int32) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)

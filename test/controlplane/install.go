@@ -37,8 +37,8 @@ func (c *Cluster) InstallCRDs(ctx context.Context, form CRDs) error {
 	return poll(ctx, crdPoll, func(ctx context.Context) error { return w.check(ctx, form) })
 }
 
-// RemoveCRDs deletes both CRDs with all their objects and waits until the API server knows nothing of them. Objects with
-// finalizers that nobody takes away keep it from ending.
+// RemoveCRDs deletes both CRDs with all their objects, and waits until the API server no longer
+// serves them. Objects with finalizers that no controller removes keep it from ending.
 func (c *Cluster) RemoveCRDs(ctx context.Context) error {
 	w, err := newCRDWriter(c)
 	if err != nil {
@@ -109,7 +109,7 @@ func withStored(wanted []v1.CustomResourceDefinitionVersion, found *v1.CustomRes
 
 var errStill = errors.New("still served")
 
-// check says what the API server does not do yet.
+// check returns what the API server does not serve yet.
 func (w *crdWriter) check(ctx context.Context, form CRDs) error {
 	for _, version := range []string{alpha, beta} {
 		for _, resource := range []string{imports, exports} {

@@ -35,7 +35,7 @@ func TestProgramsEndWithAKilledProcess(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // says that it was killed
+	_ = cmd.Wait() // the error is that it was killed
 	for _, pid := range pids {
 		Eventually(t, "the kernel ends a program", func() error { return ended(pid) })
 	}
@@ -58,7 +58,7 @@ func readHolding(t *testing.T, lines *bufio.Scanner) (dir string, pids [2]int) {
 	return dir, pids
 }
 
-// ended wants the process gone, or dead and waiting for whoever inherited it.
+// ended wants the process gone, or dead and waiting for its new parent.
 func ended(pid int) error {
 	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil || strings.Contains(string(state), ") Z ") {

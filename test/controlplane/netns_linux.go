@@ -104,7 +104,8 @@ func onlyTest(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// timeLeft ends the second process a little before the first, so that it is the one to say where it hung.
+// timeLeft ends the second process a little before the first, so that its output shows where it
+// hung.
 func timeLeft(t *testing.T) string {
 	deadline, ok := t.Deadline()
 	if !ok {

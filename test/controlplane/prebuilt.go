@@ -157,7 +157,8 @@ func (f finder) inFolder(ctx context.Context, where, dir string, names []string)
 	return found
 }
 
-// takes is true for a program of a version that fits, and says so: what the demo shows is of that program.
+// takes reports whether a program has a version that fits, and prints it: the output of the demo
+// comes from that program.
 func (f finder) takes(ctx context.Context, where, name, path string) bool {
 	got, err := versionOf(ctx, name, path)
 	switch {

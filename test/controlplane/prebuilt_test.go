@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// says is a program that says this of its version.
+// says is a program that prints this version.
 func says(text string) []byte { return []byte("#!/bin/sh\necho '" + text + "'\n") }
 
 // put makes a folder with programs.

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// report says what goes on, for how long already and how far it is, until the returned function is called: every second on one line of a
-// terminal, else a line every 20 seconds, so that a log of it stays short. Work of under a second is not mentioned.
+// report prints what is being done, for how long and how far it is, until the returned function is
+// called: every second on one line of a terminal, otherwise a line every 20 seconds, so that a log
+// stays short. Work of under a second is not printed.
 func report(to io.Writer, what string, howFar ...func() string) (done func()) {
 	r := &reporter{to: to, what: what, start: time.Now(), howFar: howFar}
 	r.every, r.format = 20*time.Second, "%s: %.0f s%s\n"

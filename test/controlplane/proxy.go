@@ -26,8 +26,8 @@ const (
 
 const nodeName = "node"
 
-// StartKubeProxy makes ClusterIPs carry traffic, with nftables, in a network made by InNetNS. It returns once kube-proxy says that
-// it is healthy; rules for a Service follow soon after the Service.
+// StartKubeProxy makes ClusterIPs carry traffic, with nftables, in a network made by InNetNS. It
+// returns when kube-proxy is healthy. Rules for a Service follow soon after the Service.
 func (c *Cluster) StartKubeProxy(ctx context.Context) error {
 	if !insideNetNS() {
 		return errNotInside

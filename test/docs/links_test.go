@@ -16,13 +16,14 @@ var (
 	noSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestLinks checks that each relative link in a document leads to a file, and its anchor to a heading of that file.
+// TestLinks checks that each relative link in a document points to a file, and its anchor to a
+// heading of that file.
 func TestLinks(t *testing.T) {
 	for file, text := range documents(t) {
 		for _, found := range link.FindAllStringSubmatch(text, -1) {
 			path, anchor, _ := strings.Cut(found[1], "#")
 			if strings.Contains(path, "://") {
-				continue // Another site: tests speak to nobody.
+				continue // another site: the tests have no network
 			}
 			target := file
 			if path != "" {

@@ -23,7 +23,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
-// instead are the lines of the documents that cannot be typed here as they are: what is typed in the place of each, and why.
+// instead lists the lines of the documents that cannot be typed here unchanged: the replacement of
+// each, and the reason.
 var instead = []struct{ line, typed, why string }{
 	{`git clone --branch (v\S+) https://github.com/coredns/coredns && cd coredns`,
 		`cp -r "$(go mod download -json github.com/coredns/coredns@$1 | sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p')" coredns && chmod -R u+w coredns && cd coredns && git init -q && git add . && git -c user.name=e2e -c user.email=e2e@example.org commit -q -m $1`,

@@ -67,7 +67,7 @@ func (l *load) blast(ctx context.Context, asker *clientPod, d time.Duration) (r 
 	return r, nil
 }
 
-// reachesAll waits until pods of each of these clusters answer to one name, and nobody else.
+// reachesAll waits until pods of each of these clusters, and of no other, answer to one name.
 func (p *clientPod) reachesAll(name string, clusters ...*cluster) {
 	p.scene.t.Helper()
 	p.scene.eventually(fmt.Sprintf("%s is answered by all of %d clusters in %s", name, len(clusters), p.cluster.id), func(ctx context.Context) error {

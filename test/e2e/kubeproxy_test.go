@@ -258,7 +258,7 @@ func TestForgedEndpointsLeaveKubeProxy(t *testing.T) {
 			}
 
 			if !strings.Contains(labels, ofImport) {
-				continue // Without the import's name nothing tells of a slice that has lost its label while no controller ran.
+				continue // Without the import's name, nothing shows that the slice has lost its label while no controller ran.
 			}
 			t.Log(what + " is made and loses its label while no controller runs")
 			n.stop()
@@ -379,7 +379,8 @@ func (n *proxied) gone(name string) error {
 	return client.IgnoreNotFound(err)
 }
 
-// TestEditedLabelsOfOurSlices: a tenant takes the label of our own slice away, or leads it to another Service.
+// TestEditedLabelsOfOurSlices: a tenant removes the label of a controller's slice, or sets it to
+// another Service.
 func TestEditedLabelsOfOurSlices(t *testing.T) {
 	controlplane.InNetNS(t, func(t *testing.T) {
 		n := newProxied(t)
@@ -418,7 +419,8 @@ func TestWaysOfDisconnecting(t *testing.T) {
 		n.apply(exportedFoo)
 		n.serves("derived-foo", "10.99.0.11")
 
-		// The addresses that the test asks for are of the lower part of the range, which the API server gives to nobody by itself.
+		// The addresses of the test are in the lower part of the range, which the API server does
+		// not assign by itself.
 		t.Log("another name in the annotation")
 		imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo"}}
 		n.patch(imp, `{"metadata":{"annotations":{"multicluster.kubernetes.io/derived-service":"other"}}}`)

@@ -24,10 +24,12 @@ var (
 // resolverPatience is after how long a resolver asks again, glibc's and others: what had no answer shows as a pause of that length.
 const resolverPatience = 5 * time.Second
 
-// leastEnds is how many servers have to end in a load. Each goes on for 35 seconds after it was told to.
+// leastEnds is the number of servers that must end during a load. Each continues for 35 seconds
+// after its signal.
 const leastEnds = 2
 
-// loadFor is how long the questions go on, and no less than it takes for all to happen that shall: see disturb.
+// loadFor is how long the questions continue, at least until all disturbances have happened: see
+// disturb.
 func loadFor(t *testing.T) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(os.Getenv("E2E_LOAD_FOR"))
@@ -70,7 +72,7 @@ func TestLoadOnOneServer(t *testing.T) {
 // load is one blast of questions, and what happened meanwhile.
 type load struct {
 	*scene
-	from, at  *cluster   // who exports, and who asks
+	from, at  *cluster   // the exporter, and the client
 	asker     *clientPod // in at, as is checker, which asks for a second now and then
 	checker   *clientPod
 	server    string
@@ -180,8 +182,9 @@ func (s *scene) podIP(c *cluster, pod string) string {
 	return s.kubectl(c, "get", "pod", pod, "-o", "jsonpath={.status.podIP}")
 }
 
-// disturb takes one step after the other for some time, while questions go on. Where not all has happened by then that shall, it goes on for a
-// while: a short load is one of less questions, and leaves nothing out.
+// disturb makes one step after another for some time, while questions continue. If not all required
+// steps have happened by then, it continues for a while: a short load has fewer questions, and the
+// same disturbances.
 func (l *load) disturb(d time.Duration, steps []step) {
 	l.t.Helper()
 	l.began = time.Now()
@@ -339,7 +342,8 @@ func listed(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// judge wants an answer to every question, the right one, but for the toll of servers' ends; and that all is well after the last one.
+// judge wants the right answer to every question, except for the known losses at the ends of
+// servers, and no fault after the last end.
 func (l *load) judge(c toll) {
 	l.t.Helper()
 	r, ends := l.result, l.servers.since(l.began)

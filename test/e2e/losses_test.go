@@ -152,7 +152,8 @@ func TestLossesAreExplainedByEndsOfServers(t *testing.T) {
 	}
 }
 
-// TestPauses: what is longer than a resolver waits is told, with the time of the request that waited.
+// TestPauses: a pause that is longer than a resolver waits is reported, with the time of the
+// request that waited.
 func TestPauses(t *testing.T) {
 	var all []request
 	for _, at := range []time.Duration{0, time.Second, 6 * time.Second, 7 * time.Second} {

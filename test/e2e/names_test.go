@@ -12,13 +12,14 @@ func TestSearches(t *testing.T) {
 	localWins(s, s.client(s.clusters[1], "client", "clusterset.local"))
 }
 
-// TestAutopath: the same from a pod that says nothing of DNS.
+// TestAutopath: the same from a pod without DNS settings.
 func TestAutopath(t *testing.T) {
 	s := newScene(t, byAutopath, "a name by autopath: remote, local, remote again")
 	localWins(s, s.client(s.clusters[1], "client"))
 }
 
-// TestAlias: foo.<namespace>.svc.cluster.local leads to the local Service while that has a ready endpoint, else to the import.
+// TestAlias: foo.<namespace>.svc.cluster.local is the local Service while it has a ready endpoint,
+// otherwise the import.
 func TestAlias(t *testing.T) {
 	failsOver(newScene(t, byAlias, "foo.<namespace>.svc.cluster.local by alias: local endpoints unready, and ready again"))
 }

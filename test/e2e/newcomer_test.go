@@ -112,7 +112,8 @@ func importedAddress(t *testing.T, c *members.Cluster) (ip string) {
 	return ip
 }
 
-// keepConnecting has clients connect until the end, which tells who did not reach the one.
+// keepConnecting lets clients connect until the end, which reports the clients that did not reach
+// the server.
 func keepConnecting(t *testing.T, address, who string) (end func()) {
 	t.Helper()
 	const clients = 4

@@ -190,7 +190,8 @@ func (c *cluster) applyNodeLocal(ctx context.Context, corefile, example string) 
 	if err := c.apply(ctx, "kube-system", service); err != nil {
 		return err
 	}
-	// The example's own words say how to ask for the address, also where its block is not there yet.
+	// The example's comment contains the command for the address, also while its server block does
+	// not exist yet.
 	head := strings.Join(comment.FindAllString(example, -1), "")
 	corefile, err := c.withAddress(ctx, head+corefile, sampleUpstream)
 	if err != nil {

@@ -12,7 +12,7 @@ type workload struct {
 	name     string
 	kind     string // Deployment unless given
 	replicas int
-	linger   time.Duration // how long a server goes on after it was told to end
+	linger   time.Duration // how long a server continues after SIGTERM
 }
 
 // template is a server's pod. It is ready unless there is a file /tmp/unready.
@@ -127,7 +127,7 @@ func (p *clientPod) fetch(ctx context.Context, name string, times int) (answers,
 	return count(out), err
 }
 
-// answers are counted by the cluster that gave them; what no server says is under its own words.
+// answers counts answers by the cluster that gave them. Any other text is counted under itself.
 type answers map[string]int
 
 // count takes lines such as «foo-7d9c c1».
@@ -153,7 +153,7 @@ func whose(answer string) string {
 	return answer
 }
 
-// only says whether these clusters have answered, each of them, and nobody else.
+// only reports whether exactly these clusters have answered.
 func (a answers) only(clusters ...string) error {
 	for _, c := range clusters {
 		if a[c] == 0 || len(a) != len(clusters) {

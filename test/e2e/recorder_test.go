@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// recorder is a test that can repeat its errors. When a scenario fails, much is logged after the error, and a reader who has only the end of
-// the log needs both.
+// recorder is a test that can repeat its errors. When a scenario fails, much is logged after the
+// error, and the error must be at the end of the log too.
 type recorder struct {
 	*testing.T
 	mu     sync.Mutex

@@ -45,7 +45,8 @@ func (all *set) newScene(t *testing.T, title string) *scene {
 	return s
 }
 
-// end runs when the test's own context has ended. Nobody waits for the namespaces to be gone: no other test has their names.
+// end runs when the test's own context has ended. It does not wait for the deletion of the
+// namespaces: no other test uses their names.
 func (s *scene) end(title string, took time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience)
 	defer cancel()

@@ -67,8 +67,10 @@ func newSet(ctx context.Context, files string) (*set, error) {
 
 func (s *set) close() error { return os.RemoveAll(s.dir) }
 
-// parseImages reads E2E_IMAGES, such as coredns=registry.example.org/coredns:v1,controller=...,tools=...; what it leaves out has the
-// name that `make images` and the test clusters give it. stock is a CoreDNS without our plugin; nobody's clusters have it for sure.
+// parseImages reads E2E_IMAGES, such as
+// coredns=registry.example.org/coredns:v1,controller=...,tools=.... Images that are not set have
+// the names that `make images` and the test clusters use. stock is a CoreDNS without the plugin,
+// which must be set for other clusters.
 func parseImages(text string) (map[string]string, error) {
 	images := map[string]string{
 		"coredns":    "registry.invalid/clusterset-dns/coredns:latest",
@@ -150,7 +152,8 @@ func (s *set) findPrograms(ctx context.Context) error {
 	return err
 }
 
-// run runs a program in the project's top folder, with the set's kubeconfig and nobody's own settings. Its words are in the error.
+// run runs a program in the project's top folder, with the set's kubeconfig and without the
+// settings of the user. The error contains its output.
 func (s *set) run(ctx context.Context, stdin, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = binaries.Root()
@@ -177,7 +180,8 @@ func (c *cluster) apply(ctx context.Context, namespace, text string) error {
 	return err
 }
 
-// resolving is a way in which the clusters' own CoreDNS leads to imports, and whatever else shall differ, as values of the chart.
+// resolving is a way in which the clusters' own CoreDNS resolves imports, and other settings, as
+// values of the chart.
 type resolving map[string]string
 
 // Of README's table of ways, those that differ in the server.
@@ -296,7 +300,7 @@ func (c *cluster) dnsAddress(ctx context.Context) (string, error) {
 	return c.kubeletDNS(ctx, node)
 }
 
-// join lets each cluster read each other one.
+// join lets each cluster read the others.
 func (s *set) join(ctx context.Context) error {
 	for _, from := range s.clusters {
 		server, err := from.reachableServer(ctx)

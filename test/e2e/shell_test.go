@@ -35,7 +35,7 @@ func newShell(t testing.TB, folder string, environment ...string) *shell {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Wait() }) // says that it was killed: the test's context has ended
+	t.Cleanup(func() { _ = cmd.Wait() }) // the error is that it was killed: the test's context has ended
 	return &shell{stdin, bufio.NewReader(out)}
 }
 

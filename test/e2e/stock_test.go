@@ -16,7 +16,7 @@ import (
 // ourLine is the one line that stock.Corefile has more than what kubeadm installs.
 const ourLine = "    multicluster clusterset.local\n"
 
-// needStock skips the test where nobody has said which image is a CoreDNS without our plugin.
+// needStock skips the test if no image of a CoreDNS without the plugin is set.
 func needStock(t *testing.T) *set {
 	t.Helper()
 	s := open(t)
@@ -49,8 +49,8 @@ func stockCorefile(t *testing.T) string {
 	return strings.Replace(text, ourLine, "", 1)
 }
 
-// runStock gives each cluster a stock CoreDNS as its own, or another Corefile to the one that it has. It goes with the scene, and what the chart
-// has in the clusters is for nobody else then.
+// runStock gives each cluster a stock CoreDNS as its own, or gives the present one another
+// Corefile. It is removed with the scene. Meanwhile, no other scene can use the chart's CoreDNS.
 func (s *scene) runStock(corefile func(context.Context, *cluster) (string, error)) {
 	s.t.Helper()
 	if s.dns = nil; !s.stock { // the next scene installs the chart anew
@@ -96,8 +96,9 @@ func (c *cluster) removeStock(ctx context.Context) error {
 // addressLine is the command that an example gives for the address in it.
 var addressLine = regexp.MustCompile(`(?m)^#   kubectl (.* --output jsonpath='\{\.spec\.clusterIP\}')$`)
 
-// withAddress is an example with a cluster's own address in the place of the one that is in it, asked for as the example says. The chart has
-// the second server in its own namespace, not in that of deploy/plugin/server.
+// withAddress returns an example with the address of a cluster instead of the example's, read as
+// the example's comment describes. In the chart, the second server is in the release's namespace,
+// not in that of deploy/plugin/server.
 func (c *cluster) withAddress(ctx context.Context, text, sample string) (string, error) {
 	line := addressLine.FindStringSubmatch(text)
 	if line == nil || strings.Count(text, sample) == 0 {

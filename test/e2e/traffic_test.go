@@ -77,7 +77,8 @@ func (w *world) resolve(name string) (string, error) {
 	return m.Answer[0].(*dns.A).A.String(), nil
 }
 
-// reaches says who answers connections to a name's address on port 80, until all of want have, and nobody else.
+// reaches returns which servers answer connections to a name's address on port 80, when exactly
+// those in want have answered.
 func (w *world) reaches(name string, want ...string) {
 	w.t.Helper()
 	heard := map[string]bool{}
@@ -103,7 +104,8 @@ func (w *world) reaches(name string, want ...string) {
 	}
 }
 
-// hear connects and gives what the server says. A packet that no rule took is lost: a short patience tries again sooner.
+// hear connects and returns the server's text. A packet without a matching rule is lost, so a short
+// timeout lets the caller retry sooner.
 func hear(ctx context.Context, patience time.Duration, address string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -17,7 +17,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
-// peerTimeout is how long endpoints of a cluster that is gone stay, where one dies here. 5m unless given; here, nobody wants to wait.
+// peerTimeout is how long the endpoints of a failed cluster stay in this test. The default is 5m,
+// which is too long to wait here.
 const peerTimeout = 20 * time.Second
 
 // TestClusterDies is the last of all, by its file's name: the last cluster is no more then. That dies in a moment, API server, kubelet and pods. E2E_KILL has a
@@ -42,7 +43,7 @@ func TestClusterDies(t *testing.T) {
 	db := s.headlessInBoth(client, stays, dies)
 	load := client.flows(4, s.fqdn("web"), time.Second)
 	db.begin()
-	s.clusters = staying // nobody asks it any more
+	s.clusters = staying // no client uses it any more
 	began := time.Now()
 	killer := exec.CommandContext(t.Context(), "sh", "-c", kill[len(kill)-1])
 	killer.Dir = binaries.Root() // as with E2E_LOAD
@@ -84,7 +85,8 @@ func TestClusterDies(t *testing.T) {
 	db.judge(began)
 }
 
-// reportShares says how the requests of a flow were shared out before the first that failed, until the last that did, and afterwards.
+// reportShares reports how the requests of a flow were distributed before the first failure, until
+// the last failure, and afterwards.
 func (s *scene) reportShares(requests []request, first, last time.Duration, clusters []*cluster) {
 	phases := []string{"before", "meanwhile", "afterwards"}
 	counts := make([]answers, len(phases))

@@ -16,8 +16,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// withdrawals are when servers of DNS stopped serving, in the sense of their EndpointSlices. Then kube-proxy makes the kernel forget which
-// flows lead to them, and the answer that is on its way over such a flow is lost.
+// withdrawals contains when DNS servers stopped serving, according to their EndpointSlices.
+// kube-proxy then makes the kernel forget the flows to them, and an answer that is on its way over
+// such a flow is lost.
 type withdrawals struct {
 	family discoveryv1.AddressType
 

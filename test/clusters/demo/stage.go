@@ -22,7 +22,8 @@ import (
 //go:embed Corefile
 var corefile string
 
-// The clusters, by their ids, which are also their contexts in the kubeconfig. The story is told from member2.
+// The IDs of the clusters, which are also their contexts in the kubeconfig. The demo looks at
+// everything from member2.
 const member1, member2 = "member1", "member2"
 
 var members = []string{member1, member2}
@@ -30,7 +31,7 @@ var members = []string{member1, member2}
 // peerTimeout is five minutes unless it is given: long to look at.
 const peerTimeout = 10 * time.Second
 
-// stage is the running parts, and where the story is told.
+// stage contains the running parts, and the writer of the output.
 type stage struct {
 	out            io.Writer
 	passed, failed int
@@ -48,7 +49,7 @@ func (s *stage) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, form
 
 func (s *stage) title(title string) { s.say("\n%s\n", title) }
 
-// part starts one part and says how long that took.
+// part starts one part and prints how long that took.
 func (s *stage) part(what string, start func() error) error {
 	s.say("  %-68s", what+" ...")
 	began := time.Now()

@@ -40,8 +40,8 @@ func (m maker) stock(ctx context.Context, root string) (image, error) {
 	return made, explained(install)
 }
 
-// Export writes the archives of the images that the end-to-end tests need beside ours into a folder, for clusters that are not of this machine:
-// that of the tools, and that of a stock CoreDNS. It says which file is which image.
+// Export writes archives of the additional images that the end-to-end tests need, for clusters on
+// other machines: the tools, and a stock CoreDNS. It prints which file is which image.
 func Export(ctx context.Context, progress io.Writer, folder string) (map[string]string, error) {
 	made, err := Make(ctx, progress)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // Names of the images. A pod has to ask for them with imagePullPolicy IfNotPresent or Never.
 const (
-	// Pause holds a pod's namespaces: containerd starts it, nobody else.
+	// Pause is the image that containerd starts for the namespaces of a pod.
 	Pause = "registry.invalid/clusterset-dns/pause:1"
 	// Tools is Debian with sh, getent, nslookup, dig, curl, nc, socat, ip, ps, and our own serve.
 	Tools = "registry.invalid/clusterset-dns/tools:1"
@@ -113,7 +113,8 @@ func (m maker) ensure(ctx context.Context, name string, fill func(context.Contex
 	return archive, os.Rename(unfinished, archive)
 }
 
-// removeOlder is a courtesy to the disk. What is unfinished belongs to nobody, as only one process makes images at a time.
+// removeOlder saves disk space. It also removes unfinished files, because only one process makes
+// images at a time.
 func (m maker) removeOlder(name string) {
 	older, _ := filepath.Glob(filepath.Join(m.dir, name+"-*"))
 	for _, archive := range older {

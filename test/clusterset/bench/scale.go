@@ -131,7 +131,7 @@ func restarted(ctx context.Context, set []*member, s size) ([]row, error) {
 	}, err
 }
 
-// hasAll waits for the imports, their slices, and the last that is written: what the exports say.
+// hasAll waits for the imports, their slices, and the last write: the conditions of the exports.
 func hasAll(ctx context.Context, set []*member, s size) error {
 	return each(ctx, set, func(ctx context.Context, m *member) error {
 		if err := m.has(ctx, s.services, len(set)); err != nil {

@@ -113,7 +113,8 @@ func (a *API) Close() error {
 	return err
 }
 
-// Config is the same identity through the proxy, if it has a token. One that has a certificate only is nobody there.
+// Config returns a client configuration with the same identity, through the proxy. The identity
+// must have a token: a client certificate does not pass.
 func (a *API) Config(of *rest.Config) *rest.Config {
 	c := a.Proxy.Config(of)
 	c.TLSClientConfig = rest.TLSClientConfig{CAData: a.ca}
@@ -123,9 +124,10 @@ func (a *API) Config(of *rest.Config) *rest.Config {
 // Kubeconfig is Config as a file, with everything in it.
 func (a *API) Kubeconfig(of *rest.Config) ([]byte, error) { return kubeconfig(a.Config(of)) }
 
-// Answer has requests get an error, until it is told to resume: those for the named resources («services»), or all where none is
-// named. An error with RetryAfterSeconds says so in the header as well. What is under way, watches above all, goes on, as it does with
-// an API server whose client's token expires: Cut ends it.
+// Answer returns errors to requests until it is resumed: to requests for the named resources
+// ("services"), or to all if none is named. An error with RetryAfterSeconds also has the header.
+// Requests in progress, such as watches, continue, as with an API server whose client's token
+// expires: Cut ends them.
 func (a *API) Answer(with *apierrors.StatusError, resources ...string) (resume func()) {
 	status := with.Status()
 	text := encode(&status)
@@ -139,8 +141,9 @@ func (a *API) Answer(with *apierrors.StatusError, resources ...string) (resume f
 	}})
 }
 
-// Hollow has lists be {}, and watches be over at once, both with 200, until it is told to resume: as from something on the way that
-// is no API server. It can be told from an empty list, which has a kind and a resourceVersion.
+// Hollow answers lists with {} and ends watches at once, both with status 200, until it is resumed:
+// as a proxy that is not an API server. The answer differs from an empty list, which has a kind and
+// a resourceVersion.
 func (a *API) Hollow(resources ...string) (resume func()) {
 	return a.answer(&answer{resources, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)

@@ -371,7 +371,7 @@ func TestOpenWatchesOutliveAnAnswer(t *testing.T) {
 	}
 	select {
 	case e, ok := <-i.ResultChan():
-		if ok && e.Type != watch.Error { // client-go tells of a connection that breaks
+		if ok && e.Type != watch.Error { // client-go logs a broken connection
 			t.Errorf("%v; want an end", e)
 		}
 	case <-time.After(long):
@@ -435,11 +435,11 @@ func TestAWatchThatListsIsNeverTooOld(t *testing.T) {
 	if seen[watch.Added] != 1 || seen[watch.Bookmark] != 1 {
 		t.Errorf("%v; want an object added, and a bookmark", seen)
 	}
-	after := w.watch(t, old) // whoever has listed may go on
+	after := w.watch(t, old) // the lister can continue
 	wantAdded(t, after, "one", "1")
 }
 
-// TestAnInformerComesThrough: what client-go's own makes of disturbances, and that all is well after them.
+// TestAnInformerComesThrough: client-go's informer under each disturbance, and after it.
 func TestAnInformerComesThrough(t *testing.T) {
 	w := newWorld(t, runtime.ContentTypeProtobuf)
 	lister := cache.NewListWatchFromClient(w.client.CoreV1().RESTClient(), "configmaps", w.namespace, fields.Everything())

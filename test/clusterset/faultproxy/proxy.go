@@ -78,8 +78,9 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Refuse closes all connections and has new ones refused, as by a machine where nobody listens, until it is told to resume. Where just
-// the target is away, new ones end at once: a client takes that for something else.
+// Refuse closes all connections and refuses new ones, as a machine with a closed port does, until
+// it is resumed. If only the target is away, new connections end at once, which a client treats
+// differently.
 func (p *Proxy) Refuse() (resume func() error, err error) {
 	p.mu.Lock()
 	err = p.listener.Close()
@@ -98,8 +99,8 @@ func (p *Proxy) Cut() int {
 	return len(p.pairs)
 }
 
-// Stall holds up whatever is sent, until it is told to resume. Connections stay open and silent, and so are new ones, which are
-// accepted. Nothing gets lost: those that have the patience go on.
+// Stall keeps all data back until it is resumed. Connections stay open and silent, and so do new
+// ones, which are accepted. No data is lost: clients that wait long enough continue.
 func (p *Proxy) Stall() (resume func()) {
 	held := make(chan struct{})
 	p.mu.Lock()
@@ -108,8 +109,8 @@ func (p *Proxy) Stall() (resume func()) {
 	return func() { close(held) }
 }
 
-// Slow has whatever is read from either side arrive that much later, until it is told to resume. A read is at most 32 KiB, so that much
-// data takes its time as well.
+// Slow delays all data from both sides until it is resumed. A read has at most 32 KiB, so large
+// data takes several delays.
 func (p *Proxy) Slow(latency time.Duration) (resume func()) {
 	set := func(latency time.Duration) {
 		p.mu.Lock()

@@ -188,7 +188,7 @@ func readFrame(from io.Reader) ([]byte, error) {
 	}
 }
 
-// Read gives the events, and at the end the one that says that the watch has expired.
+// Read returns the events, and at the end the event that the watch has expired.
 func (s *stream) Read(p []byte) (int, error) {
 	if len(s.rest) == 0 {
 		if err := s.next(); err != nil {

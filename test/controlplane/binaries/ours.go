@@ -45,7 +45,7 @@ var Helm = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(path)), nil
 })
 
-// Program is the path of one of our programs. The error says how to make it.
+// Program returns the path of one of this project's programs. The error contains how to build it.
 func Program(name string) (string, error) {
 	path := filepath.Join(Root(), "bin", name)
 	if _, err := os.Stat(path); err != nil {

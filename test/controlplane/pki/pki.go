@@ -57,7 +57,7 @@ func (a *Authority) Client(user, group string) (Pair, error) {
 	return a.issue(&x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
-// Server is for whoever is reached by any of the hosts: addresses and names.
+// Server makes a certificate for a server with any of the hosts: addresses and names.
 func (a *Authority) Server(name string, hosts ...string) (Pair, error) {
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	for _, host := range hosts {

@@ -88,7 +88,8 @@ func testImportsAsLocal(t *testing.T) {
 	}
 }
 
-// wantsDenial: a denial is of the cluster's own zone, whoever made it.
+// wantsDenial: a negative answer has the SOA record of the cluster's own zone, whichever plugin
+// made it.
 func wantsDenial(t *testing.T, name string) {
 	t.Helper()
 	wants(t, name, dns.TypeA, "NXDOMAIN")
@@ -98,8 +99,8 @@ func wantsDenial(t *testing.T, name string) {
 	}
 }
 
-// testFailover is the row «Remote only if local does not exist» of the list of known faults: a local Service without endpoints answers
-// for ever, and no search entry helps. With `ignore empty_service` it does not.
+// testFailover is the known fault "Remote only if local does not exist": a local Service without
+// endpoints answers forever, and no search suffix helps. With `ignore empty_service` it does not.
 func testFailover(t *testing.T, c *controlplane.Cluster) {
 	for _, step := range []struct {
 		what, change, want string
@@ -182,7 +183,8 @@ func TestEmptyServicesOnTheSearchPath(t *testing.T) {
 	})
 }
 
-// TestAliasWithoutAPIServer: what neither plugin knows yet is SERVFAIL, and is asked of nobody else.
+// TestAliasWithoutAPIServer: names that neither plugin knows yet are SERVFAIL, and are not
+// forwarded.
 func TestAliasWithoutAPIServer(t *testing.T) {
 	controlplane.InNetNS(t, func(t *testing.T) {
 		c := controlplane.New(t, controlplane.Options{})
@@ -229,8 +231,8 @@ func TestAliasWithoutRights(t *testing.T) {
 	})
 }
 
-// TestAliasOnASecondServer: the cluster's own server has no block of ours. What its kubernetes plugin does not have is asked of a second
-// one, which asks nobody.
+// TestAliasOnASecondServer: the cluster's own server does not have the plugin. It forwards names
+// that its kubernetes plugin does not have to a second server, which forwards nothing.
 func TestAliasOnASecondServer(t *testing.T) {
 	controlplane.InNetNS(t, func(t *testing.T) {
 		c := controlplane.New(t, controlplane.Options{ServiceCIDRs: "10.96.0.0/24"})
@@ -286,7 +288,7 @@ func testOverlay(t *testing.T, c *controlplane.Cluster) {
 	}
 }
 
-// testNoLoop counts what arrives for names of which the first server has none.
+// testNoLoop counts the questions that arrive for names that the first server does not have.
 func testNoLoop(t *testing.T) {
 	first, second := doorOf(t, server, 53), doorOf(t, secondIP, 1053)
 	for _, name := range []string{localFoo, "bar.default.svc.cluster.local.", "www.example.org.default.svc.cluster.local."} {

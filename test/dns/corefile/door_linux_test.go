@@ -11,8 +11,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// door sees each question on its way into a server, over UDP. The server's own counters move a moment after the answer has left:
-// whoever reads them when a client is done may come too early.
+// door sees each question on its way into a server, over UDP. The server's own counters change a
+// moment after the answer: a test that reads them when a client is done can be too early.
 type door struct {
 	packets *net.IPConn
 	ip      string
@@ -20,7 +20,8 @@ type door struct {
 	seen    int
 }
 
-// doorOf stands there until the test's end. The system hands a raw socket a copy of each packet before the server gets it.
+// doorOf watches until the end of the test. The system gives a raw socket a copy of each packet
+// before the server gets it.
 func doorOf(t *testing.T, ip string, port uint16) *door {
 	t.Helper()
 	packets, err := net.ListenIP("ip4:udp", &net.IPAddr{IP: net.ParseIP(ip)})

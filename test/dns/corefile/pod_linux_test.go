@@ -88,7 +88,8 @@ func hostPort(t *testing.T, config *rest.Config) (host, port string) {
 
 var mounted bool
 
-// mountRun puts an empty folder in the place of /var/run, which is /run on most systems, the first time. It ends with this process.
+// mountRun mounts an empty folder over /var/run, which is /run on most systems, the first time. The
+// mount ends with this process.
 func mountRun(t *testing.T) {
 	t.Helper()
 	if mounted {
@@ -104,7 +105,7 @@ func mountRun(t *testing.T) {
 	}
 }
 
-// replaceFile puts a text in the place of a file of the system, for this process and those that it starts.
+// replaceFile replaces the content of a system file, for this process and its children.
 func replaceFile(t *testing.T, path, text string) {
 	t.Helper()
 	if target, err := os.Readlink(path); err == nil { // to somewhere below /run, maybe, where there is nothing now

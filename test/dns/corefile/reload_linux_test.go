@@ -93,7 +93,7 @@ func TestReloadInAnOutage(t *testing.T) {
 	})
 }
 
-// askUntil asks for an import and for a local Service, over and over, and says what went wrong first.
+// askUntil asks for an import and for a local Service repeatedly, and returns the first error.
 func askUntil(stop <-chan struct{}, network string, asked *atomic.Int64) string {
 	for {
 		select {

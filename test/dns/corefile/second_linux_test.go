@@ -22,7 +22,7 @@ func TestCentral(t *testing.T) {
 		installCRDs(t, c)
 		apply(t, c, anImport)
 		apply(t, c, aHeadlessImport)
-		writeKubeconfig(t, c, "nowhere", "member1") // whoever ignores the context fails
+		writeKubeconfig(t, c, "nowhere", "member1") // a caller that ignores the context fails
 		start(t, c, "53", example("central"))
 		getsReady(t)
 		testImports(t)
@@ -103,7 +103,8 @@ func withoutPorts(t *testing.T, text string) string {
 // secondIP is where the second server is reached behind its Service, as a pod would be.
 const secondIP = "10.99.0.7"
 
-// startSecondServer runs what deploy/plugin/server applies, with its arguments, as its account. Its Service leads there.
+// startSecondServer runs what deploy/plugin/server applies, with its arguments, as its account. Its
+// Service reaches it.
 func startSecondServer(t *testing.T, c *controlplane.Cluster, corefile string) *controlplane.Beside {
 	t.Helper()
 	const clusterIP = "10.96.0.11" // of the examples

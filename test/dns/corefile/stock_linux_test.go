@@ -106,7 +106,7 @@ func clusterAnswers(t *testing.T, c *controlplane.Cluster, corefile string) map[
 	return allAnswers(t)
 }
 
-// allAnswers to questions that are none of our business.
+// allAnswers returns the answers to questions that the plugin must not change.
 func allAnswers(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -193,7 +193,8 @@ func TestAutopath(t *testing.T) {
 		getsReady(t)
 		testSearch(t, c, "default.svc.cluster.local svc.cluster.local cluster.local")
 
-		// One question does what the whole walk would: the name as the resolver first asks for it leads to the import.
+		// One question replaces the whole search: the first name that the resolver asks for gets
+		// the import's address.
 		m, err := exchange("udp", "53", "foo.default.svc.app.svc.cluster.local.", dns.TypeA)
 		if err != nil {
 			t.Fatal(err)

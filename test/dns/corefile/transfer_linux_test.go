@@ -13,8 +13,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// secondaryIP is the one that the manual's Corefile transfers to. Here it is an address of this machine too: whoever asks the server
-// by it asks from it.
+// secondaryIP is the address that the manual's Corefile transfers to. It is also an address of this
+// machine: a client that sends to the server's address here sends from it.
 const secondaryIP = "192.0.2.53"
 
 // aWideImport has what anImport has not: IPv6, several ports, and one without a name.

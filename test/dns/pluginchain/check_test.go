@@ -10,7 +10,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// reply is what the sections of a message say, whatever their order.
+// reply contains the sections of a message, without their order.
 type reply struct {
 	rcode             string
 	answer, ns, extra []string
@@ -56,8 +56,8 @@ func synthesised(records []string) (all []string) {
 	return all
 }
 
-// folds says whether the plugins lose the case of the question: cache has it from whoever asked first, rewrite and dns64 ask
-// in lower case themselves.
+// folds reports whether the plugins lose the case of the question: cache keeps the case of the
+// first client, and rewrite and dns64 ask in lower case.
 func (c *chain) folds(a ask) bool { return c.caches || a.form == rewritten || c.synthesises(a) }
 
 func (r reply) sorted(fold bool) reply {
@@ -75,7 +75,8 @@ func (r reply) sorted(fold bool) reply {
 	return r
 }
 
-// said is what a message says, without what is checked elsewhere: its OPT, and in a signed reply signatures and NSEC.
+// said returns the content of a message, without what is checked elsewhere: its OPT record, and in
+// a signed reply signatures and NSEC records.
 func said(m *dns.Msg, signed, fold bool) reply {
 	texts := func(section []dns.RR) (all []string) {
 		for _, rr := range section {
@@ -102,7 +103,7 @@ func text(rr dns.RR) string {
 	return h.Name + " " + dns.TypeToString[h.Rrtype] + " " + data
 }
 
-// check says what is wrong with a reply.
+// check returns what is wrong with a reply.
 func (c *chain) check(a ask, m *dns.Msg) error {
 	signed := c.signs && a.do
 	want, got := c.want(a), said(m, signed, c.folds(a))
@@ -123,9 +124,10 @@ func (c *chain) check(a ask, m *dns.Msg) error {
 	return errors.Join(errs...)
 }
 
-// mayLackGlue is true for a reply over UDP that would be too long with all addresses of the additional section: they are left out, and the
-// reply is not truncated (RFC 2181 section 9). A cache gives it to clients over TCP too. How long it is where other plugins change it
-// afterwards is not known here.
+// mayLackGlue reports whether a reply over UDP would be too long with all addresses of the
+// additional section: they are left out, and the reply is not truncated (RFC 2181 section 9). A
+// cache gives it to clients over TCP too. The length of a reply that other plugins change later is
+// not known here.
 func (c *chain) mayLackGlue(a ask, m *dns.Msg, want reply) bool {
 	switch {
 	case len(want.extra) == 0:
@@ -189,7 +191,7 @@ func (c *chain) checkTTLs(m *dns.Msg) error {
 	return nil
 }
 
-// differ says which lines a reply lacks (-), and which it should not have (+).
+// differ lists the lines that a reply lacks (-), and those that it should not have (+).
 func differ(want, got reply) error {
 	count := map[string]int{}
 	for _, line := range got.lines() {

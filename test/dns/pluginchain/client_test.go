@@ -116,7 +116,7 @@ func (c *client) overTCP(a ask) (*dns.Msg, error) {
 	return m, err
 }
 
-// wrong says which question had a wrong reply.
+// wrong returns an error that contains the question of the wrong reply.
 func (a ask) wrong(err error, m *dns.Msg) error {
 	return fmt.Errorf("%s %s, form %d over %s with EDNS size %d, do %t: %w\nin %d answers, %d and %d", a.name, dns.TypeToString[a.qtype],
 		a.form, a.network, a.size, a.do, err, len(m.Answer), len(m.Ns), len(m.Extra))

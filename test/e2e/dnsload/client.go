@@ -17,7 +17,7 @@ import (
 type way struct {
 	name    string
 	network string
-	keep    int // how many questions a socket is for; 0: it is kept for ever
+	keep    int // number of questions of a socket; 0: no limit
 }
 
 // Kept names the way over a socket that the client never closes.

@@ -10,7 +10,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// answers is a server's: what it says to each name. A name that is not here is not answered.
+// answers maps each name to the server's answer. Other names are not answered.
 var answers = map[string][]string{
 	"web.test.":  {"web.test. 5 IN A 192.0.2.1"},
 	"two.test.":  {"two.test. 5 IN A 192.0.2.1", "two.test. 5 IN A 192.0.2.2"},
@@ -47,7 +47,7 @@ func serve(t *testing.T) string {
 			}
 			reply.Answer = append(reply.Answer, record)
 		}
-		_ = w.WriteMsg(reply) // who has gone needs none
+		_ = w.WriteMsg(reply) // a client that has gone needs no answer
 	})
 	for _, server := range []*dns.Server{{Listener: listener, Handler: handler}, {PacketConn: packets, Handler: handler}} {
 		go func() { _ = server.ActivateAndServe() }()
@@ -125,7 +125,7 @@ func TestMissingAnswersAreNoted(t *testing.T) {
 	}
 }
 
-// Who has seen enough ends the questions before their time is over, and has the result.
+// A caller can end the questions before their time, and gets the result.
 func TestQuestionsStop(t *testing.T) {
 	stop := make(chan struct{})
 	time.AfterFunc(50*time.Millisecond, func() { close(stop) })

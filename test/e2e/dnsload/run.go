@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Options say whom to ask, how long, and by how many clients of each kind.
+// Options contains the server, the duration, and the number of clients of each kind.
 type Options struct {
 	Server           string // its address and port
 	For              time.Duration

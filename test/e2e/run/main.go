@@ -2,9 +2,11 @@
 //
 //	go run ./test/e2e/run [--keep] [--images FOLDER] [--results FILE] [--run PATTERN] [--clusters N]
 //
-// It starts clusters of its own on this machine (test/clusters), makes and loads the images, and runs `go test ./test/e2e`; then it
-// ends all that it started, also after a failure or Ctrl-C. With KUBECONFIGS=a:b set, it starts nothing and uses those clusters, whose DNS it
-// replaces: docs/e2e.md says what they need, what E2E_IMAGES and the other variables are, and what stays in them.
+// It starts clusters on this machine (test/clusters), builds and loads the images, and runs `go
+// test ./test/e2e`. Then it ends everything that it started, also after a failure or Ctrl-C. With
+// KUBECONFIGS=a:b set, it starts nothing and uses those clusters, whose DNS it replaces.
+// docs/e2e.md describes the requirements, E2E_IMAGES and the other variables, and what stays in the
+// clusters.
 package main
 
 import (
@@ -25,7 +27,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
 )
 
-// name is that of a cluster of ours. Nobody else's has it.
+// name is the name of a cluster that this command starts. Other clusters do not use it.
 func name(index int) string { return fmt.Sprintf("e2e%d", index) }
 
 type options struct {

@@ -41,7 +41,8 @@ func given(list string) (place, error) {
 	return p, nil
 }
 
-// warn says what happens to them, before it does. A kubeconfig that cannot be used is an error.
+// warn prints what happens to the clusters, before it happens. It fails for a kubeconfig that
+// cannot be used.
 func (p place) warn(out io.Writer) error {
 	text := `The tests take over the DNS of these clusters: kube-dns in kube-system, and the CoreDNS behind it, are replaced by ours, and stay replaced.
 docs/e2e.md says what else changes, what is left, and how to get back.

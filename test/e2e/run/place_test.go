@@ -17,7 +17,8 @@ clusters: [{name: a, cluster: {server: "https://192.0.2.1:6443"}}]
 users: [{name: a, user: {token: secret}}]
 `
 
-// TestGivenClusters: their files are found from everywhere, and who reads the first lines knows which clusters lose their DNS.
+// TestGivenClusters: the files are found from any folder, and the first lines name the clusters
+// that lose their DNS.
 func TestGivenClusters(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(folder)

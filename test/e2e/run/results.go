@@ -13,7 +13,8 @@ import (
 	"text/tabwriter"
 )
 
-// writeResults makes the tables of what the scenarios reported, below a line that says what they ran on, and how.
+// writeResults writes the tables of the scenarios' reports, below a line that contains the machine
+// and the options.
 func writeResults(ctx context.Context, path, report, how string) error {
 	lines, err := os.ReadFile(report)
 	if err != nil {

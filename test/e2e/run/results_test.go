@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestResults: a file in a folder that is not there yet, which says what it was measured on.
+// TestResults: a file in a folder that does not exist yet, with the machine of the measurement.
 func TestResults(t *testing.T) {
 	folder := t.TempDir()
 	report, path := filepath.Join(folder, "report"), filepath.Join(folder, "bin", "e2e.txt")

@@ -45,9 +45,10 @@ func (c *changer) newIP() string { return ipOf(64, int(c.written.Add(1))) }
 // any is one of all imports.
 func (c *changer) any() key { return c.importKey(rand.IntN(c.imports.many)) }
 
-// waitForChanges measures how long changes of single imports take to be answered while nothing else goes on.
+// waitForChanges measures how long changes of single imports take to be answered while nothing else
+// happens.
 //
-// Idle is what a change finds: every server sees them all, so between two there is a pause.
+// All servers see all changes, so there is a pause between two changes.
 func (b *bench) waitForChanges(ctx context.Context, c *changer, servers []*server) error {
 	next := time.NewTicker(100 * time.Millisecond)
 	defer next.Stop()
@@ -97,8 +98,8 @@ func (b *bench) waitForChange(ctx context.Context, c *changer, s *server) error 
 
 func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// awaitAnswer asks for an import, often enough to know the time to a fraction of a millisecond and seldom enough to leave the
-// processors to the others, until its address is the one given.
+// awaitAnswer asks for an import until its address is the given one: often enough to measure a
+// fraction of a millisecond, and rarely enough to leave the processors to the servers.
 func awaitAnswer(ctx context.Context, address string, k key, ip string) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -174,8 +175,8 @@ func (c *changer) during(ctx context.Context, b *bench, s *server, do func() err
 	return errors.Join(err, <-errs)
 }
 
-// costOfChanges measures what a change costs a server that nobody asks: beside a load, the difference would be one of two big numbers.
-// All servers see the same changes.
+// costOfChanges measures what a change costs a server without queries: beside a load, the
+// difference of two large numbers would be inexact. All servers see the same changes.
 func (b *bench) costOfChanges(ctx context.Context, c *changer, servers []*server) error {
 	before, first := make([]time.Duration, len(servers)), c.written.Load()
 	for i, s := range servers {

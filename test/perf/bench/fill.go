@@ -63,7 +63,7 @@ func (w *world) prepare(ctx context.Context) error {
 	return nil
 }
 
-// fill creates the objects of count numbers, from 0, many at a time, and says how far it is.
+// fill creates count objects, numbered from 0, many at a time, and prints its progress.
 func (b *bench) fill(ctx context.Context, w *world, what string, count int, objects func(int) []client.Object) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

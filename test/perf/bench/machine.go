@@ -44,7 +44,7 @@ func release(version string) string {
 	return strings.Join(append([]string{strings.Replace(name, "-", " ", 1)}, fields[:min(2, len(fields))]...), ", ")
 }
 
-// text says what was measured, how, and with what: the first lines of the results.
+// text returns what was measured, how, and on which machine: the first lines of the results.
 func (m machine) text(p plan) string {
 	return fmt.Sprintf(`%d cores, %s; %s; %s; %s
 everything on one machine, over UDP on loopback; a %s run: medians of %d rounds of %s, in which the answerers take turns

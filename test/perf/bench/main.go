@@ -26,7 +26,7 @@ func main() {
 	out := flag.String("out", "", "the folder to write bench.txt and bench.csv to; docs/results unless given, and none for a quick run")
 	only := flag.String("only", "", "measure a part alone: imports or headless")
 	flag.Parse()
-	log.SetLogger(logr.Discard()) // else the client's library complains that nobody listens
+	log.SetLogger(logr.Discard()) // otherwise client-go logs an unset logger
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	p := full

@@ -105,7 +105,7 @@ func answers(q load.Question, count int) func(address string) error {
 	}
 }
 
-// replies is a condition: that there is any reply, but not that the server is not ready.
+// replies is a condition: there is any reply, except that the server is not ready.
 func replies(address string) error {
 	m, err := dns.Exchange(new(dns.Msg).SetQuestion("clusterset.local.", dns.TypeSOA), address)
 	if err == nil && m.Rcode == dns.RcodeServerFailure {

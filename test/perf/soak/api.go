@@ -20,7 +20,7 @@ import (
 type api struct {
 	client  *rest.RESTClient
 	now     func() time.Duration
-	crd     sync.RWMutex // held for reading by who writes imports; for writing while there is no such resource
+	crd     sync.RWMutex // read-locked by writers of imports; write-locked while the resource does not exist
 	written atomic.Int64
 	retried atomic.Int64
 }
@@ -35,7 +35,7 @@ func newAPI(config *rest.Config, now func() time.Duration) (*api, error) {
 // next is the choice of a state after the last one.
 type next func(last oracle.State) (oracle.State, error)
 
-// write gives a thing its next state, and returns when the API server says that it is so.
+// write gives a thing its next state, and returns when the API server has confirmed it.
 func (a *api) write(ctx context.Context, t *thing, choose next) error {
 	if t.isImport {
 		a.crd.RLock()
@@ -91,8 +91,8 @@ func unless(done func(error) bool, err error) error {
 	return err
 }
 
-// patience is how long anything may take that has to come: far more than any takes, but for a connection that hangs for ever, which
-// the clients of Kubernetes take 45 seconds to find out.
+// patience limits how long an expected event can take: far more than any needs, except for a
+// connection that hangs forever, which the clients of Kubernetes notice after 45 seconds.
 const patience = 90 * time.Second
 
 // insist sends a request until it is done: an API server that is away, or has just come back, comes round.

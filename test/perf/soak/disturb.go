@@ -167,7 +167,7 @@ func strand(_ context.Context, s *soak) error {
 
 // removeCRD removes every import with its CRD, and brings all of them back, those that were gone too.
 func removeCRD(ctx context.Context, s *soak) error {
-	s.crd.Lock() // nobody else writes imports meanwhile
+	s.crd.Lock() // no other writer of imports runs meanwhile
 	defer s.crd.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()

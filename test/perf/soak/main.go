@@ -1,13 +1,13 @@
-// Command soak keeps one CoreDNS with our plugin under changes, questions and disturbances for a long time, and checks each answer by
-// what was true while it was asked (package oracle says how). It runs from the project's top folder, by `make soak`, and writes
-// docs/results/soak.txt.
+// Command soak keeps one CoreDNS with the plugin under changes, questions and disturbances for a
+// long time, and compares each answer with what was true while the question was open (package
+// oracle). It runs from the project's top folder, by `make soak`, and writes docs/results/soak.txt.
 //
 //	changer ──► kube-apiserver ──► proxy ──► CoreDNS ◄── queriers
 //	   │             ▲               ▲                      │
 //	   └─► oracle    └─ disturbances ┘         oracle ◄─────┘
 //
-// It ends with an error if an answer was wrong, if CoreDNS did not come back into step with the API server, or if it needs more memory
-// at the end than at the begin.
+// It fails if an answer was wrong, if CoreDNS did not sync with the API server again, or if it
+// needs more memory at the end than at the beginning.
 package main
 
 import (

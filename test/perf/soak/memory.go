@@ -102,7 +102,7 @@ func find(text string, line *regexp.Regexp) (int64, error) {
 	return strconv.ParseInt(found[1], 10, 64)
 }
 
-// level says why the end is not as the begin, or "".
+// level returns the difference between the end and the beginning, or "" if there is none.
 func level(begin, end memory) string {
 	switch {
 	case float64(end.heap) > heapMost*float64(begin.heap):

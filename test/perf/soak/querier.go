@@ -123,7 +123,8 @@ func (q *querier) send(id uint16, packet []byte) (*dns.Msg, error) {
 	}
 }
 
-// someQuestion is what clients ask: mostly for addresses, of everything that there is, and of what there never was.
+// someQuestion returns a question as clients ask them: mostly for addresses, of existing names and
+// of names that never existed.
 func (w *world) someQuestion() oracle.Question {
 	switch n := rand.IntN(100); {
 	case n < 75:

@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
 )
 
-// server is the CoreDNS under test. It has no more plugins than ours and those that tell how it is.
+// server is the CoreDNS under test. It has only our plugin and those that report its state.
 type server struct {
 	*controlplane.Beside
 	address, debug, metrics string
@@ -89,7 +89,7 @@ func kubeconfigBy(c *controlplane.Cluster, address string) (path string, err err
 	return path, clientcmd.WriteToFile(*config, path)
 }
 
-// freeAddress is one of loopback that nobody uses, over UDP and TCP.
+// freeAddress returns an unused address of loopback, over UDP and TCP.
 func freeAddress() (string, error) {
 	for {
 		tcp, err := net.Listen("tcp", "127.0.0.1:0")

@@ -46,7 +46,7 @@ type soak struct {
 	faults        []string // other than wrong answers
 }
 
-// now is the time since the begin, by a clock that nobody sets.
+// now is the time since the beginning, by a clock that cannot be set.
 func (s *soak) now() time.Duration { return time.Since(s.start) }
 
 func run(ctx context.Context, o options) (err error) {
@@ -219,13 +219,14 @@ func (s *soak) withQuerier(do func(*querier) error) error {
 	return do(q)
 }
 
-// weigh weighs CoreDNS with new connections: a watch's has a buffer of the size of its longest event, for as long as the watch goes on.
+// weigh measures the memory of CoreDNS with new connections: the connection of a watch has a buffer
+// of the size of its longest event, for the lifetime of the watch.
 func (s *soak) weigh(ctx context.Context) (memory, error) {
 	s.proxy.Cut()
 	return s.server.weigh(ctx)
 }
 
-// weighEnd compares with the begin, and what CoreDNS says that it holds with what there is.
+// weighEnd compares with the beginning, and the metrics of CoreDNS with the existing objects.
 func (s *soak) weighEnd(ctx context.Context) (err error) {
 	if s.end, err = s.weigh(ctx); err != nil {
 		return err

@@ -98,7 +98,8 @@ func TestAWriteIsSentUntilItIsDone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// That it exists already is what the first POST has done; that there is no such path is no sign that the object is gone.
+	// "Already exists" means that the first POST has succeeded. A path that does not exist does not
+	// mean that the object is deleted.
 	if got, want := strings.Join(*requests, " "), "POST POST PATCH PATCH DELETE DELETE"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 )
 
-// TestFreedAddressesAreNotAnswered (C24): with `edit` a tenant frees the address of a derived Service, by deleting or editing it, and takes
-// it for a Service of his. From when the controller has seen that, the import has no address, and then another one.
+// TestFreedAddressesAreNotAnswered (C24): with `edit` a tenant frees the address of a derived
+// Service, by deleting or editing it, and gives it to a Service of their own. As soon as the
+// controller has seen that, the import has no address, and then another one.
 func TestFreedAddressesAreNotAnswered(t *testing.T) {
 	for what, frees := range map[string]func(tenant clientOf, derived *corev1.Service) error{
 		"deleted": func(clientOf, *corev1.Service) error { return nil },
@@ -52,7 +53,8 @@ func TestFreedAddressesAreNotAnswered(t *testing.T) {
 	}
 }
 
-// TestForgedMarksGiveNoAddress: nor is the address answered if his Service bears the controller's marks and cannot be deleted.
+// TestForgedMarksGiveNoAddress: the address is not answered either if the tenant's Service has the
+// controller's marks and cannot be deleted.
 func TestForgedMarksGiveNoAddress(t *testing.T) {
 	s := newStage(t)
 	vip := s.importedFromC2()
@@ -100,8 +102,8 @@ func (s *stage) importedFromC2() string {
 	return vip
 }
 
-// takesFreed has a tenant delete derived-foo, put something else in its place, and take its address, again and again until he was faster
-// than the controller.
+// takesFreed lets a tenant delete derived-foo, create another Service, and take the address,
+// repeatedly until the tenant was faster than the controller.
 func (s *stage) takesFreed(tenant clientOf, address string, frees func(clientOf, *corev1.Service) error, forge func(*corev1.Service)) {
 	s.Helper()
 	s.until("his Service has the address", func() error {
@@ -130,7 +132,7 @@ func (s *stage) takesFreed(tenant clientOf, address string, frees func(clientOf,
 	})
 }
 
-// watchImports tells of each change of the import foo in c1.
+// watchImports yields each change of the import foo in c1.
 func (s *stage) watchImports() watch.Interface {
 	s.Helper()
 	watching, err := client.NewWithWatch(s.c1.Config, client.Options{Scheme: clusterset.Scheme})

@@ -11,8 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestAssociatedForeignSlicesAreDeleted: a slice that a tenant leads to a derived Service goes, whatever owner it names, and whether he deleted and held it before
-// he led it there. What the clusterset says of the name is written meanwhile. What leads to a Service of a user's own stays.
+// TestAssociatedForeignSlicesAreDeleted: a slice that a tenant associates with a derived Service is
+// deleted, whatever its owner is, and also if the tenant deleted it first and blocks the deletion
+// with a finalizer. Meanwhile, the content of the clusterset is written. A slice of a user's own
+// Service stays.
 func TestAssociatedForeignSlicesAreDeleted(t *testing.T) {
 	t.Run("whatever owner they name", func(t *testing.T) { newStage(t).owned() })
 	t.Run("deleted and held first", func(t *testing.T) { newStage(t).heldFirst() })

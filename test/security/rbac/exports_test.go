@@ -15,8 +15,10 @@ import (
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 )
 
-// TestLaterExportsAddEndpointsAndPorts (C11, C12, C13, C16, C46): a tenant of the same namespace in another cluster is one of the owners of
-// its names. His export adds his endpoints, and ports of other names; neither type nor ports of an older one change by it; both are told.
+// TestLaterExportsAddEndpointsAndPorts (C11, C12, C13, C16, C46): a tenant of the same namespace in
+// another cluster is one of the owners of its names. Their export adds endpoints, and ports with
+// other names. It changes neither type nor ports of an older export. Both exports report the
+// conflict.
 func TestLaterExportsAddEndpointsAndPorts(t *testing.T) {
 	s := newStage(t)
 	s.export(s.c1, service("foo"), "10.9.1.1")
@@ -82,8 +84,9 @@ func TestExportsReachTheSameNamespaceOnly(t *testing.T) {
 	}
 }
 
-// TestExportedMarksAreNotTakenOver (C5, C18): the labels and annotations that an export asks for make an import in another cluster
-// nobody else's, point it at no Service and give it no address.
+// TestExportedMarksAreNotTakenOver (C5, C18): the labels and annotations of an export do not change
+// who manages the import in another cluster, do not point it at another Service, and give it no
+// address.
 func TestExportedMarksAreNotTakenOver(t *testing.T) {
 	s := newStage(t)
 	tenant := s.tenant(s.c2, "edit", exportsToo)
@@ -169,8 +172,9 @@ func TestExportWithoutAServiceExportsNothing(t *testing.T) {
 	}
 }
 
-// TestExportWithoutAServiceKeepsItsAge (C11): an export counts from its own creation, and not from that of its Service. A tenant who was the
-// first to export a name, and was nothing so far, has its type and ports as soon as he makes the Service, though others use it by then.
+// TestExportWithoutAServiceKeepsItsAge (C11): the age of an export is its own, and not that of its
+// Service. A tenant with the first export of a name, without a Service, decides on type and ports
+// as soon as they create the Service, although others already use the name.
 func TestExportWithoutAServiceKeepsItsAge(t *testing.T) {
 	s := newStage(t)
 	tenant := s.tenant(s.c1, "edit", exportsToo)

@@ -15,7 +15,8 @@ import (
 
 const held = "example.org/held"
 
-// TestFinalizersDoNotKeepForgedSlices: a finalizer keeps no slice with the controller's mark, and none that is led to a derived Service.
+// TestFinalizersDoNotKeepForgedSlices: a finalizer keeps neither a slice with the controller's mark
+// nor one that is associated with a derived Service.
 func TestFinalizersDoNotKeepForgedSlices(t *testing.T) {
 	s := newStage(t)
 	s.export(s.c1, headless("db"), "10.9.1.1")
@@ -51,8 +52,9 @@ func (s *stage) goneSlice(name string, uid types.UID) error {
 	return orElse(err, name+" is there")
 }
 
-// TestFinalizersDoNotKeepOwnSlices: a slice of the controller's that somebody deletes, holds and edits goes, and is made anew: whether a finalizer
-// of his holds it, or what the garbage collector waits for.
+// TestFinalizersDoNotKeepOwnSlices: a slice of the controller that a tenant deletes, blocks with a
+// finalizer and edits is deleted and created again. The finalizer can be the tenant's or the
+// garbage collector's.
 func TestFinalizersDoNotKeepOwnSlices(t *testing.T) {
 	s := newStage(t)
 	s.export(s.c2, headless("db"), "10.9.2.1")

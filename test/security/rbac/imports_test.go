@@ -51,7 +51,8 @@ func TestImportsTakeNoServiceOver(t *testing.T) {
 	}
 }
 
-// TestImportsAreOfTheirNamespace: names in another namespace, dots in a name and a namespace called svc lead to nobody else's names.
+// TestImportsAreOfTheirNamespace: names in another namespace, dots in a name and a namespace called
+// svc give no access to other names.
 func TestImportsAreOfTheirNamespace(t *testing.T) {
 	s := newStage(t)
 	s.export(s.c1, headless("db"), "10.9.1.1")
@@ -137,7 +138,8 @@ func (s *stage) takes(name string, want ...string) error {
 	return nil
 }
 
-// TestFinalizersBlockOnlyTheirOwnSlice: a tenant's finalizer keeps his import; the next one of the name, and other names, do without it.
+// TestFinalizersBlockOnlyTheirOwnSlice: a tenant's finalizer keeps only the tenant's import. The
+// next import of the name, and other names, are not affected.
 func TestFinalizersBlockOnlyTheirOwnSlice(t *testing.T) {
 	s := newStage(t)
 	tenant := s.tenant(s.c1, "view", importsToo)
@@ -247,8 +249,9 @@ func keyOf(object metav1.Object) namespacedName {
 	return namespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
-// TestWritersOfImportsHaveEveryName: who may write imports is the owner of all names of the namespace, the controller's too: what he sets in
-// `ips` is answered, as an administrator's is, and what he takes from the controller is not given back.
+// TestWritersOfImportsHaveEveryName: users with permission to write imports own all names of the
+// namespace, including those of the controller. The addresses that they set in `ips` are answered,
+// as an administrator's are, and what they take from the controller does not return.
 func TestWritersOfImportsHaveEveryName(t *testing.T) {
 	s := newStage(t)
 	tenant := s.tenant(s.c1, "view", importsToo)

@@ -79,7 +79,8 @@ func (s *stage) serves(autopath, alias bool) (address string) {
 	return address
 }
 
-// called is the stage's namespace under a name that a test chooses, with a tenant who may have imports there.
+// called returns the stage's namespace under a chosen name, with a tenant with permission to write
+// imports in it.
 func (s *stage) called(name string) (tenant clientOf, theirs *stage) {
 	s.Helper()
 	theirs = &stage{s.T, s.world, name}
@@ -141,12 +142,14 @@ func TestImportsChangeNoOutsideName(t *testing.T) {
 			return err
 		})
 	}
-	// The names that end in svc are nobody's in the world, and the namespace before that is the tenant's own.
+	// Names that end in svc do not exist on the Internet, and the namespace before that belongs to
+	// the tenant.
 	s.looksUp(own, "github.com.svc", "NOERROR 10.66.0.1", "clusterset.local")
 }
 
-// TestSearchPathIsThePods: an entry on the search path (dnsConfig) is a pod's own. One that has it finds imports by it; its neighbour in the
-// namespace, who has not, gets the answers of before.
+// TestSearchPathIsThePods: a suffix of the search path (dnsConfig) belongs to one pod. A pod with
+// the suffix finds imports by it. Another pod in the namespace, without it, gets the same answers
+// as before.
 func TestSearchPathIsThePods(t *testing.T) {
 	s := newStage(t)
 	s.export(s.c2, service("foo"), "10.9.2.1")
@@ -165,9 +168,10 @@ func TestSearchPathIsThePods(t *testing.T) {
 	}
 }
 
-// TestSvcOnTheSearchPathIsShared: where svc.clusterset.local is on the search path, or imports are in cluster.local by `alias`, a name of
-// two labels is a Service's and its namespace's before it is one of the world. Kubernetes' own search path, with svc.cluster.local, is
-// like that for local Services: who may call a namespace `example` takes www.example.
+// TestSvcOnTheSearchPathIsShared: if svc.clusterset.local is on the search path, or imports are in
+// cluster.local by `alias`, a name of two labels is a Service and its namespace before it is a name
+// on the Internet. Kubernetes' own search path, with svc.cluster.local, does the same for local
+// Services: the owner of a namespace `example` owns www.example.
 func TestSvcOnTheSearchPathIsShared(t *testing.T) {
 	s := newStage(t)
 	tenant, example := s.called("example")
@@ -176,7 +180,7 @@ func TestSvcOnTheSearchPathIsShared(t *testing.T) {
 	s.looksUp(plain, "www.example", "NOERROR 10.66.0.1", "svc.clusterset.local")
 	s.looksUp(plain, "www.example", "NOERROR 192.0.2.4", "clusterset.local")
 	s.looksUp(alias, "www.example", "NOERROR 10.66.0.1")
-	s.looksUp(alias, "github.com", "NOERROR 192.0.2.2") // nobody has that namespace
+	s.looksUp(alias, "github.com", "NOERROR 192.0.2.2") // no such namespace exists
 
 	local := service("www")
 	example.create(s.c1.Admin, local) // without us, too
@@ -210,7 +214,8 @@ func TestAliasLeavesLocalServicesAlone(t *testing.T) {
 	}
 }
 
-// TestZoneCannotBeListed: without the plugin `transfer`, which has its own list of who may, names cannot be listed.
+// TestZoneCannotBeListed: without the plugin `transfer`, which has its own list of permitted
+// servers, names cannot be listed.
 func TestZoneCannotBeListed(t *testing.T) {
 	s := newStage(t)
 	for what, qtype := range map[string]uint16{"AXFR": dns.TypeAXFR, "IXFR": dns.TypeIXFR} {

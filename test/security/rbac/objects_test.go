@@ -134,7 +134,7 @@ const (
 
 type namespacedName = client.ObjectKey
 
-// clientOf is whoever acts.
+// clientOf returns the client of an actor.
 type clientOf = client.Client
 
 // orElse is the error, or one of these words.

@@ -27,11 +27,12 @@ const karmada = "system:serviceaccount:karmada-cluster:karmada-c1"
 // Services, as controllers of load balancers have it.
 var servicesToo = may("", "services", "services/status", "endpoints")
 
-// policiesToo makes nobody an administrator in a namespace: policies are in none.
+// policiesToo changes no rights in a namespace: policies are cluster-scoped.
 var policiesToo = may("admissionregistration.k8s.io", "validatingadmissionpolicies")
 
-// TestPolicies: with deploy/policy the tenants who may write slices and imports do nothing to what the controller keeps. The controllers
-// go on, and so does another implementation that is on the list.
+// TestPolicies: with deploy/policy, tenants with permission to write slices and imports cannot
+// change what the controller manages. The controllers continue, and so does another implementation
+// that is on the list.
 func TestPolicies(t *testing.T) {
 	s := newStage(t)
 	tenant := s.tenant(s.c1, "edit", slicesToo, importsToo, servicesToo, policiesToo)
@@ -127,7 +128,7 @@ func (s *stage) creations(tenant clientOf) []attempt {
 	return all
 }
 
-// editions take away what each object has, or change what is led to.
+// editions remove what each object has, or change which Service it belongs to.
 func (s *stage) editions(tenant clientOf) []attempt {
 	const unlabelled = `{"metadata":{"labels":null}}`
 	var all []attempt
@@ -204,7 +205,8 @@ func (s *stage) deletions(tenant clientOf) []attempt {
 	return all
 }
 
-// keepsHisOwn: the policy lets a tenant write what leads to no import, and delete what he may not write.
+// keepsHisOwn: with the policy, a tenant can write slices that belong to no import, and delete
+// slices that they cannot write.
 func (s *stage) keepsHisOwn(tenant clientOf) {
 	s.Helper()
 	plain, of := service("plain"), endpointsOf("plain")
@@ -220,7 +222,8 @@ func (s *stage) keepsHisOwn(tenant clientOf) {
 	}
 }
 
-// lets: another implementation that is on the list goes on, and so do Kubernetes' own controllers, in either form of account.
+// lets: another implementation that is on the list continues, and so do Kubernetes' own
+// controllers, with either form of account.
 func (s *stage) lets() {
 	s.Helper()
 	other := s.account("karmada-cluster", "karmada-c1", slicesToo, servicesToo)
@@ -240,7 +243,7 @@ func (s *stage) lets() {
 	} {
 		s.create(kubernetes, slice("copied-"+name, map[string]string{labelLeadsTo: "derived-by-the-user", labelManager: "endpointslice-controller.k8s.io"}, "10.9.4.2"))
 		collected := labelled(importOf("collected-"+name, mcsv1beta1.Headless), labelKeeper, controller)
-		collected.Finalizers = []string{held} // or the controller is sooner: nobody exports it
+		collected.Finalizers = []string{held} // or the controller is faster: no cluster exports it
 		s.create(s.c1.Admin, collected)
 		if err := kubernetes.Delete(s.Context(), collected); err != nil {
 			s.Errorf("to delete the controller's import by Kubernetes' own %s: %v", name, err)
@@ -265,7 +268,8 @@ func (s *stage) balances() {
 	edit(s, s.c1.Admin, svc.Name, svc, func(svc *corev1.Service) { svc.Finalizers = nil })
 }
 
-// administers: whoever may change the policies is an administrator, of whatever group he is.
+// administers: users with permission to change the policies are administrators, whatever their
+// group is.
 func (s *stage) administers() {
 	s.Helper()
 	const group = "example:cluster-admins"
@@ -287,7 +291,7 @@ func (s *stage) administers() {
 	}
 }
 
-// withdraws: the controller deletes an import that nobody exports any more.
+// withdraws: the controller deletes an import that no cluster exports any more.
 func (s *stage) withdraws() {
 	s.Helper()
 	export := exportOf("db")
@@ -304,7 +308,8 @@ func (s *stage) withdraws() {
 	})
 }
 
-// readsPolicies lets an account of the stage's namespace read policies: that makes nobody an administrator.
+// readsPolicies permits an account of the stage's namespace to read policies. This makes the
+// account no administrator.
 func (s *stage) readsPolicies(account string) {
 	s.Helper()
 	role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{policiesToo}}
@@ -356,7 +361,8 @@ func (s *stage) takesNoImport(tenant clientOf) {
 	}
 }
 
-// choosesNoAddress has a tenant try to give an import addresses, or a Service of a name that he chooses.
+// choosesNoAddress lets a tenant try to give addresses, or a Service of a chosen name, to an
+// import.
 func (s *stage) choosesNoAddress(tenant clientOf) {
 	s.Helper()
 	const noAddresses, noService = "may not choose the addresses", "may not choose the derived Service"
@@ -387,7 +393,7 @@ func (s *stage) choosesNoAddress(tenant clientOf) {
 	s.empties(tenant)
 }
 
-// empties: what a tenant may not choose he may take away, also where an administrator chose it.
+// empties: a tenant can remove what they cannot choose, also if an administrator chose it.
 func (s *stage) empties(tenant clientOf) {
 	s.Helper()
 	chosen := importOf("chosen", mcsv1beta1.ClusterSetIP, "192.0.2.7")
@@ -435,7 +441,8 @@ func (s *stage) enforce(tenant clientOf) {
 	s.until("the policies are there", func() error { return s.probes(tenant, true) })
 }
 
-// probes has a tenant try what several clauses of each policy refuse: where one is missing, the tests of it say so.
+// probes lets a tenant try what several clauses of each policy refuse: if one clause is missing,
+// its tests fail.
 func (s *stage) probes(tenant clientOf, refused bool) error {
 	imp := importOf("probe", mcsv1beta1.ClusterSetIP, "192.0.2.1")
 	imp.Annotations = map[string]string{"multicluster.kubernetes.io/derived-service": "his"}

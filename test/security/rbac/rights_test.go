@@ -51,7 +51,7 @@ func TestDefaultRolesReachNothing(t *testing.T) {
 	}
 }
 
-// announcing is the patch of a namespace by which a controller says its cluster's id.
+// announcing is the patch of a namespace by which a controller announces its cluster's ID.
 func announcing(id string) client.Patch {
 	return client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"clusterset-dns.io/cluster-id":"`+id+`"}}}`))
 }

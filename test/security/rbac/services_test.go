@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 )
 
-// TestEditorsOfServices (C24): with `edit` a tenant stands in the way of an import of his own namespace, and is told; what he does to a
-// derived Service is put right, with the address that it had.
+// TestEditorsOfServices (C24): with `edit` a tenant can block an import of their own namespace, and
+// its status reports it. Changes of a derived Service are repaired, and its address stays.
 func TestEditorsOfServices(t *testing.T) {
 	s := newStage(t)
 	tenant := s.tenant(s.c1, "edit")
@@ -43,7 +43,8 @@ func TestEditorsOfServices(t *testing.T) {
 	edit(s, tenant, "derived-bar", new(corev1.Service), func(svc *corev1.Service) {
 		svc.Labels, svc.Spec.Selector, svc.Spec.Ports[0].Port = nil, map[string]string{"app": "his"}, 6666
 	})
-	// Without its label it is not the controller's: it is left alone, and the name has no address of his.
+	// Without its label, the Service does not belong to the controller: it stays unchanged, and the
+	// name does not have its address.
 	s.says(s.c1, "bar", "ForeignService")
 	s.answers("bar", "NOERROR")
 	edit(s, tenant, "derived-bar", new(corev1.Service), func(svc *corev1.Service) { svc.Labels = map[string]string{labelKeeper: controller} })
@@ -102,9 +103,10 @@ func TestEditorsOfVIPs(t *testing.T) {
 	is("it is put right")
 }
 
-// TestSelectorOfADerivedServiceTakesNoTraffic: with `edit` a tenant gives a derived Service a selector that hits a pod of his. Kubernetes
-// makes slices, and Endpoints, of which it makes slices again; and takes neither back when the controller removes the selector. The
-// controller does; it leaves a Service of the tenant's own alone.
+// TestSelectorOfADerivedServiceTakesNoTraffic: with `edit` a tenant gives a derived Service a
+// selector that matches their pod. Kubernetes creates slices, and Endpoints, from which it creates
+// more slices, and removes neither when the controller removes the selector. The controller deletes
+// them. It does not touch a Service of the tenant.
 func TestSelectorOfADerivedServiceTakesNoTraffic(t *testing.T) {
 	s := newStage(t)
 	s.export(s.c2, service("foo"), "10.9.2.1")

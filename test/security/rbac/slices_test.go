@@ -51,7 +51,8 @@ func TestServiceLabelsGiveNoEndpoints(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Of an import that others made, whoever labels a slice says what its endpoints are: that is how the API works between them.
+	// In an import of others, the author of a slice's label decides on its endpoints: so the API
+	// works between them.
 	s.create(s.c1.Admin, importOf("byhand", mcsv1beta1.Headless))
 	s.answers("byhand", "NOERROR 10.66.0.1")
 }
@@ -74,7 +75,8 @@ func (s *stage) runsPod(by clientOf, app, ip string) {
 	}
 }
 
-// spies are slices that somebody with the right to write them may make in his namespace; none has the controller's mark.
+// spies are slices that users with permission to write slices can create in their namespace. None
+// has the controller's mark.
 func spies(imp *mcsv1beta1.ServiceImport) map[string]*discoveryv1.EndpointSlice {
 	labels := func(more ...string) map[string]string {
 		all := map[string]string{labelService: imp.Name, labelCluster: "c1"}
@@ -143,8 +145,9 @@ func TestSlicesOfOthersGiveNoEndpoints(t *testing.T) {
 	}
 }
 
-// TestForgedMarkDoesNotLast: RBAC cannot keep the controller's mark from somebody who may write slices. A slice that bears it is
-// deleted at once, and is gone from all names: in the other cluster, too.
+// TestForgedMarkDoesNotLast: RBAC cannot keep the controller's mark from users with permission to
+// write slices. A forged slice is deleted at once, and disappears from all names, also in the other
+// cluster.
 func TestForgedMarkDoesNotLast(t *testing.T) {
 	s := newStage(t)
 	s.export(s.c1, headless("db"), "10.9.1.1")
@@ -175,8 +178,9 @@ func TestForgedMarkDoesNotLast(t *testing.T) {
 	}
 }
 
-// TestEndpointsOfAnExportedServiceAreItsNames: what leads an exported Service leads its name, in all clusters, with the policy too: slices of
-// whoever may write them, and with `edit` alone the pods that a selector of his hits.
+// TestEndpointsOfAnExportedServiceAreItsNames: the endpoints of an exported Service are the
+// endpoints of its name in all clusters, also with the policy: slices of users with permission to
+// write them, and with `edit` alone the pods that a selector matches.
 func TestEndpointsOfAnExportedServiceAreItsNames(t *testing.T) {
 	hisOwn := func(s *stage, tenant clientOf) {
 		s.create(tenant, slice("spy", map[string]string{labelLeadsTo: "db"}, "10.66.0.1"))
@@ -237,7 +241,8 @@ func TestAddressesOfEndpoints(t *testing.T) {
 	s.until("the peer leads where the Service does", func() error { return s.leads(s.c2, labelLeadsTo, "derived-foo", "10.9.5.5", "172.18.0.2") })
 }
 
-// TestSlicesOfOneNamespaceAreOfNoOther: a tenant's slices in his namespace are of his namespace's names, whatever their labels say.
+// TestSlicesOfOneNamespaceAreOfNoOther: the slices of a tenant belong to names of their namespace
+// only, whatever their labels are.
 func TestSlicesOfOneNamespaceAreOfNoOther(t *testing.T) {
 	theirs, s := newStage(t), newStage(t)
 	theirs.export(s.c1, headless("db"), "10.9.1.1")

@@ -144,7 +144,7 @@ func (s *stage) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: s.namespace, Name: name}
 }
 
-// create makes objects in the stage's namespace, by whoever may.
+// create creates objects in the stage's namespace, as the given actor.
 func (s *stage) create(by client.Client, objects ...client.Object) {
 	s.Helper()
 	for _, object := range objects {

@@ -1,4 +1,4 @@
-// Command listen binds a port on every thread that it has, and says so.
+// Command listen binds a port on every thread, and prints the result.
 package main
 
 import (

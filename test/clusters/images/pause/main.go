@@ -1,4 +1,4 @@
-// Command pause holds a pod's namespaces until it is told to end.
+// Command pause keeps the namespaces of a pod until it receives a signal.
 package main
 
 import (

@@ -1,10 +1,10 @@
-// Command serve tells everybody who asks which pod it is: over HTTP, at any path, and over UDP, where the question follows. Each
-// answer is a line: the pod's name, and the cluster's id.
+// Command serve returns the name of its pod: over HTTP, at any path, and over UDP, where the
+// question follows. Each answer is one line: the name of the pod and the ID of the cluster.
 //
 //	serve --http 80,8080 --udp 5300 [--linger 5s]
 //
-// The pod's name is the host name, or POD_NAME; the cluster's id is CLUSTER_ID. Told to end, it goes on for as long as --linger
-// says: by then, nobody should be sent here any more.
+// The name of the pod is the host name, or POD_NAME; the ID of the cluster is CLUSTER_ID. After
+// SIGTERM it continues for the time of --linger. By then, no traffic should arrive any more.
 package main
 
 import (
@@ -74,7 +74,7 @@ func (s server) answer(address string) {
 
 func (s server) answerAt(listener net.Listener) error {
 	h := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintln(w, s.whoami) // whoever has gone needs no answer
+		_, _ = fmt.Fprintln(w, s.whoami) // a client that has gone needs no answer
 	})}
 	return h.Serve(listener)
 }

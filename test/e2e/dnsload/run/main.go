@@ -1,4 +1,5 @@
-// Command run asks a DNS server as fast as it answers: package dnsload says how. test/e2e runs it in a pod.
+// Command run asks a DNS server as fast as it answers (see package dnsload). test/e2e runs it in a
+// pod.
 //
 //	run --server 10.0.0.10:53 --for 5m [--stop FILE] <questions.json >result.json
 package main

@@ -1,6 +1,7 @@
-// Package readymade is a CoreDNS plugin for measurements only. It asks the next plugin each question once, keeps the reply, and from
-// then on writes that same message: no plugin that answers with the same bytes can cost a server less. It never forgets, so what it
-// says is as old as the first time that it was asked.
+// Package readymade is a CoreDNS plugin for measurements only. It passes each question to the next
+// plugin once, keeps the reply, and writes that same message from then on: no plugin that answers
+// with the same bytes can cost a server less. It never forgets, so an answer is as old as the first
+// question for it.
 package readymade
 
 import (

@@ -22,7 +22,7 @@ const (
 
 var everybody = []Who{Ours, InTree, Whoami, ReadyMade}
 
-// Key says what a figure is of: what was measured, at what, and of whom.
+// Key identifies a figure: the measure, the case, and the answerer.
 type Key struct {
 	Measure, Case string
 	Who           Who

@@ -47,7 +47,7 @@ func (w *Wrong) Error() string {
 }
 
 // Checker checks answers. The zero value is ready.
-type Checker struct{ serial atomic.Uint64 } // the largest serial that was answered, above a bit that says there was one
+type Checker struct{ serial atomic.Uint64 } // the largest serial that was answered, above a bit that is set if there was one
 
 // Asked is a question that is being asked.
 type Asked struct {

@@ -92,7 +92,7 @@ func TestAnswersOfAnImport(t *testing.T) {
 	put(v.Object, 3*second, State{Number: 3, Size: 0})
 	put(v.Object, 4*second, State{Gone: true})
 	put(v.Object, 5*second, State{Number: 5, Size: 1})
-	v.Begin(State{Number: 6, Size: 1}, 6*second) // and nobody knows whether it is done
+	v.Begin(State{Number: 6, Size: 1}, 6*second) // and it is unknown whether it is done
 	fence.Pass(2500 * time.Millisecond)
 
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ type Question struct {
 	about subject
 	port  int // of an SRV question: the place of the port's name; all: every port
 	slice int // of a question for a host: its slice; all: it is for the service
-	host  int // likewise the endpoint's place
+	host  int // and so is the position of the endpoint
 }
 
 const all = -1
@@ -35,7 +35,7 @@ type subject interface {
 
 const none = -1
 
-// reply is what a message says, as far as the world decides about it.
+// reply is the content of a message, as far as the oracle checks it.
 type reply struct {
 	rcode     int
 	addresses []netip.Addr
