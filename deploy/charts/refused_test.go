@@ -8,8 +8,8 @@ import (
 // TestWrongValuesAreRefused: each with what is wrong, and where.
 func TestWrongValuesAreRefused(t *testing.T) {
 	for name, test := range map[string]struct{ values, want string }{
-		"no id":                        {"", "cluster.id is needed: --set cluster.id="},
-		"two sources of the id":        {"cluster: {id: c1, useClusterProperty: true}", "the id comes from one of them"},
+		"no id":                        {"", "cluster.id is required: set --set cluster.id="},
+		"two sources of the id":        {"cluster: {id: c1, useClusterProperty: true}", "are both set: remove one of them"},
 		"an id that is no DNS name":    {"cluster: {id: C_1}", "/cluster/id"},
 		"an id that is a number":       {"cluster: {id: 1}", "/cluster/id"},
 		"an id that is too long":       {"cluster: {id: " + strings.Repeat("a", 64) + "}", "/cluster/id"},

@@ -122,8 +122,8 @@ func TestSlicesOfOthersGiveNoEndpoints(t *testing.T) {
 			}
 		}
 	}
-	s.says(s.c1, "foo", "EndpointSlices of others")
-	s.says(s.c1, "db", "EndpointSlices of others")
+	s.says(s.c1, "foo", "EndpointSlices that multicluster-controller does not manage")
+	s.says(s.c1, "db", "EndpointSlices that multicluster-controller does not manage")
 	s.settled()
 	for below, want := range map[string]string{
 		"db": "NOERROR 10.9.1.1", "pod-0.c1.db": "NOERROR 10.9.1.1", "pod-0.c2.db": "NXDOMAIN", "c9.db": "NXDOMAIN", "foo": "NOERROR " + vip,

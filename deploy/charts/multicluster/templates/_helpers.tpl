@@ -1,4 +1,4 @@
-{{/* Labels of every object, beside its own. */}}
+{{/* Labels of every object, in addition to its own. */}}
 {{- define "multicluster.labels" -}}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
@@ -11,7 +11,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
 {{- end }}
 
-{{/* What all pods of ours keep to: the «restricted» Pod Security Standard. */}}
+{{/* The Pod Security Standard "restricted", for all pods of the chart. */}}
 {{- define "multicluster.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -20,7 +20,7 @@ seccompProfile:
   type: RuntimeDefault
 {{- end }}
 
-{{/* Where the scheduler may put a pod, of the values of its program; a list of tolerations may come before theirs. */}}
+{{/* Scheduling of a pod, from the values of its program. A list of tolerations can precede those of the values. */}}
 {{- define "multicluster.scheduling" -}}
 {{- with .priorityClassName }}
 priorityClassName: {{ . }}
@@ -39,7 +39,7 @@ affinity:
 {{- end }}
 {{- end }}
 
-{{/* Whether this chart runs a CoreDNS, and what it is called. */}}
+{{/* Whether this chart runs a CoreDNS, and its name. */}}
 {{- define "multicluster.runsDNS" -}}
 {{- if has .Values.dns.mode (list "server" "replace") }}true{{ end }}
 {{- end }}
@@ -50,12 +50,12 @@ affinity:
 {{ ternary "kube-system" .Release.Namespace (eq .Values.dns.mode "replace") }}
 {{- end }}
 
-{{/* What its pods are found by. As the cluster's own DNS they have the label that all the world knows it by. */}}
+{{/* The selector of its pods. The cluster's own DNS has its usual label. */}}
 {{- define "multicluster.dnsSelector" -}}
 {{ ternary "k8s-app: kube-dns" "app.kubernetes.io/name: multicluster-dns" (eq .Values.dns.mode "replace") }}
 {{- end }}
 
-{{/* The plugin's line in a Corefile, or its block, of `zones` and `dns`. Without zones those of the server block count. */}}
+{{/* The plugin's line in a Corefile, or its block, from `zones` and `dns`. Without zones, those of the server block count. */}}
 {{- define "multicluster.plugin" -}}
 {{- $plugin := .dns.plugin }}
 {{- $options := list }}
@@ -146,7 +146,7 @@ affinity:
   {{- end }}
 {{- end }}
 
-{{/* Egress to name servers, wherever they are: in the cluster, on the node, outside. */}}
+{{/* Egress to DNS servers: in the cluster, on the node, outside. */}}
 {{- define "multicluster.toNameServers" -}}
 - ports:
     - port: 53
@@ -155,7 +155,7 @@ affinity:
       protocol: TCP
 {{- end }}
 
-{{/* Egress to the upstreams on other ports: that which one names, as in [2001:db8::1%tls-name]:5353, or that of its protocol. */}}
+{{/* Egress to upstreams on other ports: the port of the upstream, as in [2001:db8::1%tls-name]:5353, or the port of its protocol. */}}
 {{- define "multicluster.toUpstreams" -}}
 {{- $ports := list }}
 {{- range .Values.dns.upstreams }}
