@@ -52,7 +52,7 @@ func main() {
 		err = run(ctrl.SetupSignalHandler(), options, *probes, *clusterID, log)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
-		log.Error(err, "Ending")
+		log.Error(err, "exiting")
 		os.Exit(1)
 	}
 }
@@ -89,7 +89,7 @@ func run(ctx context.Context, options reconcile.Options, probes, clusterID strin
 	if options.CRD, err = reconcile.WaitForCRD(ctx, cluster, options.ClusterID != "", poll, log); err != nil {
 		return err
 	}
-	log.Info("Starting", "version", buildVersion(), "clusterID", options.ClusterID, "serviceimports", options.CRD)
+	log.Info("starting", "version", buildVersion(), "clusterID", options.ClusterID, "serviceimports", options.CRD)
 	mgr, err := reconcile.NewManager(ctx, cluster, options)
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)

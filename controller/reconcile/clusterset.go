@@ -136,7 +136,7 @@ func (s *nameSource) allImports() {
 	var all mcsv1beta1.ServiceImportList
 	// The only possible errors are programming errors.
 	if err := s.cache.List(s.ctx, &all, client.UnsafeDisableDeepCopy); err != nil && s.ctx.Err() == nil {
-		ctrl.Log.Error(err, "List imports")
+		ctrl.Log.Error(err, "cannot list imports")
 	}
 	for i := range all.Items {
 		s.changed(client.ObjectKeyFromObject(&all.Items[i]))

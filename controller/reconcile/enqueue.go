@@ -86,7 +86,7 @@ func (r *serviceReconciler) importsOfService(ctx context.Context, svc client.Obj
 		var named mcsv1beta1.ServiceImportList
 		// An error would be a programming error, such as a missing index.
 		if err := r.cache.List(ctx, &named, options...); err != nil {
-			log.FromContext(ctx).Error(err, "List imports of Service", "service", client.ObjectKeyFromObject(svc))
+			log.FromContext(ctx).Error(err, "cannot list the imports of a Service", "service", client.ObjectKeyFromObject(svc))
 		}
 		for i := range named.Items {
 			requests = append(requests, request(named.Items[i].Namespace, named.Items[i].Name))
@@ -116,7 +116,7 @@ func importsOfDerived(ctx context.Context, cache client.Reader, service types.Na
 	// An error would be a programming error, such as a missing index.
 	if err := cache.List(ctx, &named, client.InNamespace(service.Namespace), client.MatchingFields{indexDerived: service.Name},
 		client.UnsafeDisableDeepCopy); err != nil && ctx.Err() == nil {
-		log.FromContext(ctx).Error(err, "List imports of Service", "service", service)
+		log.FromContext(ctx).Error(err, "cannot list the imports of a Service", "service", service)
 	}
 	var requests []ctrl.Request
 	for i := range named.Items {

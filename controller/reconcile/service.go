@@ -76,7 +76,7 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		written := changes.Written() // before Do replaces the wanted objects by the answers
 		err := r.writer.Do(ctx, state, changes)
 		if r.learn(ctx, request.NamespacedName, &state, err) {
-			log.FromContext(ctx).V(1).Info("Refused", "error", err)
+			log.FromContext(ctx).V(1).Info("refused, planning again", "error", err)
 			continue
 		}
 		if allWritten(err) {
@@ -136,7 +136,7 @@ func (r *serviceReconciler) conclude(ctx context.Context, key types.NamespacedNa
 	}
 	switch {
 	case errors.Is(err, apply.ErrStale):
-		log.FromContext(ctx).V(1).Info("Reading again", "reason", err.Error())
+		log.FromContext(ctx).V(1).Info("stale, reading again", "reason", err.Error())
 		return ctrl.Result{RequeueAfter: r.staleAgain(key)}, nil
 	case err != nil:
 		return ctrl.Result{}, err

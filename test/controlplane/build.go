@@ -102,7 +102,7 @@ func (b *builder) lock(ctx context.Context) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	done := report(b.progress, "waiting for another process that builds Kubernetes")
+	done := report(b.progress, "waiting for another build of Kubernetes")
 	defer done()
 	err = poll(ctx, 100*time.Millisecond, func(context.Context) error {
 		return tryLock(file)
