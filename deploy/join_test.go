@@ -97,7 +97,7 @@ func (j *joining) succeed(t *testing.T, args []string, says ...string) {
 	}
 	for _, text := range says {
 		if !strings.Contains(out, text) {
-			t.Errorf("join.sh %s: it says\n%s\nwant %q", strings.Join(args, " "), out, text)
+			t.Errorf("join.sh %s: the output is\n%s\nwant %q", strings.Join(args, " "), out, text)
 		}
 	}
 }
@@ -235,7 +235,7 @@ func (j *joining) refuses(t *testing.T, args []string, says ...string) {
 	}
 	for _, text := range says {
 		if !strings.Contains(out, text) {
-			t.Errorf("join.sh %s: it says\n%s\nwant %q", strings.Join(args, " "), out, text)
+			t.Errorf("join.sh %s: the output is\n%s\nwant %q", strings.Join(args, " "), out, text)
 		}
 	}
 }
@@ -258,15 +258,15 @@ func (j *joining) errors(t *testing.T) {
 		{name: "FROM's id not announced", args: []string{"member1", "member2"}, says: []string{"controller in member1 does not announce", "--cluster-id", "set the ID with --id"}},
 		{name: "TO's id not announced", id1: "member1", args: []string{"member1", "member2"}, says: []string{"controller in member2 does not announce", "set the ID with --to-id"}},
 		{name: "another id given than announced", id1: "member1", id2: "member2", args: []string{"--id", "member7", "member1", "member2"}, says: []string{"announces the ID member1", "--id is member7"}},
-		{name: "an id that is none", id2: "member2", args: []string{"--id", "Member_1", "member1", "member2"}, says: []string{"invalid cluster ID «Member_1» of member1"}},
+		{name: "an invalid ID", id2: "member2", args: []string{"--id", "Member_1", "member1", "member2"}, says: []string{"invalid cluster ID «Member_1» of member1"}},
 		{name: "an id with an empty label", id2: "member2", args: []string{"--id", "a..b", "member1", "member2"}, says: []string{"invalid cluster ID «a..b» of member1"}},
-		{name: "an announced id that is none", id1: "member1", id2: "-", args: []string{"member1", "member2"}, says: []string{"invalid cluster ID «-» of member2"}},
+		{name: "an invalid announced ID", id1: "member1", id2: "-", args: []string{"member1", "member2"}, says: []string{"invalid cluster ID «-» of member2"}},
 		{name: "an id too long for a label", id2: "member2", args: []string{"--id", long, "member1", "member2"}, says: []string{"has 64 characters", "the limit is 63"}},
 		{name: "a cluster and itself", id1: "member1", args: []string{"member1", "member1"}, says: []string{"are the same cluster, member1"}},
 		{name: "a cluster and itself by another context", id1: "member1", args: []string{"member1", "insecure"}, says: []string{"are the same cluster, member1"}},
 		{name: "a duplicate id", id1: "member1", id2: "member1", args: []string{"member1", "member2"}, says: []string{"two clusters with the same ID member1", "--cluster-id"}},
 		{name: "no authority in the kubeconfig", id1: "member1", id2: "member2", args: []string{"insecure", "member2"}, says: []string{"no certificate authority for insecure", "--ca"}},
-		{name: "an authority that is none", id1: "member1", id2: "member2", args: []string{"--ca", "README.md", "insecure", "member2"}, says: []string{"README.md is not a certificate in PEM"}},
+		{name: "an invalid authority", id1: "member1", id2: "member2", args: []string{"--ca", "README.md", "insecure", "member2"}, says: []string{"README.md is not a certificate in PEM"}},
 		{name: "a server without TLS", id1: "member1", id2: "member2", args: []string{"--server", "http://192.0.2.1:8080", "member1", "member2"}, says: []string{"http://192.0.2.1:8080", "is not an https:// URL"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -92,7 +92,7 @@ func TestServeDNS(t *testing.T) {
 		"another class is not ours":                        {true, fall.Zero, foo, dns.TypeA, dns.ClassCHAOS, dns.RcodeYXDomain},
 		"a zone below a zone is one of its own":            {true, fall.Zero, "foo.default.svc.deep.clusterset.local.", dns.TypeA, dns.ClassINET, dns.RcodeSuccess},
 		"an import in another plugin's zone":               {true, fall.Zero, "foo.default.svc.cluster.local.", dns.TypeA, dns.ClassINET, dns.RcodeSuccess},
-		"a name there that is none":                        {true, fall.Zero, "bar.default.svc.cluster.local.", dns.TypeA, dns.ClassINET, dns.RcodeNameError},
+		"a name there that does not exist":                 {true, fall.Zero, "bar.default.svc.cluster.local.", dns.TypeA, dns.ClassINET, dns.RcodeNameError},
 		"before the first sync":                            {false, fall.Zero, foo, dns.TypeA, dns.ClassINET, dns.RcodeServerFailure},
 		"a headless name too":                              {false, fall.Zero, "h.c." + foo, dns.TypeA, dns.ClassINET, dns.RcodeServerFailure},
 		"D36 nothing leaks upstream before the first sync": {false, fall.Root, foo, dns.TypeA, dns.ClassINET, dns.RcodeServerFailure},
@@ -354,7 +354,7 @@ func TestServerAddresses(t *testing.T) {
 		"not link-local ones":           {"53", []string{"fe80::1%eth0", "fd00::53"}, []netip.Addr{netip.MustParseAddr("fd00::53")}},
 		"and not hundreds of them": {"53", []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8", "10.0.0.9"},
 			[]netip.Addr{{}, {}, {}, {}, {}, {}, {}, {}}},
-		"none on a port that nobody who follows NS asks": {"1053", []string{"10.0.0.53"}, nil},
+		"none on a port that NS records cannot name": {"1053", []string{"10.0.0.53"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := serverAddrs(&dnsserver.Config{Port: test.port, ListenHosts: test.hosts})

@@ -124,7 +124,7 @@ func TestSetupReportsKubeconfigFaults(t *testing.T) {
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	if err := setup(caddy.NewTestController("dns", "multicluster clusterset.local")); err == nil || !strings.Contains(err.Error(), "kubeconfig FILE") {
-		t.Errorf("got %v, want an error that says to name a kubeconfig", err)
+		t.Errorf("got %v, want an error that asks for a kubeconfig", err)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestPort53(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			if got := runIn(t, root, c.pod, "/coredns", c.port); !strings.HasSuffix(got, c.want) {
-				t.Errorf("it says %q, want %q", got, c.want)
+				t.Errorf("the output is %q, want %q", got, c.want)
 			}
 		})
 	}

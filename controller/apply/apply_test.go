@@ -132,7 +132,7 @@ func TestSlicesComeBeforeTheAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if writes != nil {
-		t.Errorf("a write that changed nothing was told: %v", writes)
+		t.Errorf("a write that changed nothing was reported: %v", writes)
 	}
 }
 

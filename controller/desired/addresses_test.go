@@ -37,7 +37,7 @@ func TestAddressesThatCannotBeVIPs(t *testing.T) {
 		{"an IPv4 multicast address is invalid", "224.0.0.1", "224.0.0.1 in spec.ips, which is a multicast address"},
 		{"an IPv6 multicast address is invalid", "ff02::1", "ff02::1 in spec.ips, which is a multicast address"},
 		{"a ClusterIP of any namespace is invalid", "10.0.0.1", "10.0.0.1 in spec.ips, which is the ClusterIP of Service another/kubernetes"},
-		{"the ClusterIP of the import's own Service is nobody else's", "10.0.0.2", ""},
+		{"the ClusterIP of the import's own Service is valid", "10.0.0.2", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			st := observed.State{Import: &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo"}, Spec: mcsv1beta1.ServiceImportSpec{IPs: []string{test.ip}}}}

@@ -41,7 +41,7 @@ func TestUsablePorts(t *testing.T) {
 			want:  []corev1.ServicePort{tcp("unnamed-80-tcp", 80), tcp("https", 443), tcp("dns", 53)},
 		},
 		{
-			name:  "the name of an unnamed port is nobody else's",
+			name:  "no other port has the name of an unnamed port",
 			ports: []mcsv1beta1.ServicePort{{Name: "unnamed-80-tcp", Port: 81}, {Port: 80}},
 			want:  []corev1.ServicePort{tcp("unnamed-80-tcp", 81), tcp("unnamed-80-tcp0", 80)},
 		},

@@ -514,7 +514,7 @@ func checkUnion(t *testing.T, merged merge.Merged, all []merge.Member) {
 		same = same && len(m.Service.Ports) == len(merged.Ports) && portText(m.Service.Ports) == portText(merged.Ports)
 		if len(merged.Families) > 0 && len(m.Service.Families) > 0 && slices.ContainsFunc(merged.Families, func(f corev1.IPFamily) bool { return !slices.Contains(m.Service.Families, f) }) &&
 			!slices.Contains(merged.Reasons, "IPFamilyConflict") {
-			t.Errorf("%v do not reach %s, and nobody says so (C19)", merged.Families, m.Cluster)
+			t.Errorf("%v do not reach %s, and it is not reported (C19)", merged.Families, m.Cluster)
 		}
 	}
 	if conflict := slices.Contains(merged.Reasons, "PortConflict"); conflict == same {

@@ -89,7 +89,7 @@ func checkPorts(t *testing.T, merged merge.Merged, m merge.Member, slice *discov
 			return *p.Name == exposed.Name && *p.Protocol == exposed.Protocol && *p.Port == exposed.Port+8000
 		})
 		if agreed != led {
-			t.Errorf("%s: port %d/%s %q leads there: %v, is the import's: %v", slice.Name, exposed.Port, exposed.Protocol, exposed.Name, led, agreed)
+			t.Errorf("%s: port %d/%s %q has endpoints: %v, is the import's: %v", slice.Name, exposed.Port, exposed.Protocol, exposed.Name, led, agreed)
 		}
 	}
 }

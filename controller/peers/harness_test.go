@@ -339,7 +339,7 @@ func (r *reader) is(id, reason string, words ...string) {
 // "east west ?north".
 func (r *reader) says(name types.NamespacedName, want string) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, fmt.Sprintf("%s is said by %q", name, want), func() error {
+	controlplane.Eventually(r.t, fmt.Sprintf("%s is reported by %q", name, want), func() error {
 		if got := r.said(name); got != want {
 			return fmt.Errorf("it is %q", got)
 		}

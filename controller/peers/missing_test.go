@@ -91,7 +91,7 @@ func TestAPeerWithoutASecretLeavesAfterTheGracePeriod(t *testing.T) {
 		lose()
 		r.is(there.id, SecretMissing)
 		if got := r.said(foo); got != there.id {
-			t.Errorf("foo is said by %q in the grace period", got)
+			t.Errorf("foo is reported by %q in the grace period", got)
 		}
 		r.clock.forward(grace)
 		r.notifyAll()
@@ -117,7 +117,7 @@ func TestSecretDeletedWithoutAControllerIsAwaited(t *testing.T) {
 	r = place.read(t, timeout(time.Hour))
 	<-r.Settled()
 	if got := r.said(foo); got != "?"+there.id {
-		t.Errorf("foo is said by %q when all is settled", got)
+		t.Errorf("foo is reported by %q when all is settled", got)
 	}
 	r.is(there.id, SecretMissing, "until")
 	r.join(there.id, config)
@@ -132,7 +132,7 @@ func TestSecretDeletedWithoutAControllerIsAwaited(t *testing.T) {
 	r.clock.forward(restoreGrace - time.Second)
 	r.looked(there.id)
 	if got := r.said(foo); got != "?"+there.id {
-		t.Errorf("foo is said by %q near the end of its time", got)
+		t.Errorf("foo is reported by %q near the end of its time", got)
 	}
 	r.clock.forward(time.Second)
 	r.notifyAll()
@@ -180,7 +180,7 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	r.is(there.id, SecretMissing, "until", "join.sh --leave")
 	r.notifyAll()
 	if got := r.said(foo); got != "?"+there.id {
-		t.Errorf("foo is said by %q while the Secret is missing", got)
+		t.Errorf("foo is reported by %q while the Secret is missing", got)
 	}
 	mark(r)
 	r.notifyAll()
@@ -302,7 +302,7 @@ func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
 			r.looked(there.id)
 		}
 		if got := r.said(foo); got != there.id {
-			t.Errorf("foo is said by %q %s", got, when)
+			t.Errorf("foo is reported by %q %s", got, when)
 		}
 	}
 	stays("while the namespace is being deleted")
@@ -374,7 +374,7 @@ func TestNoPeerLeavesWhenTheRightsGo(t *testing.T) {
 		r.looked(there.id)
 		r.is(there.id, Connected)
 		if got := r.said(foo); got != there.id {
-			t.Errorf("foo is said by %q", got)
+			t.Errorf("foo is reported by %q", got)
 		}
 		resume()
 	}
@@ -414,7 +414,7 @@ func TestPeerWithAnotherIDKeepsItsExports(t *testing.T) {
 			return nil
 		})
 		if err := has("10.1.0.1"); err != nil || r.said(there.name("seen")) != "" {
-			t.Errorf("%s: %v, and seen is said by %q", wrong.reason, err, r.said(there.name("seen")))
+			t.Errorf("%s: %v, and seen is reported by %q", wrong.reason, err, r.said(there.name("seen")))
 		}
 		// A new connection reads everything again.
 		r.join(there.id, kubeconfig(t, account(t, there.Cluster, controlplane.Namespace(t, there.Cluster), "multicluster-peer")))
@@ -449,7 +449,7 @@ func TestPeerWithAnotherIDKeepsItsExports(t *testing.T) {
 		r.is(there.id, Connected)
 	}
 	applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.9", there.id))
-	controlplane.Eventually(t, "and what it says now is used", func() error { return has("10.1.0.9") })
+	controlplane.Eventually(t, "and its present exports are used", func() error { return has("10.1.0.9") })
 	there.announce("another")
 	r.is(there.id, WrongID)
 	r.clock.forward(time.Hour)

@@ -62,7 +62,7 @@ func TestAPeerJoinsChangesAndLeaves(t *testing.T) {
 	r.says(there.name("bar"), there.id) // by the new connection or the old one
 	r.is(there.id, Connected)
 	if got := r.calls(foo); got != before {
-		t.Errorf("called %d times more for what nobody changed", got-before)
+		t.Errorf("called %d times more without a change", got-before)
 	}
 
 	// An invalid token, then a new one in the same Secret, as deploy/join.sh writes it: the data
@@ -75,14 +75,14 @@ func TestAPeerJoinsChangesAndLeaves(t *testing.T) {
 	there.export("v1beta1", "baz")
 	r.says(there.name("baz"), there.id)
 	if got := r.calls(foo); got != before {
-		t.Errorf("called %d times more for what nobody changed", got-before)
+		t.Errorf("called %d times more without a change", got-before)
 	}
 
 	r.leave(there.id)
 	r.says(foo, "")
 	r.leaseGoes(there.id)
 	if r.calls(foo) == before {
-		t.Error("nobody was called when the peer left")
+		t.Error("no callback when the peer left")
 	}
 }
 
@@ -145,7 +145,7 @@ spec: {exportedLabels: {a: b}}
 	applyTo(t, there.Cluster, there.namespace, "apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: late}")
 	r.says(there.name("late"), there.id)
 	if r.calls(foo) != before || r.calls(private) != 0 || r.calls(there.name("last")) != 0 {
-		t.Errorf("%d calls for what was trimmed, %d for what nobody exports", r.calls(foo)-before, r.calls(private))
+		t.Errorf("%d calls for trimmed fields, %d for Services that are not exported", r.calls(foo)-before, r.calls(private))
 	}
 	if r.calls(other) != untouched {
 		t.Error("called for a name that did not change")
@@ -397,7 +397,7 @@ func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
 	resume := refuse(t, way)
 	r.is(there.id, Unreachable)
 	if got := r.said(foo); got != there.id {
-		t.Errorf("foo is said by %q of a peer that was lost a moment ago", got)
+		t.Errorf("foo is reported by %q of a peer that was lost a moment ago", got)
 	}
 	calls := r.calls(foo)
 	r.clock.forward(time.Minute)
@@ -440,7 +440,7 @@ func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
 	<-r.Settled()
 	r.is(there.id, Connected, "2 times", "if it stays")
 	if got := r.said(foo); got != "" {
-		t.Errorf("foo is said by %q, a peer that has come back twice", got)
+		t.Errorf("foo is reported by %q, a peer that has come back twice", got)
 	}
 	r.clock.forward(30 * time.Second)
 	r.says(foo, there.id)
@@ -507,7 +507,7 @@ func TestFaultyAnswersRemoveNothing(t *testing.T) {
 	r.says(there.name("bar"), there.id)
 	r.is(there.id, Connected)
 	if got := r.calls(foo) - calls; got != 0 || r.said(foo) != there.id {
-		t.Errorf("%d calls, and foo is said by %q, while nothing changed", got, r.said(foo))
+		t.Errorf("%d calls, and foo is reported by %q, while nothing changed", got, r.said(foo))
 	}
 	// A cut connection can interrupt a request, which is Unreachable too.
 	if got := r.told(there.id); !slices.Equal(without(got, Unreachable), without(told, Unreachable)) || len(got) < len(told) {
@@ -606,7 +606,7 @@ func TestARestartWithAPeerAway(t *testing.T) {
 	r.clock.forward(11 * time.Minute)
 	r.notifyAll()
 	r.says(foo, "")
-	controlplane.Eventually(t, "whoever holds something of the peer is told", func() error {
+	controlplane.Eventually(t, "names with exports of the peer are reported", func() error {
 		if standings() == before {
 			return errors.New("not yet")
 		}
@@ -663,7 +663,7 @@ func TestSettledDoesNotWaitForSilentPeers(t *testing.T) {
 	r = place.read(t)
 	<-r.Settled()
 	if got := r.said(there.name("foo")); got != there.id+" ?nowhere" {
-		t.Errorf("foo is said by %q when all is settled", got)
+		t.Errorf("foo is reported by %q when all is settled", got)
 	}
 	r.stop()
 
@@ -675,7 +675,7 @@ func TestSettledDoesNotWaitForSilentPeers(t *testing.T) {
 		t.Errorf("settled after %v", took)
 	}
 	if got := r.said(there.name("foo")); got != "?nowhere ?"+there.id {
-		t.Errorf("foo is said by %q of a peer that says nothing", got)
+		t.Errorf("foo is reported by %q of a peer that does not answer", got)
 	}
 }
 
@@ -695,7 +695,7 @@ func TestAForeignLeaseIsLeftAlone(t *testing.T) {
 		return nil
 	})
 	if got := r.said(there.name("foo")); got != "" {
-		t.Errorf("foo is said by %q", got)
+		t.Errorf("foo is reported by %q", got)
 	}
 	r.leave(there.id)
 	r.join("nothing", nil) // followed by a visible change

@@ -78,7 +78,7 @@ func (c *oneName) settle(t *testing.T) {
 		}
 		c.write(changes)
 	}
-	t.Fatal("it plans for ever")
+	t.Fatal("it plans forever")
 }
 
 func (c *oneName) write(changes diff.Changes) {
@@ -414,7 +414,7 @@ func TestConditionsComeLast(t *testing.T) {
 		}
 		c.write(changes)
 	}
-	t.Error("it plans for ever")
+	t.Error("it plans forever")
 }
 
 // What the API server refuses is reported where users can see it, and affects nothing else.

@@ -317,7 +317,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name:  "an address that was taken meanwhile is replaced, and an event says so",
+		name:  "an address that was taken meanwhile is replaced, with an event",
 		world: func() *world { return newWorld(clusterSetImport("foo")) },
 		change: func(w *world) {
 			delete(w.services, "derived-foo")
@@ -409,7 +409,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "another Service's ClusterIP is no VIP: a copied import's stale ips take nobody's traffic, and the condition says why",
+		name: "another Service's ClusterIP cannot be a VIP: the stale ips of a copied import take no traffic, and the condition reports it",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo", withIPs("10.0.0.99")))
 			w.services["kubernetes"] = others("kubernetes", "10.0.0.99")
@@ -434,7 +434,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "stale ips that came with their annotations are replaced by what this cluster gives, and an event says so",
+		name: "stale ips that came with their annotations are replaced by addresses of this cluster, with an event",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo", withIPs("10.0.0.99"), func(i *mcsv1beta1.ServiceImport) {
 				i.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-foo", mcs.AnnotationClusterIPs: "10.0.0.99"}
@@ -457,7 +457,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a VIP of a family that the cluster lacks, beside one that it has, is told",
+		name: "a VIP of a family that the cluster lacks, beside one that it has, is reported",
 		world: func() *world {
 			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPs = []string{"1.2.3.4", "fd00::1234"} }))
 		},
@@ -544,7 +544,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a user hands the name over to another Service, as the condition says: that one is followed, ours goes",
+		name: "a user hands the name over to another Service, as the condition suggests: it is followed, the controller's is deleted",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo"))
 			w.services["theirs"] = others("theirs", "10.0.9.9")
@@ -702,7 +702,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "ours beside a user's VIP: somebody has it by now, and DNS does not lead there",
+		name: "an own address beside a user's VIP that another Service has now leaves ips",
 		world: func() *world {
 			w := ledWorld()
 			w.imp.Spec.IPs = []string{"10.0.0.1", "192.0.2.7"}
@@ -775,7 +775,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name:  "a Service that has Karmada's label in the place of ours is foreign",
+		name:  "a Service with Karmada's label instead of the controller's is foreign",
 		world: ledWorld,
 		change: func(w *world) {
 			w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
@@ -882,7 +882,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "two imports that name one Service of ours: the second is told",
+		name: "two imports that name one derived Service: the second reports it",
 		world: func() *world {
 			w := newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) {
 				i.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-bar"}
@@ -961,7 +961,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "an import without ports has no Service, and the condition says why (C15)",
+		name: "an import without ports has no Service, and the condition contains the reason (C15)",
 		world: func() *world {
 			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.Ports = nil }))
 		},
@@ -993,7 +993,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "two families on a cluster that has only the second: that one, and the import says so (C19)",
+		name: "two families on a cluster that has only the second: that one, and the import reports it (C19)",
 		world: func() *world {
 			w := dualWorld(corev1.IPv6Protocol, corev1.IPv4Protocol)
 			w.families = []corev1.IPFamily{corev1.IPv4Protocol}
@@ -1007,7 +1007,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "a family that the cluster lacks is told (C27)",
+		name: "a family that the cluster lacks is reported (C27)",
 		world: func() *world {
 			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} }))
 		},
@@ -1040,7 +1040,7 @@ var scenarios = []struct {
 		},
 	},
 	{
-		name: "another first family would change the address: the Service stays, the condition says what to do",
+		name: "another first family would change the address: the Service stays, the condition contains what to do",
 		world: func() *world {
 			w := dualWorld(corev1.IPv4Protocol)
 			return w

@@ -75,7 +75,7 @@ func (c *oneName) settleWhile(t *testing.T, check func()) {
 		c.write(mirrored)
 		check()
 	}
-	t.Fatal("it plans for ever")
+	t.Fatal("it plans forever")
 }
 
 // servesOldest checks that port 80 of the derived Service reaches the endpoints of c1.
@@ -89,5 +89,5 @@ func (c *oneName) servesOldest(t *testing.T) {
 			}
 		}
 	}
-	t.Errorf("port 80 leads to no endpoint of the oldest export: the Service has %+v", c.services["derived-foo"].Spec.Ports)
+	t.Errorf("port 80 has no endpoint of the oldest export: the Service has %+v", c.services["derived-foo"].Spec.Ports)
 }

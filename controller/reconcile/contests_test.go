@@ -83,7 +83,7 @@ func TestContests(t *testing.T) {
 	}
 	c.wrote(types.NamespacedName{Name: "bar"}, ips("c"), now.Add(2*longestWithoutEffect))
 	if len(c.by) != 1 {
-		t.Errorf("what nobody asks for is not forgotten: %v", c.by)
+		t.Errorf("an entry without requests is not forgotten: %v", c.by)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestAnotherWriterOfIPs(t *testing.T) {
 	if reverts := <-ended; reverts > 2*contestReverts+2 {
 		t.Errorf("ips were filled %d times before they were left alone", reverts)
 	}
-	until(t, "filled again, now that nobody empties them", func() error { return p.has("foo", 1) })
+	until(t, "filled again, when no writer empties them any more", func() error { return p.has("foo", 1) })
 }
 
 // empty empties an import's ips whenever they are filled, until ctx ends. It returns how often.

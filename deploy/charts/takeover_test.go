@@ -45,7 +45,7 @@ func TestReleaseTakesOverTheBases(t *testing.T) {
 	}
 	const mode = "--set dns.mode=cluster"
 	if !strings.Contains(document(t, "docs/operations/upgrade.md"), "add `"+mode+"` to that line") {
-		t.Error("upgrade.md does not say how to keep plugin/cluster-coredns")
+		t.Error("upgrade.md does not describe how to keep plugin/cluster-coredns")
 	}
 	line := append(documented(t, "docs/operations/upgrade.md", "--take-ownership"), strings.Fields(mode)...)
 	if _, err := helm(t, c.Kubeconfig, "", line...); err != nil {

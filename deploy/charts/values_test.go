@@ -83,7 +83,7 @@ var valueCases = map[string]valueCase{
 	"a peer":                   {values: c1 + "peers: [{name: c2.eu, kubeconfig: \"apiVersion: v1\\n\"}]", want: map[string]string{"Secret/c2.eu": "new"}},
 	"a peer whose name is 001": {values: c1 + `peers: [{name: "001", kubeconfig: x}]`, want: map[string]string{"Secret/001": "new"}},
 	"a peer of others' making": {values: c1 + "peers: [{name: c2, existingSecret: true}]"},
-	"nobody reads this cluster": {values: c1 + "peerAccount: {create: false}", want: map[string]string{
+	"no peer reads this cluster": {values: c1 + "peerAccount: {create: false}", want: map[string]string{
 		"ServiceAccount/multicluster-peer": "", "ClusterRole/multicluster-peer": "", "ClusterRoleBinding/multicluster-peer": ""}},
 
 	"no controller": {values: "controller: {enabled: false}", want: map[string]string{

@@ -131,7 +131,7 @@ func TestAnswersOfAnotherFormAreErrors(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":                       ``,
 		"no JSON":                       `<html>`,
-		"an object that says nothing":   `{}`,
+		"an object without content":     `{}`,
 		"an array":                      `[]`,
 		"a string":                      `"ThingList"`,
 		"a list of another kind":        `{"kind": "SecretList", "items": []}`,

@@ -49,10 +49,10 @@ func TestLastChange(t *testing.T) {
 		meta metav1.ObjectMeta
 		want time.Time
 	}{
-		"the last write":                      {metav1.ObjectMeta{ManagedFields: fields}, late.Time},
-		"what set it off, where that is said": {metav1.ObjectMeta{ManagedFields: fields, Annotations: trigger("2023-11-14T22:13:20.5Z")}, early.Add(time.Second / 2)},
-		"what is no time says nothing":        {metav1.ObjectMeta{ManagedFields: fields, Annotations: trigger("soon")}, late.Time},
-		"it may not be known":                 {metav1.ObjectMeta{}, time.Time{}},
+		"the last write":                        {metav1.ObjectMeta{ManagedFields: fields}, late.Time},
+		"the time of its cause, if it is noted": {metav1.ObjectMeta{ManagedFields: fields, Annotations: trigger("2023-11-14T22:13:20.5Z")}, early.Add(time.Second / 2)},
+		"what is no time says nothing":          {metav1.ObjectMeta{ManagedFields: fields, Annotations: trigger("soon")}, late.Time},
+		"it may not be known":                   {metav1.ObjectMeta{}, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := lastChange(&test.meta); !got.Equal(test.want) {

@@ -508,7 +508,7 @@ func TestStrangeServerReportsNothing(t *testing.T) {
 	w, h := start(t, &rest.Config{Host: "https://127.0.0.1:1"}, Options{})
 	h.eventually("failed serviceimports")
 	if w.Index() != nil {
-		t.Error("there is an Index of a server that nobody reached")
+		t.Error("there is an Index of a server that was not reached")
 	}
 }
 
@@ -528,6 +528,6 @@ func TestLoadConfig(t *testing.T) {
 	}
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	if _, err := LoadConfig("", ""); err == nil || errors.Is(err, rest.ErrNotInCluster) || !strings.Contains(err.Error(), "kubeconfig FILE") {
-		t.Errorf("got %v, want an error that says what to do", err)
+		t.Errorf("got %v, want an error that contains what to do", err)
 	}
 }

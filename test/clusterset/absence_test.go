@@ -145,7 +145,7 @@ func TestPeerAwayThenBackThenLeft(t *testing.T) {
 		return errors.Join(p.imported(1, "foo", []string{"c1"}), p.imported(1, "both", []string{"c1", "c2"}, "10.9.2.2"))
 	})
 	if lasted := time.Since(heard); lasted < timeout {
-		t.Errorf("C39: its endpoints went %s after it was heard last; its time is %s", lasted, timeout)
+		t.Errorf("C39: its endpoints were removed %s after the last contact; the timeout is %s", lasted, timeout)
 	}
 	if err := p.back(); err != nil {
 		t.Fatal(err)
@@ -267,13 +267,13 @@ func TestFaultsOnTheWayToAPeer(t *testing.T) {
 		{"nobody listens", func() func() { p.away(); return func() { _ = p.back() } }, noticed},
 		{"slow", func() func() { return p.way.Slow(50 * time.Millisecond) }, false},
 		{"half-open, going on later", p.way.Stall, noticed},
-		{"half-open for ever", func() func() { p.way.Strand(); return func() {} }, false},
+		{"half-open forever", func() func() { p.way.Strand(); return func() {} }, false},
 		{"429", answer(apierrors.NewTooManyRequests("later", 1)), noticed},
 		{"500", answer(apierrors.NewInternalError(errors.New("etcd is away"))), noticed},
 		{"an expired token", answer(apierrors.NewUnauthorized("token has expired")), noticed},
 		{"a right taken away", answer(apierrors.NewForbidden(discoveryv1.Resource("endpointslices"), "", errors.New("no right"))), noticed},
 		{"a watch that is too old", func() func() { p.way.Expire(); return func() {} }, false},
-		{"lists that say nothing", func() func() {
+		{"lists without content", func() func() {
 			resume := p.way.Hollow()
 			p.way.Cut()
 			return resume

@@ -292,7 +292,7 @@ func (h *history) settle() {
 			continue
 		}
 		if diff := differences(h.steady[link], is); diff != "" {
-			h.Errorf("what nobody touched has changed:\n%s", diff)
+			h.Errorf("objects that no step touched have changed:\n%s", diff)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestServiceReplacedByForce(t *testing.T) {
 		t.Error(err)
 	}
 	p.create(0, service("foo"))
-	p.until("the export is well", func() error { return p.healthy(0, "foo") })
+	p.until("the export is ready", func() error { return p.healthy(0, "foo") })
 	p.create(0, endpointsOf(svc, "2", "10.9.1.2"))
 	p.until("the new endpoints", func() error { return p.imported(1, "foo", []string{"c1"}, "10.9.1.2") })
 	p.same(before, "foo")
@@ -48,7 +48,7 @@ func TestNewcomerWithNamedPorts(t *testing.T) {
 	before := s.found("foo")
 	s.export(1, service("foo", withPorts(corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "metrics", Port: 9090})), "10.9.2.1")
 	s.until("both", func() error { return s.imported(2, "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.1") })
-	s.until("the port of the oldest leads to it", func() error {
+	s.until("the port of the oldest export has its endpoints", func() error {
 		derived := new(corev1.Service)
 		err := s.set[2].Admin.Get(s.Context(), s.key("derived-foo"), derived)
 		if err == nil && (len(derived.Spec.Ports) != 2 || derived.Spec.Ports[0].Name != "unnamed-80-tcp" || derived.Spec.Ports[0].Port != 80) {

@@ -70,7 +70,7 @@ func TestAnotherWriterOfStatus(t *testing.T) {
 			if n := <-reverts; n > 8 {
 				t.Errorf("written %d times before it was left alone", n)
 			}
-			s.until("as it should be, now that nobody sets it back", func() error {
+			s.until("as it should be, when no writer sets it back any more", func() error {
 				return errors.Join(s.healthy(0, "foo"), s.imported(0, "foo", []string{"c1"}, "10.9.1.1"))
 			})
 		})

@@ -40,7 +40,7 @@ func TestMissingProgramsAreInstalledOrNamed(t *testing.T) {
 		fails  bool
 	}{
 		{"root installs", "0", true, []string{"test"}, "apt-get install -y -q", false},
-		{"another user is told", "1000", true, []string{"test"}, "programs are missing: apt-get install -y", true},
+		{"another user sees the command", "1000", true, []string{"test"}, "programs are missing: apt-get install -y", true},
 		{"without apt-get too", "0", false, []string{"clusters"}, "programs are missing: apt-get install -y", true},
 		{"nothing is installed with -n", "0", true, []string{"-n", "clusters"}, "programs are missing: apt-get install -y", true},
 		{"a wrong word", "0", true, []string{"tset"}, "usage: build/needs.sh", true},

@@ -114,7 +114,7 @@ func TestFindBuildsTheRest(t *testing.T) {
 		t.Setenv("KUBEBUILDER_ASSETS", put(t, map[string]string{"etcd": "etcd Version: 3.6.1"}))
 	}
 	if !strings.Contains(progress.String(), "setup-envtest has no etcd: ") {
-		t.Errorf("nothing says that there is none to download:\n%s", progress)
+		t.Errorf("it is not reported that none can be downloaded:\n%s", progress)
 	}
 }
 

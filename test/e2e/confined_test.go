@@ -157,7 +157,7 @@ func checkStatus(t *testing.T, seen map[string]string, capabilities string) {
 		got[name] = seen[name]
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("/proc/1/status says %v, want %v", got, want)
+		t.Errorf("/proc/1/status contains %v, want %v", got, want)
 	}
 	for _, set := range []string{"CapEff", "CapPrm"} {
 		if seen[set] != none && seen[set] != capabilities {

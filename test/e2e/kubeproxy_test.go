@@ -435,7 +435,7 @@ func TestWaysOfDisconnecting(t *testing.T) {
 		n.serves("derived-foo", "10.99.0.11")
 		n.serves("third")
 
-		t.Log("a foreign Service in the place of ours, and gone again")
+		t.Log("a foreign Service instead of the derived one, and deleted again")
 		n.stop() // so that the other is there before ours is made anew
 		if err := n.admin.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "derived-foo"}}); err != nil {
 			t.Fatal(err)

@@ -117,7 +117,7 @@ func TestLossesAreExplainedByEndsOfServers(t *testing.T) {
 		{name: "two servers end soon one after the other", lost: []float64{2, 4, 4, 7}, ends: []float64{4, 1}},
 		{name: "one lost long after the end", lost: []float64{4.5}, ends: []float64{1}, complaints: 1},
 		{name: "one lost long before the end", lost: []float64{3}, ends: []float64{5}, complaints: 1},
-		{name: "one lost just before the end was heard of", lost: []float64{4.5}, ends: []float64{5}},
+		{name: "one lost just before the end was reported", lost: []float64{4.5}, ends: []float64{5}},
 		{name: "one lost, and no server ended", lost: []float64{3}, complaints: 1},
 		{name: "many ended, and all is lost at one of them", lost: []float64{3, 3, 3, 3}, ends: []float64{1, 60, 120}, complaints: 2},
 		{name: "as many as there may be", lost: slices.Repeat([]float64{1, 11, 21, 31, 41}, 2), ends: []float64{1, 11, 21, 31, 41, 51}},

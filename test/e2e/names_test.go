@@ -41,7 +41,7 @@ func failsOver(s *scene) {
 
 	began := time.Now()
 	s.kubectl(local, "exec", "deployment/foo", "--", "touch", "/tmp/unready")
-	s.report("from the local pod's turning unready to the other cluster's answer; its probe fails thrice, once a second", client.reaches(name, remote.id).Sub(began))
+	s.report("from the local pod's turning unready to the other cluster's answer; its probe fails three times, once a second", client.reaches(name, remote.id).Sub(began))
 	client.prints("getent hosts foo", name)
 
 	began = time.Now()

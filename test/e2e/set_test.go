@@ -200,7 +200,7 @@ func open(t *testing.T) *set {
 	t.Helper()
 	files := os.Getenv("KUBECONFIGS")
 	if files == "" {
-		t.Skip("needs clusters: run it by `make e2e`, or `make e2e KUBECONFIGS=a:b` for clusters of yours")
+		t.Skip("needs clusters: run it by `make e2e`, or `make e2e KUBECONFIGS=a:b` for your own clusters")
 	}
 	if clusterset == nil {
 		var err error

@@ -21,7 +21,7 @@ func needStock(t *testing.T) *set {
 	t.Helper()
 	s := open(t)
 	if s.images["stock"] == "" {
-		t.Skip("needs a stock CoreDNS in the place of the clusters' own: give an image that they have or can pull, " +
+		t.Skip("needs a stock CoreDNS instead of the clusters' own: set an image that they have or can pull, " +
 			"as E2E_IMAGES=stock=registry.k8s.io/coredns/coredns:v1.12.3")
 	}
 	return s
@@ -102,7 +102,7 @@ var addressLine = regexp.MustCompile(`(?m)^#   kubectl (.* --output jsonpath='\{
 func (c *cluster) withAddress(ctx context.Context, text, sample string) (string, error) {
 	line := addressLine.FindStringSubmatch(text)
 	if line == nil || strings.Count(text, sample) == 0 {
-		return "", fmt.Errorf("the example does not say how to find the address that is %s in it:\n%s", sample, text)
+		return "", fmt.Errorf("the example does not contain the command for the address that is %s in it:\n%s", sample, text)
 	}
 	args := strings.ReplaceAll(line[1], "--namespace multicluster-dns", "--namespace "+system)
 	address, err := c.set.run(ctx, "", "bash", "-c", "kubectl --context "+c.id+" "+args)

@@ -51,7 +51,7 @@ func TestClusterDies(t *testing.T) {
 	if err := killer.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("the Lease says that "+dies.id+" is not connected", func(ctx context.Context) error {
+	s.eventually("the Lease reports that "+dies.id+" is not connected", func(ctx context.Context) error {
 		connected, err := stays.kubectl(ctx, "get", "lease", dies.id, "--namespace="+system, "-o", `jsonpath={.metadata.labels.clusterset-dns\.io/connected}`)
 		if err == nil && connected != "False" {
 			err = errors.New("connected: " + connected)
@@ -67,7 +67,7 @@ func TestClusterDies(t *testing.T) {
 		t.Errorf("%s: %v", killer, err)
 	}
 	// kube-proxy follows the slices a moment later: until then, some requests still go to a pod that is no more.
-	s.eventually("web leads to the clusters that are left", func(ctx context.Context) error {
+	s.eventually("web reaches the remaining clusters", func(ctx context.Context) error {
 		got, err := client.fetch(ctx, s.fqdn("web"), 20)
 		if err != nil {
 			return err

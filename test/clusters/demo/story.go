@@ -222,7 +222,7 @@ func showGone(ctx context.Context, s *stage) error {
 	if err := s.endpoints(ctx); err != nil {
 		return err
 	}
-	s.say("   %.1f s after the stop; the timeout is %s here, from when member1 was heard last\n", time.Since(began).Seconds(), peerTimeout)
+	s.say("   %.1f s after the stop; the timeout is %s here, from the last contact with member1\n", time.Since(began).Seconds(), peerTimeout)
 	if err := s.getShown(ctx, append(slices.Clone(leases), columns...)...); err != nil {
 		return err
 	}

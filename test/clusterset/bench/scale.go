@@ -137,7 +137,7 @@ func hasAll(ctx context.Context, set []*member, s size) error {
 		if err := m.has(ctx, s.services, len(set)); err != nil {
 			return err
 		}
-		return wait(ctx, "say so on its exports in "+m.ID, time.Second, func() error {
+		return wait(ctx, "are on its exports in "+m.ID, time.Second, func() error {
 			said, err := m.figure(ctx, "multicluster_serviceexports", map[string]string{"condition": "Conflict", "status": "False"})
 			if err == nil && int(said) < s.services {
 				err = fmt.Errorf("%d of %d", int(said), s.services)

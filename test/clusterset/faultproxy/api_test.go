@@ -247,7 +247,7 @@ func TestIdentities(t *testing.T) {
 		}
 	}
 	if err := list(w.Config(admin)); !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
-		t.Errorf("a certificate past an API: %v; want it to be nobody", err)
+		t.Errorf("a certificate past an API: %v; want no identity", err)
 	}
 	if _, err := w.Kubeconfig(admin); !errors.Is(err, errNoIdentity) {
 		t.Errorf("its kubeconfig: %v; want %v", err, errNoIdentity)

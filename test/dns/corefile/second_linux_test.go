@@ -122,7 +122,7 @@ ports: [{name: dns, port: 1053, protocol: UDP}, {name: dns-tcp, port: 1053, prot
 	asPod(t, c, "multicluster-dns", "multicluster-dns")
 	server := start(t, c, "1053", corefile, "-dns.port=1053")
 	wantsAt(t, "1053", foo, dns.TypeA, "NOERROR 10.0.0.77")
-	controlplane.Eventually(t, "the ClusterIP leads to the second server", func() error {
+	controlplane.Eventually(t, "the ClusterIP reaches the second server", func() error {
 		client := &dns.Client{Timeout: time.Second}
 		m, _, err := client.Exchange(new(dns.Msg).SetQuestion(foo, dns.TypeA), net.JoinHostPort(clusterIP, "53"))
 		if err == nil && short(m) != "NOERROR 10.0.0.77" {

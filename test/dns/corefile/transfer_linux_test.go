@@ -62,7 +62,7 @@ func TestTransfer(t *testing.T) {
 				}
 			}
 		})
-		t.Run("a host that is none of the secondaries", func(t *testing.T) {
+		t.Run("a host that is not a secondary server", func(t *testing.T) {
 			if _, err := transfer(server, axfr()); err == nil || !strings.Contains(err.Error(), "bad xfr rcode: 5") {
 				t.Errorf("%v; want REFUSED", err)
 			}

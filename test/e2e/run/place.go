@@ -44,8 +44,8 @@ func given(list string) (place, error) {
 // warn prints what happens to the clusters, before it happens. It fails for a kubeconfig that
 // cannot be used.
 func (p place) warn(out io.Writer) error {
-	text := `The tests take over the DNS of these clusters: kube-dns in kube-system, and the CoreDNS behind it, are replaced by ours, and stay replaced.
-docs/e2e.md says what else changes, what is left, and how to get back.
+	text := `The tests replace the DNS of these clusters: kube-dns in kube-system, and its CoreDNS. They stay replaced.
+docs/e2e.md lists what else changes, what stays, and the way back.
 `
 	for _, file := range p.kubeconfigs {
 		config, err := clientcmd.LoadFromFile(file)

@@ -86,7 +86,7 @@ func TestGoalsAreOfQuestionsThatAreAsked(t *testing.T) {
 	}
 	for title := range goals {
 		if !titles[title] {
-			t.Errorf("nobody asks %q", title)
+			t.Errorf("no query for %q", title)
 		}
 	}
 }

@@ -31,7 +31,7 @@ var disturbances = []disturbance{
 	{"CRD removed", removeCRD},
 	{"API server stopped behind a proxy", stopAPIServer},
 	{"connections stalled", stall},
-	{"connections hang for ever", strand},
+	{"connections hang forever", strand},
 }
 
 // happened is one disturbance that is over.

@@ -79,7 +79,7 @@ func TestKarmadasLabelGivesNoAddress(t *testing.T) {
 	tenant := s.tenant(s.c1, "edit")
 	his := service("derived-foo")
 	his.Labels, his.Spec.Selector = map[string]string{"karmada.io/managed": "true"}, map[string]string{"app": "his"}
-	s.until("his stands in the place of derived-foo", func() error {
+	s.until("the tenant's Service replaces derived-foo", func() error {
 		derived := service("derived-foo")
 		derived.Namespace = s.namespace
 		return errors.Join(client.IgnoreNotFound(tenant.Delete(t.Context(), derived)), s.try(tenant, his.DeepCopy()))
@@ -88,7 +88,7 @@ func TestKarmadasLabelGivesNoAddress(t *testing.T) {
 	s.answers("foo", "NOERROR")
 	live := new(corev1.Service)
 	if err := s.c1.Admin.Get(t.Context(), s.key("derived-foo"), live); err != nil || live.Spec.Selector["app"] != "his" {
-		t.Errorf("his Service, which has or had %s, is %+v %v", vip, live.Spec, err)
+		t.Errorf("the tenant's Service, which has or had %s, is %+v %v", vip, live.Spec, err)
 	}
 }
 
@@ -106,7 +106,7 @@ func (s *stage) importedFromC2() string {
 // repeatedly until the tenant was faster than the controller.
 func (s *stage) takesFreed(tenant clientOf, address string, frees func(clientOf, *corev1.Service) error, forge func(*corev1.Service)) {
 	s.Helper()
-	s.until("his Service has the address", func() error {
+	s.until("the tenant's Service has the address", func() error {
 		his := service("his")
 		his.Spec.ClusterIP, his.Spec.Selector = address, map[string]string{"app": "his"}
 		forge(his)

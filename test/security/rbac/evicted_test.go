@@ -56,7 +56,7 @@ func (s *stage) owned() {
 		}
 	}
 	s.export(s.c1, service("foo"), "10.9.1.1")
-	s.until("the import and the export tell of c1", func() error {
+	s.until("the import and the export report c1", func() error {
 		imp, err := s.imp(s.c1, "foo")
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func (s *stage) heldFirst() {
 
 func (s *stage) replaced() {
 	s.imports()
-	s.until("a user's Service in the place of the derived one", func() error {
+	s.until("a user's Service instead of the derived one", func() error {
 		derived := service("derived-foo")
 		derived.Namespace = s.namespace
 		if err := s.c1.Admin.Delete(s.Context(), derived); client.IgnoreNotFound(err) != nil {

@@ -185,7 +185,7 @@ func TestExportWithoutAServiceKeepsItsAge(t *testing.T) {
 	his.Spec.Ports[0].Port = 6666
 	s.create(tenant, his)
 	for _, c := range []*clusterset.Cluster{s.c1, s.c2} {
-		s.until("it is his in "+c.ID, func() error {
+		s.until("it is the tenant's in "+c.ID, func() error {
 			imp, err := s.imp(c, "foo")
 			if err == nil && (imp.Spec.Type != mcsv1beta1.Headless || portsOf(imp) != "http/6666" || len(imp.Spec.IPs) > 0) {
 				err = fmt.Errorf("it is %+v", imp.Spec)

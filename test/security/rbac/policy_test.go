@@ -112,7 +112,7 @@ func (s *stage) creations(tenant clientOf) []attempt {
 	}{
 		{"a slice that names an import", noEndpoints, slice("x", map[string]string{labelService: "foo"}, "10.66.0.1")},
 		{"a slice that names a cluster", noEndpoints, slice("x", map[string]string{labelCluster: "c1"}, "10.66.0.1")},
-		{"a slice that leads to a derived Service", noEndpoints, slice("x", map[string]string{labelLeadsTo: "derived-foo"}, "10.66.0.1")},
+		{"a slice of a derived Service", noEndpoints, slice("x", map[string]string{labelLeadsTo: "derived-foo"}, "10.66.0.1")},
 		{"a slice of the controller's mark", noMark, slice("x", map[string]string{labelManager: controller}, "10.66.0.1")},
 		{"a Service that names an import", noEndpoints, labelled(service("x"), labelService, "db")},
 		{"Endpoints that name an import", noEndpoints, labelled(endpointsOf("x"), labelService, "db")},
@@ -277,7 +277,7 @@ func (s *stage) administers() {
 	config := rest.CopyConfig(s.c1.Config)
 	config.Impersonate.UserName, config.Impersonate.Groups = "administrator", []string{group}
 	by := s.clientFor(config)
-	s.until("he has his rights", func() error {
+	s.until("the tenant has the rights", func() error {
 		return by.Create(s.Context(), namespaceOf("administrators"), client.DryRunAll)
 	})
 	s.create(by, importOf("administrators", mcsv1beta1.ClusterSetIP, "192.0.2.9"),
@@ -349,7 +349,7 @@ func (s *stage) takesNoImport(tenant clientOf) {
 		}
 	}
 	if err := s.patch(tenant, kept, `{"metadata":{"labels":{"his":"own","karmada.io/managed":"false"},"annotations":{"work.karmada.io/name":""}}}`); err != nil {
-		s.Errorf("a label of his own on the controller's import: %v", err)
+		s.Errorf("the tenant's own label on the controller's import: %v", err)
 	}
 	his, karmadas := importOf("his", mcsv1beta1.ClusterSetIP), labelled(importOf("karmadas", mcsv1beta1.ClusterSetIP), labelKeeper, controller)
 	karmadas.Labels["karmada.io/managed"] = "true"

@@ -56,7 +56,7 @@ func TestEditorsOfServices(t *testing.T) {
 		svc.Labels[labelProxy], svc.Labels[corev1.IsHeadlessService], svc.Labels["theirs"] = "his", "", "too"
 		svc.Spec.ExternalIPs = []string{"10.66.0.1"}
 	})
-	is("kube-proxy serves it, and no address of his", func(svc *corev1.Service) bool {
+	is("kube-proxy serves it, and no address of the tenant", func(svc *corev1.Service) bool {
 		_, headless := svc.Labels[corev1.IsHeadlessService]
 		return svc.Spec.ExternalIPs == nil && svc.Labels[labelProxy] == "" && !headless && svc.Labels["theirs"] == "too"
 	})
@@ -70,11 +70,11 @@ func TestEditorsOfServices(t *testing.T) {
 	is("it comes back", func(svc *corev1.Service) bool { return svc.UID != old.UID })
 	s.until("with its endpoints", func() error { return s.leads(s.c1, labelLeadsTo, "derived-bar", "10.9.2.2") })
 	if err := s.leads(s.c1, labelLeadsTo, "derived-foo"); err != nil {
-		t.Errorf("his Service has got imported endpoints: %v", err)
+		t.Errorf("the tenant's Service has imported endpoints: %v", err)
 	}
 	live := new(corev1.Service)
 	if err := s.c1.Admin.Get(t.Context(), s.key(his.Name), live); err != nil || live.ResourceVersion != his.ResourceVersion {
-		t.Errorf("his Service was changed: %v %v", live, err)
+		t.Errorf("the tenant's Service was changed: %v %v", live, err)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestSelectorOfADerivedServiceTakesNoTraffic(t *testing.T) {
 	if err := errors.Join(leads(), s.noEndpoints("derived-foo"), s.answered("foo", typeA, "NOERROR "+vip)); err != nil {
 		t.Error(err)
 	}
-	s.until("his own Service leads to his pod", func() error { return s.leads(s.c1, labelLeadsTo, "derived-his", "10.66.0.1") })
+	s.until("the tenant's own Service has the tenant's pod", func() error { return s.leads(s.c1, labelLeadsTo, "derived-his", "10.66.0.1") })
 }
 
 // hijacks patches a Service, again and again, until Kubernetes has made a slice of it: the controller may take the patch back sooner.

@@ -88,16 +88,16 @@ func spies(imp *mcsv1beta1.ServiceImport) map[string]*discoveryv1.EndpointSlice 
 	owned := slice("spy-owned", labels(), "10.66.0.1")
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: "ServiceImport", Name: imp.Name, UID: imp.UID}}
 	return map[string]*discoveryv1.EndpointSlice{
-		"nobody's":                      slice("spy-nobodys", labels(), "10.66.0.1"),
-		"his own":                       slice("spy-his", labels(labelManager, "me"), "10.66.0.2"),
-		"as if Kubernetes had made it":  slice("spy-kubernetes", labels(labelManager, "endpointslice-controller.k8s.io"), "10.66.0.3"),
-		"as if Karmada had made it":     slice("spy-karmada", labels(labelManager, "endpointslice-controller.karmada.io"), "10.66.0.4"),
-		"led to the derived Service":    slice("spy-led", labels(labelLeadsTo, "derived-"+imp.Name), "10.66.0.5"),
-		"of another cluster":            slice("spy-c2", labels(labelCluster, "c2"), "10.66.0.6"),
-		"of a cluster that nobody is":   slice("spy-c9", labels(labelCluster, "c9"), "10.66.0.7"),
-		"of no cluster":                 slice("spy-c0", labels(labelCluster, ""), "10.66.0.8"),
-		"owned by the import":           owned,
-		"under a name of ours, not led": slice(imp.Name+".c2.ipv4-0123456789", labels(labelCluster, "c2"), "10.66.0.9"),
+		"nobody's":                            slice("spy-nobodys", labels(), "10.66.0.1"),
+		"his own":                             slice("spy-his", labels(labelManager, "me"), "10.66.0.2"),
+		"as if Kubernetes had made it":        slice("spy-kubernetes", labels(labelManager, "endpointslice-controller.k8s.io"), "10.66.0.3"),
+		"as if Karmada had made it":           slice("spy-karmada", labels(labelManager, "endpointslice-controller.karmada.io"), "10.66.0.4"),
+		"associated with the derived Service": slice("spy-led", labels(labelLeadsTo, "derived-"+imp.Name), "10.66.0.5"),
+		"of another cluster":                  slice("spy-c2", labels(labelCluster, "c2"), "10.66.0.6"),
+		"of a cluster that does not exist":    slice("spy-c9", labels(labelCluster, "c9"), "10.66.0.7"),
+		"of no cluster":                       slice("spy-c0", labels(labelCluster, ""), "10.66.0.8"),
+		"owned by the import":                 owned,
+		"under a name of ours, not led":       slice(imp.Name+".c2.ipv4-0123456789", labels(labelCluster, "c2"), "10.66.0.9"),
 	}
 }
 

@@ -108,13 +108,13 @@ func TestAnswersOfAnImport(t *testing.T) {
 		{"a state that is yet to come", 2900 * time.Millisecond, 0, []netip.Addr{IPv4(5)}, Stale},
 		{"no address yet", 2900 * time.Millisecond, 0, nil, Empty},
 		{"no address, while that is being written", 3050 * time.Millisecond, 0, nil, ""},
-		{"no address, and nobody knows that this is over", 6 * second, 0, nil, ""},
+		{"no address, and this is not confirmed", 6 * second, 0, nil, ""},
 		{"no such name, before it was deleted", 3900 * time.Millisecond, nxdomain, nil, Empty},
 		{"no such name, while it is being deleted", 4050 * time.Millisecond, nxdomain, nil, ""},
-		{"what nobody knows to be done", 7 * second, 0, []netip.Addr{IPv4(6)}, ""},
+		{"a state that is not confirmed", 7 * second, 0, []netip.Addr{IPv4(6)}, ""},
 		{"what is known to be done, beside that", 7 * second, 0, []netip.Addr{IPv4(5)}, ""},
 		{"a state that never was", 7 * second, 0, []netip.Addr{IPv4(4)}, Never},
-		{"an address that nobody wrote", 7 * second, 0, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Never},
+		{"an address that was never written", 7 * second, 0, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Never},
 		{"two states at once", 7 * second, 0, []netip.Addr{IPv4(5), IPv4(6)}, Torn},
 		{"a failure", 7 * second, dns.RcodeServerFailure, nil, Failure},
 	} {
@@ -194,7 +194,7 @@ func TestPortsOfAnImport(t *testing.T) {
 		{"ports of two states", v.AskPorts(), append(glue(1), srv(1, 0), srv(2, 1)), Torn},
 		{"addresses of another state", v.AskPort(0), append(glue(1), srv(2, 0)), Torn},
 		{"an address too few", v.AskPort(0), append(glue(2)[:1], srv(2, 0)), Torn},
-		{"addresses of nobody", v.AskPort(0), append(glue(2), srv(2, 0), "who.ns.svc.clusterset.local. 5 IN A 10.0.0.1"), Malformed},
+		{"addresses of no state", v.AskPort(0), append(glue(2), srv(2, 0), "who.ns.svc.clusterset.local. 5 IN A 10.0.0.1"), Malformed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v.oldest = 0
@@ -260,7 +260,7 @@ func TestAnswersOfAHeadlessImport(t *testing.T) {
 		{"an endpoint too many", all, second, 4 * second, 0, endpoints(4, 0, 1, 2, 3), Torn},
 		{"an endpoint twice", all, second, 4 * second, 0, endpoints(4, 0, 1, 1), Torn},
 		{"two states of one slice", all, second, 2500 * time.Millisecond, 0, join(endpoints(2, 0), endpoints(4, 1, 2), endpoints(3, 0)), Torn},
-		{"a slice of nobody", all, second, 4 * second, 0, endpoints(6, 0), Never},
+		{"a slice of no state", all, second, 4 * second, 0, endpoints(6, 0), Never},
 		{"no endpoint, though there are", all, second, 4 * second, nxdomain, nil, Empty},
 		{"no address at all", all, second, 4 * second, 0, nil, Empty},
 		{"no IPv6", h.Ask(dns.TypeAAAA), second, 4 * second, 0, nil, ""},
