@@ -175,7 +175,9 @@ func (h *history) editImport(p place, imp *mcsv1beta1.ServiceImport) (string, er
 		imp.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 		return what + "not what was exported", h.admin(p).Update(h.Context(), imp)
 	default:
-		imp.Status = mcsv1beta1.ServiceImportStatus{Clusters: []mcsv1beta1.ClusterStatus{{Cluster: "c9"}}}
+		// A cluster of the set: a restarted controller waits ten minutes for a cluster that does not exist
+		// (TestClusterKnownFromImportsOnlyIsAwaited), which is longer than this test waits.
+		imp.Status = mcsv1beta1.ServiceImportStatus{Clusters: []mcsv1beta1.ClusterStatus{{Cluster: h.set[h.IntN(len(h.set))].ID}}}
 		return what + "another status", h.admin(p).Status().Update(h.Context(), imp)
 	}
 }

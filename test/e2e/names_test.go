@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -10,6 +13,37 @@ import (
 func TestSearches(t *testing.T) {
 	s := newScene(t, bySearch, "a name by dnsConfig's searches: remote, local, remote again")
 	localWins(s, s.client(s.clusters[1], "client", "clusterset.local"))
+}
+
+// TestSearchPolicy: with deploy/search, a pod without DNS settings in a labelled namespace reaches another
+// cluster's Service by foo, and by foo.<namespace>.svc.
+func TestSearchPolicy(t *testing.T) {
+	s := newScene(t, bySearch, "a name by the policy of deploy/search, without a change of the pod")
+	remote, local := s.clusters[0], s.clusters[1]
+	if _, err := local.kubectl(t.Context(), "get", "mutatingadmissionpolicies"); err != nil {
+		t.Skip("needs Kubernetes 1.36 or later: ", err)
+	}
+	s.kubectl(local, "apply", "-k", "deploy/search")
+	s.undo = append(s.undo, func(ctx context.Context) error {
+		_, err := local.kubectl(ctx, "delete", "-k", "deploy/search")
+		return err
+	})
+	s.kubectl(local, "label", "namespace", s.namespace, "clusterset-dns.io/search=all")
+	s.eventually("the policy applies", func(ctx context.Context) error {
+		out, err := local.kubectl(ctx, "run", "try", "--image=example.org/none", "--dry-run=server", "--namespace="+s.namespace, "-o", "jsonpath={.spec.dnsConfig.searches}")
+		if err == nil && !strings.Contains(out, "clusterset.local") {
+			err = fmt.Errorf("a pod searches %q", out)
+		}
+		return err
+	})
+	client := s.clientWith(local, "client", "")
+	s.deploy(remote, workload{name: "foo", replicas: 1})
+	s.expose(remote, "foo", plainly)
+	s.export(remote, "foo")
+	for _, name := range []string{"foo", "foo." + s.namespace + ".svc"} {
+		client.reaches(name, remote.id)
+		client.prints("getent hosts "+name, s.fqdn("foo"), "-cluster.local")
+	}
 }
 
 // TestAutopath: the same from a pod without DNS settings.
