@@ -157,7 +157,7 @@ func (o *observer) Problems(kind, object string, all []watch.Problem, again bool
 
 // Failed implements watch.Observer.
 func (o *observer) Failed(resource string, err error) {
-	log.Warningf("Watching %s fails and is retried: %v. Known names are still answered; names are SERVFAIL if nothing was known yet", resource, err)
+	log.Warningf("Watching %s fails and is retried: %v. Until it works, answers come from what was read before, and are SERVFAIL if nothing was. CoreDNS needs a reachable API server, and an account that can list and watch %[1]s", resource, err)
 }
 
 // Recovered implements watch.Observer.

@@ -45,7 +45,7 @@ func zonesOf(c *caddy.Controller, name string) ([]string, error) {
 			return nil, c.Errf("zone %q is not a domain name; want one such as clusterset.local", name)
 		}
 		if !reached(zone, c.ServerBlockKeys) {
-			return nil, c.Errf("zone %q is outside of this server block (%s), which receives no questions for it", name, strings.Join(c.ServerBlockKeys, " "))
+			return nil, c.Errf("zone %q is outside of this server block (%s), which receives no questions for it: add the zone to this block, or move multicluster to a block that has it", name, strings.Join(c.ServerBlockKeys, " "))
 		}
 	}
 	return zones, nil

@@ -112,6 +112,6 @@ func (w *Writer) deleteSource(ctx context.Context, svc *corev1.Service, slice *d
 // evictedEvent returns the event for slices that belonged to the derived Service and were deleted.
 func evictedEvent(svc *corev1.Service, names []string) desired.Event {
 	return desired.Event{Type: corev1.EventTypeWarning, Reason: desired.EventEndpointsTaken, Message: fmt.Sprintf(
-		"EndpointSlices that the controller did not create belonged to Service %s and were deleted: %s. A user has edited the Service, or created the EndpointSlices",
+		"deleted EndpointSlices of Service %s that the controller did not create: %s. A user edited the Service, or created the EndpointSlices; the audit log of the API server tells who",
 		svc.Name, brief.ClipTo(200, strings.Join(names, ", ")))}
 }

@@ -84,7 +84,7 @@ func (e exportConditions) setValid(home merge.Member) bool {
 	switch {
 	case home.Service == nil:
 		e.set(conditionValid, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonNoService),
-			"Service %s does not exist in namespace %s: create it", e.export.Name, e.export.Namespace)
+			"Service %s does not exist in namespace %s: create it, or delete this ServiceExport", e.export.Name, e.export.Namespace)
 	case home.Service.External:
 		e.set(conditionValid, metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonInvalidServiceType),
 			"Service %s has the type ExternalName, which cannot be exported: use another type", e.export.Name)
@@ -110,7 +110,7 @@ func (e exportConditions) setReady(st observed.State, home merge.Member, valid b
 		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused the ServiceImport: %s", brief.ClipTo(longest, st.ImportRefused))
 	case st.Import != nil && !ownership.OfImport(st.Import):
 		e.set(conditionReady, metav1.ConditionFalse, failed,
-			"ServiceImport %s exists and the controller does not manage it, so no endpoints are exported: delete it, or hand it over with the label %s=%s",
+			"ServiceImport %s exists and the controller does not manage it, so no endpoints are exported: delete it, and the controller creates it again; or give it the label %s=%s",
 			e.export.Name, mcs.LabelManagedBy, mcs.ControllerName)
 	case refusedHere(st) != "":
 		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused EndpointSlices of this Service: %s", brief.ClipTo(longest, refusedHere(st)))

@@ -62,7 +62,7 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 		return
 	}
 	if d.YieldsIPs {
-		v = newReady(desired.ReasonContested, "another writer keeps setting spec.ips back to %q. The controller wants %s, and tries again later: find the other writer in metadata.managedFields",
+		v = newReady(desired.ReasonContested, "another writer keeps setting spec.ips back to %q. The controller wants %s, and tries again later: find the other writer with kubectl get --show-managed-fields, and stop it",
 			st.Import.Spec.IPs, brief.Clip(st.Contested[contested.FieldIPs]))
 	}
 	v = v.of(st, d, c.Notes)

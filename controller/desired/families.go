@@ -113,7 +113,7 @@ func syncFamilies(svc *corev1.Service, w desiredService) (fault string) {
 		svc.Spec.ClusterIPs = svc.Spec.ClusterIPs[:min(1, len(svc.Spec.ClusterIPs))]
 		return ""
 	default:
-		return fmt.Sprintf("Service %s has the family %s, and the first family of a Service cannot change: delete the Service to get %s, with another address",
+		return fmt.Sprintf("Service %s has the family %s, and the first family of a Service cannot change: delete the Service, and the controller creates it again with %s and a new address",
 			svc.Name, have, want)
 	}
 }

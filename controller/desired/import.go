@@ -69,8 +69,9 @@ func clusterSetIP(b builder) Desired {
 // serve.
 func leaveForeign(b builder) Desired {
 	d := Desired{Ready: readyFor(ReasonForeignService,
-		"Service %s exists and does not belong to this import: delete it, or set another name in the annotation %s. To use the Service as it is, set its name there and remove the annotation %s",
-		b.Service.Name, mcs.AnnotationDerivedService, mcs.AnnotationClusterIPs)}
+		"Service %s exists and does not belong to this import. Delete the Service, or set the annotation %s of this ServiceImport to a name that no Service has. "+
+			"To use the Service as it is, set that annotation to %s and remove the annotation %s from this ServiceImport",
+		b.Service.Name, mcs.AnnotationDerivedService, b.Service.Name, mcs.AnnotationClusterIPs)}
 	if ownership.DerivedByUs(b.Import) && !slices.ContainsFunc(b.Owned, b.serves) {
 		d.takeBack(b)
 	}

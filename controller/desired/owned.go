@@ -171,7 +171,7 @@ func readyOfOwned(svc *corev1.Service, a addresses, w desiredService, fault, ref
 	case a.userSet() && len(w.vips) == 0:
 		v = readyFor(ReasonInvalidIPs, "spec.ips contains only addresses that a Service cannot have: remove them to get the addresses of Service %s", svc.Name)
 	case a.userSet():
-		v = readyFor(ReasonReady, "served by Service %s, also on %s from spec.ips, which the controller did not set: remove these to get the Service's addresses",
+		v = readyFor(ReasonReady, "served by Service %s and on %s, which somebody else set in spec.ips: remove this from spec.ips to use the Service's own address",
 			svc.Name, strings.Join(format(w.vips), ", "))
 	default:
 		v = readyFor(ReasonReady, "served by Service %s", svc.Name)

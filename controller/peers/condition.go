@@ -79,7 +79,7 @@ func classify(host string, err error) (reason, message string) {
 	case apierrors.IsUnauthorized(err):
 		return Unauthorized, host + " rejected the credentials, which can have expired: join the peer again"
 	case apierrors.IsForbidden(err):
-		return Forbidden, fmt.Sprintf("give the account the role of deploy/peer on %s: %v", host, err)
+		return Forbidden, fmt.Sprintf("the account needs the role of deploy/peer; run kubectl apply -k deploy/peer in the cluster at %s: %v", host, err)
 	case errors.Is(err, errTooLarge):
 		return TooLarge, host + ": " + errTooLarge.Error() + ", which is the limit for one list"
 	case errors.Is(err, reflector.ErrPaged):
@@ -106,7 +106,7 @@ func (p *peer) identityLocked() (reason, message string) {
 	case found.announces(p.id):
 		return "", ""
 	case found.announces(s.options.Home):
-		return DuplicateID, fmt.Sprintf("that cluster announces the ID %s, which is the ID of this cluster: set another --cluster-id in one of them", s.options.Home)
+		return DuplicateID, fmt.Sprintf("peer %s announces the ID %s, which is the ID of this cluster: set another --cluster-id for the controller in one of the two clusters", p.id, s.options.Home)
 	default:
 		return WrongID, fmt.Sprintf("that cluster announces the ID %s: rename the Secret to it, or set --cluster-id=%s in that cluster", someOf(announced), p.id)
 	}

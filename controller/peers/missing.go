@@ -90,7 +90,7 @@ func (p *peer) missingLocked() string {
 		return fmt.Sprintf("the Secret was deleted, and the namespace %s is being deleted: everything from this peer stays unchanged", s.options.Namespace)
 	}
 	return fmt.Sprintf("the Secret %s/%s with the label %s was deleted. Everything from this peer stays unchanged until %s, and is then removed. "+
-		"To keep it, create the Secret again. To remove a peer at once, use deploy/join.sh --leave",
+		"To keep it, create the Secret again before then, for example with deploy/join.sh. To remove the peer at once, run deploy/join.sh --leave with the contexts of peer and this cluster",
 		s.options.Namespace, p.id, mcs.LabelPeer, p.missing.Add(p.grace).UTC().Format(time.RFC3339))
 }
 

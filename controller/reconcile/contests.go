@@ -168,7 +168,7 @@ func (r *serviceReconciler) report(ctx context.Context, state observed.State, fi
 		if of := contestedOn(state, field); of != nil {
 			r.writer.Tell(of, desired.Event{Type: corev1.EventTypeWarning, Reason: desired.ReasonContested,
 				Message: string(field) + ": another writer, a webhook or the API server reverts this field, so the controller leaves it alone for some minutes. " +
-					"See metadata.managedFields of the object for the writers"})
+					"Find the other writer with kubectl get --show-managed-fields, and stop it"})
 		}
 	}
 }
