@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,6 +32,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/apply"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
@@ -222,7 +224,7 @@ func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 // options returns options as the manager sets them. The cache runs until ctx ends.
 func (p place) options(ctx context.Context, r *reader) Options {
 	r.t.Helper()
-	c, err := cache.New(p.config, cache.Options{ByObject: map[client.Object]cache.ByObject{
+	c, err := cache.New(p.config, cache.Options{NewInformer: newInformer, ByObject: map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{p.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{mcs.LabelPeer: ""})}}},
 	}})
 	if err != nil {
@@ -237,6 +239,11 @@ func (p place) options(ctx context.Context, r *reader) Options {
 		Home: p.namespace, Namespace: p.namespace, UserAgent: "peers-test", Now: r.clock.now, Log: logr.Discard(),
 		Cache: c, Live: api, Writer: apply.PeerWriter{Client: api}, Events: r,
 	}
+}
+
+// newInformer creates informers as the manager does.
+func newInformer(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	return toolscache.NewSharedIndexInformer(reflector.Versioned(lw), object, resync, indexers)
 }
 
 // Eventf implements events.EventRecorder.

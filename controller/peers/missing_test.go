@@ -368,8 +368,14 @@ func TestNoPeerLeavesWhenTheRightsGo(t *testing.T) {
 		},
 		func() func() { return api.Hollow(secrets.Resource) },
 	} {
-		resume := disturb()
+		resume, before := disturb(), api.Replies()
 		api.Cut()
+		controlplane.Eventually(t, "the Secrets are watched and listed again", func() error {
+			if n := api.Replies() - before; n < 4 {
+				return fmt.Errorf("only %d requests", n)
+			}
+			return nil
+		})
 		r.clock.forward(time.Hour)
 		r.looked(there.id)
 		r.is(there.id, Connected)

@@ -14,10 +14,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
@@ -105,6 +108,66 @@ func TestConnectionsThatHang(t *testing.T) {
 	if err := stop(); err != nil { // before the proxy closes
 		t.Error(err)
 	}
+}
+
+// A proxy that answers {} in the place of the API server does not answer that there are no objects.
+func TestEmptyAnswerIsNotAnEmptyList(t *testing.T) {
+	cluster := shared.Cluster(t)
+	api, err := faultproxy.Before(cluster.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.Close() })
+	p, config := newPlace(t, cluster), api.Config(account(t, cluster))
+	if err := p.create(imported("foo"), plainService("foo"), endpoints("foo", "foo")); err != nil {
+		t.Fatal(err)
+	}
+	crd := observed.CRD{APIVersion: mcsv1beta1.GroupVersion.String()}
+	scheme, err := newScheme(crd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := cacheOptions(config, crd, scheme, p.namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Scheme = scheme
+	cached, err := cache.New(config, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = cached.Start(t.Context()) }()
+	lists := func() (all []client.ObjectList) {
+		return []client.ObjectList{&mcsv1beta1.ServiceImportList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.NamespaceList{}}
+	}
+	there := func() error {
+		var missing []error
+		for _, list := range lists() {
+			if err := cached.List(t.Context(), list); err != nil || meta.LenList(list) == 0 {
+				missing = append(missing, fmt.Errorf("%T is empty: %w", list, err))
+			}
+		}
+		return errors.Join(missing...)
+	}
+	until(t, "everything is read", there)
+	resume := api.Hollow()
+	api.Cut()
+	until(t, "each list is requested several times", func() error {
+		if n := api.Replies(); n < 6*len(lists()) {
+			return fmt.Errorf("only %d requests", n)
+		}
+		return nil
+	})
+	if err := there(); err != nil {
+		t.Error(err)
+	}
+	resume()
+	if err := p.create(plainService("late")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it continues", func() error {
+		return cached.Get(t.Context(), p.key("late"), new(corev1.Service))
+	})
 }
 
 // The gauge counts each import once, by the current status of its condition.

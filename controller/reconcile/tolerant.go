@@ -16,6 +16,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/lenient"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
 // A CRD accepts more than its Go type: `format: date-time` accepts 2020-01-01t00:00:00z, but
@@ -23,8 +24,9 @@ import (
 // such object. A user with permission to write one object in one namespace would stop the
 // controller for all namespaces. tolerant decodes such objects without the parts that do not fit.
 
-// tolerantInformer returns a function that creates the informers of a cache. The informers of
-// ServiceImports and ServiceExports, which users write, are tolerant.
+// tolerantInformer returns a function that creates the informers of a cache. They refuse lists that
+// are not from an API server. The informers of ServiceImports and ServiceExports, which users write,
+// are tolerant.
 func tolerantInformer(config *rest.Config, gv schema.GroupVersion, scheme *runtime.Scheme) (newInformer, error) {
 	config = rest.CopyConfig(config)
 	config.APIPath, config.GroupVersion = "/apis", &gv
@@ -41,7 +43,7 @@ func tolerantInformer(config *rest.Config, gv schema.GroupVersion, scheme *runti
 		if plural := plurals[reflect.TypeOf(object)]; plural != "" {
 			lw = toolscache.NewListWatchFromClient(client, plural, metav1.NamespaceAll, fieldselector.Everything())
 		}
-		return toolscache.NewSharedIndexInformer(lw, object, resync, indexers)
+		return toolscache.NewSharedIndexInformer(reflector.Versioned(lw), object, resync, indexers)
 	}, nil
 }
 

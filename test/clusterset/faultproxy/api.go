@@ -38,6 +38,7 @@ type API struct {
 	age     int            // how often watches have expired
 	listed  map[string]int // the age at which something was listed last
 	closing bool
+	replies int // requests that were answered in the API server's place
 }
 
 // answer is what some requests get in the API server's place.
@@ -164,6 +165,13 @@ func (a *API) answer(one *answer) (resume func()) {
 	}
 }
 
+// Replies returns how many requests were answered in the API server's place so far.
+func (a *API) Replies() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.replies
+}
+
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	if !a.begin() {
 		panic(http.ErrAbortHandler) // without a reply
@@ -192,6 +200,7 @@ func (a *API) instead(resource string) http.HandlerFunc {
 	defer a.mu.Unlock()
 	for _, one := range a.answers {
 		if len(one.resources) == 0 || slices.Contains(one.resources, resource) {
+			a.replies++
 			return one.say
 		}
 	}
