@@ -63,6 +63,20 @@ const (
 	// AnnotationClusterID, on the namespace of a controller, announces its cluster's ID to its
 	// peers, which watch Namespaces.
 	AnnotationClusterID = "clusterset-dns.io/cluster-id"
+	// AnnotationProperties, on the namespace of a controller, announces the properties of its
+	// cluster to its peers, in the form of a label selector: "region.topology.kubernetes.io=eu".
+	AnnotationProperties = "clusterset-dns.io/cluster-properties"
+	// AnnotationPreferClusters, on a ServiceExport or ServiceImport, lists the clusters that get the
+	// traffic, the most preferred first. Package preference describes the list.
+	AnnotationPreferClusters = "clusterset-dns.io/prefer-clusters"
+	// AnnotationMinReady is the number of ready endpoints that an entry of that list needs.
+	AnnotationMinReady = "clusterset-dns.io/min-ready"
+	// AnnotationReturnAfter is how long an earlier entry of that list must have enough ready
+	// endpoints before it is used again.
+	AnnotationReturnAfter = "clusterset-dns.io/return-after"
+	// LabelStandby with the value "true", on a slice of the controller, marks the endpoints of a
+	// cluster that another one is preferred to.
+	LabelStandby = "clusterset-dns.io/standby"
 	// LabelPeer marks the Secrets with a peer's kubeconfig, and the Leases with what is known of
 	// the peer.
 	LabelPeer = "clusterset-dns.io/peer"
