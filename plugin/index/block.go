@@ -59,10 +59,16 @@ func virtualBlock(s Service) *block {
 }
 
 // headlessBlock builds the block of a headless service. It returns nil if no name of it exists: if
-// it has no ready endpoint (SPEC 2.4.1).
+// it has no ready endpoint (SPEC 2.4.1). Slices on standby have only the names of their hosts.
 func headlessBlock(parts []*Slice) *block {
+	if !slices.ContainsFunc(parts, func(s *Slice) bool { return len(s.Endpoints) > 0 }) {
+		return nil
+	}
 	all := newAddrs(func(yield func(netip.Addr) bool) {
 		for _, s := range parts {
+			if s.Standby {
+				continue
+			}
 			for _, e := range s.Endpoints {
 				if !yield(e.Addr) {
 					return
@@ -70,9 +76,6 @@ func headlessBlock(parts []*Slice) *block {
 			}
 		}
 	})
-	if len(all.v4)+len(all.v6) == 0 {
-		return nil
-	}
 	hosts, ports := newHosts(parts)
 	return &block{addrs: all, hosts: hosts, ports: ports}
 }

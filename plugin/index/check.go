@@ -112,8 +112,9 @@ func (h *hosts) check() (broken []error) {
 	at := int32(0)
 	for host := range h.all() {
 		name := h.name(host[0])
-		if !grouped[at] {
-			bad("host %q is in no group", name)
+		standby := !slices.ContainsFunc(host, func(p place) bool { return !h.slices[p.slice].Standby })
+		if grouped[at] == standby {
+			bad("host %q is in no group, or is on standby", name)
 		}
 		delete(grouped, at)
 		at += int32(len(host))

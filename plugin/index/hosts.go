@@ -25,7 +25,7 @@ type group struct {
 }
 
 // newHosts builds the hosts of a headless service and its ports. Each port has one SRV record per
-// ready endpoint (SPEC 2.4.3).
+// ready endpoint (SPEC 2.4.3), except those on standby.
 func newHosts(parts []*Slice) (*hosts, []port) {
 	h := &hosts{slices: parts, parents: namesAbove(parts)}
 	lists, groupOf := portLists(parts)
@@ -40,7 +40,9 @@ func newHosts(parts []*Slice) (*hosts, []port) {
 		if i == 0 || h.compare(all[i-1], p) != 0 {
 			h.places = append(h.places, p)
 		}
-		h.groups[groupOf[p.slice]].add(int32(first))
+		if !h.slices[p.slice].Standby {
+			h.groups[groupOf[p.slice]].add(int32(first))
+		}
 	}
 	h.places = fitted(h.places)
 	var ports []port
@@ -60,12 +62,12 @@ func (g *group) add(host int32) {
 	}
 }
 
-// portLists returns the distinct port lists of the slices with hosts, sorted, and the list of each
-// slice.
+// portLists returns the distinct port lists of the slices with hosts that are not on standby, sorted,
+// and the list of each of these slices.
 func portLists(parts []*Slice) (lists [][]Port, of []int) {
 	compare := func(a, b []Port) int { return slices.CompareFunc(a, b, Port.compare) }
 	for _, s := range parts {
-		if s.hasHosts() && (len(lists) == 0 || !slices.Equal(lists[len(lists)-1], s.Ports)) { // neighbours are usually equal
+		if s.hasHosts() && !s.Standby && (len(lists) == 0 || !slices.Equal(lists[len(lists)-1], s.Ports)) { // neighbours are usually equal
 			lists = append(lists, s.Ports)
 		}
 	}

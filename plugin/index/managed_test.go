@@ -78,3 +78,30 @@ func TestHandsChange(t *testing.T) {
 	s.DeleteService(db.Key)
 	becomes("it is gone", NameError)
 }
+
+// A slice on standby has no record of the service itself, and the names of its hosts stay. If every
+// slice is on standby, the name of the service exists without a record.
+func TestSlicesOnStandbyHaveOnlyTheirHosts(t *testing.T) {
+	part := func(service, cluster string, standby bool, ip string) Slice {
+		return Slice{SliceID: SliceID{"data", service + cluster}, Service: service, Cluster: cluster, Managed: true, Standby: standby,
+			Ports: []Port{{"pg", "tcp", 5432}}, Endpoints: []Endpoint{{"db-0", ips(ip)[0]}}}
+	}
+	x := build(t, []Service{{Key: NewKey("data", "db"), Type: Headless, Managed: true}, {Key: NewKey("data", "idle"), Type: Headless, Managed: true}},
+		part("db", "c1", false, "10.9.0.1"), part("db", "c2", true, "10.9.0.2"), part("idle", "c2", true, "10.9.0.3"))
+	db, idle := "db.data.svc.clusterset.local.", "idle.data.svc.clusterset.local."
+	for question, want := range map[string][]string{
+		db + " A":              {"Success", "answer " + db + " 5 IN A 10.9.0.1"},
+		"db-0.c1." + db + " A": {"Success", "answer db-0.c1." + db + " 5 IN A 10.9.0.1"},
+		"db-0.c2." + db + " A": {"Success", "answer db-0.c2." + db + " 5 IN A 10.9.0.2"},
+		"_pg._tcp." + db + " SRV": {"Success", "additional db-0.c1." + db + " 5 IN A 10.9.0.1",
+			"answer _pg._tcp." + db + " 5 IN SRV 0 100 5432 db-0.c1." + db},
+		"db-0.c2." + idle + " A": {"Success", "answer db-0.c2." + idle + " 5 IN A 10.9.0.3"},
+	} {
+		if diff := cmp.Diff(want, ask(x, testZone, question)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", question, diff)
+		}
+	}
+	if got := ask(x, testZone, idle+" A"); len(got) == 0 || got[0] != "NoData" {
+		t.Errorf("all on standby: %q", got)
+	}
+}

@@ -83,6 +83,7 @@ type Slice struct {
 	SliceID
 	Service   string // the name of the ServiceImport, in the slice's namespace
 	Managed   bool   // by the controller
+	Standby   bool   // another cluster is preferred: only the names of the hosts exist
 	Cluster   string // cluster ID: one or more labels in lower case. "": unknown; addresses count, and there are no host names
 	Endpoints []Endpoint
 	Ports     []Port // EndpointPort numbers: without a proxy, clients connect to the pods' own ports
@@ -117,6 +118,6 @@ func (p Port) compare(q Port) int {
 
 // Equal reports whether s and t give the same answers.
 func (s Slice) Equal(t Slice) bool {
-	return s.SliceID == t.SliceID && s.Service == t.Service && s.Cluster == t.Cluster && s.Managed == t.Managed &&
+	return s.SliceID == t.SliceID && s.Service == t.Service && s.Cluster == t.Cluster && s.Managed == t.Managed && s.Standby == t.Standby &&
 		slices.Equal(s.Endpoints, t.Endpoints) && slices.Equal(s.Ports, t.Ports)
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/plugin/index"
 )
@@ -87,6 +88,7 @@ func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
 		Managed: ownership.OfSlice(in),
 		Cluster: interned(strings.ToLower(in.Labels[mcsv1beta1.LabelSourceCluster])),
 	}
+	slice.Standby = slice.Managed && in.Labels[mcs.LabelStandby] != ""
 	if slice.Service == "" || in.AddressType == discoveryv1.AddressTypeFQDN || slice.Managed && in.DeletionTimestamp != nil {
 		return t
 	}
