@@ -30,6 +30,9 @@ func namespace(flag string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
+// identity is what flags tell of this cluster.
+type identity struct{ id, properties string }
+
 // check returns an error for options that the manager rejects. It runs before the wait for the CRD,
 // which can be long, and its errors contain the name of the flag.
 func check(ctx context.Context, options reconcile.Options) error {

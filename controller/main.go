@@ -32,6 +32,7 @@ func main() {
 	flag.BoolVar(&options.LeaderElect, "leader-elect", true, "elect a leader, which alone writes; false for a single replica")
 	flag.StringVar(&options.Namespace, "namespace", "", "namespace of the Leases and of the peers' Secrets; default: the pod's namespace")
 	clusterID := flag.String("cluster-id", "", "ID of this cluster in the clusterset; default: the value of the ClusterProperty cluster.clusterset.k8s.io. Without an ID, nothing is exported or imported")
+	properties := flag.String("cluster-properties", "", "properties of this cluster for clusterset-dns.io/prefer-clusters, such as topology.kubernetes.io/region=eu,example.com/tier=gold; default: the ClusterProperties, in which the first is called region.topology.kubernetes.io")
 	flag.DurationVar(&options.PeerTimeout, "peer-timeout", 5*time.Minute, "how long the endpoints of an unreachable peer stay; 0 for forever")
 	flag.IntVar(&options.MaxEndpoints, "max-endpoints-per-slice", 100, "largest number of endpoints in an EndpointSlice that this controller writes, 1 to 1000")
 	var level slog.LevelVar
@@ -49,7 +50,7 @@ func main() {
 	klog.SetLogger(log)
 	err := checkArguments()
 	if err == nil {
-		err = run(ctrl.SetupSignalHandler(), options, *probes, *clusterID, log)
+		err = run(ctrl.SetupSignalHandler(), options, *probes, identity{*clusterID, *properties}, log)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		log.Error(err, "exiting")
@@ -57,7 +58,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, options reconcile.Options, probes, clusterID string, log logr.Logger) error {
+func run(ctx context.Context, options reconcile.Options, probes string, given identity, log logr.Logger) error {
 	cluster, err := config.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find the API server (outside a cluster, set --kubeconfig): %w", err)
@@ -76,7 +77,7 @@ func run(ctx context.Context, options reconcile.Options, probes, clusterID strin
 	if err = check(ctx, options); err != nil {
 		return err
 	}
-	if options.Identity, err = reconcile.NewIdentity(cluster, clusterID); err != nil {
+	if options.Identity, err = reconcile.NewIdentity(cluster, given.id, given.properties); err != nil {
 		return err
 	}
 	options.Poll = poll

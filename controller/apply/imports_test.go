@@ -7,5 +7,5 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	walls.Own(t, "controller/contested", "controller/desired", "controller/diff", "controller/observed", "internal/brief", "internal/mcs", "internal/ownership")
+	walls.Own(t, "controller/contested", "controller/desired", "controller/diff", "controller/observed", "controller/preference", "internal/brief", "internal/mcs", "internal/ownership")
 }

@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // PeerWriter writes the results of the connections to peers to this cluster: a Lease for each peer,
@@ -55,12 +53,13 @@ func (w PeerWriter) DeleteLease(ctx context.Context, lease *coordinationv1.Lease
 	return wrap(err, "delete Lease", lease)
 }
 
-// Announce writes the cluster's ID into the annotation that peers read. resourceVersion is the
-// version of the namespace that the caller has read.
-func (w PeerWriter) Announce(ctx context.Context, namespace, resourceVersion, id string) error {
+// Announce writes an annotation of the controller's namespace that peers read. The value is a string,
+// or nil to remove the annotation. resourceVersion is the version of the namespace that the caller
+// has read.
+func (w PeerWriter) Announce(ctx context.Context, namespace, resourceVersion, annotation string, value any) error {
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	err := w.merge(ctx, object, map[string]any{"metadata": map[string]any{
-		"resourceVersion": resourceVersion, "annotations": map[string]string{mcs.AnnotationClusterID: id},
+		"resourceVersion": resourceVersion, "annotations": map[string]any{annotation: value},
 	}})
 	if err != nil {
 		return fmt.Errorf("annotate Namespace %s: %w", namespace, err)

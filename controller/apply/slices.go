@@ -23,6 +23,9 @@ func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.C
 	for _, slice := range c.CreateSlices {
 		o.note(slice, w.createSlice(ctx, st, slice))
 	}
+	for _, one := range c.SwitchSlices {
+		o.note(one.Slice, w.switchSlice(ctx, st, one))
+	}
 	for _, edit := range c.UpdateSlices {
 		if !ownership.SliceIsOurs(edit.Old, st.Import) {
 			return fmt.Errorf("update EndpointSlice %s: %w", edit.Old.Name, errNotOurs)
@@ -98,17 +101,36 @@ func (w *Writer) remove(ctx context.Context, st observed.State, slice *discovery
 // name, the original stays: it can be the only copy of the endpoints of a cluster that does not
 // answer.
 func (w *Writer) move(ctx context.Context, st observed.State, move diff.Move) error {
-	live := new(discoveryv1.EndpointSlice)
-	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(move.Slice), live); err != nil {
-		return wrap(err, "read", move.Slice)
-	}
-	if live.ResourceVersion != move.Slice.ResourceVersion || !ownership.SliceIsOurs(live, st.Import) {
-		return fmt.Errorf("move EndpointSlice %s: %w", live.Name, ErrStale)
+	live, err := w.liveSlice(ctx, st, move.Slice)
+	if err != nil {
+		return err
 	}
 	if err := w.createSlice(ctx, st, move.Moved(live)); err != nil {
 		return err
 	}
 	return w.remove(ctx, st, live)
+}
+
+// switchSlice puts a slice on standby, or takes it from standby.
+func (w *Writer) switchSlice(ctx context.Context, st observed.State, one diff.Switch) error {
+	live, err := w.liveSlice(ctx, st, one.Slice)
+	if err != nil {
+		return err
+	}
+	return w.updateSlice(ctx, st, one.Switched(live))
+}
+
+// liveSlice reads a slice of the controller with its content. The error is ErrStale if the slice has
+// changed.
+func (w *Writer) liveSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) (*discoveryv1.EndpointSlice, error) {
+	live := new(discoveryv1.EndpointSlice)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); err != nil {
+		return nil, wrap(err, "read", slice)
+	}
+	if live.ResourceVersion != slice.ResourceVersion || !ownership.SliceIsOurs(live, st.Import) {
+		return nil, fmt.Errorf("change EndpointSlice %s: %w", live.Name, ErrStale)
+	}
+	return live, nil
 }
 
 // createSlice creates a slice. If a slice of an import with the same name already exists and the

@@ -46,6 +46,7 @@ func setExport(st observed.State, d desired.Desired, c *diff.Changes) {
 	if !d.Held || !valid {
 		e.setConflict(d.Merged, valid)
 	}
+	e.setPreference()
 	c.ExportConditions = edited.Status.Conditions
 	if equality.Semantic.DeepEqual(export.Status, edited.Status) || st.Contested.HoldsExport(edited) {
 		return
@@ -158,7 +159,7 @@ const longest = 2000
 // no event for a new export without problems.
 func exportEvents(had, have []metav1.Condition) []desired.Event {
 	var events []desired.Event
-	for _, kind := range []string{conditionValid, conditionReady, conditionConflict} {
+	for _, kind := range []string{conditionValid, conditionReady, conditionConflict, conditionPreference} {
 		before, after := meta.FindStatusCondition(had, kind), meta.FindStatusCondition(have, kind)
 		if after == nil || before != nil && before.Status == after.Status && before.Reason == after.Reason && before.Message == after.Message {
 			continue

@@ -36,7 +36,9 @@ func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 		b.serving = servicesOf(st)
 	}
 	if st.Clusterset == nil {
-		return ofImport(b)
+		d := ofImport(b)
+		d.Notes = append(d.Notes, b.unusedPreference()...)
+		return d
 	}
 	nobody := len(m.Clusters)+len(known.Missing) == 0
 	var d Desired
@@ -72,6 +74,7 @@ func createImport(b builder) Desired {
 // gets, and no endpoints of the clusterset.
 func syncUnmanaged(b builder) Desired {
 	d := ofImport(b)
+	d.Notes = append(d.Notes, b.unusedPreference()...)
 	if len(b.merged.Clusters) > 0 {
 		d.Notes = append(d.Notes, "the endpoints that the clusterset exports under this name, because the import does not have the label "+mcs.LabelManagedBy+"="+mcs.ControllerName)
 	}
@@ -99,6 +102,7 @@ func updateImport(b builder) Desired {
 	}
 	d.ImportFirst = known && !sameButRecord(original, b.Import)
 	d.Slices = ownSlices(b)
+	d.Preferred = b.prefer(&d.Slices)
 	d.Status = status
 	d.Notes = append(d.Notes, b.othersSlices()...)
 	if yields {

@@ -51,6 +51,8 @@ type Desired struct {
 	Retry bool
 	// RetryAddress means that the recorded addresses were refused and must be requested again.
 	RetryAddress bool
+	// Preferred is the choice between the clusters.
+	Preferred Preferred
 	// Merged is the merge of all exports of the name. Held means that the export of some cluster is
 	// not known.
 	Merged merge.Merged
@@ -69,6 +71,11 @@ type Slices struct {
 	// Awaited returns the cluster of a slice that is kept with whatever content it has; only its
 	// labels and its Service are corrected. It returns "" for any other slice.
 	Awaited func(*discoveryv1.EndpointSlice) string
+	// Standby reports whether a slice should be on standby. The wanted slices are already as they
+	// should be. Disconnect means that kube-proxy must not use the endpoints of such a slice.
+	// Standby is nil if awaited slices stay as they are.
+	Standby    func(*discoveryv1.EndpointSlice) bool
+	Disconnect bool
 	// Complete means that all slices that are neither wanted nor awaited are deleted.
 	Complete bool
 }

@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,6 +11,8 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/controller/preference"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // Written returns the contestable fields that the changes set, each with its value.
@@ -52,6 +56,28 @@ func (m Move) Moved(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice 
 	return slice
 }
 
+// Switch is a slice whose content is not known here, and that has to be put on standby, or taken
+// from it. Disconnect means that kube-proxy must not use its endpoints while it is on standby.
+type Switch struct {
+	Slice               *discoveryv1.EndpointSlice
+	Standby, Disconnect bool
+}
+
+// Switched returns the slice to write. live is the existing slice, with its content.
+func (s Switch) Switched(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	slice := live.DeepCopy()
+	if !s.Standby {
+		delete(slice.Labels, mcs.LabelStandby)
+		preference.Connect(slice.Endpoints)
+		return slice
+	}
+	slice.Labels[mcs.LabelStandby] = "true"
+	if s.Disconnect {
+		preference.Disconnect(slice.Endpoints)
+	}
+	return slice
+}
+
 // Changes are the missing writes. The zero value has none. apply.Writer.Do documents their order.
 type Changes struct {
 	// CreateImport and DeleteImport are imports of the controller.
@@ -67,13 +93,16 @@ type Changes struct {
 	Evict []*discoveryv1.EndpointSlice
 	// Heal are the leaks to repair, each by an empty slice with the name of the lost slice.
 	Heal []observed.Leak
-	// CreateSlices, UpdateSlices and DeleteSlices are slices of the controller, sorted by name. An
-	// update contains the whole slice. These writes come before the addresses, so that a name that
+	// CreateSlices, UpdateSlices and DeleteSlices are slices of the controller, sorted by name.
+	// Updates that connect a slice are the first. An update contains the whole slice. These writes come before the addresses, so that a name that
 	// resolves has endpoints.
 	CreateSlices, DeleteSlices []*discoveryv1.EndpointSlice
 	UpdateSlices               []Edit[*discoveryv1.EndpointSlice]
 	// MoveSlices are slices of the controller that get another name and Service, sorted by name.
 	MoveSlices []Move
+	// SwitchSlices are slices of the controller to put on standby, or to take from it, sorted by
+	// name.
+	SwitchSlices []Switch
 	// Import and ImportStatus are edits of the import. A plan never has both.
 	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
 	// Slices are edits of the labels of the controller's slices, sorted by name.
@@ -96,6 +125,10 @@ type Changes struct {
 	Retry bool
 	// RetryAddress means that the recorded addresses were refused and must be requested again.
 	RetryAddress bool
+	// Preference is what the choice between the clusters leaves for the next plan. Again is the time
+	// until it can change by itself, 0 for never.
+	Preference preference.Memory
+	Again      time.Duration
 	// Notes describe slices that cannot be written.
 	Notes []string
 }
@@ -105,7 +138,7 @@ type Edit[T any] struct{ Old, New T }
 
 // Writes returns the number of planned writes that conditions wait for, not counting events.
 func (c *Changes) Writes() int {
-	n := len(c.MoveSlices) + len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
+	n := len(c.MoveSlices) + len(c.SwitchSlices) + len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
 	for _, planned := range []bool{
 		c.CreateImport != nil, c.DeleteImport != nil, c.Create != nil, c.Service != nil, c.ServiceStatus != nil, c.Import != nil,
 		c.ImportStatus != nil, c.ExportStatus != nil,

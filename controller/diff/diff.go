@@ -13,7 +13,7 @@ import (
 
 // Compare returns the missing writes for the desired state, except those of conditions.
 func Compare(st observed.State, d desired.Desired) Changes {
-	c := Changes{Retry: d.Retry, RetryAddress: d.RetryAddress}
+	c := Changes{Retry: d.Retry, RetryAddress: d.RetryAddress, Preference: d.Preferred.Choice.Memory, Again: d.Preferred.Choice.Again}
 	switch imp := st.Import; {
 	case d.Withdrawn:
 		if imp != nil && imp.DeletionTimestamp == nil {
@@ -29,7 +29,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	}
 	c.ofImport(st, d)
 	if d.ImportFirst {
-		return Changes{Import: c.Import}
+		return Changes{Import: c.Import, Preference: c.Preference, Again: c.Again}
 	}
 	c.ofService(st, d)
 	c.Delete = d.Delete

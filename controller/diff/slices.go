@@ -10,7 +10,9 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/brief"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -33,6 +35,8 @@ func (c *Changes) ofSlices(st observed.State, d desired.Slices) {
 	for _, want := range d.Wanted {
 		s.add(want)
 	}
+	// Endpoints of a cluster become usable before those of another cluster become unusable.
+	slices.SortStableFunc(c.UpdateSlices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(connects(b), connects(a)) })
 	if d.Complete {
 		s.deleteRest(d.Awaited)
 	}
@@ -61,12 +65,20 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	case ownership.Misassociated(old, s.desired.Service):
 		s.wanted[want.Name] = false
 	default:
-		edited := withoutDigest(ownership.Overlay(old, want))
+		edited := digest.Without(ownership.Overlay(old, want))
 		ownSlice(edited, s.st)
-		if !sameWhole(old, edited) {
+		if !digest.Same(old, edited) {
 			s.changes.UpdateSlices = append(s.changes.UpdateSlices, Edit[*discoveryv1.EndpointSlice]{old, edited})
 		}
 	}
+}
+
+// connects is 1 for an edit that takes a slice from standby, otherwise 0.
+func connects(edit Edit[*discoveryv1.EndpointSlice]) int {
+	if preference.OnStandby(edit.Old) && !preference.OnStandby(edit.New) {
+		return 1
+	}
+	return 0
 }
 
 // refused reports whether the API server has refused the desired slice. It adds a note, and nothing
@@ -98,11 +110,14 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 		case s.refused(slice):
 		case ownership.Misassociated(slice, s.desired.Service):
 			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, s.desired.NameOf(slice.Name), s.desired.Service})
+		case s.desired.Standby != nil && s.desired.Standby(slice) != preference.OnStandby(slice):
+			s.changes.SwitchSlices = append(s.changes.SwitchSlices, Switch{slice, s.desired.Standby(slice), s.desired.Disconnect})
 		default:
 			s.mark(slice, cluster)
 		}
 	}
 	slices.SortFunc(s.changes.MoveSlices, func(a, b Move) int { return cmp.Compare(a.Slice.Name, b.Slice.Name) })
+	slices.SortFunc(s.changes.SwitchSlices, func(a, b Switch) int { return cmp.Compare(a.Slice.Name, b.Slice.Name) })
 	slices.SortFunc(s.changes.Slices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
 }
 

@@ -1,37 +1,43 @@
-package diff
+// Package digest keeps the controller's EndpointSlices small in the cache. Their endpoints and ports
+// are never read: they are only compared with the desired ones, and then written as a whole. With
+// thousands of imports they would use most of the memory.
+package digest
 
 import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
-	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/clusterset-dns/multicluster/controller/preference"
 )
 
-// annotationDigest exists only in the cache. Its value is the digest of a slice's content. Its key
-// has a random part that never leaves this process, so that an annotation written by a user on the
-// API server is never read as a digest.
-var annotationDigest = "clusterset-dns.io/digest-" + rand.Text()
+// annotation exists only in the cache. Its value is the digest of a slice's content. Its key has a
+// random part that never leaves this process, so that an annotation written by a user on the API
+// server is never read as a digest.
+var annotation = "clusterset-dns.io/digest-" + rand.Text()
 
-// KeepDigest replaces a slice's endpoints and ports with a digest. They are never read: they are
-// only compared with the desired ones, and then written as a whole. With thousands of imports they
-// would use most of the memory.
-func KeepDigest(slice *discoveryv1.EndpointSlice) {
-	digest := content(slice)
+// Keep replaces a slice's endpoints and ports with a digest.
+func Keep(slice *discoveryv1.EndpointSlice) {
+	digest := of(slice)
 	if slice.Annotations == nil {
 		slice.Annotations = map[string]string{}
 	}
-	slice.Annotations[annotationDigest] = digest
+	slice.Annotations[annotation] = digest
 	slice.Endpoints, slice.Ports = nil, nil
 }
 
-// content returns the digest of a slice's content: the digest from KeepDigest, or a new one.
-func content(slice *discoveryv1.EndpointSlice) string {
-	if digest, ok := slice.Annotations[annotationDigest]; ok {
+// format is that of a digest: the number of endpoints, how many of them are ready, and a checksum.
+const format = "%d %d %s"
+
+// of returns the digest of a slice's content: the digest from Keep, or a new one.
+func of(slice *discoveryv1.EndpointSlice) string {
+	if digest, ok := slice.Annotations[annotation]; ok {
 		return digest
 	}
 	// nil and empty endpoints or ports have the same digest.
@@ -40,31 +46,27 @@ func content(slice *discoveryv1.EndpointSlice) string {
 		return "" // Such values always marshal.
 	}
 	sum := sha256.Sum256(text)
-	digest := hex.EncodeToString(sum[:16])
-	if len(slice.Endpoints) == 0 {
-		return noEndpoints + digest
-	}
-	return digest
+	return fmt.Sprintf(format, len(slice.Endpoints), preference.Ready(slice), hex.EncodeToString(sum[:16]))
 }
 
-// noEndpoints is the prefix of the digest of a slice without endpoints.
-const noEndpoints = "none-"
-
-// HasNoEndpoints reports whether a slice has no endpoints, also after KeepDigest.
-func HasNoEndpoints(slice *discoveryv1.EndpointSlice) bool {
-	return strings.HasPrefix(content(slice), noEndpoints)
+// Count returns the number of endpoints of a slice, and how many of them are ready, also after Keep.
+// Endpoints on standby count as they were before.
+func Count(slice *discoveryv1.EndpointSlice) (endpoints, ready int) {
+	var checksum string
+	_, _ = fmt.Sscanf(of(slice), format, &endpoints, &ready, &checksum) // of wrote the text
+	return endpoints, ready
 }
 
-// withoutDigest removes the digest from an edited slice that has its new content.
-func withoutDigest(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
-	delete(slice.Annotations, annotationDigest)
+// Without removes the digest from an edited slice that has its new content.
+func Without(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	delete(slice.Annotations, annotation)
 	return slice
 }
 
-// sameWhole reports whether an edit of a slice changes nothing.
-func sameWhole(old, edited *discoveryv1.EndpointSlice) bool {
+// Same reports whether an edit of a slice changes nothing.
+func Same(old, edited *discoveryv1.EndpointSlice) bool {
 	annotations := maps.Clone(old.Annotations)
-	delete(annotations, annotationDigest)
-	return content(old) == content(edited) && maps.Equal(old.Labels, edited.Labels) && maps.Equal(annotations, edited.Annotations) &&
+	delete(annotations, annotation)
+	return of(old) == of(edited) && maps.Equal(old.Labels, edited.Labels) && maps.Equal(annotations, edited.Annotations) &&
 		equality.Semantic.DeepEqual(old.OwnerReferences, edited.OwnerReferences)
 }

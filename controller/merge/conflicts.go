@@ -25,6 +25,10 @@ type Conflict struct {
 // maxMessage limits the text from other clusters in the condition, which can have 32768 bytes.
 const maxMessage = 4000
 
+// reasonPreferenceConflict is a reason of this project: the annotations that choose between the
+// clusters differ.
+const reasonPreferenceConflict mcsv1beta1.ServiceExportConditionReason = "ClusterPreferenceConflict"
+
 // comparison is one property in which the exports should agree.
 type comparison struct {
 	reason mcsv1beta1.ServiceExportConditionReason
@@ -79,6 +83,9 @@ var comparisons = []comparison{
 	oldestWins(mcsv1beta1.ServiceExportReasonTrafficDistributionConflict, "traffic distribution",
 		func(used *Merged) string { return used.Distribution },
 		func(used *Merged, _, other Member) bool { return other.Service.Distribution != used.Distribution }),
+	oldestWins(reasonPreferenceConflict, "cluster preference",
+		func(used *Merged) string { return used.Preference.String() },
+		func(used *Merged, _, other Member) bool { return other.Export.Preference != used.Preference }),
 	oldestWins(mcsv1beta1.ServiceExportReasonIPFamilyConflict, "IP families",
 		func(used *Merged) string { return familyList(used.Families) },
 		// If the exporters have a common family, there is no conflict. Otherwise the families in

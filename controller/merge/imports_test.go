@@ -7,5 +7,5 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	walls.Stage(t)
+	walls.Stage(t, "controller/preference")
 }

@@ -7,6 +7,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/preference"
 )
 
 // Member is what one cluster of the clusterset reports of one name, a Service in a namespace. The
@@ -22,6 +24,8 @@ type Member struct {
 	// For a peer, they are the slices that the peer's controller made from them. TrimSlice trims
 	// both.
 	Slices []*discoveryv1.EndpointSlice
+	// Properties are the cluster's ClusterProperties, by their names. They are read-only.
+	Properties map[string]string
 }
 
 // Exports reports whether the cluster exports the name with a Service that can be exported (C1,
@@ -45,6 +49,8 @@ type Export struct {
 	AllLabels, AllAnnotations Digest
 	// Notes describe the labels and annotations that are left out.
 	Notes []string
+	// Preference are the annotations that choose between the clusters.
+	Preference preference.Texts
 }
 
 // ServiceSpec is the part of a Service that an import takes over (C5). The record in the annotation
@@ -81,6 +87,7 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 		Created:        export.CreationTimestamp,
 		AllLabels:      digest(export.Spec.ExportedLabels),
 		AllAnnotations: digest(export.Spec.ExportedAnnotations),
+		Preference:     preference.Read(export.Annotations),
 	}
 	e.takeOver(export.Spec.ExportedLabels, export.Spec.ExportedAnnotations)
 	return e
@@ -88,7 +95,8 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 
 // Same reports whether two exports have the same content.
 func (e *Export) Same(other *Export) bool {
-	return e.Created.Equal(&other.Created) && e.AllLabels == other.AllLabels && e.AllAnnotations == other.AllAnnotations
+	return e.Created.Equal(&other.Created) && e.AllLabels == other.AllLabels && e.AllAnnotations == other.AllAnnotations &&
+		e.Preference == other.Preference
 }
 
 // TrimService returns the part of a Service that an import takes over.

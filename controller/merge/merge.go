@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
@@ -30,6 +31,8 @@ type Merged struct {
 	// Labels and Annotations are those of the oldest export, without those that an import must not
 	// take over. They are read-only.
 	Labels, Annotations map[string]string
+	// Preference are the annotations of the oldest export that choose between the clusters.
+	Preference preference.Texts
 	// Conflict describes where the exports disagree.
 	Conflict
 	// Notes describe the labels and annotations that were left out.
@@ -70,6 +73,7 @@ func Merge(members []Member) Merged {
 	slices.Sort(merged.Clusters)
 	export := exporters[0].Export
 	merged.Labels, merged.Annotations, merged.Notes = export.Labels, export.Annotations, export.Notes
+	merged.Preference = export.Preference
 	merged.Conflict = conflicts(&merged, exporters)
 	return merged
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/preference"
 )
 
 // annotationTrimmed exists only in the cache, on a ServiceExport. Its key has a random part that
@@ -22,8 +24,9 @@ type trimmings struct {
 // export's labels and annotations, and an export can contain 1 MB: some hundred exports would use
 // all of the memory. TrimExport returns the same result as before.
 func KeepTrimmed(export *mcsv1beta1.ServiceExport) {
-	trimmed := TrimExport(export)
-	export.ManagedFields, export.Labels, export.Annotations, export.Finalizers, export.OwnerReferences = nil, nil, nil, nil, nil
+	trimmed, texts := TrimExport(export), preference.Read(export.Annotations)
+	export.ManagedFields, export.Labels, export.Finalizers, export.OwnerReferences = nil, nil, nil, nil
+	export.Annotations = texts.Annotations()
 	if trimmed == nil {
 		export.Spec = mcsv1beta1.ServiceExportSpec{} // It is being deleted.
 		return
@@ -33,7 +36,10 @@ func KeepTrimmed(export *mcsv1beta1.ServiceExport) {
 	}
 	// Strings always marshal.
 	text, _ := json.Marshal(trimmings{trimmed.AllLabels, trimmed.AllAnnotations, trimmed.Notes})
-	export.Annotations = map[string]string{annotationTrimmed: string(text)}
+	if export.Annotations == nil {
+		export.Annotations = map[string]string{}
+	}
+	export.Annotations[annotationTrimmed] = string(text)
 	export.Spec.ExportedLabels, export.Spec.ExportedAnnotations = trimmed.Labels, trimmed.Annotations
 }
 
@@ -46,6 +52,6 @@ func untrimmings(export *mcsv1beta1.ServiceExport) *Export {
 	}
 	return &Export{
 		Created: export.CreationTimestamp, Labels: export.Spec.ExportedLabels, Annotations: export.Spec.ExportedAnnotations,
-		AllLabels: rest.AllLabels, AllAnnotations: rest.AllAnnotations, Notes: rest.Notes,
+		AllLabels: rest.AllLabels, AllAnnotations: rest.AllAnnotations, Notes: rest.Notes, Preference: preference.Read(export.Annotations),
 	}
 }

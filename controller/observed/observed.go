@@ -8,6 +8,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/controller/preference"
 )
 
 // Clusterset is what the clusters report of one name.
@@ -81,6 +82,8 @@ type State struct {
 	Contested contested.Fields
 	// ReadyByOthers means that another writer has set the import's condition Ready.
 	ReadyByOthers bool
+	// Preference is what the last choice between the clusters left.
+	Preference preference.Memory
 	// KeepTrying means that it is too early to give up the recorded addresses. The API server
 	// releases the address of a deleted Service a moment after the Service is gone, and refuses it
 	// until then.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -41,8 +42,14 @@ func Recall(st State) Known {
 			known.Missing = append(known.Missing, cluster)
 		}
 	}
-	known.Record = record(st.Clusterset.Home, known.Members)
+	known.Record = record(st.Clusterset.Home, known.Members, preferred(st, known.Members))
 	return known
+}
+
+// preferred reports whether an export or the import chooses between clusters.
+func preferred(st State, members []merge.Member) bool {
+	return st.Import != nil && preference.Read(st.Import.Annotations).Clusters != "" ||
+		slices.ContainsFunc(members, func(m merge.Member) bool { return m.Exports() && m.Export.Preference.Clusters != "" })
 }
 
 // exporters returns the members, or none if the name is not a DNS label: no Service has such a

@@ -10,6 +10,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
@@ -24,21 +25,32 @@ type recorded struct {
 	Home    bool `json:",omitempty"`
 	Created metav1.Time
 	// AllLabels and AllAnnotations are the digests from an Export.
-	AllLabels      merge.Digest      `json:",omitzero"`
-	AllAnnotations merge.Digest      `json:",omitzero"`
-	Spec           merge.ServiceSpec `json:"Terms"` // the name in the imports of earlier releases
+	AllLabels      merge.Digest `json:",omitzero"`
+	AllAnnotations merge.Digest `json:",omitzero"`
+	// Preference are the export's annotations, and Properties the cluster's properties if a
+	// preference can depend on them.
+	Preference preference.Texts  `json:",omitzero"`
+	Properties map[string]string `json:",omitempty"`
+	Spec       merge.ServiceSpec `json:"Terms"` // the name in the imports of earlier releases
 }
 
-// record returns the annotation's text for these members. It is empty if no member exports.
-func record(home string, members []merge.Member) string {
+// record returns the annotation's text for these members. It is empty if no member exports. The
+// properties of clusters are recorded only for an import with a preference, so that other imports
+// are not written when a property changes.
+func record(home string, members []merge.Member, preferred bool) string {
 	all, room := map[string]json.RawMessage{}, maxRecord
 	for _, m := range slices.SortedFunc(slices.Values(members), byCluster) {
 		if !m.Exports() {
 			continue
 		}
-		text, _ := json.Marshal(recorded{ // Strings and numbers always marshal.
+		r := recorded{
 			Home: m.Cluster == home, Created: m.Export.Created, AllLabels: m.Export.AllLabels, AllAnnotations: m.Export.AllAnnotations, Spec: *m.Service,
-		})
+			Preference: m.Export.Preference,
+		}
+		if preferred {
+			r.Properties = m.Properties
+		}
+		text, _ := json.Marshal(r) // Strings and numbers always marshal.
 		if size := len(m.Cluster) + len(text); size <= room {
 			room -= size
 			all[m.Cluster] = text
@@ -92,8 +104,8 @@ func (r recorded) member(cluster string, imp *mcsv1beta1.ServiceImport) merge.Me
 	labels, annotations := exportedOn(imp)
 	return merge.Member{Cluster: cluster, Service: &r.Spec, Export: &merge.Export{
 		Created: r.Created, Labels: labels, Annotations: annotations,
-		AllLabels: r.AllLabels, AllAnnotations: r.AllAnnotations,
-	}}
+		AllLabels: r.AllLabels, AllAnnotations: r.AllAnnotations, Preference: r.Preference,
+	}, Properties: r.Properties}
 }
 
 // ExportedKeys is the content of AnnotationExported.

@@ -58,7 +58,7 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 		return nil, err
 	}
 	config.UserAgent, config.QPS, config.WarningHandler = p.registry.options.UserAgent, -1, rest.NoWarnings{}
-	c := &connection{peer: p, host: config.Host, contents: newContents(), identity: identity{by: map[string]string{}}}
+	c := &connection{peer: p, host: config.Host, contents: newContents(), identity: newIdentity("")}
 	if c.transport, err = newTransport(config); err != nil {
 		return nil, err
 	}

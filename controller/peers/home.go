@@ -10,6 +10,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // watchHome watches the Namespaces of this cluster and the Secrets of peers until ctx ends. It
@@ -76,8 +78,8 @@ func (r *Registry) identityChanged([]types.NamespacedName) {
 	r.notifyAll()
 }
 
-// announce keeps this cluster's ID in the annotation that peers read, until ctx ends. It returns an
-// error if the annotation contains another ID. Overwriting it would start a fight with another
+// announce keeps this cluster's ID and properties in the annotations that peers read, until ctx ends.
+// It returns an error if the annotation contains another ID. Overwriting it would start a fight with another
 // controller, or hide an administrator's mistake. A restarted process exits again until the
 // annotation is correct or removed, and everything stays unchanged.
 func (r *Registry) announce(ctx context.Context) error {
@@ -93,11 +95,15 @@ func (r *Registry) announce(ctx context.Context) error {
 		if err := idFault(r.options.Home, r.options.Namespace, announced, false); err != nil {
 			return err
 		}
-		if announced != "" || !lasts {
+		if !lasts {
 			continue
 		}
-		if err := r.writeID(ctx, version); err != nil && ctx.Err() == nil {
-			r.options.Log.Error(err, "cannot announce the cluster ID of this cluster", "namespace", r.options.Namespace)
+		write := r.announceProperties
+		if announced == "" {
+			write = r.announceID
+		}
+		if err := write(ctx, version); err != nil && ctx.Err() == nil {
+			r.options.Log.Error(err, "cannot announce the cluster ID or the properties of this cluster", "namespace", r.options.Namespace)
 			select {
 			case <-ctx.Done():
 			case <-time.After(retryAfter):
@@ -107,8 +113,12 @@ func (r *Registry) announce(ctx context.Context) error {
 	}
 }
 
-func (r *Registry) writeID(ctx context.Context, version string) error {
+func (r *Registry) announceID(ctx context.Context, version string) error {
+	return r.writeAnnotation(ctx, version, mcs.AnnotationClusterID, r.options.Home)
+}
+
+func (r *Registry) writeAnnotation(ctx context.Context, version, annotation string, value any) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return r.options.Writer.Announce(ctx, r.options.Namespace, version, r.options.Home)
+	return r.options.Writer.Announce(ctx, r.options.Namespace, version, annotation, value)
 }

@@ -14,18 +14,21 @@ import (
 
 // identity is the ID that a cluster announces in annotations on Namespaces.
 type identity struct {
-	uid   types.UID         // of the namespace kube-system; unique for each cluster
-	by    map[string]string // namespace: the ID that is announced there
-	home  string            // the controller's own namespace; "" for a peer
-	lasts bool              // home exists and is not being deleted
+	uid types.UID         // of the namespace kube-system; unique for each cluster
+	by  map[string]string // namespace: the ID that is announced there
+	// properties are those that are announced in a namespace.
+	properties map[string]map[string]string
+	home       string // the controller's own namespace; "" for a peer
+	lasts      bool   // home exists and is not being deleted
 
 	version string // resourceVersion of home
 }
 
 // announcement is what one Namespace announces.
 type announcement struct {
-	uid types.UID // of kube-system only
-	id  string    // the announced ID
+	uid        types.UID // of kube-system only
+	id         string    // the announced ID
+	properties string    // the announced properties
 
 	// Of the controller's own namespace only:
 	lasts   bool
@@ -44,6 +47,11 @@ func (i *identity) put(id types.NamespacedName, value announcement, changed []ty
 	} else {
 		i.by[id.Name] = value.id
 	}
+	if properties := readProperties(value.properties); len(properties) > 0 {
+		i.properties[id.Name] = properties
+	} else {
+		delete(i.properties, id.Name)
+	}
 	return append(changed, id)
 }
 
@@ -53,6 +61,7 @@ func (i *identity) drop(id types.NamespacedName, changed []types.NamespacedName)
 		return changed
 	}
 	delete(i.by, id.Name)
+	delete(i.properties, id.Name)
 	i.lasts = i.lasts && !own
 	return append(changed, id)
 }
@@ -75,6 +84,9 @@ const systemNamespace = "kube-system"
 func trimNamespace(object any) (announcement, bool) {
 	namespace := object.(*corev1.Namespace)
 	of := announcement{id: namespace.Annotations[mcs.AnnotationClusterID]}
+	if of.id != "" {
+		of.properties = namespace.Annotations[mcs.AnnotationProperties]
+	}
 	// A longer text is not an ID (C34). Messages show it, and an annotation can have 256 KiB.
 	if len(of.id) > validation.LabelValueMaxLength {
 		of.id = of.id[:validation.LabelValueMaxLength] + "..."
@@ -94,6 +106,11 @@ func trimHome(own string) func(any) (announcement, bool) {
 		}
 		return of, ok
 	}
+}
+
+// newIdentity returns the identity of a cluster of which nothing is known.
+func newIdentity(home string) identity {
+	return identity{by: map[string]string{}, home: home, properties: map[string]map[string]string{}}
 }
 
 func (i *identity) announced() []string { return slices.Compact(slices.Sorted(maps.Values(i.by))) }

@@ -33,6 +33,7 @@ type peer struct {
 	broken           error     // why its kubeconfig cannot be used
 	contents         *contents // the contents in use; nil until the first are complete
 	state            PeerState
+	properties       map[string]string // as announced when the peer was connected last
 
 	// Used only by run:
 	kubeconfig   []byte // of connection or broken
@@ -138,8 +139,10 @@ func (p *peer) evaluate() time.Duration {
 	reason, message := p.conditionLocked()
 	p.condition = condition{reason, harmless(message), reason == Connected}
 	before, old := p.state, p.contents
+	moved := false
 	if p.condition.connected {
 		p.contents = p.connection.contents
+		moved = p.learnPropertiesLocked()
 	} else {
 		p.detachLocked()
 	}
@@ -159,7 +162,7 @@ func (p *peer) evaluate() time.Duration {
 	if !p.missing.IsZero() {
 		p.condition.reason, p.condition.message = SecretMissing, p.missingLocked()
 	}
-	names, changed := changesLocked(before, p.state, old, p.contents), before != p.state
+	names, changed := changesLocked(before, p.state, old, p.contents), before != p.state || moved
 	s.mu.Unlock()
 	s.call(names)
 	if changed {

@@ -50,7 +50,7 @@ type Options struct {
 type Writer interface {
 	PutLease(ctx context.Context, lease *coordinationv1.Lease, unset ...string) error
 	DeleteLease(ctx context.Context, lease *coordinationv1.Lease) error
-	Announce(ctx context.Context, namespace, resourceVersion, id string) error
+	Announce(ctx context.Context, namespace, resourceVersion, annotation string, value any) error
 }
 
 // Registry contains the other clusters of the clusterset.
@@ -69,14 +69,18 @@ type Registry struct {
 	begun      chan struct{} // closed when the own ID is verified: nothing is written before
 	announcing chan struct{} // contains a token if the own ID must be checked
 
+	propertiesWritten time.Time // used only by announce
+
 	// mu guards all fields below, and the fields of peers and connections that are marked as
 	// guarded. Callbacks run without it.
 	mu       sync.RWMutex
 	identity identity
-	secrets  secrets
-	peers    map[string]*peer
-	leaving  map[string]chan struct{} // closed when a peer that has left has ended
-	adopted  bool                     // adopt has added the peers without a Secret
+	// properties are those of this cluster; nil if they are not known yet.
+	properties map[string]string
+	secrets    secrets
+	peers      map[string]*peer
+	leaving    map[string]chan struct{} // closed when a peer that has left has ended
+	adopted    bool                     // adopt has added the peers without a Secret
 	// awaited are the peers that existed at the start and have neither been read nor failed. It is
 	// nil before the start.
 	awaited map[string]bool
@@ -91,7 +95,7 @@ func New(o Options) *Registry {
 	s := &Registry{
 		options: o, grace: grace, probeEvery: 3 * time.Second, renewEvery: 10 * time.Second,
 		settled: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
-		identity: identity{by: map[string]string{}, home: o.Namespace}, secrets: secrets{},
+		identity: newIdentity(o.Namespace), secrets: secrets{},
 		peers: map[string]*peer{}, leaving: map[string]chan struct{}{},
 	}
 	if o.Timeout > 0 { // tests use short timeouts

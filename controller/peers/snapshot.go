@@ -34,11 +34,12 @@ func (r *Registry) Snapshot(name types.NamespacedName) Snapshot {
 			all.UnknownExpired = append(all.UnknownExpired, id)
 		case p.state == Active:
 			if m, ok := p.contents.member(id, name); ok {
+				m.Properties = p.properties
 				all.Active = append(all.Active, m)
 			}
 		default:
 			if m, ok := p.contents.member(id, name); ok {
-				m.Slices = nil
+				m.Slices, m.Properties = nil, p.properties
 				all.Expired = append(all.Expired, m)
 			}
 		}

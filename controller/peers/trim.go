@@ -9,6 +9,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -41,6 +42,9 @@ func (r *Registry) trimSlice(object any) (*discoveryv1.EndpointSlice, bool) {
 	removed := ownership.OfSlice(slice) && slice.DeletionTimestamp != nil
 	if slice.AddressType == discoveryv1.AddressTypeFQDN || removed || !isName(slice.Namespace, slice.Labels[mcsv1beta1.LabelServiceName]) {
 		return nil, false
+	}
+	if preference.OnStandby(slice) { // The peer's choice is for the peer's own clients.
+		preference.Connect(slice.Endpoints)
 	}
 	merge.TrimSlice(slice)
 	slice.ResourceVersion, slice.Generation = "", 0 // they change with the fields that were trimmed

@@ -15,8 +15,10 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
@@ -27,6 +29,8 @@ type oneName struct {
 	world
 	observed.Clusterset
 	imported bool // the import exists
+	choice   preference.Memory
+	later    time.Duration // the time after noon
 	plans    int
 }
 
@@ -58,6 +62,12 @@ func exporting(cluster string, second int, port int32, addresses ...string) merg
 }
 
 func (c *oneName) state() observed.State {
+	st := c.stateAtNoon()
+	st.Preference, st.Now = c.choice, metav1.NewTime(noon.Add(c.later))
+	return st
+}
+
+func (c *oneName) stateAtNoon() observed.State {
 	if !c.imported {
 		c.imp = nil
 		return observed.State{Namespace: "default", Name: "foo", Clusterset: &c.Clusterset, CRD: c.crd, Now: noon, Slices: c.slices}
@@ -73,6 +83,7 @@ func (c *oneName) settle(t *testing.T) {
 	for range 20 {
 		changes := Plan(c.state())
 		c.plans++
+		c.choice = changes.Preference
 		if changes.Empty() {
 			return
 		}
@@ -224,7 +235,7 @@ func TestSlicesOfSilentClustersKeepTheirMark(t *testing.T) {
 			c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1")))
 			c.settle(t)
 			at := slices.IndexFunc(c.slices, func(s *discoveryv1.EndpointSlice) bool { return s.Labels[mcsv1beta1.LabelSourceCluster] == "c2" })
-			diff.KeepDigest(c.slices[at])
+			digest.Keep(c.slices[at])
 			want := c.slices[at].DeepCopy()
 			c.Members, c.Silent = []merge.Member{exporting("c1", 0, 80, "10.1.0.1")}, []string{"c2"}
 			// Only the slice shows that the plan must wait for c2.
@@ -352,7 +363,7 @@ func TestUnchangedStatePlansNothing(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))
 	c.settle(t)
 	for _, slice := range c.slices {
-		diff.KeepDigest(slice)
+		digest.Keep(slice)
 	}
 	if changes := Plan(c.state()); !changes.Empty() {
 		t.Errorf("it plans %+v", changes)
@@ -491,13 +502,13 @@ func TestDigestOfACacheIsNotForged(t *testing.T) {
 	c.settle(t)
 	for _, slice := range c.slices {
 		digested := slice.DeepCopy()
-		diff.KeepDigest(digested)
+		digest.Keep(digested)
 		// A tenant knows the key up to the random part.
 		for key, value := range digested.Annotations {
 			slice.Annotations[key[:min(len(key), len("clusterset-dns.io/digest"))]] = value
 		}
 		slice.Endpoints[0].Addresses = []string{"10.66.66.66"}
-		diff.KeepDigest(slice)
+		digest.Keep(slice)
 	}
 	if changes := Plan(c.state()); len(changes.UpdateSlices) != 2 {
 		t.Errorf("the plan puts %d of 2 edited slices right", len(changes.UpdateSlices))

@@ -112,6 +112,9 @@ func (w *world) apply(c diff.Changes, n int) int {
 	for _, slice := range c.CreateSlices {
 		add(true, func() { w.slices = append(w.slices, slice) })
 	}
+	for _, one := range c.SwitchSlices {
+		add(true, func() { w.slices[slices.Index(w.slices, one.Slice)] = one.Switched(one.Slice) })
+	}
 	for _, edit := range c.UpdateSlices {
 		add(true, func() { w.slices[slices.Index(w.slices, edit.Old)] = edit.New })
 	}

@@ -11,7 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
@@ -95,7 +95,7 @@ func (a *associations) replaced(slice *discoveryv1.EndpointSlice) {
 // leakedLocked records a slice in its last state with the label. kube-proxy keeps nothing of a
 // slice without endpoints, and a leak is healed in this way.
 func (a *associations) leakedLocked(slice *discoveryv1.EndpointSlice, certain bool) {
-	if !diff.HasNoEndpoints(slice) {
+	if endpoints, _ := digest.Count(slice); endpoints > 0 {
 		a.suspectLocked(serviceOf(slice), slice, certain)
 	}
 }

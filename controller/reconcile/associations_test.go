@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/digest"
 )
 
 // A slice that loses its label in any way is a leak, except after a successful deletion by the
@@ -21,7 +21,7 @@ func TestAssociations(t *testing.T) {
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}
 	empty := slice.DeepCopy()
 	empty.Endpoints = nil
-	diff.KeepDigest(empty)
+	digest.Keep(empty)
 	other := slice.DeepCopy()
 	other.AddressType, other.UID = discoveryv1.AddressTypeIPv6, "2"
 	unlabelled := slice.DeepCopy()

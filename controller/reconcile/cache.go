@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/compact"
@@ -96,7 +96,7 @@ func trimSlice(strings *compact.Strings) toolscache.TransformFunc {
 			merge.TrimSlice(slice)
 			strings.Slice(slice)
 		case ownership.SliceIsOurs(slice, nil):
-			diff.KeepDigest(slice)
+			digest.Keep(slice)
 		}
 		return obj, nil
 	}

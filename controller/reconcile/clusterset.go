@@ -53,7 +53,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
 		return nil, err
 	}
-	home := merge.Member{Cluster: c.home}
+	home := merge.Member{Cluster: c.home, Properties: c.peers.Properties()}
 	if cs.Export != nil {
 		home.Export = merge.TrimExport(cs.Export)
 		if home.Slices, err = c.homeSlices(ctx, key); err != nil {

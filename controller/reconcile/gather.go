@@ -17,6 +17,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -31,6 +32,9 @@ type gathered struct {
 // all objects.
 func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName) (*gathered, error) {
 	g := &gathered{State: observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: r.ready.of(key)}}
+	if last, ok := r.choices.Load(key); ok {
+		g.Preference = last.(preference.Memory)
+	}
 	if err := r.gatherSlices(ctx, key, &g.State); err != nil {
 		return nil, err
 	}

@@ -29,16 +29,21 @@ const (
 // ErrIDChanged: the ClusterProperty contains another ID than this process was started with.
 var ErrIDChanged = errors.New("the cluster ID has changed, so this process exits to start again")
 
-// Identity finds this cluster's ID.
+// Identity finds this cluster's ID and its properties.
 type Identity struct {
-	flag   string
-	finder discovery.DiscoveryInterface
-	client dynamic.Interface
+	flag       string
+	properties map[string]string
+	finder     discovery.DiscoveryInterface
+	client     dynamic.Interface
 }
 
-// NewIdentity prepares an Identity. It makes no request yet. The flag may be empty. An invalid flag
-// is an error.
-func NewIdentity(config *rest.Config, flag string) (*Identity, error) {
+// NewIdentity prepares an Identity from the values of two flags. It makes no request yet. Both may be
+// empty: then ClusterProperties are read. An invalid flag is an error.
+func NewIdentity(config *rest.Config, flag, properties string) (*Identity, error) {
+	given, err := parseProperties(properties)
+	if err != nil {
+		return nil, fmt.Errorf("--cluster-properties: %w", err)
+	}
 	if flag != "" {
 		if fault := mcs.ClusterIDFault(flag); fault != "" {
 			return nil, fmt.Errorf("--cluster-id %q %s", flag, fault)
@@ -49,7 +54,7 @@ func NewIdentity(config *rest.Config, flag string) (*Identity, error) {
 		return nil, err
 	}
 	client, err := dynamic.NewForConfig(config)
-	return &Identity{flag, finder, client}, err
+	return &Identity{flag, given, finder, client}, err
 }
 
 // Find returns the ID of the flag, otherwise that of the ClusterProperty, otherwise "": then this

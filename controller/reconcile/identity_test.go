@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -83,7 +84,7 @@ func TestEmptyDiscoveryIsAnError(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 		}))
 		t.Cleanup(server.Close)
-		identity, err := NewIdentity(&rest.Config{Host: server.URL}, "")
+		identity, err := NewIdentity(&rest.Config{Host: server.URL}, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,11 +112,11 @@ func TestRetriesAreNeverFarApart(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	cluster := controlplane.New(t, controlplane.Options{})
 	for _, bad := range []string{"Not-An-Id", "under_score", strings.Repeat("a", 64)} {
-		if _, err := NewIdentity(cluster.Config, bad); err == nil || !strings.Contains(err.Error(), "--cluster-id") {
+		if _, err := NewIdentity(cluster.Config, bad, ""); err == nil || !strings.Contains(err.Error(), "--cluster-id") {
 			t.Errorf("flag %q gives %v", bad, err)
 		}
 	}
-	identity, err := NewIdentity(cluster.Config, "")
+	identity, err := NewIdentity(cluster.Config, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	controlplane.Eventually(t, "C45: an id of two labels", func() error { return finds("one.registry") })
-	if named, err := NewIdentity(cluster.Config, "flag"); err != nil {
+	if named, err := NewIdentity(cluster.Config, "flag", ""); err != nil {
 		t.Error(err)
 	} else if id, err := named.Find(t.Context()); id != "flag" || err != nil {
 		t.Errorf("with a flag: %q, %v", id, err)
@@ -164,4 +165,66 @@ func TestIdentity(t *testing.T) {
 	if err := finds(""); err == nil || !strings.Contains(err.Error(), "ClusterProperty") {
 		t.Errorf("a value that is no id gives %v", err)
 	}
+}
+
+// The properties are those of the flag, otherwise those of the ClusterProperties. What no label can
+// have is left out, with a note.
+func TestProperties(t *testing.T) {
+	cluster := controlplane.New(t, controlplane.Options{})
+	for flag, says := range map[string]string{
+		"region":                                "want KEY=VALUE",
+		"region=eu":                             "want a key with a domain",
+		"topology.kubernetes.io/a=":             "the value is empty",
+		"a=b c":                                 "want KEY=VALUE",
+		"example.com/re/gion=eu":                "want KEY=VALUE",
+		manyProperties():                        "33 properties, want at most 32",
+		"a." + strings.Repeat("b.", 40) + "c=d": "want KEY=VALUE",
+	} {
+		if _, err := NewIdentity(cluster.Config, "", flag); err == nil || !strings.Contains(err.Error(), "--cluster-properties: ") || !strings.Contains(err.Error(), says) {
+			t.Errorf("flag %.40q: %v, want %q", flag, err, says)
+		}
+	}
+	identity, err := NewIdentity(cluster.Config, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	finds := func(i *Identity, want string, left int) error {
+		p, err := i.readProperties(t.Context())
+		if got := labels.Set(p.all).String(); err == nil && (got != want || len(p.notes) != left) {
+			err = fmt.Errorf("%q with the notes %q; want %q", got, p.notes, want)
+		}
+		return err
+	}
+	if err := finds(identity, "", 0); err != nil {
+		t.Error("without the CRD:", err)
+	}
+	admin := installAbout(t, cluster)
+	for name, value := range map[string]string{
+		idProperty: "one", "clusterset.k8s.io": "set", "region.topology.kubernetes.io": " eu\n", "tier.example.com": "gold",
+		"long.example.com": strings.Repeat("x", 64), "odd.example.com": "a b", "empty.example.com": "",
+	} {
+		property := clusterID(value)
+		property.SetName(name)
+		if err := admin.Create(t.Context(), property); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controlplane.Eventually(t, "ClusterProperties", func() error {
+		return finds(identity, "region.topology.kubernetes.io=eu,tier.example.com=gold", 3)
+	})
+	flag, err := NewIdentity(cluster.Config, "", "topology.kubernetes.io/region=us,zone.example.com=a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := finds(flag, "region.topology.kubernetes.io=us,zone.example.com=a", 0); err != nil {
+		t.Error("with a flag:", err)
+	}
+}
+
+func manyProperties() string {
+	var all []string
+	for i := range maxProperties + 1 {
+		all = append(all, fmt.Sprintf("p%d.example.com=x", i))
+	}
+	return strings.Join(all, ",")
 }

@@ -67,6 +67,9 @@ const (
 	// after the cause is gone, such as a quota or an unreachable webhook.
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 30 * time.Second
+	// propertyPolls is the interval between two reads of the ClusterProperties, in intervals of
+	// Options.Poll: they seldom change.
+	propertyPolls = 6
 	// defaultMaxEndpoints is the default of Kubernetes for its own slices.
 	defaultMaxEndpoints = 100
 )
@@ -171,6 +174,12 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		Cache:      mgr.GetCache(), Live: mgr.GetAPIReader(), Writer: apply.PeerWriter{Client: r.writer.Client},
 		Events: mgr.GetEventRecorder(mcs.ControllerName), Now: options.Now, Log: mgr.GetLogger(),
 	})
+	if options.Identity != nil {
+		watch := &propertyWatch{options.Identity, propertyPolls * options.Poll, registry.SetProperties, mgr.GetLogger()}
+		if err := mgr.Add(watch); err != nil {
+			return err
+		}
+	}
 	names := newNameSource(ctx, registry, mgr.GetCache())
 	r.associations.all = true
 	r.clusterset = &clusterset{

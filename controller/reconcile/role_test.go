@@ -43,12 +43,12 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 	if err := about.Create(p.ctx, clusterID("home")); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
-	identity, err := NewIdentity(wire.config(account(t, cluster)), "")
+	identity, err := NewIdentity(wire.config(account(t, cluster)), "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop := start(t, wire.config(account(t, cluster)), func(o *Options) {
-		o.LeaderElect, o.Namespace = true, "multicluster-system"
+		o.LeaderElect, o.Namespace, o.Identity = true, "multicluster-system", identity
 		if o.ClusterID, err = identity.Wait(t.Context(), 20*time.Millisecond, logr.Discard()); err != nil || o.ClusterID != "home" {
 			t.Errorf("the id is %q: %v", o.ClusterID, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -55,6 +56,7 @@ type serviceReconciler struct {
 	// associations are the slices that kube-proxy may still use.
 	associations associations
 	stale        sync.Map // names whose last plan was stale: key -> time.Duration until the next
+	choices      sync.Map // last choices between clusters: key -> preference.Memory
 	seen         sync.Map // imports that have been planned: key -> true
 	lacksAddress sync.Map // imports that wait for addresses: key -> time.Time of the first refusal
 }
@@ -82,6 +84,10 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		if allWritten(err) {
 			r.report(ctx, state, r.contests.wrote(request.NamespacedName, written, r.now()))
 		}
+		r.choose(request.NamespacedName, changes.Preference)
+		if changes.Again > 0 && (again == 0 || changes.Again < again) {
+			again = changes.Again
+		}
 		result, err := r.conclude(ctx, request.NamespacedName, state, changes, err)
 		if err == nil && again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 			result.RequeueAfter = again
@@ -89,6 +95,15 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		return result, err
 	}
 	return ctrl.Result{}, errRefusedTooOften
+}
+
+// choose stores a choice between clusters for the next plan.
+func (r *serviceReconciler) choose(key types.NamespacedName, m preference.Memory) {
+	if m.InUse == "" {
+		r.choices.Delete(key)
+		return
+	}
+	r.choices.Store(key, m)
 }
 
 // learn adds a refusal to the state. It returns false for any other outcome, and for a refusal that

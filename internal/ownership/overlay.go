@@ -21,6 +21,7 @@ func Overlay(have, want *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	if slice.Labels == nil {
 		slice.Labels = map[string]string{}
 	}
+	delete(slice.Labels, mcs.LabelStandby)
 	maps.Copy(slice.Labels, want.Labels)
 	for _, key := range mcs.ProxyLabels {
 		delete(slice.Labels, key)

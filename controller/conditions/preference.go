@@ -1,0 +1,103 @@
+package conditions
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/controller/preference"
+	"github.com/clusterset-dns/multicluster/internal/brief"
+)
+
+// conditionPreference is on an import with a preference between clusters, and on an export whose
+// annotations are malformed.
+const conditionPreference = "ClusterPreference"
+
+// Reasons of the condition ClusterPreference.
+const (
+	// reasonPreferred means that the first entry of the list is used.
+	reasonPreferred = "Preferred"
+	// reasonFallback means that a later entry is used.
+	reasonFallback = "Fallback"
+	// reasonNotEnoughReady means that no entry has enough ready endpoints.
+	reasonNotEnoughReady = "NotEnoughReady"
+	// reasonMalformed means that an annotation has no effect.
+	reasonMalformed = "MalformedAnnotation"
+)
+
+// setPreference sets the condition of an import that the controller owns, or removes it if there is
+// no preference. It returns an event if the condition has changed, except for a new one that is
+// good.
+func setPreference(st observed.State, d desired.Desired, status *mcsv1beta1.ServiceImportStatus) []desired.Event {
+	if !st.CRD.Conditions || d.Status == nil {
+		return nil
+	}
+	p := d.Preferred
+	if len(p.Policy.Entries)+len(p.Policy.Faults) == 0 {
+		meta.RemoveStatusCondition(&status.Conditions, conditionPreference)
+		return nil
+	}
+	want := metav1.Condition{
+		Type: conditionPreference, ObservedGeneration: st.Import.Generation, LastTransitionTime: st.Now,
+		Status: metav1.ConditionTrue, Reason: reasonPreferred, Message: choiceOf(p),
+	}
+	switch {
+	case len(p.Policy.Faults) > 0:
+		want.Status, want.Reason = metav1.ConditionFalse, reasonMalformed
+		want.Message = brief.ClipTo(longest, strings.Join(append(p.Policy.Faults, want.Message), "; "))
+	case p.Choice.Entry == len(p.Policy.Entries):
+		want.Status, want.Reason = metav1.ConditionFalse, reasonNotEnoughReady
+	case p.Choice.Entry > 0:
+		want.Reason = reasonFallback
+	}
+	var had metav1.Condition
+	if have := meta.FindStatusCondition(status.Conditions, conditionPreference); have != nil {
+		had = *have
+	}
+	meta.SetStatusCondition(&status.Conditions, want)
+	if had.Reason == want.Reason && had.Message == want.Message || had.Reason == "" && want.Reason == reasonPreferred {
+		return nil
+	}
+	event := desired.Event{Type: corev1.EventTypeNormal, Reason: conditionPreference, Message: want.Message}
+	if want.Status == metav1.ConditionFalse {
+		event.Type = corev1.EventTypeWarning
+	}
+	return []desired.Event{event.Clipped()}
+}
+
+// choiceOf describes which clusters get the traffic, and why. It contains no number of endpoints:
+// each change of it would be a write.
+func choiceOf(p desired.Preferred) string {
+	n, clusters := len(p.Policy.Entries), strings.Join(brief.List(p.Clusters), ", ")
+	switch {
+	case n == 0:
+		return "the traffic goes to all clusters that export the name"
+	case p.Choice.Entry == n && clusters == "":
+		return "no cluster of the list exports the name, so nothing gets the traffic"
+	case p.Choice.Entry == n && p.Choice.Again > 0:
+		return fmt.Sprintf("no entry of the list has had %d ready endpoints for %s yet, so the traffic goes to all clusters of the list: %s", p.Policy.MinReady, p.Policy.ReturnAfter, clusters)
+	case p.Choice.Entry == n:
+		return fmt.Sprintf("no entry of the list has the required number of ready endpoints, %d, so the traffic goes to all clusters of the list: %s", p.Policy.MinReady, clusters)
+	}
+	text := fmt.Sprintf("entry %d of %d, %s, is used: the traffic goes to %s", p.Choice.Entry+1, n, p.Policy.Entries[p.Choice.Entry], clusters)
+	if p.Pending {
+		text += ", and still to the other clusters, because the endpoints of these are not written yet"
+	}
+	return text
+}
+
+// setPreference reports malformed annotations of the export, in the cluster of its author.
+func (e exportConditions) setPreference() {
+	faults := preference.Read(e.export.Annotations).Faults()
+	if len(faults) == 0 {
+		meta.RemoveStatusCondition(&e.export.Status.Conditions, conditionPreference)
+		return
+	}
+	e.set(conditionPreference, metav1.ConditionFalse, reasonMalformed, "%s", brief.ClipTo(longest, strings.Join(faults, "; ")))
+}

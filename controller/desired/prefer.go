@@ -1,0 +1,135 @@
+package desired
+
+import (
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/digest"
+	"github.com/clusterset-dns/multicluster/controller/preference"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+// Preferred is the choice between the clusters of an import. The zero value is that of an import
+// without a preference.
+type Preferred struct {
+	Policy preference.Policy
+	Choice preference.Choice
+	// Clusters are the chosen clusters, sorted.
+	Clusters []string
+	// Pending means that the slices of the chosen clusters are not connected yet, so the others stay
+	// connected.
+	Pending bool
+}
+
+// prefer chooses the clusters that get the traffic, and puts the slices of the others on standby.
+// Chosen clusters are connected first. Others are disconnected when the chosen clusters are seen to
+// be connected, so there is no moment without ready endpoints.
+func (b builder) prefer(s *Slices) Preferred {
+	p := Preferred{Policy: preference.Resolve(preference.Read(b.Import.Annotations), b.merged.Preference)}
+	s.Standby = func(*discoveryv1.EndpointSlice) bool { return false }
+	if len(p.Policy.Entries) == 0 {
+		return p
+	}
+	c := b.clustersOf(*s)
+	p.Choice = p.Policy.Choose(c.all(), b.Preference, b.Now.Time)
+	for id := range p.Choice.Clusters {
+		p.Clusters = append(p.Clusters, id)
+	}
+	slices.Sort(p.Clusters)
+	p.Pending = c.connected.most(p.Clusters) < min(p.Policy.MinReady, c.ready.most(p.Clusters))
+
+	s.Disconnect = b.merged.Type == mcsv1beta1.ClusterSetIP
+	s.Standby = func(slice *discoveryv1.EndpointSlice) bool {
+		have := c.have[slice.Name]
+		return !p.Choice.Clusters[slice.Labels[mcsv1beta1.LabelSourceCluster]] && (!p.Pending || have == nil || preference.OnStandby(have))
+	}
+	for _, want := range s.Wanted {
+		if !s.Standby(want) {
+			continue
+		}
+		want.Labels[mcs.LabelStandby] = "true"
+		if s.Disconnect {
+			preference.Disconnect(want.Endpoints)
+		}
+	}
+	return p
+}
+
+// counts are numbers of ready endpoints, by cluster and address type.
+type counts map[string]map[discoveryv1.AddressType]int
+
+func (c counts) add(slice *discoveryv1.EndpointSlice, ready int) {
+	cluster := slice.Labels[mcsv1beta1.LabelSourceCluster]
+	if c[cluster] == nil {
+		c[cluster] = map[discoveryv1.AddressType]int{}
+	}
+	c[cluster][slice.AddressType] += ready
+}
+
+// most returns the ready endpoints of the clusters. An endpoint with addresses of two families is in
+// two slices, and counts once.
+func (c counts) most(clusters []string) (most int) {
+	sum := map[discoveryv1.AddressType]int{}
+	for _, id := range clusters {
+		for family, n := range c[id] {
+			sum[family] += n
+			most = max(most, sum[family])
+		}
+	}
+	return most
+}
+
+// clusters is what the choice between them depends on.
+type clusters struct {
+	builder
+	ready     counts // of the desired slices, and of slices that are kept
+	connected counts // of the existing slices that are not on standby
+	have      map[string]*discoveryv1.EndpointSlice
+}
+
+func (b builder) clustersOf(s Slices) clusters {
+	c := clusters{b, counts{}, counts{}, map[string]*discoveryv1.EndpointSlice{}}
+	for _, want := range s.Wanted {
+		c.ready.add(want, preference.Ready(want))
+	}
+	for _, slice := range b.Slices {
+		if !ownership.SliceIsOurs(slice, b.Import) {
+			continue
+		}
+		c.have[slice.Name] = slice
+		_, ready := digest.Count(slice)
+		if s.Awaited(slice) != "" {
+			c.ready.add(slice, ready)
+		}
+		if !preference.OnStandby(slice) {
+			c.connected.add(slice, ready)
+		}
+	}
+	return c
+}
+
+// all returns the clusters that export the name.
+func (c clusters) all() []preference.Cluster {
+	var all []preference.Cluster
+	for _, m := range c.members {
+		if !m.Exports() {
+			continue
+		}
+		_, connected := c.connected[m.Cluster]
+		all = append(all, preference.Cluster{
+			ID: m.Cluster, Home: m.Cluster == c.homeID(), Ready: c.ready.most([]string{m.Cluster}), Connected: connected, Properties: m.Properties,
+		})
+	}
+	return all
+}
+
+// unusedPreference returns a note on the annotation of an import whose endpoints come from others.
+func (b builder) unusedPreference() []string {
+	if b.owned || b.Import == nil || preference.Read(b.Import.Annotations).Clusters == "" {
+		return nil
+	}
+	return []string{"the annotation " + mcs.AnnotationPreferClusters + ", because the controller does not manage the endpoints of this import"}
+}

@@ -1,0 +1,118 @@
+package peers
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+// annotate sets an annotation of the cluster's namespace, or removes it if the value is "".
+func (c *cluster) annotate(key, value string) {
+	c.t.Helper()
+	annotate(c.t, c.Cluster, c.namespace, key, value)
+}
+
+func annotate(t testing.TB, c *controlplane.Cluster, namespace, key, value string) {
+	t.Helper()
+	text := fmt.Sprintf("%q", value)
+	if value == "" {
+		text = "null"
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, key, text)
+	if _, err := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A peer announces the properties of its cluster beside its ID. They stay while the peer cannot be
+// reached. Malformed ones count as absent.
+func TestPropertiesOfAPeer(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	r := newPlace(t).read(t)
+	r.join(there.id, kubeconfig(t, there.config))
+	r.is(there.id, Connected)
+	has := func(want string) {
+		t.Helper()
+		controlplane.Eventually(t, "the properties "+want, func() error {
+			active := r.Snapshot(there.name("foo")).Active
+			if len(active) != 1 || labels.Set(active[0].Properties).String() != want {
+				return fmt.Errorf("foo is %+v", active)
+			}
+			return nil
+		})
+	}
+	has("")
+	standing := func() int {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.standings[there.id]
+	}
+	before := standing()
+	there.annotate(mcs.AnnotationProperties, "region.topology.kubernetes.io=eu,tier.example.com=gold")
+	has("region.topology.kubernetes.io=eu,tier.example.com=gold")
+	if standing() <= before {
+		t.Error("the imports are not planned again")
+	}
+	there.annotate(mcs.AnnotationProperties, "region")
+	has("")
+	there.annotate(mcs.AnnotationProperties, "region.topology.kubernetes.io=us")
+	has("region.topology.kubernetes.io=us")
+	there.announce("another")
+	r.is(there.id, WrongID)
+	has("region.topology.kubernetes.io=us")
+	there.announce(there.id)
+	there.annotate(mcs.AnnotationProperties, "long="+strings.Repeat("x,y=", maxProperties/4)+"z")
+	r.is(there.id, Connected)
+	has("")
+}
+
+// The properties of this cluster are announced in the namespace of the controller. Until they are
+// known, those stay that were announced before.
+func TestPropertiesOfThisClusterAreAnnounced(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	annotate(t, home.Cluster(t), p.namespace, mcs.AnnotationClusterID, p.namespace)
+	annotate(t, home.Cluster(t), p.namespace, mcs.AnnotationProperties, "region.topology.kubernetes.io=old")
+	r := p.read(t)
+	announced := func(want string) {
+		t.Helper()
+		controlplane.Eventually(t, "announced: "+want, func() error {
+			ns, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
+			if err == nil && ns.Annotations[mcs.AnnotationProperties] != want {
+				err = fmt.Errorf("the annotations are %v", ns.Annotations)
+			}
+			return err
+		})
+	}
+	controlplane.Eventually(t, "those of before", func() error {
+		if got := labels.Set(r.Properties()).String(); got != "region.topology.kubernetes.io=old" {
+			return fmt.Errorf("they are %q", got)
+		}
+		return nil
+	})
+	r.SetProperties(map[string]string{"region.topology.kubernetes.io": "eu", "tier.example.com": "gold"})
+	announced("region.topology.kubernetes.io=eu,tier.example.com=gold")
+	if got := labels.Set(r.Properties()).String(); got != "region.topology.kubernetes.io=eu,tier.example.com=gold" {
+		t.Errorf("they are %q", got)
+	}
+	// Another writer: the controller repairs it, at most once in a minute.
+	annotate(t, home.Cluster(t), p.namespace, mcs.AnnotationProperties, "region.topology.kubernetes.io=theirs")
+	r.looked(r.namespace)
+	announced("region.topology.kubernetes.io=theirs")
+	r.clock.forward(propertiesEvery)
+	r.identityChanged(nil)
+	announced("region.topology.kubernetes.io=eu,tier.example.com=gold")
+	r.clock.forward(propertiesEvery)
+	r.SetProperties(nil)
+	announced("")
+}
