@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
@@ -53,7 +54,7 @@ func (s *shared) start(t *testing.T) []*Cluster {
 		s.set, s.err = startSet(ctx, "10.1.0.0/16,fd00:1::/112", "10.2.0.0/16,fd00:2::/112", "10.3.0.0/16")
 		for _, c := range s.set {
 			if s.err == nil {
-				s.err = c.Run(context.WithoutCancel(t.Context()))
+				s.err = c.Run(context.WithoutCancel(t.Context()), inRegion(c, regions[c.ID]))
 			}
 		}
 	})
@@ -61,6 +62,19 @@ func (s *shared) start(t *testing.T) []*Cluster {
 		t.Fatalf("start three clusters: %v", s.err)
 	}
 	return s.set
+}
+
+// regions are those of the clusters that most tests share.
+var regions = map[string]string{"c1": "eu", "c2": "eu", "c3": "us"}
+
+// inRegion gives a cluster the property of a region.
+func inRegion(c *Cluster, region string) func(*reconcile.Options) {
+	return func(o *reconcile.Options) {
+		var err error
+		if o.Identity, err = reconcile.NewIdentity(c.Account, c.ID, "topology.kubernetes.io/region="+region); err != nil {
+			panic(err) // the flags are constants
+		}
+	}
 }
 
 func (s *shared) stop() error {
