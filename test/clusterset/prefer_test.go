@@ -139,8 +139,8 @@ func (s *stage) neverEmpty(in int, name string) (stop func()) {
 	}
 }
 
-// dump is the derived Service and its slices, without what changes with every write.
-func (s *stage) dump(in int, name string) string {
+// dump is all Services and slices of the namespace, without what changes with every write.
+func (s *stage) dump(in int) string {
 	s.Helper()
 	var services corev1.ServiceList
 	var all discoveryv1.EndpointSliceList
@@ -177,7 +177,7 @@ func TestClusterPreference(t *testing.T) {
 		s.serves(i, "foo", strings.Join([]string{c1, c2, c3}, " "))
 	}
 	s.until("ready", func() error { return s.imported(0, "foo", []string{"c1", "c2", "c3"}, c1, c2, c3) })
-	before := s.dump(0, "foo")
+	before := s.dump(0)
 	stop := s.neverEmpty(0, "foo")
 	prefer := func(list string) {
 		for i := range s.set {
@@ -226,7 +226,7 @@ func TestClusterPreference(t *testing.T) {
 	s.serves(0, "foo", strings.Join([]string{c1, c2, c3}, " "))
 	s.preference(0, "foo", "", "")
 	stop()
-	if diff := cmp.Diff(before, s.dump(0, "foo")); diff != "" {
+	if diff := cmp.Diff(before, s.dump(0)); diff != "" {
 		t.Errorf("the annotations are gone, and this has changed (-before +after):\n%s", diff)
 	}
 }
