@@ -27,6 +27,9 @@ const (
 	conditionConflict = string(mcsv1beta1.ServiceExportConditionConflict)
 )
 
+// exportKinds are the conditions of a ServiceExport that the controller writes.
+var exportKinds = []string{conditionValid, conditionReady, conditionConflict, conditionPreference}
+
 // setExport adds the conditions of this cluster's ServiceExport. It reports what is wrong with the
 // export at once, and everything else when nothing else remains to be written, because the other
 // conditions report the actual state.
@@ -47,7 +50,9 @@ func setExport(st observed.State, d desired.Desired, c *diff.Changes) {
 		e.setConflict(d.Merged, valid)
 	}
 	e.setPreference()
-	c.ExportConditions = edited.Status.Conditions
+	c.ExportConditions = slices.DeleteFunc(slices.Clone(edited.Status.Conditions), func(c metav1.Condition) bool {
+		return !slices.Contains(exportKinds, c.Type)
+	})
 	if equality.Semantic.DeepEqual(export.Status, edited.Status) || st.Contested.HoldsExport(edited) {
 		return
 	}
@@ -159,7 +164,7 @@ const longest = 2000
 // no event for a new export without problems.
 func exportEvents(had, have []metav1.Condition) []desired.Event {
 	var events []desired.Event
-	for _, kind := range []string{conditionValid, conditionReady, conditionConflict, conditionPreference} {
+	for _, kind := range exportKinds {
 		before, after := meta.FindStatusCondition(had, kind), meta.FindStatusCondition(have, kind)
 		if after == nil || before != nil && before.Status == after.Status && before.Reason == after.Reason && before.Message == after.Message {
 			continue

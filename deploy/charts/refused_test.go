@@ -13,6 +13,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"an id that is no DNS name":    {"cluster: {id: C_1}", "/cluster/id"},
 		"an id that is a number":       {"cluster: {id: 1}", "/cluster/id"},
 		"an id that is too long":       {"cluster: {id: " + strings.Repeat("a", 64) + "}", "/cluster/id"},
+		"a property with a space":      {`cluster: {id: c1, properties: {a.b/c: "d e"}}`, "/cluster/properties/a.b~1c"},
 		"a peer timeout without unit":  {`cluster: {id: c1, peerTimeout: 30}`, "/cluster/peerTimeout"},
 		"too many endpoints":           {"cluster: {id: c1, maxEndpointsPerSlice: 1001}", "/cluster/maxEndpointsPerSlice"},
 		"an unknown log level":         {"cluster: {id: c1, logLevel: LOUD}", "/cluster/logLevel"},

@@ -78,7 +78,9 @@ var valueCases = map[string]valueCase{
 	"peer timeout":    {values: "cluster: {id: c1, peerTimeout: 1m30s}", want: map[string]string{args: flags("--peer-timeout=1m30s")}},
 	"no peer timeout": {values: "cluster: {id: c1, peerTimeout: 0}", want: map[string]string{args: flags("--peer-timeout=0")}},
 	"slices":          {values: "cluster: {id: c1, maxEndpointsPerSlice: 1000}", want: map[string]string{args: flags("--max-endpoints-per-slice=1000")}},
-	"log level":       {values: "cluster: {id: c1, logLevel: DEBUG}", want: map[string]string{args: flags("--log-level=DEBUG")}},
+	"properties": {values: "cluster: {id: c1, properties: {topology.kubernetes.io/region: eu, example.com/tier: gold}}",
+		want: map[string]string{args: flags("--cluster-properties=example.com/tier=gold,topology.kubernetes.io/region=eu")}},
+	"log level": {values: "cluster: {id: c1, logLevel: DEBUG}", want: map[string]string{args: flags("--log-level=DEBUG")}},
 
 	"a peer":                   {values: c1 + "peers: [{name: c2.eu, kubeconfig: \"apiVersion: v1\\n\"}]", want: map[string]string{"Secret/c2.eu": "new"}},
 	"a peer whose name is 001": {values: c1 + `peers: [{name: "001", kubeconfig: x}]`, want: map[string]string{"Secret/001": "new"}},
