@@ -37,6 +37,10 @@ func TestTrimKeepsOwnership(t *testing.T) {
 		if got := trimSlice(in).value.Managed; got != test.want {
 			t.Errorf("a slice with %s: %v", name, got)
 		}
+		in.Labels["clusterset-dns.io/standby"] = "true"
+		if got := trimSlice(in).value.Standby; got != test.want {
+			t.Errorf("a slice on standby with %s: %v", name, got)
+		}
 	}
 }
 
