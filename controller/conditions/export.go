@@ -121,8 +121,20 @@ func (e exportConditions) setReady(st observed.State, home merge.Member, valid b
 	case refusedHere(st) != "":
 		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused EndpointSlices of this Service: %s", brief.ClipTo(longest, refusedHere(st)))
 	default:
-		e.set(conditionReady, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonReady), "peers can read the endpoints")
+		e.set(conditionReady, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonReady), "%s", readers(home.Export.Consumers))
 	}
+}
+
+// readers describes which clusters import the name.
+func readers(c merge.Consumers) string {
+	if c == nil {
+		return "peers can read the endpoints"
+	}
+	text := "only these clusters import the name: " + c.String()
+	if faults := c.Faults(); len(faults) > 0 {
+		text += "; left out: " + strings.Join(faults, "; ")
+	}
+	return brief.ClipTo(longest, text)
 }
 
 // refusedHere returns why the API server refused slices that peers read, or "" if it refused none.

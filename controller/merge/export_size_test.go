@@ -48,7 +48,11 @@ func TestTrimmedExportsAreTheSame(t *testing.T) {
 		"nothing": nil, "something": {"a": "b"}, "1 MB": {"a": strings.Repeat("v", 1<<20), "b": "c"}, "a reserved key": {"kubernetes.io/x": "y"},
 	} {
 		export := &mcsv1beta1.ServiceExport{Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: map[string]string{"team": "red"}, ExportedAnnotations: annotations}}
-		export.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("v", 200<<10)}
+		export.Annotations = map[string]string{
+			"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("v", 200<<10),
+			mcs.AnnotationPreferClusters:                       "local, any", mcs.AnnotationMinReady: strings.Repeat("9", 200<<10),
+			mcs.AnnotationToClusters: "member2, " + strings.Repeat("a,", 200<<10),
+		}
 		export.Finalizers = []string{"example.org/" + strings.Repeat("f", 200<<10)}
 		export.OwnerReferences = []metav1.OwnerReference{{Name: strings.Repeat("o", 200<<10)}}
 		whole := merge.TrimExport(export)

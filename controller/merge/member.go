@@ -2,6 +2,7 @@ package merge
 
 import (
 	"cmp"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -51,6 +52,8 @@ type Export struct {
 	Notes []string
 	// Preference are the annotations that choose between the clusters.
 	Preference preference.Texts
+	// Consumers are the clusters that import the name.
+	Consumers Consumers
 }
 
 // ServiceSpec is the part of a Service that an import takes over (C5). The record in the annotation
@@ -88,6 +91,7 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 		AllLabels:      digest(export.Spec.ExportedLabels),
 		AllAnnotations: digest(export.Spec.ExportedAnnotations),
 		Preference:     preference.Read(export.Annotations),
+		Consumers:      readConsumers(export.Annotations),
 	}
 	e.takeOver(export.Spec.ExportedLabels, export.Spec.ExportedAnnotations)
 	return e
@@ -96,7 +100,7 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 // Same reports whether two exports have the same content.
 func (e *Export) Same(other *Export) bool {
 	return e.Created.Equal(&other.Created) && e.AllLabels == other.AllLabels && e.AllAnnotations == other.AllAnnotations &&
-		e.Preference == other.Preference
+		e.Preference == other.Preference && (e.Consumers == nil) == (other.Consumers == nil) && slices.Equal(e.Consumers, other.Consumers)
 }
 
 // TrimService returns the part of a Service that an import takes over.

@@ -3,10 +3,12 @@ package merge
 import (
 	"crypto/rand"
 	"encoding/json"
+	"strings"
 
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/preference"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // annotationTrimmed exists only in the cache, on a ServiceExport. Its key has a random part that
@@ -24,9 +26,12 @@ type trimmings struct {
 // export's labels and annotations, and an export can contain 1 MB: some hundred exports would use
 // all of the memory. TrimExport returns the same result as before.
 func KeepTrimmed(export *mcsv1beta1.ServiceExport) {
-	trimmed, texts := TrimExport(export), preference.Read(export.Annotations)
+	trimmed, texts, consumers := TrimExport(export), preference.Read(export.Annotations), readConsumers(export.Annotations)
 	export.ManagedFields, export.Labels, export.Finalizers, export.OwnerReferences = nil, nil, nil, nil
 	export.Annotations = texts.Annotations()
+	if consumers != nil {
+		export.Annotations[mcs.AnnotationToClusters] = strings.Join(consumers, ",") // never longer than it was
+	}
 	if trimmed == nil {
 		export.Spec = mcsv1beta1.ServiceExportSpec{} // It is being deleted.
 		return
@@ -36,9 +41,6 @@ func KeepTrimmed(export *mcsv1beta1.ServiceExport) {
 	}
 	// Strings always marshal.
 	text, _ := json.Marshal(trimmings{trimmed.AllLabels, trimmed.AllAnnotations, trimmed.Notes})
-	if export.Annotations == nil {
-		export.Annotations = map[string]string{}
-	}
 	export.Annotations[annotationTrimmed] = string(text)
 	export.Spec.ExportedLabels, export.Spec.ExportedAnnotations = trimmed.Labels, trimmed.Annotations
 }
@@ -53,5 +55,6 @@ func untrimmings(export *mcsv1beta1.ServiceExport) *Export {
 	return &Export{
 		Created: export.CreationTimestamp, Labels: export.Spec.ExportedLabels, Annotations: export.Spec.ExportedAnnotations,
 		AllLabels: rest.AllLabels, AllAnnotations: rest.AllAnnotations, Notes: rest.Notes, Preference: preference.Read(export.Annotations),
+		Consumers: readConsumers(export.Annotations),
 	}
 }

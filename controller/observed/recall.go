@@ -52,14 +52,16 @@ func preferred(st State, members []merge.Member) bool {
 		slices.ContainsFunc(members, func(m merge.Member) bool { return m.Exports() && m.Export.Preference.Clusters != "" })
 }
 
-// exporters returns the members, or none if the name is not a DNS label: no Service has such a
-// name, and DNS cannot resolve it. A peer that reports such a name could otherwise give its slices
+// exporters returns the members that export the name to this cluster. It returns none if the name is
+// not a DNS label: no Service has such a name, and DNS cannot resolve it. A peer that reports such a name could otherwise give its slices
 // the names of another Service's slices (ownership.SliceStem).
 func exporters(st State) []merge.Member {
 	if len(validation.IsDNS1123Label(st.Name)) > 0 {
 		return nil
 	}
-	return st.Clusterset.Members
+	return slices.DeleteFunc(slices.Clone(st.Clusterset.Members), func(m merge.Member) bool {
+		return m.Cluster != st.Clusterset.Home && m.Export != nil && !m.Export.Consumers.Have(st.Clusterset.Home)
+	})
 }
 
 // withRecord returns a member, with its former Service while the Service is being replaced. The

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -256,5 +257,30 @@ func TestPreferencesThatDisagree(t *testing.T) {
 	c := meta.FindStatusCondition(r.Export.Status.Conditions, "Conflict")
 	if c == nil || c.Reason != "ClusterPreferenceConflict" || !strings.Contains(c.Message, `Conflicting cluster preference. Using "`+nearest+`" from oldest service export in "c1". 1/3 clusters disagree.`) {
 		t.Errorf("%+v", c)
+	}
+}
+
+// An export for some clusters only is no export for the others. Its own cluster always imports it.
+func TestExportForSomeClusters(t *testing.T) {
+	for home, want := range map[string]string{"c1": "c1 c2", "c2": "c2", "c3": "c1 c2"} {
+		r := &regional{newName(home), map[string]bool{"c1": true, "c2": true}, "", mcsv1beta1.ClusterSetIP}
+		first, second := exporting("c1", 0, 80, "10.1.0.1"), exporting("c2", 1, 81, "10.2.0.1")
+		first.Export.Consumers, second.Export.Consumers = merge.Consumers{"c3"}, merge.Consumers{"c1", "c3", "not an ID"}
+		for _, m := range []merge.Member{first, second} {
+			m.Slices[0].Endpoints[0].Conditions.Ready = new(true)
+			if m.Cluster != home {
+				m = mirrored(m)
+			}
+			r.Members = append(r.Members, m)
+		}
+		r.settle(t)
+		equal(t, home, r.usable(), want)
+		if home == "c2" {
+			equal(t, "the port in c2", r.imp.Spec.Ports[0].Port, int32(81))
+			c := meta.FindStatusCondition(r.Export.Status.Conditions, "Ready")
+			if c == nil || !strings.HasPrefix(c.Message, `only these clusters import the name: c1, c3, not an ID; left out: "not an ID" in the annotation clusterset-dns.io/to-clusters is not a DNS name`) {
+				t.Errorf("the condition is %+v", c)
+			}
+		}
 	}
 }

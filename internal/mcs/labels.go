@@ -71,6 +71,9 @@ const (
 	AnnotationPreferClusters = "clusterset-dns.io/prefer-clusters"
 	// AnnotationMinReady is the number of ready endpoints that an entry of that list needs.
 	AnnotationMinReady = "clusterset-dns.io/min-ready"
+	// AnnotationToClusters, on a ServiceExport, lists the IDs of the other clusters that import the
+	// name. Without it, all do.
+	AnnotationToClusters = "clusterset-dns.io/to-clusters"
 	// AnnotationReturnAfter is how long an earlier entry of that list must have enough ready
 	// endpoints before it is used again.
 	AnnotationReturnAfter = "clusterset-dns.io/return-after"
