@@ -22,6 +22,7 @@ const (
 	DuplicateID       = "DuplicateID"
 	DuplicateCluster  = "DuplicateCluster"
 	InvalidKubeconfig = "InvalidKubeconfig"
+	InvalidLimits     = "InvalidLimits"
 	SecretMissing     = "SecretMissing"
 	Leaving           = "Leaving"
 	Unauthorized      = "Unauthorized"
@@ -68,7 +69,22 @@ func (p *peer) conditionLocked() (reason, message string) {
 	if reason, message = p.identityLocked(); reason != "" {
 		return reason, message
 	}
+	if _, err := p.secret.limits.parse(); err != nil {
+		return InvalidLimits, err.Error() + ". The limits before this change stay in effect. If the controller starts, nothing new of this peer is used"
+	}
 	return Connected, "reads from " + c.host
+}
+
+// troubleLocked returns the first error, or nil.
+func (c *connection) troubleLocked() error {
+	for _, errs := range [][resources]error{c.probing, c.watching, c.listing} {
+		for _, err := range errs {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // classify returns the reason for a failed request, and a message with what to do.

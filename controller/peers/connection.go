@@ -166,10 +166,13 @@ func (c *connection) stored(resource int) func([]types.NamespacedName) {
 // changed reports changed names, once the contents are complete at the end of the last list.
 func (c *connection) changed(names []types.NamespacedName) {
 	s := c.peer.registry
-	s.mu.RLock()
+	s.mu.Lock()
 	shown := c.peer.contents == c.contents
 	known := shown && s.peers[c.peer.id] == c.peer
-	s.mu.RUnlock()
+	if known {
+		names = append(names, c.peer.countLocked()...)
+	}
+	s.mu.Unlock()
 	if known {
 		s.call(names)
 	}
@@ -234,16 +237,4 @@ func (c *connection) ask(ctx context.Context, resource int) error {
 		}
 	}
 	return reflector.ErrAbsent
-}
-
-// troubleLocked returns the first error, or nil.
-func (c *connection) troubleLocked() error {
-	for _, errs := range [][resources]error{c.probing, c.watching, c.listing} {
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

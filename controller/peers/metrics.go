@@ -11,4 +11,10 @@ var peerConnected = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Help: "1 if the peer is connected and has the expected identity, otherwise 0. The peer's Lease contains the reason. Only the leader exports it.",
 }, []string{"peer"})
 
-func init() { metrics.Registry.MustRegister(peerConnected) }
+// peerRefused has three series for each peer with limits.
+var peerRefused = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "multicluster_peer_refused",
+	Help: "What the limits on a peer's Secret refuse: names in other namespaces, endpoints in other networks, names beyond max-services. Only the leader exports it.",
+}, []string{"peer", "limit"})
+
+func init() { metrics.Registry.MustRegister(peerConnected, peerRefused) }

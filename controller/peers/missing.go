@@ -38,6 +38,7 @@ func (p *peer) missLocked() { p.missing = p.registry.options.Now() }
 func (p *peer) foundLocked(of secret) {
 	p.secrets++
 	p.secret, p.missing, p.grace, p.adopted = of, time.Time{}, p.registry.grace, false
+	p.setLimitsLocked()
 }
 
 // leavesOnPurpose reports whether a peer has no Secret and a marked Lease.

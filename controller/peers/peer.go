@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,6 +35,8 @@ type peer struct {
 	contents         *contents // the contents in use; nil until the first are complete
 	state            PeerState
 	properties       map[string]string // as announced when the peer was connected last
+	limits           limits
+	excess           map[types.NamespacedName]bool // names beyond limits.services
 
 	// Used only by run:
 	kubeconfig   []byte // of connection or broken
@@ -51,12 +54,6 @@ func (p *peer) notify() {
 	case p.wake <- struct{}{}:
 	default: // a token is already waiting, and the next evaluation reads all changes
 	}
-}
-
-func (r *Registry) notifyAll() {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	r.notifyAllLocked()
 }
 
 const (
@@ -87,6 +84,7 @@ func (p *peer) run(ctx context.Context) {
 	p.registry.mu.RUnlock()
 	old.stop()
 	peerConnected.DeleteLabelValues(p.id)
+	peerRefused.DeletePartialMatch(prometheus.Labels{"peer": p.id})
 	if left {
 		p.forget(p.registry.ctx)
 	}
@@ -137,7 +135,9 @@ func (p *peer) evaluate() time.Duration {
 		return idle
 	}
 	reason, message := p.conditionLocked()
-	p.condition = condition{reason, harmless(message), reason == Connected}
+	// An edit of the limits that went wrong does not cost the endpoints of the peer.
+	inUse := reason == InvalidLimits && p.contents == p.connection.contents
+	p.condition = condition{reason, harmless(message), reason == Connected || inUse}
 	before, old := p.state, p.contents
 	moved := false
 	if p.condition.connected {
@@ -162,7 +162,8 @@ func (p *peer) evaluate() time.Duration {
 	if !p.missing.IsZero() {
 		p.condition.reason, p.condition.message = SecretMissing, p.missingLocked()
 	}
-	names, changed := changesLocked(before, p.state, old, p.contents), before != p.state || moved
+	names, changed := append(changesLocked(before, p.state, old, p.contents), p.countLocked()...), before != p.state || moved
+	p.reportRefusalsLocked()
 	s.mu.Unlock()
 	s.call(names)
 	if changed {
@@ -240,10 +241,4 @@ func (p *peer) announce() {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.registry.options.Namespace, Name: p.id, UID: p.secretUID()},
 	}, nil, kind, p.condition.reason, "Connect", "%s", p.condition.message)
-}
-
-func (p *peer) secretUID() types.UID {
-	p.registry.mu.RLock()
-	defer p.registry.mu.RUnlock()
-	return p.secret.uid
 }

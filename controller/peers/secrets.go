@@ -18,11 +18,12 @@ type secret struct {
 	uid        types.UID
 	kubeconfig []byte
 	leaving    bool // the Secret is about to be deleted on purpose
+	limits     limitTexts
 }
 
 func trimSecret(object any) (secret, bool) {
 	s := object.(*corev1.Secret)
-	return secret{s.UID, s.Data[kubeconfigKey], s.Annotations[annotationLeaving] == "true"}, true
+	return secret{s.UID, s.Data[kubeconfigKey], s.Annotations[annotationLeaving] == "true", readLimits(s.Annotations)}, true
 }
 
 // secrets is a table of Secrets.
@@ -31,7 +32,7 @@ type secrets map[types.NamespacedName]secret
 func (s secrets) put(id types.NamespacedName, value secret, changed []types.NamespacedName) []types.NamespacedName {
 	was, known := s[id]
 	s[id] = value
-	if known && was.uid == value.uid && was.leaving == value.leaving && bytes.Equal(was.kubeconfig, value.kubeconfig) {
+	if known && was.uid == value.uid && was.leaving == value.leaving && bytes.Equal(was.kubeconfig, value.kubeconfig) && was.limits.equal(value.limits) {
 		return changed
 	}
 	return append(changed, id)
@@ -60,8 +61,14 @@ func (r *Registry) secretsChanged(changed []types.NamespacedName) {
 			r.mu.Unlock()
 			r.callState(id.Name)
 		case there:
+			limited := !p.secret.limits.equal(of.limits)
 			p.foundLocked(of)
+			names := p.countLocked()
+			if limited && p.contents != nil {
+				names = sortedNames(p.contents.allNames())
+			}
 			r.mu.Unlock()
+			r.call(names)
 			p.notify()
 		case p != nil && (p.secret.leaving || p.refused != ""):
 			names := r.leaveLocked(p)
@@ -87,6 +94,7 @@ func (r *Registry) joinLocked(id string, of secret) *peer {
 		registry: r, id: id, secret: of, cancel: cancel, after: r.leaving[id], ended: make(chan struct{}), wake: make(chan struct{}, 1),
 		state: Unknown, grace: r.grace,
 	}
+	p.setLimitsLocked()
 	p.refused, p.refusal = r.refuse(id)
 	if p.refused != "" {
 		p.state = Expired // its data is not used
@@ -111,9 +119,21 @@ func (r *Registry) leaveLocked(p *peer) []types.NamespacedName {
 	return sortedNames(p.contents.allNames())
 }
 
+func (r *Registry) notifyAll() {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	r.notifyAllLocked()
+}
+
 // notifyAllLocked evaluates every peer again: the identity of one peer affects all.
 func (r *Registry) notifyAllLocked() {
 	for _, p := range r.peers {
 		p.notify()
 	}
+}
+
+func (p *peer) secretUID() types.UID {
+	p.registry.mu.RLock()
+	defer p.registry.mu.RUnlock()
+	return p.secret.uid
 }

@@ -33,13 +33,12 @@ func (r *Registry) Snapshot(name types.NamespacedName) Snapshot {
 		case p.contents == nil:
 			all.UnknownExpired = append(all.UnknownExpired, id)
 		case p.state == Active:
-			if m, ok := p.contents.member(id, name); ok {
-				m.Properties = p.properties
+			if m, ok := p.memberLocked(name); ok {
 				all.Active = append(all.Active, m)
 			}
 		default:
-			if m, ok := p.contents.member(id, name); ok {
-				m.Slices, m.Properties = nil, p.properties
+			if m, ok := p.memberLocked(name); ok {
+				m.Slices = nil
 				all.Expired = append(all.Expired, m)
 			}
 		}

@@ -1,0 +1,241 @@
+package peers
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/brief"
+)
+
+// Annotations on a peer's Secret that limit what the peer can contribute.
+const (
+	// annotationNamespaces lists the namespaces of the names that the peer can export.
+	annotationNamespaces = "clusterset-dns.io/namespaces"
+	// annotationCIDRs lists the networks of the endpoints that the peer can give.
+	annotationCIDRs = "clusterset-dns.io/endpoint-cidrs"
+	// annotationServices is the number of names that the peer can export.
+	annotationServices = "clusterset-dns.io/max-services"
+)
+
+// limitTexts are the values of the annotations, in the order of the constants. nil is absent.
+type limitTexts [3]*string
+
+func readLimits(annotations map[string]string) (texts limitTexts) {
+	for i, key := range []string{annotationNamespaces, annotationCIDRs, annotationServices} {
+		if text, ok := annotations[key]; ok {
+			texts[i] = &text
+		}
+	}
+	return texts
+}
+
+func (t limitTexts) equal(other limitTexts) bool {
+	for i := range t {
+		if (t[i] == nil) != (other[i] == nil) || t[i] != nil && *t[i] != *other[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// limits are what a peer can contribute. The zero value has no limit.
+type limits struct {
+	namespaces []string       // nil: all
+	cidrs      []netip.Prefix // nil: all
+	services   int            // 0: any number
+}
+
+// parse returns the limits. The error names the annotation and the accepted form.
+func (t limitTexts) parse() (l limits, err error) {
+	if t[0] != nil {
+		if l.namespaces, err = eachOf(*t[0], parseNamespace); err != nil {
+			return l, fmt.Errorf("the annotation %s of the Secret has %w, want names of namespaces with commas, such as shop, team-a", annotationNamespaces, err)
+		}
+	}
+	if t[1] != nil {
+		if l.cidrs, err = eachOf(*t[1], netip.ParsePrefix); err != nil {
+			return l, fmt.Errorf("the annotation %s of the Secret has %w, want networks with commas, such as 10.2.0.0/16, fd00:2::/64", annotationCIDRs, err)
+		}
+	}
+	if t[2] != nil {
+		if l.services, err = strconv.Atoi(strings.TrimSpace(*t[2])); err != nil || l.services < 1 {
+			return l, fmt.Errorf("the annotation %s of the Secret is %q, want a number of at least 1", annotationServices, brief.Clip(*t[2]))
+		}
+	}
+	return l, nil
+}
+
+// eachOf parses a list with commas.
+func eachOf[T any](text string, parse func(string) (T, error)) (all []T, err error) {
+	for i, one := range strings.Split(text, ",") {
+		value, err := parse(strings.TrimSpace(one))
+		if err != nil {
+			return nil, fmt.Errorf("%q as entry %d", brief.Clip(strings.TrimSpace(one)), i+1)
+		}
+		all = append(all, value)
+	}
+	return all, nil
+}
+
+func parseNamespace(name string) (string, error) {
+	if faults := validation.IsDNS1123Label(name); len(faults) > 0 {
+		return "", fmt.Errorf("%s", faults[0])
+	}
+	return name, nil
+}
+
+func (l limits) any() bool { return l.namespaces != nil || l.cidrs != nil || l.services > 0 }
+
+// inNamespace reports whether the peer can export names of a namespace.
+func (l limits) inNamespace(namespace string) bool {
+	return l.namespaces == nil || slices.Contains(l.namespaces, namespace)
+}
+
+// hasAddress reports whether the peer can give an endpoint.
+func (l limits) hasAddress(e discoveryv1.Endpoint) bool {
+	return l.cidrs == nil || !slices.ContainsFunc(e.Addresses, func(text string) bool {
+		ip, err := netip.ParseAddr(text)
+		return err != nil || !slices.ContainsFunc(l.cidrs, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
+	})
+}
+
+// within returns slices without the endpoints that the peer cannot give. The given slices do not
+// change.
+func (l limits) within(all []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
+	if l.cidrs == nil {
+		return all
+	}
+	kept := make([]*discoveryv1.EndpointSlice, 0, len(all))
+	for _, slice := range all {
+		if slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return !l.hasAddress(e) }) {
+			copied := *slice
+			copied.Endpoints = slices.DeleteFunc(slices.Clone(slice.Endpoints), func(e discoveryv1.Endpoint) bool { return !l.hasAddress(e) })
+			slice = &copied
+		}
+		kept = append(kept, slice)
+	}
+	return kept
+}
+
+// memberLocked returns what a peer exports under a name, within its limits.
+func (p *peer) memberLocked(name types.NamespacedName) (merge.Member, bool) {
+	if !p.limits.inNamespace(name.Namespace) || p.excess[name] {
+		return merge.Member{}, false
+	}
+	m, ok := p.contents.member(p.id, name)
+	m.Slices, m.Properties = p.limits.within(m.Slices), p.properties
+	return m, ok
+}
+
+// setLimitsLocked sets the limits of a peer from its Secret. Malformed limits change nothing, and the
+// condition reports them. A peer that has never been read since the start is then not read.
+func (p *peer) setLimitsLocked() {
+	if l, err := p.secret.limits.parse(); err == nil {
+		p.limits = l
+	}
+}
+
+// countLocked updates the names beyond max-services, and returns those that changed. The oldest
+// exports are kept, so that a new one does not displace another.
+func (p *peer) countLocked() (changed []types.NamespacedName) {
+	before := p.excess
+	p.excess = nil
+	if p.limits.services > 0 && p.contents != nil && len(p.contents.exports) > p.limits.services {
+		var names []types.NamespacedName
+		for name := range p.contents.exports {
+			if p.limits.inNamespace(name.Namespace) {
+				names = append(names, name)
+			}
+		}
+		slices.SortFunc(names, func(a, b types.NamespacedName) int {
+			return cmp.Or(p.contents.exports[a].Created.Compare(p.contents.exports[b].Created.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+		p.excess = map[types.NamespacedName]bool{}
+		for _, name := range names[min(len(names), p.limits.services):] {
+			p.excess[name] = true
+		}
+	}
+	for name := range before {
+		if !p.excess[name] {
+			changed = append(changed, name)
+		}
+	}
+	for name := range p.excess {
+		if !before[name] {
+			changed = append(changed, name)
+		}
+	}
+	return changed
+}
+
+// refusals are the numbers of what a peer's limits refuse.
+type refusals struct{ namespaces, endpoints, services int }
+
+// refusalsLocked counts what the limits refuse of a peer's contents.
+func (p *peer) refusalsLocked() (r refusals) {
+	if p.contents == nil || !p.limits.any() {
+		return r
+	}
+	r.services = len(p.excess)
+	for name := range p.contents.exports {
+		if !p.limits.inNamespace(name.Namespace) {
+			r.namespaces++
+		}
+	}
+	for name, all := range p.contents.slices.byService {
+		for _, slice := range all {
+			for _, e := range slice.Endpoints {
+				if p.limits.inNamespace(name.Namespace) && !p.limits.hasAddress(e) {
+					r.endpoints++
+				}
+			}
+		}
+	}
+	return r
+}
+
+// String returns the refusals for a message, each with its annotation. It is empty if there are
+// none.
+func (r refusals) String() string {
+	var parts []string
+	for _, part := range []struct {
+		n         int
+		what, key string
+	}{
+		{r.namespaces, "names in other namespaces", annotationNamespaces},
+		{r.endpoints, "endpoints in other networks", annotationCIDRs},
+		{r.services, "names too many", annotationServices},
+	} {
+		if part.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s (%s)", part.n, part.what, part.key))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// reportRefusalsLocked adds what the limits refuse to the message of the condition, and sets the
+// metric.
+func (p *peer) reportRefusalsLocked() {
+	labels := prometheus.Labels{"peer": p.id}
+	if !p.limits.any() || p.left {
+		peerRefused.DeletePartialMatch(labels)
+		return
+	}
+	r := p.refusalsLocked()
+	for limit, n := range map[string]int{"namespaces": r.namespaces, "endpoint-cidrs": r.endpoints, "max-services": r.services} {
+		peerRefused.WithLabelValues(p.id, limit).Set(float64(n))
+	}
+	if text := r.String(); text != "" && p.condition.connected {
+		p.condition.message += "; refused: " + text
+	}
+}

@@ -1,0 +1,124 @@
+package peers
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+// limit sets an annotation of a peer's Secret, or removes it if the value is "-".
+func (r *reader) limit(id, key, value string) {
+	r.t.Helper()
+	text := fmt.Sprintf("%q", value)
+	if value == "-" {
+		text = "null"
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, key, text)
+	if _, err := r.client.CoreV1().Secrets(r.namespace).Patch(r.t.Context(), id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// gives waits until the peer gives these addresses under a name: "-" if it does not export it.
+func (r *reader) gives(name types.NamespacedName, want string) {
+	r.t.Helper()
+	controlplane.Eventually(r.t, fmt.Sprintf("%s has %q", name, want), func() error {
+		got := "-"
+		if active := r.Snapshot(name).Active; len(active) > 0 {
+			got = strings.Join(addresses(active[0]), " ")
+		}
+		if got != want {
+			return fmt.Errorf("it has %q", got)
+		}
+		return nil
+	})
+}
+
+// The annotations of a peer's Secret limit its namespaces, the addresses of its endpoints and the
+// number of its names. The condition counts what is refused.
+func TestLimitsOfAPeer(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	for _, name := range []string{"a", "b", "c"} {
+		there.export("v1beta1", name)
+	}
+	applyTo(t, there.Cluster, there.namespace, strings.Replace(there.slice("a", "10.1.0.1", there.id), "endpoints: [", `endpoints: [{addresses: [10.7.0.1]}, `, 1))
+	r := newPlace(t).read(t)
+	r.join(there.id, kubeconfig(t, there.config))
+	r.is(there.id, Connected)
+	a, b, c := there.name("a"), there.name("b"), there.name("c")
+	r.gives(a, "10.1.0.1 10.7.0.1")
+
+	before := r.calls(a)
+	r.limit(there.id, annotationCIDRs, " 10.1.0.0/16, fd00::/8")
+	r.gives(a, "10.1.0.1")
+	r.is(there.id, Connected, "refused: 1 endpoints in other networks (clusterset-dns.io/endpoint-cidrs)")
+	if r.calls(a) == before {
+		t.Error("a is not planned again")
+	}
+	r.limit(there.id, annotationNamespaces, "shop, other")
+	r.gives(a, "-")
+	r.is(there.id, Connected, " names in other namespaces (clusterset-dns.io/namespaces)")
+	r.limit(there.id, annotationNamespaces, "shop, "+there.namespace)
+	r.gives(a, "10.1.0.1")
+
+	// The oldest names stay. When one of them goes, the next takes its place.
+	before = r.calls(c)
+	r.limit(there.id, annotationServices, "2")
+	r.gives(c, "-")
+	r.gives(b, "10.1.0.1")
+	r.is(there.id, Connected, "1 names too many (clusterset-dns.io/max-services)")
+	there.export("v1beta1", "d")
+	r.is(there.id, Connected, "2 names too many")
+	r.gives(there.name("d"), "-")
+	there.unexport("v1beta1", "b")
+	r.gives(c, "10.1.0.1")
+	if r.calls(c) < before+2 {
+		t.Errorf("c was planned again %d times, and went and came", r.calls(c)-before)
+	}
+	r.limit(there.id, annotationServices, "-")
+	r.gives(there.name("d"), "10.1.0.1")
+}
+
+// Malformed limits are reported with the accepted form. The former limits stay in effect, and a
+// peer that was never read is not read.
+func TestMalformedLimits(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	p := newPlace(t)
+	r := p.read(t)
+	r.join(there.id, kubeconfig(t, there.config))
+	r.limit(there.id, annotationCIDRs, "10.9.0.0/16")
+	foo := there.name("foo")
+	r.gives(foo, "")
+	for _, wrong := range []struct{ key, value, says string }{
+		{annotationCIDRs, "10.0.0.0/8, 10.1.0.1", `"10.1.0.1" as entry 2, want networks with commas`},
+		{annotationNamespaces, "", `"" as entry 1, want names of namespaces`},
+		{annotationNamespaces, "shop,Team A", `"Team A" as entry 2`},
+		{annotationServices, "0", `is "0", want a number of at least 1`},
+		{annotationServices, "many", `is "many"`},
+	} {
+		r.limit(there.id, wrong.key, wrong.value)
+		r.is(there.id, InvalidLimits, wrong.says, "The limits before this change stay in effect")
+		r.gives(foo, "")
+		r.limit(there.id, wrong.key, "-")
+		r.limit(there.id, annotationCIDRs, "10.9.0.0/16")
+	}
+	r.limit(there.id, annotationServices, "many")
+	r.stop()
+	again := p.read(t)
+	again.is(there.id, InvalidLimits)
+	if got := again.said(foo); got != "?"+there.id {
+		t.Errorf("after a restart foo is reported by %q", got)
+	}
+	again.limit(there.id, annotationServices, "-")
+	again.limit(there.id, annotationCIDRs, "-")
+	again.is(there.id, Connected)
+	again.gives(foo, "10.1.0.1")
+}
