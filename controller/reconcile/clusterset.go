@@ -33,8 +33,12 @@ type clusterset struct {
 	began        time.Time // start of this process; older changes are not measured
 	now          func() time.Time
 
-	grace     time.Duration // for an export without its Service
+	grace     time.Duration // for an export without its Service, and a namespace without its labels
 	vacancies vacancies
+
+	imports    Namespaces // to which peers' exports are imported
+	own        string     // the controller's own namespace
+	deselected deselected
 }
 
 // fromClusterset is what the clusterset exports under a name, and the pause until the next gather
@@ -75,7 +79,13 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 		return m.Service == nil || populating
 	}, c.now(), c.grace)
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
+	if err != nil {
+		return nil, err
+	}
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
+	if cs.Namespace {
+		again, err = c.selectPeers(ctx, key, cs, namespace, again)
+	}
 	return &fromClusterset{cs, again}, err
 }
 
@@ -91,25 +101,6 @@ func (c *clusterset) homeSlices(ctx context.Context, service types.NamespacedNam
 	return slices.DeleteFunc(all, func(slice *discoveryv1.EndpointSlice) bool {
 		return isImported(slice) || slice.AddressType == discoveryv1.AddressTypeFQDN
 	}), err
-}
-
-// inTurn takes the first of each list, then the second, and so on. Each text occurs once.
-func inTurn(lists [][]string) (all []string) {
-	known := map[string]bool{}
-	for at, more := 0, true; more; at++ {
-		more = false
-		for _, list := range lists {
-			if at >= len(list) {
-				continue
-			}
-			more = true
-			if text := list[at]; !known[text] {
-				known[text] = true
-				all = append(all, text)
-			}
-		}
-	}
-	return all
 }
 
 // nameSource enqueues the names that changed in a peer or in slices of this cluster's own Services.

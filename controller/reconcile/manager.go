@@ -48,6 +48,8 @@ type Options struct {
 	// ServiceGrace is how long an export without its Service keeps its last data. The default is a
 	// minute.
 	ServiceGrace time.Duration
+	// ImportNamespaces are the namespaces that exports of peers are imported to.
+	ImportNamespaces Namespaces
 	// Identity is the source of ClusterID; nil if it cannot change.
 	Identity *Identity
 	// Poll is the interval of the checks of the CRD and the identity.
@@ -185,6 +187,7 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 	r.clusterset = &clusterset{
 		home: options.ClusterID, cache: mgr.GetCache(), peers: registry, names: names, maxEndpoints: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
 		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),
+		imports: options.ImportNamespaces, own: options.Namespace,
 	}
 	b.Watches(&mcsv1beta1.ServiceExport{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).

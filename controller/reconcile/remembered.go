@@ -39,3 +39,22 @@ func remembered(ctx context.Context, cache client.Reader) ([]string, error) {
 	}
 	return inTurn(lists), nil
 }
+
+// inTurn takes the first of each list, then the second, and so on. Each text occurs once.
+func inTurn(lists [][]string) (all []string) {
+	known := map[string]bool{}
+	for at, more := 0, true; more; at++ {
+		more = false
+		for _, list := range lists {
+			if at >= len(list) {
+				continue
+			}
+			more = true
+			if text := list[at]; !known[text] {
+				known[text] = true
+				all = append(all, text)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,78 @@
+package reconcile
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Without a selector all namespaces are selected. Namespaces that every cluster has, the one of the
+// controller, and the API server's own Service must be named.
+func TestNamespacesOfASelector(t *testing.T) {
+	all := []string{"shop/foo", "lab/foo", "default/foo", "default/kubernetes", "kube-system/foo", "multicluster-system/foo"}
+	for selector, want := range map[string][]string{
+		"":           all,
+		"team=shop":  {"shop/foo"},
+		"team":       {"shop/foo", "lab/foo"},
+		"team!=shop": {"lab/foo", "default/foo"},
+		"!nothing":   {"shop/foo", "lab/foo", "default/foo"},
+		"kubernetes.io/metadata.name in (kube-system, shop)": {"shop/foo", "kube-system/foo"},
+		"kubernetes.io/metadata.name=default":                {"default/foo", "default/kubernetes"},
+		"kubernetes.io/metadata.name!=shop":                  {"lab/foo", "default/foo"},
+	} {
+		var n Namespaces
+		if err := n.UnmarshalText([]byte(selector)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, key := range all {
+			namespace, name, _ := strings.Cut(key, "/")
+			object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{corev1.LabelMetadataName: namespace}}}
+			if namespace == "shop" || namespace == "lab" {
+				object.Labels["team"] = namespace
+			}
+			if n.have(object, name, "multicluster-system") {
+				got = append(got, key)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q selects %q, want %q", selector, got, want)
+		}
+		again := new(Namespaces)
+		if text, err := n.MarshalText(); err != nil || again.UnmarshalText(text) != nil || (again.selector == nil) != (n.selector == nil) {
+			t.Errorf("%q is written as %q, %v", selector, text, err)
+		}
+	}
+	if err := new(Namespaces).UnmarshalText([]byte("team in shop")); err == nil || !strings.Contains(err.Error(), "want a label selector") {
+		t.Errorf("a malformed selector: %v", err)
+	}
+}
+
+// A name whose namespace loses its labels stays for a while. A name that was never imported does
+// not.
+func TestDeselectedNamesStayForAWhile(t *testing.T) {
+	var d deselected
+	foo, noon := types.NamespacedName{Namespace: "shop", Name: "foo"}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	for _, step := range []struct {
+		after              time.Duration
+		selected, imported bool
+		want               time.Duration
+	}{
+		{0, false, false, 0}, {0, true, true, 0}, {time.Second, false, true, time.Minute}, {31 * time.Second, false, true, 30 * time.Second},
+		{32 * time.Second, true, true, 0}, {40 * time.Second, false, true, time.Minute}, {100 * time.Second, false, true, 0},
+		{101 * time.Second, false, false, 0}, {200 * time.Second, false, true, time.Minute},
+	} {
+		if got := d.left(foo, step.selected, step.imported, noon.Add(step.after), time.Minute); got != step.want {
+			t.Errorf("after %v: %v, want %v", step.after, got, step.want)
+		}
+	}
+	d.left(foo, true, true, noon, time.Minute)
+	if len(d.since) > 0 {
+		t.Errorf("it remembers %v", d.since)
+	}
+}
