@@ -80,7 +80,8 @@ var valueCases = map[string]valueCase{
 	"slices":          {values: "cluster: {id: c1, maxEndpointsPerSlice: 1000}", want: map[string]string{args: flags("--max-endpoints-per-slice=1000")}},
 	"properties": {values: "cluster: {id: c1, properties: {topology.kubernetes.io/region: eu, example.com/tier: gold}}",
 		want: map[string]string{args: flags("--cluster-properties=example.com/tier=gold,topology.kubernetes.io/region=eu")}},
-	"log level": {values: "cluster: {id: c1, logLevel: DEBUG}", want: map[string]string{args: flags("--log-level=DEBUG")}},
+	"import namespaces": {values: "cluster: {id: c1, importNamespaces: 'team in (a, b)'}", want: map[string]string{args: flags("--import-namespaces=team in (a, b)")}},
+	"log level":         {values: "cluster: {id: c1, logLevel: DEBUG}", want: map[string]string{args: flags("--log-level=DEBUG")}},
 
 	"a peer":                   {values: c1 + "peers: [{name: c2.eu, kubeconfig: \"apiVersion: v1\\n\"}]", want: map[string]string{"Secret/c2.eu": "new"}},
 	"a peer whose name is 001": {values: c1 + `peers: [{name: "001", kubeconfig: x}]`, want: map[string]string{"Secret/001": "new"}},
