@@ -35,7 +35,7 @@ func main() {
 	properties := flag.String("cluster-properties", "", "properties of this cluster for clusterset-dns.io/prefer-clusters, such as topology.kubernetes.io/region=eu,example.com/tier=gold; default: the ClusterProperties, in which the first is called region.topology.kubernetes.io")
 	flag.DurationVar(&options.PeerTimeout, "peer-timeout", 5*time.Minute, "how long the endpoints of an unreachable peer stay; 0 for forever")
 	flag.IntVar(&options.MaxEndpoints, "max-endpoints-per-slice", 100, "largest number of endpoints in an EndpointSlice that this controller writes, 1 to 1000")
-	flag.TextVar(&options.ImportNamespaces, "import-namespaces", options.ImportNamespaces, "label selector of the namespaces that exports of peers are imported to, such as team=shop; default: all")
+	clustersetFlags(&options)
 	var level slog.LevelVar
 	flag.TextVar(&level, "log-level", &level, "DEBUG, INFO, WARN or ERROR")
 	showVersion := flag.Bool("version", false, "print the version and exit")

@@ -27,7 +27,8 @@ type trimmings struct {
 // all of the memory. TrimExport returns the same result as before.
 func KeepTrimmed(export *mcsv1beta1.ServiceExport) {
 	trimmed, texts, consumers := TrimExport(export), preference.Read(export.Annotations), readConsumers(export.Annotations)
-	export.ManagedFields, export.Labels, export.Finalizers, export.OwnerReferences = nil, nil, nil, nil
+	export.ManagedFields, export.Finalizers, export.OwnerReferences = nil, nil, nil
+	export.Labels = mcs.Only(export.Labels, mcs.LabelManagedBy) // Package autoexport reads it.
 	export.Annotations = texts.Annotations()
 	if consumers != nil {
 		export.Annotations[mcs.AnnotationToClusters] = strings.Join(consumers, ",") // never longer than it was

@@ -50,6 +50,10 @@ type Options struct {
 	ServiceGrace time.Duration
 	// ImportNamespaces are the namespaces that exports of peers are imported to.
 	ImportNamespaces Namespaces
+	// AutoExport is whether Services are exported by labels and annotations. AutoExportAnnotation is
+	// another annotation with the same meaning, or "".
+	AutoExport           AutoExport
+	AutoExportAnnotation string
 	// Identity is the source of ClusterID; nil if it cannot change.
 	Identity *Identity
 	// Poll is the interval of the checks of the CRD and the identity.
@@ -193,5 +197,8 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn)).
 		WatchesRawSource(names)
+	if err := addAutoExport(mgr, options, r.clusterset.grace); err != nil {
+		return err
+	}
 	return mgr.Add(registry)
 }

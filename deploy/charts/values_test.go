@@ -81,7 +81,11 @@ var valueCases = map[string]valueCase{
 	"properties": {values: "cluster: {id: c1, properties: {topology.kubernetes.io/region: eu, example.com/tier: gold}}",
 		want: map[string]string{args: flags("--cluster-properties=example.com/tier=gold,topology.kubernetes.io/region=eu")}},
 	"import namespaces": {values: "cluster: {id: c1, importNamespaces: 'team in (a, b)'}", want: map[string]string{args: flags("--import-namespaces=team in (a, b)")}},
-	"log level":         {values: "cluster: {id: c1, logLevel: DEBUG}", want: map[string]string{args: flags("--log-level=DEBUG")}},
+	"auto-export": {values: "cluster: {id: c1, autoExport: \"on\", autoExportAnnotation: kosmos.io/auto-create-mcs}", want: map[string]string{
+		args:                                   flags("--auto-export=on", "--auto-export-annotation=kosmos.io/auto-create-mcs"),
+		"ClusterRole/multicluster-auto-export": "new", "ClusterRoleBinding/multicluster-auto-export": "new"}},
+	"a report only": {values: "cluster: {id: c1, autoExport: report}", want: map[string]string{args: flags("--auto-export=report")}},
+	"log level":     {values: "cluster: {id: c1, logLevel: DEBUG}", want: map[string]string{args: flags("--log-level=DEBUG")}},
 
 	"a peer":                   {values: c1 + "peers: [{name: c2.eu, kubeconfig: \"apiVersion: v1\\n\"}]", want: map[string]string{"Secret/c2.eu": "new"}},
 	"a peer whose name is 001": {values: c1 + `peers: [{name: "001", kubeconfig: x}]`, want: map[string]string{"Secret/001": "new"}},

@@ -1,0 +1,162 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/autoexport"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+// exporting starts a controller of a cluster of its own, with the shipped rights.
+func exporting(t *testing.T, mode AutoExport, grace time.Duration) *place {
+	t.Helper()
+	cluster := controlplane.New(t, controlplane.Options{})
+	if err := prepare(t.Context(), cluster, controlplane.BothVersions); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "auto-export", "clusterrole.yaml"))
+	if err := errors.Join(err, cluster.Apply(t.Context(), "", string(text))); err != nil {
+		t.Fatal(err)
+	}
+	start(t, account(t, cluster), func(o *Options) {
+		o.ClusterID, o.Namespace, o.ServiceGrace = "home", "multicluster-system", grace
+		o.AutoExport, o.AutoExportAnnotation = mode, "kosmos.io/auto-create-mcs"
+	})
+	return newPlace(t, cluster)
+}
+
+func (p *place) export(name string) (*mcsv1beta1.ServiceExport, error) {
+	export := new(mcsv1beta1.ServiceExport)
+	return export, p.Get(p.ctx, p.key(name), export)
+}
+
+func (p *place) exported(want bool, names ...string) error {
+	for _, name := range names {
+		if _, err := p.export(name); (err == nil) != want || client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("ServiceExport %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// mark sets a label of the namespace, or an annotation of a Service; "" removes it.
+func (p *place) mark(t *testing.T, service, key, value string) {
+	t.Helper()
+	var object client.Object = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
+	field := "labels"
+	if service != "" {
+		object, field = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: service}}, "annotations"
+	}
+	text := fmt.Sprintf("%q", value)
+	if value == "" {
+		text = "null"
+	}
+	if err := p.Patch(p.ctx, object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{%q:{%q:%s}}}`, field, key, text))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Services are exported by the label of their namespace and their annotation, and no longer when the reason is gone. Exports of
+// users, derived Services and Services of other namespaces are left alone.
+func TestAutoExport(t *testing.T) {
+	p := exporting(t, AutoExportOn, time.Second)
+	if err := p.create(plainService("foo"), plainService("kosmos"), plainService("plain"), plainService("own"),
+		&mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "own"}}); err != nil {
+		t.Fatal(err)
+	}
+	p.mark(t, "foo", autoexport.Key, "true")
+	p.mark(t, "kosmos", "kosmos.io/auto-create-mcs", "true")
+	p.mark(t, "", autoexport.Key, "annotated")
+	until(t, "the annotated Services are exported, and imported", func() error {
+		return errors.Join(p.exported(true, "foo", "kosmos"), p.served("foo"), p.served("kosmos"), p.told("foo", "AutoExport"))
+	})
+	if err := p.exported(false, "plain", "derived-foo"); err != nil {
+		t.Error(err)
+	}
+	p.mark(t, "", autoexport.Key, "all")
+	until(t, "all are exported", func() error { return p.exported(true, "plain") })
+	p.mark(t, "kosmos", autoexport.Key, "false")
+	until(t, "except one", func() error { return p.exported(false, "kosmos") })
+	if err := p.exported(false, "derived-foo", "derived-plain"); err != nil {
+		t.Error(err)
+	}
+	p.mark(t, "", autoexport.Key, "")
+	until(t, "none is exported", func() error { return p.exported(false, "foo", "plain") })
+	if err := p.exported(true, "own"); err != nil {
+		t.Error("the export of a user:", err)
+	}
+}
+
+// A Service that is replaced by force, and a label that is lost for a moment, do not cost the export: its age decides conflicts, and
+// its import has the addresses.
+func TestAutoExportSurvivesSlips(t *testing.T) {
+	p := exporting(t, AutoExportOn, time.Minute)
+	if err := p.create(plainService("foo")); err != nil {
+		t.Fatal(err)
+	}
+	p.mark(t, "", autoexport.Key, "all")
+	until(t, "exported", func() error { return errors.Join(p.exported(true, "foo"), p.served("foo")) })
+	before, err := p.export("foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mark(t, "", autoexport.Key, "")
+	if err := p.Delete(p.ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "foo"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.create(plainService("later"), imported("mark")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the controller has seen it", func() error { return p.served("mark") })
+	if err := p.create(plainService("foo")); err != nil {
+		t.Fatal(err)
+	}
+	p.mark(t, "", autoexport.Key, "all")
+	until(t, "exported", func() error { return errors.Join(p.exported(true, "later", "foo"), p.served("foo")) })
+	if now, err := p.export("foo"); err != nil || now.UID != before.UID {
+		t.Errorf("it is another export: %v", err)
+	}
+}
+
+// A report changes nothing and emits an event on each Service.
+func TestAutoExportReport(t *testing.T) {
+	p := exporting(t, AutoExportReport, time.Second)
+	ours := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "old", Labels: map[string]string{"app.kubernetes.io/managed-by": "multicluster-controller"}}}
+	if err := p.create(plainService("foo"), plainService("old"), ours); err != nil {
+		t.Fatal(err)
+	}
+	p.mark(t, "foo", autoexport.Key, "true")
+	p.mark(t, "", autoexport.Key, "annotated")
+	until(t, "events", func() error { return errors.Join(p.told("foo", "AutoExport"), p.told("old", "AutoExport")) })
+	events, err := p.events("foo")
+	if err != nil || len(events) == 0 || events[0].Note != `would create a ServiceExport, because the annotation clusterset-dns.io/export of the Service is "true"` {
+		t.Errorf("%+v, %v", events, err)
+	}
+	if _, err := p.export("foo"); !apierrors.IsNotFound(err) {
+		t.Errorf("the export of foo: %v", err)
+	}
+	if err := p.exported(true, "old"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAutoExportModes(t *testing.T) {
+	for text, ok := range map[string]bool{"on": true, "off": true, "report": true, "": false, "true": false, "On": false} {
+		var mode AutoExport
+		if err := mode.UnmarshalText([]byte(text)); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
