@@ -33,6 +33,7 @@ func namespace(flag string) (string, error) {
 // clustersetFlags are the flags for what a cluster takes from the clusterset, and gives to it.
 func clustersetFlags(options *reconcile.Options) {
 	flag.TextVar(&options.ImportNamespaces, "import-namespaces", options.ImportNamespaces, "label selector of the namespaces that exports of peers are imported to, such as team=shop; default: all")
+	flag.TextVar(&options.ExportNamespaces, "export-namespaces", options.ExportNamespaces, "label selector of the namespaces that are exported from, such as team=shop; default: all")
 	flag.TextVar(&options.AutoExport, "auto-export", reconcile.AutoExportOff, "export Services by the label clusterset-dns.io/export of their namespace: on, off, or report for events only")
 	flag.StringVar(&options.AutoExportAnnotation, "auto-export-annotation", "", "another annotation of Services that --auto-export honours, such as kosmos.io/auto-create-mcs")
 }

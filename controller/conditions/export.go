@@ -112,6 +112,9 @@ func (e exportConditions) setReady(st observed.State, home merge.Member, valid b
 		e.set(conditionReady, metav1.ConditionFalse, failed, "nothing is exported: see the condition %s", conditionValid)
 	case !st.Clusterset.Namespace:
 		e.set(conditionReady, metav1.ConditionFalse, failed, "namespace %s is being deleted", e.export.Namespace)
+	case st.Clusterset.Unselected:
+		e.set(conditionReady, metav1.ConditionFalse, failed,
+			"nothing is exported, because --export-namespaces of the controller does not select namespace %s: label the namespace, or delete this ServiceExport", e.export.Namespace)
 	case st.ImportRefused != "":
 		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused the ServiceImport: %s", brief.ClipTo(longest, st.ImportRefused))
 	case st.Import != nil && !ownership.OfImport(st.Import):

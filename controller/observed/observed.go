@@ -29,6 +29,8 @@ type Clusterset struct {
 	Vacant []string
 	// Export is this cluster's ServiceExport, or nil if there is none.
 	Export *mcsv1beta1.ServiceExport
+	// Unselected means that this cluster does not export from the namespace.
+	Unselected bool
 	// Namespace reports whether this cluster has the namespace and does not delete it (C20, C21).
 	Namespace bool
 	// MaxEndpoints is the maximum number of endpoints in a slice of the controller.

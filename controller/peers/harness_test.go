@@ -236,7 +236,7 @@ func (p place) options(ctx context.Context, r *reader) Options {
 	}
 	go func() { _ = c.Start(ctx) }()
 	return Options{
-		Home: p.namespace, Namespace: p.namespace, UserAgent: "peers-test", Now: r.clock.now, Log: logr.Discard(),
+		ExportsAll: true, Home: p.namespace, Namespace: p.namespace, UserAgent: "peers-test", Now: r.clock.now, Log: logr.Discard(),
 		Cache: c, Live: api, Writer: apply.PeerWriter{Client: api}, Events: r,
 	}
 }

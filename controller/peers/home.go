@@ -10,8 +10,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // watchHome watches the Namespaces of this cluster and the Secrets of peers until ctx ends. It
@@ -98,12 +96,8 @@ func (r *Registry) announce(ctx context.Context) error {
 		if !lasts {
 			continue
 		}
-		write := r.announceProperties
-		if announced == "" {
-			write = r.announceID
-		}
-		if err := write(ctx, version); err != nil && ctx.Err() == nil {
-			r.options.Log.Error(err, "cannot announce the cluster ID or the properties of this cluster", "namespace", r.options.Namespace)
+		if err := r.announceNext(ctx, version); err != nil && ctx.Err() == nil {
+			r.options.Log.Error(err, "cannot annotate the namespace for the peers", "namespace", r.options.Namespace)
 			select {
 			case <-ctx.Done():
 			case <-time.After(retryAfter):
@@ -111,10 +105,6 @@ func (r *Registry) announce(ctx context.Context) error {
 			r.identityChanged(nil)
 		}
 	}
-}
-
-func (r *Registry) announceID(ctx context.Context, version string) error {
-	return r.writeAnnotation(ctx, version, mcs.AnnotationClusterID, r.options.Home)
 }
 
 func (r *Registry) writeAnnotation(ctx context.Context, version, annotation string, value any) error {

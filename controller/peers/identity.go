@@ -18,8 +18,10 @@ type identity struct {
 	by  map[string]string // namespace: the ID that is announced there
 	// properties are those that are announced in a namespace.
 	properties map[string]map[string]string
-	home       string // the controller's own namespace; "" for a peer
-	lasts      bool   // home exists and is not being deleted
+	// exports are the namespaces to export from that are announced in a namespace; absent: all.
+	exports map[string]map[string]bool
+	home    string // the controller's own namespace; "" for a peer
+	lasts   bool   // home exists and is not being deleted
 
 	version string // resourceVersion of home
 }
@@ -29,6 +31,7 @@ type announcement struct {
 	uid        types.UID // of kube-system only
 	id         string    // the announced ID
 	properties string    // the announced properties
+	exports    *string   // the announced namespaces to export from; nil: all
 
 	// Of the controller's own namespace only:
 	lasts   bool
@@ -52,6 +55,10 @@ func (i *identity) put(id types.NamespacedName, value announcement, changed []ty
 	} else {
 		delete(i.properties, id.Name)
 	}
+	delete(i.exports, id.Name)
+	if value.exports != nil {
+		i.exports[id.Name] = readNamespaces(*value.exports)
+	}
 	return append(changed, id)
 }
 
@@ -62,6 +69,7 @@ func (i *identity) drop(id types.NamespacedName, changed []types.NamespacedName)
 	}
 	delete(i.by, id.Name)
 	delete(i.properties, id.Name)
+	delete(i.exports, id.Name)
 	i.lasts = i.lasts && !own
 	return append(changed, id)
 }
@@ -86,6 +94,7 @@ func trimNamespace(object any) (announcement, bool) {
 	of := announcement{id: namespace.Annotations[mcs.AnnotationClusterID]}
 	if of.id != "" {
 		of.properties = namespace.Annotations[mcs.AnnotationProperties]
+		of.exports = exportsOf(namespace)
 	}
 	// A longer text is not an ID (C34). Messages show it, and an annotation can have 256 KiB.
 	if len(of.id) > validation.LabelValueMaxLength {
@@ -103,6 +112,7 @@ func trimHome(own string) func(any) (announcement, bool) {
 		of, ok := trimNamespace(object)
 		if namespace := object.(*corev1.Namespace); namespace.Name == own {
 			of.lasts, of.version, ok = namespace.DeletionTimestamp == nil, namespace.ResourceVersion, true
+			of.exports = exportsOf(namespace) // It is announced before the ID.
 		}
 		return of, ok
 	}
@@ -110,7 +120,7 @@ func trimHome(own string) func(any) (announcement, bool) {
 
 // newIdentity returns the identity of a cluster of which nothing is known.
 func newIdentity(home string) identity {
-	return identity{by: map[string]string{}, home: home, properties: map[string]map[string]string{}}
+	return identity{by: map[string]string{}, home: home, properties: map[string]map[string]string{}, exports: map[string]map[string]bool{}}
 }
 
 func (i *identity) announced() []string { return slices.Compact(slices.Sorted(maps.Values(i.by))) }

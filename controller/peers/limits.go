@@ -127,9 +127,10 @@ func (l limits) within(all []*discoveryv1.EndpointSlice) []*discoveryv1.Endpoint
 	return kept
 }
 
-// memberLocked returns what a peer exports under a name, within its limits.
+// memberLocked returns what a peer exports under a name, within its limits and the namespaces that
+// it announces.
 func (p *peer) memberLocked(name types.NamespacedName) (merge.Member, bool) {
-	if !p.limits.inNamespace(name.Namespace) || p.excess[name] {
+	if p.exports != nil && !p.exports[name.Namespace] || !p.limits.inNamespace(name.Namespace) || p.excess[name] {
 		return merge.Member{}, false
 	}
 	m, ok := p.contents.member(p.id, name)

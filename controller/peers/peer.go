@@ -35,6 +35,7 @@ type peer struct {
 	contents         *contents // the contents in use; nil until the first are complete
 	state            PeerState
 	properties       map[string]string // as announced when the peer was connected last
+	exports          map[string]bool   // the namespaces that the peer exports from; nil: all
 	limits           limits
 	excess           map[types.NamespacedName]bool // names beyond limits.services
 
@@ -142,7 +143,7 @@ func (p *peer) evaluate() time.Duration {
 	moved := false
 	if p.condition.connected {
 		p.contents = p.connection.contents
-		moved = p.learnPropertiesLocked()
+		moved = p.learnLocked()
 	} else {
 		p.detachLocked()
 	}
@@ -163,6 +164,9 @@ func (p *peer) evaluate() time.Duration {
 		p.condition.reason, p.condition.message = SecretMissing, p.missingLocked()
 	}
 	names, changed := append(changesLocked(before, p.state, old, p.contents), p.countLocked()...), before != p.state || moved
+	if moved {
+		names = sortedNames(p.contents.allNames())
+	}
 	p.reportRefusalsLocked()
 	s.mu.Unlock()
 	s.call(names)

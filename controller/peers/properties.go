@@ -4,8 +4,10 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -26,23 +28,54 @@ func readProperties(text string) map[string]string {
 	return properties
 }
 
-// propertiesOf returns the properties that are announced beside an ID. Of several namespaces that
-// announce the ID, the first in alphabetical order that announces properties counts.
-func (i *identity) propertiesOf(id string) map[string]string {
-	for _, namespace := range slices.Sorted(maps.Keys(i.properties)) {
-		if i.by[namespace] == id {
-			return i.properties[namespace]
-		}
+// maxNamespaces limits the announced namespaces of one cluster, in bytes.
+const maxNamespaces = 128 << 10
+
+// exportsOf returns the namespaces that a Namespace announces, or nil if it announces none. A list
+// that is too long announces that nothing is exported: a limit that cannot be read is not a
+// permission.
+func exportsOf(namespace *corev1.Namespace) *string {
+	text, limited := namespace.Annotations[mcs.AnnotationExportNamespaces]
+	switch {
+	case !limited:
+		return nil
+	case len(text) > maxNamespaces:
+		return new("")
+	default:
+		return &text
 	}
-	return nil
 }
 
-// learnPropertiesLocked reads a peer's properties while the peer is connected. It reports whether
-// they have changed. They stay when the connection ends.
-func (p *peer) learnPropertiesLocked() (changed bool) {
-	now := p.connection.identity.propertiesOf(p.id)
-	changed = !maps.Equal(p.properties, now)
-	p.properties = now
+// readNamespaces returns announced namespaces.
+func readNamespaces(text string) map[string]bool {
+	all := map[string]bool{}
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			all[strings.Clone(name)] = true
+		}
+	}
+	return all
+}
+
+// announcedBy returns the namespace that counts for an ID: the first in alphabetical order that
+// announces the ID and something beside it, or "".
+func (i *identity) announcedBy(id string) string {
+	for _, namespace := range slices.Sorted(maps.Keys(i.by)) {
+		if _, limited := i.exports[namespace]; i.by[namespace] == id && (limited || len(i.properties[namespace]) > 0) {
+			return namespace
+		}
+	}
+	return ""
+}
+
+// learnLocked reads what a peer announces beside its ID, while the peer is connected. It reports
+// whether this has changed. What was read stays when the connection ends.
+func (p *peer) learnLocked() (changed bool) {
+	found := &p.connection.identity
+	by := found.announcedBy(p.id)
+	properties, exports := found.properties[by], found.exports[by]
+	changed = !maps.Equal(p.properties, properties) || (p.exports == nil) != (exports == nil) || !maps.Equal(p.exports, exports)
+	p.properties, p.exports = properties, exports
 	return changed
 }
 
@@ -70,16 +103,48 @@ func (r *Registry) Properties() map[string]string {
 	return r.properties
 }
 
+// SetExportNamespaces sets the namespaces that this cluster exports from, if Options.ExportsAll is
+// not set. They are announced to the peers.
+func (r *Registry) SetExportNamespaces(names []string) {
+	r.mu.Lock()
+	text := strings.Join(names, ",")
+	same := r.exporting != nil && *r.exporting == text
+	r.exporting = &text
+	r.mu.Unlock()
+	if !same {
+		r.identityChanged(nil)
+	}
+}
+
+// Announced reports whether this cluster has announced that it exports from a namespace.
+func (r *Registry) Announced(namespace string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.identity.exports[r.options.Namespace][namespace]
+}
+
 // propertiesEvery is the shortest time between two writes of the announced properties. If somebody
 // else keeps changing them, there is no fight.
 const propertiesEvery = time.Minute
 
-// announceProperties writes the announced properties of this cluster if they differ.
-func (r *Registry) announceProperties(ctx context.Context, version string) error {
+// announceNext writes the next annotation that differs: first the namespaces to export from, then
+// the ID, so that no peer imports from other namespaces in between, and then the properties.
+func (r *Registry) announceNext(ctx context.Context, version string) error {
+	own := r.options.Namespace
 	r.mu.RLock()
-	wanted, announced := r.properties, r.identity.properties[r.options.Namespace]
+	id, exporting, properties := r.identity.by[own], r.exporting, r.properties
+	announced, exports := r.identity.properties[own], r.identity.exports[own]
 	r.mu.RUnlock()
-	if wanted == nil || maps.Equal(wanted, announced) {
+	switch {
+	case !r.options.ExportsAll && exporting == nil: // They are not known yet.
+		return nil
+	case !r.options.ExportsAll && (exports == nil || !maps.Equal(exports, readNamespaces(*exporting))):
+		return r.writeAnnotation(ctx, version, mcs.AnnotationExportNamespaces, *exporting)
+	case r.options.ExportsAll && exports != nil:
+		return r.writeAnnotation(ctx, version, mcs.AnnotationExportNamespaces, nil)
+	case id == "":
+		return r.writeAnnotation(ctx, version, mcs.AnnotationClusterID, r.options.Home)
+	case properties == nil || maps.Equal(properties, announced):
 		return nil
 	}
 	if pause := propertiesEvery - r.options.Now().Sub(r.propertiesWritten); pause > 0 {
@@ -88,8 +153,8 @@ func (r *Registry) announceProperties(ctx context.Context, version string) error
 	}
 	r.propertiesWritten = r.options.Now()
 	var text any // nil removes the annotation
-	if len(wanted) > 0 {
-		text = labels.FormatLabels(wanted)
+	if len(properties) > 0 {
+		text = labels.FormatLabels(properties)
 	}
 	return r.writeAnnotation(ctx, version, mcs.AnnotationProperties, text)
 }

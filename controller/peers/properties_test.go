@@ -2,9 +2,11 @@ package peers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -115,4 +117,69 @@ func TestPropertiesOfThisClusterAreAnnounced(t *testing.T) {
 	r.clock.forward(propertiesEvery)
 	r.SetProperties(nil)
 	announced("")
+}
+
+// A peer announces the namespaces that it exports from. A list that is too long counts as an empty one.
+func TestNamespacesThatAPeerExportsFrom(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	r := newPlace(t).read(t)
+	r.join(there.id, kubeconfig(t, there.config))
+	foo := there.name("foo")
+	r.gives(foo, "10.1.0.1")
+	before := r.calls(foo)
+	for _, step := range []struct{ announced, want string }{
+		{"shop, data", "-"}, {"shop, " + there.namespace, "10.1.0.1"}, {",", "-"},
+		{there.namespace + strings.Repeat(",x", maxNamespaces/2), "-"}, {"", "10.1.0.1"}, // "" removes the annotation
+	} {
+		there.annotate(mcs.AnnotationExportNamespaces, step.announced)
+		r.gives(foo, step.want)
+	}
+	if n := r.calls(foo) - before; n < 4 {
+		t.Errorf("foo was planned again %d times", n)
+	}
+}
+
+// The namespaces to export from are announced before the ID: a peer that reads the ID must not import from others.
+func TestNamespacesAreAnnouncedBeforeTheID(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	r := p.read(t, func(o *Options) { o.ExportsAll = false })
+	read := func() map[string]string {
+		ns, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ns.Annotations
+	}
+	namespaces, err := r.client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + p.namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer namespaces.Stop()
+	<-r.begun
+	r.SetProperties(map[string]string{"region.topology.kubernetes.io": "eu"})
+	if got := read(); len(got) > 0 {
+		t.Errorf("announced before the namespaces are known: %v", got)
+	}
+	r.SetExportNamespaces([]string{"data", "shop"})
+	var order []string
+	for event := range namespaces.ResultChan() {
+		annotations := event.Object.(*corev1.Namespace).Annotations
+		for _, key := range []string{mcs.AnnotationExportNamespaces, mcs.AnnotationClusterID, mcs.AnnotationProperties} {
+			if _, there := annotations[key]; there && !slices.Contains(order, key) {
+				order = append(order, key)
+			}
+		}
+		if len(order) == 3 {
+			break
+		}
+	}
+	if want := []string{mcs.AnnotationExportNamespaces, mcs.AnnotationClusterID, mcs.AnnotationProperties}; !slices.Equal(order, want) {
+		t.Errorf("announced in the order %q", order)
+	}
+	if got := read()[mcs.AnnotationExportNamespaces]; got != "data,shop" || !r.Announced("shop") || r.Announced("other") {
+		t.Errorf("announced: %q", got)
+	}
 }

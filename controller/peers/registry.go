@@ -25,6 +25,9 @@ type Options struct {
 	Namespace string
 	// Timeout is how long a peer that cannot be reached counts, 0 for forever.
 	Timeout time.Duration
+	// ExportsAll means that this cluster exports from all namespaces. Otherwise it announces nothing
+	// until SetExportNamespaces is called.
+	ExportsAll bool
 	// UserAgent is the user agent of the requests to peers.
 	UserAgent string
 	// Now returns the time of this cluster. All times of peers are from this clock. The default is
@@ -77,6 +80,7 @@ type Registry struct {
 	identity identity
 	// properties are those of this cluster; nil if they are not known yet.
 	properties map[string]string
+	exporting  *string // the namespaces to export from; nil if they are not known, or all
 	secrets    secrets
 	peers      map[string]*peer
 	leaving    map[string]chan struct{} // closed when a peer that has left has ended

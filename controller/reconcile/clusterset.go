@@ -39,6 +39,7 @@ type clusterset struct {
 	imports    Namespaces // to which peers' exports are imported
 	own        string     // the controller's own namespace
 	deselected deselected
+	exporter   *exporter // nil: this cluster exports from all namespaces
 }
 
 // fromClusterset is what the clusterset exports under a name, and the pause until the next gather
@@ -84,7 +85,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	}
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
 	if cs.Namespace {
-		again, err = c.selectPeers(ctx, key, cs, namespace, again)
+		again, err = c.selectPeers(ctx, key, cs, namespace, c.selectExport(key.Name, cs, namespace, again))
 	}
 	return &fromClusterset{cs, again}, err
 }

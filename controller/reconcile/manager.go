@@ -50,6 +50,8 @@ type Options struct {
 	ServiceGrace time.Duration
 	// ImportNamespaces are the namespaces that exports of peers are imported to.
 	ImportNamespaces Namespaces
+	// ExportNamespaces are the namespaces that this cluster exports from.
+	ExportNamespaces Namespaces
 	// AutoExport is whether Services are exported by labels and annotations. AutoExportAnnotation is
 	// another annotation with the same meaning, or "".
 	AutoExport           AutoExport
@@ -175,7 +177,7 @@ func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Opti
 // joinClusterset adds the watches that only a member of a clusterset needs.
 func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
 	registry := peers.New(peers.Options{
-		Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, UserAgent: mgr.GetConfig().UserAgent,
+		ExportsAll: options.ExportNamespaces.selector == nil, Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, UserAgent: mgr.GetConfig().UserAgent,
 		Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
 		Cache:      mgr.GetCache(), Live: mgr.GetAPIReader(), Writer: apply.PeerWriter{Client: r.writer.Client},
 		Events: mgr.GetEventRecorder(mcs.ControllerName), Now: options.Now, Log: mgr.GetLogger(),
@@ -197,6 +199,17 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn)).
 		WatchesRawSource(names)
+	if options.ExportNamespaces.selector != nil {
+		e := &exporter{
+			Namespaces: options.ExportNamespaces, own: options.Namespace, cache: mgr.GetCache(), peers: registry, now: options.Now,
+			grace: r.clusterset.grace, wake: make(chan struct{}, 1),
+		}
+		r.clusterset.exporter = e
+		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(e.exportsIn))
+		if err := mgr.Add(e); err != nil {
+			return err
+		}
+	}
 	if err := addAutoExport(mgr, options, r.clusterset.grace); err != nil {
 		return err
 	}

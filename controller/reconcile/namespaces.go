@@ -12,13 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/controller/peers"
 )
 
-// Namespaces selects the namespaces that a cluster imports to. The zero value selects all.
+// Namespaces selects the namespaces that a cluster imports to, or exports from. The zero value selects all.
 type Namespaces struct {
 	selector labels.Selector
 	// named are the namespaces that the selector names.
@@ -58,8 +62,7 @@ func (n Namespaces) MarshalText() ([]byte, error) {
 	return []byte(n.selector.String()), nil
 }
 
-// have reports whether peers' exports of a name are imported to its namespace. own is the namespace
-// of the controller.
+// have reports whether a name of a namespace is selected. own is the namespace of the controller.
 func (n Namespaces) have(namespace *corev1.Namespace, name, own string) bool {
 	if n.selector == nil {
 		return true
@@ -93,6 +96,102 @@ func (c *clusterset) selectPeers(ctx context.Context, key types.NamespacedName, 
 		cs.Silent, cs.SilentExpired = nil, nil
 	}
 	return again, nil
+}
+
+// exporter announces the namespaces that this cluster exports from.
+type exporter struct {
+	Namespaces
+	own        string
+	cache      client.Reader
+	peers      *peers.Registry
+	now        func() time.Time
+	grace      time.Duration
+	deselected deselected
+	wake       chan struct{}
+}
+
+// exports reports whether this cluster exports a name. A namespace that was announced stays for a
+// while when it is no longer selected; again is then the rest of that time.
+func (e *exporter) exports(namespace *corev1.Namespace, name string) (exports bool, again time.Duration) {
+	selected := e.have(namespace, name, e.own)
+	if !selected && e.have(namespace, "", e.own) { // only this name is not
+		return false, 0
+	}
+	again = e.deselected.left(types.NamespacedName{Namespace: namespace.Name}, selected, e.peers.Announced(namespace.Name), e.now(), e.grace)
+	return selected || again > 0, again
+}
+
+// NeedLeaderElection returns true: a replica that does not write announces nothing.
+func (*exporter) NeedLeaderElection() bool { return true }
+
+// Start announces the namespaces until ctx ends.
+func (e *exporter) Start(ctx context.Context) error {
+	for {
+		pause := time.Hour
+		var all corev1.NamespaceList
+		if err := e.cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list Namespaces: %w", err)
+		}
+		var names []string
+		for i := range all.Items {
+			exports, again := e.exports(&all.Items[i], "")
+			if exports {
+				names = append(names, all.Items[i].Name)
+			}
+			if again > 0 {
+				pause = min(pause, again)
+			}
+		}
+		slices.Sort(names)
+		e.peers.SetExportNamespaces(names)
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-e.wake:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// exportsIn returns the exports of a namespace whose labels may have changed.
+func (e *exporter) exportsIn(ctx context.Context, namespace client.Object) []ctrl.Request {
+	select {
+	case e.wake <- struct{}{}:
+	default: // a token is already waiting, and the next look reads all changes
+	}
+	var all mcsv1beta1.ServiceExportList
+	if err := e.cache.List(ctx, &all, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy); err != nil && ctx.Err() == nil {
+		log.FromContext(ctx).Error(err, "cannot list ServiceExports", "namespace", namespace.GetName())
+	}
+	requests := make([]ctrl.Request, len(all.Items))
+	for i := range all.Items {
+		requests[i] = request(namespace.GetName(), all.Items[i].Name)
+	}
+	return requests
+}
+
+// selectExport removes what this cluster exports under a name, if it does not export from the
+// namespace. It returns the pause until the next gather.
+func (c *clusterset) selectExport(name string, cs *observed.Clusterset, namespace *corev1.Namespace, again time.Duration) time.Duration {
+	if c.exporter == nil || cs.Export == nil {
+		return again
+	}
+	exports, left := c.exporter.exports(namespace, name)
+	if left > 0 && (again == 0 || left < again) {
+		again = left
+	}
+	if cs.Unselected = !exports; cs.Unselected {
+		for i := range cs.Members {
+			if cs.Members[i].Cluster == c.home {
+				cs.Members[i].Export = nil
+			}
+		}
+	}
+	return again
 }
 
 // deselected are the names whose namespace is no longer selected. They stay for a while: labels of a

@@ -80,6 +80,7 @@ var valueCases = map[string]valueCase{
 	"slices":          {values: "cluster: {id: c1, maxEndpointsPerSlice: 1000}", want: map[string]string{args: flags("--max-endpoints-per-slice=1000")}},
 	"properties": {values: "cluster: {id: c1, properties: {topology.kubernetes.io/region: eu, example.com/tier: gold}}",
 		want: map[string]string{args: flags("--cluster-properties=example.com/tier=gold,topology.kubernetes.io/region=eu")}},
+	"export namespaces": {values: "cluster: {id: c1, exportNamespaces: 'visibility!=internal'}", want: map[string]string{args: flags("--export-namespaces=visibility!=internal")}},
 	"import namespaces": {values: "cluster: {id: c1, importNamespaces: 'team in (a, b)'}", want: map[string]string{args: flags("--import-namespaces=team in (a, b)")}},
 	"auto-export": {values: "cluster: {id: c1, autoExport: \"on\", autoExportAnnotation: kosmos.io/auto-create-mcs}", want: map[string]string{
 		args:                                   flags("--auto-export=on", "--auto-export-annotation=kosmos.io/auto-create-mcs"),

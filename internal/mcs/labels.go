@@ -66,6 +66,9 @@ const (
 	// AnnotationProperties, on the namespace of a controller, announces the properties of its
 	// cluster to its peers, in the form of a label selector: "region.topology.kubernetes.io=eu".
 	AnnotationProperties = "clusterset-dns.io/cluster-properties"
+	// AnnotationExportNamespaces, on the namespace of a controller, announces the namespaces that its
+	// cluster exports from, with commas. Without it, the cluster exports from all.
+	AnnotationExportNamespaces = "clusterset-dns.io/export-namespaces"
 	// AnnotationPreferClusters, on a ServiceExport or ServiceImport, lists the clusters that get the
 	// traffic, the most preferred first. Package preference describes the list.
 	AnnotationPreferClusters = "clusterset-dns.io/prefer-clusters"
