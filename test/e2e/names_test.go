@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +46,31 @@ func TestSearchPolicy(t *testing.T) {
 		client.reaches(name, remote.id)
 		client.prints("getent hosts "+name, s.fqdn("foo"), "-cluster.local")
 	}
+}
+
+// TestNodesResolverFile: with a search line in the file that the kubelet reads, a pod without DNS settings reaches another cluster's
+// Service by foo.<namespace>.svc.
+func TestNodesResolverFile(t *testing.T) {
+	s := newScene(t, bySearch, "a name by the node's resolver file, without a change of the pod")
+	local := s.clusters[1]
+	config, err := local.kubelet(t.Context(), s.kubectl(local, "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Only of clusters that `make e2e` made: the file of other nodes is their owners'.
+	made := filepath.Dir(filepath.SplitList(os.Getenv("KUBECONFIGS"))[1])
+	if filepath.Dir(config.ResolvConf) != made {
+		t.Skipf("the resolver file of the node, %s, is not in %s", config.ResolvConf, made)
+	}
+	before, err := os.ReadFile(config.ResolvConf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.undo = append(s.undo, func(context.Context) error { return os.WriteFile(config.ResolvConf, before, 0o600) })
+	if err := os.WriteFile(config.ResolvConf, append(before, "search clusterset.local\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	localWins(s, s.clientWith(local, "client", ""))
 }
 
 // TestAutopath: the same from a pod without DNS settings.
