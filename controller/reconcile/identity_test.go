@@ -20,28 +20,6 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// aboutCRD defines the fields of a ClusterProperty (KEP-2149) that the controller reads.
-const aboutCRD = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: clusterproperties.about.k8s.io
-  annotations: {api-approved.kubernetes.io: "unapproved, a test's own"}
-spec:
-  group: about.k8s.io
-  scope: Cluster
-  names: {plural: clusterproperties, kind: ClusterProperty}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema:
-        openAPIV3Schema:
-          type: object
-          properties:
-            spec: {type: object, properties: {value: {type: string}}}
-`
-
 func clusterID(value string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "about.k8s.io/v1", "kind": "ClusterProperty",
@@ -52,7 +30,7 @@ func clusterID(value string) *unstructured.Unstructured {
 // installAbout installs the CRD and waits until it is served.
 func installAbout(t *testing.T, c *controlplane.Cluster) client.Client {
 	t.Helper()
-	if err := c.Apply(t.Context(), "", aboutCRD); err != nil {
+	if err := c.Apply(t.Context(), "", controlplane.AboutCRD); err != nil {
 		t.Fatal(err)
 	}
 	var admin client.Client

@@ -92,3 +92,25 @@ func trimToKarmada(schema *v1.JSONSchemaProps) {
 		delete(schema.Properties["status"].Properties, field)
 	}
 }
+
+// AboutCRD defines the fields of a ClusterProperty (KEP-2149) that the controller reads.
+const AboutCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: clusterproperties.about.k8s.io
+  annotations: {api-approved.kubernetes.io: "unapproved, a test's own"}
+spec:
+  group: about.k8s.io
+  scope: Cluster
+  names: {plural: clusterproperties, kind: ClusterProperty}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec: {type: object, properties: {value: {type: string}}}
+`

@@ -7,31 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-// aboutCRD defines the fields of a ClusterProperty (KEP-2149) that the controller reads.
-const aboutCRD = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: clusterproperties.about.k8s.io
-  annotations: {api-approved.kubernetes.io: "unapproved, of a test"}
-spec:
-  group: about.k8s.io
-  scope: Cluster
-  names: {plural: clusterproperties, kind: ClusterProperty}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {value: {type: string}}}}}}
-`
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
 
 // regions gives each cluster a ClusterProperty with its region, which goes with the scene.
 func (s *scene) regions(names ...string) {
 	s.t.Helper()
 	for i, c := range s.clusters {
-		s.apply(c, aboutCRD)
+		s.apply(c, controlplane.AboutCRD)
 		s.undo = append(s.undo, func(ctx context.Context) error {
 			_, err := c.kubectl(ctx, "delete", "crd", "clusterproperties.about.k8s.io", "--wait=false")
 			return err
