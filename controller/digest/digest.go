@@ -8,8 +8,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
+	"strconv"
+	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,10 +33,8 @@ func Keep(slice *discoveryv1.EndpointSlice) {
 	slice.Endpoints, slice.Ports = nil, nil
 }
 
-// format is that of a digest: the number of endpoints, how many of them are ready, and a checksum.
-const format = "%d %d %s"
-
-// of returns the digest of a slice's content: the digest from Keep, or a new one.
+// of returns the digest of a slice's content: the digest from Keep, or a new one. A digest is the
+// number of endpoints, how many of them are ready, and a checksum.
 func of(slice *discoveryv1.EndpointSlice) string {
 	if digest, ok := slice.Annotations[annotation]; ok {
 		return digest
@@ -46,14 +45,16 @@ func of(slice *discoveryv1.EndpointSlice) string {
 		return "" // Such values always marshal.
 	}
 	sum := sha256.Sum256(text)
-	return fmt.Sprintf(format, len(slice.Endpoints), preference.Ready(slice), hex.EncodeToString(sum[:16]))
+	return strconv.Itoa(len(slice.Endpoints)) + " " + strconv.Itoa(preference.Ready(slice)) + " " + hex.EncodeToString(sum[:16])
 }
 
 // Count returns the number of endpoints of a slice, and how many of them are ready, also after Keep.
 // Endpoints on standby count as they were before.
 func Count(slice *discoveryv1.EndpointSlice) (endpoints, ready int) {
-	var checksum string
-	_, _ = fmt.Sscanf(of(slice), format, &endpoints, &ready, &checksum) // of wrote the text
+	all, rest, _ := strings.Cut(of(slice), " ")
+	some, _, _ := strings.Cut(rest, " ")
+	endpoints, _ = strconv.Atoi(all) // of wrote the numbers
+	ready, _ = strconv.Atoi(some)
 	return endpoints, ready
 }
 
