@@ -2,6 +2,7 @@ package conditions
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,15 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/brief"
 )
 
-// conditionPreference is on an import with a preference between clusters, and on an export whose
-// annotations are malformed.
-const conditionPreference = "ClusterPreference"
+const conditionPreference = contested.ConditionPreference
 
 // Reasons of the condition ClusterPreference.
 const (
@@ -38,12 +38,33 @@ func setPreference(st observed.State, d desired.Desired, status *mcsv1beta1.Serv
 	if !st.CRD.Conditions || d.Status == nil {
 		return nil
 	}
-	p := d.Preferred
-	if len(p.Policy.Entries)+len(p.Policy.Faults) == 0 {
+	before := slices.Clone(status.Conditions)
+	had, want := meta.FindStatusCondition(before, conditionPreference), preferenceWanted(st, d.Preferred)
+	if want == nil {
 		meta.RemoveStatusCondition(&status.Conditions, conditionPreference)
+	} else {
+		meta.SetStatusCondition(&status.Conditions, *want)
+	}
+	if st.Contested.HoldsPreference(status) {
+		status.Conditions = before
 		return nil
 	}
-	want := metav1.Condition{
+	if want == nil || had != nil && had.Reason == want.Reason && had.Message == want.Message || had == nil && want.Reason == reasonPreferred {
+		return nil
+	}
+	event := desired.Event{Type: corev1.EventTypeNormal, Reason: conditionPreference, Message: want.Message}
+	if want.Status == metav1.ConditionFalse {
+		event.Type = corev1.EventTypeWarning
+	}
+	return []desired.Event{event.Clipped()}
+}
+
+// preferenceWanted returns the condition of an import, or nil if there is no preference.
+func preferenceWanted(st observed.State, p desired.Preferred) *metav1.Condition {
+	if len(p.Policy.Entries)+len(p.Policy.Faults) == 0 {
+		return nil
+	}
+	want := &metav1.Condition{
 		Type: conditionPreference, ObservedGeneration: st.Import.Generation, LastTransitionTime: st.Now,
 		Status: metav1.ConditionTrue, Reason: reasonPreferred, Message: choiceOf(p),
 	}
@@ -56,19 +77,7 @@ func setPreference(st observed.State, d desired.Desired, status *mcsv1beta1.Serv
 	case p.Choice.Entry > 0:
 		want.Reason = reasonFallback
 	}
-	var had metav1.Condition
-	if have := meta.FindStatusCondition(status.Conditions, conditionPreference); have != nil {
-		had = *have
-	}
-	meta.SetStatusCondition(&status.Conditions, want)
-	if had.Reason == want.Reason && had.Message == want.Message || had.Reason == "" && want.Reason == reasonPreferred {
-		return nil
-	}
-	event := desired.Event{Type: corev1.EventTypeNormal, Reason: conditionPreference, Message: want.Message}
-	if want.Status == metav1.ConditionFalse {
-		event.Type = corev1.EventTypeWarning
-	}
-	return []desired.Event{event.Clipped()}
+	return want
 }
 
 // choiceOf describes which clusters get the traffic, and why. It contains no number of endpoints:

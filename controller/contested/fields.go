@@ -24,6 +24,7 @@ const (
 	FieldIPFamilies     Field = "spec.ipFamilies of the ServiceImport"
 	FieldImport         Field = "spec of the ServiceImport"
 	FieldReady          Field = "condition Ready of the ServiceImport"
+	FieldPreference     Field = "condition ClusterPreference of the ServiceImport"
 	FieldClusters       Field = "status.clusters and status.endpointSliceObjects of the ServiceImport"
 	FieldExport         Field = "conditions of the ServiceExport"
 	FieldPorts          Field = "spec.ports of the derived Service"
@@ -68,6 +69,7 @@ func (c Fields) AddImport(old, edited *mcsv1beta1.ServiceImport) {
 // AddImportStatus adds the fields that an edit of an import's status changes.
 func (c Fields) AddImportStatus(old, edited *mcsv1beta1.ServiceImport) {
 	c.add(FieldReady, readyOf(old), readyOf(edited))
+	c.add(FieldPreference, preferenceOf(&old.Status), preferenceOf(&edited.Status))
 	c.add(FieldClusters, clustersOf(&old.Status), clustersOf(&edited.Status))
 }
 
@@ -142,9 +144,21 @@ func readyOf(imp *mcsv1beta1.ServiceImport) shown {
 	return shownAt(imp.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady))
 }
 
+// ConditionPreference is on an import with a preference between clusters, and on an export whose
+// annotations are malformed.
+const ConditionPreference = "ClusterPreference"
+
+// preferenceOf returns the content of the condition ClusterPreference, or the zero value if there is
+// none.
+func preferenceOf(status *mcsv1beta1.ServiceImportStatus) shown {
+	return shownAt(status.Conditions, ConditionPreference)
+}
+
 // shownOf returns the content of an export's conditions.
-func shownOf(export *mcsv1beta1.ServiceExport) (all [3]shown) {
-	for i, kind := range [...]mcsv1beta1.ServiceExportConditionType{mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady, mcsv1beta1.ServiceExportConditionConflict} {
+func shownOf(export *mcsv1beta1.ServiceExport) (all [4]shown) {
+	for i, kind := range [...]mcsv1beta1.ServiceExportConditionType{
+		mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady, mcsv1beta1.ServiceExportConditionConflict, ConditionPreference,
+	} {
 		all[i] = shownAt(export.Status.Conditions, string(kind))
 	}
 	return all

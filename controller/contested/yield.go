@@ -14,7 +14,7 @@ import (
 )
 
 // HoldsIPs reports whether these addresses of an import must not be written at present. The next
-// six methods do the same for other fields.
+// seven methods do the same for other fields.
 func (c Fields) HoldsIPs(ips []string) bool { return c.holds(FieldIPs, ips) }
 
 // HoldsIPFamilies reports it for the families of an import.
@@ -30,6 +30,11 @@ func (c Fields) HoldsShape(old, edited *mcsv1beta1.ServiceImport) bool {
 // HoldsReady reports it for the condition Ready of an import.
 func (c Fields) HoldsReady(ready metav1.Condition) bool {
 	return c.holds(FieldReady, shownBy(ready))
+}
+
+// HoldsPreference reports it for the condition ClusterPreference of an import.
+func (c Fields) HoldsPreference(status *mcsv1beta1.ServiceImportStatus) bool {
+	return c.holds(FieldPreference, preferenceOf(status))
 }
 
 // HoldsClusters reports it for the part of an import's status that comes from the clusterset.

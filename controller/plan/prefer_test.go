@@ -284,3 +284,24 @@ func TestExportForSomeClusters(t *testing.T) {
 		}
 	}
 }
+
+// Another writer that keeps removing the condition is left alone.
+func TestContestedClusterPreference(t *testing.T) {
+	r := newRegional(t, nearest)
+	meta.RemoveStatusCondition(&r.imp.Status.Conditions, "ClusterPreference")
+	changes := Plan(r.state())
+	written := changes.Written()
+	if len(written) != 1 || !strings.Contains(written["condition ClusterPreference of the ServiceImport"], "entry 1 of 3") {
+		t.Fatalf("the removed condition: %v", written)
+	}
+	r.contested = written
+	if changes := Plan(r.state()); !changes.Empty() {
+		t.Errorf("while it is contested: %+v", changes)
+	}
+	r.ready["c1"] = false
+	r.update("c1", "c2", "c3")
+	r.settle(t)
+	if !strings.HasPrefix(r.condition(), "True Fallback: entry 2 of 3") {
+		t.Errorf("another value: %s", r.condition())
+	}
+}

@@ -113,7 +113,9 @@ func (s *stage) neverEmpty(in int, name string) (stop func()) {
 		for event := range events.ResultChan() {
 			slice, ok := event.Object.(*discoveryv1.EndpointSlice)
 			if !ok {
-				s.Errorf("the watch of %s ended: %+v", s.set[in].ID, event.Object)
+				if ctx.Err() == nil { // otherwise stop has ended it
+					s.Errorf("the watch of %s ended: %+v", s.set[in].ID, event.Object)
+				}
 				return
 			}
 			all[slice.Name] = slice
@@ -127,8 +129,8 @@ func (s *stage) neverEmpty(in int, name string) (stop func()) {
 	})
 	return func() {
 		s.Helper()
-		events.Stop()
 		cancel()
+		events.Stop()
 		running.Wait()
 		s.Logf("%s in %s was served by %q", name, s.set[in].ID, history)
 		for i, now := range history {
