@@ -34,6 +34,7 @@ func namespace(flag string) (string, error) {
 func clustersetFlags(options *reconcile.Options) {
 	flag.TextVar(&options.ImportNamespaces, "import-namespaces", options.ImportNamespaces, "label selector of the namespaces that exports of peers are imported to, such as team=shop; default: all")
 	flag.TextVar(&options.ExportNamespaces, "export-namespaces", options.ExportNamespaces, "label selector of the namespaces that are exported from, such as team=shop; default: all")
+	flag.TextVar(&options.NativeNames, "native-names", options.NativeNames, "label selector of the namespaces in which a ServiceExport can ask for the Service's own name by clusterset-dns.io/native-name, such as kubernetes.io/metadata.name for all; default: none")
 	flag.TextVar(&options.AutoExport, "auto-export", reconcile.AutoExportOff, "export Services by the label clusterset-dns.io/export of their namespace: on, off, or report for events only")
 	flag.StringVar(&options.AutoExportAnnotation, "auto-export-annotation", "", "another annotation of Services that --auto-export honours, such as kosmos.io/auto-create-mcs")
 }

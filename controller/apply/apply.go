@@ -48,7 +48,7 @@ func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) erro
 	err := inOrder(ctx, st, c, w.createImport, w.create, w.service)
 	evicted := errors.Join(w.evict(ctx, st, c), w.heal(ctx, st, c))
 	if err == nil {
-		err = inOrder(ctx, st, c, w.slicesAndImport, w.slices, w.delete, w.deleteImport, w.exportStatus)
+		err = inOrder(ctx, st, c, w.slicesAndImport, w.slices, w.native, w.delete, w.deleteImport, w.exportStatus)
 	}
 	if err == nil {
 		w.Tell(st.Import, c.Events...)

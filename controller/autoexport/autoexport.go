@@ -9,7 +9,8 @@
 //  2. A Service is exported if its namespace has the label clusterset-dns.io/export with the value
 //     "annotated" and the Service has the annotation with the value "true", or if the label has the
 //     value "all" and the annotation is not "false".
-//  3. These are never exported: ExternalName Services, derived Services, and the API server's own
+//  3. These are never exported: ExternalName Services, derived Services, Services that the controller
+//     made under the own name of an import (docs/native-names.md), and the API server's own
 //     Service default/kubernetes.
 //  4. A ServiceExport of the controller is deleted when the reason for it is gone. The caller waits
 //     for a while first.
@@ -23,6 +24,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // Key is the label of a Namespace, and the annotation of a Service.
@@ -81,12 +83,8 @@ func (in Input) wanted() (wanted bool, reason string) {
 		return false, "the namespace is gone"
 	case svc == nil || svc.DeletionTimestamp != nil:
 		return false, "the Service is gone"
-	case svc.Spec.Type == corev1.ServiceTypeExternalName:
-		return false, "the Service has the type ExternalName"
-	case svc.Labels[mcs.LabelManagedBy] == mcs.ControllerName:
-		return false, "the Service is a derived Service"
-	case svc.Namespace == metav1.NamespaceDefault && svc.Name == "kubernetes":
-		return false, "the Service is that of the API server"
+	case never(svc) != "":
+		return false, never(svc)
 	}
 	key, value := in.annotation()
 	switch label := in.Namespace.Labels[Key]; {
@@ -99,6 +97,19 @@ func (in Input) wanted() (wanted bool, reason string) {
 	default:
 		return false, fmt.Sprintf("the label %s of the namespace is %q", Key, label)
 	}
+}
+
+// never returns why a Service is never exported, or "" if it can be.
+func never(svc *corev1.Service) string {
+	switch {
+	case svc.Spec.Type == corev1.ServiceTypeExternalName:
+		return "the Service has the type ExternalName"
+	case svc.Labels[mcs.LabelManagedBy] == mcs.ControllerName, ownership.NativeService(svc):
+		return "the controller made the Service"
+	case svc.Namespace == metav1.NamespaceDefault && svc.Name == "kubernetes":
+		return "the Service is that of the API server"
+	}
+	return ""
 }
 
 // annotation returns the annotation that counts: the own one, otherwise the second one.

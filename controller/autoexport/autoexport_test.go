@@ -63,6 +63,7 @@ func TestServicesThatAreNeverExported(t *testing.T) {
 		"no Service":           func(in *Input) { in.Service = nil },
 		"a dying Service":      func(in *Input) { in.Service.DeletionTimestamp = &now },
 		"ExternalName":         func(in *Input) { in.Service.Spec.Type = corev1.ServiceTypeExternalName },
+		"a native name's":      func(in *Input) { in.Service.Labels = map[string]string{mcs.LabelNativeOf: in.Service.Name} },
 		"a derived Service":    func(in *Input) { in.Service.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName} },
 		"the API server's own": func(in *Input) { in.Service.Namespace, in.Service.Name = "default", "kubernetes" },
 	} {

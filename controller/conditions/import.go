@@ -86,7 +86,7 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	if st.CRD.Conditions && !theirs {
 		setReady(&edited.Status, c.Ready)
 	}
-	c.Events = append(c.Events, setPreference(st, d, &edited.Status)...)
+	c.Events = append(c.Events, setOwn(st, d, &edited.Status)...)
 	if !equality.Semantic.DeepEqual(edited.Status, st.Import.Status) {
 		c.ImportStatus = &diff.Edit[*mcsv1beta1.ServiceImport]{Old: st.Import, New: edited}
 	}

@@ -31,28 +31,48 @@ const (
 	reasonMalformed = "MalformedAnnotation"
 )
 
-// setPreference sets the condition of an import that the controller owns, or removes it if there is
-// no preference. It returns an event if the condition has changed, except for a new one that is
-// good.
-func setPreference(st observed.State, d desired.Desired, status *mcsv1beta1.ServiceImportStatus) []desired.Event {
+// setOwn sets the conditions of this project on an import that the controller owns. It returns the
+// events.
+func setOwn(st observed.State, d desired.Desired, status *mcsv1beta1.ServiceImportStatus) []desired.Event {
 	if !st.CRD.Conditions || d.Status == nil {
 		return nil
 	}
-	before := slices.Clone(status.Conditions)
-	had, want := meta.FindStatusCondition(before, conditionPreference), preferenceWanted(st, d.Preferred)
+	o := own{st, status}
+	events := o.set(conditionPreference, preferenceWanted(d.Preferred))
+	if d.Native.Condition.Reason != "" {
+		events = append(events, o.set(conditionNativeName, nativeWanted(d.Native))...)
+	}
+	return events
+}
+
+// own is the status of an import on which a condition of this project is set.
+type own struct {
+	observed.State
+	status *mcsv1beta1.ServiceImportStatus
+}
+
+// expected are the reasons of a new condition that is no news.
+var expected = []string{reasonPreferred, desired.NativeOwnService, desired.NativeAttached}
+
+// set sets a condition, or removes it if want is nil. It returns an event if the condition has
+// changed, except for a new one that is good.
+func (o own) set(kind string, want *metav1.Condition) []desired.Event {
+	before := slices.Clone(o.status.Conditions)
+	had := meta.FindStatusCondition(before, kind)
 	if want == nil {
-		meta.RemoveStatusCondition(&status.Conditions, conditionPreference)
+		meta.RemoveStatusCondition(&o.status.Conditions, kind)
 	} else {
-		meta.SetStatusCondition(&status.Conditions, *want)
+		want.Type, want.ObservedGeneration, want.LastTransitionTime = kind, o.Import.Generation, o.Now
+		meta.SetStatusCondition(&o.status.Conditions, *want)
 	}
-	if st.Contested.HoldsPreference(status) {
-		status.Conditions = before
+	if o.Contested.HoldsCondition(kind, o.status) {
+		o.status.Conditions = before
 		return nil
 	}
-	if want == nil || had != nil && had.Reason == want.Reason && had.Message == want.Message || had == nil && want.Reason == reasonPreferred {
+	if want == nil || had != nil && had.Reason == want.Reason && had.Message == want.Message || had == nil && slices.Contains(expected, want.Reason) {
 		return nil
 	}
-	event := desired.Event{Type: corev1.EventTypeNormal, Reason: conditionPreference, Message: want.Message}
+	event := desired.Event{Type: corev1.EventTypeNormal, Reason: kind, Message: want.Message}
 	if want.Status == metav1.ConditionFalse {
 		event.Type = corev1.EventTypeWarning
 	}
@@ -60,14 +80,11 @@ func setPreference(st observed.State, d desired.Desired, status *mcsv1beta1.Serv
 }
 
 // preferenceWanted returns the condition of an import, or nil if there is no preference.
-func preferenceWanted(st observed.State, p desired.Preferred) *metav1.Condition {
+func preferenceWanted(p desired.Preferred) *metav1.Condition {
 	if len(p.Policy.Entries)+len(p.Policy.Faults) == 0 {
 		return nil
 	}
-	want := &metav1.Condition{
-		Type: conditionPreference, ObservedGeneration: st.Import.Generation, LastTransitionTime: st.Now,
-		Status: metav1.ConditionTrue, Reason: reasonPreferred, Message: choiceOf(p),
-	}
+	want := &metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonPreferred, Message: choiceOf(p)}
 	switch {
 	case len(p.Policy.Faults) > 0:
 		want.Status, want.Reason = metav1.ConditionFalse, reasonMalformed

@@ -25,6 +25,7 @@ const (
 	FieldImport         Field = "spec of the ServiceImport"
 	FieldReady          Field = "condition Ready of the ServiceImport"
 	FieldPreference     Field = "condition ClusterPreference of the ServiceImport"
+	FieldNativeName     Field = "condition NativeName of the ServiceImport"
 	FieldClusters       Field = "status.clusters and status.endpointSliceObjects of the ServiceImport"
 	FieldExport         Field = "conditions of the ServiceExport"
 	FieldPorts          Field = "spec.ports of the derived Service"
@@ -69,7 +70,9 @@ func (c Fields) AddImport(old, edited *mcsv1beta1.ServiceImport) {
 // AddImportStatus adds the fields that an edit of an import's status changes.
 func (c Fields) AddImportStatus(old, edited *mcsv1beta1.ServiceImport) {
 	c.add(FieldReady, readyOf(old), readyOf(edited))
-	c.add(FieldPreference, preferenceOf(&old.Status), preferenceOf(&edited.Status))
+	for kind, field := range ownConditions {
+		c.add(field, shownAt(old.Status.Conditions, kind), shownAt(edited.Status.Conditions, kind))
+	}
 	c.add(FieldClusters, clustersOf(&old.Status), clustersOf(&edited.Status))
 }
 
@@ -144,20 +147,19 @@ func readyOf(imp *mcsv1beta1.ServiceImport) shown {
 	return shownAt(imp.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady))
 }
 
-// ConditionPreference is on an import with a preference between clusters, and on an export whose
-// annotations are malformed.
-const ConditionPreference = "ClusterPreference"
+// These are conditions of an import whose clusters have an order, or whose own name leads to other
+// clusters. They are also on an export whose annotations are malformed.
+const (
+	ConditionPreference = "ClusterPreference"
+	ConditionNativeName = "NativeName"
+)
 
-// preferenceOf returns the content of the condition ClusterPreference, or the zero value if there is
-// none.
-func preferenceOf(status *mcsv1beta1.ServiceImportStatus) shown {
-	return shownAt(status.Conditions, ConditionPreference)
-}
+var ownConditions = map[string]Field{ConditionPreference: FieldPreference, ConditionNativeName: FieldNativeName}
 
 // shownOf returns the content of an export's conditions.
-func shownOf(export *mcsv1beta1.ServiceExport) (all [4]shown) {
+func shownOf(export *mcsv1beta1.ServiceExport) (all [5]shown) {
 	for i, kind := range [...]mcsv1beta1.ServiceExportConditionType{
-		mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady, mcsv1beta1.ServiceExportConditionConflict, ConditionPreference,
+		mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady, mcsv1beta1.ServiceExportConditionConflict, ConditionPreference, ConditionNativeName,
 	} {
 		all[i] = shownAt(export.Status.Conditions, string(kind))
 	}

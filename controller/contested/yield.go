@@ -32,9 +32,9 @@ func (c Fields) HoldsReady(ready metav1.Condition) bool {
 	return c.holds(FieldReady, shownBy(ready))
 }
 
-// HoldsPreference reports it for the condition ClusterPreference of an import.
-func (c Fields) HoldsPreference(status *mcsv1beta1.ServiceImportStatus) bool {
-	return c.holds(FieldPreference, preferenceOf(status))
+// HoldsCondition reports it for ConditionPreference or ConditionNativeName of an import.
+func (c Fields) HoldsCondition(kind string, status *mcsv1beta1.ServiceImportStatus) bool {
+	return c.holds(ownConditions[kind], shownAt(status.Conditions, kind))
 }
 
 // HoldsClusters reports it for the part of an import's status that comes from the clusterset.

@@ -57,6 +57,9 @@ func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 		d = updateImport(b)
 	}
 	d.Merged, d.Held = m, len(known.Missing) > 0
+	if b.nativeEnds(d) {
+		d.Native = b.removeNative()
+	}
 	return d
 }
 
@@ -108,7 +111,8 @@ func updateImport(b builder) Desired {
 	if yields {
 		d.Notes = append(d.Notes, b.Contested.Note(contested.FieldImport))
 	}
-	d.Retry = d.Retry || b.ImportRefused != ""
+	d.Native = b.native()
+	d.Retry = d.Retry || b.ImportRefused != "" || d.Native.Retry
 	return d
 }
 
@@ -126,14 +130,19 @@ func (b *builder) takeShape() (yields bool) {
 	return false
 }
 
-// sameButRecord reports whether two versions of an import are equal apart from the record. Nothing
-// else follows from the record.
+// sameButRecord reports whether two versions of an import are equal apart from the records. Nothing
+// else follows from them.
 func sameButRecord(a, b *mcsv1beta1.ServiceImport) bool {
 	if equality.Semantic.DeepEqual(a, b) {
 		return true
 	}
 	a = a.DeepCopy()
-	annotate(a, mcs.AnnotationExports, b.Annotations[mcs.AnnotationExports])
+	for _, key := range []string{mcs.AnnotationExports, mcs.AnnotationNativeIPs} {
+		delete(a.Annotations, key)
+		if value, found := b.Annotations[key]; found {
+			annotate(a, key, value)
+		}
+	}
 	return equality.Semantic.DeepEqual(a, b)
 }
 

@@ -53,6 +53,8 @@ type Desired struct {
 	RetryAddress bool
 	// Preferred is the choice between the clusters.
 	Preferred Preferred
+	// Native is what belongs to the import's own name.
+	Native Native
 	// Merged is the merge of all exports of the name. Held means that the export of some cluster is
 	// not known.
 	Merged merge.Merged

@@ -28,12 +28,18 @@ type Preferred struct {
 // Chosen clusters are connected first. Others are disconnected when the chosen clusters are seen to
 // be connected, so there is no moment without ready endpoints.
 func (b builder) prefer(s *Slices) Preferred {
-	p := Preferred{Policy: preference.Resolve(preference.Read(b.Import.Annotations), b.merged.Preference)}
+	policy := preference.Resolve(preference.Read(b.Import.Annotations), b.merged.Preference)
+	s.Disconnect = b.merged.Type == mcsv1beta1.ClusterSetIP
+	return b.choose(s, policy, b.clustersOf(*s))
+}
+
+// choose applies a policy to slices that are not on standby yet.
+func (b builder) choose(s *Slices, policy preference.Policy, c clusters) Preferred {
+	p := Preferred{Policy: policy}
 	s.Standby = func(*discoveryv1.EndpointSlice) bool { return false }
 	if len(p.Policy.Entries) == 0 {
 		return p
 	}
-	c := b.clustersOf(*s)
 	p.Choice = p.Policy.Choose(c.all(), b.Preference, b.Now.Time)
 	for id := range p.Choice.Clusters {
 		p.Clusters = append(p.Clusters, id)
@@ -41,10 +47,9 @@ func (b builder) prefer(s *Slices) Preferred {
 	slices.Sort(p.Clusters)
 	p.Pending = c.connected.most(p.Clusters) < min(p.Policy.MinReady, c.ready.most(p.Clusters))
 
-	s.Disconnect = b.merged.Type == mcsv1beta1.ClusterSetIP
 	s.Standby = func(slice *discoveryv1.EndpointSlice) bool {
 		have := c.have[slice.Name]
-		return !p.Choice.Clusters[slice.Labels[mcsv1beta1.LabelSourceCluster]] && (!p.Pending || have == nil || preference.OnStandby(have))
+		return !p.Choice.Clusters[sourceOf(slice)] && (!p.Pending || have == nil || preference.OnStandby(have))
 	}
 	for _, want := range s.Wanted {
 		if !s.Standby(want) {
@@ -58,11 +63,15 @@ func (b builder) prefer(s *Slices) Preferred {
 	return p
 }
 
+// sourceOf returns the cluster that a slice of the controller came from.
+func sourceOf(slice *discoveryv1.EndpointSlice) string {
+	return slice.Labels[mcsv1beta1.LabelSourceCluster]
+}
+
 // counts are numbers of ready endpoints, by cluster and address type.
 type counts map[string]map[discoveryv1.AddressType]int
 
-func (c counts) add(slice *discoveryv1.EndpointSlice, ready int) {
-	cluster := slice.Labels[mcsv1beta1.LabelSourceCluster]
+func (c counts) add(cluster string, slice *discoveryv1.EndpointSlice, ready int) {
 	if c[cluster] == nil {
 		c[cluster] = map[discoveryv1.AddressType]int{}
 	}
@@ -93,7 +102,7 @@ type clusters struct {
 func (b builder) clustersOf(s Slices) clusters {
 	c := clusters{b, counts{}, counts{}, map[string]*discoveryv1.EndpointSlice{}}
 	for _, want := range s.Wanted {
-		c.ready.add(want, preference.Ready(want))
+		c.ready.add(sourceOf(want), want, preference.Ready(want))
 	}
 	for _, slice := range b.Slices {
 		if !ownership.SliceIsOurs(slice, b.Import) {
@@ -102,20 +111,29 @@ func (b builder) clustersOf(s Slices) clusters {
 		c.have[slice.Name] = slice
 		_, ready := digest.Count(slice)
 		if s.Awaited(slice) != "" {
-			c.ready.add(slice, ready)
+			c.ready.add(sourceOf(slice), slice, ready)
 		}
 		if !preference.OnStandby(slice) {
-			c.connected.add(slice, ready)
+			c.connected.add(sourceOf(slice), slice, ready)
 		}
 	}
 	return c
 }
 
-// all returns the clusters that export the name.
+// addLocal adds endpoints of this cluster that Kubernetes connects to their Service.
+func (c clusters) addLocal(local []*discoveryv1.EndpointSlice) {
+	for _, slice := range local {
+		ready := preference.Ready(slice)
+		c.ready.add(c.homeID(), slice, ready)
+		c.connected.add(c.homeID(), slice, ready)
+	}
+}
+
+// all returns the clusters that export the name, and this cluster if it has endpoints.
 func (c clusters) all() []preference.Cluster {
 	var all []preference.Cluster
 	for _, m := range c.members {
-		if !m.Exports() {
+		if _, endpoints := c.ready[m.Cluster]; !m.Exports() && (!endpoints || m.Cluster != c.homeID()) {
 			continue
 		}
 		_, connected := c.connected[m.Cluster]

@@ -18,6 +18,7 @@ import (
 func (b builder) shape(imp *mcsv1beta1.ServiceImport) {
 	Shape(b.merged, imp)
 	annotate(imp, mcs.AnnotationExports, b.record)
+	b.recordNative(imp)
 	if !b.CRD.Policies {
 		imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution = nil, nil
 	}

@@ -30,7 +30,7 @@ func (m *sliceBuilder) ports(member merge.Member, all []discoveryv1.EndpointPort
 			continue
 		}
 		seen[*p.Name] = true
-		if m.leads(member, *p.Name) {
+		if m.leads(member, p) {
 			kept = append(kept, withAlias(p, m.alias)...)
 		} else {
 			hidden = append(hidden, p)
@@ -60,8 +60,14 @@ func isAlias(member merge.Member, name string) bool {
 }
 
 // leads reports whether the import's port of a name is the port that the member's Service exposes
-// under that name (C14). A port that the Service does not contain is part of no conflict.
-func (m *sliceBuilder) leads(member merge.Member, name string) bool {
+// under that name (C14). A port that the Service does not contain is part of no conflict. A user's
+// Service leads to the ports that have the name and the protocol of its own: kube-proxy finds
+// endpoints by them, and the number does not matter.
+func (m *sliceBuilder) leads(member merge.Member, p discoveryv1.EndpointPort) bool {
+	if m.service != nil {
+		return hasPort(m.service, *p.Name, *p.Protocol)
+	}
+	name := *p.Name
 	exposed, known := mcs.PortNamed(member.Service.Ports, name)
 	if !known {
 		return true

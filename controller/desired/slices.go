@@ -43,14 +43,19 @@ func ImportedSlices(home string, name types.NamespacedName, merged merge.Merged,
 	if len(validation.IsDNS1123Label(name.Name)) > 0 {
 		return nil
 	}
-	m := sliceBuilder{home: home, name: name, merged: merged, most: most, wanted: map[string]*discoveryv1.EndpointSlice{}}
+	m := &sliceBuilder{home: home, name: name, merged: merged, most: most, wanted: map[string]*discoveryv1.EndpointSlice{}}
 	if merged.Type == mcsv1beta1.ClusterSetIP { // A headless import has no derived Service.
 		m.alias = aliasOfUnnamed(merged.Ports)
 	}
+	return m.of(members)
+}
+
+// of returns the slices of the clusters that export the name.
+func (m *sliceBuilder) of(members []merge.Member) []*discoveryv1.EndpointSlice {
 	for _, member := range members {
 		switch {
 		case !member.Exports():
-		case member.Cluster == home:
+		case member.Cluster == m.home:
 			m.own(member)
 		default:
 			m.peers(member)
@@ -66,8 +71,10 @@ type sliceBuilder struct {
 	merged merge.Merged
 	most   int
 	// alias is the name of the unnamed port in the derived Service. It can be empty.
-	alias  string
-	wanted map[string]*discoveryv1.EndpointSlice
+	alias string
+	// service is a user's Service that the slices are attached to, or nil.
+	service *corev1.Service
+	wanted  map[string]*discoveryv1.EndpointSlice
 }
 
 // own adds the slices of the Service itself. Imported slices of a derived Service that is itself

@@ -78,6 +78,17 @@ func (s Switch) Switched(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointS
 	return slice
 }
 
+// Native are the writes of the Service with an import's own name. At most one is set.
+type Native struct {
+	// Apply is the Service of the controller to create or correct, with the fields that it sets. Have
+	// is the existing Service, or nil.
+	Apply, Have *corev1.Service
+	// Delete is a Service of the controller.
+	Delete *corev1.Service
+	// Release is a Service that a user has taken over from the controller.
+	Release *corev1.Service
+}
+
 // Changes are the missing writes. The zero value has none. apply.Writer.Do documents their order.
 type Changes struct {
 	// CreateImport and DeleteImport are imports of the controller.
@@ -109,6 +120,8 @@ type Changes struct {
 	Slices []Edit[*discoveryv1.EndpointSlice]
 	// Delete are Services of the controller, sorted by name.
 	Delete []*corev1.Service
+	// Native are the writes of the Service with the import's own name.
+	Native Native
 	// ExportStatus is an edit of this cluster's ServiceExport.
 	ExportStatus *Edit[*mcsv1beta1.ServiceExport]
 	// Events are emitted for the import, and ExportEvents for the export, after the writes have
@@ -125,10 +138,10 @@ type Changes struct {
 	Retry bool
 	// RetryAddress means that the recorded addresses were refused and must be requested again.
 	RetryAddress bool
-	// Preference is what the choice between the clusters leaves for the next plan. Again is the time
-	// until it can change by itself, 0 for never.
-	Preference preference.Memory
-	Again      time.Duration
+	// Preference and NativePreference are what the choices between the clusters leave for the next
+	// plan. Again is the time until the state can change by itself, 0 for never.
+	Preference, NativePreference preference.Memory
+	Again                        time.Duration
 	// Notes describe slices that cannot be written.
 	Notes []string
 }
@@ -141,7 +154,7 @@ func (c *Changes) Writes() int {
 	n := len(c.MoveSlices) + len(c.SwitchSlices) + len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
 	for _, planned := range []bool{
 		c.CreateImport != nil, c.DeleteImport != nil, c.Create != nil, c.Service != nil, c.ServiceStatus != nil, c.Import != nil,
-		c.ImportStatus != nil, c.ExportStatus != nil,
+		c.ImportStatus != nil, c.ExportStatus != nil, c.Native != Native{},
 	} {
 		if planned {
 			n++

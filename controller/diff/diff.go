@@ -1,9 +1,12 @@
 package diff
 
 import (
+	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -13,13 +16,17 @@ import (
 
 // Compare returns the missing writes for the desired state, except those of conditions.
 func Compare(st observed.State, d desired.Desired) Changes {
-	c := Changes{Retry: d.Retry, RetryAddress: d.RetryAddress, Preference: d.Preferred.Choice.Memory, Again: d.Preferred.Choice.Again}
+	c := Changes{
+		Retry: d.Retry, RetryAddress: d.RetryAddress || d.Native.RetryAddress,
+		Preference: d.Preferred.Choice.Memory, NativePreference: d.Native.Preferred.Choice.Memory, Again: sooner(d.Preferred.Choice.Again, d.Native.Again),
+	}
 	switch imp := st.Import; {
 	case d.Withdrawn:
 		if imp != nil && imp.DeletionTimestamp == nil {
 			c.DeleteImport = imp
 		}
-		c.DeleteSlices = ourSlices(st)
+		c.DeleteSlices = ourSlices(st.Slices, st.Import)
+		c.ofNative(st, d.Native)
 		return c
 	case imp == nil:
 		c.CreateImport = d.Import
@@ -29,7 +36,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	}
 	c.ofImport(st, d)
 	if d.ImportFirst {
-		return Changes{Import: c.Import, Preference: c.Preference, Again: c.Again}
+		return Changes{Import: c.Import, Preference: c.Preference, NativePreference: c.NativePreference, Again: c.Again}
 	}
 	c.ofService(st, d)
 	c.Delete = d.Delete
@@ -37,6 +44,9 @@ func Compare(st observed.State, d desired.Desired) Changes {
 		c.Evict = evicted(st)
 	}
 	c.ofSlices(st, d.Slices)
+	c.ofNative(st, d.Native)
+	// Endpoints of a cluster become usable before those of another cluster become unusable.
+	slices.SortStableFunc(c.UpdateSlices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(connects(b), connects(a)) })
 	if c.Service != nil && len(c.CreateSlices)+len(c.UpdateSlices) > 0 && renamesUnnamed(c.Service) {
 		// The slices get the port's new name first, then the Service: its traffic never stops
 		// (C12).
@@ -63,6 +73,25 @@ func (c *Changes) ofService(st observed.State, d desired.Desired) {
 	case d.ServiceStatus != nil:
 		c.ServiceStatus = &Edit[*corev1.Service]{st.Service, d.ServiceStatus}
 	}
+}
+
+// ofNative plans the writes for the import's own name.
+func (c *Changes) ofNative(st observed.State, d desired.Native) {
+	if st.Native == nil {
+		return
+	}
+	if c.Native = (Native{Apply: d.Apply, Delete: d.Delete, Release: d.Release}); d.Apply != nil {
+		c.Native.Have = st.Native.Service
+	}
+	c.syncSlices(st, st.Native.Slices, d.Slices)
+}
+
+// sooner returns the shorter of two times, of which 0 means never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // renamesUnnamed reports whether an edit of a Service names its unnamed port.

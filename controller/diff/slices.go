@@ -18,36 +18,43 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// sliceSync compares the desired slices of the controller for an import with the existing slices.
+// sliceSync compares the desired slices of the controller for one Service with the existing slices.
 type sliceSync struct {
-	st      observed.State
-	desired desired.Slices
-	have    map[string]*discoveryv1.EndpointSlice
-	wanted  map[string]bool
-	changes *Changes
+	st       observed.State
+	existing []*discoveryv1.EndpointSlice
+	desired  desired.Slices
+	have     map[string]*discoveryv1.EndpointSlice
+	wanted   map[string]bool
+	changes  *Changes
 }
 
 func (c *Changes) ofSlices(st observed.State, d desired.Slices) {
-	s := &sliceSync{st: st, desired: d, have: make(map[string]*discoveryv1.EndpointSlice, len(st.Slices)), wanted: map[string]bool{}, changes: c}
-	for _, slice := range st.Slices {
+	s := c.syncSlices(st, st.Slices, d)
+	// If another controller made the Service, that controller repairs the leaks.
+	if ownership.OfImport(st.Import) || ownership.KindOf(st.Import, st.Service) == ownership.Ours {
+		c.Heal = s.leaked()
+	}
+}
+
+// syncSlices plans the writes for the slices of one Service.
+func (c *Changes) syncSlices(st observed.State, existing []*discoveryv1.EndpointSlice, d desired.Slices) *sliceSync {
+	s := &sliceSync{
+		st: st, existing: existing, desired: d, have: make(map[string]*discoveryv1.EndpointSlice, len(existing)), wanted: map[string]bool{}, changes: c,
+	}
+	for _, slice := range existing {
 		s.have[slice.Name] = slice
 	}
 	for _, want := range d.Wanted {
 		s.add(want)
 	}
-	// Endpoints of a cluster become usable before those of another cluster become unusable.
-	slices.SortStableFunc(c.UpdateSlices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(connects(b), connects(a)) })
 	if d.Complete {
 		s.deleteRest(d.Awaited)
 	}
 	if d.Awaited != nil {
 		s.keepAwaited(d.Awaited)
 	}
-	// If another controller made the Service, that controller repairs the leaks.
-	if ownership.OfImport(st.Import) || ownership.KindOf(st.Import, st.Service) == ownership.Ours {
-		c.Heal = s.leaked()
-	}
 	c.Retry = c.Retry || len(c.Notes) > 0
+	return s
 }
 
 // add plans the writes for one desired slice, which has its final name and labels.
@@ -94,16 +101,17 @@ func (s *sliceSync) refused(slice *discoveryv1.EndpointSlice) bool {
 // deleteRest plans the deletion of the controller's slices that are not wanted, except those that
 // must be kept.
 func (s *sliceSync) deleteRest(awaited func(*discoveryv1.EndpointSlice) string) {
-	s.changes.DeleteSlices = slices.DeleteFunc(ourSlices(s.st), func(slice *discoveryv1.EndpointSlice) bool {
+	rest := slices.DeleteFunc(ourSlices(s.existing, s.st.Import), func(slice *discoveryv1.EndpointSlice) bool {
 		return slice.DeletionTimestamp == nil && (s.wanted[slice.Name] || awaited != nil && awaited(slice) != "") || s.refused(slice)
 	})
+	s.changes.DeleteSlices = append(s.changes.DeleteSlices, rest...)
 }
 
 // keepAwaited restores the labels of slices that wait for their cluster, if other users have edited
 // them, and moves slices that belong to another Service by now. It changes nothing else, because
 // only the cluster itself knows the content of such a slice.
 func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) string) {
-	for _, slice := range s.st.Slices {
+	for _, slice := range s.existing {
 		cluster := clusterOf(slice)
 		switch {
 		case cluster == "" || slice.DeletionTimestamp != nil:
@@ -138,10 +146,10 @@ func ownSlice(slice *discoveryv1.EndpointSlice, st observed.State) {
 // ourSlices returns the controller's slices, except those that are about to be gone. A slice that
 // is being deleted and has a finalizer is included: it would otherwise stay, with any endpoints
 // that another user gives it.
-func ourSlices(st observed.State) []*discoveryv1.EndpointSlice {
+func ourSlices(all []*discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) []*discoveryv1.EndpointSlice {
 	var ours []*discoveryv1.EndpointSlice
-	for _, slice := range st.Slices {
-		if ownership.SliceIsOurs(slice, st.Import) && (slice.DeletionTimestamp == nil || len(slice.Finalizers) > 0) {
+	for _, slice := range all {
+		if ownership.SliceIsOurs(slice, imp) && (slice.DeletionTimestamp == nil || len(slice.Finalizers) > 0) {
 			ours = append(ours, slice)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,9 +26,12 @@ type Conflict struct {
 // maxMessage limits the text from other clusters in the condition, which can have 32768 bytes.
 const maxMessage = 4000
 
-// reasonPreferenceConflict is a reason of this project: the annotations that choose between the
-// clusters differ.
-const reasonPreferenceConflict mcsv1beta1.ServiceExportConditionReason = "ClusterPreferenceConflict"
+// These are reasons of this project: the annotations that choose between the clusters differ, or
+// only some exports ask for the Service's own name.
+const (
+	reasonPreferenceConflict mcsv1beta1.ServiceExportConditionReason = "ClusterPreferenceConflict"
+	reasonNativeNameConflict mcsv1beta1.ServiceExportConditionReason = "NativeNameConflict"
+)
 
 // comparison is one property in which the exports should agree.
 type comparison struct {
@@ -86,6 +90,9 @@ var comparisons = []comparison{
 	oldestWins(reasonPreferenceConflict, "cluster preference",
 		func(used *Merged) string { return used.Preference.String() },
 		func(used *Merged, _, other Member) bool { return other.Export.Preference != used.Preference }),
+	oldestWins(reasonNativeNameConflict, "native name",
+		func(used *Merged) string { return strconv.FormatBool(used.NativeName) },
+		func(used *Merged, _, other Member) bool { return other.Export.NativeName != used.NativeName }),
 	oldestWins(mcsv1beta1.ServiceExportReasonIPFamilyConflict, "IP families",
 		func(used *Merged) string { return familyList(used.Families) },
 		// If the exporters have a common family, there is no conflict. Otherwise the families in

@@ -10,6 +10,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/preference"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // Member is what one cluster of the clusterset reports of one name, a Service in a namespace. The
@@ -54,6 +55,9 @@ type Export struct {
 	Preference preference.Texts
 	// Consumers are the clusters that import the name.
 	Consumers Consumers
+	// NativeName means that clients of the importing clusters are to reach the name as the Service's
+	// own.
+	NativeName bool
 }
 
 // ServiceSpec is the part of a Service that an import takes over (C5). The record in the annotation
@@ -92,6 +96,7 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 		AllAnnotations: digest(export.Spec.ExportedAnnotations),
 		Preference:     preference.Read(export.Annotations),
 		Consumers:      readConsumers(export.Annotations),
+		NativeName:     mcs.NativeName(export.Annotations) == mcs.Yes,
 	}
 	e.takeOver(export.Spec.ExportedLabels, export.Spec.ExportedAnnotations)
 	return e
@@ -100,7 +105,7 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 // Same reports whether two exports have the same content.
 func (e *Export) Same(other *Export) bool {
 	return e.Created.Equal(&other.Created) && e.AllLabels == other.AllLabels && e.AllAnnotations == other.AllAnnotations &&
-		e.Preference == other.Preference && (e.Consumers == nil) == (other.Consumers == nil) && slices.Equal(e.Consumers, other.Consumers)
+		e.Preference == other.Preference && e.NativeName == other.NativeName && (e.Consumers == nil) == (other.Consumers == nil) && slices.Equal(e.Consumers, other.Consumers)
 }
 
 // TrimService returns the part of a Service that an import takes over.

@@ -33,6 +33,8 @@ type Merged struct {
 	Labels, Annotations map[string]string
 	// Preference are the annotations of the oldest export that choose between the clusters.
 	Preference preference.Texts
+	// NativeName is that of the oldest export.
+	NativeName bool
 	// Conflict describes where the exports disagree.
 	Conflict
 	// Notes describe the labels and annotations that were left out.
@@ -73,7 +75,7 @@ func Merge(members []Member) Merged {
 	slices.Sort(merged.Clusters)
 	export := exporters[0].Export
 	merged.Labels, merged.Annotations, merged.Notes = export.Labels, export.Annotations, export.Notes
-	merged.Preference = export.Preference
+	merged.Preference, merged.NativeName = export.Preference, export.NativeName
 	merged.Conflict = conflicts(&merged, exporters)
 	return merged
 }

@@ -16,6 +16,10 @@ import (
 // read as a digest.
 var annotationTrimmed = "clusterset-dns.io/trimmed-" + rand.Text()
 
+// maxAnswer is the number of bytes of an annotation that is "true" or "false" that are kept for a
+// message.
+const maxAnswer = 64
+
 // trimmings is what remains of the labels and annotations of an export that are left out.
 type trimmings struct {
 	AllLabels, AllAnnotations Digest
@@ -27,11 +31,15 @@ type trimmings struct {
 // all of the memory. TrimExport returns the same result as before.
 func KeepTrimmed(export *mcsv1beta1.ServiceExport) {
 	trimmed, texts, consumers := TrimExport(export), preference.Read(export.Annotations), readConsumers(export.Annotations)
+	native, asked := export.Annotations[mcs.AnnotationNativeName]
 	export.ManagedFields, export.Finalizers, export.OwnerReferences = nil, nil, nil
 	export.Labels = mcs.Only(export.Labels, mcs.LabelManagedBy) // Package autoexport reads it.
 	export.Annotations = texts.Annotations()
 	if consumers != nil {
 		export.Annotations[mcs.AnnotationToClusters] = strings.Join(consumers, ",") // never longer than it was
+	}
+	if asked {
+		export.Annotations[mcs.AnnotationNativeName] = strings.Clone(native[:min(len(native), maxAnswer)])
 	}
 	if trimmed == nil {
 		export.Spec = mcsv1beta1.ServiceExportSpec{} // It is being deleted.
@@ -56,6 +64,6 @@ func untrimmings(export *mcsv1beta1.ServiceExport) *Export {
 	return &Export{
 		Created: export.CreationTimestamp, Labels: export.Spec.ExportedLabels, Annotations: export.Spec.ExportedAnnotations,
 		AllLabels: rest.AllLabels, AllAnnotations: rest.AllAnnotations, Notes: rest.Notes, Preference: preference.Read(export.Annotations),
-		Consumers: readConsumers(export.Annotations),
+		Consumers: readConsumers(export.Annotations), NativeName: mcs.NativeName(export.Annotations) == mcs.Yes,
 	}
 }

@@ -1,6 +1,8 @@
 package observed
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +37,23 @@ type Clusterset struct {
 	Namespace bool
 	// MaxEndpoints is the maximum number of endpoints in a slice of the controller.
 	MaxEndpoints int
+}
+
+// Native is what this cluster has under the own name of an import.
+type Native struct {
+	// Allowed means that an export of any cluster can ask for the name in this namespace.
+	Allowed bool
+	// Service is the Service with the import's own name, or nil if there is none.
+	Service *corev1.Service
+	// Slices are the EndpointSlices of that Service that the controller attached, and Local are the
+	// other ones.
+	Slices, Local []*discoveryv1.EndpointSlice
+	// Vacant is how long the name is left alone, because a user's Service was deleted a moment ago.
+	Vacant time.Duration
+	// Preference is what the last choice between the clusters left.
+	Preference preference.Memory
+	// Refused is what the API server has refused of that Service since the state was read.
+	Refused []Refusal
 }
 
 // Leak describes endpoints that kube-proxy can still use although they are gone: those of a slice
@@ -79,6 +98,8 @@ type State struct {
 	ImportRefused string
 	// SlicesRefused maps the controller's slices that the API server refused to the reasons.
 	SlicesRefused map[string]string
+	// Native is what belongs to the import's own name. It is nil if this cluster is in no clusterset.
+	Native *Native
 	// Contested are the fields that another writer keeps setting back. They are not written at
 	// present.
 	Contested contested.Fields

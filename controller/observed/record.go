@@ -31,6 +31,7 @@ type recorded struct {
 	// preference can depend on them.
 	Preference preference.Texts  `json:",omitzero"`
 	Properties map[string]string `json:",omitempty"`
+	NativeName bool              `json:",omitempty"`
 	Spec       merge.ServiceSpec `json:"Terms"` // the name in the imports of earlier releases
 }
 
@@ -45,7 +46,7 @@ func record(home string, members []merge.Member, preferred bool) string {
 		}
 		r := recorded{
 			Home: m.Cluster == home, Created: m.Export.Created, AllLabels: m.Export.AllLabels, AllAnnotations: m.Export.AllAnnotations, Spec: *m.Service,
-			Preference: m.Export.Preference,
+			Preference: m.Export.Preference, NativeName: m.Export.NativeName,
 		}
 		if preferred {
 			r.Properties = m.Properties
@@ -104,7 +105,7 @@ func (r recorded) member(cluster string, imp *mcsv1beta1.ServiceImport) merge.Me
 	labels, annotations := exportedOn(imp)
 	return merge.Member{Cluster: cluster, Service: &r.Spec, Export: &merge.Export{
 		Created: r.Created, Labels: labels, Annotations: annotations,
-		AllLabels: r.AllLabels, AllAnnotations: r.AllAnnotations, Preference: r.Preference,
+		AllLabels: r.AllLabels, AllAnnotations: r.AllAnnotations, Preference: r.Preference, NativeName: r.NativeName,
 	}, Properties: r.Properties}
 }
 

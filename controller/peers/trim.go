@@ -29,6 +29,9 @@ func isName(namespace, name string) bool {
 
 func trimService(object any) (*sharedSpec, bool) {
 	of := object.(*corev1.Service)
+	if ownership.NativeService(of) { // It leads to other clusters.
+		return nil, false
+	}
 	t := merge.TrimService(of)
 	key, err := json.Marshal(t) // cannot fail: the value contains only strings and numbers
 	return &sharedSpec{ServiceSpec: *t, key: string(key)}, err == nil && isName(of.Namespace, of.Name)

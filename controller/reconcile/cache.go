@@ -51,7 +51,7 @@ func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme,
 		return cache.Options{}, err
 	}
 	slices := cache.ByObject{Transform: trimSlice(new(compact.Strings))}
-	byObject := map[client.Object]cache.ByObject{&mcsv1beta1.ServiceImport{}: {Transform: markReady}}
+	byObject := map[client.Object]cache.ByObject{&mcsv1beta1.ServiceImport{}: {Transform: markReady}, &corev1.Service{}: {Transform: trimService}}
 	if peers == "" {
 		slices.Label = withLabel(mcsv1beta1.LabelServiceName)
 	} else {
@@ -71,6 +71,14 @@ func withLabel(label string) labels.Selector {
 		panic(err) // the labels are constants
 	}
 	return selector
+}
+
+// trimService removes what is never read.
+func trimService(obj any) (any, error) {
+	if svc, ok := obj.(*corev1.Service); ok {
+		ownership.KeepApplied(svc)
+	}
+	return obj, nil
 }
 
 // trimExport keeps the fields of an export that an import uses.
@@ -102,11 +110,16 @@ func trimSlice(strings *compact.Strings) toolscache.TransformFunc {
 	}
 }
 
-// isImported reports whether a slice has the name of an import. All other slices belong to this
-// cluster's own Services.
+// isImported reports whether a slice has the name of an import, or was attached to the Service with
+// an import's own name. All other slices belong to this cluster's own Services.
 func isImported(slice *discoveryv1.EndpointSlice) bool {
 	_, imported := slice.Labels[mcsv1beta1.LabelServiceName]
-	return imported
+	return imported || isAttached(slice)
+}
+
+// isAttached reports whether a slice was attached to the Service with an import's own name.
+func isAttached(slice *discoveryv1.EndpointSlice) bool {
+	return slice.Labels[mcs.LabelNativeOf] != "" && ownership.OfSlice(slice)
 }
 
 // syncWatch sets the readiness probe to ready when the caches are synced.

@@ -20,6 +20,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/peers"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // clusterset gathers the exports of all clusters under a name: those of this cluster from the
@@ -40,13 +41,15 @@ type clusterset struct {
 	own        string     // the controller's own namespace
 	deselected deselected
 	exporter   *exporter // nil: this cluster exports from all namespaces
+	natives    natives
 }
 
 // fromClusterset is what the clusterset exports under a name, and the pause until the next gather
 // if nothing else happens, 0 for never.
 type fromClusterset struct {
 	*observed.Clusterset
-	again time.Duration
+	native *observed.Native
+	again  time.Duration
 }
 
 // gather reads what the clusterset exports under a name.
@@ -69,7 +72,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	if err != nil {
 		return nil, err
 	}
-	if svc != nil {
+	if svc != nil && !ownership.NativeService(svc) {
 		home.Service = merge.TrimService(svc)
 	}
 	cs.Members = slices.Concat(snapshot.Active, snapshot.Expired, []merge.Member{home})
@@ -87,7 +90,11 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	if cs.Namespace {
 		again, err = c.selectPeers(ctx, key, cs, namespace, c.selectExport(key.Name, cs, namespace, again))
 	}
-	return &fromClusterset{cs, again}, err
+	if err != nil {
+		return nil, err
+	}
+	native, err := c.gatherNative(ctx, key, svc, namespace)
+	return &fromClusterset{cs, native.Native, sooner(again, native.again)}, err
 }
 
 // exported reports whether this cluster has an export of the name.

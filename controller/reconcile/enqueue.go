@@ -13,6 +13,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -22,6 +23,7 @@ const (
 	indexImport  = "import-that-is-meant" // EndpointSlices, by import
 	indexDerived = "name-of-derived"      // ServiceImports, by derived Service
 	indexService = "service"              // EndpointSlices, by Service
+	indexNative  = "import-with-own-name" // EndpointSlices attached to a Service with an import's own name, by import
 	indexIPs     = "addresses"            // ServiceImports by ips, Services by ClusterIPs
 )
 
@@ -34,6 +36,7 @@ func addIndices(ctx context.Context, indexer client.FieldIndexer) error {
 		{&corev1.Service{}, indexOwner, func(obj client.Object) []string { return ownership.OwnerImports(obj) }},
 		{&discoveryv1.EndpointSlice{}, indexImport, byLabel(mcsv1beta1.LabelServiceName)},
 		{&discoveryv1.EndpointSlice{}, indexService, byLabel(discoveryv1.LabelServiceName)},
+		{&discoveryv1.EndpointSlice{}, indexNative, byLabel(mcs.LabelNativeOf)},
 		{&mcsv1beta1.ServiceImport{}, indexDerived, func(obj client.Object) []string {
 			return []string{ownership.DerivedName(obj.(*mcsv1beta1.ServiceImport))}
 		}},
@@ -101,8 +104,10 @@ func (r *serviceReconciler) importsOfService(ctx context.Context, svc client.Obj
 func (r *serviceReconciler) importsOfSlice(ctx context.Context, object client.Object) []ctrl.Request {
 	slice := object.(*discoveryv1.EndpointSlice)
 	requests := importsOfDerived(ctx, r.cache, serviceOf(slice))
-	if isImported(slice) {
-		requests = append(requests, request(slice.Namespace, slice.Labels[mcsv1beta1.LabelServiceName]))
+	for _, label := range []string{mcsv1beta1.LabelServiceName, mcs.LabelNativeOf} {
+		if name := slice.Labels[label]; name != "" {
+			requests = append(requests, request(slice.Namespace, name))
+		}
 	}
 	return requests
 }

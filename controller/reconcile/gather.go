@@ -43,12 +43,14 @@ func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName
 		if err != nil {
 			return nil, err
 		}
-		g.Clusterset, g.again = cs.Clusterset, cs.again
+		g.Clusterset, g.Native, g.again = cs.Clusterset, cs.native, cs.again
+		if last, ok := r.nativeChoices.Load(key); ok {
+			g.Native.Preference = last.(preference.Memory)
+		}
 	}
 	var pause time.Duration
-	if g.Contested, pause = r.contests.of(key, r.now()); pause > 0 && (g.again == 0 || pause < g.again) {
-		g.again = pause
-	}
+	g.Contested, pause = r.contests.of(key, r.now())
+	g.again = sooner(g.again, pause)
 	if g.Clusterset == nil || g.Clusterset.Export == nil {
 		r.contests.gone(key, ofExport)
 	}

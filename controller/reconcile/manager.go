@@ -52,6 +52,9 @@ type Options struct {
 	ImportNamespaces Namespaces
 	// ExportNamespaces are the namespaces that this cluster exports from.
 	ExportNamespaces Namespaces
+	// NativeNames are the namespaces in which an export can ask for the Service's own name. The zero
+	// value selects none.
+	NativeNames Namespaces
 	// AutoExport is whether Services are exported by labels and annotations. AutoExportAnnotation is
 	// another annotation with the same meaning, or "".
 	AutoExport           AutoExport
@@ -195,6 +198,7 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),
 		imports: options.ImportNamespaces, own: options.Namespace,
 	}
+	r.clusterset.natives.allowed = options.NativeNames
 	b.Watches(&mcsv1beta1.ServiceExport{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn)).

@@ -56,9 +56,11 @@ type serviceReconciler struct {
 	// associations are the slices that kube-proxy may still use.
 	associations associations
 	stale        sync.Map // names whose last plan was stale: key -> time.Duration until the next
-	choices      sync.Map // last choices between clusters: key -> preference.Memory
-	seen         sync.Map // imports that have been planned: key -> true
-	lacksAddress sync.Map // imports that wait for addresses: key -> time.Time of the first refusal
+	// choices and nativeChoices are the last choices between clusters, for the clusterset's name and
+	// for the own name: key -> preference.Memory.
+	choices, nativeChoices sync.Map
+	seen                   sync.Map // imports that have been planned: key -> true
+	lacksAddress           sync.Map // imports that wait for addresses: key -> time.Time of the first refusal
 }
 
 // Reconcile gathers, plans and applies. It adds each refusal by the server to the state and plans
@@ -84,10 +86,9 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		if allWritten(err) {
 			r.report(ctx, state, r.contests.wrote(request.NamespacedName, written, r.now()))
 		}
-		r.choose(request.NamespacedName, changes.Preference)
-		if changes.Again > 0 && (again == 0 || changes.Again < again) {
-			again = changes.Again
-		}
+		choose(&r.choices, request.NamespacedName, changes.Preference)
+		choose(&r.nativeChoices, request.NamespacedName, changes.NativePreference)
+		again = sooner(again, changes.Again)
 		result, err := r.conclude(ctx, request.NamespacedName, state, changes, err)
 		if err == nil && again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 			result.RequeueAfter = again
@@ -98,19 +99,31 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 }
 
 // choose stores a choice between clusters for the next plan.
-func (r *serviceReconciler) choose(key types.NamespacedName, m preference.Memory) {
+func choose(choices *sync.Map, key types.NamespacedName, m preference.Memory) {
 	if m.InUse == "" {
-		r.choices.Delete(key)
+		choices.Delete(key)
 		return
 	}
-	r.choices.Store(key, m)
+	choices.Store(key, m)
+}
+
+// sooner returns the shorter of two times, of which 0 means never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // learn adds a refusal to the state. It returns false for any other outcome, and for a refusal that
 // the state already contains.
 func (r *serviceReconciler) learn(ctx context.Context, key types.NamespacedName, state *observed.State, err error) bool {
 	service, imp, slices, noEffect := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}, new(apply.NoEffectError)
+	native := new(apply.NativeRefusedError)
 	switch {
+	case errors.As(err, &native):
+		state.Native.Refused = append(state.Native.Refused, native.Refusal)
+		state.KeepTrying = r.patient(key)
 	case errors.As(err, &noEffect):
 		r.learnNoEffect(ctx, key, state, noEffect)
 	case errors.As(err, &service):

@@ -83,6 +83,17 @@ const (
 	// LabelStandby with the value "true", on a slice of the controller, marks the endpoints of a
 	// cluster that another one is preferred to.
 	LabelStandby = "clusterset-dns.io/standby"
+	// AnnotationNativeName with the value "true", on a ServiceExport, a ServiceImport or a Service, asks
+	// for the Service's own name: clients of an importing cluster reach the other clusters under it.
+	// "false" on a ServiceImport or a Service refuses it.
+	AnnotationNativeName = "clusterset-dns.io/native-name"
+	// AnnotationNativeIPs, on an import of the controller, records the ClusterIPs of the Service with
+	// the import's own name.
+	AnnotationNativeIPs = "clusterset-dns.io/native-cluster-ips"
+	// LabelNativeOf marks the Services that the controller made under the own name of an import, and
+	// the EndpointSlices that it attached to such a Service, or to a user's. The value is the name of
+	// the import.
+	LabelNativeOf = "clusterset-dns.io/native-of"
 	// LabelPeer marks the Secrets with a peer's kubeconfig, and the Leases with what is known of
 	// the peer.
 	LabelPeer = "clusterset-dns.io/peer"

@@ -1,0 +1,243 @@
+package desired
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/clusterset-dns/multicluster/internal/brief"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+// Native is the desired state of the Service with the import's own name, and of the slices that are
+// attached to it. The zero value leaves everything unchanged.
+type Native struct {
+	// Apply is the Service to create or to correct. Delete is a Service of the controller that is not
+	// needed. Release is a Service of the controller that a user has taken over: it loses the
+	// controller's mark, and keeps everything else. At most one of them is set.
+	Apply, Delete, Release *corev1.Service
+	// Slices are the slices to attach. They are the zero value if the slices stay unchanged.
+	Slices Slices
+	// Preferred is the choice between the clusters.
+	Preferred Preferred
+	// Condition is the import's condition NativeName. Its Reason is "" if the condition stays
+	// unchanged, and NativeUnused if there is none.
+	Condition Ready
+	// Again is the time until the state can change by itself, 0 for never.
+	Again time.Duration
+	// Retry means that the cause of a refusal can disappear without a change of a watched object.
+	Retry bool
+	// RetryAddress means that the former addresses were refused and must be requested again.
+	RetryAddress bool
+}
+
+// These are reasons of the condition NativeName.
+const (
+	// NativeUnused means that there is no condition.
+	NativeUnused = "Unused"
+	// NativeOwnService means that the controller made the Service.
+	NativeOwnService = "OwnService"
+	// NativeAttached means that endpoints are attached to a user's Service.
+	NativeAttached = "Attached"
+	// NativeWaiting means that a user has deleted the Service a moment ago.
+	NativeWaiting = "Waiting"
+	// NativeNotAllowed means that this cluster does not allow exports to ask for it.
+	NativeNotAllowed = "NotAllowed"
+	// NativeUnsupported means that no endpoints can be attached to the Service.
+	NativeUnsupported = "UnsupportedService"
+	// NativeRefused means that the API server refuses the Service.
+	NativeRefused = "ServiceRefused"
+	// NativeMalformed means that an annotation has no effect.
+	NativeMalformed = "MalformedAnnotation"
+)
+
+// native returns what belongs to the own name of an import that the controller owns.
+//
+//  1. A Service of the controller that a user has taken over is released.
+//  2. Without a Service, the controller makes one. If the Service was deleted, it waits for a
+//     moment: commands such as kubectl replace --force create it again.
+//  3. The endpoints of the other clusters are attached to the Service, whoever made it. The Service
+//     keeps its own endpoints, which are always connected.
+//  4. If the name is no longer wanted, exactly what the controller made goes.
+func (b builder) native() Native {
+	if b.Native == nil {
+		return Native{}
+	}
+	svc, answer := b.Native.Service, b.nativeAnswer()
+	switch fault := b.nativeFault(); {
+	case svc != nil && ownership.TakenOver(svc):
+		return Native{Release: svc}
+	case answer.unknown:
+		return Native{}
+	case !answer.wanted || fault != "":
+		n := b.removeNative()
+		n.Condition = answer.Ready
+		if answer.wanted {
+			n.Condition = readyFor(NativeUnsupported, "%s", fault)
+		}
+		return n
+	case svc == nil && b.Native.Vacant > 0:
+		return Native{Again: b.Native.Vacant, Condition: readyFor(NativeWaiting, "Service %s was deleted: if nobody creates it again, the controller does so", b.Name)}
+	case svc == nil || ownership.NativeService(svc):
+		return b.nativeService()
+	default:
+		return b.attach(svc)
+	}
+}
+
+// nativeAnswer is whether the own name of an import is wanted. Its Ready is the condition if it is
+// not. unknown means that the export that decides is not known.
+type nativeAnswer struct {
+	wanted, unknown bool
+	Ready
+}
+
+// nativeAnswer returns the first answer of the user's Service, of the import, and of the oldest
+// export. The export's counts only in a namespace that this cluster's administrators allow.
+func (b builder) nativeAnswer() nativeAnswer {
+	answer := nativeAnswer{Ready: Ready{Reason: NativeUnused}}
+	var malformed []string
+	for _, of := range []struct {
+		kind string
+		metav1.Object
+	}{{"Service", b.usersService()}, {"ServiceImport", b.Import}} {
+		if of.Object == (*corev1.Service)(nil) {
+			continue
+		}
+		switch mcs.NativeName(of.GetAnnotations()) {
+		case mcs.Yes:
+			answer.wanted = true
+			return answer
+		case mcs.No:
+			return answer
+		case mcs.Malformed:
+			malformed = append(malformed, fmt.Sprintf("the annotation %s of this %s is %q, want \"true\" or \"false\", so it has no effect",
+				mcs.AnnotationNativeName, of.kind, brief.Clip(of.GetAnnotations()[mcs.AnnotationNativeName])))
+		}
+	}
+	active := len(b.Native.Slices) > 0 || b.Native.Service != nil && ownership.NativeService(b.Native.Service)
+	switch {
+	case len(b.missing) > 0 && active:
+		answer.unknown = true
+	case b.merged.NativeName && b.Native.Allowed:
+		answer.wanted = true
+	case len(malformed) > 0:
+		answer.Ready = readyFor(NativeMalformed, "%s", malformed[0])
+	case b.merged.NativeName:
+		answer.Ready = readyFor(NativeNotAllowed, "the oldest ServiceExport asks for the name %s.%s.svc, which --native-names of the controller does not allow here. To allow it for this name, set the annotation %s of this ServiceImport to \"true\"",
+			b.Name, b.Namespace, mcs.AnnotationNativeName)
+	}
+	return answer
+}
+
+// usersService returns the Service with the own name, or nil if there is none, or if the controller
+// made it.
+func (b builder) usersService() *corev1.Service {
+	if svc := b.Native.Service; svc != nil && !ownership.NativeService(svc) {
+		return svc
+	}
+	return nil
+}
+
+// nativeFault returns why the own name cannot lead to other clusters, or "" if it can.
+func (b builder) nativeFault() string {
+	name, svc := b.Name, b.usersService()
+	switch {
+	case len(validation.IsDNS1035Label(name)) > 0:
+		return fmt.Sprintf("no Service can have the name %q", name)
+	case name == "kubernetes" && b.Namespace == metav1.NamespaceDefault:
+		return "Service kubernetes is that of the API server"
+	case ownership.DerivedName(b.Import) == name:
+		return fmt.Sprintf("Service %s is the derived Service of this import: remove the annotation %s of the import", name, mcs.AnnotationDerivedService)
+	case svc == nil:
+		return ""
+	case len(ownership.OwnerImports(svc)) > 0:
+		return fmt.Sprintf("Service %s is the derived Service of ServiceImport %s", name, ownership.OwnerImports(svc)[0])
+	case svc.Spec.Type == corev1.ServiceTypeExternalName:
+		return fmt.Sprintf("Service %s has the type ExternalName, which has no endpoints: delete it, or give it another type", name)
+	default:
+		return ""
+	}
+}
+
+// nativeEnds reports whether the own name ends with the import, which is withdrawn, or which another
+// user has taken over. Without an import, a cluster that is silent may still export the name.
+func (b builder) nativeEnds(d Desired) bool {
+	if b.Import == nil {
+		return d.Withdrawn && len(b.Clusterset.Silent) == 0
+	}
+	return d.Withdrawn || !ownership.OfImport(b.Import)
+}
+
+// removeNative removes what the controller made for the own name, and nothing else.
+func (b builder) removeNative() Native {
+	n := Native{Condition: Ready{Reason: NativeUnused}}
+	if b.Native == nil {
+		return n
+	}
+	n.Slices = Slices{Complete: true}
+	switch svc := b.Native.Service; {
+	case svc == nil:
+	case ownership.TakenOver(svc):
+		n.Release = svc
+	case ownership.NativeService(svc) && svc.DeletionTimestamp == nil:
+		n.Delete = svc
+	}
+	return n
+}
+
+// attach connects the endpoints of the other clusters to a user's Service.
+func (b builder) attach(svc *corev1.Service) Native {
+	n, notes := b.attached(svc)
+	n.Condition = readyFor(NativeAttached, "the endpoints of other clusters are attached to Service %s", svc.Name)
+	n.Condition.Notes = notes
+	if home := b.homeID(); len(n.Preferred.Clusters) > 0 && !slices.Contains(n.Preferred.Clusters, home) && len(b.Native.Local) > 0 {
+		n.Condition.Notes = append(n.Condition.Notes, "standby of this cluster, because Kubernetes manages its endpoints of Service "+svc.Name+": while they are ready, they get traffic too")
+	}
+	return n
+}
+
+// nativeService makes a Service that leads to the other clusters, or keeps it in sync.
+func (b builder) nativeService() Native {
+	n, _ := b.attached(nil)
+	want, fault := b.wantedNative()
+	have := b.Native.Service
+	n.Condition = readyFor(NativeOwnService, "Service %s leads to the endpoints of other clusters", b.Name)
+	switch {
+	case fault.Reason != "":
+		n.Condition, n.Retry = fault, true
+	case want == nil:
+		n.RetryAddress = true
+	case have == nil:
+		n.Apply = want
+	case have.DeletionTimestamp != nil: // It is created again when it is gone.
+	case (have.Spec.ClusterIP == corev1.ClusterIPNone) != (want.Spec.ClusterIP == corev1.ClusterIPNone):
+		n.Delete = have // A Service cannot change that.
+	case !sameNative(have, want):
+		n.Apply = want
+	}
+	return n
+}
+
+// recordNative records the addresses of the Service with the own name, so that a Service that
+// replaces it can have them. Without the own name, it removes the record.
+func (b builder) recordNative(imp metav1.Object) {
+	if b.Native == nil || b.Import == nil {
+		return
+	}
+	annotations := imp.GetAnnotations()
+	switch answer := b.nativeAnswer(); {
+	case answer.unknown:
+	case !answer.wanted:
+		delete(annotations, mcs.AnnotationNativeIPs)
+	default:
+		if text := joinIPs(ServiceAddresses(b.Native.Service)); text != "" {
+			annotations[mcs.AnnotationNativeIPs] = text
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package mcs
+
+// Answer is the value of an annotation that is "true" or "false".
+type Answer int
+
+const (
+	// Silent means that there is no annotation.
+	Silent Answer = iota
+	// Yes is "true".
+	Yes
+	// No is "false".
+	No
+	// Malformed is any other value, and counts as no annotation.
+	Malformed
+)
+
+// NativeName returns the value of AnnotationNativeName.
+func NativeName(annotations map[string]string) Answer {
+	switch text, given := annotations[AnnotationNativeName]; {
+	case !given:
+		return Silent
+	case text == "true":
+		return Yes
+	case text == "false":
+		return No
+	default:
+		return Malformed
+	}
+}
