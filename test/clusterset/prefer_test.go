@@ -57,6 +57,12 @@ func usable(all map[string]*discoveryv1.EndpointSlice, service string) string {
 // serves waits until exactly these addresses serve an import.
 func (s *stage) serves(in int, name, want string) {
 	s.Helper()
+	s.servesOf(in, "derived-"+name, want)
+}
+
+// servesOf waits until exactly these addresses serve a Service.
+func (s *stage) servesOf(in int, name, want string) {
+	s.Helper()
 	s.until(fmt.Sprintf("%s in %s by %s", name, s.set[in].ID, want), func() error {
 		var list discoveryv1.EndpointSliceList
 		if err := s.set[in].Admin.List(s.Context(), &list, client.InNamespace(s.namespace)); err != nil {
@@ -66,7 +72,7 @@ func (s *stage) serves(in int, name, want string) {
 		for i := range list.Items {
 			all[list.Items[i].Name] = &list.Items[i]
 		}
-		if got := usable(all, "derived-"+name); got != want {
+		if got := usable(all, name); got != want {
 			return fmt.Errorf("by %q", got)
 		}
 		return nil
@@ -76,12 +82,18 @@ func (s *stage) serves(in int, name, want string) {
 // preference waits for the condition ClusterPreference of an import.
 func (s *stage) preference(in int, name, reason, says string) {
 	s.Helper()
+	s.says(in, name, "ClusterPreference", reason, says)
+}
+
+// says waits for a condition of an import, or for none if there is no reason.
+func (s *stage) says(in int, name, kind, reason, says string) {
+	s.Helper()
 	s.until("the condition "+reason, func() error {
 		imp, err := s.imp(in, name)
 		if err != nil {
 			return err
 		}
-		c := meta.FindStatusCondition(imp.Status.Conditions, "ClusterPreference")
+		c := meta.FindStatusCondition(imp.Status.Conditions, kind)
 		if c == nil && reason != "" || c != nil && (c.Reason != reason || !strings.Contains(c.Message, says)) {
 			return fmt.Errorf("it is %+v", c)
 		}
@@ -90,7 +102,7 @@ func (s *stage) preference(in int, name, reason, says string) {
 }
 
 // neverEmpty watches the slices of a cluster until the returned function is called. That function fails the test if at some
-// resourceVersion no endpoint served the import, after the first one did.
+// resourceVersion no endpoint served the Service, after the first one did.
 func (s *stage) neverEmpty(in int, name string) (stop func()) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
@@ -122,7 +134,7 @@ func (s *stage) neverEmpty(in int, name string) (stop func()) {
 			if event.Type == watch.Deleted {
 				delete(all, slice.Name)
 			}
-			if now := usable(all, "derived-"+name); len(history) == 0 || history[len(history)-1] != now {
+			if now := usable(all, name); len(history) == 0 || history[len(history)-1] != now {
 				history = append(history, now)
 			}
 		}
@@ -180,7 +192,7 @@ func TestClusterPreference(t *testing.T) {
 	}
 	s.until("ready", func() error { return s.imported(0, "foo", []string{"c1", "c2", "c3"}, c1, c2, c3) })
 	before := s.dump(0)
-	stop := s.neverEmpty(0, "foo")
+	stop := s.neverEmpty(0, "derived-foo")
 	prefer := func(list string) {
 		for i := range s.set {
 			edit(s, i, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) { preferring(export, list) })

@@ -54,7 +54,7 @@ func (s *shared) start(t *testing.T) []*Cluster {
 		s.set, s.err = startSet(ctx, "10.1.0.0/16,fd00:1::/112", "10.2.0.0/16,fd00:2::/112", "10.3.0.0/16")
 		for _, c := range s.set {
 			if s.err == nil {
-				s.err = c.Run(context.WithoutCancel(t.Context()), inRegion(c, regions[c.ID]))
+				s.err = c.Run(context.WithoutCancel(t.Context()), inRegion(c, regions[c.ID]), allowingNativeNames)
 			}
 		}
 	})
@@ -74,6 +74,13 @@ func inRegion(c *Cluster, region string) func(*reconcile.Options) {
 		if o.Identity, err = reconcile.NewIdentity(c.Account, c.ID, "topology.kubernetes.io/region="+region); err != nil {
 			panic(err) // the flags are constants
 		}
+	}
+}
+
+// allowingNativeNames lets exports ask for the Service's own name in the namespaces with a label.
+func allowingNativeNames(o *reconcile.Options) {
+	if err := o.NativeNames.UnmarshalText([]byte("native-names=yes")); err != nil {
+		panic(err) // the selector is a constant
 	}
 }
 
