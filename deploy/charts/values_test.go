@@ -81,6 +81,7 @@ var valueCases = map[string]valueCase{
 	"properties": {values: "cluster: {id: c1, properties: {topology.kubernetes.io/region: eu, example.com/tier: gold}}",
 		want: map[string]string{args: flags("--cluster-properties=example.com/tier=gold,topology.kubernetes.io/region=eu")}},
 	"export namespaces": {values: "cluster: {id: c1, exportNamespaces: 'visibility!=internal'}", want: map[string]string{args: flags("--export-namespaces=visibility!=internal")}},
+	"native names":      {values: "cluster: {id: c1, nativeNames: kubernetes.io/metadata.name}", want: map[string]string{args: flags("--native-names=kubernetes.io/metadata.name")}},
 	"import namespaces": {values: "cluster: {id: c1, importNamespaces: 'team in (a, b)'}", want: map[string]string{args: flags("--import-namespaces=team in (a, b)")}},
 	"auto-export": {values: "cluster: {id: c1, autoExport: \"on\", autoExportAnnotation: kosmos.io/auto-create-mcs}", want: map[string]string{
 		args:                                   flags("--auto-export=on", "--auto-export-annotation=kosmos.io/auto-create-mcs"),

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -64,9 +65,12 @@ func (p *clientPod) lookups(name string) *flow {
 	return p.repeat("lookups-"+name, fmt.Sprintf(`dig +noall +answer A %s | awk '{ printf "%%s/%%s ", $5, $2 }'`, name))
 }
 
+// flowsBegun keeps flows of one name apart.
+var flowsBegun atomic.Int32
+
 // repeat runs a shell's line again and again.
 func (p *clientPod) repeat(name, line string) *flow {
-	f := &flow{client: p, marker: "/tmp/stop-" + name, ended: make(chan error, 1)}
+	f := &flow{client: p, marker: fmt.Sprintf("/tmp/stop-%s-%d", name, flowsBegun.Add(1)), ended: make(chan error, 1)}
 	line = fmt.Sprintf(`until [ -e %[1]s ]; do echo "$(date +%%s.%%N) $(exec 2>&1; %[2]s)"; echo >>%[1]s-not; done`, f.marker, line)
 	go func() {
 		var err error

@@ -262,12 +262,14 @@ func (c *cluster) install(ctx context.Context, how resolving) error {
 	for value, image := range map[string]string{"dns.image": "coredns", "controller.image": "controller"} {
 		values[value+".repository"], values[value+".tag"] = splitImage(c.set.images[image])
 	}
-	hash, err := c.corefileHash(ctx, values)
-	if err != nil {
-		return err
+	if values["dns.mode"] != "none" {
+		hash, err := c.corefileHash(ctx, values)
+		if err != nil {
+			return err
+		}
+		values["dns.podAnnotations.corefile"] = hash
 	}
-	values["dns.podAnnotations.corefile"] = hash
-	_, err = c.set.run(ctx, "", c.set.helm, values.helm("upgrade", "--install", release, chart, "--kube-context="+c.id, "--namespace="+system,
+	_, err := c.set.run(ctx, "", c.set.helm, values.helm("upgrade", "--install", release, chart, "--kube-context="+c.id, "--namespace="+system,
 		"--create-namespace", "--take-ownership", "--force-conflicts", "--wait", "--timeout=5m")...)
 	return err
 }

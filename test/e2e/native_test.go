@@ -1,0 +1,225 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// byNobody has no DNS of ours at all: names are answered by a stock CoreDNS.
+var byNobody = resolving{"dns.mode": "none", "dns.leaveReplace": "true", "cluster.nativeNames": "kubernetes.io/metadata.name"}
+
+// newNative is a scene whose clusters have a stock CoreDNS without our plugin, and allow native names.
+func newNative(t *testing.T, title string) *scene {
+	t.Helper()
+	needStock(t)
+	s := newScene(t, byNobody, title)
+	corefile := stockCorefile(t)
+	s.runStock(func(context.Context, *cluster) (string, error) { return corefile, nil })
+	return s
+}
+
+// own is the own name of a Service of this scene, in a cluster.
+func (s *scene) own(name string) string { return name + "." + s.namespace + ".svc.cluster.local" }
+
+// exportNative exports a name with annotations, one in a line.
+func (s *scene) exportNative(c *cluster, name string, annotations ...string) {
+	s.t.Helper()
+	s.apply(c, fmt.Sprintf("apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata:\n  name: %s\n  annotations:\n    %s\n", name,
+		strings.Join(append(annotations, `clusterset-dns.io/native-name: "true"`, "clusterset-dns.io/return-after: 2s"), "\n    ")))
+}
+
+func (s *scene) clusterIP(c *cluster, name string) string {
+	s.t.Helper()
+	return s.kubectl(c, "get", "service", name, "-o", "jsonpath={.spec.clusterIP}")
+}
+
+// answered fails the test if a request had no answer, or if there were too few of them.
+func (s *scene) answered(what string, all []request, atLeast int) {
+	s.t.Helper()
+	s.t.Logf("%s: %d requests: %v", what, len(all), tally(all))
+	if failed := others(all, s.clusters...); len(failed) > 0 || len(all) < atLeast {
+		s.t.Errorf("%s: %d of %d requests had no answer, want none of at least %d: %q", what, len(failed), len(all), atLeast, failed)
+	}
+}
+
+// TestNativeNames: foo.<namespace>.svc.cluster.local, on a stock CoreDNS, leads to another cluster while there are no local pods, and to
+// the local ones while one is ready. The address never changes.
+func TestNativeNames(t *testing.T) {
+	s := newNative(t, "native names on a stock CoreDNS: remote, local, failover, any")
+	home, far := s.clusters[0], s.clusters[1]
+	s.deploy(far, workload{name: "foo", replicas: 1})
+	s.expose(far, "foo", plainly)
+	s.exportNative(far, "foo")
+	client, name := s.client(home, "client"), s.own("foo")
+	client.alone(name, far.id)
+	s.isStock(home)
+	address := s.clusterIP(home, "foo")
+
+	// A local Service takes the name over.
+	s.deploy(home, workload{name: "foo", replicas: 1, linger: 15 * time.Second})
+	flow := client.flow(name, 5*time.Second)
+	s.expose(home, "foo", plainly)
+	client.alone(name, home.id)
+	s.answered("kubectl apply of a local Service", flow.stop(), 20)
+
+	flow = client.flow(name, 5*time.Second)
+	var left []time.Time
+	for range 5 {
+		left = append(left, s.ready(home, "foo", false))
+		client.alone(name, far.id)
+		s.ready(home, "foo", true)
+		client.alone(name, home.id)
+	}
+	s.median(flow.stop(), left, far)
+
+	flows := client.flows(8, name, 5*time.Second)
+	s.kubectl(home, "scale", "deployment/foo", "--replicas=0")
+	client.alone(name, far.id)
+	flows[0].goesOn(200)
+	s.kubectl(home, "wait", "--for=delete", "pod", "-l", "app=foo", "--timeout=2m")
+	s.answered("the last local pod ends", flows.stop(), 1000)
+
+	s.kubectl(home, "scale", "deployment/foo", "--replicas=1")
+	client.alone(name, home.id)
+	s.exportNative(far, "foo", "clusterset-dns.io/prefer-clusters: any")
+	client.reachesAll(name, home, far)
+
+	// Without the annotation the name is the local Service's alone.
+	s.kubectl(far, "annotate", "serviceexport/foo", "clusterset-dns.io/native-name-")
+	client.alone(name, home.id)
+	s.ready(home, "foo", false)
+	client.prints(get(name, 5*time.Second)+" || true", "curl: ")
+	if now := s.clusterIP(home, "foo"); now != address {
+		t.Errorf("the address was %s and is %s", address, now)
+	}
+}
+
+// ways are how people put a Service where the controller has one, and what the program then says. Nothing means that it succeeds.
+var ways = []struct{ name, says string }{
+	{"kubectl create", `services "foo" already exists`},
+	{"kubectl apply", ""},
+	{"kubectl apply --server-side", ""},
+	{"helm upgrade --install", "invalid ownership metadata"},
+	{"helm upgrade --install --take-ownership", ""},
+}
+
+const fooOfUsers = `
+apiVersion: v1
+kind: Service
+metadata: {name: foo, labels: {app: foo}}
+spec:
+  selector: {app: foo}
+  ports: [{name: http, port: 80, targetPort: 8080}]
+`
+
+// TestHandOver: a user's Service takes the place of the controller's, in each of the usual ways. No request is lost, and the address stays.
+// When the user's Service goes, the controller's comes back with the address.
+func TestHandOver(t *testing.T) {
+	s := newNative(t, "a user's Service foo takes the name from the controller's, in five ways, and gives it back")
+	home, far := s.clusters[0], s.clusters[1]
+	s.deploy(far, workload{name: "foo", replicas: 1})
+	s.expose(far, "foo", plainly)
+	s.exportNative(far, "foo")
+	s.deploy(home, workload{name: "foo", replicas: 1})
+	client, name := s.client(home, "client"), s.own("foo")
+	client.alone(name, far.id)
+	address := s.clusterIP(home, "foo")
+	for _, way := range ways {
+		flow := client.flow(name, 5*time.Second)
+		out, err := s.give(home, way.name)
+		if refused := way.says != ""; refused != (err != nil) || refused && !strings.Contains(err.Error(), way.says) {
+			t.Fatalf("%s: %s: %v; want %q", way.name, out, err, way.says)
+		}
+		if way.says != "" {
+			s.answered(way.name, flow.stop(), 10)
+			continue
+		}
+		applied := time.Now()
+		s.eventually("handed over", func(ctx context.Context) error {
+			label, err := home.kubectl(ctx, "--namespace="+s.namespace, "get", "service", "foo", "-o", `jsonpath={.metadata.labels.clusterset-dns\.io/native-of}`)
+			if err == nil && label != "" {
+				err = fmt.Errorf("it has the label %q", label)
+			}
+			return err
+		})
+		s.report("from "+way.name+" of a user's Service until the controller has handed it over", time.Since(applied))
+		client.alone(name, home.id)
+		s.answered(way.name, flow.stop(), 20)
+		if now := s.clusterIP(home, "foo"); now != address {
+			t.Errorf("%s: the address was %s and is %s", way.name, address, now)
+		}
+		s.take(home, way.name)
+		client.alone(name, far.id)
+		if now := s.clusterIP(home, "foo"); now != address {
+			t.Errorf("after %s and a deletion, the address was %s and is %s", way.name, address, now)
+		}
+	}
+}
+
+// give brings a user's Service foo into a cluster.
+func (s *scene) give(c *cluster, way string) (string, error) {
+	words := strings.Fields(way)
+	if words[0] == "kubectl" {
+		return c.set.run(s.t.Context(), fooOfUsers, c.set.kubectl, append(words[1:], "--context="+c.id, "--namespace="+s.namespace, "--filename=-")...)
+	}
+	return s.run(s.t.Context(), "", s.helm, append(words[1:], "foo", s.chartOf(map[string]string{"foo.yaml": fooOfUsers}), "--kube-context="+c.id, "--namespace="+s.namespace)...)
+}
+
+// take removes it as the same person would.
+func (s *scene) take(c *cluster, way string) {
+	s.t.Helper()
+	if !strings.HasPrefix(way, "helm") {
+		s.kubectl(c, "delete", "service", "foo")
+		return
+	}
+	if _, err := s.run(s.t.Context(), "", s.helm, "uninstall", "foo", "--kube-context="+c.id, "--namespace="+s.namespace); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestNativeNamesOfHeadlessServices: the own name of a headless Service has the pods of the other cluster while no local one is ready.
+func TestNativeNamesOfHeadlessServices(t *testing.T) {
+	s := newNative(t, "native names of a headless Service on a stock CoreDNS")
+	home, far := s.clusters[0], s.clusters[1]
+	const spec = "clusterIP: None\nports: [{name: web, port: 8080}]"
+	s.deploy(far, workload{name: "db", replicas: 1})
+	s.expose(far, "db", spec)
+	s.exportNative(far, "db")
+	client, name := s.client(home, "client"), s.own("db")
+	client.serves(name, far)
+	s.deploy(home, workload{name: "db", replicas: 1})
+	s.kubectl(home, "delete", "service", "db") // A Service with another clusterIP cannot be applied to the controller's. This one can.
+	s.expose(home, "db", spec)
+	client.serves(name, home)
+	s.ready(home, "db", false)
+	client.serves(name, far)
+	s.ready(home, "db", true)
+	client.serves(name, home)
+	s.exportNative(far, "db", "clusterset-dns.io/prefer-clusters: any")
+	client.serves(name, home, far)
+}
+
+// serves waits until a headless Service's name has as many addresses as there are clusters, and each leads to one of them.
+func (p *clientPod) serves(name string, clusters ...*cluster) {
+	p.scene.t.Helper()
+	line := fmt.Sprintf(`for ip in $(dig +short %s); do curl -sS -m 5 http://$ip:8080/ || true; done`, name)
+	p.scene.eventually(fmt.Sprintf("%s has pods of %v", name, ids(clusters)), func(ctx context.Context) error {
+		out, err := p.exec(ctx, line)
+		if err != nil {
+			return err
+		}
+		var who []string
+		for answer := range strings.Lines(out) {
+			who = append(who, whose(strings.TrimSpace(answer)))
+		}
+		slices.Sort(who)
+		if want := ids(clusters); !slices.Equal(who, want) {
+			return fmt.Errorf("it has %q", out)
+		}
+		return nil
+	})
+}
