@@ -10,6 +10,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -73,11 +74,12 @@ type Slices struct {
 	// Awaited returns the cluster of a slice that is kept with whatever content it has; only its
 	// labels and its Service are corrected. It returns "" for any other slice.
 	Awaited func(*discoveryv1.EndpointSlice) string
-	// Standby reports whether a slice should be on standby. The wanted slices are already as they
-	// should be. Disconnect means that kube-proxy must not use the endpoints of such a slice.
-	// Standby is nil if awaited slices stay as they are.
-	Standby    func(*discoveryv1.EndpointSlice) bool
-	Disconnect bool
+	// Standby returns whether a slice should be on standby. The wanted slices are already as they
+	// should be. Disconnect means that kube-proxy must not use the endpoints of such a slice as
+	// before, and Reserve that it uses those of the next clusters if nothing else is ready. Standby is
+	// nil if awaited slices stay as they are.
+	Standby             func(*discoveryv1.EndpointSlice) preference.Standby
+	Disconnect, Reserve bool
 	// Complete means that all slices that are neither wanted nor awaited are deleted.
 	Complete bool
 }

@@ -42,9 +42,11 @@ func nativePolicy(ofImport, ofExport preference.Texts) preference.Policy {
 }
 
 // nativeSlices returns the slices to attach to the Service with the own name: one for each slice of
-// another cluster.
+// another cluster. Kubernetes changes the Service's own endpoints without the controller. The next
+// clusters are therefore in reserve: kube-proxy uses them at the moment at which the last local
+// endpoint is no longer ready, and the controller follows.
 func (b builder) nativeSlices(svc *corev1.Service) (s Slices, notes []string) {
-	s = Slices{Service: b.Name, Home: b.homeID(), Awaited: b.awaited, Disconnect: true, Complete: true}
+	s = Slices{Service: b.Name, Home: b.homeID(), Awaited: b.awaited, Disconnect: true, Reserve: svc != nil, Complete: true}
 	others := slices.DeleteFunc(slices.Clone(b.members), func(m merge.Member) bool { return m.Cluster == s.Home })
 	m := &sliceBuilder{
 		home: s.Home, name: b.name(), merged: b.merged, most: b.Clusterset.MaxEndpoints, service: svc, wanted: map[string]*discoveryv1.EndpointSlice{},
@@ -59,6 +61,11 @@ func (b builder) nativeSlices(svc *corev1.Service) (s Slices, notes []string) {
 	for _, slice := range m.of(others) {
 		if svc != nil && len(svc.Spec.Ports) > 0 && len(slice.Ports) == 0 {
 			continue // kube-proxy would not use it, and DNS would return its addresses.
+		}
+		for i := range slice.Endpoints {
+			if svc != nil { // DNS would give the pods db-0 of two clusters one name.
+				slice.Endpoints[i].Hostname = nil
+			}
 		}
 		delete(slice.Labels, mcsv1beta1.LabelServiceName)
 		slice.Labels[mcs.LabelNativeOf] = b.Name

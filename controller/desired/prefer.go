@@ -36,7 +36,7 @@ func (b builder) prefer(s *Slices) Preferred {
 // choose applies a policy to slices that are not on standby yet.
 func (b builder) choose(s *Slices, policy preference.Policy, c clusters) Preferred {
 	p := Preferred{Policy: policy}
-	s.Standby = func(*discoveryv1.EndpointSlice) bool { return false }
+	s.Standby = func(*discoveryv1.EndpointSlice) preference.Standby { return preference.Connected }
 	if len(p.Policy.Entries) == 0 {
 		return p
 	}
@@ -47,17 +47,25 @@ func (b builder) choose(s *Slices, policy preference.Policy, c clusters) Preferr
 	slices.Sort(p.Clusters)
 	p.Pending = c.connected.most(p.Clusters) < min(p.Policy.MinReady, c.ready.most(p.Clusters))
 
-	s.Standby = func(slice *discoveryv1.EndpointSlice) bool {
-		have := c.have[slice.Name]
-		return !p.Choice.Clusters[sourceOf(slice)] && (!p.Pending || have == nil || preference.OnStandby(have))
+	reserve := s.Reserve
+	s.Standby = func(slice *discoveryv1.EndpointSlice) preference.Standby {
+		have, id := c.have[slice.Name], sourceOf(slice)
+		switch {
+		case p.Choice.Clusters[id], p.Pending && have != nil && !preference.OnStandby(have):
+			return preference.Connected
+		case reserve && p.Choice.Next[id]:
+			return preference.Reserve
+		default:
+			return preference.Off
+		}
 	}
 	for _, want := range s.Wanted {
-		if !s.Standby(want) {
-			continue
-		}
-		want.Labels[mcs.LabelStandby] = "true"
-		if s.Disconnect {
-			preference.Disconnect(want.Endpoints)
+		switch as := s.Standby(want); {
+		case as == preference.Connected:
+		case s.Disconnect:
+			preference.Disconnect(want, as)
+		default:
+			want.Labels[mcs.LabelStandby] = string(as)
 		}
 	}
 	return p

@@ -57,23 +57,24 @@ func (m Move) Moved(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice 
 }
 
 // Switch is a slice whose content is not known here, and that has to be put on standby, or taken
-// from it. Disconnect means that kube-proxy must not use its endpoints while it is on standby.
+// from it. Disconnect means that kube-proxy must not use its endpoints as before while it is on
+// standby.
 type Switch struct {
-	Slice               *discoveryv1.EndpointSlice
-	Standby, Disconnect bool
+	Slice      *discoveryv1.EndpointSlice
+	Standby    preference.Standby
+	Disconnect bool
 }
 
 // Switched returns the slice to write. live is the existing slice, with its content.
 func (s Switch) Switched(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice := live.DeepCopy()
-	if !s.Standby {
-		delete(slice.Labels, mcs.LabelStandby)
-		preference.Connect(slice.Endpoints)
-		return slice
-	}
-	slice.Labels[mcs.LabelStandby] = "true"
-	if s.Disconnect {
-		preference.Disconnect(slice.Endpoints)
+	preference.Connect(slice)
+	switch {
+	case s.Standby == preference.Connected:
+	case s.Disconnect:
+		preference.Disconnect(slice, s.Standby)
+	default:
+		slice.Labels[mcs.LabelStandby] = string(s.Standby)
 	}
 	return slice
 }

@@ -118,7 +118,7 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 		case s.refused(slice):
 		case ownership.Misassociated(slice, s.desired.Service):
 			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, s.desired.NameOf(slice.Name), s.desired.Service})
-		case s.desired.Standby != nil && s.desired.Standby(slice) != preference.OnStandby(slice):
+		case s.desired.Standby != nil && s.desired.Standby(slice) != preference.StandbyOf(slice):
 			s.changes.SwitchSlices = append(s.changes.SwitchSlices, Switch{slice, s.desired.Standby(slice), s.desired.Disconnect})
 		default:
 			s.mark(slice, cluster)

@@ -6,7 +6,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/clusterset-dns/multicluster/controller/preference"
-	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // A slice without its endpoints is compared and counted as before, also on standby.
@@ -18,9 +17,11 @@ func TestKeep(t *testing.T) {
 		})
 	}
 	standby := slice.DeepCopy()
-	preference.Disconnect(standby.Endpoints)
-	standby.Labels = map[string]string{mcs.LabelStandby: "true"}
-	for what, whole := range map[string]*discoveryv1.EndpointSlice{"connected": slice, "on standby": standby, "empty": {}} {
+	standby.Labels = map[string]string{}
+	reserve := standby.DeepCopy()
+	preference.Disconnect(standby, preference.Off)
+	preference.Disconnect(reserve, preference.Reserve)
+	for what, whole := range map[string]*discoveryv1.EndpointSlice{"connected": slice, "on standby": standby, "in reserve": reserve, "empty": {}} {
 		kept := whole.DeepCopy()
 		Keep(kept)
 		all, ready := Count(kept)

@@ -46,9 +46,7 @@ func (r *Registry) trimSlice(object any) (*discoveryv1.EndpointSlice, bool) {
 	if slice.AddressType == discoveryv1.AddressTypeFQDN || removed || !isName(slice.Namespace, slice.Labels[mcsv1beta1.LabelServiceName]) {
 		return nil, false
 	}
-	if preference.OnStandby(slice) { // The peer's choice is for the peer's own clients.
-		preference.Connect(slice.Endpoints)
-	}
+	preference.Connect(slice) // The peer's choice is for the peer's own clients.
 	merge.TrimSlice(slice)
 	slice.ResourceVersion, slice.Generation = "", 0 // they change with the fields that were trimmed
 	r.strings.Slice(slice)

@@ -22,8 +22,9 @@ type Choice struct {
 	// Entry is the position of the entry in use, from 0. It is the number of entries if no entry is
 	// sufficient.
 	Entry int
-	// Clusters are the IDs of the clusters that get the traffic.
-	Clusters map[string]bool
+	// Clusters are the IDs of the clusters that get the traffic. Next are those that would get it
+	// if the entry in use were no longer sufficient.
+	Clusters, Next map[string]bool
 	// Memory is for the next choice.
 	Memory Memory
 	// Again is the time until an earlier entry can be used, 0 for never.
@@ -54,9 +55,14 @@ func (p Policy) Choose(clusters []Cluster, m Memory, now time.Time) Choice {
 	if c.Entry < len(p.Entries) {
 		c.Memory.InUse = p.Entries[c.Entry].text
 	}
+	c.Next = map[string]bool{}
+	next := s.after(c.Entry)
 	for _, cluster := range clusters {
 		if s.serves(c.Entry, cluster) {
 			c.Clusters[cluster.ID] = true
+		}
+		if s.serves(next, cluster) {
+			c.Next[cluster.ID] = true
 		}
 	}
 	return c
@@ -130,6 +136,16 @@ func (s *selection) next(current int) int {
 		return current // All clusters of the list serve until an entry has been sufficient long enough.
 	}
 	return earlier
+}
+
+// after returns the first sufficient entry after the one in use, or the number of entries.
+func (s *selection) after(used int) int {
+	for i := used + 1; i < len(s.Entries); i++ {
+		if _, sufficient := s.since[s.Entries[i].text]; sufficient {
+			return i
+		}
+	}
+	return len(s.Entries)
 }
 
 // wait returns the time until an entry before the one in use can be used.

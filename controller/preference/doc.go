@@ -22,6 +22,8 @@
 //  4. If no entry is sufficient, all clusters of the list get the traffic. Each of them can have
 //     fewer ready endpoints than min-ready, or endpoints that are ending and still serve.
 //  5. Traffic never goes to a cluster that no entry of the list contains.
+//  6. For a user's Service with its own name, the clusters of the next sufficient entry are in
+//     reserve: kube-proxy uses them as soon as no endpoint is ready.
 //
 // The clusters that are not chosen stay connected until the chosen ones are (package desired), so
 // there is no moment without ready endpoints.

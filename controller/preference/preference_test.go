@@ -219,7 +219,7 @@ func TestRandomHistoriesOfReadiness(t *testing.T) {
 }
 
 // Standby keeps what other clusters need to know, and kube-proxy uses no endpoint on standby: none
-// is ready, and none is serving and terminating.
+// is ready, and none is serving and terminating, except those in reserve.
 func TestStandbyCanBeTakenBack(t *testing.T) {
 	type conditions = discoveryv1.EndpointConditions
 	given := func(ready, serving, terminating *bool) conditions {
@@ -235,19 +235,25 @@ func TestStandbyCanBeTakenBack(t *testing.T) {
 		{given(yes, no, no), given(yes, yes, no)},
 		{given(yes, yes, yes), given(yes, yes, no)},
 	} {
-		slice := &discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{{Conditions: c.before}}}
-		ready := Ready(slice)
-		Disconnect(slice.Endpoints)
-		slice.ObjectMeta = metav1.ObjectMeta{Labels: map[string]string{mcs.LabelStandby: "true"}}
-		if on := slice.Endpoints[0].Conditions; *on.Ready || *on.Serving && *on.Terminating {
-			t.Errorf("%+v: kube-proxy uses it on standby", c.before)
-		}
-		if Ready(slice) != ready {
-			t.Errorf("%+v: %d ready on standby, want %d", c.before, Ready(slice), ready)
-		}
-		Connect(slice.Endpoints)
-		if got := fmt.Sprint(texts(slice.Endpoints[0].Conditions)); got != fmt.Sprint(texts(c.after)) {
-			t.Errorf("%v: %s, want %v", texts(c.before), got, texts(c.after))
+		for _, as := range []Standby{Off, Reserve} {
+			slice := &discoveryv1.EndpointSlice{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}}, Endpoints: []discoveryv1.Endpoint{{Conditions: c.before}},
+			}
+			ready := Ready(slice)
+			Disconnect(slice, as)
+			on := slice.Endpoints[0].Conditions
+			if used, want := *on.Serving && *on.Terminating, as == Reserve && ready > 0; *on.Ready || used != want {
+				t.Errorf("%v: kube-proxy uses it on standby (%q): %v", texts(c.before), as, texts(on))
+			}
+			if Ready(slice) != ready || !OnStandby(slice) {
+				t.Errorf("%v: %d ready on standby (%q), want %d", texts(c.before), Ready(slice), as, ready)
+			}
+			for range 2 { // The second time, it is no longer on standby.
+				Connect(slice)
+				if got := fmt.Sprint(texts(slice.Endpoints[0].Conditions)); OnStandby(slice) || got != fmt.Sprint(texts(c.after)) {
+					t.Errorf("%v (%q): %s, want %v", texts(c.before), as, got, texts(c.after))
+				}
+			}
 		}
 	}
 }

@@ -80,8 +80,8 @@ const (
 	// AnnotationReturnAfter is how long an earlier entry of that list must have enough ready
 	// endpoints before it is used again.
 	AnnotationReturnAfter = "clusterset-dns.io/return-after"
-	// LabelStandby with the value "true", on a slice of the controller, marks the endpoints of a
-	// cluster that another one is preferred to.
+	// LabelStandby, on a slice of the controller, marks the endpoints of a cluster that another one is
+	// preferred to. preference.Standby has its values.
 	LabelStandby = "clusterset-dns.io/standby"
 	// AnnotationNativeName with the value "true", on a ServiceExport, a ServiceImport or a Service, asks
 	// for the Service's own name: clients of an importing cluster reach the other clusters under it.

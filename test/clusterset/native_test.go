@@ -257,9 +257,9 @@ func TestNativeNameOfALocalService(t *testing.T) {
 			annotate(mcs.AnnotationReturnAfter, "1s")
 			annotate(mcs.AnnotationNativeName, "true")
 			s.says(0, "foo", "NativeName", "Attached", `entry 1 of 2, local, is used: the traffic goes to c1; left out: port "admin" (TCP) of other clusters`)
-			s.until("one slice is attached, on standby", func() error {
+			s.until("one slice is attached, in reserve", func() error {
 				all, err := s.attached(0, "foo")
-				if err != nil || len(all) != 1 || all[0].Labels[mcs.LabelStandby] != "true" || len(all[0].Ports) != 1 || *all[0].Ports[0].Port != 16000 {
+				if err != nil || len(all) != 1 || all[0].Labels[mcs.LabelStandby] != "reserve" || len(all[0].Ports) != 1 || *all[0].Ports[0].Port != 16000 {
 					return fmt.Errorf("attached are %+v: %w", all, err)
 				}
 				return nil

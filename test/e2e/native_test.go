@@ -92,7 +92,7 @@ func TestNativeNames(t *testing.T) {
 	s.kubectl(far, "annotate", "serviceexport/foo", "clusterset-dns.io/native-name-")
 	client.alone(name, home.id)
 	s.ready(home, "foo", false)
-	client.prints(get(name, 5*time.Second)+" || true", "curl: ")
+	client.prints(get(name, 5*time.Second)+" 2>&1 || true", "curl: ")
 	if now := s.clusterIP(home, "foo"); now != address {
 		t.Errorf("the address was %s and is %s", address, now)
 	}
