@@ -43,7 +43,7 @@ func TestSearchPolicy(t *testing.T) {
 	s.expose(remote, "foo", plainly)
 	s.export(remote, "foo")
 	for _, name := range []string{"foo", "foo." + s.namespace + ".svc"} {
-		client.reaches(name, remote.id)
+		client.alone(name, remote.id)
 		client.prints("getent hosts "+name, s.fqdn("foo"), "-cluster.local")
 	}
 }
@@ -118,6 +118,7 @@ func localWins(s *scene, client *clientPod) {
 	s.expose(remote, "foo", plainly)
 	s.export(remote, "foo")
 	name := "foo." + s.namespace + ".svc"
+	client.alone(name, remote.id)
 	leadsTo := func(cluster *cluster, domain string) time.Time {
 		s.t.Helper()
 		since := client.reaches(name, cluster.id)

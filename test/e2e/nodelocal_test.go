@@ -149,7 +149,7 @@ func TestNodeLocalDNSCacheAndSecondCoreDNS(t *testing.T) {
 	s.deploy(remote, workload{name: "foo", replicas: 1})
 	s.expose(remote, "foo", plainly)
 	s.export(remote, "foo")
-	client.reaches("foo."+s.namespace+".svc", remote.id)
+	client.alone("foo."+s.namespace+".svc", remote.id)
 	s.changesAreSeen(client)
 	s.isStock(client.cluster)
 }

@@ -171,7 +171,7 @@ func ids(clusters []*cluster) []string {
 	return all
 }
 
-// reaches waits until a cluster answers, and then wants many more answers, of it alone.
+// reaches waits until a cluster answers to a name that exists already, and then wants many more answers, of it alone.
 func (p *clientPod) reaches(name, cluster string) (since time.Time) {
 	p.scene.t.Helper()
 	what := fmt.Sprintf("%s in %s leads to %s", name, p.cluster.id, cluster)

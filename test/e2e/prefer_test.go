@@ -127,7 +127,8 @@ metadata:
 	}
 }
 
-// alone waits until many answers in a row come from one cluster: while a region is used, or until return-after is over, several answer.
+// alone waits until many answers in a row come from one cluster: while a region is used, or until return-after is over, several answer,
+// and a server that was asked before it knew the name keeps its denial for some seconds.
 func (p *clientPod) alone(name, cluster string) {
 	p.scene.t.Helper()
 	p.scene.eventually(fmt.Sprintf("%s in %s leads to %s alone", name, p.cluster.id, cluster), func(ctx context.Context) error {

@@ -17,7 +17,7 @@ func TestDatabaseMoves(t *testing.T) {
 		s.export(c, "db")
 	}
 	client := s.client(at, "client")
-	client.reaches(s.fqdn("db"), a.id)
+	client.alone(s.fqdn("db"), a.id)
 	f := client.flow(s.fqdn("db"), time.Second)
 	s.kubectl(a, "scale", "deployment/db", "--replicas=0")
 	s.kubectl(a, "wait", "--for=delete", "pod", "-l", "app=db", "--timeout=2m")

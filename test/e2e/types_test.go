@@ -26,7 +26,7 @@ func TestKindsOfServices(t *testing.T) {
 	client := s.client(at, "client")
 
 	for _, name := range []string{"named", "noded", "dual", "six"} {
-		client.reaches(s.fqdn(name), from.id)
+		client.alone(s.fqdn(name), from.id)
 	}
 	client.prints(fmt.Sprintf("echo hello | socat -T 5 - UDP:%s:53", s.fqdn("echo")), from.id+" hello")
 	client.prints("curl -4 -sS -m 5 http://"+s.fqdn("dual")+"/", from.id)
@@ -35,7 +35,7 @@ func TestKindsOfServices(t *testing.T) {
 	client.hasRecords("named", true, false)
 	client.hasRecords("six", false, true)
 
-	client.reaches(s.fqdn("sticky"), from.id)
+	client.alone(s.fqdn("sticky"), from.id)
 	client.prints(fmt.Sprintf("for i in $(seq 30); do curl -sS -m 5 http://%s/; done | sort -u | wc -l", s.fqdn("sticky")), "1")
 	// Without affinity, 30 requests meet both pods, or else the line above would prove nothing.
 	client.prints(fmt.Sprintf("for i in $(seq 30); do curl -sS -m 5 http://%s/; done | sort -u | wc -l", s.fqdn("named")), "2")

@@ -21,7 +21,7 @@ func TestReleaseIsUninstalled(t *testing.T) {
 	s.expose(from, "web", plainly)
 	s.export(from, "web")
 	client := s.client(left, "client")
-	client.reaches(s.fqdn("web"), from.id)
+	client.alone(s.fqdn("web"), from.id)
 	s.undo = append(s.undo, func(ctx context.Context) error { return s.installAgain(ctx, left) })
 	requests := client.flow(s.fqdn("web"), 5*time.Second)
 

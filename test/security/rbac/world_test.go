@@ -75,7 +75,7 @@ func (w *world) startAll(ctx, life context.Context) (err error) {
 	if w.c2, err = clusterset.Start(ctx, "c2", controlplane.Options{ServiceCIDRs: "10.2.0.0/16"}); err != nil {
 		return err
 	}
-	err = errors.Join(w.c1.Join(ctx, "c2", w.c2.ReaderKubeconfig), w.c2.Join(ctx, "c1", w.c1.ReaderKubeconfig), w.c1.Run(life), w.c2.Run(life))
+	err = errors.Join(w.c1.Join(ctx, "c2", w.c2.ReaderKubeconfig), w.c2.Join(ctx, "c1", w.c1.ReaderKubeconfig), w.c1.Run(life, allowingNativeNames), w.c2.Run(life))
 	for _, c := range []*clusterset.Cluster{w.c1, w.c2} {
 		err = errors.Join(err, w.startKubernetes(ctx, c))
 	}
