@@ -1,6 +1,7 @@
 package clusterset
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
@@ -357,4 +359,80 @@ func TestNativeNameSlips(t *testing.T) {
 	if err := s.set[0].Admin.Get(t.Context(), s.key("foo"), new(corev1.Service)); apierrors.IsNotFound(err) {
 		t.Error(errors.Join(errors.New("the user's Service is gone"), err))
 	}
+}
+
+// What the controller attached goes when the peer leaves, and when the controller has ended and the import is deleted as
+// docs/operations/uninstall.md describes. A Service that a user has applied while no controller ran stays.
+func TestNativeNameEndsWithThePeerAndTheController(t *testing.T) {
+	controlplane.NotShort(t)
+	set, err := startSet(t.Context(), "10.1.0.0/16", "10.2.0.0/16")
+	for _, c := range set {
+		t.Cleanup(func() {
+			if err := c.Stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	life := context.WithoutCancel(t.Context())
+	home, far := set[0], set[1]
+	if err := errors.Join(err, far.Run(life)); err != nil {
+		t.Fatal(err)
+	}
+	s := newStage(t, set, 0, 1)
+	s.allowNative(0)
+	const c1, c2 = "10.9.1.1", "10.9.2.1"
+	s.create(0, service("foo"), endpointsOf(service("foo"), "", c1))
+	before := s.dump(0)
+	for _, name := range []string{"foo", "bar"} {
+		s.create(1, service(name), endpointsOf(service(name), "", c2), native(exportOf(name)))
+	}
+	run := func() {
+		t.Helper()
+		if err := home.Run(life, allowingNativeNames); err != nil {
+			t.Fatal(err)
+		}
+		s.setReady(0, "foo", false)
+		s.servesOf(0, "foo", c2)
+		s.setReady(0, "foo", true)
+		s.servesOf(0, "foo", c1)
+		s.ours(0, "bar")
+		s.servesOf(0, "bar", c2)
+	}
+	run()
+	if err := home.Leave(t.Context(), "c2"); err != nil {
+		t.Fatal(err)
+	}
+	s.asBefore(0, before)
+
+	if err := errors.Join(home.End(), home.Join(t.Context(), "c2", far.ReaderKubeconfig)); err != nil {
+		t.Fatal(err)
+	}
+	run()
+	if err := home.End(); err != nil {
+		t.Fatal(err)
+	}
+	bar := strings.NewReplacer("foo", "bar").Replace(usersService)
+	if out, err := s.kubectl(0, bar, "apply"); err != nil {
+		t.Fatal(out, err)
+	}
+	users, err := s.named(0, "bar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"foo", "bar"} {
+		s.delete(0, &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		s.until("nothing is attached to "+name, func() error {
+			all, err := s.attached(0, name)
+			if err == nil && len(all) > 0 {
+				err = fmt.Errorf("attached are %+v", all)
+			}
+			return err
+		})
+		s.until("the derived Service has gone", func() error { return s.absent(0, "derived-"+name) })
+	}
+	if now, err := s.named(0, "bar"); err != nil || now.UID != users.UID {
+		t.Fatalf("the user's Service was %+v and is %+v: %v", users, now, err)
+	}
+	s.delete(0, users)
+	s.asBefore(0, before)
 }
