@@ -117,7 +117,7 @@ func (w *Writer) release(ctx context.Context, st observed.State, svc *corev1.Ser
 	free := live.DeepCopy()
 	delete(free.Labels, mcs.LabelNativeOf)
 	free.ManagedFields = slices.DeleteFunc(free.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool { return entry.Manager == mcs.ControllerName })
-	return nativeRefused(w.patch(ctx, st, live, free))
+	return w.patch(ctx, st, live, free)
 }
 
 // fieldConflict reports whether another writer owns a field of a Service that is applied.
