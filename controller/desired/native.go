@@ -38,7 +38,7 @@ type Native struct {
 
 // These are reasons of the condition NativeName.
 const (
-	// NativeUnused means that there is no condition.
+	// NativeUnused means that the import has no condition.
 	NativeUnused = "Unused"
 	// NativeOwnService means that the controller made the Service.
 	NativeOwnService = "OwnService"
@@ -61,8 +61,8 @@ const (
 //  1. A Service of the controller that a user has taken over is released.
 //  2. Without a Service, the controller makes one. If the Service was deleted, it waits for a
 //     moment: commands such as kubectl replace --force create it again.
-//  3. The endpoints of the other clusters are attached to the Service, whoever made it. The Service
-//     keeps its own endpoints, which are always connected.
+//  3. The endpoints of the other clusters are attached to the Service, of a user or of the controller.
+//     The Service keeps its own endpoints, which are always connected.
 //  4. If the name is no longer wanted, exactly what the controller made goes.
 func (b builder) native() Native {
 	if b.Native == nil {
@@ -82,7 +82,7 @@ func (b builder) native() Native {
 		}
 		return n
 	case svc == nil && b.Native.Vacant > 0:
-		return Native{Again: b.Native.Vacant, Condition: readyFor(NativeWaiting, "Service %s was deleted: if nobody creates it again, the controller does so", b.Name)}
+		return Native{Again: b.Native.Vacant, Condition: readyFor(NativeWaiting, "Service %s was deleted: unless a user creates it again within seconds, the controller does so", b.Name)}
 	case svc == nil || ownership.NativeService(svc):
 		return b.nativeService()
 	default:
@@ -202,7 +202,7 @@ func (b builder) attach(svc *corev1.Service) Native {
 	return n
 }
 
-// nativeService makes a Service that leads to the other clusters, or keeps it in sync.
+// nativeService makes a Service for the endpoints of the other clusters, or keeps it in sync.
 func (b builder) nativeService() Native {
 	n, _ := b.attached(nil)
 	want, fault := b.wantedNative()

@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// nativeGrace is how long a name is left alone after the Service of this name was deleted, whoever
-// had made it. Commands such as kubectl replace --force create it again: they would fail if the
+// nativeGrace is how long a name is left alone after the Service of this name was deleted, by
+// its user or by anybody else. Commands such as kubectl replace --force create it again: they would fail if the
 // controller had taken the name in the meantime.
 const nativeGrace = 5 * time.Second
 

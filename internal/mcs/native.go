@@ -4,7 +4,7 @@ package mcs
 type Answer int
 
 const (
-	// Silent means that there is no annotation.
+	// Silent means that the annotation is absent.
 	Silent Answer = iota
 	// Yes is "true".
 	Yes

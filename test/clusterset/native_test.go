@@ -222,7 +222,7 @@ func TestNativeNameIsHandedOver(t *testing.T) {
 			}
 			last := svc.Spec.ClusterIP
 			s.delete(0, svc, endpointsOf(service("foo"), ""))
-			s.says(0, "foo", "NativeName", "Waiting", "if nobody creates it again")
+			s.says(0, "foo", "NativeName", "Waiting", "unless a user creates it again")
 			if again := s.ours(0, "foo"); again != last {
 				t.Errorf("the address was %s and is %s", last, again)
 			}
