@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -87,6 +88,8 @@ func (n *natives) vacant(key types.NamespacedName, svc *corev1.Service, active b
 		delete(n.deleted, key)
 		return 0
 	case deleted.IsZero():
+		// A name that is no longer wanted is perhaps never gathered again.
+		maps.DeleteFunc(n.deleted, func(_ types.NamespacedName, at time.Time) bool { return !at.IsZero() && now.Sub(at) > nativeGrace })
 		deleted = now
 		n.deleted[key] = now
 	}
@@ -95,6 +98,14 @@ func (n *natives) vacant(key types.NamespacedName, svc *corev1.Service, active b
 		delete(n.deleted, key)
 	}
 	return max(0, left)
+}
+
+// forget records that the controller itself deletes the Service of a name: nobody else needs the
+// name.
+func (n *natives) forget(key types.NamespacedName) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.deleted, key)
 }
 
 // attaches reports whether endpoints of other clusters are attached to a Service.

@@ -88,6 +88,9 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		}
 		choose(&r.choices, request.NamespacedName, changes.Preference)
 		choose(&r.nativeChoices, request.NamespacedName, changes.NativePreference)
+		if changes.Native.Delete != nil && err == nil {
+			r.clusterset.natives.forget(request.NamespacedName)
+		}
 		again = sooner(again, changes.Again)
 		result, err := r.conclude(ctx, request.NamespacedName, state, changes, err)
 		if err == nil && again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {

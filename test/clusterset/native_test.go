@@ -361,7 +361,7 @@ func TestNativeNameSlips(t *testing.T) {
 	}
 }
 
-// What the controller attached goes when the peer leaves, and when the controller has ended and the import is deleted as
+// What the controller attached goes when the export is deleted, when the peer leaves, and when the controller has ended and the import is deleted as
 // docs/operations/uninstall.md describes. A Service that a user has applied while no controller ran stays.
 func TestNativeNameEndsWithThePeerAndTheController(t *testing.T) {
 	controlplane.NotShort(t)
@@ -383,7 +383,8 @@ func TestNativeNameEndsWithThePeerAndTheController(t *testing.T) {
 	const c1, c2 = "10.9.1.1", "10.9.2.1"
 	s.create(0, service("foo"), endpointsOf(service("foo"), "", c1))
 	before := s.dump(0)
-	for _, name := range []string{"foo", "bar"} {
+	names := []string{"foo", "bar"}
+	for _, name := range names {
 		s.create(1, service(name), endpointsOf(service(name), "", c2), native(exportOf(name)))
 	}
 	run := func() {
@@ -399,6 +400,20 @@ func TestNativeNameEndsWithThePeerAndTheController(t *testing.T) {
 		s.servesOf(0, "bar", c2)
 	}
 	run()
+	for _, name := range names {
+		s.delete(1, exportOf(name))
+	}
+	s.asBefore(0, before)
+	for _, name := range names {
+		s.create(1, native(exportOf(name)))
+		s.until("attached again", func() error {
+			all, err := s.attached(0, name)
+			if err == nil && len(all) != 1 {
+				err = fmt.Errorf("attached are %+v", all)
+			}
+			return err
+		})
+	}
 	if err := home.Leave(t.Context(), "c2"); err != nil {
 		t.Fatal(err)
 	}
@@ -419,7 +434,7 @@ func TestNativeNameEndsWithThePeerAndTheController(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"foo", "bar"} {
+	for _, name := range names {
 		s.delete(0, &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		s.until("nothing is attached to "+name, func() error {
 			all, err := s.attached(0, name)
