@@ -113,10 +113,20 @@ func TestSlicesOfADerivedServiceAskItsImport(t *testing.T) {
 	}
 }
 
-// exportsOf is a cache with exports of some names.
+// exportsOf is a cache with exports of some names, and with slices that are attached to some Services.
 type exportsOf struct {
 	client.Reader
-	names []string
+	names, attached []string
+}
+
+func (c exportsOf) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(options)
+	service, ok := o.FieldSelector.RequiresExactMatch(indexNative)
+	if slices.Contains(c.attached, service) && ok {
+		list.(*discoveryv1.EndpointSliceList).Items = make([]discoveryv1.EndpointSlice, 1)
+	}
+	return nil
 }
 
 func (c exportsOf) Get(_ context.Context, name types.NamespacedName, _ client.Object, _ ...client.GetOption) error {
@@ -126,8 +136,8 @@ func (c exportsOf) Get(_ context.Context, name types.NamespacedName, _ client.Ob
 	return errors.NewNotFound(schema.GroupResource{}, name.Name)
 }
 
-// A changed slice of an exported Service enqueues each Service that it belongs or belonged to. A
-// change of trimmed fields enqueues nothing.
+// A changed slice of an exported Service, or of one with attached slices, enqueues each Service that
+// it belongs or belonged to. A change of trimmed fields enqueues nothing.
 func TestSlicesOfOwnServicesAreEnqueued(t *testing.T) {
 	slice := func(version, service string, imported ...string) *discoveryv1.EndpointSlice {
 		s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "s", ResourceVersion: version, Labels: map[string]string{discoveryv1.LabelServiceName: service}}}
@@ -146,12 +156,14 @@ func TestSlicesOfOwnServicesAreEnqueued(t *testing.T) {
 		{"it belongs to another Service", slice("1", "foo"), slice("2", "bar"), []string{"foo", "bar"}},
 		{"nothing that counts has changed", slice("1", "foo"), slice("2", "foo"), nil},
 		{"its Service is not exported", nil, slice("1", "private"), nil},
+		{"its Service has attached slices", nil, slice("1", "native"), []string{"native"}},
 		{"it belongs to no Service", nil, slice("1", ""), nil},
 		{"it is an import's", nil, slice("1", "derived-foo", "foo"), nil},
 		{"it becomes an import's", slice("1", "foo"), slice("2", "foo", "foo"), []string{"foo"}},
 	} {
 		source := &nameSource{}
-		r := &serviceReconciler{clusterset: &clusterset{names: source, cache: exportsOf{names: []string{"foo", "bar", "derived-foo"}}}}
+		objects := exportsOf{names: []string{"foo", "bar", "derived-foo"}, attached: []string{"native"}}
+		r := &serviceReconciler{clusterset: &clusterset{names: source, cache: objects}, cache: objects}
 		r.enqueueOwn(t.Context(), test.before, test.after)
 		var got []string
 		for _, name := range source.early {

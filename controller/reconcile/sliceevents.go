@@ -38,8 +38,8 @@ func (r *serviceReconciler) sliceHandler() handler.EventHandler {
 }
 
 // enqueueOwn enqueues the names of this cluster's Services that a changed slice belongs to, if they
-// are exported, or if endpoints of other clusters are attached to them. before is nil for a new slice, after is nil for a deleted one. An export that is created
-// later enqueues itself.
+// are exported, or if endpoints of other clusters are attached to them. before is nil for a new
+// slice, after is nil for a deleted one. An export that is created later enqueues itself.
 func (r *serviceReconciler) enqueueOwn(ctx context.Context, before, after *discoveryv1.EndpointSlice) {
 	if r.clusterset == nil || before != nil && after != nil && sameContent(before, after) {
 		return
