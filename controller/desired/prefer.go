@@ -30,17 +30,16 @@ type Preferred struct {
 func (b builder) prefer(s *Slices) Preferred {
 	policy := preference.Resolve(preference.Read(b.Import.Annotations), b.merged.Preference)
 	s.Disconnect = b.merged.Type == mcsv1beta1.ClusterSetIP
+	if len(policy.Entries) == 0 {
+		s.Standby = func(*discoveryv1.EndpointSlice) preference.Standby { return preference.Connected }
+		return Preferred{Policy: policy}
+	}
 	return b.choose(s, policy, b.clustersOf(*s))
 }
 
-// choose applies a policy to slices that are not on standby yet.
+// choose applies a policy with entries to slices that are not on standby yet.
 func (b builder) choose(s *Slices, policy preference.Policy, c clusters) Preferred {
-	p := Preferred{Policy: policy}
-	s.Standby = func(*discoveryv1.EndpointSlice) preference.Standby { return preference.Connected }
-	if len(p.Policy.Entries) == 0 {
-		return p
-	}
-	p.Choice = p.Policy.Choose(c.all(), b.Preference, b.Now.Time)
+	p := Preferred{Policy: policy, Choice: policy.Choose(c.all(), b.Preference, b.Now.Time)}
 	for id := range p.Choice.Clusters {
 		p.Clusters = append(p.Clusters, id)
 	}
