@@ -1,0 +1,142 @@
+package datapath
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// MaxTargets is the maximum number of endpoints of one cluster to connect to. A cluster with few
+// Services has fewTargets, if it has so many endpoints: the end of one pod is not that of its cluster.
+const (
+	MaxTargets = 64
+	fewTargets = 16
+)
+
+// Target is an address and TCP port of an endpoint.
+type Target = netip.AddrPort
+
+// Targets returns the endpoints of a cluster to connect to: one of each Service in each address
+// family, or more if these are few, at most MaxTargets, from as many nodes as possible. Each item of
+// services contains the slices of one Service. The result depends on the items only, not on their
+// order.
+//
+// Ports for UDP and SCTP, and ports with appProtocol, are left out: a connection without data proves
+// nothing for the former, and servers of the latter can report it as an error.
+func Targets(services iter.Seq[[]*discoveryv1.EndpointSlice]) []Target {
+	chosen := map[Target]bool{}
+	first := places{}
+	for all := range services {
+		for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
+			if e, ok := firstOf(endpoints(all, family)); ok {
+				first.add(e)
+			}
+		}
+	}
+	first.choose(chosen, MaxTargets)
+	if len(chosen) < fewTargets {
+		every := places{}
+		for all := range services {
+			for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
+				for e := range endpoints(all, family) {
+					every.add(e)
+				}
+			}
+		}
+		every.choose(chosen, fewTargets)
+	}
+	return slices.SortedFunc(maps.Keys(chosen), Target.Compare)
+}
+
+// endpoint is an endpoint to connect to, and its place.
+type endpoint struct {
+	target Target
+	at     place
+}
+
+// place is a node in one address family. Endpoints without a node are at the place "".
+type place struct {
+	node   string
+	family discoveryv1.AddressType
+}
+
+// places are the endpoints at each place.
+type places map[place][]Target
+
+func (p places) add(e endpoint) { p[e.at] = append(p[e.at], e.target) }
+
+// choose adds one endpoint of each place after another, until so many are chosen.
+func (p places) choose(chosen map[Target]bool, most int) {
+	order := slices.SortedFunc(maps.Keys(p), func(a, b place) int { return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.family, b.family)) })
+	for _, at := range order {
+		slices.SortFunc(p[at], Target.Compare)
+	}
+	for round, more := 0, true; more; round++ {
+		more = false
+		for _, at := range order {
+			if len(chosen) >= most {
+				return
+			}
+			if round < len(p[at]) {
+				chosen[p[at][round]], more = true, true
+			}
+		}
+	}
+}
+
+func firstOf(all iter.Seq[endpoint]) (first endpoint, ok bool) {
+	for e := range all {
+		if !ok || e.target.Compare(first.target) < 0 {
+			first, ok = e, true
+		}
+	}
+	return first, ok
+}
+
+// endpoints returns the ready endpoints of a Service in one address family.
+func endpoints(all []*discoveryv1.EndpointSlice, family discoveryv1.AddressType) iter.Seq[endpoint] {
+	return func(yield func(endpoint) bool) {
+		for _, slice := range all {
+			port := portOf(slice)
+			if slice.AddressType != family || port == 0 {
+				continue
+			}
+			for i := range slice.Endpoints {
+				address, ok := addressOf(&slice.Endpoints[i])
+				e := endpoint{netip.AddrPortFrom(address, port), place{family: family}}
+				if node := slice.Endpoints[i].NodeName; node != nil {
+					e.at.node = *node
+				}
+				if ok && !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// portOf returns the first port of a slice to connect to, or 0.
+func portOf(slice *discoveryv1.EndpointSlice) uint16 {
+	for _, p := range slice.Ports {
+		tcp := p.Protocol == nil || *p.Protocol == corev1.ProtocolTCP
+		if tcp && p.AppProtocol == nil && p.Port != nil && *p.Port > 0 && *p.Port < 1<<16 {
+			return uint16(*p.Port)
+		}
+	}
+	return 0
+}
+
+// addressOf returns the address of a ready endpoint. Only unicast addresses beyond the link are
+// used: a peer must not choose an address of the controller's own host, or of a cloud's metadata.
+func addressOf(e *discoveryv1.Endpoint) (netip.Addr, bool) {
+	if len(e.Addresses) == 0 || e.Conditions.Ready != nil && !*e.Conditions.Ready {
+		return netip.Addr{}, false
+	}
+	address, err := netip.ParseAddr(e.Addresses[0])
+	return address, err == nil && address.IsGlobalUnicast() && !address.Is4In6() && address.Zone() == ""
+}
