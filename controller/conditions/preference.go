@@ -38,7 +38,7 @@ func setOwn(st observed.State, d desired.Desired, status *mcsv1beta1.ServiceImpo
 		return nil
 	}
 	o := own{st, status}
-	events := o.set(conditionPreference, preferenceWanted(d.Preferred))
+	events := append(o.set(conditionPreference, preferenceWanted(d.Preferred)), o.set(contested.ConditionKept, keptWanted(d.Kept))...)
 	if d.Native.Condition.Reason != "" {
 		events = append(events, o.set(conditionNativeName, nativeWanted(d.Native))...)
 	}
@@ -95,6 +95,18 @@ func preferenceWanted(p desired.Preferred) *metav1.Condition {
 		want.Reason = reasonFallback
 	}
 	return want
+}
+
+// keptWanted returns the condition of an import whose endpoints stay although their clusters are
+// silent, or nil.
+func keptWanted(clusters []string) *metav1.Condition {
+	if len(clusters) == 0 {
+		return nil
+	}
+	return &metav1.Condition{
+		Status: metav1.ConditionTrue, Reason: "ClusterSilent",
+		Message: "no other cluster has a ready endpoint, so the last known endpoints stay of clusters whose time (--peer-timeout) has run out: " + strings.Join(brief.List(clusters), ", "),
+	}
 }
 
 // choiceOf describes which clusters get the traffic, and why. It contains no number of endpoints:

@@ -25,6 +25,7 @@ const (
 	FieldImport         Field = "spec of the ServiceImport"
 	FieldReady          Field = "condition Ready of the ServiceImport"
 	FieldPreference     Field = "condition ClusterPreference of the ServiceImport"
+	FieldKept           Field = "condition EndpointsKept of the ServiceImport"
 	FieldNativeName     Field = "condition NativeName of the ServiceImport"
 	FieldClusters       Field = "status.clusters and status.endpointSliceObjects of the ServiceImport"
 	FieldExport         Field = "conditions of the ServiceExport"
@@ -148,13 +149,15 @@ func readyOf(imp *mcsv1beta1.ServiceImport) shown {
 }
 
 // These are conditions of an import whose clusters have an order, or whose own name leads to other
-// clusters. They are also on an export whose annotations are malformed.
+// clusters, or whose endpoints stay although their clusters are silent. The first two are also on an
+// export whose annotations are malformed.
 const (
 	ConditionPreference = "ClusterPreference"
 	ConditionNativeName = "NativeName"
+	ConditionKept       = "EndpointsKept"
 )
 
-var ownConditions = map[string]Field{ConditionPreference: FieldPreference, ConditionNativeName: FieldNativeName}
+var ownConditions = map[string]Field{ConditionPreference: FieldPreference, ConditionNativeName: FieldNativeName, ConditionKept: FieldKept}
 
 // shownOf returns the content of an export's conditions.
 func shownOf(export *mcsv1beta1.ServiceExport) (all [5]shown) {

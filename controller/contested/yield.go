@@ -32,7 +32,7 @@ func (c Fields) HoldsReady(ready metav1.Condition) bool {
 	return c.holds(FieldReady, shownBy(ready))
 }
 
-// HoldsCondition reports it for ConditionPreference or ConditionNativeName of an import.
+// HoldsCondition reports it for a condition of this project on an import.
 func (c Fields) HoldsCondition(kind string, status *mcsv1beta1.ServiceImportStatus) bool {
 	return c.holds(ownConditions[kind], shownAt(status.Conditions, kind))
 }

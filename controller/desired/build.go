@@ -20,6 +20,7 @@ type builder struct {
 	record  string // the members' record for the import
 	merged  merge.Merged
 	missing []string // clusters, as in observed.Known
+	kept    []string // clusters, as in observed.Known
 	// owned reports whether the clusterset decides the content of the import. families are the
 	// families that the clusterset gives, or none if they are not known.
 	owned    bool
@@ -31,7 +32,7 @@ type builder struct {
 // Build returns the desired objects, as far as they are known, from the observed state, from what
 // is known of each cluster, and from the merge of all exports.
 func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
-	b := builder{State: st, members: known.Members, record: known.Record, merged: m, missing: known.Missing}
+	b := builder{State: st, members: known.Members, record: known.Record, merged: m, missing: known.Missing, kept: known.Kept}
 	if st.Import != nil {
 		b.serving = servicesOf(st)
 	}
@@ -106,7 +107,7 @@ func updateImport(b builder) Desired {
 	d.ImportFirst = known && !sameButRecord(original, b.Import)
 	d.Slices = ownSlices(b)
 	d.Preferred = b.prefer(&d.Slices)
-	d.Status = status
+	d.Status, d.Kept = status, b.kept
 	d.Notes = append(d.Notes, b.othersSlices()...)
 	if yields {
 		d.Notes = append(d.Notes, b.Contested.Note(contested.FieldImport))

@@ -52,6 +52,8 @@ type Desired struct {
 	Retry bool
 	// RetryAddress means that the recorded addresses were refused and must be requested again.
 	RetryAddress bool
+	// Kept are the clusters whose endpoints stay although they are assumed to be dead, sorted.
+	Kept []string
 	// Preferred is the choice between the clusters.
 	Preferred Preferred
 	// Native is what belongs to the import's own name.
@@ -109,9 +111,14 @@ func keptAlone(b builder) Slices {
 // awaited returns the cluster that a slice came from, if that cluster is silent, or if it is this
 // cluster and its Service is being replaced. Otherwise it returns "".
 func (b builder) awaited(slice *discoveryv1.EndpointSlice) string {
-	waiting := b.Clusterset.Silent
+	waiting := slices.Clone(b.Clusterset.Silent)
+	for _, cluster := range b.Clusterset.SilentAssumed {
+		if slices.Contains(b.kept, cluster) {
+			waiting = append(waiting, cluster)
+		}
+	}
 	if home := b.Clusterset.Home; slices.Contains(b.Clusterset.Vacant, home) {
-		waiting = append(slices.Clone(waiting), home)
+		waiting = append(waiting, home)
 	}
 	for _, cluster := range waiting {
 		if ownership.SliceIsFrom(cluster, slice, b.Import) {

@@ -25,6 +25,9 @@ type Clusterset struct {
 	// SilentExpired are the silent peers whose time has run out. They count for the import, but no
 	// longer for its endpoints (C22, C39).
 	SilentExpired []string
+	// SilentAssumed are those of SilentExpired whose existing endpoints stay if no other cluster has a
+	// ready one, because nothing proves that the cluster is dead.
+	SilentAssumed []string
 	// Vacant are the clusters that have the ServiceExport but not its Service (in this cluster,
 	// also if the Service has no slices yet), if this was different a short time ago: the Service
 	// is being replaced. They count with what they had: absent is not empty.

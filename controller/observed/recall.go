@@ -20,6 +20,9 @@ type Known struct {
 	// recorded. Their exports are not known. While there is such a cluster, the import, its content
 	// and its addresses stay unchanged (C24).
 	Missing []string
+	// Kept are the clusters whose endpoints stay although the clusters are assumed to be dead, because
+	// no other cluster has a ready endpoint. They are sorted.
+	Kept []string
 	// Record is the text of mcs.AnnotationExports for the members. It is empty if no member
 	// exports.
 	Record string
@@ -42,6 +45,7 @@ func Recall(st State) Known {
 			known.Missing = append(known.Missing, cluster)
 		}
 	}
+	known.Kept = keepLast(st, known.Members)
 	known.Record = record(st.Clusterset.Home, known.Members, preferred(st, known.Members))
 	return known
 }
