@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 )
@@ -39,6 +40,14 @@ func clustersetFlags(options *reconcile.Options) {
 	flag.StringVar(&options.AutoExportAnnotation, "auto-export-annotation", "", "another annotation of Services that --auto-export honours, such as kosmos.io/auto-create-mcs")
 }
 
+// peerFlags are the flags for peers that fall silent.
+func peerFlags(options *reconcile.Options) {
+	flag.DurationVar(&options.PeerTimeout, "peer-timeout", 5*time.Minute, "how long the endpoints of an unreachable peer stay; 0 for forever")
+	flag.BoolVar(&options.KeepLastEndpoints, "keep-last-endpoints", true, "after --peer-timeout, keep the endpoints of a name that has no ready endpoint in another cluster")
+	flag.DurationVar(&options.CutOffTimeout, "cut-off-timeout", 0, "how long endpoints that accept connections keep a peer whose API server is silent; --peer-timeout begins then. 0 for as long as they accept")
+	flag.BoolVar(&options.ProbePeers, "probe-peers", true, "open TCP connections to endpoints of peers, to tell a dead cluster from a silent API server")
+}
+
 // identity is what flags tell of this cluster.
 type identity struct{ id, properties string }
 
@@ -53,6 +62,9 @@ func check(ctx context.Context, options reconcile.Options) error {
 	}
 	if options.PeerTimeout < 0 {
 		return fmt.Errorf("--peer-timeout is %s, want a positive duration, or 0 to keep the endpoints forever", options.PeerTimeout)
+	}
+	if options.CutOffTimeout < 0 {
+		return fmt.Errorf("--cut-off-timeout is %s, want a positive duration, or 0 for no limit", options.CutOffTimeout)
 	}
 	if options.MetricsAddress == "" || options.MetricsAddress == "0" {
 		return nil

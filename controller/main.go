@@ -33,8 +33,8 @@ func main() {
 	flag.StringVar(&options.Namespace, "namespace", "", "namespace of the Leases and of the peers' Secrets; default: the pod's namespace")
 	clusterID := flag.String("cluster-id", "", "ID of this cluster in the clusterset; default: the value of the ClusterProperty cluster.clusterset.k8s.io. Without an ID, nothing is exported or imported")
 	properties := flag.String("cluster-properties", "", "properties of this cluster for clusterset-dns.io/prefer-clusters, such as topology.kubernetes.io/region=eu,example.com/tier=gold; default: the ClusterProperties, in which the first is called region.topology.kubernetes.io")
-	flag.DurationVar(&options.PeerTimeout, "peer-timeout", 5*time.Minute, "how long the endpoints of an unreachable peer stay; 0 for forever")
 	flag.IntVar(&options.MaxEndpoints, "max-endpoints-per-slice", 100, "largest number of endpoints in an EndpointSlice that this controller writes, 1 to 1000")
+	peerFlags(&options)
 	clustersetFlags(&options)
 	var level slog.LevelVar
 	flag.TextVar(&level, "log-level", &level, "DEBUG, INFO, WARN or ERROR")

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
@@ -29,6 +30,7 @@ const (
 	Forbidden         = "Forbidden"
 	NoCRD             = "NoCRD"
 	NoController      = "NoController"
+	ControllerSilent  = "ControllerSilent"
 	WrongID           = "WrongID"
 	TooLarge          = "TooLarge"
 	Unreachable       = "Unreachable"
@@ -77,6 +79,9 @@ func (p *peer) conditionLocked() (reason, message string) {
 
 // troubleLocked returns the first error, or nil.
 func (c *connection) troubleLocked() error {
+	if c.silent {
+		return errSilent
+	}
 	for _, errs := range [][resources]error{c.probing, c.watching, c.listing} {
 		for _, err := range errs {
 			if err != nil {
@@ -188,4 +193,10 @@ func changesLocked(before, after PeerState, was, is *contents) []types.Namespace
 type condition struct {
 	reason, message string
 	connected       bool // can be true with the reason SecretMissing
+	// path is what is known of the way to its endpoints, and pathMessage describes it. tested means
+	// that it has endpoints to connect to.
+	path        datapath.Verdict
+	pathMessage string
+	tested      bool
+	beat        string // the last heartbeat of its controller
 }

@@ -49,6 +49,8 @@ type connection struct {
 	probing  [resources]error // of the last probe of each resource
 	listing  [resources]error // of each follower's last list, nil after a complete list
 	watching [resources]error // of each follower's last watch
+	// suspected means that nothing has arrived for a moment, silent that this has lasted for a while.
+	suspected, silent bool
 }
 
 // newConnection prepares a connection. It makes no request yet.
@@ -109,7 +111,7 @@ func (c *connection) start(ctx context.Context) {
 	for _, f := range c.followers {
 		c.running.Go(func() { f.Run(ctx) })
 	}
-	c.running.Go(func() { c.probe(ctx) })
+	c.running.Go(func() { c.listenTo(ctx) })
 }
 
 // stop stops the connection and waits for its goroutines. A nil connection was never started.
@@ -127,6 +129,9 @@ func (c *connection) stop() {
 // clear the error of the other.
 func (c *connection) report(resource int) reflector.Report {
 	return func(verb reflector.Verb, err error) {
+		if apierrors.IsTooManyRequests(err) {
+			return // A busy API server is not silent. The follower tries again.
+		}
 		c.peer.registry.mu.Lock()
 		if verb == reflector.Watch {
 			c.watching[resource] = err
@@ -181,33 +186,8 @@ func (c *connection) changed(names []types.NamespacedName) {
 	}
 }
 
-// probeTimeout is for one answer. HTTP/2 needs up to half a minute to detect a dead watch.
-const probeTimeout = 3 * time.Second
-
-// probe requests one object of a resource at intervals: of ServiceExports each time, and of the
-// other resources in turn. A user with permission to watch may have no permission to list.
-func (c *connection) probe(ctx context.Context) {
-	tick := time.NewTicker(c.peer.registry.probeEvery)
-	defer tick.Stop()
-	for round := 0; ctx.Err() == nil; round++ {
-		for resource := range int(resources) {
-			if resource != ofExports && round > 0 && resource != 1+round%(resources-1) {
-				continue
-			}
-			if !c.probeOne(ctx, resource) {
-				break
-			}
-		}
-		c.peer.registry.mu.Lock()
-		c.probed = true
-		c.peer.registry.mu.Unlock()
-		c.peer.notify()
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-	}
-}
+// probeTimeout is for one answer to a request for one object. A busy API server can need as long.
+const probeTimeout = 10 * time.Second
 
 // probeOne probes one resource. It returns false if no answer arrived in time.
 func (c *connection) probeOne(ctx context.Context, resource int) bool {
@@ -227,11 +207,16 @@ func (c *connection) probeOne(ctx context.Context, resource int) bool {
 	return !timedOut
 }
 
-// ask lists one object, in the first version that the server supports.
+// ask lists a resource, without any object, in the first version that the server supports.
 func (c *connection) ask(ctx context.Context, resource int) error {
 	names := [resources]string{mcsv1beta1.ServiceExportPluralName, "services", "namespaces", "endpointslices"}
 	for _, version := range c.probes[resource] {
-		err := version.Client.Get().Resource(names[resource]).Param("limit", "1").MaxRetries(0).Do(ctx).Error()
+		// Version 0 is answered from the API server's cache, without the limit. No object has the name.
+		err := version.Client.Get().Resource(names[resource]).Param("fieldSelector", "metadata.name=none.clusterset-dns.io").
+			Param("resourceVersion", "0").MaxRetries(0).Do(ctx).Error()
+		if apierrors.IsTooManyRequests(err) {
+			return nil // A busy API server is not silent.
+		}
 		if !apierrors.IsNotFound(err) {
 			return err
 		}

@@ -61,6 +61,7 @@ rules:
 - {apiGroups: [""], resources: [namespaces], verbs: [list, watch, patch]}
 - {apiGroups: [""], resources: [secrets], verbs: [list, watch]}
 - {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, create, patch, delete]}
+- {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list]}
 `
 
 // applyPeerRole creates the role from deploy/peer, which is for the account that reads a cluster.

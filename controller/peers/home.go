@@ -76,16 +76,19 @@ func (r *Registry) identityChanged([]types.NamespacedName) {
 	r.notifyAll()
 }
 
-// announce keeps this cluster's ID and properties in the annotations that peers read, until ctx ends.
+// announce keeps this cluster's ID, properties and heartbeat in the annotations that peers read, until ctx ends.
 // It returns an error if the annotation contains another ID. Overwriting it would start a fight with another
 // controller, or hide an administrator's mistake. A restarted process exits again until the
 // annotation is correct or removed, and everything stays unchanged.
 func (r *Registry) announce(ctx context.Context) error {
+	due := time.NewTicker(beatEvery / 6)
+	defer due.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.announcing:
+		case <-due.C:
 		}
 		r.mu.RLock()
 		announced, lasts, version := r.identity.by[r.options.Namespace], r.identity.lasts, r.identity.version

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,8 +21,10 @@ type identity struct {
 	properties map[string]map[string]string
 	// exports are the namespaces to export from that are announced in a namespace; absent: all.
 	exports map[string]map[string]bool
-	home    string // the controller's own namespace; "" for a peer
-	lasts   bool   // home exists and is not being deleted
+	beats   map[string]string       // namespace: the heartbeat that is announced there
+	seen    map[string]announcement // namespace: the last announcement, without its heartbeat
+	home    string                  // the controller's own namespace; "" for a peer
+	lasts   bool                    // home exists and is not being deleted
 
 	version string // resourceVersion of home
 }
@@ -31,7 +34,9 @@ type announcement struct {
 	uid        types.UID // of kube-system only
 	id         string    // the announced ID
 	properties string    // the announced properties
-	exports    *string   // the announced namespaces to export from; nil: all
+	exports    string    // the announced namespaces to export from
+	limited    bool      // exports is announced; otherwise the cluster exports from all
+	beat       string    // the heartbeat
 
 	// Of the controller's own namespace only:
 	lasts   bool
@@ -56,13 +61,25 @@ func (i *identity) put(id types.NamespacedName, value announcement, changed []ty
 		delete(i.properties, id.Name)
 	}
 	delete(i.exports, id.Name)
-	if value.exports != nil {
-		i.exports[id.Name] = readNamespaces(*value.exports)
+	if value.limited {
+		i.exports[id.Name] = readNamespaces(value.exports)
 	}
+	delete(i.beats, id.Name)
+	if value.beat != "" {
+		i.beats[id.Name] = value.beat
+	}
+	// A heartbeat alone is read at the next evaluation: it is no change for all peers.
+	value.beat = ""
+	if old, found := i.seen[id.Name]; found && old == value {
+		return changed
+	}
+	i.seen[id.Name] = value
 	return append(changed, id)
 }
 
 func (i *identity) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
+	delete(i.seen, id.Name)
+	delete(i.beats, id.Name)
 	own := id.Name == i.home && i.lasts
 	if _, announced := i.by[id.Name]; !announced && !own {
 		return changed
@@ -94,7 +111,10 @@ func trimNamespace(object any) (announcement, bool) {
 	of := announcement{id: namespace.Annotations[mcs.AnnotationClusterID]}
 	if of.id != "" {
 		of.properties = namespace.Annotations[mcs.AnnotationProperties]
-		of.exports = exportsOf(namespace)
+		of.exports, of.limited = exportsOf(namespace)
+		if beat := namespace.Annotations[mcs.AnnotationHeartbeat]; len(beat) <= maxBeat {
+			of.beat = strings.Clone(beat)
+		}
 	}
 	// A longer text is not an ID (C34). Messages show it, and an annotation can have 256 KiB.
 	if len(of.id) > validation.LabelValueMaxLength {
@@ -112,7 +132,7 @@ func trimHome(own string) func(any) (announcement, bool) {
 		of, ok := trimNamespace(object)
 		if namespace := object.(*corev1.Namespace); namespace.Name == own {
 			of.lasts, of.version, ok = namespace.DeletionTimestamp == nil, namespace.ResourceVersion, true
-			of.exports = exportsOf(namespace) // It is announced before the ID.
+			of.exports, of.limited = exportsOf(namespace) // It is announced before the ID.
 		}
 		return of, ok
 	}
@@ -120,7 +140,10 @@ func trimHome(own string) func(any) (announcement, bool) {
 
 // newIdentity returns the identity of a cluster of which nothing is known.
 func newIdentity(home string) identity {
-	return identity{by: map[string]string{}, home: home, properties: map[string]map[string]string{}, exports: map[string]map[string]bool{}}
+	return identity{
+		by: map[string]string{}, home: home, properties: map[string]map[string]string{}, exports: map[string]map[string]bool{},
+		beats: map[string]string{}, seen: map[string]announcement{},
+	}
 }
 
 func (i *identity) announced() []string { return slices.Compact(slices.Sorted(maps.Values(i.by))) }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
@@ -19,18 +20,24 @@ const (
 	labelConnected    = "clusterset-dns.io/connected"
 	labelReason       = "clusterset-dns.io/reason"
 	annotationMessage = "clusterset-dns.io/message"
+	labelPath         = "clusterset-dns.io/data-path"
+	annotationPath    = "clusterset-dns.io/data-path-message"
+	// annotationBeat is the last heartbeat of the peer's controller.
+	annotationBeat = mcs.AnnotationHeartbeat
 )
 
 // lease is the state of a peer's Lease.
 type lease struct {
 	loaded   bool
-	foreign  bool       // the Lease belongs to another program
-	reported string     // the reason of the last event
-	troubled bool       // the last read or write failed
-	at       time.Time  // time of the last write
-	written  condition  // the written condition
-	record   PeerRecord // the written record
-	secrets  int        // the value of peer.secrets at the last write
+	foreign  bool   // the Lease belongs to another program
+	reported string // the reason of the last event
+	// reportedPath is the verdict of the last event about the way to the endpoints.
+	reportedPath datapath.Verdict
+	troubled     bool       // the last read or write failed
+	at           time.Time  // time of the last write
+	written      condition  // the written condition
+	record       PeerRecord // the written record
+	secrets      int        // the value of peer.secrets at the last write
 }
 
 var errForeignLease = errors.New("a Lease with the name of the peer exists for another purpose, without the label " + mcs.LabelPeer +
@@ -71,11 +78,15 @@ func (p *peer) loadLease(ctx context.Context) error {
 		return errForeignLease
 	}
 	p.record = readRecord(found, now)
-	p.lease.reported = found.Labels[labelReason]
+	p.lease.reported, p.lease.reportedPath = found.Labels[labelReason], datapath.Verdict(found.Labels[labelPath])
+	// A restart of this process is no sign of life of a controller that was silent before.
+	p.registry.mu.Lock()
+	p.beat = heartbeat{value: found.Annotations[annotationBeat], since: now.Time, at: now.Time, mute: found.Labels[labelReason] == ControllerSilent}
+	p.registry.mu.Unlock()
 	if found.Labels[labelConnected] == conditionTrue {
 		// The peer was connected when the last controller stopped. The time since then does not
 		// count.
-		p.wasConnected, p.record.LastConnected = true, now
+		p.wasAlive, p.record.LastConnected = true, now
 	}
 	p.lease.loaded = true
 	return nil
@@ -116,7 +127,7 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	since := now.Sub(w.at)
 	stays, secrets := p.stays()
 	due := w.at.IsZero() || p.condition.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns ||
-		secrets != w.secrets
+		p.condition.path != w.written.path || secrets != w.secrets
 	if stale := p.condition != w.written || p.condition.connected; stale && since >= p.registry.renewEvery {
 		due = true
 	}
@@ -169,8 +180,8 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   p.registry.options.Namespace,
 			Name:        p.id,
-			Labels:      map[string]string{mcs.LabelPeer: "", labelConnected: connected, labelReason: p.condition.reason},
-			Annotations: map[string]string{annotationMessage: p.condition.message},
+			Labels:      map[string]string{mcs.LabelPeer: "", labelConnected: connected, labelReason: p.condition.reason, labelPath: string(p.condition.path)},
+			Annotations: map[string]string{annotationMessage: p.condition.message, annotationPath: p.condition.pathMessage, annotationBeat: p.condition.beat},
 		},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new(p.id), AcquireTime: new(metav1.NewMicroTime(p.record.Began.Time)), LeaseTransitions: new(p.record.Returns),

@@ -46,7 +46,7 @@ func (p *peer) markLease(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	p.condition = condition{Leaving, "this peer has left: its imports and endpoints are being removed", false}
+	p.condition = condition{reason: Leaving, message: "this peer has left: its imports and endpoints are being removed"}
 	l := p.wantedLease()
 	l.Annotations[annotationLeaving] = "true"
 	return p.putLease(ctx, l)

@@ -17,4 +17,18 @@ var peerRefused = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Help: "What the limits on a peer's Secret refuse: names in other namespaces, endpoints in other networks, names beyond max-services. Only the leader exports it.",
 }, []string{"peer", "limit"})
 
-func init() { metrics.Registry.MustRegister(peerConnected, peerRefused) }
+// peerPath has one series for each peer and verdict. peerEndpoints has two series for each peer.
+var (
+	peerPath = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "multicluster_peer_data_path",
+		Help: "1 for what TCP connections to the endpoints of a peer show: Proven, Unknown, Checking, Cut (only its API server is silent) or Dead, otherwise 0. Only the leader exports it.",
+	}, []string{"peer", "verdict"})
+	peerEndpoints = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "multicluster_peer_tested_endpoints",
+		Help: "Endpoints of a peer that are tested by TCP connections, by whether the last connection was accepted. Only the leader exports it.",
+	}, []string{"peer", "accepts"})
+)
+
+func init() {
+	metrics.Registry.MustRegister(peerConnected, peerRefused, peerPath, peerEndpoints)
+}

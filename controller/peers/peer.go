@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset-dns/multicluster/controller/datapath"
 )
 
 // peer is another cluster of the clusterset, from the creation of its Secret until it has left.
@@ -37,16 +38,21 @@ type peer struct {
 	properties       map[string]string // as announced when the peer was connected last
 	exports          map[string]bool   // the namespaces that the peer exports from; nil: all
 	limits           limits
+	beat             heartbeat                     // of its controller
+	path             datapath.Path                 // to its endpoints
 	excess           map[types.NamespacedName]bool // names beyond limits.services
 
 	// Used only by run:
-	kubeconfig   []byte // of connection or broken
-	begun        bool   // a connection was attempted
-	waited       bool   // the value of adopted in the last evaluation
-	record       PeerRecord
-	lease        lease
-	condition    condition
-	wasConnected bool // connected in the last evaluation
+	kubeconfig []byte // of connection or broken
+	begun      bool   // a connection was attempted
+	waited     bool   // the value of adopted in the last evaluation
+	record     PeerRecord
+	lease      lease
+	condition  condition
+	wasAlive   bool      // connected in the last evaluation, or its endpoints answered
+	wasDead    bool      // its endpoints did not answer in the last evaluation
+	retargeted time.Time // when the endpoints of path were chosen
+	recalled   bool      // they were chosen from what this cluster has of the peer
 }
 
 // notify makes run evaluate the peer soon.
@@ -85,7 +91,9 @@ func (p *peer) run(ctx context.Context) {
 	p.registry.mu.RUnlock()
 	old.stop()
 	peerConnected.DeleteLabelValues(p.id)
-	peerRefused.DeletePartialMatch(prometheus.Labels{"peer": p.id})
+	for _, metric := range []*prometheus.GaugeVec{peerRefused, peerPath, peerEndpoints} {
+		metric.DeletePartialMatch(prometheus.Labels{"peer": p.id})
+	}
 	if left {
 		p.forget(p.registry.ctx)
 	}
@@ -105,6 +113,7 @@ func (p *peer) step(ctx context.Context) time.Duration {
 		p.leaseTrouble(ctx, "cannot read the Lease of a peer", err)
 		return retryAfter
 	}
+	p.recallTargets(ctx)
 	return min(p.evaluate(), p.publish(ctx), p.outlast(p.leavesOnPurpose(ctx)), idle)
 }
 
@@ -135,10 +144,7 @@ func (p *peer) evaluate() time.Duration {
 		s.mu.Unlock()
 		return idle
 	}
-	reason, message := p.conditionLocked()
-	// An edit of the limits that went wrong does not cost the endpoints of the peer.
-	inUse := reason == InvalidLimits && p.contents == p.connection.contents
-	p.condition = condition{reason, harmless(message), reason == Connected || inUse}
+	p.setConditionLocked()
 	before, old := p.state, p.contents
 	moved := false
 	if p.condition.connected {
@@ -147,10 +153,7 @@ func (p *peer) evaluate() time.Duration {
 	} else {
 		p.detachLocked()
 	}
-	sight := Observation{
-		Now: metav1.NewTime(s.options.Now()), Timeout: metav1.Duration{Duration: s.options.Timeout},
-		Connected: p.condition.connected, WasConnected: p.wasConnected, Known: p.contents != nil,
-	}
+	sight := p.observeLocked()
 	again := p.setStateLocked(sight)
 	if p.condition.connected && p.state == Expired {
 		until := s.options.Now().Add(p.record.Remaining(sight.Now).Duration).UTC().Format(time.RFC3339)
@@ -173,7 +176,21 @@ func (p *peer) evaluate() time.Duration {
 	if changed {
 		s.callState(p.id)
 	}
+	if sight.Silent {
+		again.Duration = min(again.Duration, recheck)
+	}
 	return max(again.Duration, time.Millisecond)
+}
+
+// setConditionLocked updates the condition of the connection.
+func (p *peer) setConditionLocked() {
+	reason, message := p.conditionLocked()
+	if silent, text := p.controllerLocked(reason); silent != "" {
+		reason, message = silent, text
+	}
+	// An edit of the limits that went wrong does not cost the endpoints of the peer.
+	inUse := reason == InvalidLimits && p.contents == p.connection.contents
+	p.condition = condition{reason: reason, message: harmless(message), connected: reason == Connected || inUse}
 }
 
 // setStateLocked updates record and state. It returns the pause until the next call.
@@ -188,11 +205,11 @@ func (p *peer) setStateLocked(sight Observation) metav1.Duration {
 	p.waited = p.adopted
 	p.record = p.record.Observe(sight)
 	if p.condition.reason != Syncing { // a restart or a new kubeconfig is not an outage
-		p.wasConnected = p.condition.connected
+		p.wasAlive, p.wasDead = sight.Connected, sight.Dead
 	}
 	switch {
 	case p.refused != "":
-		p.state = Expired
+		p.state = Dead
 	case p.adopted:
 		p.state = Unknown // its data stays until outlast removes it
 	default:
@@ -212,6 +229,7 @@ func (p *peer) publish(ctx context.Context) time.Duration {
 	}
 	peerConnected.WithLabelValues(p.id).Set(connected)
 	p.announce()
+	p.announcePath()
 	pause, err := p.writeLease(ctx)
 	if err != nil {
 		p.leaseTrouble(ctx, "cannot write the Lease of a peer", err)
@@ -228,21 +246,4 @@ func (p *peer) leaseTrouble(ctx context.Context, what string, err error) {
 	}
 	p.lease.troubled = true
 	p.registry.options.Log.Error(err, what+", retrying", "peer", p.id)
-}
-
-// announce emits an event and a log line for a new condition, except for Syncing.
-func (p *peer) announce() {
-	if p.condition.reason == Syncing || p.condition.reason == p.lease.reported {
-		return
-	}
-	p.lease.reported = p.condition.reason
-	kind := corev1.EventTypeWarning
-	if p.condition.reason == Connected {
-		kind = corev1.EventTypeNormal
-	}
-	p.registry.options.Log.Info("condition of a peer has changed", "peer", p.id, "reason", p.condition.reason, "message", p.condition.message)
-	p.registry.options.Events.Eventf(&corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.registry.options.Namespace, Name: p.id, UID: p.secretUID()},
-	}, nil, kind, p.condition.reason, "Connect", "%s", p.condition.message)
 }

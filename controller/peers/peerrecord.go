@@ -8,9 +8,12 @@ import (
 type PeerState int
 
 const (
-	// Expired: the peer's time has run out, or it was lost and came back too often. Its endpoints
-	// are removed. Its last exports still count for imports.
-	Expired PeerState = iota
+	// Dead: the peer's endpoints were proven not to answer. Its endpoints are removed. Its last exports
+	// still count for imports.
+	Dead PeerState = iota
+	// Expired: the peer's time has run out, or it was lost and came back too often. The same as Dead,
+	// but endpoints stay where no other cluster has any.
+	Expired
 	// Unknown: this process has not read the peer yet, and the peer's time has not run out. Data
 	// that exists in this cluster stays unchanged.
 	Unknown
@@ -24,7 +27,8 @@ type PeerRecord struct {
 	// Began is when the peer was first seen. Later it is when the connection began that decides
 	// whether the peer has been connected long enough.
 	Began metav1.Time
-	// LastConnected is when the peer was last connected, zero for never.
+	// LastConnected is when the peer was last connected, or its endpoints answered while its API
+	// server was silent; zero for never.
 	LastConnected metav1.Time
 	// Returns is how often the peer was lost and came back recently.
 	Returns int32
@@ -35,9 +39,14 @@ type Observation struct {
 	Now metav1.Time
 	// Timeout is how long a peer that cannot be reached counts, 0 for forever.
 	Timeout metav1.Duration
-	// Connected: the peer answers, and each of its resources is watched. WasConnected: the same at
-	// the previous evaluation.
+	// Connected: the peer answers, and each of its resources is watched. Also if only its API server
+	// is silent, and endpoints answer. WasConnected: the same at the previous evaluation.
 	Connected, WasConnected bool
+	// Dead: the endpoints of the peer are proven not to answer. WasDead: the same at the previous
+	// evaluation.
+	Dead, WasDead bool
+	// Silent: its API server does not answer, perhaps for a moment only.
+	Silent bool
 	// Known: the peer has been read completely since the start of this process.
 	Known bool
 }
@@ -78,7 +87,7 @@ func (r PeerRecord) Observe(s Observation) PeerRecord {
 		if s.Now.Sub(r.Began.Time) >= forgotten {
 			r.Returns = 0
 		}
-	case s.Timeout.Duration > 0 && s.Now.Sub(r.LastConnected.Time) >= s.Timeout.Duration:
+	case s.WasDead, s.Timeout.Duration > 0 && s.Now.Sub(r.LastConnected.Time) >= s.Timeout.Duration:
 		r.Began = s.Now
 		r.Returns++
 	case r.LastConnected.Sub(r.Began.Time) < r.wait().Duration: // it was lost during the wait
@@ -94,6 +103,9 @@ func (r PeerRecord) State(s Observation) (PeerState, metav1.Duration) {
 	known := Unknown
 	if s.Known {
 		known = Active
+	}
+	if s.Dead {
+		return Dead, metav1.Duration{}
 	}
 	if s.Timeout.Duration == 0 {
 		return known, metav1.Duration{}

@@ -20,6 +20,7 @@ func TestStandingOfAPeer(t *testing.T) {
 		connected bool
 		unknown   bool
 		forEver   bool
+		dead      bool
 		want      PeerState
 		again     time.Duration
 	}{
@@ -42,9 +43,11 @@ func TestStandingOfAPeer(t *testing.T) {
 		"stayed, and is away for a moment":                   {record: PeerRecord{at(0), at(31 * time.Second), 2}, now: 40 * time.Second, want: Active, again: 51 * time.Second},
 		"has to stay, but no time is counted":                {record: PeerRecord{at(0), at(0), 5}, now: 0, connected: true, forEver: true, want: Active},
 		"connected after a restart, and not read yet":        {record: PeerRecord{at(0), at(0), 0}, now: 0, connected: true, unknown: true, want: Unknown},
+		"dead":                         {record: PeerRecord{at(0), at(0), 0}, now: time.Second, dead: true, want: Dead},
+		"dead, and no time is counted": {record: PeerRecord{at(0), at(0), 0}, now: time.Second, dead: true, forEver: true, want: Dead},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := Observation{Now: at(c.now), Timeout: metav1.Duration{Duration: timeout}, Connected: c.connected, Known: !c.unknown}
+			s := Observation{Now: at(c.now), Timeout: metav1.Duration{Duration: timeout}, Connected: c.connected, Dead: c.dead, Known: !c.unknown}
 			if c.forEver {
 				s.Timeout.Duration = 0
 			}
@@ -63,20 +66,22 @@ func TestRecordOfAPeer(t *testing.T) {
 		connected bool
 		was       bool
 		want      PeerRecord
+		wasDead   bool
 	}{
-		"away":                           {PeerRecord{at(0), at(1), 3}, time.Hour, false, true, PeerRecord{at(0), at(1), 3}},
-		"connected for the first time":   {PeerRecord{Began: at(0)}, time.Hour, true, false, PeerRecord{at(time.Hour), at(time.Hour), 0}},
-		"still connected":                {PeerRecord{at(0), at(1), 0}, time.Second, true, true, PeerRecord{at(0), at(time.Second), 0}},
-		"back before its time":           {PeerRecord{at(0), at(1), 0}, time.Second, true, false, PeerRecord{at(0), at(time.Second), 0}},
-		"back after its time":            {PeerRecord{at(0), at(1), 0}, time.Hour, true, false, PeerRecord{at(time.Hour), at(time.Hour), 1}},
-		"and again":                      {PeerRecord{at(0), at(1), 1}, time.Hour, true, false, PeerRecord{at(time.Hour), at(time.Hour), 2}},
-		"interrupted while it must stay": {PeerRecord{at(0), at(20 * time.Second), 2}, 25 * time.Second, true, false, PeerRecord{at(25 * time.Second), at(25 * time.Second), 2}},
-		"the process slept":              {PeerRecord{at(0), at(1), 0}, 30 * time.Minute, true, true, PeerRecord{at(0), at(30 * time.Minute), 0}},
-		"stable for an hour":             {PeerRecord{at(0), at(time.Hour - 1), 4}, time.Hour, true, true, PeerRecord{at(0), at(time.Hour), 0}},
-		"not quite for an hour":          {PeerRecord{at(0), at(time.Hour - 2), 4}, time.Hour - 1, true, true, PeerRecord{at(0), at(time.Hour - 1), 4}},
+		"away":                           {PeerRecord{at(0), at(1), 3}, time.Hour, false, true, PeerRecord{at(0), at(1), 3}, false},
+		"connected for the first time":   {PeerRecord{Began: at(0)}, time.Hour, true, false, PeerRecord{at(time.Hour), at(time.Hour), 0}, false},
+		"still connected":                {PeerRecord{at(0), at(1), 0}, time.Second, true, true, PeerRecord{at(0), at(time.Second), 0}, false},
+		"back before its time":           {PeerRecord{at(0), at(1), 0}, time.Second, true, false, PeerRecord{at(0), at(time.Second), 0}, false},
+		"back after its time":            {PeerRecord{at(0), at(1), 0}, time.Hour, true, false, PeerRecord{at(time.Hour), at(time.Hour), 1}, false},
+		"and again":                      {PeerRecord{at(0), at(1), 1}, time.Hour, true, false, PeerRecord{at(time.Hour), at(time.Hour), 2}, false},
+		"interrupted while it must stay": {PeerRecord{at(0), at(20 * time.Second), 2}, 25 * time.Second, true, false, PeerRecord{at(25 * time.Second), at(25 * time.Second), 2}, false},
+		"the process slept":              {PeerRecord{at(0), at(1), 0}, 30 * time.Minute, true, true, PeerRecord{at(0), at(30 * time.Minute), 0}, false},
+		"stable for an hour":             {PeerRecord{at(0), at(time.Hour - 1), 4}, time.Hour, true, true, PeerRecord{at(0), at(time.Hour), 0}, false},
+		"not quite for an hour":          {PeerRecord{at(0), at(time.Hour - 2), 4}, time.Hour - 1, true, true, PeerRecord{at(0), at(time.Hour - 1), 4}, false},
+		"dead, and back at once":         {PeerRecord{at(0), at(1), 0}, time.Second, true, false, PeerRecord{at(time.Second), at(time.Second), 1}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := Observation{Now: at(c.now), Timeout: metav1.Duration{Duration: timeout}, Connected: c.connected, WasConnected: c.was, Known: true}
+			s := Observation{Now: at(c.now), Timeout: metav1.Duration{Duration: timeout}, Connected: c.connected, WasConnected: c.was, WasDead: c.wasDead, Known: true}
 			if got := c.before.Observe(s); got != c.want {
 				t.Errorf("%+v; want %+v", got, c.want)
 			}

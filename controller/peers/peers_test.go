@@ -480,7 +480,6 @@ func TestFaultyAnswersRemoveNothing(t *testing.T) {
 		disturb func() (resume func())
 	}{
 		{Unreachable, func() func() { return api.Answer(apierrors.NewInternalError(errors.New("broken"))) }},
-		{Unreachable, func() func() { return api.Answer(apierrors.NewTooManyRequests("busy", 1)) }},
 		{Unauthorized, func() func() { return api.Answer(apierrors.NewUnauthorized("expired")) }},
 		{Forbidden, func() func() {
 			return api.Answer(apierrors.NewForbidden(exports, "", errors.New("no")), exports.Resource)
@@ -496,6 +495,17 @@ func TestFaultyAnswersRemoveNothing(t *testing.T) {
 		r.is(there.id, Connected)
 		told = append(told, c.reason, Connected)
 	}
+	// A busy API server is not silent.
+	resume, replies := api.Answer(apierrors.NewTooManyRequests("busy", 1)), api.Replies()
+	api.Cut()
+	controlplane.Eventually(t, "each resource is refused", func() error {
+		if got := api.Replies() - replies; got < 2*int(resources) {
+			return fmt.Errorf("%d requests are refused", got)
+		}
+		return nil
+	})
+	r.is(there.id, Connected)
+	resume()
 	// A peer is connected after its lists, a moment before its watches start.
 	controlplane.Eventually(t, "a watch expires", func() error {
 		if api.Expire() == 0 {

@@ -31,19 +31,15 @@ func readProperties(text string) map[string]string {
 // maxNamespaces limits the announced namespaces of one cluster, in bytes.
 const maxNamespaces = 128 << 10
 
-// exportsOf returns the namespaces that a Namespace announces, or nil if it announces none. A list
+// exportsOf returns the namespaces that a Namespace announces, and whether it announces any. A list
 // that is too long announces that nothing is exported: a limit that cannot be read is not a
 // permission.
-func exportsOf(namespace *corev1.Namespace) *string {
-	text, limited := namespace.Annotations[mcs.AnnotationExportNamespaces]
-	switch {
-	case !limited:
-		return nil
-	case len(text) > maxNamespaces:
-		return new("")
-	default:
-		return &text
+func exportsOf(namespace *corev1.Namespace) (exports string, limited bool) {
+	exports, limited = namespace.Annotations[mcs.AnnotationExportNamespaces]
+	if len(exports) > maxNamespaces {
+		exports = ""
 	}
+	return exports, limited
 }
 
 // readNamespaces returns announced namespaces.
@@ -128,7 +124,8 @@ func (r *Registry) Announced(namespace string) bool {
 const propertiesEvery = time.Minute
 
 // announceNext writes the next annotation that differs: first the namespaces to export from, then
-// the ID, so that no peer imports from other namespaces in between, and then the properties.
+// the ID, so that no peer imports from other namespaces in between, then the properties, and then the
+// heartbeat.
 func (r *Registry) announceNext(ctx context.Context, version string) error {
 	own := r.options.Namespace
 	r.mu.RLock()
@@ -145,11 +142,11 @@ func (r *Registry) announceNext(ctx context.Context, version string) error {
 	case id == "":
 		return r.writeAnnotation(ctx, version, mcs.AnnotationClusterID, r.options.Home)
 	case properties == nil || maps.Equal(properties, announced):
-		return nil
+		return r.beat(ctx, version)
 	}
 	if pause := propertiesEvery - r.options.Now().Sub(r.propertiesWritten); pause > 0 {
 		time.AfterFunc(pause, func() { r.identityChanged(nil) })
-		return nil
+		return r.beat(ctx, version)
 	}
 	r.propertiesWritten = r.options.Now()
 	var text any // nil removes the annotation

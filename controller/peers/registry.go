@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/internal/compact"
 )
 
@@ -46,7 +47,13 @@ type Options struct {
 	// Writer makes all writes to this cluster.
 	Writer Writer
 	Events events.EventRecorder
-	Log    logr.Logger
+	// CutOffTimeout is how long a peer with a silent API server counts as connected because endpoints
+	// of it accept connections, 0 for as long as they do.
+	CutOffTimeout time.Duration
+	// Connect reports whether an endpoint of a peer accepts a TCP connection, as ConnectTCP does. If it
+	// is nil, no endpoint is tested.
+	Connect func(context.Context, datapath.Target) bool
+	Log     logr.Logger
 }
 
 // Writer writes the Leases of peers and the announced ID. apply.PeerWriter implements it.
@@ -72,7 +79,7 @@ type Registry struct {
 	begun      chan struct{} // closed when the own ID is verified: nothing is written before
 	announcing chan struct{} // contains a token if the own ID must be checked
 
-	propertiesWritten time.Time // used only by announce
+	propertiesWritten, beaten time.Time // used only by announce
 
 	// mu guards all fields below, and the fields of peers and connections that are marked as
 	// guarded. Callbacks run without it.
@@ -97,7 +104,7 @@ func New(o Options) *Registry {
 		o.Now = time.Now
 	}
 	s := &Registry{
-		options: o, grace: grace, probeEvery: 3 * time.Second, renewEvery: 10 * time.Second,
+		options: o, grace: grace, probeEvery: 30 * time.Second, renewEvery: 10 * time.Second,
 		settled: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
 		identity: newIdentity(o.Namespace), secrets: secrets{},
 		peers: map[string]*peer{}, leaving: map[string]chan struct{}{},
@@ -143,6 +150,9 @@ func (r *Registry) Start(ctx context.Context) error {
 	}
 	close(r.begun)
 	r.running.Go(func() { end(r.announce(ctx)) })
+	if r.options.Connect != nil {
+		r.running.Go(func() { r.probe(ctx) })
+	}
 	r.adopt(ctx)
 	select {
 	case <-ctx.Done():

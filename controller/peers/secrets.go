@@ -97,7 +97,7 @@ func (r *Registry) joinLocked(id string, of secret) *peer {
 	p.setLimitsLocked()
 	p.refused, p.refusal = r.refuse(id)
 	if p.refused != "" {
-		p.state = Expired // its data is not used
+		p.state = Dead // its data is not used
 	}
 	delete(r.leaving, id)
 	r.peers[id] = p

@@ -12,12 +12,14 @@ import (
 type Snapshot struct {
 	// Active are the peers that export the name, sorted by their IDs.
 	Active []merge.Member
-	// Expired are the peers whose time has run out: their last exports, without endpoints. They are
-	// still peers, and their exports were not withdrawn (C22, C39).
+	// Expired are the peers whose time has run out, with their last exports. They are still peers, and
+	// their exports were not withdrawn (C22, C39). Those that are proven to be dead have no endpoints.
+	// The others are marked as Assumed.
 	Expired []merge.Member
 	// Unknown and UnknownExpired are the IDs of peers that this process has not read yet: Unknown
-	// if the peer's time has not run out, UnknownExpired if it has.
-	Unknown, UnknownExpired []string
+	// if the peer's time has not run out, UnknownExpired if it has. UnknownAssumed are those of
+	// UnknownExpired that are not proven to be dead.
+	Unknown, UnknownExpired, UnknownAssumed []string
 }
 
 // Snapshot returns what the peers export under a name.
@@ -32,19 +34,25 @@ func (r *Registry) Snapshot(name types.NamespacedName) Snapshot {
 			all.Unknown = append(all.Unknown, id)
 		case p.contents == nil:
 			all.UnknownExpired = append(all.UnknownExpired, id)
+			if p.state == Expired {
+				all.UnknownAssumed = append(all.UnknownAssumed, id)
+			}
 		case p.state == Active:
 			if m, ok := p.memberLocked(name); ok {
 				all.Active = append(all.Active, m)
 			}
 		default:
 			if m, ok := p.memberLocked(name); ok {
-				m.Slices = nil
+				if m.Assumed = p.state == Expired; !m.Assumed {
+					m.Slices = nil
+				}
 				all.Expired = append(all.Expired, m)
 			}
 		}
 	}
 	slices.Sort(all.Unknown)
 	slices.Sort(all.UnknownExpired)
+	slices.Sort(all.UnknownAssumed)
 	slices.SortFunc(all.Active, byCluster)
 	slices.SortFunc(all.Expired, byCluster)
 	return all

@@ -21,6 +21,11 @@ type transport struct {
 	client *http.Client
 	dialer net.Dialer
 
+	// heard is when data last arrived on any connection, also the answer to a ping. answered is when
+	// a part of an answer last arrived. Both are in nanoseconds since 1970.
+	heard, answered atomic.Int64
+	pings           atomic.Bool // the server speaks HTTP/2
+
 	mu     sync.Mutex
 	conns  map[*conn]struct{}
 	closed bool
@@ -48,7 +53,7 @@ func newTransport(config *rest.Config) (*transport, error) {
 		IdleConnTimeout:     90 * time.Second,
 		DisableCompression:  config.DisableCompression,
 		ForceAttemptHTTP2:   true,
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
 	if config.Proxy != nil {
 		t.http.Proxy = config.Proxy
@@ -57,7 +62,9 @@ func newTransport(config *rest.Config) (*transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.client = &http.Client{Transport: boundedTransport{wrapped}}
+	t.client = &http.Client{Transport: boundedTransport{t.noting(wrapped)}}
+	t.heard.Store(time.Now().UnixNano())
+	t.answered.Store(time.Now().UnixNano())
 	return t, nil
 }
 
@@ -80,7 +87,9 @@ func (t *transport) dial(ctx context.Context, network, address string) (net.Conn
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.lastRead.Store(time.Now().UnixNano())
+		now := time.Now().UnixNano()
+		c.lastRead.Store(now)
+		c.owner.heard.Store(now)
 	}
 	return n, err
 }

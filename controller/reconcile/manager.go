@@ -42,6 +42,14 @@ type Options struct {
 	ClusterID string
 	// PeerTimeout is how long a peer that cannot be reached counts, 0 for forever.
 	PeerTimeout time.Duration
+	// CutOffTimeout is how long a peer with a silent API server counts as connected because its
+	// endpoints answer, 0 for as long as they do.
+	CutOffTimeout time.Duration
+	// KeepLastEndpoints keeps the endpoints of a peer that is only assumed to be dead, for names
+	// without any other ready endpoint.
+	KeepLastEndpoints bool
+	// ProbePeers opens TCP connections to endpoints of peers, which show whether a silent peer is dead.
+	ProbePeers bool
 	// MaxEndpoints is the maximum number of endpoints in a slice that the controller writes. The
 	// default is 100.
 	MaxEndpoints int
@@ -179,12 +187,16 @@ func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Opti
 
 // joinClusterset adds the watches that only a member of a clusterset needs.
 func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
-	registry := peers.New(peers.Options{
-		ExportsAll: options.ExportNamespaces.selector == nil, Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, UserAgent: mgr.GetConfig().UserAgent,
+	ofPeers := peers.Options{
+		ExportsAll: options.ExportNamespaces.selector == nil, Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, CutOffTimeout: options.CutOffTimeout, UserAgent: mgr.GetConfig().UserAgent,
 		Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
 		Cache:      mgr.GetCache(), Live: mgr.GetAPIReader(), Writer: apply.PeerWriter{Client: r.writer.Client},
 		Events: mgr.GetEventRecorder(mcs.ControllerName), Now: options.Now, Log: mgr.GetLogger(),
-	})
+	}
+	if options.ProbePeers {
+		ofPeers.Connect = peers.ConnectTCP
+	}
+	registry := peers.New(ofPeers)
 	if options.Identity != nil {
 		watch := &propertyWatch{options.Identity, propertyPolls * options.Poll, registry.SetProperties, mgr.GetLogger()}
 		if err := mgr.Add(watch); err != nil {
@@ -196,7 +208,7 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 	r.clusterset = &clusterset{
 		home: options.ClusterID, cache: mgr.GetCache(), peers: registry, names: names, maxEndpoints: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
 		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),
-		imports: options.ImportNamespaces, own: options.Namespace,
+		imports: options.ImportNamespaces, own: options.Namespace, keepLast: options.KeepLastEndpoints,
 	}
 	r.clusterset.natives.allowed = options.NativeNames
 	b.Watches(&mcsv1beta1.ServiceExport{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).

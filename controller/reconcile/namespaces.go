@@ -93,7 +93,7 @@ func (c *clusterset) selectPeers(ctx context.Context, key types.NamespacedName, 
 		}
 	default:
 		cs.Members = slices.DeleteFunc(cs.Members, func(m merge.Member) bool { return m.Cluster != c.home })
-		cs.Silent, cs.SilentExpired = nil, nil
+		cs.Silent, cs.SilentExpired, cs.SilentAssumed = nil, nil, nil
 	}
 	return again, nil
 }

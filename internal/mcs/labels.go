@@ -63,6 +63,9 @@ const (
 	// AnnotationClusterID, on the namespace of a controller, announces its cluster's ID to its
 	// peers, which watch Namespaces.
 	AnnotationClusterID = "clusterset-dns.io/cluster-id"
+	// AnnotationHeartbeat, on the namespace of a controller, is the time of its cluster at which the
+	// controller last showed that it runs (RFC 3339).
+	AnnotationHeartbeat = "clusterset-dns.io/heartbeat"
 	// AnnotationProperties, on the namespace of a controller, announces the properties of its
 	// cluster to its peers, in the form of a label selector: "region.topology.kubernetes.io=eu".
 	AnnotationProperties = "clusterset-dns.io/cluster-properties"

@@ -114,7 +114,7 @@ func (s *stage) startMember(ctx context.Context, name string) error {
 }
 
 func (s *stage) startController(ctx context.Context, name string) (err error) {
-	s.controllers[name], err = binaries.StartController(ctx, s.clusters[name], "--cluster-id="+name, "--peer-timeout="+peerTimeout.String())
+	s.controllers[name], err = binaries.StartController(ctx, s.clusters[name], "--cluster-id="+name, "--probe-peers=false", "--peer-timeout="+peerTimeout.String())
 	return err
 }
 

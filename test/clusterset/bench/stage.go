@@ -74,7 +74,7 @@ func (m *member) control(ctx context.Context) error {
 	}
 	m.metrics = listener.Addr().String()
 	_ = listener.Close()
-	m.controller, err = binaries.StartController(ctx, m.Cluster.Cluster, "--cluster-id="+m.ID, "--metrics-bind-address="+m.metrics, "--leader-elect=false")
+	m.controller, err = binaries.StartController(ctx, m.Cluster.Cluster, "--cluster-id="+m.ID, "--probe-peers=false", "--metrics-bind-address="+m.metrics, "--leader-elect=false")
 	return err
 }
 

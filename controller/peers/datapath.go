@@ -1,0 +1,146 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/datapath"
+	"github.com/clusterset-dns/multicluster/controller/preference"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+const (
+	// retarget is the pause between two choices of the endpoints to connect to.
+	retarget = 30 * time.Second
+	// recheck is the pause between two evaluations of a silent peer.
+	recheck = 500 * time.Millisecond
+	// remembered is the maximum number of slices to read of a peer that was not read since the start.
+	remembered = 500
+)
+
+// observeLocked describes the peer now, and adds what is known of the way to its endpoints to the
+// condition.
+func (p *peer) observeLocked() Observation {
+	now := p.registry.options.Now()
+	verdict := p.lookLocked(now)
+	// A check takes seconds only. Meanwhile the peer is what it was.
+	alive := verdict == datapath.Cut || verdict == datapath.Checking && p.condition.reason == Unreachable && p.wasAlive
+	if bound := p.registry.options.CutOffTimeout; bound > 0 && p.path.Silence(now) > bound {
+		alive = false
+	}
+	p.condition.path, p.condition.pathMessage, p.condition.tested = verdict, p.pathTextLocked(verdict), p.path.Counts().Targets > 0
+	p.condition.beat = p.beat.value
+	p.measureLocked(verdict)
+	return Observation{
+		Now: metav1.NewTime(now), Timeout: metav1.Duration{Duration: p.registry.options.Timeout},
+		Connected: p.condition.connected || alive, WasConnected: p.wasAlive,
+		Dead: verdict == datapath.Dead, WasDead: p.wasDead, Silent: p.path.IsSilent(), Known: p.contents != nil,
+	}
+}
+
+// measureLocked sets the metrics of the way to the endpoints.
+func (p *peer) measureLocked(verdict datapath.Verdict) {
+	for _, v := range []datapath.Verdict{datapath.Unknown, datapath.Proven, datapath.Checking, datapath.Cut, datapath.Dead} {
+		is := 0.0
+		if v == verdict {
+			is = 1
+		}
+		peerPath.WithLabelValues(p.id, string(v)).Set(is)
+	}
+	c := p.path.Counts()
+	peerEndpoints.WithLabelValues(p.id, "true").Set(float64(c.Accepting))
+	peerEndpoints.WithLabelValues(p.id, "false").Set(float64(c.Targets - c.Accepting))
+}
+
+// lookLocked updates what is known of the way to the peer's endpoints.
+func (p *peer) lookLocked(now time.Time) datapath.Verdict {
+	silent := p.condition.reason == Unreachable || p.connection != nil && p.connection.suspected
+	if silent {
+		p.path.Silent(now)
+	} else {
+		p.path.Heard()
+	}
+	if p.registry.options.Connect != nil && p.condition.connected && now.Sub(p.retargeted) >= retarget {
+		p.path.Follow(datapath.Targets(p.servicesLocked()))
+		p.retargeted = now
+	}
+	if p.registry.options.Connect == nil {
+		return datapath.Unknown
+	}
+	verdict := p.path.Verdict(now)
+	if p.condition.reason != Unreachable && (verdict == datapath.Cut || verdict == datapath.Dead) {
+		return datapath.Checking // It was silent for a moment only.
+	}
+	return verdict
+}
+
+// servicesLocked returns the slices of each Service that the peer exports, within its limits.
+func (p *peer) servicesLocked() iter.Seq[[]*discoveryv1.EndpointSlice] {
+	return func(yield func([]*discoveryv1.EndpointSlice) bool) {
+		for name := range p.contents.slices.byService {
+			if m, ok := p.memberLocked(name); ok && !yield(m.Slices) {
+				return
+			}
+		}
+	}
+}
+
+// recallTargets chooses endpoints from what this cluster has of a silent peer that was not read
+// since the start. Endpoints that answer show that only the API server of the peer is silent.
+func (p *peer) recallTargets(ctx context.Context) {
+	p.registry.mu.RLock()
+	wanted := p.registry.options.Connect != nil && p.contents == nil && p.condition.reason == Unreachable && !p.recalled
+	p.registry.mu.RUnlock()
+	if !wanted {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	var list discoveryv1.EndpointSliceList
+	if err := p.registry.options.Live.List(ctx, &list, client.Limit(remembered),
+		client.MatchingLabels{mcsv1beta1.LabelSourceCluster: p.id, discoveryv1.LabelManagedBy: mcs.ControllerName}); err != nil {
+		p.leaseTrouble(ctx, "cannot list the imported endpoints of a peer", err)
+		return
+	}
+	var services [][]*discoveryv1.EndpointSlice
+	for i := range list.Items {
+		preference.Connect(&list.Items[i])
+		services = append(services, []*discoveryv1.EndpointSlice{&list.Items[i]})
+	}
+	p.registry.mu.Lock()
+	defer p.registry.mu.Unlock()
+	p.recalled = true
+	p.path.Follow(datapath.Targets(slices.Values(services)))
+}
+
+// pathTextLocked describes what is known of the way to the endpoints, for the Lease and for events.
+func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
+	c := p.path.Counts()
+	switch {
+	case p.registry.options.Connect == nil:
+		return "not tested, because of --probe-peers=false"
+	case verdict == datapath.Unknown && c.Targets == 0:
+		return "the peer exports no endpoint with a TCP port that can be tested"
+	case verdict == datapath.Unknown:
+		return fmt.Sprintf("none of %d tested endpoints accepts TCP connections from this cluster: check routes, firewalls and network policies between the pods of both clusters", c.Targets)
+	case c.Last.IsZero():
+		return fmt.Sprintf("%d endpoints are being tested", c.Targets)
+	}
+	since := "the last one at " + c.Last.UTC().Format(time.RFC3339)
+	switch verdict {
+	case datapath.Cut:
+		return fmt.Sprintf("the API server is silent, and %d of %d tested endpoints answer, %s: all endpoints stay", c.Accepting, c.Targets, since)
+	case datapath.Dead:
+		return fmt.Sprintf("the API server is silent, and so are the %d tested endpoints, %s: all endpoints are removed", c.Targets, since)
+	default:
+		return fmt.Sprintf("%d of %d tested endpoints accept TCP connections, %s", c.Accepting, c.Targets, since)
+	}
+}

@@ -1,0 +1,85 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// The leader writes the time to its namespace, beside the announced ID. A peer's clock can differ, so
+// only changes of the value count.
+const (
+	beatEvery = 30 * time.Second
+	// muteAfter is when a controller without a new heartbeat counts as silent: two may be lost.
+	muteAfter = 100 * time.Second
+	// maxBeat limits a heartbeat, in bytes. Longer ones are ignored.
+	maxBeat = 64
+)
+
+// heartbeat is what is known of the heartbeat of a peer.
+type heartbeat struct {
+	value string    // "" for none: the controller there is an older one
+	since time.Time // when it changed last, or since when it can be read
+	at    time.Time // of the last evaluation
+	mute  bool      // it has not changed for muteAfter
+}
+
+// hear notes the value that can be read now.
+func (h *heartbeat) hear(value string, now time.Time) {
+	switch asleep := now.Sub(h.at) > muteAfter/2; {
+	case value != h.value || value == "":
+		*h = heartbeat{value: value, since: now}
+	case asleep && !h.mute: // this process was suspended
+		h.since = now
+	case now.Sub(h.since) > muteAfter:
+		h.mute = true
+	}
+	h.at = now
+}
+
+// deaf notes that the heartbeat cannot be read now.
+func (h *heartbeat) deaf(now time.Time) { h.since, h.at = now, now }
+
+// beatOf returns the heartbeat for an ID: that of the first namespace in alphabetical order that
+// announces the ID with a heartbeat, or "".
+func (i *identity) beatOf(id string) string {
+	for _, namespace := range slices.Sorted(maps.Keys(i.beats)) {
+		if i.by[namespace] == id {
+			return i.beats[namespace]
+		}
+	}
+	return ""
+}
+
+// controllerLocked returns the condition of the controller of a peer whose API server answers, or ""
+// if it is not silent.
+func (p *peer) controllerLocked(reason string) (newReason, message string) {
+	now := p.registry.options.Now()
+	if reason != Connected && reason != InvalidLimits {
+		p.beat.deaf(now)
+		return "", ""
+	}
+	p.beat.hear(p.connection.identity.beatOf(p.id), now)
+	if !p.beat.mute {
+		return "", ""
+	}
+	return ControllerSilent, fmt.Sprintf("the API server answers, but the controller there has written no heartbeat for more than %v; the last one is %s. Look at its pods in that cluster: "+
+		"what it exports is no longer up to date", muteAfter, p.beat.value)
+}
+
+// beat writes the heartbeat of this cluster, if it is time.
+func (r *Registry) beat(ctx context.Context, version string) error {
+	now := r.options.Now()
+	if now.Sub(r.beaten) < beatEvery {
+		return nil
+	}
+	if err := r.writeAnnotation(ctx, version, mcs.AnnotationHeartbeat, now.UTC().Format(time.RFC3339)); err != nil {
+		return err
+	}
+	r.beaten = now
+	return nil
+}

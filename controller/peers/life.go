@@ -1,0 +1,134 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// An API server that speaks HTTP/2 answers a ping even when it is too busy for requests. Without any
+// data from it for suspectAfter, the endpoints of the peer are connected to each second. After
+// silentAfter the peer is Unreachable.
+const (
+	pingAfter    = 2 * time.Second // of silence
+	pingTimeout  = 3 * time.Second
+	suspectAfter = 3 * time.Second
+	silentAfter  = pingAfter + pingTimeout
+	// listen is the pause between two looks at when data arrived.
+	listen = 500 * time.Millisecond
+)
+
+// noting wraps a round tripper and records when parts of answers arrive.
+func (t *transport) noting(rt http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		response, err := rt.RoundTrip(request)
+		if err != nil {
+			return nil, err
+		}
+		t.pings.Store(response.ProtoMajor == 2)
+		t.answered.Store(time.Now().UnixNano())
+		response.Body = &notedBody{response.Body, t}
+		return response, nil
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+type notedBody struct {
+	io.ReadCloser
+	owner *transport
+}
+
+// Read implements io.Reader.
+func (b *notedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		b.owner.answered.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// quiet returns how long no data has arrived. Over HTTP/1.1, where nothing arrives between two
+// events, it returns 0.
+func (t *transport) quiet(now time.Time) time.Duration {
+	if !t.pings.Load() {
+		return 0
+	}
+	return now.Sub(time.Unix(0, t.heard.Load()))
+}
+
+// unanswered returns how long no part of an answer has arrived. A proxy in front of the API server
+// answers pings itself.
+func (t *transport) unanswered(now time.Time) time.Duration {
+	return now.Sub(time.Unix(0, t.answered.Load()))
+}
+
+// listenTo records whether the API server is silent, until ctx ends. It lists each resource, without
+// objects, at the start, because a user with permission to watch may have no permission to list.
+// Later it lists one only if nothing was received for probeEvery, or if the last list failed.
+func (c *connection) listenTo(ctx context.Context) {
+	for resource := 0; resource < int(resources) && c.probeOne(ctx, resource); resource++ {
+	}
+	c.peer.registry.mu.Lock()
+	c.probed = true
+	c.peer.registry.mu.Unlock()
+	c.peer.notify()
+	began, pause := time.Now(), c.probePause()
+	for next := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(listen, pause)):
+		}
+		now := time.Now()
+		c.note(c.transport.quiet(now))
+		failed, failing := c.failedProbe()
+		switch {
+		case failing && now.Sub(began) >= min(pause, probeTimeout):
+			c.probeOne(ctx, failed)
+		case !failing && c.transport.unanswered(now) >= pause:
+			c.probeOne(ctx, next)
+			next = (next + 1) % int(resources)
+		default:
+			continue
+		}
+		began, pause = now, c.probePause()
+		c.peer.notify()
+	}
+}
+
+// failedProbe returns a resource whose last request by probeOne failed.
+func (c *connection) failedProbe() (resource int, failed bool) {
+	c.peer.registry.mu.RLock()
+	defer c.peer.registry.mu.RUnlock()
+	resource = slices.IndexFunc(c.probing[:], func(err error) bool { return err != nil })
+	return resource, resource >= 0
+}
+
+// probePause returns probeEvery with jitter: many controllers can have lost one API server at once.
+func (c *connection) probePause() time.Duration {
+	every := c.peer.registry.probeEvery
+	return wait.Jitter(every-every/10, 0.2)
+}
+
+// note records whether the API server is silent.
+func (c *connection) note(quiet time.Duration) {
+	c.peer.registry.mu.Lock()
+	suspected, silent := quiet >= suspectAfter, quiet >= silentAfter
+	changed := suspected != c.suspected || silent != c.silent
+	c.suspected, c.silent = suspected, silent
+	c.peer.registry.mu.Unlock()
+	if changed {
+		c.peer.notify()
+	}
+}
+
+var errSilent = fmt.Errorf("no data has arrived for %v, not even the answer to a ping", silentAfter)
