@@ -5,6 +5,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -49,7 +50,8 @@ func waitingReady(st State) bool {
 // existing reports whether existing slices of a cluster have a ready endpoint.
 func (st State) existing(cluster string) bool {
 	return st.Import != nil && slices.ContainsFunc(st.Slices, func(slice *discoveryv1.EndpointSlice) bool {
-		return ownership.SliceIsFrom(cluster, slice, st.Import) && preference.Ready(slice) > 0
+		_, ready := digest.Count(slice)
+		return ownership.SliceIsFrom(cluster, slice, st.Import) && ready > 0
 	})
 }
 

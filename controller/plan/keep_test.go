@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 )
 
@@ -64,6 +65,18 @@ func TestLastEndpointsStay(t *testing.T) {
 				_, kept, _ = strings.Cut(shown.Message, "run out: ")
 			}
 			equal(t, "the clusters in the condition EndpointsKept", kept, c.kept)
+
+			// The cache has only the number of the endpoints of these slices.
+			st := n.state()
+			st.Slices = nil
+			for _, slice := range n.slices {
+				slice = slice.DeepCopy()
+				digest.Keep(slice)
+				st.Slices = append(st.Slices, slice)
+			}
+			if changes := Plan(st); !changes.Empty() {
+				t.Errorf("with the slices of the cache, it plans %+v", changes)
+			}
 
 			// It is back.
 			n.Members, n.SilentExpired, n.SilentAssumed = []merge.Member{home(), far(), farther()}, nil, nil
