@@ -74,7 +74,7 @@ func addAutoExport(mgr manager.Manager, options Options, grace time.Duration) er
 		Named("autoexport").
 		Watches(&corev1.Service{}, &handler.EnqueueRequestForObject{}).
 		Watches(&mcsv1beta1.ServiceExport{}, &handler.EnqueueRequestForObject{}).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.servicesIn)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.servicesIn), ofNamespaces).
 		WithOptions(controller.Options{RateLimiter: newLimiter(), SkipNameValidation: new(true)}).
 		Complete(r)
 }

@@ -213,7 +213,7 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 	r.clusterset.natives.allowed = options.NativeNames
 	b.Watches(&mcsv1beta1.ServiceExport{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
-		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn)).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn), ofNamespaces).
 		WatchesRawSource(names)
 	if options.ExportNamespaces.selector != nil {
 		e := &exporter{
@@ -221,7 +221,7 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 			grace: r.clusterset.grace, wake: make(chan struct{}, 1),
 		}
 		r.clusterset.exporter = e
-		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(e.exportsIn))
+		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(e.exportsIn), ofNamespaces)
 		if err := mgr.Add(e); err != nil {
 			return err
 		}

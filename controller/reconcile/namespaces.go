@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -13,8 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
@@ -70,6 +74,16 @@ func (n Namespaces) have(namespace *corev1.Namespace, name, own string) bool {
 	special := slices.Contains(everywhere, namespace.Name) || namespace.Name == own ||
 		namespace.Name == metav1.NamespaceDefault && name == "kubernetes"
 	return n.selector.Matches(labels.Set(namespace.Labels)) && (!special || slices.Contains(n.named, namespace.Name))
+}
+
+// ofNamespaces omits edits of a Namespace that change nothing which is read of it: the heartbeat is
+// written to one every 30 s.
+var ofNamespaces = builder.WithPredicates(predicate.Funcs{UpdateFunc: matters})
+
+// matters reports whether an edit changes the labels or the deletion of a Namespace.
+func matters(e event.UpdateEvent) bool {
+	old, edited := e.ObjectOld, e.ObjectNew
+	return old.GetUID() != edited.GetUID() || !maps.Equal(old.GetLabels(), edited.GetLabels()) || !old.GetDeletionTimestamp().Equal(edited.GetDeletionTimestamp())
 }
 
 // selectPeers removes what the peers export under a name whose namespace is not selected. It returns

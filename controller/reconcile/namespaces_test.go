@@ -9,6 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // Without a selector all namespaces are selected. Namespaces that every cluster has, the one of the
@@ -50,6 +53,28 @@ func TestNamespacesOfASelector(t *testing.T) {
 	}
 	if err := new(Namespaces).UnmarshalText([]byte("team in shop")); err == nil || !strings.Contains(err.Error(), "want a label selector") {
 		t.Errorf("a malformed selector: %v", err)
+	}
+}
+
+// Of the edits of a Namespace, only those of its labels and its deletion reach the names in it.
+func TestEditsOfANamespaceThatMatter(t *testing.T) {
+	for what, c := range map[string]struct {
+		edit func(*corev1.Namespace)
+		want bool
+	}{
+		"nothing":    {func(*corev1.Namespace) {}, false},
+		"annotation": {func(n *corev1.Namespace) { n.Annotations = map[string]string{mcs.AnnotationHeartbeat: "now"} }, false},
+		"label":      {func(n *corev1.Namespace) { n.Labels["team"] = "lab" }, true},
+		"no label":   {func(n *corev1.Namespace) { n.Labels = nil }, true},
+		"deletion":   {func(n *corev1.Namespace) { n.DeletionTimestamp = new(metav1.Now()) }, true},
+		"new object": {func(n *corev1.Namespace) { n.UID = "u2" }, true},
+	} {
+		old := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", UID: "u1", Labels: map[string]string{"team": "shop"}}}
+		edited := old.DeepCopy()
+		c.edit(edited)
+		if got := matters(event.UpdateEvent{ObjectOld: old, ObjectNew: edited}); got != c.want {
+			t.Errorf("%s: %v", what, got)
+		}
 	}
 }
 
