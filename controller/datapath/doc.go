@@ -7,7 +7,10 @@
 //
 //	exports -> Targets -> Path -> Due -> (connect) -> Answer -> Path -> Verdict
 //
-// The rules:
+// The package also follows the endpoints of names with the annotation clusterset-dns.io/probe
+// (Checks), which does not depend on the API server.
+//
+// The rules of a Path:
 //
 //  1. An endpoint that accepts a connection is proven. It stays proven until three connections in a
 //     row fail while the API server answers. Only a proven endpoint can show that a cluster is dead:

@@ -102,7 +102,7 @@ func firstOf(all iter.Seq[endpoint]) (first endpoint, ok bool) {
 func endpoints(all []*discoveryv1.EndpointSlice, family discoveryv1.AddressType) iter.Seq[endpoint] {
 	return func(yield func(endpoint) bool) {
 		for _, slice := range all {
-			port := portOf(slice)
+			port := firstPort(slice, false)
 			if slice.AddressType != family || port == 0 {
 				continue
 			}
@@ -120,11 +120,29 @@ func endpoints(all []*discoveryv1.EndpointSlice, family discoveryv1.AddressType)
 	}
 }
 
-// portOf returns the first port of a slice to connect to, or 0.
-func portOf(slice *discoveryv1.EndpointSlice) uint16 {
+// Checked returns the ready endpoints of a slice that can be checked because a user asks for it: at
+// the first TCP port of the slice, also if that has an appProtocol. The keys are positions in
+// slice.Endpoints.
+func Checked(slice *discoveryv1.EndpointSlice) map[int]Target {
+	port := firstPort(slice, true)
+	if port == 0 || slice.AddressType == discoveryv1.AddressTypeFQDN {
+		return nil
+	}
+	all := map[int]Target{}
+	for i := range slice.Endpoints {
+		if address, ok := addressOf(&slice.Endpoints[i]); ok {
+			all[i] = netip.AddrPortFrom(address, port)
+		}
+	}
+	return all
+}
+
+// firstPort returns the first TCP port of a slice, or 0. appProtocol is whether a port with an
+// appProtocol can be it.
+func firstPort(slice *discoveryv1.EndpointSlice, appProtocol bool) uint16 {
 	for _, p := range slice.Ports {
 		tcp := p.Protocol == nil || *p.Protocol == corev1.ProtocolTCP
-		if tcp && p.AppProtocol == nil && p.Port != nil && *p.Port > 0 && *p.Port < 1<<16 {
+		if tcp && (appProtocol || p.AppProtocol == nil) && p.Port != nil && *p.Port > 0 && *p.Port < 1<<16 {
 			return uint16(*p.Port)
 		}
 	}

@@ -1,0 +1,117 @@
+package datapath
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// checkInterval is the pause between two connections to an endpoint that is checked. After a result
+	// that contradicts what is known of the endpoint, it is fast.
+	checkInterval = 5 * time.Second
+	// MaxChecked is the maximum number of endpoints of one name in one cluster that are checked.
+	MaxChecked = 250
+)
+
+// Checks are the endpoints of one cluster that are checked all the time, by name. The zero value has
+// none. An endpoint fails after three connections in a row that were not accepted, and accepts again
+// after two that were.
+type Checks struct {
+	names map[types.NamespacedName]map[Target]*check
+}
+
+// Endpoint is an endpoint that is checked because of a name.
+type Endpoint struct {
+	Name types.NamespacedName
+	At   Target
+}
+
+// check is what is known of one endpoint.
+type check struct {
+	asked   time.Time // begin of the last connection
+	waiting bool      // the last connection has neither been accepted nor failed
+	failing bool
+	row     int // results in a row that contradict failing
+}
+
+// returns is how many accepted connections in a row end a failure.
+const returns = 2
+
+// Follow sets the endpoints of a name. Endpoints that stay keep what is known of them. The value of
+// a new one is whether it fails. Without endpoints, the name is forgotten.
+func (c *Checks) Follow(name types.NamespacedName, targets map[Target]bool) {
+	if len(targets) == 0 {
+		delete(c.names, name)
+		return
+	}
+	kept := make(map[Target]*check, len(targets))
+	for at, failing := range targets {
+		if kept[at] = c.names[name][at]; kept[at] == nil {
+			kept[at] = &check{failing: failing}
+		}
+	}
+	if c.names == nil {
+		c.names = map[types.NamespacedName]map[Target]*check{}
+	}
+	c.names[name] = kept
+}
+
+// Failing returns the endpoints of a name that are checked, and whether each of them fails.
+func (c *Checks) Failing(name types.NamespacedName) map[Target]bool {
+	all := make(map[Target]bool, len(c.names[name]))
+	for at, t := range c.names[name] {
+		all[at] = t.failing
+	}
+	return all
+}
+
+// Due returns the endpoint to connect to next, and notes that a connection begins now: the one that
+// should have been asked first.
+func (c *Checks) Due(now time.Time) (due Endpoint, ok bool) {
+	var first time.Time
+	for name, all := range c.names {
+		for at, t := range all {
+			if next := t.next(); !t.waiting && !next.After(now) && (!ok || next.Before(first)) {
+				due, first, ok = Endpoint{name, at}, next, true
+			}
+		}
+	}
+	if ok {
+		t := c.names[due.Name][due.At]
+		t.asked, t.waiting = now, true
+	}
+	return due, ok
+}
+
+// next returns when the endpoint should be asked.
+func (t *check) next() time.Time {
+	switch {
+	case t.asked.IsZero():
+		return t.asked
+	case t.row > 0:
+		return t.asked.Add(fast)
+	default:
+		return t.asked.Add(checkInterval)
+	}
+}
+
+// Answer notes the result of the connection that Due has begun. It reports whether the endpoint
+// fails from now on, or no longer.
+func (c *Checks) Answer(of Endpoint, accepted bool) (changed bool) {
+	t := c.names[of.Name][of.At]
+	if t == nil {
+		return false // it left meanwhile
+	}
+	t.waiting = false
+	if accepted != t.failing {
+		t.row = 0
+		return false
+	}
+	t.row++
+	if enough := map[bool]int{false: threshold, true: returns}[t.failing]; t.row < enough {
+		return false
+	}
+	t.failing, t.row = !t.failing, 0
+	return true
+}
