@@ -28,7 +28,7 @@ const (
 )
 
 // exportKinds are the conditions of a ServiceExport that the controller writes.
-var exportKinds = []string{conditionValid, conditionReady, conditionConflict, conditionPreference, conditionNativeName}
+var exportKinds = []string{conditionValid, conditionReady, conditionConflict, conditionPreference, conditionNativeName, conditionProbed}
 
 // setExport adds the conditions of this cluster's ServiceExport. It reports what is wrong with the
 // export at once, and everything else when nothing else remains to be written, because the other
@@ -50,7 +50,8 @@ func setExport(st observed.State, d desired.Desired, c *diff.Changes) {
 		e.setConflict(d.Merged, valid)
 	}
 	e.setPreference()
-	e.setNativeName()
+	e.setAnswer(conditionNativeName, mcs.AnnotationNativeName)
+	e.setAnswer(conditionProbed, mcs.AnnotationProbe)
 	c.ExportConditions = slices.DeleteFunc(slices.Clone(edited.Status.Conditions), func(c metav1.Condition) bool {
 		return !slices.Contains(exportKinds, c.Type)
 	})

@@ -1,7 +1,6 @@
 package conditions
 
 import (
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,13 +32,13 @@ func nativeWanted(n desired.Native) *metav1.Condition {
 	return want
 }
 
-// setNativeName reports a malformed annotation of the export, in the cluster of its author.
-func (e exportConditions) setNativeName() {
-	if mcs.NativeName(e.export.Annotations) != mcs.Malformed {
-		meta.RemoveStatusCondition(&e.export.Status.Conditions, conditionNativeName)
+// setAnswer reports an annotation of the export that is neither "true" nor "false", in the cluster of
+// its author.
+func (e exportConditions) setAnswer(kind, key string) {
+	if mcs.AnswerOf(e.export.Annotations, key) != mcs.Malformed {
+		meta.RemoveStatusCondition(&e.export.Status.Conditions, kind)
 		return
 	}
-	e.set(conditionNativeName, metav1.ConditionFalse, desired.NativeMalformed, "%s", fmt.Sprintf(
-		"the annotation %s of this ServiceExport is %q, want \"true\" or \"false\", so it has no effect",
-		mcs.AnnotationNativeName, brief.Clip(e.export.Annotations[mcs.AnnotationNativeName])))
+	e.set(kind, metav1.ConditionFalse, reasonMalformed,
+		"the annotation %s of this ServiceExport is %q, want \"true\" or \"false\", so it has no effect", key, brief.Clip(e.export.Annotations[key]))
 }

@@ -38,7 +38,7 @@ func setOwn(st observed.State, d desired.Desired, status *mcsv1beta1.ServiceImpo
 		return nil
 	}
 	o := own{st, status}
-	events := append(o.set(conditionPreference, preferenceWanted(d.Preferred)), o.set(contested.ConditionKept, keptWanted(d.Kept))...)
+	events := slices.Concat(o.set(conditionPreference, preferenceWanted(d.Preferred)), o.set(contested.ConditionKept, keptWanted(d.Kept)), o.set(conditionProbed, probedWanted(d.Checked)))
 	if d.Native.Condition.Reason != "" {
 		events = append(events, o.set(conditionNativeName, nativeWanted(d.Native))...)
 	}
@@ -52,7 +52,7 @@ type own struct {
 }
 
 // expected are the reasons of a new condition that is no news.
-var expected = []string{reasonPreferred, desired.NativeOwnService, desired.NativeAttached}
+var expected = []string{reasonPreferred, desired.NativeOwnService, desired.NativeAttached, reasonAllAccept, reasonNothingToProbe}
 
 // set sets a condition, or removes it if want is nil. It returns an event if the condition has
 // changed, except for a new one that is good.

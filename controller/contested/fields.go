@@ -26,6 +26,7 @@ const (
 	FieldReady          Field = "condition Ready of the ServiceImport"
 	FieldPreference     Field = "condition ClusterPreference of the ServiceImport"
 	FieldKept           Field = "condition EndpointsKept of the ServiceImport"
+	FieldProbed         Field = "condition EndpointsProbed of the ServiceImport"
 	FieldNativeName     Field = "condition NativeName of the ServiceImport"
 	FieldClusters       Field = "status.clusters and status.endpointSliceObjects of the ServiceImport"
 	FieldExport         Field = "conditions of the ServiceExport"
@@ -149,20 +150,21 @@ func readyOf(imp *mcsv1beta1.ServiceImport) shown {
 }
 
 // These are conditions of an import whose clusters have an order, or whose own name leads to other
-// clusters, or whose endpoints stay although their clusters are silent. The first two are also on an
-// export whose annotations are malformed.
+// clusters, or whose endpoints stay although their clusters are silent, or are connected to all the
+// time. They are also on an export whose annotations are malformed.
 const (
 	ConditionPreference = "ClusterPreference"
 	ConditionNativeName = "NativeName"
 	ConditionKept       = "EndpointsKept"
+	ConditionProbed     = "EndpointsProbed"
 )
 
-var ownConditions = map[string]Field{ConditionPreference: FieldPreference, ConditionNativeName: FieldNativeName, ConditionKept: FieldKept}
+var ownConditions = map[string]Field{ConditionPreference: FieldPreference, ConditionNativeName: FieldNativeName, ConditionKept: FieldKept, ConditionProbed: FieldProbed}
 
 // shownOf returns the content of an export's conditions.
-func shownOf(export *mcsv1beta1.ServiceExport) (all [5]shown) {
+func shownOf(export *mcsv1beta1.ServiceExport) (all [6]shown) {
 	for i, kind := range [...]mcsv1beta1.ServiceExportConditionType{
-		mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady, mcsv1beta1.ServiceExportConditionConflict, ConditionPreference, ConditionNativeName,
+		mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady, mcsv1beta1.ServiceExportConditionConflict, ConditionPreference, ConditionNativeName, ConditionProbed,
 	} {
 		all[i] = shownAt(export.Status.Conditions, string(kind))
 	}

@@ -38,7 +38,7 @@ func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 	}
 	if st.Clusterset == nil {
 		d := ofImport(b)
-		d.Notes = append(d.Notes, b.unusedPreference()...)
+		d.Notes = append(d.Notes, b.unusedAnnotations()...)
 		return d
 	}
 	nobody := len(m.Clusters)+len(known.Missing) == 0
@@ -78,7 +78,7 @@ func createImport(b builder) Desired {
 // gets, and no endpoints of the clusterset.
 func syncUnmanaged(b builder) Desired {
 	d := ofImport(b)
-	d.Notes = append(d.Notes, b.unusedPreference()...)
+	d.Notes = append(d.Notes, b.unusedAnnotations()...)
 	if len(b.merged.Clusters) > 0 {
 		d.Notes = append(d.Notes, "the endpoints that the clusterset exports under this name, because the import does not have the label "+mcs.LabelManagedBy+"="+mcs.ControllerName)
 	}
@@ -105,10 +105,11 @@ func updateImport(b builder) Desired {
 		d.Import = b.Import
 	}
 	d.ImportFirst = known && !sameButRecord(original, b.Import)
+	d.Checked = b.check()
 	d.Slices = ownSlices(b)
 	d.Preferred = b.prefer(&d.Slices)
 	d.Status, d.Kept = status, b.kept
-	d.Notes = append(d.Notes, b.othersSlices()...)
+	d.Notes = append(d.Notes, append(b.othersSlices(), b.malformedProbe()...)...)
 	if yields {
 		d.Notes = append(d.Notes, b.Contested.Note(contested.FieldImport))
 	}

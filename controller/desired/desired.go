@@ -54,6 +54,8 @@ type Desired struct {
 	RetryAddress bool
 	// Kept are the clusters whose endpoints stay although they are assumed to be dead, sorted.
 	Kept []string
+	// Checked are the endpoints of other clusters that are connected to all the time.
+	Checked Checked
 	// Preferred is the choice between the clusters.
 	Preferred Preferred
 	// Native is what belongs to the import's own name.

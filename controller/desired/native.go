@@ -109,7 +109,7 @@ func (b builder) nativeAnswer() nativeAnswer {
 		if of.Object == (*corev1.Service)(nil) {
 			continue
 		}
-		switch mcs.NativeName(of.GetAnnotations()) {
+		switch mcs.AnswerOf(of.GetAnnotations(), mcs.AnnotationNativeName) {
 		case mcs.Yes:
 			answer.wanted = true
 			return answer

@@ -151,10 +151,15 @@ func (c clusters) all() []preference.Cluster {
 	return all
 }
 
-// unusedPreference returns a note on the annotation of an import whose endpoints come from others.
-func (b builder) unusedPreference() []string {
-	if b.owned || b.Import == nil || preference.Read(b.Import.Annotations).Clusters == "" {
+// unusedAnnotations returns notes on annotations of an import whose endpoints come from others.
+func (b builder) unusedAnnotations() (notes []string) {
+	if b.owned || b.Import == nil {
 		return nil
 	}
-	return []string{"the annotation " + mcs.AnnotationPreferClusters + ", because the controller does not manage the endpoints of this import"}
+	for _, key := range []string{mcs.AnnotationPreferClusters, mcs.AnnotationProbe} {
+		if _, given := b.Import.Annotations[key]; given {
+			notes = append(notes, "the annotation "+key+", because the controller does not manage the endpoints of this import")
+		}
+	}
+	return notes
 }

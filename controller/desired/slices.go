@@ -150,8 +150,10 @@ func (m *sliceBuilder) add(name string, member merge.Member, source *discoveryv1
 		discoveryv1.LabelManagedBy:    mcs.ControllerName,
 	}
 	slice.Annotations = map[string]string{}
-	if trigger, ok := source.Annotations[corev1.EndpointsLastChangeTriggerTime]; ok {
-		slice.Annotations[corev1.EndpointsLastChangeTriggerTime] = trigger
+	for _, key := range []string{corev1.EndpointsLastChangeTriggerTime, mcs.AnnotationFailing} {
+		if text, ok := source.Annotations[key]; ok {
+			slice.Annotations[key] = text
+		}
 	}
 	slice.Endpoints = make([]discoveryv1.Endpoint, 0, len(endpoints))
 	for _, e := range endpoints {

@@ -9,6 +9,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/preference"
@@ -143,6 +144,9 @@ type Changes struct {
 	// plan. Again is the time until the state can change by itself, 0 for never.
 	Preference, NativePreference preference.Memory
 	Again                        time.Duration
+	// Check are the endpoints of other clusters to connect to all the time, by cluster, and whether
+	// each of them fails.
+	Check map[string]map[datapath.Target]bool
 	// Notes describe slices that cannot be written.
 	Notes []string
 }

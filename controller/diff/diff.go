@@ -19,6 +19,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	c := Changes{
 		Retry: d.Retry, RetryAddress: d.RetryAddress || d.Native.RetryAddress,
 		Preference: d.Preferred.Choice.Memory, NativePreference: d.Native.Preferred.Choice.Memory, Again: sooner(d.Preferred.Choice.Again, d.Native.Again),
+		Check: d.Checked.Targets,
 	}
 	switch imp := st.Import; {
 	case d.Withdrawn:
@@ -36,7 +37,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	}
 	c.ofImport(st, d)
 	if d.ImportFirst {
-		return Changes{Import: c.Import, Preference: c.Preference, NativePreference: c.NativePreference, Again: c.Again}
+		return Changes{Import: c.Import, Preference: c.Preference, NativePreference: c.NativePreference, Again: c.Again, Check: c.Check}
 	}
 	c.ofService(st, d)
 	c.Delete = d.Delete

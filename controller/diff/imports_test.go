@@ -7,5 +7,5 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	walls.Stage(t, "controller/contested", "controller/desired", "controller/digest", "controller/preference", "controller/observed")
+	walls.Stage(t, "controller/contested", "controller/datapath", "controller/desired", "controller/digest", "controller/preference", "controller/observed")
 }

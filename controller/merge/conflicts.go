@@ -30,6 +30,7 @@ const maxMessage = 4000
 // only some exports ask for the Service's own name.
 const (
 	reasonPreferenceConflict mcsv1beta1.ServiceExportConditionReason = "ClusterPreferenceConflict"
+	reasonProbeConflict      mcsv1beta1.ServiceExportConditionReason = "ProbeConflict"
 	reasonNativeNameConflict mcsv1beta1.ServiceExportConditionReason = "NativeNameConflict"
 )
 
@@ -93,6 +94,9 @@ var comparisons = []comparison{
 	oldestWins(reasonNativeNameConflict, "native name",
 		func(used *Merged) string { return strconv.FormatBool(used.NativeName) },
 		func(used *Merged, _, other Member) bool { return other.Export.NativeName != used.NativeName }),
+	oldestWins(reasonProbeConflict, "probe",
+		func(used *Merged) string { return strconv.FormatBool(used.Probe) },
+		func(used *Merged, _, other Member) bool { return other.Export.Probe != used.Probe }),
 	oldestWins(mcsv1beta1.ServiceExportReasonIPFamilyConflict, "IP families",
 		func(used *Merged) string { return familyList(used.Families) },
 		// If the exporters have a common family, there is no conflict. Otherwise the families in

@@ -61,6 +61,8 @@ type Export struct {
 	// NativeName means that clients of the importing clusters are to reach the name as the Service's
 	// own.
 	NativeName bool
+	// Probe means that importing clusters connect to the endpoints all the time.
+	Probe bool
 }
 
 // ServiceSpec is the part of a Service that an import takes over (C5). The record in the annotation
@@ -99,7 +101,8 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 		AllAnnotations: digest(export.Spec.ExportedAnnotations),
 		Preference:     preference.Read(export.Annotations),
 		Consumers:      readConsumers(export.Annotations),
-		NativeName:     mcs.NativeName(export.Annotations) == mcs.Yes,
+		NativeName:     mcs.AnswerOf(export.Annotations, mcs.AnnotationNativeName) == mcs.Yes,
+		Probe:          mcs.AnswerOf(export.Annotations, mcs.AnnotationProbe) == mcs.Yes,
 	}
 	e.takeOver(export.Spec.ExportedLabels, export.Spec.ExportedAnnotations)
 	return e
@@ -108,7 +111,7 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 // Same reports whether two exports have the same content.
 func (e *Export) Same(other *Export) bool {
 	return e.Created.Equal(&other.Created) && e.AllLabels == other.AllLabels && e.AllAnnotations == other.AllAnnotations &&
-		e.Preference == other.Preference && e.NativeName == other.NativeName && (e.Consumers == nil) == (other.Consumers == nil) && slices.Equal(e.Consumers, other.Consumers)
+		e.Preference == other.Preference && e.NativeName == other.NativeName && e.Probe == other.Probe && (e.Consumers == nil) == (other.Consumers == nil) && slices.Equal(e.Consumers, other.Consumers)
 }
 
 // TrimService returns the part of a Service that an import takes over.

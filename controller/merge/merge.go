@@ -33,8 +33,8 @@ type Merged struct {
 	Labels, Annotations map[string]string
 	// Preference are the annotations of the oldest export that choose between the clusters.
 	Preference preference.Texts
-	// NativeName is that of the oldest export.
-	NativeName bool
+	// NativeName and Probe are those of the oldest export.
+	NativeName, Probe bool
 	// Conflict describes where the exports disagree.
 	Conflict
 	// Notes describe the labels and annotations that were left out.
@@ -75,7 +75,7 @@ func Merge(members []Member) Merged {
 	slices.Sort(merged.Clusters)
 	export := exporters[0].Export
 	merged.Labels, merged.Annotations, merged.Notes = export.Labels, export.Annotations, export.Notes
-	merged.Preference, merged.NativeName = export.Preference, export.NativeName
+	merged.Preference, merged.NativeName, merged.Probe = export.Preference, export.NativeName, export.Probe
 	merged.Conflict = conflicts(&merged, exporters)
 	return merged
 }

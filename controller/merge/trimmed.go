@@ -31,15 +31,15 @@ type trimmings struct {
 // all of the memory. TrimExport returns the same result as before.
 func KeepTrimmed(export *mcsv1beta1.ServiceExport) {
 	trimmed, texts, consumers := TrimExport(export), preference.Read(export.Annotations), readConsumers(export.Annotations)
-	native, asked := export.Annotations[mcs.AnnotationNativeName]
+	answers := mcs.Only(export.Annotations, mcs.AnnotationNativeName, mcs.AnnotationProbe)
 	export.ManagedFields, export.Finalizers, export.OwnerReferences = nil, nil, nil
 	export.Labels = mcs.Only(export.Labels, mcs.LabelManagedBy) // Package autoexport reads it.
 	export.Annotations = texts.Annotations()
 	if consumers != nil {
 		export.Annotations[mcs.AnnotationToClusters] = strings.Join(consumers, ",") // never longer than it was
 	}
-	if asked {
-		export.Annotations[mcs.AnnotationNativeName] = strings.Clone(native[:min(len(native), maxAnswer)])
+	for key, text := range answers {
+		export.Annotations[key] = strings.Clone(text[:min(len(text), maxAnswer)])
 	}
 	if trimmed == nil {
 		export.Spec = mcsv1beta1.ServiceExportSpec{} // It is being deleted.
@@ -64,6 +64,7 @@ func untrimmings(export *mcsv1beta1.ServiceExport) *Export {
 	return &Export{
 		Created: export.CreationTimestamp, Labels: export.Spec.ExportedLabels, Annotations: export.Spec.ExportedAnnotations,
 		AllLabels: rest.AllLabels, AllAnnotations: rest.AllAnnotations, Notes: rest.Notes, Preference: preference.Read(export.Annotations),
-		Consumers: readConsumers(export.Annotations), NativeName: mcs.NativeName(export.Annotations) == mcs.Yes,
+		Consumers: readConsumers(export.Annotations), NativeName: mcs.AnswerOf(export.Annotations, mcs.AnnotationNativeName) == mcs.Yes,
+		Probe: mcs.AnswerOf(export.Annotations, mcs.AnnotationProbe) == mcs.Yes,
 	}
 }

@@ -7,5 +7,5 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	walls.Stage(t, "controller/contested", "controller/digest", "controller/merge", "controller/preference")
+	walls.Stage(t, "controller/contested", "controller/datapath", "controller/digest", "controller/merge", "controller/preference")
 }

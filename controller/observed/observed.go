@@ -9,6 +9,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 )
@@ -28,6 +29,11 @@ type Clusterset struct {
 	// SilentAssumed are those of SilentExpired whose existing endpoints stay if no other cluster has a
 	// ready one, because nothing proves that the cluster is dead.
 	SilentAssumed []string
+	// Probes means that this process can connect to endpoints of other clusters.
+	Probes bool
+	// Checked are the endpoints of other clusters that this process connects to all the time, by
+	// cluster, and whether each of them fails.
+	Checked map[string]map[datapath.Target]bool
 	// Vacant are the clusters that have the ServiceExport but not its Service (in this cluster,
 	// also if the Service has no slices yet), if this was different a short time ago: the Service
 	// is being replaced. They count with what they had: absent is not empty.

@@ -32,6 +32,7 @@ type recorded struct {
 	Preference preference.Texts  `json:",omitzero"`
 	Properties map[string]string `json:",omitempty"`
 	NativeName bool              `json:",omitempty"`
+	Probe      bool              `json:",omitempty"`
 	Spec       merge.ServiceSpec `json:"Terms"` // the name in the imports of earlier releases
 }
 
@@ -46,7 +47,7 @@ func record(home string, members []merge.Member, preferred bool) string {
 		}
 		r := recorded{
 			Home: m.Cluster == home, Created: m.Export.Created, AllLabels: m.Export.AllLabels, AllAnnotations: m.Export.AllAnnotations, Spec: *m.Service,
-			Preference: m.Export.Preference, NativeName: m.Export.NativeName,
+			Preference: m.Export.Preference, NativeName: m.Export.NativeName, Probe: m.Export.Probe,
 		}
 		if preferred {
 			r.Properties = m.Properties
@@ -105,7 +106,7 @@ func (r recorded) member(cluster string, imp *mcsv1beta1.ServiceImport) merge.Me
 	labels, annotations := exportedOn(imp)
 	return merge.Member{Cluster: cluster, Service: &r.Spec, Export: &merge.Export{
 		Created: r.Created, Labels: labels, Annotations: annotations,
-		AllLabels: r.AllLabels, AllAnnotations: r.AllAnnotations, Preference: r.Preference, NativeName: r.NativeName,
+		AllLabels: r.AllLabels, AllAnnotations: r.AllAnnotations, Preference: r.Preference, NativeName: r.NativeName, Probe: r.Probe,
 	}, Properties: r.Properties}
 }
 

@@ -83,6 +83,13 @@ const (
 	// AnnotationReturnAfter is how long an earlier entry of that list must have enough ready
 	// endpoints before it is used again.
 	AnnotationReturnAfter = "clusterset-dns.io/return-after"
+	// AnnotationProbe with the value "true", on a ServiceExport or ServiceImport, asks for TCP
+	// connections to the endpoints of other clusters: those that accept none get no traffic. "false"
+	// on a ServiceImport refuses it.
+	AnnotationProbe = "clusterset-dns.io/probe"
+	// AnnotationFailing, on a slice of the controller, lists the addresses and ports of endpoints that
+	// are ready in their cluster and do not accept connections from this one, with commas.
+	AnnotationFailing = "clusterset-dns.io/failing"
 	// LabelStandby, on a slice of the controller, marks the endpoints of a cluster that another one is
 	// preferred to. preference.Standby has its values.
 	LabelStandby = "clusterset-dns.io/standby"

@@ -14,9 +14,9 @@ const (
 	Malformed
 )
 
-// NativeName returns the value of AnnotationNativeName.
-func NativeName(annotations map[string]string) Answer {
-	switch text, given := annotations[AnnotationNativeName]; {
+// AnswerOf returns the value of an annotation.
+func AnswerOf(annotations map[string]string, key string) Answer {
+	switch text, given := annotations[key]; {
 	case !given:
 		return Silent
 	case text == "true":
