@@ -38,21 +38,22 @@ type peer struct {
 	properties       map[string]string // as announced when the peer was connected last
 	exports          map[string]bool   // the namespaces that the peer exports from; nil: all
 	limits           limits
-	beat             heartbeat                     // of its controller
-	path             datapath.Path                 // to its endpoints
+	beat             heartbeat     // of its controller
+	path             datapath.Path // to its endpoints
+	checks           datapath.Checks
+	connecting       int                           // connections to its endpoints at present
 	excess           map[types.NamespacedName]bool // names beyond limits.services
 
 	// Used only by run:
-	kubeconfig []byte // of connection or broken
-	begun      bool   // a connection was attempted
-	waited     bool   // the value of adopted in the last evaluation
-	record     PeerRecord
-	lease      lease
-	condition  condition
-	wasAlive   bool      // connected in the last evaluation, or its endpoints answered
-	wasDead    bool      // its endpoints did not answer in the last evaluation
-	retargeted time.Time // when the endpoints of path were chosen
-	recalled   bool      // they were chosen from what this cluster has of the peer
+	kubeconfig        []byte // of connection or broken
+	begun             bool   // a connection was attempted
+	waited            bool   // the value of adopted in the last evaluation
+	record            PeerRecord
+	lease             lease
+	condition         condition
+	wasAlive, wasDead bool      // the last evaluation had Observation.Connected, Observation.Dead
+	retargeted        time.Time // when the endpoints of path were chosen
+	recalled          bool      // they were chosen from what this cluster has of the peer
 }
 
 // notify makes run evaluate the peer soon.

@@ -16,11 +16,13 @@ import (
 // The bounds of the connections to endpoints of peers, for all peers together. Each rate has a burst
 // of one, so that there are at most 100 in any second.
 const (
-	baselineRate = 30 // a second, while the API servers of the peers answer
+	baselineRate = 30 // a second, while the API servers of the peers answer, and for checks
 	silentRate   = 68 // a second, to the endpoints of silent peers
 	// A silent peer gets at most mostAsked connections a second, and fewest if many peers are silent.
 	mostAsked, fewest = 16, 3
 	connectTimeout    = 2 * time.Second
+	// maxConnecting is the maximum number of connections to one peer at a time.
+	maxConnecting = 64
 	// proberRest is the pause if no connection is due.
 	proberRest = 200 * time.Millisecond
 )
@@ -36,61 +38,87 @@ func ConnectTCP(ctx context.Context, at datapath.Target) bool {
 	return true
 }
 
-// probe connects to endpoints of the peers until ctx ends.
+// connecting is a connection to make to an endpoint of a peer. done notes its result.
+type connecting struct {
+	peer *peer
+	at   datapath.Target
+	done func(accepted bool)
+}
+
+// probe connects to endpoints of the peers until ctx ends. The endpoints of peers that answer and
+// those that are checked share one rate.
 func (r *Registry) probe(ctx context.Context) {
 	var loops sync.WaitGroup
-	loops.Go(func() { r.connectTo(ctx, rate.NewLimiter(baselineRate, 1), false) })
-	loops.Go(func() { r.connectTo(ctx, rate.NewLimiter(silentRate, 1), true) })
+	shared := rate.NewLimiter(baselineRate, 1)
+	loops.Go(func() { r.connectTo(ctx, shared, r.nextTarget(false)) })
+	loops.Go(func() { r.connectTo(ctx, shared, r.nextCheck) })
+	loops.Go(func() { r.connectTo(ctx, rate.NewLimiter(silentRate, 1), r.nextTarget(true)) })
 	loops.Wait()
 }
 
-// connectTo connects to endpoints of the peers that are silent, or of those that are not.
-func (r *Registry) connectTo(ctx context.Context, limiter *rate.Limiter, silent bool) {
-	var connecting sync.WaitGroup
-	defer connecting.Wait()
+// connectTo makes the connections that next returns. next gets the ID of the last peer. It is called
+// with the lock.
+func (r *Registry) connectTo(ctx context.Context, limiter *rate.Limiter, next func(last string, now time.Time) *connecting) {
+	var running sync.WaitGroup
+	defer running.Wait()
 	last := ""
 	for limiter.Wait(ctx) == nil {
-		p, at := r.nextTarget(last, silent)
-		if p == nil {
+		r.mu.Lock()
+		c := next(last, r.options.Now())
+		if c != nil {
+			c.peer.connecting++
+		}
+		r.mu.Unlock()
+		if c == nil {
 			select {
 			case <-ctx.Done():
 			case <-time.After(proberRest):
 			}
 			continue
 		}
-		last = p.id
-		connecting.Go(func() {
-			accepted := r.options.Connect(ctx, at)
+		last = c.peer.id
+		running.Go(func() {
+			accepted := r.options.Connect(ctx, c.at)
+			r.mu.Lock()
+			c.peer.connecting--
+			r.mu.Unlock()
 			if ctx.Err() == nil {
-				p.answered(at, accepted)
+				c.done(accepted)
 			}
 		})
 	}
 }
 
-// nextTarget returns an endpoint to connect to, and its peer. The peers take turns.
-func (r *Registry) nextTarget(last string, silent bool) (*peer, datapath.Target) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var ids []string
-	for id, p := range r.peers {
-		if p.path.IsSilent() == silent {
-			ids = append(ids, id)
+// turnLocked returns the peers that can get another connection, those after the last one first.
+func (r *Registry) turnLocked(last string, wanted func(*peer) bool) []*peer {
+	var turn []*peer
+	for _, p := range r.peers {
+		if p.connecting < maxConnecting && wanted(p) {
+			turn = append(turn, p)
 		}
 	}
-	slices.SortFunc(ids, func(a, b string) int { // those after the last come first
-		if (a > last) != (b > last) {
-			return -strings.Compare(a, b)
+	slices.SortFunc(turn, func(a, b *peer) int {
+		if (a.id > last) != (b.id > last) {
+			return -strings.Compare(a.id, b.id)
 		}
-		return strings.Compare(a, b)
+		return strings.Compare(a.id, b.id)
 	})
-	sample := min(max(silentRate/max(len(ids), 1), fewest), mostAsked)
-	for _, id := range ids {
-		if at, due := r.peers[id].path.Due(r.options.Now(), sample); due {
-			return r.peers[id], at
+	return turn
+}
+
+// nextTarget returns a function that returns a connection to a peer whose API server is silent, or
+// answers, or nil.
+func (r *Registry) nextTarget(silent bool) func(last string, now time.Time) *connecting {
+	return func(last string, now time.Time) *connecting {
+		alike := r.turnLocked(last, func(p *peer) bool { return p.path.IsSilent() == silent })
+		sample := min(max(silentRate/max(len(alike), 1), fewest), mostAsked)
+		for _, p := range alike {
+			if at, due := p.path.Due(now, sample); due {
+				return &connecting{p, at, func(accepted bool) { p.answered(at, accepted) }}
+			}
 		}
+		return nil
 	}
-	return nil, datapath.Target{}
 }
 
 // answered notes the result of a connection to an endpoint.

@@ -90,8 +90,9 @@ type Registry struct {
 	exporting  *string // the namespaces to export from; nil if they are not known, or all
 	secrets    secrets
 	peers      map[string]*peer
-	leaving    map[string]chan struct{} // closed when a peer that has left has ended
-	adopted    bool                     // adopt has added the peers without a Secret
+	checked    map[types.NamespacedName]bool // names whose endpoints are connected to all the time
+	leaving    map[string]chan struct{}      // closed when a peer that has left has ended
+	adopted    bool                          // adopt has added the peers without a Secret
 	// awaited are the peers that existed at the start and have neither been read nor failed. It is
 	// nil before the start.
 	awaited map[string]bool
@@ -107,7 +108,7 @@ func New(o Options) *Registry {
 		options: o, grace: grace, probeEvery: 30 * time.Second, renewEvery: 10 * time.Second,
 		settled: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
 		identity: newIdentity(o.Namespace), secrets: secrets{},
-		peers: map[string]*peer{}, leaving: map[string]chan struct{}{},
+		peers: map[string]*peer{}, checked: map[types.NamespacedName]bool{}, leaving: map[string]chan struct{}{},
 	}
 	if o.Timeout > 0 { // tests use short timeouts
 		s.probeEvery, s.renewEvery = min(s.probeEvery, o.Timeout/4), min(s.renewEvery, o.Timeout/4)

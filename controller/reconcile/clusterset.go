@@ -26,6 +26,7 @@ type clusterset struct {
 	peers        *peers.Registry
 	names        *nameSource
 	maxEndpoints int       // endpoints in a slice
+	probes       bool      // endpoints of peers can be connected to
 	keepLast     bool      // the last endpoints of a name stay if their clusters are only assumed to be dead
 	began        time.Time // start of this process; older changes are not measured
 	now          func() time.Time
@@ -52,7 +53,7 @@ type fromClusterset struct {
 func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fromClusterset, error) {
 	c.names.waiting.forget(key)
 	snapshot := c.peers.Snapshot(key)
-	cs := &observed.Clusterset{Home: c.home, Silent: snapshot.Unknown, SilentExpired: snapshot.UnknownExpired, MaxEndpoints: c.maxEndpoints}
+	cs := &observed.Clusterset{Home: c.home, Silent: snapshot.Unknown, SilentExpired: snapshot.UnknownExpired, Probes: c.probes, Checked: c.peers.Checked(key), MaxEndpoints: c.maxEndpoints}
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
 		return nil, err

@@ -208,7 +208,7 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 	r.clusterset = &clusterset{
 		home: options.ClusterID, cache: mgr.GetCache(), peers: registry, names: names, maxEndpoints: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
 		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),
-		imports: options.ImportNamespaces, own: options.Namespace, keepLast: options.KeepLastEndpoints,
+		imports: options.ImportNamespaces, own: options.Namespace, keepLast: options.KeepLastEndpoints, probes: options.ProbePeers,
 	}
 	r.clusterset.natives.allowed = options.NativeNames
 	b.Watches(&mcsv1beta1.ServiceExport{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).

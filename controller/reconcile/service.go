@@ -88,6 +88,9 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		}
 		choose(&r.choices, request.NamespacedName, changes.Preference)
 		choose(&r.nativeChoices, request.NamespacedName, changes.NativePreference)
+		if r.clusterset != nil {
+			r.clusterset.peers.Check(request.NamespacedName, changes.Check)
+		}
 		if changes.Native.Delete != nil && err == nil {
 			r.clusterset.natives.forget(request.NamespacedName)
 		}
