@@ -46,6 +46,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"no server for the cluster":    {replace + "  replicas: 0", "dns.replicas must be at least 1 with dns.mode=replace"},
 		"a second id":                  {c1 + "controller: {args: [--cluster-id=c2]}", "controller.args: remove --cluster-id=c2, and set cluster.id instead"},
 		"an invalid network":           {c1 + "networkPolicy: {apiServers: [192.0.2.1/33]}", "/networkPolicy/apiServers/0"},
+		"an invalid network of peers":  {c1 + "networkPolicy: {peerEndpoints: [10.0.0.0]}", "/networkPolicy/peerEndpoints/0"},
+		"a time that is no time":       {"cluster: {id: c1, cutOffTimeout: soon}", "/cluster/cutOffTimeout"},
 		"an API server that is a name": {c1 + "networkPolicy: {apiServers: [example.org]}", "/networkPolicy/apiServers/0"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,11 +73,14 @@ type valueCase struct {
 }
 
 var valueCases = map[string]valueCase{
-	"another id":      {values: "cluster: {id: a.b-2}", want: map[string]string{args: strings.Replace(flags(), "c1", "a.b-2", 1)}},
-	"no id of ours":   {values: "cluster: {useClusterProperty: true}", want: map[string]string{args: strings.Replace(flags(), `,"--cluster-id=c1"`, "", 1)}},
-	"peer timeout":    {values: "cluster: {id: c1, peerTimeout: 1m30s}", want: map[string]string{args: flags("--peer-timeout=1m30s")}},
-	"no peer timeout": {values: "cluster: {id: c1, peerTimeout: 0}", want: map[string]string{args: flags("--peer-timeout=0")}},
-	"slices":          {values: "cluster: {id: c1, maxEndpointsPerSlice: 1000}", want: map[string]string{args: flags("--max-endpoints-per-slice=1000")}},
+	"another id":        {values: "cluster: {id: a.b-2}", want: map[string]string{args: strings.Replace(flags(), "c1", "a.b-2", 1)}},
+	"no id of ours":     {values: "cluster: {useClusterProperty: true}", want: map[string]string{args: strings.Replace(flags(), `,"--cluster-id=c1"`, "", 1)}},
+	"peer timeout":      {values: "cluster: {id: c1, peerTimeout: 1m30s}", want: map[string]string{args: flags("--peer-timeout=1m30s")}},
+	"no peer timeout":   {values: "cluster: {id: c1, peerTimeout: 0}", want: map[string]string{args: flags("--peer-timeout=0")}},
+	"no probes":         {values: "cluster: {id: c1, probePeers: false}", want: map[string]string{args: flags("--probe-peers=false")}},
+	"a cut-off timeout": {values: "cluster: {id: c1, cutOffTimeout: 1h}", want: map[string]string{args: flags("--cut-off-timeout=1h")}},
+	"no last endpoints": {values: "cluster: {id: c1, keepLastEndpoints: false}", want: map[string]string{args: flags("--keep-last-endpoints=false")}},
+	"slices":            {values: "cluster: {id: c1, maxEndpointsPerSlice: 1000}", want: map[string]string{args: flags("--max-endpoints-per-slice=1000")}},
 	"properties": {values: "cluster: {id: c1, properties: {topology.kubernetes.io/region: eu, example.com/tier: gold}}",
 		want: map[string]string{args: flags("--cluster-properties=example.com/tier=gold,topology.kubernetes.io/region=eu")}},
 	"export namespaces": {values: "cluster: {id: c1, exportNamespaces: 'visibility!=internal'}", want: map[string]string{args: flags("--export-namespaces=visibility!=internal")}},
@@ -192,6 +195,14 @@ var valueCases = map[string]valueCase{
 			"853", "5353", "8853", "443", "5354")},
 	"name servers of a Corefile": {before: c1 + "networkPolicy: {enabled: true}\n" + `dns: {corefile: ". {}"}`,
 		values: c1 + "networkPolicy: {enabled: true}\n" + `dns: {corefile: ". {}", upstreams: ["192.0.2.1:5353"]}`, want: opens("NetworkPolicy/multicluster-dns spec.egress.2", nil, "5353")},
+	"where the endpoints of peers are": {before: c1 + "networkPolicy: {enabled: true}", values: c1 + "networkPolicy: {enabled: true, peerEndpoints: [10.2.0.0/16]}", want: map[string]string{
+		"NetworkPolicy/multicluster-controller spec.egress.1.to.0.ipBlock.cidr": `"10.2.0.0/16"`}},
+	"no rule for the endpoints of peers": {before: c1 + "networkPolicy: {enabled: true}", values: "cluster: {id: c1, probePeers: false}\nnetworkPolicy: {enabled: true}", want: map[string]string{
+		args: flags("--probe-peers=false"),
+		"NetworkPolicy/multicluster-controller spec.egress.1.ports.0.port": "53", "NetworkPolicy/multicluster-controller spec.egress.1.ports.0.protocol": `"UDP"`,
+		"NetworkPolicy/multicluster-controller spec.egress.1.ports.1.port": "53", "NetworkPolicy/multicluster-controller spec.egress.1.ports.1.protocol": `"TCP"`,
+		"NetworkPolicy/multicluster-controller spec.egress.2.ports.0.port": "", "NetworkPolicy/multicluster-controller spec.egress.2.ports.0.protocol": "",
+		"NetworkPolicy/multicluster-controller spec.egress.2.ports.1.port": "", "NetworkPolicy/multicluster-controller spec.egress.2.ports.1.protocol": ""}},
 	"where API servers are": {before: c1 + "networkPolicy: {enabled: true}",
 		values: c1 + "networkPolicy: {enabled: true, apiServers: [192.0.2.0/24], apiServerPorts: [443, 16443], metricsFrom: [{namespaceSelector: {}}]}", want: map[string]string{
 			"NetworkPolicy/multicluster-controller spec.egress.0.ports.1.port": "16443", "NetworkPolicy/multicluster-dns spec.egress.0.ports.1.port": "16443",
