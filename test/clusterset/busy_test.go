@@ -18,10 +18,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// tally counts the writes that a controller makes, by the server's answer. Writes of Leases and events do not count.
+// isWork reports whether a request writes something that follows from exports. Leases, events and the
+// heartbeat are also written when nothing has changed.
+func isWork(request *http.Request) bool {
+	path := request.URL.Path
+	if request.Method == http.MethodGet || strings.Contains(path, "/leases") || strings.Contains(path, "/events") {
+		return false
+	}
+	if request.Method != http.MethodPatch || path != "/api/v1/namespaces/"+SystemNamespace || request.GetBody == nil {
+		return true
+	}
+	body, err := request.GetBody()
+	if err != nil {
+		return true
+	}
+	text, err := io.ReadAll(body)
+	return err != nil || !bytes.Contains(text, []byte(mcs.AnnotationHeartbeat))
+}
+
+// tally counts the writes that a controller makes, by the server's answer. Only work counts.
 type tally struct {
 	mu      sync.Mutex
 	by      map[int]int // HTTP status
@@ -35,8 +54,7 @@ func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 func (c *tally) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
-		path := request.URL.Path
-		if err == nil && request.Method != http.MethodGet && !strings.Contains(path, "/leases") && !strings.Contains(path, "/events") {
+		if err == nil && isWork(request) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.by[response.StatusCode]++
@@ -44,7 +62,7 @@ func (c *tally) wrap(next http.RoundTripper) http.RoundTripper {
 				text, _ := io.ReadAll(response.Body)
 				_ = response.Body.Close()
 				response.Body = io.NopCloser(bytes.NewReader(text))
-				c.refused = append(c.refused, fmt.Sprintf("%s %s: %s", request.Method, path, text))
+				c.refused = append(c.refused, fmt.Sprintf("%s %s: %s", request.Method, request.URL.Path, text))
 			}
 		}
 		return response, err

@@ -91,7 +91,7 @@ func (b *addressBook) close() {
 	b.running.Wait()
 }
 
-// ledger notes what the controllers write, each write with its path; Leases and events apart.
+// ledger notes what the controllers write, each write with its path.
 type ledger struct {
 	mu     sync.Mutex
 	open   bool
@@ -132,11 +132,10 @@ type clerk struct {
 }
 
 func (c *clerk) RoundTrip(r *http.Request) (*http.Response, error) {
-	path := r.URL.Path
-	if r.Method != http.MethodGet && !strings.Contains(path, "/leases") && !strings.Contains(path, "/events") {
+	if isWork(r) {
 		c.ledger.mu.Lock()
 		if c.ledger.open {
-			c.ledger.writes = append(c.ledger.writes, c.cluster+": "+r.Method+" "+path)
+			c.ledger.writes = append(c.ledger.writes, c.cluster+": "+r.Method+" "+r.URL.Path)
 		}
 		c.ledger.mu.Unlock()
 	}

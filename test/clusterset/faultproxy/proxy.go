@@ -40,7 +40,7 @@ func Listen(target string) (*Proxy, error) {
 }
 
 func (p *Proxy) listen() error {
-	listener, err := net.Listen("tcp", p.address)
+	listener, err := net.Listen("tcp", p.Address())
 	if err != nil {
 		return err
 	}
@@ -52,12 +52,16 @@ func (p *Proxy) listen() error {
 }
 
 // Address is where it listens.
-func (p *Proxy) Address() string { return p.address }
+func (p *Proxy) Address() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.address
+}
 
 // Config is the same identity with the same rights, through the proxy. The target's certificate has to be one for loopback.
 func (p *Proxy) Config(of *rest.Config) *rest.Config {
 	c := rest.CopyConfig(of)
-	c.Host = "https://" + p.address
+	c.Host = "https://" + p.Address()
 	return c
 }
 
