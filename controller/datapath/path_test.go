@@ -65,7 +65,7 @@ func (w *world) verdict() Verdict { return w.Verdict(start.Add(w.now)) }
 // The ways in which an endpoint can answer: at once, not within the time of a connection, or by a
 // refusal.
 func answer(Target) (bool, time.Duration)  { return true, 0 }
-func timeOut(Target) (bool, time.Duration) { return false, 2 * time.Second }
+func timeOut(Target) (bool, time.Duration) { return false, 1500 * time.Millisecond }
 func refuse(Target) (bool, time.Duration)  { return false, 0 }
 func only(n int) func(Target) (bool, time.Duration) { // the last n of all
 	return func(at Target) (bool, time.Duration) {

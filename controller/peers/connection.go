@@ -199,7 +199,9 @@ func (c *connection) probeOne(ctx context.Context, resource int) bool {
 	if err != nil && timedOut {
 		c.transport.closeSilent(began)
 	}
-	if ctx.Err() == nil {
+	// A slow answer is no silence while other answers arrive, such as events of a watch.
+	slow := timedOut && c.transport.answered.Load() >= began.UnixNano()
+	if ctx.Err() == nil && !slow {
 		c.peer.registry.mu.Lock()
 		defer c.peer.registry.mu.Unlock()
 		c.probing[resource] = err

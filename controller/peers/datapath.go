@@ -19,7 +19,7 @@ import (
 
 const (
 	// retarget is the pause between two choices of the endpoints to connect to.
-	retarget = 30 * time.Second
+	retarget = 10 * time.Second
 	// recheck is the pause between two evaluations of a silent peer.
 	recheck = 500 * time.Millisecond
 	// remembered is the maximum number of slices to read of a peer that was not read since the start.

@@ -20,7 +20,9 @@ const (
 	silentRate   = 68 // a second, to the endpoints of silent peers
 	// A silent peer gets at most mostAsked connections a second, and fewest if many peers are silent.
 	mostAsked, fewest = 16, 3
-	connectTimeout    = 2 * time.Second
+	// Long enough for one repetition of a lost SYN, and short enough that three failures in a row take
+	// less than five seconds.
+	connectTimeout = 1500 * time.Millisecond
 	// maxConnecting is the maximum number of connections to one peer at a time.
 	maxConnecting = 64
 	// proberRest is the pause if no connection is due.

@@ -57,7 +57,7 @@ func (s *scene) runStock(corefile func(context.Context, *cluster) (string, error
 		s.stock = true
 		s.undo = append(s.undo, func(ctx context.Context) error {
 			return s.each(ctx, func(ctx context.Context, c *cluster) error {
-				if err := c.removeStock(ctx); err != nil || os.Getenv("E2E_KILL") != "" {
+				if err := c.removeStock(ctx); err != nil || os.Getenv("E2E_FAULT") != "" {
 					return err
 				}
 				return c.install(ctx, bySearch) // clusters of others are not left without names

@@ -5,32 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
-// peerTimeout is how long the endpoints of a failed cluster stay in this test. The default is 5m,
-// which is too long to wait here.
-const peerTimeout = 20 * time.Second
-
-// TestClusterDies is the last of all, by its file's name: the last cluster is no more then. That dies in a moment, API server, kubelet and pods. E2E_KILL has a
-// line for the shell for each cluster, separated as paths are.
+// TestClusterDies is the last of all, by its file's name: the last cluster is gone then. It dies in a
+// moment: API server, kubelet and pods. All flags of the controllers have their defaults.
 func TestClusterDies(t *testing.T) {
-	kill := filepath.SplitList(os.Getenv("E2E_KILL"))
-	if len(kill) == 0 {
-		t.Skip("kills a cluster: only with those that `make e2e` starts")
-	}
-	how := maps.Clone(bySearch)
-	how["cluster.peerTimeout"] = peerTimeout.String()
-	s := newScene(t, how, "a cluster dies under load: its share moves to the others")
+	s := newScene(t, bySearch, "a cluster dies under load: its share moves to the others")
+	end := s.faultOf(s.clusters[len(s.clusters)-1])
 	all, staying := s.clusters, s.clusters[:len(s.clusters)-1]
 	stays, dies := all[0], all[len(all)-1]
 	for _, c := range all {
@@ -40,17 +26,14 @@ func TestClusterDies(t *testing.T) {
 	}
 	client := s.client(stays, "client")
 	client.reachesAll(s.fqdn("web"), all...)
+	s.proven(all...)
 	db := s.headlessInBoth(client, stays, dies)
 	load := client.flows(4, s.fqdn("web"), time.Second)
 	db.begin()
 	s.clusters = staying // no client uses it any more
 	began := time.Now()
-	killer := exec.CommandContext(t.Context(), "sh", "-c", kill[len(kill)-1])
-	killer.Dir = binaries.Root() // as with E2E_LOAD
-	killer.Stderr = os.Stderr
-	if err := killer.Start(); err != nil {
-		t.Fatal(err)
-	}
+	killed := make(chan error, 1)
+	go func() { killed <- end(t.Context(), "end") }()
 	s.eventually("the Lease reports that "+dies.id+" is not connected", func(ctx context.Context) error {
 		connected, err := stays.kubectl(ctx, "get", "lease", dies.id, "--namespace="+system, "-o", `jsonpath={.metadata.labels.clusterset-dns\.io/connected}`)
 		if err == nil && connected != "False" {
@@ -62,9 +45,9 @@ func TestClusterDies(t *testing.T) {
 	s.eventually("no endpoint of "+dies.id+" is left", func(ctx context.Context) error {
 		return s.withoutEndpoints(ctx, stays, "web", dies)
 	})
-	s.report(fmt.Sprintf("from the kill until its endpoints were out of the slices, with --peer-timeout=%v", peerTimeout), time.Since(began))
-	if err := killer.Wait(); err != nil {
-		t.Errorf("%s: %v", killer, err)
+	s.report("from the kill until its endpoints were out of the slices", time.Since(began))
+	if err := <-killed; err != nil {
+		t.Error(err)
 	}
 	// kube-proxy follows the slices a moment later: until then, some requests still go to a pod that is no more.
 	s.eventually("web reaches the remaining clusters", func(ctx context.Context) error {

@@ -3,6 +3,7 @@
 //	go run ./test/clusters/run up NAME INDEX [--no-nodes]   prints the kubeconfig's path
 //	go run ./test/clusters/run load NAME ARCHIVE...         images into its node
 //	go run ./test/clusters/run list
+//	go run ./test/clusters/run fault NAME VERB [ADDRESS...]  makes it fail in one way, or takes that back (clusters.Fault)
 //	go run ./test/clusters/run down NAME...
 //	go run ./test/clusters/run images FOLDER                the images that tests need beside ours, for clusters elsewhere
 //
@@ -29,6 +30,7 @@ var errUsage = errors.New(`usage:
   up NAME INDEX [--no-nodes]   start a cluster (INDEX 1 to 9) and print its kubeconfig's path
   load NAME ARCHIVE...         load image archives into its node
   list                         list the clusters
+  fault NAME VERB [ADDRESS...] cut or reconnect its network, freeze or thaw its API server, block or unblock addresses, or end it
   down NAME...                 end clusters, and remove all that is of them
   images FOLDER                write the archives of the tools and of a stock CoreDNS, for clusters elsewhere`)
 
@@ -52,6 +54,12 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return load(ctx, rest[0], rest[1:])
 	case verb == "list" && len(rest) == 0:
 		return list(ctx, out)
+	case verb == "fault" && len(rest) > 1:
+		c, err := clusters.Open(ctx, rest[0])
+		if err != nil {
+			return err
+		}
+		return c.Fault(ctx, rest[1], rest[2:]...)
 	case verb == "down" && len(rest) > 0:
 		return down(ctx, rest)
 	case verb == "images" && len(rest) == 1:

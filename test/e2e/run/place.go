@@ -18,19 +18,19 @@ const separator = string(filepath.ListSeparator)
 
 // place is where the tests run.
 type place struct {
-	what              string   // for the head of the results
-	kubeconfigs       []string // full paths: the tests run in a folder of their own
-	kill, load, names string   // E2E_KILL, E2E_LOAD and E2E_IMAGES
+	what               string   // for the head of the results
+	kubeconfigs        []string // full paths: the tests run in a folder of their own
+	fault, load, names string   // E2E_FAULT, E2E_LOAD and E2E_IMAGES
 }
 
 // environment is how the tests hear of it.
 func (p place) environment() []string {
-	return []string{"KUBECONFIGS=" + strings.Join(p.kubeconfigs, separator), "E2E_KILL=" + p.kill, "E2E_LOAD=" + p.load, "E2E_IMAGES=" + p.names}
+	return []string{"KUBECONFIGS=" + strings.Join(p.kubeconfigs, separator), "E2E_FAULT=" + p.fault, "E2E_LOAD=" + p.load, "E2E_IMAGES=" + p.names}
 }
 
 // given are clusters that were there before, of a list of kubeconfigs.
 func given(list string) (place, error) {
-	p := place{what: "clusters given by KUBECONFIGS, asked from this machine", kill: os.Getenv("E2E_KILL"), load: os.Getenv("E2E_LOAD"), names: os.Getenv("E2E_IMAGES")}
+	p := place{what: "clusters given by KUBECONFIGS, asked from this machine", fault: os.Getenv("E2E_FAULT"), load: os.Getenv("E2E_LOAD"), names: os.Getenv("E2E_IMAGES")}
 	for _, file := range filepath.SplitList(list) {
 		full, err := filepath.Abs(file)
 		if err != nil {
@@ -69,12 +69,12 @@ func made(ctx context.Context, scratch string, started []*clusters.Cluster) (pla
 		return place{}, err
 	}
 	p := place{what: "clusters of one node each, all on this one machine", names: "stock=" + images.Stock + "," + os.Getenv("E2E_IMAGES")} // a later one wins
-	var kill, load []string
+	var fault, load []string
 	for _, c := range started {
 		p.kubeconfigs = append(p.kubeconfigs, c.Kubeconfig)
-		kill = append(kill, program+" down "+c.Name)
+		fault = append(fault, program+" fault "+c.Name)
 		load = append(load, program+" load "+c.Name)
 	}
-	p.kill, p.load = strings.Join(kill, separator), strings.Join(load, separator)
+	p.fault, p.load = strings.Join(fault, separator), strings.Join(load, separator)
 	return p, nil
 }
