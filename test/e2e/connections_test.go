@@ -1,0 +1,167 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+)
+
+// echo serves on TCP port 8080 and UDP port 5300 of an address: it answers each line, or packet, with
+// the address.
+func echo(t *testing.T, address string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address+":8080")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packets, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", address+":5300")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = listener.Close(), packets.Close() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				for in := bufio.NewScanner(c); in.Scan(); {
+					if _, err := fmt.Fprintln(c, address); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	go func() {
+		for buffer := make([]byte, 100); ; {
+			_, from, err := packets.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			_, _ = packets.WriteTo([]byte(address+"\n"), from)
+		}
+	}()
+}
+
+// asker is a connection, or a UDP socket, that is kept.
+type asker struct{ net.Conn }
+
+// ask returns which address answers.
+func (a asker) ask() (string, error) {
+	_ = a.SetDeadline(time.Now().Add(2 * time.Second))
+	if _, err := fmt.Fprintln(a); err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(a).ReadString('\n')
+	return strings.TrimSpace(line), err
+}
+
+// dialAsker connects, until the endpoint with the address answers.
+func dialAsker(t *testing.T, network, address, want string) asker {
+	t.Helper()
+	var a asker
+	controlplane.Eventually(t, fmt.Sprintf("%s answers over %s", want, network), func() error {
+		c, err := new(net.Dialer).DialContext(t.Context(), network, address)
+		if err != nil {
+			return err
+		}
+		a = asker{c}
+		who, err := a.ask()
+		if err == nil && who != want {
+			err = fmt.Errorf("%s answers", who)
+		}
+		if err != nil {
+			_ = c.Close()
+		}
+		return err
+	})
+	t.Cleanup(func() { _ = a.Close() })
+	return a
+}
+
+// What docs/silent-clusters.md promises about traffic when an endpoint is removed that still serves:
+// TCP connections stay, a UDP socket reaches another endpoint, and session affinity ends.
+func TestTrafficOfARemovedEndpoint(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
+		n := newProxied(t)
+		n.start()
+		const stays, goes = "10.99.0.11", "10.99.0.12"
+		echo(t, stays)
+		echo(t, goes)
+		n.apply(`
+apiVersion: v1
+kind: Service
+metadata: {name: foo}
+spec:
+  sessionAffinity: ClientIP
+  ports: [{name: http, port: 80}, {name: dns, port: 53, protocol: UDP}]
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: foo}
+`)
+		slice := func(address string) string {
+			return `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: foo-` + address + `, labels: {kubernetes.io/service-name: foo, endpointslice.kubernetes.io/managed-by: example.org}}
+addressType: IPv4
+ports: [{name: http, port: 8080}, {name: dns, port: 5300, protocol: UDP}]
+endpoints: [{addresses: [` + address + `]}]
+`
+		}
+		n.apply(slice(goes))
+		n.serves("derived-foo", goes)
+		ip, err := binaries.Kubectl(t.Context(), n.cluster, "get", "service", "derived-foo", "-o", "jsonpath={.spec.clusterIP}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tcp, udp := dialAsker(t, "tcp", net.JoinHostPort(ip, "80"), goes), dialAsker(t, "udp", net.JoinHostPort(ip, "53"), goes)
+		n.apply(slice(stays))
+		n.serves("derived-foo", stays, goes)
+		for range 20 { // by session affinity
+			if who, err := once(t.Context(), net.JoinHostPort(ip, "80")); err != nil || who != goes {
+				t.Fatalf("with session affinity, %q answers, %v", who, err)
+			}
+		}
+
+		n.delete(slice(goes))
+		n.serves("derived-foo", stays)
+		if who, err := tcp.ask(); err != nil || who != goes {
+			t.Errorf("the TCP connection is answered by %q, %v", who, err)
+		}
+		controlplane.Eventually(t, "the UDP socket reaches the other endpoint", func() error {
+			who, err := udp.ask()
+			if err == nil && who != stays {
+				err = errors.New(who)
+			}
+			return err
+		})
+		for range 20 {
+			if who, err := once(t.Context(), net.JoinHostPort(ip, "80")); err != nil || who != stays {
+				t.Fatalf("a new connection is answered by %q, %v", who, err)
+			}
+		}
+	})
+}
+
+// once asks on a connection of its own.
+func once(ctx context.Context, address string) (string, error) {
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close() }()
+	return asker{c}.ask()
+}
