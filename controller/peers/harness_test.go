@@ -168,15 +168,16 @@ type reader struct {
 
 // place is the namespace of a reader in the home cluster.
 type place struct {
-	config    *rest.Config
-	namespace string
+	config     *rest.Config
+	namespace  string
+	probeEvery time.Duration
 }
 
 func newPlace(t testing.TB) place {
 	t.Helper()
 	c := home.Cluster(t)
 	namespace := controlplane.Namespace(t, c)
-	return place{account(t, c, namespace, "registry"), namespace}
+	return place{account(t, c, namespace, "registry"), namespace, 200 * time.Millisecond} // short pauses between probes
 }
 
 // read starts a Registry, which runs until stop or the end of the test. The ID of its cluster is
@@ -193,7 +194,7 @@ func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 		edit(&o)
 	}
 	set := New(o)
-	set.probeEvery = 200 * time.Millisecond // short pauses between probes
+	set.probeEvery = p.probeEvery
 	r.Registry = set
 	set.OnChange(func(name types.NamespacedName) {
 		r.mu.Lock()

@@ -1,0 +1,222 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset-dns/multicluster/controller/datapath"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+// deaf returns an address on the loopback interface at which the kernel drops each SYN: the queue of
+// a listener that accepts nothing is full.
+func deaf(t *testing.T) netip.AddrPort {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(bound.(*syscall.SockaddrInet4).Port))
+	for {
+		conn, err := net.DialTimeout("tcp", at.String(), 300*time.Millisecond)
+		if err != nil {
+			return at
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+}
+
+// storm makes real connections in the place of those to endpoints, and records them. The peer is the
+// third byte of an address.
+type storm struct {
+	alive, dead netip.AddrPort
+
+	mu      sync.Mutex
+	silent  bool
+	begun   []time.Time
+	running map[byte]int
+	most    int // connections to one peer at a time
+}
+
+func newStorm(t *testing.T) *storm {
+	t.Helper()
+	port := controlplane.Greet(t, "127.0.0.1:0", "")
+	return &storm{alive: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)), dead: deaf(t), running: map[byte]int{}}
+}
+
+func (s *storm) connect(ctx context.Context, at datapath.Target) bool {
+	peer := at.Addr().As4()[2]
+	s.mu.Lock()
+	s.begun = append(s.begun, time.Now())
+	s.running[peer]++
+	s.most = max(s.most, s.running[peer])
+	to := s.alive
+	if s.silent {
+		to = s.dead
+	}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.running[peer]--
+		s.mu.Unlock()
+	}()
+	return ConnectTCP(ctx, to)
+}
+
+// fall makes all endpoints silent.
+func (s *storm) fall() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silent = true
+}
+
+// perSecond returns the largest number of connections that began within a second.
+func (s *storm) perSecond() (most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := 0
+	for i, at := range s.begun {
+		for at.Sub(s.begun[first]) >= time.Second {
+			first++
+		}
+		most = max(most, i-first+1)
+	}
+	return most
+}
+
+// cpu returns the processor time of this process.
+func cpu() time.Duration {
+	var usage syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// 99 peers, with 16 endpoints each, are silent at once. All are found to be dead, and the connections
+// stay within their bounds.
+func TestProbeStorm(t *testing.T) {
+	const count = 99
+	there, way, config := away(t)
+	s := newStorm(t)
+	place := newPlace(t)
+	place.probeEvery = 30 * time.Second // as outside tests
+	r := place.read(t, timeout(time.Hour), func(o *Options) { o.Connect = s.connect })
+	var all []*cluster
+	var making sync.WaitGroup
+	for i := range count {
+		c := &cluster{t: t, Cluster: there.Cluster, namespace: controlplane.Namespace(t, there.Cluster)}
+		c.id = c.namespace
+		all = append(all, c)
+		making.Go(func() {
+			c.announce(c.id)
+			var endpoints []string
+			for j := range 16 {
+				endpoints = append(endpoints, fmt.Sprintf("{addresses: [10.1.%d.%d]}", i+1, j+1))
+			}
+			c.export("v1beta1", "foo")
+			before, rest, _ := strings.Cut(c.slice("foo", "10.1.0.1", c.id), "endpoints: ")
+			_, after, _ := strings.Cut(rest, "\n")
+			applyTo(t, c.Cluster, c.namespace, before+"endpoints: ["+strings.Join(endpoints, ", ")+"]\n"+after)
+		})
+	}
+	making.Wait()
+	for _, c := range all {
+		r.join(c.id, config)
+	}
+	for _, c := range all {
+		r.finds(c.id, datapath.Proven)
+	}
+
+	began, used := time.Now(), cpu()
+	s.fall()
+	way.Stall()
+	for _, c := range all {
+		r.finds(c.id, datapath.Dead)
+	}
+	took := time.Since(began)
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	t.Logf("%d peers are dead after %.1f s; %.2f of a core with the tests' API servers aside; heap %d MiB, %d goroutines", count, took.Seconds(), (cpu()-used).Seconds()/took.Seconds(), memory.HeapAlloc>>20, runtime.NumGoroutine())
+	most := s.perSecond()
+	t.Logf("%d connections, at most %d in a second, at most %d to one peer at a time", len(s.begun), most, s.most)
+	if most > 100 || s.most > 64 {
+		t.Errorf("%d connections in a second, want 100; %d to one peer at a time, want 64", most, s.most)
+	}
+}
+
+// A peer whose endpoints take connections up and never answer gets 64 at a time, and costs another
+// peer nothing.
+func TestConnectionsToOnePeerAreBounded(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	running := map[byte]int{}
+	var r *reader
+	hang := func(ctx context.Context, at datapath.Target) bool {
+		peer := at.Addr().As4()[1]
+		mu.Lock()
+		running[peer]++
+		mu.Unlock()
+		if peer == 2 {
+			return true
+		}
+		<-ctx.Done()
+		return false
+	}
+	there, other := newCluster(t, &east, "own"), newCluster(t, &east, "own")
+	r = newPlace(t).read(t, func(o *Options) { o.Connect = hang })
+	for _, c := range []*cluster{there, other} {
+		r.join(c.id, kubeconfig(t, c.config))
+		r.is(c.id, Connected)
+	}
+	targets := func(peer byte, n int) map[datapath.Target]bool {
+		all := map[datapath.Target]bool{}
+		for i := range n {
+			all[netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, peer, 0, byte(i + 1)}), 80)] = false
+		}
+		return all
+	}
+	name := types.NamespacedName{Namespace: there.namespace, Name: "foo"}
+	r.Check(name, map[string]map[datapath.Target]bool{there.id: targets(1, datapath.MaxChecked), other.id: targets(2, 1)})
+	controlplane.Eventually(t, "64 connections run", func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if running[1] < maxConnecting {
+			return fmt.Errorf("%d run", running[1])
+		}
+		return nil
+	})
+	mu.Lock()
+	before := running[2]
+	mu.Unlock()
+	controlplane.Eventually(t, "the other peer is checked", func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if running[2] < before+2 {
+			return fmt.Errorf("%d connections", running[2])
+		}
+		return nil
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if running[1] != maxConnecting {
+		t.Errorf("%d connections to one peer run", running[1])
+	}
+}
