@@ -121,17 +121,30 @@ func (p *Path) Due(now time.Time, sample int) (Target, bool) {
 }
 
 // order returns the endpoints in the order in which they are asked. Half of the sample are those
-// that answered last: they are asked each second, and can be witnesses.
+// that answered last and have not failed often enough: they are asked each second, and can be
+// witnesses. Of them, and of the rest, those that have waited longest are first: otherwise one
+// witness would never have its turn when many peers share the rate.
 func (p *Path) order(sample int) []Target {
 	all := slices.SortedFunc(maps.Keys(p.targets), Target.Compare)
 	first := 0
 	if p.IsSilent() && len(all) > sample {
-		slices.SortStableFunc(all, func(a, b Target) int { return p.targets[b].answered.Compare(p.targets[a].answered) })
+		slices.SortStableFunc(all, func(a, b Target) int {
+			x, y := p.targets[a], p.targets[b]
+			if x.failed() != y.failed() {
+				return map[bool]int{true: 1, false: -1}[x.failed()]
+			}
+			return y.answered.Compare(x.answered)
+		})
 		first = max(witnesses, sample/2)
 	}
-	slices.SortStableFunc(all[first:], func(a, b Target) int { return p.targets[a].asked.Compare(p.targets[b].asked) })
+	asked := func(a, b Target) int { return p.targets[a].asked.Compare(p.targets[b].asked) }
+	slices.SortStableFunc(all[:first], asked)
+	slices.SortStableFunc(all[first:], asked)
 	return all
 }
+
+// failed reports whether an endpoint has failed often enough to be a witness.
+func (t *target) failed() bool { return t.failures >= threshold }
 
 func (t *target) pause(silent bool) time.Duration {
 	if silent || t.failures > 0 && !t.answered.IsZero() {
@@ -157,7 +170,7 @@ func (p *Path) Answer(at Target, accepted bool, now time.Time) {
 	if t.failures++; t.failures == 1 {
 		t.failing = t.asked
 	}
-	if t.failures >= threshold && !p.IsSilent() {
+	if t.failed() && !p.IsSilent() {
 		t.answered = time.Time{}
 	}
 }
@@ -171,7 +184,7 @@ func (p *Path) Verdict(now time.Time) Verdict {
 			continue
 		}
 		proven++
-		if t.failures >= threshold && now.Sub(t.failing) >= streak {
+		if t.failed() && now.Sub(t.failing) >= streak {
 			failed++
 		}
 	}

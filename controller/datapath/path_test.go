@@ -92,7 +92,7 @@ func TestVerdicts(t *testing.T) {
 		"never answered":                   {5, []step{{false, time.Minute, timeOut, Unknown}, {true, time.Minute, timeOut, Unknown}}},
 		"never answered while connected":   {5, []step{{false, time.Minute, timeOut, Unknown}, {true, 5 * time.Second, answer, Cut}, {true, 10 * time.Second, timeOut, Dead}}},
 		"silent for a moment":              {5, []step{{false, time.Minute, answer, Proven}, {true, tick, timeOut, Checking}, {false, tick, answer, Proven}}},
-		"dead":                             {5, []step{{false, time.Minute, answer, Proven}, {true, 3 * time.Second, timeOut, Checking}, {true, 2 * time.Second, timeOut, Checking}, {true, 3 * time.Second, timeOut, Dead}, {true, time.Minute, timeOut, Dead}}},
+		"dead":                             {5, []step{{false, time.Minute, answer, Proven}, {true, 3 * time.Second, timeOut, Checking}, {true, time.Second, timeOut, Checking}, {true, 3 * time.Second, timeOut, Dead}, {true, time.Minute, timeOut, Dead}}},
 		"dead, one endpoint":               {1, []step{{false, time.Minute, answer, Proven}, {true, 7 * time.Second, timeOut, Dead}}},
 		"dead, at once refused":            {5, []step{{false, time.Minute, answer, Proven}, {true, 2900 * time.Millisecond, refuse, Checking}, {true, 2 * time.Second, refuse, Dead}}},
 		"dead, many endpoints":             {64, []step{{false, time.Minute, answer, Proven}, {true, 7 * time.Second, timeOut, Dead}}},
@@ -154,6 +154,41 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Errorf("silent %v, %s: %d connections, want %d", c.silent, what, len(w.asked), c.least)
 			}
 		}
+	}
+}
+
+// With so few connections that an endpoint is due again before all witnesses had their turn, each
+// witness is asked, and then the other endpoints: one of them answers, and the cluster is cut off.
+func TestEachWitnessHasItsTurn(t *testing.T) {
+	w := newWorld(16)
+	w.sample = witnesses
+	for range 5 { // Only some of the endpoints are proven.
+		at, _ := w.Due(start.Add(w.now), w.sample)
+		w.now += tick
+		w.Answer(at, true, start.Add(w.now))
+	}
+	w.now += 10 * time.Second
+	w.Silent(start.Add(w.now))
+	asked := 0
+	ask := func(answers func(Target) bool) {
+		w.now += 1500 * time.Millisecond
+		if at, due := w.Due(start.Add(w.now), w.sample); due {
+			asked++
+			w.now += tick
+			w.Answer(at, answers(at), start.Add(w.now))
+		}
+	}
+	for w.verdict() != Dead && asked < 100 {
+		ask(func(Target) bool { return false })
+	}
+	if asked > 2*witnesses*threshold {
+		t.Errorf("%s after %d connections", w.verdict(), asked)
+	}
+	for asked = 0; w.verdict() != Cut && asked < 100; {
+		ask(func(at Target) bool { return at == targets(16)[15] })
+	}
+	if asked > 6*16 {
+		t.Errorf("%s after %d connections", w.verdict(), asked)
 	}
 }
 

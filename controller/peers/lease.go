@@ -128,11 +128,13 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	stays, secrets := p.stays()
 	due := w.at.IsZero() || p.condition.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns ||
 		p.condition.path != w.written.path || secrets != w.secrets
-	if stale := p.condition != w.written || p.condition.connected; stale && since >= p.registry.renewEvery {
-		due = true
-	}
-	if !due {
+	stale := p.condition != w.written || p.condition.connected
+	switch {
+	case due, stale && since >= p.registry.renewEvery:
+	case stale:
 		return max(p.registry.renewEvery-since, time.Millisecond), nil
+	default:
+		return idle, nil // Nothing has to be renewed until something changes.
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

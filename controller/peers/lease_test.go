@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -176,5 +177,21 @@ func TestAPeerCannotPassForAnother(t *testing.T) {
 	}
 	if reason, _ := second.conditionLocked(); reason != DuplicateCluster {
 		t.Errorf("a second Secret for its cluster is %s", reason)
+	}
+}
+
+// A peer whose condition does not change costs nothing: its Lease is not looked at before the next
+// regular evaluation. It was looked at a thousand times a second once.
+func TestAnUnchangedLeaseIsLeftAlone(t *testing.T) {
+	r := New(Options{Timeout: time.Hour})
+	p := &peer{registry: r, condition: condition{reason: Unreachable}}
+	p.lease = lease{at: time.Now().Add(-time.Hour), written: p.condition}
+	if pause, err := p.writeLease(t.Context()); err != nil || pause != idle {
+		t.Errorf("the next look is after %v, %v", pause, err)
+	}
+	p.condition.message = "new"
+	p.lease.at = time.Now()
+	if pause, err := p.writeLease(t.Context()); err != nil || pause < time.Second {
+		t.Errorf("with a new message, it is written after %v, %v", pause, err)
 	}
 }
