@@ -43,29 +43,40 @@ func main() {
 	}
 }
 
+// verbs are the commands, with the numbers of arguments that each takes; most is 0 for any number, and -1 for
+// none.
+var verbs = map[string]struct {
+	least, most int
+	do          func(ctx context.Context, out io.Writer, args []string) error
+}{
+	"up": {2, 3, func(ctx context.Context, out io.Writer, args []string) error {
+		if len(args) == 3 && args[2] != "--no-nodes" {
+			return errUsage
+		}
+		return up(ctx, out, args[0], args[1], len(args) == 3)
+	}},
+	"load": {2, 0, func(ctx context.Context, _ io.Writer, args []string) error { return load(ctx, args[0], args[1:]) }},
+	"list": {0, -1, func(ctx context.Context, out io.Writer, _ []string) error { return list(ctx, out) }},
+	"fault": {2, 0, func(ctx context.Context, _ io.Writer, args []string) error {
+		c, err := clusters.Open(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return c.Fault(ctx, args[1], args[2:]...)
+	}},
+	"down":   {1, 0, func(ctx context.Context, _ io.Writer, args []string) error { return down(ctx, args) }},
+	"images": {1, 1, func(ctx context.Context, out io.Writer, args []string) error { return export(ctx, out, args[0]) }},
+}
+
 func run(ctx context.Context, out io.Writer, args []string) error {
 	if len(args) == 0 {
 		return errUsage
 	}
-	switch verb, rest := args[0], args[1:]; {
-	case verb == "up" && (len(rest) == 2 || len(rest) == 3 && rest[2] == "--no-nodes"):
-		return up(ctx, out, rest[0], rest[1], len(rest) == 3)
-	case verb == "load" && len(rest) > 1:
-		return load(ctx, rest[0], rest[1:])
-	case verb == "list" && len(rest) == 0:
-		return list(ctx, out)
-	case verb == "fault" && len(rest) > 1:
-		c, err := clusters.Open(ctx, rest[0])
-		if err != nil {
-			return err
-		}
-		return c.Fault(ctx, rest[1], rest[2:]...)
-	case verb == "down" && len(rest) > 0:
-		return down(ctx, rest)
-	case verb == "images" && len(rest) == 1:
-		return export(ctx, out, rest[0])
+	verb, known := verbs[args[0]]
+	if n := len(args) - 1; !known || n < verb.least || verb.most != 0 && n > max(verb.most, 0) {
+		return errUsage
 	}
-	return errUsage
+	return verb.do(ctx, out, args[1:])
 }
 
 func up(ctx context.Context, out io.Writer, name, number string, noNodes bool) error {
