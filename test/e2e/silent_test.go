@@ -192,13 +192,10 @@ func (s *scene) cutOff(clients map[*cluster]*clientPod, dies *cluster) (last []t
 		running[c][0].goesOn(100)
 		requests := running[c].stop()
 		at := slices.IndexFunc(requests, func(r request) bool { return r.at > clean[c] })
-		if at < 0 {
-			at = len(requests)
-		}
-		first, end := failures(requests[:at], s.clusters...)
+		first, end := failures(requests[:max(at, 0)], s.clusters...)
 		// A single connection has timed out long after the cut, in some runs, for a reason that is not
 		// known yet. With endpoints of the dead cluster, a third of all requests would fail.
-		late := others(requests[at:], s.clusters...)
+		late := others(requests[max(at, 0):], s.clusters...)
 		if first == 0 || len(late) > 2 {
 			s.t.Errorf("in %s, requests: %v; want failures after the cut, and none more than %v after it: %q", c.id, tally(requests), clean[c]-began, late)
 		}
