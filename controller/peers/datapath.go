@@ -33,9 +33,9 @@ func (p *peer) observeLocked() Observation {
 	verdict := p.lookLocked(now)
 	// A check takes seconds only. Meanwhile the peer is what it was.
 	alive := verdict == datapath.Cut || verdict == datapath.Checking && p.condition.reason == Unreachable && p.wasAlive
-	if bound := p.registry.options.CutOffTimeout; bound > 0 && p.path.Silence(now) > bound {
-		alive = false
-	}
+	bound := p.registry.options.CutOffTimeout
+	p.overdue = bound > 0 && p.path.Silence(now) > bound
+	alive = alive && !p.overdue
 	p.condition.path, p.condition.pathMessage, p.condition.tested = verdict, p.pathTextLocked(verdict), p.path.Counts().Targets > 0
 	p.condition.beat = p.beat.value
 	p.measureLocked(verdict)
@@ -137,10 +137,22 @@ func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 	since := "the last one at " + c.Last.UTC().Format(time.RFC3339)
 	switch verdict {
 	case datapath.Cut:
-		return fmt.Sprintf("the API server is silent, and %d of %d tested endpoints answer, %s: all endpoints stay", c.Accepting, c.Targets, since)
+		return fmt.Sprintf("the API server is silent, and %d of %d tested endpoints answer, %s: %s", c.Accepting, c.Targets, since, p.stayTextLocked())
 	case datapath.Dead:
 		return fmt.Sprintf("the API server is silent, and so are the %d tested endpoints, %s: all endpoints are removed", c.Targets, since)
 	default:
 		return fmt.Sprintf("%d of %d tested endpoints accept TCP connections, %s", c.Accepting, c.Targets, since)
+	}
+}
+
+// stayTextLocked describes how long the endpoints of a peer stay that is cut off.
+func (p *peer) stayTextLocked() string {
+	switch limit := p.registry.options.CutOffTimeout; {
+	case limit == 0:
+		return "all endpoints stay"
+	case p.overdue:
+		return fmt.Sprintf("--cut-off-timeout=%v has passed, and endpoints leave after --peer-timeout", limit)
+	default:
+		return fmt.Sprintf("all endpoints stay until --cut-off-timeout=%v has passed", limit)
 	}
 }

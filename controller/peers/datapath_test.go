@@ -167,6 +167,39 @@ func TestADeadPeerIsToldFromOneThatIsCutOff(t *testing.T) {
 	}
 }
 
+// Behind a load balancer that accepts every connection, a dead cluster looks cut off. With a limit, it
+// expires as if nothing were proven.
+func TestACutOffPeerExpiresAfterTheLimit(t *testing.T) {
+	t.Parallel()
+	there, way, config := away(t)
+	there.export("v1beta1", "foo")
+	pods := serve(t, there, "10.1.0.1", "10.1.0.2")
+	foo := there.name("foo")
+	r := newPlace(t).read(t, timeout(time.Minute), connectingTo(pods), func(o *Options) { o.CutOffTimeout = 30 * time.Minute })
+	r.join(there.id, config)
+	r.finds(there.id, datapath.Proven)
+
+	resume := way.Stall()
+	r.finds(there.id, datapath.Cut, "all endpoints stay until --cut-off-timeout=30m0s")
+	for range 4 {
+		r.clock.forward(7 * time.Minute)
+		r.finds(there.id, datapath.Cut, "2 of 2 tested endpoints answer")
+	}
+	if said := r.said(foo); said != there.id {
+		t.Errorf("before the limit, foo is reported by %q", said)
+	}
+	r.clock.forward(3 * time.Minute)
+	r.finds(there.id, datapath.Cut, "--cut-off-timeout=30m0s has passed")
+	if said := r.said(foo); said != there.id {
+		t.Errorf("before the timeout that begins now, foo is reported by %q", said)
+	}
+	r.clock.forward(2 * time.Minute)
+	r.says(foo, "")
+	resume()
+	r.is(there.id, Connected)
+	r.says(foo, there.id)
+}
+
 // Endpoints that have never answered prove nothing: the timeout decides.
 func TestEndpointsThatNeverAnsweredProveNothing(t *testing.T) {
 	t.Parallel()

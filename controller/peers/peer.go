@@ -53,6 +53,7 @@ type peer struct {
 	condition         condition
 	wasAlive, wasDead bool      // the last evaluation had Observation.Connected, Observation.Dead
 	retargeted        time.Time // when the endpoints of path were chosen
+	overdue           bool      // the API server has been silent for longer than Options.CutOffTimeout
 	recalled          bool      // they were chosen from what this cluster has of the peer
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -111,24 +112,11 @@ apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceExport
 metadata: {name: foo}
 `)
-		slice := func(address string) string {
-			return `
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: foo-` + address + `, labels: {kubernetes.io/service-name: foo, endpointslice.kubernetes.io/managed-by: example.org}}
-addressType: IPv4
-ports: [{name: http, port: 8080}, {name: dns, port: 5300, protocol: UDP}]
-endpoints: [{addresses: [` + address + `]}]
-`
-		}
-		n.apply(slice(goes))
+		n.apply(endpointsOfFoo(goes))
 		n.serves("derived-foo", goes)
-		ip, err := binaries.Kubectl(t.Context(), n.cluster, "get", "service", "derived-foo", "-o", "jsonpath={.spec.clusterIP}")
-		if err != nil {
-			t.Fatal(err)
-		}
+		ip := n.clusterIP("derived-foo")
 		tcp, udp := dialAsker(t, "tcp", net.JoinHostPort(ip, "80"), goes), dialAsker(t, "udp", net.JoinHostPort(ip, "53"), goes)
-		n.apply(slice(stays))
+		n.apply(endpointsOfFoo(stays))
 		n.serves("derived-foo", stays, goes)
 		for range 20 { // by session affinity
 			if who, err := once(t.Context(), net.JoinHostPort(ip, "80")); err != nil || who != goes {
@@ -136,7 +124,7 @@ endpoints: [{addresses: [` + address + `]}]
 			}
 		}
 
-		n.delete(slice(goes))
+		n.delete(endpointsOfFoo(goes))
 		n.serves("derived-foo", stays)
 		if who, err := tcp.ask(); err != nil || who != goes {
 			t.Errorf("the TCP connection is answered by %q, %v", who, err)
@@ -156,9 +144,71 @@ endpoints: [{addresses: [` + address + `]}]
 	})
 }
 
+// A connection that gets no answer leaves a record in the kernel for two minutes. A client that uses
+// the source port again reaches the same endpoint, although it is removed: what
+// docs/silent-clusters.md promises about new connections is true of other ports.
+func TestSourcePortOfAnUnansweredConnection(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
+		n := newProxied(t)
+		n.start()
+		const stays, goes = "10.99.0.11", "10.99.0.12"
+		echo(t, stays)
+		controlplane.Deaf(t, goes+":8080")
+		n.apply(`
+apiVersion: v1
+kind: Service
+metadata: {name: foo}
+spec: {ports: [{name: http, port: 80}]}
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: foo}
+`)
+		n.apply(endpointsOfFoo(goes))
+		n.serves("derived-foo", goes)
+		foo := net.JoinHostPort(n.clusterIP("derived-foo"), "80")
+		if who, err := from(t.Context(), 20001, foo); !os.IsTimeout(err) {
+			t.Fatalf("before the endpoint is removed, %q answers, %v", who, err)
+		}
+		n.apply(endpointsOfFoo(stays))
+		n.delete(endpointsOfFoo(goes))
+		n.serves("derived-foo", stays)
+		if who, err := from(t.Context(), 20001, foo); !os.IsTimeout(err) {
+			t.Errorf("on the same source port, %q answers, %v", who, err)
+		}
+		if who, err := from(t.Context(), 20002, foo); err != nil || who != stays {
+			t.Errorf("on another source port, %q answers, %v", who, err)
+		}
+	})
+}
+
+func endpointsOfFoo(address string) string {
+	return `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: foo-` + address + `, labels: {kubernetes.io/service-name: foo, endpointslice.kubernetes.io/managed-by: example.org}}
+addressType: IPv4
+ports: [{name: http, port: 8080}, {name: dns, port: 5300, protocol: UDP}]
+endpoints: [{addresses: [` + address + `]}]
+`
+}
+
+func (n *proxied) clusterIP(service string) string {
+	n.Helper()
+	ip, err := binaries.Kubectl(n.Context(), n.cluster, "get", "service", service, "-o", "jsonpath={.spec.clusterIP}")
+	if err != nil {
+		n.Fatal(err)
+	}
+	return ip
+}
+
 // once asks on a connection of its own.
-func once(ctx context.Context, address string) (string, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+func once(ctx context.Context, address string) (string, error) { return from(ctx, 0, address) }
+
+// from asks on a connection of its own from a source port, or from any for 0.
+func from(ctx context.Context, port int, address string) (string, error) {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}, Timeout: 2 * time.Second}
+	c, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return "", err
 	}

@@ -23,8 +23,13 @@ type flow struct {
 
 // flow begins requests, and returns once ten are over. They end with stop. One that has no answer within the patience has failed.
 func (p *clientPod) flow(name string, patience time.Duration) *flow {
-	return p.repeat(name, get(name, patience))
+	return p.repeat(name, get(name, patience)+ownPort)
 }
+
+// ownPort gives each request of a flow another source port, which no request of the last minutes had.
+// With the port of a connection that had no answer, a request would reach the same endpoint again
+// (TestSourcePortOfAnUnansweredConnection).
+const ownPort = " --local-port $((base + i % 6000))"
 
 // get is a shell's line for one request.
 func get(name string, patience time.Duration) string {
@@ -35,7 +40,7 @@ func get(name string, patience time.Duration) string {
 func (p *clientPod) flows(n int, name string, patience time.Duration) flows {
 	all := make(flows, n)
 	for i := range all {
-		all[i] = p.repeat(fmt.Sprintf("%s-%d", name, i), get(name, patience))
+		all[i] = p.repeat(fmt.Sprintf("%s-%d", name, i), get(name, patience)+ownPort)
 	}
 	return all
 }
@@ -68,10 +73,11 @@ func (p *clientPod) lookups(name string) *flow {
 // flowsBegun keeps flows of one name apart.
 var flowsBegun atomic.Int32
 
-// repeat runs a shell's line again and again.
+// repeat runs a shell's line again and again, with the number of the run in i.
 func (p *clientPod) repeat(name, line string) *flow {
-	f := &flow{client: p, marker: fmt.Sprintf("/tmp/stop-%s-%d", name, flowsBegun.Add(1)), ended: make(chan error, 1)}
-	line = fmt.Sprintf(`until [ -e %[1]s ]; do echo "$(date +%%s.%%N) $(exec 2>&1; %[2]s)"; echo >>%[1]s-not; done`, f.marker, line)
+	number := flowsBegun.Add(1)
+	f := &flow{client: p, marker: fmt.Sprintf("/tmp/stop-%s-%d", name, number), ended: make(chan error, 1)}
+	line = fmt.Sprintf(`i=0 base=%[3]d; until [ -e %[1]s ]; do i=$((i + 1)); echo "$(date +%%s.%%N) $(exec 2>&1; %[2]s)"; echo >>%[1]s-not; done`, f.marker, line, 2000+number%10*6000)
 	go func() {
 		var err error
 		f.out, err = p.exec(p.scene.t.Context(), line)

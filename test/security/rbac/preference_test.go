@@ -1,12 +1,14 @@
 package rbac
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -76,4 +78,74 @@ func TestPreferencesOfTenants(t *testing.T) {
 	if err := s.usable(s.c2, "foo", both...); err != nil {
 		t.Error("the other cluster:", err)
 	}
+}
+
+// TestProbesOfTenants: whether the endpoints of a name are tested is decided by its oldest export. On an
+// import it is decided for its own cluster, by those who can write imports.
+func TestProbesOfTenants(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c1, service("foo"), "10.9.1.1")
+	s.export(s.c2, service("foo"), "10.9.2.1")
+	both := []string{"10.9.1.1", "10.9.2.1"}
+	s.until("both serve", func() error { return s.usable(s.c1, "foo", both...) })
+
+	ask := func(by clientOf) {
+		edit(s, by, "foo", new(mcsv1beta1.ServiceExport), func(export *mcsv1beta1.ServiceExport) {
+			export.Annotations = map[string]string{mcs.AnnotationProbe: "true"}
+		})
+	}
+	later, oldest := s.tenant(s.c2, "edit", exportsToo), s.tenant(s.c1, "edit", exportsToo)
+	ask(later)
+	s.until("the later export is in conflict", func() error {
+		export, err := s.exportNamed("foo", s.c2)
+		if err != nil {
+			return err
+		}
+		if c := meta.FindStatusCondition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c == nil || c.Reason != "ProbeConflict" {
+			return fmt.Errorf("its conditions are %v", export.Status.Conditions)
+		}
+		return nil
+	})
+	s.settled()
+	if err := s.tested(s.c1, "foo", ""); err != nil {
+		t.Error("the later export decides:", err)
+	}
+	ask(oldest)
+	// The controllers of these tests run with --probe-peers=false.
+	s.until("the oldest export decides", func() error { return s.tested(s.c2, "foo", "ProbesOff") })
+
+	imp, err := s.imp(s.c2, "foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(by clientOf) error {
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"false"}}}`, mcs.AnnotationProbe)
+		return by.Patch(s.Context(), imp.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	}
+	if err := refuse(later); !apierrors.IsForbidden(err) {
+		t.Errorf("an import by a tenant without the right: %v; want forbidden", err)
+	}
+	if err := refuse(s.tenant(s.c2, "view", importsToo)); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the import's own cluster follows", func() error { return s.tested(s.c2, "foo", "") })
+	if err := errors.Join(s.tested(s.c1, "foo", "ProbesOff"), s.usable(s.c1, "foo", both...), s.usable(s.c2, "foo", both...)); err != nil {
+		t.Error(err)
+	}
+}
+
+// tested wants an import to have the condition EndpointsProbed with a reason, or not to have it for "".
+func (s *stage) tested(in *clusterset.Cluster, name, reason string) error {
+	imp, err := s.imp(in, name)
+	if err != nil {
+		return err
+	}
+	got := ""
+	if c := meta.FindStatusCondition(imp.Status.Conditions, "EndpointsProbed"); c != nil {
+		got = c.Reason
+	}
+	if got != reason {
+		return fmt.Errorf("EndpointsProbed of %s in %s is %q, want %q", name, in.ID, got, reason)
+	}
+	return nil
 }
