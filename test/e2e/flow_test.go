@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -70,14 +69,11 @@ func (p *clientPod) lookups(name string) *flow {
 	return p.repeat("lookups-"+name, fmt.Sprintf(`dig +noall +answer A %s | awk '{ printf "%%s/%%s ", $5, $2 }'`, name))
 }
 
-// flowsBegun keeps flows of one name apart.
-var flowsBegun atomic.Int32
-
 // repeat runs a shell's line again and again, with the number of the run in i.
 func (p *clientPod) repeat(name, line string) *flow {
-	number := flowsBegun.Add(1)
+	number := p.begun.Add(1)
 	f := &flow{client: p, marker: fmt.Sprintf("/tmp/stop-%s-%d", name, number), ended: make(chan error, 1)}
-	line = fmt.Sprintf(`i=0 base=%[3]d; until [ -e %[1]s ]; do i=$((i + 1)); echo "$(date +%%s.%%N) $(exec 2>&1; %[2]s)"; echo >>%[1]s-not; done`, f.marker, line, 2000+number%10*6000)
+	line = fmt.Sprintf(`i=0 base=%[3]d; until [ -e %[1]s ]; do i=$((i + 1)); echo "$(date +%%s.%%N) $(exec 2>&1; %[2]s)"; echo >>%[1]s-not; done`, f.marker, line, 5000+number%10*6000)
 	go func() {
 		var err error
 		f.out, err = p.exec(p.scene.t.Context(), line)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -69,6 +70,7 @@ type clientPod struct {
 	scene   *scene
 	cluster *cluster
 	name    string
+	begun   atomic.Int32 // flows
 }
 
 // client is a pod that does nothing of its own. Its resolver is as every pod's, with more search entries if any are given.
@@ -90,7 +92,7 @@ spec:
   containers: [{name: client, image: "%s", imagePullPolicy: IfNotPresent, command: [sleep, infinity]}]
 `, name, strings.ReplaceAll(resolver, "\n", "\n  "), s.images["tools"]))
 	s.kubectl(c, "wait", "--for=condition=Ready", "pod/"+name, "--timeout=5m")
-	return &clientPod{s, c, name}
+	return &clientPod{scene: s, cluster: c, name: name}
 }
 
 // exec runs a shell's line in the pod, and gives all that it prints. Where a program fails, what it printed is in the error.
