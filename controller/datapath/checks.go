@@ -1,6 +1,8 @@
 package datapath
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,13 +14,17 @@ const (
 	checkInterval = 5 * time.Second
 	// MaxChecked is the maximum number of endpoints of one name in one cluster that are checked.
 	MaxChecked = 250
+	// maxChecks is the maximum number of endpoints of one cluster that are checked, of all names
+	// together. Those of later names are not checked.
+	maxChecks = 1000
 )
 
 // Checks are the endpoints of one cluster that are checked all the time, by name. The zero value has
 // none. An endpoint fails after three connections in a row that were not accepted, and accepts again
 // after two that were.
 type Checks struct {
-	names map[types.NamespacedName]map[Target]*check
+	names map[types.NamespacedName]map[Target]*check // nil for an endpoint that is not checked
+	sum   int                                        // of endpoints
 }
 
 // Endpoint is an endpoint that is checked because of a name.
@@ -41,14 +47,23 @@ const returns = 2
 // Follow sets the endpoints of a name. Endpoints that stay keep what is known of them. The value of
 // a new one is whether it fails. Without endpoints, the name is forgotten.
 func (c *Checks) Follow(name types.NamespacedName, targets map[Target]bool) {
+	before := c.names[name]
+	c.sum -= checked(before)
+	delete(c.names, name)
 	if len(targets) == 0 {
-		delete(c.names, name)
 		return
 	}
 	kept := make(map[Target]*check, len(targets))
-	for at, failing := range targets {
-		if kept[at] = c.names[name][at]; kept[at] == nil {
-			kept[at] = &check{failing: failing}
+	for _, at := range slices.SortedFunc(maps.Keys(targets), Target.Compare) {
+		kept[at] = before[at]
+		switch {
+		case c.sum >= maxChecks:
+			kept[at] = nil
+		case kept[at] == nil:
+			kept[at] = &check{failing: targets[at]}
+		}
+		if kept[at] != nil {
+			c.sum++
 		}
 	}
 	if c.names == nil {
@@ -57,11 +72,22 @@ func (c *Checks) Follow(name types.NamespacedName, targets map[Target]bool) {
 	c.names[name] = kept
 }
 
-// Failing returns the endpoints of a name that are checked, and whether each of them fails.
+// checked returns how many endpoints of a name are checked.
+func checked(all map[Target]*check) (n int) {
+	for _, t := range all {
+		if t != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Failing returns the endpoints of a name, and whether each of them fails. One that is not checked,
+// because there are too many, does not fail.
 func (c *Checks) Failing(name types.NamespacedName) map[Target]bool {
 	all := make(map[Target]bool, len(c.names[name]))
 	for at, t := range c.names[name] {
-		all[at] = t.failing
+		all[at] = t != nil && t.failing
 	}
 	return all
 }
@@ -72,7 +98,10 @@ func (c *Checks) Due(now time.Time) (due Endpoint, ok bool) {
 	var first time.Time
 	for name, all := range c.names {
 		for at, t := range all {
-			if next := t.next(); !t.waiting && !next.After(now) && (!ok || next.Before(first)) {
+			if t == nil || t.waiting {
+				continue
+			}
+			if next := t.next(); !next.After(now) && (!ok || next.Before(first)) {
 				due, first, ok = Endpoint{name, at}, next, true
 			}
 		}
@@ -93,6 +122,13 @@ func (t *check) next() time.Time {
 		return t.asked.Add(fast)
 	default:
 		return t.asked.Add(checkInterval)
+	}
+}
+
+// Forget notes that the connection that Due has begun has shown nothing.
+func (c *Checks) Forget(of Endpoint) {
+	if t := c.names[of.Name][of.At]; t != nil {
+		t.waiting = false
 	}
 }
 

@@ -149,3 +149,42 @@ func TestChecked(t *testing.T) {
 		}
 	}
 }
+
+// A cluster with too many names costs a bounded number of connections. Endpoints beyond the limit
+// count as accepting, also one that failed before.
+func TestTooManyChecks(t *testing.T) {
+	var c Checks
+	all := map[Target]bool{}
+	for _, at := range targets(200) {
+		all[at] = true
+	}
+	for i := range 6 {
+		c.Follow(types.NamespacedName{Name: fmt.Sprint("n", i)}, all)
+	}
+	asked := 0
+	for {
+		if _, due := c.Due(start.Add(time.Minute)); !due {
+			break
+		}
+		asked++
+	}
+	if asked != maxChecks {
+		t.Errorf("%d endpoints are checked, want %d", asked, maxChecks)
+	}
+	failing := func(name string) (n int) {
+		for _, fails := range c.Failing(types.NamespacedName{Name: name}) {
+			if fails {
+				n++
+			}
+		}
+		return n
+	}
+	if failing("n0") != 200 || failing("n5") != 0 {
+		t.Errorf("%d and %d endpoints fail, want 200 of the first name and none of the last", failing("n0"), failing("n5"))
+	}
+	c.Follow(types.NamespacedName{Name: "n0"}, nil)
+	c.Follow(types.NamespacedName{Name: "n5"}, all)
+	if failing("n5") != 200 {
+		t.Errorf("%d endpoints of the last name fail, although there is room", failing("n5"))
+	}
+}

@@ -19,7 +19,8 @@ const (
 	Checking Verdict = "Checking"
 	// Cut: the API server is silent, and an endpoint answers.
 	Cut Verdict = "Cut"
-	// Dead: the API server is silent, and so are the endpoints that were proven.
+	// Dead: the API server is silent, and so are all endpoints that were proven. Three of them, or all
+	// if they are fewer, have failed three times.
 	Dead Verdict = "Dead"
 )
 
@@ -28,7 +29,7 @@ const (
 	interval = 30 * time.Second
 	// fast is the pause while it is silent, and after a failure of a proven endpoint.
 	fast = time.Second
-	// threshold is how many failures in a row count, and witness is how many endpoints must have
+	// threshold is how many failures in a row count, and witnesses is how many endpoints must have
 	// failed that often.
 	threshold = 3
 	witnesses = 3
@@ -42,6 +43,9 @@ type Path struct {
 	targets  map[Target]*target
 	silent   time.Time // since when the API server is silent; zero if it answers
 	answered time.Time // when an endpoint has accepted a connection last
+	// returning: the cluster was dead, its API server answers, and no endpoint has accepted a
+	// connection yet. An API server can start long before the pods.
+	returning bool
 }
 
 // target is what is known of one endpoint.
@@ -64,10 +68,14 @@ func (p *Path) Follow(targets []Target) {
 	p.targets = kept
 }
 
+// Failed reports whether an endpoint has failed often enough to be a witness.
+func (p *Path) Failed(at Target) bool { return p.targets[at] != nil && p.targets[at].failed() }
+
 // Heard notes that the API server answers. Failures during its silence do not count any more: an
 // endpoint must fail three times from now on.
-func (p *Path) Heard() {
+func (p *Path) Heard(now time.Time) {
 	if p.IsSilent() {
+		p.returning = p.returning || p.Verdict(now) == Dead
 		for _, t := range p.targets {
 			if !t.answered.IsZero() {
 				t.failures = 0
@@ -76,6 +84,10 @@ func (p *Path) Heard() {
 	}
 	p.silent = time.Time{}
 }
+
+// IsReturning reports whether the API server of a dead cluster answers again, and no endpoint has
+// accepted a connection or failed often enough since then.
+func (p *Path) IsReturning() bool { return p.returning && !p.IsSilent() }
 
 // Silent notes that the API server does not answer.
 func (p *Path) Silent(now time.Time) {
@@ -96,9 +108,7 @@ func (p *Path) Silence(now time.Time) time.Duration {
 }
 
 // Due returns the endpoint to connect to next, and notes that a connection begins now. While the API
-// server is silent, it returns at most sample endpoints in a second, and at least three. First are
-// those that answered last, then those that have waited longest, so that a cluster with new pods is
-// not taken for dead.
+// server is silent, it returns at most sample endpoints in a second, and at least three.
 func (p *Path) Due(now time.Time, sample int) (Target, bool) {
 	sample = max(sample, witnesses)
 	recent := 0
@@ -110,9 +120,9 @@ func (p *Path) Due(now time.Time, sample int) (Target, bool) {
 	if p.IsSilent() && recent >= sample {
 		return Target{}, false
 	}
-	for _, at := range p.order(sample) {
+	for _, at := range p.order() {
 		t := p.targets[at]
-		if pause := t.pause(p.IsSilent()); !t.waiting && (t.asked.IsZero() || now.Sub(t.asked) >= pause) {
+		if !t.waiting && (t.asked.IsZero() || now.Sub(t.asked) >= p.pause(t)) {
 			t.asked, t.waiting = now, true
 			return at, true
 		}
@@ -120,37 +130,72 @@ func (p *Path) Due(now time.Time, sample int) (Target, bool) {
 	return Target{}, false
 }
 
-// order returns the endpoints in the order in which they are asked. Half of the sample are those
-// that answered last and have not failed often enough: they are asked each second, and can be
-// witnesses. Of them, and of the rest, those that have waited longest are first: otherwise one
-// witness would never have its turn when many peers share the rate.
-func (p *Path) order(sample int) []Target {
+// order returns the endpoints in the order in which they are asked. Three that may become witnesses
+// are first, until there are three. Then come those that have not failed, because one that answers is
+// enough for life, and last those that have. Of each kind, those that have waited longest are first:
+// each has its turn, also when many peers share the rate.
+func (p *Path) order() []Target {
 	all := slices.SortedFunc(maps.Keys(p.targets), Target.Compare)
-	first := 0
-	if p.IsSilent() && len(all) > sample {
-		slices.SortStableFunc(all, func(a, b Target) int {
-			x, y := p.targets[a], p.targets[b]
-			if x.failed() != y.failed() {
-				return map[bool]int{true: 1, false: -1}[x.failed()]
-			}
-			return y.answered.Compare(x.answered)
-		})
-		first = max(witnesses, sample/2)
+	slices.SortStableFunc(all, func(a, b Target) int { return p.targets[a].asked.Compare(p.targets[b].asked) })
+	if !p.IsSilent() {
+		return all
 	}
-	asked := func(a, b Target) int { return p.targets[a].asked.Compare(p.targets[b].asked) }
-	slices.SortStableFunc(all[:first], asked)
-	slices.SortStableFunc(all[first:], asked)
+	suspects := p.suspects(all)
+	kind := func(at Target) int {
+		switch {
+		case suspects[at]:
+			return 0
+		case p.targets[at].failures == 0:
+			return 1
+		default:
+			return 2
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Target) int { return kind(a) - kind(b) })
 	return all
+}
+
+// suspects are up to three endpoints whose next result matters most: those that have failed most
+// often. If there are enough witnesses, only those that have answered during the silence matter,
+// because a single lost connection must not end a life.
+func (p *Path) suspects(all []Target) map[Target]bool {
+	var candidates []Target
+	missing := witnesses
+	for _, at := range all {
+		if p.targets[at].failed() {
+			missing--
+		}
+	}
+	for _, at := range all {
+		t := p.targets[at]
+		if t.failures > 0 && !t.failed() && !t.answered.IsZero() && (missing > 0 || t.answered.After(p.silent)) {
+			candidates = append(candidates, at)
+		}
+	}
+	slices.SortStableFunc(candidates, func(a, b Target) int { return p.targets[b].failures - p.targets[a].failures })
+	suspects := map[Target]bool{}
+	for _, at := range candidates[:min(witnesses, len(candidates))] {
+		suspects[at] = true
+	}
+	return suspects
 }
 
 // failed reports whether an endpoint has failed often enough to be a witness.
 func (t *target) failed() bool { return t.failures >= threshold }
 
-func (t *target) pause(silent bool) time.Duration {
-	if silent || t.failures > 0 && !t.answered.IsZero() {
+// pause returns the pause between two connections to an endpoint.
+func (p *Path) pause(t *target) time.Duration {
+	if p.IsSilent() || !t.answered.IsZero() && (t.failures > 0 || p.returning) {
 		return fast
 	}
 	return interval
+}
+
+// Forget notes that the connection that Due has begun has shown nothing.
+func (p *Path) Forget(at Target) {
+	if t := p.targets[at]; t != nil {
+		t.waiting = false
+	}
 }
 
 // Answer notes the result of the connection that Due has begun.
@@ -161,7 +206,7 @@ func (p *Path) Answer(at Target, accepted bool, now time.Time) {
 	}
 	t.waiting = false
 	if accepted {
-		t.answered, t.failures = t.asked, 0
+		t.answered, t.failures, p.returning = t.asked, 0, false
 		if now.After(p.answered) {
 			p.answered = now
 		}
@@ -172,18 +217,22 @@ func (p *Path) Answer(at Target, accepted bool, now time.Time) {
 	}
 	if t.failed() && !p.IsSilent() {
 		t.answered = time.Time{}
+		p.returning = p.returning && slices.ContainsFunc(slices.Collect(maps.Values(p.targets)), func(t *target) bool { return !t.answered.IsZero() })
 	}
 }
 
 // Verdict returns what is known now.
 func (p *Path) Verdict(now time.Time) Verdict {
-	proven, failed, untried := 0, 0, false
+	proven, failing, failed, untried := 0, 0, 0, false
 	for _, t := range p.targets {
 		untried = untried || t.answered.IsZero() && t.failures == 0
 		if t.answered.IsZero() {
 			continue
 		}
 		proven++
+		if t.failures > 0 {
+			failing++
+		}
 		if t.failed() && now.Sub(t.failing) >= streak {
 			failed++
 		}
@@ -193,9 +242,11 @@ func (p *Path) Verdict(now time.Time) Verdict {
 		return Checking
 	case proven == 0:
 		return Unknown
+	case p.IsReturning():
+		return Checking
 	case !p.IsSilent():
 		return Proven
-	case failed >= min(witnesses, proven) && now.Sub(p.answered) >= streak:
+	case failing == proven && failed >= min(witnesses, proven) && now.Sub(p.answered) >= streak:
 		return Dead
 	case p.answered.After(p.silent) && now.Sub(p.answered) < interval:
 		return Cut
@@ -216,7 +267,7 @@ type Counts struct {
 func (p *Path) Counts() Counts {
 	c := Counts{Targets: len(p.targets), Last: p.answered}
 	for _, t := range p.targets {
-		if !t.answered.IsZero() && t.failures == 0 {
+		if !t.answered.IsZero() && t.failures == 0 && !p.returning {
 			c.Accepting++
 		}
 	}

@@ -2,6 +2,7 @@ package datapath
 
 import (
 	"cmp"
+	"hash/fnv"
 	"iter"
 	"maps"
 	"net/netip"
@@ -23,17 +24,17 @@ type Target = netip.AddrPort
 
 // Targets returns the endpoints of a cluster to connect to: one of each Service in each address
 // family, or more if these are few, at most MaxTargets, from as many nodes as possible. Each item of
-// services contains the slices of one Service. The result depends on the items only, not on their
-// order.
+// services contains the slices of one Service. Endpoints that skip returns true for are left out. The
+// result depends on the items only, not on their order.
 //
 // Ports for UDP and SCTP, and ports with appProtocol, are left out: a connection without data proves
 // nothing for the former, and servers of the latter can report it as an error.
-func Targets(services iter.Seq[[]*discoveryv1.EndpointSlice]) []Target {
+func Targets(services iter.Seq[[]*discoveryv1.EndpointSlice], skip func(Target) bool) []Target {
 	chosen := map[Target]bool{}
 	first := places{}
 	for all := range services {
 		for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
-			if e, ok := firstOf(endpoints(all, family)); ok {
+			if e, ok := anyOf(endpoints(all, family, skip)); ok {
 				first.add(e)
 			}
 		}
@@ -43,7 +44,7 @@ func Targets(services iter.Seq[[]*discoveryv1.EndpointSlice]) []Target {
 		every := places{}
 		for all := range services {
 			for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
-				for e := range endpoints(all, family) {
+				for e := range endpoints(all, family, skip) {
 					every.add(e)
 				}
 			}
@@ -70,12 +71,19 @@ type places map[place][]Target
 
 func (p places) add(e endpoint) { p[e.at] = append(p[e.at], e.target) }
 
-// choose adds one endpoint of each place after another, until so many are chosen.
+// choose adds one endpoint of each place after another, until so many are chosen. Places of which
+// one is chosen already are last.
 func (p places) choose(chosen map[Target]bool, most int) {
-	order := slices.SortedFunc(maps.Keys(p), func(a, b place) int { return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.family, b.family)) })
-	for _, at := range order {
-		slices.SortFunc(p[at], Target.Compare)
+	used := map[place]int{}
+	for at, all := range p {
+		slices.SortFunc(all, Target.Compare)
+		if slices.ContainsFunc(all, func(t Target) bool { return chosen[t] }) {
+			used[at] = 1
+		}
 	}
+	order := slices.SortedFunc(maps.Keys(p), func(a, b place) int {
+		return cmp.Or(used[a]-used[b], cmp.Compare(a.node, b.node), cmp.Compare(a.family, b.family))
+	})
 	for round, more := 0, true; more; round++ {
 		more = false
 		for _, at := range order {
@@ -89,17 +97,24 @@ func (p places) choose(chosen map[Target]bool, most int) {
 	}
 }
 
-func firstOf(all iter.Seq[endpoint]) (first endpoint, ok bool) {
+// anyOf returns an endpoint of a Service: that with the lowest hash. With the lowest address, the
+// endpoints of most Services would be on one node, that with the first network.
+func anyOf(all iter.Seq[endpoint]) (chosen endpoint, ok bool) {
+	var lowest uint64
 	for e := range all {
-		if !ok || e.target.Compare(first.target) < 0 {
-			first, ok = e, true
+		sum := fnv.New64a()
+		address := e.target.Addr().As16()
+		_, _ = sum.Write(address[:])
+		hash := sum.Sum64()
+		if !ok || hash < lowest || hash == lowest && e.target.Compare(chosen.target) < 0 {
+			chosen, lowest, ok = e, hash, true
 		}
 	}
-	return first, ok
+	return chosen, ok
 }
 
 // endpoints returns the ready endpoints of a Service in one address family.
-func endpoints(all []*discoveryv1.EndpointSlice, family discoveryv1.AddressType) iter.Seq[endpoint] {
+func endpoints(all []*discoveryv1.EndpointSlice, family discoveryv1.AddressType, skip func(Target) bool) iter.Seq[endpoint] {
 	return func(yield func(endpoint) bool) {
 		for _, slice := range all {
 			port := firstPort(slice, false)
@@ -112,7 +127,7 @@ func endpoints(all []*discoveryv1.EndpointSlice, family discoveryv1.AddressType)
 				if node := slice.Endpoints[i].NodeName; node != nil {
 					e.at.node = *node
 				}
-				if ok && !yield(e) {
+				if ok && !skip(e.target) && !yield(e) {
 					return
 				}
 			}

@@ -38,6 +38,8 @@ func with(s *discoveryv1.EndpointSlice, change func(*discoveryv1.EndpointSlice))
 	return s
 }
 
+func none(Target) bool { return false }
+
 func TestTargets(t *testing.T) {
 	port := func(p discoveryv1.EndpointPort) *discoveryv1.EndpointSlice {
 		return with(v4("10.0.0.1"), func(s *discoveryv1.EndpointSlice) { s.Ports = []discoveryv1.EndpointPort{p} })
@@ -80,7 +82,7 @@ func TestTargets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, target := range Targets(slices.Values(c.services)) {
+			for _, target := range Targets(slices.Values(c.services), none) {
 				got = append(got, target.String())
 			}
 			if !slices.Equal(got, c.want) {
@@ -96,7 +98,7 @@ func TestTargetsOfManyServices(t *testing.T) {
 	for _, c := range []struct{ services, endpoints, nodes, want, wantNodes int }{
 		{1, 1000, 20, fewTargets, fewTargets},
 		{3, 2, 1, 6, 1},
-		{20, 5, 3, 20, 1}, // one of each Service
+		{20, 5, 3, 20, 3}, // one of each Service
 		{5000, 3, 10, MaxTargets, 10},
 	} {
 		t.Run(fmt.Sprintf("%d Services of %d endpoints on %d nodes", c.services, c.endpoints, c.nodes), func(t *testing.T) {
@@ -116,7 +118,7 @@ func TestTargetsOfManyServices(t *testing.T) {
 				}
 				all = append(all, []*discoveryv1.EndpointSlice{v4(addresses...)})
 			}
-			got := Targets(slices.Values(all))
+			got := Targets(slices.Values(all), none)
 			used := map[string]bool{}
 			for _, target := range got {
 				used[nodes[target]] = true
@@ -125,7 +127,11 @@ func TestTargetsOfManyServices(t *testing.T) {
 				t.Errorf("%d endpoints on %d nodes, want %d on %d", len(got), len(used), c.want, c.wantNodes)
 			}
 			slices.Reverse(all)
-			if again := Targets(slices.Values(all)); !slices.Equal(got, again) {
+			left := Targets(slices.Values(all), func(at Target) bool { return at == got[0] })
+			if slices.Contains(left, got[0]) || len(left) != min(len(got), c.services*c.endpoints-1) {
+				t.Errorf("without %v, there are %v", got[0], left)
+			}
+			if again := Targets(slices.Values(all), none); !slices.Equal(got, again) {
 				t.Error("another order of the Services gives other endpoints")
 			}
 		})

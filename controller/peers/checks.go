@@ -53,7 +53,7 @@ func (r *Registry) Checked(name types.NamespacedName) map[string]map[datapath.Ta
 func (r *Registry) nextCheck(last string, now time.Time) *connecting {
 	for _, p := range r.turnLocked(last, func(*peer) bool { return true }) {
 		if of, due := p.checks.Due(now); due {
-			return &connecting{p, of.At, func(accepted bool) { p.checkedNow(of, accepted) }}
+			return &connecting{p, of.At, func(accepted bool) { p.checkedNow(of, accepted) }, func() { p.checks.Forget(of) }}
 		}
 	}
 	return nil

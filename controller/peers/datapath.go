@@ -33,17 +33,46 @@ func (p *peer) observeLocked() Observation {
 	verdict := p.lookLocked(now)
 	// A check takes seconds only. Meanwhile the peer is what it was.
 	alive := verdict == datapath.Cut || verdict == datapath.Checking && p.condition.reason == Unreachable && p.wasAlive
+	if p.condition.reason != Unreachable && p.condition.reason != Syncing {
+		p.barred = !p.condition.connected
+	}
+	dead := verdict == datapath.Dead || verdict == datapath.Checking && p.path.IsReturning()
+	if dead && p.isIsolatedLocked(now) {
+		p.isolatedAt = now
+	}
+	// When the network is back, one peer answers first. The others get time to do so.
+	p.isolated = dead && (now.Sub(p.isolatedAt) < together || p.isolated && p.path.IsReturning())
 	bound := p.registry.options.CutOffTimeout
 	p.overdue = bound > 0 && p.path.Silence(now) > bound
-	alive = alive && !p.overdue
+	alive = alive && !p.overdue && !p.barred
 	p.condition.path, p.condition.pathMessage, p.condition.tested = verdict, p.pathTextLocked(verdict), p.path.Counts().Targets > 0
 	p.condition.beat = p.beat.value
 	p.measureLocked(verdict)
 	return Observation{
 		Now: metav1.NewTime(now), Timeout: metav1.Duration{Duration: p.registry.options.Timeout},
-		Connected: p.condition.connected || alive, WasConnected: p.wasAlive,
-		Dead: verdict == datapath.Dead, WasDead: p.wasDead, Silent: p.path.IsSilent(), Known: p.contents != nil,
+		Connected: (p.condition.connected || alive) && !dead, WasConnected: p.wasAlive,
+		Dead: dead, WasDead: p.wasDead, Isolated: p.isolated, Silent: p.path.IsSilent(), Known: p.contents != nil,
 	}
+}
+
+// together is how far apart two API servers can fall silent that are lost together.
+const together = 10 * time.Second
+
+// isIsolatedLocked reports whether all peers with endpoints that have answered fell silent together
+// with this one, and none answers. Peers that were silent before show nothing.
+func (p *peer) isIsolatedLocked(now time.Time) bool {
+	others := 0
+	for _, other := range p.registry.peers {
+		apart := other.path.Silence(now) - p.path.Silence(now)
+		switch {
+		case other == p, other.path.Counts().Last.IsZero():
+		case !other.path.IsSilent(), other.path.Verdict(now) == datapath.Cut:
+			return false
+		case apart.Abs() <= together:
+			others++
+		}
+	}
+	return others > 0
 }
 
 // measureLocked sets the metrics of the way to the endpoints.
@@ -58,6 +87,9 @@ func (p *peer) measureLocked(verdict datapath.Verdict) {
 	c := p.path.Counts()
 	peerEndpoints.WithLabelValues(p.id, "true").Set(float64(c.Accepting))
 	peerEndpoints.WithLabelValues(p.id, "false").Set(float64(c.Targets - c.Accepting))
+	if !c.Last.IsZero() {
+		peerAnswer.WithLabelValues(p.id).Set(float64(c.Last.Unix()))
+	}
 }
 
 // lookLocked updates what is known of the way to the peer's endpoints.
@@ -66,20 +98,35 @@ func (p *peer) lookLocked(now time.Time) datapath.Verdict {
 	if silent {
 		p.path.Silent(now)
 	} else {
-		p.path.Heard()
-	}
-	if p.registry.options.Connect != nil && p.condition.connected && now.Sub(p.retargeted) >= retarget {
-		p.path.Follow(datapath.Targets(p.servicesLocked()))
-		p.retargeted = now
+		p.path.Heard(now)
 	}
 	if p.registry.options.Connect == nil {
 		return datapath.Unknown
 	}
+	p.retargetLocked(now)
 	verdict := p.path.Verdict(now)
 	if p.condition.reason != Unreachable && (verdict == datapath.Cut || verdict == datapath.Dead) {
 		return datapath.Checking // It was silent for a moment only.
 	}
 	return verdict
+}
+
+// retargetLocked chooses the endpoints to connect to. While the API server is silent and endpoints
+// answer, others take the place of those that fail: pods end, and the peer cannot report new ones.
+func (p *peer) retargetLocked(now time.Time) {
+	if now.Sub(p.retargeted) < retarget {
+		return
+	}
+	skip := func(datapath.Target) bool { return false }
+	if !p.condition.connected {
+		answers := now.Sub(p.path.Counts().Last) < connectTimeout
+		if p.contents == nil || !p.path.IsSilent() || !answers {
+			return
+		}
+		skip = p.path.Failed
+	}
+	p.path.Follow(datapath.Targets(p.servicesLocked(), skip))
+	p.retargeted = now
 }
 
 // servicesLocked returns the slices of each Service that the peer exports, within its limits.
@@ -110,15 +157,15 @@ func (p *peer) recallTargets(ctx context.Context) {
 		p.leaseTrouble(ctx, "cannot list the imported endpoints of a peer", err)
 		return
 	}
+	p.registry.mu.Lock()
+	defer p.registry.mu.Unlock()
 	var services [][]*discoveryv1.EndpointSlice
 	for i := range list.Items {
 		preference.Connect(&list.Items[i])
-		services = append(services, []*discoveryv1.EndpointSlice{&list.Items[i]})
+		services = append(services, p.limits.within([]*discoveryv1.EndpointSlice{&list.Items[i]}))
 	}
-	p.registry.mu.Lock()
-	defer p.registry.mu.Unlock()
 	p.recalled = true
-	p.path.Follow(datapath.Targets(slices.Values(services)))
+	p.path.Follow(datapath.Targets(slices.Values(services), func(datapath.Target) bool { return false }))
 }
 
 // pathTextLocked describes what is known of the way to the endpoints, for the Lease and for events.
@@ -133,12 +180,18 @@ func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 		return fmt.Sprintf("none of %d tested endpoints accepts TCP connections from this cluster: check routes, firewalls and network policies between the pods of both clusters", c.Targets)
 	case c.Last.IsZero():
 		return fmt.Sprintf("%d endpoints are being tested", c.Targets)
+	case p.path.IsReturning():
+		return "the API server answers again, and none of the tested endpoints does yet: endpoints return when one does"
 	}
 	since := "the last one at " + c.Last.UTC().Format(time.RFC3339)
 	switch verdict {
 	case datapath.Cut:
 		return fmt.Sprintf("the API server is silent, and %d of %d tested endpoints answer, %s: %s", c.Accepting, c.Targets, since, p.stayTextLocked())
 	case datapath.Dead:
+		if p.isolated {
+			return fmt.Sprintf("the API server is silent, so are the %d tested endpoints, %s, and all other peers fell silent at the same time: this cluster, or the node of its controller, can be the one without a network. "+
+				"Endpoints are removed where this cluster has others, and stay where not", c.Targets, since)
+		}
 		return fmt.Sprintf("the API server is silent, and so are the %d tested endpoints, %s: all endpoints are removed", c.Targets, since)
 	default:
 		return fmt.Sprintf("%d of %d tested endpoints accept TCP connections, %s", c.Accepting, c.Targets, since)

@@ -70,17 +70,17 @@ func mustTarget(t testing.TB, address string) datapath.Target {
 }
 
 // connect connects to the proxy that stands for an endpoint.
-func (p *pods) connect(ctx context.Context, at datapath.Target) bool {
+func (p *pods) connect(ctx context.Context, at datapath.Target) (bool, error) {
 	proxy := p.each[at]
 	if proxy == nil {
 		p.t.Errorf("a connection to %v, which is no endpoint", at)
-		return false
+		return false, nil
 	}
 	conn, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "tcp", proxy.Address())
 	if err == nil {
 		_ = conn.Close()
 	}
-	return err == nil
+	return err == nil, ctx.Err()
 }
 
 // fail makes all pods refuse connections.
@@ -262,6 +262,7 @@ func TestARestartWhileAPeerIsCutOff(t *testing.T) {
 	r.stop()
 
 	ahead := r.clock
+	ahead.forward(10 * time.Minute) // Nobody could see whether endpoints answer.
 	r = place.read(t, timeout(time.Minute), connectingTo(pods), func(o *Options) { o.Now = ahead.now })
 	r.clock = ahead
 	r.finds(there.id, datapath.Cut, "of 1 tested")

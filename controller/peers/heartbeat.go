@@ -3,8 +3,6 @@ package peers
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -44,15 +42,15 @@ func (h *heartbeat) hear(value string, now time.Time) {
 // deaf notes that the heartbeat cannot be read now.
 func (h *heartbeat) deaf(now time.Time) { h.since, h.at = now, now }
 
-// beatOf returns the heartbeat for an ID: that of the first namespace in alphabetical order that
-// announces the ID with a heartbeat, or "".
-func (i *identity) beatOf(id string) string {
-	for _, namespace := range slices.Sorted(maps.Keys(i.beats)) {
+// beatOf returns the latest heartbeat that a namespace with this ID announces, or "". A namespace that
+// an installation has left behind keeps its old one.
+func (i *identity) beatOf(id string) (latest string) {
+	for namespace, value := range i.beats {
 		if i.by[namespace] == id {
-			return i.beats[namespace]
+			latest = max(latest, value) // RFC 3339 in UTC
 		}
 	}
-	return ""
+	return latest
 }
 
 // controllerLocked returns the condition of the controller of a peer whose API server answers, or ""

@@ -102,6 +102,12 @@ func TestASilentController(t *testing.T) {
 	r.pass(there.id, 4*muteAfter) // an older controller
 	r.is(there.id, Connected)
 
+	for range 3 { // namespaces that earlier installations have left behind
+		left := &cluster{t: t, Cluster: there.Cluster, namespace: controlplane.Namespace(t, there.Cluster)}
+		left.announce(there.id)
+		left.beats("0")
+	}
+	r.beatIs(there.id, "0")
 	there.beats("1")
 	r.beatIs(there.id, "1")
 	r.pass(there.id, muteAfter*3/4)

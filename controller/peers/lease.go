@@ -83,11 +83,12 @@ func (p *peer) loadLease(ctx context.Context) error {
 	p.registry.mu.Lock()
 	p.beat = heartbeat{value: found.Annotations[annotationBeat], since: now.Time, at: now.Time, mute: found.Labels[labelReason] == ControllerSilent}
 	p.registry.mu.Unlock()
-	if found.Labels[labelConnected] == conditionTrue {
-		// The peer was connected when the last controller stopped. The time since then does not
-		// count.
+	if found.Labels[labelConnected] == conditionTrue || p.lease.reportedPath == datapath.Cut {
+		// The peer was connected, or its endpoints answered, when the last controller stopped. The time
+		// since then does not count.
 		p.wasAlive, p.record.LastConnected = true, now
 	}
+	p.wasDead = p.lease.reportedPath == datapath.Dead
 	p.lease.loaded = true
 	return nil
 }

@@ -17,7 +17,8 @@ var peerRefused = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Help: "What the limits on a peer's Secret refuse: names in other namespaces, endpoints in other networks, names beyond max-services. Only the leader exports it.",
 }, []string{"peer", "limit"})
 
-// peerPath has one series for each peer and verdict. peerEndpoints has two series for each peer.
+// peerPath has one series for each peer and verdict, peerEndpoints two for each peer, and peerAnswer
+// one for each peer with an endpoint that has answered.
 var (
 	peerPath = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "multicluster_peer_data_path",
@@ -27,8 +28,12 @@ var (
 		Name: "multicluster_peer_tested_endpoints",
 		Help: "Endpoints of a peer that are tested by TCP connections, by whether the last connection was accepted. Only the leader exports it.",
 	}, []string{"peer", "accepts"})
+	peerAnswer = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "multicluster_peer_last_answer_timestamp_seconds",
+		Help: "When an endpoint of a peer last accepted a TCP connection of this controller, in seconds since 1970. Only the leader exports it.",
+	}, []string{"peer"})
 )
 
 func init() {
-	metrics.Registry.MustRegister(peerConnected, peerRefused, peerPath, peerEndpoints)
+	metrics.Registry.MustRegister(peerConnected, peerRefused, peerPath, peerEndpoints, peerAnswer)
 }

@@ -53,6 +53,9 @@ type peer struct {
 	condition         condition
 	wasAlive, wasDead bool      // the last evaluation had Observation.Connected, Observation.Dead
 	retargeted        time.Time // when the endpoints of path were chosen
+	isolated          bool      // the last evaluation had Observation.Isolated
+	isolatedAt        time.Time // when the peer was last dead together with all others
+	barred            bool      // before its silence, the API server answered, and the peer was not connected
 	overdue           bool      // the API server has been silent for longer than Options.CutOffTimeout
 	recalled          bool      // they were chosen from what this cluster has of the peer
 }
@@ -93,7 +96,7 @@ func (p *peer) run(ctx context.Context) {
 	p.registry.mu.RUnlock()
 	old.stop()
 	peerConnected.DeleteLabelValues(p.id)
-	for _, metric := range []*prometheus.GaugeVec{peerRefused, peerPath, peerEndpoints} {
+	for _, metric := range []*prometheus.GaugeVec{peerRefused, peerPath, peerEndpoints, peerAnswer} {
 		metric.DeletePartialMatch(prometheus.Labels{"peer": p.id})
 	}
 	if left {

@@ -11,8 +11,8 @@ const (
 	// Dead: the peer's endpoints were proven not to answer. Its endpoints are removed. Its last exports
 	// still count for imports.
 	Dead PeerState = iota
-	// Expired: the peer's time has run out, or it was lost and came back too often. The same as Dead,
-	// but endpoints stay where no other cluster has any.
+	// Expired: the peer's time has run out, it was lost and came back too often, or it is dead like all
+	// other peers. The same as Dead, but endpoints stay where no other cluster has any.
 	Expired
 	// Unknown: this process has not read the peer yet, and the peer's time has not run out. Data
 	// that exists in this cluster stays unchanged.
@@ -45,6 +45,9 @@ type Observation struct {
 	// Dead: the endpoints of the peer are proven not to answer. WasDead: the same at the previous
 	// evaluation.
 	Dead, WasDead bool
+	// Isolated: all other peers fell silent together with this one. The fault can be on this side, so
+	// its death is only assumed.
+	Isolated bool
 	// Silent: its API server does not answer, perhaps for a moment only.
 	Silent bool
 	// Known: the peer has been read completely since the start of this process.
@@ -104,11 +107,14 @@ func (r PeerRecord) State(s Observation) (PeerState, metav1.Duration) {
 	if s.Known {
 		known = Active
 	}
-	if s.Dead {
+	if s.Dead && !s.Isolated {
 		return Dead, metav1.Duration{}
 	}
 	if s.Timeout.Duration == 0 {
 		return known, metav1.Duration{}
+	}
+	if s.Dead {
+		return Expired, metav1.Duration{}
 	}
 	if s.Connected {
 		if left := r.Remaining(s.Now); left.Duration > 0 {

@@ -2,10 +2,12 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -19,7 +21,7 @@ const (
 	baselineRate = 30 // a second, while the API servers of the peers answer, and for checks
 	silentRate   = 68 // a second, to the endpoints of silent peers
 	// A silent peer gets at most mostAsked connections a second, and fewest if many peers are silent.
-	mostAsked, fewest = 16, 3
+	mostAsked, fewest = 32, 3
 	// Long enough for one repetition of a lost SYN, and short enough that three failures in a row take
 	// less than five seconds.
 	connectTimeout = 1500 * time.Millisecond
@@ -30,21 +32,32 @@ const (
 )
 
 // ConnectTCP reports whether an endpoint accepts a TCP connection. It closes the connection without
-// sending data.
-func ConnectTCP(ctx context.Context, at datapath.Target) bool {
+// sending data. An error means that this host could not try.
+func ConnectTCP(ctx context.Context, at datapath.Target) (accepted bool, err error) {
 	conn, err := (&net.Dialer{Timeout: connectTimeout, KeepAlive: -1}).DialContext(ctx, "tcp", at.String())
-	if err != nil {
-		return false
+	switch {
+	case err == nil:
+		_ = conn.Close() // it was accepted
+		return true, nil
+	case ctx.Err() != nil, slices.ContainsFunc(ownFaults, func(fault error) bool { return errors.Is(err, fault) }):
+		return false, err
+	default:
+		return false, nil
 	}
-	_ = conn.Close() // it was accepted
-	return true
 }
 
-// connecting is a connection to make to an endpoint of a peer. done notes its result.
+// ownFaults are errors of connect(2) and socket(2) that a host has for reasons of its own: files,
+// ports or memory are used up, or its packet filter forbids it. A missing route is not among them: a
+// router can report it, too.
+var ownFaults = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EPERM, syscall.EACCES}
+
+// connecting is a connection to make to an endpoint of a peer. done notes its result, and forget that
+// there is none. forget is called with the lock.
 type connecting struct {
-	peer *peer
-	at   datapath.Target
-	done func(accepted bool)
+	peer   *peer
+	at     datapath.Target
+	done   func(accepted bool)
+	forget func()
 }
 
 // probe connects to endpoints of the peers until ctx ends. The endpoints of peers that answer and
@@ -80,14 +93,26 @@ func (r *Registry) connectTo(ctx context.Context, limiter *rate.Limiter, next fu
 		}
 		last = c.peer.id
 		running.Go(func() {
-			accepted := r.options.Connect(ctx, c.at)
+			accepted, err := r.options.Connect(ctx, c.at)
 			r.mu.Lock()
 			c.peer.connecting--
+			if err != nil {
+				c.forget()
+				r.reportOwnFaultLocked(ctx, err)
+			}
 			r.mu.Unlock()
-			if ctx.Err() == nil {
+			if err == nil {
 				c.done(accepted)
 			}
 		})
+	}
+}
+
+// reportOwnFaultLocked logs, at most once a minute, why this host cannot test endpoints.
+func (r *Registry) reportOwnFaultLocked(ctx context.Context, err error) {
+	if now := r.options.Now(); ctx.Err() == nil && now.Sub(r.faulty) >= time.Minute {
+		r.faulty = now
+		r.options.Log.Error(err, "cannot test the endpoints of peers, because of a fault of this host: what is known of them stays as it is")
 	}
 }
 
@@ -116,7 +141,7 @@ func (r *Registry) nextTarget(silent bool) func(last string, now time.Time) *con
 		sample := min(max(silentRate/max(len(alike), 1), fewest), mostAsked)
 		for _, p := range alike {
 			if at, due := p.path.Due(now, sample); due {
-				return &connecting{p, at, func(accepted bool) { p.answered(at, accepted) }}
+				return &connecting{p, at, func(accepted bool) { p.answered(at, accepted) }, func() { p.path.Forget(at) }}
 			}
 		}
 		return nil

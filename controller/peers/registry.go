@@ -50,9 +50,9 @@ type Options struct {
 	// CutOffTimeout is how long a peer with a silent API server counts as connected because endpoints
 	// of it accept connections, 0 for as long as they do.
 	CutOffTimeout time.Duration
-	// Connect reports whether an endpoint of a peer accepts a TCP connection, as ConnectTCP does. If it
-	// is nil, no endpoint is tested.
-	Connect func(context.Context, datapath.Target) bool
+	// Connect reports whether an endpoint of a peer accepts a TCP connection, as ConnectTCP does. An
+	// error means that it could not be tried. If Connect is nil, no endpoint is tested.
+	Connect func(context.Context, datapath.Target) (accepted bool, err error)
 	Log     logr.Logger
 }
 
@@ -67,6 +67,7 @@ type Writer interface {
 type Registry struct {
 	options    Options
 	grace      time.Duration
+	faulty     time.Time // when a fault of this host was logged
 	probeEvery time.Duration
 	renewEvery time.Duration
 	onChange   []func(types.NamespacedName)

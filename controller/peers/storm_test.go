@@ -35,7 +35,7 @@ func newStorm(t *testing.T) *storm {
 	return &storm{alive: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)), dead: controlplane.Deaf(t, "127.0.0.1:0"), running: map[byte]int{}}
 }
 
-func (s *storm) connect(ctx context.Context, at datapath.Target) bool {
+func (s *storm) connect(ctx context.Context, at datapath.Target) (bool, error) {
 	peer := at.Addr().As4()[2]
 	s.mu.Lock()
 	s.begun = append(s.begun, time.Now())
@@ -142,16 +142,16 @@ func TestConnectionsToOnePeerAreBounded(t *testing.T) {
 	var mu sync.Mutex
 	running := map[byte]int{}
 	var r *reader
-	hang := func(ctx context.Context, at datapath.Target) bool {
+	hang := func(ctx context.Context, at datapath.Target) (bool, error) {
 		peer := at.Addr().As4()[1]
 		mu.Lock()
 		running[peer]++
 		mu.Unlock()
 		if peer == 2 {
-			return true
+			return true, nil
 		}
 		<-ctx.Done()
-		return false
+		return false, ctx.Err()
 	}
 	there, other := newCluster(t, &east, "own"), newCluster(t, &east, "own")
 	r = newPlace(t).read(t, func(o *Options) { o.Connect = hang })
