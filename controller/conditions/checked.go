@@ -44,7 +44,7 @@ func probedWanted(c desired.Checked) *metav1.Condition {
 	case len(c.Failing) == 0:
 	case c.Stay:
 		want.Status, want.Reason = metav1.ConditionFalse, reasonNoneAccepts
-		want.Message = failing + ". They get traffic nevertheless, because no other endpoint is ready. Check routes, firewalls and network policies between the pods of both clusters"
+		want.Message = failing + ". They get traffic nevertheless, because no other endpoint of the same address family is ready. Check routes, firewalls and network policies between the pods of both clusters"
 	default:
 		want.Status, want.Reason, want.Message = metav1.ConditionFalse, reasonSomeFail, failing+". They get no traffic until they accept connections again"
 	}

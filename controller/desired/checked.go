@@ -23,8 +23,8 @@ type Checked struct {
 	Targets map[string]map[datapath.Target]bool
 	// Failing are the endpoints that fail, in the form "cluster address:port", sorted.
 	Failing []string
-	// Stay means that the failing endpoints get traffic nevertheless: no other endpoint of the name is
-	// ready.
+	// Stay means that the failing endpoints get traffic nevertheless: in one of their address families,
+	// no other endpoint of the name is ready.
 	Stay bool
 	// More means that an import has more endpoints than are checked.
 	More bool
@@ -39,19 +39,21 @@ func (b *builder) check() Checked {
 		return c
 	}
 	c.Targets = map[string]map[datapath.Target]bool{}
-	healthy, otherwise := slices.Clone(b.members), b.ready(b.waitingSlices())
+	before, after := digest.ReadyFamilies(b.waitingSlices()), digest.ReadyFamilies(b.waitingSlices())
+	healthy := slices.Clone(b.members)
 	for i := range healthy {
 		m := &healthy[i]
 		if !m.Exports() {
 			continue
 		}
+		maps.Copy(before, digest.ReadyFamilies(m.Slices))
 		if m.Cluster != b.homeID() {
 			m.Slices = c.without(m.Cluster, m.Slices, b.failing(m.Cluster))
 		}
-		otherwise = otherwise || b.ready(m.Slices)
+		maps.Copy(after, digest.ReadyFamilies(m.Slices))
 	}
 	slices.Sort(c.Failing)
-	if c.Stay = !otherwise && len(c.Failing) > 0; !c.Stay {
+	if c.Stay = len(after) < len(before); !c.Stay {
 		b.members = healthy
 	}
 	return c
@@ -128,14 +130,6 @@ func (b builder) failing(cluster string) func(datapath.Target) bool {
 // waitingSlices are the existing slices that stay as they are.
 func (b builder) waitingSlices() []*discoveryv1.EndpointSlice {
 	return slices.DeleteFunc(slices.Clone(b.Slices), func(slice *discoveryv1.EndpointSlice) bool { return b.awaited(slice) == "" })
-}
-
-// ready reports whether slices have a ready endpoint.
-func (builder) ready(all []*discoveryv1.EndpointSlice) bool {
-	return slices.ContainsFunc(all, func(slice *discoveryv1.EndpointSlice) bool {
-		_, ready := digest.Count(slice)
-		return ready > 0
-	})
 }
 
 // malformedProbe returns a note on the annotation of an import that is neither "true" nor "false".

@@ -58,6 +58,17 @@ func Count(slice *discoveryv1.EndpointSlice) (endpoints, ready int) {
 	return endpoints, ready
 }
 
+// ReadyFamilies returns the address families in which slices have a ready endpoint, as Count counts.
+func ReadyFamilies(all []*discoveryv1.EndpointSlice) map[discoveryv1.AddressType]bool {
+	families := map[discoveryv1.AddressType]bool{}
+	for _, slice := range all {
+		if _, ready := Count(slice); ready > 0 {
+			families[slice.AddressType] = true
+		}
+	}
+	return families
+}
+
 // Without removes the digest from an edited slice that has its new content.
 func Without(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	delete(slice.Annotations, annotation)

@@ -1,6 +1,7 @@
 package observed
 
 import (
+	"maps"
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -12,20 +13,31 @@ import (
 )
 
 // keepLast decides about the endpoints of clusters whose death is only assumed. They are removed if
-// any other cluster has a ready endpoint. Otherwise they stay: if the guess is wrong they still serve,
-// and if it is right nothing is lost. It returns the clusters whose endpoints stay.
+// any other cluster has a ready endpoint in each of their address families. Otherwise they stay: if
+// the guess is wrong they still serve, and if it is right nothing is lost. It returns the clusters
+// whose endpoints stay.
 func keepLast(st State, members []merge.Member) (kept []string) {
 	assumed := func(m merge.Member) bool { return m.Assumed }
 	if len(st.Clusterset.SilentAssumed) == 0 && !slices.ContainsFunc(members, assumed) {
 		return nil
 	}
-	last := !slices.ContainsFunc(members, func(m merge.Member) bool { return !m.Assumed && m.Exports() && ready(m.Slices) }) && !waitingReady(st)
+	doubtful, sure := st.existing(st.Clusterset.SilentAssumed...), st.existing(slices.Concat(st.Clusterset.Silent, st.Clusterset.Vacant)...)
+	for _, m := range members {
+		switch {
+		case m.Assumed && m.Exports():
+			maps.Copy(doubtful, readyFamilies(m.Slices))
+		case m.Exports():
+			maps.Copy(sure, readyFamilies(m.Slices))
+		}
+	}
+	maps.DeleteFunc(doubtful, func(family discoveryv1.AddressType, _ bool) bool { return sure[family] })
+	last := len(sure) == 0 || len(doubtful) > 0
 	for i := range members {
 		switch {
 		case !members[i].Assumed:
 		case !last:
 			members[i].Slices = nil
-		case members[i].Exports() && ready(members[i].Slices):
+		case members[i].Exports() && len(readyFamilies(members[i].Slices)) > 0:
 			kept = append(kept, members[i].Cluster)
 		}
 	}
@@ -33,7 +45,7 @@ func keepLast(st State, members []merge.Member) (kept []string) {
 		return nil
 	}
 	for _, cluster := range st.Clusterset.SilentAssumed {
-		if st.existing(cluster) {
+		if len(st.existing(cluster)) > 0 {
 			kept = append(kept, cluster)
 		}
 	}
@@ -41,20 +53,20 @@ func keepLast(st State, members []merge.Member) (kept []string) {
 	return kept
 }
 
-// waitingReady reports whether existing slices have a ready endpoint of a cluster that is not read
-// yet, or of one whose Service is being replaced.
-func waitingReady(st State) bool {
-	return slices.ContainsFunc(slices.Concat(st.Clusterset.Silent, st.Clusterset.Vacant), st.existing)
+// existing returns the address families in which existing slices of clusters have a ready endpoint.
+func (st State) existing(clusters ...string) map[discoveryv1.AddressType]bool {
+	return digest.ReadyFamilies(slices.DeleteFunc(slices.Clone(st.Slices), func(slice *discoveryv1.EndpointSlice) bool {
+		return st.Import == nil || !slices.ContainsFunc(clusters, func(cluster string) bool { return ownership.SliceIsFrom(cluster, slice, st.Import) })
+	}))
 }
 
-// existing reports whether existing slices of a cluster have a ready endpoint.
-func (st State) existing(cluster string) bool {
-	return st.Import != nil && slices.ContainsFunc(st.Slices, func(slice *discoveryv1.EndpointSlice) bool {
-		_, ready := digest.Count(slice)
-		return ownership.SliceIsFrom(cluster, slice, st.Import) && ready > 0
-	})
-}
-
-func ready(all []*discoveryv1.EndpointSlice) bool {
-	return slices.ContainsFunc(all, func(slice *discoveryv1.EndpointSlice) bool { return preference.Ready(slice) > 0 })
+// readyFamilies returns the address families in which slices of a peer have a ready endpoint.
+func readyFamilies(all []*discoveryv1.EndpointSlice) map[discoveryv1.AddressType]bool {
+	families := map[discoveryv1.AddressType]bool{}
+	for _, slice := range all {
+		if preference.Ready(slice) > 0 {
+			families[slice.AddressType] = true
+		}
+	}
+	return families
 }

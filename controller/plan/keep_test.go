@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/clusterset-dns/multicluster/controller/digest"
@@ -92,4 +93,33 @@ func TestLastEndpointsStay(t *testing.T) {
 func joined(all []string) string {
 	slices.Sort(all)
 	return strings.Join(all, " ")
+}
+
+// The last endpoints in one address family stay, also if another cluster has endpoints in the other
+// family.
+func TestLastEndpointsOfAFamilyStay(t *testing.T) {
+	home, far := exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1"))
+	six := far.Slices[0].DeepCopy()
+	six.Name += "-6"
+	six.AddressType, six.Endpoints[0].Addresses = discoveryv1.AddressTypeIPv6, []string{"fd00::2"}
+	far.Slices = append(far.Slices, six)
+	for _, both := range []bool{false, true} {
+		n := newName("c1", home, far)
+		n.settle(t)
+		gone := far
+		gone.Assumed = true
+		n.Members = []merge.Member{home, gone}
+		if both {
+			other := mirrored(exporting("c3", 2, 80, "10.3.0.1"))
+			also := six.DeepCopy()
+			also.Endpoints[0].Addresses = []string{"fd00::3"}
+			other.Slices = append(other.Slices, also)
+			n.Members = append(n.Members, other)
+		}
+		n.settle(t)
+		shown := meta.FindStatusCondition(n.imp.Status.Conditions, "EndpointsKept")
+		if kept := shown != nil && strings.Contains(shown.Message, "c2"); kept == both {
+			t.Errorf("with IPv6 endpoints elsewhere %v: %+v", both, shown)
+		}
+	}
 }
