@@ -107,79 +107,6 @@ func (p *Path) Silence(now time.Time) time.Duration {
 	return now.Sub(p.silent)
 }
 
-// Due returns the endpoint to connect to next, and notes that a connection begins now. While the API
-// server is silent, it returns at most sample endpoints in a second, and at least three.
-func (p *Path) Due(now time.Time, sample int) (Target, bool) {
-	sample = max(sample, witnesses)
-	recent := 0
-	for _, t := range p.targets {
-		if !t.asked.IsZero() && now.Sub(t.asked) < fast {
-			recent++
-		}
-	}
-	if p.IsSilent() && recent >= sample {
-		return Target{}, false
-	}
-	for _, at := range p.order() {
-		t := p.targets[at]
-		if !t.waiting && (t.asked.IsZero() || now.Sub(t.asked) >= p.pause(t)) {
-			t.asked, t.waiting = now, true
-			return at, true
-		}
-	}
-	return Target{}, false
-}
-
-// order returns the endpoints in the order in which they are asked. Three that may become witnesses
-// are first, until there are three. Then come those that have not failed, because one that answers is
-// enough for life, and last those that have. Of each kind, those that have waited longest are first:
-// each has its turn, also when many peers share the rate.
-func (p *Path) order() []Target {
-	all := slices.SortedFunc(maps.Keys(p.targets), Target.Compare)
-	slices.SortStableFunc(all, func(a, b Target) int { return p.targets[a].asked.Compare(p.targets[b].asked) })
-	if !p.IsSilent() {
-		return all
-	}
-	suspects := p.suspects(all)
-	kind := func(at Target) int {
-		switch {
-		case suspects[at]:
-			return 0
-		case p.targets[at].failures == 0:
-			return 1
-		default:
-			return 2
-		}
-	}
-	slices.SortStableFunc(all, func(a, b Target) int { return kind(a) - kind(b) })
-	return all
-}
-
-// suspects are up to three endpoints whose next result matters most: those that have failed most
-// often. If there are enough witnesses, only those that have answered during the silence matter,
-// because a single lost connection must not end a life.
-func (p *Path) suspects(all []Target) map[Target]bool {
-	var candidates []Target
-	missing := witnesses
-	for _, at := range all {
-		if p.targets[at].failed() {
-			missing--
-		}
-	}
-	for _, at := range all {
-		t := p.targets[at]
-		if t.failures > 0 && !t.failed() && !t.answered.IsZero() && (missing > 0 || t.answered.After(p.silent)) {
-			candidates = append(candidates, at)
-		}
-	}
-	slices.SortStableFunc(candidates, func(a, b Target) int { return p.targets[b].failures - p.targets[a].failures })
-	suspects := map[Target]bool{}
-	for _, at := range candidates[:min(witnesses, len(candidates))] {
-		suspects[at] = true
-	}
-	return suspects
-}
-
 // failed reports whether an endpoint has failed often enough to be a witness.
 func (t *target) failed() bool { return t.failures >= threshold }
 
@@ -223,36 +150,44 @@ func (p *Path) Answer(at Target, accepted bool, now time.Time) {
 
 // Verdict returns what is known now.
 func (p *Path) Verdict(now time.Time) Verdict {
-	proven, failing, failed, untried := 0, 0, 0, false
-	for _, t := range p.targets {
-		untried = untried || t.answered.IsZero() && t.failures == 0
-		if t.answered.IsZero() {
-			continue
-		}
-		proven++
-		if t.failures > 0 {
-			failing++
-		}
-		if t.failed() && now.Sub(t.failing) >= streak {
-			failed++
-		}
-	}
+	n := p.census(now)
 	switch {
-	case proven == 0 && untried:
+	case n.proven == 0 && n.untried > 0, n.proven > 0 && p.IsReturning():
 		return Checking
-	case proven == 0:
+	case n.proven == 0:
 		return Unknown
-	case p.IsReturning():
-		return Checking
 	case !p.IsSilent():
 		return Proven
-	case failing == proven && failed >= min(witnesses, proven) && now.Sub(p.answered) >= streak:
+	case n.failing == n.proven && n.witnesses >= min(witnesses, n.proven) && now.Sub(p.answered) >= streak:
 		return Dead
 	case p.answered.After(p.silent) && now.Sub(p.answered) < interval:
 		return Cut
 	default:
 		return Checking
 	}
+}
+
+// census counts endpoints: those that are proven, of these those that fail, and of these those that
+// have failed often and long enough; and those of which nothing is known.
+type census struct{ proven, failing, witnesses, untried int }
+
+func (p *Path) census(now time.Time) (n census) {
+	for _, t := range p.targets {
+		switch {
+		case t.answered.IsZero() && t.failures == 0:
+			n.untried++
+		case t.answered.IsZero():
+		case t.failures == 0:
+			n.proven++
+		default:
+			n.proven++
+			n.failing++
+			if t.failed() && now.Sub(t.failing) >= streak {
+				n.witnesses++
+			}
+		}
+	}
+	return n
 }
 
 // Counts describes the endpoints of a Path.

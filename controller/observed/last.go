@@ -21,17 +21,7 @@ func keepLast(st State, members []merge.Member) (kept []string) {
 	if len(st.Clusterset.SilentAssumed) == 0 && !slices.ContainsFunc(members, assumed) {
 		return nil
 	}
-	doubtful, sure := st.existing(st.Clusterset.SilentAssumed...), st.existing(slices.Concat(st.Clusterset.Silent, st.Clusterset.Vacant)...)
-	for _, m := range members {
-		switch {
-		case m.Assumed && m.Exports():
-			maps.Copy(doubtful, readyFamilies(m.Slices))
-		case m.Exports():
-			maps.Copy(sure, readyFamilies(m.Slices))
-		}
-	}
-	maps.DeleteFunc(doubtful, func(family discoveryv1.AddressType, _ bool) bool { return sure[family] })
-	last := len(sure) == 0 || len(doubtful) > 0
+	last := needed(st, members)
 	for i := range members {
 		switch {
 		case !members[i].Assumed:
@@ -51,6 +41,22 @@ func keepLast(st State, members []merge.Member) (kept []string) {
 	}
 	slices.Sort(kept)
 	return kept
+}
+
+// needed reports whether the clusters that are assumed to be dead have endpoints in an address family
+// in which no other cluster has a ready one.
+func needed(st State, members []merge.Member) bool {
+	doubtful, sure := st.existing(st.Clusterset.SilentAssumed...), st.existing(slices.Concat(st.Clusterset.Silent, st.Clusterset.Vacant)...)
+	for _, m := range members {
+		switch {
+		case m.Assumed && m.Exports():
+			maps.Copy(doubtful, readyFamilies(m.Slices))
+		case m.Exports():
+			maps.Copy(sure, readyFamilies(m.Slices))
+		}
+	}
+	maps.DeleteFunc(doubtful, func(family discoveryv1.AddressType, _ bool) bool { return sure[family] })
+	return len(sure) == 0 || len(doubtful) > 0
 }
 
 // existing returns the address families in which existing slices of clusters have a ready endpoint.

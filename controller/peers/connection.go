@@ -200,7 +200,7 @@ func (c *connection) probeOne(ctx context.Context, resource int) bool {
 		c.transport.closeSilent(began)
 	}
 	// A slow answer is no silence while other answers arrive, such as events of a watch.
-	slow := timedOut && c.transport.answered.Load() >= began.UnixNano()
+	slow := timedOut && c.transport.answered.Load() >= sinceStart(began)
 	if ctx.Err() == nil && !slow {
 		c.peer.registry.mu.Lock()
 		defer c.peer.registry.mu.Unlock()

@@ -26,25 +26,24 @@ const (
 	remembered = 500
 )
 
+// reach is what connections to a peer's endpoints have shown until now.
+type reach struct {
+	wasAlive, wasDead bool      // the last evaluation had Observation.Connected, Observation.Dead
+	retargeted        time.Time // when the endpoints to connect to were chosen
+	recalled          bool      // they were chosen from what this cluster has of the peer
+	barred            bool      // before its silence, the API server answered, and the peer was not connected
+	overdue           bool      // the API server has been silent for longer than Options.CutOffTimeout
+	isolated          bool      // the last evaluation had Observation.Isolated
+	isolatedAt        time.Time // when the peer was last dead together with all others
+}
+
 // observeLocked describes the peer now, and adds what is known of the way to its endpoints to the
 // condition.
 func (p *peer) observeLocked() Observation {
 	now := p.registry.options.Now()
 	verdict := p.lookLocked(now)
-	// A check takes seconds only. Meanwhile the peer is what it was.
-	alive := verdict == datapath.Cut || verdict == datapath.Checking && p.condition.reason == Unreachable && p.wasAlive
-	if p.condition.reason != Unreachable && p.condition.reason != Syncing {
-		p.barred = !p.condition.connected
-	}
-	dead := verdict == datapath.Dead || verdict == datapath.Checking && p.path.IsReturning()
-	if dead && p.isIsolatedLocked(now) {
-		p.isolatedAt = now
-	}
-	// When the network is back, one peer answers first. The others get time to do so.
-	p.isolated = dead && (now.Sub(p.isolatedAt) < together || p.isolated && p.path.IsReturning())
-	bound := p.registry.options.CutOffTimeout
-	p.overdue = bound > 0 && p.path.Silence(now) > bound
-	alive = alive && !p.overdue && !p.barred
+	dead := p.isDeadLocked(verdict, now)
+	alive := p.isAliveLocked(verdict, now)
 	p.condition.path, p.condition.pathMessage, p.condition.tested = verdict, p.pathTextLocked(verdict), p.path.Counts().Targets > 0
 	p.condition.beat = p.beat.value
 	p.measureLocked(verdict)
@@ -53,6 +52,29 @@ func (p *peer) observeLocked() Observation {
 		Connected: (p.condition.connected || alive) && !dead, WasConnected: p.wasAlive,
 		Dead: dead, WasDead: p.wasDead, Isolated: p.isolated, Silent: p.path.IsSilent(), Known: p.contents != nil,
 	}
+}
+
+// isAliveLocked reports whether endpoints keep a peer whose API server is silent.
+func (p *peer) isAliveLocked(verdict datapath.Verdict, now time.Time) bool {
+	if p.condition.reason != Unreachable && p.condition.reason != Syncing {
+		p.barred = !p.condition.connected
+	}
+	limit := p.registry.options.CutOffTimeout
+	p.overdue = limit > 0 && p.path.Silence(now) > limit
+	// A check takes seconds only. Meanwhile the peer is what it was.
+	alive := verdict == datapath.Cut || verdict == datapath.Checking && p.condition.reason == Unreachable && p.wasAlive
+	return alive && !p.overdue && !p.barred
+}
+
+// isDeadLocked reports whether the peer is dead. It also updates isolated.
+func (p *peer) isDeadLocked(verdict datapath.Verdict, now time.Time) bool {
+	dead := verdict == datapath.Dead || verdict == datapath.Checking && p.path.IsReturning()
+	if dead && p.isIsolatedLocked(now) {
+		p.isolatedAt = now
+	}
+	// When the network is back, one peer answers first. The others get time to do so.
+	p.isolated = dead && (now.Sub(p.isolatedAt) < together || p.isolated && p.path.IsReturning())
+	return dead
 }
 
 // together is how far apart two API servers can fall silent that are lost together.

@@ -23,6 +23,12 @@ const (
 	listen = 500 * time.Millisecond
 )
 
+var processStart = time.Now()
+
+// sinceStart returns the nanoseconds between the start of the process and a time from time.Now. A
+// change of the clock has no influence on it.
+func sinceStart(t time.Time) int64 { return int64(t.Sub(processStart)) }
+
 // noting wraps a round tripper and records when parts of answers arrive.
 func (t *transport) noting(rt http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
@@ -31,7 +37,7 @@ func (t *transport) noting(rt http.RoundTripper) http.RoundTripper {
 			return nil, err
 		}
 		t.pings.Store(response.ProtoMajor == 2)
-		t.answered.Store(time.Now().UnixNano())
+		t.answered.Store(sinceStart(time.Now()))
 		response.Body = &notedBody{response.Body, t}
 		return response, nil
 	})
@@ -51,7 +57,7 @@ type notedBody struct {
 func (b *notedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
-		b.owner.answered.Store(time.Now().UnixNano())
+		b.owner.answered.Store(sinceStart(time.Now()))
 	}
 	return n, err
 }
@@ -62,13 +68,13 @@ func (t *transport) quiet(now time.Time) time.Duration {
 	if !t.pings.Load() {
 		return 0
 	}
-	return now.Sub(time.Unix(0, t.heard.Load()))
+	return time.Duration(sinceStart(now) - t.heard.Load())
 }
 
 // unanswered returns how long no part of an answer has arrived. A proxy in front of the API server
 // answers pings itself.
 func (t *transport) unanswered(now time.Time) time.Duration {
-	return now.Sub(time.Unix(0, t.answered.Load()))
+	return time.Duration(sinceStart(now) - t.answered.Load())
 }
 
 // listenTo records whether the API server is silent, until ctx ends. It lists each resource, without

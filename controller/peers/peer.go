@@ -45,19 +45,13 @@ type peer struct {
 	excess           map[types.NamespacedName]bool // names beyond limits.services
 
 	// Used only by run:
-	kubeconfig        []byte // of connection or broken
-	begun             bool   // a connection was attempted
-	waited            bool   // the value of adopted in the last evaluation
-	record            PeerRecord
-	lease             lease
-	condition         condition
-	wasAlive, wasDead bool      // the last evaluation had Observation.Connected, Observation.Dead
-	retargeted        time.Time // when the endpoints of path were chosen
-	isolated          bool      // the last evaluation had Observation.Isolated
-	isolatedAt        time.Time // when the peer was last dead together with all others
-	barred            bool      // before its silence, the API server answered, and the peer was not connected
-	overdue           bool      // the API server has been silent for longer than Options.CutOffTimeout
-	recalled          bool      // they were chosen from what this cluster has of the peer
+	kubeconfig []byte // of connection or broken
+	begun      bool   // a connection was attempted
+	waited     bool   // the value of adopted in the last evaluation
+	record     PeerRecord
+	lease      lease
+	condition  condition
+	reach
 }
 
 // notify makes run evaluate the peer soon.

@@ -22,7 +22,7 @@ type transport struct {
 	dialer net.Dialer
 
 	// heard is when data last arrived on any connection, also the answer to a ping. answered is when
-	// a part of an answer last arrived. Both are in nanoseconds since 1970.
+	// a part of an answer last arrived. Both are from sinceStart.
 	heard, answered atomic.Int64
 	pings           atomic.Bool // the server speaks HTTP/2
 
@@ -35,7 +35,7 @@ type transport struct {
 type conn struct {
 	net.Conn
 	owner    *transport
-	lastRead atomic.Int64 // in nanoseconds since 1970
+	lastRead atomic.Int64 // from sinceStart
 }
 
 func newTransport(config *rest.Config) (*transport, error) {
@@ -63,8 +63,8 @@ func newTransport(config *rest.Config) (*transport, error) {
 		return nil, err
 	}
 	t.client = &http.Client{Transport: boundedTransport{t.noting(wrapped)}}
-	t.heard.Store(time.Now().UnixNano())
-	t.answered.Store(time.Now().UnixNano())
+	t.heard.Store(sinceStart(time.Now()))
+	t.answered.Store(sinceStart(time.Now()))
 	return t, nil
 }
 
@@ -74,7 +74,7 @@ func (t *transport) dial(ctx context.Context, network, address string) (net.Conn
 		return nil, err
 	}
 	c := &conn{Conn: plain, owner: t}
-	c.lastRead.Store(time.Now().UnixNano())
+	c.lastRead.Store(sinceStart(time.Now()))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed { // http.Transport dials even after the request has ended
@@ -87,7 +87,7 @@ func (t *transport) dial(ctx context.Context, network, address string) (net.Conn
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		now := time.Now().UnixNano()
+		now := sinceStart(time.Now())
 		c.lastRead.Store(now)
 		c.owner.heard.Store(now)
 	}
@@ -105,7 +105,7 @@ func (c *conn) Close() error {
 // request without an answer was sent. A firewall may have dropped them, and watches on them would
 // wait for a long time. A connection that is only slow stays.
 func (t *transport) closeSilent(since time.Time) {
-	t.closeThose(func(c *conn) bool { return c.lastRead.Load() < since.UnixNano() })
+	t.closeThose(func(c *conn) bool { return c.lastRead.Load() < sinceStart(since) })
 }
 
 // close closes every connection, including those that are being established.

@@ -13,14 +13,14 @@ import (
 // HTTP/2, and 5 minutes for TCP. Both checks only need an answer from the other side's kernel or
 // program, so a slow API server passes them.
 const (
-	pingAfter   = 5 * time.Second // of silence
-	pingTimeout = 5 * time.Second
+	pingAfter   = 4 * time.Second // of silence
+	pingTimeout = 4 * time.Second
 	keepAlive   = 5 * time.Second
 	probes      = 3
 )
 
 // DetectDeadConnections returns a configuration whose clients detect that no more data arrives on a
-// connection: over HTTP/2 within about ten seconds, by pings; over HTTP/1.1 within about twenty
+// connection: over HTTP/2 within about eight seconds, by pings; over HTTP/1.1 within about twenty
 // seconds, by TCP keep-alive probes, unless a proxy in between answers these. Requests on such a
 // connection then fail, and the next requests use a new connection. A watch that waits for events
 // cannot detect this by itself.
