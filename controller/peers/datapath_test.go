@@ -139,6 +139,18 @@ func (r *reader) answers(id string, since time.Time) {
 // A peer with a silent API server keeps its endpoints as long as one of them answers. It loses them
 // at once when they do not answer either, and has them again when they do.
 func TestADeadPeerIsToldFromOneThatIsCutOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		says    string
+		silence func(*testing.T, *faultproxy.Proxy) (resume func())
+	}{
+		"no answer": {"ping", func(_ *testing.T, way *faultproxy.Proxy) func() { return way.Stall() }},
+		"refused":   {"refused", refuse},
+	} {
+		t.Run(name, func(t *testing.T) { cutOffThenDead(t, c.says, c.silence) })
+	}
+}
+
+func cutOffThenDead(t *testing.T, says string, silence func(*testing.T, *faultproxy.Proxy) (resume func())) {
 	t.Parallel()
 	there, way, config := away(t)
 	there.export("v1beta1", "foo")
@@ -151,9 +163,9 @@ func TestADeadPeerIsToldFromOneThatIsCutOff(t *testing.T) {
 	r.finds(there.id, datapath.Proven, "4 of 4")
 	r.says(foo, there.id)
 
-	resume := way.Stall()
+	resume := silence(t, way)
 	r.finds(there.id, datapath.Cut, "of 4")
-	r.is(there.id, Unreachable, "ping")
+	r.is(there.id, Unreachable, says)
 	calls := r.calls(foo)
 	for range 3 { // far beyond the timeout
 		r.clock.forward(time.Minute)

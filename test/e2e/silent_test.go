@@ -106,6 +106,20 @@ func (s *scene) web(metadata string) {
 	}
 }
 
+// webEverywhere runs web in all clusters, and a client in each that all of them answer. It returns
+// when each cluster has connected to endpoints of the others.
+func (s *scene) webEverywhere() map[*cluster]*clientPod {
+	s.t.Helper()
+	s.web("")
+	clients := map[*cluster]*clientPod{}
+	for _, c := range s.clusters {
+		clients[c] = s.client(c, "client")
+		clients[c].reachesAll(s.fqdn("web"), s.clusters...)
+	}
+	s.proven(s.clusters...)
+	return clients
+}
+
 // address returns the clusterset IP of web in a cluster. Requests to it need no DNS server: a lost
 // packet of a resolver, which asks again after 5 s, would look like a failed request.
 func (s *scene) address(c *cluster) string {
@@ -134,13 +148,7 @@ func except(all []*cluster, one *cluster) []*cluster {
 func TestClustersAreCutOff(t *testing.T) {
 	s := newScene(t, bySearch, "each of three clusters in turn loses its network, and comes back")
 	s.faultOf(s.clusters[0])
-	s.web("")
-	clients := map[*cluster]*clientPod{}
-	for _, c := range s.clusters {
-		clients[c] = s.client(c, "client")
-		clients[c].reachesAll(s.fqdn("web"), s.clusters...)
-	}
-	s.proven(s.clusters...)
+	clients := s.webEverywhere()
 	var last []time.Duration
 	for i, dies := range s.clusters {
 		last = append(last, s.cutOff(clients, dies)...)
@@ -268,13 +276,7 @@ func TestTwoClustersLoseEachOther(t *testing.T) {
 	}
 	a, b, third := s.clusters[0], s.clusters[1], s.clusters[2]
 	s.faultOf(a)
-	s.web("")
-	clients := map[*cluster]*clientPod{}
-	for _, c := range s.clusters {
-		clients[c] = s.client(c, "client")
-		clients[c].reachesAll(s.fqdn("web"), s.clusters...)
-	}
-	s.proven(s.clusters...)
+	clients := s.webEverywhere()
 	addresses := strings.Fields(s.kubectl(b, "get", "nodes", "-o", `jsonpath={.items[*].status.addresses[?(@.type=="InternalIP")].address}`) + " " +
 		s.kubectl(b, "get", "pods", "--all-namespaces", "-o", "jsonpath={.items[*].status.podIPs[*].ip}"))
 	slices.Sort(addresses)
