@@ -43,7 +43,7 @@ func clustersetFlags(options *reconcile.Options) {
 // peerFlags are the flags for peers that fall silent.
 func peerFlags(options *reconcile.Options) {
 	flag.DurationVar(&options.PeerTimeout, "peer-timeout", 5*time.Minute, "how long the endpoints of an unreachable peer stay; 0 for forever")
-	flag.BoolVar(&options.KeepLastEndpoints, "keep-last-endpoints", true, "after --peer-timeout, keep the endpoints of a name that has no ready endpoint in another cluster")
+	flag.BoolVar(&options.KeepLastEndpoints, "keep-last-endpoints", true, "keep the endpoints of a name that has no ready endpoint in another cluster, unless their cluster is proven to be dead")
 	flag.DurationVar(&options.CutOffTimeout, "cut-off-timeout", 0, "how long endpoints that accept connections keep a peer whose API server is silent; --peer-timeout begins then. 0 for as long as they accept")
 	flag.BoolVar(&options.ProbePeers, "probe-peers", true, "open TCP connections to endpoints of peers, to tell a dead cluster from a silent API server")
 }

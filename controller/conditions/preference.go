@@ -105,7 +105,7 @@ func keptWanted(clusters []string) *metav1.Condition {
 	}
 	return &metav1.Condition{
 		Status: metav1.ConditionTrue, Reason: "ClusterSilent",
-		Message: "no other cluster has a ready endpoint, so the last known endpoints stay of clusters whose time (--peer-timeout) has run out: " + strings.Join(brief.List(clusters), ", "),
+		Message: "no other cluster has a ready endpoint, so the last known endpoints stay of clusters that do not answer and are not proven to be dead: " + strings.Join(brief.List(clusters), ", "),
 	}
 }
 

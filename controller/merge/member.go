@@ -26,7 +26,7 @@ type Member struct {
 	// For a peer, they are the slices that the peer's controller made from them. TrimSlice trims
 	// both.
 	Slices []*discoveryv1.EndpointSlice
-	// Assumed means that the cluster's time has run out, and that nothing proves its death. Its
+	// Assumed means that the cluster does not answer, and that nothing proves its death. Its
 	// endpoints are used only if no other cluster has a ready one.
 	Assumed bool
 	// Properties are the cluster's ClusterProperties, by their names. They are read-only.

@@ -17,7 +17,7 @@
 //     C51), and it is not this cluster (C53). When the identity becomes wrong, the data read
 //     before stays, as for a peer that cannot be reached.
 //  2. Absent is not empty. Data that was read stays, whatever fails later, until the peer's
-//     time has run out. The time counts from the last moment when the peer was connected. A
+//     time has run out, or connections to its endpoints prove that it is dead. The time counts from the last moment when the peer was connected. A
 //     Lease keeps that moment over restarts. Time during which no controller runs does not
 //     count.
 //  3. A changed Secret causes a new connection. The old contents stay until the new ones are

@@ -63,7 +63,7 @@ func TestLastEndpointsStay(t *testing.T) {
 			equal(t, "endpoints", joined(got), joined(c.want))
 			kept := ""
 			if shown := meta.FindStatusCondition(n.imp.Status.Conditions, "EndpointsKept"); shown != nil {
-				_, kept, _ = strings.Cut(shown.Message, "run out: ")
+				_, kept, _ = strings.Cut(shown.Message, "proven to be dead: ")
 			}
 			equal(t, "the clusters in the condition EndpointsKept", kept, c.kept)
 
