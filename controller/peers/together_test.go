@@ -103,7 +103,7 @@ func TestSilenceGivesNoTrust(t *testing.T) {
 	r := newPlace(t).read(t, timeout(time.Minute), connectingTo(pods))
 	r.join(there.id, config)
 	r.finds(there.id, datapath.Proven)
-	there.announce("other")
+	there.announce("moved-" + there.id)
 	r.is(there.id, WrongID)
 	r.clock.forward(time.Minute)
 	r.says(foo, "")
