@@ -94,7 +94,7 @@ func TestProbesOfTenants(t *testing.T) {
 			export.Annotations = map[string]string{mcs.AnnotationProbe: "true"}
 		})
 	}
-	later, oldest := s.tenant(s.c2, "edit", exportsToo), s.tenant(s.c1, "edit", exportsToo)
+	later := s.tenant(s.c2, "edit", exportsToo)
 	ask(later)
 	s.until("the later export is in conflict", func() error {
 		export, err := s.exportNamed("foo", s.c2)
@@ -110,26 +110,26 @@ func TestProbesOfTenants(t *testing.T) {
 	if err := s.tested(s.c1, "foo", ""); err != nil {
 		t.Error("the later export decides:", err)
 	}
-	ask(oldest)
+	ask(s.c1.Admin)
 	// The controllers of these tests run with --probe-peers=false.
 	s.until("the oldest export decides", func() error { return s.tested(s.c2, "foo", "ProbesOff") })
 
-	imp, err := s.imp(s.c2, "foo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	refuse := func(by clientOf) error {
+	refuse := func(in *clusterset.Cluster, by clientOf) error {
+		imp, err := s.imp(in, "foo")
+		if err != nil {
+			return err
+		}
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"false"}}}`, mcs.AnnotationProbe)
-		return by.Patch(s.Context(), imp.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+		return by.Patch(s.Context(), imp, client.RawPatch(types.MergePatchType, patch))
 	}
-	if err := refuse(later); !apierrors.IsForbidden(err) {
+	if err := refuse(s.c2, later); !apierrors.IsForbidden(err) {
 		t.Errorf("an import by a tenant without the right: %v; want forbidden", err)
 	}
-	if err := refuse(s.tenant(s.c2, "view", importsToo)); err != nil {
+	if err := refuse(s.c1, s.tenant(s.c1, "view", importsToo)); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the import's own cluster follows", func() error { return s.tested(s.c2, "foo", "") })
-	if err := errors.Join(s.tested(s.c1, "foo", "ProbesOff"), s.usable(s.c1, "foo", both...), s.usable(s.c2, "foo", both...)); err != nil {
+	s.until("the import's own cluster follows", func() error { return s.tested(s.c1, "foo", "") })
+	if err := errors.Join(s.tested(s.c2, "foo", "ProbesOff"), s.usable(s.c1, "foo", both...), s.usable(s.c2, "foo", both...)); err != nil {
 		t.Error(err)
 	}
 }
