@@ -25,10 +25,11 @@ func (p *clientPod) flow(name string, patience time.Duration) *flow {
 	return p.repeat(name, get(name, patience)+ownPort)
 }
 
-// ownPort gives each request of a flow another source port, which no request of the last minutes had.
-// With the port of a connection that had no answer, a request would reach the same endpoint again
-// (TestSourcePortOfAnUnansweredConnection).
-const ownPort = " --local-port $((base + i % 6000))"
+// ownPort gives each request of a flow another source port, which no request of the last minutes had,
+// or the next free one. With the port of a connection that had no answer, a request would reach the
+// same endpoint again (TestSourcePortOfAnUnansweredConnection). From 32768 on are the ports that the
+// kernel gives to other requests of the pod.
+const ownPort = " --local-port $((base + i % 6000))-32767"
 
 // get is a shell's line for one request.
 func get(name string, patience time.Duration) string {
@@ -73,7 +74,7 @@ func (p *clientPod) lookups(name string) *flow {
 func (p *clientPod) repeat(name, line string) *flow {
 	number := p.begun.Add(1)
 	f := &flow{client: p, marker: fmt.Sprintf("/tmp/stop-%s-%d", name, number), ended: make(chan error, 1)}
-	line = fmt.Sprintf(`i=0 base=%[3]d; until [ -e %[1]s ]; do i=$((i + 1)); echo "$(date +%%s.%%N) $(exec 2>&1; %[2]s)"; echo >>%[1]s-not; done`, f.marker, line, 5000+number%10*6000)
+	line = fmt.Sprintf(`i=0 base=%[3]d; until [ -e %[1]s ]; do i=$((i + 1)); echo "$(date +%%s.%%N) $(exec 2>&1; %[2]s)"; echo >>%[1]s-not; done`, f.marker, line, 2000+number%5*6000)
 	go func() {
 		var err error
 		f.out, err = p.exec(p.scene.t.Context(), line)
