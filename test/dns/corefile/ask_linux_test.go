@@ -26,12 +26,13 @@ func exchange(network, port, name string, qtype uint16) (*dns.Msg, error) {
 	return m, err
 }
 
-// answersAt says whether anything answers on a port over UDP and TCP, whatever it answers.
+// answersAt says whether anything answers on a port over UDP and TCP, whatever it answers. The question is for TXT: questionsCounted
+// counts others, and a server counts a question after it has answered.
 func answersAt(port string) func(context.Context) error {
 	return func(context.Context) error {
 		for _, network := range []string{"udp", "tcp"} {
 			client := &dns.Client{Net: network, Timeout: 100 * time.Millisecond}
-			if _, _, err := client.Exchange(new(dns.Msg).SetQuestion("is.anybody.there.", dns.TypeA), net.JoinHostPort(server, port)); err != nil {
+			if _, _, err := client.Exchange(new(dns.Msg).SetQuestion("is.anybody.there.", dns.TypeTXT), net.JoinHostPort(server, port)); err != nil {
 				return err
 			}
 		}
