@@ -43,8 +43,8 @@ type Path struct {
 	targets  map[Target]*target
 	silent   time.Time // since when the API server is silent; zero if it answers
 	answered time.Time // when an endpoint has accepted a connection last
-	// returning: the cluster was dead, its API server answers, and no endpoint has accepted a
-	// connection yet. An API server can start long before the pods.
+	// returning: the cluster was dead, its API server has answered since, and no endpoint has accepted
+	// a connection yet. An API server can start long before the pods, and fall silent again.
 	returning bool
 }
 
@@ -66,6 +66,13 @@ func (p *Path) Follow(targets []Target) {
 		}
 	}
 	p.targets = kept
+	p.settle()
+}
+
+// settle ends the return of a dead cluster of which no endpoint is proven any more.
+func (p *Path) settle() {
+	proven := func(t *target) bool { return !t.answered.IsZero() }
+	p.returning = p.returning && slices.ContainsFunc(slices.Collect(maps.Values(p.targets)), proven)
 }
 
 // Failed reports whether an endpoint has failed often enough to be a witness.
@@ -85,9 +92,9 @@ func (p *Path) Heard(now time.Time) {
 	p.silent = time.Time{}
 }
 
-// IsReturning reports whether the API server of a dead cluster answers again, and no endpoint has
+// IsReturning reports whether the API server of a dead cluster has answered again, and no endpoint has
 // accepted a connection or failed often enough since then.
-func (p *Path) IsReturning() bool { return p.returning && !p.IsSilent() }
+func (p *Path) IsReturning() bool { return p.returning }
 
 // Silent notes that the API server does not answer.
 func (p *Path) Silent(now time.Time) {
@@ -144,7 +151,7 @@ func (p *Path) Answer(at Target, accepted bool, now time.Time) {
 	}
 	if t.failed() && !p.IsSilent() {
 		t.answered = time.Time{}
-		p.returning = p.returning && slices.ContainsFunc(slices.Collect(maps.Values(p.targets)), func(t *target) bool { return !t.answered.IsZero() })
+		p.settle()
 	}
 }
 
@@ -152,10 +159,12 @@ func (p *Path) Answer(at Target, accepted bool, now time.Time) {
 func (p *Path) Verdict(now time.Time) Verdict {
 	n := p.census(now)
 	switch {
-	case n.proven == 0 && n.untried > 0, n.proven > 0 && p.IsReturning():
+	case n.proven == 0 && n.untried > 0, p.returning && !p.IsSilent():
 		return Checking
 	case n.proven == 0:
 		return Unknown
+	case p.returning:
+		return Dead
 	case !p.IsSilent():
 		return Proven
 	case n.failing == n.proven && n.witnesses >= min(witnesses, n.proven) && now.Sub(p.answered) >= streak:

@@ -88,26 +88,27 @@ func TestVerdicts(t *testing.T) {
 		targets int
 		steps   []step
 	}{
-		"no endpoint":                      {0, []step{{false, time.Minute, answer, Unknown}, {true, time.Minute, answer, Unknown}}},
-		"answers":                          {5, []step{{false, time.Minute, answer, Proven}}},
-		"never answered":                   {5, []step{{false, time.Minute, timeOut, Unknown}, {true, time.Minute, timeOut, Unknown}}},
-		"never answered while connected":   {5, []step{{false, time.Minute, timeOut, Unknown}, {true, 5 * time.Second, answer, Cut}, {true, 10 * time.Second, timeOut, Dead}}},
-		"silent for a moment":              {5, []step{{false, time.Minute, answer, Proven}, {true, tick, timeOut, Checking}, {false, tick, answer, Proven}}},
-		"dead":                             {5, []step{{false, time.Minute, answer, Proven}, {true, 3 * time.Second, timeOut, Checking}, {true, time.Second, timeOut, Checking}, {true, 3 * time.Second, timeOut, Dead}, {true, time.Minute, timeOut, Dead}}},
-		"dead, one endpoint":               {1, []step{{false, time.Minute, answer, Proven}, {true, 7 * time.Second, timeOut, Dead}}},
-		"dead, at once refused":            {5, []step{{false, time.Minute, answer, Proven}, {true, 2900 * time.Millisecond, refuse, Checking}, {true, 2 * time.Second, refuse, Dead}}},
-		"dead, many endpoints":             {64, []step{{false, time.Minute, answer, Proven}, {true, 7 * time.Second, timeOut, Dead}}},
-		"cut off":                          {5, []step{{false, time.Minute, answer, Proven}, {true, 2 * time.Second, answer, Cut}, {true, 2 * time.Minute, answer, Cut}}},
-		"cut off, one endpoint of many":    {64, []step{{false, time.Minute, answer, Proven}, {true, 20 * time.Second, only(1), Cut}, {true, time.Minute, only(1), Cut}}},
-		"cut off, then dead":               {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, answer, Cut}, {true, 7 * time.Second, timeOut, Dead}}},
-		"dead, then cut off":               {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {true, 3 * time.Second, answer, Cut}}},
-		"dead, then back":                  {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {false, tick, timeOut, Checking}, {false, 3 * time.Second, answer, Proven}}},
-		"dead, then only the API server":   {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {false, 3 * time.Second, timeOut, Checking}, {false, 5 * time.Second, timeOut, Unknown}}},
-		"dead, and most were not asked":    {64, []step{{false, time.Minute, answer, Proven}, {true, 3900 * time.Millisecond, timeOut, Checking}, {true, 5 * time.Second, timeOut, Dead}}},
-		"a failed connection is repeated":  {1, []step{{false, 29 * time.Second, answer, Proven}, {false, 2 * time.Second, refuse, Proven}, {false, time.Second, answer, Proven}}},
-		"no way to the pods any more":      {5, []step{{false, 29 * time.Second, answer, Proven}, {false, 10 * time.Second, timeOut, Unknown}, {true, time.Minute, timeOut, Unknown}}},
-		"a way to the pods again":          {5, []step{{false, time.Minute, refuse, Unknown}, {false, 31 * time.Second, answer, Proven}}},
-		"dead a moment before it is noted": {1, []step{{false, 29900 * time.Millisecond, answer, Proven}, {false, 3 * time.Second, timeOut, Proven}, {true, 7 * time.Second, timeOut, Dead}}},
+		"no endpoint":                    {0, []step{{false, time.Minute, answer, Unknown}, {true, time.Minute, answer, Unknown}}},
+		"answers":                        {5, []step{{false, time.Minute, answer, Proven}}},
+		"never answered":                 {5, []step{{false, time.Minute, timeOut, Unknown}, {true, time.Minute, timeOut, Unknown}}},
+		"never answered while connected": {5, []step{{false, time.Minute, timeOut, Unknown}, {true, 5 * time.Second, answer, Cut}, {true, 10 * time.Second, timeOut, Dead}}},
+		"silent for a moment":            {5, []step{{false, time.Minute, answer, Proven}, {true, tick, timeOut, Checking}, {false, tick, answer, Proven}}},
+		"dead":                           {5, []step{{false, time.Minute, answer, Proven}, {true, 3 * time.Second, timeOut, Checking}, {true, time.Second, timeOut, Checking}, {true, 3 * time.Second, timeOut, Dead}, {true, time.Minute, timeOut, Dead}}},
+		"dead, one endpoint":             {1, []step{{false, time.Minute, answer, Proven}, {true, 7 * time.Second, timeOut, Dead}}},
+		"dead, at once refused":          {5, []step{{false, time.Minute, answer, Proven}, {true, 2900 * time.Millisecond, refuse, Checking}, {true, 2 * time.Second, refuse, Dead}}},
+		"dead, many endpoints":           {64, []step{{false, time.Minute, answer, Proven}, {true, 7 * time.Second, timeOut, Dead}}},
+		"cut off":                        {5, []step{{false, time.Minute, answer, Proven}, {true, 2 * time.Second, answer, Cut}, {true, 2 * time.Minute, answer, Cut}}},
+		"cut off, one endpoint of many":  {64, []step{{false, time.Minute, answer, Proven}, {true, 20 * time.Second, only(1), Cut}, {true, time.Minute, only(1), Cut}}},
+		"cut off, then dead":             {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, answer, Cut}, {true, 7 * time.Second, timeOut, Dead}}},
+		"dead, then cut off":             {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {true, 3 * time.Second, answer, Cut}}},
+		"dead, then back":                {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {false, tick, timeOut, Checking}, {false, 3 * time.Second, answer, Proven}}},
+		"dead, then only the API server": {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {false, 3 * time.Second, timeOut, Checking}, {false, 5 * time.Second, timeOut, Unknown}}},
+		"dead, and the API server answers for a moment": {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {false, tick, timeOut, Checking}, {true, tick, timeOut, Dead}, {true, time.Minute, timeOut, Dead}, {true, 3 * time.Second, answer, Cut}}},
+		"dead, and most were not asked":                 {64, []step{{false, time.Minute, answer, Proven}, {true, 3900 * time.Millisecond, timeOut, Checking}, {true, 5 * time.Second, timeOut, Dead}}},
+		"a failed connection is repeated":               {1, []step{{false, 29 * time.Second, answer, Proven}, {false, 2 * time.Second, refuse, Proven}, {false, time.Second, answer, Proven}}},
+		"no way to the pods any more":                   {5, []step{{false, 29 * time.Second, answer, Proven}, {false, 10 * time.Second, timeOut, Unknown}, {true, time.Minute, timeOut, Unknown}}},
+		"a way to the pods again":                       {5, []step{{false, time.Minute, refuse, Unknown}, {false, 31 * time.Second, answer, Proven}}},
+		"dead a moment before it is noted":              {1, []step{{false, 29900 * time.Millisecond, answer, Proven}, {false, 3 * time.Second, timeOut, Proven}, {true, 7 * time.Second, timeOut, Dead}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(c.targets)
@@ -209,9 +210,14 @@ func TestEndpointsComeAndGo(t *testing.T) {
 	if c := w.Counts(); c.Targets != 1 || c.Accepting != 1 || w.verdict() != Proven {
 		t.Errorf("counts: %+v, %s", c, w.verdict())
 	}
+	w.Silent(start.Add(w.now))
+	w.run(10*time.Second, timeOut)
+	if w.Heard(start.Add(w.now)); w.verdict() != Checking || !w.IsReturning() {
+		t.Errorf("%s, returning %v", w.verdict(), w.IsReturning())
+	}
 	w.Follow(nil)
-	if w.verdict() != Unknown {
-		t.Errorf("without endpoints: %s", w.verdict())
+	if w.verdict() != Unknown || w.IsReturning() {
+		t.Errorf("without endpoints: %s, returning %v", w.verdict(), w.IsReturning())
 	}
 }
 

@@ -57,7 +57,9 @@ func (p *peer) observeLocked() Observation {
 // isAliveLocked reports whether endpoints keep a peer whose API server is silent.
 func (p *peer) isAliveLocked(verdict datapath.Verdict, now time.Time) bool {
 	if p.condition.reason != Unreachable && p.condition.reason != Syncing {
-		p.barred = !p.condition.connected
+		// Without a quorum of etcd, a controller writes no heartbeat, and later its API server stops.
+		mute := p.condition.reason == ControllerSilent && p.state != Expired
+		p.barred = !p.condition.connected && !mute
 	}
 	limit := p.registry.options.CutOffTimeout
 	p.overdue = limit > 0 && p.path.Silence(now) > limit
@@ -73,28 +75,40 @@ func (p *peer) isDeadLocked(verdict datapath.Verdict, now time.Time) bool {
 		p.isolatedAt = now
 	}
 	// When the network is back, one peer answers first. The others get time to do so.
-	p.isolated = dead && (now.Sub(p.isolatedAt) < together || p.isolated && p.path.IsReturning())
+	p.isolated = dead && (now.Sub(p.isolatedAt) < isolationGrace || p.isolated && p.path.IsReturning())
 	return dead
 }
 
-// together is how far apart two API servers can fall silent that are lost together.
-const together = 10 * time.Second
+const (
+	// together is how far apart API servers fall silent that are lost together.
+	together = 10 * time.Second
+	// isolationGrace is how long the other peers have time to answer when the first one does.
+	isolationGrace = 10 * time.Second
+)
 
 // isIsolatedLocked reports whether all peers with endpoints that have answered fell silent together
-// with this one, and none answers. Peers that were silent before show nothing.
+// with this one, and none answers. Peers that were silent before, and those whose silence is not
+// noticed at once, show nothing.
 func (p *peer) isIsolatedLocked(now time.Time) bool {
 	others := 0
 	for _, other := range p.registry.peers {
 		apart := other.path.Silence(now) - p.path.Silence(now)
-		switch {
-		case other == p, other.path.Counts().Last.IsZero():
-		case !other.path.IsSilent(), other.path.Verdict(now) == datapath.Cut:
+		switch silent := other.path.IsSilent(); {
+		case other == p, !silent && !other.answersPingsLocked():
+		case !silent, other.path.Verdict(now) == datapath.Cut:
 			return false
+		case other.path.Counts().Last.IsZero():
 		case apart.Abs() <= together:
 			others++
 		}
 	}
 	return others > 0
+}
+
+// answersPingsLocked reports whether the API server of a peer that is not silent has answered, and a
+// silence would be noticed.
+func (p *peer) answersPingsLocked() bool {
+	return p.connection != nil && p.condition.reason != Syncing && p.connection.transport.pings.Load()
 }
 
 // measureLocked sets the metrics of the way to the endpoints.
@@ -118,6 +132,9 @@ func (p *peer) measureLocked(verdict datapath.Verdict) {
 func (p *peer) lookLocked(now time.Time) datapath.Verdict {
 	silent := p.condition.reason == Unreachable || p.connection != nil && p.connection.suspected
 	if silent {
+		if !p.path.IsSilent() && p.contents != nil && p.registry.options.Connect != nil {
+			p.followLocked(now, nobody) // pods may have been replaced since the last choice
+		}
 		p.path.Silent(now)
 	} else {
 		p.path.Heard(now)
@@ -139,7 +156,7 @@ func (p *peer) retargetLocked(now time.Time) {
 	if now.Sub(p.retargeted) < retarget {
 		return
 	}
-	skip := func(datapath.Target) bool { return false }
+	skip := nobody
 	if !p.condition.connected {
 		answers := now.Sub(p.path.Counts().Last) < connectTimeout
 		if p.contents == nil || !p.path.IsSilent() || !answers {
@@ -147,9 +164,15 @@ func (p *peer) retargetLocked(now time.Time) {
 		}
 		skip = p.path.Failed
 	}
+	p.followLocked(now, skip)
+}
+
+func (p *peer) followLocked(now time.Time, skip func(datapath.Target) bool) {
 	p.path.Follow(datapath.Targets(p.servicesLocked(), skip))
 	p.retargeted = now
 }
+
+func nobody(datapath.Target) bool { return false }
 
 // servicesLocked returns the slices of each Service that the peer exports, within its limits.
 func (p *peer) servicesLocked() iter.Seq[[]*discoveryv1.EndpointSlice] {
@@ -187,7 +210,7 @@ func (p *peer) recallTargets(ctx context.Context) {
 		services = append(services, p.limits.within([]*discoveryv1.EndpointSlice{&list.Items[i]}))
 	}
 	p.recalled = true
-	p.path.Follow(datapath.Targets(slices.Values(services), func(datapath.Target) bool { return false }))
+	p.path.Follow(datapath.Targets(slices.Values(services), nobody))
 }
 
 // pathTextLocked describes what is known of the way to the endpoints, for the Lease and for events.
@@ -202,7 +225,7 @@ func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 		return fmt.Sprintf("none of %d tested endpoints accepts TCP connections from this cluster: check routes, firewalls and network policies between the pods of both clusters", c.Targets)
 	case c.Last.IsZero():
 		return fmt.Sprintf("%d endpoints are being tested", c.Targets)
-	case p.path.IsReturning():
+	case verdict == datapath.Checking && p.path.IsReturning():
 		return "the API server answers again, and none of the tested endpoints does yet: endpoints return when one does"
 	}
 	since := "the last one at " + c.Last.UTC().Format(time.RFC3339)

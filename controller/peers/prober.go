@@ -49,7 +49,7 @@ func ConnectTCP(ctx context.Context, at datapath.Target) (accepted bool, err err
 // ownFaults are errors of connect(2) and socket(2) that a host has for reasons of its own: files,
 // ports or memory are used up, or its packet filter forbids it. A missing route is not among them: a
 // router can report it, too.
-var ownFaults = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EPERM, syscall.EACCES}
+var ownFaults = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EPERM}
 
 // connecting is a connection to make to an endpoint of a peer. done notes its result, and forget that
 // there is none. forget is called with the lock.

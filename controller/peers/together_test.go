@@ -62,8 +62,7 @@ func TestAllPeersFallSilentAtOnce(t *testing.T) {
 	resume()
 	r.is(second.id, Connected)
 	r.says(second.name("foo"), second.id)
-	r.assumed(first, true)
-	r.clock.forward(together)
+	r.clock.forward(isolationGrace)
 	r.finds(first.id, datapath.Dead, "all endpoints are removed")
 	r.assumed(first, false)
 }
