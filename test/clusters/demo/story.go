@@ -25,8 +25,8 @@ var story = []struct {
 	{"7. The same with a local Service foo in member2: the local one answers", showSearchLocal},
 	{"8. The local foo is deleted: the import answers again", showSearchRemoteAgain},
 	{"9. foo is scaled in member1: member2 follows", showScaled},
-	{"10. member1 is stopped: its endpoints stay until --peer-timeout is over, then they go", showGone},
-	{"11. member1 is back, and so are they", showBack},
+	{"10. member1 is stopped: after --peer-timeout its db goes, because member2 has one; its foo is the last, and stays", showGone},
+	{"11. member1 is back, and so is its db", showBack},
 }
 
 const (
@@ -212,21 +212,32 @@ func showScaled(ctx context.Context, s *stage) error {
 	return nil
 }
 
+// showGone stops member1 without a proof that it is dead: the connections that prove it are off, because the
+// pods of the demo have addresses that nothing listens on.
 func showGone(ctx context.Context, s *stage) error {
 	began := time.Now()
 	s.controllers[member1].Stop()
 	s.clusters[member1].StopAPIServer()
-	if err := s.endpoints(ctx, "10.101.0.7", "10.101.0.8", "10.101.0.9"); err != nil {
-		return err
-	}
-	if err := s.endpoints(ctx); err != nil {
+	if err := s.until(ctx, "CoreDNS answers the db of member2 alone", func() error { return s.resolves(db, "10.102.0.20") }); err != nil {
 		return err
 	}
 	s.say("   %.1f s after the stop; the timeout is %s here, from the last contact with member1\n", time.Since(began).Seconds(), peerTimeout)
+	if err := s.until(ctx, "foo has the condition EndpointsKept", func() error {
+		status, err := s.get(ctx, member2, "serviceimport", "foo", "-o", "jsonpath={.status.conditions[?(@.type=='EndpointsKept')].status}")
+		if err == nil && status != "True" {
+			err = fmt.Errorf("it is %q", status)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := s.endpoints(ctx, "10.101.0.7", "10.101.0.8", "10.101.0.9"); err != nil {
+		return err
+	}
 	if err := s.getShown(ctx, append(slices.Clone(leases), columns...)...); err != nil {
 		return err
 	}
-	return s.getShown(ctx, "serviceimports")
+	return s.getShown(ctx, "serviceimport", "foo", "-o", "custom-columns=NAME:.metadata.name,KEPT:.status.conditions[?(@.type=='EndpointsKept')].message")
 }
 
 func showBack(ctx context.Context, s *stage) error {
@@ -236,7 +247,7 @@ func showBack(ctx context.Context, s *stage) error {
 	if err := s.startController(ctx, member1); err != nil {
 		return err
 	}
-	return s.endpoints(ctx, "10.101.0.7", "10.101.0.8", "10.101.0.9")
+	return s.until(ctx, "CoreDNS answers the db of both", func() error { return s.resolves(db, "10.101.0.20", "10.102.0.20") })
 }
 
 // shown runs a program and shows the command and its output.
