@@ -43,7 +43,6 @@ func serve(t *testing.T, there *cluster, addresses ...string) *pods {
 		}
 	}()
 	p := &pods{t, map[datapath.Target]*faultproxy.Proxy{}}
-	var endpoints []string
 	for _, address := range addresses {
 		proxy, err := faultproxy.Listen(server.Addr().String())
 		if err != nil {
@@ -51,13 +50,22 @@ func serve(t *testing.T, there *cluster, addresses ...string) *pods {
 		}
 		t.Cleanup(func() { _ = proxy.Close() })
 		p.each[mustTarget(t, address)] = proxy
+	}
+	hasEndpoints(t, there, addresses...)
+	return p
+}
+
+// hasEndpoints makes addresses the endpoints of foo.
+func hasEndpoints(t *testing.T, there *cluster, addresses ...string) {
+	t.Helper()
+	var endpoints []string
+	for _, address := range addresses {
 		endpoints = append(endpoints, "{addresses: ["+address+"]}")
 	}
 	text := there.slice("foo", addresses[0], there.id)
 	before, after, _ := strings.Cut(text, "endpoints: ")
 	_, after, _ = strings.Cut(after, "\n")
 	applyTo(t, there.Cluster, there.namespace, before+"endpoints: ["+strings.Join(endpoints, ", ")+"]\n"+after)
-	return p
 }
 
 func mustTarget(t testing.TB, address string) datapath.Target {

@@ -62,9 +62,16 @@ func TestAllPeersFallSilentAtOnce(t *testing.T) {
 	resume()
 	r.is(second.id, Connected)
 	r.says(second.name("foo"), second.id)
-	r.clock.forward(isolationGrace)
+	r.clock.forward(isolationGrace - 3*time.Second)
 	r.finds(first.id, datapath.Dead, "all endpoints are removed")
 	r.assumed(first, false)
+	// The clock of the test runs, so only a lower bound can be asserted.
+	r.Registry.mu.RLock()
+	after := r.clock.now().Sub(r.peers[first.id].isolatedAt)
+	r.Registry.mu.RUnlock()
+	if after < 10*time.Second {
+		t.Errorf("the death of %s was proven %v after the return of the other one", first.id, after)
+	}
 }
 
 // An API server that starts before its pods gives no traffic to them.

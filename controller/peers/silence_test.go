@@ -1,0 +1,111 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/clusterset-dns/multicluster/controller/datapath"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+// connectingToAll connects to the pods that have the endpoint.
+func connectingToAll(all ...*pods) func(*Options) {
+	return func(o *Options) {
+		o.Connect = func(ctx context.Context, at datapath.Target) (bool, error) {
+			for _, p := range all[1:] {
+				if p.each[at] != nil {
+					return p.connect(ctx, at)
+				}
+			}
+			return all[0].connect(ctx, at)
+		}
+	}
+}
+
+// A peer without endpoints to test shows that this cluster has a network, as long as its API server
+// answers: the others, which fell silent together, are dead.
+func TestAPeerThatAnswersShowsTheNetwork(t *testing.T) {
+	t.Parallel()
+	first, firstWay, firstConfig := away(t)
+	second, secondWay, secondConfig := away(t)
+	third, _, thirdConfig := away(t)
+	for _, c := range []*cluster{first, second} {
+		c.export("v1beta1", "foo")
+	}
+	atFirst, atSecond := serve(t, first, "10.1.0.1", "10.1.0.2"), serve(t, second, "10.2.0.1", "10.2.0.2")
+	r := newPlace(t).read(t, timeout(time.Hour), connectingToAll(atFirst, atSecond))
+	r.join(first.id, firstConfig)
+	r.join(second.id, secondConfig)
+	r.join(third.id, thirdConfig)
+	r.is(third.id, Connected)
+	r.finds(first.id, datapath.Proven)
+	r.finds(second.id, datapath.Proven)
+
+	atFirst.fail(t)
+	atSecond.fail(t)
+	firstWay.Stall()
+	secondWay.Stall()
+	for _, c := range []*cluster{first, second} {
+		r.finds(c.id, datapath.Dead, "all endpoints are removed")
+		r.assumed(c, false)
+	}
+}
+
+// Without a quorum of etcd, a controller writes no heartbeat, and then its API server stops. Endpoints
+// that answer keep such a peer.
+func TestASilentControllerDoesNotBarThePeer(t *testing.T) {
+	t.Parallel()
+	there, way, config := away(t)
+	there.export("v1beta1", "foo")
+	pods := serve(t, there, "10.1.0.1", "10.1.0.2")
+	foo := there.name("foo")
+	r := newPlace(t).read(t, timeout(5*time.Minute), connectingTo(pods))
+	there.beats("1")
+	r.join(there.id, config)
+	r.beatIs(there.id, "1")
+	r.finds(there.id, datapath.Proven)
+	r.pass(there.id, muteAfter)
+	r.is(there.id, ControllerSilent)
+	r.says(foo, there.id)
+
+	way.Stall()
+	r.is(there.id, Unreachable)
+	r.finds(there.id, datapath.Cut)
+	r.clock.forward(10 * time.Minute)
+	r.answers(there.id, r.clock.now())
+	if said := r.said(foo); said != there.id {
+		t.Errorf("foo is reported by %q", said)
+	}
+}
+
+// Pods can be replaced a moment before the API server falls silent. The new ones are tested: the end of
+// the former ones is no death.
+func TestEndpointsAreChosenWhenASilenceBegins(t *testing.T) {
+	t.Parallel()
+	there, way, config := away(t)
+	there.export("v1beta1", "foo")
+	fresh := serve(t, there, "10.1.0.3", "10.1.0.4")
+	former := serve(t, there, "10.1.0.1", "10.1.0.2")
+	foo := there.name("foo")
+	r := newPlace(t).read(t, timeout(time.Hour), connectingToAll(former, fresh))
+	r.join(there.id, config)
+	r.finds(there.id, datapath.Proven)
+	r.says(foo, there.id)
+
+	calls := r.calls(foo)
+	hasEndpoints(t, there, "10.1.0.3", "10.1.0.4")
+	controlplane.Eventually(t, "the new endpoints are read", func() error {
+		if r.calls(foo) == calls {
+			return errors.New("nothing has changed")
+		}
+		return nil
+	})
+	former.fail(t)
+	way.Stall()
+	r.finds(there.id, datapath.Cut)
+	if said := r.said(foo); said != there.id {
+		t.Errorf("foo is reported by %q", said)
+	}
+}
