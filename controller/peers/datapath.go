@@ -101,7 +101,7 @@ func (p *peer) lookLocked(now time.Time) datapath.Verdict {
 	silent := p.condition.reason == Unreachable || p.connection != nil && p.connection.suspected
 	if silent {
 		if !p.path.IsSilent() && p.contents != nil && p.registry.options.Connect != nil {
-			p.followLocked(now, nobody) // pods may have been replaced since the last choice
+			p.followLocked(now, skipNone) // pods may have been replaced since the last choice
 		}
 		p.path.Silent(now)
 	} else {
@@ -124,7 +124,7 @@ func (p *peer) retargetLocked(now time.Time) {
 	if now.Sub(p.retargeted) < retarget {
 		return
 	}
-	skip := nobody
+	skip := skipNone
 	if !p.condition.connected {
 		answers := now.Sub(p.path.Counts().Last) < connectTimeout
 		if p.contents == nil || !p.path.IsSilent() || !answers {
@@ -140,7 +140,7 @@ func (p *peer) followLocked(now time.Time, skip func(datapath.Target) bool) {
 	p.retargeted = now
 }
 
-func nobody(datapath.Target) bool { return false }
+func skipNone(datapath.Target) bool { return false }
 
 // servicesLocked returns the slices of each Service that the peer exports, within its limits.
 func (p *peer) servicesLocked() iter.Seq[[]*discoveryv1.EndpointSlice] {
@@ -178,7 +178,7 @@ func (p *peer) recallTargets(ctx context.Context) {
 		services = append(services, p.limits.within([]*discoveryv1.EndpointSlice{&list.Items[i]}))
 	}
 	p.recalled = true
-	p.path.Follow(datapath.Targets(slices.Values(services), nobody))
+	p.path.Follow(datapath.Targets(slices.Values(services), skipNone))
 }
 
 // pathTextLocked describes what is known of the way to the endpoints, for the Lease and for events.
