@@ -25,8 +25,8 @@ var story = []struct {
 	{"7. The same with a local Service foo in member2: the local one answers", showSearchLocal},
 	{"8. The local foo is deleted: the import answers again", showSearchRemoteAgain},
 	{"9. foo is scaled in member1: member2 follows", showScaled},
-	{"10. member1 is stopped: after --peer-timeout its db goes, because member2 has one; its foo is the last, and stays", showGone},
-	{"11. member1 is back, and so is its db", showBack},
+	{"10. member1 is stopped: after --peer-timeout, db has only the endpoint of member2, and foo keeps its last endpoints", showGone},
+	{"11. member1 is back: db has both endpoints again", showBack},
 }
 
 const (
@@ -212,8 +212,8 @@ func showScaled(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// showGone stops member1 without a proof that it is dead: the connections that prove it are off, because the
-// pods of the demo have addresses that nothing listens on.
+// showGone stops member1. The controllers of the demo make no connections that could prove its death,
+// because no pods run, so its death is only assumed.
 func showGone(ctx context.Context, s *stage) error {
 	began := time.Now()
 	s.controllers[member1].Stop()
