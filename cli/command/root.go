@@ -1,0 +1,187 @@
+// Package command is the command line of kubectl-multicluster: one file for each command, with its
+// flags and its help. What a command does is in a package of its own.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/clusterset-dns/multicluster/cli/clusters"
+	"github.com/clusterset-dns/multicluster/cli/output"
+)
+
+// The exit statuses. Scripts rely on them.
+const (
+	statusFine  = 0
+	statusWrong = 1 // something is wrong in a cluster, or the command failed
+	statusUsage = 2 // wrong flags or arguments
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+// errWrong ends a command with the status 1. What is wrong is printed already.
+var errWrong = errors.New("something is wrong")
+
+// usageError ends a command with the status 2.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// env is what all commands share.
+type env struct {
+	genericiooptions.IOStreams
+	kube   *genericclioptions.ConfigFlags
+	name   string // of the program, as the user calls it
+	format string // the value of -o
+}
+
+// contexts reads the user's kubeconfig.
+func (e *env) contexts(ctx context.Context) (*clusters.Contexts, error) {
+	return clusters.Load(ctx, e.kube)
+}
+
+// report prints what a command found: as JSON or YAML, or for people by the function.
+func (e *env) report(found any, people func(io.Writer, output.Painter) error) error {
+	format, err := output.ParseFormat(e.format)
+	if err != nil {
+		return usageError{err}
+	}
+	if format != output.Table {
+		return output.Encode(e.Out, format, found)
+	}
+	return people(e.Out, output.NewPainter(e.Out))
+}
+
+// formatFlag adds -o to a command.
+func (e *env) formatFlag(c *cobra.Command) {
+	c.Flags().StringVarP(&e.format, "output", "o", string(output.Table), output.Formats)
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// contextNames completes the names of contexts.
+func (e *env) contextNames(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+	all, err := e.contexts(c.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var left []string
+	for _, name := range all.Names() {
+		if !contains(given, name) {
+			left = append(left, name)
+		}
+	}
+	return left, cobra.ShellCompDirectiveNoFileComp
+}
+
+func contains(all []string, one string) bool {
+	for _, other := range all {
+		if other == one {
+			return true
+		}
+	}
+	return false
+}
+
+// Main runs the command line and returns its exit status: 0 if all is well, 1 if something is wrong,
+// and 2 if the arguments are wrong.
+func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	e := &env{
+		IOStreams: genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut},
+		kube:      genericclioptions.NewConfigFlags(true),
+		name:      calledAs(os.Args[0]),
+	}
+	root := newRoot(e)
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return statusFine
+	case errors.Is(err, errWrong):
+		return statusWrong
+	case errors.As(err, new(usageError)):
+		_, _ = fmt.Fprintf(errOut, "%s: %s\n", e.name, output.Clean(err.Error()))
+		_, _ = fmt.Fprintf(errOut, "Run '%s --help' for the flags and arguments.\n", e.name)
+		return statusUsage
+	default:
+		for _, line := range strings.Split(err.Error(), "\n") {
+			_, _ = fmt.Fprintf(errOut, "%s: %s\n", e.name, output.Clean(line))
+		}
+		return statusWrong
+	}
+}
+
+// calledAs is "kubectl multicluster" if kubectl started the program, as it names plugins.
+func calledAs(program string) string {
+	name := strings.TrimSuffix(filepath.Base(program), ".exe")
+	if name == "kubectl-multicluster" {
+		return "kubectl multicluster"
+	}
+	return name
+}
+
+func newRoot(e *env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubectl-multicluster",
+		Short: "Join clusters, see their state, and explain names of the clusterset",
+		Long: `Joins clusters into a clusterset, shows their state, and explains why a name does not work.
+
+The clusters are contexts of your kubeconfig. Only join, leave, rotate, export, unexport and verify
+write. The exit status is 0 if all is well, 1 if something is wrong, and 2 if the arguments are wrong.`,
+		Version:           version,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl multicluster"},
+		DisableAutoGenTag: true,
+		Args:              knownCommand,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	e.kube.AddFlags(root.PersistentFlags())
+	_ = root.RegisterFlagCompletionFunc("context", func(c *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+		return e.contextNames(c, nil, text)
+	})
+	for _, add := range commands {
+		root.AddCommand(add(e))
+	}
+	return root
+}
+
+// commands are the constructors of the subcommands. Each file of this package has one.
+var commands []func(*env) *cobra.Command
+
+// arguments turns the errors of cobra's checks of arguments into usage errors.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// knownCommand is the check of the arguments of the program itself: it has only subcommands.
+func knownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	known := c.SuggestionsFor(args[0])
+	if len(known) == 0 {
+		return usage("unknown command %q", args[0])
+	}
+	return usage("unknown command %q: did you mean %s?", args[0], output.List(known, 3))
+}

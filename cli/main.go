@@ -1,0 +1,20 @@
+// Kubectl-multicluster joins clusters into a clusterset, shows their state, and explains why a name
+// does not work. It runs as `kubectl multicluster` when it is in PATH, and on its own.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/clusterset-dns/multicluster/cli/command"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal cancels the context, so that `verify` and `join` can clean up. The second one ends
+	// the process, because the handler is gone.
+	context.AfterFunc(ctx, stop)
+	os.Exit(command.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

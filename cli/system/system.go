@@ -1,0 +1,157 @@
+// Package system reads what the controllers of a cluster have written down: the cluster's ID, and the
+// state of its peers. It only reads.
+package system
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/clusterset-dns/multicluster/cli/output"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+const (
+	// Namespace is the namespace of the controller.
+	Namespace = "multicluster-system"
+	// Controller is the name of the controller's Deployment, and the app.kubernetes.io/name of its pods.
+	Controller = "multicluster-controller"
+	// KubeconfigKey is the key of the kubeconfig in a peer's Secret.
+	KubeconfigKey = "kubeconfig"
+	// AnnotationLeaving marks a Secret and a Lease of a peer that leaves on purpose.
+	AnnotationLeaving = "clusterset-dns.io/leaving"
+	// AnnotationRenew with the value "true" on a peer's Secret lets the controller renew its token.
+	AnnotationRenew = "clusterset-dns.io/renew-token"
+
+	labelConnected     = "clusterset-dns.io/connected"
+	labelReason        = "clusterset-dns.io/reason"
+	labelPath          = "clusterset-dns.io/data-path"
+	annotationMessage  = "clusterset-dns.io/message"
+	annotationPath     = "clusterset-dns.io/data-path-message"
+	annotationExpiry   = "clusterset-dns.io/token-expiry"
+	annotationRenewing = "clusterset-dns.io/token-message"
+)
+
+// pageSize bounds one answer of a list.
+const pageSize = 500
+
+// Identity is what a cluster announces.
+type Identity struct {
+	// Installed is false if the controller's namespace does not exist.
+	Installed bool
+	// ID is the announced cluster ID, or "".
+	ID string
+	// Heartbeat is when the controller last showed that it runs, by the clock of its node, or zero.
+	Heartbeat time.Time
+	// UID identifies the cluster: two contexts with one UID are one cluster.
+	UID string
+}
+
+// ReadIdentity reads the namespaces of the controller and of the system.
+func ReadIdentity(ctx context.Context, kube kubernetes.Interface) (Identity, error) {
+	var found Identity
+	own, err := kube.CoreV1().Namespaces().Get(ctx, Namespace, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return found, fmt.Errorf("read namespace %s: %w", Namespace, err)
+	default:
+		found.Installed = true
+		found.ID = own.Annotations[mcs.AnnotationClusterID]
+		found.Heartbeat, _ = time.Parse(time.RFC3339, own.Annotations[mcs.AnnotationHeartbeat])
+	}
+	all, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return found, fmt.Errorf("read namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	found.UID = string(all.UID)
+	return found, nil
+}
+
+// Peer is a cluster that another one reads, by its Secret and its Lease in the reading cluster.
+type Peer struct {
+	ID string `json:"id"`
+	// HasSecret is false for a peer that leaves, or whose Secret is missing.
+	HasSecret bool `json:"hasSecret"`
+	// HasLease is false until the controller has looked at the Secret.
+	HasLease  bool   `json:"hasLease"`
+	Connected bool   `json:"connected"`
+	Reason    string `json:"reason,omitempty"`
+	Message   string `json:"message,omitempty"`
+	// DataPath tells whether the peer's endpoints accept connections: Reachable, Unknown and so on.
+	DataPath        string `json:"dataPath,omitempty"`
+	DataPathMessage string `json:"dataPathMessage,omitempty"`
+	// LastConnected is zero if the peer was never connected.
+	LastConnected time.Time `json:"lastConnected,omitzero"`
+	// Server is the address of the peer's API server in the Secret.
+	Server string `json:"server,omitempty"`
+	// TokenExpiry is zero if the token does not expire.
+	TokenExpiry time.Time `json:"tokenExpiry,omitzero"`
+	// TokenMessage is set if the controller cannot renew the token.
+	TokenMessage string `json:"tokenMessage,omitempty"`
+	// Renews is true if the controller shall renew the token.
+	Renews bool `json:"renews,omitempty"`
+}
+
+// ReadPeers lists the peers of a cluster, sorted by ID.
+func ReadPeers(ctx context.Context, kube kubernetes.Interface) ([]Peer, error) {
+	all := map[string]*Peer{}
+	at := func(id string) *Peer {
+		if all[id] == nil {
+			all[id] = &Peer{ID: output.Clean(id)}
+		}
+		return all[id]
+	}
+	options := metav1.ListOptions{LabelSelector: mcs.LabelPeer, Limit: pageSize}
+	secrets, err := kube.CoreV1().Secrets(Namespace).List(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("list Secrets of namespace %s: %w", Namespace, err)
+	}
+	for i := range secrets.Items {
+		at(secrets.Items[i].Name).readSecret(&secrets.Items[i])
+	}
+	leases, err := kube.CoordinationV1().Leases(Namespace).List(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("list Leases of namespace %s: %w", Namespace, err)
+	}
+	for i := range leases.Items {
+		at(leases.Items[i].Name).readLease(&leases.Items[i])
+	}
+	sorted := make([]Peer, 0, len(all))
+	for _, p := range all {
+		sorted = append(sorted, *p)
+	}
+	slices.SortFunc(sorted, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
+	return sorted, nil
+}
+
+func (p *Peer) readSecret(s *corev1.Secret) {
+	p.HasSecret = true
+	p.Renews = s.Annotations[AnnotationRenew] == "true"
+	if config, err := clientcmd.Load(s.Data[KubeconfigKey]); err == nil {
+		if context := config.Contexts[config.CurrentContext]; context != nil && config.Clusters[context.Cluster] != nil {
+			p.Server = output.Clean(config.Clusters[context.Cluster].Server)
+		}
+	}
+}
+
+func (p *Peer) readLease(l *coordinationv1.Lease) {
+	p.HasLease = true
+	p.Connected = l.Labels[labelConnected] == "True"
+	p.Reason, p.Message = l.Labels[labelReason], output.Clean(l.Annotations[annotationMessage])
+	p.DataPath, p.DataPathMessage = l.Labels[labelPath], output.Clean(l.Annotations[annotationPath])
+	if l.Spec.RenewTime != nil {
+		p.LastConnected = l.Spec.RenewTime.Time
+	}
+	p.TokenExpiry, _ = time.Parse(time.RFC3339, l.Annotations[annotationExpiry])
+	p.TokenMessage = output.Clean(l.Annotations[annotationRenewing])
+}
