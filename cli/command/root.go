@@ -64,6 +64,28 @@ func (e *env) report(found any, people func(io.Writer, output.Painter) error) er
 	return people(e.Out, output.NewPainter(e.Out))
 }
 
+// contextsFlag adds --contexts to a command.
+func (e *env) contextsFlag(c *cobra.Command, names *[]string) {
+	c.Flags().StringSliceVar(names, "contexts", nil, "contexts of the kubeconfig, with commas; default: all")
+	_ = c.RegisterFlagCompletionFunc("contexts", e.contextNames)
+}
+
+// selected returns the clusters of --contexts, else the one of --context, else all.
+func (e *env) selected(ctx context.Context, names []string) ([]*clusters.Cluster, error) {
+	all, err := e.contexts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 && *e.kube.Context != "" {
+		names = []string{*e.kube.Context}
+	}
+	found, err := all.Select(names)
+	if errors.Is(err, clusters.ErrUnknownContext) {
+		return nil, usageError{err}
+	}
+	return found, err
+}
+
 // formatFlag adds -o to a command.
 func (e *env) formatFlag(c *cobra.Command) {
 	c.Flags().StringVarP(&e.format, "output", "o", string(output.Table), output.Formats)
@@ -162,7 +184,9 @@ write. The exit status is 0 if all is well, 1 if something is wrong, and 2 if th
 }
 
 // commands are the constructors of the subcommands. Each file of this package has one.
-var commands []func(*env) *cobra.Command
+var commands = []func(*env) *cobra.Command{
+	newStatus,
+}
 
 // arguments turns the errors of cobra's checks of arguments into usage errors.
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {

@@ -1,0 +1,167 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/clusterset-dns/multicluster/cli/output"
+)
+
+const (
+	// maxColumns bounds the matrix: a wider one cannot be read.
+	maxColumns = 24
+	// maxProblems bounds the printed problems. JSON has all.
+	maxProblems = 30
+)
+
+// Print writes the report for people: a table of clusters, a matrix of links, the problems and the next
+// command.
+func (r Report) Print(w io.Writer, p output.Painter) error {
+	if err := r.printClusters(w, p); err != nil {
+		return err
+	}
+	if err := r.printMatrix(w, p); err != nil {
+		return err
+	}
+	shown := r.Problems[:min(len(r.Problems), maxProblems)]
+	if err := output.Problems(w, p, shown); err != nil {
+		return err
+	}
+	if more := len(r.Problems) - len(shown); more > 0 {
+		if _, err := fmt.Fprintf(w, "\n%s more: -o json lists all.\n", output.Count(more, "problem")); err != nil {
+			return err
+		}
+	}
+	for _, command := range r.Next {
+		if _, err := fmt.Fprintf(w, "\nNext: %s\n", p.Strong(output.Clean(command))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r Report) printClusters(w io.Writer, p output.Painter) error {
+	var rows [][]output.Cell
+	for _, c := range r.Clusters {
+		rows = append(rows, []output.Cell{
+			{Text: c.Context}, c.idCell(p), {Text: orDash(c.Kubernetes)}, replicas(c.Controller, p), {Text: orDash(c.ControllerVersion)},
+			replicas(c.DNS, p), {Text: orDash(c.DNSVersion)}, readyCell(c.Exports, p), readyCell(c.Imports, p),
+		})
+	}
+	return output.Rows(w, []string{"CONTEXT", "ID", "KUBERNETES", "CONTROLLER", "VERSION", "DNS", "VERSION", "EXPORTS", "IMPORTS"}, rows)
+}
+
+func (c Cluster) idCell(p output.Painter) output.Cell {
+	switch {
+	case !c.reachable:
+		return output.Cell{Text: "unreachable", Paint: p.Bad}
+	case !c.Installed:
+		return output.Cell{Text: "not installed", Paint: p.Weak}
+	case c.ID == "":
+		return output.Cell{Text: "none", Paint: p.Bad}
+	}
+	return output.Cell{Text: c.ID}
+}
+
+func replicas(r *Replicas, p output.Painter) output.Cell {
+	if r == nil {
+		return output.Cell{Text: "?", Paint: p.Weak}
+	}
+	if r.Wanted == 0 {
+		return output.Cell{Text: "-"}
+	}
+	return fraction(int(r.Ready), int(r.Wanted), p)
+}
+
+func readyCell(r *Ready, p output.Painter) output.Cell {
+	if r == nil {
+		return output.Cell{Text: "?", Paint: p.Weak}
+	}
+	return fraction(r.Ready, r.All, p)
+}
+
+func fraction(ready, all int, p output.Painter) output.Cell {
+	paint := p.Good
+	if ready < all {
+		paint = p.Bad
+	}
+	return output.Cell{Text: fmt.Sprintf("%d/%d", ready, all), Paint: paint}
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// printMatrix writes a row for each reader and a column for each source.
+func (r Report) printMatrix(w io.Writer, p output.Painter) error {
+	var sources, readers []string
+	seen, reads := map[string]bool{}, map[string]map[string]Link{}
+	column := func(id string) {
+		if id != "" && !seen[id] {
+			seen[id] = true
+			sources = append(sources, id)
+		}
+	}
+	for _, c := range r.Clusters {
+		column(c.ID)
+		if c.ID != "" && reads[c.ID] == nil {
+			readers = append(readers, c.ID)
+			reads[c.ID] = map[string]Link{}
+		}
+	}
+	for _, l := range r.Links {
+		column(l.Source)
+		reads[l.Reader][l.Source] = l
+	}
+	if len(sources) < 2 {
+		return nil
+	}
+	if len(sources) > maxColumns {
+		_, err := fmt.Fprintf(w, "\n%s: the matrix of who reads whom is not shown. -o json has all links.\n", output.Count(len(sources), "cluster"))
+		return err
+	}
+	var rows [][]output.Cell
+	for _, reader := range readers {
+		row := []output.Cell{{Text: reader}}
+		for _, source := range sources {
+			link, there := reads[reader][source]
+			row = append(row, linkCell(link, there, p))
+		}
+		rows = append(rows, row)
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	if err := output.Rows(w, append([]string{"READER \\ SOURCE"}, sources...), rows); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(r.Links, Link.unproven) {
+		_, err := fmt.Fprintln(w, p.Faint("* No endpoint of the source has accepted a connection from the reader's controller yet."))
+		return err
+	}
+	return nil
+}
+
+// unproven reports whether a connected peer may be out of reach for traffic. It is no problem by
+// itself: the source may export nothing, or only UDP.
+func (l Link) unproven() bool { return l.Connected && l.DataPath == "Unknown" }
+
+func linkCell(l Link, there bool, p output.Painter) output.Cell {
+	switch {
+	case !there:
+		return output.Cell{Text: "·", Paint: p.Faint}
+	case l.unproven():
+		return output.Cell{Text: "ok*", Paint: p.Good}
+	case l.Connected:
+		return output.Cell{Text: "ok", Paint: p.Good}
+	case l.State == NotJoined:
+		return output.Cell{Text: "-", Paint: p.Faint}
+	case fineStates[l.State]:
+		return output.Cell{Text: l.State, Paint: p.Weak}
+	}
+	return output.Cell{Text: l.State, Paint: p.Bad}
+}

@@ -1,0 +1,193 @@
+// Package status reads the state of a clusterset: one row for each cluster, and who reads whom. It
+// only reads.
+package status
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/clusterset-dns/multicluster/cli/clusters"
+	"github.com/clusterset-dns/multicluster/cli/output"
+	"github.com/clusterset-dns/multicluster/cli/system"
+)
+
+// parallel bounds how many clusters are read at once.
+const parallel = 16
+
+// Report is the state of a clusterset.
+type Report struct {
+	Clusters []Cluster `json:"clusters"`
+	// Links has an entry for each pair of clusters in which the first one reads the second one, or
+	// should.
+	Links    []Link           `json:"links"`
+	Problems []output.Problem `json:"problems"`
+	// Next are the commands that come next.
+	Next []string `json:"next,omitempty"`
+}
+
+// Replicas counts pods. Wanted is 0 if nothing of the kind is installed.
+type Replicas struct {
+	Ready  int32 `json:"ready"`
+	Wanted int32 `json:"wanted"`
+}
+
+// Ready counts objects that are ready, and all.
+type Ready struct {
+	Ready int `json:"ready"`
+	All   int `json:"all"`
+}
+
+// Cluster is the row of one cluster. What could not be read is nil, and Errors has the reason.
+type Cluster struct {
+	Context string `json:"context"`
+	ID      string `json:"id,omitempty"`
+	// Installed is true if the namespace of the controller exists.
+	Installed  bool      `json:"installed"`
+	Kubernetes string    `json:"kubernetes,omitempty"`
+	Controller *Replicas `json:"controller,omitempty"`
+	// ControllerVersion and DNSVersion are the tags of the images.
+	ControllerVersion string    `json:"controllerVersion,omitempty"`
+	DNS               *Replicas `json:"dns,omitempty"`
+	DNSVersion        string    `json:"dnsVersion,omitempty"`
+	Exports           *Ready    `json:"exports,omitempty"`
+	Imports           *Ready    `json:"imports,omitempty"`
+	Heartbeat         time.Time `json:"heartbeat,omitzero"`
+	Errors            []string  `json:"errors,omitempty"`
+
+	uid       string
+	peers     []system.Peer
+	reachable bool
+	peersRead bool
+}
+
+// Link tells whether a cluster reads another one. The clusters are IDs.
+type Link struct {
+	Reader string `json:"reader"`
+	Source string `json:"source"`
+	// State is a reason of the peer's Lease, such as Connected, or NotJoined, New or Unknown.
+	State     string `json:"state"`
+	Connected bool   `json:"connected"`
+	Message   string `json:"message,omitempty"`
+	// DataPath tells whether the source's endpoints accept connections from the reader.
+	DataPath     string    `json:"dataPath,omitempty"`
+	TokenExpiry  time.Time `json:"tokenExpiry,omitzero"`
+	TokenMessage string    `json:"tokenMessage,omitempty"`
+}
+
+// The states of a link that no Lease has.
+const (
+	NotJoined = "NotJoined" // the reader has no Secret for the source
+	New       = "New"       // there is a Secret, and no controller has looked at it
+	Unknown   = "Unknown"   // the reader could not be read
+	Connected = "Connected"
+)
+
+// Read reads the clusters in parallel. It always returns a report: what could not be read is in it.
+// Now is the local time, against which heartbeats and tokens are compared.
+func Read(ctx context.Context, all []*clusters.Cluster, now time.Time) Report {
+	rows := make([]Cluster, len(all))
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	for i, c := range all {
+		group.Go(func() error {
+			rows[i] = readCluster(ctx, c)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return evaluate(rows, now)
+}
+
+// evaluate derives links, problems and the next command from what was read.
+func evaluate(rows []Cluster, now time.Time) Report {
+	r := Report{Clusters: rows, Links: []Link{}, Problems: []output.Problem{}}
+	for i := range rows {
+		r.Problems = append(r.Problems, clusterProblems(&rows[i], now)...)
+	}
+	r.Problems = append(r.Problems, duplicates(rows)...)
+	byID := map[string]string{}
+	for _, c := range rows {
+		if c.ID != "" {
+			byID[c.ID] = c.Context
+		}
+	}
+	for i := range rows {
+		r.Links = append(r.Links, links(&rows[i], rows)...)
+	}
+	for _, link := range r.Links {
+		r.Problems = append(r.Problems, linkProblems(link, byID, now)...)
+	}
+	r.Next = next(rows, r)
+	return r
+}
+
+// links are the links of one reader: to the clusters of the report, and to others that it has a Secret
+// or Lease for.
+func links(reader *Cluster, all []Cluster) []Link {
+	if reader.ID == "" {
+		return nil
+	}
+	known := map[string]system.Peer{}
+	for _, p := range reader.peers {
+		known[p.ID] = p
+	}
+	var found []Link
+	for _, source := range all {
+		if source.ID == "" || source.ID == reader.ID {
+			continue
+		}
+		peer, has := known[source.ID]
+		delete(known, source.ID)
+		found = append(found, linkOf(reader, source.ID, peer, has))
+	}
+	for _, p := range reader.peers {
+		if _, other := known[p.ID]; other {
+			found = append(found, linkOf(reader, p.ID, p, true))
+		}
+	}
+	return found
+}
+
+func linkOf(reader *Cluster, source string, p system.Peer, has bool) Link {
+	l := Link{
+		Reader: reader.ID, Source: source, State: p.Reason, Connected: p.Connected, Message: p.Message,
+		DataPath: p.DataPath, TokenExpiry: p.TokenExpiry, TokenMessage: p.TokenMessage,
+	}
+	switch {
+	case !reader.peersRead:
+		l.State = Unknown
+	case !has:
+		l.State = NotJoined
+	case !p.HasLease:
+		l.State = New
+	}
+	return l
+}
+
+// next is the command that a user most likely needs now.
+func next(rows []Cluster, r Report) []string {
+	var installed []string
+	for _, c := range rows {
+		if c.ID != "" {
+			installed = append(installed, c.Context)
+		}
+	}
+	missing := false
+	for _, l := range r.Links {
+		missing = missing || l.State == NotJoined
+	}
+	switch {
+	case len(installed) > 1 && missing:
+		return []string{output.Command(append([]string{"kubectl", "multicluster", "join"}, installed...)...)}
+	case len(r.Problems) > 0:
+		return []string{output.Command("kubectl", "multicluster", "check")}
+	case len(installed) > 1:
+		return []string{output.Command("kubectl", "multicluster", "verify", installed[0], installed[1])}
+	}
+	return nil
+}
+
+func wrap(what string, err error) string { return output.Clean(fmt.Sprintf("%s: %v", what, err)) }
