@@ -19,7 +19,7 @@ help: ## List all targets
 	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/\1\t\2/' | while IFS=$$'\t' read -r name what; do printf '  %-16s %s\n' "$$name" "$$what"; done
 
 .PHONY: build
-build: coredns controller ## Build bin/coredns and bin/multicluster-controller
+build: coredns controller cli ## Build bin/coredns, bin/multicluster-controller and bin/kubectl-multicluster
 
 .PHONY: coredns
 coredns: ## Build bin/coredns, CoreDNS with the plugin (COREDNS_VERSION=v1.14.7)
@@ -32,6 +32,15 @@ compat: ## Compile the plugin with the oldest supported CoreDNS, and with others
 .PHONY: controller
 controller: ## Build bin/multicluster-controller
 	@VERSION="$(VERSION)" build/controller.sh bin/multicluster-controller
+
+.PHONY: cli
+cli: ## Build bin/kubectl-multicluster, the plugin of kubectl
+	@VERSION="$(VERSION)" build/cli.sh bin/kubectl-multicluster
+	@install -m 755 build/kubectl_complete-multicluster bin/
+
+.PHONY: cli-dist
+cli-dist: ## Build bin/cli: archives of the plugin for three systems, checksums, a krew manifest
+	@VERSION="$(VERSION)" build/cli-dist.sh bin/cli
 
 # The Go release that the images are made with, in one place for both ways to make them.
 IMAGES_GO := $(shell sed -n 's/^FROM .*golang:\([0-9.]*\) AS build$$/go\1/p' build/controller.Dockerfile)
@@ -58,12 +67,14 @@ needs-test needs-clusters: needs-%:
 test: needs-test build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Run all tests except those of whole clusters (make e2e)
 	CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) ./...
 	cd build/images && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m ./... # modules of their own, as users of the plugin need nothing of them
+	cd cli && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m ./...
 	cd deploy/charts && go test -count=1 -vet=off -timeout 20m ./... # Go does not see which files Helm reads
 
 .PHONY: check
 check: lint ## Run the linters, and the tests that need no API server: before each commit
 	go test -short -vet=off ./...
 	cd build/images && go test -short -vet=off ./...
+	cd cli && go test -short -vet=off ./...
 
 .PHONY: fuzz
 fuzz: ## Fuzz names, Corefiles, answers and transfers (FUZZTIME=30s for each)
@@ -149,6 +160,7 @@ bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
 lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run golangci-lint
 	$< run ./...
 	cd build/images && $(CURDIR)/$< run ./...
+	cd cli && $(CURDIR)/$< run ./...
 	cd deploy/charts && $(CURDIR)/$< run ./...
 	cd test/docs/plots && $(CURDIR)/$< run ./...
 
@@ -158,7 +170,7 @@ bin/govulncheck-$(GOVULNCHECK_VERSION):
 
 .PHONY: vuln
 vuln: build bin/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities (GOVULNDB=file:///... for a copy of the database)
-	@go run ./build/vuln -program bin/govulncheck-$(GOVULNCHECK_VERSION) $(ARGS) . build/images deploy/charts test/docs/plots bin/coredns bin/multicluster-controller
+	@go run ./build/vuln -program bin/govulncheck-$(GOVULNCHECK_VERSION) $(ARGS) . build/images cli deploy/charts test/docs/plots bin/coredns bin/multicluster-controller bin/kubectl-multicluster
 
 .PHONY: clean
 clean: ## Delete what was built in this folder
