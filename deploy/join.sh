@@ -160,6 +160,7 @@ type: kubernetes.io/service-account-token
 metadata:
   name: $(token_secret)
   namespace: $namespace
+  labels: {clusterset-dns.io/reader: "$to_id"}
   annotations: {kubernetes.io/service-account.name: $account}
 EOF
 }

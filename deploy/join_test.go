@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/clusterset-dns/multicluster/deploy/peer"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
@@ -303,6 +304,24 @@ func (j *joining) joined(t *testing.T) {
 		reads(t, config)
 		isRefused(t, config)
 		j.keepsItsSecret(t, to, from, config.BearerToken)
+		j.makesTheSecretOfThePackage(t, from, to)
+	}
+}
+
+// makesTheSecretOfThePackage: the Secret with the token is that of peer.TokenSecret, so it does not matter who made it.
+func (j *joining) makesTheSecretOfThePackage(t *testing.T, from, to string) {
+	t.Helper()
+	want, err := peer.TokenSecret(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := j.client(from).CoreV1().Secrets(want.GetNamespace()).Get(t.Context(), want.GetName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := got.Annotations[corev1.ServiceAccountNameKey]
+	if got.Labels[peer.LabelReader] != want.GetLabels()[peer.LabelReader] || account != want.GetAnnotations()[corev1.ServiceAccountNameKey] {
+		t.Errorf("the Secret of %s has the labels %v, the annotations %v", to, got.Labels, got.Annotations)
 	}
 }
 
