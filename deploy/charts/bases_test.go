@@ -3,6 +3,7 @@ package charts
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/clusterset-dns/multicluster/deploy/peer"
 )
 
 // TestChartIsTheBases: what a release has is what `kubectl apply -k` of the bases makes, object by object and field by field.
@@ -37,6 +40,32 @@ func TestChartIsTheBases(t *testing.T) {
 			}
 			if diff := cmp.Diff(oneNamespace(t, want), asBase(t, test.values)); diff != "" {
 				t.Errorf("(-bases +chart):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestReadersAreThoseOfThePackage: what the chart renders for a reader is what package peer gives to Go programs.
+func TestReadersAreThoseOfThePackage(t *testing.T) {
+	const account = "controller: {enabled: false}\ndns: {mode: none}\ncrds: {install: false}\n"
+	for _, id := range []string{"member2", "eu.prod.example", "12", "0x1f", "true", strings.Repeat("a", 63)} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			token, err := peer.TokenSecret(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expiring, err := peer.Reader(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for values, objects := range map[string][]*unstructured.Unstructured{
+				fmt.Sprintf("peerAccount: {readers: [{id: %q}]}", id):                 {token},
+				fmt.Sprintf("peerAccount: {readers: [{id: %q, expiring: true}]}", id): expiring,
+			} {
+				if diff := cmp.Diff(oneNamespace(t, append(objects, peer.Objects()...)), asBase(t, account+values)); diff != "" {
+					t.Errorf("%s (-package +chart):\n%s", values, diff)
+				}
 			}
 		})
 	}

@@ -97,6 +97,10 @@ var valueCases = map[string]valueCase{
 	"a peer of others' making": {values: c1 + "peers: [{name: c2, existingSecret: true}]"},
 	"no peer reads this cluster": {values: c1 + "peerAccount: {create: false}", want: map[string]string{
 		"ServiceAccount/multicluster-peer": "", "ClusterRole/multicluster-peer": "", "ClusterRoleBinding/multicluster-peer": ""}},
+	"a reader": {values: c1 + `peerAccount: {readers: [{id: "001"}]}`, want: map[string]string{"Secret/multicluster-peer-001": "new"}},
+	"a reader whose token expires": {values: c1 + "peerAccount: {readers: [{id: c2.eu, expiring: true}]}", want: map[string]string{
+		"ServiceAccount/multicluster-peer-c2.eu": "new", "ClusterRoleBinding/multicluster-peer-c2.eu": "new",
+		"Role/multicluster-peer-c2.eu": "new", "RoleBinding/multicluster-peer-c2.eu": "new"}},
 
 	"no controller": {values: "controller: {enabled: false}", want: map[string]string{
 		"ServiceAccount/multicluster-controller": "", "ClusterRole/multicluster-controller": "", "ClusterRoleBinding/multicluster-controller": "",
