@@ -70,7 +70,8 @@ func (e *env) contextsFlag(c *cobra.Command, names *[]string) {
 	_ = c.RegisterFlagCompletionFunc("contexts", e.contextNames)
 }
 
-// selected returns the clusters of --contexts, else the one of --context, else all.
+// selected returns the clusters of --contexts, else the one of --context, else all. If nobody asked for a
+// context by name, an entry of the kubeconfig that cannot be used is left out, with a note.
 func (e *env) selected(ctx context.Context, names []string) ([]*clusters.Cluster, error) {
 	all, err := e.contexts(ctx)
 	if err != nil {
@@ -80,8 +81,14 @@ func (e *env) selected(ctx context.Context, names []string) ([]*clusters.Cluster
 		names = []string{*e.kube.Context}
 	}
 	found, err := all.Select(names)
-	if errors.Is(err, clusters.ErrUnknownContext) {
+	switch {
+	case errors.Is(err, clusters.ErrUnknownContext):
 		return nil, usageError{err}
+	case err != nil && len(names) == 0 && len(found) > 0:
+		for _, line := range strings.Split(err.Error(), "\n") {
+			_, _ = fmt.Fprintf(e.ErrOut, "left out: %s\n", output.Clean(line))
+		}
+		return found, nil
 	}
 	return found, err
 }
