@@ -22,7 +22,7 @@ pack() {
   tar -C "$folder" --sort=name --mtime="@$when" --owner=0 --group=0 --numeric-owner --mode=u+w,go-w -cf - . | gzip -n9 >"$dist/kubectl-multicluster_$1_$2.tar.gz"
 }
 
-systems='linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64'
+systems=${SYSTEMS:-linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64}
 for system in $systems; do pack "${system%/*}" "${system#*/}"; done
 (cd "$dist" && sha256sum -- *.tar.gz >checksums.txt)
 
