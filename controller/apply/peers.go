@@ -14,7 +14,7 @@ import (
 )
 
 // PeerWriter writes the results of the connections to peers to this cluster: a Lease for each peer,
-// and the annotation with this cluster's ID.
+// renewed tokens, and the annotation with this cluster's ID.
 type PeerWriter struct{ Client client.Writer }
 
 // PutLease creates the Lease if it has no resourceVersion. Otherwise it writes the labels, the
@@ -51,6 +51,16 @@ func (w PeerWriter) DeleteLease(ctx context.Context, lease *coordinationv1.Lease
 		return nil
 	}
 	return wrap(err, "delete Lease", lease)
+}
+
+// PutSecretData writes the keys that the Secret has in Data, and keeps everything else of the Secret.
+// The resourceVersion is the one that the caller has read. If another client has written the Secret
+// since, the error is a conflict.
+func (w PeerWriter) PutSecretData(ctx context.Context, secret *corev1.Secret) error {
+	err := w.merge(ctx, secret.DeepCopy(), map[string]any{
+		"metadata": map[string]any{"resourceVersion": secret.ResourceVersion}, "data": secret.Data,
+	})
+	return wrap(err, "write Secret", secret)
 }
 
 // Announce writes an annotation of the controller's namespace that peers read. The value is a string,

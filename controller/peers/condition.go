@@ -63,6 +63,9 @@ func (p *peer) conditionLocked() (reason, message string) {
 		return Syncing, "connecting"
 	}
 	if err := c.troubleLocked(); err != nil {
+		if at := p.renewal.claims; apierrors.IsUnauthorized(err) && at.expired(p.registry.options.Now()) {
+			return Unauthorized, fmt.Sprintf("%s rejected the credentials: the token expired at %s: %s", c.host, rfc3339(at.expires), p.rotate())
+		}
 		return classify(c.host, err)
 	}
 	if !c.probed || !c.contents.complete() || p.registry.identity.uid == "" {
@@ -199,4 +202,6 @@ type condition struct {
 	pathMessage string
 	tested      bool
 	beat        string // the last heartbeat of its controller
+	// tokenExpiry is when the token expires, "" for never. tokenMessage is what is wrong with it, or "".
+	tokenExpiry, tokenMessage string
 }

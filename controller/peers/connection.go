@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -32,13 +33,17 @@ const (
 	resources
 )
 
-// connection reads a peer. It ends when the kubeconfig in the peer's Secret changes.
+// connection reads a peer. It ends when the kubeconfig in the peer's Secret changes, unless only the
+// token is a new one of the same account.
 type connection struct {
 	peer      *peer
 	host      string
 	transport *transport
 	followers []*reflector.Follower
 	probes    [resources][]reflector.Version // the clients of the probes
+	accounts  typedcorev1.ServiceAccountsGetter
+	renewals  chan order    // contains the renewal of the token that is due
+	swapped   chan struct{} // contains a value if the token was replaced
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 
@@ -60,8 +65,14 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 		return nil, err
 	}
 	config.UserAgent, config.QPS, config.WarningHandler = p.registry.options.UserAgent, -1, rest.NoWarnings{}
-	c := &connection{peer: p, host: config.Host, contents: newContents(), identity: newIdentity("")}
+	c := &connection{
+		peer: p, host: config.Host, contents: newContents(), identity: newIdentity(""),
+		renewals: make(chan order, 1), swapped: make(chan struct{}, 1),
+	}
 	if c.transport, err = newTransport(config); err != nil {
+		return nil, err
+	}
+	if c.accounts, err = typedcorev1.NewForConfigAndClient(config, c.transport.client); err != nil {
 		return nil, err
 	}
 	finder, err := discovery.NewDiscoveryClientForConfigAndClient(config, c.transport.client)
@@ -112,6 +123,7 @@ func (c *connection) start(ctx context.Context) {
 		c.running.Go(func() { f.Run(ctx) })
 	}
 	c.running.Go(func() { c.listenTo(ctx) })
+	c.running.Go(func() { c.renewTokens(ctx) })
 }
 
 // stop stops the connection and waits for its goroutines. A nil connection was never started.
@@ -211,11 +223,8 @@ func (c *connection) probeOne(ctx context.Context, resource int) bool {
 
 // ask lists a resource, without any object, in the first version that the server supports.
 func (c *connection) ask(ctx context.Context, resource int) error {
-	names := [resources]string{mcsv1beta1.ServiceExportPluralName, "services", "namespaces", "endpointslices"}
 	for _, version := range c.probes[resource] {
-		// Version 0 is answered from the API server's cache, without the limit. No object has the name.
-		err := version.Client.Get().Resource(names[resource]).Param("fieldSelector", "metadata.name=none.clusterset-dns.io").
-			Param("resourceVersion", "0").MaxRetries(0).Do(ctx).Error()
+		err := probe(version, resource).Do(ctx).Error()
 		if apierrors.IsTooManyRequests(err) {
 			return nil // A busy API server is not silent.
 		}
@@ -224,4 +233,21 @@ func (c *connection) ask(ctx context.Context, resource int) error {
 		}
 	}
 	return reflector.ErrAbsent
+}
+
+func probe(version reflector.Version, resource int) *rest.Request {
+	names := [resources]string{mcsv1beta1.ServiceExportPluralName, "services", "namespaces", "endpointslices"}
+	// Version 0 is answered from the API server's cache, without the limit. No object has the name.
+	return version.Client.Get().Resource(names[resource]).Param("fieldSelector", "metadata.name=none.clusterset-dns.io").
+		Param("resourceVersion", "0").MaxRetries(0)
+}
+
+// useToken sends all further requests with another token, and soon one for each resource: a token
+// that the peer does not accept is noticed at once, not when the watches end.
+func (c *connection) useToken(token string) {
+	c.transport.token.Store(&token)
+	select {
+	case c.swapped <- struct{}{}:
+	default: // all requests with the last token follow
+	}
 }

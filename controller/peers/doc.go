@@ -20,8 +20,8 @@
 //     time has run out, or connections to its endpoints prove that it is dead. The time counts from the last moment when the peer was connected. A
 //     Lease keeps that moment over restarts. Time during which no controller runs does not
 //     count.
-//  3. A changed Secret causes a new connection. The old contents stay until the new ones are
-//     complete.
+//  3. A changed Secret causes a new connection, unless only the token is a new one of the same
+//     account. The old contents stay until the new ones are complete.
 //  4. A peer whose Secret or label is deleted leaves after a minute, or at once if the Secret
 //     was marked before. Until then all its data stays. A Secret that is created again is an
 //     update. At the start, a Lease without a Secret is such a peer. The Lease of a peer that
@@ -29,7 +29,10 @@
 //  5. No peer leaves while the controller's own namespace is being deleted.
 //  6. A peer that disconnects and reconnects too often must stay connected for a while before
 //     it is active (PeerRecord).
-//  7. The Registry stops when the controller's namespace announces another ID than this
+//  7. A token that expires is renewed at two thirds of its life, if the Secret asks for it. The new
+//     token reaches the connection through the Secret, and the connection continues. What another
+//     writer writes to the Secret stays.
+//  8. The Registry stops when the controller's namespace announces another ID than this
 //     cluster's. At its start it also stops if the namespace announces no ID and a peer's
 //     Secret has this cluster's ID. Nothing is written before both checks.
 //
@@ -45,6 +48,7 @@
 //	missing -> left: after a minute, or at once if the Lease is marked
 //	left:            Lease «Leaving» -> no import records the peer -> Lease deleted
 //
-// The package uses controller/apply to write the Leases of peers and the annotation that announces
-// this cluster's ID. It also emits events on the Secrets. It only reads from peers.
+// The package uses controller/apply to write the Leases of peers, renewed tokens, and the annotation
+// that announces this cluster's ID. It also emits events on the Secrets. It only reads from peers, and
+// requests tokens for its own account there.
 package peers

@@ -47,3 +47,17 @@ func (p *peer) announcePath() {
 	}
 	p.emit(kind, reasonsOfPath[verdict], p.condition.pathMessage)
 }
+
+// announceToken emits an event when the renewal of the token begins to fail, and when it works again.
+func (p *peer) announceToken() {
+	failing := p.condition.tokenMessage != ""
+	switch {
+	case failing == p.lease.tokenFailed:
+		return
+	case failing:
+		p.emit(corev1.EventTypeWarning, "TokenNotRenewed", "token: "+p.condition.tokenMessage)
+	case p.condition.tokenExpiry != "":
+		p.emit(corev1.EventTypeNormal, "TokenRenewed", "the token expires at "+p.condition.tokenExpiry)
+	}
+	p.lease.tokenFailed = failing
+}

@@ -24,6 +24,10 @@ const (
 	annotationPath    = "clusterset-dns.io/data-path-message"
 	// annotationBeat is the last heartbeat of the peer's controller.
 	annotationBeat = mcs.AnnotationHeartbeat
+	// annotationExpiry is when the token for the peer expires (RFC 3339, UTC). It is absent if it never does.
+	annotationExpiry = "clusterset-dns.io/token-expiry"
+	// annotationToken is what is wrong with the token, with the command that fixes it, or "".
+	annotationToken = "clusterset-dns.io/token-message"
 )
 
 // lease is the state of a peer's Lease.
@@ -33,6 +37,7 @@ type lease struct {
 	reported string // the reason of the last event
 	// reportedPath is the verdict of the last event about the way to the endpoints.
 	reportedPath datapath.Verdict
+	tokenFailed  bool       // the last event about the token was a failure
 	troubled     bool       // the last read or write failed
 	at           time.Time  // time of the last write
 	written      condition  // the written condition
@@ -78,6 +83,7 @@ func (p *peer) loadLease(ctx context.Context) error {
 		return errForeignLease
 	}
 	p.record = readRecord(found, now)
+	p.lease.tokenFailed = found.Annotations[annotationToken] != ""
 	p.lease.reported, p.lease.reportedPath = found.Labels[labelReason], datapath.Verdict(found.Labels[labelPath])
 	// A restart of this process is no sign of life of a controller that was silent before.
 	p.registry.mu.Lock()
@@ -143,6 +149,9 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	if stays {
 		unset = append(unset, annotationLeaving)
 	}
+	if p.condition.tokenExpiry == "" {
+		unset = append(unset, annotationExpiry)
+	}
 	if err := p.putLease(ctx, p.wantedLease(), unset...); err != nil {
 		return 0, err
 	}
@@ -181,14 +190,20 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 	}
 	l := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   p.registry.options.Namespace,
-			Name:        p.id,
-			Labels:      map[string]string{mcs.LabelPeer: "", labelConnected: connected, labelReason: p.condition.reason, labelPath: string(p.condition.path)},
-			Annotations: map[string]string{annotationMessage: p.condition.message, annotationPath: p.condition.pathMessage, annotationBeat: p.condition.beat},
+			Namespace: p.registry.options.Namespace,
+			Name:      p.id,
+			Labels:    map[string]string{mcs.LabelPeer: "", labelConnected: connected, labelReason: p.condition.reason, labelPath: string(p.condition.path)},
+			Annotations: map[string]string{
+				annotationMessage: p.condition.message, annotationPath: p.condition.pathMessage, annotationBeat: p.condition.beat,
+				annotationToken: p.condition.tokenMessage,
+			},
 		},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new(p.id), AcquireTime: new(metav1.NewMicroTime(p.record.Began.Time)), LeaseTransitions: new(p.record.Returns),
 		},
+	}
+	if p.condition.tokenExpiry != "" {
+		l.Annotations[annotationExpiry] = p.condition.tokenExpiry
 	}
 	if !p.record.LastConnected.IsZero() {
 		l.Spec.RenewTime = new(metav1.NewMicroTime(p.record.LastConnected.Time))

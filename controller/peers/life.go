@@ -81,8 +81,7 @@ func (t *transport) unanswered(now time.Time) time.Duration {
 // objects, at the start, because a user with permission to watch may have no permission to list.
 // Later it lists one only if nothing was received for probeEvery, or if the last list failed.
 func (c *connection) listenTo(ctx context.Context) {
-	for resource := 0; resource < int(resources) && c.probeOne(ctx, resource); resource++ {
-	}
+	c.probeAll(ctx)
 	c.peer.registry.mu.Lock()
 	c.probed = true
 	c.peer.registry.mu.Unlock()
@@ -92,6 +91,9 @@ func (c *connection) listenTo(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-c.swapped:
+			c.probeAll(ctx)
+			c.peer.notify()
 		case <-time.After(min(listen, pause)):
 		}
 		now := time.Now()
@@ -108,6 +110,12 @@ func (c *connection) listenTo(ctx context.Context) {
 		}
 		began, pause = now, c.probePause()
 		c.peer.notify()
+	}
+}
+
+// probeAll probes each resource, until no answer arrives in time.
+func (c *connection) probeAll(ctx context.Context) {
+	for resource := 0; resource < int(resources) && c.probeOne(ctx, resource); resource++ {
 	}
 }
 

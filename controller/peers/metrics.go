@@ -34,6 +34,12 @@ var (
 	}, []string{"peer"})
 )
 
+// peerTokenExpiry has one series for each peer whose token expires.
+var peerTokenExpiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "multicluster_token_expiry_timestamp_seconds",
+	Help: "When the token for a peer expires, in seconds since 1970. No series for a token that never expires. Only the leader exports it.",
+}, []string{"peer"})
+
 func init() {
-	metrics.Registry.MustRegister(peerConnected, peerRefused, peerPath, peerEndpoints, peerAnswer)
+	metrics.Registry.MustRegister(peerConnected, peerRefused, peerPath, peerEndpoints, peerAnswer, peerTokenExpiry)
 }

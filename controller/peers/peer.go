@@ -43,6 +43,7 @@ type peer struct {
 	checks           datapath.Checks
 	connecting       int                           // connections to its endpoints at present
 	excess           map[types.NamespacedName]bool // names beyond limits.services
+	renewal          renewal                       // of the token
 
 	// Used only by run:
 	kubeconfig []byte // of connection or broken
@@ -90,6 +91,7 @@ func (p *peer) run(ctx context.Context) {
 	p.registry.mu.RUnlock()
 	old.stop()
 	peerConnected.DeleteLabelValues(p.id)
+	peerTokenExpiry.DeleteLabelValues(p.id)
 	for _, metric := range []*prometheus.GaugeVec{peerRefused, peerPath, peerEndpoints, peerAnswer} {
 		metric.DeletePartialMatch(prometheus.Labels{"peer": p.id})
 	}
@@ -113,7 +115,7 @@ func (p *peer) step(ctx context.Context) time.Duration {
 		return retryAfter
 	}
 	p.recallTargets(ctx)
-	return min(p.evaluate(), p.publish(ctx), p.outlast(p.leavesOnPurpose(ctx)), idle)
+	return min(p.tendToken(), p.evaluate(), p.publish(ctx), p.outlast(p.leavesOnPurpose(ctx)), idle)
 }
 
 // reconnect connects with the Secret's kubeconfig, unless that connection exists. Contents stay.
@@ -124,15 +126,34 @@ func (p *peer) reconnect(ctx context.Context) {
 	if skip || p.begun && bytes.Equal(kubeconfig, p.kubeconfig) {
 		return
 	}
+	if old != nil && p.swapToken(old, kubeconfig) {
+		return
+	}
 	old.stop()
 	c, err := newConnection(p, kubeconfig)
 	p.begun, p.kubeconfig = true, kubeconfig
 	p.registry.mu.Lock()
 	p.connection, p.broken = c, err
+	p.renewal.running = false // it ended with the old connection
 	p.registry.mu.Unlock()
 	if err == nil {
 		c.start(ctx)
 	}
+}
+
+// swapToken continues a connection with the kubeconfig, if the connection works and only the token
+// differs. A new connection would have to read everything again.
+func (p *peer) swapToken(c *connection, kubeconfig []byte) bool {
+	p.registry.mu.RLock()
+	works := c.probed && c.troubleLocked() == nil
+	p.registry.mu.RUnlock()
+	token, only := changedToken(p.kubeconfig, kubeconfig, p.registry.options.Now())
+	if !works || !only {
+		return false
+	}
+	p.kubeconfig = kubeconfig
+	c.useToken(token)
+	return true
 }
 
 // evaluate updates the peer's condition and state. It returns the pause until the next call.
@@ -144,6 +165,7 @@ func (p *peer) evaluate() time.Duration {
 		return idle
 	}
 	p.setConditionLocked()
+	p.describeTokenLocked()
 	before, old := p.state, p.contents
 	moved := false
 	if p.condition.connected {
@@ -229,6 +251,7 @@ func (p *peer) publish(ctx context.Context) time.Duration {
 	peerConnected.WithLabelValues(p.id).Set(connected)
 	p.announce()
 	p.announcePath()
+	p.announceToken()
 	pause, err := p.writeLease(ctx)
 	if err != nil {
 		p.leaseTrouble(ctx, "cannot write the Lease of a peer", err)

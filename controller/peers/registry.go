@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -56,10 +57,11 @@ type Options struct {
 	Log     logr.Logger
 }
 
-// Writer writes the Leases of peers and the announced ID. apply.PeerWriter implements it.
+// Writer writes the Leases of peers, renewed tokens and the announced ID. apply.PeerWriter implements it.
 type Writer interface {
 	PutLease(ctx context.Context, lease *coordinationv1.Lease, unset ...string) error
 	DeleteLease(ctx context.Context, lease *coordinationv1.Lease) error
+	PutSecretData(ctx context.Context, secret *corev1.Secret) error
 	Announce(ctx context.Context, namespace, resourceVersion, annotation string, value any) error
 }
 

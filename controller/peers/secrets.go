@@ -16,14 +16,19 @@ const kubeconfigKey = "kubeconfig"
 // secret is the part of a peer's Secret that the registry uses.
 type secret struct {
 	uid        types.UID
+	version    string // for a write
 	kubeconfig []byte
+	renew      bool // the token is to be renewed
 	leaving    bool // the Secret is about to be deleted on purpose
 	limits     limitTexts
 }
 
 func trimSecret(object any) (secret, bool) {
 	s := object.(*corev1.Secret)
-	return secret{s.UID, s.Data[kubeconfigKey], s.Annotations[annotationLeaving] == "true", readLimits(s.Annotations)}, true
+	return secret{
+		uid: s.UID, version: s.ResourceVersion, kubeconfig: s.Data[kubeconfigKey], renew: s.Annotations[annotationRenew] == "true",
+		leaving: s.Annotations[annotationLeaving] == "true", limits: readLimits(s.Annotations),
+	}, true
 }
 
 // secrets is a table of Secrets.
@@ -32,7 +37,7 @@ type secrets map[types.NamespacedName]secret
 func (s secrets) put(id types.NamespacedName, value secret, changed []types.NamespacedName) []types.NamespacedName {
 	was, known := s[id]
 	s[id] = value
-	if known && was.uid == value.uid && was.leaving == value.leaving && bytes.Equal(was.kubeconfig, value.kubeconfig) && was.limits.equal(value.limits) {
+	if known && was.uid == value.uid && was.renew == value.renew && was.leaving == value.leaving && bytes.Equal(was.kubeconfig, value.kubeconfig) && was.limits.equal(value.limits) {
 		return changed
 	}
 	return append(changed, id)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 )
 
@@ -25,6 +26,9 @@ type transport struct {
 	// a part of an answer last arrived. Both are from sinceStart.
 	heard, answered atomic.Int64
 	pings           atomic.Bool // the server speaks HTTP/2
+	// token is the token of further requests, nil for none. It replaces the one in the configuration,
+	// which client-go never changes.
+	token atomic.Pointer[string]
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{}
@@ -58,7 +62,12 @@ func newTransport(config *rest.Config) (*transport, error) {
 	if config.Proxy != nil {
 		t.http.Proxy = config.Proxy
 	}
-	wrapped, err := rest.HTTPWrappersForConfig(config, t.http)
+	others := rest.CopyConfig(config)
+	if config.BearerToken != "" {
+		t.token.Store(&config.BearerToken)
+		others.BearerToken = ""
+	}
+	wrapped, err := rest.HTTPWrappersForConfig(others, t.authorizing(t.http))
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +75,25 @@ func newTransport(config *rest.Config) (*transport, error) {
 	t.heard.Store(sinceStart(time.Now()))
 	t.answered.Store(sinceStart(time.Now()))
 	return t, nil
+}
+
+// authorizing wraps a round tripper and adds the token to requests that have no credentials.
+func (t *transport) authorizing(rt http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		if token := t.bearer(); token != "" && request.Header.Get("Authorization") == "" {
+			request = utilnet.CloneRequest(request)
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		return rt.RoundTrip(request)
+	})
+}
+
+// bearer returns the token of further requests, or "".
+func (t *transport) bearer() string {
+	if token := t.token.Load(); token != nil {
+		return *token
+	}
+	return ""
 }
 
 func (t *transport) dial(ctx context.Context, network, address string) (net.Conn, error) {
