@@ -81,6 +81,42 @@ func TestDeleteLease(t *testing.T) {
 	}
 }
 
+// PutSecretData changes nothing but the keys that it is given, and nothing that others have written
+// since the Secret was read.
+func TestPutSecretData(t *testing.T) {
+	d := newDesk(t)
+	w := PeerWriter{d.Client}
+	there := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.imp.Namespace, Name: "east", Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"b": "1"}},
+		Data:       map[string][]byte{"kubeconfig": []byte("old"), "other": []byte("stays")},
+	}
+	if err := d.Create(t.Context(), there); err != nil {
+		t.Fatal(err)
+	}
+	want := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: there.Namespace, Name: there.Name, ResourceVersion: there.ResourceVersion},
+		Data:       map[string][]byte{"kubeconfig": []byte("new")},
+	}
+	if err := w.PutSecretData(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.PutSecretData(t.Context(), want); !apierrors.IsConflict(err) {
+		t.Errorf("a Secret that was written since it was read: %v; want a conflict", err)
+	}
+	if err := d.Get(t.Context(), client.ObjectKeyFromObject(there), there); err != nil {
+		t.Fatal(err)
+	}
+	if string(there.Data["kubeconfig"]) != "new" || string(there.Data["other"]) != "stays" || len(there.Data) != 2 || there.Labels["a"] != "1" || there.Annotations["b"] != "1" {
+		t.Errorf("the Secret has %q, %v, %v", there.Data, there.Labels, there.Annotations)
+	}
+	if err := d.Delete(t.Context(), there); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.PutSecretData(t.Context(), want); !apierrors.IsNotFound(err) {
+		t.Errorf("a Secret that was deleted: %v", err)
+	}
+}
+
 func TestAnnounce(t *testing.T) {
 	d := newDesk(t)
 	w := PeerWriter{d.Client}

@@ -111,6 +111,7 @@ var valueCases = map[string]valueCase{
 		controllerPod + "spec.containers.0.image": `"registry.invalid/clusterset-dns/multicluster-controller@` + digest + `"`}},
 	"one controller":        {values: c1 + "controller: {replicas: 1}", want: map[string]string{"Deployment/multicluster-controller spec.replicas": "1"}},
 	"flags":                 {values: c1 + "controller: {args: [--a=1, --b]}", want: map[string]string{args: flags("--a=1", "--b")}},
+	"renewed tokens":        {values: c1 + "controller: {renewTokens: true}", want: map[string]string{"Role/multicluster-renew": "new", "RoleBinding/multicluster-renew": "new"}},
 	"its resources":         {values: c1 + "controller: {resources: {limits: {memory: 1Gi}}}", want: map[string]string{controllerPod + "spec.containers.0.resources.limits.memory": `"1Gi"`}},
 	"its priority":          {values: c1 + "controller: {priorityClassName: high}", want: map[string]string{controllerPod + "spec.priorityClassName": `"high"`}},
 	"its default priority":  {values: c1 + `controller: {priorityClassName: ""}`, want: map[string]string{controllerPod + "spec.priorityClassName": ""}},
