@@ -107,6 +107,13 @@ bench-servedns: programs ## Measure ServeDNS alone, of this plugin and the in-tr
 soak: coredns programs ## Check CoreDNS' answers under changes and failures (10 minutes; ARGS='--for 1m')
 	@go run ./test/perf/soak $(ARGS)
 
+TOKENS ?= 30m
+
+.PHONY: test-tokens
+test-tokens: controller programs ## Renew the tokens of a peer in real time (TOKENS=30m)
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything on one machine"; \
+	  TOKENS=$(TOKENS) go test -count=1 -v -vet=off -timeout 90m -run '^TestTokensRenewed$$' ./test/clusterset | sed -un 's/^ *tokens_test.go:[0-9]*: //p'; } | tee docs/results/tokens.txt
+
 .PHONY: questions
 questions: coredns programs ## Count the questions of a pod for each way to find imports
 	@QUESTIONS=write go test -count=1 -run '^TestQuestions$$' ./test/dns/corefile
