@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 )
 
@@ -35,6 +37,7 @@ func namespace(flag string) (string, error) {
 func clustersetFlags(options *reconcile.Options) {
 	flag.TextVar(&options.ImportNamespaces, "import-namespaces", options.ImportNamespaces, "label selector of the namespaces that exports of peers are imported to, such as team=shop; default: all")
 	flag.TextVar(&options.ExportNamespaces, "export-namespaces", options.ExportNamespaces, "label selector of the namespaces that are exported from, such as team=shop; default: all")
+	flag.StringVar(&options.ClusterProfiles, "cluster-profiles", "", "namespace of the ClusterProfiles with the addresses of peers whose Secrets contain only a token; default: none")
 	flag.TextVar(&options.NativeNames, "native-names", options.NativeNames, "label selector of the namespaces in which a ServiceExport can ask for the Service's own name by clusterset-dns.io/native-name, such as kubernetes.io/metadata.name for all; default: none")
 	flag.TextVar(&options.AutoExport, "auto-export", reconcile.AutoExportOff, "export Services by the label clusterset-dns.io/export of their namespace: on, off, or report for events only")
 	flag.StringVar(&options.AutoExportAnnotation, "auto-export-annotation", "", "another annotation of Services that --auto-export honours, such as kosmos.io/auto-create-mcs")
@@ -65,6 +68,9 @@ func check(ctx context.Context, options reconcile.Options) error {
 	}
 	if options.CutOffTimeout < 0 {
 		return fmt.Errorf("--cut-off-timeout is %s, want a positive duration, or 0 for no limit", options.CutOffTimeout)
+	}
+	if faults := validation.IsDNS1123Label(options.ClusterProfiles); options.ClusterProfiles != "" && len(faults) > 0 {
+		return fmt.Errorf("--cluster-profiles is %q, want the name of a namespace: %s", options.ClusterProfiles, faults[0])
 	}
 	if options.MetricsAddress == "" || options.MetricsAddress == "0" {
 		return nil

@@ -33,13 +33,13 @@ func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 // karmada has kinds that only a Karmada control plane knows.
 const karmada = "deploy/karmada"
 
-// bases are the folders with a kustomization, from the project's top, in an order to apply them: the CRDs first, and the controller,
-// whose namespace deploy/peer needs, before it. Other bases need nothing of each other.
+// bases are the folders with a kustomization, from the project's top, in an order to apply them: the CRDs first, then the controller,
+// whose namespace deploy/peer and deploy/cluster-profiles need. Other bases need nothing of each other.
 func bases(t *testing.T) []string {
 	t.Helper()
-	found := []string{"deploy/crd"}
+	found := []string{"deploy/crd", "deploy/controller"}
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if base := "deploy/" + filepath.ToSlash(filepath.Dir(path)); filepath.Base(path) == "kustomization.yaml" && base != found[0] {
+		if base := "deploy/" + filepath.ToSlash(filepath.Dir(path)); filepath.Base(path) == "kustomization.yaml" && !slices.Contains(found[:2], base) {
 			found = append(found, base)
 		}
 		return err

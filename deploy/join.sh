@@ -277,13 +277,15 @@ leave() {
   [ -z "$undone" ] || fail "one side did not answer. Do this when it answers again:$undone"
 }
 
-# drop_account deletes the account if no token of it is left, including tokens created by hand. If any
-# of its objects belongs to a Helm release, all stay: an object that kubectl restored belongs to that
-# account, too.
+# drop_account deletes the account if no token of it is left, including tokens created by hand, and no
+# reader with an account of its own, which needs the ClusterRole. If any of its objects belongs to a
+# Helm release, all stay: an object that kubectl restored belongs to that account, too.
 drop_account() {
   local left brought_by
   left=$(at "$from" get secrets -n "$namespace" --field-selector type=kubernetes.io/service-account-token \
     -o go-template='{{range .items}}{{if eq (index .metadata.annotations "kubernetes.io/service-account.name") "'"$account"'"}}{{.metadata.name}} {{end}}{{end}}') || return
+  [ -z "$left" ] || return 0
+  left=$(at "$from" get clusterrolebindings -l clusterset-dns.io/reader -o name) || return # of deploy/peer/reader.yaml
   [ -z "$left" ] || return 0
   brought_by=$(managers) || return
   [[ " $brought_by " != *' Helm '* ]] || return 0

@@ -546,7 +546,12 @@ func (j *joining) hasNoAccount(t *testing.T, context string) {
 
 // left: nothing remains of the one direction; the other still works, and the controllers' namespaces stand.
 func (j *joining) left(t *testing.T) {
-	j.succeed(t, []string{"--leave", "member1", "member2"}, "member2 no longer reads member1", "The token of member2 is no longer valid", "the account multicluster-peer is deleted")
+	const kinds = "serviceaccounts,roles,rolebindings,clusterrolebindings"
+	applied(t, j.clusters["member1"], readerObjects(t, "member4")...)
+	j.succeed(t, []string{"--leave", "member1", "member2"}, "member2 no longer reads member1", "The token of member2 is no longer valid")
+	kubectl(t, j.clusters["member1"], "get", "clusterrole", peerAccount) // member4 needs it
+	kubectl(t, j.clusters["member1"], "delete", kinds, "-n", system, "-l", peer.LabelReader)
+	j.succeed(t, []string{"--leave", "member1", "member2"}, "the account multicluster-peer is deleted")
 	if peers, tokens := j.peers(t, "member2"), j.tokens(t, "member1"); len(peers)+len(tokens) > 0 {
 		t.Errorf("peers %v and tokens %v are left", peers, tokens)
 	}

@@ -1,7 +1,8 @@
 // Package peers reads the other clusters of the clusterset.
 //
 // Input, from the manager's cache: the Namespaces of this cluster, and one Secret for each peer.
-// The Secret is named after the peer's cluster ID and contains a kubeconfig. Input from each peer:
+// The Secret is named after the peer's cluster ID and contains a kubeconfig, or only a token: then a
+// ClusterProfile of this cluster contains the address. Input from each peer:
 // its ServiceExports, Services, Namespaces, and the EndpointSlices that its controller created for
 // its exports. Output: Snapshot, which is what the peers export under one name, and callbacks with
 // the names whose Snapshot has changed.
@@ -20,8 +21,9 @@
 //     time has run out, or connections to its endpoints prove that it is dead. The time counts from the last moment when the peer was connected. A
 //     Lease keeps that moment over restarts. Time during which no controller runs does not
 //     count.
-//  3. A changed Secret causes a new connection, unless only the token is a new one of the same
-//     account. The old contents stay until the new ones are complete.
+//  3. A changed Secret, or a changed address in its ClusterProfile, causes a new connection, unless
+//     only the token is a new one of the same account. The old contents stay until the new ones are
+//     complete. A ClusterProfile that is deleted, wrong or unreadable leaves the last address in use.
 //  4. A peer whose Secret or label is deleted leaves after a minute, or at once if the Secret
 //     was marked before. Until then all its data stays. A Secret that is created again is an
 //     update. At the start, a Lease without a Secret is such a peer. The Lease of a peer that

@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,12 +45,12 @@ type peer struct {
 	renewal          renewal                       // of the token
 
 	// Used only by run:
-	kubeconfig []byte // of connection or broken
-	begun      bool   // a connection was attempted
-	waited     bool   // the value of adopted in the last evaluation
-	record     PeerRecord
-	lease      lease
-	condition  condition
+	source
+	begun     bool // a connection was attempted
+	waited    bool // the value of adopted in the last evaluation
+	record    PeerRecord
+	lease     lease
+	condition condition
 	reach
 }
 
@@ -118,20 +117,20 @@ func (p *peer) step(ctx context.Context) time.Duration {
 	return min(p.tendToken(), p.evaluate(), p.publish(ctx), p.outlast(p.leavesOnPurpose(ctx)), idle)
 }
 
-// reconnect connects with the Secret's kubeconfig, unless that connection exists. Contents stay.
+// reconnect connects with the peer's kubeconfig, unless that connection exists. Contents stay.
 func (p *peer) reconnect(ctx context.Context) {
 	p.registry.mu.RLock()
-	kubeconfig, old, skip := p.secret.kubeconfig, p.connection, p.refused != "" || !p.missing.IsZero()
+	kubeconfig, fault := p.sourceLocked()
+	old, skip := p.connection, p.refused != "" || !p.missing.IsZero()
 	p.registry.mu.RUnlock()
-	if skip || p.begun && bytes.Equal(kubeconfig, p.kubeconfig) {
+	if skip || p.isUsed(kubeconfig, fault) {
 		return
 	}
 	if old != nil && p.swapToken(old, kubeconfig) {
 		return
 	}
 	old.stop()
-	c, err := newConnection(p, kubeconfig)
-	p.begun, p.kubeconfig = true, kubeconfig
+	c, err := p.connect(kubeconfig, fault)
 	p.registry.mu.Lock()
 	p.connection, p.broken = c, err
 	p.renewal.running = false // it ended with the old connection
@@ -211,7 +210,7 @@ func (p *peer) setConditionLocked() {
 	}
 	// An edit of the limits that went wrong does not cost the endpoints of the peer.
 	inUse := reason == InvalidLimits && p.contents == p.connection.contents
-	p.condition = condition{reason: reason, message: harmless(message), connected: reason == Connected || inUse}
+	p.condition = p.orStale(condition{reason: reason, message: harmless(message), connected: reason == Connected || inUse})
 }
 
 // setStateLocked updates record and state. It returns the pause until the next call.

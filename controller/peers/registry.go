@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,7 +55,12 @@ type Options struct {
 	// Connect reports whether an endpoint of a peer accepts a TCP connection, as ConnectTCP does. An
 	// error means that it could not be tried. If Connect is nil, no endpoint is tested.
 	Connect func(context.Context, datapath.Target) (accepted bool, err error)
-	Log     logr.Logger
+	// Profiles is the namespace of the ClusterProfiles with the addresses of peers whose Secrets
+	// contain only a token. They are read with Config, that of this cluster. If Profiles is empty,
+	// no profile is read.
+	Profiles string
+	Config   *rest.Config
+	Log      logr.Logger
 }
 
 // Writer writes the Leases of peers, renewed tokens and the announced ID. apply.PeerWriter implements it.
@@ -92,6 +98,7 @@ type Registry struct {
 	properties map[string]string
 	exporting  *string // the namespaces to export from; nil if they are not known, or all
 	secrets    secrets
+	inventory  inventory
 	peers      map[string]*peer
 	checked    map[types.NamespacedName]bool // names whose endpoints are connected to all the time
 	leaving    map[string]chan struct{}      // closed when a peer that has left has ended
@@ -110,7 +117,7 @@ func New(o Options) *Registry {
 	s := &Registry{
 		options: o, grace: grace, probeEvery: 30 * time.Second, renewEvery: 10 * time.Second,
 		settled: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
-		identity: newIdentity(o.Namespace), secrets: secrets{},
+		identity: newIdentity(o.Namespace), secrets: secrets{}, inventory: inventory{namespace: o.Profiles, profiles: profiles{}},
 		peers: map[string]*peer{}, checked: map[types.NamespacedName]bool{}, leaving: map[string]chan struct{}{},
 	}
 	if o.Timeout > 0 { // tests use short timeouts
@@ -143,6 +150,9 @@ func (r *Registry) Start(ctx context.Context) error {
 	defer r.running.Wait()
 	defer end(nil)
 	r.ctx = ctx
+	if err := r.watchProfiles(ctx); err != nil {
+		return err
+	}
 	if err := r.watchHome(ctx); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -140,7 +139,7 @@ func (p *peer) tendToken() time.Duration {
 	token := p.connection.transport.bearer()
 	p.renewal.see(token)
 	of := s.secrets[types.NamespacedName{Namespace: s.options.Namespace, Name: p.id}]
-	if !of.renew || of.leaving || !bytes.Equal(of.kubeconfig, p.kubeconfig) {
+	if !of.renew || of.leaving || !of.gives(p.kubeconfig, token) {
 		return idle
 	}
 	pause, follows := p.renewal.pause(s.options.Now())
@@ -189,7 +188,7 @@ func (c *connection) renewToken(ctx context.Context, o order) error {
 	if err != nil {
 		return fmt.Errorf("no new token for the account %s/%s from %s. If this lasts, %s: %w", o.claims.namespace, o.claims.account, c.host, c.peer.rotate(), err)
 	}
-	kubeconfig, err := replaceToken(o.of.kubeconfig, token)
+	data, err := o.of.withToken(token)
 	if err != nil {
 		return fmt.Errorf("cannot replace the token in the Secret: %w: %s", err, c.peer.rotate())
 	}
@@ -198,7 +197,7 @@ func (c *connection) renewToken(ctx context.Context, o order) error {
 	options := c.peer.registry.options
 	err = options.Writer.PutSecretData(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: options.Namespace, Name: c.peer.id, ResourceVersion: o.of.version},
-		Data:       map[string][]byte{kubeconfigKey: kubeconfig},
+		Data:       data,
 	})
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("this controller has no right to write Secrets: run `kubectl apply -k deploy/renew` in this cluster, or set controller.renewTokens=true in the values of the chart: %w", err)

@@ -10,8 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kubeconfigKey is the key of the kubeconfig in a peer's Secret.
-const kubeconfigKey = "kubeconfig"
+// The keys of a peer's Secret. A Secret without a kubeconfig can contain a token. The address is then
+// that of a ClusterProfile.
+const (
+	kubeconfigKey = "kubeconfig"
+	tokenKey      = "token"
+)
 
 // secret is the part of a peer's Secret that the registry uses.
 type secret struct {
@@ -19,6 +23,7 @@ type secret struct {
 	version    string // for a write
 	kubeconfig []byte
 	renew      bool // the token is to be renewed
+	token      []byte
 	leaving    bool // the Secret is about to be deleted on purpose
 	limits     limitTexts
 }
@@ -26,9 +31,26 @@ type secret struct {
 func trimSecret(object any) (secret, bool) {
 	s := object.(*corev1.Secret)
 	return secret{
-		uid: s.UID, version: s.ResourceVersion, kubeconfig: s.Data[kubeconfigKey], renew: s.Annotations[annotationRenew] == "true",
-		leaving: s.Annotations[annotationLeaving] == "true", limits: readLimits(s.Annotations),
+		uid: s.UID, version: s.ResourceVersion, kubeconfig: s.Data[kubeconfigKey], token: bytes.TrimSpace(s.Data[tokenKey]),
+		renew: s.Annotations[annotationRenew] == "true", leaving: s.Annotations[annotationLeaving] == "true", limits: readLimits(s.Annotations),
 	}, true
+}
+
+// gives reports whether a connection with this kubeconfig and token was made from the Secret.
+func (s secret) gives(kubeconfig []byte, token string) bool {
+	if len(s.kubeconfig) == 0 {
+		return string(s.token) == token
+	}
+	return bytes.Equal(s.kubeconfig, kubeconfig)
+}
+
+// withToken returns the key of the Secret that contains the token, with another token.
+func (s secret) withToken(token string) (map[string][]byte, error) {
+	if len(s.kubeconfig) == 0 {
+		return map[string][]byte{tokenKey: []byte(token)}, nil
+	}
+	kubeconfig, err := replaceToken(s.kubeconfig, token)
+	return map[string][]byte{kubeconfigKey: kubeconfig}, err
 }
 
 // secrets is a table of Secrets.
@@ -37,7 +59,8 @@ type secrets map[types.NamespacedName]secret
 func (s secrets) put(id types.NamespacedName, value secret, changed []types.NamespacedName) []types.NamespacedName {
 	was, known := s[id]
 	s[id] = value
-	if known && was.uid == value.uid && was.renew == value.renew && was.leaving == value.leaving && bytes.Equal(was.kubeconfig, value.kubeconfig) && was.limits.equal(value.limits) {
+	if known && was.uid == value.uid && was.renew == value.renew && was.leaving == value.leaving &&
+		bytes.Equal(was.kubeconfig, value.kubeconfig) && bytes.Equal(was.token, value.token) && was.limits.equal(value.limits) {
 		return changed
 	}
 	return append(changed, id)

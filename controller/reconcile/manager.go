@@ -67,6 +67,8 @@ type Options struct {
 	// another annotation with the same meaning, or "".
 	AutoExport           AutoExport
 	AutoExportAnnotation string
+	// ClusterProfiles is the namespace of the ClusterProfiles with the addresses of peers, or "".
+	ClusterProfiles string
 	// Identity is the source of ClusterID; nil if it cannot change.
 	Identity *Identity
 	// Poll is the interval of the checks of the CRD and the identity.
@@ -192,6 +194,7 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
 		Cache:      mgr.GetCache(), Live: mgr.GetAPIReader(), Writer: apply.PeerWriter{Client: r.writer.Client},
 		Events: mgr.GetEventRecorder(mcs.ControllerName), Now: options.Now, Log: mgr.GetLogger(),
+		Profiles: options.ClusterProfiles, Config: mgr.GetConfig(),
 	}
 	if options.ProbePeers {
 		ofPeers.Connect = peers.ConnectTCP

@@ -31,6 +31,7 @@ cluster: {id: c1, peerTimeout: 1m, maxEndpointsPerSlice: 50, logLevel: DEBUG}
 peers: [{name: c2, kubeconfig: "apiVersion: v1"}, {name: c3, existingSecret: true}]
 peerAccount: {readers: [{id: c2}, {id: "3", expiring: true}]}
 controller:
+  clusterProfiles: default
   args: [--kubeconfig=]
   nodeSelector: {kubernetes.io/os: linux}
   tolerations: [{key: a, operator: Exists}]

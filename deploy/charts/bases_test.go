@@ -46,6 +46,18 @@ func TestChartIsTheBases(t *testing.T) {
 	}
 }
 
+// TestClusterProfilesAreTheBase: with the base's own namespace, the chart has its Role and its binding.
+func TestClusterProfilesAreTheBase(t *testing.T) {
+	t.Parallel()
+	got := asBase(t, c1+"dns: {mode: none}\ncontroller: {clusterProfiles: "+system+"}")
+	for name := range asBase(t, c1+"dns: {mode: none}") {
+		delete(got, name)
+	}
+	if diff := cmp.Diff(oneNamespace(t, kustomize(t, "deploy/cluster-profiles")), got); diff != "" {
+		t.Errorf("(-base +chart):\n%s", diff)
+	}
+}
+
 // TestReadersAreThoseOfThePackage: what the chart renders for a reader is what package peer gives to Go programs.
 func TestReadersAreThoseOfThePackage(t *testing.T) {
 	const account = "controller: {enabled: false}\ndns: {mode: none}\ncrds: {install: false}\n"

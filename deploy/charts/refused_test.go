@@ -34,6 +34,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"a reader that is a number":    {c1 + "peerAccount: {readers: [{id: 2}]}", "/peerAccount/readers/0/id"},
 		"a reader that is too long":    {c1 + "peerAccount: {readers: [{id: " + strings.Repeat("a", 64) + "}]}", "/peerAccount/readers/0/id"},
 		"readers that expire sometime": {c1 + "peerAccount: {readers: [{id: c2, expiring: 1h}]}", "/peerAccount/readers/0/expiring"},
+		"no name of a namespace":       {c1 + "controller: {clusterProfiles: Fleet_1}", "/controller/clusterProfiles"},
 		"an argument that is no flag":  {c1 + "controller: {args: [v=1]}", "/controller/args/0"},
 		"an unknown mode":              {c1 + "dns: {mode: sidecar}", "value must be one of 'server', 'cluster', 'replace', 'none'"},
 		"an invalid address":           {c1 + "dns: {clusterIP: beef}", "/dns/clusterIP"},

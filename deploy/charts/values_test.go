@@ -109,8 +109,10 @@ var valueCases = map[string]valueCase{
 		controllerPod + "spec.containers.0.image": `"example.org:5000/c:v1"`, controllerPod + "spec.containers.0.imagePullPolicy": `"Always"`}},
 	"its digest": {values: c1 + "controller: {image: {digest: " + digest + "}}", want: map[string]string{
 		controllerPod + "spec.containers.0.image": `"registry.invalid/clusterset-dns/multicluster-controller@` + digest + `"`}},
-	"one controller":        {values: c1 + "controller: {replicas: 1}", want: map[string]string{"Deployment/multicluster-controller spec.replicas": "1"}},
-	"flags":                 {values: c1 + "controller: {args: [--a=1, --b]}", want: map[string]string{args: flags("--a=1", "--b")}},
+	"one controller": {values: c1 + "controller: {replicas: 1}", want: map[string]string{"Deployment/multicluster-controller spec.replicas": "1"}},
+	"flags":          {values: c1 + "controller: {args: [--a=1, --b]}", want: map[string]string{args: flags("--a=1", "--b")}},
+	"cluster profiles": {values: c1 + "controller: {clusterProfiles: fleet}", want: map[string]string{
+		args: flags("--cluster-profiles=fleet"), "Role/multicluster-cluster-profiles": "new", "RoleBinding/multicluster-cluster-profiles": "new"}},
 	"renewed tokens":        {values: c1 + "controller: {renewTokens: true}", want: map[string]string{"Role/multicluster-renew": "new", "RoleBinding/multicluster-renew": "new"}},
 	"its resources":         {values: c1 + "controller: {resources: {limits: {memory: 1Gi}}}", want: map[string]string{controllerPod + "spec.containers.0.resources.limits.memory": `"1Gi"`}},
 	"its priority":          {values: c1 + "controller: {priorityClassName: high}", want: map[string]string{controllerPod + "spec.priorityClassName": `"high"`}},

@@ -1,0 +1,230 @@
+package peers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/lenient"
+	"github.com/clusterset-dns/multicluster/internal/reflector"
+)
+
+// inventory contains the ClusterProfiles of one namespace of this cluster. A profile gives the
+// address of a peer whose Secret contains only a token. Guarded by the Registry's mu.
+type inventory struct {
+	namespace string // "" if no profiles are read
+	profiles  profiles
+	synced    bool  // a complete list was read
+	trouble   error // of the last list or watch
+}
+
+// profiles is a table of ClusterProfiles.
+type profiles map[types.NamespacedName]profile
+
+func (p profiles) put(id types.NamespacedName, value profile, changed []types.NamespacedName) []types.NamespacedName {
+	if was, known := p[id]; known && was == value {
+		return changed
+	}
+	p[id] = value
+	return append(changed, id)
+}
+
+func (p profiles) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
+	if _, known := p[id]; !known {
+		return changed
+	}
+	delete(p, id)
+	return append(changed, id)
+}
+
+func (p profiles) ids() iter.Seq[types.NamespacedName] { return maps.Keys(p) }
+
+// maxProfiles limits the profiles in which a peer is looked for.
+const maxProfiles = 1000
+
+// errUnread means that the profiles are being read for the first time.
+var errUnread = errors.New("the ClusterProfiles have not been read yet")
+
+// addressOf returns the address of a peer. While the profiles cannot be read, those that were read
+// before count: absent is not empty.
+func (i *inventory) addressOf(id string) (address, error) {
+	if !i.synced && i.trouble == nil {
+		return address{}, errUnread
+	}
+	found, err := i.find(id)
+	if err != nil && i.trouble != nil {
+		return address{}, i.trouble
+	}
+	return found, err
+}
+
+// find returns the address in the profile of a cluster: the one whose property contains the ID,
+// otherwise the one whose name is the ID and that has no such property.
+func (i *inventory) find(id string) (address, error) {
+	if len(i.profiles) > maxProfiles {
+		return address{}, fmt.Errorf("the namespace %s has more than %d ClusterProfiles, which is the limit: use another namespace for those of this clusterset", i.namespace, maxProfiles)
+	}
+	var names []string
+	for name, one := range i.profiles {
+		if one.id == id {
+			names = append(names, name.Name)
+		}
+	}
+	named := types.NamespacedName{Namespace: i.namespace, Name: id}
+	switch one, exists := i.profiles[named]; {
+	case len(names) > 1:
+		slices.Sort(names)
+		return address{}, fmt.Errorf("the ClusterProfiles %s in the namespace %s have the same property %s=%s: want one profile for each cluster", someOf(names), i.namespace, idProperty, id)
+	case len(names) == 1:
+		named.Name = names[0]
+	case !exists:
+		return address{}, fmt.Errorf("no ClusterProfile in the namespace %s has the property %s=%s or the name %s: create it, or put a kubeconfig into the Secret", i.namespace, idProperty, id, id)
+	case one.id != "":
+		return address{}, fmt.Errorf("the ClusterProfile %s has the property %s=%s: want %s, the name of the Secret", named, idProperty, one.id, id)
+	}
+	if fault := i.profiles[named].fault; fault != "" {
+		return address{}, fmt.Errorf("the ClusterProfile %s %s", named, fault)
+	}
+	return i.profiles[named].address, nil
+}
+
+// source is what a peer is connected with. Only the peer's run uses it.
+type source struct {
+	kubeconfig []byte // of connection or broken
+	fault      string // why there is no kubeconfig
+	address    address
+	stale      error // why address cannot be found any more
+}
+
+// sourceLocked returns the kubeconfig of a peer, or why there is none. If the Secret contains only a
+// token, the address is that of the ClusterProfile, or the last one that was found: no fault of a
+// profile ends a connection.
+func (p *peer) sourceLocked() (kubeconfig []byte, err error) {
+	from := &p.registry.inventory
+	if len(p.secret.kubeconfig) > 0 || len(p.secret.token) == 0 {
+		p.address, p.stale = address{}, nil
+		return p.secret.kubeconfig, nil
+	}
+	if from.namespace == "" {
+		return nil, fmt.Errorf("the Secret has the key %s and no key %s, which requires the flag --cluster-profiles", tokenKey, kubeconfigKey)
+	}
+	switch found, err := from.addressOf(p.id); {
+	case err == nil:
+		p.address, p.stale = found, nil
+	case p.address == address{}:
+		return nil, err
+	default:
+		p.stale = err
+	}
+	return p.address.kubeconfig(p.secret.token)
+}
+
+// isUsed reports whether the peer's connection is the one of a source.
+func (p *peer) isUsed(kubeconfig []byte, err error) bool {
+	fault := ""
+	if err != nil {
+		fault = err.Error()
+	}
+	return errors.Is(err, errUnread) || p.begun && fault == p.fault && bytes.Equal(kubeconfig, p.kubeconfig)
+}
+
+// connect prepares the connection of a source.
+func (p *peer) connect(kubeconfig []byte, err error) (*connection, error) {
+	p.begun, p.kubeconfig, p.fault = true, kubeconfig, ""
+	if err != nil {
+		p.fault = err.Error()
+		return nil, err
+	}
+	return newConnection(p, kubeconfig)
+}
+
+// orStale returns the condition of a peer whose address cannot be found any more. The peer stays
+// connected with the last one.
+func (p *peer) orStale(c condition) condition {
+	if p.stale != nil && c.reason == Connected {
+		c.reason = InvalidKubeconfig
+		c.message = harmless(p.stale.Error() + ". The last address stays in use until the controller restarts: " + p.address.server)
+	}
+	return c
+}
+
+// followProfiles returns a Follower of the ClusterProfiles. v1alpha1 is read if it is served: only
+// that version has the older field credentialProviders.
+func (r *Registry) followProfiles(config *rest.Config) (*reflector.Follower, error) {
+	config = rest.CopyConfig(config)
+	config.APIPath = "/apis"
+	config.NegotiatedSerializer = boundedSerializer{lenient.Serializer[clusterProfile]("ClusterProfile")}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	client.Transport = boundedTransport{client.Transport}
+	finder, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
+	if err != nil {
+		return nil, err
+	}
+	all := reflector.Resource{Name: "clusterprofiles", Namespace: r.inventory.namespace, Object: &clusterProfile{}, Whole: true}
+	for _, version := range []string{"v1alpha1", "v1alpha2"} {
+		config.GroupVersion = &schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: version}
+		one, err := rest.RESTClientForConfigAndClient(config, client)
+		if err != nil {
+			return nil, err
+		}
+		all.Versions = append(all.Versions, reflector.Version{GroupVersion: *config.GroupVersion, Client: one})
+	}
+	store := newStore(r, r.inventory.profiles, &r.inventory.synced, trimProfile, func([]types.NamespacedName) { r.notifyAll() })
+	return reflector.New(all, finder, store, r.reportProfiles()), nil
+}
+
+// reportProfiles returns the function that receives the results of lists and watches.
+func (r *Registry) reportProfiles() reflector.Report {
+	var trouble reflector.Trouble
+	said := ""
+	return func(verb reflector.Verb, err error) {
+		if err = trouble.Note(verb, err); err != nil {
+			err = profileTrouble(r.inventory.namespace, err)
+		}
+		r.mu.Lock()
+		r.inventory.trouble = err
+		r.mu.Unlock()
+		if err != nil && err.Error() != said {
+			said = err.Error()
+			r.options.Log.Info("cannot read ClusterProfiles; the addresses that were read before stay in use", "reason", harmless(said))
+		}
+		r.notifyAll()
+	}
+}
+
+func profileTrouble(namespace string, err error) error {
+	switch {
+	case errors.Is(err, reflector.ErrAbsent):
+		return errors.New("this cluster does not serve ClusterProfiles: install the CRD of the Cluster Inventory API, or put a kubeconfig into the Secret")
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("cannot read the ClusterProfiles in the namespace %s: the controller needs the Role of deploy/cluster-profiles there: %w", namespace, err)
+	}
+	return fmt.Errorf("cannot read the ClusterProfiles in the namespace %s: %w", namespace, err)
+}
+
+// watchProfiles reads the ClusterProfiles until ctx ends, if there is a namespace of them.
+func (r *Registry) watchProfiles(ctx context.Context) error {
+	if r.inventory.namespace == "" {
+		return nil
+	}
+	follower, err := r.followProfiles(r.options.Config)
+	if err != nil {
+		return fmt.Errorf("watch ClusterProfiles: %w", err)
+	}
+	r.running.Go(func() { follower.Run(ctx) })
+	return nil
+}
