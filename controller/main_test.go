@@ -158,6 +158,7 @@ func TestErrorsContainWhatToDo(t *testing.T) {
 		{"metrics at an address in use", outside("--namespace=default", "--metrics-bind-address="+taken), "--metrics-bind-address"},
 		{"metrics at what is no address", outside("--leader-elect=false", "--metrics-bind-address=nowhere"), "--metrics-bind-address"},
 		{"no namespace for the Lease outside a pod", outside("--metrics-bind-address=0"), "--namespace"},
+		{"a namespace that cannot be", outside("--namespace=default", "--cluster-profiles=Fleet_1"), "--cluster-profiles is \\\"Fleet_1\\\""},
 		{"an argument that is no flag", []string{"--leader-elect", "false"}, `\"false\"`},
 		{"an unknown flag", []string{"--frobnicate"}, "-frobnicate"},
 	} {

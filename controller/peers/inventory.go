@@ -105,6 +105,14 @@ type source struct {
 	fault      string // why there is no kubeconfig
 	address    address
 	stale      error // why address cannot be found any more
+	made       madeKubeconfig
+}
+
+// madeKubeconfig is the last kubeconfig that was made of an address and a token. A peer asks for it at
+// each evaluation.
+type madeKubeconfig struct {
+	address
+	token, text []byte
 }
 
 // sourceLocked returns the kubeconfig of a peer, or why there is none. If the Secret contains only a
@@ -127,7 +135,14 @@ func (p *peer) sourceLocked() (kubeconfig []byte, err error) {
 	default:
 		p.stale = err
 	}
-	return p.address.kubeconfig(p.secret.token)
+	if p.made.text == nil || p.made.address != p.address || !bytes.Equal(p.made.token, p.secret.token) {
+		text, err := p.address.kubeconfig(p.secret.token)
+		if err != nil {
+			return nil, err
+		}
+		p.made = madeKubeconfig{p.address, p.secret.token, text}
+	}
+	return p.made.text, nil
 }
 
 // isUsed reports whether the peer's connection is the one of a source.
