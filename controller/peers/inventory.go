@@ -178,7 +178,7 @@ func (p *peer) orStale(c condition) condition {
 // that version has the older field credentialProviders.
 func (r *Registry) followProfiles(config *rest.Config) (*reflector.Follower, error) {
 	config = rest.CopyConfig(config)
-	config.APIPath = "/apis"
+	config.APIPath, config.WarningHandler = "/apis", rest.NoWarnings{} // v1alpha1 can be deprecated
 	config.NegotiatedSerializer = boundedSerializer{lenient.Serializer[clusterProfile]("ClusterProfile")}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -213,10 +213,14 @@ func (r *Registry) reportProfiles() reflector.Report {
 		r.mu.Lock()
 		r.inventory.trouble = err
 		r.mu.Unlock()
-		if err != nil && err.Error() != said {
-			said = err.Error()
-			r.options.Log.Info("cannot read ClusterProfiles; the addresses that were read before stay in use", "reason", harmless(said))
+		text := ""
+		if err != nil {
+			text = err.Error()
 		}
+		if text != said && text != "" {
+			r.options.Log.Info("cannot read ClusterProfiles; the addresses that were read before stay in use", "reason", harmless(text))
+		}
+		said = text
 		r.notifyAll()
 	}
 }
