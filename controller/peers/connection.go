@@ -2,9 +2,7 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -195,59 +193,5 @@ func (c *connection) changed(names []types.NamespacedName) {
 	}
 	if !shown {
 		c.peer.notify()
-	}
-}
-
-// probeTimeout is for one answer to a request for one object. A busy API server can need as long.
-const probeTimeout = 10 * time.Second
-
-// probeOne probes one resource. It returns false if no answer arrived in time.
-func (c *connection) probeOne(ctx context.Context, resource int) bool {
-	began := time.Now()
-	short, cancel := context.WithTimeout(ctx, probeTimeout)
-	err := c.ask(short, resource)
-	timedOut := errors.Is(short.Err(), context.DeadlineExceeded)
-	cancel()
-	if err != nil && timedOut {
-		c.transport.closeSilent(began)
-	}
-	// A slow answer is no silence while other answers arrive, such as events of a watch.
-	slow := timedOut && c.transport.answered.Load() >= sinceStart(began)
-	if ctx.Err() == nil && !slow {
-		c.peer.registry.mu.Lock()
-		defer c.peer.registry.mu.Unlock()
-		c.probing[resource] = err
-	}
-	return !timedOut
-}
-
-// ask lists a resource, without any object, in the first version that the server supports.
-func (c *connection) ask(ctx context.Context, resource int) error {
-	for _, version := range c.probes[resource] {
-		err := probe(version, resource).Do(ctx).Error()
-		if apierrors.IsTooManyRequests(err) {
-			return nil // A busy API server is not silent.
-		}
-		if !apierrors.IsNotFound(err) {
-			return err
-		}
-	}
-	return reflector.ErrAbsent
-}
-
-func probe(version reflector.Version, resource int) *rest.Request {
-	names := [resources]string{mcsv1beta1.ServiceExportPluralName, "services", "namespaces", "endpointslices"}
-	// Version 0 is answered from the API server's cache, without the limit. No object has the name.
-	return version.Client.Get().Resource(names[resource]).Param("fieldSelector", "metadata.name=none.clusterset-dns.io").
-		Param("resourceVersion", "0").MaxRetries(0)
-}
-
-// useToken sends all further requests with another token, and soon one for each resource: a token
-// that the peer does not accept is noticed at once, not when the watches end.
-func (c *connection) useToken(token string) {
-	c.transport.token.Store(&token)
-	select {
-	case c.swapped <- struct{}{}:
-	default: // all requests with the last token follow
 	}
 }

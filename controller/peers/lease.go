@@ -26,8 +26,8 @@ const (
 	annotationBeat = mcs.AnnotationHeartbeat
 	// annotationExpiry is when the token for the peer expires (RFC 3339, UTC). It is absent if it never does.
 	annotationExpiry = "clusterset-dns.io/token-expiry"
-	// annotationToken is what is wrong with the token, with the command that fixes it, or "".
-	annotationToken = "clusterset-dns.io/token-message"
+	// annotationTrouble is what is wrong with the token, with the command that fixes it, or "".
+	annotationTrouble = "clusterset-dns.io/token-message"
 )
 
 // lease is the state of a peer's Lease.
@@ -83,7 +83,7 @@ func (p *peer) loadLease(ctx context.Context) error {
 		return errForeignLease
 	}
 	p.record = readRecord(found, now)
-	p.lease.tokenFailed = found.Annotations[annotationToken] != ""
+	p.lease.tokenFailed = found.Annotations[annotationTrouble] != ""
 	p.lease.reported, p.lease.reportedPath = found.Labels[labelReason], datapath.Verdict(found.Labels[labelPath])
 	// A restart of this process is no sign of life of a controller that was silent before.
 	p.registry.mu.Lock()
@@ -195,7 +195,7 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 			Labels:    map[string]string{mcs.LabelPeer: "", labelConnected: connected, labelReason: p.condition.reason, labelPath: string(p.condition.path)},
 			Annotations: map[string]string{
 				annotationMessage: p.condition.message, annotationPath: p.condition.pathMessage, annotationBeat: p.condition.beat,
-				annotationToken: p.condition.tokenMessage,
+				annotationTrouble: p.condition.tokenMessage,
 			},
 		},
 		Spec: coordinationv1.LeaseSpec{
@@ -234,4 +234,13 @@ func (r *Registry) deleteLease(ctx context.Context, id string) error {
 func (r *Registry) leaseOf(ctx context.Context, id string) (*coordinationv1.Lease, error) {
 	l := new(coordinationv1.Lease)
 	return l, r.options.Live.Get(ctx, types.NamespacedName{Namespace: r.options.Namespace, Name: id}, l)
+}
+
+// leaseTrouble logs only the first of several failures: a retry follows each second.
+func (p *peer) leaseTrouble(ctx context.Context, what string, err error) {
+	if ctx.Err() != nil || p.lease.troubled {
+		return
+	}
+	p.lease.troubled = true
+	p.registry.options.Log.Error(err, what+", retrying", "peer", p.id)
 }

@@ -140,21 +140,6 @@ func (p *peer) reconnect(ctx context.Context) {
 	}
 }
 
-// swapToken continues a connection with the kubeconfig, if the connection works and only the token
-// differs. A new connection would have to read everything again.
-func (p *peer) swapToken(c *connection, kubeconfig []byte) bool {
-	p.registry.mu.RLock()
-	works := c.probed && c.troubleLocked() == nil
-	p.registry.mu.RUnlock()
-	token, only := changedToken(p.kubeconfig, kubeconfig, p.registry.options.Now())
-	if !works || !only {
-		return false
-	}
-	p.kubeconfig = kubeconfig
-	c.useToken(token)
-	return true
-}
-
 // evaluate updates the peer's condition and state. It returns the pause until the next call.
 func (p *peer) evaluate() time.Duration {
 	s := p.registry
@@ -258,13 +243,4 @@ func (p *peer) publish(ctx context.Context) time.Duration {
 	}
 	p.lease.troubled = false
 	return pause
-}
-
-// leaseTrouble logs only the first of several failures: a retry follows each second.
-func (p *peer) leaseTrouble(ctx context.Context, what string, err error) {
-	if ctx.Err() != nil || p.lease.troubled {
-		return
-	}
-	p.lease.troubled = true
-	p.registry.options.Log.Error(err, what+", retrying", "peer", p.id)
 }

@@ -139,7 +139,7 @@ func (r *reader) tokenSays(id string, words ...string) {
 		if err != nil {
 			return err
 		}
-		message, there := l.Annotations[annotationToken]
+		message, there := l.Annotations[annotationTrouble]
 		if !there || (message == "") != (len(words) == 0) {
 			return fmt.Errorf("it is %q, %v", message, there)
 		}
@@ -169,11 +169,11 @@ func (r *reader) tokenInUse(id, token string) *connection {
 
 func tokenIn(t testing.TB, kubeconfig []byte) string {
 	t.Helper()
-	_, user, err := loadUser(kubeconfig)
+	config, err := parse(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return user.Token
+	return config.user.Token
 }
 
 // states records each state that the Lease of a peer has, from now until stop.
@@ -237,7 +237,7 @@ func TestTokenIsRenewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l, err := r.leaseOf(there.id); err != nil || l.Annotations[annotationExpiry] != of.expires.Format(time.RFC3339) || l.Annotations[annotationToken] != "" {
+	if l, err := r.leaseOf(there.id); err != nil || l.Annotations[annotationExpiry] != of.expires.Format(time.RFC3339) || l.Annotations[annotationTrouble] != "" {
 		t.Errorf("the token expires at %v, and the Lease has %v: %v", of.expires, l.Annotations, err)
 	}
 	if got := testutil.ToFloat64(peerTokenExpiry.WithLabelValues(there.id)); got != float64(of.expires.Unix()) {

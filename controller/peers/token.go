@@ -109,28 +109,33 @@ func (c claims) succeeds(old claims) error {
 	return nil
 }
 
-// loadUser parses a kubeconfig, and returns the user of its current context too.
-func loadUser(kubeconfig []byte) (*api.Config, *api.AuthInfo, error) {
+// parsed is a kubeconfig with the user of its current context.
+type parsed struct {
+	*api.Config
+	user *api.AuthInfo
+}
+
+func parse(kubeconfig []byte) (parsed, error) {
 	config, err := clientcmd.Load(kubeconfig)
 	if err != nil {
-		return nil, nil, err
+		return parsed{}, err
 	}
 	context := config.Contexts[config.CurrentContext]
 	if context == nil || config.AuthInfos[context.AuthInfo] == nil {
-		return nil, nil, errors.New("the kubeconfig has no user")
+		return parsed{}, errors.New("the kubeconfig has no user")
 	}
-	return config, config.AuthInfos[context.AuthInfo], nil
+	return parsed{config, config.AuthInfos[context.AuthInfo]}, nil
 }
 
 // replaceToken returns the kubeconfig with another token of the user of its current context. All other
 // bytes stay, such as comments, unknown fields and other users with the same token.
 func replaceToken(kubeconfig []byte, token string) ([]byte, error) {
-	want, user, err := loadUser(kubeconfig)
-	if err != nil || user.Token == "" {
+	want, err := parse(kubeconfig)
+	if err != nil || want.user.Token == "" {
 		return nil, errors.New("the kubeconfig has no token")
 	}
-	old := []byte(user.Token)
-	user.Token = token
+	old := []byte(want.user.Token)
+	want.user.Token = token
 	for from, n := 0, 0; n < maxFound; n++ {
 		at := bytes.Index(kubeconfig[from:], old)
 		if at < 0 {
@@ -139,7 +144,7 @@ func replaceToken(kubeconfig []byte, token string) ([]byte, error) {
 		at += from
 		candidate := bytes.Join([][]byte{kubeconfig[:at], []byte(token), kubeconfig[at+len(old):]}, nil)
 		// Only the parser knows which of the places is meant. It also finds a token that is no plain scalar.
-		if got, err := clientcmd.Load(candidate); err == nil && reflect.DeepEqual(got, want) {
+		if got, err := clientcmd.Load(candidate); err == nil && reflect.DeepEqual(got, want.Config) {
 			return candidate, nil
 		}
 		from = at + len(old)
@@ -150,19 +155,19 @@ func replaceToken(kubeconfig []byte, token string) ([]byte, error) {
 // changedToken returns the token of a kubeconfig that differs from another one only in it, if both
 // tokens are of the same ServiceAccount and the new one has not expired.
 func changedToken(was, is []byte, now time.Time) (token string, only bool) {
-	before, old, err := loadUser(was)
+	before, err := parse(was)
 	if err != nil {
 		return "", false
 	}
-	after, user, err := loadUser(is)
+	after, err := parse(is)
 	if err != nil {
 		return "", false
 	}
-	a, wrongA := readClaims(old.Token)
-	b, wrongB := readClaims(user.Token)
+	a, wrongA := readClaims(before.user.Token)
+	b, wrongB := readClaims(after.user.Token)
 	if wrongA != nil || wrongB != nil || a.account == "" || a.account != b.account || a.namespace != b.namespace || b.expired(now) {
 		return "", false
 	}
-	token, user.Token = user.Token, old.Token
-	return token, reflect.DeepEqual(before, after)
+	token, after.user.Token = after.user.Token, before.user.Token
+	return token, reflect.DeepEqual(before.Config, after.Config)
 }

@@ -82,7 +82,7 @@ func TestTokensRenewed(t *testing.T) {
 	began := time.Now()
 	for time.Since(began) < length {
 		s.look()
-		time.Sleep(200 * time.Millisecond) // between two reads of a measurement, not for an event
+		<-time.After(200 * time.Millisecond) // between two reads of a measurement, not for an event
 	}
 	// The first renewal is due after two thirds of a life, and so is each further one.
 	renewals, want := len(s.seen)-1, int((length-30*time.Second)/(tokenLife*2/3))
@@ -243,6 +243,6 @@ func (s *tokens) refused(token string) time.Duration {
 		case since > tokenLeeway:
 			s.Fatalf("a token is accepted %v after its expiry", since)
 		}
-		time.Sleep(max(time.Second, -since)) // until the expiry, which is what is tested
+		<-time.After(max(time.Second, -since)) // until the expiry, which is what is tested
 	}
 }
