@@ -18,7 +18,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -115,12 +114,12 @@ func (r *reader) later(id string, d time.Duration) {
 	}
 }
 
-// renewed waits until the Secret contains another kubeconfig than before, and returns it.
-func (r *reader) renewed(id string, before []byte) *corev1.Secret {
+// renewed waits until the Secret contains another token than before, and returns the Secret.
+func (r *reader) renewed(id, before string) *corev1.Secret {
 	r.t.Helper()
 	var s *corev1.Secret
 	controlplane.Eventually(r.t, "the token is renewed", func() error {
-		if s = r.secretOf(id); string(s.Data[kubeconfigKey]) == string(before) {
+		if s = r.secretOf(id); tokenIn(r.t, s.Data[kubeconfigKey]) == before {
 			l, err := r.leaseOf(id)
 			return fmt.Errorf("it is the old one: %v, %w", l.Annotations, err)
 		}
@@ -219,16 +218,17 @@ func TestTokenIsRenewed(t *testing.T) {
 	applyTo(t, there.Cluster, there.namespace, selfRenewal)
 	place := newPlace(t)
 	applyTo(t, home.Cluster(t), "", place.renewRole(t))
+	old := there.shortLived()
+	text, edited := there.with(old), append([]byte("# by hand\n"), there.with(old)...)
 	var r *reader
 	meddle := sync.OnceFunc(func() {
-		patch := []byte(`{"metadata":{"annotations":{"note":"changed"}}}`)
-		if _, err := r.client.CoreV1().Secrets(r.namespace).Patch(t.Context(), there.id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		s := r.secretOf(there.id)
+		s.Annotations["note"], s.Data[kubeconfigKey] = "changed", edited
+		if _, err := r.client.CoreV1().Secrets(r.namespace).Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
 	r = place.read(t, often, func(o *Options) { o.Writer = &meddler{o.Writer, func() { meddle() }} })
-	old := there.shortLived()
-	text := append([]byte("# by hand\n"), there.with(old)...)
 	before := r.renewing(there.id, text)
 	r.is(there.id, Connected)
 	r.says(there.name("foo"), there.id)
@@ -246,12 +246,12 @@ func TestTokenIsRenewed(t *testing.T) {
 	states, calls := r.states(there.id), r.calls(there.name("foo"))
 
 	r.later(there.id, 7*time.Minute)
-	after := r.renewed(there.id, text)
+	after := r.renewed(there.id, old)
 	fresh := tokenIn(t, after.Data[kubeconfigKey])
 	if now := r.tokenInUse(there.id, fresh); now != c {
 		t.Error("there is a new connection")
 	}
-	if string(after.Data[kubeconfigKey]) != strings.Replace(string(text), old, fresh, 1) || string(after.Data["other"]) != "value" || len(after.Data) != 2 {
+	if string(after.Data[kubeconfigKey]) != strings.Replace(string(edited), old, fresh, 1) || string(after.Data["other"]) != "value" || len(after.Data) != 2 {
 		t.Errorf("the data are %q", after.Data)
 	}
 	if !maps.Equal(after.Labels, before.Labels) || len(after.Annotations) != 2 || after.Annotations[annotationRenew] != "true" || after.Annotations["note"] != "changed" {
@@ -303,7 +303,7 @@ func TestRenewalFails(t *testing.T) {
 	}
 	applyTo(t, home.Cluster(t), "", place.renewRole(t))
 	r.later(there.id, 50*time.Second)
-	fresh := tokenIn(t, r.renewed(there.id, there.with(token)).Data[kubeconfigKey])
+	fresh := tokenIn(t, r.renewed(there.id, token).Data[kubeconfigKey])
 	r.tokenInUse(there.id, fresh)
 	r.clock.forward(-9 * time.Minute)
 	r.tokenSays(there.id)
@@ -394,7 +394,7 @@ func TestAnotherWriterRestoresTheToken(t *testing.T) {
 	states := r.states(there.id)
 	r.later(there.id, 405*time.Second)
 	for n := range restoredOften {
-		fresh := tokenIn(t, r.renewed(there.id, text).Data[kubeconfigKey])
+		fresh := tokenIn(t, r.renewed(there.id, old).Data[kubeconfigKey])
 		r.tokenInUse(there.id, fresh)
 		s := r.secretOf(there.id)
 		s.Data[kubeconfigKey] = text
@@ -413,7 +413,7 @@ func TestAnotherWriterRestoresTheToken(t *testing.T) {
 		}
 		r.later(there.id, 41*time.Second)
 	}
-	r.renewed(there.id, text)
+	r.renewed(there.id, old)
 	if all := states(); !slices.Equal(all, []string{"True Connected"}) {
 		t.Errorf("the peer was %q", all)
 	}
