@@ -193,6 +193,9 @@ write. The exit status is 0 if all is well, 1 if something is wrong, and 2 if th
 // commands are the constructors of the subcommands. Each file of this package has one.
 var commands = []func(*env) *cobra.Command{
 	newStatus,
+	newJoin,
+	newLeave,
+	newRotate,
 }
 
 // arguments turns the errors of cobra's checks of arguments into usage errors.

@@ -83,10 +83,12 @@ type Peer struct {
 	// HasSecret is false for a peer that leaves, or whose Secret is missing.
 	HasSecret bool `json:"hasSecret"`
 	// HasLease is false until the controller has looked at the Secret.
-	HasLease  bool   `json:"hasLease"`
-	Connected bool   `json:"connected"`
-	Reason    string `json:"reason,omitempty"`
-	Message   string `json:"message,omitempty"`
+	HasLease bool `json:"hasLease"`
+	// LeaseVersion changes when the controller has looked at a changed Secret.
+	LeaseVersion string `json:"-"`
+	Connected    bool   `json:"connected"`
+	Reason       string `json:"reason,omitempty"`
+	Message      string `json:"message,omitempty"`
 	// DataPath tells whether the peer's endpoints accept connections: Reachable, Unknown and so on.
 	DataPath        string `json:"dataPath,omitempty"`
 	DataPathMessage string `json:"dataPathMessage,omitempty"`
@@ -145,7 +147,7 @@ func (p *Peer) readSecret(s *corev1.Secret) {
 }
 
 func (p *Peer) readLease(l *coordinationv1.Lease) {
-	p.HasLease = true
+	p.HasLease, p.LeaseVersion = true, l.ResourceVersion
 	p.Connected = l.Labels[labelConnected] == "True"
 	p.Reason, p.Message = l.Labels[labelReason], output.Clean(l.Annotations[annotationMessage])
 	p.DataPath, p.DataPathMessage = l.Labels[labelPath], output.Clean(l.Annotations[annotationPath])

@@ -1,0 +1,159 @@
+package join
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/clusterset-dns/multicluster/cli/output"
+	"github.com/clusterset-dns/multicluster/cli/system"
+	"github.com/clusterset-dns/multicluster/deploy/peer"
+)
+
+// placeholder stands for the token in manifests.
+const placeholder = "REPLACE-BY-THE-TOKEN"
+
+// Manifests are what a GitOps tool should apply in one cluster.
+type Manifests struct {
+	Context string     `json:"context"`
+	ID      string     `json:"id"`
+	Objects []Manifest `json:"objects"`
+}
+
+// Manifest is an object, and what to know about it.
+type Manifest struct {
+	Comment string                     `json:"comment,omitempty"`
+	Object  *unstructured.Unstructured `json:"object"`
+}
+
+// Render returns the objects of links by cluster. It writes nothing. The report contains the links that
+// have a problem, and the notes.
+func Render(ctx context.Context, links []*Link, o Options) ([]Manifests, *Report, error) {
+	all := members(links)
+	if err := identify(ctx, all, o.Wait); err != nil {
+		return nil, nil, err
+	}
+	works := newWorks(links)
+	each(ctx, works, func(ctx context.Context, w *work) {
+		if err := w.reading(ctx, o); err != nil {
+			w.fail(err)
+		}
+	})
+	var sets []Manifests
+	for _, m := range all {
+		if set := m.manifests(works, o); len(set.Objects) > 0 {
+			sets = append(sets, set)
+		}
+	}
+	return sets, report(works), ctx.Err()
+}
+
+// manifests returns the objects of one cluster.
+func (m *Member) manifests(works []*work, o Options) Manifests {
+	set := Manifests{Context: m.Context, ID: m.id}
+	var reading []Manifest
+	for _, w := range works {
+		if w.manifest == nil {
+			continue
+		}
+		if w.From == m {
+			set.Objects = append(set.Objects, w.granting(len(set.Objects) == 0, o)...)
+		}
+		if w.To == m {
+			reading = append(reading, *w.manifest)
+		}
+	}
+	set.Objects = append(set.Objects, reading...)
+	return set
+}
+
+// granting returns the objects of the granting side. The first link of a cluster brings those of all
+// readers.
+func (w *work) granting(first bool, o Options) []Manifest {
+	var all []Manifest
+	add := func(comment string, objects ...*unstructured.Unstructured) {
+		for i, object := range objects {
+			if i > 0 {
+				comment = ""
+			}
+			all = append(all, Manifest{comment, object})
+		}
+	}
+	if first {
+		add("The account that readers of this cluster share, and its rights.", peer.Objects()...)
+	}
+	if o.Expiring > 0 {
+		reader, err := peer.Reader(w.To.id)
+		if err == nil { // the ID was checked
+			add(fmt.Sprintf("The account of the reader %s. It can request the next token for itself.", w.To.id), reader...)
+		}
+		return all
+	}
+	secret, err := peer.TokenSecret(w.To.id)
+	if err == nil {
+		add(fmt.Sprintf("kube-controller-manager fills in the token for the reader %s. Let the tool ignore the data of this Secret.", w.To.id), secret)
+	}
+	return all
+}
+
+// reading makes the Secret of the reading side, with a placeholder for the token.
+func (w *work) reading(ctx context.Context, o Options) error {
+	stored, err := w.ready(ctx)
+	if err == nil {
+		err = w.notForeign(stored)
+	}
+	if err != nil {
+		return err
+	}
+	p, err := w.place(stored)
+	if err != nil {
+		return err
+	}
+	w.notes, w.warnings = p.notes, p.warnings
+	text, err := w.kubeconfig(p.server, placeholder)
+	if err != nil {
+		return err
+	}
+	object := w.secret(o.Expiring > 0)
+	object.Object["stringData"] = map[string]any{system.KubeconfigKey: string(text)}
+	w.manifest, w.result.Change = &Manifest{w.tokenComment(o), object}, Unchanged
+	return nil
+}
+
+// tokenComment describes where the token comes from.
+func (w *work) tokenComment(o Options) string {
+	name := peer.ReaderName(w.To.id)
+	what, where := "Do not commit it in plain text.", output.Kubectl(w.From.Context, "get", "secret", "-n", peer.Namespace, name, "-o", "go-template={{.data.token | base64decode}}")
+	if o.Expiring > 0 {
+		what = "The controller renews it in this Secret: let the tool ignore the data of it."
+		where = output.Kubectl(w.From.Context, "create", "token", "-n", peer.Namespace, name, "--duration", o.Expiring.Round(time.Second).String())
+	}
+	return fmt.Sprintf("Lets this cluster read %s. Replace %s by the token. %s\n%s", w.From.called(), placeholder, what, where)
+}
+
+// WriteYAML writes manifests as YAML, each cluster under a title.
+func WriteYAML(out io.Writer, sets []Manifests) error {
+	var b bytes.Buffer
+	for _, set := range sets {
+		fmt.Fprintf(&b, "# Cluster %s, context %s.\n", set.ID, output.Clean(set.Context))
+		for _, one := range set.Objects {
+			text, err := yaml.Marshal(one.Object)
+			if err != nil {
+				return fmt.Errorf("write %s: %w", describe(one.Object), err)
+			}
+			b.WriteString("---\n")
+			for line := range strings.Lines(one.Comment) {
+				b.WriteString("# " + output.Clean(strings.TrimSuffix(line, "\n")) + "\n")
+			}
+			b.Write(text)
+		}
+	}
+	_, err := out.Write(b.Bytes())
+	return err
+}

@@ -1,0 +1,258 @@
+package join
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/clusterset-dns/multicluster/cli/output"
+	"github.com/clusterset-dns/multicluster/cli/system"
+	"github.com/clusterset-dns/multicluster/deploy/peer"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// peerSecret is the reading side of a link as it is stored. The zero value is one that does not exist.
+type peerSecret struct {
+	object *corev1.Secret
+	// server and token are those of the kubeconfig's current context. server is nil without one.
+	server *api.Cluster
+	token  string
+	// lease is that of the peer, or nil.
+	lease *coordinationv1.Lease
+}
+
+// leaseVersion changes when the controller has looked at the Secret.
+func (s *peerSecret) leaseVersion() string {
+	if s.lease == nil {
+		return ""
+	}
+	return s.lease.ResourceVersion
+}
+
+// stored reads the Secret and the Lease of the link in To. A Secret without the label is not a peer's.
+func (l *Link) stored(ctx context.Context) (*peerSecret, error) {
+	secret, err := l.To.Cluster.Kube.CoreV1().Secrets(system.Namespace).Get(ctx, l.From.id, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read Secret %s/%s in %s: %w", system.Namespace, l.From.id, output.Clean(l.To.Context), err)
+	}
+	found := &peerSecret{}
+	if err == nil {
+		found.object = secret
+		found.server, found.token = currentContext(secret.Data[system.KubeconfigKey])
+	}
+	lease, err := l.To.Cluster.Kube.CoordinationV1().Leases(system.Namespace).Get(ctx, l.From.id, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read Lease %s/%s in %s: %w", system.Namespace, l.From.id, output.Clean(l.To.Context), err)
+	}
+	if _, ours := lease.GetLabels()[mcs.LabelPeer]; err == nil && ours {
+		found.lease = lease
+	}
+	return found, nil
+}
+
+// foreign reports whether the Secret belongs to somebody else, who has chosen its name by chance.
+func (s *peerSecret) foreign() bool {
+	if s.object == nil {
+		return false
+	}
+	_, ours := s.object.Labels[mcs.LabelPeer]
+	return !ours
+}
+
+// notForeign returns an error if the Secret must not be overwritten.
+func (l *Link) notForeign(s *peerSecret) error {
+	if !s.foreign() {
+		return nil
+	}
+	return &fault{output.Problem{
+		ID:     "ForeignSecret",
+		What:   fmt.Sprintf("%s has a Secret %s/%s without the label %s, so it is not a peer's Secret", output.Clean(l.To.Context), system.Namespace, l.From.id, mcs.LabelPeer),
+		Advice: fmt.Sprintf("Delete it, or set another --cluster-id in %s.", output.Clean(l.From.Context)),
+		Fix:    []string{output.Kubectl(l.To.Context, "delete", "secret", "-n", system.Namespace, l.From.id)},
+	}}
+}
+
+// currentContext returns the cluster and the token of a kubeconfig, or nil and "".
+func currentContext(text []byte) (*api.Cluster, string) {
+	config, err := clientcmd.Load(text)
+	if err != nil || config.Contexts[config.CurrentContext] == nil {
+		return nil, ""
+	}
+	current := config.Contexts[config.CurrentContext]
+	var token string
+	if user := config.AuthInfos[current.AuthInfo]; user != nil {
+		token = user.Token
+	}
+	return config.Clusters[current.Cluster], token
+}
+
+// kubeconfig returns what the controller of To needs to read From.
+func (l *Link) kubeconfig(server *api.Cluster, token string) ([]byte, error) {
+	config := api.NewConfig()
+	config.Clusters[l.From.id] = server
+	config.AuthInfos[peer.Account] = &api.AuthInfo{Token: token}
+	config.Contexts[l.From.id] = &api.Context{Cluster: l.From.id, AuthInfo: peer.Account}
+	config.CurrentContext = l.From.id
+	return clientcmd.Write(*config)
+}
+
+// secret returns the Secret without its data.
+func (l *Link) secret(renewed bool) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("v1")
+	o.SetKind("Secret")
+	o.SetNamespace(system.Namespace)
+	o.SetName(l.From.id)
+	o.SetLabels(map[string]string{mcs.LabelPeer: ""})
+	if renewed {
+		o.SetAnnotations(map[string]string{system.AnnotationRenew: "true"})
+	}
+	return o
+}
+
+// store writes the Secret in To, if something in it differs.
+func (l *Link) store(ctx context.Context, old *peerSecret, server *api.Cluster, c credential) (Change, error) {
+	change := Unchanged
+	if !old.has(server, c) {
+		change = Updated
+		if old.object == nil {
+			change = Created
+		}
+		text, err := l.kubeconfig(server, c.token)
+		if err != nil {
+			return Failed, fmt.Errorf("encode the kubeconfig for %s: %w", l.To.called(), err)
+		}
+		want := l.secret(c.renewed)
+		want.Object["data"] = map[string]any{system.KubeconfigKey: base64.StdEncoding.EncodeToString(text)}
+		options := metav1.ApplyOptions{FieldManager: manager, Force: true}
+		if _, err := client(l.To.Cluster, want).Apply(ctx, want.GetName(), want, options); err != nil {
+			return Failed, fmt.Errorf("apply %s in %s: %s", describe(want), output.Clean(l.To.Context), without(err, c.token, string(text)))
+		}
+	}
+	unmarked, err := l.unmark(ctx, old, c.renewed)
+	if unmarked && change == Unchanged {
+		change = Updated
+	}
+	return change, err
+}
+
+// without returns the text of an error without secrets, which an admission webhook may have added.
+func without(err error, secrets ...string) string {
+	text := err.Error()
+	for _, secret := range secrets {
+		text = strings.ReplaceAll(text, secret, "(redacted)")
+		text = strings.ReplaceAll(text, base64.StdEncoding.EncodeToString([]byte(secret)), "(redacted)")
+	}
+	return text
+}
+
+// has reports whether the Secret has all that is wanted. Who wrote it does not matter, and in which form.
+func (s *peerSecret) has(server *api.Cluster, c credential) bool {
+	return s.object != nil && s.token == c.token && sameServer(s.server, server) && (!c.renewed || s.renews())
+}
+
+func (s *peerSecret) renews() bool {
+	return s.object != nil && s.object.Annotations[system.AnnotationRenew] == "true"
+}
+
+// unmark removes the marks of an earlier state: of a leave that did not finish, and of a token that was
+// renewed.
+func (l *Link) unmark(ctx context.Context, old *peerSecret, renewed bool) (bool, error) {
+	var did bool
+	if old.object != nil {
+		var gone []string
+		if _, marked := old.object.Annotations[system.AnnotationLeaving]; marked {
+			gone = append(gone, system.AnnotationLeaving)
+		}
+		if _, marked := old.object.Annotations[system.AnnotationRenew]; marked && !renewed {
+			gone = append(gone, system.AnnotationRenew)
+		}
+		if len(gone) > 0 {
+			if err := l.annotate(ctx, "Secret", gone, nil); err != nil {
+				return did, err
+			}
+			did = true
+		}
+	}
+	if old.lease == nil {
+		return did, nil
+	}
+	if _, marked := old.lease.Annotations[system.AnnotationLeaving]; !marked {
+		return did, nil
+	}
+	return true, l.annotate(ctx, "Lease", []string{system.AnnotationLeaving}, nil)
+}
+
+// annotate sets annotations of the peer's Secret or Lease to a value, or removes them if it is nil.
+// An object that does not exist is left alone.
+func (l *Link) annotate(ctx context.Context, kind string, keys []string, value *string) error {
+	values := map[string]*string{}
+	for _, key := range keys {
+		values[key] = value
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": values}})
+	if err != nil {
+		return err
+	}
+	options := metav1.PatchOptions{FieldManager: manager}
+	kube := l.To.Cluster.Kube
+	if kind == "Lease" {
+		_, err = kube.CoordinationV1().Leases(system.Namespace).Patch(ctx, l.From.id, types.MergePatchType, patch, options)
+	} else {
+		_, err = kube.CoreV1().Secrets(system.Namespace).Patch(ctx, l.From.id, types.MergePatchType, patch, options)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("annotate %s %s/%s in %s: %w", kind, system.Namespace, l.From.id, output.Clean(l.To.Context), err)
+	}
+	return nil
+}
+
+// claims are those of a token that matter here. The zero value is that of something else.
+type claims struct {
+	jwt.RegisteredClaims
+
+	Kubernetes struct {
+		ServiceAccount struct {
+			UID types.UID `json:"uid"`
+		} `json:"serviceaccount"`
+	} `json:"kubernetes.io"`
+}
+
+func (s *peerSecret) claims() claims {
+	var c claims
+	if _, _, err := jwt.NewParser().ParseUnverified(s.token, &c); err != nil {
+		return claims{}
+	}
+	return c
+}
+
+// life is that of a token which expires, or 0.
+func (c claims) life() time.Duration {
+	if c.IssuedAt == nil || c.ExpiresAt == nil {
+		return 0
+	}
+	return c.ExpiresAt.Sub(c.IssuedAt.Time)
+}
+
+// fresh reports whether a token is one of the reader's account, and before two thirds of its life.
+func (c claims) fresh(reader string, account types.UID, now time.Time) bool {
+	return c.ofReader(reader) && c.Kubernetes.ServiceAccount.UID == account && c.life() > 0 && now.Before(c.IssuedAt.Add(c.life()/3*2))
+}
+
+// ofReader reports whether a token is one of the reader's own account, not of the shared one.
+func (c claims) ofReader(reader string) bool {
+	return c.Subject == "system:serviceaccount:"+peer.Namespace+":"+peer.ReaderName(reader)
+}
