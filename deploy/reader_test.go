@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/deploy/peer"
+	"github.com/clusterset-dns/multicluster/deploy/renew"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
@@ -45,18 +46,19 @@ func readerObjects(t *testing.T, id string) []*unstructured.Unstructured {
 	return all
 }
 
-// TestPackageHasTheObjectsOfTheBase: a Go program and kubectl install the same.
-func TestPackageHasTheObjectsOfTheBase(t *testing.T) {
-	want := map[string]string{}
-	for _, object := range render(t, shared.Cluster(t), peerBase) {
-		want[object.GetKind()] = fmt.Sprint(object.Object)
-	}
-	got := map[string]string{}
-	for _, object := range peer.Objects() {
-		got[object.GetKind()] = fmt.Sprint(object.Object)
-	}
-	if len(want) != 3 || !maps.Equal(got, want) {
-		t.Errorf("the package has %v\nthe base has %v", got, want)
+// TestPackagesHaveTheObjectsOfTheirBases: a Go program and kubectl install the same.
+func TestPackagesHaveTheObjectsOfTheirBases(t *testing.T) {
+	for base, objects := range map[string][]*unstructured.Unstructured{peerBase: peer.Objects(), "deploy/renew": renew.Objects()} {
+		want, got := map[string]string{}, map[string]string{}
+		for _, object := range render(t, shared.Cluster(t), base) {
+			want[object.GetKind()] = fmt.Sprint(object.Object)
+		}
+		for _, object := range objects {
+			got[object.GetKind()] = fmt.Sprint(object.Object)
+		}
+		if len(want) < 2 || !maps.Equal(got, want) {
+			t.Errorf("%s: the package has %v\nthe base has %v", base, got, want)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/clusterset-dns/multicluster/cli/join"
+	"github.com/clusterset-dns/multicluster/cli/output"
 )
 
 func newLeave(e *env) *cobra.Command {
@@ -27,6 +28,9 @@ required, with --id. The commands for its side are printed.`,
   kubectl multicluster leave member1 dead --id dead=member9   # the context dead does not answer`,
 		ValidArgsFunction: e.contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
+			if _, err := output.ParseFormat(e.format); err != nil {
+				return usageError{err}
+			}
 			all, err := e.contexts(c.Context())
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/clusterset-dns/multicluster/cli/join"
+	"github.com/clusterset-dns/multicluster/cli/output"
 )
 
 func newRotate(e *env) *cobra.Command {
@@ -26,6 +27,9 @@ later. Until then the reader keeps what it has read.`,
   kubectl multicluster rotate member2 --from member1`,
 		ValidArgsFunction: e.contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
+			if _, err := output.ParseFormat(e.format); err != nil {
+				return usageError{err}
+			}
 			if o.Wait < 0 {
 				return usage("--wait %v: expected 0 or more", o.Wait)
 			}

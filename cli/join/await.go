@@ -3,6 +3,8 @@ package join
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -25,10 +27,12 @@ func await(ctx context.Context, all []*work, o Options) {
 	if o.Wait <= 0 || len(made) == 0 {
 		return
 	}
+	known := map[*Member]map[string]system.Peer{}
 	var open map[*work]system.Peer
 	// The error of the wait is that the time is over, which the problems below describe.
 	_ = wait.PollUntilContextTimeout(ctx, pollEvery, o.Wait, true, func(ctx context.Context) (bool, error) {
-		open = unconnected(ctx, made)
+		readLeases(ctx, made, known)
+		open = unconnected(made, known)
 		if o.Progress != nil {
 			o.Progress(len(made)-len(open), len(made))
 		}
@@ -38,7 +42,7 @@ func await(ctx context.Context, all []*work, o Options) {
 		w.result.State = connected
 		if p, waits := open[w]; waits {
 			w.result.State = p.Reason
-			if p.Reason == "" {
+			if p.Reason == "" || p.Connected { // the Lease is from before the change
 				w.result.State = "Unknown"
 			}
 			w.result.Problems = append(w.result.Problems, w.notConnected(p))
@@ -46,34 +50,40 @@ func await(ctx context.Context, all []*work, o Options) {
 	}
 }
 
-// unconnected returns the links whose Lease does not say Connected, each with what is known of it.
-func unconnected(ctx context.Context, made []*work) map[*work]system.Peer {
-	byReader := map[*Member]map[string]system.Peer{}
+// readLeases updates what is known of the peers of each reader. If a read fails, as the last one does
+// when the time is over, what was known stays.
+func readLeases(ctx context.Context, made []*work, known map[*Member]map[string]system.Peer) {
 	var readers []*Member
 	for _, w := range made {
-		if byReader[w.To] == nil {
-			byReader[w.To] = map[string]system.Peer{}
+		if !slices.Contains(readers, w.To) {
 			readers = append(readers, w.To)
 		}
 	}
+	var mu sync.Mutex
 	each(ctx, readers, func(ctx context.Context, m *Member) {
 		found, err := system.ReadPeers(ctx, m.Cluster.Kube)
 		if err != nil {
-			return // the next read may succeed
+			return
 		}
+		peers := map[string]system.Peer{}
 		for _, p := range found {
-			byReader[m][p.ID] = p
+			peers[p.ID] = p
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		known[m] = peers
 	})
+}
+
+// unconnected returns the links whose Lease does not have the reason Connected, each with what is known
+// of it.
+func unconnected(made []*work, known map[*Member]map[string]system.Peer) map[*work]system.Peer {
 	open := map[*work]system.Peer{}
 	for _, w := range made {
-		p := byReader[w.To][w.From.id]
+		p := known[w.To][w.From.id]
 		// A Lease from before the change describes the former Secret.
 		stale := w.result.Change != Unchanged && p.LeaseVersion == w.leaseVersion
 		if !p.Connected || stale {
-			if stale {
-				p.Connected = false
-			}
 			open[w] = p
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/output"
 	"github.com/clusterset-dns/multicluster/deploy/peer"
+	"github.com/clusterset-dns/multicluster/deploy/renew"
 )
 
 // tokenPatience is how long a token is awaited if the user does not want to wait for connections. A
@@ -48,12 +49,20 @@ func (m *Member) makeAccount(ctx context.Context) (state accountState) {
 	return state
 }
 
+// mayRenew lets the controller of a reader store renewed tokens, once for each cluster.
+func (m *Member) mayRenew(ctx context.Context) renewState {
+	m.renewal.Do(func() {
+		m.renews.changed, m.renews.err = applyAll(ctx, m.Cluster, renew.Objects())
+	})
+	return m.renews
+}
+
 // credential is a token for a reader.
 type credential struct {
 	token string
 	// renewed is true if the token expires, and the controller of the reader renews it.
 	renewed bool
-	// wrote is true if the granting side was changed.
+	// wrote is true if an account or a right was changed.
 	wrote bool
 }
 
@@ -153,6 +162,10 @@ func (l *Link) expiring(ctx context.Context, life time.Duration, stored *peerSec
 	if err != nil {
 		return credential{}, err
 	}
+	renews := l.To.mayRenew(ctx)
+	if renews.err != nil {
+		return credential{}, renews.err
+	}
 	wrote, err := applyAll(ctx, l.From.Cluster, objects)
 	if err != nil {
 		return credential{}, err
@@ -164,7 +177,7 @@ func (l *Link) expiring(ctx context.Context, life time.Duration, stored *peerSec
 	if err != nil {
 		return credential{}, err
 	}
-	c := credential{renewed: true, wrote: wrote || shared.changed}
+	c := credential{renewed: true, wrote: wrote || shared.changed || renews.changed}
 	if old := stored.claims(); old.fresh(l.To.id, account.GetUID(), time.Now()) {
 		c.token = stored.token
 		return c, nil

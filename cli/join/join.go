@@ -69,7 +69,7 @@ func report(all []*work) *Report {
 // fail notes that the link is not as it should be.
 func (w *work) fail(err error) {
 	w.result.Change = Failed
-	if several, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only what errors.Join returned is taken apart
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range several.Unwrap() {
 			w.fail(one)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/clusterset-dns/multicluster/cli/output"
 	"github.com/clusterset-dns/multicluster/cli/system"
 	"github.com/clusterset-dns/multicluster/deploy/peer"
+	"github.com/clusterset-dns/multicluster/deploy/renew"
 )
 
 // placeholder stands for the token in manifests.
@@ -63,43 +64,41 @@ func (m *Member) manifests(works []*work, o Options) Manifests {
 			continue
 		}
 		if w.From == m {
-			set.Objects = append(set.Objects, w.granting(len(set.Objects) == 0, o)...)
+			w.granting(&set, o)
 		}
 		if w.To == m {
 			reading = append(reading, *w.manifest)
 		}
 	}
+	if len(reading) > 0 && o.Expiring > 0 {
+		set.add("The right of the controller to store renewed tokens.", renew.Objects()...)
+	}
 	set.Objects = append(set.Objects, reading...)
 	return set
 }
 
-// granting returns the objects of the granting side. The first link of a cluster brings those of all
+// add adds objects. The comment is about all of them.
+func (s *Manifests) add(comment string, objects ...*unstructured.Unstructured) {
+	for _, object := range objects {
+		s.Objects = append(s.Objects, Manifest{comment, object})
+		comment = ""
+	}
+}
+
+// granting adds the objects of the granting side. The first link of a cluster brings those of all
 // readers.
-func (w *work) granting(first bool, o Options) []Manifest {
-	var all []Manifest
-	add := func(comment string, objects ...*unstructured.Unstructured) {
-		for i, object := range objects {
-			if i > 0 {
-				comment = ""
-			}
-			all = append(all, Manifest{comment, object})
-		}
+func (w *work) granting(set *Manifests, o Options) {
+	if len(set.Objects) == 0 {
+		set.add("The account that readers of this cluster share, and its rights.", peer.Objects()...)
 	}
-	if first {
-		add("The account that readers of this cluster share, and its rights.", peer.Objects()...)
-	}
+	// The ID was checked, so there is no error.
 	if o.Expiring > 0 {
-		reader, err := peer.Reader(w.To.id)
-		if err == nil { // the ID was checked
-			add(fmt.Sprintf("The account of the reader %s. It can request the next token for itself.", w.To.id), reader...)
-		}
-		return all
+		reader, _ := peer.Reader(w.To.id)
+		set.add(fmt.Sprintf("The account of the reader %s. It can request the next token for itself.", w.To.id), reader...)
+		return
 	}
-	secret, err := peer.TokenSecret(w.To.id)
-	if err == nil {
-		add(fmt.Sprintf("kube-controller-manager fills in the token for the reader %s. Let the tool ignore the data of this Secret.", w.To.id), secret)
-	}
-	return all
+	secret, _ := peer.TokenSecret(w.To.id)
+	set.add(fmt.Sprintf("kube-controller-manager fills in the token for the reader %s. Let the tool ignore the data of this Secret.", w.To.id), secret)
 }
 
 // reading makes the Secret of the reading side, with a placeholder for the token.

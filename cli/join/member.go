@@ -40,6 +40,14 @@ type Member struct {
 
 	once    sync.Once // of the account
 	account accountState
+	renewal sync.Once // of the right to renew tokens
+	renews  renewState
+}
+
+// renewState is what a reading cluster has for the renewal of its tokens.
+type renewState struct {
+	changed bool
+	err     error
 }
 
 // accountState is what the granting side of a cluster has for all readers.

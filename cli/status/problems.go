@@ -99,9 +99,9 @@ func repair(l Link, contexts map[string]string) []string {
 	}
 	switch l.State {
 	case "Unauthorized", Connected:
-		return []string{output.Command("kubectl", "multicluster", "rotate", reader, source)}
+		return []string{output.Command("kubectl", "multicluster", "rotate", reader, "--from", source)}
 	case "Forbidden", "SecretMissing", "InvalidKubeconfig":
-		return []string{output.Command("kubectl", "multicluster", "join", reader, source)}
+		return []string{output.Command("kubectl", "multicluster", "join", reader, "--from", source)}
 	case "NoController", "ControllerSilent":
 		return []string{output.Kubectl(source, "get", "pods", "--namespace", system.Namespace)}
 	}
