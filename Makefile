@@ -142,11 +142,11 @@ clusters-down: ## Stop the clusters c1 and c2, and delete everything of them
 	@go run ./test/clusters/run down c1 c2
 
 .PHONY: e2e
-e2e: $(if $(KUBECONFIGS),,needs-clusters) controller ## Run the end-to-end tests in three clusters (needs root; 15 minutes; docs/e2e.md)
+e2e: $(if $(KUBECONFIGS),,needs-clusters) controller cli ## Run the end-to-end tests in three clusters (needs root; 15 minutes; docs/e2e.md)
 	@go run ./test/e2e/run $(ARGS)
 
 .PHONY: e2e-results
-e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Run the end-to-end tests, and update the figures of the documents
+e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller cli ## Run the end-to-end tests, and update the figures of the documents
 	@go run ./test/e2e/run --results docs/results/e2e.txt $(ARGS)
 	@go run ./test/docs
 
@@ -155,7 +155,7 @@ coredns-demo: controller
 	@. build/env.sh && go_build "CoreDNS for the demo" bin/coredns-demo ./test/clusters/demo/coredns
 
 .PHONY: demo
-demo: controller coredns-demo ## Show two joined clusters on loopback, and stay up (ARGS=--once ends instead)
+demo: controller coredns-demo cli ## Show two joined clusters on loopback, and stay up (ARGS=--once ends instead)
 	@go run ./test/clusters/demo $(ARGS)
 
 bin/golangci-lint-$(GOLANGCI_LINT_VERSION):

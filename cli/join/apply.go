@@ -2,6 +2,7 @@ package join
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/clusterset-dns/multicluster/cli/clusters"
+	"github.com/clusterset-dns/multicluster/cli/output"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
@@ -77,11 +79,20 @@ func applyAll(ctx context.Context, c *clusters.Cluster, all []*unstructured.Unst
 	return changed, nil
 }
 
-// remove deletes an object, if it exists and is not of a Helm release. It reports whether it did.
+// remove deletes an object, if it exists, and reports whether it did. An object of a Helm release stays,
+// and is the error.
 func remove(ctx context.Context, c *clusters.Cluster, o *unstructured.Unstructured) (bool, error) {
 	existing, err := find(ctx, c, o)
-	if err != nil || existing == nil || ofHelm(existing) {
+	if err != nil || existing == nil {
 		return false, err
+	}
+	if ofHelm(existing) {
+		return false, &fault{output.Problem{
+			ID:     helmID,
+			What:   fmt.Sprintf("the %s in %s belongs to a Helm release, and stays", describe(o), output.Clean(c.Context)),
+			Advice: "To revoke it, remove the reader from peerAccount.readers in the values of that release. To replace a token, delete its Secret, and upgrade the release.",
+			Link:   output.Docs + "join.md#join-with-gitops",
+		}}
 	}
 	uid := existing.GetUID()
 	err = client(c, o).Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
@@ -101,6 +112,15 @@ func removeAll(ctx context.Context, c *clusters.Cluster, all []*unstructured.Uns
 		}
 	}
 	return changed, nil
+}
+
+// helmID is the ID of the problem that an object of a Helm release is in the way.
+const helmID = "BelongsToHelm"
+
+// isOfHelm reports whether an error is about an object of a Helm release.
+func isOfHelm(err error) bool {
+	var known *fault
+	return errors.As(err, &known) && known.ID == helmID
 }
 
 func ofHelm(o *unstructured.Unstructured) bool { return o.GetLabels()[mcs.LabelManagedBy] == "Helm" }

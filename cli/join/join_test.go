@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -230,6 +231,7 @@ func TestJoin(t *testing.T) {
 		{"a Secret is marked before it is deleted", (*fixture).marked},
 		{"rotated", (*fixture).rotated},
 		{"expiring", (*fixture).expiring},
+		{"left as the document says", (*fixture).leftForGood},
 		{"left", (*fixture).left},
 		{"a cluster that is no more", (*fixture).deadCluster},
 		{"an account of a Helm release", (*fixture).accountOfHelm},
@@ -620,6 +622,37 @@ func (f *fixture) expiring() {
 	f.runs(0, onlyOne("join", "--expiring=1h"), "updated")
 }
 
+// leaveLine is one that uninstall.md shows.
+var leaveLine = regexp.MustCompile(`(?m)^ +kubectl multicluster (leave .*)$`)
+
+// leftForGood: by the lines that uninstall.md shows, nothing of one cluster remains in the other, and the other way round.
+func (f *fixture) leftForGood() {
+	root, err := controlplane.Root()
+	if err != nil {
+		f.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "operations", "uninstall.md"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	former := f.peer("member1", "member2")
+	lines := leaveLine.FindAllStringSubmatch(string(text), -1)
+	if len(lines) != 2 {
+		f.Fatalf("uninstall.md has the lines %q", lines)
+	}
+	for _, line := range lines {
+		f.runs(0, strings.Fields(strings.NewReplacer("<this>", "member1", "<other>", "member2").Replace(line[1])), "deleted")
+	}
+	for context := range f.Clusters {
+		if names := f.secrets(context, metav1.ListOptions{}); len(names) > 0 {
+			f.Errorf("%s has the Secrets %v", context, names)
+		}
+		f.hasNoAccount(context)
+	}
+	f.isVoid(former)
+	f.runs(0, []string{"join", "member1", "member2", "--wait=0"}, "created")
+}
+
 // left: nothing remains, of either kind of credential, and the namespace stands.
 func (f *fixture) left() {
 	former := f.peer("member2", "member1")
@@ -691,6 +724,12 @@ func (f *fixture) accountOfHelm() {
 	isAsBefore("left,")
 
 	f.runs(0, onlyOne("join"))
+	f.Kubectl("member1", "label", "-n", system.Namespace, "secret/"+token2, mcs.LabelManagedBy+"=Helm") // as of peerAccount.readers
+	f.runs(1, onlyOne("leave"), "BelongsToHelm", "peerAccount.readers")
+	f.runs(0, onlyOne("join"), "created")
+	f.runs(1, onlyOne("rotate"), "BelongsToHelm", "upgrade the release")
+	f.reads(f.peer("member2", "member1"))
+	f.Kubectl("member1", "label", "-n", system.Namespace, "secret/"+token2, mcs.LabelManagedBy+"-")
 	unread := func(what string) *join.Link {
 		return &join.Link{To: f.member("member2", func(*http.Request) error { return nil }), From: f.member("member1", func(r *http.Request) error {
 			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, what) {

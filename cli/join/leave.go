@@ -84,6 +84,10 @@ func (w *work) side(ctx context.Context, m *Member, clean func(context.Context) 
 	if err == nil {
 		did, err = clean(ctx)
 	}
+	if isOfHelm(err) {
+		w.fail(err)
+		return did
+	}
 	if err != nil {
 		w.result.Problems = append(w.result.Problems, output.Problem{
 			ID:     "SideNotCleaned",
@@ -145,11 +149,8 @@ func (w *work) removeReading(ctx context.Context) (bool, error) {
 // removeGranting deletes what the reader can authenticate with.
 func (w *work) removeGranting(ctx context.Context) (bool, error) {
 	static, err := w.revokeStatic(ctx)
-	if err != nil {
-		return static, err
-	}
-	expiring, err := w.revokeExpiring(ctx)
-	return static || expiring, err
+	expiring, other := w.revokeExpiring(ctx)
+	return static || expiring, errors.Join(err, other)
 }
 
 // unused deletes the shared account of each granting cluster that no reader uses any longer.

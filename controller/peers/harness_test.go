@@ -297,7 +297,7 @@ func join(t testing.TB, client kubernetes.Interface, namespace, id string, kubec
 	}
 }
 
-// leave removes a peer on purpose, as deploy/join.sh --leave does.
+// leave removes a peer on purpose, as `kubectl multicluster leave` does.
 func (r *reader) leave(id string) {
 	r.t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, annotationLeaving)

@@ -13,7 +13,7 @@ import (
 
 // annotationLeaving with the value "true" on a peer's Secret means that the Secret is about to be
 // deleted because the peer leaves. On the peer's Lease it means the same, for a controller that did
-// not run at that time or did not receive the marked Secret. deploy/join.sh --leave sets both.
+// not run at that time or did not receive the marked Secret. `kubectl multicluster leave` sets both.
 const annotationLeaving = "clusterset-dns.io/leaving"
 
 // grace is how long a peer stays unchanged without its Secret. Secrets are deleted and created
@@ -91,8 +91,8 @@ func (p *peer) missingLocked() string {
 		return fmt.Sprintf("the Secret was deleted, and the namespace %s is being deleted: everything from this peer stays unchanged", s.options.Namespace)
 	}
 	return fmt.Sprintf("the Secret %s/%s with the label %s was deleted. Everything from this peer stays unchanged until %s, and is then removed. "+
-		"To keep it, create the Secret again before then, for example with deploy/join.sh. To remove the peer at once, run deploy/join.sh --leave with the contexts of peer and this cluster",
-		s.options.Namespace, p.id, mcs.LabelPeer, p.missing.Add(p.grace).UTC().Format(time.RFC3339))
+		"To keep it, create the Secret again before then, for example with `kubectl multicluster join %s --from %s`. To remove the peer at once, run `kubectl multicluster leave %s --from %s`, with the contexts of this cluster and the peer",
+		s.options.Namespace, p.id, mcs.LabelPeer, p.missing.Add(p.grace).UTC().Format(time.RFC3339), s.options.Home, p.id, s.options.Home, p.id)
 }
 
 // adopt creates peers for the clusters that have no Secret at the start and are recorded in Leases

@@ -38,7 +38,7 @@ func TestRecreatedSecretCostsNothing(t *testing.T) {
 	calls := r.calls(foo)
 
 	r.lose(there.id)
-	r.is(there.id, SecretMissing, r.namespace+"/"+there.id, "until", "create the Secret again", "join.sh --leave")
+	r.is(there.id, SecretMissing, r.namespace+"/"+there.id, "until", "create the Secret again", "kubectl multicluster leave")
 	r.clock.forward(grace - 10*time.Second)
 	r.notifyAll()
 	there.export("v1beta1", "bar") // the connection continues
@@ -140,7 +140,7 @@ func TestSecretDeletedWithoutAControllerIsAwaited(t *testing.T) {
 	r.leaseGoes(there.id)
 }
 
-// `join.sh --leave` while no controller runs, or when the Secret is already missing: the mark on
+// `kubectl multicluster leave` while no controller runs, or when the Secret is already missing: the mark on
 // the Lease means that the peer left on purpose.
 func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	t.Parallel()
@@ -161,7 +161,7 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	r := place.read(t)
 	r.join(there.id, config)
 	r.is(there.id, Connected)
-	mark(r) // from a --leave that did not finish
+	mark(r) // from a leave that did not finish
 	r.stop()
 
 	// With its Secret it is a peer, and the mark is removed. A Secret that is missing later is then
@@ -177,7 +177,7 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	r.stop()
 	r.lose(there.id)
 	r = place.read(t, remember)
-	r.is(there.id, SecretMissing, "until", "join.sh --leave")
+	r.is(there.id, SecretMissing, "until", "kubectl multicluster leave")
 	r.notifyAll()
 	if got := r.said(foo); got != "?"+there.id {
 		t.Errorf("foo is reported by %q while the Secret is missing", got)

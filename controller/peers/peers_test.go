@@ -65,7 +65,7 @@ func TestAPeerJoinsChangesAndLeaves(t *testing.T) {
 		t.Errorf("called %d times more without a change", got-before)
 	}
 
-	// An invalid token, then a new one in the same Secret, as deploy/join.sh writes it: the data
+	// An invalid token, then a new one in the same Secret, as `kubectl multicluster join` writes it: the data
 	// that was read stays meanwhile.
 	r.join(there.id, kubeconfig(t, there.config, func(_ *api.Cluster, u *api.AuthInfo) { u.Token = "taken-back" }))
 	r.is(there.id, Unauthorized, "join the peer again")

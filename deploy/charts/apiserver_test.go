@@ -154,7 +154,7 @@ func TestCRDsAreUpgradedAndStay(t *testing.T) {
 	if err := c.Apply(t.Context(), "default", "{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {name: foo}, spec: {type: Headless, ports: []}}"); err != nil {
 		t.Fatal(err)
 	}
-	// deploy/join.sh applies this base over what the release has.
+	// An administrator applies this base over what the release has.
 	kubectl(t, c, "apply", "-k", "deploy/peer")
 	onCluster(t, c, c1, "upgrade", release, chart, "--values", "-")
 	if got := shown(); !strings.HasPrefix(got, "v0.5") {

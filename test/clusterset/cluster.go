@@ -158,7 +158,7 @@ func (c *Cluster) End() error {
 	return end()
 }
 
-// Join lets this cluster read a peer, as deploy/join.sh does.
+// Join lets this cluster read a peer, as `kubectl multicluster join` does.
 func (c *Cluster) Join(ctx context.Context, peer string, kubeconfig []byte) error {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: peer, Labels: map[string]string{mcs.LabelPeer: "true"}},
@@ -171,7 +171,7 @@ func (c *Cluster) Join(ctx context.Context, peer string, kubeconfig []byte) erro
 	return err
 }
 
-// Leave marks a peer's Secret and Lease, and deletes the Secret, as deploy/join.sh --leave does.
+// Leave marks a peer's Secret and Lease, and deletes the Secret, as `kubectl multicluster leave` does.
 func (c *Cluster) Leave(ctx context.Context, peer string) error {
 	at := metav1.ObjectMeta{Namespace: SystemNamespace, Name: peer}
 	mark := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"clusterset-dns.io/leaving":"true"}}}`))

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,18 +19,18 @@ var (
 	folderOf    = regexp.MustCompile(`kubectl.*? (?:-k|kustomize) ([a-z][a-z/-]*)`)
 	runOf       = regexp.MustCompile(`go run (\./[a-z0-9/]+)`)
 	valueOf     = regexp.MustCompile(`--set ([a-zA-Z.]+)=`)
-	joinFlag    = regexp.MustCompile(` (--[a-z-]+)`)
+	pluginFlag  = regexp.MustCompile(` --([a-z-]+)`)
 	program     = regexp.MustCompile(`^(make|kubectl|helm|deploy/|go |git |skopeo |for |export |ctr |docker |dig |kind )`)
 	placeholder = regexp.MustCompile(`<[a-z' -]+>`)
 	inline      = regexp.MustCompile("`([^`\n]+)`")
 )
 
-// TestCommands checks the commands of the documents: make has the target, join.sh the flag, the chart
-// the value, and the repository the folder. Bash accepts their syntax. Those of docs/install.md and of
+// TestCommands checks the commands of the documents: make has the target, kubectl multicluster the
+// flag, the chart the value, and the repository the folder. Bash accepts their syntax. Those of docs/install.md and of
 // docs/operations are also executed, by test/e2e and deploy/charts.
 func TestCommands(t *testing.T) {
 	targets, values := makeTargets(t), chartValues(t)
-	join := string(readFile(t, "deploy/join.sh"))
+	plugin := pluginSource(t)
 	checks := []struct {
 		what    string
 		pattern *regexp.Regexp
@@ -40,7 +41,7 @@ func TestCommands(t *testing.T) {
 		{"base", folderOf, "kubectl", func(path string) bool { return isFile(path, "kustomization.yaml") }},
 		{"Go program", runOf, "", func(path string) bool { return isFile(path, "main.go") }},
 		{"value of the chart", valueOf, "helm", func(path string) bool { return hasValue(values, strings.Split(path, ".")) }},
-		{"flag of join.sh", joinFlag, "deploy/join.sh", func(flag string) bool { return strings.Contains(join, flag) }},
+		{"flag of the plugin", pluginFlag, "kubectl multicluster", func(flag string) bool { return ofKubectl[flag] || strings.Contains(plugin, strconv.Quote(flag)) }},
 	}
 	found := map[string]int{}
 	for document, command := range allCommands(t) {
@@ -61,6 +62,27 @@ func TestCommands(t *testing.T) {
 			t.Errorf("the documents have %d times a %s: they were not read", found[check.what], check.what)
 		}
 	}
+}
+
+// ofKubectl are flags that the plugin has from cli-runtime.
+var ofKubectl = map[string]bool{"context": true, "kubeconfig": true, "help": true}
+
+// pluginSource returns the source of the commands of the plugin, which is in another module.
+func pluginSource(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "cli/command/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
 }
 
 // TestCommandBlocksAreBash checks each block of commands for errors of syntax.

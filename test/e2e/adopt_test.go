@@ -43,7 +43,7 @@ var instead = []struct{ line, typed, why string }{
 }
 
 // command is code in the documents that is typed. Other code is a name, a line of a file, or Helm's.
-var command = regexp.MustCompile(`^(cd|git|go|make|export|kubectl|deploy/join\.sh|\./coredns)( |$)`)
+var command = regexp.MustCompile(`^(cd|git|go|make|export|kubectl|\./coredns)( |$)`)
 
 var (
 	stepHead  = regexp.MustCompile(`(?m)^\d+\. `)
@@ -99,7 +99,7 @@ func newPerson(s *scene) *person {
 	if err = errors.Join(err, p.writeContexts()); err != nil {
 		s.t.Fatal(err)
 	}
-	p.shell = newShell(s.t, p.dir, "KUBECONFIG="+p.contexts(), "PATH="+filepath.Dir(s.set.kubectl)+":"+os.Getenv("PATH"))
+	p.shell = newShell(s.t, p.dir, "KUBECONFIG="+p.contexts(), "PATH="+filepath.Dir(s.set.kubectl)+":"+filepath.Join(binaries.Root(), "bin")+":"+os.Getenv("PATH"))
 	return p
 }
 

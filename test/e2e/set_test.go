@@ -304,25 +304,23 @@ func (c *cluster) dnsAddress(ctx context.Context) (string, error) {
 
 // join lets each cluster read the others.
 func (s *set) join(ctx context.Context) error {
-	for _, from := range s.clusters {
-		server, err := from.reachableServer(ctx)
+	program, err := binaries.Program("kubectl-multicluster")
+	if err != nil {
+		return err
+	}
+	args := []string{"join", "--wait=2m"}
+	for _, c := range s.clusters {
+		server, err := c.reachableServer(ctx)
 		if err != nil {
 			return err
 		}
-		for _, to := range s.clusters {
-			if from == to {
-				continue
-			}
-			args := append([]string{"--timeout", "120"}, server...)
-			if _, err := s.run(ctx, "", filepath.Join(binaries.Root(), "deploy", "join.sh"), append(args, from.id, to.id)...); err != nil {
-				return err
-			}
-		}
+		args = append(append(args, c.id), server...)
 	}
-	return nil
+	_, err = s.run(ctx, "", program, args...)
+	return err
 }
 
-// reachableServer gives join.sh the API server's own address, where the kubeconfig has the machine's loopback, as kind's do.
+// reachableServer gives join the API server's own address, where the kubeconfig has the machine's loopback, as kind's do.
 func (c *cluster) reachableServer(ctx context.Context) ([]string, error) {
 	config, err := clientcmd.LoadFromFile(c.set.kubeconfig())
 	if err != nil {
@@ -341,5 +339,5 @@ func (c *cluster) reachableServer(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	host, port, _ := strings.Cut(address, " ")
-	return []string{"--server", "https://" + net.JoinHostPort(host, port)}, nil
+	return []string{"--server", c.id + "=https://" + net.JoinHostPort(host, port)}, nil
 }

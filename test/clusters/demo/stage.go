@@ -134,11 +134,11 @@ func (s *stage) end() error {
 	return errors.Join(failed...)
 }
 
-// run runs a program in the project's top folder, for which all clusters are contexts, and gives its output.
+// run runs a program in the project's top folder, for which all clusters are contexts, and gives its output. kubectl finds its plugin.
 func (s *stage) run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = binaries.Root()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+filepath.Dir(s.programs["kubectl"])+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+filepath.Dir(s.programs["kubectl"])+":"+filepath.Join(binaries.Root(), "bin")+":"+os.Getenv("PATH"))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // story is what the demo shows, in order.
@@ -16,7 +18,7 @@ var story = []struct {
 	title string
 	show  func(context.Context, *stage) error
 }{
-	{"1. Two clusters join: one line each way", showJoin},
+	{"1. Two clusters join", showJoin},
 	{"2. A Service foo is exported in member1; member2 has it", showExport},
 	{"3. There it has a derived Service, that Service's ClusterIP in its ips, and member1's endpoints", showDerived},
 	{"4. foo.default.svc.clusterset.local, in member2", showClusterSetIP},
@@ -35,10 +37,11 @@ const (
 )
 
 func showJoin(ctx context.Context, s *stage) error {
-	for _, direction := range [][]string{{member1, member2}, {member2, member1}} {
-		if err := s.shown(ctx, "deploy/join.sh", direction...); err != nil {
-			return err
-		}
+	if _, err := binaries.Program("kubectl-multicluster"); err != nil {
+		return err
+	}
+	if err := s.shown(ctx, "kubectl", append([]string{"multicluster", "join"}, members...)...); err != nil {
+		return err
 	}
 	if err := s.until(ctx, "each reads the other", func() error {
 		for _, name := range members {
