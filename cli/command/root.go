@@ -196,6 +196,7 @@ var commands = []func(*env) *cobra.Command{
 	newJoin,
 	newLeave,
 	newRotate,
+	newExplain,
 }
 
 // arguments turns the errors of cobra's checks of arguments into usage errors.

@@ -157,3 +157,19 @@ func (p *Peer) readLease(l *coordinationv1.Lease) {
 	p.TokenExpiry, _ = time.Parse(time.RFC3339, l.Annotations[annotationExpiry])
 	p.TokenMessage = output.Clean(l.Annotations[annotationRenewing])
 }
+
+// ReadLeases lists the peers of a cluster by their Leases only, sorted by ID: for users without the right
+// to read Secrets.
+func ReadLeases(ctx context.Context, kube kubernetes.Interface) ([]Peer, error) {
+	leases, err := kube.CoordinationV1().Leases(Namespace).List(ctx, metav1.ListOptions{LabelSelector: mcs.LabelPeer, Limit: pageSize})
+	if err != nil {
+		return nil, fmt.Errorf("list Leases of namespace %s: %w", Namespace, err)
+	}
+	all := make([]Peer, len(leases.Items))
+	for i := range leases.Items {
+		all[i].ID = output.Clean(leases.Items[i].Name)
+		all[i].readLease(&leases.Items[i])
+	}
+	slices.SortFunc(all, func(a, b Peer) int { return cmp.Compare(a.ID, b.ID) })
+	return all, nil
+}

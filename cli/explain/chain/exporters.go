@@ -1,0 +1,438 @@
+package chain
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/cli/output"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// exporter is a cluster that exports the name, or that can.
+type exporter struct {
+	id   string
+	peer *Peer
+	// side is the cluster itself, or nil if no context of the kubeconfig is it.
+	side *Cluster
+	// home is true for the cluster in which the name is asked for.
+	home bool
+}
+
+func (e exporter) name() string {
+	if e.side != nil {
+		return e.side.Context
+	}
+	return e.id
+}
+
+// exports reports whether the cluster is known to export the name.
+func (e exporter) exports(imp *mcsv1beta1.ServiceImport) bool {
+	if e.side != nil && e.side.Export.Value != nil {
+		return true
+	}
+	return imp != nil && slices.ContainsFunc(imp.Status.Clusters, func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster == e.id })
+}
+
+// exporters are the clusters that export the name, with their peers, exports, Services and endpoints.
+func (w *walk) exporters() {
+	h := &w.Here
+	imp := h.Import.Value
+	if imp != nil && imp.Labels[mcs.LabelManagedBy] != mcs.ControllerName {
+		w.link("exports", h.Context, Skipped, "the import is not of this project's controller")
+		return
+	}
+	if !h.Peers.OK() {
+		w.link("peers", h.Context, Unknown, h.Peers.Error)
+	}
+	all := w.all()
+	known := slices.DeleteFunc(slices.Clone(all), func(e exporter) bool { return !e.exports(imp) })
+	joined := slices.DeleteFunc(slices.Clone(known), func(e exporter) bool { return e.peer == nil && !e.home })
+	switch {
+	case len(joined) > 0:
+		for _, e := range joined {
+			w.exporter(e)
+		}
+	case len(known) > 0:
+		for _, e := range known {
+			w.exporter(e)
+		}
+	default:
+		w.nobody(all)
+	}
+}
+
+// all are the clusters that can export the name: this one, its peers, and the other contexts.
+func (w *walk) all() []exporter {
+	all := []exporter{{id: w.Here.ID, side: &w.Here, home: true}}
+	used := map[string]bool{}
+	for i := range w.Here.Peers.Value {
+		p := &w.Here.Peers.Value[i]
+		e := exporter{id: p.ID, peer: p, side: w.sideOf(p)}
+		if e.side != nil {
+			used[e.side.Context] = true
+		}
+		all = append(all, e)
+	}
+	for i := range w.Others {
+		if c := &w.Others[i]; !used[c.Context] && c.Installed && w.Here.Peers.OK() {
+			all = append(all, exporter{id: c.ID, side: c})
+		}
+	}
+	if w.Name.Cluster != "" {
+		all = slices.DeleteFunc(all, func(e exporter) bool { return e.id != w.Name.Cluster })
+	}
+	slices.SortStableFunc(all, func(a, b exporter) int { return cmp.Compare(a.id, b.id) })
+	return all
+}
+
+// sideOf returns the context of a peer: by the ID that it announces, otherwise by the address of its API
+// server.
+func (w *walk) sideOf(p *Peer) *Cluster {
+	for i := range w.Others {
+		if w.Others[i].ID == p.ID {
+			return &w.Others[i]
+		}
+	}
+	for i := range w.Others {
+		if p.Server != "" && w.Others[i].Server == p.Server {
+			return &w.Others[i]
+		}
+	}
+	for i := range w.Others {
+		if w.Others[i].ID == "" && w.Others[i].Context == p.ID {
+			return &w.Others[i]
+		}
+	}
+	return nil
+}
+
+// nobody explains a name that no cluster is known to export.
+func (w *walk) nobody(all []exporter) {
+	h := &w.Here
+	var unread []string
+	broken := false
+	for _, e := range all {
+		if e.peer != nil && !e.peer.Connected {
+			w.peerLink(e)
+			broken = true
+			continue
+		}
+		if e.side == nil || !e.side.Export.OK() {
+			unread = append(unread, e.name())
+		}
+	}
+	switch {
+	case broken:
+		return
+	case len(unread) > 0 || !h.Peers.OK():
+		w.link("exports", "", Unknown, "no export is known. "+w.addContext(unread))
+		return
+	}
+	w.link("exports", "", Broken, "no cluster exports "+w.Name.Import())
+	p := problem("NoExport", fmt.Sprintf("No cluster has a ServiceExport %s.", w.Name.Import()))
+	holders := slices.DeleteFunc(slices.Clone(all), func(e exporter) bool { return e.side.Service.Value == nil })
+	if len(holders) != 1 {
+		p.Advice = fmt.Sprintf("Create a ServiceExport %s in each cluster whose Service %s is to be used: kubectl multicluster export %s.", w.Name.Service, w.Name.Service, w.Name.Service)
+		if len(holders) == 0 {
+			p.What += " None has such a Service either."
+		}
+		w.add(rankExporter, p)
+		return
+	}
+	side := holders[0].side
+	p.What += fmt.Sprintf(" The Service is in %s.", side.Context)
+	version := side.Version.Value
+	if version == "" {
+		version = mcsv1beta1.GroupVersion.Version
+	}
+	manifest := fmt.Sprintf(`{"apiVersion": "multicluster.x-k8s.io/%s", "kind": "ServiceExport", "metadata": {"name": %q, "namespace": %q}}`, version, w.Name.Service, w.Name.Namespace)
+	p.Fix = []string{output.Command("echo", manifest) + " | " + output.Kubectl(side.Context, "apply", "-f", "-")}
+	w.add(rankExporter, p)
+}
+
+// addContext is the advice for clusters without a context.
+func (w *walk) addContext(ids []string) string {
+	text := "Add contexts of the exporting clusters to the kubeconfig, so that they can be read"
+	if len(ids) > 0 {
+		text = "The side of " + output.List(ids, 5) + " could not be read: add contexts of these clusters to the kubeconfig"
+	}
+	for context, reason := range w.Unread {
+		text += fmt.Sprintf(" (context %s: %s)", output.Clean(context), output.Clean(reason))
+	}
+	return text
+}
+
+// exporter walks one exporting cluster.
+func (w *walk) exporter(e exporter) {
+	connected := true
+	if !e.home {
+		connected = w.peerLink(e)
+	}
+	if e.side == nil {
+		state, detail := Unknown, w.addContext([]string{e.id})
+		if w.from(e.id) > 0 { // What matters here has arrived.
+			state, detail = Skipped, "no context of the kubeconfig is this cluster"
+		}
+		w.link("export", e.id, state, detail)
+		return
+	}
+	if w.exportLink(e, connected) && w.serviceLink(e) {
+		w.endpointsLink(e)
+	}
+}
+
+// from counts the ready endpoints that this cluster has from another.
+func (w *walk) from(id string) int {
+	n := 0
+	for i := range w.Here.Slices.Value {
+		if s := &w.Here.Slices.Value[i]; s.Labels[mcsv1beta1.LabelSourceCluster] == id {
+			n += countReady(s)
+		}
+	}
+	return n
+}
+
+// exportLink reports whether the Service behind the export is worth a look.
+func (w *walk) exportLink(e exporter, connected bool) bool {
+	c := e.side
+	export := c.Export.Value
+	switch {
+	case !c.Export.OK():
+		w.link("export", c.Context, Unknown, c.Export.Error)
+		return false
+	case export == nil:
+		w.link("export", c.Context, Broken, "there is no ServiceExport "+w.Name.Import())
+		if connected {
+			p := problem("NoExport", fmt.Sprintf("%s had a ServiceExport %s, and has none any more. Its import is being removed.", c.Context, w.Name.Import()))
+			p.Advice = "Wait some seconds, or create the ServiceExport again."
+			w.add(rankExporter, p)
+		}
+		return false
+	}
+	p := w.exportProblem(e, connected)
+	state, detail := OK, "ready"
+	if reason := exportState(export); reason != "" {
+		detail = reason
+	}
+	if p != nil || !connected && len(export.Status.Conditions) == 0 {
+		state = Broken
+	}
+	w.link("export", c.Context, state, detail)
+	w.add(rankExporter, p)
+	if conflict := condition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); conflict != nil && conflict.Status == metav1.ConditionTrue {
+		p := problem("Conflict", fmt.Sprintf("The exports of %s disagree (%s): %s", w.Name.Import(), output.Clean(conflict.Reason), output.Clean(conflict.Message)))
+		p.Advice = "The name still resolves. Make the Services of all clusters alike."
+		w.add(rankAlso, p)
+	}
+	return p == nil || p.ID != "NoService" && p.ID != "InvalidServiceType"
+}
+
+// exportState describes the conditions of an export.
+func exportState(export *mcsv1beta1.ServiceExport) string {
+	all := export.Status.Conditions
+	if len(all) == 0 {
+		return "it has no conditions: no controller has seen it"
+	}
+	var parts []string
+	for _, kind := range []string{"Valid", "Ready"} {
+		if c := condition(all, kind); c != nil && c.Status != metav1.ConditionTrue {
+			parts = append(parts, fmt.Sprintf("%s %s: %s", kind, c.Reason, c.Message))
+		}
+	}
+	if to := export.Annotations[mcs.AnnotationToClusters]; to != "" {
+		parts = append(parts, "to the clusters "+to)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// exportProblem returns what is wrong with an export, or nil if nothing is, or if the peer explains it.
+func (w *walk) exportProblem(e exporter, connected bool) *output.Problem {
+	c, export := e.side, e.side.Export.Value
+	in := []string{"--namespace", w.Name.Namespace}
+	valid, ready := condition(export.Status.Conditions, "Valid"), condition(export.Status.Conditions, "Ready")
+	switch {
+	case valid != nil && valid.Status == metav1.ConditionFalse && valid.Reason == "NoService":
+		p := problem("NoService", fmt.Sprintf("%s exports %s, and has no such Service.", c.Context, w.Name.Import()))
+		p.Advice = "Create the Service there, or delete the ServiceExport: " + output.Kubectl(c.Context, append(in, "delete", "serviceexport", w.Name.Service)...)
+		return p
+	case valid != nil && valid.Status == metav1.ConditionFalse && valid.Reason == "InvalidServiceType":
+		p := problem("InvalidServiceType", fmt.Sprintf("The Service %s of %s has the type ExternalName, which cannot be exported.", w.Name.Import(), c.Context))
+		p.Advice = "Give the Service another type."
+		return p
+	case c.Limited && !slices.Contains(c.Exporting, w.Name.Namespace):
+		return w.notExported(c)
+	case ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == "Failed":
+		p := problem("ExportFailed", fmt.Sprintf("The export of %s in %s is not ready: %s", w.Name.Import(), c.Context, output.Clean(ready.Message)))
+		p.Advice = "Remove what the message names. The controller tries again."
+		if strings.Contains(ready.Message, "the controller does not manage it") {
+			p.Fix = []string{output.Kubectl(c.Context, append(in, "delete", "serviceimport", w.Name.Service)...)}
+			p.Advice = "The command deletes the ServiceImport that somebody else created. The controller creates it again."
+		}
+		return p
+	case excluded(export, w.Here.ID) && !e.home:
+		to := export.Annotations[mcs.AnnotationToClusters]
+		p := problem("NotForThisCluster", fmt.Sprintf("%s exports %s to the clusters %s only, and this cluster is %s.", c.Context, w.Name.Import(), output.Clean(to), w.Here.ID))
+		p.Fix = []string{output.Kubectl(c.Context, append(in, "annotate", "--overwrite", "serviceexport", w.Name.Service, mcs.AnnotationToClusters+"="+to+", "+w.Here.ID)...)}
+		return p
+	case ready == nil && connected:
+		if p := w.silent(c, "NoController", "ControllerSilent"); p != nil {
+			return p
+		}
+		p := problem("ExportPending", fmt.Sprintf("No controller of %s has seen the export of %s.", c.Context, w.Name.Import()))
+		p.Advice = "A new export needs some seconds. If it stays so, see the log of the controller there."
+		return p
+	}
+	return nil
+}
+
+func (w *walk) notExported(c *Cluster) *output.Problem {
+	p := problem("NamespaceNotExported", fmt.Sprintf("The controller of %s does not export from the namespace %s (--export-namespaces).", c.Context, w.Name.Namespace))
+	p.Advice = "Label the namespace there so that the selector of --export-namespaces matches."
+	if selector, err := labels.Parse(argument(c, "--export-namespaces")); err == nil && !selector.Empty() {
+		if fix := labelFix(c.Context, w.Name.Namespace, selector); fix != nil {
+			p.Fix, p.Advice = fix, ""
+		}
+	}
+	return p
+}
+
+// excluded reports whether an export is not for a cluster.
+func excluded(export *mcsv1beta1.ServiceExport, id string) bool {
+	text, given := export.Annotations[mcs.AnnotationToClusters]
+	if !given {
+		return false
+	}
+	return !slices.ContainsFunc(strings.Split(text, ","), func(one string) bool { return strings.TrimSpace(one) == id })
+}
+
+// serviceLink reports whether the endpoints of the Service are worth a look.
+func (w *walk) serviceLink(e exporter) bool {
+	c := e.side
+	svc := c.Service.Value
+	switch {
+	case !c.Service.OK():
+		w.link("service", c.Context, Unknown, c.Service.Error)
+		return false
+	case svc == nil:
+		w.link("service", c.Context, Broken, "there is no Service "+w.Name.Import())
+		p := problem("NoService", fmt.Sprintf("%s exports %s, and has no such Service.", c.Context, w.Name.Import()))
+		p.Advice = "Create the Service there, or delete the ServiceExport: " + output.Kubectl(c.Context, "--namespace", w.Name.Namespace, "delete", "serviceexport", w.Name.Service)
+		w.add(rankExporter, p)
+		return false
+	}
+	var ports []string
+	for _, p := range svc.Spec.Ports {
+		ports = append(ports, srvName(mcsv1beta1.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Port}))
+	}
+	w.link("service", c.Context, OK, fmt.Sprintf("%s, %s", svc.Spec.Type, output.List(ports, 6)))
+	return true
+}
+
+func (w *walk) endpointsLink(e exporter) {
+	c := e.side
+	if !c.Endpoints.OK() {
+		w.link("endpoints", c.Context, Unknown, c.Endpoints.Error)
+		return
+	}
+	own := slices.DeleteFunc(slices.Clone(c.Endpoints.Value), func(s discoveryv1.EndpointSlice) bool { return s.Labels[mcs.LabelNativeOf] != "" })
+	total := 0
+	for i := range own {
+		total += len(own[i].Endpoints)
+	}
+	ready := w.ready(own)
+	detail := fmt.Sprintf("%d of %s ready", ready, output.Count(total, "endpoint"))
+	if ready > 0 {
+		w.link("endpoints", c.Context, OK, detail)
+		w.limits(e, own)
+		return
+	}
+	if w.ready(w.Here.Slices.Value) > 0 {
+		w.link("endpoints", c.Context, OK, detail+"; other clusters have ready ones")
+		return
+	}
+	w.link("endpoints", c.Context, Broken, detail)
+	w.add(rankExporter, w.noEndpoints(c, total))
+}
+
+func (w *walk) noEndpoints(c *Cluster, total int) *output.Problem {
+	selector := c.Service.Value.Spec.Selector
+	if len(selector) > 0 && total == 0 && c.Pods.OK() && c.Pods.Value == 0 {
+		p := problem("NoPods", fmt.Sprintf("The selector %s of the Service %s in %s selects no pods.", labels.Set(selector), w.Name.Import(), c.Context))
+		p.Advice = "Start the pods, or correct the selector of the Service."
+		return p
+	}
+	p := problem("NoReadyEndpoints", fmt.Sprintf("The Service %s of %s has no ready endpoint.", w.Name.Import(), c.Context))
+	look := []string{"--namespace", w.Name.Namespace, "get", "pods"}
+	if len(selector) > 0 {
+		look = append(look, "-l", labels.Set(selector).String())
+	}
+	p.Advice = "Its pods are not ready: " + output.Kubectl(c.Context, look...)
+	return p
+}
+
+// limits checks what this cluster allows the peer to contribute.
+func (w *walk) limits(e exporter, own []discoveryv1.EndpointSlice) {
+	if e.peer == nil || !e.peer.Connected {
+		return
+	}
+	secret := []string{"--namespace", "multicluster-system", "annotate", "--overwrite", "secret", e.peer.ID}
+	if text, given := e.peer.Annotations[limitNamespaces]; given && !slices.Contains(words(text), w.Name.Namespace) {
+		p := problem("PeerLimitNamespaces", fmt.Sprintf("%s allows the peer %s to export in the namespaces %s only.", w.Here.Context, e.peer.ID, output.Clean(text)))
+		p.Fix = []string{output.Kubectl(w.Here.Context, append(secret, limitNamespaces+"="+strings.Join(append(words(text), w.Name.Namespace), ", "))...)}
+		w.add(rankExporter, p)
+	}
+	text, given := e.peer.Annotations[limitEndpoints]
+	if !given || w.from(e.id) > 0 {
+		return
+	}
+	var outside []string
+	for _, s := range own {
+		for _, at := range s.Endpoints {
+			for _, address := range at.Addresses {
+				if !inAny(address, words(text)) {
+					outside = append(outside, address)
+				}
+			}
+		}
+	}
+	if len(outside) > 0 {
+		p := problem("PeerLimitEndpoints", fmt.Sprintf("%s allows the peer %s to give endpoints in the networks %s only, and %s has %s.", w.Here.Context, e.peer.ID, output.Clean(text), w.Name.Import(), output.List(outside, 4)))
+		p.Advice = "If these are networks of the peer's pods, add them: " + output.Kubectl(w.Here.Context, append(secret, limitEndpoints+"="+text+", NETWORK")...)
+		w.add(rankExporter, p)
+	}
+}
+
+// Annotations of a peer's Secret.
+const (
+	limitNamespaces = "clusterset-dns.io/namespaces"
+	limitEndpoints  = "clusterset-dns.io/endpoint-cidrs"
+)
+
+func words(text string) []string {
+	var all []string
+	for _, word := range strings.Split(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			all = append(all, word)
+		}
+	}
+	return all
+}
+
+func inAny(address string, networks []string) bool {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(networks, func(text string) bool {
+		network, err := netip.ParsePrefix(text)
+		return err == nil && network.Contains(ip)
+	})
+}

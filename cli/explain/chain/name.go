@@ -1,0 +1,91 @@
+package chain
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// The zones of names.
+const (
+	ClustersetZone = "clusterset.local"
+	ClusterZone    = "cluster.local"
+)
+
+// Forms lists the accepted forms of a name.
+const Forms = `foo, foo.default, foo.default.svc, foo.default.svc.cluster.local, foo.default.svc.clusterset.local,
+the same with _port._protocol. before it, and db-0.member1.db.default.svc.clusterset.local for one endpoint`
+
+// Name is a name that somebody asks for.
+type Name struct {
+	// Text is the name without the dot at its end.
+	Text string
+	// Absolute is true if the name ended with a dot, which switches off the search path.
+	Absolute bool
+	// Zone is ClustersetZone, ClusterZone, or "" for a short name.
+	Zone               string
+	Service, Namespace string
+	// Port and Protocol are set for names of SRV records, without the underscores.
+	Port, Protocol string
+	// Host and Cluster are set for the name of one endpoint of a headless import.
+	Host, Cluster string
+}
+
+// ParseName reads a name. A name of one label is in the given namespace.
+func ParseName(text, namespace string) (Name, error) {
+	n := Name{Text: strings.ToLower(strings.TrimSuffix(text, ".")), Absolute: strings.HasSuffix(text, ".")}
+	wrong := func() (Name, error) {
+		return Name{}, fmt.Errorf("%q is not the name of a Service: the forms are %s", text, Forms)
+	}
+	rest := n.Text
+	for _, zone := range []string{ClustersetZone, ClusterZone} {
+		if before, found := strings.CutSuffix(rest, ".svc."+zone); found {
+			rest, n.Zone = before+".svc", zone
+		}
+	}
+	labels := strings.Split(rest, ".")
+	if len(labels) > 2 && strings.HasPrefix(labels[0], "_") && strings.HasPrefix(labels[1], "_") {
+		n.Port, n.Protocol, labels = labels[0][1:], labels[1][1:], labels[2:]
+	}
+	withSvc := len(labels) > 2 && labels[len(labels)-1] == "svc"
+	if withSvc {
+		labels = labels[:len(labels)-1]
+	}
+	switch {
+	case len(labels) == 1 && n.Zone == "":
+		n.Service, n.Namespace = labels[0], namespace
+	case len(labels) == 2:
+		n.Service, n.Namespace = labels[0], labels[1]
+	case len(labels) > 3 && withSvc && n.Port == "":
+		last := len(labels)
+		n.Host, n.Cluster = labels[0], strings.Join(labels[1:last-2], ".")
+		n.Service, n.Namespace = labels[last-2], labels[last-1]
+	default:
+		return wrong()
+	}
+	for _, label := range append(labels, n.Service, n.Namespace) {
+		if len(validation.IsDNS1123Label(label)) > 0 {
+			return wrong()
+		}
+	}
+	if n.Protocol != "" && n.Protocol != "tcp" && n.Protocol != "udp" && n.Protocol != "sctp" {
+		return wrong()
+	}
+	return n, nil
+}
+
+// In returns the complete name in a zone.
+func (n Name) In(zone string) string {
+	name := n.Service + "." + n.Namespace + ".svc." + zone
+	switch {
+	case n.Port != "":
+		return "_" + n.Port + "._" + n.Protocol + "." + name
+	case n.Host != "":
+		return n.Host + "." + n.Cluster + "." + name
+	}
+	return name
+}
+
+// Import returns the namespace and the name of the import, for messages.
+func (n Name) Import() string { return n.Namespace + "/" + n.Service }

@@ -1,0 +1,61 @@
+package chain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// proven are the verdicts of a Lease that show that connections arrive.
+var proven = []string{"Proven", "Cut"}
+
+// traffic is the way to the endpoints. Only what the controller has tried is known of it.
+func (w *walk) traffic() {
+	if w.explained(rankSearch) {
+		w.link("traffic", w.Here.Context, Skipped, "the name does not lead to an endpoint")
+		return
+	}
+	for _, e := range w.all() {
+		if e.peer == nil || w.from(e.id) == 0 {
+			continue
+		}
+		if slices.Contains(proven, e.peer.DataPath) {
+			w.link("traffic", w.Here.Context, OK, "the endpoints of "+e.id+" accept connections from this cluster")
+			continue
+		}
+		if e.side == nil || !e.side.Networks.OK() || !w.Here.Networks.OK() {
+			w.link("traffic", w.Here.Context, Skipped, "nothing is known of connections to "+e.id)
+			continue
+		}
+		if text := overlap(w.Here.Networks.Value, e.side.Networks.Value); text != "" {
+			w.link("traffic", w.Here.Context, Broken, text)
+			p := problem("OverlappingNetworks", fmt.Sprintf("Pods of %s cannot reach pods of %s: %s.", w.Here.Context, e.side.Context, text))
+			p.Advice = "Give the clusters different networks, or connect them by a gateway that translates addresses. Until then, the addresses mean something else in each cluster."
+			w.add(rankTraffic, p)
+			continue
+		}
+		w.link("traffic", w.Here.Context, Skipped, "no connection from the controller to endpoints of "+e.id+" is known: see docs/silent-clusters.md")
+	}
+}
+
+// overlap returns which networks of two clusters overlap, or "". Networks of Services can be the same in
+// both: each cluster uses its own. A pod of the other cluster cannot be reached if this cluster uses its
+// address for something else.
+func overlap(here, there Networks) string {
+	for _, pair := range []struct {
+		mine, theirs     []netip.Prefix
+		ofMine, ofTheirs string
+	}{
+		{here.Pods, there.Pods, "pods", "pods"},
+		{here.Services, there.Pods, "Services", "pods"},
+	} {
+		for _, mine := range pair.mine {
+			for _, theirs := range pair.theirs {
+				if mine.Overlaps(theirs) {
+					return fmt.Sprintf("the network %s of the %s here overlaps with %s of the %s there", mine, pair.ofMine, theirs, pair.ofTheirs)
+				}
+			}
+		}
+	}
+	return ""
+}
