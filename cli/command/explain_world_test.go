@@ -1,0 +1,534 @@
+package command_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset-dns/multicluster/cli/explain/chain"
+	"github.com/clusterset-dns/multicluster/cli/testing/node"
+	"github.com/clusterset-dns/multicluster/cli/testing/world"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func TestMain(m *testing.M) { world.Main(m) }
+
+// lab is two joined clusters: member1 exports, and member2 asks. In member2, the cluster's own CoreDNS forwards the zone to two others with the
+// plugin. All three are real, and are reached through the API server and a node.
+type lab struct {
+	*testing.T
+	all *testing.T // that the servers end with
+	*world.World
+	node     *node.Node
+	program  string // CoreDNS
+	upstream string // the address of the resolver outside of the cluster
+	path     string // PATH of the commands that are printed
+	servers  map[string]*server
+	// frozen keeps the kubelet's part of a test from starting servers again.
+	frozen bool
+	// cut are the servers that lose the API server when they start.
+	gate *gate
+}
+
+// server is a CoreDNS that runs as a pod.
+type server struct {
+	corefile, address string
+	running           *controlplane.Beside
+	uid               string
+}
+
+// The pods of DNS servers, each with the ConfigMap that it reads.
+var dnsPods = []struct{ namespace, name, config, account, label string }{
+	{"multicluster-dns", "multicluster-dns-0", "multicluster-dns", "multicluster-dns", "app.kubernetes.io/name=multicluster-dns"},
+	{"multicluster-dns", "multicluster-dns-1", "multicluster-dns", "multicluster-dns", "app.kubernetes.io/name=multicluster-dns"},
+	{"kube-system", "coredns-0", "coredns", "coredns", "k8s-app=kube-dns"},
+}
+
+const (
+	clusterDNS = "10.0.0.10"
+	secondDNS  = "10.0.0.53"
+	closed     = "127.0.0.1:1"
+)
+
+// ownCorefile is what a cluster has after the quickstart.
+const ownCorefile = `.:53 {
+    errors
+    ready
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+        pods insecure
+        fallthrough in-addr.arpa ip6.arpa
+        ttl 30
+    }
+    forward . /etc/resolv.conf
+    cache 30
+    loop
+    reload
+}
+`
+
+const forwardBlock = `
+clusterset.local:53 {
+    errors
+    cache 5
+    forward . 10.0.0.53
+}
+`
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	program, err := binaries.Program("coredns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{T: t, all: t, World: world.New(t, "member1", "member2"), program: program, servers: map[string]*server{}}
+	l.node = node.Start(t, l.Clusters["member2"].Kube)
+	l.upstream = startUpstream(t)
+	l.path = l.commands()
+	l.StartController("member1")
+	l.StartController("member2")
+	l.sh("kubectl multicluster join member1 member2")
+	l.installDNS()
+	return l
+}
+
+// commands makes a folder with what a user has in PATH, and returns PATH.
+func (l *lab) commands() string {
+	l.Helper()
+	root, dir := binaries.Root(), l.TempDir()
+	// It stands for the command join, which is not part of these tests.
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = join ] || exit 2\n%[1]s/deploy/join.sh \"$2\" \"$3\" && %[1]s/deploy/join.sh \"$3\" \"$2\"\n", root)
+	if err := os.WriteFile(filepath.Join(dir, "kubectl-multicluster"), []byte(script), 0o700); err != nil {
+		l.Fatal(err)
+	}
+	kubectl := world.Programs(l, "kubectl")["kubectl"]
+	return strings.Join([]string{dir, filepath.Dir(kubectl), os.Getenv("PATH")}, string(os.PathListSeparator))
+}
+
+// sh runs a command that was printed, as a user does. Manifests come from this checkout.
+func (l *lab) sh(command string) {
+	l.Helper()
+	command = strings.ReplaceAll(command, "https://github.com/clusterset-dns/multicluster//deploy/", filepath.Join(binaries.Root(), "deploy")+"/")
+	command = strings.ReplaceAll(command, "?ref=main", "")
+	cmd := exec.CommandContext(l.Context(), "/bin/sh", "-c", command)
+	cmd.Dir = l.TempDir()
+	cmd.Env = append(os.Environ(), "PATH="+l.path, "KUBECONFIG="+l.Kubeconfig)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		l.Fatalf("%s: %v\n%s", command, err, out)
+	}
+}
+
+// apply applies manifests to a cluster.
+func (l *lab) apply(id, namespace, text string) {
+	l.Helper()
+	if err := l.Clusters[id].Apply(l.Context(), namespace, text); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// remove deletes what manifests name.
+func (l *lab) remove(id, namespace, text string) {
+	l.Helper()
+	if err := l.Clusters[id].Delete(l.Context(), namespace, text); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// installDNS makes what a cluster's DNS consists of. The addresses are fixed, so that golden files contain them.
+func (l *lab) installDNS() {
+	l.Helper()
+	const ports = `ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53}]`
+	l.apply("member2", "", `
+apiVersion: v1
+kind: Namespace
+metadata: {name: multicluster-dns}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: coredns, namespace: kube-system}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: kube-dns, namespace: kube-system}
+spec: {clusterIP: `+clusterDNS+`, selector: {k8s-app: kube-dns}, `+ports+`}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: multicluster-dns, namespace: multicluster-dns}
+spec: {clusterIP: `+secondDNS+`, `+ports+`}
+`)
+	l.Kubectl("member2", "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(binaries.Root(), "deploy", "plugin", "server"))
+	l.corefile("coredns", ownCorefile+forwardBlock)
+	l.kubelet()
+}
+
+// corefile writes a Corefile of the namespace kube-system.
+func (l *lab) corefile(name, text string) {
+	l.Helper()
+	manifest, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]any{"Corefile": text},
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.apply("member2", "kube-system", string(manifest))
+}
+
+// kubelet does what a Deployment and its node do: it creates pods that are missing, and runs a CoreDNS in each, with the Corefile of now.
+func (l *lab) kubelet() {
+	l.Helper()
+	if l.frozen {
+		return
+	}
+	for _, of := range dnsPods {
+		pod := l.dnsPod(of.namespace, of.name, of.account, of.label)
+		config, err := l.Clusters["member2"].Kube.CoreV1().ConfigMaps(of.namespace).Get(l.Context(), of.config, metav1.GetOptions{})
+		if err != nil {
+			l.Fatal(err)
+		}
+		l.run(of.namespace, of.name, of.account, string(pod.UID), config.Data["Corefile"])
+	}
+}
+
+func (l *lab) dnsPod(namespace, name, account, label string) *corev1.Pod {
+	l.Helper()
+	pods := l.Clusters["member2"].Kube.CoreV1().Pods(namespace)
+	found, err := pods.Get(l.Context(), name, metav1.GetOptions{})
+	if err == nil && found.DeletionTimestamp == nil {
+		return found
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		l.Fatal(err)
+	}
+	if err == nil {
+		l.ended(namespace, name)
+	}
+	key, value, _ := strings.Cut(label, "=")
+	no := false
+	made, err := pods.Create(l.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{key: value}},
+		Spec: corev1.PodSpec{
+			NodeName: node.Name, ServiceAccountName: account, AutomountServiceAccountToken: &no,
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Containers: []corev1.Container{{
+				Name: "coredns", Image: "coredns", Ports: []corev1.ContainerPort{{Name: "dns-tcp", ContainerPort: 1053}},
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		l.Fatal(err)
+	}
+	return l.podStatus(made, true, "")
+}
+
+// podStatus reports a pod as its node does.
+func (l *lab) podStatus(pod *corev1.Pod, ready bool, waiting string) *corev1.Pod {
+	l.Helper()
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	container := corev1.ContainerStatus{Name: pod.Spec.Containers[0].Name, Ready: ready}
+	if waiting != "" {
+		container.State.Waiting = &corev1.ContainerStateWaiting{Reason: waiting}
+	}
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}},
+		ContainerStatuses: []corev1.ContainerStatus{container},
+	}
+	done, err := l.Clusters["member2"].Kube.CoreV1().Pods(pod.Namespace).UpdateStatus(l.Context(), pod, metav1.UpdateOptions{})
+	if err != nil {
+		l.Fatal(err)
+	}
+	return done
+}
+
+// ended confirms to the API server that a pod that is being deleted has ended.
+func (l *lab) ended(namespace, name string) {
+	l.Helper()
+	err := l.Clusters["member2"].Kube.CoreV1().Pods(namespace).Delete(l.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+	if err != nil && !apierrors.IsNotFound(err) {
+		l.Fatal(err)
+	}
+}
+
+// run runs a CoreDNS with a Corefile, unless it runs already.
+func (l *lab) run(namespace, name, account, uid, corefile string) {
+	l.Helper()
+	s := l.servers[name]
+	if s != nil && s.uid == uid && s.corefile == corefile {
+		return
+	}
+	if s != nil {
+		s.running.Stop()
+	}
+	c := l.Clusters["member2"]
+	kubeconfig := c.Kubeconfig
+	if account == "multicluster-dns" { // The rights of the others are not what these tests are about.
+		var err error
+		if _, kubeconfig, err = c.ServiceAccount(l.Context(), namespace, account); err != nil {
+			l.Fatal(err)
+		}
+	}
+	if l.gate != nil && name == "multicluster-dns-1" {
+		kubeconfig = l.gate.through(l, kubeconfig)
+	}
+	port, err := controlplane.FreePort()
+	if err != nil {
+		l.Fatal(err)
+	}
+	s = &server{corefile: corefile, address: fmt.Sprintf("127.0.0.1:%d", port), uid: uid}
+	file := filepath.Join(l.all.TempDir(), "Corefile")
+	if err := os.WriteFile(file, []byte(l.onLoopback(corefile, port, kubeconfig)), 0o600); err != nil {
+		l.Fatal(err)
+	}
+	s.running, err = c.Beside(l.Context(), func(ctx context.Context) error {
+		connection, err := new(net.Dialer).DialContext(ctx, "tcp", s.address)
+		if err == nil {
+			err = connection.Close()
+		}
+		return err
+	}, l.program, "-conf", file)
+	if err != nil {
+		l.Fatalf("%v\n%s", err, l.onLoopback(corefile, port, kubeconfig))
+	}
+	l.all.Cleanup(s.running.Stop)
+	l.servers[name] = s
+	l.node.Serve(namespace, name, s.address)
+}
+
+var (
+	serverKey = regexp.MustCompile(`(?m)^([^\s{#]+?)(:53)? \{$`)
+	ownPort   = regexp.MustCompile(`(?m)^ +(ready|loop|loadbalance|prometheus .*)\n|^ +health \{\n.*\n +\}\n`)
+	needsAPI  = regexp.MustCompile(`(?m)^( +)(multicluster|kubernetes)([^{\n]*[^{\n ])?( \{)?$`)
+	forwarded = regexp.MustCompile(`(?m)^( +forward \S+) (\S+)`)
+)
+
+// onLoopback changes what a Corefile cannot have outside of a pod: ports, the way to the API server, and addresses of Services.
+func (l *lab) onLoopback(text string, port int, kubeconfig string) string {
+	text = ownPort.ReplaceAllString(text, "")
+	text = serverKey.ReplaceAllString(text, fmt.Sprintf("$1:%d {\n    bind 127.0.0.1", port))
+	text = needsAPI.ReplaceAllStringFunc(text, func(line string) string {
+		if before, opens := strings.CutSuffix(line, " {"); opens {
+			return before + " {\n        kubeconfig " + kubeconfig
+		}
+		return line + " {\n        kubeconfig " + kubeconfig + "\n    }"
+	})
+	return forwarded.ReplaceAllStringFunc(text, func(line string) string {
+		parts := forwarded.FindStringSubmatch(line)
+		to := closed
+		switch parts[2] {
+		case "/etc/resolv.conf":
+			to = l.upstream
+		case secondDNS:
+			if s := l.servers["multicluster-dns-0"]; s != nil {
+				to = s.address
+			}
+		}
+		return parts[1] + " " + to
+	})
+}
+
+// startUpstream is a resolver that knows no name, as one outside of the cluster.
+func startUpstream(t *testing.T) string {
+	t.Helper()
+	packets, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", packets.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
+		reply := new(dns.Msg).SetRcode(query, dns.RcodeNameError)
+		soa, _ := dns.NewRR(". 5 IN SOA a.root. nstld.root. 1 1800 900 604800 5")
+		reply.Ns = []dns.RR{soa}
+		_ = w.WriteMsg(reply)
+	})
+	for _, s := range []*dns.Server{{PacketConn: packets, Handler: answer}, {Listener: listener, Handler: answer}} {
+		go func() { _ = s.ActivateAndServe() }()
+		t.Cleanup(func() { _ = s.Shutdown() })
+	}
+	return packets.LocalAddr().String()
+}
+
+// gate is a way to an API server that can be cut.
+type gate struct {
+	to       string
+	listener net.Listener
+	cut      chan struct{}
+}
+
+// newGate opens a way to the API server of member2. It ends with the test.
+func (l *lab) newGate() *gate {
+	l.Helper()
+	listener, err := new(net.ListenConfig).Listen(l.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { _ = listener.Close() })
+	g := &gate{to: strings.TrimPrefix(l.Clusters["member2"].Config.Host, "https://"), listener: listener, cut: make(chan struct{})}
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			to, err := new(net.Dialer).DialContext(l.Context(), "tcp", g.to)
+			if err != nil {
+				_ = from.Close()
+				continue
+			}
+			go g.pass(from, to)
+			go g.pass(to, from)
+			go func() {
+				<-g.cut
+				_, _ = from.Close(), to.Close()
+			}()
+		}
+	}()
+	return g
+}
+
+func (g *gate) pass(from, to net.Conn) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err == nil {
+			_, err = to.Write(buffer[:n])
+		}
+		if err != nil {
+			_, _ = from.Close(), to.Close()
+			return
+		}
+	}
+}
+
+// close cuts all connections, and accepts no more.
+func (g *gate) close() {
+	_ = g.listener.Close()
+	close(g.cut)
+}
+
+// through returns a kubeconfig with the address of the gate.
+func (g *gate) through(l *lab, kubeconfig string) string {
+	l.Helper()
+	text, err := os.ReadFile(kubeconfig)
+	if err != nil {
+		l.Fatal(err)
+	}
+	path := filepath.Join(l.all.TempDir(), "gated.kubeconfig")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), g.to, g.listener.Addr().String())), 0o600); err != nil {
+		l.Fatal(err)
+	}
+	return path
+}
+
+// explain runs the command in member2, for programs and for people.
+func (l *lab) explain(name string, args ...string) (*chain.Report, world.Result) {
+	l.Helper()
+	args = append([]string{"explain", name, "--context", "member2"}, args...)
+	parsed := l.World.Run(append(args, "-o", "json")...)
+	report := new(chain.Report)
+	if err := json.Unmarshal([]byte(parsed.Out), report); err != nil {
+		l.Fatalf("%v\n%s%s", err, parsed.Out, parsed.Err)
+	}
+	return report, l.World.Run(args...)
+}
+
+// whole waits until the chain of a name is whole.
+func (l *lab) whole(name string, args ...string) world.Result {
+	l.Helper()
+	var last world.Result
+	controlplane.Eventually(l, name+" is whole", func() error {
+		l.kubelet()
+		report, people := l.explain(name, args...)
+		if last = people; report.Result != chain.ResultWhole || people.Status != 0 {
+			return fmt.Errorf("%s", people.Out)
+		}
+		return nil
+	})
+	return last
+}
+
+// broken waits until the cause of a broken chain is the given one, and two outputs are the same.
+func (l *lab) broken(name, cause string, args ...string) (*chain.Report, string) {
+	l.Helper()
+	var report *chain.Report
+	var before string
+	controlplane.Eventually(l, name+" has the cause "+cause, func() error {
+		l.kubelet()
+		var people world.Result
+		report, people = l.explain(name, args...)
+		if report.Cause == nil || report.Cause.ID != cause {
+			before = ""
+			return fmt.Errorf("%s", people.Out)
+		}
+		if text := steady(people.Out); text != before {
+			before = text
+			return fmt.Errorf("it changes:\n%s", text)
+		}
+		if people.Status != 1 {
+			return fmt.Errorf("status %d", people.Status)
+		}
+		return nil
+	})
+	return report, before
+}
+
+var (
+	someIP   = regexp.MustCompile(`\b10\.0\.0\.(\d+)\b`)
+	somePort = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	someTime = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+)
+
+// steady replaces what differs from run to run.
+func steady(text string) string {
+	text = someIP.ReplaceAllStringFunc(text, func(ip string) string {
+		if ip == clusterDNS || ip == secondDNS || ip == "10.0.0.99" || ip == "10.0.0.0" {
+			return ip
+		}
+		return "10.0.0.IP"
+	})
+	text = somePort.ReplaceAllString(text, "127.0.0.1:PORT")
+	return someTime.ReplaceAllString(text, "TIME")
+}
+
+// golden compares a text with a file.
+func golden(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join("testdata", "explain", name+".txt")
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text != string(want) {
+		t.Errorf("%s differs (-update writes it):\n%s\nwant:\n%s", path, text, want)
+	}
+}
