@@ -51,7 +51,7 @@ func runExplain(ctx context.Context, e *env, flags explainFlags, text string) er
 	if err != nil {
 		return err
 	}
-	q := explain.Question{Server: func(context string) string {
+	q := explain.Question{Unusable: map[string]string{}, Server: func(context string) string {
 		if of, err := all.Server(context); err == nil {
 			return of.Server
 		}
@@ -102,7 +102,12 @@ func choose(all *clusters.Contexts, q *explain.Question) error {
 		if name == current {
 			continue
 		}
-		if one, err := all.Cluster(name); err == nil { // A context that cannot be used exports nothing that can be read.
+		one, err := all.Cluster(name)
+		if err != nil {
+			q.Unusable[name] = err.Error()
+			continue
+		}
+		if q.Server(name) != q.Server(current) { // Otherwise it is another user of the same cluster.
 			q.Others = append(q.Others, one)
 		}
 	}

@@ -1,10 +1,15 @@
 package command_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/tools/clientcmd/api"
+
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
+	"github.com/clusterset-dns/multicluster/cli/testing/world"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // fault is one thing that can be wrong, in a namespace of its own.
@@ -21,6 +26,10 @@ type fault struct {
 	cause, advice, after func(*lab, string)
 	mended               string
 	mendedArgs           []string
+	// cleanup removes what the next fault must not see.
+	cleanup func(*lab)
+	// also is a problem beside a chain that is whole. want is empty then.
+	also string
 }
 
 const service = `
@@ -65,9 +74,52 @@ func TestFaults(t *testing.T) {
 	l := newLab(t)
 	l.shop("whole")
 	golden(t, "whole", steady(l.whole("foo.whole.svc.clusterset.local").Out))
+	t.Run("tenant", func(t *testing.T) { l.with(t).tenant() })
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) { l.with(t).try(f) })
 	}
+}
+
+// tenant asks as a user with few rights: what cannot be read is unknown, and is never an absent object.
+func (l *lab) tenant() {
+	l.Helper()
+	l.shop("tenant")
+	l.whole("foo.tenant.svc.clusterset.local")
+	l.apply("member2", "tenant", `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: tenant}
+rules:
+  - {apiGroups: ["", discovery.k8s.io, multicluster.x-k8s.io], resources: [services, pods, endpointslices, serviceimports], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tenant}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
+subjects: [{kind: ServiceAccount, name: tenant, namespace: tenant}]
+`)
+	config, _, err := l.Clusters["member2"].ServiceAccount(l.Context(), "tenant", "tenant")
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Config.AuthInfos["tenant"] = &api.AuthInfo{Token: config.BearerToken}
+	l.Config.Contexts["tenant"] = &api.Context{Cluster: "member2", AuthInfo: "tenant"}
+	l.WriteConfig()
+	l.Cleanup(func() {
+		delete(l.Config.Contexts, "tenant")
+		l.WriteConfig()
+	})
+	var last world.Result
+	controlplane.Eventually(l, "the tenant's rights are in effect", func() error {
+		if last = l.World.Run("explain", "foo.tenant.svc.clusterset.local", "--context", "tenant"); !strings.Contains(last.Out, "ClusterSetIP") {
+			return errors.New(last.Out + last.Err)
+		}
+		return nil
+	})
+	if last.Status != 1 || strings.Contains(last.Out, "BROKEN") {
+		l.Errorf("status %d", last.Status)
+	}
+	golden(l.T, "tenant", steady(last.Out))
 }
 
 // with is the lab for a test within the test. Programs that it starts end with the whole.
@@ -83,6 +135,13 @@ func (l *lab) try(f fault) {
 		l.shop(f.name)
 	}
 	f.cause(l, f.name)
+	if f.cleanup != nil {
+		l.Cleanup(func() { f.cleanup(l) })
+	}
+	if f.also != "" {
+		l.beside(f)
+		return
+	}
 	report, text := l.broken(named(f.ask, f.name), f.want, args(f.args, f.name)...)
 	golden(l.T, f.name, text)
 	for _, command := range report.Cause.Fix {
@@ -115,6 +174,20 @@ func (l *lab) try(f fault) {
 	}
 }
 
+// beside waits for a chain that is whole, with a problem beside it.
+func (l *lab) beside(f fault) {
+	l.Helper()
+	var last world.Result
+	controlplane.Eventually(l, f.name+" has "+f.also, func() error {
+		report, people := l.explain(named(f.ask, f.name), args(f.args, f.name)...)
+		if last = people; report.Result != chain.ResultWhole || len(report.Also) != 1 || report.Also[0].ID != f.also {
+			return errors.New(people.Out)
+		}
+		return nil
+	})
+	golden(l.T, f.name, steady(last.Out))
+}
+
 func args(all []string, namespace string) []string {
 	found := make([]string, len(all))
 	for i, one := range all {
@@ -134,7 +207,7 @@ var faults = []fault{
 	}},
 	{name: "no-forward-block", want: "NoForwardBlock", cause: func(l *lab, _ string) { l.corefile("coredns", ownCorefile) }},
 	{name: "forward-elsewhere", want: "ForwardElsewhere", cause: func(l *lab, _ string) {
-		l.corefile("coredns", ownCorefile+strings.ReplaceAll(forwardBlock, secondDNS, "10.0.0.99"))
+		l.corefile("coredns", ownCorefile+strings.ReplaceAll(forwardBlock, secondDNS, "192.0.2.99"))
 	}},
 	{name: "foreign-service", want: "ForeignService", bare: true, cause: func(l *lab, ns string) {
 		l.Namespace(ns, "member2")
@@ -160,7 +233,9 @@ spec: {type: ExternalName, externalName: example.org}`)
 	{name: "unready-endpoints", want: "NoReadyEndpoints", cause: func(l *lab, ns string) {
 		l.apply("member1", ns, strings.ReplaceAll(endpoints, "ready: true", "ready: false"))
 	}, advice: func(l *lab, ns string) { l.apply("member1", ns, endpoints) }},
-	{name: "no-endpoints", want: "NoPods", cause: func(l *lab, ns string) { l.remove("member1", ns, endpoints) },
+	{name: "no-endpoints", want: "NoPods", cause: func(l *lab, ns string) {
+		l.apply("member1", ns, before(endpoints, "endpoints:")+"endpoints: []")
+	},
 		advice: func(l *lab, ns string) { l.apply("member1", ns, endpoints) }},
 	{name: "wrong-port-name", want: "UnknownPort", ask: "_web._tcp.FOO.svc.clusterset.local", mended: "_http._tcp.FOO.svc.clusterset.local", cause: func(*lab, string) {}},
 	{name: "no-search-entry", want: "NoSearchEntry", ask: "FOO.svc", args: []string{"--namespace", "NAMESPACE"}, cause: func(*lab, string) {}},
@@ -180,6 +255,8 @@ spec: {type: ExternalName, externalName: example.org}`)
     forward . /etc/resolv.conf
 }
 `)
+	}, cleanup: func(l *lab) {
+		l.Kubectl("member2", "-n", "kube-system", "delete", "configmap", "node-local-dns")
 	}},
 	{name: "to-clusters", want: "NotForThisCluster", bare: true, cause: func(l *lab, ns string) {
 		l.Namespace(ns, "member1", "member2")
@@ -189,11 +266,182 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.Kubectl("member1", "-n", "multicluster-system", "delete", "secret", "multicluster-peer-member2")
 		l.restart("member2")
 	}},
-}
-
-// restart ends a controller and starts it again, so that it asks its peers again.
-func (l *lab) restart(id string, flags ...string) {
-	l.Helper()
-	l.StopController(id)
-	l.StartController(id, flags...)
+	{name: "token-expired", want: "PeerTokenExpired", cause: func(l *lab, _ string) {
+		l.editPeer(func(config *api.Config) {
+			for _, user := range config.AuthInfos {
+				user.Token = l.expiredToken()
+			}
+		})
+	}},
+	{name: "peer-unreachable", want: "PeerUnreachable", cause: func(l *lab, _ string) {
+		l.editPeer(func(config *api.Config) {
+			for _, cluster := range config.Clusters {
+				cluster.Server = "https://" + closed
+			}
+		})
+	}, advice: func(l *lab, _ string) { l.sh("kubectl multicluster join member1 member2") }},
+	{name: "peer-forbidden", want: "PeerForbidden", cause: func(l *lab, _ string) {
+		l.Kubectl("member1", "delete", "clusterrolebinding", "multicluster-peer")
+		l.restart("member2")
+	}},
+	{name: "peer-kubeconfig", want: "PeerInvalidKubeconfig", cause: func(l *lab, _ string) {
+		l.Kubectl("member2", "-n", "multicluster-system", "patch", "secret", "member1", "-p", `{"data": {"kubeconfig": "Z2FyYmFnZQ=="}}`)
+	}},
+	{name: "peer-limits", want: "PeerInvalidLimits", cause: func(l *lab, _ string) {
+		l.Kubectl("member2", "-n", "multicluster-system", "annotate", "secret", "member1", "clusterset-dns.io/max-services=many")
+	}, advice: func(l *lab, _ string) {
+		l.Kubectl("member2", "-n", "multicluster-system", "annotate", "secret", "member1", "clusterset-dns.io/max-services-")
+	}},
+	{name: "peer-secret", want: "PeerSecretMissing", cause: func(l *lab, _ string) {
+		l.Kubectl("member2", "-n", "multicluster-system", "delete", "secret", "member1")
+	}},
+	{name: "peer-missing", want: "PeerMissing", cause: func(l *lab, _ string) { l.leave() }},
+	{name: "peer-wrong-id", want: "PeerWrongID", cause: func(l *lab, _ string) { l.renamePeer("member9") }},
+	{name: "peer-own-id", want: "PeerDuplicateID", cause: func(l *lab, _ string) { l.renamePeer("member2") }},
+	{name: "peer-long-id", want: "PeerInvalidID", cause: func(l *lab, _ string) { l.renamePeer(strings.Repeat("m", 70)) }},
+	{name: "peer-itself", want: "PeerDuplicateCluster", cause: func(l *lab, _ string) {
+		l.renamePeer("member9")
+		l.editSecret("member9", func(config *api.Config) {
+			for _, cluster := range config.Clusters {
+				cluster.Server = l.Clusters["member2"].Config.Host
+				cluster.CertificateAuthorityData = l.Clusters["member2"].Config.CAData
+			}
+			for _, user := range config.AuthInfos {
+				user.Token, user.ClientCertificateData, user.ClientKeyData = "", l.Clusters["member2"].Config.CertData, l.Clusters["member2"].Config.KeyData
+			}
+		})
+	}, after: func(l *lab, _ string) { l.sh("kubectl multicluster join member1 member2") }},
+	{name: "peer-no-controller", want: "PeerNoController", cause: func(l *lab, _ string) {
+		l.StopController("member1")
+		l.Kubectl("member1", "-n", "multicluster-system", "scale", "deployment/multicluster-controller", "--replicas=0")
+		l.Kubectl("member1", "annotate", "namespace", "multicluster-system", "clusterset-dns.io/cluster-id-")
+	}, after: func(l *lab, _ string) { l.start("member1") }},
+	{name: "peer-namespaces", want: "PeerLimitNamespaces", bare: true, cause: func(l *lab, ns string) {
+		l.Kubectl("member2", "-n", "multicluster-system", "annotate", "secret", "member1", "clusterset-dns.io/namespaces=other")
+		l.shop(ns)
+	}, cleanup: func(l *lab) {
+		l.Kubectl("member2", "-n", "multicluster-system", "annotate", "secret", "member1", "clusterset-dns.io/namespaces-")
+	}},
+	{name: "peer-cidrs", want: "PeerLimitEndpoints", bare: true, cause: func(l *lab, ns string) {
+		l.Kubectl("member2", "-n", "multicluster-system", "annotate", "secret", "member1", "clusterset-dns.io/endpoint-cidrs=192.0.2.0/24")
+		l.shop(ns)
+	}, advice: func(l *lab, _ string) {
+		l.Kubectl("member2", "-n", "multicluster-system", "annotate", "--overwrite", "secret", "member1", "clusterset-dns.io/endpoint-cidrs=192.0.2.0/24, 10.1.0.0/16")
+	}, cleanup: func(l *lab) {
+		l.Kubectl("member2", "-n", "multicluster-system", "annotate", "secret", "member1", "clusterset-dns.io/endpoint-cidrs-")
+	}},
+	{name: "foreign-import", want: "ExportFailed", bare: true, cause: func(l *lab, ns string) {
+		l.Namespace(ns, "member1", "member2")
+		l.apply("member1", ns, userImport("ports: [{name: http, port: 80}]"))
+		l.apply("member1", ns, service+"---"+endpoints+"---"+export)
+	}},
+	{name: "not-exported", want: "NamespaceNotExported", bare: true, cause: func(l *lab, ns string) {
+		l.flag("member1", "--export-namespaces=visibility=public")
+		l.shop(ns)
+	}, cleanup: func(l *lab) { l.flag("member1", "") }},
+	{name: "not-imported", want: "NamespaceNotChosen", bare: true, cause: func(l *lab, ns string) {
+		l.flag("member2", "--import-namespaces=team=shop")
+		l.shop(ns)
+	}, cleanup: func(l *lab) { l.flag("member2", "") }},
+	{name: "silent-here", want: "ControllerSilent", bare: true, cause: func(l *lab, ns string) {
+		l.StopController("member2")
+		l.Kubectl("member2", "annotate", "--overwrite", "namespace", "multicluster-system", "clusterset-dns.io/heartbeat=2026-01-01T00:00:00Z")
+		l.shop(ns)
+	}, after: func(l *lab, _ string) { l.start("member2") }},
+	{name: "no-ports", want: "NoPorts", bare: true, cause: func(l *lab, ns string) {
+		l.Namespace(ns, "member2")
+		l.apply("member2", ns, userImport("ports: []")+"---"+userSlice)
+	}, advice: func(l *lab, ns string) { l.apply("member2", ns, userImport("ports: [{name: http, port: 80}]")) }},
+	{name: "no-family", want: "IPFamilyNotSupported", bare: true, cause: func(l *lab, ns string) {
+		l.Namespace(ns, "member2")
+		l.apply("member2", ns, userImport("ports: [{name: http, port: 80}], ipFamilies: [IPv6]")+"---"+userSlice)
+	}, advice: func(l *lab, ns string) {
+		l.apply("member2", ns, userImport("ports: [{name: http, port: 80}], ipFamilies: [IPv4]"))
+	}},
+	{name: "unknown-service-name", want: "InvalidName", cause: func(l *lab, ns string) {
+		l.whole(named("", ns))
+		l.Kubectl("member2", "-n", ns, "annotate", "--overwrite", "serviceimport", "foo", "multicluster.kubernetes.io/derived-service=not_a_name")
+	}},
+	{name: "service-refused", want: "ServiceRefused", bare: true, cause: func(l *lab, ns string) {
+		l.Namespace(ns, "member1", "member2")
+		l.policy(ns, "services", "CREATE")
+		l.apply("member1", ns, service+"---"+endpoints+"---"+export)
+	}, advice: func(l *lab, ns string) { l.noPolicy(ns) }},
+	{name: "import-refused", want: "ImportRefused", cause: func(l *lab, ns string) {
+		l.whole(named("", ns))
+		l.policy(ns, "serviceimports", "UPDATE")
+		l.apply("member1", ns, strings.ReplaceAll(service, "port: 80", "port: 81"))
+	}, advice: func(l *lab, ns string) { l.noPolicy(ns) }},
+	{name: "contested", want: "Contested", cause: func(l *lab, ns string) {
+		l.whole(named("", ns))
+		l.rival(ns)
+	}, advice: func(l *lab, _ string) { l.stopRival() }},
+	{name: "conflict", also: "Conflict", cause: func(l *lab, ns string) {
+		l.apply("member2", ns, strings.ReplaceAll(service, "port: 80}", "port: 80, appProtocol: h2c}, {name: more, port: 81}")+"---"+strings.ReplaceAll(endpoints, "10.1.0.5", "10.2.0.5")+"---"+export)
+	}},
+	{name: "ndots", also: "NDots", ask: "FOO.svc", args: []string{"--pod", "NAMESPACE/client"}, cause: func(l *lab, ns string) {
+		l.client(ns, `dnsConfig: {searches: [clusterset.local], options: [{name: ndots, value: "1"}]}`)
+	}},
+	{name: "no-search-entry-of-pod", want: "NoSearchEntry", ask: "foo", args: []string{"--pod", "NAMESPACE/client"}, cause: func(l *lab, ns string) {
+		l.apply("member2", ns, deployment)
+		l.client(ns, "dnsConfig: {searches: [example.org]}")
+	}, after: func(l *lab, ns string) { // the new pod of the Deployment
+		l.ended(ns, "client")
+		spec := l.Kubectl("member2", "-n", ns, "get", "deployment", "client", "-o", "jsonpath={.spec.template.spec.dnsConfig}")
+		l.client(ns, "dnsConfig: "+spec)
+	}},
+	{name: "pod-dns", want: "PodDNS", args: []string{"--pod", "NAMESPACE/client"}, cause: func(l *lab, ns string) {
+		l.client(ns, "dnsPolicy: Default")
+	}, advice: func(l *lab, ns string) {
+		l.ended(ns, "client")
+		l.client(ns, "dnsPolicy: ClusterFirst")
+	}},
+	{name: "overlapping-networks", want: "OverlappingNetworks", cause: func(l *lab, _ string) {
+		l.podNetwork("member1", "10.1.0.0/16")
+		l.podNetwork("member2", "10.1.0.0/20")
+	}, advice: func(l *lab, _ string) { l.podNetwork("member2", "10.2.0.0/16") }, cleanup: func(l *lab) {
+		l.Kubectl("member1", "delete", "node", "worker")
+		l.Kubectl("member2", "delete", "node", "worker")
+	}},
+	{name: "plugin-missing", want: "PluginMissing", cause: func(l *lab, _ string) {
+		l.frozen = true
+		l.corefile("coredns", strings.Replace(ownCorefile, "    forward .", "    multicluster clusterset.local\n    forward .", 1))
+		l.crash("kube-system", "coredns-0", "/etc/coredns/Corefile:9 - Error during parsing: Unknown directive 'multicluster'\n")
+	}, advice: func(l *lab, _ string) {
+		l.corefile("coredns", ownCorefile+forwardBlock)
+		l.frozen = false
+		l.ended("kube-system", "coredns-0")
+	}},
+	{name: "plugin-rights", want: "PluginRights", cause: func(l *lab, _ string) {
+		l.Kubectl("member2", "delete", "clusterrolebinding", "multicluster-dns")
+		l.ended("multicluster-dns", "multicluster-dns-0")
+		l.ended("multicluster-dns", "multicluster-dns-1")
+	}},
+	{name: "corefile-not-loaded", want: "CorefileNotLoaded", cause: func(l *lab, _ string) {
+		l.corefile("coredns", ownCorefile)
+		l.kubelet()
+		l.frozen = true // Without the plugin reload, a server keeps its Corefile.
+		l.corefile("coredns", ownCorefile+forwardBlock)
+	}, after: func(l *lab, _ string) { l.frozen = false }},
+	{name: "stale-server", want: "StaleDNSServer", bare: true, cause: func(l *lab, ns string) {
+		l.gate = l.newGate()
+		l.ended("multicluster-dns", "multicluster-dns-1")
+		l.kubelet()
+		l.gate.close()
+		l.gate = nil
+		l.shop(ns)
+	}},
+	{name: "peer-no-crd", want: "PeerNoCRD", cause: func(l *lab, _ string) {
+		if err := l.Clusters["member1"].RemoveCRDs(l.Context()); err != nil {
+			l.Fatal(err)
+		}
+		l.restart("member2")
+	}, after: func(l *lab, ns string) {
+		l.restart("member1")
+		l.apply("member1", ns, export)
+	}},
+	{name: "peer-silent", want: "PeerControllerSilent", cause: func(l *lab, ns string) {
+		l.whole(named("", ns))
+		l.StopController("member1")
+	}, after: func(l *lab, _ string) { l.start("member1") }},
 }

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/testing/node"
@@ -44,6 +45,8 @@ type lab struct {
 	frozen bool
 	// cut are the servers that lose the API server when they start.
 	gate *gate
+	// stopRival ends another writer.
+	stopRival func()
 }
 
 // server is a CoreDNS that runs as a pod.
@@ -100,11 +103,24 @@ func newLab(t *testing.T) *lab {
 	l.node = node.Start(t, l.Clusters["member2"].Kube)
 	l.upstream = startUpstream(t)
 	l.path = l.commands()
-	l.StartController("member1")
-	l.StartController("member2")
+	l.start("member1")
+	l.start("member2")
 	l.sh("kubectl multicluster join member1 member2")
 	l.installDNS()
 	return l
+}
+
+// start starts a controller. It connects to no endpoint: these have addresses outside of this machine.
+func (l *lab) start(id string, flags ...string) {
+	l.Helper()
+	l.StartController(id, append(flags, "--probe-peers=false")...)
+}
+
+// restart ends a controller and starts it again, so that it asks its peers again.
+func (l *lab) restart(id string, flags ...string) {
+	l.Helper()
+	l.StopController(id)
+	l.start(id, flags...)
 }
 
 // commands makes a folder with what a user has in PATH, and returns PATH.
@@ -348,14 +364,7 @@ func (l *lab) onLoopback(text string, port int, kubeconfig string) string {
 // startUpstream is a resolver that knows no name, as one outside of the cluster.
 func startUpstream(t *testing.T) string {
 	t.Helper()
-	packets, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", packets.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	packets, listener := bothProtocols(t)
 	answer := dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
 		reply := new(dns.Msg).SetRcode(query, dns.RcodeNameError)
 		soa, _ := dns.NewRR(". 5 IN SOA a.root. nstld.root. 1 1800 900 604800 5")
@@ -367,6 +376,24 @@ func startUpstream(t *testing.T) string {
 		t.Cleanup(func() { _ = s.Shutdown() })
 	}
 	return packets.LocalAddr().String()
+}
+
+// bothProtocols listens on a port for UDP and TCP.
+func bothProtocols(t *testing.T) (packets net.PacketConn, listener net.Listener) {
+	t.Helper()
+	for try := 0; ; try++ { // Another program can have the port for the other protocol.
+		packets, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", packets.LocalAddr().String())
+		if err == nil {
+			return packets, listener
+		}
+		if _ = packets.Close(); try == 20 {
+			t.Fatal(err)
+		}
+	}
 }
 
 // gate is a way to an API server that can be cut.
@@ -502,7 +529,7 @@ var (
 // steady replaces what differs from run to run.
 func steady(text string) string {
 	text = someIP.ReplaceAllStringFunc(text, func(ip string) string {
-		if ip == clusterDNS || ip == secondDNS || ip == "10.0.0.99" || ip == "10.0.0.0" {
+		if ip == clusterDNS || ip == secondDNS || ip == "10.0.0.0" {
 			return ip
 		}
 		return "10.0.0.IP"
@@ -532,3 +559,5 @@ func golden(t *testing.T, name, text string) {
 		t.Errorf("%s differs (-update writes it):\n%s\nwant:\n%s", path, text, want)
 	}
 }
+
+var importsResource = schema.GroupVersionResource{Group: "multicluster.x-k8s.io", Version: "v1beta1", Resource: "serviceimports"}

@@ -22,15 +22,19 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/clusters"
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
+	"github.com/clusterset-dns/multicluster/cli/output"
 	"github.com/clusterset-dns/multicluster/cli/system"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // read reads what a cluster has under the name. Peers and slices are read of the importing cluster only.
-func read(ctx context.Context, c *clusters.Cluster, q Question, identity system.Identity, importing bool) chain.Cluster {
+func read(ctx context.Context, c *clusters.Cluster, q Question, identity known, importing bool) chain.Cluster {
 	n := q.Name
 	of := chain.Cluster{
 		Context: c.Context, ID: identity.ID, Server: q.Server(c.Context), Installed: identity.Installed, Heartbeat: identity.Heartbeat,
+	}
+	if identity.err != nil {
+		of.Identity = output.Clean(identity.err.Error())
 	}
 	of.Version = servedVersion(c)
 	of.Controller = get(c.Kube.AppsV1().Deployments(system.Namespace).Get(ctx, system.Controller, metav1.GetOptions{}))

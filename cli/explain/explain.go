@@ -41,6 +41,8 @@ type Question struct {
 	Others []*clusters.Cluster
 	// PodNamespace and Pod name the pod that asks. Without Pod, it is one with the defaults of the namespace.
 	PodNamespace, Pod string
+	// Unusable are contexts of the kubeconfig without clients, with the reason.
+	Unusable map[string]string
 	// Server returns the address of the API server of a context.
 	Server func(context string) string
 }
@@ -48,17 +50,19 @@ type Question struct {
 // Gather reads the facts. An error means that the pod or the importing cluster cannot be read at all.
 func Gather(ctx context.Context, q Question) (*chain.Facts, error) {
 	f := &chain.Facts{Name: q.Name, Now: time.Now(), PodNamespace: q.PodNamespace, Unread: map[string]string{}}
+	maps.Copy(f.Unread, q.Unusable)
 	identity, err := system.ReadIdentity(ctx, q.Here.Kube)
-	if err != nil && !apierrors.IsForbidden(err) {
+	if err != nil && !apierrors.IsForbidden(err) { // Tenants cannot read the namespaces of the system.
 		return nil, fmt.Errorf("read the cluster of context %s: %w", q.Here.Context, err)
 	}
 	if q.Pod != "" {
+		var err error
 		if f.Pod, err = q.Here.Kube.CoreV1().Pods(q.PodNamespace).Get(ctx, q.Pod, metav1.GetOptions{}); err != nil {
 			return nil, fmt.Errorf("read pod %s/%s of context %s: %w", q.PodNamespace, q.Pod, q.Here.Context, err)
 		}
 	}
 	group := new(errgroup.Group)
-	group.Go(func() error { f.Here = read(ctx, q.Here, q, identity, true); return nil })
+	group.Go(func() error { f.Here = read(ctx, q.Here, q, known{identity, err}, true); return nil })
 	group.Go(func() error { f.DNS = readDNS(ctx, q.Here, q.Name); return nil })
 	group.Go(func() error { f.Injected = injected(ctx, q.Here, q.PodNamespace); return nil })
 	group.Go(func() error { f.Others = readOthers(ctx, q, identity, f.Unread); return nil })
@@ -72,7 +76,7 @@ func readOthers(ctx context.Context, q Question, here system.Identity, unread ma
 	found := map[string]chain.Cluster{}
 	group := new(errgroup.Group)
 	group.SetLimit(parallel)
-	seen := map[string]bool{here.UID: true}
+	seen := map[string]bool{here.UID: here.UID != ""}
 	for _, c := range q.Others[:min(len(q.Others), maxContexts)] {
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, othersTimeout)
@@ -80,13 +84,13 @@ func readOthers(ctx context.Context, q Question, here system.Identity, unread ma
 			identity, err := system.ReadIdentity(ctx, c.Kube)
 			mu.Lock()
 			switch {
-			case err != nil:
+			case err != nil && !apierrors.IsForbidden(err):
 				unread[c.Context] = output.Clean(err.Error())
 			case seen[identity.UID]: // Two contexts can be of one cluster.
 			default:
-				seen[identity.UID] = true
+				seen[identity.UID] = identity.UID != ""
 				mu.Unlock()
-				of := read(ctx, c, q, identity, false)
+				of := read(ctx, c, q, known{identity, err}, false)
 				mu.Lock()
 				found[c.Context] = of
 			}
@@ -100,6 +104,12 @@ func readOthers(ctx context.Context, q Question, here system.Identity, unread ma
 		sorted = append(sorted, found[context])
 	}
 	return sorted
+}
+
+// known is what is known of the identity of a cluster, and why not all.
+type known struct {
+	system.Identity
+	err error
 }
 
 // get turns the result of a Get into a fact: an object that does not exist is nil.

@@ -85,6 +85,8 @@ type walk struct {
 	causes []ranked
 	// tried are the names that the resolver asks for.
 	tried []string
+	// exported is true if a cluster is known to export the name.
+	exported bool
 }
 
 func (w *walk) link(name, cluster string, state State, detail string) {

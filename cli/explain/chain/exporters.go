@@ -45,7 +45,7 @@ func (e exporter) exports(imp *mcsv1beta1.ServiceImport) bool {
 func (w *walk) exporters() {
 	h := &w.Here
 	imp := h.Import.Value
-	if imp != nil && imp.Labels[mcs.LabelManagedBy] != mcs.ControllerName {
+	if imp != nil && !managed(imp) {
 		w.link("exports", h.Context, Skipped, "the import is not of this project's controller")
 		return
 	}
@@ -55,6 +55,7 @@ func (w *walk) exporters() {
 	all := w.all()
 	known := slices.DeleteFunc(slices.Clone(all), func(e exporter) bool { return !e.exports(imp) })
 	joined := slices.DeleteFunc(slices.Clone(known), func(e exporter) bool { return e.peer == nil && !e.home })
+	w.exported = len(known) > 0
 	switch {
 	case len(joined) > 0:
 		for _, e := range joined {

@@ -46,7 +46,9 @@ type Cluster struct {
 	// ID is the announced ID, or "".
 	ID string
 	// Server is the address of its API server in the kubeconfig.
-	Server    string
+	Server string
+	// Identity is why Installed, ID and Heartbeat are not known, or "".
+	Identity  string
 	Installed bool
 	// Heartbeat is when its controller last showed that it runs, or zero.
 	Heartbeat time.Time

@@ -77,15 +77,19 @@ func (w *walk) noImport() *output.Problem {
 	if p := w.notChosen(); p != nil {
 		return p
 	}
+	if !w.exported { // Nothing is known of the exporting side, which is the likely cause.
+		return nil
+	}
 	p := problem("ImportMissing", fmt.Sprintf("There is an export of %s, and %s has no ServiceImport. Its controller runs.", w.Name.Import(), h.Context))
 	p.Advice = "A new export needs some seconds. If it stays so, see the log of the controller: the API server can refuse the ServiceImport."
-	p.Fix = nil
 	return p
 }
 
 // silent returns a problem if the controller of a cluster is missing or writes no heartbeat.
 func (w *walk) silent(c *Cluster, none, silent string) *output.Problem {
 	switch {
+	case c.Identity != "" && c.ID == "": // It is not known whether there is a controller.
+		return nil
 	case !c.Installed:
 		p := problem(none, fmt.Sprintf("The cluster %s has no namespace multicluster-system: no controller is installed.", c.Context))
 		p.Advice = "Install the controller there, with a cluster ID (docs/install.md)."
@@ -237,8 +241,14 @@ func (w *walk) fixImport(p *output.Problem, imp *mcsv1beta1.ServiceImport) {
 		p.Advice = "The command deletes the Service that has the name. If something needs it, set another name instead, by the annotation " + mcs.AnnotationDerivedService + " of the ServiceImport."
 	case "NoPorts":
 		p.Advice = "Give the exported Service a port."
+		if !managed(imp) {
+			p.Advice = "Set spec.ports of the ServiceImport."
+		}
 	case "IPFamilyNotSupported":
 		p.Advice = "Export a Service with an address family that both clusters have (ipFamilyPolicy: PreferDualStack)."
+		if !managed(imp) {
+			p.Advice = "Set spec.ipFamilies of the ServiceImport to a family that this cluster has, or remove it."
+		}
 	case "Contested":
 		p.Advice = "Find the other writer, and stop it: " + output.Kubectl(h.Context, append(in, "get", "serviceimport", w.Name.Service, "-o", "yaml", "--show-managed-fields")...)
 	case "InvalidName":
@@ -252,6 +262,11 @@ func (w *walk) fixImport(p *output.Problem, imp *mcsv1beta1.ServiceImport) {
 	default:
 		p.Advice = "See the message."
 	}
+}
+
+// managed reports whether an import belongs to the controller.
+func managed(imp *mcsv1beta1.ServiceImport) bool {
+	return imp.Labels[mcs.LabelManagedBy] == mcs.ControllerName
 }
 
 // DerivedName returns the name of the derived Service of an import.
@@ -309,12 +324,20 @@ func srvName(p mcsv1beta1.ServicePort) string {
 	return fmt.Sprintf("_%s._%s", p.Name, strings.ToLower(protocolOf(p)))
 }
 
+// absent is why what belongs to the import is skipped.
+func (w *walk) absent() string {
+	if !w.Here.Import.OK() {
+		return "the import could not be read"
+	}
+	return "there is no import"
+}
+
 func (w *walk) derivedLink() {
 	h := &w.Here
 	imp, svc := h.Import.Value, h.Derived.Value
 	switch {
 	case imp == nil:
-		w.link("derived service", h.Context, Skipped, "there is no import")
+		w.link("derived service", h.Context, Skipped, w.absent())
 	case imp.Spec.Type != mcsv1beta1.ClusterSetIP:
 		w.link("derived service", h.Context, Skipped, "an import of type "+string(imp.Spec.Type)+" has none")
 	case !h.Derived.OK():
@@ -360,7 +383,7 @@ func (w *walk) slicesLink() {
 	h := &w.Here
 	switch {
 	case h.Import.Value == nil:
-		w.link("endpoint slices", h.Context, Skipped, "there is no import")
+		w.link("endpoint slices", h.Context, Skipped, w.absent())
 		return
 	case !h.Slices.OK():
 		w.link("endpoint slices", h.Context, Unknown, h.Slices.Error)

@@ -81,6 +81,10 @@ func (w *walk) peerProblem(e exporter) *output.Problem {
 	case "PeerWrongID", "PeerInvalidID", "PeerDuplicateCluster":
 		w.dropPeer(found, e)
 	case "PeerDuplicateID":
+		if e.side != nil && e.side.ID != h.ID { // Only the Secret has a wrong name.
+			w.dropPeer(found, e)
+			break
+		}
 		found.Advice = "Set another --cluster-id in one of the two clusters (docs/join.md describes how to change it), then join them."
 	case "PeerInvalidLimits":
 		found.Advice = "Correct the annotation of the Secret: " + output.Kubectl(h.Context, "--namespace", "multicluster-system", "edit", "secret", p.ID)

@@ -160,7 +160,10 @@ func (w *walk) serverLinks(route corefile.Route) {
 		w.link("dns servers", h.Context, Unknown, "no pods of a CoreDNS were found")
 		return
 	}
+	before := w.links
+	var own []Link
 	for _, second := range []bool{true, false} {
+		w.links = nil
 		var all []Server
 		for _, s := range w.DNS.Servers.Value {
 			if s.Second == second && (!second || w.usesSecond(route)) {
@@ -176,7 +179,9 @@ func (w *walk) serverLinks(route corefile.Route) {
 		for _, s := range all {
 			w.serverLink(s, route, down == len(all))
 		}
+		own = append(slices.Clone(w.links), own...) // A question comes to the cluster's own servers first.
 	}
+	w.links = append(before, own...)
 }
 
 // usesSecond reports whether the cluster's DNS forwards to second servers, or would after the fix.
@@ -209,22 +214,25 @@ func (w *walk) serverLink(s Server, route corefile.Route, all bool) {
 	case a.Code == "SERVFAIL" || a.Code == "REFUSED" || a.Code == "NXDOMAIN" && !corefile.Within(a.Zone, zoneOf(w.DNS.Asked)) || a.Code == "NXDOMAIN" && a.Zone == "":
 		w.link(name, h.Context, Broken, detail)
 		w.unserved(s, route)
+	case !w.Here.Import.OK() || !w.Here.Slices.OK():
+		state := Unknown
+		if len(a.Addresses)+len(a.Targets) > 0 {
+			state = OK
+		}
+		w.link(name, h.Context, state, detail+"; what it should be is not known")
 	case w.correct(a, want):
 		state := OK
 		if len(want) == 0 { // No import, or no endpoints: the server is right, and the name does not work.
 			state = Broken
 		}
 		w.link(name, h.Context, state, detail)
-		if state == Broken && !w.explained(rankDNS) {
+		if state == Broken && w.Here.Import.Value != nil && !w.explained(rankDNS) {
 			w.add(rankDNS, w.noAddresses())
 		}
-	case w.explained(rankImport) && w.Here.Import.Value == nil:
+	case w.explained(rankImport):
 		w.link(name, h.Context, Broken, detail)
 	default:
 		w.link(name, h.Context, Broken, fmt.Sprintf("%s, and the import has %s", detail, list(want)))
-		if w.explained(rankHere) {
-			return
-		}
 		p := problem("StaleDNSServer", fmt.Sprintf("The DNS server %s/%s of %s answers %s, and the import has %s.", s.Namespace, s.Pod, h.Context, detail, list(want)))
 		p.Fix = []string{output.Kubectl(h.Context, "--namespace", s.Namespace, "delete", "pod", s.Pod)}
 		p.Advice = "A change is visible after ten seconds at most. If the answer stays so, the server has lost its watch: its log has the reason. The command replaces the pod."

@@ -1,0 +1,289 @@
+package command_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/clusterset-dns/multicluster/cli/system"
+	"github.com/clusterset-dns/multicluster/cli/testing/node"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+func before(text, mark string) string {
+	found, _, _ := strings.Cut(text, mark)
+	return found
+}
+
+// userImport is an import that a user made, not the controller.
+func userImport(spec string) string {
+	return `
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {name: foo}
+spec: {type: ClusterSetIP, ` + spec + `}
+`
+}
+
+const userSlice = `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: foo-user, labels: {multicluster.kubernetes.io/service-name: foo, endpointslice.kubernetes.io/managed-by: user}}
+addressType: IPv4
+ports: [{name: http, port: 80}]
+endpoints: [{addresses: [10.1.0.5], conditions: {ready: true}}]
+`
+
+// editPeer changes the kubeconfig in the Secret of the peer member1.
+func (l *lab) editPeer(edit func(*api.Config)) {
+	l.Helper()
+	l.editSecret("member1", edit)
+}
+
+func (l *lab) editSecret(name string, edit func(*api.Config)) {
+	l.Helper()
+	secrets := l.Clusters["member2"].Kube.CoreV1().Secrets(system.Namespace)
+	found, err := secrets.Get(l.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		l.Fatal(err)
+	}
+	config, err := clientcmd.Load(found.Data[system.KubeconfigKey])
+	if err != nil {
+		l.Fatal(err)
+	}
+	edit(config)
+	if found.Data[system.KubeconfigKey], err = clientcmd.Write(*config); err != nil {
+		l.Fatal(err)
+	}
+	if _, err := secrets.Update(l.Context(), found, metav1.UpdateOptions{}); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// leave removes the peer member1 on purpose, and waits until it has left.
+func (l *lab) leave() {
+	l.Helper()
+	at := []string{"-n", system.Namespace}
+	l.Kubectl("member2", append(at, "annotate", "--overwrite", "secrets,leases", "-l", "clusterset-dns.io/peer", "--field-selector", "metadata.name=member1", "clusterset-dns.io/leaving=true")...)
+	l.Kubectl("member2", append(at, "delete", "secret", "member1")...)
+	controlplane.Eventually(l, "member1 has left", func() error {
+		peers, err := system.ReadPeers(l.Context(), l.Clusters["member2"].Kube)
+		if err == nil && len(peers) > 0 {
+			err = fmt.Errorf("there is %+v", peers)
+		}
+		return err
+	})
+}
+
+// renamePeer gives the Secret of the peer member1 another name.
+func (l *lab) renamePeer(name string) {
+	l.Helper()
+	secrets := l.Clusters["member2"].Kube.CoreV1().Secrets(system.Namespace)
+	found, err := secrets.Get(l.Context(), "member1", metav1.GetOptions{})
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.leave()
+	found.ObjectMeta = metav1.ObjectMeta{Name: name, Labels: found.Labels}
+	if _, err := secrets.Create(l.Context(), found, metav1.CreateOptions{}); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// expiredToken is a token of the peer's account that the API server of member1 has signed, and that has expired.
+func (l *lab) expiredToken() string {
+	l.Helper()
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(l.Clusters["member1"].Kubeconfig), "tokens.key"))
+	if err != nil {
+		l.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	key, err := x509.ParseECPrivateKey(block.Bytes)
+	if err != nil {
+		l.Fatal(err)
+	}
+	now := time.Now()
+	part := func(of map[string]any) string {
+		text, err := json.Marshal(of)
+		if err != nil {
+			l.Fatal(err)
+		}
+		return base64.RawURLEncoding.EncodeToString(text)
+	}
+	signed := part(map[string]any{"alg": "ES256", "typ": "JWT"}) + "." + part(map[string]any{
+		"iss": "https://kubernetes.default.svc", "aud": []string{"https://kubernetes.default.svc"},
+		"sub": "system:serviceaccount:multicluster-system:multicluster-peer",
+		"iat": now.Add(-2 * time.Hour).Unix(), "nbf": now.Add(-2 * time.Hour).Unix(), "exp": now.Add(-time.Hour).Unix(),
+	})
+	digest := sha256.Sum256([]byte(signed))
+	r, s, err := ecdsa.Sign(rand.Reader, key, digest[:])
+	if err != nil {
+		l.Fatal(err)
+	}
+	signature := make([]byte, 64)
+	r.FillBytes(signature[:32])
+	s.FillBytes(signature[32:])
+	return signed + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+// flag gives a controller a flag, in its Deployment and for real. "" removes it.
+func (l *lab) flag(id, flag string) {
+	l.Helper()
+	args := []string{"--leader-elect"}
+	if flag != "" {
+		args = append(args, flag)
+	}
+	text, err := json.Marshal(args)
+	if err != nil {
+		l.Fatal(err)
+	}
+	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": %s}]`, text)
+	if _, err := l.Clusters[id].Kube.AppsV1().Deployments(system.Namespace).Patch(l.Context(), system.Controller, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		l.Fatal(err)
+	}
+	l.restart(id, args[1:]...)
+}
+
+// policy refuses an operation of the controller in a namespace of member2, as a cluster's administrators can.
+func (l *lab) policy(namespace, resource, operation string) {
+	l.Helper()
+	group, version := "", "v1"
+	if resource == "serviceimports" {
+		group, version = "multicluster.x-k8s.io", "*"
+	}
+	l.apply("member2", "", fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: refuse}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %q}}
+    resourceRules: [{apiGroups: [%q], apiVersions: [%q], operations: [%s], resources: [%s]}]
+  validations: [{expression: "false", message: "no %s here"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: refuse}
+spec: {policyName: refuse, validationActions: [Deny]}
+`, namespace, group, version, operation, resource, resource))
+	controlplane.Eventually(l, "the policy is in effect", func() error {
+		var err error
+		if resource == "services" {
+			err = l.Clusters["member2"].Apply(l.Context(), namespace, strings.ReplaceAll(service, "name: foo", "name: probe"))
+			if err == nil {
+				l.remove("member2", namespace, strings.ReplaceAll(service, "name: foo", "name: probe"))
+			}
+		} else {
+			err = l.Clusters["member2"].Apply(l.Context(), namespace, strings.ReplaceAll(userImport("ports: []"), "name: foo", "name: foo, labels: {probe: x}"))
+		}
+		if err == nil || !strings.Contains(err.Error(), "no "+resource+" here") {
+			return fmt.Errorf("not refused: %w", err)
+		}
+		return nil
+	})
+}
+
+func (l *lab) noPolicy(string) {
+	l.Helper()
+	l.Kubectl("member2", "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "refuse")
+}
+
+// rival is another writer that sets spec.ips of an import back again and again.
+func (l *lab) rival(namespace string) {
+	l.Helper()
+	ctx, stop := context.WithCancel(context.WithoutCancel(l.Context()))
+	done := make(chan struct{})
+	l.Cleanup(func() { stop(); <-done })
+	l.stopRival = func() { stop(); <-done }
+	imports := l.Clusters["member2"].Dynamic.Resource(importsResource).Namespace(namespace)
+	go func() {
+		defer close(done)
+		changed, err := imports.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=foo"})
+		if err != nil {
+			return
+		}
+		defer changed.Stop()
+		for {
+			_, _ = imports.Patch(ctx, "foo", types.MergePatchType, []byte(`{"spec": {"ips": ["192.0.2.1"]}}`), metav1.PatchOptions{FieldManager: "rival"})
+			select {
+			case <-ctx.Done():
+				return
+			case _, open := <-changed.ResultChan():
+				if !open {
+					return
+				}
+			}
+		}
+	}()
+}
+
+const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: client}
+spec:
+  selector: {matchLabels: {app: client}}
+  template:
+    metadata: {labels: {app: client}}
+    spec: {dnsConfig: {searches: [example.org]}, containers: [{name: client, image: client}]}
+`
+
+// client makes a pod in member2, as the Deployment client does.
+func (l *lab) client(namespace, spec string) {
+	l.Helper()
+	l.apply("member2", namespace, `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: default}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: client
+  labels: {app: client, pod-template-hash: "1"}
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: client-1, uid: "1", controller: true}]
+spec:
+  nodeName: `+node.Name+`
+  automountServiceAccountToken: false
+  `+spec+`
+  containers: [{name: client, image: client}]
+`)
+}
+
+// podNetwork lets a cluster have a network of pods.
+func (l *lab) podNetwork(id, cidr string) {
+	l.Helper()
+	l.Kubectl(id, "delete", "node", "worker", "--ignore-not-found")
+	l.apply(id, "", `
+apiVersion: v1
+kind: Node
+metadata: {name: worker}
+spec: {podCIDR: `+cidr+`, podCIDRs: [`+cidr+`]}
+`)
+}
+
+// crash lets a DNS pod fail again and again, with a log.
+func (l *lab) crash(namespace, name, log string) {
+	l.Helper()
+	pod, err := l.Clusters["member2"].Kube.CoreV1().Pods(namespace).Get(l.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.podStatus(pod, false, "CrashLoopBackOff")
+	l.node.Log(namespace, name, log)
+}

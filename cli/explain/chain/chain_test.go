@@ -1,0 +1,326 @@
+package chain
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const forwarding = ".:53 {\n kubernetes cluster.local\n forward . /etc/resolv.conf\n}\nclusterset.local:53 {\n forward . 10.0.0.53\n}\n"
+
+// good are facts of a chain that is whole: member1 exports default/foo, and member2 asks.
+func good() *Facts {
+	ip := netip.MustParseAddr("10.0.0.9")
+	yes := Answer{Code: "NOERROR", Addresses: []netip.Addr{ip}}
+	meta := metav1.ObjectMeta{Name: "foo", Namespace: "default"}
+	ours := meta
+	ours.Labels = map[string]string{"app.kubernetes.io/managed-by": "multicluster-controller"}
+	namespace := Read[*corev1.Namespace]{Value: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}}
+	slice := discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: "foo-1", Labels: map[string]string{mcsv1beta1.LabelSourceCluster: "member1"}},
+		Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.5"}}},
+	}
+	return &Facts{
+		Name: Name{Text: "foo.default.svc.clusterset.local", Zone: ClustersetZone, Service: "foo", Namespace: "default"}, Now: now, PodNamespace: "default",
+		Here: Cluster{
+			Context: "two", ID: "member2", Installed: true, Heartbeat: now, Version: Read[string]{Value: "v1beta1"}, Namespace: namespace,
+			Import: Read[*mcsv1beta1.ServiceImport]{Value: &mcsv1beta1.ServiceImport{
+				ObjectMeta: ours,
+				Spec:       mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP, IPs: []string{"10.0.0.9"}, Ports: []mcsv1beta1.ServicePort{{Name: "http", Port: 80}}},
+				Status: mcsv1beta1.ServiceImportStatus{
+					Clusters:   []mcsv1beta1.ClusterStatus{{Cluster: "member1"}},
+					Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"}},
+				},
+			}},
+			Derived: Read[*corev1.Service]{Value: &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "derived-foo"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"10.0.0.9"}}}},
+			Slices:  Read[[]discoveryv1.EndpointSlice]{Value: []discoveryv1.EndpointSlice{slice}},
+			Peers:   Read[[]Peer]{Value: []Peer{{ID: "member1", HasSecret: true, HasLease: true, Connected: true, Reason: "Connected", DataPath: "Proven"}}},
+		},
+		DNS: DNS{
+			Asked: "foo.default.svc.clusterset.local", Corefile: Read[string]{Value: forwarding}, Address: Read[string]{Value: "10.0.0.10"},
+			Second: Read[[]SecondServer]{Value: []SecondServer{{Namespace: "multicluster-dns", Name: "multicluster-dns", Address: "10.0.0.53"}}},
+			Servers: Read[[]Server]{Value: []Server{
+				{Namespace: "kube-system", Pod: "coredns-0", Ready: true, Answer: yes},
+				{Namespace: "multicluster-dns", Pod: "multicluster-dns-0", Second: true, Ready: true, Answer: yes},
+			}},
+		},
+		Others: []Cluster{{
+			Context: "one", ID: "member1", Installed: true, Heartbeat: now, Version: Read[string]{Value: "v1beta1"}, Namespace: namespace,
+			Export: Read[*mcsv1beta1.ServiceExport]{Value: &mcsv1beta1.ServiceExport{ObjectMeta: meta, Status: mcsv1beta1.ServiceExportStatus{Conditions: []metav1.Condition{
+				{Type: "Valid", Status: metav1.ConditionTrue, Reason: "Valid"}, {Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"},
+			}}}},
+			Service: Read[*corev1.Service]{Value: &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
+				Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": "foo"}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}},
+			}}},
+			Endpoints: Read[[]discoveryv1.EndpointSlice]{Value: []discoveryv1.EndpointSlice{slice}},
+		}},
+	}
+}
+
+// nothing removes the import, and lets the DNS servers know nothing of it.
+func nothing(f *Facts) {
+	f.Here.Import.Value, f.Here.Derived.Value, f.Here.Slices.Value = nil, nil, nil
+	answers(f, Answer{Code: "NXDOMAIN", Zone: ClustersetZone})
+}
+
+func answers(f *Facts, a Answer) {
+	for i := range f.DNS.Servers.Value {
+		f.DNS.Servers.Value[i].Answer = a
+	}
+}
+
+// ask sets the name.
+func ask(f *Facts, text string) {
+	name, err := ParseName(text, "default")
+	if err != nil {
+		panic(err)
+	}
+	f.Name = name
+}
+
+func ready(f *Facts, reason string) {
+	f.Here.Import.Value.Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: reason, Message: "see here"}
+}
+
+// headless makes the import one of type Headless, with one endpoint db-0 of member1.
+func headless(f *Facts) {
+	f.Here.Import.Value.Spec.Type, f.Here.Import.Value.Spec.IPs = mcsv1beta1.Headless, nil
+	f.Here.Slices.Value[0].Endpoints[0].Hostname = new("db-0")
+	answers(f, Answer{Code: "NOERROR", Addresses: []netip.Addr{netip.MustParseAddr("10.1.0.5")}})
+}
+
+func peer(f *Facts, reason string) {
+	f.Here.Peers.Value[0].Connected, f.Here.Peers.Value[0].Reason, f.Here.Peers.Value[0].Message = false, reason, "see here"
+}
+
+// Each case changes one thing, or a cause with its consequences.
+func TestCause(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Facts)
+		want   string // the cause, or the result if there is none
+		also   []string
+	}{
+		"nothing is wrong":                    {func(*Facts) {}, ResultWhole, nil},
+		"a headless import":                   {headless, ResultWhole, nil},
+		"the name of an endpoint":             {func(f *Facts) { headless(f); ask(f, "db-0.member1.foo.default.svc.clusterset.local") }, ResultWhole, nil},
+		"the name of an endpoint that is not": {func(f *Facts) { headless(f); ask(f, "db-9.member1.foo.default.svc.clusterset.local") }, "UnknownEndpoint", nil},
+		"an endpoint of a ClusterSetIP":       {func(f *Facts) { ask(f, "db-0.member1.foo.default.svc.clusterset.local") }, "NotHeadless", nil},
+		"a port": {func(f *Facts) {
+			ask(f, "_http._tcp.foo.default.svc.clusterset.local")
+			answers(f, Answer{Code: "NOERROR", Targets: []string{"80 foo."}})
+		}, ResultWhole, nil},
+		"a port that is not": {func(f *Facts) {
+			ask(f, "_http._udp.foo.default.svc.clusterset.local")
+			answers(f, Answer{Code: "NXDOMAIN", Zone: ClustersetZone})
+		}, "UnknownPort", nil},
+		"a short name": {func(f *Facts) { ask(f, "foo.default.svc") }, "NoSearchEntry", nil},
+		"a short name that the API server injects": {func(f *Facts) { ask(f, "foo.default.svc"); f.Injected = []string{ClustersetZone} }, ResultWhole, nil},
+		"a dot at the end":                         {func(f *Facts) { ask(f, "foo.default.svc.") }, "AbsoluteName", nil},
+		"a complete name with a dot":               {func(f *Facts) { ask(f, "foo.default.svc.clusterset.local.") }, ResultWhole, nil},
+		"the name of one cluster":                  {func(f *Facts) { ask(f, "foo.default.svc.cluster.local") }, "ClusterLocalName", nil},
+		"alias": {func(f *Facts) {
+			ask(f, "foo")
+			f.DNS.Corefile.Value = ".:53 {\n kubernetes cluster.local\n multicluster clusterset.local {\n alias cluster.local\n }\n}"
+		}, ResultWhole, nil},
+		"autopath": {func(f *Facts) {
+			ask(f, "foo.default.svc")
+			f.DNS.Corefile.Value = ".:53 {\n autopath @multicluster\n multicluster clusterset.local\n}"
+		}, ResultWhole, nil},
+		"autopath completes no shorter name": {func(f *Facts) {
+			ask(f, "foo")
+			f.DNS.Corefile.Value = ".:53 {\n autopath @multicluster\n multicluster clusterset.local\n}"
+		}, "NoSearchEntry", nil},
+		"a local Service comes first": {func(f *Facts) {
+			ask(f, "foo")
+			f.Here.Service, f.Here.Endpoints = f.Others[0].Service, f.Others[0].Endpoints
+		}, ResultWhole, nil},
+		"a local Service without endpoints": {func(f *Facts) { ask(f, "foo"); f.Here.Service = f.Others[0].Service }, "LocalService", nil},
+		"ndots":                             {func(f *Facts) { ask(f, "foo.default.svc"); f.Pod = pod(corev1.DNSClusterFirst, "1", ClustersetZone) }, ResultWhole, []string{"NDots"}},
+		"a pod without the suffix":          {func(f *Facts) { ask(f, "foo.default.svc"); f.Pod = pod(corev1.DNSClusterFirst, "") }, "NoSearchEntry", nil},
+		"a pod with the node's DNS":         {func(f *Facts) { f.Pod = pod(corev1.DNSDefault, "") }, "PodDNS", nil},
+		"a pod with name servers of its own": {func(f *Facts) {
+			f.Pod = pod(corev1.DNSNone, "")
+			f.Pod.Spec.DNSConfig.Nameservers = []string{"192.0.2.1"}
+		}, "PodDNS", nil},
+		"no server block": {func(f *Facts) {
+			f.DNS.Corefile.Value = ".:53 {\n forward . /etc/resolv.conf\n}"
+			f.DNS.Servers.Value[0].Answer = Answer{Code: "NXDOMAIN"}
+		}, "NoForwardBlock", nil},
+		"no server block and no second server": {func(f *Facts) {
+			f.DNS.Corefile.Value = ".:53 {\n}"
+			f.DNS.Second.Value, f.DNS.Servers.Value = nil, f.DNS.Servers.Value[:1]
+			f.DNS.Servers.Value[0].Answer = Answer{Code: "NXDOMAIN"}
+		}, "NoDNSForZone", nil},
+		"an invalid Corefile": {func(f *Facts) { f.DNS.Corefile.Value = ".:53 {" }, "InvalidCorefile", nil},
+		"a forward to nobody": {func(f *Facts) {
+			f.DNS.Second.Value[0].Address = "10.0.0.54"
+			f.DNS.Servers.Value[0].Answer = Answer{Code: "SERVFAIL"}
+		}, "ForwardElsewhere", nil},
+		"NodeLocal without a block": {func(f *Facts) {
+			f.DNS.NodeLocal.Value = "cluster.local:53 {\n bind 169.254.20.10\n forward . 10.0.0.12\n}"
+		}, "NodeLocalNoStanza", nil},
+		"one server knows another address": {func(f *Facts) {
+			f.DNS.Servers.Value[1].Answer.Addresses = []netip.Addr{netip.MustParseAddr("10.0.0.8")}
+		}, "StaleDNSServer", nil},
+		"one server is down": {func(f *Facts) {
+			f.DNS.Servers.Value = append(f.DNS.Servers.Value, Server{Second: true, Namespace: "x", Pod: "y"})
+		}, ResultBroken, nil},
+		"all second servers are down": {func(f *Facts) {
+			f.DNS.Servers.Value[1].Ready = false
+			f.DNS.Servers.Value[0].Answer = Answer{Code: "SERVFAIL"}
+		}, "SecondDNSNotReady", nil},
+		"all own servers are down": {func(f *Facts) { f.DNS.Servers.Value[0].Ready = false }, "DNSNotReady", nil},
+		"an image without the plugin": {func(f *Facts) {
+			f.DNS.Servers.Value[0].Ready, f.DNS.Servers.Value[0].Log = false, "Corefile:3 - Error during parsing: Unknown directive 'multicluster'"
+		}, "PluginMissing", nil},
+		"SERVFAIL without rights": {func(f *Facts) {
+			answers(f, Answer{Code: "SERVFAIL"})
+			f.DNS.Servers.Value[1].Account = "multicluster-dns"
+		}, "PluginRights", nil},
+		"SERVFAIL":                      {func(f *Facts) { answers(f, Answer{Code: "SERVFAIL"}) }, "DNSServerFails", nil},
+		"a Corefile that is not loaded": {func(f *Facts) { f.DNS.Servers.Value[0].Answer = Answer{Code: "REFUSED"} }, "CorefileNotLoaded", nil},
+		"no server can be asked":        {func(f *Facts) { answers(f, Answer{NotAsked: "forbidden"}) }, ResultUnknown, nil},
+		"the Corefile cannot be read":   {func(f *Facts) { f.DNS.Corefile = Read[string]{Error: "forbidden"} }, ResultUnknown, nil},
+		"the import cannot be read":     {func(f *Facts) { f.Here.Import = Read[*mcsv1beta1.ServiceImport]{Error: "forbidden"} }, ResultUnknown, nil},
+		"the peers cannot be read":      {func(f *Facts) { f.Here.Peers = Read[[]Peer]{Error: "forbidden"} }, ResultUnknown, nil},
+		"no CRD":                        {func(f *Facts) { nothing(f); f.Here.Version.Value = "" }, "NoCRD", nil},
+		"no namespace":                  {func(f *Facts) { nothing(f); f.Here.Namespace.Value = nil }, "NamespaceMissing", nil},
+		"no export":                     {func(f *Facts) { nothing(f); f.Others[0].Export.Value = nil }, "NoExport", nil},
+		"no export, and an unread peer": {func(f *Facts) { nothing(f); f.Others = nil }, ResultBroken, nil},
+		"no controller here":            {func(f *Facts) { nothing(f); f.Here.ID = "" }, "NoController", nil},
+		"a silent controller here":      {func(f *Facts) { nothing(f); f.Here.Heartbeat = now.Add(-time.Hour) }, "ControllerSilent", nil},
+		"a silent controller beside":    {func(f *Facts) { f.Here.Heartbeat = now.Add(-time.Hour) }, ResultWhole, []string{"ControllerSilent"}},
+		"no import for no reason":       {nothing, "ImportMissing", nil},
+		"a foreign Service":             {func(f *Facts) { ready(f, "ForeignService") }, "ForeignService", nil},
+		"an unknown reason":             {func(f *Facts) { ready(f, "Tomorrow") }, "ImportNotReady", nil},
+		"a pending import": {func(f *Facts) {
+			ready(f, "Pending")
+			f.Here.Import.Value.Spec.IPs = nil
+			answers(f, Answer{Code: "NOERROR"})
+		}, "ImportPending", nil},
+		"no derived Service": {func(f *Facts) { f.Here.Derived.Value = nil }, "DerivedMissing", nil},
+		"another address":    {func(f *Facts) { f.Here.Derived.Value.Spec.ClusterIPs[0] = "10.0.0.7" }, "AddressDiffers", nil},
+		"no slices":          {func(f *Facts) { f.Here.Slices.Value = nil }, "SlicesMissing", nil},
+		"a token that expired": {func(f *Facts) {
+			nothing(f)
+			peer(f, "Unauthorized")
+			f.Here.Peers.Value[0].TokenExpiry = now.Add(-time.Second)
+		}, "PeerTokenExpired", nil},
+		"a peer that is not read explains all": {func(f *Facts) { nothing(f); peer(f, "Unauthorized") }, "PeerUnauthorized", nil},
+		"a peer without a context":             {func(f *Facts) { nothing(f); peer(f, "Unauthorized"); f.Others = nil }, "PeerUnauthorized", nil},
+		"a new reason":                         {func(f *Facts) { peer(f, "Tomorrow") }, "PeerUnknownReason", nil},
+		"no peer":                              {func(f *Facts) { nothing(f); f.Here.Peers.Value = nil }, "PeerMissing", nil},
+		"a silent peer explains its export": {func(f *Facts) {
+			nothing(f)
+			peer(f, "ControllerSilent")
+			f.Others[0].Export.Value.Status.Conditions = nil
+		}, "PeerControllerSilent", nil},
+		"an export that no controller has seen": {func(f *Facts) { nothing(f); f.Others[0].Export.Value.Status.Conditions = nil }, "ExportPending", nil},
+		"an export to others": {func(f *Facts) {
+			nothing(f)
+			f.Others[0].Export.Value.Annotations = map[string]string{"clusterset-dns.io/to-clusters": "member3"}
+		}, "NotForThisCluster", nil},
+		"a namespace that is not exported": {func(f *Facts) { nothing(f); f.Others[0].Limited = true }, "NamespaceNotExported", nil},
+		"no pods":                          {func(f *Facts) { f.Others[0].Endpoints.Value, f.Here.Slices.Value = nil, nil }, "NoPods", nil},
+		"no pods of a headless name": {func(f *Facts) {
+			headless(f)
+			f.Others[0].Endpoints.Value, f.Here.Slices.Value = nil, nil
+			answers(f, Answer{Code: "NXDOMAIN", Zone: ClustersetZone})
+		}, "NoPods", nil},
+		"an unready pod": {func(f *Facts) {
+			f.Others[0].Endpoints.Value[0].Endpoints[0].Conditions.Ready = new(false)
+			f.Here.Slices.Value[0].Endpoints[0].Conditions.Ready = new(false)
+		}, "NoReadyEndpoints", nil},
+		"no pods, and another cluster has some":   {func(f *Facts) { f.Others[0].Endpoints.Value = nil }, ResultWhole, nil},
+		"overlapping networks":                    {func(f *Facts) { overlapping(f); f.Here.Peers.Value[0].DataPath = "Unknown" }, "OverlappingNetworks", nil},
+		"overlapping networks that are connected": {overlapping, ResultWhole, nil},
+		"a conflict": {func(f *Facts) {
+			f.Others[0].Export.Value.Status.Conditions = append(f.Others[0].Export.Value.Status.Conditions, metav1.Condition{Type: "Conflict", Status: metav1.ConditionTrue, Reason: "PortConflict"})
+		}, ResultWhole, []string{"Conflict"}},
+		"two independent faults: the first of data": {func(f *Facts) { nothing(f); f.Here.Namespace.Value = nil; f.DNS.Corefile.Value = ".:53 {\n}" }, "NamespaceMissing", []string{"NoForwardBlock"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := good()
+			c.change(f)
+			r := Walk(f)
+			got := r.Result
+			if r.Cause != nil {
+				got = r.Cause.ID
+			}
+			if got != c.want && (c.want != ResultBroken || r.Cause != nil) {
+				t.Errorf("got %s, want %s\n%+v\n%+v", got, c.want, r.Links, r.Cause)
+			}
+			var also []string
+			for _, p := range r.Also {
+				also = append(also, p.ID)
+			}
+			if c.also != nil && !slices.Equal(also, c.also) {
+				t.Errorf("also %v, want %v", also, c.also)
+			}
+			check(t, r)
+		})
+	}
+}
+
+// check looks at what every report must have.
+func check(t *testing.T, r *Report) {
+	t.Helper()
+	if r.Result == ResultWhole && r.Cause != nil {
+		t.Errorf("the chain is whole, and there is the cause %s", r.Cause.ID)
+	}
+	if r.Cause == nil {
+		return
+	}
+	if _, known := causes[r.Cause.ID]; !known {
+		t.Errorf("the cause %s has no place in the documents", r.Cause.ID)
+	}
+	if len(r.Cause.Fix) == 0 && r.Cause.Advice == "" {
+		t.Errorf("the cause %s has neither a fix nor advice", r.Cause.ID)
+	}
+	if !slices.ContainsFunc(r.Links, func(l Link) bool { return l.State == Broken }) {
+		t.Errorf("the cause %s is of no broken link", r.Cause.ID)
+	}
+}
+
+func pod(policy corev1.DNSPolicy, ndots string, searches ...string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "client"}}
+	p.Spec.DNSPolicy, p.Spec.DNSConfig = policy, &corev1.PodDNSConfig{Searches: searches}
+	if ndots != "" {
+		p.Spec.DNSConfig.Options = []corev1.PodDNSConfigOption{{Name: "ndots", Value: &ndots}}
+	}
+	return p
+}
+
+func overlapping(f *Facts) {
+	f.Here.Networks.Value.Pods = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
+	f.Others[0].Networks.Value.Pods = []netip.Prefix{netip.MustParsePrefix("10.1.128.0/20")}
+}
+
+func TestParseName(t *testing.T) {
+	for text, want := range map[string]Name{
+		"foo":                                   {Text: "foo", Service: "foo", Namespace: "shop"},
+		"foo.default":                           {Text: "foo.default", Service: "foo", Namespace: "default"},
+		"foo.default.svc":                       {Text: "foo.default.svc", Service: "foo", Namespace: "default"},
+		"FOO.default.svc.cluster.local":         {Text: "foo.default.svc.cluster.local", Zone: ClusterZone, Service: "foo", Namespace: "default"},
+		"foo.default.svc.clusterset.local.":     {Text: "foo.default.svc.clusterset.local", Absolute: true, Zone: ClustersetZone, Service: "foo", Namespace: "default"},
+		"_http._tcp.foo.default.svc":            {Text: "_http._tcp.foo.default.svc", Service: "foo", Namespace: "default", Port: "http", Protocol: "tcp"},
+		"db-0.a.b.db.default.svc.cluster.local": {Text: "db-0.a.b.db.default.svc.cluster.local", Zone: ClusterZone, Service: "db", Namespace: "default", Host: "db-0", Cluster: "a.b"},
+	} {
+		if got, err := ParseName(text, "shop"); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", ".", "foo.default.svc.example.org", "foo.default.pod", "_http.foo", "_http._icmp.foo.default.svc", "a.b.c", "foo..svc", "foo_bar", "svc.clusterset.local", "*.default.svc"} {
+		if got, err := ParseName(text, "shop"); err == nil {
+			t.Errorf("%q: got %+v, want an error", text, got)
+		}
+	}
+}
