@@ -197,6 +197,7 @@ var commands = []func(*env) *cobra.Command{
 	newLeave,
 	newRotate,
 	newExplain,
+	newCheck,
 }
 
 // arguments turns the errors of cobra's checks of arguments into usage errors.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/cli/output"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -98,6 +99,8 @@ type Peer struct {
 	Server string `json:"server,omitempty"`
 	// TokenExpiry is zero if the token does not expire.
 	TokenExpiry time.Time `json:"tokenExpiry,omitzero"`
+	// TokenIssued is zero if the token does not contain it.
+	TokenIssued time.Time `json:"tokenIssued,omitzero"`
 	// TokenMessage is set if the controller cannot renew the token.
 	TokenMessage string `json:"tokenMessage,omitempty"`
 	// Renews is true if the controller shall renew the token.
@@ -142,7 +145,18 @@ func (p *Peer) readSecret(s *corev1.Secret) {
 	if config, err := clientcmd.Load(s.Data[KubeconfigKey]); err == nil {
 		if context := config.Contexts[config.CurrentContext]; context != nil && config.Clusters[context.Cluster] != nil {
 			p.Server = output.Clean(config.Clusters[context.Cluster].Server)
+			p.readToken(config.AuthInfos[context.AuthInfo])
 		}
+	}
+}
+
+// readToken reads when the token was issued and when it expires.
+func (p *Peer) readToken(user *api.AuthInfo) {
+	if user == nil {
+		return
+	}
+	if claims, ok := ReadClaims(user.Token); ok {
+		p.TokenIssued, p.TokenExpiry = moment(claims.Issued), moment(claims.Expires)
 	}
 }
 
@@ -154,7 +168,9 @@ func (p *Peer) readLease(l *coordinationv1.Lease) {
 	if l.Spec.RenewTime != nil {
 		p.LastConnected = l.Spec.RenewTime.Time
 	}
-	p.TokenExpiry, _ = time.Parse(time.RFC3339, l.Annotations[annotationExpiry])
+	if expiry, err := time.Parse(time.RFC3339, l.Annotations[annotationExpiry]); err == nil {
+		p.TokenExpiry = expiry
+	}
 	p.TokenMessage = output.Clean(l.Annotations[annotationRenewing])
 }
 

@@ -1,0 +1,257 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/clusterset-dns/multicluster/cli/corefile"
+	"github.com/clusterset-dns/multicluster/cli/output"
+)
+
+// Zone is the zone of imports.
+const Zone = "clusterset.local"
+
+func (f *facts) checkSecondDNS() []Check {
+	c := Check{ID: SecondDNS, Cluster: f.context}
+	switch d := f.second; {
+	case d.err != nil:
+		return []Check{c.unknown(d.err)}
+	case d.value == nil:
+		return nil
+	default:
+		return []Check{c.replicas(f.context, d.value)}
+	}
+}
+
+func (f *facts) checkClusterDNS() Check {
+	c := Check{ID: ClusterDNS, Cluster: f.context}
+	switch d := f.clusterDNS; {
+	case d.err != nil:
+		return c.unknown(d.err)
+	case len(d.value) == 0:
+		return c.unknown(errors.New("kube-system has no Deployment with the label " + kubeDNS + ": see docs/platforms.md"))
+	default:
+		return c.replicas(f.context, &d.value[0])
+	}
+}
+
+// tagOf returns the tag of an image, or "". A digest is no tag.
+func tagOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	colon := strings.LastIndex(image, ":")
+	if colon <= strings.LastIndex(image, "/") {
+		return ""
+	}
+	return image[colon+1:]
+}
+
+// stockImages are parts of the names of images of CoreDNS as distributions ship it, without the plugin.
+var stockImages = []string{"registry.k8s.io/", "k8s.gcr.io/", "coredns/coredns", "eks/coredns", "oss/kubernetes/coredns", "rancher/"}
+
+// coreDNS returns the image of the cluster's own CoreDNS, or "".
+func (f *facts) coreDNS() string {
+	for _, d := range f.clusterDNS.value {
+		for _, c := range d.Spec.Template.Spec.Containers {
+			if strings.Contains(c.Image, "coredns") {
+				return c.Image
+			}
+		}
+	}
+	return ""
+}
+
+// inTree is the first version of CoreDNS whose plugin *kubernetes* has the option multicluster.
+var inTree = version.MustParseGeneric("1.12.2")
+
+// supported is the first version of CoreDNS that the plugin can be compiled into.
+var supported = version.MustParseGeneric("1.12.3")
+
+func (f *facts) checkCoreDNSVersion(pre bool) Check {
+	c := Check{ID: CoreDNSVersion, Cluster: f.context, Link: output.Docs + "choose-dns.md"}
+	if f.clusterDNS.err != nil {
+		return c.unknown(f.clusterDNS.err)
+	}
+	image := f.coreDNS()
+	if image == "" {
+		return c.unknown(errors.New("no Deployment with the label " + kubeDNS + " runs CoreDNS"))
+	}
+	if !slices.ContainsFunc(stockImages, func(part string) bool { return strings.Contains(image, part) }) {
+		return c.ok(image + " is no stock image")
+	}
+	tag := tagOf(image)
+	runs, err := version.ParseGeneric(tag)
+	if err != nil {
+		return c.unknown(fmt.Errorf("read the version of %s: %w", image, err))
+	}
+	blocks, _ := f.readCorefile() // The check Corefile reports the error.
+	by := corefile.RouteOf(blocks, Zone).By
+	switch {
+	case !pre && by == corefile.Multicluster:
+		return c.is(Failed, fmt.Sprintf("the Corefile has the plugin multicluster, and the stock image %s does not have it", image)).
+			advise("Use an image with the plugin, or forward the zone to a second CoreDNS.")
+	case !pre && by == corefile.Kubernetes && runs.LessThan(inTree):
+		return c.is(Failed, fmt.Sprintf("the Corefile has the option multicluster of kubernetes, and %s is older than %s", tag, inTree)).
+			advise("Upgrade CoreDNS, or forward the zone to a second CoreDNS.")
+	case runs.LessThan(inTree):
+		return c.ok(tag + " cannot answer the zone itself: it can forward it to a second CoreDNS")
+	case runs.LessThan(supported):
+		return c.ok(tag + " can answer the zone with kubernetes' option multicluster, or forward it")
+	}
+	return c.ok(tag + " can answer the zone with kubernetes' option multicluster, forward it, or be built with the plugin")
+}
+
+// readCorefile reads the Corefile, with the files that it imports from the ConfigMap coredns-custom.
+func (f *facts) readCorefile() ([]corefile.Block, error) {
+	if f.corefile.value == nil {
+		return nil, nil
+	}
+	var files map[string]string
+	if f.custom.value != nil {
+		files = f.custom.value.Data
+	}
+	return corefile.Parse(f.corefile.value.Data["Corefile"], files)
+}
+
+// answers reports whether a Corefile answers the zone, or forwards it on purpose.
+func answers(r corefile.Route) bool { return r.By != "" || r.OwnZone && len(r.To) > 0 }
+
+func (f *facts) checkCorefile() Check {
+	c := Check{ID: Corefile, Cluster: f.context, Link: output.Docs + "troubleshooting.md#3-coredns"}
+	if err := errors.Join(f.corefile.err, f.custom.err, f.second.err, f.secondAt.err); err != nil {
+		return c.unknown(err)
+	}
+	if f.corefile.value == nil {
+		return c.unknown(errors.New("kube-system has no ConfigMap coredns: see docs/platforms.md for this cluster's DNS"))
+	}
+	blocks, err := f.readCorefile()
+	if err != nil {
+		return c.is(Failed, err.Error()).advise("Correct it: " + output.Kubectl(f.context, "edit", "configmap", "coredns", "--namespace", metav1.NamespaceSystem))
+	}
+	route := corefile.RouteOf(blocks, Zone)
+	address := f.secondAddress()
+	switch {
+	case !answers(route):
+		c = c.is(Failed, "nothing in the Corefile answers "+Zone)
+		if address == "" {
+			return c.advise("Install a second CoreDNS and forward the zone to it, or use an image with the plugin.")
+		}
+		return f.forwardFix(c, address)
+	case route.By == "" && address != "" && !slices.ContainsFunc(route.To, func(to string) bool { return host(to) == address }):
+		c = c.is(Failed, fmt.Sprintf("%s is forwarded to %s, and the second CoreDNS has the address %s", Zone, output.List(route.To, 3), address))
+		return c.advise("Replace the address: " + output.Kubectl(f.context, "edit", "configmap", f.holder(route.To[0]), "--namespace", metav1.NamespaceSystem))
+	case route.By == corefile.Multicluster:
+		return c.ok("the plugin multicluster answers " + Zone)
+	case route.By == corefile.Kubernetes:
+		return c.ok("the option multicluster of kubernetes answers " + Zone)
+	}
+	return c.ok(Zone + " is forwarded to " + output.List(route.To, 3))
+}
+
+// holder is the ConfigMap whose text has an address.
+func (f *facts) holder(address string) string {
+	if m := f.custom.value; m != nil {
+		for _, text := range m.Data {
+			if strings.Contains(text, address) {
+				return m.Name
+			}
+		}
+	}
+	return f.corefile.value.Name
+}
+
+// secondAddress is the ClusterIP of the second CoreDNS, or "".
+func (f *facts) secondAddress() string {
+	if s := f.secondAt.value; s != nil && s.Spec.ClusterIP != corev1.ClusterIPNone {
+		return s.Spec.ClusterIP
+	}
+	return ""
+}
+
+func host(address string) string {
+	if _, rest, ok := strings.Cut(address, "://"); ok {
+		address = rest
+	}
+	if h, _, err := net.SplitHostPort(address); err == nil {
+		return h
+	}
+	return strings.Trim(address, "[]")
+}
+
+// forwardFix adds the server block of corefile-examples/forwarding.Corefile where the cluster's CoreDNS
+// reads it: in coredns-custom if the Corefile imports from there, as on AKS and K3s.
+func (f *facts) forwardFix(c Check, address string) Check {
+	block := fmt.Sprintf(`%s:53 {\n    errors\n    cache 5\n    forward . %s\n}\n`, Zone, address)
+	probe, _ := corefile.Parse(f.corefile.value.Data["Corefile"], map[string]string{"multicluster.server": Zone + " {\n}"}) // read before
+	if b := corefile.Serving(probe, Zone); b == nil || !slices.Contains(b.Zones, Zone) {
+		c.Fix = []string{appendFix(f.context, "coredns", block)}
+		return c
+	}
+	if f.custom.value == nil {
+		c.Fix = append(c.Fix, output.Kubectl(f.context, "create", "configmap", "coredns-custom", "--namespace", metav1.NamespaceSystem))
+	}
+	c.Fix = append(c.Fix, output.Kubectl(f.context, "patch", "configmap", "coredns-custom", "--namespace", metav1.NamespaceSystem,
+		"--type=merge", "--patch", fmt.Sprintf(`{"data": {"multicluster.server": "%s"}}`, block)))
+	return c
+}
+
+// appendFix is a command that appends a server block to the Corefile of a ConfigMap. The block is a
+// format of printf(1).
+func appendFix(context, name, block string) string {
+	get := output.Kubectl(context, "get", "configmap", name, "--namespace", metav1.NamespaceSystem, "--output", "jsonpath={.data.Corefile}")
+	create := output.Kubectl(context, "create", "configmap", name, "--namespace", metav1.NamespaceSystem, "--from-file=Corefile", "--dry-run=client", "--output=yaml")
+	apply := output.Kubectl(context, "apply", "--server-side", "--force-conflicts", "--filename=-")
+	return fmt.Sprintf(`%s > Corefile && printf %s >> Corefile && %s | %s`, get, output.Quote(`\n`+block), create, apply)
+}
+
+const nodeLocalName = "node-local-dns"
+
+// checkNodeLocal looks at NodeLocal DNSCache, if the cluster has it.
+func (f *facts) checkNodeLocal() []Check {
+	c := Check{ID: NodeLocal, Cluster: f.context, Link: output.Docs + "platforms.md#nodelocal-dnscache"}
+	if err := errors.Join(f.daemons.err, f.nodeLocal.err); err != nil {
+		return []Check{c.unknown(err)}
+	}
+	if !slices.ContainsFunc(f.daemons.value, func(d appsv1.DaemonSet) bool { return d.Name == nodeLocalName }) {
+		return nil
+	}
+	if f.nodeLocal.value == nil {
+		return []Check{c.unknown(errors.New("the cluster has the DaemonSet node-local-dns, and kube-system has no ConfigMap of that name"))}
+	}
+	read, err := corefile.Parse(f.nodeLocal.value.Data["Corefile"], nil)
+	if err != nil {
+		return []Check{c.is(Failed, err.Error()).advise("Correct it: " + output.Kubectl(f.context, "edit", "configmap", nodeLocalName, "--namespace", metav1.NamespaceSystem))}
+	}
+	if answers(corefile.RouteOf(read, Zone)) {
+		return []Check{c.ok("its Corefile has a block for " + Zone)}
+	}
+	c = c.is(Failed, "the Corefile of NodeLocal DNSCache has no block for "+Zone+", so these names go to the resolvers of the node")
+	if block := nodeLocalBlock(corefile.Serving(read, "cluster.local")); block != "" {
+		c.Fix = []string{appendFix(f.context, nodeLocalName, block)}
+		return []Check{c}
+	}
+	return []Check{c.advise("Add the block of corefile-examples/nodelocal.Corefile.")}
+}
+
+// nodeLocalBlock is that of corefile-examples/nodelocal.Corefile, with the addresses of the block for
+// the cluster's own domain. It is "" if that block does not have them.
+func nodeLocalBlock(domain *corefile.Block) string {
+	if domain == nil {
+		return ""
+	}
+	bind, bound := domain.Plugin("bind")
+	forward, forwards := domain.Plugin("forward")
+	if !bound || !forwards {
+		return ""
+	}
+	block := fmt.Sprintf(`%s:53 {\n    errors\n    cache {\n        success 9984 30\n        denial 9984 5\n    }\n    reload\n    loop\n`+
+		`    bind %s\n    forward %s {\n        force_tcp\n    }\n}\n`, Zone, strings.Join(bind.Args, " "), strings.Join(forward.Args, " "))
+	return strings.ReplaceAll(block, "%", "%%")
+}

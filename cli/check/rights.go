@@ -1,0 +1,225 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/clusterset-dns/multicluster/cli/output"
+	"github.com/clusterset-dns/multicluster/cli/system"
+)
+
+// right is what a command needs.
+type right struct {
+	verb, group, resource, namespace string
+	command                          string
+	// writes is true if only a command that writes needs it.
+	writes bool
+}
+
+func (r right) String() string {
+	text := r.verb + " " + r.resource
+	if r.group != "" {
+		text += "." + r.group
+	}
+	if r.namespace != "" {
+		text += " in " + r.namespace
+	}
+	return text
+}
+
+const (
+	groupMCS  = "multicluster.x-k8s.io"
+	groupRBAC = "rbac.authorization.k8s.io"
+)
+
+// usage are the rights for the other commands, each once, by the first command that needs it.
+var usage = []right{
+	{verb: "get", resource: "namespaces", command: "status"},
+	{verb: "list", resource: "secrets", namespace: system.Namespace, command: "status"},
+	{verb: "list", group: "coordination.k8s.io", resource: "leases", namespace: system.Namespace, command: "status"},
+	{verb: "get", group: "apps", resource: "deployments", namespace: system.Namespace, command: "status"},
+	{verb: "list", group: groupMCS, resource: "serviceexports", command: "status"},
+	{verb: "list", group: groupMCS, resource: "serviceimports", command: "status"},
+	{verb: "get", group: "apiextensions.k8s.io", resource: "customresourcedefinitions", command: "check"},
+	{verb: "list", resource: "nodes", command: "check"},
+	{verb: "get", resource: "configmaps", namespace: metav1.NamespaceSystem, command: "check"},
+	{verb: "list", resource: "pods", command: "explain"},
+	{verb: "list", resource: "services", command: "explain"},
+	{verb: "list", group: "discovery.k8s.io", resource: "endpointslices", command: "explain"},
+	{verb: "create", resource: "pods/portforward", namespace: metav1.NamespaceSystem, command: "explain"},
+	{verb: "get", resource: "pods/log", namespace: system.Namespace, command: "gather"},
+	{verb: "list", resource: "events", namespace: system.Namespace, command: "gather"},
+	{verb: "create", group: groupMCS, resource: "serviceexports", command: "export", writes: true},
+	{verb: "delete", group: groupMCS, resource: "serviceexports", command: "unexport", writes: true},
+	{verb: "create", resource: "namespaces", command: "verify", writes: true},
+	{verb: "delete", resource: "namespaces", command: "verify", writes: true},
+	{verb: "create", resource: "pods/exec", command: "verify", writes: true},
+	{verb: "create", resource: "secrets", namespace: system.Namespace, command: "join", writes: true},
+	{verb: "create", resource: "serviceaccounts", namespace: system.Namespace, command: "join", writes: true},
+	{verb: "create", group: groupRBAC, resource: "clusterrolebindings", command: "join", writes: true},
+	{verb: "delete", resource: "secrets", namespace: system.Namespace, command: "leave", writes: true},
+}
+
+// installation are the rights to install.
+var installation = []right{
+	{verb: "create", group: "apiextensions.k8s.io", resource: "customresourcedefinitions", command: "install"},
+	{verb: "create", resource: "namespaces", command: "install"},
+	{verb: "create", group: groupRBAC, resource: "clusterroles", command: "install"},
+	{verb: "create", group: groupRBAC, resource: "clusterrolebindings", command: "install"},
+	{verb: "create", group: groupRBAC, resource: "roles", namespace: system.Namespace, command: "install"},
+	{verb: "create", group: groupRBAC, resource: "rolebindings", namespace: system.Namespace, command: "install"},
+	{verb: "create", resource: "serviceaccounts", namespace: system.Namespace, command: "install"},
+	{verb: "create", group: "apps", resource: "deployments", namespace: system.Namespace, command: "install"},
+	{verb: "create", resource: "services", namespace: system.Namespace, command: "install"},
+	{verb: "create", resource: "configmaps", namespace: system.Namespace, command: "install"},
+	{verb: "create", resource: "secrets", namespace: system.Namespace, command: "install"},
+	{verb: "patch", resource: "configmaps", namespace: metav1.NamespaceSystem, command: "install"},
+}
+
+// deniedRights asks for each right by a SelfSubjectAccessReview, which every user can create and which
+// stores nothing.
+func deniedRights(ctx context.Context, kube kubernetes.Interface, pre bool) ([]right, error) {
+	all := usage
+	if pre {
+		all = installation
+	}
+	allowed := make([]bool, len(all))
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(requests)
+	for i, r := range all {
+		asking.Go(func() error {
+			resource, sub, _ := strings.Cut(r.resource, "/")
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: resource, Subresource: sub, Namespace: r.namespace},
+			}}
+			answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			if err != nil {
+				return fmt.Errorf("ask whether the user may %s: %w", r, err)
+			}
+			allowed[i] = answer.Status.Allowed
+			return nil
+		})
+	}
+	if err := asking.Wait(); err != nil {
+		return nil, err
+	}
+	var denied []right
+	for i, r := range all {
+		if !allowed[i] {
+			denied = append(denied, r)
+		}
+	}
+	return denied, nil
+}
+
+func (f *facts) checkRights(pre bool) Check {
+	c := Check{ID: Rights, Cluster: f.context}
+	if f.denied.err != nil {
+		return c.unknown(f.denied.err)
+	}
+	if len(f.denied.value) == 0 {
+		return c.ok("the user has all rights that the commands need")
+	}
+	c.Result = Warning
+	var texts []string
+	for _, r := range f.denied.value {
+		texts = append(texts, fmt.Sprintf("%s (%s)", r, r.command))
+		if !r.writes {
+			c.Result = Failed
+		}
+	}
+	c.Detail = "the user may not: " + output.List(texts, 6)
+	c.Advice = "Use a context of a user with these rights, or grant them with a ClusterRole."
+	if pre {
+		c.Advice = "Install with a user who has these rights, such as an administrator."
+	}
+	first := f.denied.value[0]
+	words := []string{"auth", "can-i", first.verb, strings.TrimSuffix(first.resource+"."+first.group, ".")}
+	if resource, sub, ok := strings.Cut(first.resource, "/"); ok {
+		words = []string{"auth", "can-i", first.verb, resource, "--subresource", sub}
+	}
+	if first.namespace != "" {
+		words = append(words, "--namespace", first.namespace)
+	}
+	c.Advice += " To see one: " + output.Kubectl(f.context, words...)
+	return c
+}
+
+// readPriority tries to create a pod with a priority class, in a dry run: some platforms permit it
+// outside of kube-system only where a ResourceQuota does. The chart's pods have this class.
+func (f *facts) readPriority(ctx context.Context, kube kubernetes.Interface) {
+	f.quotaAt = system.Namespace
+	if _, err := kube.CoreV1().Namespaces().Get(ctx, system.Namespace, metav1.GetOptions{}); err != nil {
+		// The API server creates no pod in a namespace that does not exist, also in a dry run.
+		f.quotaAt = metav1.NamespaceDefault
+	}
+	_, f.quota = kube.CoreV1().Pods(f.quotaAt).Create(ctx, priorityPod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
+// priorityPod conforms to the Pod Security Standard "restricted", as the pods of the chart.
+func priorityPod() *corev1.Pod {
+	yes, no, user := true, false, int64(65532)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "multicluster-check-"},
+		Spec: corev1.PodSpec{
+			PriorityClassName: "system-cluster-critical",
+			// The account `default` can be missing in a new namespace.
+			AutomountServiceAccountToken: &no,
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{
+				Name: "check", Image: "registry.invalid/check",
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+			}},
+		},
+	}
+}
+
+// quotaRefusal is a part of the message of the admission plugin ResourceQuota with limited scopes.
+const quotaRefusal = "insufficient quota to match these scopes"
+
+func (f *facts) checkPriorityClass() Check {
+	c := Check{ID: PriorityClass, Cluster: f.context}
+	switch {
+	case f.quota == nil:
+		return c.ok("namespace " + f.quotaAt + " admits pods of the class system-cluster-critical")
+	case !strings.Contains(f.quota.Error(), quotaRefusal):
+		return c.unknown(fmt.Errorf("create a pod in namespace %s, in a dry run: %w", f.quotaAt, f.quota))
+	}
+	c.Result = Failed
+	c.Detail = fmt.Sprintf("namespace %s does not admit pods of the class system-cluster-critical without a ResourceQuota", f.quotaAt)
+	if f.quotaAt != system.Namespace {
+		c.Fix = []string{output.Kubectl(f.context, "create", "namespace", system.Namespace)}
+	}
+	c.Fix = append(c.Fix, output.Kubectl(f.context, "create", "quota", "critical-pods", "--namespace", system.Namespace, "--hard=pods=100", "--scopes=PriorityClass"))
+	return c
+}
+
+func (c Check) ok(detail string) Check {
+	c.Result, c.Detail = OK, detail
+	return c
+}
+
+func (c Check) unknown(err error) Check {
+	c.Result, c.Detail = Unknown, err.Error()
+	return c
+}
+
+// is sets the result, the detail and the commands that fix it.
+func (c Check) is(r Result, detail string, fix ...string) Check {
+	c.Result, c.Detail, c.Fix = r, detail, fix
+	return c
+}
+
+func (c Check) advise(text string) Check {
+	c.Advice = text
+	return c
+}
