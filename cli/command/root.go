@@ -198,6 +198,8 @@ var commands = []func(*env) *cobra.Command{
 	newRotate,
 	newExplain,
 	newCheck,
+	newExport,
+	newUnexport,
 }
 
 // arguments turns the errors of cobra's checks of arguments into usage errors.
