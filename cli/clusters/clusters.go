@@ -161,6 +161,9 @@ type interruptible struct {
 }
 
 func (i interruptible) RoundTrip(request *http.Request) (*http.Response, error) {
+	if isCleanup(request.Context()) {
+		return i.next.RoundTrip(request)
+	}
 	if err := i.ctx.Err(); err != nil {
 		return nil, err
 	}

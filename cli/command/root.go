@@ -200,6 +200,7 @@ var commands = []func(*env) *cobra.Command{
 	newCheck,
 	newExport,
 	newUnexport,
+	newVerify,
 }
 
 // arguments turns the errors of cobra's checks of arguments into usage errors.

@@ -90,7 +90,7 @@ type Options struct {
 // Export creates the ServiceExport of a Service, unless there is one, and waits until it is ready.
 func Export(ctx context.Context, c *clusters.Cluster, o Options) (Report, error) {
 	r := Report{Context: c.Context, Namespace: o.Namespace, Name: o.Name, Action: Unchanged}
-	version, err := servedVersion(c)
+	version, err := ServedVersion(c)
 	if err != nil {
 		return r, err
 	}
@@ -125,8 +125,8 @@ func Export(ctx context.Context, c *clusters.Cluster, o Options) (Report, error)
 	return r, r.await(ctx, read, o.Wait)
 }
 
-// servedVersion returns the best version that the API server serves.
-func servedVersion(c *clusters.Cluster) (schema.GroupVersion, error) {
+// ServedVersion returns the best version of the ServiceExports and ServiceImports that the API server serves.
+func ServedVersion(c *clusters.Cluster) (schema.GroupVersion, error) {
 	for _, version := range mcs.Versions {
 		_, err := c.Discovery.ServerResourcesForGroupVersion(version.String())
 		if err == nil {
@@ -184,12 +184,9 @@ const poll = 250 * time.Millisecond
 // await reads the export until the controller has decided on it.
 func (r *Report) await(ctx context.Context, read func(context.Context) (*mcsv1beta1.ServiceExport, error), bound time.Duration) error {
 	var last *mcsv1beta1.ServiceExport
-	err := wait.PollUntilContextTimeout(ctx, poll, bound, true, func(ctx context.Context) (bool, error) {
-		e, err := read(ctx)
+	err := wait.PollUntilContextTimeout(ctx, poll, bound, true, func(context.Context) (bool, error) {
+		e, err := read(ctx) // The bound does not cut off a request: its error would hide the conditions.
 		if err != nil {
-			if ctx.Err() != nil {
-				return false, nil
-			}
 			return false, err
 		}
 		last = e

@@ -21,7 +21,7 @@ import (
 // name from this one. An export of auto-export stays.
 func Unexport(ctx context.Context, c *clusters.Cluster, others []*clusters.Cluster, namespace, name string) (Report, error) {
 	r := Report{Context: c.Context, Namespace: namespace, Name: name, Action: Unchanged}
-	version, err := servedVersion(c)
+	version, err := ServedVersion(c)
 	if err != nil {
 		return r, err
 	}
@@ -94,7 +94,7 @@ func (r *Report) findImporters(ctx context.Context, c *clusters.Cluster, others 
 }
 
 func importsFrom(ctx context.Context, other *clusters.Cluster, r *Report, own system.Identity) (bool, error) {
-	version, err := servedVersion(other)
+	version, err := ServedVersion(other)
 	if err != nil {
 		return false, err
 	}
