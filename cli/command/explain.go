@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset-dns/multicluster/cli/clusters"
 	"github.com/clusterset-dns/multicluster/cli/explain"
@@ -47,27 +48,37 @@ The exit status is 0 if the chain is whole, 1 if it is broken or not known, and 
 }
 
 func runExplain(ctx context.Context, e *env, flags explainFlags, text string) error {
-	all, err := e.contexts(ctx)
-	if err != nil {
-		return err
+	if _, err := chain.ParseName(text, metav1.NamespaceDefault); err != nil {
+		return usageError{err}
 	}
-	q := explain.Question{Unusable: map[string]string{}, Server: func(context string) string {
-		if of, err := all.Server(context); err == nil {
-			return of.Server
-		}
-		return ""
-	}}
-	namespace, _, err := e.kube.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return fmt.Errorf("read the namespace of the kubeconfig: %w", err)
+	if _, err := output.ParseFormat(e.format); err != nil {
+		return usageError{err}
 	}
-	if q.PodNamespace = namespace; flags.pod != "" {
+	q := explain.Question{}
+	if flags.pod != "" {
 		var ok bool
 		if q.PodNamespace, q.Pod, ok = strings.Cut(flags.pod, "/"); !ok || q.Pod == "" || q.PodNamespace == "" {
 			return usage("--pod %s: expected NAMESPACE/NAME", output.Quote(flags.pod))
 		}
+	}
+	all, err := e.contexts(ctx)
+	if err != nil {
+		return err
+	}
+	q.Unusable, q.Server = map[string]string{}, func(context string) string {
+		if of, err := all.Server(context); err == nil {
+			return of.Server
+		}
+		return ""
+	}
+	namespace, _, err := e.kube.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return fmt.Errorf("read the namespace of the kubeconfig: %w", err)
+	}
+	if q.Pod != "" {
 		namespace = q.PodNamespace // A resolver completes a name of one label with the pod's own namespace.
 	}
+	q.PodNamespace = namespace
 	if q.Name, err = chain.ParseName(text, namespace); err != nil {
 		return usageError{err}
 	}

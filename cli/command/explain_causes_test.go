@@ -52,13 +52,8 @@ endpoints: [{addresses: [10.1.0.5], conditions: {ready: true}}]
 // editPeer changes the kubeconfig in the Secret of the peer member1.
 func (l *lab) editPeer(edit func(*api.Config)) {
 	l.Helper()
-	l.editSecret("member1", edit)
-}
-
-func (l *lab) editSecret(name string, edit func(*api.Config)) {
-	l.Helper()
 	secrets := l.Clusters["member2"].Kube.CoreV1().Secrets(system.Namespace)
-	found, err := secrets.Get(l.Context(), name, metav1.GetOptions{})
+	found, err := secrets.Get(l.Context(), "member1", metav1.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -300,8 +300,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 	{name: "peer-own-id", want: "PeerDuplicateID", cause: func(l *lab, _ string) { l.renamePeer("member2") }},
 	{name: "peer-long-id", want: "PeerInvalidID", cause: func(l *lab, _ string) { l.renamePeer(strings.Repeat("m", 70)) }},
 	{name: "peer-itself", want: "PeerDuplicateCluster", cause: func(l *lab, _ string) {
-		l.renamePeer("member9")
-		l.editSecret("member9", func(config *api.Config) {
+		l.editPeer(func(config *api.Config) {
 			for _, cluster := range config.Clusters {
 				cluster.Server = l.Clusters["member2"].Config.Host
 				cluster.CertificateAuthorityData = l.Clusters["member2"].Config.CAData
@@ -310,7 +309,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 				user.Token, user.ClientCertificateData, user.ClientKeyData = "", l.Clusters["member2"].Config.CertData, l.Clusters["member2"].Config.KeyData
 			}
 		})
-	}, after: func(l *lab, _ string) { l.sh("kubectl multicluster join member1 member2") }},
+	}},
 	{name: "peer-no-controller", want: "PeerNoController", cause: func(l *lab, _ string) {
 		l.StopController("member1")
 		l.Kubectl("member1", "-n", "multicluster-system", "scale", "deployment/multicluster-controller", "--replicas=0")

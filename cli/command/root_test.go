@@ -17,8 +17,12 @@ func run(t *testing.T, args ...string) (out, errOut string, status int) {
 // Wrong arguments have a status of their own, so that scripts can tell them from what is wrong in a cluster.
 func TestUsageErrors(t *testing.T) {
 	for name, args := range map[string][]string{
-		"an unknown command": {"stauts"},
-		"an unknown flag":    {"--no-such-flag"},
+		"an unknown command":              {"stauts"},
+		"an unknown flag":                 {"--no-such-flag"},
+		"no name to explain":              {"explain"},
+		"no name of a Service to explain": {"explain", "foo.default.svc.example.org"},
+		"no namespace of a pod":           {"explain", "foo", "--pod", "client"},
+		"an unknown format":               {"explain", "foo", "-o", "xml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, errOut, status := run(t, args...)

@@ -79,6 +79,10 @@ func (w *walk) peerProblem(e exporter) *output.Problem {
 			w.start(found, e.side)
 		}
 	case "PeerWrongID", "PeerInvalidID", "PeerDuplicateCluster":
+		if e.side != nil && e.side.ID == p.ID { // The name of the Secret is right, and its content is wrong.
+			found.Fix = []string{joinCommand(there, h.Context)}
+			break
+		}
 		w.dropPeer(found, e)
 	case "PeerDuplicateID":
 		if e.side != nil && e.side.ID != h.ID { // Only the Secret has a wrong name.
