@@ -82,7 +82,7 @@ fuzz: ## Fuzz names, Corefiles, answers and transfers (FUZZTIME=30s for each)
 	  go test -run '^$$' -fuzz "^$${target#*.}\$$" -fuzztime $(FUZZTIME) ./plugin/$${target%%.*}; done
 
 .PHONY: bench
-bench: bench-ips bench-clusterset bench-server bench-servedns ## Run all benchmarks (about an hour)
+bench: bench-ips bench-clusterset bench-join bench-server bench-servedns ## Run all benchmarks (about an hour)
 
 .PHONY: bench-ips
 bench-ips: programs ## Measure the time from an import's creation to its filled ips
@@ -92,6 +92,11 @@ bench-ips: programs ## Measure the time from an import's creation to its filled 
 .PHONY: bench-clusterset
 bench-clusterset: build programs ## Measure delays, first sync and memory of a clusterset (half an hour)
 	@go run ./test/clusterset/bench $(ARGS)
+
+.PHONY: bench-join
+bench-join: programs ## Measure join --mesh of twelve clusters, a second join, and status
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything on one machine"; \
+	  cd cli && go test -run '^$$' -bench '^BenchmarkMesh$$' -benchtime 1x -timeout 20m ./join | grep -E '^(cpu|Benchmark)'; } | tee docs/results/join.txt
 
 .PHONY: bench-server
 bench-server: programs ## Measure CoreDNS with this plugin, the in-tree one and others (ARGS=--quick)
