@@ -39,7 +39,7 @@ cli: ## Build bin/kubectl-multicluster, the plugin of kubectl
 	@install -m 755 build/kubectl_complete-multicluster bin/
 
 .PHONY: cli-dist
-cli-dist: ## Build bin/cli: archives of the plugin for three systems, checksums, a krew manifest
+cli-dist: ## Build bin/cli: archives of the plugin for three systems
 	@VERSION="$(VERSION)" build/cli-dist.sh bin/cli
 
 # The Go release that the images are made with, in one place for both ways to make them.
@@ -128,6 +128,10 @@ readme: build coredns-demo programs bench questions ## Run the demo and all benc
 	@go run ./test/clusters/demo --once | tee docs/results/demo.txt
 	@$(MAKE) plots
 	@go run ./test/docs
+
+.PHONY: screens
+screens: coredns programs ## Draw the screens of docs/cli.md, by a run of the plugin
+	@cd cli && SCREENS=write go test -count=1 -run '^TestScreens$$' ./command
 
 .PHONY: plots
 plots: ## Draw the pictures of docs/benchmarks.md from docs/results

@@ -102,7 +102,7 @@ func newLab(t *testing.T) *lab {
 	l := &lab{T: t, all: t, World: world.New(t, "member1", "member2"), program: program, servers: map[string]*server{}}
 	l.node = node.Start(t, l.Clusters["member2"].Kube)
 	l.upstream = startUpstream(t)
-	l.path = l.commands()
+	l.path = pathWithPlugin(t)
 	l.start("member1")
 	l.start("member2")
 	l.sh("kubectl multicluster join member1 member2")
@@ -121,19 +121,6 @@ func (l *lab) restart(id string, flags ...string) {
 	l.Helper()
 	l.StopController(id)
 	l.start(id, flags...)
-}
-
-// commands makes a folder with what a user has in PATH, and returns PATH.
-func (l *lab) commands() string {
-	l.Helper()
-	root, dir := binaries.Root(), l.TempDir()
-	// It stands for the command join, which is not part of these tests.
-	script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = join ] || exit 2\n%[1]s/deploy/join.sh \"$2\" \"$3\" && %[1]s/deploy/join.sh \"$3\" \"$2\"\n", root)
-	if err := os.WriteFile(filepath.Join(dir, "kubectl-multicluster"), []byte(script), 0o700); err != nil {
-		l.Fatal(err)
-	}
-	kubectl := world.Programs(l, "kubectl")["kubectl"]
-	return strings.Join([]string{dir, filepath.Dir(kubectl), os.Getenv("PATH")}, string(os.PathListSeparator))
 }
 
 // sh runs a command that was printed, as a user does. Manifests come from this checkout.

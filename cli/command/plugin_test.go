@@ -13,10 +13,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-func TestMain(m *testing.M) { world.Main(m) }
-
-// installed builds the plugin, and returns the environment of a user who has it and kubectl in PATH.
-func installed(t *testing.T, w *world.World) []string {
+// pathWithPlugin builds the plugin, and returns the PATH of a user who has it and kubectl.
+func pathWithPlugin(t *testing.T) string {
 	t.Helper()
 	root, err := controlplane.Root()
 	if err != nil {
@@ -37,14 +35,14 @@ func installed(t *testing.T, w *world.World) []string {
 		t.Fatal(err)
 	}
 	kubectl := filepath.Dir(world.Programs(t, "kubectl")["kubectl"])
-	return append(os.Environ(), "KUBECONFIG="+w.Kubeconfig, "PATH="+bin+":"+kubectl+":"+os.Getenv("PATH"))
+	return strings.Join([]string{bin, kubectl, os.Getenv("PATH")}, string(os.PathListSeparator))
 }
 
 // The real kubectl finds the plugin, passes its exit status on, and completes its arguments.
 func TestPluginOfKubectl(t *testing.T) {
 	w := world.New(t, "member1")
 	w.StartController("member1")
-	env := installed(t, w)
+	env := append(os.Environ(), "KUBECONFIG="+w.Kubeconfig, "PATH="+pathWithPlugin(t))
 	kubectl := func(args ...string) (string, string, int) {
 		cmd := exec.CommandContext(t.Context(), "kubectl", args...)
 		cmd.Env = env

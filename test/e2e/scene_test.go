@@ -88,6 +88,7 @@ func (s *scene) describe(ctx context.Context) string {
 			}
 		}
 	}
+	text.WriteString(s.explainAll(ctx))
 	return text.String()
 }
 

@@ -239,6 +239,7 @@ func TestOnlyTheAPIServerIsSilent(t *testing.T) {
 		s.leaseIs(c, frozen, "reason", "Unreachable", "")
 	}
 	s.report("from the silence until the peer's Lease reports that its endpoints answer", time.Since(began))
+	s.explains(home, "web", "PeerUnreachable")
 	for time.Since(began) < loadFor(t) {
 		flow.goesOn(50)
 		if left, err := s.endpoints(t.Context(), home, "web", frozen); err != nil || len(left) != 2 {
@@ -284,6 +285,7 @@ func TestTwoClustersLoseEachOther(t *testing.T) {
 	mend := s.fail(a, "block", "unblock", slices.Compact(addresses)...)
 	s.leaseIs(a, b, "data-path", "Dead", "")
 	s.leaseIs(b, a, "data-path", "Dead", "")
+	s.explains(a, "web", "PeerUnreachable")
 	clients[a].without(s.fqdn("web"), []*cluster{a, third})
 	clients[b].without(s.fqdn("web"), []*cluster{b, third})
 	flows := map[*cluster]*flow{a: clients[a].flow(s.address(a), 5*time.Second), b: clients[b].flow(s.address(b), 5*time.Second)}
@@ -324,6 +326,7 @@ func TestOnlyTheControllerIsSilent(t *testing.T) {
 		flow.goesOn(20)
 	}
 	s.leaseIs(home, mute, "reason", "ControllerSilent", "heartbeat")
+	s.explains(home, "web", "PeerControllerSilent")
 	s.eventually("no endpoint of "+mute.id+" is left", func(ctx context.Context) error { return s.withoutEndpoints(ctx, home, "web", mute) })
 	client.without(s.fqdn("web"), except(s.clusters, mute))
 	s.inSystem(mute, "scale", "deployment/multicluster-controller", "--replicas="+replicas)

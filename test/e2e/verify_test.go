@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
@@ -33,7 +31,10 @@ type verifyReport struct {
 // Pod Security Standard "restricted". It leaves nothing, also after Ctrl-C.
 func TestVerify(t *testing.T) {
 	s := newScene(t, anyhow, "kubectl multicluster verify, and the same after Ctrl-C")
-	program := s.buildCLI()
+	program, err := binaries.Program("kubectl-multicluster")
+	if err != nil {
+		t.Fatal(err)
+	}
 	a, b := s.clusters[0], s.clusters[1]
 	args := []string{"verify", a.id, b.id, "--image", s.images["tools"], "--server", "serve --http 8080", "-o", "json"}
 	out, err := s.run(t.Context(), "", program, args...)
@@ -90,17 +91,4 @@ func (s *scene) nothingIsLeft(clusters ...*cluster) {
 			s.t.Errorf("in %s: left are %q, %v", c.id, out, err)
 		}
 	}
-}
-
-// buildCLI builds kubectl-multicluster, which is a module of its own.
-func (s *scene) buildCLI() string {
-	s.t.Helper()
-	path := filepath.Join(s.t.TempDir(), "kubectl-multicluster")
-	build := exec.CommandContext(s.t.Context(), "go", "build", "-o", path, ".")
-	build.Dir = filepath.Join(binaries.Root(), "cli")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+controlplane.Flags)
-	if out, err := build.CombinedOutput(); err != nil {
-		s.t.Fatalf("build kubectl-multicluster: %v\n%s", err, out)
-	}
-	return path
 }

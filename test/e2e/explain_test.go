@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+)
+
+// explanation is what `kubectl multicluster explain -o json` prints.
+type explanation struct {
+	Result string
+	Cause  problem
+	Also   []problem
+}
+
+type problem struct{ ID, What string }
+
+// explains waits until `kubectl multicluster explain` names a problem of a Service's name: as the cause, or beside one.
+func (s *scene) explains(at *cluster, service, want string) {
+	s.t.Helper()
+	s.eventually(fmt.Sprintf("explain %s in %s names %s", service, at.id, want), func(ctx context.Context) error {
+		out, failed := s.plugin(ctx, "explain", s.fqdn(service), "--context", at.id, "-o", "json")
+		var e explanation
+		if err := json.Unmarshal([]byte(out), &e); err != nil {
+			return fmt.Errorf("%w, %w: %s", failed, err, out)
+		}
+		for _, p := range append(e.Also, e.Cause) {
+			if p.ID == want {
+				return nil
+			}
+		}
+		return fmt.Errorf("it is %s: %+v, also %+v", e.Result, e.Cause, e.Also)
+	})
+}
+
+// plugin runs kubectl-multicluster. It returns the output also if the exit status is not 0.
+func (s *scene) plugin(ctx context.Context, args ...string) (string, error) {
+	program, err := binaries.Program("kubectl-multicluster")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig())
+	var errOut strings.Builder
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("kubectl multicluster %s: %w: %s", strings.Join(args, " "), err, errOut.String())
+	}
+	return string(out), err
+}
+
+// explainAll is what a user would ask first, where a scenario failed.
+func (s *scene) explainAll(ctx context.Context) string {
+	var text strings.Builder
+	for _, c := range s.clusters {
+		names, err := c.kubectl(ctx, "get", "serviceexports,serviceimports", "--namespace="+s.namespace, "-o", "jsonpath={.items[*].metadata.name}")
+		if err != nil {
+			fmt.Fprintln(&text, err)
+		}
+		asked := map[string]bool{}
+		for _, name := range strings.Fields(names) {
+			if asked[name] {
+				continue
+			}
+			asked[name] = true
+			out, err := s.plugin(ctx, "explain", s.fqdn(name), "--context", c.id)
+			fmt.Fprintf(&text, "%s $ kubectl multicluster explain %s\n%s", c.id, s.fqdn(name), out)
+			if out == "" && err != nil {
+				fmt.Fprintln(&text, err)
+			}
+		}
+	}
+	return text.String()
+}
