@@ -126,7 +126,7 @@ func (p *peer) reconnect(ctx context.Context) {
 	if skip || p.isUsed(kubeconfig, fault) {
 		return
 	}
-	if old != nil && p.swapToken(old, kubeconfig) {
+	if old != nil && fault == nil && p.swapToken(old, kubeconfig) {
 		return
 	}
 	old.stop()
