@@ -108,6 +108,7 @@ func (c *Contexts) Cluster(name string) (*Cluster, error) {
 			return nil, fmt.Errorf("--request-timeout: %w", err)
 		}
 	}
+	c.impersonate(config)
 	// The flow control of the API server protects its other clients.
 	config.QPS, config.Burst = 200, 400
 	// client-go writes warnings of API servers to the terminal. They are of no use here, and a
@@ -115,6 +116,19 @@ func (c *Contexts) Cluster(name string) (*Cluster, error) {
 	config.WarningHandler = rest.NoWarnings{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return interruptible{next, c.ctx} })
 	return New(name, config)
+}
+
+// impersonate applies --as, --as-group and --as-uid.
+func (c *Contexts) impersonate(config *rest.Config) {
+	if as := c.flags.Impersonate; as != nil && *as != "" {
+		config.Impersonate.UserName = *as
+	}
+	if groups := c.flags.ImpersonateGroup; groups != nil && len(*groups) > 0 {
+		config.Impersonate.Groups = *groups
+	}
+	if uid := c.flags.ImpersonateUID; uid != nil && *uid != "" {
+		config.Impersonate.UID = *uid
+	}
 }
 
 // New returns the clients of a client configuration.

@@ -64,3 +64,16 @@ func TestServer(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+func TestImpersonation(t *testing.T) {
+	all := load(t)
+	user, groups, uid := "jane", []string{"team"}, "7"
+	all.flags.Impersonate, all.flags.ImpersonateGroup, all.flags.ImpersonateUID = &user, &groups, &uid
+	found, err := all.Cluster("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := found.Config.Impersonate; got.UserName != user || len(got.Groups) != 1 || got.Groups[0] != "team" || got.UID != uid {
+		t.Errorf("the client impersonates %+v", got)
+	}
+}

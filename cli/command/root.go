@@ -128,7 +128,7 @@ func contains(all []string, one string) bool {
 func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	e := &env{
 		IOStreams: genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut},
-		kube:      genericclioptions.NewConfigFlags(true),
+		kube:      kubeFlags(),
 		name:      calledAs(os.Args[0]),
 	}
 	root := newRoot(e)
@@ -151,6 +151,16 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 			_, _ = fmt.Fprintf(errOut, "%s: %s\n", e.name, output.Clean(line))
 		}
 		return statusWrong
+	}
+}
+
+// kubeFlags are the flags of kubectl that have a meaning for several clusters. Those that set the
+// address or the credentials of one cluster are left out.
+func kubeFlags() *genericclioptions.ConfigFlags {
+	all := genericclioptions.NewConfigFlags(true)
+	return &genericclioptions.ConfigFlags{
+		KubeConfig: all.KubeConfig, Context: all.Context, Namespace: all.Namespace, Timeout: all.Timeout,
+		Impersonate: all.Impersonate, ImpersonateGroup: all.ImpersonateGroup, ImpersonateUID: all.ImpersonateUID,
 	}
 }
 
