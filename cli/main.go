@@ -8,6 +8,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
 	"github.com/clusterset-dns/multicluster/cli/command"
 )
 
@@ -16,5 +19,7 @@ func main() {
 	// The first signal cancels the context, so that `verify` and `join` can clean up. The second one ends
 	// the process, because the handler is gone.
 	context.AfterFunc(ctx, stop)
+	// client-go logs what it also returns as errors, with texts of servers.
+	klog.SetLogger(logr.Discard())
 	os.Exit(command.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

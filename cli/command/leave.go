@@ -40,6 +40,9 @@ required, with --id. The commands for its side are printed.`,
 				return err
 			}
 			r, err := join.Leave(c.Context(), links)
+			if err == nil && s.all {
+				r.Remaining(c.Context(), links[0].From) // which is the cluster that leaves
+			}
 			return e.finish(r, err)
 		},
 	}

@@ -57,6 +57,8 @@ type Outcome struct {
 // Report is what became of all links.
 type Report struct {
 	Links []Outcome `json:"links"`
+	// Others are problems that no link has.
+	Others []output.Problem `json:"others,omitempty"`
 	// Notes are sentences about decisions that a user may not expect.
 	Notes []string `json:"notes,omitempty"`
 	// Warnings are sentences about what probably does not work.
@@ -66,18 +68,22 @@ type Report struct {
 // Wrong reports whether something has to be repaired.
 func (r *Report) Wrong() bool { return len(r.Problems()) > 0 }
 
-// Problems returns the different problems of all links, in the order of the links.
+// Problems returns the different problems, those of links in their order.
 func (r *Report) Problems() []output.Problem {
 	var all []output.Problem
 	seen := map[string]bool{}
-	for i := range r.Links {
-		for _, p := range r.Links[i].Problems {
+	add := func(problems []output.Problem) {
+		for _, p := range problems {
 			if !seen[p.ID+p.What] {
 				seen[p.ID+p.What] = true
 				all = append(all, p)
 			}
 		}
 	}
+	for i := range r.Links {
+		add(r.Links[i].Problems)
+	}
+	add(r.Others)
 	return all
 }
 

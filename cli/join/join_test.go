@@ -699,10 +699,30 @@ func (f *fixture) deadCluster() {
 		f.Errorf("%d links have failed, want the 4 of one cluster:\n%s", got, r.Out)
 	}
 	f.reads(f.peer("member1", "member2"))
+
+	// A cluster that no context leads to is reported, and the printed commands clean this side.
+	contexts := f.Config.Contexts
+	f.Config.Contexts = map[string]*api.Context{"member1": contexts["member1"], "dead": contexts["dead"]}
+	f.WriteConfig()
+	r = f.runs(1, []string{"leave", "member1", "--all", "--id=dead=member9"}, "member1 still reads member2", "member1 still has a token for member2")
+	commands := regexp.MustCompile(`(?m)^ +kubectl multicluster (leave .*)$`).FindAllStringSubmatch(r.Out, -1)
+	if len(commands) != 2 {
+		f.Fatalf("the commands are %q", commands)
+	}
+	for _, c := range commands {
+		f.runs(1, strings.Fields(c[1]), "cannot reach the cluster of context member2")
+	}
+	if names := f.secrets("member1", metav1.ListOptions{}); len(names) > 0 {
+		f.Errorf("member1 has the Secrets %v", names)
+	}
+	f.Config.Contexts = contexts
+	f.WriteConfig()
+	f.runs(0, []string{"leave", "member1", "member2"}, "deleted")
 }
 
 // accountOfHelm: an account of a Helm release is left to Helm, and stays. What is missing of it comes back.
 func (f *fixture) accountOfHelm() {
+	f.runs(0, onlyOne("join"))
 	f.Kubectl("member1", "label", "-n", system.Namespace, "serviceaccount/"+peer.Account, mcs.LabelManagedBy+"=Helm")
 	f.Kubectl("member1", "label", "clusterrole/"+peer.Account, "clusterrolebinding/"+peer.Account, mcs.LabelManagedBy+"=Helm")
 	f.Kubectl("member1", "patch", "-n", system.Namespace, "serviceaccount/"+peer.Account, "-p", `{"automountServiceAccountToken": true}`)
