@@ -209,6 +209,7 @@ var commands = []func(*env) *cobra.Command{
 	newExplain,
 	newCheck,
 	newExport,
+	newGather,
 	newUnexport,
 	newVerify,
 }
