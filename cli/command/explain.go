@@ -48,41 +48,20 @@ The exit status is 0 if the chain is whole, 1 if it is broken or not known, and 
 }
 
 func runExplain(ctx context.Context, e *env, flags explainFlags, text string) error {
-	if _, err := chain.ParseName(text, metav1.NamespaceDefault); err != nil {
-		return usageError{err}
-	}
 	if _, err := output.ParseFormat(e.format); err != nil {
 		return usageError{err}
 	}
-	q := explain.Question{}
+	if _, err := chain.ParseName(text, metav1.NamespaceDefault); err != nil {
+		return usageError{err}
+	}
+	q := explain.Question{Unusable: map[string]string{}}
 	if flags.pod != "" {
 		var ok bool
 		if q.PodNamespace, q.Pod, ok = strings.Cut(flags.pod, "/"); !ok || q.Pod == "" || q.PodNamespace == "" {
 			return usage("--pod %s: expected NAMESPACE/NAME", output.Quote(flags.pod))
 		}
 	}
-	all, err := e.contexts(ctx)
-	if err != nil {
-		return err
-	}
-	q.Unusable, q.Server = map[string]string{}, func(context string) string {
-		if of, err := all.Server(context); err == nil {
-			return of.Server
-		}
-		return ""
-	}
-	namespace, _, err := e.kube.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return fmt.Errorf("read the namespace of the kubeconfig: %w", err)
-	}
-	if q.Pod != "" {
-		namespace = q.PodNamespace // A resolver completes a name of one label with the pod's own namespace.
-	}
-	q.PodNamespace = namespace
-	if q.Name, err = chain.ParseName(text, namespace); err != nil {
-		return usageError{err}
-	}
-	if err := choose(all, &q); err != nil {
+	if err := complete(ctx, e, &q, text); err != nil {
 		return err
 	}
 	facts, err := explain.Gather(ctx, q)
@@ -97,6 +76,29 @@ func runExplain(ctx context.Context, e *env, flags explainFlags, text string) er
 		return errWrong
 	}
 	return nil
+}
+
+// complete adds to a question what the kubeconfig has.
+func complete(ctx context.Context, e *env, q *explain.Question, text string) error {
+	all, err := e.contexts(ctx)
+	if err != nil {
+		return err
+	}
+	q.Server = func(context string) string {
+		if of, err := all.Server(context); err == nil {
+			return of.Server
+		}
+		return ""
+	}
+	if q.Pod == "" { // Otherwise a resolver completes a name of one label with the pod's own namespace.
+		if q.PodNamespace, _, err = e.kube.ToRawKubeConfigLoader().Namespace(); err != nil {
+			return fmt.Errorf("read the namespace of the kubeconfig: %w", err)
+		}
+	}
+	if q.Name, err = chain.ParseName(text, q.PodNamespace); err != nil {
+		return usageError{err}
+	}
+	return choose(all, q)
 }
 
 // choose sets the importing cluster, and the others that can be used.

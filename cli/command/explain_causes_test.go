@@ -53,7 +53,7 @@ endpoints: [{addresses: [10.1.0.5], conditions: {ready: true}}]
 func (l *lab) editPeer(edit func(*api.Config)) {
 	l.Helper()
 	secrets := l.Clusters["member2"].Kube.CoreV1().Secrets(system.Namespace)
-	found, err := secrets.Get(l.Context(), "member1", metav1.GetOptions{})
+	found, err := secrets.Get(l.all.Context(), "member1", metav1.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func (l *lab) editPeer(edit func(*api.Config)) {
 	if found.Data[system.KubeconfigKey], err = clientcmd.Write(*config); err != nil {
 		l.Fatal(err)
 	}
-	if _, err := secrets.Update(l.Context(), found, metav1.UpdateOptions{}); err != nil {
+	if _, err := secrets.Update(l.all.Context(), found, metav1.UpdateOptions{}); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -77,7 +77,7 @@ func (l *lab) leave() {
 	l.Kubectl("member2", append(at, "annotate", "--overwrite", "secrets,leases", "-l", "clusterset-dns.io/peer", "--field-selector", "metadata.name=member1", "clusterset-dns.io/leaving=true")...)
 	l.Kubectl("member2", append(at, "delete", "secret", "member1")...)
 	controlplane.Eventually(l, "member1 has left", func() error {
-		peers, err := system.ReadPeers(l.Context(), l.Clusters["member2"].Kube)
+		peers, err := system.ReadPeers(l.all.Context(), l.Clusters["member2"].Kube)
 		if err == nil && len(peers) > 0 {
 			err = fmt.Errorf("there is %+v", peers)
 		}
@@ -89,13 +89,13 @@ func (l *lab) leave() {
 func (l *lab) renamePeer(name string) {
 	l.Helper()
 	secrets := l.Clusters["member2"].Kube.CoreV1().Secrets(system.Namespace)
-	found, err := secrets.Get(l.Context(), "member1", metav1.GetOptions{})
+	found, err := secrets.Get(l.all.Context(), "member1", metav1.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}
 	l.leave()
 	found.ObjectMeta = metav1.ObjectMeta{Name: name, Labels: found.Labels}
-	if _, err := secrets.Create(l.Context(), found, metav1.CreateOptions{}); err != nil {
+	if _, err := secrets.Create(l.all.Context(), found, metav1.CreateOptions{}); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -148,7 +148,7 @@ func (l *lab) flag(id, flag string) {
 		l.Fatal(err)
 	}
 	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": %s}]`, text)
-	if _, err := l.Clusters[id].Kube.AppsV1().Deployments(system.Namespace).Patch(l.Context(), system.Controller, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := l.Clusters[id].Kube.AppsV1().Deployments(system.Namespace).Patch(l.all.Context(), system.Controller, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		l.Fatal(err)
 	}
 	l.restart(id, args[1:]...)
@@ -179,12 +179,12 @@ spec: {policyName: refuse, validationActions: [Deny]}
 	controlplane.Eventually(l, "the policy is in effect", func() error {
 		var err error
 		if resource == "services" {
-			err = l.Clusters["member2"].Apply(l.Context(), namespace, strings.ReplaceAll(service, "name: foo", "name: probe"))
+			err = l.Clusters["member2"].Apply(l.all.Context(), namespace, strings.ReplaceAll(service, "name: foo", "name: probe"))
 			if err == nil {
 				l.remove("member2", namespace, strings.ReplaceAll(service, "name: foo", "name: probe"))
 			}
 		} else {
-			err = l.Clusters["member2"].Apply(l.Context(), namespace, strings.ReplaceAll(userImport("ports: []"), "name: foo", "name: foo, labels: {probe: x}"))
+			err = l.Clusters["member2"].Apply(l.all.Context(), namespace, strings.ReplaceAll(userImport("ports: []"), "name: foo", "name: foo, labels: {probe: x}"))
 		}
 		if err == nil || !strings.Contains(err.Error(), "no "+resource+" here") {
 			return fmt.Errorf("not refused: %w", err)
@@ -201,7 +201,7 @@ func (l *lab) noPolicy(string) {
 // rival is another writer that sets spec.ips of an import back again and again.
 func (l *lab) rival(namespace string) {
 	l.Helper()
-	ctx, stop := context.WithCancel(context.WithoutCancel(l.Context()))
+	ctx, stop := context.WithCancel(context.WithoutCancel(l.all.Context()))
 	done := make(chan struct{})
 	l.Cleanup(func() { stop(); <-done })
 	l.stopRival = func() { stop(); <-done }
@@ -275,7 +275,7 @@ spec: {podCIDR: `+cidr+`, podCIDRs: [`+cidr+`]}
 // crash lets a DNS pod fail again and again, with a log.
 func (l *lab) crash(namespace, name, log string) {
 	l.Helper()
-	pod, err := l.Clusters["member2"].Kube.CoreV1().Pods(namespace).Get(l.Context(), name, metav1.GetOptions{})
+	pod, err := l.Clusters["member2"].Kube.CoreV1().Pods(namespace).Get(l.all.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -98,7 +98,7 @@ metadata: {name: tenant}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
 subjects: [{kind: ServiceAccount, name: tenant, namespace: tenant}]
 `)
-	config, _, err := l.Clusters["member2"].ServiceAccount(l.Context(), "tenant", "tenant")
+	config, _, err := l.Clusters["member2"].ServiceAccount(l.all.Context(), "tenant", "tenant")
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -133,6 +133,7 @@ func (l *lab) try(f fault) {
 	l.Helper()
 	if !f.bare {
 		l.shop(f.name)
+		l.whole(named("", f.name))
 	}
 	f.cause(l, f.name)
 	if f.cleanup != nil {
@@ -358,7 +359,6 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.apply("member2", ns, userImport("ports: [{name: http, port: 80}], ipFamilies: [IPv4]"))
 	}},
 	{name: "unknown-service-name", want: "InvalidName", cause: func(l *lab, ns string) {
-		l.whole(named("", ns))
 		l.Kubectl("member2", "-n", ns, "annotate", "--overwrite", "serviceimport", "foo", "multicluster.kubernetes.io/derived-service=not_a_name")
 	}},
 	{name: "service-refused", want: "ServiceRefused", bare: true, cause: func(l *lab, ns string) {
@@ -367,12 +367,10 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.apply("member1", ns, service+"---"+endpoints+"---"+export)
 	}, advice: func(l *lab, ns string) { l.noPolicy(ns) }},
 	{name: "import-refused", want: "ImportRefused", cause: func(l *lab, ns string) {
-		l.whole(named("", ns))
 		l.policy(ns, "serviceimports", "UPDATE")
 		l.apply("member1", ns, strings.ReplaceAll(service, "port: 80", "port: 81"))
 	}, advice: func(l *lab, ns string) { l.noPolicy(ns) }},
 	{name: "contested", want: "Contested", cause: func(l *lab, ns string) {
-		l.whole(named("", ns))
 		l.rival(ns)
 	}, advice: func(l *lab, _ string) { l.stopRival() }},
 	{name: "conflict", also: "Conflict", cause: func(l *lab, ns string) {
@@ -431,7 +429,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.shop(ns)
 	}},
 	{name: "peer-no-crd", want: "PeerNoCRD", cause: func(l *lab, _ string) {
-		if err := l.Clusters["member1"].RemoveCRDs(l.Context()); err != nil {
+		if err := l.Clusters["member1"].RemoveCRDs(l.all.Context()); err != nil {
 			l.Fatal(err)
 		}
 		l.restart("member2")
@@ -439,8 +437,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.restart("member1")
 		l.apply("member1", ns, export)
 	}},
-	{name: "peer-silent", want: "PeerControllerSilent", cause: func(l *lab, ns string) {
-		l.whole(named("", ns))
+	{name: "peer-silent", want: "PeerControllerSilent", cause: func(l *lab, _ string) {
 		l.StopController("member1")
 	}, after: func(l *lab, _ string) { l.start("member1") }},
 }

@@ -128,7 +128,7 @@ func (l *lab) sh(command string) {
 	l.Helper()
 	command = strings.ReplaceAll(command, "https://github.com/clusterset-dns/multicluster//deploy/", filepath.Join(binaries.Root(), "deploy")+"/")
 	command = strings.ReplaceAll(command, "?ref=main", "")
-	cmd := exec.CommandContext(l.Context(), "/bin/sh", "-c", command)
+	cmd := exec.CommandContext(l.all.Context(), "/bin/sh", "-c", command)
 	cmd.Dir = l.TempDir()
 	cmd.Env = append(os.Environ(), "PATH="+l.path, "KUBECONFIG="+l.Kubeconfig)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -139,7 +139,7 @@ func (l *lab) sh(command string) {
 // apply applies manifests to a cluster.
 func (l *lab) apply(id, namespace, text string) {
 	l.Helper()
-	if err := l.Clusters[id].Apply(l.Context(), namespace, text); err != nil {
+	if err := l.Clusters[id].Apply(l.all.Context(), namespace, text); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -147,7 +147,7 @@ func (l *lab) apply(id, namespace, text string) {
 // remove deletes what manifests name.
 func (l *lab) remove(id, namespace, text string) {
 	l.Helper()
-	if err := l.Clusters[id].Delete(l.Context(), namespace, text); err != nil {
+	if err := l.Clusters[id].Delete(l.all.Context(), namespace, text); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -200,7 +200,7 @@ func (l *lab) kubelet() {
 	}
 	for _, of := range dnsPods {
 		pod := l.dnsPod(of.namespace, of.name, of.account, of.label)
-		config, err := l.Clusters["member2"].Kube.CoreV1().ConfigMaps(of.namespace).Get(l.Context(), of.config, metav1.GetOptions{})
+		config, err := l.Clusters["member2"].Kube.CoreV1().ConfigMaps(of.namespace).Get(l.all.Context(), of.config, metav1.GetOptions{})
 		if err != nil {
 			l.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func (l *lab) kubelet() {
 func (l *lab) dnsPod(namespace, name, account, label string) *corev1.Pod {
 	l.Helper()
 	pods := l.Clusters["member2"].Kube.CoreV1().Pods(namespace)
-	found, err := pods.Get(l.Context(), name, metav1.GetOptions{})
+	found, err := pods.Get(l.all.Context(), name, metav1.GetOptions{})
 	if err == nil && found.DeletionTimestamp == nil {
 		return found
 	}
@@ -223,7 +223,7 @@ func (l *lab) dnsPod(namespace, name, account, label string) *corev1.Pod {
 	}
 	key, value, _ := strings.Cut(label, "=")
 	no := false
-	made, err := pods.Create(l.Context(), &corev1.Pod{
+	made, err := pods.Create(l.all.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{key: value}},
 		Spec: corev1.PodSpec{
 			NodeName: node.Name, ServiceAccountName: account, AutomountServiceAccountToken: &no,
@@ -255,7 +255,7 @@ func (l *lab) podStatus(pod *corev1.Pod, ready bool, waiting string) *corev1.Pod
 		Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}},
 		ContainerStatuses: []corev1.ContainerStatus{container},
 	}
-	done, err := l.Clusters["member2"].Kube.CoreV1().Pods(pod.Namespace).UpdateStatus(l.Context(), pod, metav1.UpdateOptions{})
+	done, err := l.Clusters["member2"].Kube.CoreV1().Pods(pod.Namespace).UpdateStatus(l.all.Context(), pod, metav1.UpdateOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func (l *lab) podStatus(pod *corev1.Pod, ready bool, waiting string) *corev1.Pod
 // ended confirms to the API server that a pod that is being deleted has ended.
 func (l *lab) ended(namespace, name string) {
 	l.Helper()
-	err := l.Clusters["member2"].Kube.CoreV1().Pods(namespace).Delete(l.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+	err := l.Clusters["member2"].Kube.CoreV1().Pods(namespace).Delete(l.all.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	if err != nil && !apierrors.IsNotFound(err) {
 		l.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func (l *lab) run(namespace, name, account, uid, corefile string) {
 	kubeconfig := c.Kubeconfig
 	if account == "multicluster-dns" { // The rights of the others are not what these tests are about.
 		var err error
-		if _, kubeconfig, err = c.ServiceAccount(l.Context(), namespace, account); err != nil {
+		if _, kubeconfig, err = c.ServiceAccount(l.all.Context(), namespace, account); err != nil {
 			l.Fatal(err)
 		}
 	}
@@ -301,7 +301,7 @@ func (l *lab) run(namespace, name, account, uid, corefile string) {
 	if err := os.WriteFile(file, []byte(l.onLoopback(corefile, port, kubeconfig)), 0o600); err != nil {
 		l.Fatal(err)
 	}
-	s.running, err = c.Beside(l.Context(), func(ctx context.Context) error {
+	s.running, err = c.Beside(l.all.Context(), func(ctx context.Context) error {
 		connection, err := new(net.Dialer).DialContext(ctx, "tcp", s.address)
 		if err == nil {
 			err = connection.Close()
@@ -393,7 +393,7 @@ type gate struct {
 // newGate opens a way to the API server of member2. It ends with the test.
 func (l *lab) newGate() *gate {
 	l.Helper()
-	listener, err := new(net.ListenConfig).Listen(l.Context(), "tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(l.all.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -405,7 +405,7 @@ func (l *lab) newGate() *gate {
 			if err != nil {
 				return
 			}
-			to, err := new(net.Dialer).DialContext(l.Context(), "tcp", g.to)
+			to, err := new(net.Dialer).DialContext(l.all.Context(), "tcp", g.to)
 			if err != nil {
 				_ = from.Close()
 				continue

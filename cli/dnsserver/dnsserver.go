@@ -14,10 +14,10 @@ import (
 
 	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/clusterset-dns/multicluster/cli/clusters"
 )
@@ -78,12 +78,12 @@ func dial(c *clusters.Cluster, pod Pod) (httpstream.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, address)
-	tunnel, err := portforward.NewSPDYOverWebsocketDialer(address, c.Config)
+	old := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, address)
+	tunnel, err := portforward.NewSPDYOverWebsocketDialerForStreaming(address, c.Config)
 	if err != nil {
 		return nil, err
 	}
-	either := portforward.NewFallbackDialer(tunnel, old, func(err error) bool {
+	either := portforward.NewFallbackDialerForStreaming(tunnel, old, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	connection, _, err := either.Dial(portforward.PortForwardProtocolV1Name)

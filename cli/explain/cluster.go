@@ -110,10 +110,7 @@ func exporting(ctx context.Context, c *clusters.Cluster) (namespaces []string, l
 		return nil, false
 	}
 	text, limited := own.Annotations[mcs.AnnotationExportNamespaces]
-	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
-		namespaces = append(namespaces, word)
-	}
-	return namespaces, limited
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }), limited
 }
 
 // peers are the peers of a cluster, with what only their Secrets contain. Without the right to read

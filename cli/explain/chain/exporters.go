@@ -83,7 +83,7 @@ func (w *walk) all() []exporter {
 		all = append(all, e)
 	}
 	for i := range w.Others {
-		if c := &w.Others[i]; !used[c.Context] && c.Installed && w.Here.Peers.OK() {
+		if c := &w.Others[i]; !used[c.Context] && (c.Installed || c.Identity != "") {
 			all = append(all, exporter{id: c.ID, side: c})
 		}
 	}
@@ -126,12 +126,15 @@ func (w *walk) nobody(all []exporter) {
 			broken = true
 			continue
 		}
-		if e.side == nil || !e.side.Export.OK() {
+		if !e.home && (e.side == nil || !e.side.Export.OK()) {
 			unread = append(unread, e.name())
 		}
 	}
 	switch {
 	case broken:
+		return
+	case !h.Export.OK():
+		w.link("exports", h.Context, Unknown, h.Export.Error)
 		return
 	case len(unread) > 0 || !h.Peers.OK():
 		w.link("exports", "", Unknown, "no export is known. "+w.addContext(unread))
@@ -174,7 +177,7 @@ func (w *walk) addContext(ids []string) string {
 // exporter walks one exporting cluster.
 func (w *walk) exporter(e exporter) {
 	connected := true
-	if !e.home {
+	if !e.home && (e.peer != nil || w.Here.Peers.OK()) { // Otherwise the link peers is unknown already.
 		connected = w.peerLink(e)
 	}
 	if e.side == nil {
@@ -257,34 +260,22 @@ func exportState(export *mcsv1beta1.ServiceExport) string {
 // exportProblem returns what is wrong with an export, or nil if nothing is, or if the peer explains it.
 func (w *walk) exportProblem(e exporter, connected bool) *output.Problem {
 	c, export := e.side, e.side.Export.Value
-	in := []string{"--namespace", w.Name.Namespace}
-	valid, ready := condition(export.Status.Conditions, "Valid"), condition(export.Status.Conditions, "Ready")
+	if p := w.invalid(c, export); p != nil {
+		return p
+	}
+	ready := condition(export.Status.Conditions, "Ready")
 	switch {
-	case valid != nil && valid.Status == metav1.ConditionFalse && valid.Reason == "NoService":
-		p := problem("NoService", fmt.Sprintf("%s exports %s, and has no such Service.", c.Context, w.Name.Import()))
-		p.Advice = "Create the Service there, or delete the ServiceExport: " + output.Kubectl(c.Context, append(in, "delete", "serviceexport", w.Name.Service)...)
-		return p
-	case valid != nil && valid.Status == metav1.ConditionFalse && valid.Reason == "InvalidServiceType":
-		p := problem("InvalidServiceType", fmt.Sprintf("The Service %s of %s has the type ExternalName, which cannot be exported.", w.Name.Import(), c.Context))
-		p.Advice = "Give the Service another type."
-		return p
 	case c.Limited && !slices.Contains(c.Exporting, w.Name.Namespace):
 		return w.notExported(c)
 	case ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == "Failed":
-		p := problem("ExportFailed", fmt.Sprintf("The export of %s in %s is not ready: %s", w.Name.Import(), c.Context, output.Clean(ready.Message)))
-		p.Advice = "Remove what the message names. The controller tries again."
-		if strings.Contains(ready.Message, "the controller does not manage it") {
-			p.Fix = []string{output.Kubectl(c.Context, append(in, "delete", "serviceimport", w.Name.Service)...)}
-			p.Advice = "The command deletes the ServiceImport that somebody else created. The controller creates it again."
-		}
-		return p
+		return w.exportFailed(c, ready.Message)
 	case excluded(export, w.Here.ID) && !e.home:
 		to := export.Annotations[mcs.AnnotationToClusters]
 		p := problem("NotForThisCluster", fmt.Sprintf("%s exports %s to the clusters %s only, and this cluster is %s.", c.Context, w.Name.Import(), output.Clean(to), w.Here.ID))
-		p.Fix = []string{output.Kubectl(c.Context, append(in, "annotate", "--overwrite", "serviceexport", w.Name.Service, mcs.AnnotationToClusters+"="+to+", "+w.Here.ID)...)}
+		p.Fix = []string{output.Kubectl(c.Context, "--namespace", w.Name.Namespace, "annotate", "--overwrite", "serviceexport", w.Name.Service, mcs.AnnotationToClusters+"="+to+", "+w.Here.ID)}
 		return p
 	case ready == nil && connected:
-		if p := w.silent(c, "NoController", "ControllerSilent"); p != nil {
+		if p := w.silent(c); p != nil {
 			return p
 		}
 		p := problem("ExportPending", fmt.Sprintf("No controller of %s has seen the export of %s.", c.Context, w.Name.Import()))
@@ -292,6 +283,36 @@ func (w *walk) exportProblem(e exporter, connected bool) *output.Problem {
 		return p
 	}
 	return nil
+}
+
+// invalid returns the problem of an export whose condition Valid is False, or nil.
+func (w *walk) invalid(c *Cluster, export *mcsv1beta1.ServiceExport) *output.Problem {
+	valid := condition(export.Status.Conditions, "Valid")
+	switch {
+	case valid == nil || valid.Status != metav1.ConditionFalse:
+		return nil
+	case valid.Reason == "InvalidServiceType":
+		p := problem("InvalidServiceType", fmt.Sprintf("The Service %s of %s has the type ExternalName, which cannot be exported.", w.Name.Import(), c.Context))
+		p.Advice = "Give the Service another type."
+		return p
+	}
+	return w.noService(c)
+}
+
+func (w *walk) noService(c *Cluster) *output.Problem {
+	p := problem("NoService", fmt.Sprintf("%s exports %s, and has no such Service.", c.Context, w.Name.Import()))
+	p.Advice = "Create the Service there, or delete the ServiceExport: " + output.Kubectl(c.Context, "--namespace", w.Name.Namespace, "delete", "serviceexport", w.Name.Service)
+	return p
+}
+
+func (w *walk) exportFailed(c *Cluster, message string) *output.Problem {
+	p := problem("ExportFailed", fmt.Sprintf("The export of %s in %s is not ready: %s", w.Name.Import(), c.Context, output.Clean(message)))
+	p.Advice = "Remove what the message names. The controller tries again."
+	if strings.Contains(message, "the controller does not manage it") {
+		p.Fix = []string{output.Kubectl(c.Context, "--namespace", w.Name.Namespace, "delete", "serviceimport", w.Name.Service)}
+		p.Advice = "The command deletes the ServiceImport that somebody else created. The controller creates it again."
+	}
+	return p
 }
 
 func (w *walk) notExported(c *Cluster) *output.Problem {
@@ -324,9 +345,7 @@ func (w *walk) serviceLink(e exporter) bool {
 		return false
 	case svc == nil:
 		w.link("service", c.Context, Broken, "there is no Service "+w.Name.Import())
-		p := problem("NoService", fmt.Sprintf("%s exports %s, and has no such Service.", c.Context, w.Name.Import()))
-		p.Advice = "Create the Service there, or delete the ServiceExport: " + output.Kubectl(c.Context, "--namespace", w.Name.Namespace, "delete", "serviceexport", w.Name.Service)
-		w.add(rankExporter, p)
+		w.add(rankExporter, w.noService(c))
 		return false
 	}
 	var ports []string

@@ -30,11 +30,15 @@ func (w *walk) imported() {
 
 func (w *walk) importLink() {
 	h := &w.Here
-	if missing := firstError(h.Version.Error, h.Namespace.Error, h.Import.Error); missing != "" {
+	imp := h.Import.Value
+	missing := firstError(h.Version.Error, h.Import.Error)
+	if imp == nil { // An import that exists has a namespace.
+		missing = firstError(missing, h.Namespace.Error)
+	}
+	if missing != "" {
 		w.link("import", h.Context, Unknown, missing)
 		return
 	}
-	imp := h.Import.Value
 	if imp == nil {
 		w.link("import", h.Context, Broken, "there is no ServiceImport "+w.Name.Import())
 		w.add(rankHere, w.noImport())
@@ -51,7 +55,7 @@ func (w *walk) importLink() {
 		return
 	}
 	w.link("import", h.Context, OK, describeImport(imp))
-	if p := w.silent(h, "NoController", "ControllerSilent"); p != nil {
+	if p := w.silent(h); p != nil {
 		w.add(rankAlso, p)
 	}
 }
@@ -71,7 +75,7 @@ func (w *walk) noImport() *output.Problem {
 	case w.explained(rankExporter):
 		return nil
 	}
-	if p := w.silent(h, "NoController", "ControllerSilent"); p != nil {
+	if p := w.silent(h); p != nil {
 		return p
 	}
 	if p := w.notChosen(); p != nil {
@@ -86,20 +90,20 @@ func (w *walk) noImport() *output.Problem {
 }
 
 // silent returns a problem if the controller of a cluster is missing or writes no heartbeat.
-func (w *walk) silent(c *Cluster, none, silent string) *output.Problem {
+func (w *walk) silent(c *Cluster) *output.Problem {
 	switch {
 	case c.Identity != "" && c.ID == "": // It is not known whether there is a controller.
 		return nil
 	case !c.Installed:
-		p := problem(none, fmt.Sprintf("The cluster %s has no namespace multicluster-system: no controller is installed.", c.Context))
+		p := problem("NoController", fmt.Sprintf("The cluster %s has no namespace multicluster-system: no controller is installed.", c.Context))
 		p.Advice = "Install the controller there, with a cluster ID (docs/install.md)."
 		return p
 	case c.ID == "":
-		p := problem(none, fmt.Sprintf("No controller announces a cluster ID in %s.", c.Context))
+		p := problem("NoController", fmt.Sprintf("No controller announces a cluster ID in %s.", c.Context))
 		w.start(p, c)
 		return p
 	case !c.Heartbeat.IsZero() && w.Now.Sub(c.Heartbeat) > maxSilence:
-		p := problem(silent, fmt.Sprintf("The controller of %s has written no heartbeat for more than %d seconds.", c.Context, int(maxSilence.Seconds())))
+		p := problem("ControllerSilent", fmt.Sprintf("The controller of %s has written no heartbeat for more than %d seconds.", c.Context, int(maxSilence.Seconds())))
 		w.start(p, c)
 		return p
 	}
@@ -212,7 +216,7 @@ func (w *walk) notReady(imp *mcsv1beta1.ServiceImport) *output.Problem {
 	case ready == nil && len(imp.Spec.IPs) > 0: // of a controller or a CRD without conditions
 		return nil
 	case ready == nil:
-		if p := w.silent(h, "NoController", "ControllerSilent"); p != nil {
+		if p := w.silent(h); p != nil {
 			return p
 		}
 		p := problem("ImportWithoutStatus", fmt.Sprintf("The ServiceImport %s of %s has neither ips nor a condition.", w.Name.Import(), h.Context))
@@ -346,7 +350,7 @@ func (w *walk) derivedLink() {
 		w.link("derived service", h.Context, Broken, "there is no Service "+DerivedName(imp))
 		if !w.explained(rankImport) {
 			p := problem("DerivedMissing", fmt.Sprintf("The Service %s/%s of %s does not exist.", w.Name.Namespace, DerivedName(imp), h.Context))
-			if silent := w.silent(h, "NoController", "ControllerSilent"); silent != nil {
+			if silent := w.silent(h); silent != nil {
 				p = silent
 			} else {
 				p.Advice = "The controller creates it again. If it stays so, see the log of the controller."
@@ -405,7 +409,7 @@ func (w *walk) slicesLink() {
 		return
 	}
 	p := problem("SlicesMissing", fmt.Sprintf("The import %s of %s has no ready endpoint.", w.Name.Import(), h.Context))
-	if silent := w.silent(h, "NoController", "ControllerSilent"); silent != nil {
+	if silent := w.silent(h); silent != nil {
 		p = silent
 	} else {
 		p.Advice = "The exporting cluster has ready endpoints, or cannot be read from here. A change needs some seconds. If it stays so, see the log of the controller."

@@ -2,6 +2,7 @@ package chain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -35,9 +36,6 @@ type Name struct {
 // ParseName reads a name. A name of one label is in the given namespace.
 func ParseName(text, namespace string) (Name, error) {
 	n := Name{Text: strings.ToLower(strings.TrimSuffix(text, ".")), Absolute: strings.HasSuffix(text, ".")}
-	wrong := func() (Name, error) {
-		return Name{}, fmt.Errorf("%q is not the name of a Service: the forms are %s", text, Forms)
-	}
 	rest := n.Text
 	for _, zone := range []string{ClustersetZone, ClusterZone} {
 		if before, found := strings.CutSuffix(rest, ".svc."+zone); found {
@@ -48,31 +46,41 @@ func ParseName(text, namespace string) (Name, error) {
 	if len(labels) > 2 && strings.HasPrefix(labels[0], "_") && strings.HasPrefix(labels[1], "_") {
 		n.Port, n.Protocol, labels = labels[0][1:], labels[1][1:], labels[2:]
 	}
+	if !n.parts(labels, namespace) || !n.valid(labels) {
+		return Name{}, fmt.Errorf("%q is not the name of a Service: the forms are %s", text, Forms)
+	}
+	return n, nil
+}
+
+// parts reads the labels before the zone, and after those of a port. It reports whether their number is
+// right.
+func (n *Name) parts(labels []string, namespace string) bool {
 	withSvc := len(labels) > 2 && labels[len(labels)-1] == "svc"
 	if withSvc {
 		labels = labels[:len(labels)-1]
 	}
+	last := len(labels)
 	switch {
-	case len(labels) == 1 && n.Zone == "":
+	case last == 1 && n.Zone == "":
 		n.Service, n.Namespace = labels[0], namespace
-	case len(labels) == 2:
+	case last == 2:
 		n.Service, n.Namespace = labels[0], labels[1]
-	case len(labels) > 3 && withSvc && n.Port == "":
-		last := len(labels)
+	case last > 3 && withSvc && n.Port == "":
 		n.Host, n.Cluster = labels[0], strings.Join(labels[1:last-2], ".")
 		n.Service, n.Namespace = labels[last-2], labels[last-1]
 	default:
-		return wrong()
+		return false
 	}
+	return true
+}
+
+func (n *Name) valid(labels []string) bool {
 	for _, label := range append(labels, n.Service, n.Namespace) {
 		if len(validation.IsDNS1123Label(label)) > 0 {
-			return wrong()
+			return false
 		}
 	}
-	if n.Protocol != "" && n.Protocol != "tcp" && n.Protocol != "udp" && n.Protocol != "sctp" {
-		return wrong()
-	}
-	return n, nil
+	return slices.Contains([]string{"", "tcp", "udp", "sctp"}, n.Protocol)
 }
 
 // In returns the complete name in a zone.

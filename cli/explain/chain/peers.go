@@ -2,6 +2,8 @@ package chain
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/clusterset-dns/multicluster/cli/output"
@@ -34,7 +36,7 @@ func (w *walk) peerLink(e exporter) bool {
 	}
 	w.link("peer "+p.ID, h.Context, Broken, detail)
 	// What the Lease contains is old if nobody writes it any more.
-	if silent := w.silent(h, "NoController", "ControllerSilent"); silent != nil {
+	if silent := w.silent(h); silent != nil {
 		w.add(rankExporter, silent)
 		return false
 	}
@@ -64,48 +66,63 @@ func (w *walk) peerProblem(e exporter) *output.Problem {
 	if id == "PeerTokenExpired" {
 		found.What = fmt.Sprintf("The token with which %s reads %s expired at %s.", h.Context, p.ID, p.TokenExpiry.UTC().Format(time.RFC3339))
 	}
-	there := w.there(e)
-	switch id {
-	case "PeerUnauthorized", "PeerTokenExpired", "PeerSecretMissing", "PeerInvalidKubeconfig":
-		found.Fix = []string{joinCommand(there, h.Context)}
-	case "PeerForbidden":
-		found.Fix = []string{output.Kubectl(there, "apply", "-k", output.Deploy("peer"))}
-	case "PeerNoCRD":
-		found.Fix = []string{output.Kubectl(there, "apply", "--server-side", "-k", output.Deploy("crd"))}
-	case "PeerNoController", "PeerControllerSilent":
-		found.Advice = "Start the controller in that cluster, with its cluster ID."
-		if e.side != nil {
-			found.Advice = ""
-			w.start(found, e.side)
-		}
-	case "PeerWrongID", "PeerInvalidID", "PeerDuplicateCluster":
-		if e.side != nil && e.side.ID == p.ID { // The name of the Secret is right, and its content is wrong.
-			found.Fix = []string{joinCommand(there, h.Context)}
-			break
-		}
-		w.dropPeer(found, e)
-	case "PeerDuplicateID":
-		if e.side != nil && e.side.ID != h.ID { // Only the Secret has a wrong name.
-			w.dropPeer(found, e)
-			break
-		}
-		found.Advice = "Set another --cluster-id in one of the two clusters (docs/join.md describes how to change it), then join them."
-	case "PeerInvalidLimits":
-		found.Advice = "Correct the annotation of the Secret: " + output.Kubectl(h.Context, "--namespace", "multicluster-system", "edit", "secret", p.ID)
-	case "PeerLeaving":
-		found.Fix = []string{joinCommand(there, h.Context)}
-		found.Advice = "The peer leaves on purpose, and its imports are being removed. The command lets it return."
-	case "PeerUnreachable":
-		found.Advice = "Look at the address, the certificate and the network in the message. If the pods reach the API server at another address, join again with --server."
-	case "PeerTooLarge":
-		found.Advice = "The peer has too many objects of one kind, or is hostile. Its controller's log has more."
-	default:
-		found.Advice = "Wait some seconds. If it stays so, see the log of the controller of " + h.Context + "."
-	}
-	if e.side == nil && len(found.Fix) > 0 && there == contextPlaceholder {
-		found.Advice = "Replace " + contextPlaceholder + " by the context of the cluster " + p.ID + ". " + found.Advice
+	w.fixPeer(found, e)
+	if e.side == nil && len(found.Fix) > 0 {
+		found.Advice = strings.TrimSpace("Replace " + contextPlaceholder + " by the context of the cluster " + p.ID + ". " + found.Advice)
 	}
 	return found
+}
+
+// rejoined are the causes that a second join repairs.
+var rejoined = []string{"PeerUnauthorized", "PeerTokenExpired", "PeerSecretMissing", "PeerInvalidKubeconfig", "PeerLeaving"}
+
+// misnamed are the causes in which the name of the Secret, or the cluster that it is for, is wrong.
+var misnamed = []string{"PeerWrongID", "PeerInvalidID", "PeerDuplicateCluster", "PeerDuplicateID"}
+
+// peerAdvice is what to do where no command is known.
+var peerAdvice = map[string]string{
+	"PeerDuplicateID":      "Set another --cluster-id in one of the two clusters (docs/join.md describes how to change it), then join them.",
+	"PeerLeaving":          "The peer leaves on purpose, and its imports are being removed. The command lets it return.",
+	"PeerUnreachable":      "Look at the address, the certificate and the network in the message. If the pods reach the API server at another address, join again with --server.",
+	"PeerTooLarge":         "The peer has too many objects of one kind, or is hostile. The log of the controller has more.",
+	"PeerNoController":     "Start the controller in that cluster, with its cluster ID.",
+	"PeerControllerSilent": "Start the controller in that cluster.",
+	"PeerSyncing":          "Wait some seconds. If it stays so, see the log of the controller.",
+	"PeerUnknownReason":    "See the message, and the log of the controller.",
+}
+
+// fixPeer adds what to do about the cause of a peer.
+func (w *walk) fixPeer(found *output.Problem, e exporter) {
+	p, h, there := e.peer, &w.Here, w.there(e)
+	found.Advice = peerAdvice[found.ID]
+	switch id := found.ID; {
+	case slices.Contains(rejoined, id):
+		found.Fix = []string{joinCommand(there, h.Context)}
+	case id == "PeerForbidden":
+		found.Fix = []string{output.Kubectl(there, "apply", "-k", output.Deploy("peer"))}
+	case id == "PeerNoCRD":
+		found.Fix = []string{output.Kubectl(there, "apply", "--server-side", "-k", output.Deploy("crd"))}
+	case (id == "PeerNoController" || id == "PeerControllerSilent") && e.side != nil:
+		found.Advice = ""
+		w.start(found, e.side)
+	case id == "PeerInvalidLimits":
+		found.Advice = "Correct the annotation of the Secret: " + output.Kubectl(h.Context, "--namespace", "multicluster-system", "edit", "secret", p.ID)
+	case slices.Contains(misnamed, id):
+		w.fixName(found, e)
+	}
+}
+
+// fixName repairs a Secret with a wrong name, or of a wrong cluster.
+func (w *walk) fixName(found *output.Problem, e exporter) {
+	switch {
+	case found.ID == "PeerDuplicateID" && (e.side == nil || e.side.ID == w.Here.ID):
+		return // Two clusters have one ID.
+	case e.side != nil && e.side.ID == e.peer.ID: // The name of the Secret is right, and its content is wrong.
+		found.Fix = []string{joinCommand(e.side.Context, w.Here.Context)}
+		return
+	}
+	found.Advice = ""
+	w.dropPeer(found, e)
 }
 
 const contextPlaceholder = "CONTEXT"

@@ -106,25 +106,40 @@ func (w *walk) first() found {
 	blocks := w.ownBlocks()
 	local, clusterset := w.Name.In(ClusterZone), w.Name.In(ClustersetZone)
 	alias := corefile.Aliases(blocks, local) || w.aliasBySecond(blocks, local)
-	autopath := corefile.Autopath(blocks, local) && len(f.r.searches) > 0 && !w.Name.Absolute
-	for i, name := range w.tried {
-		completed := autopath && i == 0 && name == w.Name.Text+"."+f.r.searches[0]
+	answers := w.localAnswers(blocks, alias)
+	for _, name := range w.tried {
 		switch {
-		case (name == local || completed && w.Name.Text+"."+ClusterZone == local) && w.localAnswers(blocks, alias):
+		case name == local && answers:
 			f.way, f.name = wayLocal, local
-			return f
 		case name == clusterset:
 			f.way, f.name = wayZone, clusterset
-			return f
 		case name == local && alias:
 			f.way, f.name = wayAlias, local
-			return f
-		case completed && w.Name.Text+"."+ClustersetZone == clusterset:
-			f.way, f.name = wayAutopath, clusterset
+		case corefile.Autopath(blocks, local) && w.completed(name, f.r):
+			f.way, f.name = w.byAutopath(answers)
+		}
+		if f.way != wayNone {
 			return f
 		}
 	}
 	return f
+}
+
+// completed reports whether a name is the first one that a resolver completes, of which autopath makes all
+// others.
+func (w *walk) completed(name string, r resolver) bool {
+	return !w.Name.Absolute && len(r.searches) > 0 && name == w.Name.Text+"."+r.searches[0]
+}
+
+// byAutopath returns what the server makes of the first completed name: a local Service before the import.
+func (w *walk) byAutopath(local bool) (way, name string) {
+	switch {
+	case local && w.Name.Text+"."+ClusterZone == w.Name.In(ClusterZone):
+		return wayLocal, w.Name.In(ClusterZone)
+	case w.Name.Text+"."+ClustersetZone == w.Name.In(ClustersetZone):
+		return wayAutopath, w.Name.In(ClustersetZone)
+	}
+	return wayNone, ""
 }
 
 // localAnswers reports whether a local Service answers: with `ignore empty_service` and alias, only if it

@@ -107,9 +107,9 @@ func (w *walk) noBlock() *output.Problem {
 // cannot be read, and other keys of the ConfigMap stay.
 func appendBlock(context, configMap string, lines ...string) string {
 	at := []string{"--namespace", systemNamespace}
-	return output.Kubectl(context, append(at, "get", "configmap", configMap, "-o", "jsonpath={.data.Corefile}")...) + " >Corefile && " +
-		output.Command(append([]string{"printf", `%s\n`, ""}, lines...)...) + " >>Corefile && " +
-		output.Kubectl(context, append(at, "create", "configmap", configMap, "--from-file", "Corefile", "--dry-run=client", "-o", "yaml")...) + " | " +
+	return output.Kubectl(context, append(at, "get", "configmap", configMap, "-o", "jsonpath={.data.Corefile}")...) + " >Corefile.new && " +
+		output.Command(append([]string{"printf", `%s\n`, ""}, lines...)...) + " >>Corefile.new && " +
+		output.Kubectl(context, append(at, "create", "configmap", configMap, "--from-file", "Corefile=Corefile.new", "--dry-run=client", "-o", "yaml")...) + " | " +
 		output.Kubectl(context, "apply", "--server-side", "--force-conflicts", "-f", "-")
 }
 
@@ -190,7 +190,9 @@ func (w *walk) usesSecond(route corefile.Route) bool { return route.By == "" }
 func (w *walk) serverLink(s Server, route corefile.Route, all bool) {
 	h := &w.Here
 	name := "dns " + s.Namespace + "/" + s.Pod
-	if !s.Ready {
+	a := s.Answer
+	switch {
+	case !s.Ready:
 		detail := "not ready"
 		if s.Waiting != "" {
 			detail += ": " + s.Waiting
@@ -201,32 +203,34 @@ func (w *walk) serverLink(s Server, route corefile.Route, all bool) {
 			rank = rankDNS
 		}
 		w.add(rank, w.downProblem(s))
-		return
-	}
-	a := s.Answer
-	if a.NotAsked != "" {
+	case a.NotAsked != "":
 		w.link(name, h.Context, Unknown, "not asked: "+a.NotAsked)
-		return
-	}
-	detail := describeAnswer(a)
-	want := w.expected()
-	switch {
-	case a.Code == "SERVFAIL" || a.Code == "REFUSED" || a.Code == "NXDOMAIN" && !corefile.Within(a.Zone, zoneOf(w.DNS.Asked)) || a.Code == "NXDOMAIN" && a.Zone == "":
-		w.link(name, h.Context, Broken, detail)
+	case elsewhere(a, zoneOf(w.DNS.Asked)):
+		w.link(name, h.Context, Broken, describeAnswer(a))
 		w.unserved(s, route)
-	case !w.Here.Import.OK() || !w.Here.Slices.OK():
+	case !h.Import.OK() || !h.Slices.OK():
 		state := Unknown
 		if len(a.Addresses)+len(a.Targets) > 0 {
 			state = OK
 		}
-		w.link(name, h.Context, state, detail+"; what it should be is not known")
-	case w.correct(a, want):
+		w.link(name, h.Context, state, describeAnswer(a)+"; what it should be is not known")
+	default:
+		w.compare(s)
+	}
+}
+
+// compare compares the answer of a server with the import.
+func (w *walk) compare(s Server) {
+	h := &w.Here
+	name, detail, want := "dns "+s.Namespace+"/"+s.Pod, describeAnswer(s.Answer), w.expected()
+	switch {
+	case w.correct(s.Answer, want):
 		state := OK
 		if len(want) == 0 { // No import, or no endpoints: the server is right, and the name does not work.
 			state = Broken
 		}
 		w.link(name, h.Context, state, detail)
-		if state == Broken && w.Here.Import.Value != nil && !w.explained(rankDNS) {
+		if state == Broken && h.Import.Value != nil && !w.explained(rankDNS) {
 			w.add(rankDNS, w.noAddresses())
 		}
 	case w.explained(rankImport):
@@ -238,6 +242,11 @@ func (w *walk) serverLink(s Server, route corefile.Route, all bool) {
 		p.Advice = "A change is visible after ten seconds at most. If the answer stays so, the server has lost its watch: its log has the reason. The command replaces the pod."
 		w.add(rankDNS, p)
 	}
+}
+
+// elsewhere reports whether an answer is not from a server that has the zone.
+func elsewhere(a Answer, zone string) bool {
+	return a.Code == "SERVFAIL" || a.Code == "REFUSED" || a.Code == "NXDOMAIN" && (a.Zone == "" || !corefile.Within(a.Zone, zone))
 }
 
 // noAddresses is the last explanation of a name without addresses.
