@@ -40,7 +40,7 @@ func showJoin(ctx context.Context, s *stage) error {
 	if _, err := binaries.Program("kubectl-multicluster"); err != nil {
 		return err
 	}
-	if err := s.shown(ctx, "kubectl", append([]string{"multicluster", "join"}, members...)...); err != nil {
+	if err := s.shown(ctx, append([]string{"multicluster", "join"}, members...)...); err != nil {
 		return err
 	}
 	if err := s.until(ctx, "each reads the other", func() error {
@@ -180,7 +180,7 @@ func showSearchLocal(ctx context.Context, s *stage) error {
 }
 
 func showSearchRemoteAgain(ctx context.Context, s *stage) error {
-	if err := s.shown(ctx, "kubectl", "--context", member2, "delete", "-f", "test/clusters/demo/local-foo.yaml"); err != nil {
+	if err := s.shown(ctx, "--context", member2, "delete", "-f", "test/clusters/demo/local-foo.yaml"); err != nil {
 		return err
 	}
 	if err := s.until(ctx, "CoreDNS knows that the local foo is gone", func() error { return s.resolves("foo.default.svc.cluster.local.") }); err != nil {
@@ -253,13 +253,10 @@ func showBack(ctx context.Context, s *stage) error {
 	return s.until(ctx, "CoreDNS answers the db of both", func() error { return s.resolves(db, "10.101.0.20", "10.102.0.20") })
 }
 
-// shown runs a program and shows the command and its output.
-func (s *stage) shown(ctx context.Context, program string, args ...string) error {
-	s.say("   $ %s %s\n", program, strings.Join(args, " "))
-	if program == "kubectl" {
-		program = s.programs["kubectl"]
-	}
-	out, err := s.run(ctx, program, args...)
+// shown runs kubectl and shows the command and its output.
+func (s *stage) shown(ctx context.Context, args ...string) error {
+	s.say("   $ kubectl %s\n", strings.Join(args, " "))
+	out, err := s.run(ctx, s.programs["kubectl"], args...)
 	for line := range strings.Lines(out) {
 		s.say("   %s", line)
 	}
@@ -268,7 +265,7 @@ func (s *stage) shown(ctx context.Context, program string, args ...string) error
 
 // getShown is in member2.
 func (s *stage) getShown(ctx context.Context, args ...string) error {
-	return s.shown(ctx, "kubectl", append([]string{"--context", member2, "get"}, args...)...)
+	return s.shown(ctx, append([]string{"--context", member2, "get"}, args...)...)
 }
 
 func (s *stage) applied(ctx context.Context, cluster string, files ...string) error {
@@ -276,7 +273,7 @@ func (s *stage) applied(ctx context.Context, cluster string, files ...string) er
 	for _, file := range files {
 		args = append(args, "-f", file)
 	}
-	return s.shown(ctx, "kubectl", args...)
+	return s.shown(ctx, args...)
 }
 
 // until waits for a condition, a minute at most; then the check has failed.
