@@ -122,7 +122,7 @@ func TestTokensOfAHostilePeer(t *testing.T) {
 			if err == nil || writer.written != nil || !strings.Contains(err.Error(), c.fault) {
 				t.Fatalf("%v, want %q; written: %v", err, c.fault, writer.written)
 			}
-			if m := harmless(fmt.Sprint(err)); !strings.Contains(m, "run `kubectl multicluster rotate here east`") || strings.ContainsRune(m, '\x1b') {
+			if m := harmless(fmt.Sprint(err)); !strings.Contains(m, "run `kubectl multicluster rotate here --from east`") || strings.ContainsRune(m, '\x1b') {
 				t.Errorf("the message is %q", m)
 			}
 		})

@@ -110,7 +110,7 @@ func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // rotate returns the command that gives this cluster a new token for the peer.
 func (p *peer) rotate() string {
-	return fmt.Sprintf("run `kubectl multicluster rotate %s %s`", p.registry.options.Home, p.id)
+	return fmt.Sprintf("run `kubectl multicluster rotate %s --from %s`", p.registry.options.Home, p.id)
 }
 
 // describeTokenLocked adds what is known of the token to the condition, and sets the metric.

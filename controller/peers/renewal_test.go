@@ -294,7 +294,7 @@ func TestRenewalFails(t *testing.T) {
 	r.renewing(there.id, there.with(token))
 	r.is(there.id, Connected)
 	r.later(there.id, 7*time.Minute)
-	r.tokenSays(there.id, "no new token for the account "+there.namespace+"/reader", "run `kubectl multicluster rotate "+r.namespace+" "+there.id+"`", "forbidden")
+	r.tokenSays(there.id, "no new token for the account "+there.namespace+"/reader", "run `kubectl multicluster rotate "+r.namespace+" --from "+there.id+"`", "forbidden")
 	applyTo(t, there.Cluster, there.namespace, selfRenewal)
 	r.clock.forward(time.Minute)
 	r.tokenSays(there.id, "kubectl apply -k deploy/renew")
@@ -319,7 +319,7 @@ func TestRenewalFails(t *testing.T) {
 	r.clock.forward(7 * time.Minute)
 	r.tokenSays(there.id, "no new token", "rotate")
 	r.clock.forward(4 * time.Minute)
-	r.tokenSays(there.id, "expired at ", "run `kubectl multicluster rotate "+r.namespace+" "+there.id+"`")
+	r.tokenSays(there.id, "expired at ", "run `kubectl multicluster rotate "+r.namespace+" --from "+there.id+"`")
 	r.Registry.mu.RLock()
 	c := r.peers[there.id].connection
 	r.Registry.mu.RUnlock()
@@ -335,7 +335,7 @@ func TestRenewalFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.is(there.id, Unauthorized, "the token expired at "+of.expires.Format(time.RFC3339), "run `kubectl multicluster rotate "+r.namespace+" "+there.id+"`")
+	r.is(there.id, Unauthorized, "the token expired at "+of.expires.Format(time.RFC3339), "run `kubectl multicluster rotate "+r.namespace+" --from "+there.id+"`")
 }
 
 // TestOtherTokensStay checks tokens that cannot be renewed, and those that nobody asks to renew.

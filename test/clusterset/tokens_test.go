@@ -103,7 +103,7 @@ func TestTokensRenewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const fix = "run `kubectl multicluster rotate home east`"
+	const fix = "run `kubectl multicluster rotate home --from east`"
 	expired := "expired at " + s.expiry(last).UTC().Format(time.RFC3339)
 	s.until("the expiry is reported", func() error {
 		l := s.lease()
