@@ -167,7 +167,7 @@ var faults = []fault{
 		return func() { peer(t, member1(w), "member2", "True", "Connected", "") }
 	}, nil},
 	{check.SecondDNS, check.Failed, "no ready replica", unready("multicluster-system", "multicluster-dns"), nil},
-	{check.ClusterDNS, check.Failed, "no replica is wanted", func(t *testing.T, w *world.World) func() {
+	{check.ClusterDNS, check.Failed, "no replica is wanted", func(_ *testing.T, w *world.World) func() {
 		w.Kubectl("member1", "scale", "deployment", "coredns", "--namespace=kube-system", "--replicas=0")
 		return nil
 	}, nil},

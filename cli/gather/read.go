@@ -49,12 +49,12 @@ type list struct {
 }
 
 func lists(exports schema.GroupVersion) []list {
-	core, apps, rbac := resources("", "v1"), resources("apps", "v1"), resources("rbac.authorization.k8s.io", "v1")
+	core, apps, rbac := resources(""), resources("apps"), resources("rbac.authorization.k8s.io")
 	dns := "k8s-app=kube-dns"
 	ours := []string{"multicluster-controller", "multicluster-peer", "multicluster-dns", "multicluster-controller-auto-export"}
 	all := []list{
 		{file: "namespaces.json", resource: core("namespaces"), names: append(slices.Clone(namespaces), metav1.NamespaceSystem)},
-		{file: "crds.json", resource: resources("apiextensions.k8s.io", "v1")("customresourcedefinitions"), names: []string{
+		{file: "crds.json", resource: resources("apiextensions.k8s.io")("customresourcedefinitions"), names: []string{
 			"serviceexports." + mcs.Versions[0].Group, "serviceimports." + mcs.Versions[0].Group,
 		}},
 		{file: "clusterroles.json", resource: rbac("clusterroles"), names: ours},
@@ -62,7 +62,7 @@ func lists(exports schema.GroupVersion) []list {
 		{file: "serviceexports.json", resource: exports.WithResource("serviceexports")},
 		{file: "serviceimports.json", resource: exports.WithResource("serviceimports")},
 		{file: "derived-services.json", resource: core("services"), labels: mcs.LabelManagedBy + "=" + mcs.ControllerName},
-		{file: "imported-slices.json", resource: resources("discovery.k8s.io", "v1")("endpointslices"), labels: "multicluster.kubernetes.io/service-name"},
+		{file: "imported-slices.json", resource: resources("discovery.k8s.io")("endpointslices"), labels: "multicluster.kubernetes.io/service-name"},
 		{file: "kube-system/deployments.json", resource: apps("deployments"), namespace: metav1.NamespaceSystem, labels: dns},
 		{file: "kube-system/pods.json", resource: core("pods"), namespace: metav1.NamespaceSystem, labels: dns},
 		{file: "kube-system/services.json", resource: core("services"), namespace: metav1.NamespaceSystem, labels: dns},
@@ -70,7 +70,7 @@ func lists(exports schema.GroupVersion) []list {
 	for _, namespace := range namespaces {
 		for file, resource := range map[string]schema.GroupVersionResource{
 			"deployments": apps("deployments"), "pods": core("pods"), "events": core("events"), "services": core("services"), "roles": rbac("roles"),
-			"rolebindings": rbac("rolebindings"), "leases": resources("coordination.k8s.io", "v1")("leases"), "resourcequotas": core("resourcequotas"),
+			"rolebindings": rbac("rolebindings"), "leases": resources("coordination.k8s.io")("leases"), "resourcequotas": core("resourcequotas"),
 		} {
 			all = append(all, list{file: namespace + "/" + file + ".json", resource: resource, namespace: namespace})
 		}
@@ -78,9 +78,10 @@ func lists(exports schema.GroupVersion) []list {
 	return all
 }
 
-func resources(group, version string) func(string) schema.GroupVersionResource {
+// resources names resources of the version v1 of a group.
+func resources(group string) func(string) schema.GroupVersionResource {
 	return func(resource string) schema.GroupVersionResource {
-		return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+		return schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
 	}
 }
 
