@@ -214,7 +214,7 @@ func (l *lab) rival(namespace string) {
 		}
 		defer changed.Stop()
 		for {
-			_, _ = imports.Patch(ctx, "foo", types.MergePatchType, []byte(`{"spec": {"ips": ["192.0.2.1"]}}`), metav1.PatchOptions{FieldManager: "rival"})
+			_, _ = imports.Patch(ctx, "foo", types.MergePatchType, []byte(`{"spec": {"ips": []}}`), metav1.PatchOptions{FieldManager: "rival"})
 			select {
 			case <-ctx.Done():
 				return

@@ -100,7 +100,9 @@ func slicesOf(ctx context.Context, c *clusters.Cluster, namespace, selector stri
 	if err != nil {
 		return failed[[]discoveryv1.EndpointSlice](err)
 	}
-	return chain.Read[[]discoveryv1.EndpointSlice]{Value: list.Items}
+	// A copy for the derived Service of another's import has the same endpoints.
+	own := slices.DeleteFunc(list.Items, func(s discoveryv1.EndpointSlice) bool { return s.Annotations[mcs.AnnotationCopyOf] != "" })
+	return chain.Read[[]discoveryv1.EndpointSlice]{Value: own}
 }
 
 // exporting are the namespaces that a cluster announces to export from.

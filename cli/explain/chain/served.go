@@ -343,18 +343,14 @@ func (w *walk) noRights(s Server) *output.Problem {
 		return nil
 	}
 	p := problem("PluginRights", fmt.Sprintf("The account %s/%s of the DNS server %s in %s cannot list ServiceImports.", s.Namespace, s.Account, s.Pod, w.Here.Context))
-	folder := "plugin/server"
 	if !s.Second {
-		folder = "plugin/cluster-coredns"
-	}
-	if s.Second && s.Namespace == "multicluster-system" { // of the chart
-		p.Fix = []string{
-			output.Kubectl(w.Here.Context, "apply", "-k", output.Deploy("plugin/rights")),
-			output.Kubectl(w.Here.Context, "create", "clusterrolebinding", "multicluster-dns", "--clusterrole", "multicluster-dns", "--serviceaccount", s.Namespace+":"+s.Account),
-		}
+		p.Fix = []string{output.Kubectl(w.Here.Context, "apply", "-k", output.Deploy("plugin/cluster-coredns"))}
 		return p
 	}
-	p.Fix = []string{output.Kubectl(w.Here.Context, "apply", "-k", output.Deploy(folder))}
+	p.Fix = []string{ // Not deploy/plugin/server: its Deployment and its Corefile can differ from those of the cluster.
+		output.Kubectl(w.Here.Context, "apply", "-k", output.Deploy("plugin/rights")),
+		output.Kubectl(w.Here.Context, "create", "clusterrolebinding", "multicluster-dns", "--clusterrole", "multicluster-dns", "--serviceaccount", s.Namespace+":"+s.Account),
+	}
 	return p
 }
 
