@@ -3,6 +3,7 @@ package chain
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -168,8 +169,12 @@ func (w *walk) addContext(ids []string) string {
 	if len(ids) > 0 {
 		text = "The side of " + output.List(ids, 5) + " could not be read: add contexts of these clusters to the kubeconfig"
 	}
-	for context, reason := range w.Unread {
-		text += fmt.Sprintf(" (context %s: %s)", output.Clean(context), output.Clean(reason))
+	var unread []string
+	for _, context := range slices.Sorted(maps.Keys(w.Unread)) {
+		unread = append(unread, "context "+context+": "+w.Unread[context])
+	}
+	if len(unread) > 0 {
+		text += " (" + output.List(unread, 3) + ")"
 	}
 	return text
 }
