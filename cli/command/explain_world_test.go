@@ -132,8 +132,30 @@ func (l *lab) sh(command string) {
 	cmd := exec.CommandContext(l.all.Context(), "/bin/sh", "-c", command)
 	cmd.Dir = l.TempDir()
 	cmd.Env = append(os.Environ(), "PATH="+l.path, "KUBECONFIG="+l.Kubeconfig)
+	ctx, stop := context.WithCancel(l.all.Context())
+	defer stop()
+	go l.terminate(ctx)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		l.Fatalf("%s: %v\n%s", command, err, out)
+	}
+}
+
+// terminate lets pods end that are being deleted, as a node does. kubectl waits for it.
+func (l *lab) terminate(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		for _, of := range dnsPods {
+			pods := l.Clusters["member2"].Kube.CoreV1().Pods(of.namespace)
+			if found, err := pods.Get(ctx, of.name, metav1.GetOptions{}); err == nil && found.DeletionTimestamp != nil {
+				_ = pods.Delete(ctx, of.name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+			}
+		}
 	}
 }
 
