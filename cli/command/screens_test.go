@@ -1,12 +1,14 @@
 package command_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/clusterset-dns/multicluster/cli/testing/screen"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
@@ -19,7 +21,13 @@ func TestScreens(t *testing.T) {
 	l.shop("shop")
 	l.whole("foo.shop.svc.clusterset.local")
 	l.sh("kubectl --context member1 delete secret multicluster-peer-member2 --namespace multicluster-system")
-	l.broken("foo.shop.svc.clusterset.local", "PeerUnauthorized")
+	controlplane.Eventually(t, "the token is refused", func() error {
+		report, people := l.explain("foo.shop.svc.clusterset.local")
+		if report.Cause == nil || report.Cause.ID != "PeerUnauthorized" {
+			return errors.New(people.Out)
+		}
+		return nil
+	})
 	t.Setenv("CLICOLOR_FORCE", "1")
 	t.Setenv("NO_COLOR", "")
 	for name, args := range map[string][]string{
