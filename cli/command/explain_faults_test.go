@@ -274,7 +274,9 @@ spec: {type: ExternalName, externalName: example.org}`)
 				cluster.Server = "https://" + closed
 			}
 		})
-	}, advice: func(l *lab, _ string) { l.sh("kubectl multicluster join member1 member2") }},
+	}, advice: func(l *lab, _ string) {
+		l.sh("kubectl multicluster join member2 --from member1 --server " + l.Config.Clusters["member1"].Server)
+	}},
 	{name: "peer-forbidden", want: "PeerForbidden", cause: func(l *lab, _ string) {
 		l.Kubectl("member1", "delete", "clusterrolebinding", "multicluster-peer")
 		l.restart("member2")

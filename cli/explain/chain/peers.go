@@ -117,8 +117,12 @@ func (w *walk) fixName(found *output.Problem, e exporter) {
 	switch {
 	case found.ID == "PeerDuplicateID" && (e.side == nil || e.side.ID == w.Here.ID):
 		return // Two clusters have one ID.
-	case e.side != nil && e.side.ID == e.peer.ID: // The name of the Secret is right, and its content is wrong.
-		found.Fix = []string{joinCommand(e.side.Context, w.Here.Context)}
+	case e.side != nil && e.side.ID == e.peer.ID:
+		// The name of the Secret is right, and its content is wrong. A second join alone would keep the
+		// address of the server.
+		found.Fix = []string{
+			output.Command("kubectl", "multicluster", "leave", w.Here.Context, "--from", e.side.Context), joinCommand(e.side.Context, w.Here.Context),
+		}
 		return
 	}
 	found.Advice = ""
