@@ -107,7 +107,7 @@ metadata: {name: coredns, namespace: kube-system}
 data:
   Corefile: |
     .:53 {
-        route53 example.org.:Z1 {
+        route53 example.org.:ZONE {
             aws_access_key AKIAEXAMPLE AWS
         }
         forward . 10.0.0.1
