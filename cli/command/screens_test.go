@@ -20,6 +20,10 @@ func TestScreens(t *testing.T) {
 	l := newLab(t)
 	l.shop("shop")
 	l.whole("foo.shop.svc.clusterset.local")
+	for _, c := range l.Clusters { // as a kubelet reports the controller that runs beside the cluster
+		l.Kubectl(c.ID, "--namespace=multicluster-system", "scale", "deployment/multicluster-controller", "--replicas=1")
+		l.Kubectl(c.ID, "--namespace=multicluster-system", "patch", "deployment/multicluster-controller", "--subresource=status", "-p", `{"status": {"replicas": 1, "readyReplicas": 1}}`)
+	}
 	l.sh("kubectl --context member1 delete secret multicluster-peer-member2 --namespace multicluster-system")
 	controlplane.Eventually(t, "the token is refused", func() error {
 		report, people := l.explain("foo.shop.svc.clusterset.local")
