@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -416,5 +418,20 @@ func TestAnotherWriterRestoresTheToken(t *testing.T) {
 	r.renewed(there.id, old)
 	if all := states(); !slices.Equal(all, []string{"True Connected"}) {
 		t.Errorf("the peer was %q", all)
+	}
+}
+
+// An admission webhook may answer with the object that it refuses. More users read Leases and events than Secrets.
+func TestErrorsContainNoToken(t *testing.T) {
+	const token = "header.claims.signature"
+	kubeconfig := []byte("users: [{user: {token: " + token + "}}]")
+	refused := apierrors.NewForbidden(corev1.Resource("secrets"), "east", fmt.Errorf("the webhook refuses %s, %s and %s",
+		token, base64.StdEncoding.EncodeToString([]byte(token)), base64.StdEncoding.EncodeToString(kubeconfig)))
+	err := redact(refused, token, map[string][]byte{kubeconfigKey: kubeconfig})
+	if want := "the webhook refuses (redacted), (redacted) and (redacted)"; !strings.Contains(err.Error(), want) || !apierrors.IsForbidden(err) {
+		t.Errorf("the error is %v, want it to contain %q", err, want)
+	}
+	if redact(nil, token, nil) != nil {
+		t.Error("no error has become one")
 	}
 }
