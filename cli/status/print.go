@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/clusterset-dns/multicluster/cli/output"
 )
@@ -24,6 +25,12 @@ func (r Report) Print(w io.Writer, p output.Painter) error {
 	if err := r.printMatrix(w, p); err != nil {
 		return err
 	}
+	if first := firstExpiry(r.Links); first != nil {
+		_, err := fmt.Fprintf(w, "\nThe next token that expires is that of %s for %s, at %s.\n", first.Reader, first.Source, first.TokenExpiry.UTC().Format(time.RFC3339))
+		if err != nil {
+			return err
+		}
+	}
 	shown := r.Problems[:min(len(r.Problems), maxProblems)]
 	if err := output.Problems(w, p, shown); err != nil {
 		return err
@@ -34,11 +41,22 @@ func (r Report) Print(w io.Writer, p output.Painter) error {
 		}
 	}
 	for _, command := range r.Next {
-		if _, err := fmt.Fprintf(w, "\nNext: %s\n", p.Strong(output.Clean(command))); err != nil {
+		if _, err := fmt.Fprintf(w, "\nNext: %s\n", p.Strong(command)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// firstExpiry is the link whose token expires next, or nil if no token expires.
+func firstExpiry(all []Link) *Link {
+	var first *Link
+	for i := range all {
+		if at := all[i].TokenExpiry; !at.IsZero() && (first == nil || at.Before(first.TokenExpiry)) {
+			first = &all[i]
+		}
+	}
+	return first
 }
 
 func (r Report) printClusters(w io.Writer, p output.Painter) error {

@@ -83,11 +83,25 @@ func linkProblems(l Link, contexts map[string]string, now time.Time) []output.Pr
 			Link: output.Docs + "join.md#see-whether-it-works",
 		})
 	}
-	if l.TokenMessage != "" || !l.TokenExpiry.IsZero() && l.TokenExpiry.Before(now) {
-		what := fmt.Sprintf("The token with which %s reads %s expires at %s. %s", l.Reader, l.Source, l.TokenExpiry.UTC().Format(time.RFC3339), l.TokenMessage)
+	if what := tokenProblem(l, now); what != "" {
 		found = append(found, output.Problem{ID: "TokenExpires", What: what, Fix: repair(l, contexts), Link: output.Docs + "join.md#tokens-that-expire"})
 	}
 	return found
+}
+
+// tokenProblem is what is wrong with the token of a link, or "".
+func tokenProblem(l Link, now time.Time) string {
+	link := fmt.Sprintf("The token with which %s reads %s", l.Reader, l.Source)
+	at := l.TokenExpiry.UTC().Format(time.RFC3339)
+	switch {
+	case !l.TokenExpiry.IsZero() && l.TokenExpiry.Before(now):
+		return link + " expired at " + at + "."
+	case l.TokenMessage == "":
+		return ""
+	case l.TokenExpiry.IsZero():
+		return link + " is not renewed: " + l.TokenMessage
+	}
+	return link + " expires at " + at + " and is not renewed: " + l.TokenMessage
 }
 
 // repair is the command that makes a link anew, if both clusters have a context. Otherwise it shows

@@ -167,23 +167,30 @@ func linkOf(reader *Cluster, source string, p system.Peer, has bool) Link {
 	return l
 }
 
-// next is the command that a user most likely needs now.
+// next is the command that a user most likely needs now. A pair that is not joined can be on purpose, so
+// it suggests to join only clusters that have no link at all.
 func next(rows []Cluster, r Report) []string {
-	var installed []string
-	for _, c := range rows {
-		if c.ID != "" {
-			installed = append(installed, c.Context)
+	linked, seen := map[string]bool{}, map[string]bool{}
+	for _, l := range r.Links {
+		if l.State != NotJoined {
+			linked[l.Reader], linked[l.Source] = true, true
 		}
 	}
-	missing := false
-	for _, l := range r.Links {
-		missing = missing || l.State == NotJoined
+	var installed []string
+	alone := false
+	for _, c := range rows {
+		if c.ID == "" || seen[c.uid] {
+			continue
+		}
+		seen[c.uid] = true
+		installed = append(installed, c.Context)
+		alone = alone || !linked[c.ID]
 	}
 	switch {
-	case len(installed) > 1 && missing:
-		return []string{output.Command(append([]string{"kubectl", "multicluster", "join"}, installed...)...)}
 	case len(r.Problems) > 0:
 		return []string{output.Command("kubectl", "multicluster", "check")}
+	case len(installed) > 1 && alone:
+		return []string{output.Command(append([]string{"kubectl", "multicluster", "join"}, installed...)...)}
 	case len(installed) > 1:
 		return []string{output.Command("kubectl", "multicluster", "verify", installed[0], installed[1])}
 	}

@@ -41,21 +41,23 @@ func TestEvaluate(t *testing.T) {
 		rows           []Cluster
 		problems, next string
 	}{
-		"all is well":          {[]Cluster{well("m1", connected("m2")), m2}, "", "kubectl multicluster verify ctx-m1 ctx-m2"},
-		"one way is missing":   {[]Cluster{well("m1"), m2}, "", "kubectl multicluster join ctx-m1 ctx-m2"},
-		"a peer is refused":    {[]Cluster{well("m1", broken("Unauthorized")), m2}, "Unauthorized", "kubectl multicluster check"},
-		"a peer is leaving":    {[]Cluster{well("m1", broken("Leaving")), m2}, "", "kubectl multicluster verify ctx-m1 ctx-m2"},
-		"a peer outside":       {[]Cluster{well("m1", connected("m2"), system.Peer{ID: "m9", HasLease: true, Reason: "Unreachable"}), m2}, "Unreachable", "kubectl multicluster check"},
-		"an unreachable API":   {[]Cluster{well("m1", connected("m2")), {Context: "ctx-m2", Errors: []string{"connect: refused"}}}, "ClusterUnreachable", "kubectl multicluster check"},
-		"not installed":        {[]Cluster{well("m1"), change(m2, func(c *Cluster) { c.Installed, c.ID, c.Heartbeat, c.peers = false, "", time.Time{}, nil })}, "NotInstalled", "kubectl multicluster check"},
-		"no ID":                {[]Cluster{well("m1"), change(m2, func(c *Cluster) { c.ID, c.Heartbeat, c.peers = "", time.Time{}, nil })}, "NoClusterID", "kubectl multicluster check"},
-		"a silent controller":  {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Heartbeat = now.Add(-3 * time.Minute) })}, "ControllerSilent", "kubectl multicluster check"},
-		"too few controllers":  {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Controller = &Replicas{1, 2} })}, "ControllerNotReady", "kubectl multicluster check"},
-		"scaled to zero":       {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Controller = &Replicas{0, 0} })}, "ControllerNotReady", "kubectl multicluster check"},
-		"too few DNS servers":  {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.DNS = &Replicas{1, 2} })}, "DNSNotReady", "kubectl multicluster check"},
-		"peers cannot be read": {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.peersRead, c.peers, c.Errors = false, nil, []string{"read the peers: no"} })}, "NotRead", "kubectl multicluster check"},
-		"one cluster twice":    {[]Cluster{well("m1"), well("m1")}, "SameCluster", "kubectl multicluster check"},
-		"two with one ID":      {[]Cluster{well("m1"), change(well("m1"), func(c *Cluster) { c.uid = "other" })}, "DuplicateID", "kubectl multicluster check"},
+		"all is well":           {[]Cluster{well("m1", connected("m2")), m2}, "", "kubectl multicluster verify ctx-m1 ctx-m2"},
+		"one way is on purpose": {[]Cluster{well("m1"), m2}, "", "kubectl multicluster verify ctx-m1 ctx-m2"},
+		"a new cluster":         {[]Cluster{well("m1", connected("m2")), m2, well("m3")}, "", "kubectl multicluster join ctx-m1 ctx-m2 ctx-m3"},
+		"a problem is first":    {[]Cluster{well("m1", broken("Unauthorized")), m2, well("m3")}, "Unauthorized", "kubectl multicluster check"},
+		"a peer is refused":     {[]Cluster{well("m1", broken("Unauthorized")), m2}, "Unauthorized", "kubectl multicluster check"},
+		"a peer is leaving":     {[]Cluster{well("m1", broken("Leaving")), m2}, "", "kubectl multicluster verify ctx-m1 ctx-m2"},
+		"a peer outside":        {[]Cluster{well("m1", connected("m2"), system.Peer{ID: "m9", HasLease: true, Reason: "Unreachable"}), m2}, "Unreachable", "kubectl multicluster check"},
+		"an unreachable API":    {[]Cluster{well("m1", connected("m2")), {Context: "ctx-m2", Errors: []string{"connect: refused"}}}, "ClusterUnreachable", "kubectl multicluster check"},
+		"not installed":         {[]Cluster{well("m1"), change(m2, func(c *Cluster) { c.Installed, c.ID, c.Heartbeat, c.peers = false, "", time.Time{}, nil })}, "NotInstalled", "kubectl multicluster check"},
+		"no ID":                 {[]Cluster{well("m1"), change(m2, func(c *Cluster) { c.ID, c.Heartbeat, c.peers = "", time.Time{}, nil })}, "NoClusterID", "kubectl multicluster check"},
+		"a silent controller":   {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Heartbeat = now.Add(-3 * time.Minute) })}, "ControllerSilent", "kubectl multicluster check"},
+		"too few controllers":   {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Controller = &Replicas{1, 2} })}, "ControllerNotReady", "kubectl multicluster check"},
+		"scaled to zero":        {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Controller = &Replicas{0, 0} })}, "ControllerNotReady", "kubectl multicluster check"},
+		"too few DNS servers":   {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.DNS = &Replicas{1, 2} })}, "DNSNotReady", "kubectl multicluster check"},
+		"peers cannot be read":  {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.peersRead, c.peers, c.Errors = false, nil, []string{"read the peers: no"} })}, "NotRead", "kubectl multicluster check"},
+		"one cluster twice":     {[]Cluster{well("m1"), well("m1")}, "SameCluster", "kubectl multicluster check"},
+		"two with one ID":       {[]Cluster{well("m1"), change(well("m1"), func(c *Cluster) { c.uid = "other" })}, "DuplicateID", "kubectl multicluster check"},
 		"an expired token": {[]Cluster{well("m1", func() system.Peer {
 			p := connected("m2")
 			p.TokenExpiry = now.Add(-time.Second)
@@ -101,5 +103,36 @@ func TestPrintIsBounded(t *testing.T) {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
+	}
+}
+
+// Each state of a token has its own words.
+func TestTokens(t *testing.T) {
+	for name, c := range map[string]struct {
+		expiry  time.Time
+		message string
+		want    string
+	}{
+		"a token that does not expire": {},
+		"a valid token":                {expiry: now.Add(time.Hour)},
+		"an expired token":             {expiry: now.Add(-time.Hour), message: "expired at", want: "expired at 2026-11-25T11:00:00Z."},
+		"no renewal":                   {expiry: now.Add(time.Hour), message: "no right", want: "expires at 2026-11-25T13:00:00Z and is not renewed: no right"},
+		"nothing to renew":             {message: "it does not expire", want: "is not renewed: it does not expire"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := connected("m2")
+			p.TokenExpiry, p.TokenMessage = c.expiry, c.message
+			r := evaluate([]Cluster{well("m1", p), well("m2", connected("m1"))}, now)
+			var text strings.Builder
+			if err := r.Print(&text, false); err != nil {
+				t.Fatal(err)
+			}
+			if c.want == "" && len(r.Problems) > 0 || c.want != "" && !strings.Contains(text.String(), "The token with which m1 reads m2 "+c.want) {
+				t.Errorf("want %q in\n%s", c.want, text.String())
+			}
+			if shown := strings.Contains(text.String(), "The next token that expires"); shown == c.expiry.IsZero() {
+				t.Errorf("the expiry is shown: %t", shown)
+			}
+		})
 	}
 }
