@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -113,10 +114,11 @@ func (e *env) others(ctx context.Context, without *clusters.Cluster, names []str
 }
 
 func (e *env) exported(found export.Report, err error) error {
-	if err != nil {
+	if err != nil && found.Action == export.Unchanged {
 		return err
 	}
-	if err := e.report(found, found.Print); err != nil {
+	// What was written is shown, also if the wait for conditions was interrupted.
+	if err := errors.Join(err, e.report(found, found.Print)); err != nil {
 		return err
 	}
 	if len(found.Problems) > 0 {

@@ -66,11 +66,15 @@ func notExported(ctx context.Context, exports dynamic.ResourceInterface, r *Repo
 // parallel bounds how many clusters are read at once.
 const parallel = 16
 
-// findImporters asks the other clusters for imports with this cluster among the exporting ones.
+// findImporters asks the other clusters for imports with this cluster among the exporting ones. What
+// cannot be read, for example by a tenant, is in Unread, and does not hinder the removal.
 func (r *Report) findImporters(ctx context.Context, c *clusters.Cluster, others []*clusters.Cluster) error {
 	own, err := system.ReadIdentity(ctx, c.Kube)
 	if err != nil {
-		return err
+		for _, other := range others {
+			r.Unread = append(r.Unread, output.Clean(other.Context))
+		}
+		return ctx.Err()
 	}
 	imports, failed := make([]bool, len(others)), make([]error, len(others))
 	reading := errgroup.Group{}

@@ -159,7 +159,7 @@ func Problems(w io.Writer, p Painter, all []Problem) error {
 			fmt.Fprintf(&b, "  %s\n", Clean(one.Advice))
 		}
 		for _, command := range one.Fix {
-			fmt.Fprintf(&b, "    %s\n", p.Strong(Clean(command)))
+			fmt.Fprintf(&b, "    %s\n", p.Strong(printable(command)))
 		}
 		if one.Link != "" {
 			fmt.Fprintf(&b, "  %s\n", p.Faint(one.Link))

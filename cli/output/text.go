@@ -14,16 +14,20 @@ const maxText = 1000
 // Clean makes a text from outside safe for a terminal: control characters, which could move the
 // cursor or change colours, become spaces, and the text is cut at 1000 characters.
 func Clean(text string) string {
-	text = strings.Map(func(r rune) rune {
+	text = printable(text)
+	if letters := []rune(text); len(letters) > maxText {
+		return string(letters[:maxText-1]) + "…"
+	}
+	return text
+}
+
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
 	}, text)
-	if letters := []rune(text); len(letters) > maxText {
-		return string(letters[:maxText-1]) + "…"
-	}
-	return text
 }
 
 // List joins names with commas. It prints at most the given number of them, and how many there are more.
@@ -54,7 +58,7 @@ func Quote(word string) string {
 	if plainWord.MatchString(word) {
 		return word
 	}
-	return "'" + strings.ReplaceAll(Clean(word), "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(printable(word), "'", `'\''`) + "'"
 }
 
 // Command joins words to a command that can be pasted into a POSIX shell.

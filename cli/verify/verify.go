@@ -195,8 +195,9 @@ func (r *Report) judge(d *Direction, o Options) {
 			p.Advice = "The pod does not run. If the cluster cannot pull the image, set --image and --server."
 		} else {
 			p.Fix = []string{output.Command("kubectl", "multicluster", "explain", d.Name, "--context", d.Client)}
-			if !o.Keep {
-				p.Advice = "The namespace is removed. Run verify again with --keep, then explain the name that it prints."
+			if !o.Keep { // The name is gone when somebody reads this.
+				p.Advice = "The namespace is removed. Verify again with --keep, which leaves the name, and explain it."
+				p.Fix = []string{output.Command("kubectl", "multicluster", "verify", d.Server, d.Client, "--keep")}
 			}
 		}
 		r.Problems = append(r.Problems, p)

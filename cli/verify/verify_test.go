@@ -112,7 +112,7 @@ func TestVerify(t *testing.T) {
 	if result.Status != 1 || steps(r.Directions[0]) != "start true, export true, import true, resolve false" || steps(r.Directions[1]) != fine {
 		t.Fatalf("a name that is not found: %+v", result)
 	}
-	want := "kubectl multicluster explain " + r.Directions[0].Name + " --context member2"
+	want := "kubectl multicluster verify member1 member2 --keep"
 	if len(r.Problems) != 1 || r.Problems[0].ID != "VerifyResolve" || !slices.Contains(r.Problems[0].Fix, want) {
 		t.Errorf("problems %+v, want the command %s", r.Problems, want)
 	}
