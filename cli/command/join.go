@@ -35,7 +35,8 @@ Run it again to repair what is missing or to change what differs. It writes noth
 differs. A reader keeps the address of a server that an earlier --server has set.
 
 --expiring gives each reader an account of its own, and a token that expires. The controller of the
-reader renews it. Joining again without --expiring returns to a token that does not expire.
+reader renews it. Joining again keeps the kind of token and its life. --static returns to a token that does
+not expire.
 
 -o yaml and -o json write nothing to the clusters. They print the objects that a GitOps tool should
 apply in each cluster, with a placeholder for each token.`,
@@ -50,6 +51,8 @@ apply in each cluster, with a placeholder for each token.`,
 			switch {
 			case o.Expiring != 0 && o.Expiring < minExpiring:
 				return usage("--expiring %v: the shortest life of a token is %v", o.Expiring, minExpiring)
+			case o.Expiring != 0 && o.Static:
+				return usage("--expiring and --static exclude each other: remove one of them")
 			case o.Wait < 0:
 				return usage("--wait %v: expected 0 or more", o.Wait)
 			}
@@ -62,6 +65,7 @@ apply in each cluster, with a placeholder for each token.`,
 	e.formatFlag(c)
 	c.Flags().DurationVar(&o.Wait, "wait", defaultWait, "how long to wait for IDs, tokens and connections. 0 does not wait for IDs and connections")
 	c.Flags().DurationVar(&o.Expiring, "expiring", 0, "life of the tokens, at least 10m. The controllers renew them")
+	c.Flags().BoolVar(&o.Static, "static", false, "tokens that do not expire, also for links whose tokens do")
 	return c
 }
 

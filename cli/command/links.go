@@ -171,7 +171,7 @@ func (s *selection) setServers(links []*join.Link) error {
 		if fault := join.CAFault(text); fault != "" {
 			return usage("--ca: %s %s", output.Quote(value), fault)
 		}
-		l.CA = text
+		l.CA, l.CAFile = text, value
 		return nil
 	})
 }

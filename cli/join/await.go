@@ -109,7 +109,7 @@ func (w *work) notConnected(p system.Peer) output.Problem {
 	case "Unauthorized":
 		problem.Fix = []string{w.command("rotate")}
 	case "Forbidden":
-		problem.Fix = []string{w.command("join")}
+		problem.Fix = []string{w.command("join", w.kind...)}
 	case "NoCRD":
 		problem.Fix = []string{output.Kubectl(from, "apply", "--server-side", "-k", output.Bases+"deploy/crd?ref=main")}
 	case "ControllerSilent", "NoController":

@@ -33,7 +33,8 @@ func TestConnected(t *testing.T) {
 		t.Errorf("the token of %+v does not expire, or cannot be renewed", p)
 	}
 	f.runs(0, []string{"rotate", "member2", "--from", "member1"}, "updated   Connected")
-	f.runs(0, []string{"join", "member2", "--from", "member1"}, "updated   Connected")
+	f.runs(0, []string{"join", "member1", "member2"}, "unchanged   Connected")
+	f.runs(0, []string{"join", "member2", "--from", "member1", "--static"}, "updated   Connected")
 
 	// Nothing listens on port 1.
 	f.runs(1, []string{"join", "member2", "--from=member1", "--server=https://127.0.0.1:1", "--wait=3s"}, "Unreachable", "member2 does not read member1", "--server member1=https://ADDRESS")

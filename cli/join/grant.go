@@ -68,7 +68,7 @@ type credential struct {
 
 // static returns the token of the shared account for the reader, which does not expire. It makes the
 // token Secret if necessary, and waits for the token.
-func (l *Link) static(ctx context.Context, o Options) (credential, error) {
+func (l *Link) static(ctx context.Context, patience time.Duration) (credential, error) {
 	shared := l.From.share(ctx)
 	if shared.err != nil {
 		return credential{}, shared.err
@@ -88,7 +88,7 @@ func (l *Link) static(ctx context.Context, o Options) (credential, error) {
 	if err != nil {
 		return credential{}, err
 	}
-	token, err := l.awaitToken(ctx, got, o.Wait)
+	token, err := l.awaitToken(ctx, got, patience)
 	return credential{token: token, wrote: wrote || shared.changed}, err
 }
 
@@ -151,8 +151,8 @@ func tokenOf(secret *unstructured.Unstructured) string {
 	return string(token)
 }
 
-// expiring returns a token of the reader's own account. A stored token stays until two thirds of its
-// life are over.
+// expiring returns a token of the reader's own account. A stored token with that life stays until two
+// thirds of it are over.
 func (l *Link) expiring(ctx context.Context, life time.Duration, stored *peerSecret) (credential, error) {
 	shared := l.From.share(ctx) // for the ClusterRole
 	if shared.err != nil {
@@ -178,13 +178,22 @@ func (l *Link) expiring(ctx context.Context, life time.Duration, stored *peerSec
 		return credential{}, err
 	}
 	c := credential{renewed: true, wrote: wrote || shared.changed || renews.changed}
-	if old := stored.claims(); old.fresh(l.To.id, account.GetUID(), time.Now()) {
+	old := claimsOf(stored.token)
+	fresh := old.fresh(l.To.id, account.GetUID(), time.Now())
+	if fresh && sameLife(old.life(), life) {
 		c.token = stored.token
 		return c, nil
 	}
 	c.token, err = l.requestToken(ctx, account, life)
+	// A server can shorten the life. The new token is then like the stored one, again and again.
+	if err == nil && fresh && sameLife(old.life(), claimsOf(c.token).life()) {
+		c.token = stored.token
+	}
 	return c, err
 }
+
+// sameLife reports whether two lives are equal but for rounding: the times in a token are seconds.
+func sameLife(a, b time.Duration) bool { return (a - b).Abs() <= time.Second }
 
 func (l *Link) requestToken(ctx context.Context, account *unstructured.Unstructured, life time.Duration) (string, error) {
 	seconds := int64(life / time.Second)

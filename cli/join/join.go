@@ -15,8 +15,11 @@ type Options struct {
 	// Wait is how long to wait for IDs, for tokens and for connections. 0 waits for tokens only, half a
 	// minute.
 	Wait time.Duration
-	// Expiring is the life of tokens, at least ten minutes, or 0 for tokens that do not expire.
+	// Expiring is the life of tokens, at least ten minutes. With 0, an existing link keeps its kind of
+	// token, and a new one gets a token that does not expire.
 	Expiring time.Duration
+	// Static gives all links tokens that do not expire.
+	Static bool
 	// Progress is called while links are awaited, or nil.
 	Progress func(connected, all int)
 }
@@ -28,7 +31,11 @@ func Join(ctx context.Context, links []*Link, o Options) (*Report, error) {
 		return nil, err
 	}
 	all := newWorks(links)
-	each(ctx, all, func(ctx context.Context, w *work) { w.join(ctx, o) })
+	each(ctx, all, func(ctx context.Context, w *work) {
+		w.kind = o.kind()
+		w.again = w.command("join", w.kind...)
+		w.join(ctx, o)
+	})
 	await(ctx, all, o)
 	return report(all), ctx.Err()
 }
@@ -37,12 +44,17 @@ func Join(ctx context.Context, links []*Link, o Options) (*Report, error) {
 type work struct {
 	*Link
 
-	result          Outcome
+	result Outcome
+	// again is the command that does the same once more. kind are its flags for the kind of token.
+	again string
+	kind  []string
+
 	notes, warnings []string
 	// leaseVersion is that of the Lease before the Secret was changed.
 	leaseVersion string
-	// manifest is the reading side, by Render.
+	// manifest is the reading side, by Render, and life that of its tokens, or 0 if they do not expire.
 	manifest *Manifest
+	life     time.Duration
 }
 
 func newWorks(links []*Link) []*work {
@@ -83,13 +95,36 @@ func (w *work) fail(err error) {
 	w.result.Problems = append(w.result.Problems, output.Problem{
 		ID:   "RequestFailed",
 		What: fmt.Sprintf("%s cannot read %s: %s", w.To.called(), w.From.called(), output.Clean(err.Error())),
-		Fix:  []string{w.command("join")},
+		Fix:  []string{w.again},
 	})
 }
 
-// command is the command of this program for the link.
-func (l *Link) command(name string) string {
-	return output.Command("kubectl", "multicluster", name, l.To.Context, "--from", l.From.Context)
+// command is the command of this program for the link, with what the user gave for it.
+func (l *Link) command(name string, flags ...string) string {
+	words := append([]string{"kubectl", "multicluster", name, l.To.Context, "--from", l.From.Context}, flags...)
+	for _, m := range []*Member{l.To, l.From} {
+		if m.GivenID != "" {
+			words = append(words, "--id", m.Context+"="+m.GivenID)
+		}
+	}
+	if name == "join" && l.Server != "" {
+		words = append(words, "--server", l.From.Context+"="+l.Server)
+	}
+	if name == "join" && l.CAFile != "" {
+		words = append(words, "--ca", l.From.Context+"="+l.CAFile)
+	}
+	return output.Command(words...)
+}
+
+// kind returns the flags of join that decide about the kind of token.
+func (o Options) kind() []string {
+	switch {
+	case o.Expiring > 0:
+		return []string{"--expiring", o.Expiring.String()}
+	case o.Static:
+		return []string{"--static"}
+	}
+	return nil
 }
 
 // join makes the link: first the granting side, then the reading side.
@@ -99,11 +134,19 @@ func (w *work) join(ctx context.Context, o Options) {
 		err = w.notForeign(stored)
 	}
 	if err == nil {
-		err = w.connect(ctx, stored, o)
+		err = w.connect(ctx, stored, o.life(stored, w.To.id), o.Wait)
 	}
 	if err != nil {
 		w.fail(err)
 	}
+}
+
+// life returns the life of the tokens of a link, or 0 if they do not expire.
+func (o Options) life(stored *peerSecret, reader string) time.Duration {
+	if o.Expiring > 0 || o.Static {
+		return o.Expiring
+	}
+	return stored.life(reader)
 }
 
 // ready returns what is stored of a link, if both clusters answer and have an ID.
@@ -114,13 +157,14 @@ func (w *work) ready(ctx context.Context) (*peerSecret, error) {
 	return w.stored(ctx)
 }
 
-func (w *work) connect(ctx context.Context, stored *peerSecret, o Options) error {
+// connect makes both sides of the link. The life is that of the token, or 0 if it does not expire.
+func (w *work) connect(ctx context.Context, stored *peerSecret, life, patience time.Duration) error {
 	p, err := w.place(stored)
 	if err != nil {
 		return err
 	}
 	w.notes, w.warnings, w.leaseVersion = p.notes, p.warnings, stored.leaseVersion()
-	c, err := w.credential(ctx, stored, o)
+	c, err := w.credential(ctx, stored, life, patience)
 	if err != nil {
 		return err
 	}
@@ -138,11 +182,11 @@ func (w *work) connect(ctx context.Context, stored *peerSecret, o Options) error
 	return err
 }
 
-func (w *work) credential(ctx context.Context, stored *peerSecret, o Options) (credential, error) {
-	if o.Expiring > 0 {
-		return w.expiring(ctx, o.Expiring, stored)
+func (w *work) credential(ctx context.Context, stored *peerSecret, life, patience time.Duration) (credential, error) {
+	if life > 0 {
+		return w.expiring(ctx, life, stored)
 	}
-	return w.static(ctx, o)
+	return w.static(ctx, patience)
 }
 
 // revoke deletes the reader's expiring credential, or its static one.

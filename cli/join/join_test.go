@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -260,6 +262,7 @@ func (f *fixture) errors() {
 		{name: "an unknown context", args: []string{"join", "member1", "member3"}, status: 2, says: []string{`unknown context "member3"`, "dead, insecure, member1, member2, named"}},
 		{name: "a time in words", args: onlyOne("join", "--wait=soon"), status: 2, says: []string{"soon"}},
 		{name: "tokens that live too short", args: onlyOne("join", "--expiring=9m"), status: 2, says: []string{"10m"}},
+		{name: "two kinds of tokens", args: onlyOne("join", "--expiring=1h", "--static"), status: 2, says: []string{"--static"}},
 		{name: "a reader of itself", args: []string{"join", "member1", "--from", "member1"}, status: 2, says: []string{"member1 cannot read itself"}},
 		{name: "two selections", args: []string{"join", "--mesh", "--from", "member1"}, status: 2, says: []string{"--from"}},
 		{name: "an ID for no context", args: onlyOne("join", "--id=member7"), status: 2, says: []string{"CONTEXT=ID"}},
@@ -609,7 +612,13 @@ func (f *fixture) expiring() {
 	second := f.peer("member2", "member1")
 	f.reads(second)
 	f.isVoid(first)
-	f.runs(0, onlyOne("join"), "updated")
+	f.runs(0, onlyOne("join"), "unchanged")
+	f.runs(0, onlyOne("join", "-o=yaml"), "--duration 1h0m0s", system.AnnotationRenew)
+	if f.peer("member2", "member1").BearerToken != second.BearerToken {
+		f.Error("joining without a kind of token replaced the token")
+	}
+	f.anotherLife()
+	f.runs(0, onlyOne("join", "--static"), "updated")
 	f.reads(f.peer("member2", "member1"))
 	f.isVoid(second)
 	if got := f.secret("member2", "member1").Annotations; len(got) > 0 {
@@ -620,6 +629,38 @@ func (f *fixture) expiring() {
 		f.Errorf("the account of the reader is left: %s", out)
 	}
 	f.runs(0, onlyOne("join", "--expiring=1h"), "updated")
+}
+
+// anotherLife: --expiring with another life replaces the token, unless the server gives no other life.
+func (f *fixture) anotherLife() {
+	f.Helper()
+	second := f.peer("member2", "member1").BearerToken
+	f.runs(0, onlyOne("join", "--expiring=2h"), "updated")
+	third := f.peer("member2", "member1").BearerToken
+	if third == second {
+		f.Error("a token of an hour was kept for one of two hours")
+	}
+	f.runs(0, onlyOne("join"), "unchanged")
+
+	var requests atomic.Int32
+	from := f.member("member1", func(r *http.Request) error {
+		if !strings.HasSuffix(r.URL.Path, "/token") {
+			return nil
+		}
+		requests.Add(1)
+		body := `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}`
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+		r.Header.Set("Content-Type", "application/json")
+		return nil
+	})
+	shortened := &join.Link{From: from, To: f.member("member2", func(*http.Request) error { return nil })}
+	report, err := join.Join(f.Context(), []*join.Link{shortened}, join.Options{Expiring: 4 * time.Hour})
+	if err != nil || report.Wrong() || report.Links[0].Change != join.Unchanged || requests.Load() != 1 {
+		f.Errorf("%v, %+v after %d requests of a token; want a link that is unchanged", err, report, requests.Load())
+	}
+	if f.peer("member2", "member1").BearerToken != third {
+		f.Error("the token was replaced by one with the same life")
+	}
 }
 
 // leaveLine is one that uninstall.md shows.

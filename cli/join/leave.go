@@ -24,7 +24,10 @@ func Leave(ctx context.Context, links []*Link) (*Report, error) {
 		return nil, err
 	}
 	works := newWorks(links)
-	each(ctx, works, func(ctx context.Context, w *work) { w.leave(ctx) })
+	each(ctx, works, func(ctx context.Context, w *work) {
+		w.again = w.command("leave")
+		w.leave(ctx)
+	})
 	unused(ctx, works)
 	return report(works), ctx.Err()
 }
@@ -174,7 +177,7 @@ func unused(ctx context.Context, all []*work) {
 			w.result.Problems = append(w.result.Problems, output.Problem{
 				ID:   "AccountNotRemoved",
 				What: fmt.Sprintf("the account %s in %s may be unused and still exist: %s", peer.Account, output.Clean(m.Context), output.Clean(err.Error())),
-				Fix:  []string{w.command("leave")},
+				Fix:  []string{w.again},
 			})
 			return
 		}

@@ -42,13 +42,14 @@ func Render(ctx context.Context, links []*Link, o Options) ([]Manifests, *Report
 	}
 	works := newWorks(links)
 	each(ctx, works, func(ctx context.Context, w *work) {
+		w.again = w.command("join", append(o.kind(), "-o", "yaml")...)
 		if err := w.reading(ctx, o); err != nil {
 			w.fail(err)
 		}
 	})
 	var sets []Manifests
 	for _, m := range all {
-		if set := m.manifests(works, o); len(set.Objects) > 0 {
+		if set := m.manifests(works); len(set.Objects) > 0 {
 			sets = append(sets, set)
 		}
 	}
@@ -56,21 +57,22 @@ func Render(ctx context.Context, links []*Link, o Options) ([]Manifests, *Report
 }
 
 // manifests returns the objects of one cluster.
-func (m *Member) manifests(works []*work, o Options) Manifests {
+func (m *Member) manifests(works []*work) Manifests {
 	set := Manifests{Context: m.Context, ID: m.id}
 	var reading []Manifest
+	var renews bool
 	for _, w := range works {
 		if w.manifest == nil {
 			continue
 		}
 		if w.From == m {
-			w.granting(&set, o)
+			w.granting(&set)
 		}
 		if w.To == m {
-			reading = append(reading, *w.manifest)
+			reading, renews = append(reading, *w.manifest), renews || w.life > 0
 		}
 	}
-	if len(reading) > 0 && o.Expiring > 0 {
+	if renews {
 		set.add("The right of the controller to store renewed tokens.", renew.Objects()...)
 	}
 	set.Objects = append(set.Objects, reading...)
@@ -87,12 +89,12 @@ func (s *Manifests) add(comment string, objects ...*unstructured.Unstructured) {
 
 // granting adds the objects of the granting side. The first link of a cluster brings those of all
 // readers.
-func (w *work) granting(set *Manifests, o Options) {
+func (w *work) granting(set *Manifests) {
 	if len(set.Objects) == 0 {
 		set.add("The account that readers of this cluster share, and its rights.", peer.Objects()...)
 	}
 	// The ID was checked, so there is no error.
-	if o.Expiring > 0 {
+	if w.life > 0 {
 		reader, _ := peer.Reader(w.To.id)
 		set.add(fmt.Sprintf("The account of the reader %s. It can request the next token for itself.", w.To.id), reader...)
 		return
@@ -119,19 +121,20 @@ func (w *work) reading(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	object := w.secret(o.Expiring > 0)
+	w.life = o.life(stored, w.To.id)
+	object := w.secret(w.life > 0)
 	object.Object["stringData"] = map[string]any{system.KubeconfigKey: string(text)}
-	w.manifest, w.result.Change = &Manifest{w.tokenComment(o), object}, Unchanged
+	w.manifest, w.result.Change = &Manifest{w.tokenComment(), object}, Unchanged
 	return nil
 }
 
 // tokenComment describes where the token comes from.
-func (w *work) tokenComment(o Options) string {
+func (w *work) tokenComment() string {
 	name := peer.ReaderName(w.To.id)
 	what, where := "Do not commit it in plain text.", output.Kubectl(w.From.Context, "get", "secret", "-n", peer.Namespace, name, "-o", "go-template={{.data.token | base64decode}}")
-	if o.Expiring > 0 {
+	if w.life > 0 {
 		what = "The controller renews it in this Secret: let the tool ignore the data of it."
-		where = output.Kubectl(w.From.Context, "create", "token", "-n", peer.Namespace, name, "--duration", o.Expiring.Round(time.Second).String())
+		where = output.Kubectl(w.From.Context, "create", "token", "-n", peer.Namespace, name, "--duration", w.life.Round(time.Second).String())
 	}
 	return fmt.Sprintf("Lets this cluster read %s. Replace %s by the token. %s\n%s", w.From.called(), placeholder, what, where)
 }

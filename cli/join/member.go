@@ -62,8 +62,10 @@ type Link struct {
 	From, To *Member
 	// Server is the address of From's API server for the pods of To, or "" for that of the kubeconfig.
 	Server string
-	// CA is the certificate authority of that server in PEM, or nil for that of the kubeconfig.
-	CA []byte
+	// CA is the certificate authority of that server in PEM, or nil for that of the kubeconfig. CAFile is
+	// the file that it is from.
+	CA     []byte
+	CAFile string
 }
 
 func (l *Link) outcome() Outcome {

@@ -17,12 +17,15 @@ func Rotate(ctx context.Context, links []*Link, o Options) (*Report, error) {
 		return nil, err
 	}
 	all := newWorks(links)
-	each(ctx, all, func(ctx context.Context, w *work) { w.rotate(ctx, o) })
+	each(ctx, all, func(ctx context.Context, w *work) {
+		w.again = w.command("rotate")
+		w.rotate(ctx, o.Wait)
+	})
 	await(ctx, all, o)
 	return report(all), ctx.Err()
 }
 
-func (w *work) rotate(ctx context.Context, o Options) {
+func (w *work) rotate(ctx context.Context, patience time.Duration) {
 	stored, err := w.ready(ctx)
 	if err != nil {
 		w.fail(err)
@@ -37,19 +40,14 @@ func (w *work) rotate(ctx context.Context, o Options) {
 		w.fail(err)
 		return
 	}
-	old := stored.claims()
-	expiring := stored.renews() || old.ofReader(w.To.id)
-	if expiring {
-		if o.Expiring = old.life().Truncate(time.Second); o.Expiring <= 0 {
-			o.Expiring = defaultLife
-		}
+	life := stored.life(w.To.id)
+	if life > 0 {
 		err = w.revokeAccount(ctx)
 	} else {
-		o.Expiring = 0
 		_, err = w.revokeStatic(ctx)
 	}
 	if err == nil {
-		err = w.connect(ctx, stored, o)
+		err = w.connect(ctx, stored, life, patience)
 	}
 	if err != nil {
 		w.fail(err)

@@ -231,12 +231,24 @@ type claims struct {
 	} `json:"kubernetes.io"`
 }
 
-func (s *peerSecret) claims() claims {
+func claimsOf(token string) claims {
 	var c claims
-	if _, _, err := jwt.NewParser().ParseUnverified(s.token, &c); err != nil {
+	if _, _, err := jwt.NewParser().ParseUnverified(token, &c); err != nil {
 		return claims{}
 	}
 	return c
+}
+
+// life is that of the reader's tokens, or 0 if they do not expire.
+func (s *peerSecret) life(reader string) time.Duration {
+	c := claimsOf(s.token)
+	if !s.renews() && !c.ofReader(reader) {
+		return 0
+	}
+	if life := c.life().Truncate(time.Second); life > 0 {
+		return life
+	}
+	return defaultLife
 }
 
 // life is that of a token which expires, or 0.

@@ -139,10 +139,25 @@ func TestFresh(t *testing.T) {
 		{"none", "", 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := (&peerSecret{token: c.token}).claims().fresh("member2", "1", issued.Add(c.after)); got != c.want {
+			if got := claimsOf(c.token).fresh("member2", "1", issued.Add(c.after)); got != c.want {
 				t.Errorf("fresh %v", got)
 			}
 		})
+	}
+}
+
+// TestCommandsKeepFlags: a printed command has the flags that its link would lack.
+func TestCommandsKeepFlags(t *testing.T) {
+	l := &Link{From: &Member{Context: "member1", GivenID: "m1"}, To: &Member{Context: "member2"}, Server: given, CA: []byte("A"), CAFile: "my ca.crt"}
+	for _, c := range []struct{ got, want string }{
+		{l.command("join", Options{}.kind()...), "kubectl multicluster join member2 --from member1 --id member1=m1 --server member1=" + given + " --ca 'member1=my ca.crt'"},
+		{l.command("join", Options{Expiring: 2 * time.Hour}.kind()...), "kubectl multicluster join member2 --from member1 --expiring 2h0m0s --id member1=m1 --server member1=" + given + " --ca 'member1=my ca.crt'"},
+		{(&Link{From: &Member{Context: "a"}, To: &Member{Context: "b"}}).command("join", Options{Static: true}.kind()...), "kubectl multicluster join b --from a --static"},
+		{l.command("rotate"), "kubectl multicluster rotate member2 --from member1 --id member1=m1"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s\nwant\n%s", c.got, c.want)
+		}
 	}
 }
 
