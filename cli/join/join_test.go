@@ -232,6 +232,7 @@ func TestJoin(t *testing.T) {
 		{"one of two readers leaves", (*fixture).oneReaderLeaves},
 		{"a Secret is marked before it is deleted", (*fixture).marked},
 		{"rotated", (*fixture).rotated},
+		{"the address of a ClusterProfile", (*fixture).addressOfProfile},
 		{"expiring", (*fixture).expiring},
 		{"left as the document says", (*fixture).leftForGood},
 		{"left", (*fixture).left},
@@ -589,6 +590,47 @@ func (f *fixture) rotated() {
 	if f.secret("member1", "member2").ResourceVersion != other {
 		f.Error("the other direction was changed")
 	}
+}
+
+// addressOfProfile: a Secret with a token and without a kubeconfig stays so. --server replaces the address of the ClusterProfile.
+func (f *fixture) addressOfProfile() {
+	secrets := f.kube("member2").CoreV1().Secrets(system.Namespace)
+	joined, config := f.secret("member2", "member1"), f.peer("member2", "member1")
+	if err := secrets.Delete(f.Context(), "member1", metav1.DeleteOptions{}); err != nil {
+		f.Fatal(err)
+	}
+	profiled := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "member1", Labels: joined.Labels}, StringData: map[string]string{"token": config.BearerToken + "\n"}}
+	if _, err := secrets.Create(f.Context(), profiled, metav1.CreateOptions{}); err != nil {
+		f.Fatal(err)
+	}
+	token := func() string {
+		f.Helper()
+		data := f.secret("member2", "member1").Data
+		if len(data) != 1 {
+			f.Errorf("the Secret has %d keys, want the token only", len(data))
+		}
+		return string(data["token"])
+	}
+	f.runs(0, onlyOne("join"), "unchanged")
+	f.runs(0, onlyOne("join", "-o=yaml"), "token: REPLACE-BY-THE-TOKEN")
+	f.runs(0, onlyOne("rotate"), "updated")
+	now := rest.CopyConfig(config)
+	if now.BearerToken = token(); now.BearerToken == config.BearerToken {
+		f.Error("the token is the former one")
+	}
+	f.reads(now)
+	f.runs(0, onlyOne("join", "--expiring=1h"), "updated")
+	if token() == now.BearerToken || f.secret("member2", "member1").Annotations[system.AnnotationRenew] != "true" {
+		f.Error("the token does not expire")
+	}
+	f.runs(0, onlyOne("join", "--static"), "updated")
+	now.BearerToken = token()
+	f.reads(now)
+	f.runs(0, onlyOne("join", "--server="+config.Host), "updated")
+	if got := f.peer("member2", "member1"); got.Host != config.Host {
+		f.Errorf("the peer is at %s", got.Host)
+	}
+	f.reads(f.peer("member2", "member1"))
 }
 
 // expiring: a token of an account of its own, which is kept, rotated, and given up again.

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset-dns/multicluster/cli/output"
-	"github.com/clusterset-dns/multicluster/cli/system"
 	"github.com/clusterset-dns/multicluster/deploy/peer"
 	"github.com/clusterset-dns/multicluster/deploy/renew"
 )
@@ -117,13 +116,13 @@ func (w *work) reading(ctx context.Context, o Options) error {
 		return err
 	}
 	w.notes, w.warnings = p.notes, p.warnings
-	text, err := w.kubeconfig(p.server, placeholder)
+	key, text, err := w.content(p.server, placeholder)
 	if err != nil {
 		return err
 	}
 	w.life = o.life(stored, w.To.id)
 	object := w.secret(w.life > 0)
-	object.Object["stringData"] = map[string]any{system.KubeconfigKey: string(text)}
+	object.Object["stringData"] = map[string]any{key: text}
 	w.manifest, w.result.Change = &Manifest{w.tokenComment(), object}, Unchanged
 	return nil
 }

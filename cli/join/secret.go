@@ -1,6 +1,7 @@
 package join
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -24,10 +25,14 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
+// tokenKey is the key of the token in a Secret without a kubeconfig.
+const tokenKey = "token"
+
 // peerSecret is the reading side of a link as it is stored. The zero value is one that does not exist.
 type peerSecret struct {
 	object *corev1.Secret
-	// server and token are those of the kubeconfig's current context. server is nil without one.
+	// server and token are those of the kubeconfig's current context. Without a kubeconfig, server is nil,
+	// and the token is that of the key tokenKey.
 	server *api.Cluster
 	token  string
 	// lease is that of the peer, or nil.
@@ -52,6 +57,9 @@ func (l *Link) stored(ctx context.Context) (*peerSecret, error) {
 	if err == nil {
 		found.object = secret
 		found.server, found.token = currentContext(secret.Data[system.KubeconfigKey])
+		if found.profiled() {
+			found.token = string(bytes.TrimSpace(secret.Data[tokenKey]))
+		}
 	}
 	lease, err := l.To.Cluster.Kube.CoordinationV1().Leases(system.Namespace).Get(ctx, l.From.id, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -61,6 +69,12 @@ func (l *Link) stored(ctx context.Context) (*peerSecret, error) {
 		found.lease = lease
 	}
 	return found, nil
+}
+
+// profiled reports whether the Secret has a token only. The controller then takes the address from a
+// ClusterProfile, and a kubeconfig would override that.
+func (s *peerSecret) profiled() bool {
+	return s.object != nil && len(s.object.Data[system.KubeconfigKey]) == 0 && len(s.object.Data[tokenKey]) > 0
 }
 
 // foreign reports whether the Secret belongs to somebody else, who has chosen its name by chance.
@@ -99,6 +113,19 @@ func currentContext(text []byte) (*api.Cluster, string) {
 	return config.Clusters[current.Cluster], token
 }
 
+// content returns the key of the Secret with the token, and its value: a kubeconfig, or without a server
+// the token alone.
+func (l *Link) content(server *api.Cluster, token string) (key, value string, err error) {
+	if server == nil {
+		return tokenKey, token, nil
+	}
+	text, err := l.kubeconfig(server, token)
+	if err != nil {
+		return "", "", fmt.Errorf("encode the kubeconfig for %s: %w", l.To.called(), err)
+	}
+	return system.KubeconfigKey, string(text), nil
+}
+
 // kubeconfig returns what the controller of To needs to read From.
 func (l *Link) kubeconfig(server *api.Cluster, token string) ([]byte, error) {
 	config := api.NewConfig()
@@ -123,7 +150,7 @@ func (l *Link) secret(renewed bool) *unstructured.Unstructured {
 	return o
 }
 
-// store writes the Secret in To, if something in it differs.
+// store writes the Secret in To, if something in it differs. Without a server, it has the token only.
 func (l *Link) store(ctx context.Context, old *peerSecret, server *api.Cluster, c credential) (Change, error) {
 	change := Unchanged
 	if !old.has(server, c) {
@@ -131,15 +158,15 @@ func (l *Link) store(ctx context.Context, old *peerSecret, server *api.Cluster, 
 		if old.object == nil {
 			change = Created
 		}
-		text, err := l.kubeconfig(server, c.token)
+		key, text, err := l.content(server, c.token)
 		if err != nil {
-			return Failed, fmt.Errorf("encode the kubeconfig for %s: %w", l.To.called(), err)
+			return Failed, err
 		}
 		want := l.secret(c.renewed)
-		want.Object["data"] = map[string]any{system.KubeconfigKey: base64.StdEncoding.EncodeToString(text)}
+		want.Object["data"] = map[string]any{key: base64.StdEncoding.EncodeToString([]byte(text))}
 		options := metav1.ApplyOptions{FieldManager: manager, Force: true}
 		if _, err := client(l.To.Cluster, want).Apply(ctx, want.GetName(), want, options); err != nil {
-			return Failed, fmt.Errorf("apply %s in %s: %s", describe(want), output.Clean(l.To.Context), without(err, c.token, string(text)))
+			return Failed, fmt.Errorf("apply %s in %s: %s", describe(want), output.Clean(l.To.Context), without(err, c.token, text))
 		}
 	}
 	unmarked, err := l.unmark(ctx, old, c.renewed)
@@ -161,7 +188,7 @@ func without(err error, secrets ...string) string {
 
 // has reports whether the Secret has all that is wanted. Who wrote it does not matter, and in which form.
 func (s *peerSecret) has(server *api.Cluster, c credential) bool {
-	return s.object != nil && s.token == c.token && sameServer(s.server, server) && (!c.renewed || s.renews())
+	return s.object != nil && s.token == c.token && (server == nil || sameServer(s.server, server)) && (!c.renewed || s.renews())
 }
 
 func (s *peerSecret) renews() bool {

@@ -32,17 +32,21 @@ func CAFault(text []byte) string {
 
 // place is how the pods of a reader reach an API server, and what a user should know about it.
 type place struct {
-	server   *api.Cluster
+	server   *api.Cluster // nil if a ClusterProfile has it
 	notes    []string
 	warnings []string
 }
 
-// place decides about the address of From's API server for To.
+// place decides about the address of From's API server for To. A Secret that leaves the address to a
+// ClusterProfile stays so, unless --server or --ca is given.
 //
 //  1. The address is that of --server, else the stored one, else that of the kubeconfig.
 //  2. tls-server-name and proxy-url belong to an address: they come from where it comes from.
 //  3. The certificate authority is that of --ca, else the one that belongs to the address.
 func (l *Link) place(stored *peerSecret) (place, error) {
+	if stored.profiled() && l.Server == "" && l.CA == nil {
+		return place{}, nil
+	}
 	base, kept := l.base(stored.server)
 	if fault := ServerFault(base.Server); fault != "" {
 		return place{}, l.serverFault("InvalidServer", fault+fmt.Sprintf(" of %s", output.Clean(l.From.Context)))
