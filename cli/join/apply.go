@@ -87,12 +87,8 @@ func remove(ctx context.Context, c *clusters.Cluster, o *unstructured.Unstructur
 		return false, err
 	}
 	if ofHelm(existing) {
-		return false, &fault{output.Problem{
-			ID:     helmID,
-			What:   fmt.Sprintf("the %s in %s belongs to a Helm release, and stays", describe(o), output.Clean(c.Context)),
-			Advice: "To revoke it, remove the reader from peerAccount.readers in the values of that release. To replace a token, delete its Secret, and upgrade the release.",
-			Link:   output.Docs + "join.md#join-with-gitops",
-		}}
+		return false, belongsToHelm(describe(o), c.Context,
+			"To revoke it, remove the reader from peerAccount.readers in the values of that release. To replace a token, delete its Secret, and upgrade the release.")
 	}
 	uid := existing.GetUID()
 	err = client(c, o).Delete(ctx, o.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
@@ -116,6 +112,15 @@ func removeAll(ctx context.Context, c *clusters.Cluster, all []*unstructured.Uns
 
 // helmID is the ID of the problem that an object of a Helm release is in the way.
 const helmID = "BelongsToHelm"
+
+func belongsToHelm(what, context, advice string) error {
+	return &fault{output.Problem{
+		ID:     helmID,
+		What:   fmt.Sprintf("the %s in %s belongs to a Helm release, and stays", what, output.Clean(context)),
+		Advice: advice,
+		Link:   output.Docs + "join.md#join-with-gitops",
+	}}
+}
 
 // isOfHelm reports whether an error is about an object of a Helm release.
 func isOfHelm(err error) bool {

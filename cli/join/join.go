@@ -164,6 +164,11 @@ func (w *work) connect(ctx context.Context, stored *peerSecret, life, patience t
 		return err
 	}
 	w.notes, w.warnings, w.leaseVersion = p.notes, p.warnings, stored.leaseVersion()
+	if (life > 0) != (stored.life(w.To.id) > 0) { // which would replace the account, too
+		if err := w.notOfHelm(stored); err != nil {
+			return err
+		}
+	}
 	c, err := w.credential(ctx, stored, life, patience)
 	if err != nil {
 		return err

@@ -238,6 +238,7 @@ func TestJoin(t *testing.T) {
 		{"left", (*fixture).left},
 		{"a cluster that is no more", (*fixture).deadCluster},
 		{"an account of a Helm release", (*fixture).accountOfHelm},
+		{"a Secret of a Helm release", (*fixture).secretOfHelm},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.do(f.in(t)) }) {
 			t.FailNow()
@@ -863,4 +864,22 @@ func (f *fixture) accountOfHelm() {
 	if after, err := accounts.Get(f.Context(), peer.Account, metav1.GetOptions{}); err != nil || after.UID != before.UID {
 		f.Errorf("left, the account is %v, %v; want that of Helm", after, err)
 	}
+}
+
+// secretOfHelm: a peer's Secret of a Helm release is neither changed nor deleted, and what it can be used with is not revoked.
+func (f *fixture) secretOfHelm() {
+	f.runs(0, onlyOne("join"))
+	f.Kubectl("member2", "label", "-n", system.Namespace, "secret/member1", mcs.LabelManagedBy+"=Helm")
+	before, token := f.secret("member2", "member1"), f.secret("member1", token2)
+	f.runs(0, onlyOne("join"), "unchanged")
+	for _, args := range [][]string{onlyOne("join", "--server="+elsewhere), onlyOne("join", "--expiring=1h"), onlyOne("rotate"), onlyOne("leave")} {
+		f.runs(1, args, "BelongsToHelm", "Secret multicluster-system/member1 in member2", "existingSecret")
+		after, has := f.secret("member2", "member1"), f.secret("member1", token2)
+		if after == nil || after.ResourceVersion != before.ResourceVersion || has == nil || has.UID != token.UID {
+			f.Fatalf("%q: the Secret is %v, and the token is %v; want both as before", args, after, has)
+		}
+	}
+	f.reads(f.peer("member2", "member1"))
+	f.Kubectl("member2", "label", "-n", system.Namespace, "secret/member1", mcs.LabelManagedBy+"-")
+	f.runs(0, onlyOne("leave"), "deleted")
 }

@@ -57,7 +57,11 @@ func (w *work) leave(ctx context.Context) {
 		w.fail(w.unknown())
 		return
 	}
-	left, revoked := w.side(ctx, w.To, w.removeReading), w.side(ctx, w.From, w.removeGranting)
+	left := w.side(ctx, w.To, w.removeReading)
+	if w.result.Change == Failed {
+		return // a Secret of a Helm release stays, with a token that it needs
+	}
+	revoked := w.side(ctx, w.From, w.removeGranting)
 	switch {
 	case len(w.result.Problems) > 0:
 		w.result.Change = Failed
@@ -125,6 +129,9 @@ func (w *work) byHand(m *Member) []string {
 func (w *work) removeReading(ctx context.Context) (bool, error) {
 	stored, err := w.stored(ctx)
 	if err != nil {
+		return false, err
+	}
+	if err := w.notOfHelm(stored); err != nil {
 		return false, err
 	}
 	mark, did := "true", false

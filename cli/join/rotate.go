@@ -36,7 +36,10 @@ func (w *work) rotate(ctx context.Context, patience time.Duration) {
 		return
 	}
 	// What can fail without a change comes before the revocation.
-	if _, err := w.place(stored); err != nil {
+	if _, err = w.place(stored); err == nil {
+		err = w.notOfHelm(stored)
+	}
+	if err != nil {
 		w.fail(err)
 		return
 	}

@@ -99,6 +99,16 @@ func (l *Link) notForeign(s *peerSecret) error {
 	}}
 }
 
+// notOfHelm returns an error if the Secret belongs to a Helm release, which would compete with this
+// program for the kubeconfig. A Secret of existingSecret does not.
+func (l *Link) notOfHelm(s *peerSecret) error {
+	if s.object == nil || s.object.Labels[mcs.LabelManagedBy] != "Helm" {
+		return nil
+	}
+	return belongsToHelm("Secret "+system.Namespace+"/"+l.From.id, l.To.Context,
+		"Change or remove the kubeconfig of this peer under peers in the values of that release, and upgrade it. Or set existingSecret there: then join, leave and rotate write the Secret. A token is revoked by leave, after the Secret has gone.")
+}
+
 // currentContext returns the cluster and the token of a kubeconfig, or nil and "".
 func currentContext(text []byte) (*api.Cluster, string) {
 	config, err := clientcmd.Load(text)
@@ -154,6 +164,9 @@ func (l *Link) secret(renewed bool) *unstructured.Unstructured {
 func (l *Link) store(ctx context.Context, old *peerSecret, server *api.Cluster, c credential) (Change, error) {
 	change := Unchanged
 	if !old.has(server, c) {
+		if err := l.notOfHelm(old); err != nil {
+			return Failed, err
+		}
 		change = Updated
 		if old.object == nil {
 			change = Created
