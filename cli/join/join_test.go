@@ -229,6 +229,7 @@ func TestJoin(t *testing.T) {
 		{"a new account", (*fixture).newAccount},
 		{"made by join.sh", (*fixture).madeByScript},
 		{"a Secret of somebody else", (*fixture).foreignSecret},
+		{"a Secret without its label", (*fixture).labelRemoved},
 		{"one of two readers leaves", (*fixture).oneReaderLeaves},
 		{"a Secret is marked before it is deleted", (*fixture).marked},
 		{"rotated", (*fixture).rotated},
@@ -504,7 +505,7 @@ func (f *fixture) foreignSecret() {
 		f.Fatal(err)
 	}
 	f.Announce("member1", "member3")
-	f.runs(1, onlyOne("join"), "a Secret multicluster-system/member3 without the label "+mcs.LabelPeer)
+	f.runs(1, onlyOne("join"), "a Secret multicluster-system/member3 without the label "+mcs.LabelPeer, "kubectl multicluster join member2 --from member1")
 	f.runs(0, onlyOne("leave"))
 	still, err := secrets.Get(f.Context(), "member3", metav1.GetOptions{})
 	if err != nil || still.ResourceVersion != mine.ResourceVersion {
@@ -515,6 +516,25 @@ func (f *fixture) foreignSecret() {
 		f.Fatal(err)
 	}
 	f.runs(0, onlyOne("join"), "updated") // the token of member2 is gone
+}
+
+// labelRemoved: join gives the Secret of a peer its label again, if the controller remembers the peer.
+func (f *fixture) labelRemoved() {
+	f.Kubectl("member2", "label", "-n", system.Namespace, "secret/member1", mcs.LabelPeer+"-")
+	f.runs(1, onlyOne("join"), "ForeignSecret")
+	leases := f.kube("member2").CoordinationV1().Leases(system.Namespace)
+	_, err := leases.Create(f.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "member1", Labels: map[string]string{mcs.LabelPeer: ""}}}, metav1.CreateOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.runs(0, onlyOne("join"), "updated")
+	if names := f.peers("member2"); !slices.Equal(names, []string{"member1"}) {
+		f.Errorf("member2 has the peers %v", names)
+	}
+	f.reads(f.peer("member2", "member1"))
+	if err := leases.Delete(f.Context(), "member1", metav1.DeleteOptions{}); err != nil {
+		f.Fatal(err)
+	}
 }
 
 // oneReaderLeaves: each reader has a token of its own, and the account is there for the others.

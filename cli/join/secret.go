@@ -35,6 +35,8 @@ type peerSecret struct {
 	// and the token is that of the key tokenKey.
 	server *api.Cluster
 	token  string
+	// user is the name of the kubeconfig's current user.
+	user string
 	// lease is that of the peer, or nil.
 	lease *coordinationv1.Lease
 }
@@ -47,7 +49,7 @@ func (s *peerSecret) leaseVersion() string {
 	return s.lease.ResourceVersion
 }
 
-// stored reads the Secret and the Lease of the link in To. A Secret without the label is not a peer's.
+// stored reads the Secret and the Lease of the link in To.
 func (l *Link) stored(ctx context.Context) (*peerSecret, error) {
 	secret, err := l.To.Cluster.Kube.CoreV1().Secrets(system.Namespace).Get(ctx, l.From.id, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -56,7 +58,7 @@ func (l *Link) stored(ctx context.Context) (*peerSecret, error) {
 	found := &peerSecret{}
 	if err == nil {
 		found.object = secret
-		found.server, found.token = currentContext(secret.Data[system.KubeconfigKey])
+		found.server, found.user, found.token = currentContext(secret.Data[system.KubeconfigKey])
 		if found.profiled() {
 			found.token = string(bytes.TrimSpace(secret.Data[tokenKey]))
 		}
@@ -77,25 +79,27 @@ func (s *peerSecret) profiled() bool {
 	return s.object != nil && len(s.object.Data[system.KubeconfigKey]) == 0 && len(s.object.Data[tokenKey]) > 0
 }
 
-// foreign reports whether the Secret belongs to somebody else, who has chosen its name by chance.
+// foreign reports whether the Secret belongs to somebody else, who has chosen its name by chance. One
+// that has lost its label does not: the controller remembers the peer, and the kubeconfig is of join.
 func (s *peerSecret) foreign() bool {
-	if s.object == nil {
-		return false
-	}
-	_, ours := s.object.Labels[mcs.LabelPeer]
-	return !ours
+	return s.object != nil && !s.labelled() && (s.lease == nil || s.user != peer.Account)
+}
+
+func (s *peerSecret) labelled() bool {
+	_, is := s.object.Labels[mcs.LabelPeer]
+	return is
 }
 
 // notForeign returns an error if the Secret must not be overwritten.
-func (l *Link) notForeign(s *peerSecret) error {
+func (w *work) notForeign(s *peerSecret) error {
 	if !s.foreign() {
 		return nil
 	}
 	return &fault{output.Problem{
 		ID:     "ForeignSecret",
-		What:   fmt.Sprintf("%s has a Secret %s/%s without the label %s, so it is not a peer's Secret", output.Clean(l.To.Context), system.Namespace, l.From.id, mcs.LabelPeer),
-		Advice: fmt.Sprintf("Delete it, or set another --cluster-id in %s.", output.Clean(l.From.Context)),
-		Fix:    []string{output.Kubectl(l.To.Context, "delete", "secret", "-n", system.Namespace, l.From.id)},
+		What:   fmt.Sprintf("%s has a Secret %s/%s without the label %s, so it is not a peer's Secret", output.Clean(w.To.Context), system.Namespace, w.From.id, mcs.LabelPeer),
+		Advice: fmt.Sprintf("Delete it, or set another --cluster-id in %s.", output.Clean(w.From.Context)),
+		Fix:    []string{output.Kubectl(w.To.Context, "delete", "secret", "-n", system.Namespace, w.From.id), w.again},
 	}}
 }
 
@@ -109,18 +113,17 @@ func (l *Link) notOfHelm(s *peerSecret) error {
 		"Change or remove the kubeconfig of this peer under peers in the values of that release, and upgrade it. Or set existingSecret there: then join, leave and rotate write the Secret. A token is revoked by leave, after the Secret has gone.")
 }
 
-// currentContext returns the cluster and the token of a kubeconfig, or nil and "".
-func currentContext(text []byte) (*api.Cluster, string) {
+// currentContext returns the cluster, the user and the token of a kubeconfig, or zero values.
+func currentContext(text []byte) (server *api.Cluster, user, token string) {
 	config, err := clientcmd.Load(text)
 	if err != nil || config.Contexts[config.CurrentContext] == nil {
-		return nil, ""
+		return nil, "", ""
 	}
 	current := config.Contexts[config.CurrentContext]
-	var token string
-	if user := config.AuthInfos[current.AuthInfo]; user != nil {
-		token = user.Token
+	if info := config.AuthInfos[current.AuthInfo]; info != nil {
+		token = info.Token
 	}
-	return config.Clusters[current.Cluster], token
+	return config.Clusters[current.Cluster], current.AuthInfo, token
 }
 
 // content returns the key of the Secret with the token, and its value: a kubeconfig, or without a server
@@ -201,7 +204,7 @@ func without(err error, secrets ...string) string {
 
 // has reports whether the Secret has all that is wanted. Who wrote it does not matter, and in which form.
 func (s *peerSecret) has(server *api.Cluster, c credential) bool {
-	return s.object != nil && s.token == c.token && (server == nil || sameServer(s.server, server)) && (!c.renewed || s.renews())
+	return s.object != nil && s.labelled() && s.token == c.token && (server == nil || sameServer(s.server, server)) && (!c.renewed || s.renews())
 }
 
 func (s *peerSecret) renews() bool {
