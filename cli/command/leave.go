@@ -47,7 +47,7 @@ required, with --id. The commands for its side are printed.`,
 		},
 	}
 	s.contextFlags(e, c)
-	c.Flags().BoolVar(&s.all, "all", false, "leave the clusters of all other contexts of the kubeconfig")
+	c.Flags().BoolVar(&s.all, "all", false, "leave the clusters of all other contexts of the kubeconfig, each once")
 	e.formatFlag(c)
 	return c
 }

@@ -34,7 +34,7 @@ func (s *selection) contextFlags(e *env, c *cobra.Command) {
 }
 
 func (s *selection) meshFlag(c *cobra.Command) {
-	c.Flags().BoolVar(&s.mesh, "mesh", false, "each cluster reads each other one. Without contexts: all of the kubeconfig")
+	c.Flags().BoolVar(&s.mesh, "mesh", false, "each cluster reads each other one. Without contexts: all of the kubeconfig, but one for each cluster")
 }
 
 func (s *selection) serverFlags(c *cobra.Command) {
@@ -51,6 +51,7 @@ func (s *selection) links(all *clusters.Contexts, args []string) ([]*join.Link, 
 	member := func(name string) *join.Member {
 		if known[name] == nil {
 			known[name] = newMember(all, name)
+			known[name].Spare = !contains(readers, name) && !contains(s.from, name) && !s.sets(name)
 		}
 		return known[name]
 	}
@@ -137,6 +138,13 @@ func newMember(all *clusters.Contexts, name string) *join.Member {
 		m.Entry, m.Err = all.Server(name)
 	}
 	return m
+}
+
+// sets reports whether a flag sets something for a context.
+func (s *selection) sets(name string) bool {
+	return slices.ContainsFunc(slices.Concat(s.ids, s.servers, s.cas), func(text string) bool {
+		return strings.HasPrefix(text, name+"=") || strings.HasPrefix(text, name+",") || strings.Contains(text, ","+name+"=")
+	})
 }
 
 // setIDs sets what --id gives. IDs contain no «=», and contexts may.

@@ -27,17 +27,17 @@ type Options struct {
 // Join makes links. It returns an error before it writes anything if two of the clusters are one, or
 // have one ID. What is wrong with one link is in the report.
 func Join(ctx context.Context, links []*Link, o Options) (*Report, error) {
-	if err := identify(ctx, members(links), o.Wait); err != nil {
+	all, notes, err := identify(ctx, links, o.Wait)
+	if err != nil {
 		return nil, err
 	}
-	all := newWorks(links)
 	each(ctx, all, func(ctx context.Context, w *work) {
 		w.kind = o.kind()
 		w.again = w.command("join", w.kind...)
 		w.join(ctx, o)
 	})
 	await(ctx, all, o)
-	return report(all), ctx.Err()
+	return report(all, notes), ctx.Err()
 }
 
 // work is a link with what became of it.
@@ -65,8 +65,8 @@ func newWorks(links []*Link) []*work {
 	return all
 }
 
-func report(all []*work) *Report {
-	r := &Report{Links: []Outcome{}}
+func report(all []*work, notes []string) *Report {
+	r := &Report{Links: []Outcome{}, Notes: notes}
 	for _, w := range all {
 		r.Links = append(r.Links, w.result)
 		r.Notes = append(r.Notes, w.notes...)

@@ -235,6 +235,7 @@ func TestJoin(t *testing.T) {
 		{"rotated", (*fixture).rotated},
 		{"the address of a ClusterProfile", (*fixture).addressOfProfile},
 		{"expiring", (*fixture).expiring},
+		{"several contexts of one cluster", (*fixture).severalContexts},
 		{"left as the document says", (*fixture).leftForGood},
 		{"left", (*fixture).left},
 		{"a cluster that is no more", (*fixture).deadCluster},
@@ -724,6 +725,38 @@ func (f *fixture) anotherLife() {
 	if f.peer("member2", "member1").BearerToken != third {
 		f.Error("the token was replaced by one with the same life")
 	}
+}
+
+// severalContexts: --mesh and --all use one context of each cluster. A context that the user names comes first.
+func (f *fixture) severalContexts() {
+	contexts := f.Config.Contexts
+	defer func() {
+		f.Config.Contexts = contexts
+		f.WriteConfig()
+	}()
+	f.Config.Contexts = map[string]*api.Context{"member1": contexts["member1"], "member2": contexts["member2"], "named": contexts["named"]}
+	f.WriteConfig()
+	links := func(r world.Result, member1 string) {
+		f.Helper()
+		if got := strings.Count(r.Out, member1+" "); got != 2 || strings.Count(r.Out, "\n") != 3 {
+			f.Errorf("want the two links of %s\n%s%s", member1, r.Out, r.Err)
+		}
+	}
+	const note = "note: the context named is left out: it leads to the same cluster as member1"
+	links(f.runs(0, []string{"join", "--mesh", "--wait=0"}, note), "member1")
+	links(f.runs(0, []string{"rotate", "--mesh", "--wait=0"}, note), "member1")
+	links(f.runs(0, []string{"join", "--mesh", "--wait=0", "--id=named=member1"}, "the context member1 is left out"), "named")
+	links(f.runs(0, []string{"leave", "named", "--all"}, "deleted", "the context member1 is left out"), "named")
+	links(f.runs(0, []string{"join", "--mesh", "--wait=0"}, "created"), "member1")
+	links(f.runs(0, []string{"leave", "member2", "--all"}, "deleted", note), "member1")
+	f.runs(1, []string{"join", "--mesh", "member1", "named", "member2", "--wait=0"}, "member1 and named are the same cluster")
+	delete(f.Config.Contexts, "member2")
+	f.WriteConfig()
+	f.runs(1, []string{"join", "--mesh", "--wait=0"}, "all contexts lead to one cluster, member1")
+	f.Config.Contexts = contexts
+	f.WriteConfig()
+	f.runs(0, []string{"join", "member1", "member2", "--wait=0"}, "created")
+	f.runs(0, onlyOne("join", "--expiring=1h"), "updated")
 }
 
 // leaveLine is one that uninstall.md shows.

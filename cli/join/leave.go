@@ -18,18 +18,17 @@ import (
 // Leave removes links. It cleans each side, even if the other one does not answer or no longer exists.
 // Such a member needs its GivenID. The report has the commands for it.
 func Leave(ctx context.Context, links []*Link) (*Report, error) {
-	all := members(links)
-	each(ctx, all, func(ctx context.Context, m *Member) { m.fault = m.identifyToLeave(ctx) })
-	if err := unlike(all); err != nil {
+	each(ctx, members(links), func(ctx context.Context, m *Member) { m.fault = m.identifyToLeave(ctx) })
+	works, notes, err := distinct(links)
+	if err != nil {
 		return nil, err
 	}
-	works := newWorks(links)
 	each(ctx, works, func(ctx context.Context, w *work) {
 		w.again = w.command("leave")
 		w.leave(ctx)
 	})
 	unused(ctx, works)
-	return report(works), ctx.Err()
+	return report(works, notes), ctx.Err()
 }
 
 // identifyToLeave sets the ID. It is the given one if the cluster announces none, or does not answer.

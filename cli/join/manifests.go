@@ -35,11 +35,10 @@ type Manifest struct {
 // Render returns the objects of links by cluster. It writes nothing. The report contains the links that
 // have a problem, and the notes.
 func Render(ctx context.Context, links []*Link, o Options) ([]Manifests, *Report, error) {
-	all := members(links)
-	if err := identify(ctx, all, o.Wait); err != nil {
+	works, notes, err := identify(ctx, links, o.Wait)
+	if err != nil {
 		return nil, nil, err
 	}
-	works := newWorks(links)
 	each(ctx, works, func(ctx context.Context, w *work) {
 		w.again = w.command("join", append(o.kind(), "-o", "yaml")...)
 		if err := w.reading(ctx, o); err != nil {
@@ -47,12 +46,12 @@ func Render(ctx context.Context, links []*Link, o Options) ([]Manifests, *Report
 		}
 	})
 	var sets []Manifests
-	for _, m := range all {
+	for _, m := range members(links) {
 		if set := m.manifests(works); len(set.Objects) > 0 {
 			sets = append(sets, set)
 		}
 	}
-	return sets, report(works), ctx.Err()
+	return sets, report(works, notes), ctx.Err()
 }
 
 // manifests returns the objects of one cluster.

@@ -33,6 +33,9 @@ type Member struct {
 	Err error
 	// GivenID is the ID that the user gave, or "".
 	GivenID string
+	// Spare is true if the user did not name the context. Its links are left out if another context leads
+	// to the same cluster.
+	Spare bool
 
 	id    string // "" if it is not known
 	uid   string
@@ -95,11 +98,41 @@ func members(links []*Link) []*Member {
 	return all
 }
 
-// identify reads the IDs of clusters. It waits until a controller announces one, at most the given
-// time. The error is about two members that cannot be in one clusterset.
-func identify(ctx context.Context, all []*Member, patience time.Duration) error {
-	each(ctx, all, func(ctx context.Context, m *Member) { m.fault = m.identify(ctx, patience) })
-	return unlike(all)
+// identify reads the IDs of the clusters of links. It waits until a controller announces one, at most
+// the given time. It returns works without those of spare contexts. The error is about two members that
+// cannot be in one clusterset.
+func identify(ctx context.Context, links []*Link, patience time.Duration) ([]*work, []string, error) {
+	each(ctx, members(links), func(ctx context.Context, m *Member) { m.fault = m.identify(ctx, patience) })
+	return distinct(links)
+}
+
+// distinct returns works for links, without those of spare contexts, which are in the notes.
+func distinct(links []*Link) ([]*work, []string, error) {
+	all := members(links)
+	slices.SortStableFunc(all, func(a, b *Member) int { // named contexts first
+		switch {
+		case a.Spare == b.Spare:
+			return 0
+		case a.Spare:
+			return 1
+		}
+		return -1
+	})
+	var kept []*Member
+	var notes []string
+	for _, m := range all {
+		i := slices.IndexFunc(kept, func(other *Member) bool { return m.uid != "" && other.uid == m.uid })
+		if i < 0 || !m.Spare {
+			kept = append(kept, m)
+			continue
+		}
+		notes = append(notes, fmt.Sprintf("the context %s is left out: it leads to the same cluster as %s", output.Clean(m.Context), output.Clean(kept[i].Context)))
+	}
+	if len(kept) == 1 {
+		return nil, nil, fmt.Errorf("all contexts lead to one cluster, %s: at least two clusters are required", kept[0].called())
+	}
+	links = slices.DeleteFunc(slices.Clone(links), func(l *Link) bool { return !slices.Contains(kept, l.From) || !slices.Contains(kept, l.To) })
+	return newWorks(links), notes, unlike(kept)
 }
 
 func (m *Member) identify(ctx context.Context, patience time.Duration) error {

@@ -13,16 +13,16 @@ const defaultLife = 24 * time.Hour
 // Rotate gives the readers of links new credentials. It revokes the former ones first: until the new
 // one is stored, a moment later, the reader can be refused. Links that do not exist stay so.
 func Rotate(ctx context.Context, links []*Link, o Options) (*Report, error) {
-	if err := identify(ctx, members(links), o.Wait); err != nil {
+	all, notes, err := identify(ctx, links, o.Wait)
+	if err != nil {
 		return nil, err
 	}
-	all := newWorks(links)
 	each(ctx, all, func(ctx context.Context, w *work) {
 		w.again = w.command("rotate")
 		w.rotate(ctx, o.Wait)
 	})
 	await(ctx, all, o)
-	return report(all), ctx.Err()
+	return report(all, notes), ctx.Err()
 }
 
 func (w *work) rotate(ctx context.Context, patience time.Duration) {
