@@ -32,7 +32,8 @@ multicluster-peer-<ID of the reader>. In the reader, it creates the Secret <ID o
 with a kubeconfig that contains the token. All Secrets are in the namespace multicluster-system.
 
 Run it again to repair what is missing or to change what differs. It writes nothing if nothing
-differs. A reader keeps the address of a server that an earlier --server has set.
+differs. A reader keeps the address that an earlier --server has set, and its certificate authority.
+--server with the same address replaces the authority by that of the kubeconfig, or of --ca.
 
 --expiring gives each reader an account of its own, and a token that expires. The controller of the
 reader renews it. Joining again keeps the kind of token and its life. --static returns to a token that does

@@ -105,7 +105,7 @@ func (w *work) notConnected(p system.Peer) output.Problem {
 		problem.Advice = "Check that its pods run and are ready."
 		problem.Fix = controller(to)
 	case "Unreachable":
-		problem.Advice = fmt.Sprintf("The pods of %s need a way to that address. If it is one of a bastion or of your machine, join again with --server %s.", output.Clean(to), output.Quote(from+"=https://ADDRESS"))
+		problem.Advice = fmt.Sprintf("The pods of %s need a way to that address. If it is one of a bastion or of your machine, or if its certificate authority has changed, join again with --server %s. The certificate authority is then that of the kubeconfig, or of --ca.", output.Clean(to), output.Quote(from+"=https://ADDRESS"))
 	case "Unauthorized":
 		problem.Fix = []string{w.command("rotate")}
 	case "Forbidden":

@@ -42,7 +42,8 @@ type place struct {
 //
 //  1. The address is that of --server, else the stored one, else that of the kubeconfig.
 //  2. tls-server-name and proxy-url belong to an address: they come from where it comes from.
-//  3. The certificate authority is that of --ca, else the one that belongs to the address.
+//  3. The certificate authority is that of --ca. Else, an address that stays without a flag keeps the
+//     stored one, which can be from an earlier --ca. Any other address gets that of the kubeconfig.
 func (l *Link) place(stored *peerSecret) (place, error) {
 	if stored.profiled() && l.Server == "" && l.CA == nil {
 		return place{}, nil
@@ -59,6 +60,10 @@ func (l *Link) place(stored *peerSecret) (place, error) {
 		p.server.InsecureSkipTLSVerify = base.InsecureSkipTLSVerify
 		p.notes = append(p.notes, fmt.Sprintf("%s keeps the address %s of %s, with its certificate authority. The kubeconfig has %s: set it with --server to use it",
 			l.To.called(), output.Clean(base.Server), l.From.called(), output.Clean(l.From.Entry.Server)))
+		if l.CA == nil && differ(base.CertificateAuthorityData, l.From.Entry.CertificateAuthorityData) {
+			p.notes = append(p.notes, fmt.Sprintf("%s keeps a certificate authority for %s that the kubeconfig does not have. If it has changed, use that of the kubeconfig with --server %s, or another one with --ca %s",
+				l.To.called(), l.From.called(), output.Quote(l.From.Context+"="+output.Clean(base.Server)), output.Quote(l.From.Context+"=FILE")))
+		}
 	}
 	if err := l.decideCA(&p, stored.server); err != nil {
 		return place{}, err
@@ -80,10 +85,17 @@ func (l *Link) base(stored *api.Cluster) (base *api.Cluster, kept bool) {
 	case l.Server == "" || l.Server == entry.Server:
 		return entry, false
 	case stored != nil && l.Server == stored.Server:
-		return stored, false
+		again := stored.DeepCopy()
+		if len(entry.CertificateAuthorityData) > 0 {
+			again.CertificateAuthorityData = entry.CertificateAuthorityData
+		}
+		return again, false
 	}
 	return &api.Cluster{Server: l.Server, CertificateAuthorityData: entry.CertificateAuthorityData}, false
 }
+
+// differ reports whether there are two certificate authorities.
+func differ(a, b []byte) bool { return len(a) > 0 && len(b) > 0 && !bytes.Equal(a, b) }
 
 // decideCA sets the certificate authority of a place.
 func (l *Link) decideCA(p *place, stored *api.Cluster) error {
