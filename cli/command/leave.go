@@ -21,7 +21,9 @@ the other cluster. Then the token of the reader is revoked. The account is delet
 it, unless a Helm release has it.
 
 Each side is cleaned, even if the other one does not answer or no longer exists. Its ID is then
-required, with --id. The commands for its side are printed.`,
+required, with --id. The commands for its side are printed.
+
+-o yaml and -o json change the form of the report only. Unlike those of join, they write to the clusters.`,
 		Example: `  kubectl multicluster leave member1 member2 member3          # member2 and member3 stay joined
   kubectl multicluster leave member1 --all
   kubectl multicluster leave member2 --from member1           # member2 stops reading member1, one way

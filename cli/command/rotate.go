@@ -22,7 +22,9 @@ alone.
 Tokens that do not expire: the reader's token Secret is deleted, which revokes its token, and created
 again. Tokens that expire: the reader's account is deleted, which revokes all tokens of this reader,
 and created again. Other readers keep their tokens. The new token is stored in the reader a moment
-later. Until then the reader keeps what it has read.`,
+later. Until then the reader keeps what it has read.
+
+-o yaml and -o json change the form of the report only. Unlike those of join, they write to the clusters.`,
 		Example: `  kubectl multicluster rotate --mesh
   kubectl multicluster rotate member2 --from member1`,
 		ValidArgsFunction: e.contextNames,

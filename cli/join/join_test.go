@@ -235,6 +235,7 @@ func TestJoin(t *testing.T) {
 		{"rotated", (*fixture).rotated},
 		{"the address of a ClusterProfile", (*fixture).addressOfProfile},
 		{"expiring", (*fixture).expiring},
+		{"formats of leave and rotate", (*fixture).formatsWrite},
 		{"several contexts of one cluster", (*fixture).severalContexts},
 		{"left as the document says", (*fixture).leftForGood},
 		{"left", (*fixture).left},
@@ -757,6 +758,21 @@ func (f *fixture) severalContexts() {
 	f.WriteConfig()
 	f.runs(0, []string{"join", "member1", "member2", "--wait=0"}, "created")
 	f.runs(0, onlyOne("join", "--expiring=1h"), "updated")
+}
+
+// formatsWrite: leave and rotate do their work also with -o yaml, and join does not.
+func (f *fixture) formatsWrite() {
+	former := f.peer("member2", "member1").BearerToken
+	f.runs(0, onlyOne("rotate", "-o=yaml"), "change: updated")
+	if f.peer("member2", "member1").BearerToken == former {
+		f.Error("rotate -o yaml kept the token")
+	}
+	f.runs(0, onlyOne("leave", "-o=yaml"), "change: deleted")
+	f.runs(0, onlyOne("join", "-o=yaml"), "kind: Secret")
+	if names := f.peers("member2"); len(names) > 0 {
+		f.Errorf("member2 has the peers %v", names)
+	}
+	f.runs(0, onlyOne("join"), "created")
 }
 
 // leaveLine is one that uninstall.md shows.
