@@ -50,7 +50,7 @@ type work struct {
 	kind  []string
 
 	notes, warnings []string
-	// leaseVersion is that of the Lease before the Secret was changed.
+	// leaseVersion is that of the Lease just before the Secret was changed.
 	leaseVersion string
 	// manifest is the reading side, by Render, and life that of its tokens, or 0 if they do not expire.
 	manifest *Manifest
@@ -163,7 +163,7 @@ func (w *work) connect(ctx context.Context, stored *peerSecret, life, patience t
 	if err != nil {
 		return err
 	}
-	w.notes, w.warnings, w.leaseVersion = p.notes, p.warnings, stored.leaseVersion()
+	w.notes, w.warnings = p.notes, p.warnings
 	if (life > 0) != (stored.life(w.To.id) > 0) { // which would replace the account, too
 		if err := w.notOfHelm(stored); err != nil {
 			return err
@@ -173,7 +173,9 @@ func (w *work) connect(ctx context.Context, stored *peerSecret, life, patience t
 	if err != nil {
 		return err
 	}
-	if w.result.Change, err = w.store(ctx, stored, p.server, c); err != nil {
+	w.result.Change, err = w.store(ctx, stored, p.server, c)
+	w.leaseVersion = stored.leaseVersion()
+	if err != nil {
 		return err
 	}
 	// The old kind of credential is of no use any longer.

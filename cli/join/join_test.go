@@ -235,6 +235,7 @@ func TestJoin(t *testing.T) {
 		{"rotated", (*fixture).rotated},
 		{"the address of a ClusterProfile", (*fixture).addressOfProfile},
 		{"expiring", (*fixture).expiring},
+		{"a Lease from before the change", (*fixture).formerLease},
 		{"formats of leave and rotate", (*fixture).formatsWrite},
 		{"several contexts of one cluster", (*fixture).severalContexts},
 		{"left as the document says", (*fixture).leftForGood},
@@ -758,6 +759,32 @@ func (f *fixture) severalContexts() {
 	f.WriteConfig()
 	f.runs(0, []string{"join", "member1", "member2", "--wait=0"}, "created")
 	f.runs(0, onlyOne("join", "--expiring=1h"), "updated")
+}
+
+// formerLease: a Lease that the controller renews while the token is made does not describe the new Secret.
+func (f *fixture) formerLease() {
+	leases := f.kube("member2").CoordinationV1().Leases(system.Namespace)
+	labels := map[string]string{mcs.LabelPeer: "", "clusterset-dns.io/connected": "True", "clusterset-dns.io/reason": "Connected"}
+	if _, err := leases.Create(f.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "member1", Labels: labels}}, metav1.CreateOptions{}); err != nil {
+		f.Fatal(err)
+	}
+	var renewals atomic.Int32
+	from := f.member("member1", func(r *http.Request) error {
+		if r.Method == http.MethodGet {
+			return nil
+		}
+		patch := fmt.Appendf(nil, `{"spec": {"leaseTransitions": %d}}`, renewals.Add(1))
+		_, err := leases.Patch(r.Context(), "member1", types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	})
+	link := &join.Link{From: from, To: f.member("member2", func(*http.Request) error { return nil })}
+	report, err := join.Rotate(f.Context(), []*join.Link{link}, join.Options{Wait: time.Second})
+	if err != nil || renewals.Load() == 0 || report.Links[0].Change != join.Updated || report.Links[0].State != "Unknown" {
+		f.Errorf("%v, %+v after %d renewals; want a link whose state is not known", err, report, renewals.Load())
+	}
+	if err := leases.Delete(f.Context(), "member1", metav1.DeleteOptions{}); err != nil {
+		f.Fatal(err)
+	}
 }
 
 // formatsWrite: leave and rotate do their work also with -o yaml, and join does not.

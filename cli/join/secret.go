@@ -63,14 +63,23 @@ func (l *Link) stored(ctx context.Context) (*peerSecret, error) {
 			found.token = string(bytes.TrimSpace(secret.Data[tokenKey]))
 		}
 	}
+	found.lease, err = l.lease(ctx)
+	return found, err
+}
+
+// lease reads that of the peer. It is nil if there is none.
+func (l *Link) lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	lease, err := l.To.Cluster.Kube.CoordinationV1().Leases(system.Namespace).Get(ctx, l.From.id, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read Lease %s/%s in %s: %w", system.Namespace, l.From.id, output.Clean(l.To.Context), err)
 	}
-	if _, ours := lease.GetLabels()[mcs.LabelPeer]; err == nil && ours {
-		found.lease = lease
+	if _, ours := lease.Labels[mcs.LabelPeer]; !ours {
+		return nil, nil
 	}
-	return found, nil
+	return lease, nil
 }
 
 // profiled reports whether the Secret has a token only. The controller then takes the address from a
@@ -177,6 +186,12 @@ func (l *Link) store(ctx context.Context, old *peerSecret, server *api.Cluster, 
 		key, text, err := l.content(server, c.token)
 		if err != nil {
 			return Failed, err
+		}
+		if old.lease != nil {
+			// The controller renews it. A renewal from before the write says nothing about the new Secret.
+			if old.lease, err = l.lease(ctx); err != nil {
+				return Failed, err
+			}
 		}
 		want := l.secret(c.renewed)
 		want.Object["data"] = map[string]any{key: base64.StdEncoding.EncodeToString([]byte(text))}
