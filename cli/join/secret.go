@@ -115,7 +115,7 @@ func (w *work) notForeign(s *peerSecret) error {
 // notOfHelm returns an error if the Secret belongs to a Helm release, which would compete with this
 // program for the kubeconfig. A Secret of existingSecret does not.
 func (l *Link) notOfHelm(s *peerSecret) error {
-	if s.object == nil || s.object.Labels[mcs.LabelManagedBy] != "Helm" {
+	if s.object == nil || s.foreign() || s.object.Labels[mcs.LabelManagedBy] != "Helm" {
 		return nil
 	}
 	return belongsToHelm("Secret "+system.Namespace+"/"+l.From.id, l.To.Context,
