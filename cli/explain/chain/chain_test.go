@@ -324,3 +324,31 @@ func TestParseName(t *testing.T) {
 		}
 	}
 }
+
+// What repairs one direction does not make the other. two reads one, by the contexts.
+func TestFixOfOneDirection(t *testing.T) {
+	for reason, want := range map[string][]string{
+		"Unauthorized":      {"kubectl multicluster rotate two --from one"},
+		"SecretMissing":     {"kubectl multicluster join two --from one"},
+		"InvalidKubeconfig": {"kubectl multicluster join two --from one"},
+		"Leaving":           {"kubectl multicluster join two --from one"},
+		"DuplicateCluster":  {"kubectl multicluster leave two --from one", "kubectl multicluster join two --from one"},
+		"":                  {"kubectl multicluster join two --from one"}, // no peer at all
+	} {
+		f := good()
+		nothing(f)
+		if peer(f, reason); reason == "" {
+			f.Here.Peers.Value = nil
+		}
+		if r := Walk(f); r.Cause == nil || !slices.Equal(r.Cause.Fix, want) {
+			t.Errorf("%s: got %+v, want the fix %q", reason, r.Cause, want)
+		}
+	}
+	f := good()
+	nothing(f)
+	peer(f, "Unauthorized")
+	f.Here.Peers.Value[0].TokenExpiry = now.Add(-time.Second)
+	if r := Walk(f); r.Cause.ID != "PeerTokenExpired" || !slices.Equal(r.Cause.Fix, []string{"kubectl multicluster rotate two --from one"}) {
+		t.Errorf("an expired token: %+v", r.Cause)
+	}
+}

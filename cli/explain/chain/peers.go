@@ -44,9 +44,12 @@ func (w *walk) peerLink(e exporter) bool {
 	return false
 }
 
-// joinCommand joins two clusters, by their contexts. It repairs what is missing.
-func joinCommand(from, to string) string {
-	return output.Command("kubectl", "multicluster", "join", from, to)
+// joinCommand lets one cluster read another, by their contexts. It repairs what is missing, and leaves the
+// other direction alone.
+func joinCommand(from, to string) string { return linkCommand("join", from, to) }
+
+func linkCommand(command, from, to string) string {
+	return output.Command("kubectl", "multicluster", command, to, "--from", from)
 }
 
 // peerProblem returns what to do about the reason of a peer's Lease.
@@ -73,8 +76,11 @@ func (w *walk) peerProblem(e exporter) *output.Problem {
 	return found
 }
 
-// rejoined are the causes that a second join repairs.
-var rejoined = []string{"PeerUnauthorized", "PeerTokenExpired", "PeerSecretMissing", "PeerInvalidKubeconfig", "PeerLeaving"}
+// rotated are the causes that a new token repairs, and rejoined those that a second join does.
+var (
+	rotated  = []string{"PeerUnauthorized", "PeerTokenExpired"}
+	rejoined = []string{"PeerSecretMissing", "PeerInvalidKubeconfig", "PeerLeaving"}
+)
 
 // misnamed are the causes in which the name of the Secret, or the cluster that it is for, is wrong.
 var misnamed = []string{"PeerWrongID", "PeerInvalidID", "PeerDuplicateCluster", "PeerDuplicateID"}
@@ -96,6 +102,8 @@ func (w *walk) fixPeer(found *output.Problem, e exporter) {
 	p, h, there := e.peer, &w.Here, w.there(e)
 	found.Advice = peerAdvice[found.ID]
 	switch id := found.ID; {
+	case slices.Contains(rotated, id):
+		found.Fix = []string{linkCommand("rotate", there, h.Context)}
 	case slices.Contains(rejoined, id):
 		found.Fix = []string{joinCommand(there, h.Context)}
 	case id == "PeerForbidden":
@@ -121,7 +129,7 @@ func (w *walk) fixName(found *output.Problem, e exporter) {
 		// The name of the Secret is right, and its content is wrong. A second join alone would keep the
 		// address of the server.
 		found.Fix = []string{
-			output.Command("kubectl", "multicluster", "leave", w.Here.Context, "--from", e.side.Context), joinCommand(e.side.Context, w.Here.Context),
+			linkCommand("leave", e.side.Context, w.Here.Context), joinCommand(e.side.Context, w.Here.Context),
 		}
 		return
 	}
