@@ -101,7 +101,8 @@ func complete(ctx context.Context, e *env, q *explain.Question, text string) err
 	return choose(all, q)
 }
 
-// choose sets the importing cluster, and the others that can be used.
+// choose sets the importing cluster, and the others that can be used. The same address does not make two
+// contexts one cluster: it can be that of a proxy.
 func choose(all *clusters.Contexts, q *explain.Question) error {
 	current := all.Current()
 	if current == "" {
@@ -120,9 +121,7 @@ func choose(all *clusters.Contexts, q *explain.Question) error {
 			q.Unusable[name] = err.Error()
 			continue
 		}
-		if q.Server(name) != q.Server(current) { // Otherwise it is another user of the same cluster.
-			q.Others = append(q.Others, one)
-		}
+		q.Others = append(q.Others, one)
 	}
 	return nil
 }

@@ -77,7 +77,11 @@ func readOthers(ctx context.Context, q Question, here system.Identity, unread ma
 	group := new(errgroup.Group)
 	group.SetLimit(parallel)
 	seen := map[string]bool{here.UID: here.UID != ""}
-	for _, c := range q.Others[:min(len(q.Others), maxContexts)] {
+	some := min(len(q.Others), maxContexts)
+	for _, c := range q.Others[some:] {
+		unread[c.Context] = fmt.Sprintf("at most %d contexts are read", maxContexts)
+	}
+	for _, c := range q.Others[:some] {
 		group.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, othersTimeout)
 			defer cancel()

@@ -3,6 +3,7 @@ package chain
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -194,6 +195,17 @@ func TestCause(t *testing.T) {
 		"no CRD":                        {func(f *Facts) { nothing(f); f.Here.Version.Value = "" }, "NoCRD", nil},
 		"no namespace":                  {func(f *Facts) { nothing(f); f.Here.Namespace.Value = nil }, "NamespaceMissing", nil},
 		"no export":                     {func(f *Facts) { nothing(f); f.Others[0].Export.Value = nil }, "NoExport", nil},
+		"no export, and a context that cannot be read": {func(f *Facts) {
+			nothing(f)
+			f.Others[0].Export.Value = nil
+			f.Unread = map[string]string{"three": "no route to host"}
+		}, ResultBroken, nil},
+		"a peer explains it, and a context cannot be read": {func(f *Facts) {
+			nothing(f)
+			f.Others[0].Export.Value = nil
+			peer(f, "Unauthorized")
+			f.Unread = map[string]string{"three": "no route to host"}
+		}, "PeerUnauthorized", nil},
 		"no export, and an unread peer": {func(f *Facts) { nothing(f); f.Others = nil }, ResultBroken, nil},
 		"no controller here":            {func(f *Facts) { nothing(f); f.Here.ID = "" }, "NoController", nil},
 		"a silent controller here":      {func(f *Facts) { nothing(f); f.Here.Heartbeat = now.Add(-time.Hour) }, "ControllerSilent", nil},
@@ -350,5 +362,34 @@ func TestFixOfOneDirection(t *testing.T) {
 	f.Here.Peers.Value[0].TokenExpiry = now.Add(-time.Second)
 	if r := Walk(f); r.Cause.ID != "PeerTokenExpired" || !slices.Equal(r.Cause.Fix, []string{"kubectl multicluster rotate two --from one"}) {
 		t.Errorf("an expired token: %+v", r.Cause)
+	}
+}
+
+// A proxy has one address for many clusters. The address of a peer then does not tell which one it is.
+func TestSideOfAPeer(t *testing.T) {
+	const proxy = "https://proxy.example.org"
+	for name, c := range map[string]struct {
+		ids  []string // that the clusters behind the address announce
+		want string
+	}{
+		"one cluster with another ID": {[]string{"member1"}, "0"},
+		"one cluster without an ID":   {[]string{""}, "0"},
+		"the cluster of another peer": {[]string{"member3"}, ""},
+		"two clusters":                {[]string{"", ""}, ""},
+		"two clusters, one of the ID": {[]string{"member3", "member9"}, "1"},
+	} {
+		f := good()
+		f.Others = nil
+		f.Here.Peers.Value = []Peer{{ID: "member9", HasSecret: true, Server: proxy}, {ID: "member3", HasSecret: true, Server: proxy}}
+		for i, id := range c.ids {
+			f.Others = append(f.Others, Cluster{Context: strconv.Itoa(i), ID: id, Server: proxy})
+		}
+		got := ""
+		if side := (&walk{Facts: f}).sideOf(&f.Here.Peers.Value[0]); side != nil {
+			got = side.Context
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
 	}
 }

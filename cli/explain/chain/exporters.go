@@ -96,17 +96,15 @@ func (w *walk) all() []exporter {
 }
 
 // sideOf returns the context of a peer: by the ID that it announces, otherwise by the address of its API
-// server.
+// server. Other clusters can be behind the same address, which is then that of a proxy.
 func (w *walk) sideOf(p *Peer) *Cluster {
 	for i := range w.Others {
 		if w.Others[i].ID == p.ID {
 			return &w.Others[i]
 		}
 	}
-	for i := range w.Others {
-		if p.Server != "" && w.Others[i].Server == p.Server {
-			return &w.Others[i]
-		}
+	if at := w.behind(p.Server); len(at) == 1 && !w.hasSecret(at[0].ID) {
+		return at[0]
 	}
 	for i := range w.Others {
 		if w.Others[i].ID == "" && w.Others[i].Context == p.ID {
@@ -114,6 +112,17 @@ func (w *walk) sideOf(p *Peer) *Cluster {
 		}
 	}
 	return nil
+}
+
+// behind returns the clusters whose API server has an address.
+func (w *walk) behind(server string) []*Cluster {
+	var found []*Cluster
+	for i := range w.Others {
+		if server != "" && w.Others[i].Server == server {
+			found = append(found, &w.Others[i])
+		}
+	}
+	return found
 }
 
 // nobody explains a name that no cluster is known to export.
@@ -137,7 +146,7 @@ func (w *walk) nobody(all []exporter) {
 	case !h.Export.OK():
 		w.link("exports", h.Context, Unknown, h.Export.Error)
 		return
-	case len(unread) > 0 || !h.Peers.OK():
+	case len(unread) > 0 || len(w.Unread) > 0 || !h.Peers.OK():
 		w.link("exports", "", Unknown, "no export is known. "+w.addContext(unread))
 		return
 	}
@@ -166,7 +175,10 @@ func (w *walk) nobody(all []exporter) {
 // addContext is the advice for clusters without a context.
 func (w *walk) addContext(ids []string) string {
 	text := "Add contexts of the exporting clusters to the kubeconfig, so that they can be read"
-	if len(ids) > 0 {
+	switch {
+	case len(ids) == 0 && len(w.Unread) > 0:
+		text = "An exporting cluster can be among those that could not be read"
+	case len(ids) > 0:
 		text = "The side of " + output.List(ids, 5) + " could not be read: add contexts of these clusters to the kubeconfig"
 	}
 	var unread []string

@@ -70,7 +70,7 @@ func (w *walk) peerProblem(e exporter) *output.Problem {
 		found.What = fmt.Sprintf("The token with which %s reads %s expired at %s.", h.Context, p.ID, p.TokenExpiry.UTC().Format(time.RFC3339))
 	}
 	w.fixPeer(found, e)
-	if e.side == nil && len(found.Fix) > 0 {
+	if e.side == nil && strings.Contains(strings.Join(found.Fix, "\n"), contextPlaceholder) {
 		found.Advice = strings.TrimSpace("Replace " + contextPlaceholder + " by the context of the cluster " + p.ID + ". " + found.Advice)
 	}
 	return found
@@ -161,12 +161,10 @@ func (w *walk) dropPeer(found *output.Problem, e exporter) {
 	}
 }
 
-// joined reports whether this cluster has a Secret of a peer.
-func (w *walk) joined(id string) bool {
-	for _, p := range w.Here.Peers.Value {
-		if p.ID == id && p.HasSecret {
-			return true
-		}
-	}
-	return id == w.Here.ID
+// joined reports whether a cluster is this one, or a peer.
+func (w *walk) joined(id string) bool { return id == w.Here.ID || w.hasSecret(id) }
+
+// hasSecret reports whether this cluster has a Secret of a peer.
+func (w *walk) hasSecret(id string) bool {
+	return slices.ContainsFunc(w.Here.Peers.Value, func(p Peer) bool { return p.ID == id && p.HasSecret })
 }
