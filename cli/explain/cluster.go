@@ -2,22 +2,17 @@ package explain
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/clientcmd"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/cli/clusters"
@@ -128,45 +123,12 @@ func peers(ctx context.Context, c *clusters.Cluster) chain.Read[[]chain.Peer] {
 	}
 	found := make([]chain.Peer, 0, len(all))
 	for _, p := range all {
-		one := chain.Peer{
+		found = append(found, chain.Peer{
 			ID: p.ID, HasSecret: p.HasSecret, HasLease: p.HasLease, SecretsUnknown: hidden, Connected: p.Connected, Reason: p.Reason,
-			Message: p.Message, DataPath: p.DataPath, Server: p.Server, TokenExpiry: p.TokenExpiry,
-		}
-		if p.HasSecret {
-			if s, err := c.Kube.CoreV1().Secrets(system.Namespace).Get(ctx, p.ID, metav1.GetOptions{}); err == nil {
-				one.Annotations = s.Annotations
-				if at := expiry(s); one.TokenExpiry.IsZero() {
-					one.TokenExpiry = at
-				}
-			}
-		}
-		found = append(found, one)
+			Message: p.Message, DataPath: p.DataPath, Server: p.Server, TokenExpiry: p.TokenExpiry, Annotations: p.Annotations,
+		})
 	}
 	return chain.Read[[]chain.Peer]{Value: found}
-}
-
-// expiry returns when the token of a peer's kubeconfig expires, or zero if it does not, or is not a JWT.
-func expiry(s *corev1.Secret) time.Time {
-	config, err := clientcmd.Load(s.Data[system.KubeconfigKey])
-	if err != nil || config.Contexts[config.CurrentContext] == nil {
-		return time.Time{}
-	}
-	user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]
-	if user == nil {
-		return time.Time{}
-	}
-	parts := strings.Split(user.Token, ".")
-	if len(parts) != 3 {
-		return time.Time{}
-	}
-	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	var claims struct {
-		Exp int64 `json:"exp"`
-	}
-	if err != nil || json.Unmarshal(text, &claims) != nil || claims.Exp == 0 {
-		return time.Time{}
-	}
-	return time.Unix(claims.Exp, 0)
 }
 
 // networks reads the address ranges of a cluster, from its Nodes and ServiceCIDRs. A network that no object

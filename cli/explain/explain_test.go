@@ -2,6 +2,9 @@ package explain
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -23,5 +26,32 @@ func TestContextsAboveTheLimitAreUnread(t *testing.T) {
 	unread := map[string]string{}
 	if found := readOthers(t.Context(), q, system.Identity{}, unread); len(found) > 0 || len(unread) != len(q.Others) {
 		t.Errorf("%d clusters are read, and %d of %d are noted as unread", len(found), len(unread), len(q.Others))
+	}
+}
+
+// The limits of a peer come with the list of Secrets: a second request, which can fail, would lose them.
+func TestLimitsOfPeers(t *testing.T) {
+	for _, forbidden := range []bool{false, true} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/secrets") && !forbidden:
+				_, _ = w.Write([]byte(`{"kind": "SecretList", "apiVersion": "v1", "items": [{"metadata": {"name": "member1", "annotations": {"clusterset-dns.io/namespaces": "shop"}}}]}`))
+			case strings.HasSuffix(r.URL.Path, "/leases"):
+				_, _ = w.Write([]byte(`{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "items": [{"metadata": {"name": "member1"}}]}`))
+			default:
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = w.Write([]byte(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403}`))
+			}
+		}))
+		defer server.Close()
+		c, err := clusters.New("here", &rest.Config{Host: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := peers(t.Context(), c)
+		if len(found.Value) != 1 || found.Value[0].SecretsUnknown != forbidden || (found.Value[0].Annotations["clusterset-dns.io/namespaces"] == "shop") == forbidden {
+			t.Errorf("forbidden %v: %+v", forbidden, found)
+		}
 	}
 }

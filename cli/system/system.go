@@ -105,6 +105,8 @@ type Peer struct {
 	TokenMessage string `json:"tokenMessage,omitempty"`
 	// Renews is true if the controller shall renew the token.
 	Renews bool `json:"renews,omitempty"`
+	// Annotations are those of the Secret, such as limits of the peer.
+	Annotations map[string]string `json:"-"`
 }
 
 // ReadPeers lists the peers of a cluster, sorted by ID.
@@ -140,7 +142,7 @@ func ReadPeers(ctx context.Context, kube kubernetes.Interface) ([]Peer, error) {
 }
 
 func (p *Peer) readSecret(s *corev1.Secret) {
-	p.HasSecret = true
+	p.HasSecret, p.Annotations = true, s.Annotations
 	p.Renews = s.Annotations[AnnotationRenew] == "true"
 	if config, err := clientcmd.Load(s.Data[KubeconfigKey]); err == nil {
 		if context := config.Contexts[config.CurrentContext]; context != nil && config.Clusters[context.Cluster] != nil {

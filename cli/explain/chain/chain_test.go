@@ -144,9 +144,36 @@ func TestCause(t *testing.T) {
 			f.Here.Service, f.Here.Endpoints = f.Others[0].Service, f.Others[0].Endpoints
 		}, ResultWhole, nil},
 		"a local Service without endpoints": {func(f *Facts) { ask(f, "foo"); f.Here.Service = f.Others[0].Service }, "LocalService", nil},
-		"ndots":                             {func(f *Facts) { ask(f, "foo.default.svc"); f.Pod = pod(corev1.DNSClusterFirst, "1", ClustersetZone) }, ResultWhole, []string{"NDots"}},
-		"a pod without the suffix":          {func(f *Facts) { ask(f, "foo.default.svc"); f.Pod = pod(corev1.DNSClusterFirst, "") }, "NoSearchEntry", nil},
-		"a pod with the node's DNS":         {func(f *Facts) { f.Pod = pod(corev1.DNSDefault, "") }, "PodDNS", nil},
+		"a local Service that cannot be read": {func(f *Facts) {
+			ask(f, "foo")
+			f.Here.Service.Error = "forbidden"
+		}, ResultUnknown, nil},
+		"a local Service that cannot be read, and a pod": {func(f *Facts) {
+			ask(f, "foo.default.svc")
+			f.Pod = pod(corev1.DNSClusterFirst, "", ClustersetZone)
+			f.Here.Service.Error = "forbidden"
+		}, ResultUnknown, nil},
+		"a local Service that cannot be read, and autopath": {func(f *Facts) {
+			ask(f, "foo.default.svc")
+			f.DNS.Corefile.Value = ".:53 {\n autopath @multicluster\n multicluster clusterset.local\n}"
+			f.Here.Service.Error = "forbidden"
+		}, ResultUnknown, nil},
+		"a local Service does not matter": {func(f *Facts) { f.Here.Service.Error = "forbidden" }, ResultWhole, nil},
+		"endpoints of a local Service that cannot be read": {func(f *Facts) {
+			ask(f, "foo.default.svc")
+			f.Here.Service = f.Others[0].Service
+			f.DNS.Corefile.Value = ".:53 {\n kubernetes cluster.local {\n ignore empty_service\n }\n multicluster clusterset.local {\n alias cluster.local\n }\n}"
+			f.Here.Endpoints.Error = "forbidden"
+		}, ResultUnknown, nil},
+		"a local Service, and a pod with name servers of its own": {func(f *Facts) {
+			ask(f, "foo.default.svc")
+			f.Here.Service, f.Here.Endpoints = f.Others[0].Service, f.Others[0].Endpoints
+			f.Pod = pod(corev1.DNSNone, "", ClusterZone)
+			f.Pod.Spec.DNSConfig.Nameservers = []string{"192.0.2.1"}
+		}, "PodDNS", nil},
+		"ndots":                     {func(f *Facts) { ask(f, "foo.default.svc"); f.Pod = pod(corev1.DNSClusterFirst, "1", ClustersetZone) }, ResultWhole, []string{"NDots"}},
+		"a pod without the suffix":  {func(f *Facts) { ask(f, "foo.default.svc"); f.Pod = pod(corev1.DNSClusterFirst, "") }, "NoSearchEntry", nil},
+		"a pod with the node's DNS": {func(f *Facts) { f.Pod = pod(corev1.DNSDefault, "") }, "PodDNS", nil},
 		"a pod with name servers of its own": {func(f *Facts) {
 			f.Pod = pod(corev1.DNSNone, "")
 			f.Pod.Spec.DNSConfig.Nameservers = []string{"192.0.2.1"}
@@ -279,6 +306,21 @@ func TestCause(t *testing.T) {
 			}
 			check(t, r)
 		})
+	}
+}
+
+// Without a right to read Secrets, it is not known what the peer may export. It matters if nothing arrives.
+func TestUnknownLimits(t *testing.T) {
+	for arrived, want := range map[bool]bool{true: false, false: true} {
+		f := good()
+		f.Here.Peers.Value[0].SecretsUnknown = true
+		if !arrived {
+			f.Here.Slices.Value = nil
+		}
+		links := Walk(f).Links
+		if got := slices.ContainsFunc(links, func(l Link) bool { return l.Link == "limits of peer member1" && l.State == Unknown }); got != want {
+			t.Errorf("arrived %v: %+v", arrived, links)
+		}
 	}
 }
 

@@ -420,6 +420,12 @@ func (w *walk) limits(e exporter, own []discoveryv1.EndpointSlice) {
 	if e.peer == nil || !e.peer.Connected {
 		return
 	}
+	if e.peer.SecretsUnknown {
+		if w.from(e.id) == 0 {
+			w.link("limits of peer "+e.id, w.Here.Context, Unknown, "its Secret could not be read")
+		}
+		return
+	}
 	secret := []string{"--namespace", "multicluster-system", "annotate", "--overwrite", "secret", e.peer.ID}
 	if text, given := e.peer.Annotations[limitNamespaces]; given && !slices.Contains(words(text), w.Name.Namespace) {
 		p := problem("PeerLimitNamespaces", fmt.Sprintf("%s allows the peer %s to export in the namespaces %s only.", w.Here.Context, e.peer.ID, output.Clean(text)))

@@ -91,12 +91,16 @@ const (
 	wayAlias    = "alias"
 	wayAutopath = "autopath"
 	wayLocal    = "local"
+	// wayUnknown: a local Service would come first, and it is not known whether it does.
+	wayUnknown = "unknown"
 )
 
 // found is the first candidate that exists, or that would if there were an import.
 type found struct {
 	way, name string
-	r         resolver
+	// unread is why the way is not known, or "".
+	unread string
+	r      resolver
 }
 
 // first looks for the first candidate that is a local Service or the import.
@@ -106,11 +110,12 @@ func (w *walk) first() found {
 	blocks := w.ownBlocks()
 	local, clusterset := w.Name.In(ClusterZone), w.Name.In(ClustersetZone)
 	alias := corefile.Aliases(blocks, local) || w.aliasBySecond(blocks, local)
-	answers := w.localAnswers(blocks, alias)
+	answers, unread := w.localAnswers(blocks, alias)
+	f.unread = unread
 	for _, name := range w.tried {
 		switch {
-		case name == local && answers:
-			f.way, f.name = wayLocal, local
+		case name == local && answers != wayNone:
+			f.way, f.name = answers, local
 		case name == clusterset:
 			f.way, f.name = wayZone, clusterset
 		case name == local && alias:
@@ -132,31 +137,44 @@ func (w *walk) completed(name string, r resolver) bool {
 }
 
 // byAutopath returns what the server makes of the first completed name: a local Service before the import.
-func (w *walk) byAutopath(local bool) (way, name string) {
+func (w *walk) byAutopath(local string) (way, name string) {
 	switch {
-	case local && w.Name.Text+"."+ClusterZone == w.Name.In(ClusterZone):
-		return wayLocal, w.Name.In(ClusterZone)
+	case local != wayNone && w.Name.Text+"."+ClusterZone == w.Name.In(ClusterZone):
+		return local, w.Name.In(ClusterZone)
 	case w.Name.Text+"."+ClustersetZone == w.Name.In(ClustersetZone):
 		return wayAutopath, w.Name.In(ClustersetZone)
 	}
 	return wayNone, ""
 }
 
-// localAnswers reports whether a local Service answers: with `ignore empty_service` and alias, only if it
-// has a ready endpoint.
-func (w *walk) localAnswers(blocks []corefile.Block, alias bool) bool {
-	if w.Here.Service.Value == nil {
+// localAnswers returns wayLocal if a local Service answers: with `ignore empty_service` and alias, only if
+// it has a ready endpoint. It returns wayUnknown, with the reason, if that could not be read.
+func (w *walk) localAnswers(blocks []corefile.Block, alias bool) (way, unread string) {
+	service, endpoints := w.Here.Service, w.Here.Endpoints
+	switch {
+	case !service.OK():
+		return wayUnknown, service.Error
+	case service.Value == nil:
+		return wayNone, ""
+	case !alias || !ignoresEmpty(blocks):
+		return wayLocal, ""
+	case !endpoints.OK():
+		return wayUnknown, endpoints.Error
+	case w.ready(endpoints.Value) == 0:
+		return wayNone, ""
+	}
+	return wayLocal, ""
+}
+
+// ignoresEmpty reports whether Services without ready endpoints have no name.
+func ignoresEmpty(blocks []corefile.Block) bool {
+	b := corefile.Serving(blocks, ClusterZone)
+	if b == nil {
 		return false
 	}
-	if alias && w.ready(w.Here.Endpoints.Value) == 0 {
-		if b := corefile.Serving(blocks, ClusterZone); b != nil {
-			if p, ok := b.Plugin(corefile.Kubernetes); ok {
-				args, _ := p.Option("ignore")
-				return !slices.Contains(args, "empty_service")
-			}
-		}
-	}
-	return true
+	p, _ := b.Plugin(corefile.Kubernetes)
+	args, _ := p.Option("ignore")
+	return slices.Contains(args, "empty_service")
 }
 
 func (w *walk) ownBlocks() []corefile.Block {
@@ -180,7 +198,7 @@ func (w *walk) aliasBySecond(blocks []corefile.Block, name string) bool {
 // local handles names that a Service of this cluster answers. It reports whether the walk goes on.
 func (w *walk) local(section func(func())) bool {
 	f := w.first()
-	if f.way != wayLocal {
+	if f.way != wayLocal || f.r.fault != "" {
 		return true
 	}
 	svc := w.Here.Service.Value
@@ -221,10 +239,6 @@ func address(svc *corev1.Service) string {
 // searchPath is the first link: which of the names that the resolver asks for is the import.
 func (w *walk) searchPath() {
 	f := w.first()
-	if w.Pod == nil && !w.Here.Service.OK() {
-		w.link("search", w.Here.Context, Unknown, "whether a local Service comes first: "+w.Here.Service.Error)
-		return
-	}
 	if f.r.fault != "" {
 		w.link("search", w.Here.Context, Broken, f.r.fault)
 		p := problem("PodDNS", "The pod does not ask the cluster's DNS: "+f.r.fault+".")
@@ -240,6 +254,8 @@ func (w *walk) searchPath() {
 			w.musl(f.r)
 		}
 		w.link("search", w.Here.Context, OK, detail)
+	case wayUnknown:
+		w.link("search", w.Here.Context, Unknown, "whether a local Service comes first: "+f.unread)
 	case wayAlias:
 		w.link("search", w.Here.Context, OK, f.name+" is the import, by alias in the Corefile")
 	case wayAutopath:
