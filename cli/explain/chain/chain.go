@@ -87,6 +87,8 @@ type walk struct {
 	tried []string
 	// exported is true if a cluster is known to export the name.
 	exported bool
+	// doubtful is true if a link of this cluster, from the pod to the EndpointSlices, is broken or unknown.
+	doubtful bool
 }
 
 func (w *walk) link(name, cluster string, state State, detail string) {
@@ -122,6 +124,7 @@ func Walk(f *Facts) *Report {
 		section(w.imported)
 		section(w.served)
 		section(w.searchPath)
+		w.doubtful = slices.ContainsFunc(slices.Concat(sections[1:]...), func(l Link) bool { return l.State == Broken || l.State == Unknown })
 		slices.Reverse(sections)
 		section(w.traffic)
 	}

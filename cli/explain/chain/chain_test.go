@@ -324,6 +324,29 @@ func TestUnknownLimits(t *testing.T) {
 	}
 }
 
+// A lost peer does not take its endpoints away at once.
+func TestTrafficOfALostPeer(t *testing.T) {
+	const no, maybe, yes = "the name does not lead to an endpoint", "it is not known whether the name leads to an endpoint", "the name leads to endpoints, with what was read before"
+	for name, c := range map[string]struct {
+		change func(*Facts)
+		want   string
+	}{
+		"its endpoints are kept":         {func(*Facts) {}, yes},
+		"its endpoints are removed":      {nothing, no},
+		"and there is no server block":   {func(f *Facts) { f.DNS.Corefile.Value = ".:53 {\n}" }, no},
+		"and no DNS server can be asked": {func(f *Facts) { answers(f, Answer{NotAsked: "forbidden"}) }, maybe},
+		"and the slices cannot be read":  {func(f *Facts) { f.Here.Slices = Read[[]discoveryv1.EndpointSlice]{Error: "forbidden"} }, maybe},
+	} {
+		f := good()
+		peer(f, "Unreachable")
+		c.change(f)
+		r := Walk(f)
+		if last := r.Links[len(r.Links)-1]; last.Link != "traffic" || last.Detail != c.want || r.Cause.ID != "PeerUnreachable" || r.Result != ResultBroken {
+			t.Errorf("%s: got %q, want %q: %+v", name, last.Detail, c.want, r.Cause)
+		}
+	}
+}
+
 // check looks at what every report must have.
 func check(t *testing.T, r *Report) {
 	t.Helper()

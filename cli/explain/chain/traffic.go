@@ -12,7 +12,7 @@ var proven = []string{"Proven", "Cut"}
 // traffic is the way to the endpoints. Only what the controller has tried is known of it.
 func (w *walk) traffic() {
 	if w.explained(rankSearch) {
-		w.link("traffic", w.Here.Context, Skipped, "the name does not lead to an endpoint")
+		w.link("traffic", w.Here.Context, Skipped, w.leads())
 		return
 	}
 	for _, e := range w.all() {
@@ -36,6 +36,19 @@ func (w *walk) traffic() {
 		}
 		w.link("traffic", w.Here.Context, Skipped, "no connection from the controller to endpoints of "+e.id+" is known: see docs/silent-clusters.md")
 	}
+}
+
+// leads tells whether the name works although something is broken. What was read from a peer stays when
+// the peer is lost, and other clusters can have endpoints, too.
+func (w *walk) leads() string {
+	own := slices.ContainsFunc(w.causes, func(r ranked) bool { return r.rank != rankExporter && r.rank <= rankSearch })
+	switch {
+	case own || w.Here.Slices.OK() && w.ready(w.Here.Slices.Value) == 0:
+		return "the name does not lead to an endpoint"
+	case w.doubtful:
+		return "it is not known whether the name leads to an endpoint"
+	}
+	return "the name leads to endpoints, with what was read before"
 }
 
 // overlap returns which networks of two clusters overlap, or "". Networks of Services can be the same in
