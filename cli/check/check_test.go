@@ -179,7 +179,7 @@ var faults = []fault{
 	}, nil},
 	{check.Corefile, check.Failed, "no block", corefileOf("coredns", stockCorefile, ""), nil},
 	{check.Corefile, check.Failed, "no block, and imports of another ConfigMap", corefileOf("coredns", "import custom/*.server\n"+stockCorefile, ""), nil},
-	{check.Corefile, check.Failed, "an old address", corefileOf("coredns", stockCorefile+strings.ReplaceAll(forwarding, secondIP, "10.0.0.201"), stockCorefile+forwarding), nil},
+	{check.Corefile, check.Failed, "an old address", corefileOf("coredns", stockCorefile+strings.ReplaceAll(forwarding, secondIP, "10.0.0.201"), ""), nil},
 	{check.Corefile, check.Failed, "a block that is not closed", corefileOf("coredns", stockCorefile+"clusterset.local {\n", stockCorefile+forwarding), nil},
 	{check.NodeLocal, check.Failed, "no stanza", corefileOf("node-local-dns", "cluster.local:53 {\n    bind 169.254.20.10\n    forward . __PILLAR__CLUSTER__DNS__ {\n        force_tcp\n    }\n}\n", ""), nil},
 	{check.KubeProxy, check.Failed, "a node without it", func(t *testing.T, w *world.World) func() {

@@ -91,7 +91,7 @@ func (f *facts) checkCoreDNSVersion(pre bool) Check {
 	if err != nil {
 		return c.unknown(fmt.Errorf("read the version of %s: %w", image, err))
 	}
-	blocks, _ := f.readCorefile() // The check Corefile reports the error.
+	blocks, _ := f.config().Parse() // The check Corefile reports the error.
 	by := corefile.RouteOf(blocks, Zone).By
 	switch {
 	case !pre && by == corefile.Multicluster:
@@ -108,16 +108,16 @@ func (f *facts) checkCoreDNSVersion(pre bool) Check {
 	return c.ok(tag + " can answer the zone with kubernetes' option multicluster, forward it, or be built with the plugin")
 }
 
-// readCorefile reads the Corefile, with the files that it imports from the ConfigMap coredns-custom.
-func (f *facts) readCorefile() ([]corefile.Block, error) {
-	if f.corefile.value == nil {
-		return nil, nil
+// config is the configuration of the cluster's own CoreDNS. It is empty if there is none.
+func (f *facts) config() corefile.Config {
+	var c corefile.Config
+	if m := f.corefile.value; m != nil {
+		c.Corefile, c.Files = m.Data["Corefile"], m.Data
 	}
-	var files map[string]string
-	if f.custom.value != nil {
-		files = f.custom.value.Data
+	if m := f.custom.value; m != nil {
+		c.Files, c.Custom = m.Data, true
 	}
-	return corefile.Parse(f.corefile.value.Data["Corefile"], files)
+	return c
 }
 
 // answers reports whether a Corefile answers the zone, or forwards it on purpose.
@@ -131,7 +131,7 @@ func (f *facts) checkCorefile() Check {
 	if f.corefile.value == nil {
 		return c.unknown(errors.New("kube-system has no ConfigMap coredns: see docs/platforms.md for this cluster's DNS"))
 	}
-	blocks, err := f.readCorefile()
+	blocks, err := f.config().Parse()
 	if err != nil {
 		return c.is(Failed, err.Error()).advise("Correct it: " + output.Kubectl(f.context, "edit", "configmap", "coredns", "--namespace", metav1.NamespaceSystem))
 	}
@@ -143,28 +143,22 @@ func (f *facts) checkCorefile() Check {
 		if address == "" {
 			return c.advise("Install a second CoreDNS and forward the zone to it, or use an image with the plugin.")
 		}
-		return f.forwardFix(c, address)
+		c.Fix = f.config().Forward(f.context, Zone, address)
+		return c
 	case route.By == "" && address != "" && !slices.ContainsFunc(route.To, func(to string) bool { return host(to) == address }):
 		c = c.is(Failed, fmt.Sprintf("%s is forwarded to %s, and the second CoreDNS has the address %s", Zone, output.List(route.To, 3), address))
-		return c.advise("Replace the address: " + output.Kubectl(f.context, "edit", "configmap", f.holder(route.To[0]), "--namespace", metav1.NamespaceSystem))
+		fix, edit := f.config().Redirect(f.context, Zone, address)
+		if fix == "" {
+			return c.advise("Replace the address: " + edit)
+		}
+		c.Fix = []string{fix}
+		return c
 	case route.By == corefile.Multicluster:
 		return c.ok("the plugin multicluster answers " + Zone)
 	case route.By == corefile.Kubernetes:
 		return c.ok("the option multicluster of kubernetes answers " + Zone)
 	}
 	return c.ok(Zone + " is forwarded to " + output.List(route.To, 3))
-}
-
-// holder is the ConfigMap whose text has an address.
-func (f *facts) holder(address string) string {
-	if m := f.custom.value; m != nil {
-		for _, text := range m.Data {
-			if strings.Contains(text, address) {
-				return m.Name
-			}
-		}
-	}
-	return f.corefile.value.Name
 }
 
 // secondAddress is the ClusterIP of the second CoreDNS, or "".
@@ -183,32 +177,6 @@ func host(address string) string {
 		return h
 	}
 	return strings.Trim(address, "[]")
-}
-
-// forwardFix adds the server block of corefile-examples/forwarding.Corefile where the cluster's CoreDNS
-// reads it: in coredns-custom if the Corefile imports from there, as on AKS and K3s.
-func (f *facts) forwardFix(c Check, address string) Check {
-	block := fmt.Sprintf(`%s:53 {\n    errors\n    cache 5\n    forward . %s\n}\n`, Zone, address)
-	probe, _ := corefile.Parse(f.corefile.value.Data["Corefile"], map[string]string{"multicluster.server": Zone + " {\n}"}) // read before
-	if b := corefile.Serving(probe, Zone); b == nil || !slices.Contains(b.Zones, Zone) {
-		c.Fix = []string{appendFix(f.context, "coredns", block)}
-		return c
-	}
-	if f.custom.value == nil {
-		c.Fix = append(c.Fix, output.Kubectl(f.context, "create", "configmap", "coredns-custom", "--namespace", metav1.NamespaceSystem))
-	}
-	c.Fix = append(c.Fix, output.Kubectl(f.context, "patch", "configmap", "coredns-custom", "--namespace", metav1.NamespaceSystem,
-		"--type=merge", "--patch", fmt.Sprintf(`{"data": {"multicluster.server": "%s"}}`, block)))
-	return c
-}
-
-// appendFix is a command that appends a server block to the Corefile of a ConfigMap. The block is a
-// format of printf(1).
-func appendFix(context, name, block string) string {
-	get := output.Kubectl(context, "get", "configmap", name, "--namespace", metav1.NamespaceSystem, "--output", "jsonpath={.data.Corefile}")
-	create := output.Kubectl(context, "create", "configmap", name, "--namespace", metav1.NamespaceSystem, "--from-file=Corefile", "--dry-run=client", "--output=yaml")
-	apply := output.Kubectl(context, "apply", "--server-side", "--force-conflicts", "--filename=-")
-	return fmt.Sprintf(`%s > Corefile && printf %s >> Corefile && %s | %s`, get, output.Quote(`\n`+block), create, apply)
 }
 
 const nodeLocalName = "node-local-dns"
@@ -233,25 +201,26 @@ func (f *facts) checkNodeLocal() []Check {
 		return []Check{c.ok("its Corefile has a block for " + Zone)}
 	}
 	c = c.is(Failed, "the Corefile of NodeLocal DNSCache has no block for "+Zone+", so these names go to the resolvers of the node")
-	if block := nodeLocalBlock(corefile.Serving(read, "cluster.local")); block != "" {
-		c.Fix = []string{appendFix(f.context, nodeLocalName, block)}
+	if block := nodeLocalBlock(corefile.Serving(read, "cluster.local")); len(block) > 0 {
+		c.Fix = []string{corefile.Append(f.context, nodeLocalName, block...)}
 		return []Check{c}
 	}
 	return []Check{c.advise("Add the block of corefile-examples/nodelocal.Corefile.")}
 }
 
 // nodeLocalBlock is that of corefile-examples/nodelocal.Corefile, with the addresses of the block for
-// the cluster's own domain. It is "" if that block does not have them.
-func nodeLocalBlock(domain *corefile.Block) string {
+// the cluster's own domain. It is nil if that block does not have them.
+func nodeLocalBlock(domain *corefile.Block) []string {
 	if domain == nil {
-		return ""
+		return nil
 	}
 	bind, bound := domain.Plugin("bind")
 	forward, forwards := domain.Plugin("forward")
 	if !bound || !forwards {
-		return ""
+		return nil
 	}
-	block := fmt.Sprintf(`%s:53 {\n    errors\n    cache {\n        success 9984 30\n        denial 9984 5\n    }\n    reload\n    loop\n`+
-		`    bind %s\n    forward %s {\n        force_tcp\n    }\n}\n`, Zone, strings.Join(bind.Args, " "), strings.Join(forward.Args, " "))
-	return strings.ReplaceAll(block, "%", "%%")
+	return []string{
+		Zone + ":53 {", "    errors", "    cache {", "        success 9984 30", "        denial 9984 5", "    }", "    reload", "    loop",
+		"    bind " + strings.Join(bind.Args, " "), "    forward " + strings.Join(forward.Args, " ") + " {", "        force_tcp", "    }", "}",
+	}
 }

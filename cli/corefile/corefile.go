@@ -25,6 +25,10 @@ type Plugin struct {
 	Args []string
 	// Options are the lines of its own block, split into words.
 	Options [][]string
+	// File is the imported file with the directive, or "" for the Corefile itself.
+	File string
+	// Line is the number of the directive's first line, from 1.
+	Line int
 }
 
 // Option returns the words after the name of the first option with this name.
@@ -56,7 +60,7 @@ const (
 // keys of the ConfigMap coredns-custom. An import that matches none adds nothing, as for CoreDNS.
 func Parse(text string, files map[string]string) ([]Block, error) {
 	r := reader{files: files, snippets: map[string][]statement{}}
-	all, err := statements(text)
+	all, err := statements("", text)
 	if err == nil {
 		all, err = r.expand(all, 0)
 	}
@@ -71,7 +75,7 @@ func Parse(text string, files map[string]string) ([]Block, error) {
 			return nil, fmt.Errorf("read the Corefile: %w", err)
 		}
 		for _, of := range inside {
-			p := Plugin{Name: of.words[0], Args: of.words[1:]}
+			p := Plugin{Name: of.words[0], Args: of.words[1:], File: of.file, Line: of.line}
 			for _, line := range of.block {
 				p.Options = append(p.Options, line.words)
 			}
@@ -86,20 +90,22 @@ func Parse(text string, files map[string]string) ([]Block, error) {
 type statement struct {
 	words []string
 	block []statement
+	file  string
+	line  int
 }
 
 type token struct {
-	text string
-	line int
+	text, file string
+	line       int
 }
 
 var errBraces = errors.New("a { or a } is missing")
 
-func statements(text string) ([]statement, error) {
+func statements(file, text string) ([]statement, error) {
 	dispenser := caddyfile.NewDispenser("Corefile", strings.NewReader(text))
 	var all []token
 	for dispenser.Next() {
-		all = append(all, token{dispenser.Val(), dispenser.Line()})
+		all = append(all, token{dispenser.Val(), file, dispenser.Line()})
 	}
 	found, rest, err := read(all, 0)
 	if err == nil && len(rest) > 0 {
@@ -114,8 +120,8 @@ func read(all []token, depth int) (found []statement, rest []token, err error) {
 		return nil, nil, errors.New("blocks are nested too deeply")
 	}
 	for len(all) > 0 && all[0].text != "}" {
-		var s statement
-		line := all[0].line
+		s := statement{file: all[0].file, line: all[0].line}
+		line := s.line
 		for len(all) > 0 && all[0].text != "}" && all[0].text != "{" && all[0].line == line {
 			s.words = append(s.words, strings.TrimSuffix(all[0].text, ","))
 			if strings.HasSuffix(all[0].text, ",") && len(all) > 1 {
@@ -190,7 +196,7 @@ func (r *reader) named(pattern string) ([]statement, error) {
 	slices.Sort(names)
 	var found []statement
 	for _, name := range names {
-		inside, err := statements(r.files[name])
+		inside, err := statements(name, r.files[name])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -39,13 +39,23 @@ func RouteOf(blocks []Block, name string) Route {
 			return r
 		}
 	}
-	for _, p := range b.Plugins { // The first that matches counts.
-		if p.Name == forward && len(p.Args) > 1 && Within(name, p.Args[0]) {
-			r.To, r.OwnZone = p.Args[1:], r.OwnZone || normal(p.Args[0]) != ""
-			return r
-		}
+	if p, ok := forwarding(b, name); ok {
+		r.To, r.OwnZone = p.Args[1:], r.OwnZone || normal(p.Args[0]) != ""
 	}
 	return r
+}
+
+// forwarding returns the directive of a server block that passes a name on: the first that matches.
+func forwarding(b *Block, name string) (Plugin, bool) {
+	if b == nil {
+		return Plugin{}, false
+	}
+	for _, p := range b.Plugins {
+		if p.Name == forward && len(p.Args) > 1 && Within(name, p.Args[0]) {
+			return p, true
+		}
+	}
+	return Plugin{}, false
 }
 
 // covers reports whether a name is in one of the zones, or of those of the server block if there are none.

@@ -44,8 +44,12 @@ var secondNamespaces = []string{system.Namespace, "multicluster-dns"}
 func readDNS(ctx context.Context, c *clusters.Cluster, n chain.Name) chain.DNS {
 	d := chain.DNS{Asked: n.In(chain.ClustersetZone)}
 	d.Corefile, d.Extra = readCorefile(ctx, c, "coredns")
-	if custom := get(c.Kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "coredns-custom", metav1.GetOptions{})); custom.Value != nil {
+	custom := get(c.Kube.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "coredns-custom", metav1.GetOptions{}))
+	if d.Custom = custom.Value != nil; d.Custom {
 		d.Extra = custom.Value.Data
+	}
+	if d.Corefile.OK() { // What it imports is a part of it.
+		d.Corefile.Error = custom.Error
 	}
 	d.NodeLocal, _ = readCorefile(ctx, c, "node-local-dns")
 	own := get(c.Kube.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, "kube-dns", metav1.GetOptions{}))

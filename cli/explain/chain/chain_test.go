@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -427,6 +428,16 @@ func TestFixOfOneDirection(t *testing.T) {
 	f.Here.Peers.Value[0].TokenExpiry = now.Add(-time.Second)
 	if r := Walk(f); r.Cause.ID != "PeerTokenExpired" || !slices.Equal(r.Cause.Fix, []string{"kubectl multicluster rotate two --from one"}) {
 		t.Errorf("an expired token: %+v", r.Cause)
+	}
+	// A reader whose token expires has an account of its own, which deploy/peer does not contain.
+	peer(f, "Forbidden")
+	f.Here.Peers.Value[0].TokenExpiry = now.Add(time.Hour)
+	if r := Walk(f); !slices.Equal(r.Cause.Fix, []string{"kubectl multicluster join two --from one"}) {
+		t.Errorf("a forbidden account of its own: %+v", r.Cause)
+	}
+	f.Here.Peers.Value[0].TokenExpiry = time.Time{}
+	if r := Walk(f); len(r.Cause.Fix) != 1 || !strings.Contains(r.Cause.Fix[0], "deploy/peer") {
+		t.Errorf("a forbidden shared account: %+v", r.Cause)
 	}
 }
 

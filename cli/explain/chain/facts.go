@@ -98,8 +98,9 @@ type Networks struct {
 type DNS struct {
 	// Corefile is that of the cluster's own CoreDNS, "" if the ConfigMap does not exist.
 	Corefile Read[string]
-	// Extra are files that the Corefile can import.
-	Extra map[string]string
+	// Extra are files that the Corefile can import, and Custom is true if they are of coredns-custom.
+	Extra  map[string]string
+	Custom bool
 	// NodeLocal is the Corefile of NodeLocal DNSCache, "" if it is not installed.
 	NodeLocal Read[string]
 	// Address is the ClusterIP of the cluster's own DNS, or "".

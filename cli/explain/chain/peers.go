@@ -106,6 +106,9 @@ func (w *walk) fixPeer(found *output.Problem, e exporter) {
 		found.Fix = []string{linkCommand("rotate", there, h.Context)}
 	case slices.Contains(rejoined, id):
 		found.Fix = []string{joinCommand(there, h.Context)}
+	case id == "PeerForbidden" && !p.TokenExpiry.IsZero():
+		// The token is of an account for this reader only, whose rights deploy/peer does not contain.
+		found.Fix = []string{joinCommand(there, h.Context)}
 	case id == "PeerForbidden":
 		found.Fix = []string{output.Kubectl(there, "apply", "-k", output.Deploy("peer"))}
 	case id == "PeerNoCRD":

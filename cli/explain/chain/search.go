@@ -178,8 +178,13 @@ func ignoresEmpty(blocks []corefile.Block) bool {
 }
 
 func (w *walk) ownBlocks() []corefile.Block {
-	blocks, _ := corefile.Parse(w.DNS.Corefile.Value, w.DNS.Extra)
+	blocks, _ := w.config().Parse()
 	return blocks
+}
+
+// config is that of the cluster's own CoreDNS.
+func (w *walk) config() corefile.Config {
+	return corefile.Config{Corefile: w.DNS.Corefile.Value, Files: w.DNS.Extra, Custom: w.DNS.Custom}
 }
 
 // aliasBySecond reports whether the cluster's DNS passes its own zone on to a second server with alias.

@@ -26,7 +26,7 @@ func (w *walk) served() {
 func (w *walk) corefileLink() corefile.Route {
 	h := &w.Here
 	const link = "corefile"
-	blocks, err := corefile.Parse(w.DNS.Corefile.Value, w.DNS.Extra)
+	blocks, err := w.config().Parse()
 	route := corefile.RouteOf(blocks, w.Name.In(ClustersetZone))
 	switch {
 	case !w.DNS.Corefile.OK():
@@ -68,11 +68,10 @@ func (w *walk) forwardLink(route corefile.Route) {
 	second := w.DNS.Second.Value[0]
 	w.link("corefile", h.Context, Broken, fmt.Sprintf("forwards %s to %s", ClustersetZone, to))
 	p := problem("ForwardElsewhere", fmt.Sprintf("The Corefile of %s forwards %s to %s. The Service %s/%s has the address %s.", h.Context, ClustersetZone, to, second.Namespace, second.Name, second.Address))
-	p.Fix = []string{strings.Join([]string{
-		output.Kubectl(h.Context, "--namespace", systemNamespace, "get", "configmap", "coredns", "-o", "yaml"),
-		output.Command("sed", "s/"+strings.ReplaceAll(hostOf(route.To[0]), ".", `\.`)+"/"+second.Address+"/"),
-		output.Kubectl(h.Context, "replace", "-f", "-"),
-	}, " | ")}
+	fix, edit := w.config().Redirect(h.Context, w.Name.In(ClustersetZone), second.Address)
+	if p.Fix = []string{fix}; fix == "" {
+		p.Fix, p.Advice = nil, "Replace the address: "+edit
+	}
 	w.add(rankDNS, p)
 }
 
@@ -99,18 +98,8 @@ func (w *walk) noBlock() *output.Problem {
 	}
 	second := w.DNS.Second.Value[0]
 	p := problem("NoForwardBlock", fmt.Sprintf("The Corefile of %s has no server block for %s. The second CoreDNS that answers it has the address %s.", h.Context, ClustersetZone, second.Address))
-	p.Fix = []string{appendBlock(h.Context, "coredns", ClustersetZone+":53 {", "    errors", "    cache 5", "    forward . "+second.Address, "}")}
+	p.Fix = w.config().Forward(h.Context, ClustersetZone, second.Address)
 	return p
-}
-
-// appendBlock returns the command that adds lines to a Corefile. Nothing is written if the Corefile
-// cannot be read, and other keys of the ConfigMap stay.
-func appendBlock(context, configMap string, lines ...string) string {
-	at := []string{"--namespace", systemNamespace}
-	return output.Kubectl(context, append(at, "get", "configmap", configMap, "-o", "jsonpath={.data.Corefile}")...) + " >Corefile.new && " +
-		output.Command(append([]string{"printf", `%s\n`, ""}, lines...)...) + " >>Corefile.new && " +
-		output.Kubectl(context, append(at, "create", "configmap", configMap, "--from-file", "Corefile=Corefile.new", "--dry-run=client", "-o", "yaml")...) + " | " +
-		output.Kubectl(context, "apply", "--server-side", "--force-conflicts", "-f", "-")
 }
 
 // nodeLocalLink is about NodeLocal DNSCache, if the cluster has it.
@@ -143,7 +132,7 @@ func (w *walk) nodeLocalLink() {
 	if to == "" {
 		p.Advice = "Add the server block of corefile-examples/nodelocal.Corefile to the ConfigMap kube-system/node-local-dns."
 	} else {
-		p.Fix = []string{appendBlock(h.Context, "node-local-dns", ClustersetZone+":53 {", "    errors", "    cache 30", "    reload", "    loop", "    bind "+bind, "    forward . "+to+" {", "        force_tcp", "    }", "}")}
+		p.Fix = []string{corefile.Append(h.Context, "node-local-dns", ClustersetZone+":53 {", "    errors", "    cache 30", "    reload", "    loop", "    bind "+bind, "    forward . "+to+" {", "        force_tcp", "    }", "}")}
 	}
 	w.add(rankDNS, p)
 }
