@@ -29,7 +29,7 @@ var oldest = version.MustParseGeneric("1.30.0")
 
 func (f *facts) checkVersion() Check {
 	c := Check{ID: KubernetesVersion, Cluster: f.context}
-	text := f.server.value.version.GitVersion
+	text := f.server.value.Version.GitVersion
 	served, err := version.ParseGeneric(text)
 	switch {
 	case err != nil:

@@ -2,12 +2,6 @@ package check
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,8 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/cli/clusters"
 	"github.com/clusterset-dns/multicluster/cli/system"
@@ -34,19 +26,12 @@ type fact[T any] struct {
 
 func factOf[T any](value T, err error) fact[T] { return fact[T]{value, err} }
 
-// server is the answer of an API server to the question for its version.
-type server struct {
-	version version.Info
-	// ahead is the clock of the API server minus the local one. The header has whole seconds.
-	ahead time.Duration
-}
-
 // facts are all that the checks need of one cluster.
 type facts struct {
 	context string
 	now     time.Time // of the local clock, when the API server answered
 
-	server     fact[server]
+	server     fact[system.Server]
 	identity   fact[system.Identity]
 	peers      fact[[]system.Peer]
 	denied     fact[[]right]
@@ -82,7 +67,7 @@ var (
 // readFacts asks a cluster for everything, unless it does not answer the first request.
 func readFacts(ctx context.Context, c *clusters.Cluster, o Options) *facts {
 	f := &facts{context: c.Context}
-	f.server = factOf(readServer(ctx, c.Config, o.Now))
+	f.server = factOf(system.ReadServer(ctx, c.Config, o.Now))
 	f.now = o.Now()
 	if f.server.err != nil {
 		return f
@@ -126,61 +111,6 @@ func found[T any](one *T, err error) (*T, error) {
 		return nil, err
 	}
 	return one, nil
-}
-
-// maxVersion bounds the answer to the question for the version, in bytes.
-const maxVersion = 64 << 10
-
-// readServer asks for the version. The header Date has the clock of the API server.
-func readServer(ctx context.Context, config *rest.Config, now func() time.Time) (server, error) {
-	var s server
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return s, err
-	}
-	base, _, err := rest.DefaultServerUrlFor(config)
-	if err != nil {
-		return s, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(base.String(), "/")+"/version", nil)
-	if err != nil {
-		return s, err
-	}
-	began := now()
-	answer, err := client.Do(request)
-	if err != nil {
-		return s, err
-	}
-	ended := now()
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxVersion))
-	switch {
-	case err != nil:
-		return s, fmt.Errorf("read the version: %w", err)
-	case answer.StatusCode != http.StatusOK:
-		return s, fmt.Errorf("read the version: the API server answers %s", answer.Status)
-	}
-	if err := json.Unmarshal(text, &s.version); err != nil {
-		return s, fmt.Errorf("read the version: %w", err)
-	}
-	date, err := http.ParseTime(answer.Header.Get("Date"))
-	if err != nil {
-		return s, errors.New("read the version: the answer has no header Date")
-	}
-	s.ahead = skew(date, began, ended)
-	return s, nil
-}
-
-// skew is how far the clock of a server is ahead. The date was written between two local times, and cuts
-// off parts of a second.
-func skew(date, began, ended time.Time) time.Duration {
-	switch {
-	case date.Add(time.Second).Before(began):
-		return date.Add(time.Second).Sub(began)
-	case date.After(ended):
-		return date.Sub(ended)
-	}
-	return 0
 }
 
 func readCRD(ctx context.Context, c *clusters.Cluster, name string) (*apiextensionsv1.CustomResourceDefinition, error) {

@@ -65,7 +65,7 @@ func (f *facts) checkHeartbeat() Check {
 		return c.unknown(errors.New("the controller has written no heartbeat"))
 	default:
 		// By the clock of the API server: the local clock can be wrong.
-		age := f.now.Add(f.server.value.ahead).Sub(id.Heartbeat)
+		age := f.now.Add(f.server.value.Ahead).Sub(id.Heartbeat)
 		if age > muteAfter {
 			return c.is(Failed, fmt.Sprintf("the controller wrote its last heartbeat at %s, more than %v ago: peers treat it as silent", id.Heartbeat.UTC().Format(time.RFC3339), muteAfter)).
 				advise("Look at its pods and their log: " + output.Kubectl(f.context, "get", "pods", "--namespace", system.Namespace))
@@ -114,7 +114,7 @@ func (f *facts) checkTokens() Check {
 	if f.peers.err != nil {
 		return c.unknown(f.peers.err)
 	}
-	now := f.now.Add(f.server.value.ahead)
+	now := f.now.Add(f.server.value.Ahead)
 	var expired, soon []string
 	for _, p := range f.peers.value {
 		at := p.TokenExpiry

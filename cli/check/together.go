@@ -114,7 +114,7 @@ func checkClocks(all []*facts) []Check {
 	}
 	ahead := make([]time.Duration, len(all))
 	for i, f := range all {
-		ahead[i] = f.server.value.ahead
+		ahead[i] = f.server.value.Ahead
 	}
 	slices.Sort(ahead)
 	spread := ahead[len(ahead)-1] - ahead[0]
@@ -135,7 +135,7 @@ func checkClocks(all []*facts) []Check {
 
 func (f *facts) checkClock(reference time.Duration) Check {
 	c := Check{ID: ClockSkew, Cluster: f.context}
-	off := f.server.value.ahead - reference
+	off := f.server.value.Ahead - reference
 	detail := fmt.Sprintf("the clock of the API server is %s the others", position(off))
 	switch {
 	case off.Abs() > skewFailed:

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +32,8 @@ func read(ctx context.Context, c *clusters.Cluster, q Question, identity known, 
 	if identity.err != nil {
 		of.Identity = output.Clean(identity.err.Error())
 	}
+	server, _ := system.ReadServer(ctx, c.Config, time.Now) // If it fails, other reads tell why.
+	of.Now = time.Now().Add(server.Ahead)
 	of.Version = servedVersion(c)
 	of.Controller = get(c.Kube.AppsV1().Deployments(system.Namespace).Get(ctx, system.Controller, metav1.GetOptions{}))
 	of.Namespace = get(c.Kube.CoreV1().Namespaces().Get(ctx, n.Namespace, metav1.GetOptions{}))

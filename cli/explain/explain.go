@@ -49,7 +49,7 @@ type Question struct {
 
 // Gather reads the facts. An error means that the pod or the importing cluster cannot be read at all.
 func Gather(ctx context.Context, q Question) (*chain.Facts, error) {
-	f := &chain.Facts{Name: q.Name, Now: time.Now(), PodNamespace: q.PodNamespace, Unread: map[string]string{}}
+	f := &chain.Facts{Name: q.Name, PodNamespace: q.PodNamespace, Unread: map[string]string{}}
 	maps.Copy(f.Unread, q.Unusable)
 	identity, err := system.ReadIdentity(ctx, q.Here.Kube)
 	if err != nil && !apierrors.IsForbidden(err) { // Tenants cannot read the namespaces of the system.

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -53,5 +54,26 @@ func TestLimitsOfPeers(t *testing.T) {
 		if len(found.Value) != 1 || found.Value[0].SecretsUnknown != forbidden || (found.Value[0].Annotations["clusterset-dns.io/namespaces"] == "shop") == forbidden {
 			t.Errorf("forbidden %v: %+v", forbidden, found)
 		}
+	}
+}
+
+// The local clock can be wrong. Heartbeats are judged by that of the API server.
+func TestClockOfTheCluster(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(-24*time.Hour).UTC().Format(http.TimeFormat))
+		if r.URL.Path != "/version" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(`{"gitVersion": "v1.30.0"}`))
+	}))
+	defer server.Close()
+	c, err := clusters.New("here", &rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := read(t.Context(), c, Question{Server: func(string) string { return "" }}, known{}, false)
+	if late := time.Since(of.Now); late < 23*time.Hour || late > 25*time.Hour {
+		t.Errorf("the clock of the cluster is %v late, want a day", late)
 	}
 }

@@ -31,9 +31,9 @@ func good() *Facts {
 		Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.5"}}},
 	}
 	return &Facts{
-		Name: Name{Text: "foo.default.svc.clusterset.local", Zone: ClustersetZone, Service: "foo", Namespace: "default"}, Now: now, PodNamespace: "default",
+		Name: Name{Text: "foo.default.svc.clusterset.local", Zone: ClustersetZone, Service: "foo", Namespace: "default"}, PodNamespace: "default",
 		Here: Cluster{
-			Context: "two", ID: "member2", Installed: true, Heartbeat: now, Version: Read[string]{Value: "v1beta1"}, Namespace: namespace,
+			Context: "two", ID: "member2", Installed: true, Now: now, Heartbeat: now, Version: Read[string]{Value: "v1beta1"}, Namespace: namespace,
 			Import: Read[*mcsv1beta1.ServiceImport]{Value: &mcsv1beta1.ServiceImport{
 				ObjectMeta: ours,
 				Spec:       mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP, IPs: []string{"10.0.0.9"}, Ports: []mcsv1beta1.ServicePort{{Name: "http", Port: 80}}},
@@ -55,7 +55,7 @@ func good() *Facts {
 			}},
 		},
 		Others: []Cluster{{
-			Context: "one", ID: "member1", Installed: true, Heartbeat: now, Version: Read[string]{Value: "v1beta1"}, Namespace: namespace,
+			Context: "one", ID: "member1", Installed: true, Now: now, Heartbeat: now, Version: Read[string]{Value: "v1beta1"}, Namespace: namespace,
 			Export: Read[*mcsv1beta1.ServiceExport]{Value: &mcsv1beta1.ServiceExport{ObjectMeta: meta, Status: mcsv1beta1.ServiceExportStatus{Conditions: []metav1.Condition{
 				{Type: "Valid", Status: metav1.ConditionTrue, Reason: "Valid"}, {Type: "Ready", Status: metav1.ConditionTrue, Reason: "Ready"},
 			}}}},
@@ -238,9 +238,18 @@ func TestCause(t *testing.T) {
 		"no controller here":            {func(f *Facts) { nothing(f); f.Here.ID = "" }, "NoController", nil},
 		"a silent controller here":      {func(f *Facts) { nothing(f); f.Here.Heartbeat = now.Add(-time.Hour) }, "ControllerSilent", nil},
 		"a silent controller beside":    {func(f *Facts) { f.Here.Heartbeat = now.Add(-time.Hour) }, ResultWhole, []string{"ControllerSilent"}},
-		"no import for no reason":       {nothing, "ImportMissing", nil},
-		"a foreign Service":             {func(f *Facts) { ready(f, "ForeignService") }, "ForeignService", nil},
-		"an unknown reason":             {func(f *Facts) { ready(f, "Tomorrow") }, "ImportNotReady", nil},
+		"each cluster has its clock": {func(f *Facts) {
+			nothing(f)
+			f.Here.Now, f.Here.Heartbeat = now.Add(time.Hour), now.Add(time.Hour)
+		}, "ImportMissing", nil},
+		"a token that did not expire by the clock of the peer": {func(f *Facts) {
+			nothing(f)
+			peer(f, "Unauthorized")
+			f.Here.Now, f.Here.Heartbeat, f.Here.Peers.Value[0].TokenExpiry = now.Add(time.Hour), now.Add(time.Hour), now.Add(time.Minute)
+		}, "PeerUnauthorized", nil},
+		"no import for no reason": {nothing, "ImportMissing", nil},
+		"a foreign Service":       {func(f *Facts) { ready(f, "ForeignService") }, "ForeignService", nil},
+		"an unknown reason":       {func(f *Facts) { ready(f, "Tomorrow") }, "ImportNotReady", nil},
 		"a pending import": {func(f *Facts) {
 			ready(f, "Pending")
 			f.Here.Import.Value.Spec.IPs = nil

@@ -23,8 +23,6 @@ func (r Read[T]) OK() bool { return r.Error == "" }
 // Facts is all that the chain is made of.
 type Facts struct {
 	Name Name
-	// Now is the time of the reads.
-	Now time.Time
 	// Here is the cluster in which the name is asked for.
 	Here Cluster
 	// Pod is the pod that asks, or nil: a pod with the defaults of its namespace.
@@ -47,6 +45,8 @@ type Cluster struct {
 	ID string
 	// Server is the address of its API server in the kubeconfig.
 	Server string
+	// Now is the time of the reads by the clock of its API server, which the local one need not agree with.
+	Now time.Time
 	// Identity is why Installed, ID and Heartbeat are not known, or "".
 	Identity  string
 	Installed bool

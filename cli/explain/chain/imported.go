@@ -102,7 +102,7 @@ func (w *walk) silent(c *Cluster) *output.Problem {
 		p := problem("NoController", fmt.Sprintf("No controller announces a cluster ID in %s.", c.Context))
 		w.start(p, c)
 		return p
-	case !c.Heartbeat.IsZero() && w.Now.Sub(c.Heartbeat) > maxSilence:
+	case !c.Heartbeat.IsZero() && c.Now.Sub(c.Heartbeat) > maxSilence:
 		p := problem("ControllerSilent", fmt.Sprintf("The controller of %s has written no heartbeat for more than %d seconds.", c.Context, int(maxSilence.Seconds())))
 		w.start(p, c)
 		return p

@@ -62,7 +62,11 @@ func (w *walk) peerProblem(e exporter) *output.Problem {
 	if p.Reason == "" {
 		id = "PeerSyncing"
 	}
-	if p.Reason == "Unauthorized" && !p.TokenExpiry.IsZero() && p.TokenExpiry.Before(w.Now) {
+	judge := h // The clock of the peer counts, if it can be read.
+	if e.side != nil {
+		judge = e.side
+	}
+	if p.Reason == "Unauthorized" && !p.TokenExpiry.IsZero() && p.TokenExpiry.Before(judge.Now) {
 		id = "PeerTokenExpired"
 	}
 	found := problem(id, fmt.Sprintf("%s does not read %s (%s): %s", h.Context, p.ID, p.Reason, p.Message))
