@@ -171,7 +171,7 @@ var faults = []fault{
 		w.Kubectl("member1", "scale", "deployment", "coredns", "--namespace=kube-system", "--replicas=0")
 		return nil
 	}, nil},
-	{check.CoreDNSVersion, check.Failed, "a stock image with the plugin's line", corefileOf("coredns", strings.Replace(stockCorefile, "    ready\n", "    ready\n    multicluster clusterset.local\n", 1), stockCorefile+forwarding), nil},
+	{check.CoreDNSVersion, check.Warning, "a stock image with the plugin's line", corefileOf("coredns", strings.Replace(stockCorefile, "    ready\n", "    ready\n    multicluster clusterset.local\n", 1), stockCorefile+forwarding), nil},
 	{check.CoreDNSVersion, check.Failed, "an old image with the option of kubernetes", func(t *testing.T, w *world.World) func() {
 		one := corefileOf("coredns", strings.Replace(stockCorefile, "       ttl 30\n", "       multicluster clusterset.local\n", 1), stockCorefile+forwarding)(t, w)
 		two := image("kube-system", "coredns", "coredns", "registry.k8s.io/coredns/coredns:v1.11.3", "registry.k8s.io/coredns/coredns:v1.14.1")(t, w)

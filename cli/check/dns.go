@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -53,8 +54,21 @@ func tagOf(image string) string {
 	return image[colon+1:]
 }
 
-// stockImages are parts of the names of images of CoreDNS as distributions ship it, without the plugin.
-var stockImages = []string{"registry.k8s.io/", "k8s.gcr.io/", "coredns/coredns", "eks/coredns", "oss/kubernetes/coredns", "rancher/"}
+// stockImage matches the repositories of CoreDNS as distributions ship it, without the plugin. A mirror can
+// have the same path below another registry, and an image with the plugin.
+var stockImage = regexp.MustCompile(`^(?:` + strings.Join([]string{
+	`(?:(?:index\.)?docker\.io/)?coredns/coredns`,
+	`(?:registry\.k8s\.io|k8s\.gcr\.io)/(?:coredns/)?coredns`,
+	`\d+\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?/eks/coredns`,
+	`mcr\.microsoft\.com/oss/(?:v2/)?kubernetes/coredns`,
+	`(?:(?:index\.)?docker\.io/)?rancher/(?:mirrored-coredns-coredns|hardened-coredns)`,
+}, "|") + `)$`)
+
+// repositoryOf returns an image without its tag and digest.
+func repositoryOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	return strings.TrimSuffix(image, ":"+tagOf(image))
+}
 
 // coreDNS returns the image of the cluster's own CoreDNS, or "".
 func (f *facts) coreDNS() string {
@@ -83,7 +97,7 @@ func (f *facts) checkCoreDNSVersion(pre bool) Check {
 	if image == "" {
 		return c.unknown(errors.New("no Deployment with the label " + kubeDNS + " runs CoreDNS"))
 	}
-	if !slices.ContainsFunc(stockImages, func(part string) bool { return strings.Contains(image, part) }) {
+	if !stockImage.MatchString(repositoryOf(image)) {
 		return c.ok(image + " is no stock image")
 	}
 	tag := tagOf(image)
@@ -95,8 +109,8 @@ func (f *facts) checkCoreDNSVersion(pre bool) Check {
 	by := corefile.RouteOf(blocks, Zone).By
 	switch {
 	case !pre && by == corefile.Multicluster:
-		return c.is(Failed, fmt.Sprintf("the Corefile has the plugin multicluster, and the stock image %s does not have it", image)).
-			advise("Use an image with the plugin, or forward the zone to a second CoreDNS.")
+		return c.is(Warning, fmt.Sprintf("the Corefile has the plugin multicluster, and the stock image %s does not have it", image)).
+			advise("Use an image with the plugin, or forward the zone to a second CoreDNS. If a registry gives this name to an image with the plugin, all is well.")
 	case !pre && by == corefile.Kubernetes && runs.LessThan(inTree):
 		return c.is(Failed, fmt.Sprintf("the Corefile has the option multicluster of kubernetes, and %s is older than %s", tag, inTree)).
 			advise("Upgrade CoreDNS, or forward the zone to a second CoreDNS.")
