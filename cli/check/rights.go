@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -37,34 +38,80 @@ func (r right) String() string {
 const (
 	groupMCS  = "multicluster.x-k8s.io"
 	groupRBAC = "rbac.authorization.k8s.io"
+
+	groupLease = "coordination.k8s.io"
 )
 
 // usage are the rights for the other commands, each once, by the first command that needs it.
-var usage = []right{
+var usage = slices.Concat(reading, writing, linking("get", "create", "patch", "delete"))
+
+// reading are the rights of commands that only read.
+var reading = []right{
 	{verb: "get", resource: "namespaces", command: "status"},
 	{verb: "list", resource: "secrets", namespace: system.Namespace, command: "status"},
-	{verb: "list", group: "coordination.k8s.io", resource: "leases", namespace: system.Namespace, command: "status"},
+	{verb: "list", group: groupLease, resource: "leases", namespace: system.Namespace, command: "status"},
 	{verb: "get", group: "apps", resource: "deployments", namespace: system.Namespace, command: "status"},
 	{verb: "list", group: groupMCS, resource: "serviceexports", command: "status"},
 	{verb: "list", group: groupMCS, resource: "serviceimports", command: "status"},
+	{verb: "list", group: "apps", resource: "deployments", namespace: system.Namespace, command: "status"},
 	{verb: "get", group: "apiextensions.k8s.io", resource: "customresourcedefinitions", command: "check"},
 	{verb: "list", resource: "nodes", command: "check"},
+	{verb: "list", group: "networking.k8s.io", resource: "servicecidrs", command: "check"},
 	{verb: "get", resource: "configmaps", namespace: metav1.NamespaceSystem, command: "check"},
+	{verb: "list", group: "apps", resource: "deployments", namespace: metav1.NamespaceSystem, command: "check"},
+	{verb: "list", group: "apps", resource: "daemonsets", namespace: metav1.NamespaceSystem, command: "check"},
 	{verb: "list", resource: "pods", command: "explain"},
-	{verb: "list", resource: "services", command: "explain"},
+	{verb: "get", resource: "pods", command: "explain"},
+	{verb: "get", resource: "services", command: "explain"},
+	{verb: "get", group: groupMCS, resource: "serviceexports", command: "explain"},
+	{verb: "get", group: groupMCS, resource: "serviceimports", command: "explain"},
 	{verb: "list", group: "discovery.k8s.io", resource: "endpointslices", command: "explain"},
-	{verb: "create", resource: "pods/portforward", namespace: metav1.NamespaceSystem, command: "explain"},
+	{verb: "create", resource: portForward, namespace: metav1.NamespaceSystem, command: "explain"},
+	{verb: "create", resource: portForward, namespace: system.Namespace, command: "explain"},
+	{verb: "create", resource: portForward, namespace: secondDNS, command: "explain"},
 	{verb: "get", resource: "pods/log", namespace: system.Namespace, command: "gather"},
 	{verb: "list", resource: "events", namespace: system.Namespace, command: "gather"},
+}
+
+const portForward = "pods/portforward"
+
+// writing are the rights of commands that write, without those for links.
+var writing = []right{
 	{verb: "create", group: groupMCS, resource: "serviceexports", command: "export", writes: true},
+	{verb: "list", resource: "services", command: "export", writes: true},
 	{verb: "delete", group: groupMCS, resource: "serviceexports", command: "unexport", writes: true},
 	{verb: "create", resource: "namespaces", command: "verify", writes: true},
+	{verb: "list", resource: "namespaces", command: "verify", writes: true},
 	{verb: "delete", resource: "namespaces", command: "verify", writes: true},
+	{verb: "create", resource: "pods", command: "verify", writes: true},
+	{verb: "create", resource: "services", command: "verify", writes: true},
 	{verb: "create", resource: "pods/exec", command: "verify", writes: true},
-	{verb: "create", resource: "secrets", namespace: system.Namespace, command: "join", writes: true},
-	{verb: "create", resource: "serviceaccounts", namespace: system.Namespace, command: "join", writes: true},
-	{verb: "create", group: groupRBAC, resource: "clusterrolebindings", command: "join", writes: true},
-	{verb: "delete", resource: "secrets", namespace: system.Namespace, command: "leave", writes: true},
+}
+
+// linking are the rights for links: those with these verbs for each kind of the objects of deploy/peer,
+// which are created by server-side apply, and a few others.
+func linking(verbs ...string) []right {
+	all := []right{
+		{verb: "create", resource: "serviceaccounts/token", namespace: system.Namespace, command: "join", writes: true},
+		{verb: "get", group: groupLease, resource: "leases", namespace: system.Namespace, command: "join", writes: true},
+		{verb: "patch", group: groupLease, resource: "leases", namespace: system.Namespace, command: "leave", writes: true},
+		{verb: "list", resource: "serviceaccounts", namespace: system.Namespace, command: "leave", writes: true},
+	}
+	for _, verb := range verbs {
+		command := "join"
+		if verb == "delete" {
+			command = "leave"
+		}
+		all = append(all,
+			right{verb: verb, resource: "secrets", namespace: system.Namespace, command: command, writes: true},
+			right{verb: verb, resource: "serviceaccounts", namespace: system.Namespace, command: command, writes: true},
+			right{verb: verb, group: groupRBAC, resource: "roles", namespace: system.Namespace, command: command, writes: true},
+			right{verb: verb, group: groupRBAC, resource: "rolebindings", namespace: system.Namespace, command: command, writes: true},
+			right{verb: verb, group: groupRBAC, resource: "clusterroles", command: command, writes: true},
+			right{verb: verb, group: groupRBAC, resource: "clusterrolebindings", command: command, writes: true},
+		)
+	}
+	return all
 }
 
 // installation are the rights to install.
@@ -124,12 +171,13 @@ func (f *facts) checkRights(pre bool) Check {
 	if f.denied.err != nil {
 		return c.unknown(f.denied.err)
 	}
-	if len(f.denied.value) == 0 {
+	denied := slices.DeleteFunc(slices.Clone(f.denied.value), f.elsewhere)
+	if len(denied) == 0 {
 		return c.ok("the user has all rights that the commands need")
 	}
 	c.Result = Warning
 	var texts []string
-	for _, r := range f.denied.value {
+	for _, r := range denied {
 		texts = append(texts, fmt.Sprintf("%s (%s)", r, r.command))
 		if !r.writes {
 			c.Result = Failed
@@ -140,7 +188,7 @@ func (f *facts) checkRights(pre bool) Check {
 	if pre {
 		c.Advice = "Install with a user who has these rights, such as an administrator."
 	}
-	first := f.denied.value[0]
+	first := denied[0]
 	words := []string{"auth", "can-i", first.verb, strings.TrimSuffix(first.resource+"."+first.group, ".")}
 	if resource, sub, ok := strings.Cut(first.resource, "/"); ok {
 		words = []string{"auth", "can-i", first.verb, resource, "--subresource", sub}
@@ -150,6 +198,14 @@ func (f *facts) checkRights(pre bool) Check {
 	}
 	c.Advice += " To see one: " + output.Kubectl(f.context, words...)
 	return c
+}
+
+// elsewhere reports whether a right is for a second CoreDNS in a namespace where it does not run.
+func (f *facts) elsewhere(r right) bool {
+	if r.resource != portForward || r.namespace == metav1.NamespaceSystem || f.second.err != nil {
+		return false
+	}
+	return f.second.value == nil || f.second.value.Namespace != r.namespace
 }
 
 // readPriority tries to create a pod with a priority class, in a dry run: some platforms permit it
