@@ -22,7 +22,7 @@ func run(t *testing.T, command, configMap, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"kubectl": kubectl, configMap: text} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
