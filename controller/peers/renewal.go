@@ -2,9 +2,7 @@ package peers
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
-	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -206,32 +204,6 @@ func (c *connection) renewToken(ctx context.Context, o order) error {
 		return fmt.Errorf("this controller has no right to write Secrets: run `kubectl apply -k deploy/renew` in this cluster, or set controller.renewTokens=true in the values of the chart: %w", err)
 	}
 	return err
-}
-
-// redacted is an error without credentials in its text.
-type redacted struct {
-	error
-	text string
-}
-
-func (r redacted) Error() string { return r.text }
-func (r redacted) Unwrap() error { return r.error }
-
-// redact removes a token, and the data of a Secret, from the text of an error, to which an admission
-// webhook may have added them: more users can read Leases and events than Secrets.
-func redact(err error, token string, data map[string][]byte) error {
-	if err == nil {
-		return nil
-	}
-	hidden := []string{token, base64.StdEncoding.EncodeToString([]byte(token))}
-	for _, value := range data {
-		hidden = append(hidden, string(value), base64.StdEncoding.EncodeToString(value))
-	}
-	text := err.Error()
-	for _, secret := range hidden {
-		text = strings.ReplaceAll(text, secret, "(redacted)")
-	}
-	return redacted{err, text}
 }
 
 // requestToken returns a new token for the account of a token. The peer has accepted it.

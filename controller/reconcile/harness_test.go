@@ -221,7 +221,10 @@ func (p *place) events(name string) ([]eventsv1.Event, error) {
 	if err := p.List(p.ctx, &all, client.InNamespace(p.namespace)); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all.Items, func(e eventsv1.Event) bool { return e.Regarding.Name != name }), nil
+	// kube-apiserver emits events on Services, too, when it repairs the allocation of ClusterIPs.
+	return slices.DeleteFunc(all.Items, func(e eventsv1.Event) bool {
+		return e.Regarding.Name != name || e.ReportingController != mcs.ControllerName
+	}), nil
 }
 
 // told checks that exactly one event has the reason. A violation of K4 causes more events.
