@@ -260,6 +260,7 @@ func (l *lab) dnsPod(namespace, name, account, label string) *corev1.Pod {
 	if err != nil {
 		l.Fatal(err)
 	}
+	l.node.Log(namespace, name, "") // a new pod has no log of the one before
 	return l.podStatus(made, true, "")
 }
 
