@@ -348,7 +348,7 @@ func (w *walk) unserved(s Server, route corefile.Route) {
 	switch {
 	case w.explainedByDNS():
 		return
-	case lacksPlugin(s):
+	case lacksPlugin(s) && (s.Second || route.By == corefile.Multicluster): // The log can be older than the Corefile.
 		w.add(rankDNS, w.pluginMissing(s))
 		return
 	}
