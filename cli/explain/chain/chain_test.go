@@ -216,13 +216,16 @@ func TestCause(t *testing.T) {
 		}, "PluginRights", nil},
 		"SERVFAIL":                      {func(f *Facts) { answers(f, Answer{Code: "SERVFAIL"}) }, "DNSServerFails", nil},
 		"a Corefile that is not loaded": {func(f *Facts) { f.DNS.Servers.Value[0].Answer = Answer{Code: "REFUSED"} }, "CorefileNotLoaded", nil},
-		"no server can be asked":        {func(f *Facts) { answers(f, Answer{NotAsked: "forbidden"}) }, ResultUnknown, nil},
-		"the Corefile cannot be read":   {func(f *Facts) { f.DNS.Corefile = Read[string]{Error: "forbidden"} }, ResultUnknown, nil},
-		"the import cannot be read":     {func(f *Facts) { f.Here.Import = Read[*mcsv1beta1.ServiceImport]{Error: "forbidden"} }, ResultUnknown, nil},
-		"the peers cannot be read":      {func(f *Facts) { f.Here.Peers = Read[[]Peer]{Error: "forbidden"} }, ResultUnknown, nil},
-		"no CRD":                        {func(f *Facts) { nothing(f); f.Here.Version.Value = "" }, "NoCRD", nil},
-		"no namespace":                  {func(f *Facts) { nothing(f); f.Here.Namespace.Value = nil }, "NamespaceMissing", nil},
-		"no export":                     {func(f *Facts) { nothing(f); f.Others[0].Export.Value = nil }, "NoExport", nil},
+		"an old log, and a Corefile without the plugin": {func(f *Facts) {
+			f.DNS.Servers.Value[0].Answer, f.DNS.Servers.Value[0].Log = Answer{Code: "REFUSED"}, "Unknown directive 'multicluster'"
+		}, "CorefileNotLoaded", nil},
+		"no server can be asked":      {func(f *Facts) { answers(f, Answer{NotAsked: "forbidden"}) }, ResultUnknown, nil},
+		"the Corefile cannot be read": {func(f *Facts) { f.DNS.Corefile = Read[string]{Error: "forbidden"} }, ResultUnknown, nil},
+		"the import cannot be read":   {func(f *Facts) { f.Here.Import = Read[*mcsv1beta1.ServiceImport]{Error: "forbidden"} }, ResultUnknown, nil},
+		"the peers cannot be read":    {func(f *Facts) { f.Here.Peers = Read[[]Peer]{Error: "forbidden"} }, ResultUnknown, nil},
+		"no CRD":                      {func(f *Facts) { nothing(f); f.Here.Version.Value = "" }, "NoCRD", nil},
+		"no namespace":                {func(f *Facts) { nothing(f); f.Here.Namespace.Value = nil }, "NamespaceMissing", nil},
+		"no export":                   {func(f *Facts) { nothing(f); f.Others[0].Export.Value = nil }, "NoExport", nil},
 		"no export, and a context that cannot be read": {func(f *Facts) {
 			nothing(f)
 			f.Others[0].Export.Value = nil
