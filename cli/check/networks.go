@@ -29,7 +29,7 @@ const (
 var errManyNodes = fmt.Errorf("there are more than %d Nodes", maxNodes)
 
 // readNetworks reads the ranges of the Nodes, and of the ServiceCIDRs. Older API servers have no
-// ServiceCIDRs: their range is a flag that nobody can read.
+// ServiceCIDRs: their range is a flag of kube-apiserver, which cannot be read.
 func readNetworks(ctx context.Context, kube kubernetes.Interface) (networks, error) {
 	var n networks
 	options := metav1.ListOptions{Limit: nodePage}

@@ -1,5 +1,5 @@
-// Package status reads the state of a clusterset: one row for each cluster, and who reads whom. It
-// only reads.
+// Package status reads the state of a clusterset: one row for each cluster, and the links
+// between them. It only reads.
 package status
 
 import (

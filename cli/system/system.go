@@ -103,7 +103,7 @@ type Peer struct {
 	TokenIssued time.Time `json:"tokenIssued,omitzero"`
 	// TokenMessage is set if the controller cannot renew the token.
 	TokenMessage string `json:"tokenMessage,omitempty"`
-	// Renews is true if the controller shall renew the token.
+	// Renews is true if the Secret asks the controller to renew the token.
 	Renews bool `json:"renews,omitempty"`
 	// Annotations are those of the Secret, such as limits of the peer.
 	Annotations map[string]string `json:"-"`
