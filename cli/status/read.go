@@ -33,12 +33,12 @@ const (
 func readCluster(ctx context.Context, c *clusters.Cluster) Cluster {
 	row := Cluster{Context: c.Context}
 	fail := func(what string, err error) { row.Errors = append(row.Errors, wrap(what, err)) }
-	served, err := c.Discovery.ServerVersion()
+	server, err := system.ReadServer(ctx, c.Config, time.Now)
 	if err != nil {
 		fail("connect", err)
 		return row
 	}
-	row.reachable, row.Kubernetes = true, output.Clean(served.GitVersion)
+	row.reachable, row.Kubernetes, row.ahead = true, output.Clean(server.Version.GitVersion), server.Ahead
 	identity, err := system.ReadIdentity(ctx, c.Kube)
 	if err != nil {
 		fail("read the cluster ID", err)

@@ -61,6 +61,8 @@ type Cluster struct {
 	peers     []system.Peer
 	reachable bool
 	peersRead bool
+	// ahead is the clock of the API server minus the local one, which can be wrong.
+	ahead time.Duration
 }
 
 // Link tells whether a cluster reads another one. The clusters are IDs.
@@ -86,7 +88,8 @@ const (
 )
 
 // Read reads the clusters in parallel. It always returns a report: what could not be read is in it.
-// Now is the local time, against which heartbeats and tokens are compared.
+// Now is the local time. Heartbeats and
+// tokens are compared with the clock of their cluster.
 func Read(ctx context.Context, all []*clusters.Cluster, now time.Time) Report {
 	rows := make([]Cluster, len(all))
 	var group errgroup.Group
@@ -105,7 +108,7 @@ func Read(ctx context.Context, all []*clusters.Cluster, now time.Time) Report {
 func evaluate(rows []Cluster, now time.Time) Report {
 	r := Report{Clusters: rows, Links: []Link{}, Problems: []output.Problem{}}
 	for i := range rows {
-		r.Problems = append(r.Problems, clusterProblems(&rows[i], now)...)
+		r.Problems = append(r.Problems, clusterProblems(&rows[i], now.Add(rows[i].ahead))...)
 	}
 	r.Problems = append(r.Problems, duplicates(rows)...)
 	byID := map[string]string{}
@@ -115,10 +118,11 @@ func evaluate(rows []Cluster, now time.Time) Report {
 		}
 	}
 	for i := range rows {
-		r.Links = append(r.Links, links(&rows[i], rows)...)
-	}
-	for _, link := range r.Links {
-		r.Problems = append(r.Problems, linkProblems(link, byID, now)...)
+		found := links(&rows[i], rows)
+		r.Links = append(r.Links, found...)
+		for _, link := range found {
+			r.Problems = append(r.Problems, linkProblems(link, byID, now.Add(rows[i].ahead))...)
+		}
 	}
 	r.Next = next(rows, r)
 	return r

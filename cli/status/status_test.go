@@ -52,12 +52,18 @@ func TestEvaluate(t *testing.T) {
 		"not installed":         {[]Cluster{well("m1"), change(m2, func(c *Cluster) { c.Installed, c.ID, c.Heartbeat, c.peers = false, "", time.Time{}, nil })}, "NotInstalled", "kubectl multicluster check"},
 		"no ID":                 {[]Cluster{well("m1"), change(m2, func(c *Cluster) { c.ID, c.Heartbeat, c.peers = "", time.Time{}, nil })}, "NoClusterID", "kubectl multicluster check"},
 		"a silent controller":   {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Heartbeat = now.Add(-3 * time.Minute) })}, "ControllerSilent", "kubectl multicluster check"},
-		"too few controllers":   {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Controller = &Replicas{1, 2} })}, "ControllerNotReady", "kubectl multicluster check"},
-		"scaled to zero":        {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Controller = &Replicas{0, 0} })}, "ControllerNotReady", "kubectl multicluster check"},
-		"too few DNS servers":   {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.DNS = &Replicas{1, 2} })}, "DNSNotReady", "kubectl multicluster check"},
-		"peers cannot be read":  {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.peersRead, c.peers, c.Errors = false, nil, []string{"read the peers: no"} })}, "NotRead", "kubectl multicluster check"},
-		"one cluster twice":     {[]Cluster{well("m1"), well("m1")}, "SameCluster", "kubectl multicluster check"},
-		"two with one ID":       {[]Cluster{well("m1"), change(well("m1"), func(c *Cluster) { c.uid = "other" })}, "DuplicateID", "kubectl multicluster check"},
+		"a local clock that is slow": {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) {
+			c.ahead, c.Heartbeat = 5*time.Minute, now.Add(5*time.Minute-time.Second)
+		})}, "", "kubectl multicluster verify ctx-m1 ctx-m2"},
+		"a local clock that is fast": {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) {
+			c.ahead, c.Heartbeat = -5*time.Minute, now.Add(-5*time.Minute)
+		})}, "", "kubectl multicluster verify ctx-m1 ctx-m2"},
+		"too few controllers":  {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Controller = &Replicas{1, 2} })}, "ControllerNotReady", "kubectl multicluster check"},
+		"scaled to zero":       {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Controller = &Replicas{0, 0} })}, "ControllerNotReady", "kubectl multicluster check"},
+		"too few DNS servers":  {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.DNS = &Replicas{1, 2} })}, "DNSNotReady", "kubectl multicluster check"},
+		"peers cannot be read": {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.peersRead, c.peers, c.Errors = false, nil, []string{"read the peers: no"} })}, "NotRead", "kubectl multicluster check"},
+		"one cluster twice":    {[]Cluster{well("m1"), well("m1")}, "SameCluster", "kubectl multicluster check"},
+		"two with one ID":      {[]Cluster{well("m1"), change(well("m1"), func(c *Cluster) { c.uid = "other" })}, "DuplicateID", "kubectl multicluster check"},
 		"an expired token": {[]Cluster{well("m1", func() system.Peer {
 			p := connected("m2")
 			p.TokenExpiry = now.Add(-time.Second)
