@@ -51,7 +51,7 @@ func (s *selection) links(all *clusters.Contexts, args []string) ([]*join.Link, 
 	member := func(name string) *join.Member {
 		if known[name] == nil {
 			known[name] = newMember(all, name)
-			known[name].Spare = !contains(readers, name) && !contains(s.from, name) && !s.sets(name)
+			known[name].Spare = !slices.Contains(readers, name) && !slices.Contains(s.from, name) && !s.sets(name)
 		}
 		return known[name]
 	}
@@ -125,7 +125,7 @@ func cross(sources, readers []string, skip bool) ([][2]string, error) {
 func unique(names []string) []string {
 	var all []string
 	for _, name := range names {
-		if !contains(all, name) {
+		if !slices.Contains(all, name) {
 			all = append(all, name)
 		}
 	}

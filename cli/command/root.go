@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -107,20 +108,11 @@ func (e *env) contextNames(c *cobra.Command, given []string, _ string) ([]string
 	}
 	var left []string
 	for _, name := range all.Names() {
-		if !contains(given, name) {
+		if !slices.Contains(given, name) {
 			left = append(left, name)
 		}
 	}
 	return left, cobra.ShellCompDirectiveNoFileComp
-}
-
-func contains(all []string, one string) bool {
-	for _, other := range all {
-		if other == one {
-			return true
-		}
-	}
-	return false
 }
 
 // Main runs the command line and returns its exit status: 0 if all is well, 1 if something is wrong,

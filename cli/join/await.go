@@ -111,7 +111,7 @@ func (w *work) notConnected(p system.Peer) output.Problem {
 	case "Forbidden":
 		problem.Fix = []string{w.command("join", w.kind...)}
 	case "NoCRD":
-		problem.Fix = []string{output.Kubectl(from, "apply", "--server-side", "-k", output.Bases+"deploy/crd?ref=main")}
+		problem.Fix = []string{output.Kubectl(from, "apply", "--server-side", "-k", output.Deploy("crd"))}
 	case "ControllerSilent", "NoController":
 		problem.Fix = controller(from)
 	default:

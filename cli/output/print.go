@@ -51,9 +51,6 @@ type Problem struct {
 // Docs is the address of the documents.
 const Docs = "https://github.com/clusterset-dns/multicluster/blob/main/docs/"
 
-// Bases is the address of the kustomizations, for `kubectl apply -k`: Bases + "deploy/crd?ref=main".
-const Bases = "https://github.com/clusterset-dns/multicluster//"
-
 // Encode writes a report as JSON or YAML.
 func Encode(w io.Writer, format Format, report any) error {
 	text, err := json.MarshalIndent(report, "", "  ")

@@ -426,7 +426,7 @@ func (w *walk) limits(e exporter, own []discoveryv1.EndpointSlice) {
 		}
 		return
 	}
-	secret := []string{"--namespace", "multicluster-system", "annotate", "--overwrite", "secret", e.peer.ID}
+	secret := []string{"--namespace", controllerNamespace, "annotate", "--overwrite", "secret", e.peer.ID}
 	if text, given := e.peer.Annotations[limitNamespaces]; given && !slices.Contains(words(text), w.Name.Namespace) {
 		p := problem("PeerLimitNamespaces", fmt.Sprintf("%s allows the peer %s to export in the namespaces %s only.", w.Here.Context, e.peer.ID, output.Clean(text)))
 		p.Fix = []string{output.Kubectl(w.Here.Context, append(secret, limitNamespaces+"="+strings.Join(append(words(text), w.Name.Namespace), ", "))...)}

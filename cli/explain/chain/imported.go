@@ -113,7 +113,7 @@ func (w *walk) silent(c *Cluster) *output.Problem {
 // start adds the command that starts the controller of a cluster.
 func (w *walk) start(p *output.Problem, c *Cluster) {
 	const name = "deployment/multicluster-controller"
-	at := []string{"--namespace", "multicluster-system"}
+	at := []string{"--namespace", controllerNamespace}
 	switch d := c.Controller.Value; {
 	case !c.Controller.OK():
 		p.Advice = "Look at the controller's Deployment there: " + c.Controller.Error

@@ -9,6 +9,9 @@ import (
 	"github.com/clusterset-dns/multicluster/cli/output"
 )
 
+// controllerNamespace is system.Namespace. The package does not import the clients of that one.
+const controllerNamespace = "multicluster-system"
+
 // peerLink reports whether this cluster reads the exporting cluster.
 func (w *walk) peerLink(e exporter) bool {
 	h := &w.Here
@@ -121,7 +124,7 @@ func (w *walk) fixPeer(found *output.Problem, e exporter) {
 		found.Advice = ""
 		w.start(found, e.side)
 	case id == "PeerInvalidLimits":
-		found.Advice = "Correct the annotation of the Secret: " + output.Kubectl(h.Context, "--namespace", "multicluster-system", "edit", "secret", p.ID)
+		found.Advice = "Correct the annotation of the Secret: " + output.Kubectl(h.Context, "--namespace", controllerNamespace, "edit", "secret", p.ID)
 	case slices.Contains(misnamed, id):
 		w.fixName(found, e)
 	}
@@ -157,7 +160,7 @@ func (w *walk) there(e exporter) string {
 // dropPeer adds the commands that remove a Secret with a wrong name or content, and join again.
 func (w *walk) dropPeer(found *output.Problem, e exporter) {
 	h := &w.Here
-	at := []string{"--namespace", "multicluster-system"}
+	at := []string{"--namespace", controllerNamespace}
 	const leaving = "clusterset-dns.io/leaving=true"
 	found.Fix = []string{
 		output.Kubectl(h.Context, append(at, "annotate", "--overwrite", "secrets,leases", "-l", "clusterset-dns.io/peer", "--field-selector", "metadata.name="+e.peer.ID, leaving)...),
