@@ -64,6 +64,11 @@ func TestEvaluate(t *testing.T) {
 		"peers cannot be read": {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.peersRead, c.peers, c.Errors = false, nil, []string{"read the peers: no"} })}, "NotRead", "kubectl multicluster check"},
 		"one cluster twice":    {[]Cluster{well("m1"), well("m1")}, "SameCluster", "kubectl multicluster check"},
 		"two with one ID":      {[]Cluster{well("m1"), change(well("m1"), func(c *Cluster) { c.uid = "other" })}, "DuplicateID", "kubectl multicluster check"},
+		"a token that has not expired by the clock of its cluster": {[]Cluster{change(well("m1", func() system.Peer {
+			p := connected("m2")
+			p.TokenExpiry = now.Add(-time.Second)
+			return p
+		}()), func(c *Cluster) { c.ahead, c.Heartbeat = -time.Minute, now.Add(-time.Minute) }), m2}, "", "kubectl multicluster verify ctx-m1 ctx-m2"},
 		"an expired token": {[]Cluster{well("m1", func() system.Peer {
 			p := connected("m2")
 			p.TokenExpiry = now.Add(-time.Second)
