@@ -134,9 +134,6 @@ func (f *facts) config() corefile.Config {
 	return c
 }
 
-// answers reports whether a Corefile answers the zone, or forwards it on purpose.
-func answers(r corefile.Route) bool { return r.By != "" || r.OwnZone && len(r.To) > 0 }
-
 func (f *facts) checkCorefile() Check {
 	c := Check{ID: Corefile, Cluster: f.context, Link: output.Docs + "troubleshooting.md#3-coredns"}
 	if err := errors.Join(f.corefile.err, f.custom.err, f.second.err, f.secondAt.err); err != nil {
@@ -152,7 +149,7 @@ func (f *facts) checkCorefile() Check {
 	route := corefile.RouteOf(blocks, Zone)
 	address := f.secondAddress()
 	switch {
-	case !answers(route):
+	case !route.Answers():
 		c = c.is(Failed, "nothing in the Corefile answers "+Zone)
 		if address == "" {
 			return c.advise("Install a second CoreDNS and forward the zone to it, or use an image with the plugin.")
@@ -193,15 +190,13 @@ func host(address string) string {
 	return strings.Trim(address, "[]")
 }
 
-const nodeLocalName = "node-local-dns"
-
 // checkNodeLocal looks at NodeLocal DNSCache, if the cluster has it.
 func (f *facts) checkNodeLocal() []Check {
 	c := Check{ID: NodeLocal, Cluster: f.context, Link: output.Docs + "platforms.md#nodelocal-dnscache"}
 	if err := errors.Join(f.daemons.err, f.nodeLocal.err); err != nil {
 		return []Check{c.unknown(err)}
 	}
-	if !slices.ContainsFunc(f.daemons.value, func(d appsv1.DaemonSet) bool { return d.Name == nodeLocalName }) {
+	if !slices.ContainsFunc(f.daemons.value, func(d appsv1.DaemonSet) bool { return d.Name == corefile.NodeLocal }) {
 		return nil
 	}
 	if f.nodeLocal.value == nil {
@@ -209,32 +204,15 @@ func (f *facts) checkNodeLocal() []Check {
 	}
 	read, err := corefile.Parse(f.nodeLocal.value.Data["Corefile"], nil)
 	if err != nil {
-		return []Check{c.is(Failed, err.Error()).advise("Correct it: " + output.Kubectl(f.context, "edit", "configmap", nodeLocalName, "--namespace", metav1.NamespaceSystem))}
+		return []Check{c.is(Failed, err.Error()).advise("Correct it: " + output.Kubectl(f.context, "edit", "configmap", corefile.NodeLocal, "--namespace", metav1.NamespaceSystem))}
 	}
-	if answers(corefile.RouteOf(read, Zone)) {
+	if corefile.RouteOf(read, Zone).Answers() {
 		return []Check{c.ok("its Corefile has a block for " + Zone)}
 	}
 	c = c.is(Failed, "the Corefile of NodeLocal DNSCache has no block for "+Zone+", so these names go to the resolvers of the node")
-	if block := nodeLocalBlock(corefile.Serving(read, "cluster.local")); len(block) > 0 {
-		c.Fix = []string{corefile.Append(f.context, nodeLocalName, block...)}
+	if fix := corefile.Stanza(f.context, read, Zone, "cluster.local"); fix != "" {
+		c.Fix = []string{fix}
 		return []Check{c}
 	}
 	return []Check{c.advise("Add the block of corefile-examples/nodelocal.Corefile.")}
-}
-
-// nodeLocalBlock is that of corefile-examples/nodelocal.Corefile, with the addresses of the block for
-// the cluster's own domain. It is nil if that block does not have them.
-func nodeLocalBlock(domain *corefile.Block) []string {
-	if domain == nil {
-		return nil
-	}
-	bind, bound := domain.Plugin("bind")
-	forward, forwards := domain.Plugin("forward")
-	if !bound || !forwards {
-		return nil
-	}
-	return []string{
-		Zone + ":53 {", "    errors", "    cache {", "        success 9984 30", "        denial 9984 5", "    }", "    reload", "    loop",
-		"    bind " + strings.Join(bind.Args, " "), "    forward " + strings.Join(forward.Args, " ") + " {", "        force_tcp", "    }", "}",
-	}
 }

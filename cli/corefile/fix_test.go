@@ -72,6 +72,39 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
+// The block for NodeLocal DNSCache is that of the example, with the addresses of the block for the cluster's
+// own domain.
+func TestStanza(t *testing.T) {
+	example, err := os.ReadFile(filepath.Join("..", "..", "corefile-examples", "nodelocal.Corefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(example), "\nclusterset.local:53 {")
+	block = "clusterset.local:53 {" + block
+	const domain = "cluster.local:53 {\n    errors\n    bind %BIND\n    forward . %TO {\n        force_tcp\n    }\n    prometheus :9253\n}\n.:53 {\n    bind %BIND\n    forward . /etc/resolv.conf\n}\n"
+	for name, c := range map[string]struct{ bind, to string }{
+		"one address": {"169.254.20.10", "10.96.0.12"},
+		"words":       {"169.254.20.10 10.96.0.10", "__PILLAR__CLUSTER__DNS__"},
+	} {
+		of := func(text string) string { return strings.NewReplacer("%BIND", c.bind, "%TO", c.to).Replace(text) }
+		want := of(domain) + "\n" + strings.NewReplacer("169.254.20.10", c.bind, "10.96.0.12", c.to).Replace(block)
+		blocks, err := Parse(of(domain), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fix := Stanza("two", blocks, "clusterset.local", "cluster.local")
+		if got := run(t, fix, NodeLocal, of(domain)); got != want {
+			t.Errorf("%s: %s\ngot\n%s\nwant\n%s", name, fix, got, want)
+		}
+	}
+	for name, text := range map[string]string{"no block": "example.org {\n}", "nothing is forwarded": "cluster.local {\n bind 169.254.20.10\n}"} {
+		blocks, err := Parse(text, nil)
+		if fix := Stanza("two", blocks, "clusterset.local", "cluster.local"); err != nil || fix != "" {
+			t.Errorf("%s: %q, %v", name, fix, err)
+		}
+	}
+}
+
 // The block comes to where the platform does not overwrite it.
 func TestForward(t *testing.T) {
 	const stock = ".:53 {\n    forward . /etc/resolv.conf\n}\n"

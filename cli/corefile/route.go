@@ -22,6 +22,9 @@ type Route struct {
 	OwnZone bool
 }
 
+// Answers reports whether the server answers the zone, or forwards it on purpose.
+func (r Route) Answers() bool { return r.By != "" || r.OwnZone && len(r.To) > 0 }
+
 // RouteOf returns what the server does with a name of a zone of the clusterset.
 func RouteOf(blocks []Block, name string) Route {
 	b := Serving(blocks, name)

@@ -114,25 +114,20 @@ func (w *walk) nodeLocalLink() {
 	}
 	blocks, err := corefile.Parse(w.DNS.NodeLocal.Value, nil)
 	route := corefile.RouteOf(blocks, w.Name.In(ClustersetZone))
-	if err == nil && route.OwnZone && len(route.To) > 0 {
-		w.link("node-local dns", h.Context, OK, fmt.Sprintf("forwards %s to %s", ClustersetZone, output.List(route.To, 3)))
+	if err == nil && route.Answers() {
+		detail := "answers " + ClustersetZone + " itself"
+		if route.By == "" {
+			detail = fmt.Sprintf("forwards %s to %s", ClustersetZone, output.List(route.To, 3))
+		}
+		w.link("node-local dns", h.Context, OK, detail)
 		return
 	}
 	w.link("node-local dns", h.Context, Broken, "NodeLocal DNSCache has no server block for "+ClustersetZone)
 	p := problem("NodeLocalNoStanza", fmt.Sprintf("NodeLocal DNSCache of %s has no server block for %s, so it asks the resolvers of the node.", h.Context, ClustersetZone))
-	bind, to := nodeLocal, ""
-	if b := corefile.Serving(blocks, ClusterZone); b != nil {
-		if p, ok := b.Plugin("bind"); ok {
-			bind = strings.Join(p.Args, " ")
-		}
-		if p, ok := b.Plugin("forward"); ok && len(p.Args) > 1 {
-			to = strings.Join(p.Args[1:], " ")
-		}
-	}
-	if to == "" {
-		p.Advice = "Add the server block of corefile-examples/nodelocal.Corefile to the ConfigMap kube-system/node-local-dns."
+	if fix := corefile.Stanza(h.Context, blocks, ClustersetZone, ClusterZone); fix != "" {
+		p.Fix = []string{fix}
 	} else {
-		p.Fix = []string{corefile.Append(h.Context, "node-local-dns", ClustersetZone+":53 {", "    errors", "    cache 30", "    reload", "    loop", "    bind "+bind, "    forward . "+to+" {", "        force_tcp", "    }", "}")}
+		p.Advice = "Add the server block of corefile-examples/nodelocal.Corefile to the ConfigMap kube-system/" + corefile.NodeLocal + "."
 	}
 	w.add(rankDNS, p)
 }
