@@ -43,8 +43,8 @@ type API struct {
 
 // answer is what some requests get in the API server's place.
 type answer struct {
-	resources []string // none: all requests
-	say       http.HandlerFunc
+	to  func(*http.Request) bool
+	say http.HandlerFunc
 }
 
 // Before starts an API before the API server of a config, of which only the address and the authority are used: each client's own
@@ -132,29 +132,31 @@ func (a *API) Kubeconfig(of *rest.Config) ([]byte, error) { return kubeconfig(a.
 func (a *API) Answer(with *apierrors.StatusError, resources ...string) (resume func()) {
 	status := with.Status()
 	text := encode(&status)
-	return a.answer(&answer{resources, func(w http.ResponseWriter, _ *http.Request) {
+	return a.Instead(about(resources), func(w http.ResponseWriter, _ *http.Request) {
 		if status.Details != nil && status.Details.RetryAfterSeconds > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(status.Details.RetryAfterSeconds)))
 		}
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 		w.WriteHeader(int(status.Code))
 		_, _ = w.Write(text)
-	}})
+	})
 }
 
 // Hollow answers lists with {} and ends watches at once, both with status 200, until it is resumed:
 // as a proxy that is not an API server. The answer differs from an empty list, which has a kind and
 // a resourceVersion.
 func (a *API) Hollow(resources ...string) (resume func()) {
-	return a.answer(&answer{resources, func(w http.ResponseWriter, r *http.Request) {
+	return a.Instead(about(resources), func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
 		if !isWatch(r) {
 			_, _ = io.WriteString(w, "{}")
 		}
-	}})
+	})
 }
 
-func (a *API) answer(one *answer) (resume func()) {
+// Instead lets a handler answer some requests in the API server's place, until it is resumed.
+func (a *API) Instead(to func(*http.Request) bool, say http.HandlerFunc) (resume func()) {
+	one := &answer{to, say}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.answers = slices.Insert(a.answers, 0, one)
@@ -177,7 +179,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // without a reply
 	}
 	defer a.running.Done()
-	if say := a.instead(resource(r.URL.Path)); say != nil {
+	if say := a.instead(r); say != nil {
 		say(w, r)
 		return
 	}
@@ -194,17 +196,24 @@ func (a *API) begin() bool {
 	return !a.closing
 }
 
-// instead is what a request for a resource gets in the API server's place, or nil.
-func (a *API) instead(resource string) http.HandlerFunc {
+// instead is what a request gets in the API server's place, or nil.
+func (a *API) instead(r *http.Request) http.HandlerFunc {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, one := range a.answers {
-		if len(one.resources) == 0 || slices.Contains(one.resources, resource) {
+		if one.to(r) {
 			a.replies++
 			return one.say
 		}
 	}
 	return nil
+}
+
+// about matches requests for the resources, or all requests if there are none.
+func about(resources []string) func(*http.Request) bool {
+	return func(r *http.Request) bool {
+		return len(resources) == 0 || slices.Contains(resources, resource(r.URL.Path))
+	}
 }
 
 // resource is the resource that a path is about, as in /apis/discovery.k8s.io/v1/namespaces/default/endpointslices; empty for others.

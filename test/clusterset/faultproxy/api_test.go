@@ -473,10 +473,10 @@ func TestAnInformerComesThrough(t *testing.T) {
 	inStep("expired watches")
 	answered := make(chan struct{})
 	once := sync.OnceFunc(func() { close(answered) })
-	resume := w.answer(&answer{say: func(rw http.ResponseWriter, _ *http.Request) {
+	resume := w.Instead(about(nil), func(rw http.ResponseWriter, _ *http.Request) {
 		once()
 		rw.WriteHeader(http.StatusInternalServerError)
-	}})
+	})
 	w.Cut()
 	<-answered
 	resume()
