@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/system"
 	"github.com/clusterset-dns/multicluster/cli/testing/node"
+	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
@@ -70,18 +72,63 @@ func (l *lab) editPeer(edit func(*api.Config)) {
 	}
 }
 
+// before puts a server before the API server of member1, which answers the lists and watches of endpoints
+// and Services in its place until l.resume. What the controller asks to see whether it is connected passes.
+func (l *lab) before(answer http.HandlerFunc) {
+	l.Helper()
+	server, err := faultproxy.Before(l.Clusters["member1"].Config)
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() {
+		l.leave()
+		_ = server.Close()
+		l.sh("kubectl multicluster join member1 member2")
+	})
+	l.resume = server.Instead(func(r *http.Request) bool {
+		return strings.HasPrefix(r.URL.Path, "/api/v1/services") && !r.URL.Query().Has("fieldSelector")
+	}, answer)
+	front := server.Config(l.Clusters["member1"].Config)
+	l.editPeer(func(config *api.Config) {
+		for _, cluster := range config.Clusters {
+			cluster.Server, cluster.CertificateAuthorityData = front.Host, front.CAData
+		}
+	})
+}
+
 // leave removes the peer member1 on purpose, and waits until it has left.
 func (l *lab) leave() {
 	l.Helper()
-	at := []string{"-n", system.Namespace}
-	l.Kubectl("member2", append(at, "annotate", "--overwrite", "secrets,leases", "-l", "clusterset-dns.io/peer", "--field-selector", "metadata.name=member1", "clusterset-dns.io/leaving=true")...)
-	l.Kubectl("member2", append(at, "delete", "secret", "member1")...)
+	l.markLeaving()
 	controlplane.Eventually(l, "member1 has left", func() error {
 		peers, err := system.ReadPeers(l.all.Context(), l.Clusters["member2"].Kube)
 		if err == nil && len(peers) > 0 {
 			err = fmt.Errorf("there is %+v", peers)
 		}
 		return err
+	})
+}
+
+// markLeaving removes the Secret of the peer member1 on purpose.
+func (l *lab) markLeaving() {
+	l.Helper()
+	at := []string{"-n", system.Namespace}
+	l.Kubectl("member2", append(at, "annotate", "--overwrite", "secrets,leases", "-l", "clusterset-dns.io/peer", "--field-selector", "metadata.name=member1", "clusterset-dns.io/leaving=true")...)
+	l.Kubectl("member2", append(at, "delete", "secret", "member1")...)
+}
+
+// anyType makes an import of a type that no version of the API has, as a CRD without an enumeration of types
+// allows.
+func (l *lab) anyType(namespace string) {
+	l.Helper()
+	const schema = "/schema/openAPIV3Schema/properties/spec/properties/type/enum"
+	var patch []string
+	for version := range 2 {
+		patch = append(patch, fmt.Sprintf(`{"op": "remove", "path": "/spec/versions/%d%s"}`, version, schema))
+	}
+	l.Kubectl("member2", "patch", "crd", "serviceimports.multicluster.x-k8s.io", "--type", "json", "--patch", "["+strings.Join(patch, ",")+"]")
+	controlplane.Eventually(l, "the API server takes any type", func() error {
+		return l.Clusters["member2"].Apply(l.all.Context(), namespace, strings.Replace(userImport("ports: [{name: http, port: 80}]"), "ClusterSetIP", "External", 1))
 	})
 }
 

@@ -1,7 +1,15 @@
 package command_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +18,7 @@ import (
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // fault is one thing that can be wrong, in a namespace of its own.
@@ -69,14 +78,61 @@ func named(text, namespace string) string {
 	return strings.ReplaceAll(text, "FOO", "foo."+namespace)
 }
 
-// TestFaults makes each fault, looks at the one cause and its golden output, does what is printed, and sees the chain whole.
+// TestFaults makes each fault, looks at the one cause and its golden output, does what is printed, and sees the chain whole. Two labs take half
+// of the time of one: mostly, they wait until controllers try again.
 func TestFaults(t *testing.T) {
-	l := newLab(t)
-	l.shop("whole")
-	golden(t, "whole", steady(l.whole("foo.whole.svc.clusterset.local").Out))
-	t.Run("tenant", func(t *testing.T) { l.with(t).tenant() })
+	t.Run("peers", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		l.each(fault.ofPeer)
+	})
+	t.Run("names", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		l.shop("whole")
+		golden(t, "whole", steady(l.whole("foo.whole.svc.clusterset.local").Out))
+		t.Run("tenant", func(t *testing.T) { l.with(t).tenant() })
+		t.Run("proxy", func(t *testing.T) { l.with(t).proxied() })
+		l.each(func(f fault) bool { return !f.ofPeer() })
+	})
+}
+
+// ofPeer reports whether the fault is in the connection of the two clusters.
+func (f fault) ofPeer() bool { return strings.HasPrefix(f.want, "Peer") }
+
+// each tries the faults that a lab is for.
+func (l *lab) each(mine func(fault) bool) {
 	for _, f := range faults {
-		t.Run(f.name, func(t *testing.T) { l.with(t).try(f) })
+		if mine(f) {
+			l.T.Run(f.name, func(t *testing.T) { l.with(t).try(f) })
+		}
+	}
+}
+
+// TestEachReasonIsAFault compares the reasons of the controller with the faults.
+func TestEachReasonIsAFault(t *testing.T) {
+	var tried []string
+	for _, f := range faults {
+		tried = append(tried, f.want)
+	}
+	for file, prefix := range map[string]string{"controller/peers/condition.go": "Peer", "controller/desired/reasons.go": ""} {
+		text, err := os.ReadFile(filepath.Join(binaries.Root(), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reasons := regexp.MustCompile(`(?m)^\t\w+ += (?:"|string\(mcsv1beta1\.ServiceImportReason)(\w+)`).FindAllStringSubmatch(string(text), -1)
+		if len(reasons) < 10 {
+			t.Errorf("%s has %d reasons: the pattern of this test is out of date", file, len(reasons))
+		}
+		for _, found := range reasons {
+			id := prefix + found[1]
+			if renamed := map[string]string{"Pending": "ImportPending"}[id]; renamed != "" {
+				id = renamed
+			}
+			if id != "PeerConnected" && id != "Ready" && !slices.Contains(tried, id) {
+				t.Errorf("no fault has the cause %s, of %s", id, file)
+			}
+		}
 	}
 }
 
@@ -122,6 +178,17 @@ subjects: [{kind: ServiceAccount, name: tenant, namespace: tenant}]
 	golden(l.T, "tenant", steady(last.Out))
 }
 
+// proxied asks through the proxy-url of the kubeconfig, also the DNS servers over port-forwards.
+func (l *lab) proxied() {
+	l.Helper()
+	proxy := l.BehindProxy(l.T, "member1", "member2")
+	l.shop("proxy")
+	golden(l.T, "proxy", steady(l.whole("foo.proxy.svc.clusterset.local").Out))
+	if proxy.Taken() == 0 {
+		l.Error("no connection used the proxy")
+	}
+}
+
 // with is the lab for a test within the test. Programs that it starts end with the whole.
 func (l *lab) with(t *testing.T) *lab {
 	inner := *l
@@ -131,7 +198,7 @@ func (l *lab) with(t *testing.T) *lab {
 
 func (l *lab) try(f fault) {
 	l.Helper()
-	if strings.HasPrefix(f.want, "Peer") { // A peer that is lost again and again waits longer each time until its endpoints return.
+	if f.ofPeer() { // A peer that is lost again and again waits longer each time until its endpoints return.
 		l.leave()
 		l.sh("kubectl multicluster join member1 member2")
 	}
@@ -296,6 +363,30 @@ spec: {type: ExternalName, externalName: example.org}`)
 	{name: "peer-secret", want: "PeerSecretMissing", cause: func(l *lab, _ string) {
 		l.Kubectl("member2", "-n", "multicluster-system", "delete", "secret", "member1")
 	}},
+	{name: "peer-syncing", want: "PeerSyncing", cause: func(l *lab, _ string) {
+		slow, end := context.WithCancel(l.all.Context())
+		l.before(func(http.ResponseWriter, *http.Request) { <-slow.Done() })
+		resume := l.resume
+		l.resume = func() { resume(); end() }
+	}, advice: func(l *lab, _ string) { l.resume() }, cleanup: func(l *lab) { l.resume() }},
+	{name: "peer-too-large", want: "PeerTooLarge", cause: func(l *lab, _ string) {
+		l.before(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			zeros := bytes.Repeat([]byte("0"), 1<<20)
+			_, err := io.WriteString(w, `{"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "`)
+			for range 512 { // MiB, if a fault of the controller reads all of it
+				if err == nil {
+					_, err = w.Write(zeros)
+				}
+			}
+		})
+	}, advice: func(l *lab, _ string) { l.resume() }},
+	{name: "peer-leaving", want: "PeerLeaving", cause: func(l *lab, ns string) {
+		l.shop(ns + "-held")
+		l.whole("foo." + ns + "-held.svc.clusterset.local")
+		l.policy(ns+"-held", "serviceimports", "UPDATE, DELETE")
+		l.markLeaving()
+	}, cleanup: func(l *lab) { l.noPolicy("") }},
 	{name: "peer-missing", want: "PeerMissing", cause: func(l *lab, _ string) { l.leave() }},
 	{name: "peer-wrong-id", want: "PeerWrongID", cause: func(l *lab, _ string) { l.renamePeer("member9") }},
 	{name: "peer-own-id", want: "PeerDuplicateID", cause: func(l *lab, _ string) { l.renamePeer("member2") }},
@@ -360,6 +451,25 @@ spec: {type: ExternalName, externalName: example.org}`)
 	}},
 	{name: "unknown-service-name", want: "InvalidName", cause: func(l *lab, ns string) {
 		l.Kubectl("member2", "-n", ns, "annotate", "--overwrite", "serviceimport", "foo", "multicluster.kubernetes.io/derived-service=not_a_name")
+	}},
+	{name: "invalid-ips", want: "InvalidIPs", bare: true, cause: func(l *lab, ns string) {
+		l.Namespace(ns, "member2")
+		l.apply("member2", ns, userImport("ports: [{name: http, port: 80}], ips: [127.0.0.1]")+"---"+userSlice)
+	}},
+	{name: "unknown-type", want: "UnknownType", bare: true, cause: func(l *lab, ns string) {
+		l.Namespace(ns, "member2")
+		l.anyType(ns)
+		l.apply("member2", ns, userSlice)
+	}, advice: func(l *lab, ns string) {
+		l.Kubectl("member2", "-n", ns, "patch", "serviceimport", "foo", "--type", "merge", "--patch", `{"spec":{"type":"ClusterSetIP"}}`)
+	}, cleanup: func(l *lab) {
+		l.Kubectl("member2", "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(binaries.Root(), "deploy", "crd"))
+	}},
+	{name: "finalizer", want: "ImportPending", cause: func(l *lab, ns string) {
+		l.Kubectl("member2", "-n", ns, "patch", "service", "derived-foo", "--patch", `{"metadata":{"finalizers":["example.org/billing"]}}`)
+		l.Kubectl("member2", "-n", ns, "delete", "service", "derived-foo", "--wait=false")
+	}, advice: func(l *lab, ns string) {
+		l.Kubectl("member2", "-n", ns, "patch", "service", "derived-foo", "--patch", `{"metadata":{"finalizers":null}}`)
 	}},
 	{name: "service-refused", want: "ServiceRefused", bare: true, cause: func(l *lab, ns string) {
 		l.Namespace(ns, "member1", "member2")

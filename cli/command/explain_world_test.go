@@ -48,6 +48,8 @@ type lab struct {
 	gate *gate
 	// stopRival ends another writer.
 	stopRival func()
+	// resume ends what a server before the API server of member1 does.
+	resume func()
 }
 
 // server is a CoreDNS that runs as a pod.
@@ -482,6 +484,9 @@ func (g *gate) through(l *lab, kubeconfig string) string {
 	return path
 }
 
+// again is the time between two runs of explain, which takes a core for a tenth of a second.
+const again = 300 * time.Millisecond
+
 // explain runs the command in member2, for programs and for people.
 func (l *lab) explain(name string, args ...string) (*chain.Report, world.Result) {
 	l.Helper()
@@ -498,7 +503,7 @@ func (l *lab) explain(name string, args ...string) (*chain.Report, world.Result)
 func (l *lab) whole(name string, args ...string) world.Result {
 	l.Helper()
 	var last world.Result
-	controlplane.Eventually(l, name+" is whole", func() error {
+	controlplane.EventuallyEvery(l, again, name+" is whole", func() error {
 		l.kubelet()
 		report, people := l.explain(name, args...)
 		if last = people; report.Result != chain.ResultWhole || people.Status != 0 {
@@ -517,7 +522,7 @@ func (l *lab) broken(name, cause, file string, args ...string) *chain.Report {
 	var report *chain.Report
 	var last string
 	var since time.Time
-	controlplane.Eventually(l, name+" has the cause "+cause, func() error {
+	controlplane.EventuallyEvery(l, again, name+" has the cause "+cause, func() error {
 		l.kubelet()
 		var people world.Result
 		report, people = l.explain(name, args...)

@@ -13,9 +13,15 @@ const patience = 3 * time.Minute
 // Eventually calls condition until it returns nil. When its patience is over, the test fails with the last error.
 func Eventually(t testing.TB, what string, condition func() error) {
 	t.Helper()
+	EventuallyEvery(t, 10*time.Millisecond, what, condition)
+}
+
+// EventuallyEvery is Eventually with the time between two calls, for conditions that take much of a core.
+func EventuallyEvery(t testing.TB, every time.Duration, what string, condition func() error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience) // also in a Cleanup
 	defer cancel()
-	err := poll(ctx, 10*time.Millisecond, func(context.Context) error { return condition() })
+	err := poll(ctx, every, func(context.Context) error { return condition() })
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}

@@ -257,12 +257,18 @@ func (w *walk) fixImport(p *output.Problem, imp *mcsv1beta1.ServiceImport) {
 		p.Advice = "Find the other writer, and stop it: " + output.Kubectl(h.Context, append(in, "get", "serviceimport", w.Name.Service, "-o", "yaml", "--show-managed-fields")...)
 	case "InvalidName":
 		p.Fix = []string{output.Kubectl(h.Context, append(in, "annotate", "serviceimport", w.Name.Service, mcs.AnnotationDerivedService+"-")...)}
-	case "UnknownType", "InvalidIPs":
-		p.Advice = "Correct the ServiceImport. The imports of the controller have no such value: somebody edited it."
+	case "InvalidIPs":
+		p.Fix = []string{output.Kubectl(h.Context, append(in, "patch", "serviceimport", w.Name.Service, "--type", "merge", "--patch", `{"spec":{"ips":null}}`)...)}
+	case "UnknownType":
+		p.Advice = "Set spec.type of the ServiceImport to ClusterSetIP or Headless: " + output.Kubectl(h.Context, append(in, "edit", "serviceimport", w.Name.Service)...)
 	case "ImportRefused", "ServiceRefused":
 		p.Advice = "Change the quota, policy or webhook that the message names. The controller tries again each minute."
 	case "ImportPending":
-		p.Advice = "It needs some seconds. If it stays so, look at the finalizers of the Service " + DerivedName(imp) + "."
+		p.Advice = "It needs some seconds. If it stays so, see the log of the controller."
+		if svc := h.Derived.Value; svc != nil && svc.DeletionTimestamp != nil && len(svc.Finalizers) > 0 {
+			p.Advice = fmt.Sprintf("The Service %s stays until its finalizers are removed (%s), by the programs that set them. If a program is gone, remove its finalizer: ", svc.Name, output.List(svc.Finalizers, 4)) +
+				output.Kubectl(h.Context, append(in, "edit", "service", svc.Name)...)
+		}
 	default:
 		p.Advice = "See the message."
 	}
