@@ -3,6 +3,7 @@
 package corefile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -14,9 +15,12 @@ import (
 
 // Block is a server block.
 type Block struct {
-	// Zones are in lower case, without a port and without a dot at the end. The root is "".
+	// Zones are in lower case, without a port and without a dot at the end. The root is "". Zones of DNS over
+	// TLS, HTTPS and gRPC are left out.
 	Zones   []string
 	Plugins []Plugin
+
+	ports []string // of the zones
 }
 
 // Plugin is a directive of a server block.
@@ -69,7 +73,8 @@ func Parse(text string, files map[string]string) ([]Block, error) {
 	}
 	var blocks []Block
 	for _, s := range all {
-		b := Block{Zones: zones(s.words)}
+		b := Block{}
+		b.Zones, b.ports = zones(s.words)
 		inside, err := r.expand(s.block, 0)
 		if err != nil {
 			return nil, fmt.Errorf("read the Corefile: %w", err)
@@ -205,19 +210,39 @@ func (r *reader) named(pattern string) ([]statement, error) {
 	return found, nil
 }
 
-// zones are the keys of a server block: "dns://clusterset.local.:53" is clusterset.local.
-func zones(keys []string) []string {
-	found := make([]string, 0, len(keys))
+// usualPort is that of a key without a port.
+const usualPort = "53"
+
+// zones are the keys of a server block, with their ports: "dns://clusterset.local.:53" is clusterset.local.
+func zones(keys []string) (found, ports []string) {
 	for _, key := range keys {
-		if _, after, ok := strings.Cut(key, "://"); ok {
+		if transport, after, ok := strings.Cut(key, "://"); ok {
+			if transport != "dns" {
+				continue
+			}
 			key = after
 		}
+		port := usualPort
 		if at := strings.LastIndex(key, ":"); at >= 0 {
-			key = key[:at]
+			key, port = key[:at], key[at+1:]
 		}
-		found = append(found, normal(key))
+		found, ports = append(found, normal(key)), append(ports, port)
 	}
-	return found
+	return found, ports
+}
+
+// Port returns the port that pods ask: that of the root zone, else that of the first server block.
+func Port(blocks []Block) string {
+	port := ""
+	for i := range blocks {
+		for j, zone := range blocks[i].Zones {
+			if zone == "" {
+				return blocks[i].ports[j]
+			}
+			port = cmp.Or(port, blocks[i].ports[j])
+		}
+	}
+	return cmp.Or(port, usualPort)
 }
 
 func normal(zone string) string { return strings.ToLower(strings.TrimSuffix(zone, ".")) }
@@ -228,14 +253,14 @@ func Within(name, zone string) bool {
 	return zone == "" || name == zone || strings.HasSuffix(name, "."+zone)
 }
 
-// Serving returns the server block that answers a name: the one with the longest zone. It returns nil
-// if there is none.
+// Serving returns the server block that answers a name on the port that pods ask: the one with the longest
+// zone. It returns nil if there is none.
 func Serving(blocks []Block, name string) *Block {
 	var best *Block
-	longest := -1
+	longest, port := -1, Port(blocks)
 	for i := range blocks {
-		for _, zone := range blocks[i].Zones {
-			if Within(name, zone) && len(zone) > longest {
+		for j, zone := range blocks[i].Zones {
+			if blocks[i].ports[j] == port && Within(name, zone) && len(zone) > longest {
 				best, longest = &blocks[i], len(zone)
 			}
 		}

@@ -57,6 +57,9 @@ func TestRoutes(t *testing.T) {
 		"an imported directive": {".:53 {\n import custom/*.override\n}", Route{Block: true, By: Multicluster}},
 		"a snippet":             {"(ours) {\n multicluster clusterset.local\n}\n. {\n import ours\n}", Route{Block: true, By: Multicluster}},
 		"keys on two lines":     {"example.org,\nclusterset.local {\n multicluster\n}", Route{Block: true, OwnZone: true, By: Multicluster}},
+		"another port":          {".:53 {\n forward . /etc/resolv.conf\n}\nclusterset.local:5353 {\n multicluster\n}", Route{Block: true, To: []string{"/etc/resolv.conf"}}},
+		"all on another port":   {".:5353 {\n}\nclusterset.local:5353 {\n multicluster\n}", Route{Block: true, OwnZone: true, By: Multicluster}},
+		"another protocol":      {".:53 {\n}\ntls://clusterset.local:53 {\n multicluster\n}", Route{Block: true}},
 		"a comment":             {". {\n # multicluster clusterset.local\n}", Route{Block: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

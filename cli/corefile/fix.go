@@ -36,8 +36,10 @@ func (c Config) Parse() ([]Block, error) { return Parse(c.Corefile, c.Files) }
 // Corefile. Context is the context of the cluster.
 func (c Config) Forward(context, zone, address string) []string {
 	const file = "multicluster.server"
-	block := []string{zone + ":53 {", "    errors", "    cache 5", "    forward . " + address, "}"}
-	probe, _ := Parse(c.Corefile, map[string]string{file: zone + " {\n}"})
+	now, _ := c.Parse()
+	key := zone + ":" + Port(now)
+	block := []string{key + " {", "    errors", "    cache 5", "    forward . " + address, "}"}
+	probe, _ := Parse(c.Corefile, map[string]string{file: key + " {\n}"})
 	if b := Serving(probe, zone); b == nil || !slices.Contains(b.Zones, normal(zone)) {
 		return []string{Append(context, own, block...)}
 	}

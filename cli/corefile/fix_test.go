@@ -117,6 +117,9 @@ func TestForward(t *testing.T) {
 	if r := RouteOf(blocks, "clusterset.local"); err != nil || !strings.HasPrefix(after, stock) || !r.OwnZone || len(r.To) != 1 || r.To[0] != "10.0.0.11" {
 		t.Errorf("%v\n%s", err, after)
 	}
+	if fix := (Config{Corefile: ".:5353 {\n}\n"}).Forward("two", "clusterset.local", "10.0.0.11"); !strings.Contains(fix[0], "clusterset.local:5353 {") {
+		t.Errorf("the servers use port 5353, and the command is %s", fix[0])
+	}
 	const patch = `kubectl --context two --namespace kube-system patch configmap coredns-custom --type merge --patch ` +
 		`'{"data":{"multicluster.server":"clusterset.local:53 {\n    errors\n    cache 5\n    forward . 10.0.0.11\n}\n"}}'`
 	const create = "kubectl --context two --namespace kube-system create configmap coredns-custom"

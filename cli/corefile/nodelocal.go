@@ -15,7 +15,7 @@ func Stanza(context string, blocks []Block, zone, domain string) string {
 	if !ok {
 		return ""
 	}
-	block := []string{zone + ":53 {", "    errors", "    cache {", "        success 9984 30", "        denial 9984 5", "    }", "    reload", "    loop"}
+	block := []string{zone + ":" + Port(blocks) + " {", "    errors", "    cache {", "        success 9984 30", "        denial 9984 5", "    }", "    reload", "    loop"}
 	block = append(block, copied(b, "bind")...)
 	block = append(block, "    forward . "+strings.Join(to.Args[1:], " ")+" {", "        force_tcp", "    }")
 	block = append(block, copied(b, "prometheus")...)
