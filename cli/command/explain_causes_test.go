@@ -51,6 +51,17 @@ ports: [{name: http, port: 80}]
 endpoints: [{addresses: [10.1.0.5], conditions: {ready: true}}]
 `
 
+const nodeLocal = `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: node-local-dns}
+spec:
+  selector: {matchLabels: {k8s-app: node-local-dns}}
+  template:
+    metadata: {labels: {k8s-app: node-local-dns}}
+    spec: {containers: [{name: node-cache, image: node-cache}]}
+`
+
 // editPeer changes the kubeconfig in the Secret of the peer member1.
 func (l *lab) editPeer(edit func(*api.Config)) {
 	l.Helper()

@@ -308,6 +308,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 	{name: "local-service", want: "LocalService", ask: "FOO.svc", cause: func(l *lab, ns string) { l.apply("member2", ns, service) },
 		advice: func(l *lab, ns string) { l.remove("member2", ns, service) }, mended: "FOO.svc.clusterset.local"},
 	{name: "node-local", want: "NodeLocalNoStanza", cause: func(l *lab, _ string) {
+		l.apply("member2", "kube-system", nodeLocal)
 		l.corefile("node-local-dns", `cluster.local:53 {
     errors
     bind 169.254.20.10
@@ -322,7 +323,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 }
 `)
 	}, cleanup: func(l *lab) {
-		l.Kubectl("member2", "-n", "kube-system", "delete", "configmap", "node-local-dns")
+		l.Kubectl("member2", "-n", "kube-system", "delete", "configmap,daemonset", "node-local-dns")
 	}},
 	{name: "to-clusters", want: "NotForThisCluster", bare: true, cause: func(l *lab, ns string) {
 		l.Namespace(ns, "member1", "member2")

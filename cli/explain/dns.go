@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset-dns/multicluster/cli/clusters"
+	"github.com/clusterset-dns/multicluster/cli/corefile"
 	"github.com/clusterset-dns/multicluster/cli/dnsserver"
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/output"
@@ -51,7 +52,7 @@ func readDNS(ctx context.Context, c *clusters.Cluster, n chain.Name) chain.DNS {
 	if d.Corefile.OK() { // What it imports is a part of it.
 		d.Corefile.Error = custom.Error
 	}
-	d.NodeLocal, _ = readCorefile(ctx, c, "node-local-dns")
+	d.NodeLocal = readNodeLocal(ctx, c)
 	own := get(c.Kube.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, "kube-dns", metav1.GetOptions{}))
 	if d.Address.Error = own.Error; own.Value != nil {
 		d.Address.Value = own.Value.Spec.ClusterIP
@@ -59,6 +60,17 @@ func readDNS(ctx context.Context, c *clusters.Cluster, n chain.Name) chain.DNS {
 	d.Second = seconds(ctx, c)
 	d.Servers = servers(ctx, c, d.Second.Value, n)
 	return d
+}
+
+// readNodeLocal reads the Corefile of NodeLocal DNSCache, unless it is known not to run: the ConfigMap can be
+// left over.
+func readNodeLocal(ctx context.Context, c *clusters.Cluster) chain.Read[string] {
+	runs := get(c.Kube.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, corefile.NodeLocal, metav1.GetOptions{}))
+	if runs.OK() && runs.Value == nil {
+		return chain.Read[string]{}
+	}
+	text, _ := readCorefile(ctx, c, corefile.NodeLocal)
+	return text
 }
 
 // readCorefile reads the key Corefile of a ConfigMap of kube-system, and the other keys.
@@ -147,17 +159,18 @@ func server(ctx context.Context, c *clusters.Cluster, pod *corev1.Pod, second bo
 	return s
 }
 
-// logOf returns the end of a pod's log, and of that before its last restart. A log that cannot be read
-// explains nothing.
-func logOf(ctx context.Context, c *clusters.Cluster, pod *corev1.Pod) string {
+// logOf returns the end of a pod's log, and of that before its last restart, which not every pod has.
+func logOf(ctx context.Context, c *clusters.Cluster, pod *corev1.Pod) chain.Read[string] {
 	var text strings.Builder
 	for _, previous := range []bool{true, false} {
 		options := &corev1.PodLogOptions{Previous: previous, TailLines: new(int64(logLines)), LimitBytes: new(int64(logBytes))}
-		if found, err := c.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).DoRaw(ctx); err == nil {
-			text.Write(found)
+		found, err := c.Kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).DoRaw(ctx)
+		if err != nil && !previous {
+			return failed[string](err)
 		}
+		text.Write(found)
 	}
-	return text.String()
+	return chain.Read[string]{Value: text.String()}
 }
 
 // canList asks the API server whether the account of a pod can list ServiceImports.

@@ -22,6 +22,7 @@ var causes = map[string]string{
 	"SecondDNSNotReady":   coredns,
 	"PluginRights":        coredns,
 	"CorefileNotLoaded":   coredns,
+	"CorefileRefused":     coredns,
 	"StaleDNSServer":      coredns,
 	"DNSServerFails":      coredns,
 	"UnknownPort":         imports,

@@ -208,7 +208,7 @@ func TestCause(t *testing.T) {
 		}, "SecondDNSNotReady", nil},
 		"all own servers are down": {func(f *Facts) { f.DNS.Servers.Value[0].Ready = false }, "DNSNotReady", nil},
 		"an image without the plugin": {func(f *Facts) {
-			f.DNS.Servers.Value[0].Ready, f.DNS.Servers.Value[0].Log = false, "Corefile:3 - Error during parsing: Unknown directive 'multicluster'"
+			f.DNS.Servers.Value[0].Ready, f.DNS.Servers.Value[0].Log.Value = false, "Corefile:3 - Error during parsing: Unknown directive 'multicluster'"
 		}, "PluginMissing", nil},
 		"SERVFAIL without rights": {func(f *Facts) {
 			answers(f, Answer{Code: "SERVFAIL"})
@@ -217,7 +217,7 @@ func TestCause(t *testing.T) {
 		"SERVFAIL":                      {func(f *Facts) { answers(f, Answer{Code: "SERVFAIL"}) }, "DNSServerFails", nil},
 		"a Corefile that is not loaded": {func(f *Facts) { f.DNS.Servers.Value[0].Answer = Answer{Code: "REFUSED"} }, "CorefileNotLoaded", nil},
 		"an old log, and a Corefile without the plugin": {func(f *Facts) {
-			f.DNS.Servers.Value[0].Answer, f.DNS.Servers.Value[0].Log = Answer{Code: "REFUSED"}, "Unknown directive 'multicluster'"
+			f.DNS.Servers.Value[0].Answer, f.DNS.Servers.Value[0].Log.Value = Answer{Code: "REFUSED"}, "Unknown directive 'multicluster'"
 		}, "CorefileNotLoaded", nil},
 		"no server can be asked":      {func(f *Facts) { answers(f, Answer{NotAsked: "forbidden"}) }, ResultUnknown, nil},
 		"the Corefile cannot be read": {func(f *Facts) { f.DNS.Corefile = Read[string]{Error: "forbidden"} }, ResultUnknown, nil},
@@ -391,7 +391,7 @@ func pod(policy corev1.DNSPolicy, ndots string, searches ...string) *corev1.Pod 
 
 func overlapping(f *Facts) {
 	f.Here.Networks.Value.Pods = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
-	f.Others[0].Networks.Value.Pods = []netip.Prefix{netip.MustParsePrefix("10.1.128.0/20")}
+	f.Others[0].Networks.Value.Pods = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/20")}
 }
 
 func TestParseName(t *testing.T) {

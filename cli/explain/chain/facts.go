@@ -129,7 +129,7 @@ type Server struct {
 	// Waiting is why a container of the pod does not run, such as CrashLoopBackOff.
 	Waiting string
 	// Log is the end of the pod's log, if it is not ready or its answer is not from the plugin.
-	Log string
+	Log Read[string]
 	// Account is the pod's service account, and CanList whether it can list ServiceImports.
 	Account string
 	CanList Read[bool]

@@ -61,7 +61,7 @@ func (w *walk) forwardLink(route corefile.Route) {
 			return
 		}
 	}
-	if !w.DNS.Second.OK() || len(w.DNS.Second.Value) == 0 {
+	if !w.DNS.Second.OK() || len(w.DNS.Second.Value) == 0 || w.ownIsRight() { // It can be another address of the same servers.
 		w.link("corefile", h.Context, OK, fmt.Sprintf("forwards %s to %s", ClustersetZone, to))
 		return
 	}
@@ -73,6 +73,14 @@ func (w *walk) forwardLink(route corefile.Route) {
 		p.Fix, p.Advice = nil, "Replace the address: "+edit
 	}
 	w.add(rankDNS, p)
+}
+
+// ownIsRight reports whether a server of the cluster's own DNS answers as the import says.
+func (w *walk) ownIsRight() bool {
+	want := w.expected()
+	return len(want) > 0 && slices.ContainsFunc(w.DNS.Servers.Value, func(s Server) bool {
+		return !s.Second && s.Ready && s.Answer.NotAsked == "" && w.correct(s.Answer, want)
+	})
 }
 
 // hostOf returns the address of `forward`'s argument: "dns://10.0.0.11:53" is 10.0.0.11.
@@ -122,6 +130,10 @@ func (w *walk) nodeLocalLink() {
 		w.link("node-local dns", h.Context, OK, detail)
 		return
 	}
+	if err == nil && len(route.To) > 0 && slices.ContainsFunc(route.To, w.isOwnDNS(blocks)) {
+		w.link("node-local dns", h.Context, OK, "forwards all names to the cluster's DNS, "+output.List(route.To, 3))
+		return
+	}
 	w.link("node-local dns", h.Context, Broken, "NodeLocal DNSCache has no server block for "+ClustersetZone)
 	p := problem("NodeLocalNoStanza", fmt.Sprintf("NodeLocal DNSCache of %s has no server block for %s, so it asks the resolvers of the node.", h.Context, ClustersetZone))
 	if fix := corefile.Stanza(h.Context, blocks, ClustersetZone, ClusterZone); fix != "" {
@@ -130,6 +142,15 @@ func (w *walk) nodeLocalLink() {
 		p.Advice = "Add the server block of corefile-examples/nodelocal.Corefile to the ConfigMap kube-system/" + corefile.NodeLocal + "."
 	}
 	w.add(rankDNS, p)
+}
+
+// isOwnDNS returns whether an argument of `forward` is the cluster's own DNS: its Service, or the server that
+// NodeLocal DNSCache asks for names of the cluster.
+func (w *walk) isOwnDNS(blocks []corefile.Block) func(to string) bool {
+	of := corefile.RouteOf(blocks, ClusterZone)
+	return func(to string) bool {
+		return hostOf(to) == w.DNS.Address.Value && w.DNS.Address.Value != "" || of.OwnZone && slices.Contains(of.To, to)
+	}
 }
 
 // serverLinks compares the answer of each server with the import. Second servers come first: the
@@ -295,7 +316,7 @@ func list(all []netip.Addr) string {
 
 // lacksPlugin reports whether the log of a server contains CoreDNS' error about our directive.
 func lacksPlugin(s Server) bool {
-	return strings.Contains(strings.ToLower(s.Log), "unknown directive '"+corefile.Multicluster+"'")
+	return strings.Contains(strings.ToLower(s.Log.Value), "unknown directive '"+corefile.Multicluster+"'")
 }
 
 func (w *walk) pluginMissing(s Server) *output.Problem {
@@ -360,10 +381,40 @@ func (w *walk) unserved(s Server, route corefile.Route) {
 		w.add(rankDNS, p)
 		return
 	}
+	if line := refusal(s.Log.Value); line != "" {
+		p := problem("CorefileRefused", fmt.Sprintf("The DNS server %s/%s of %s refuses the Corefile, and keeps the one before: %s", s.Namespace, s.Pod, h.Context, line))
+		p.Advice = "Correct the Corefile. A pod that starts with it ends at once: " + output.Kubectl(h.Context, "--namespace", s.Namespace, "edit", "configmap", "coredns")
+		w.add(rankDNS, p)
+		return
+	}
 	p := problem("CorefileNotLoaded", fmt.Sprintf("The DNS server %s/%s of %s does not answer for %s, although the Corefile has the zone: it has not loaded the Corefile.", s.Namespace, s.Pod, h.Context, ClustersetZone))
-	p.Fix = []string{output.Kubectl(h.Context, "--namespace", s.Namespace, "delete", "pod", s.Pod)}
-	p.Advice = "With the plugin reload, a changed Corefile takes up to two minutes. The command replaces the pod."
+	p.Advice = "With the plugin reload, a changed Corefile takes up to two minutes."
+	switch {
+	case !s.Log.OK():
+		p.Advice += " The log of the server cannot be read from here, and can say why the server refuses the Corefile: " + output.Kubectl(h.Context, "--namespace", s.Namespace, "logs", s.Pod)
+	case !s.Second && route.By != "":
+		p.Advice += fmt.Sprintf(" If the image lacks what the Corefile contains (%s), a new pod ends at once. If you know that the image has it, replace the pod: ", route.By) +
+			output.Kubectl(h.Context, "--namespace", s.Namespace, "delete", "pod", s.Pod)
+	default:
+		p.Advice += " The command replaces the pod."
+		p.Fix = []string{output.Kubectl(h.Context, "--namespace", s.Namespace, "delete", "pod", s.Pod)}
+	}
 	w.add(rankDNS, p)
+}
+
+// refusal returns the last line of a log in which the plugin reload reports that it could not load a Corefile,
+// or "".
+func refusal(log string) string {
+	found := ""
+	for line := range strings.Lines(log) {
+		switch {
+		case strings.Contains(line, "Corefile changed but reload failed"):
+			found = output.Clean(strings.TrimSpace(line))
+		case strings.Contains(line, "Reloading complete"):
+			found = ""
+		}
+	}
+	return found
 }
 
 // explainedByDNS reports whether the Corefile, or an earlier server, explains a server's answer.

@@ -27,7 +27,7 @@ func (w *walk) traffic() {
 			w.link("traffic", w.Here.Context, Skipped, "nothing is known of connections to "+e.id)
 			continue
 		}
-		if text := overlap(w.Here.Networks.Value, e.side.Networks.Value); text != "" {
+		if text := overlap(w.Here.Networks.Value, e.side.Networks.Value, w.addresses(e.id)); text != "" {
 			w.link("traffic", w.Here.Context, Broken, text)
 			p := problem("OverlappingNetworks", fmt.Sprintf("Pods of %s cannot reach pods of %s: %s.", w.Here.Context, e.side.Context, text))
 			p.Advice = "Give the clusters different networks, or connect them by a gateway that translates addresses. Until then, the addresses mean something else in each cluster."
@@ -51,10 +51,24 @@ func (w *walk) leads() string {
 	return "the name leads to endpoints, with what was read before"
 }
 
-// overlap returns which networks of two clusters overlap, or "". Networks of Services can be the same in
-// both: each cluster uses its own. A pod of the other cluster cannot be reached if this cluster uses its
-// address for something else.
-func overlap(here, there Networks) string {
+// addresses are those of the endpoints that a cluster has exported.
+func (w *walk) addresses(cluster string) []netip.Addr {
+	var found []netip.Addr
+	w.eachEndpoint(func(of, _ string, addresses []string, _ bool) {
+		for _, text := range addresses {
+			if ip, err := netip.ParseAddr(text); err == nil && of == cluster {
+				found = append(found, ip)
+			}
+		}
+	})
+	return found
+}
+
+// overlap returns which networks of two clusters overlap where endpoints are, or "". Networks that have no
+// endpoint prove nothing: a network plugin can use others than those of the nodes. Networks of Services can
+// be the same in both: each cluster uses its own. A pod of the other cluster cannot be reached if this cluster
+// uses its address for something else.
+func overlap(here, there Networks, endpoints []netip.Addr) string {
 	for _, pair := range []struct {
 		mine, theirs     []netip.Prefix
 		ofMine, ofTheirs string
@@ -64,7 +78,7 @@ func overlap(here, there Networks) string {
 	} {
 		for _, mine := range pair.mine {
 			for _, theirs := range pair.theirs {
-				if mine.Overlaps(theirs) {
+				if slices.ContainsFunc(endpoints, func(ip netip.Addr) bool { return mine.Contains(ip) && theirs.Contains(ip) }) {
 					return fmt.Sprintf("the network %s of the %s here overlaps with %s of the %s there", mine, pair.ofMine, theirs, pair.ofTheirs)
 				}
 			}
