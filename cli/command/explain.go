@@ -64,11 +64,10 @@ func runExplain(ctx context.Context, e *env, flags explainFlags, text string) er
 	if err := complete(ctx, e, &q, text); err != nil {
 		return err
 	}
-	facts, err := explain.Gather(ctx, q)
+	found, err := explain.Explain(ctx, q)
 	if err != nil {
 		return err
 	}
-	found := chain.Walk(facts)
 	if err := e.report(found, func(w io.Writer, p output.Painter) error { return explain.Print(w, p, found) }); err != nil {
 		return err
 	}

@@ -92,6 +92,7 @@ func TestFaults(t *testing.T) {
 		l.shop("whole")
 		golden(t, "whole", steady(l.whole("foo.whole.svc.clusterset.local").Out))
 		t.Run("tenant", func(t *testing.T) { l.with(t).tenant() })
+		t.Run("cached", func(t *testing.T) { l.with(t).cached() })
 		t.Run("proxy", func(t *testing.T) { l.with(t).proxied() })
 		l.each(func(f fault) bool { return !f.ofPeer() })
 	})
@@ -176,6 +177,29 @@ subjects: [{kind: ServiceAccount, name: tenant, namespace: tenant}]
 		l.Errorf("status %d", last.Status)
 	}
 	golden(l.T, "tenant", steady(last.Out))
+}
+
+// cached mends a name of which the DNS servers have just answered that it does not exist. They are not stale.
+func (l *lab) cached() {
+	l.Helper()
+	l.Namespace("cached", "member1", "member2")
+	l.apply("member1", "cached", service+"---"+endpoints)
+	const name = "foo.cached.svc.clusterset.local"
+	explained := func() error {
+		report, people := l.explain(name)
+		switch {
+		case report.Result == chain.ResultWhole:
+			return nil
+		case report.Cause != nil && report.Cause.ID == chain.StaleDNSServer:
+			l.Fatalf("the answer is from a cache\n%s", people.Out)
+		}
+		return errors.New(people.Out)
+	}
+	if explained() == nil {
+		l.Fatal("it is whole without an export")
+	}
+	l.apply("member1", "cached", export)
+	controlplane.Eventually(l, name+" is whole", explained)
 }
 
 // proxied asks through the proxy-url of the kubeconfig, also the DNS servers over port-forwards.

@@ -241,6 +241,9 @@ func merge(replies []*dns.Msg) chain.Answer {
 		if code := dns.RcodeToString[reply.Rcode]; a.Code == "" || code != "NOERROR" {
 			a.Code = code
 		}
+		for _, record := range append(slices.Clone(reply.Answer), reply.Ns...) {
+			a.TTL = max(a.TTL, time.Duration(record.Header().Ttl)*time.Second)
+		}
 		for _, record := range reply.Answer {
 			switch r := record.(type) {
 			case *dns.A:

@@ -2,6 +2,9 @@ package chain
 
 import "github.com/clusterset-dns/multicluster/cli/output"
 
+// StaleDNSServer is the cause that a DNS server answers other than the import says.
+const StaleDNSServer = "StaleDNSServer"
+
 // The causes that a chain can have. The link is the place in the documents.
 var causes = map[string]string{
 	// The name and the search path.
@@ -23,7 +26,7 @@ var causes = map[string]string{
 	"PluginRights":        coredns,
 	"CorefileNotLoaded":   coredns,
 	"CorefileRefused":     coredns,
-	"StaleDNSServer":      coredns,
+	StaleDNSServer:        coredns,
 	"DNSServerFails":      coredns,
 	"UnknownPort":         imports,
 	"UnknownEndpoint":     imports,

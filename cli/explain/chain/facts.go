@@ -148,4 +148,6 @@ type Answer struct {
 	Targets []string
 	// Zone is the owner of the SOA record of a negative answer.
 	Zone string
+	// TTL is the longest time to live of the records: how long a cache that the answer is from keeps it.
+	TTL time.Duration
 }

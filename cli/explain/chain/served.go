@@ -242,9 +242,9 @@ func (w *walk) compare(s Server) {
 		w.link(name, h.Context, Broken, detail)
 	default:
 		w.link(name, h.Context, Broken, fmt.Sprintf("%s, and the import has %s", detail, list(want)))
-		p := problem("StaleDNSServer", fmt.Sprintf("The DNS server %s/%s of %s answers %s, and the import has %s.", s.Namespace, s.Pod, h.Context, detail, list(want)))
+		p := problem(StaleDNSServer, fmt.Sprintf("The DNS server %s/%s of %s answers %s, and the import has %s.", s.Namespace, s.Pod, h.Context, detail, list(want)))
 		p.Fix = []string{output.Kubectl(h.Context, "--namespace", s.Namespace, "delete", "pod", s.Pod)}
-		p.Advice = "A change is visible after ten seconds at most. If the answer stays so, the server has lost its watch: its log has the reason. The command replaces the pod."
+		p.Advice = "It answered so again after a cached answer had expired: it has lost its watch, and its log has the reason. The command replaces the pod."
 		w.add(rankDNS, p)
 	}
 }
