@@ -103,7 +103,7 @@ func classify(host string, err error) (reason, message string) {
 	case apierrors.IsUnauthorized(err):
 		return Unauthorized, host + " rejected the credentials, which can have expired: join the peer again"
 	case apierrors.IsForbidden(err):
-		return Forbidden, fmt.Sprintf("the account needs the role of deploy/peer; run kubectl apply -k deploy/peer in the cluster at %s: %v", host, err)
+		return Forbidden, fmt.Sprintf("the account needs the role of deploy/peer: run `kubectl apply -k '%s'` in the cluster at %s: %v", mcs.Deploy("peer"), host, err)
 	case errors.Is(err, errTooLarge):
 		return TooLarge, host + ": " + errTooLarge.Error() + ", which is the limit for one list"
 	case errors.Is(err, reflector.ErrPaged):

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // annotationRenew with the value "true" on a peer's Secret means that the controller renews the token
@@ -110,7 +112,7 @@ func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // rotate returns the command that gives this cluster a new token for the peer.
 func (p *peer) rotate() string {
-	return fmt.Sprintf("run `kubectl multicluster rotate %s --from %s`", p.registry.options.Home, p.id)
+	return fmt.Sprintf("run `kubectl multicluster rotate %s --from %s`, with the contexts of this cluster and the peer", p.registry.options.Home, p.id)
 }
 
 // describeTokenLocked adds what is known of the token to the condition, and sets the metric.
@@ -201,7 +203,7 @@ func (c *connection) renewToken(ctx context.Context, o order) error {
 	})
 	err = redact(err, token, data)
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("this controller has no right to write Secrets: run `kubectl apply -k deploy/renew` in this cluster, or set controller.renewTokens=true in the values of the chart: %w", err)
+		return fmt.Errorf("this controller has no right to write Secrets: run `kubectl apply -k '%s'` in this cluster, or set controller.renewTokens=true in the values of the chart: %w", mcs.Deploy("renew"), err)
 	}
 	return err
 }

@@ -299,7 +299,7 @@ func TestRenewalFails(t *testing.T) {
 	r.tokenSays(there.id, "no new token for the account "+there.namespace+"/reader", "run `kubectl multicluster rotate "+r.namespace+" --from "+there.id+"`", "forbidden")
 	applyTo(t, there.Cluster, there.namespace, selfRenewal)
 	r.clock.forward(time.Minute)
-	r.tokenSays(there.id, "kubectl apply -k deploy/renew")
+	r.tokenSays(there.id, "kubectl apply -k '"+mcs.Deploy("renew")+"'")
 	if told := r.told(there.id); !slices.Equal(told, []string{Connected, "TokenNotRenewed"}) {
 		t.Errorf("the events are %q: %q", told, r.events)
 	}
