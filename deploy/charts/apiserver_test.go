@@ -21,6 +21,7 @@ import (
 // everything are values for each mode of dns with all on that an API server of itself knows.
 var everything = map[string]string{
 	"server":  allOn + "dns: {mode: server, clusterIP: 10.0.0.11, podDisruptionBudget: {enabled: true}, plugin: {alias: [cluster.local]}}\n",
+	"stock":   allOn + "dns: {mode: stock, podDisruptionBudget: {enabled: true}}\n",
 	"cluster": allOn + "dns: {mode: cluster, podDisruptionBudget: {enabled: true}}\n",
 	"replace": allOn + "dns: {mode: replace, clusterIP: 10.0.0.10, podDisruptionBudget: {enabled: true}, autopath: true, upstreams: ['tls://192.0.2.53']}\n",
 	"none":    allOn + "dns: {mode: none, podDisruptionBudget: {enabled: true}}\n",
@@ -68,7 +69,7 @@ func TestReleaseThroughAllModes(t *testing.T) {
 	c := controlplane.New(t, controlplane.Options{})
 	onCluster(t, c, c1+"dns: {mode: none}", "install", release, chart, "--create-namespace", "--values", "-")
 	kubectl(t, c, "label", "namespace", system, "pod-security.kubernetes.io/enforce=restricted")
-	for _, mode := range []string{"server", "cluster", "replace", "none", "server"} {
+	for _, mode := range []string{"server", "stock", "cluster", "replace", "none", "server"} {
 		onCluster(t, c, everything[mode], "upgrade", release, chart, "--values", "-", "--set", "dns.leaveReplace=true")
 		manifest := onCluster(t, c, "", "get", "manifest", release)
 		strict(t, c, manifest)

@@ -24,6 +24,8 @@ func TestChartIsTheBases(t *testing.T) {
 		"the defaults": {"cluster: {useClusterProperty: true}", []string{"crd", "controller", "peer", "plugin/server"}},
 		"the cluster's own CoreDNS": {"{cluster: {useClusterProperty: true}, dns: {mode: cluster}}",
 			[]string{"crd", "controller", "peer", "plugin/cluster-coredns"}},
+		"a stock CoreDNS": {"{cluster: {useClusterProperty: true}, dns: {mode: stock}}",
+			[]string{"crd", "controller", "peer", "plugin/cluster-coredns"}},
 		"no DNS":         {"{cluster: {useClusterProperty: true}, dns: {mode: none}}", []string{"crd", "controller", "peer"}},
 		"a client pod":   {"{cluster: {useClusterProperty: true}, dns: {mode: none}, clientPod: {enabled: true}}", []string{"crd", "controller", "peer", "client"}},
 		"renewed tokens": {"{cluster: {useClusterProperty: true}, dns: {mode: none}, controller: {renewTokens: true}}", []string{"crd", "controller", "peer", "renew"}},

@@ -44,10 +44,11 @@ func TestNotesListWhatToCheck(t *testing.T) {
 		"line":             "\n    multicluster clusterset.local\n",
 		"block":            "\n    multicluster clusterset.local {\n        alias cluster.local\n    }\n",
 		"stock":            "corefile-examples/stock.Corefile.",
+		"stock-intree":     "\n    kubernetes cluster.local clusterset.local in-addr.arpa ip6.arpa {\n        multicluster clusterset.local\n    }\n",
 		"alias":            "corefile-examples/alias.Corefile;",
 		"autopath":         "\n    autopath @multicluster\n",
 		"patch":            "  kubectl -n kube-system patch deployment coredns -p '{",
-		"its names":        "`coredns` is kubeadm's name for the Deployment,",
+		"its names":        "`coredns` is kubeadm's name for the Deployment",
 		"replace":          "This release runs the cluster's DNS at 10.0.0.10",
 		"none":             "does not run a DNS server",
 		"monitors":         "  kubectl get servicemonitors -A",
@@ -67,6 +68,7 @@ func TestNotesListWhatToCheck(t *testing.T) {
 		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"an image", "controller", "peers", "join", "two zones", "get a client pod"}},
 		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"an image", "controller", "peers", "join", "line", "stock", "patch", "its names", "get a client pod"}},
 		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"an image", "controller", "peers", "join", "block", "alias", "autopath", "patch", "its names", "get a client pod"}},
+		"stock":          {system, c1 + "dns: {mode: stock}", []string{"an image", "controller", "peers", "join", "stock-intree", "its names", "get a client pod"}},
 		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"an image", "controller", "peers", "join", "replace", "monitors", "policies", "get a client pod"}},
 		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server, image: {repository: registry.example.org/coredns, tag: v1}}}", []string{"another image", "server", "get a client pod"}},
 	} {
@@ -131,6 +133,41 @@ func TestDocumentsLinesWork(t *testing.T) {
 		}
 		types(t, c, "docs/operations/upgrade.md", 2)
 	})
+}
+
+// TestNotesForAStockCoreDNS: the notes know the version of the cluster's own CoreDNS, and its account can read imports.
+func TestNotesForAStockCoreDNS(t *testing.T) {
+	c := controlplane.New(t, controlplane.Options{})
+	const values = c1 + "dns: {mode: stock}"
+	said := func() string {
+		t.Helper()
+		text := onCluster(t, c, values, "upgrade", "--install", release, chart, "--create-namespace", "--values", "-", "--output", "json")
+		var printed struct{ Info struct{ Notes string } }
+		if err := json.Unmarshal([]byte(text), &printed); err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		return printed.Info.Notes
+	}
+	if text := said(); !strings.Contains(text, "version is not known here") {
+		t.Errorf("without a CoreDNS, the notes are\n%s", text)
+	}
+	if err := c.Apply(t.Context(), "", kubeadms()); err != nil {
+		t.Fatal(err)
+	}
+	for image, want := range map[string]string{
+		"registry.k8s.io/coredns/coredns:v1.12.2":                        "CoreDNS 1.12.2 can answer",
+		"registry.example.org:5000/eks/coredns:v1.13.1-eksbuild.2":       "CoreDNS 1.13.1 can answer",
+		"registry.k8s.io/coredns/coredns:v1.12.1":                        "CoreDNS 1.12.1 cannot answer",
+		"registry.example.org/coredns@sha256:" + strings.Repeat("1", 64): "version is not known here",
+	} {
+		kubectl(t, c, "set", "image", "deployment/coredns", "coredns="+image, "-n", "kube-system")
+		if text := said(); !strings.Contains(text, want) {
+			t.Errorf("with %s, the notes are\n%s\nwant %q", image, text, want)
+		}
+	}
+	if got := kubectl(t, c, words(t, said(), "auth can-i list serviceimports")...); !strings.Contains(got, "yes") {
+		t.Error(got)
+	}
 }
 
 // TestNotesForTheClustersCoreDNS: the commands in the notes work on a CoreDNS as kubeadm installs

@@ -174,3 +174,13 @@ affinity:
     {{- end }}
 {{- end }}
 {{- end }}
+
+{{- /* The version of the cluster's own CoreDNS, such as 1.12.2, or nothing: helm template does not read the cluster, and an image can have another tag. */}}
+{{- define "multicluster.coreDNSVersion" -}}
+{{- $deployment := lookup "apps/v1" "Deployment" .Values.dns.account.namespace "coredns" }}
+{{- range (dig "spec" "template" "spec" "containers" list $deployment) }}
+{{- if eq .name "coredns" }}
+{{- regexFind "[0-9]+[.][0-9]+[.][0-9]+" (regexFind ":v?[0-9]+[.][0-9]+[.][0-9]+[^/]*$" .image) }}
+{{- end }}
+{{- end }}
+{{- end }}
