@@ -85,6 +85,60 @@ func TestStockCorefileWithOurLine(t *testing.T) {
 	})
 }
 
+// TestStockCorefileInTree: CoreDNS' own plugin kubernetes answers imports, as an account with the rights that this project gives it. Ours
+// has no line in the Corefile.
+func TestStockCorefileInTree(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
+		c := controlplane.New(t, controlplane.Options{})
+		installCRDs(t, c)
+		asClusterCoreDNS(t, c)
+		outside := startUpstream(t)
+		apply(t, c, anImport)
+		apply(t, c, aHeadlessImport)
+		apply(t, c, aLocalService)
+
+		text := read(t, example("stock-intree"))
+		before := replaced(t, replaced(t, text, "\n        multicluster clusterset.local\n", "\n"), " clusterset.local in-addr", " in-addr")
+		answers := clusterAnswers(t, c, temporary(t, before))
+		start(t, c, "53", example("stock-intree"))
+		getsReady(t)
+
+		t.Run("imports are answered", func(t *testing.T) {
+			wants(t, foo, dns.TypeA, "NOERROR 10.0.0.77")
+			wants(t, foo, dns.TypeAAAA, "NOERROR")
+			wants(t, "_http._tcp."+foo, dns.TypeSRV, "NOERROR 0 100 80 "+foo)
+			wants(t, db, dns.TypeA, "NOERROR 10.1.0.5")
+			wants(t, "db-0.member1."+db, dns.TypeA, "NOERROR 10.1.0.5")
+			wants(t, "_sql._tcp."+db, dns.TypeSRV, "NOERROR 0 100 5432 db-0.member1."+db)
+			wants(t, "bar.default.svc.clusterset.local.", dns.TypeA, "NXDOMAIN")
+			wants(t, "local.default.svc.clusterset.local.", dns.TypeA, "NXDOMAIN")
+			// Other than ours: the version is that of the cluster's own zone, and the TTL that of `kubernetes`.
+			wants(t, "dns-version.clusterset.local.", dns.TypeTXT, `NOERROR "1.1.0"`)
+			if m, err := exchange("udp", "53", foo, dns.TypeA); err != nil || m.Answer[0].Header().Ttl <= 5 {
+				t.Errorf("%v, %v", m, err)
+			}
+		})
+		t.Run("all else is as without the zone", func(t *testing.T) {
+			if diff := cmp.Diff(answers, allAnswers(t)); diff != "" {
+				t.Error(diff)
+			}
+		})
+		t.Run("a removed import", func(t *testing.T) {
+			kubectl(t, c, "delete", "serviceimport", "foo", "--namespace", "default")
+			controlplane.Eventually(t, "its name is gone", func() error {
+				m, err := exchange("udp", "53", foo, dns.TypeA)
+				if err == nil && m.Rcode != dns.RcodeNameError {
+					err = fmt.Errorf("%s", short(m))
+				}
+				return err
+			})
+		})
+		if leaked := outside.leaked(); len(leaked) > 0 {
+			t.Errorf("clusterset names went upstream: %v", leaked)
+		}
+	})
+}
+
 func testImports(t *testing.T) {
 	wants(t, foo, dns.TypeA, "NOERROR 10.0.0.77")
 	wants(t, foo, dns.TypeAAAA, "NOERROR")
