@@ -202,6 +202,7 @@ type condition struct {
 	pathMessage string
 	tested      bool
 	beat        string // the last heartbeat of its controller
+	uid         string // of its namespace kube-system, while it is connected
 	// tokenExpiry is when the token expires, "" for never. tokenMessage is what is wrong with it, or "".
 	tokenExpiry, tokenMessage string
 }

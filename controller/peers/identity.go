@@ -29,6 +29,9 @@ type identity struct {
 	version string // resourceVersion of home
 }
 
+// maxUID is the length of a UID in the API. A longer one is not recorded.
+const maxUID = 36
+
 // announcement is what one Namespace announces.
 type announcement struct {
 	uid        types.UID // of kube-system only

@@ -202,6 +202,9 @@ func (p *peer) wantedLease() *coordinationv1.Lease {
 			HolderIdentity: new(p.id), AcquireTime: new(metav1.NewMicroTime(p.record.Began.Time)), LeaseTransitions: new(p.record.Returns),
 		},
 	}
+	if p.condition.uid != "" { // The last one stays in the Lease.
+		l.Annotations[mcs.AnnotationClusterUID] = p.condition.uid
+	}
 	if p.condition.tokenExpiry != "" {
 		l.Annotations[annotationExpiry] = p.condition.tokenExpiry
 	}

@@ -196,6 +196,9 @@ func (p *peer) setConditionLocked() {
 	// An edit of the limits that went wrong does not cost the endpoints of the peer.
 	inUse := reason == InvalidLimits && p.contents == p.connection.contents
 	p.condition = p.orStale(condition{reason: reason, message: harmless(message), connected: reason == Connected || inUse})
+	if reason == Connected && len(p.connection.identity.uid) <= maxUID {
+		p.condition.uid = string(p.connection.identity.uid)
+	}
 }
 
 // setStateLocked updates record and state. It returns the pause until the next call.

@@ -107,6 +107,9 @@ const (
 	// LabelPeer marks the Secrets with a peer's kubeconfig, and the Leases with what is known of
 	// the peer.
 	LabelPeer = "clusterset-dns.io/peer"
+	// AnnotationClusterUID on the Lease of a peer is the UID of the namespace kube-system in the cluster that
+	// the controller was last connected to. Two clusters can announce one ID by mistake.
+	AnnotationClusterUID = "clusterset-dns.io/cluster-uid"
 
 	// LabelKarmadaManaged and AnnotationKarmadaWork mark what Karmada propagated to a member
 	// cluster (K13).
