@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/cli/system"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
@@ -63,6 +64,73 @@ func TestConnected(t *testing.T) {
 			}
 			return errors.Join(errors.New("it is there"), err)
 		})
+	}
+}
+
+// TestSecondClusterWithTheID: a cluster that announces the ID of a connected peer does not get into the way of that one.
+func TestSecondClusterWithTheID(t *testing.T) {
+	w := world.New(t, "member1", "member2", "twin")
+	w.StartController("member1")
+	w.StartController("member2")
+	f := &fixture{t, w}
+	f.runs(0, []string{"join", "member2", "--from", "member1"}, "created   Connected")
+	w.Announce("twin", "member1")
+	before := f.secret("member2", "member1")
+	for _, command := range []string{"join", "rotate"} {
+		f.runs(1, []string{command, "member2", "--from", "twin"}, "OtherCluster", "Nothing was changed", "--cluster-id", "kubectl multicluster leave member2 --from twin")
+	}
+	if after := f.secret("member2", "member1"); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the Secret is another: %v", after.ManagedFields)
+	}
+	f.runs(0, []string{"join", "member2", "--from", "member1"}, "unchanged   Connected")
+
+	// It replaces the first cluster on purpose.
+	f.runs(0, []string{"leave", "member2", "--from", "twin"}, "deleted")
+	controlplane.Eventually(t, "the Lease is gone", func() error {
+		_, err := w.Clusters["member2"].Kube.CoordinationV1().Leases(system.Namespace).Get(t.Context(), "member1", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(errors.New("it is there"), err)
+	})
+	f.runs(0, []string{"join", "member2", "--from", "twin", "--wait", "0"}, "created")
+	if got := f.peer("member2", "member1").Host; got != w.Clusters["twin"].Config.Host {
+		t.Errorf("member2 reads %s", got)
+	}
+}
+
+// TestRotateWithoutRights: a token is revoked only if its successor can be stored.
+func TestRotateWithoutRights(t *testing.T) {
+	w := world.New(t, "member1", "member2")
+	f := &fixture{t, w}
+	f.Announce("member1", "member1")
+	f.Announce("member2", "member2")
+	if err := w.Clusters["member2"].Apply(t.Context(), system.Namespace, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: viewer}
+rules:
+  - {apiGroups: ["", coordination.k8s.io], resources: [namespaces, secrets, leases], verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: viewer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: viewer}
+subjects: [{kind: ServiceAccount, name: viewer, namespace: default}]
+`); err != nil {
+		t.Fatal(err)
+	}
+	config, _, err := w.Clusters["member2"].ServiceAccount(t.Context(), "default", "viewer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Config.AuthInfos["viewer"] = &api.AuthInfo{Token: config.BearerToken}
+	w.Config.Contexts["viewer"] = &api.Context{Cluster: "member2", AuthInfo: "viewer"}
+	w.WriteConfig()
+	for _, kind := range []string{"--static", "--expiring=1h"} {
+		f.runs(0, []string{"join", "member2", "--from", "member1", kind, "--wait", "0"})
+		f.runs(1, []string{"rotate", "viewer", "--from", "member1", "--wait", "0"}, "nothing is revoked", "forbidden")
+		f.reads(f.peer("member2", "member1"))
 	}
 }
 

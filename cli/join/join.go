@@ -134,6 +134,9 @@ func (w *work) join(ctx context.Context, o Options) {
 		err = w.notForeign(stored)
 	}
 	if err == nil {
+		err = w.notAnother(stored)
+	}
+	if err == nil {
 		err = w.connect(ctx, stored, o.life(stored, w.To.id), o.Wait)
 	}
 	if err != nil {

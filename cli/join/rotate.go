@@ -2,8 +2,13 @@ package join
 
 import (
 	"context"
+	"encoding/base64"
+	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset-dns/multicluster/cli/output"
 	"github.com/clusterset-dns/multicluster/deploy/peer"
 )
 
@@ -39,6 +44,12 @@ func (w *work) rotate(ctx context.Context, patience time.Duration) {
 	if _, err = w.place(stored); err == nil {
 		err = w.notOfHelm(stored)
 	}
+	if err == nil {
+		err = w.notAnother(stored)
+	}
+	if err == nil {
+		err = w.writable(ctx, stored)
+	}
 	if err != nil {
 		w.fail(err)
 		return
@@ -55,6 +66,21 @@ func (w *work) rotate(ctx context.Context, patience time.Duration) {
 	if err != nil {
 		w.fail(err)
 	}
+}
+
+// writable returns an error if the reader's Secret cannot be written. It is tried without an effect, so that
+// rights and admission are known before a token is revoked.
+func (w *work) writable(ctx context.Context, stored *peerSecret) error {
+	want, data := w.secret(stored.renews()), map[string]any{}
+	for key, value := range stored.object.Data {
+		data[key] = base64.StdEncoding.EncodeToString(value)
+	}
+	want.Object["data"] = data
+	options := metav1.ApplyOptions{FieldManager: manager, Force: true, DryRun: []string{metav1.DryRunAll}}
+	if _, err := client(w.To.Cluster, want).Apply(ctx, want.GetName(), want, options); err != nil {
+		return fmt.Errorf("nothing is revoked, because the new token cannot be stored: apply %s in %s: %s", describe(want), output.Clean(w.To.Context), without(err, stored.token))
+	}
+	return nil
 }
 
 // revokeAccount deletes the reader's account only, which revokes its tokens. Its rights, by name, stay

@@ -112,6 +112,29 @@ func (w *work) notForeign(s *peerSecret) error {
 	}}
 }
 
+// notAnother returns an error if the reader is connected to another cluster under this ID: a token of this
+// one would break the link.
+func (w *work) notAnother(s *peerSecret) error {
+	if s.lease == nil || s.lease.Labels[system.LabelConnected] != "True" {
+		return nil
+	}
+	uid := s.lease.Annotations[mcs.AnnotationClusterUID]
+	if uid == "" || w.From.uid == "" || uid == w.From.uid {
+		return nil
+	}
+	at := "another address"
+	if s.server != nil {
+		at = output.Clean(s.server.Server)
+	}
+	return &fault{output.Problem{
+		ID:   "OtherCluster",
+		What: fmt.Sprintf("%s reads another cluster with the ID %s, at %s. The context %s leads to a second cluster that announces this ID", w.To.called(), w.From.id, at, output.Clean(w.From.Context)),
+		Advice: fmt.Sprintf("Nothing was changed. Each cluster needs an ID of its own: set another --cluster-id in one of the two. If %s replaces the other cluster, leave that one first: ", output.Clean(w.From.Context)) +
+			w.command("leave"),
+		Link: output.Docs + "join.md#the-cluster-id",
+	}}
+}
+
 // notOfHelm returns an error if the Secret belongs to a Helm release, which would compete with this
 // program for the kubeconfig. A Secret of existingSecret does not.
 func (l *Link) notOfHelm(s *peerSecret) error {

@@ -16,8 +16,13 @@ import (
 // ServerFault returns what is wrong with the address of an API server, or "".
 func ServerFault(address string) string {
 	parsed, err := url.Parse(address)
-	if err != nil || parsed.Scheme != "https" || parsed.Host == "" || strings.ContainsAny(address, " \t\n\"\\") {
+	switch {
+	case strings.Contains(address, "@"): // It is not repeated: it can contain a password.
+		return "the address contains a user name or a password, which the controller would show: remove it"
+	case err != nil || parsed.Scheme != "https" || parsed.Host == "" || strings.ContainsAny(address, " \t\n\"\\"):
 		return fmt.Sprintf("the address %s is not an https:// URL", output.Quote(address))
+	case parsed.RawQuery != "" || parsed.ForceQuery || strings.Contains(address, "#"):
+		return fmt.Sprintf("the address %s has more than a host, a port and a path", output.Quote(address))
 	}
 	return ""
 }
@@ -71,6 +76,10 @@ func (l *Link) place(stored *peerSecret) (place, error) {
 	if loopback(base.Server) && !loopback(l.To.Entry.Server) {
 		p.warnings = append(p.warnings, fmt.Sprintf("%s is an address of the machine that it is used on. Pods of %s cannot reach %s there: set another one with --server %s",
 			output.Clean(base.Server), l.To.called(), l.From.called(), output.Quote(l.From.Context+"=https://ADDRESS")))
+	}
+	if at := base.ProxyURL; at != "" && loopback(at) && !loopback(base.Server) {
+		p.warnings = append(p.warnings, fmt.Sprintf("the proxy-url of %s is an address of the machine that it is used on. Pods of %s cannot use it there: set the address that they reach with --server %s",
+			output.Clean(l.From.Context), l.To.called(), output.Quote(l.From.Context+"=https://ADDRESS")))
 	}
 	return p, nil
 }

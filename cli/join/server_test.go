@@ -74,6 +74,11 @@ func TestPlace(t *testing.T) {
 		{name: "no check of certificates, and an authority", kubeconfig: ofKubeconfig + " insecure", ca: "A", want: ofKubeconfig + " ca=A"},
 		{name: "no TLS", kubeconfig: "http://member1.example.org", id: "InvalidServer"},
 		{name: "no address", kubeconfig: "member1.example.org", id: "InvalidServer"},
+		{name: "a password in the address", kubeconfig: "https://bob:hunter2@member1.example.org ca=A", id: "InvalidServer"},
+		{name: "a query in the address", kubeconfig: "https://member1.example.org/x?token=y ca=A", id: "InvalidServer"},
+		{name: "a fragment in the address", kubeconfig: "https://member1.example.org/#x ca=A", id: "InvalidServer"},
+		{name: "a path in the address", kubeconfig: "https://rancher.example.org/k8s/clusters/c-1 ca=A", want: "https://rancher.example.org/k8s/clusters/c-1 ca=A"},
+		{name: "a proxy of this machine", kubeconfig: ofKubeconfig + " ca=A proxy=http://127.0.0.1:3128", want: ofKubeconfig + " ca=A proxy=http://127.0.0.1:3128", warnings: 1},
 		{name: "an address of this machine", kubeconfig: ofMachine + " ca=A", want: ofMachine + " ca=A", warnings: 1},
 		{name: "localhost", kubeconfig: "https://localhost:6443 ca=A", want: "https://localhost:6443 ca=A", warnings: 1},
 		{name: "both on this machine", kubeconfig: ofMachine + " ca=A", reader: "https://[::1]:6443", want: ofMachine + " ca=A"},
@@ -93,7 +98,7 @@ func TestPlace(t *testing.T) {
 			got, err := l.place(&peerSecret{server: entry(c.stored)})
 			var problem *fault
 			if c.id != "" {
-				if !errors.As(err, &problem) || problem.ID != c.id || problem.Advice == "" {
+				if !errors.As(err, &problem) || problem.ID != c.id || problem.Advice == "" || strings.Contains(problem.What, "hunter2") {
 					t.Errorf("the error is %v, want %s with advice", err, c.id)
 				}
 				return

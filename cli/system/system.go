@@ -33,7 +33,9 @@ const (
 	// AnnotationRenew with the value "true" on a peer's Secret lets the controller renew its token.
 	AnnotationRenew = "clusterset-dns.io/renew-token"
 
-	labelConnected     = "clusterset-dns.io/connected"
+	// LabelConnected on the Lease of a peer is "True" while the controller reads it.
+	LabelConnected = "clusterset-dns.io/connected"
+
 	labelReason        = "clusterset-dns.io/reason"
 	labelPath          = "clusterset-dns.io/data-path"
 	annotationMessage  = "clusterset-dns.io/message"
@@ -164,7 +166,7 @@ func (p *Peer) readToken(user *api.AuthInfo) {
 
 func (p *Peer) readLease(l *coordinationv1.Lease) {
 	p.HasLease, p.LeaseVersion = true, l.ResourceVersion
-	p.Connected = l.Labels[labelConnected] == "True"
+	p.Connected = l.Labels[LabelConnected] == "True"
 	p.Reason, p.Message = l.Labels[labelReason], output.Clean(l.Annotations[annotationMessage])
 	p.DataPath, p.DataPathMessage = l.Labels[labelPath], output.Clean(l.Annotations[annotationPath])
 	if l.Spec.RenewTime != nil {
