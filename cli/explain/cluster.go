@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/cli/clusters"
@@ -27,7 +28,8 @@ import (
 func read(ctx context.Context, c *clusters.Cluster, q Question, identity known, importing bool) chain.Cluster {
 	n := q.Name
 	of := chain.Cluster{
-		Context: c.Context, ID: identity.ID, Server: q.Server(c.Context), Installed: identity.Installed, Heartbeat: identity.Heartbeat,
+		Context: c.Context, ID: identity.ID, UID: identity.UID, Server: q.Server(c.Context), CA: authority(c.Config),
+		Installed: identity.Installed, Heartbeat: identity.Heartbeat,
 	}
 	if identity.err != nil {
 		of.Identity = output.Clean(identity.err.Error())
@@ -58,6 +60,15 @@ func read(ctx context.Context, c *clusters.Cluster, q Question, identity known, 
 	}
 	of.Peers = peers(ctx, c)
 	return of
+}
+
+// authority returns the certificate authority that a context trusts, as PEM, or "".
+func authority(config *rest.Config) string {
+	loaded := rest.CopyConfig(config)
+	if err := rest.LoadTLSFiles(loaded); err != nil { // The requests fail, too, and tell why.
+		return ""
+	}
+	return strings.TrimSpace(string(loaded.CAData))
 }
 
 // versions are those that can be served, the preferred one first.
@@ -128,7 +139,7 @@ func peers(ctx context.Context, c *clusters.Cluster) chain.Read[[]chain.Peer] {
 	for _, p := range all {
 		found = append(found, chain.Peer{
 			ID: p.ID, HasSecret: p.HasSecret, HasLease: p.HasLease, SecretsUnknown: hidden, Connected: p.Connected, Reason: p.Reason,
-			Message: p.Message, DataPath: p.DataPath, Server: p.Server, TokenExpiry: p.TokenExpiry, Annotations: p.Annotations,
+			Message: p.Message, DataPath: p.DataPath, Server: p.Server, CA: strings.TrimSpace(string(p.CA)), TokenExpiry: p.TokenExpiry, Annotations: p.Annotations,
 		})
 	}
 	return chain.Read[[]chain.Peer]{Value: found}

@@ -99,6 +99,8 @@ type Peer struct {
 	LastConnected time.Time `json:"lastConnected,omitzero"`
 	// Server is the address of the peer's API server in the Secret.
 	Server string `json:"server,omitempty"`
+	// CA is the certificate authority of the peer's API server in the Secret, as PEM.
+	CA []byte `json:"-"`
 	// TokenExpiry is zero if the token does not expire.
 	TokenExpiry time.Time `json:"tokenExpiry,omitzero"`
 	// TokenIssued is zero if the token does not contain it.
@@ -148,7 +150,7 @@ func (p *Peer) readSecret(s *corev1.Secret) {
 	p.Renews = s.Annotations[AnnotationRenew] == "true"
 	if config, err := clientcmd.Load(s.Data[KubeconfigKey]); err == nil {
 		if context := config.Contexts[config.CurrentContext]; context != nil && config.Clusters[context.Cluster] != nil {
-			p.Server = output.Clean(config.Clusters[context.Cluster].Server)
+			p.Server, p.CA = output.Clean(config.Clusters[context.Cluster].Server), config.Clusters[context.Cluster].CertificateAuthorityData
 			p.readToken(config.AuthInfos[context.AuthInfo])
 		}
 	}

@@ -65,6 +65,7 @@ var causes = map[string]string{
 	"PeerControllerSilent":  join,
 	"PeerWrongID":           join,
 	"PeerDuplicateID":       join,
+	"DuplicateID":           "join.md#the-cluster-id",
 	"PeerDuplicateCluster":  join,
 	"PeerInvalidID":         join,
 	"PeerInvalidKubeconfig": join,

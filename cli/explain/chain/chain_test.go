@@ -481,3 +481,83 @@ func TestSideOfAPeer(t *testing.T) {
 		}
 	}
 }
+
+// impostor adds a context, before the others in the alphabet, of a second cluster with the ID of member1.
+func impostor(f *Facts) {
+	f.Here.UID, f.Others[0].UID = "two", "one"
+	f.Others = append([]Cluster{{
+		Context: "aaa", ID: "member1", UID: "aaa", Installed: true, Now: now, Heartbeat: now,
+		Version: Read[string]{Value: "v1beta1"}, Server: "https://aaa", CA: "aaa",
+	}}, f.Others...)
+	f.Others[1].Server, f.Others[1].CA = "https://one", "one"
+}
+
+// Of two clusters with the ID of a peer, the one that the Secret names is the peer.
+func TestImpostor(t *testing.T) {
+	for name, c := range map[string]struct {
+		server, ca, exporter string
+		want                 string
+	}{
+		"the address of the real one":                 {"https://one", "", "one", ResultWhole},
+		"the authority of the real one":               {"https://inside", "one", "one", ResultWhole},
+		"neither address nor authority, and it works": {"https://inside", "", "", ResultWhole},
+	} {
+		f := good()
+		impostor(f)
+		f.Here.Peers.Value[0].Server, f.Here.Peers.Value[0].CA = c.server, c.ca
+		r := Walk(f)
+		if r.Result != c.want || r.Cause != nil || len(r.Also) != 1 || r.Also[0].ID != "DuplicateID" || !strings.Contains(r.Also[0].What, "aaa, one") {
+			t.Errorf("%s: %+v", name, r)
+		}
+		at := slices.IndexFunc(r.Links, func(l Link) bool { return l.Link == "endpoints" })
+		if (at >= 0) != (c.exporter != "") || at >= 0 && r.Links[at].Cluster != c.exporter {
+			t.Errorf("%s: the endpoints of %q are expected: %+v", name, c.exporter, r.Links)
+		}
+	}
+	// Nothing tells which of the two is the peer, and nothing is imported.
+	f := good()
+	impostor(f)
+	nothing(f)
+	if r := Walk(f); r.Cause != nil || !slices.ContainsFunc(r.Links, func(l Link) bool {
+		return l.State == Unknown && strings.Contains(l.Detail, "aaa, one announce the ID of one peer (member1)")
+	}) {
+		t.Errorf("no cause can be known: %+v", r)
+	}
+	// A join would not tell them apart either.
+	f.Here.Peers.Value = nil
+	if r := Walk(f); r.Cause == nil || r.Cause.ID != "DuplicateID" || len(r.Cause.Fix) > 0 || len(r.Also) > 0 {
+		t.Errorf("an ID that two clusters have, and no peer: %+v", r)
+	}
+	// Two contexts without a UID can be of one cluster.
+	f = good()
+	impostor(f)
+	f.Others[0].UID, f.Others[1].UID, f.Here.Peers.Value[0].Server = "", "", "https://one"
+	if r := Walk(f); r.Result != ResultWhole || len(r.Also) > 0 {
+		t.Errorf("contexts without a UID: %+v", r)
+	}
+}
+
+// A fix does not remove a peer for nothing: the cluster of member3 announces the ID of another peer.
+func TestFixKeepsPeers(t *testing.T) {
+	f := good()
+	impostor(f)
+	nothing(f)
+	f.Others[1].Export.Value = nil
+	f.Here.Peers.Value[0].Server = "https://one"
+	f.Here.Peers.Value = append(f.Here.Peers.Value, Peer{ID: "member3", HasSecret: true, HasLease: true, Reason: "WrongID", Server: "https://aaa"})
+	r := Walk(f)
+	if r.Cause == nil || r.Cause.ID != "PeerWrongID" || len(r.Cause.Fix) > 0 ||
+		!strings.Contains(r.Cause.Advice, "--cluster-id=member3") || !strings.Contains(r.Cause.Advice, "removes all that two imports from member3") {
+		t.Errorf("%+v", r.Cause)
+	}
+	// A cluster that is a peer under its right name stays one.
+	f.Here.Peers.Value[1].Reason = "DuplicateCluster"
+	if r := Walk(f); len(r.Cause.Fix) != 2 || !strings.Contains(r.Cause.Advice, "all that two imports from it") {
+		t.Errorf("%+v", r.Cause)
+	}
+	// One that is not joined yet is joined by the next command.
+	f.Here.Peers.Value[1].Reason, f.Others[0].ID = "WrongID", "member4"
+	if r := Walk(f); len(r.Cause.Fix) != 3 || r.Cause.Fix[2] != "kubectl multicluster join two --from aaa" {
+		t.Errorf("%+v", r.Cause)
+	}
+}

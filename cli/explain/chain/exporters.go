@@ -23,6 +23,8 @@ type exporter struct {
 	peer *Peer
 	// side is the cluster itself, or nil if no context of the kubeconfig is it.
 	side *Cluster
+	// twins are contexts that announce the ID of the peer, if it is not known which of them it is.
+	twins []string
 	// home is true for the cluster in which the name is asked for.
 	home bool
 }
@@ -45,6 +47,7 @@ func (e exporter) exports(imp *mcsv1beta1.ServiceImport) bool {
 // exporters are the clusters that export the name, with their peers, exports, Services and endpoints.
 func (w *walk) exporters() {
 	h := &w.Here
+	defer w.duplicates()
 	imp := h.Import.Value
 	if imp != nil && !managed(imp) {
 		w.link("exports", h.Context, Skipped, "the import is not of this project's controller")
@@ -81,6 +84,12 @@ func (w *walk) all() []exporter {
 		if e.side != nil {
 			used[e.side.Context] = true
 		}
+		for _, c := range w.announcing(p.ID) {
+			used[c.Context] = true // Only one of them can be the peer.
+			if e.side == nil {
+				e.twins = append(e.twins, c.Context)
+			}
+		}
 		all = append(all, e)
 	}
 	for i := range w.Others {
@@ -96,12 +105,15 @@ func (w *walk) all() []exporter {
 }
 
 // sideOf returns the context of a peer: by the ID that it announces, otherwise by the address of its API
-// server. Other clusters can be behind the same address, which is then that of a proxy.
+// server. Other clusters can be behind the same address, which is then that of a proxy. It returns nil if
+// several contexts announce the ID, and the Secret names none of them.
 func (w *walk) sideOf(p *Peer) *Cluster {
-	for i := range w.Others {
-		if w.Others[i].ID == p.ID {
-			return &w.Others[i]
-		}
+	switch at := w.announcing(p.ID); len(at) {
+	case 0:
+	case 1:
+		return at[0]
+	default:
+		return named(p, at)
 	}
 	if at := w.behind(p.Server); len(at) == 1 && !w.hasSecret(at[0].ID) {
 		return at[0]
@@ -112,6 +124,59 @@ func (w *walk) sideOf(p *Peer) *Cluster {
 		}
 	}
 	return nil
+}
+
+// announcing returns the other clusters that announce an ID.
+func (w *walk) announcing(id string) []*Cluster {
+	var found []*Cluster
+	for i := range w.Others {
+		if id != "" && w.Others[i].ID == id {
+			found = append(found, &w.Others[i])
+		}
+	}
+	return found
+}
+
+// named returns the one cluster that the Secret of a peer is for, by the address of the API server or by
+// the authority of its certificate, or nil. The controller can reach a cluster at another address than
+// the user.
+func named(p *Peer, all []*Cluster) *Cluster {
+	for _, is := range []func(*Cluster) bool{
+		func(c *Cluster) bool { return p.Server != "" && c.Server == p.Server && c.CA == p.CA },
+		func(c *Cluster) bool { return p.Server != "" && c.Server == p.Server },
+		func(c *Cluster) bool { return p.CA != "" && c.CA == p.CA },
+	} {
+		if found := slices.DeleteFunc(slices.Clone(all), func(c *Cluster) bool { return !is(c) }); len(found) == 1 {
+			return found[0]
+		}
+	}
+	return nil
+}
+
+// duplicates reports IDs that two clusters announce, if the cause does not.
+func (w *walk) duplicates() {
+	if slices.ContainsFunc(w.causes, func(r ranked) bool { return r.problem.ID == "PeerDuplicateID" }) {
+		return
+	}
+	for _, c := range append([]Cluster{w.Here}, w.Others...) {
+		w.add(rankAlso, w.duplicate(c.ID))
+	}
+}
+
+// duplicate returns a problem if two clusters announce an ID. Contexts without a UID can be of one cluster.
+func (w *walk) duplicate(id string) *output.Problem {
+	var contexts []string
+	for _, c := range append([]Cluster{w.Here}, w.Others...) {
+		if id != "" && c.ID == id && c.UID != "" {
+			contexts = append(contexts, c.Context)
+		}
+	}
+	if len(contexts) < 2 {
+		return nil
+	}
+	p := problem("DuplicateID", fmt.Sprintf("%d clusters announce the ID %s: %s.", len(contexts), id, output.List(contexts, 5)))
+	p.Advice = "Each cluster needs an ID of its own. Set another --cluster-id in the one whose ID is wrong."
+	return p
 }
 
 // behind returns the clusters whose API server has an address.
@@ -128,7 +193,7 @@ func (w *walk) behind(server string) []*Cluster {
 // nobody explains a name that no cluster is known to export.
 func (w *walk) nobody(all []exporter) {
 	h := &w.Here
-	var unread []string
+	var unread, twins []string
 	broken := false
 	for _, e := range all {
 		if e.peer != nil && !e.peer.Connected {
@@ -138,6 +203,7 @@ func (w *walk) nobody(all []exporter) {
 		}
 		if !e.home && (e.side == nil || !e.side.Export.OK()) {
 			unread = append(unread, e.name())
+			twins = append(twins, e.twins...)
 		}
 	}
 	switch {
@@ -147,7 +213,7 @@ func (w *walk) nobody(all []exporter) {
 		w.link("exports", h.Context, Unknown, h.Export.Error)
 		return
 	case len(unread) > 0 || len(w.Unread) > 0 || !h.Peers.OK():
-		w.link("exports", "", Unknown, "no export is known. "+w.addContext(unread))
+		w.link("exports", "", Unknown, "no export is known. "+w.addContext(unread, twins))
 		return
 	}
 	w.link("exports", "", Broken, "no cluster exports "+w.Name.Import())
@@ -172,10 +238,12 @@ func (w *walk) nobody(all []exporter) {
 	w.add(rankExporter, p)
 }
 
-// addContext is the advice for clusters without a context.
-func (w *walk) addContext(ids []string) string {
+// addContext is the advice for clusters without a context, or with twins: contexts that announce one ID.
+func (w *walk) addContext(ids, twins []string) string {
 	text := "Add contexts of the exporting clusters to the kubeconfig, so that they can be read"
 	switch {
+	case len(twins) > 0:
+		text = fmt.Sprintf("The contexts %s announce the ID of one peer (%s), and its Secret names none of them", output.List(twins, 5), output.List(ids, 5))
 	case len(ids) == 0 && len(w.Unread) > 0:
 		text = "An exporting cluster can be among those that could not be read"
 	case len(ids) > 0:
@@ -198,9 +266,12 @@ func (w *walk) exporter(e exporter) {
 		connected = w.peerLink(e)
 	}
 	if e.side == nil {
-		state, detail := Unknown, w.addContext([]string{e.id})
+		state, detail := Unknown, w.addContext([]string{e.id}, e.twins)
 		if w.from(e.id) > 0 { // What matters here has arrived.
-			state, detail = Skipped, "no context of the kubeconfig is this cluster"
+			state = Skipped
+			if len(e.twins) == 0 {
+				detail = "no context of the kubeconfig is this cluster"
+			}
 		}
 		w.link("export", e.id, state, detail)
 		return

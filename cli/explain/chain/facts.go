@@ -43,8 +43,10 @@ type Cluster struct {
 	Context string
 	// ID is the announced ID, or "".
 	ID string
-	// Server is the address of its API server in the kubeconfig.
-	Server string
+	// UID identifies the cluster, or is "" if it could not be read.
+	UID string
+	// Server is the address of its API server in the kubeconfig, and CA the authority of its certificate.
+	Server, CA string
 	// Now is the time of the reads by the clock of its API server, which the local one need not agree with.
 	Now time.Time
 	// Identity is why Installed, ID and Heartbeat are not known, or "".
@@ -83,8 +85,9 @@ type Peer struct {
 	Connected       bool
 	Reason, Message string
 	DataPath        string
-	Server          string
-	TokenExpiry     time.Time
+	// Server is the address of its API server in the Secret, and CA the authority of its certificate.
+	Server, CA  string
+	TokenExpiry time.Time
 	// Annotations are the limits of the peer, from its Secret.
 	Annotations map[string]string
 }

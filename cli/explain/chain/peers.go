@@ -17,6 +17,10 @@ func (w *walk) peerLink(e exporter) bool {
 	h := &w.Here
 	if e.peer == nil {
 		w.link("peer "+e.id, h.Context, Broken, "this cluster does not read it")
+		if p := w.duplicate(e.id); p != nil { // A join would make one peer of two clusters.
+			w.add(rankExporter, p)
+			return false
+		}
 		p := problem("PeerMissing", fmt.Sprintf("%s does not read %s, which exports %s: it has no Secret of this peer.", h.Context, e.name(), w.Name.Import()))
 		p.Fix = []string{joinCommand(e.side.Context, h.Context)}
 		w.add(rankExporter, p)
@@ -144,7 +148,17 @@ func (w *walk) fixName(found *output.Problem, e exporter) {
 		return
 	}
 	found.Advice = ""
-	w.dropPeer(found, e)
+	switch joins := e.side != nil && !w.joined(e.side.ID) && w.duplicate(e.side.ID) == nil; {
+	case joins:
+		found.Fix = append(w.dropPeer(e.peer.ID), joinCommand(e.side.Context, w.Here.Context))
+	case found.ID == "PeerWrongID":
+		found.Advice = fmt.Sprintf("If the cluster has the wrong ID, set --cluster-id=%s there again: the peer returns, with its imports. If the Secret has the wrong name, remove it. "+
+			"That also removes all that %s imports from %s, and joins nothing in its place: %s",
+			e.peer.ID, w.Here.Context, e.peer.ID, strings.Join(w.dropPeer(e.peer.ID), " && "))
+	default:
+		found.Fix = w.dropPeer(e.peer.ID)
+		found.Advice = fmt.Sprintf("The commands remove the peer %s, and all that %s imports from it. They join nothing in its place: if the cluster is no peer under its own ID, join it after them.", e.peer.ID, w.Here.Context)
+	}
 }
 
 const contextPlaceholder = "CONTEXT"
@@ -157,17 +171,13 @@ func (w *walk) there(e exporter) string {
 	return e.side.Context
 }
 
-// dropPeer adds the commands that remove a Secret with a wrong name or content, and join again.
-func (w *walk) dropPeer(found *output.Problem, e exporter) {
-	h := &w.Here
+// dropPeer returns the commands that remove a peer, with its imports.
+func (w *walk) dropPeer(id string) []string {
 	at := []string{"--namespace", controllerNamespace}
 	const leaving = "clusterset-dns.io/leaving=true"
-	found.Fix = []string{
-		output.Kubectl(h.Context, append(at, "annotate", "--overwrite", "secrets,leases", "-l", "clusterset-dns.io/peer", "--field-selector", "metadata.name="+e.peer.ID, leaving)...),
-		output.Kubectl(h.Context, append(at, "delete", "secret", e.peer.ID)...),
-	}
-	if e.side != nil && !w.joined(e.side.ID) {
-		found.Fix = append(found.Fix, joinCommand(e.side.Context, h.Context))
+	return []string{
+		output.Kubectl(w.Here.Context, append(at, "annotate", "--overwrite", "secrets,leases", "-l", "clusterset-dns.io/peer", "--field-selector", "metadata.name="+id, leaving)...),
+		output.Kubectl(w.Here.Context, append(at, "delete", "secret", id)...),
 	}
 }
 
