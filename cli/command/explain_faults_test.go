@@ -327,6 +327,9 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.apply("member1", ns, before(endpoints, "endpoints:")+"endpoints: []")
 	},
 		advice: func(l *lab, ns string) { l.apply("member1", ns, endpoints) }},
+	{name: "no-endpoint-ports", want: "NoEndpointPorts", cause: func(l *lab, ns string) {
+		l.apply("member1", ns, strings.ReplaceAll(endpoints, "ports: [{name: http, port: 80}]", "ports: []"))
+	}, advice: func(l *lab, ns string) { l.apply("member1", ns, endpoints) }},
 	{name: "wrong-port-name", want: "UnknownPort", ask: "_web._tcp.FOO.svc.clusterset.local", mended: "_http._tcp.FOO.svc.clusterset.local", cause: func(*lab, string) {}},
 	{name: "no-search-entry", want: "NoSearchEntry", ask: "FOO.svc", args: []string{"--namespace", "NAMESPACE"}, cause: func(*lab, string) {}},
 	{name: "local-service", want: "LocalService", ask: "FOO.svc", cause: func(l *lab, ns string) { l.apply("member2", ns, service) },

@@ -89,6 +89,7 @@ var causes = map[string]string{
 	"Conflict":             exports,
 	"NoPods":               traffic,
 	"NoReadyEndpoints":     traffic,
+	"NoEndpointPorts":      traffic,
 	"OverlappingNetworks":  traffic,
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
@@ -29,6 +30,7 @@ func good() *Facts {
 	slice := discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: "foo-1", Labels: map[string]string{mcsv1beta1.LabelSourceCluster: "member1"}},
 		Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.5"}}},
+		Ports:      []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(80))}},
 	}
 	return &Facts{
 		Name: Name{Text: "foo.default.svc.clusterset.local", Zone: ClustersetZone, Service: "foo", Namespace: "default"}, PodNamespace: "default",
@@ -291,6 +293,27 @@ func TestCause(t *testing.T) {
 			f.Others[0].Endpoints.Value[0].Endpoints[0].Conditions.Ready = new(false)
 			f.Here.Slices.Value[0].Endpoints[0].Conditions.Ready = new(false)
 		}, "NoReadyEndpoints", nil},
+		"no pod has the targetPort":                                  {portless, "NoEndpointPorts", nil},
+		"no pod has the targetPort, and the exporter has no context": {func(f *Facts) { portless(f); f.Others = nil }, "NoEndpointPorts", nil},
+		"no pod has the targetPort, and another cluster has some": {func(f *Facts) {
+			other := f.Here.Slices.Value[0]
+			portless(f)
+			f.Here.Slices.Value = append(f.Here.Slices.Value, other)
+		}, ResultWhole, []string{"NoEndpointPorts"}},
+		"one of two ports": {func(f *Facts) {
+			f.Others[0].Service.Value.Spec.Ports = append(f.Others[0].Service.Value.Spec.Ports, corev1.ServicePort{Name: "metrics", Port: 81})
+		}, ResultWhole, []string{"NoEndpointPorts"}},
+		"one of two ports, by its name": {func(f *Facts) {
+			metrics := corev1.ServicePort{Name: "metrics", Port: 81}
+			f.Others[0].Service.Value.Spec.Ports = append(f.Others[0].Service.Value.Spec.Ports, metrics)
+			f.Here.Import.Value.Spec.Ports = append(f.Here.Import.Value.Spec.Ports, mcsv1beta1.ServicePort{Name: "metrics", Port: 81})
+			ask(f, "_metrics._tcp.foo.default.svc.clusterset.local")
+		}, "NoEndpointPorts", nil},
+		"the pods of a headless name need no port": {func(f *Facts) {
+			headless(f)
+			portless(f)
+			f.Others[0].Service.Value.Spec.ClusterIP = corev1.ClusterIPNone
+		}, ResultWhole, nil},
 		"no pods, and another cluster has some":   {func(f *Facts) { f.Others[0].Endpoints.Value = nil }, ResultWhole, nil},
 		"overlapping networks":                    {func(f *Facts) { overlapping(f); f.Here.Peers.Value[0].DataPath = "Unknown" }, "OverlappingNetworks", nil},
 		"overlapping networks that are connected": {overlapping, ResultWhole, nil},
@@ -387,6 +410,14 @@ func pod(policy corev1.DNSPolicy, ndots string, searches ...string) *corev1.Pod 
 		p.Spec.DNSConfig.Options = []corev1.PodDNSConfigOption{{Name: "ndots", Value: &ndots}}
 	}
 	return p
+}
+
+// portless gives a Service a targetPort that no pod has.
+func portless(f *Facts) {
+	f.Others[0].Endpoints.Value = slices.Clone(f.Others[0].Endpoints.Value)
+	f.Here.Slices.Value = slices.Clone(f.Here.Slices.Value)
+	f.Others[0].Service.Value.Spec.Ports[0].TargetPort = intstr.FromString("web")
+	f.Others[0].Endpoints.Value[0].Ports, f.Here.Slices.Value[0].Ports = nil, nil
 }
 
 func overlapping(f *Facts) {

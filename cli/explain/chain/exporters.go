@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -457,6 +458,11 @@ func (w *walk) endpointsLink(e exporter) {
 	}
 	ready := w.ready(own)
 	detail := fmt.Sprintf("%d of %s ready", ready, output.Count(total, "endpoint"))
+	if missing := w.missingPorts(c.Service.Value, own); len(missing) > 0 && ready > 0 {
+		w.portsLink(c, detail, missing)
+		w.limits(e, own)
+		return
+	}
 	if ready > 0 {
 		w.link("endpoints", c.Context, OK, detail)
 		w.limits(e, own)
@@ -468,6 +474,62 @@ func (w *walk) endpointsLink(e exporter) {
 	}
 	w.link("endpoints", c.Context, Broken, detail)
 	w.add(rankExporter, w.noEndpoints(c, total))
+}
+
+// missingPorts returns the ports of a Service that no ready endpoint has, by their names. The name of a
+// headless Service leads to pods, and not to ports, unless it is that of an SRV record.
+func (w *walk) missingPorts(svc *corev1.Service, own []discoveryv1.EndpointSlice) []corev1.ServicePort {
+	has := map[string]bool{}
+	for i := range own {
+		for _, p := range own[i].Ports {
+			if countReady(&own[i]) > 0 {
+				has[nameOf(p)] = true
+			}
+		}
+	}
+	headless := svc.Spec.ClusterIP == corev1.ClusterIPNone
+	return slices.DeleteFunc(slices.Clone(svc.Spec.Ports), func(p corev1.ServicePort) bool {
+		return has[p.Name] || headless && (w.Name.Port == "" || p.Name != w.Name.Port)
+	})
+}
+
+func nameOf(p discoveryv1.EndpointPort) string {
+	if p.Name == nil {
+		return ""
+	}
+	return *p.Name
+}
+
+// portsLink is the link of endpoints of which some ports are missing: it is broken if nothing else has the
+// port of the name.
+func (w *walk) portsLink(c *Cluster, detail string, missing []corev1.ServicePort) {
+	var texts []string
+	asked := false
+	for _, p := range missing {
+		texts = append(texts, fmt.Sprintf("%s (targetPort %s)", srvName(mcsv1beta1.ServicePort{Name: p.Name, Protocol: p.Protocol, Port: p.Port}), p.TargetPort.String()))
+		asked = asked || w.Name.Port != "" && p.Name == w.Name.Port
+	}
+	detail += ", without the ports " + output.List(texts, 4)
+	p := problem("NoEndpointPorts", fmt.Sprintf("The ready endpoints of the Service %s in %s do not have the ports %s.", w.Name.Import(), c.Context, output.List(texts, 4)))
+	in := []string{"--namespace", w.Name.Namespace, "get"}
+	pods := append(slices.Clone(in), "pods")
+	if selector := c.Service.Value.Spec.Selector; len(selector) > 0 {
+		pods = append(pods, "-l", labels.Set(selector).String())
+	}
+	p.Advice = fmt.Sprintf("Compare the targetPort of the Service (%s) with the ports of its pods (%s). A targetPort that is a name is that of a port of a container.",
+		output.Kubectl(c.Context, append(slices.Clone(in), "service", w.Name.Service, "-o", "jsonpath={.spec.ports}")...),
+		output.Kubectl(c.Context, append(pods, "-o", "jsonpath={.items[*].spec.containers[*].ports}")...))
+	state, rank := OK, rankAlso
+	if asked || w.Name.Port == "" && len(missing) == len(c.Service.Value.Spec.Ports) && w.usable(w.Here.Slices.Value) == 0 {
+		state, rank = Broken, rankExporter
+	}
+	w.link("endpoints", c.Context, state, detail)
+	w.add(rank, p)
+}
+
+// usable counts the ready endpoints that have a port.
+func (w *walk) usable(all []discoveryv1.EndpointSlice) int {
+	return w.ready(slices.DeleteFunc(slices.Clone(all), func(s discoveryv1.EndpointSlice) bool { return len(s.Ports) == 0 }))
 }
 
 func (w *walk) noEndpoints(c *Cluster, total int) *output.Problem {

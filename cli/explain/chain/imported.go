@@ -400,12 +400,24 @@ func (w *walk) slicesLink() {
 		return
 	}
 	detail := describeSlices(h.Slices.Value)
-	if w.ready(h.Slices.Value) > 0 {
+	spec := h.Import.Value.Spec
+	portless := spec.Type == mcsv1beta1.ClusterSetIP && len(spec.Ports) > 0 && w.usable(h.Slices.Value) == 0
+	ready := w.ready(h.Slices.Value)
+	if ready > 0 && !portless {
 		w.link("endpoint slices", h.Context, OK, detail)
 		return
 	}
+	if ready > 0 {
+		detail += ", without a port"
+	}
 	w.link("endpoint slices", h.Context, Broken, detail)
 	if w.explained(rankEndpoints) {
+		return
+	}
+	if ready > 0 {
+		p := problem("NoEndpointPorts", fmt.Sprintf("The ready endpoints of the import %s in %s have no ports.", w.Name.Import(), h.Context))
+		p.Advice = "Compare the targetPort of the exported Service with the ports of its pods, in the exporting cluster."
+		w.add(rankEndpoints, p)
 		return
 	}
 	if c := condition(h.Import.Value.Status.Conditions, "EndpointsProbed"); c != nil && c.Status == metav1.ConditionFalse {
