@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -590,5 +591,37 @@ func TestFixKeepsPeers(t *testing.T) {
 	f.Here.Peers.Value[1].Reason, f.Others[0].ID = "WrongID", "member4"
 	if r := Walk(f); len(r.Cause.Fix) != 3 || r.Cause.Fix[2] != "kubectl multicluster join two --from aaa" {
 		t.Errorf("%+v", r.Cause)
+	}
+}
+
+// A command that lifts a restriction, or deletes an object of somebody else, does not come without a warning.
+func TestFixesOfRestrictions(t *testing.T) {
+	flag := func(c *Cluster, arg string) {
+		c.Controller.Value = &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Args: []string{arg}}}}}}}
+	}
+	for id, change := range map[string]func(*Facts){
+		"PeerLimitNamespaces": func(f *Facts) { f.Here.Peers.Value[0].Annotations = map[string]string{limitNamespaces: "shop"} },
+		"NotForThisCluster": func(f *Facts) {
+			nothing(f)
+			f.Others[0].Export.Value.Annotations = map[string]string{"clusterset-dns.io/to-clusters": "member3"}
+		},
+		"NamespaceNotExported": func(f *Facts) {
+			nothing(f)
+			f.Others[0].Limited = true
+			flag(&f.Others[0], "--export-namespaces=team=shop")
+		},
+		"NamespaceNotChosen": func(f *Facts) { nothing(f); flag(&f.Here, "--import-namespaces=team=shop") },
+		"ForeignService":     func(f *Facts) { ready(f, "ForeignService") },
+		"ExportFailed": func(f *Facts) {
+			nothing(f)
+			f.Others[0].Export.Value.Status.Conditions[1] = metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Failed", Message: "there is a ServiceImport, and the controller does not manage it"}
+		},
+	} {
+		f := good()
+		change(f)
+		r := Walk(f)
+		if r.Cause == nil || r.Cause.ID != id || len(r.Cause.Fix) != 1 || !strings.Contains(strings.ToLower(r.Cause.Advice), "ask ") || !strings.Contains(r.Cause.Advice, "before you run") {
+			t.Errorf("%s: %+v", id, r.Cause)
+		}
 	}
 }

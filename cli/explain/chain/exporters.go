@@ -362,6 +362,7 @@ func (w *walk) exportProblem(e exporter, connected bool) *output.Problem {
 		to := export.Annotations[mcs.AnnotationToClusters]
 		p := problem("NotForThisCluster", fmt.Sprintf("%s exports %s to the clusters %s only, and this cluster is %s.", c.Context, w.Name.Import(), output.Clean(to), w.Here.ID))
 		p.Fix = []string{output.Kubectl(c.Context, "--namespace", w.Name.Namespace, "annotate", "--overwrite", "serviceexport", w.Name.Service, mcs.AnnotationToClusters+"="+to+", "+w.Here.ID)}
+		p.Advice = fmt.Sprintf("The owner of the ServiceExport in %s chose the clusters that can import it. %s", c.Context, onPurpose)
 		return p
 	case ready == nil && connected:
 		if p := w.silent(c); p != nil {
@@ -399,7 +400,7 @@ func (w *walk) exportFailed(c *Cluster, message string) *output.Problem {
 	p.Advice = "Remove what the message names. The controller tries again."
 	if strings.Contains(message, "the controller does not manage it") {
 		p.Fix = []string{output.Kubectl(c.Context, "--namespace", w.Name.Namespace, "delete", "serviceimport", w.Name.Service)}
-		p.Advice = "The command deletes the ServiceImport that somebody else created. The controller creates it again."
+		p.Advice = "The command deletes the ServiceImport that somebody else created. The controller creates another one: spec.ips and the EndpointSlices that its owner gave it are lost, and clients can get another address. Ask its owner before you run it."
 	}
 	return p
 }
@@ -409,7 +410,7 @@ func (w *walk) notExported(c *Cluster) *output.Problem {
 	p.Advice = "Label the namespace there so that the selector of --export-namespaces matches."
 	if selector, err := labels.Parse(argument(c, "--export-namespaces")); err == nil && !selector.Empty() {
 		if fix := labelFix(c.Context, w.Name.Namespace, selector); fix != nil {
-			p.Fix, p.Advice = fix, ""
+			p.Fix, p.Advice = fix, fmt.Sprintf("The flag restricts what leaves %s. The command exports all ServiceExports of the namespace. %s", c.Context, onPurpose)
 		}
 	}
 	return p
@@ -563,6 +564,7 @@ func (w *walk) limits(e exporter, own []discoveryv1.EndpointSlice) {
 	if text, given := e.peer.Annotations[limitNamespaces]; given && !slices.Contains(words(text), w.Name.Namespace) {
 		p := problem("PeerLimitNamespaces", fmt.Sprintf("%s allows the peer %s to export in the namespaces %s only.", w.Here.Context, e.peer.ID, output.Clean(text)))
 		p.Fix = []string{output.Kubectl(w.Here.Context, append(secret, limitNamespaces+"="+strings.Join(append(words(text), w.Name.Namespace), ", "))...)}
+		p.Advice = fmt.Sprintf("Somebody with rights to %s in %s limited what the peer can export. %s", controllerNamespace, w.Here.Context, onPurpose)
 		w.add(rankExporter, p)
 	}
 	text, given := e.peer.Annotations[limitEndpoints]
@@ -581,10 +583,13 @@ func (w *walk) limits(e exporter, own []discoveryv1.EndpointSlice) {
 	}
 	if len(outside) > 0 {
 		p := problem("PeerLimitEndpoints", fmt.Sprintf("%s allows the peer %s to give endpoints in the networks %s only, and %s has %s.", w.Here.Context, e.peer.ID, output.Clean(text), w.Name.Import(), output.List(outside, 4)))
-		p.Advice = "If these are networks of the peer's pods, add them: " + output.Kubectl(w.Here.Context, append(secret, limitEndpoints+"="+text+", NETWORK")...)
+		p.Advice = "The limit keeps a peer from giving endpoints that are not its own. If these are networks of the peer's pods, add them: " + output.Kubectl(w.Here.Context, append(secret, limitEndpoints+"="+text+", NETWORK")...)
 		w.add(rankExporter, p)
 	}
 }
+
+// onPurpose is the advice for commands that lift a restriction.
+const onPurpose = "It can be on purpose (docs/limits.md): ask before you run the command."
 
 // Annotations of a peer's Secret.
 const (

@@ -140,8 +140,9 @@ func (w *walk) notChosen() *output.Problem {
 	}
 	p := problem("NamespaceNotChosen", fmt.Sprintf("The controller of %s imports to namespaces with the labels %s only, and %s does not have them.", h.Context, text, w.Name.Namespace))
 	p.Fix = labelFix(h.Context, w.Name.Namespace, selector)
+	p.Advice = fmt.Sprintf("The flag restricts what peers can bring to %s. The command lets them import to the namespace. %s", h.Context, onPurpose)
 	if p.Fix == nil {
-		p.Advice = "Label the namespace so that the selector matches."
+		p.Advice = "Label the namespace so that the selector matches. It can be on purpose that it does not: ask before you do."
 	}
 	return p
 }
@@ -242,7 +243,7 @@ func (w *walk) fixImport(p *output.Problem, imp *mcsv1beta1.ServiceImport) {
 	switch p.ID {
 	case "ForeignService":
 		p.Fix = []string{output.Kubectl(h.Context, append(in, "delete", "service", DerivedName(imp))...)}
-		p.Advice = "The command deletes the Service that has the name. If something needs it, set another name instead, by the annotation " + mcs.AnnotationDerivedService + " of the ServiceImport."
+		p.Advice = "The command deletes a Service that the controller does not own. Its ClusterIP is lost, and what sends requests to it fails. Ask its owner before you run it. If something needs it, set another name instead, by the annotation " + mcs.AnnotationDerivedService + " of the ServiceImport."
 	case "NoPorts":
 		p.Advice = "Give the exported Service a port."
 		if !managed(imp) {
