@@ -8,6 +8,7 @@ const StaleDNSServer = "StaleDNSServer"
 // The causes that a chain can have. The link is the place in the documents.
 var causes = map[string]string{
 	// The name and the search path.
+	"NotAServiceName":  search,
 	"AbsoluteName":     search,
 	"ClusterLocalName": search,
 	"LocalService":     search,

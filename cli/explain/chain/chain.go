@@ -119,7 +119,7 @@ func Walk(f *Facts) *Report {
 		walk()
 		sections = append(sections, w.links)
 	}
-	if w.local(section) {
+	if w.possible(section) && w.local(section) {
 		section(w.exporters)
 		section(w.imported)
 		section(w.served)

@@ -625,3 +625,62 @@ func TestFixesOfRestrictions(t *testing.T) {
 		}
 	}
 }
+
+// A name of another domain gets no fix: a namespace com would take over github.com.
+func TestNamesOfOtherDomains(t *testing.T) {
+	other := func(text string) *Facts {
+		f := good()
+		nothing(f)
+		ask(f, text)
+		f.Here.Namespace.Value, f.Others[0].Namespace.Value, f.Others[0].Export.Value, f.Others[0].Service.Value = nil, nil, nil, nil
+		return f
+	}
+	r := Walk(other("google.com"))
+	if r.Cause == nil || r.Cause.ID != "NotAServiceName" || len(r.Cause.Fix) > 0 || len(r.Also) > 0 || r.Cause.What != "google.com is not the name of a Service: there is no namespace com in two, one." {
+		t.Errorf("%+v", r)
+	}
+	check(t, r)
+	f := other("google.com")
+	f.Others[0].Namespace.Error = "forbidden"
+	if r := Walk(f); r.Cause == nil || !strings.HasSuffix(r.Cause.What, " in two.") || !strings.Contains(r.Cause.Advice, "could not be read: one") {
+		t.Errorf("a cluster that cannot be read: %+v", r.Cause)
+	}
+	for name, change := range map[string]func(*Facts){
+		"the namespace is in another cluster": func(f *Facts) { f.Others[0].Namespace = good().Others[0].Namespace },
+		"the namespace cannot be read":        func(f *Facts) { f.Here.Namespace.Error = "forbidden" },
+	} {
+		f := other("google.com")
+		change(f)
+		r := Walk(f)
+		if r.Cause != nil && r.Cause.ID == "NotAServiceName" {
+			t.Errorf("%s: %+v", name, r.Cause)
+		}
+		for _, p := range append(r.Also, *r.Cause) {
+			if len(p.Fix) > 0 {
+				t.Errorf("%s: a fix of a name that nobody exports: %+v", name, p)
+			}
+		}
+	}
+	// A typing error in the namespace.
+	r = Walk(other("foo.nope.svc.clusterset.local"))
+	if r.Cause == nil || r.Cause.ID != "NoExport" || len(r.Also) == 0 || r.Also[0].ID != "NamespaceMissing" || len(r.Cause.Fix)+len(r.Also[0].Fix) > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The suffix svc.clusterset.local has a danger. clusterset.local does not.
+func TestWarningOfTheSuffix(t *testing.T) {
+	for text, want := range map[string]bool{"foo": true, "foo.default": true, "foo.default.svc": false} {
+		f := good()
+		ask(f, text)
+		if r := Walk(f); r.Cause.ID != "NoSearchEntry" || len(r.Cause.Fix) != 2 || strings.Contains(r.Cause.Advice, "operations/security.md") != want {
+			t.Errorf("%s: %+v", text, r.Cause)
+		}
+	}
+	f := good()
+	ask(f, "foo.default")
+	f.Pod = pod(corev1.DNSClusterFirst, "")
+	if r := Walk(f); r.Cause.ID != "NoSearchEntry" || !strings.Contains(r.Cause.Advice, "operations/security.md") || !strings.Contains(r.Cause.Advice, "Create the pod again") {
+		t.Errorf("a pod: %+v", r.Cause)
+	}
+}

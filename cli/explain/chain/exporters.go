@@ -224,6 +224,7 @@ func (w *walk) nobody(all []exporter) {
 		p.Advice = fmt.Sprintf("Create a ServiceExport %s in each cluster whose Service %s is to be used: kubectl multicluster export %s.", w.Name.Service, w.Name.Service, w.Name.Service)
 		if len(holders) == 0 {
 			p.What += " None has such a Service either."
+			p.Advice = "Look for a typing error in the name. " + p.Advice
 		}
 		w.add(rankExporter, p)
 		return

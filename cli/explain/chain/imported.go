@@ -68,6 +68,10 @@ func (w *walk) noImport() *output.Problem {
 		p := problem("NoCRD", fmt.Sprintf("The cluster %s does not serve ServiceImports.", h.Context))
 		p.Fix = []string{output.Kubectl(h.Context, "apply", "--server-side", "-k", output.Deploy("crd"))}
 		return p
+	case h.Namespace.Value == nil && !w.exported:
+		p := problem("NamespaceMissing", fmt.Sprintf("The namespace %s does not exist in %s, and no export of %s is known.", w.Name.Namespace, h.Context, w.Name.Import()))
+		p.Advice = "Look for a typing error in the name. These names exist: " + output.Kubectl(h.Context, "get", "serviceimports", "--all-namespaces")
+		return p
 	case h.Namespace.Value == nil:
 		p := problem("NamespaceMissing", fmt.Sprintf("The namespace %s does not exist in %s. A cluster imports to the namespaces that it has.", w.Name.Namespace, h.Context))
 		p.Fix = []string{output.Kubectl(h.Context, "create", "namespace", w.Name.Namespace)}

@@ -3,6 +3,7 @@ package chain
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -200,6 +201,38 @@ func (w *walk) aliasBySecond(blocks []corefile.Block, name string) bool {
 	return false
 }
 
+// possible ends the walk for a name such as google.com, which a search path with svc.clusterset.local
+// would make one of a namespace com: no cluster that could be read has that namespace. It reports whether
+// the walk goes on.
+func (w *walk) possible(section func(func())) bool {
+	if strings.Count(w.Name.Text, ".") > 1 || !w.Here.Namespace.OK() || !w.Here.Import.OK() {
+		return true
+	}
+	var read, unread []string
+	for _, c := range append([]Cluster{w.Here}, w.Others...) {
+		switch {
+		case c.Namespace.Value != nil, c.Import.Value != nil, c.Export.Value != nil:
+			return true
+		case c.Namespace.OK():
+			read = append(read, c.Context)
+		default:
+			unread = append(unread, c.Context)
+		}
+	}
+	unread = append(unread, slices.Sorted(maps.Keys(w.Unread))...)
+	w.tried = candidates(w.Name, w.resolver())
+	section(func() {
+		p := problem("NotAServiceName", fmt.Sprintf("%s is not the name of a Service: there is no namespace %s in %s.", w.Name.Text, w.Name.Namespace, output.List(read, 5)))
+		p.Advice = "Look for a typing error. A Service has the name SERVICE.NAMESPACE. Names of other domains have nothing to do with the clusterset."
+		if len(unread) > 0 {
+			p.Advice += " These clusters could not be read: " + output.List(unread, 5) + "."
+		}
+		w.link("name", w.Here.Context, Broken, "there is no namespace "+w.Name.Namespace)
+		w.add(rankName, p)
+	})
+	return false
+}
+
 // local handles names that a Service of this cluster answers. It reports whether the walk goes on.
 func (w *walk) local(section func(func())) bool {
 	f := w.first()
@@ -307,6 +340,10 @@ func (w *walk) suffix() string {
 
 func (w *walk) noSearchEntry(r resolver) *output.Problem {
 	p := problem("NoSearchEntry", fmt.Sprintf("Nothing completes %s to %s: the search path has no %s, and the Corefile has no alias or autopath for it.", w.Name.Text, w.Name.In(ClustersetZone), w.suffix()))
+	if w.Here.Import.Value == nil && !w.exported { // It can be a name of another domain.
+		p.Advice = "If this is the name of an import, see docs/choose-dns.md for the ways to complete it."
+		return p
+	}
 	if w.Pod == nil {
 		value := "all"
 		if w.suffix() == ClustersetZone {
@@ -317,9 +354,15 @@ func (w *walk) noSearchEntry(r resolver) *output.Problem {
 			output.Kubectl(w.Here.Context, "label", "--overwrite", "namespace", w.PodNamespace, labelSearch+"="+value),
 		}
 		p.Advice = "The commands add the suffix to new pods of the namespace (Kubernetes 1.36 or later). There are other ways, also without new pods: see docs/choose-dns.md."
+		if value == "all" {
+			p.Advice += sharedSuffix
+		}
 		return p
 	}
 	searches := append(slices.Clone(r.searches[min(len(r.searches), ownSearches(w.Pod)):]), w.suffix())
+	if w.suffix() == "svc."+ClustersetZone {
+		p.Advice = strings.TrimSpace(sharedSuffix)
+	}
 	config := map[string]any{"dnsConfig": map[string]any{"searches": searches}}
 	if kind, name := owner(w.Pod); name != "" {
 		patch, _ := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": config}}})
@@ -327,9 +370,13 @@ func (w *walk) noSearchEntry(r resolver) *output.Problem {
 		return p
 	}
 	text, _ := json.Marshal(config)
-	p.Advice = fmt.Sprintf("Create the pod again with %s in its spec.", text)
+	p.Advice = fmt.Sprintf("Create the pod again with %s in its spec. %s", text, p.Advice)
+	p.Advice = strings.TrimSpace(p.Advice)
 	return p
 }
+
+// sharedSuffix is the warning for the suffix that makes foo.default a name of the clusterset.
+const sharedSuffix = " Beware: with svc." + ClustersetZone + " on the search path, exports of a namespace called com answer names such as github.com (" + output.Docs + "operations/security.md#other-permissions)."
 
 const labelSearch = "clusterset-dns.io/search"
 
