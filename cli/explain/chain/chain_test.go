@@ -113,11 +113,24 @@ func TestCause(t *testing.T) {
 		want   string // the cause, or the result if there is none
 		also   []string
 	}{
-		"nothing is wrong":                    {func(*Facts) {}, ResultWhole, nil},
-		"a headless import":                   {headless, ResultWhole, nil},
-		"the name of an endpoint":             {func(f *Facts) { headless(f); ask(f, "db-0.member1.foo.default.svc.clusterset.local") }, ResultWhole, nil},
-		"the name of an endpoint that is not": {func(f *Facts) { headless(f); ask(f, "db-9.member1.foo.default.svc.clusterset.local") }, "UnknownEndpoint", nil},
-		"an endpoint of a ClusterSetIP":       {func(f *Facts) { ask(f, "db-0.member1.foo.default.svc.clusterset.local") }, "NotHeadless", nil},
+		"nothing is wrong":                           {func(*Facts) {}, ResultWhole, nil},
+		"a headless import":                          {headless, ResultWhole, nil},
+		"the name of an endpoint":                    {func(f *Facts) { headless(f); ask(f, "db-0.member1.foo.default.svc.clusterset.local") }, ResultWhole, nil},
+		"the name of an endpoint that is not":        {func(f *Facts) { headless(f); ask(f, "db-9.member1.foo.default.svc.clusterset.local") }, "UnknownEndpoint", nil},
+		"the name of an endpoint of no cluster":      {func(f *Facts) { headless(f); ask(f, "db-0.member9.foo.default.svc.clusterset.local") }, "UnknownEndpoint", nil},
+		"the name of an endpoint of another cluster": {func(f *Facts) { headless(f); ask(f, "db-0.member2.foo.default.svc.clusterset.local") }, "UnknownEndpoint", nil},
+		"the name of an endpoint of no cluster, without an import": {func(f *Facts) {
+			headless(f)
+			nothing(f)
+			peer(f, "Unauthorized")
+			ask(f, "db-0.member9.foo.default.svc.clusterset.local")
+		}, "PeerUnauthorized", nil},
+		"the name of an endpoint of a lost peer": {func(f *Facts) {
+			headless(f)
+			f.Here.Peers.Value = append(f.Here.Peers.Value, Peer{ID: "member9", HasSecret: true, Reason: "Unauthorized"})
+			ask(f, "db-0.member9.foo.default.svc.clusterset.local")
+		}, "PeerUnauthorized", nil},
+		"an endpoint of a ClusterSetIP": {func(f *Facts) { ask(f, "db-0.member1.foo.default.svc.clusterset.local") }, "NotHeadless", nil},
 		"a port": {func(f *Facts) {
 			ask(f, "_http._tcp.foo.default.svc.clusterset.local")
 			answers(f, Answer{Code: "NOERROR", Targets: []string{"80 foo."}})
@@ -285,6 +298,10 @@ func TestCause(t *testing.T) {
 		}, "NotForThisCluster", nil},
 		"a namespace that is not exported": {func(f *Facts) { nothing(f); f.Others[0].Limited = true }, "NamespaceNotExported", nil},
 		"no pods":                          {func(f *Facts) { f.Others[0].Endpoints.Value, f.Here.Slices.Value = nil, nil }, "NoPods", nil},
+		"no pods, and a context without an ID that cannot be read": {func(f *Facts) {
+			f.Others[0].Endpoints.Value, f.Here.Slices.Value = nil, nil
+			f.Others = append(f.Others, Cluster{Context: "three", Installed: true, Export: Read[*mcsv1beta1.ServiceExport]{Error: "forbidden"}})
+		}, "NoPods", nil},
 		"no pods of a headless name": {func(f *Facts) {
 			headless(f)
 			f.Others[0].Endpoints.Value, f.Here.Slices.Value = nil, nil

@@ -98,10 +98,26 @@ func (w *walk) all() []exporter {
 			all = append(all, exporter{id: c.ID, side: c})
 		}
 	}
-	if w.Name.Cluster != "" {
-		all = slices.DeleteFunc(all, func(e exporter) bool { return e.id != w.Name.Cluster })
-	}
+	all = w.ofName(all)
 	slices.SortStableFunc(all, func(a, b exporter) int { return cmp.Compare(a.id, b.id) })
+	return all
+}
+
+// ofName returns the clusters that the name of an endpoint asks for. They are all clusters if that one is
+// known to export nothing, or is not known: then the others have the endpoints that the name can mean.
+func (w *walk) ofName(all []exporter) []exporter {
+	if w.Name.Cluster == "" {
+		return all
+	}
+	asked := slices.DeleteFunc(slices.Clone(all), func(e exporter) bool { return e.id != w.Name.Cluster })
+	for _, e := range asked {
+		switch {
+		case e.exports(w.Here.Import.Value), e.peer != nil && !e.peer.Connected:
+			return asked
+		case e.side == nil, !e.side.Export.OK():
+			return asked
+		}
+	}
 	return all
 }
 
