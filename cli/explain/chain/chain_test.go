@@ -302,6 +302,21 @@ func TestCause(t *testing.T) {
 			f.Others[0].Endpoints.Value, f.Here.Slices.Value = nil, nil
 			f.Others = append(f.Others, Cluster{Context: "three", Installed: true, Export: Read[*mcsv1beta1.ServiceExport]{Error: "forbidden"}})
 		}, "NoPods", nil},
+		"no pods, and a cluster with some is not joined": {func(f *Facts) {
+			f.Others[0].Endpoints.Value, f.Here.Slices.Value = nil, nil
+			f.Others = append(f.Others, good().Others[0])
+			f.Others[1].Context, f.Others[1].ID = "three", "member3"
+		}, "NoPods", []string{"PeerMissing"}},
+		"a cluster that need not be joined": {func(f *Facts) {
+			f.Others = append(f.Others, good().Others[0])
+			f.Others[1].Context, f.Others[1].ID = "three", "member3"
+		}, ResultWhole, []string{}},
+		"a cluster that is not joined, and exports to others": {func(f *Facts) {
+			f.Others[0].Endpoints.Value, f.Here.Slices.Value = nil, nil
+			f.Others = append(f.Others, good().Others[0])
+			f.Others[1].Context, f.Others[1].ID = "three", "member3"
+			f.Others[1].Export.Value.Annotations = map[string]string{"clusterset-dns.io/to-clusters": "member1"}
+		}, "NoPods", []string{}},
 		"no pods of a headless name": {func(f *Facts) {
 			headless(f)
 			f.Others[0].Endpoints.Value, f.Here.Slices.Value = nil, nil

@@ -66,12 +66,28 @@ func (w *walk) exporters() {
 		for _, e := range joined {
 			w.exporter(e)
 		}
+		for _, e := range known {
+			w.unjoined(e)
+		}
 	case len(known) > 0:
 		for _, e := range known {
 			w.exporter(e)
 		}
 	default:
 		w.nobody(all)
+	}
+}
+
+// unjoined shows an exporting cluster that is not joined, beside others that are. It is a problem only if
+// those give no endpoint: not each cluster reads each other one.
+func (w *walk) unjoined(e exporter) {
+	if e.home || e.peer != nil || !w.Here.Peers.OK() {
+		return
+	}
+	w.link("peer "+cmp.Or(e.id, e.name()), w.Here.Context, Skipped, "this cluster does not read it, and it exports "+w.Name.Import())
+	gives := e.side.Endpoints.OK() && w.ready(e.side.Endpoints.Value) > 0
+	if gives && w.Here.Slices.OK() && w.ready(w.Here.Slices.Value) == 0 && w.exportProblem(e, false) == nil {
+		w.add(rankAlso, w.noPeer(e))
 	}
 }
 

@@ -17,13 +17,7 @@ func (w *walk) peerLink(e exporter) bool {
 	h := &w.Here
 	if e.peer == nil {
 		w.link("peer "+e.id, h.Context, Broken, "this cluster does not read it")
-		if p := w.duplicate(e.id); p != nil { // A join would make one peer of two clusters.
-			w.add(rankExporter, p)
-			return false
-		}
-		p := problem("PeerMissing", fmt.Sprintf("%s does not read %s, which exports %s: it has no Secret of this peer.", h.Context, e.name(), w.Name.Import()))
-		p.Fix = []string{joinCommand(e.side.Context, h.Context)}
-		w.add(rankExporter, p)
+		w.add(rankExporter, w.noPeer(e))
 		return false
 	}
 	p := e.peer
@@ -49,6 +43,16 @@ func (w *walk) peerLink(e exporter) bool {
 	}
 	w.add(rankExporter, w.peerProblem(e))
 	return false
+}
+
+// noPeer returns the problem of an exporting cluster that this one does not read.
+func (w *walk) noPeer(e exporter) *output.Problem {
+	if p := w.duplicate(e.id); p != nil { // A join would make one peer of two clusters.
+		return p
+	}
+	p := problem("PeerMissing", fmt.Sprintf("%s does not read %s, which exports %s: it has no Secret of this peer.", w.Here.Context, e.name(), w.Name.Import()))
+	p.Fix = []string{joinCommand(e.side.Context, w.Here.Context)}
+	return p
 }
 
 // joinCommand lets one cluster read another, by their contexts. It repairs what is missing, and leaves the
