@@ -716,3 +716,19 @@ func TestWarningOfTheSuffix(t *testing.T) {
 		t.Errorf("a pod: %+v", r.Cause)
 	}
 }
+
+// Without a selector, somebody else writes the EndpointSlices, and the pods of the namespace explain nothing.
+func TestAdviceWithoutASelector(t *testing.T) {
+	for id, change := range map[string]func(*Facts){
+		"NoReadyEndpoints": func(f *Facts) { f.Others[0].Endpoints.Value, f.Here.Slices.Value = nil, nil },
+		"NoEndpointPorts":  portless,
+	} {
+		f := good()
+		change(f)
+		f.Others[0].Service.Value.Spec.Selector = nil
+		if r := Walk(f); r.Cause == nil || r.Cause.ID != id || strings.Contains(r.Cause.Advice, "get pods") ||
+			!strings.Contains(r.Cause.Advice, "--namespace default get endpointslices -l kubernetes.io/service-name=foo") {
+			t.Errorf("%s: %+v", id, r.Cause)
+		}
+	}
+}

@@ -545,20 +545,28 @@ func (w *walk) portsLink(c *Cluster, detail string, missing []corev1.ServicePort
 	}
 	detail += ", without the ports " + output.List(texts, 4)
 	p := problem("NoEndpointPorts", fmt.Sprintf("The ready endpoints of the Service %s in %s do not have the ports %s.", w.Name.Import(), c.Context, output.List(texts, 4)))
-	in := []string{"--namespace", w.Name.Namespace, "get"}
-	pods := append(slices.Clone(in), "pods")
-	if selector := c.Service.Value.Spec.Selector; len(selector) > 0 {
-		pods = append(pods, "-l", labels.Set(selector).String())
-	}
-	p.Advice = fmt.Sprintf("Compare the targetPort of the Service (%s) with the ports of its pods (%s). A targetPort that is a name is that of a port of a container.",
-		output.Kubectl(c.Context, append(slices.Clone(in), "service", w.Name.Service, "-o", "jsonpath={.spec.ports}")...),
-		output.Kubectl(c.Context, append(pods, "-o", "jsonpath={.items[*].spec.containers[*].ports}")...))
+	p.Advice = w.comparePorts(c)
 	state, rank := OK, rankAlso
 	if asked || w.Name.Port == "" && len(missing) == len(c.Service.Value.Spec.Ports) && w.usable(w.Here.Slices.Value) == 0 {
 		state, rank = Broken, rankExporter
 	}
 	w.link("endpoints", c.Context, state, detail)
 	w.add(rank, p)
+}
+
+// comparePorts is the advice for endpoints without ports.
+func (w *walk) comparePorts(c *Cluster) string {
+	get := func(words ...string) string {
+		return output.Kubectl(c.Context, append([]string{"--namespace", w.Name.Namespace, "get"}, words...)...)
+	}
+	service := get("service", w.Name.Service, "-o", "jsonpath={.spec.ports}")
+	selector := c.Service.Value.Spec.Selector
+	if len(selector) == 0 {
+		return fmt.Sprintf("The Service has no selector: somebody else writes its EndpointSlices. Compare the names of their ports (%s) with those of the Service (%s).",
+			get("endpointslices", "-l", discoveryv1.LabelServiceName+"="+w.Name.Service), service)
+	}
+	return fmt.Sprintf("Compare the targetPort of the Service (%s) with the ports of its pods (%s). A targetPort that is a name is that of a port of a container.",
+		service, get("pods", "-l", labels.Set(selector).String(), "-o", "jsonpath={.items[*].spec.containers[*].ports}"))
 }
 
 // usable counts the ready endpoints that have a port.
@@ -574,11 +582,13 @@ func (w *walk) noEndpoints(c *Cluster, total int) *output.Problem {
 		return p
 	}
 	p := problem("NoReadyEndpoints", fmt.Sprintf("The Service %s of %s has no ready endpoint.", w.Name.Import(), c.Context))
-	look := []string{"--namespace", w.Name.Namespace, "get", "pods"}
-	if len(selector) > 0 {
-		look = append(look, "-l", labels.Set(selector).String())
+	get := []string{"--namespace", w.Name.Namespace, "get"}
+	if len(selector) == 0 {
+		p.Advice = "The Service has no selector, and so no pods of its own: somebody else writes its EndpointSlices. Look at them, and at who writes them: " +
+			output.Kubectl(c.Context, append(get, "endpointslices", "-l", discoveryv1.LabelServiceName+"="+w.Name.Service, "-o", "yaml")...)
+		return p
 	}
-	p.Advice = "Its pods are not ready: " + output.Kubectl(c.Context, look...)
+	p.Advice = "Its pods are not ready: " + output.Kubectl(c.Context, append(get, "pods", "-l", labels.Set(selector).String())...)
 	return p
 }
 
