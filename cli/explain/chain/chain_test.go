@@ -479,6 +479,19 @@ func TestParseName(t *testing.T) {
 	}
 }
 
+// A cluster can have another domain. Its names are refused, with the reason.
+func TestOtherClusterDomain(t *testing.T) {
+	_, err := ParseName("foo.shop.svc.k8s.example", "default")
+	if err == nil || !strings.Contains(err.Error(), "cluster domain") || !strings.Contains(err.Error(), "ask for foo.shop.svc.clusterset.local") {
+		t.Error(err)
+	}
+	for _, text := range []string{"foo.svc.svc.clusterset.local", "foo.svc.svc", "_http._tcp.svc.default"} { // A namespace and a Service called svc.
+		if _, err := ParseName(text, "default"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // What repairs one direction does not make the other. two reads one, by the contexts.
 func TestFixOfOneDirection(t *testing.T) {
 	for reason, want := range map[string][]string{

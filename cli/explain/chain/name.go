@@ -47,6 +47,10 @@ func ParseName(text, namespace string) (Name, error) {
 		n.Port, n.Protocol, labels = labels[0][1:], labels[1][1:], labels[2:]
 	}
 	if !n.parts(labels, namespace) || !n.valid(labels) {
+		if before, zone, found := strings.Cut(rest, ".svc."); found {
+			return Name{}, fmt.Errorf("%q ends with %s: explain knows the zones %s and %s only, also where the cluster domain is another: ask for %s.svc.%s",
+				text, zone, ClustersetZone, ClusterZone, before, ClustersetZone)
+		}
 		return Name{}, fmt.Errorf("%q is not the name of a Service: the forms are %s", text, Forms)
 	}
 	return n, nil
