@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -75,5 +76,35 @@ func TestClockOfTheCluster(t *testing.T) {
 	of := read(t.Context(), c, Question{Server: func(string) string { return "" }}, known{}, false)
 	if late := time.Since(of.Now); late < 23*time.Hour || late > 25*time.Hour {
 		t.Errorf("the clock of the cluster is %v late, want a day", late)
+	}
+}
+
+// What the package asks the API servers for is in the table of rights.
+func TestRightsAreInTheDocuments(t *testing.T) {
+	text, err := os.ReadFile("../../docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rights, _ := strings.Cut(string(text), "\n## Rights\n")
+	_, row, _ := strings.Cut(rights, "\n| `explain` |")
+	row, _, _ = strings.Cut(row, "\n")
+	var requests string
+	for _, file := range []string{"explain.go", "cluster.go", "dns.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests += string(source)
+	}
+	for call, right := range map[string]string{
+		"GetLogs(": "get `pods/log`", "SubjectAccessReviews(": "create `subjectaccessreviews`", "MutatingAdmissionPolicyBindings(": "get `mutatingadmissionpolicybindings`",
+		"Nodes(": "list Nodes", "ServiceCIDRs(": "ServiceCIDRs", "EndpointSlices(": "EndpointSlices", "dnsserver.Ask(": "`create pods/portforward`", "ConfigMaps(": "get ConfigMaps",
+	} {
+		if !strings.Contains(requests, call) {
+			t.Errorf("no request is made by %s: this test is out of date", call)
+		}
+		if !strings.Contains(row, right) {
+			t.Errorf("docs/cli.md does not have %q in the row of explain", right)
+		}
 	}
 }
