@@ -1,15 +1,19 @@
 package explain
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/cli/clusters"
 	"github.com/clusterset-dns/multicluster/cli/system"
@@ -105,6 +109,43 @@ func TestRightsAreInTheDocuments(t *testing.T) {
 		}
 		if !strings.Contains(row, right) {
 			t.Errorf("docs/cli.md does not have %q in the row of explain", right)
+		}
+	}
+}
+
+// Of two clusters with one ID, the authority in the Secret tells which one is the peer.
+func TestAuthorities(t *testing.T) {
+	const pem = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----"
+	config, err := clientcmd.Write(api.Config{
+		Clusters: map[string]*api.Cluster{"a": {Server: "https://inside", CertificateAuthorityData: []byte(pem + "\n")}},
+		Contexts: map[string]*api.Context{"a": {Cluster: "a"}}, CurrentContext: "a",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/leases") {
+			_, _ = w.Write([]byte(`{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1"}`))
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"kind": "SecretList", "apiVersion": "v1", "items": [{"metadata": {"name": "member1"}, "data": {"kubeconfig": %q}}]}`, base64.StdEncoding.EncodeToString(config))
+	}))
+	defer server.Close()
+	c, err := clusters.New("here", &rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := peers(t.Context(), c); len(found.Value) != 1 || found.Value[0].CA != pem || found.Value[0].Server != "https://inside" {
+		t.Errorf("the Secret: %+v", found)
+	}
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(file, []byte(pem+"\n\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tls := range map[string]rest.TLSClientConfig{"data": {CAData: []byte(pem)}, "a file": {CAFile: file}} {
+		if got := authority(&rest.Config{TLSClientConfig: tls}); got != pem {
+			t.Errorf("the context has %s: got %q", name, got)
 		}
 	}
 }
