@@ -342,6 +342,15 @@ func TestCause(t *testing.T) {
 			f.Here.Import.Value.Spec.Ports = append(f.Here.Import.Value.Spec.Ports, mcsv1beta1.ServicePort{Name: "metrics", Port: 81})
 			ask(f, "_metrics._tcp.foo.default.svc.clusterset.local")
 		}, "NoEndpointPorts", nil},
+		"one of two ports, by its name, and another cluster has it": {func(f *Facts) {
+			f.Others[0].Service.Value.Spec.Ports = append(f.Others[0].Service.Value.Spec.Ports, corev1.ServicePort{Name: "metrics", Port: 81})
+			f.Here.Import.Value.Spec.Ports = append(f.Here.Import.Value.Spec.Ports, mcsv1beta1.ServicePort{Name: "metrics", Port: 81})
+			other := f.Here.Slices.Value[0]
+			other.Ports = []discoveryv1.EndpointPort{{Name: new("metrics")}}
+			f.Here.Slices.Value = append(slices.Clone(f.Here.Slices.Value), other)
+			answers(f, Answer{Code: "NOERROR", Targets: []string{"81 foo."}})
+			ask(f, "_metrics._tcp.foo.default.svc.clusterset.local")
+		}, ResultWhole, []string{"NoEndpointPorts"}},
 		"the pods of a headless name need no port": {func(f *Facts) {
 			headless(f)
 			portless(f)

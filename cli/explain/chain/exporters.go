@@ -547,7 +547,8 @@ func (w *walk) portsLink(c *Cluster, detail string, missing []corev1.ServicePort
 	p := problem("NoEndpointPorts", fmt.Sprintf("The ready endpoints of the Service %s in %s do not have the ports %s.", w.Name.Import(), c.Context, output.List(texts, 4)))
 	p.Advice = w.comparePorts(c)
 	state, rank := OK, rankAlso
-	if asked || w.Name.Port == "" && len(missing) == len(c.Service.Value.Spec.Ports) && w.usable(w.Here.Slices.Value) == 0 {
+	none := w.Name.Port == "" && len(missing) == len(c.Service.Value.Spec.Ports)
+	if (asked || none) && w.usable(w.Here.Slices.Value) == 0 {
 		state, rank = Broken, rankExporter
 	}
 	w.link("endpoints", c.Context, state, detail)
@@ -569,9 +570,10 @@ func (w *walk) comparePorts(c *Cluster) string {
 		service, get("pods", "-l", labels.Set(selector).String(), "-o", "jsonpath={.items[*].spec.containers[*].ports}"))
 }
 
-// usable counts the ready endpoints that have a port.
+// usable counts the ready endpoints that have a port: that of the name, if it has one.
 func (w *walk) usable(all []discoveryv1.EndpointSlice) int {
-	return w.ready(slices.DeleteFunc(slices.Clone(all), func(s discoveryv1.EndpointSlice) bool { return len(s.Ports) == 0 }))
+	has := func(p discoveryv1.EndpointPort) bool { return w.Name.Port == "" || nameOf(p) == w.Name.Port }
+	return w.ready(slices.DeleteFunc(slices.Clone(all), func(s discoveryv1.EndpointSlice) bool { return !slices.ContainsFunc(s.Ports, has) }))
 }
 
 func (w *walk) noEndpoints(c *Cluster, total int) *output.Problem {

@@ -413,14 +413,14 @@ func (w *walk) slicesLink() {
 		return
 	}
 	if ready > 0 {
-		detail += ", without a port"
+		detail += ", without the port"
 	}
 	w.link("endpoint slices", h.Context, Broken, detail)
 	if w.explained(rankEndpoints) {
 		return
 	}
 	if ready > 0 {
-		p := problem("NoEndpointPorts", fmt.Sprintf("The ready endpoints of the import %s in %s have no ports.", w.Name.Import(), h.Context))
+		p := problem("NoEndpointPorts", fmt.Sprintf("No ready endpoint of the import %s in %s has the port.", w.Name.Import(), h.Context))
 		p.Advice = "Compare the targetPort of the exported Service with the ports of its pods, in the exporting cluster."
 		w.add(rankEndpoints, p)
 		return
