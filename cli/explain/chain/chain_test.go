@@ -609,7 +609,22 @@ func TestImpostor(t *testing.T) {
 	}) {
 		t.Errorf("no cause can be known: %+v", r)
 	}
+	// The only context with the ID is of another cluster, and has no export.
+	f = good()
+	impostor(f)
+	f.Others = f.Others[:1]
+	f.Here.Peers.Value[0].Server, f.Here.Peers.Value[0].CA = "https://one", "one"
+	if r := Walk(f); r.Cause != nil || r.Result != ResultUnknown || len(r.Also) > 0 {
+		t.Errorf("no context is the peer: %+v", r)
+	}
+	f.Others[0].Server = "https://one"
+	if r := Walk(f); r.Cause == nil || r.Cause.ID != "NoExport" {
+		t.Errorf("the context is the peer: %+v", r)
+	}
 	// A join would not tell them apart either.
+	f = good()
+	impostor(f)
+	nothing(f)
 	f.Here.Peers.Value = nil
 	if r := Walk(f); r.Cause == nil || r.Cause.ID != "DuplicateID" || len(r.Cause.Fix) > 0 || len(r.Also) > 0 {
 		t.Errorf("an ID that two clusters have, and no peer: %+v", r)

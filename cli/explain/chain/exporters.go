@@ -37,6 +37,13 @@ func (e exporter) name() string {
 	return e.id
 }
 
+// elsewhere reports whether the Secret of the peer names another API server than the context: then the
+// context can be of another cluster with the same ID, or a proxy is between.
+func (e exporter) elsewhere() bool {
+	p, c := e.peer, e.side
+	return p != nil && p.Server != "" && p.Server != c.Server && (p.CA == "" || p.CA != c.CA)
+}
+
 // exports reports whether the cluster is known to export the name.
 func (e exporter) exports(imp *mcsv1beta1.ServiceImport) bool {
 	if e.side != nil && e.side.Export.Value != nil {
@@ -333,6 +340,9 @@ func (w *walk) exportLink(e exporter, connected bool) bool {
 	switch {
 	case !c.Export.OK():
 		w.link("export", c.Context, Unknown, c.Export.Error)
+		return false
+	case export == nil && connected && e.elsewhere():
+		w.link("export", c.Context, Unknown, fmt.Sprintf("there is no ServiceExport, and it is not known whether this is the peer %s: the Secret of the peer names another API server", e.id))
 		return false
 	case export == nil:
 		w.link("export", c.Context, Broken, "there is no ServiceExport "+w.Name.Import())
