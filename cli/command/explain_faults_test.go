@@ -512,7 +512,8 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.rival(ns)
 	}, advice: func(l *lab, _ string) { l.stopRival() }},
 	{name: "conflict", also: "Conflict", cause: func(l *lab, ns string) {
-		l.apply("member2", ns, strings.ReplaceAll(service, "port: 80}", "port: 80, appProtocol: h2c}, {name: more, port: 81}")+"---"+strings.ReplaceAll(endpoints, "10.1.0.5", "10.2.0.5")+"---"+export)
+		l.apply("member2", ns, strings.ReplaceAll(service, "port: 80}", "port: 80, appProtocol: h2c}, {name: more, port: 81}")+"---"+
+			strings.NewReplacer("10.1.0.5", "10.2.0.5", "port: 80}", "port: 80}, {name: more, port: 81}").Replace(endpoints)+"---"+export)
 	}},
 	{name: "ndots", also: "NDots", ask: "FOO.svc", args: []string{"--pod", "NAMESPACE/client"}, cause: func(l *lab, ns string) {
 		l.client(ns, `dnsConfig: {searches: [clusterset.local], options: [{name: ndots, value: "1"}]}`)
