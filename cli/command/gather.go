@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ namespaces and Services, and addresses, stay: look at the archive before you sen
 				return err
 			}
 			if o.File == "" {
-				o.File = "multicluster-gather-" + time.Now().UTC().Format("20060102-150405") + ".tar.gz"
+				o.File = freeName("multicluster-gather-"+time.Now().UTC().Format("20060102-150405"), ".tar.gz")
 			}
 			r, err := gather.Run(c.Context(), all, o)
 			if err != nil {
@@ -44,4 +45,15 @@ namespaces and Services, and addresses, stay: look at the archive before you sen
 	c.Flags().BoolVar(&o.Force, "force", false, "overwrite the file")
 	e.contextsFlag(c, &names)
 	return c
+}
+
+// freeName returns a name that no file has yet: with a number if there was a run in the same second.
+func freeName(stem, ending string) string {
+	name := stem + ending
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(name); err != nil {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d%s", stem, n, ending)
+	}
 }

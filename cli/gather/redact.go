@@ -12,6 +12,16 @@ import (
 
 const redacted = "<redacted>"
 
+const (
+	// secretName is the end of the name of something that is secret: DB_PASSWORD, --db-pass, clientSecret.
+	secretName = `(?:token|passw(?:or)?d|passphrase|client-key-data|client-certificate-data|(?:[_-]|client)secret|(?:\b|[_-])(?:pass|pwd)|(?:api|secret|access|private|account|encryption)[_-]?key(?:[_-]?id)?|credentials?)`
+	// plainValue is a value that is no object, list or boolean of JSON.
+	plainValue = `(?:'[^'\n]*'|[^\s"'\\,<>{}\[\]][^\s"\\,<>]*)`
+)
+
+// secretFlag is a flag whose value is the next argument.
+var secretFlag = regexp.MustCompile(`(?i)^--?[\w.-]*` + secretName + `$`)
+
 // patterns are credentials that can be recognized without knowing them.
 var patterns = []struct {
 	find    *regexp.Regexp
@@ -24,8 +34,11 @@ var patterns = []struct {
 	{regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`), redacted},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/-]{12,}=*`), "$1 " + redacted},
 	{regexp.MustCompile(`(://)[^/\s:@"]+:[^/\s@"]+@`), "${1}" + redacted + "@"},
-	// Fields of kubeconfigs, and flags.
-	{regexp.MustCompile(`(?i)\b((?:[a-z-]*token|password|passwd|client-key-data|client-certificate-data|client-secret|api-?key|secret-?key)\\?"?\s*[:=]\s*\\?"?)[^\s"\\,<>]+`), "${1}" + redacted},
+	{regexp.MustCompile(`\b(?:gh[a-z]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16})`), redacted},
+	{regexp.MustCompile(`(?i)\b(authorization\\?"?\s*[:=]\s*\\?["']?)(?:[a-z]+ +)?` + plainValue), "${1}" + redacted},
+	// Fields of kubeconfigs, environment variables, and flags.
+	{regexp.MustCompile(`(?i)(` + secretName + `\\?"?\s*[:=]\s*\\?"?)` + plainValue), "${1}" + redacted},
+	{regexp.MustCompile(`(?i)(--?` + secretName + ` +)` + plainValue), "${1}" + redacted},
 	// Options of plugins of CoreDNS, such as route53, etcd and azure.
 	{regexp.MustCompile(`(?im)^([ \t]*(?:aws_access_key|credentials|secret|password|client_secret|access_key)[ \t]+).+$`), "${1}" + redacted},
 }
@@ -77,11 +90,17 @@ func walk(value any) {
 		}
 	case []any:
 		for i, inner := range v {
-			if text, ok := inner.(string); ok {
-				v[i] = string(scrub([]byte(text)))
+			text, ok := inner.(string)
+			if !ok {
+				walk(inner)
 				continue
 			}
-			walk(inner)
+			v[i] = string(scrub([]byte(text)))
+			if i > 0 && !strings.HasPrefix(text, "-") {
+				if flag, ok := v[i-1].(string); ok && secretFlag.MatchString(flag) {
+					v[i] = redacted
+				}
+			}
 		}
 	}
 }
