@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/clusterset-dns/multicluster/cli/output"
@@ -14,7 +15,12 @@ func (r Report) Print(w io.Writer, p output.Painter) error {
 	line := name + " is exported already. Nothing was written."
 	switch {
 	case r.Action == Created:
-		line = name + " is exported now."
+		line = name + " has a ServiceExport now."
+		if r.exported() {
+			line = name + " is exported now."
+		}
+	case r.Action == Unchanged && !r.exported() && (len(r.Problems) == 0 || r.Problems[0].ID != "AutoExported"):
+		line = name + " has a ServiceExport already. Nothing was written."
 	case r.Action == Deleted:
 		line = name + " is no longer exported. " + r.importers()
 	case len(r.Problems) > 0 && r.Problems[0].ID == "AutoExported":
@@ -50,4 +56,9 @@ func (r Report) importers() string {
 		parts = append(parts, "Not known for: "+output.List(r.Unread, 20)+".")
 	}
 	return strings.Join(parts, " ")
+}
+
+// exported reports whether the conditions show that the controller has exported the Service.
+func (r Report) exported() bool {
+	return slices.ContainsFunc(r.Conditions, func(c Condition) bool { return c.Type == "Ready" && c.Status == "True" })
 }
