@@ -74,7 +74,9 @@ func (c Cluster) idCell(p output.Painter) output.Cell {
 	switch {
 	case !c.reachable:
 		return output.Cell{Text: "unreachable", Paint: p.Bad}
-	case !c.Installed:
+	case c.Installed == nil:
+		return output.Cell{Text: "?", Paint: p.Weak}
+	case !*c.Installed:
 		return output.Cell{Text: "not installed", Paint: p.Weak}
 	case c.ID == "":
 		return output.Cell{Text: "none", Paint: p.Bad}
@@ -114,26 +116,41 @@ func orDash(text string) string {
 	return text
 }
 
-// printMatrix writes a row for each reader and a column for each source.
-func (r Report) printMatrix(w io.Writer, p output.Painter) error {
-	var sources, readers []string
-	seen, reads := map[string]bool{}, map[string]map[string]Link{}
-	column := func(id string) {
-		if id != "" && !seen[id] {
-			seen[id] = true
-			sources = append(sources, id)
-		}
-	}
+// column is a source of the matrix. The title is its ID, or its context if two contexts have one ID.
+type column struct{ title, id, context string }
+
+// columns are the clusters with an ID, in their order, and other sources. Shared reports whether two
+// contexts have one ID.
+func (r Report) columns() (all []column, shared bool) {
+	seen := map[string]bool{}
 	for _, c := range r.Clusters {
-		column(c.ID)
-		if c.ID != "" && reads[c.ID] == nil {
-			readers = append(readers, c.ID)
-			reads[c.ID] = map[string]Link{}
+		if c.ID == "" {
+			continue
+		}
+		shared = shared || seen[c.ID]
+		seen[c.ID] = true
+		all = append(all, column{c.ID, c.ID, c.Context})
+	}
+	if shared {
+		for i := range all {
+			all[i].title = all[i].context
 		}
 	}
 	for _, l := range r.Links {
-		column(l.Source)
-		reads[l.Reader][l.Source] = l
+		if !seen[l.Source] {
+			seen[l.Source] = true
+			all = append(all, column{title: l.Source, id: l.Source})
+		}
+	}
+	return all, shared
+}
+
+// printMatrix writes a row for each reader and a column for each source.
+func (r Report) printMatrix(w io.Writer, p output.Painter) error {
+	sources, shared := r.columns()
+	reads := map[[2]string]Link{} // by the context of the reader and the ID of the source
+	for _, l := range r.Links {
+		reads[[2]string{l.Context, l.Source}] = l
 	}
 	if len(sources) < 2 {
 		return nil
@@ -143,19 +160,29 @@ func (r Report) printMatrix(w io.Writer, p output.Painter) error {
 		return err
 	}
 	var rows [][]output.Cell
-	for _, reader := range readers {
-		row := []output.Cell{{Text: reader}}
+	header := []string{"READER \\ SOURCE"}
+	for _, reader := range sources {
+		header = append(header, reader.title)
+		if reader.context == "" {
+			continue
+		}
+		row := []output.Cell{{Text: reader.title}}
 		for _, source := range sources {
-			link, there := reads[reader][source]
-			row = append(row, linkCell(link, there, p))
+			link, there := reads[[2]string{reader.context, source.id}]
+			row = append(row, linkCell(link, there && source.context != reader.context, p))
 		}
 		rows = append(rows, row)
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	if err := output.Rows(w, append([]string{"READER \\ SOURCE"}, sources...), rows); err != nil {
+	if err := output.Rows(w, header, rows); err != nil {
 		return err
+	}
+	if shared {
+		if _, err := fmt.Fprintln(w, p.Faint("Contexts share an ID: what reads it is in the columns of all of them.")); err != nil {
+			return err
+		}
 	}
 	if slices.ContainsFunc(r.Links, Link.unproven) {
 		_, err := fmt.Fprintln(w, p.Faint("* No endpoint of the source has accepted a connection from the reader's controller yet."))

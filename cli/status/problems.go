@@ -27,17 +27,17 @@ func clusterProblems(c *Cluster, now time.Time) []output.Problem {
 		found = append(found, output.Problem{ID: "NotRead", What: fmt.Sprintf("Context %s: %s.", name, text), Link: output.Docs + "troubleshooting.md#a-cluster-cannot-be-read"})
 	}
 	switch {
-	case !c.Installed && len(c.Errors) == 0:
+	case c.Installed != nil && !*c.Installed:
 		add("NotInstalled", fmt.Sprintf("Context %s has no namespace %s: the controller is not installed.", name, system.Namespace), "install.md",
 			output.Command("kubectl", "multicluster", "check", "--pre", "--contexts", c.Context))
 		return found
-	case c.Installed && c.ID == "":
+	case c.installed() && c.ID == "":
 		add("NoClusterID", fmt.Sprintf("The controller of context %s announces no cluster ID. It does not run, or it has no --cluster-id.", name), "join.md#the-cluster-id", pods)
 	case !c.Heartbeat.IsZero() && now.Sub(c.Heartbeat) > silentAfter:
 		add("ControllerSilent", fmt.Sprintf("The controller of %s (context %s) wrote its last heartbeat at %s, %s ago.", c.ID, name,
 			c.Heartbeat.UTC().Format(time.RFC3339), now.Sub(c.Heartbeat).Round(time.Second)), "silent-clusters.md", pods)
 	}
-	if r := c.Controller; r != nil && c.Installed && r.Ready < max(r.Wanted, 1) {
+	if r := c.Controller; r != nil && c.installed() && r.Ready < max(r.Wanted, 1) {
 		add("ControllerNotReady", fmt.Sprintf("Context %s has %d of %d ready replicas of the controller.", name, r.Ready, r.Wanted),
 			"troubleshooting.md#7-the-controller-does-not-start-or-restarts", pods)
 	}
@@ -107,7 +107,7 @@ func tokenProblem(l Link, now time.Time) string {
 // repair is the command that makes a link anew, if both clusters have a context. Otherwise it shows
 // the Lease.
 func repair(l Link, contexts map[string]string) []string {
-	reader, source := contexts[l.Reader], contexts[l.Source]
+	reader, source := l.Context, contexts[l.Source]
 	if source == "" {
 		return []string{output.Kubectl(reader, "describe", "lease", l.Source, "--namespace", system.Namespace)}
 	}

@@ -23,9 +23,10 @@ const (
 	pageSize = 500
 	// maxPages bounds what is read of one kind: 50 000 objects.
 	maxPages = 100
-	// dnsSelector selects the pods of the second CoreDNS, clusterDNS those of the cluster's own.
-	dnsSelector = "app.kubernetes.io/name=multicluster-dns"
-	clusterDNS  = "k8s-app=kube-dns"
+	// secondDNS is the name of the second CoreDNS, and of its namespace if kustomize installed it.
+	secondDNS = "multicluster-dns"
+	// clusterDNS selects the pods of the cluster's own DNS.
+	clusterDNS = "k8s-app=kube-dns"
 )
 
 // readCluster reads one cluster. If the API server does not answer the first request, no other one
@@ -43,7 +44,10 @@ func readCluster(ctx context.Context, c *clusters.Cluster) Cluster {
 	if err != nil {
 		fail("read the cluster ID", err)
 	}
-	row.Installed, row.ID, row.uid, row.Heartbeat = identity.Installed, output.Clean(identity.ID), identity.UID, identity.Heartbeat
+	if err == nil || identity.Installed {
+		row.Installed = &identity.Installed
+	}
+	row.ID, row.uid, row.Heartbeat = output.Clean(identity.ID), identity.UID, identity.Heartbeat
 	if row.peers, err = system.ReadPeers(ctx, c.Kube); err != nil {
 		fail("read the peers", err)
 	}
@@ -85,17 +89,19 @@ func deployed(d *appsv1.Deployment) *Replicas {
 	return &Replicas{Ready: d.Status.ReadyReplicas, Wanted: wanted}
 }
 
-// readDNS counts the servers that answer clusterset.local: the second CoreDNS of the chart if there is
-// one, otherwise the cluster's own DNS. Distributions run the latter as a Deployment, a DaemonSet or
+// readDNS counts the servers that answer clusterset.local: the second CoreDNS of the chart or of
+// kustomize if there is one, otherwise the cluster's own DNS. Distributions run the latter as a Deployment, a DaemonSet or
 // something else, so its pods are counted.
 func (row *Cluster) readDNS(ctx context.Context, c *clusters.Cluster) error {
-	second, err := c.Kube.AppsV1().Deployments(system.Namespace).List(ctx, metav1.ListOptions{LabelSelector: dnsSelector, Limit: 10})
-	if err != nil {
-		return err
-	}
-	if len(second.Items) > 0 {
-		row.DNS = deployed(&second.Items[0])
-		row.DNSVersion = tag(second.Items[0].Spec.Template.Spec.Containers)
+	for _, namespace := range []string{system.Namespace, secondDNS} {
+		second, err := c.Kube.AppsV1().Deployments(namespace).Get(ctx, secondDNS, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		row.DNS, row.DNSVersion = deployed(second), tag(second.Spec.Template.Spec.Containers)
 		return nil
 	}
 	pods, err := c.Kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{LabelSelector: clusterDNS, Limit: pageSize})

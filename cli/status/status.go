@@ -44,8 +44,8 @@ type Ready struct {
 type Cluster struct {
 	Context string `json:"context"`
 	ID      string `json:"id,omitempty"`
-	// Installed is true if the namespace of the controller exists.
-	Installed  bool      `json:"installed"`
+	// Installed is true if the namespace of the controller exists, and nil if that is not known.
+	Installed  *bool     `json:"installed,omitempty"`
 	Kubernetes string    `json:"kubernetes,omitempty"`
 	Controller *Replicas `json:"controller,omitempty"`
 	// ControllerVersion and DNSVersion are the tags of the images.
@@ -65,10 +65,14 @@ type Cluster struct {
 	ahead time.Duration
 }
 
+func (c *Cluster) installed() bool { return c.Installed != nil && *c.Installed }
+
 // Link tells whether a cluster reads another one. The clusters are IDs.
 type Link struct {
-	Reader string `json:"reader"`
-	Source string `json:"source"`
+	// Context is that of the reader. Two contexts can have one ID.
+	Context string `json:"context"`
+	Reader  string `json:"reader"`
+	Source  string `json:"source"`
 	// State is a reason of the peer's Lease, such as Connected, or NotJoined, New or Unknown.
 	State     string `json:"state"`
 	Connected bool   `json:"connected"`
@@ -113,7 +117,9 @@ func evaluate(rows []Cluster, now time.Time) Report {
 	r.Problems = append(r.Problems, duplicates(rows)...)
 	byID := map[string]string{}
 	for _, c := range rows {
-		if c.ID != "" {
+		if _, twice := byID[c.ID]; twice { // no command can name one of them
+			byID[c.ID] = ""
+		} else if c.ID != "" {
 			byID[c.ID] = c.Context
 		}
 	}
@@ -139,10 +145,12 @@ func links(reader *Cluster, all []Cluster) []Link {
 		known[p.ID] = p
 	}
 	var found []Link
+	done := map[string]bool{"": true, reader.ID: true} // A peer with the reader's own ID follows below.
 	for _, source := range all {
-		if source.ID == "" || source.ID == reader.ID {
+		if done[source.ID] {
 			continue
 		}
+		done[source.ID] = true
 		peer, has := known[source.ID]
 		delete(known, source.ID)
 		found = append(found, linkOf(reader, source.ID, peer, has))
@@ -157,7 +165,7 @@ func links(reader *Cluster, all []Cluster) []Link {
 
 func linkOf(reader *Cluster, source string, p system.Peer, has bool) Link {
 	l := Link{
-		Reader: reader.ID, Source: source, State: p.Reason, Connected: p.Connected, Message: p.Message,
+		Context: reader.Context, Reader: reader.ID, Source: source, State: p.Reason, Connected: p.Connected, Message: p.Message,
 		DataPath: p.DataPath, TokenExpiry: p.TokenExpiry, TokenMessage: p.TokenMessage,
 	}
 	switch {

@@ -1,6 +1,8 @@
 package status
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +16,7 @@ var now = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 // well is a cluster without problems that reads the given peers.
 func well(id string, peers ...system.Peer) Cluster {
 	return Cluster{
-		Context: "ctx-" + id, ID: id, Installed: true, Kubernetes: "v1.37.1", Controller: &Replicas{2, 2}, ControllerVersion: "v1", DNS: &Replicas{2, 2}, DNSVersion: "v1",
+		Context: "ctx-" + id, ID: id, Installed: new(true), Kubernetes: "v1.37.1", Controller: &Replicas{2, 2}, ControllerVersion: "v1", DNS: &Replicas{2, 2}, DNSVersion: "v1",
 		Exports: &Ready{1, 1}, Imports: &Ready{2, 2}, Heartbeat: now.Add(-30 * time.Second), uid: "uid-" + id, peers: peers, reachable: true, peersRead: true,
 	}
 }
@@ -49,9 +51,12 @@ func TestEvaluate(t *testing.T) {
 		"a peer is leaving":     {[]Cluster{well("m1", broken("Leaving")), m2}, "", "kubectl multicluster verify ctx-m1 ctx-m2"},
 		"a peer outside":        {[]Cluster{well("m1", connected("m2"), system.Peer{ID: "m9", HasLease: true, Reason: "Unreachable"}), m2}, "Unreachable", "kubectl multicluster check"},
 		"an unreachable API":    {[]Cluster{well("m1", connected("m2")), {Context: "ctx-m2", Errors: []string{"connect: refused"}}}, "ClusterUnreachable", "kubectl multicluster check"},
-		"not installed":         {[]Cluster{well("m1"), change(m2, func(c *Cluster) { c.Installed, c.ID, c.Heartbeat, c.peers = false, "", time.Time{}, nil })}, "NotInstalled", "kubectl multicluster check"},
-		"no ID":                 {[]Cluster{well("m1"), change(m2, func(c *Cluster) { c.ID, c.Heartbeat, c.peers = "", time.Time{}, nil })}, "NoClusterID", "kubectl multicluster check"},
-		"a silent controller":   {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Heartbeat = now.Add(-3 * time.Minute) })}, "ControllerSilent", "kubectl multicluster check"},
+		"not installed":         {[]Cluster{well("m1"), change(m2, func(c *Cluster) { c.Installed, c.ID, c.Heartbeat, c.peers = new(false), "", time.Time{}, nil })}, "NotInstalled", "kubectl multicluster check"},
+		"not known whether installed": {[]Cluster{well("m1"), change(m2, func(c *Cluster) {
+			c.Installed, c.ID, c.Heartbeat, c.peers, c.Errors = nil, "", time.Time{}, nil, []string{"read the cluster ID: forbidden"}
+		})}, "NotRead", "kubectl multicluster check"},
+		"no ID":               {[]Cluster{well("m1"), change(m2, func(c *Cluster) { c.ID, c.Heartbeat, c.peers = "", time.Time{}, nil })}, "NoClusterID", "kubectl multicluster check"},
+		"a silent controller": {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) { c.Heartbeat = now.Add(-3 * time.Minute) })}, "ControllerSilent", "kubectl multicluster check"},
 		"a local clock that is slow": {[]Cluster{well("m1", connected("m2")), change(m2, func(c *Cluster) {
 			c.ahead, c.Heartbeat = 5*time.Minute, now.Add(5*time.Minute-time.Second)
 		})}, "", "kubectl multicluster verify ctx-m1 ctx-m2"},
@@ -145,5 +150,42 @@ func TestTokens(t *testing.T) {
 				t.Errorf("the expiry is shown: %t", shown)
 			}
 		})
+	}
+}
+
+// Two contexts with one ID are two rows and two columns, and none reads itself.
+func TestMatrixWithADuplicateID(t *testing.T) {
+	twin := well("m1", connected("m1"))
+	twin.Context, twin.uid = "twin", "other"
+	r := evaluate([]Cluster{well("m1", connected("m2")), twin, well("m2", connected("m1"))}, now)
+	var text strings.Builder
+	if err := r.Print(&text, false); err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(text.String()) {
+		rows = append(rows, strings.Join(strings.Fields(line), " "))
+	}
+	for _, want := range []string{"READER \\ SOURCE ctx-m1 twin ctx-m2", "ctx-m1 · · ok", "twin ok · -", "ctx-m2 ok ok ·"} {
+		if !slices.Contains(rows, want) {
+			t.Errorf("no row %q in\n%s", want, text.String())
+		}
+	}
+	if got := ids(r.Problems); got != "DuplicateID" {
+		t.Errorf("the problems are %s", got)
+	}
+}
+
+// What may not be read is not known.
+func TestNotKnownWhetherInstalled(t *testing.T) {
+	row := well("m1")
+	row.Installed, row.ID, row.Errors = nil, "", []string{"read the cluster ID: forbidden"}
+	r := evaluate([]Cluster{row}, now)
+	var text, encoded strings.Builder
+	if err := errors.Join(r.Print(&text, false), output.Encode(&encoded, output.JSON, r)); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text.String(), "not installed") || !strings.Contains(text.String(), "read the cluster ID: forbidden") || strings.Contains(encoded.String(), `"installed"`) {
+		t.Errorf("%s\n%s", text.String(), encoded.String())
 	}
 }
