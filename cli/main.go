@@ -15,11 +15,21 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), signals()...)
 	// The first signal cancels the context, so that `verify` and `join` can clean up. The second one ends
 	// the process, because the handler is gone.
 	context.AfterFunc(ctx, stop)
 	// client-go logs what it also returns as errors, with texts of servers.
 	klog.SetLogger(logr.Discard())
 	os.Exit(command.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// signals are those that end the program. SIGHUP comes when the terminal is closed. It stays ignored
+// under nohup.
+func signals() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
 }
