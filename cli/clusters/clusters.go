@@ -24,8 +24,8 @@ import (
 // ErrUnknownContext means that the kubeconfig has no context of that name.
 var ErrUnknownContext = errors.New("unknown context")
 
-// requestTimeout bounds one request to an API server, unless the user sets --request-timeout.
-const requestTimeout = 10 * time.Second
+// RequestTimeout bounds one request to an API server, unless the user sets --request-timeout.
+const RequestTimeout = 10 * time.Second
 
 // Cluster is the way to the API server of one cluster.
 type Cluster struct {
@@ -102,7 +102,7 @@ func (c *Contexts) Cluster(name string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use context %s: %w", output.Clean(name), err)
 	}
-	config.Timeout = requestTimeout
+	config.Timeout = RequestTimeout
 	if given := c.flags.Timeout; given != nil && *given != "" && *given != "0" {
 		if config.Timeout, err = clientcmd.ParseTimeout(*given); err != nil {
 			return nil, fmt.Errorf("--request-timeout: %w", err)

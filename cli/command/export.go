@@ -76,11 +76,11 @@ func (e *env) target(ctx context.Context, argument string, namespace, name *stri
 	if err != nil {
 		return nil, usageError{err}
 	}
-	if *namespace, _, err = e.kube.ToRawKubeConfigLoader().Namespace(); err != nil {
-		return nil, err
-	}
 	all, err := e.contexts(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if *namespace, _, err = e.kube.ToRawKubeConfigLoader().Namespace(); err != nil {
 		return nil, err
 	}
 	if all.Current() == "" {

@@ -47,6 +47,7 @@ apply in each cluster, with a placeholder for each token.`,
   kubectl multicluster join kind-a kind-b --server kind-a=https://172.18.0.2:6443 --server kind-b=https://172.18.0.3:6443
   kubectl multicluster join member1 member2 --expiring 24h
   kubectl multicluster join member1 member2 -o yaml`,
+		Args:              withoutContext,
 		ValidArgsFunction: e.contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {

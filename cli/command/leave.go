@@ -28,6 +28,7 @@ required, with --id. The commands for its side are printed.
   kubectl multicluster leave member1 --all
   kubectl multicluster leave member2 --from member1           # member2 stops reading member1, one way
   kubectl multicluster leave member1 dead --id dead=member9   # the context dead does not answer`,
+		Args:              withoutContext,
 		ValidArgsFunction: e.contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := output.ParseFormat(e.format); err != nil {

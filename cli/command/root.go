@@ -13,8 +13,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/clusterset-dns/multicluster/cli/clusters"
 	"github.com/clusterset-dns/multicluster/cli/output"
@@ -50,7 +52,56 @@ type env struct {
 
 // contexts reads the user's kubeconfig.
 func (e *env) contexts(ctx context.Context) (*clusters.Contexts, error) {
-	return clusters.Load(ctx, e.kube)
+	all, err := clusters.Load(ctx, e.kube)
+	if err != nil {
+		return nil, err
+	}
+	if given := *e.kube.Context; given != "" && !slices.Contains(all.Names(), given) {
+		return nil, usage("--context: %w %q: the kubeconfig has %s", clusters.ErrUnknownContext, given, output.List(all.Names(), 10))
+	}
+	return all, nil
+}
+
+// checkFlags finds the values of flags of all commands that are wrong, and removes spaces around the
+// names in lists of contexts.
+func (e *env) checkFlags(c *cobra.Command, _ []string) error {
+	if given := *e.kube.Timeout; given != "" {
+		if _, err := clientcmd.ParseTimeout(given); err != nil {
+			return usage("--request-timeout %s: expected a time with a unit, such as 30s", output.Quote(given))
+		}
+	}
+	for _, name := range []string{"contexts", "from"} {
+		flag := c.Flags().Lookup(name)
+		if flag == nil || !flag.Changed {
+			continue
+		}
+		list, ok := flag.Value.(pflag.SliceValue)
+		if !ok {
+			continue
+		}
+		names := list.GetSlice()
+		for i := range names {
+			names[i] = strings.TrimSpace(names[i])
+		}
+		if len(names) == 0 || slices.Contains(names, "") {
+			return usage("--%s: expected names of contexts, with commas", name)
+		}
+		if err := list.Replace(names); err != nil {
+			return usage("--%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// withoutContext is the check of the arguments of a command that names its clusters itself: --context
+// and --namespace would change nothing.
+func withoutContext(c *cobra.Command, _ []string) error {
+	for _, name := range []string{"context", "namespace"} {
+		if c.Flags().Changed(name) {
+			return usage("--%s has no meaning for %s: give contexts as arguments", name, c.Name())
+		}
+	}
+	return nil
 }
 
 // report prints what a command found: as JSON or YAML, or for people by the function.
@@ -77,6 +128,9 @@ func (e *env) selected(ctx context.Context, names []string) ([]*clusters.Cluster
 	all, err := e.contexts(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if len(names) > 0 && *e.kube.Context != "" {
+		return nil, usage("--context and --contexts exclude each other: remove one of them")
 	}
 	if len(names) == 0 && *e.kube.Context != "" {
 		names = []string{*e.kube.Context}
@@ -179,10 +233,16 @@ write. The exit status is 0 if all is well, 1 if something is wrong, and 2 if th
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl multicluster"},
 		DisableAutoGenTag: true,
 		Args:              knownCommand,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: e.checkFlags,
+
+		SuggestionsMinimumDistance: 2,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	e.kube.AddFlags(root.PersistentFlags())
+	timeout := root.PersistentFlags().Lookup("request-timeout")
+	timeout.DefValue = clusters.RequestTimeout.String()
+	timeout.Usage = "The time for one request to an API server, with a unit (such as 1s, 2m, 3h). 0 is the default"
 	_ = root.RegisterFlagCompletionFunc("context", func(c *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 		return e.contextNames(c, nil, text)
 	})

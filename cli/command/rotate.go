@@ -27,6 +27,7 @@ later. Until then the reader keeps what it has read.
 -o yaml and -o json change the form of the report only. Unlike those of join, they write to the clusters.`,
 		Example: `  kubectl multicluster rotate --mesh
   kubectl multicluster rotate member2 --from member1`,
+		Args:              withoutContext,
 		ValidArgsFunction: e.contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := output.ParseFormat(e.format); err != nil {

@@ -26,15 +26,20 @@ Everything is removed at the end, also after a failure and after Ctrl-C. A secon
 at once. The next run removes what is left, one hour after its creation.`,
 		Example: "  kubectl multicluster verify member1 member2\n" +
 			"  kubectl multicluster verify member1 member2 --image registry.example.org/agnhost:2.47",
-		Args:              arguments(cobra.ExactArgs(2)),
+		Args:              twoContexts,
 		ValidArgsFunction: e.contextNames,
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, err := output.ParseFormat(e.format); err != nil {
 				return usageError{err}
 			}
 			o.Server = strings.Fields(server)
-			if args[0] == args[1] || o.Requests < 1 || o.Requests > 1000 || len(o.Server) == 0 || o.Timeout <= 0 {
-				return usage("expected two different contexts, 1 to 1000 --requests, a --server and a --timeout")
+			switch {
+			case o.Requests < 1 || o.Requests > 1000:
+				return usage("--requests %d: expected 1 to 1000", o.Requests)
+			case len(o.Server) == 0:
+				return usage("--server: expected the command of the server in the image")
+			case o.Timeout <= 0:
+				return usage("--timeout %v: expected more than 0", o.Timeout)
 			}
 			found, err := e.both(c, args)
 			if err != nil {
@@ -61,6 +66,17 @@ at once. The next run removes what is left, one hour after its creation.`,
 	c.Flags().BoolVar(&o.Keep, "keep", false, "leave the namespaces if a step fails, to look at them")
 	e.formatFlag(c)
 	return c
+}
+
+// twoContexts is the check of the arguments of verify.
+func twoContexts(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) != 2:
+		return usage("expected two contexts of the kubeconfig, such as `kubectl multicluster verify member1 member2`: got %d", len(args))
+	case args[0] == args[1]:
+		return usage("expected two different contexts: got %s twice", output.Quote(args[0]))
+	}
+	return withoutContext(c, args)
 }
 
 // both returns the clusters of two contexts.

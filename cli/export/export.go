@@ -227,7 +227,7 @@ func (r *Report) judge(e *mcsv1beta1.ServiceExport, bound time.Duration) {
 	switch {
 	case valid == nil:
 		add("NoController", fmt.Sprintf("No controller has looked at the ServiceExport within %v. It does not run in %s, or it has no cluster ID.", bound, output.Clean(r.Context)),
-			output.Kubectl(r.Context, "get", "pods", "--namespace", system.Namespace), output.Command("kubectl", "multicluster", "check", "--contexts", r.Context))
+			output.Kubectl(r.Context, "get", "pods", "--namespace", system.Namespace), output.Command("kubectl", "multicluster", "check", "--contexts", output.CSV(r.Context)))
 	case valid.Status == metav1.ConditionFalse:
 		add("Invalid", "The Service is not exported: "+output.Clean(valid.Message))
 	case ready == nil || ready.Status != metav1.ConditionTrue:

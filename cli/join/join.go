@@ -101,7 +101,7 @@ func (w *work) fail(err error) {
 
 // command is the command of this program for the link, with what the user gave for it.
 func (l *Link) command(name string, flags ...string) string {
-	words := append([]string{"kubectl", "multicluster", name, l.To.Context, "--from", l.From.Context}, flags...)
+	words := append([]string{"kubectl", "multicluster", name, l.To.Context, "--from", output.CSV(l.From.Context)}, flags...)
 	for _, m := range []*Member{l.To, l.From} {
 		if m.GivenID != "" {
 			words = append(words, "--id", m.Context+"="+m.GivenID)

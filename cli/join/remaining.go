@@ -46,7 +46,7 @@ func (r *Report) Remaining(ctx context.Context, m *Member) {
 func stillJoined(what, reader, source, id string) output.Problem {
 	return output.Problem{
 		ID: "StillJoined", What: what + ", and no context of the kubeconfig leads there",
-		Fix: []string{output.Command("kubectl", "multicluster", "leave", reader, "--from", source, "--id", id+"="+id)},
+		Fix: []string{output.Command("kubectl", "multicluster", "leave", reader, "--from", output.CSV(source), "--id", id+"="+id)},
 	}
 }
 

@@ -161,6 +161,7 @@ func TestCommandsKeepFlags(t *testing.T) {
 		{l.command("join", Options{}.kind()...), "kubectl multicluster join member2 --from member1 --id member1=m1 --server member1=" + given + " --ca 'member1=my ca.crt'"},
 		{l.command("join", Options{Expiring: 2 * time.Hour}.kind()...), "kubectl multicluster join member2 --from member1 --expiring 2h0m0s --id member1=m1 --server member1=" + given + " --ca 'member1=my ca.crt'"},
 		{(&Link{From: &Member{Context: "a"}, To: &Member{Context: "b"}}).command("join", Options{Static: true}.kind()...), "kubectl multicluster join b --from a --static"},
+		{(&Link{From: &Member{Context: "a,b"}, To: &Member{Context: "c"}}).command("join"), `kubectl multicluster join c --from '"a,b"'`},
 		{l.command("rotate"), "kubectl multicluster rotate member2 --from member1 --id member1=m1"},
 	} {
 		if c.got != c.want {

@@ -2,6 +2,7 @@
 package output
 
 import (
+	"encoding/csv"
 	"fmt"
 	"regexp"
 	"strings"
@@ -73,4 +74,14 @@ func Command(words ...string) string {
 // Kubectl is the kubectl command for a context.
 func Kubectl(context string, words ...string) string {
 	return Command(append([]string{"kubectl", "--context", context}, words...)...)
+}
+
+// CSV joins names to the value of a flag that takes a list, such as --contexts. A name with a comma is
+// quoted as in RFC 4180.
+func CSV(names ...string) string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	_ = w.Write(names) // a Builder returns no errors
+	w.Flush()
+	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -29,7 +29,7 @@ func clusterProblems(c *Cluster, now time.Time) []output.Problem {
 	switch {
 	case c.Installed != nil && !*c.Installed:
 		add("NotInstalled", fmt.Sprintf("Context %s has no namespace %s: the controller is not installed.", name, system.Namespace), "install.md",
-			output.Command("kubectl", "multicluster", "check", "--pre", "--contexts", c.Context))
+			output.Command("kubectl", "multicluster", "check", "--pre", "--contexts", output.CSV(c.Context)))
 		return found
 	case c.installed() && c.ID == "":
 		add("NoClusterID", fmt.Sprintf("The controller of context %s announces no cluster ID. It does not run, or it has no --cluster-id.", name), "join.md#the-cluster-id", pods)
@@ -113,9 +113,9 @@ func repair(l Link, contexts map[string]string) []string {
 	}
 	switch l.State {
 	case "Unauthorized", Connected:
-		return []string{output.Command("kubectl", "multicluster", "rotate", reader, "--from", source)}
+		return []string{output.Command("kubectl", "multicluster", "rotate", reader, "--from", output.CSV(source))}
 	case "Forbidden", "SecretMissing", "InvalidKubeconfig":
-		return []string{output.Command("kubectl", "multicluster", "join", reader, "--from", source)}
+		return []string{output.Command("kubectl", "multicluster", "join", reader, "--from", output.CSV(source))}
 	case "NoController", "ControllerSilent":
 		return []string{output.Kubectl(source, "get", "pods", "--namespace", system.Namespace)}
 	}

@@ -131,7 +131,7 @@ func distinct(ctx context.Context, a, b *clusters.Cluster) error {
 			return fmt.Errorf("context %s: %w", output.Clean(c.Context), err)
 		case found.ID == "":
 			return fmt.Errorf("context %s: no controller has announced a cluster ID. See what is missing:\n%s", output.Clean(c.Context),
-				output.Command("kubectl", "multicluster", "check", "--contexts", c.Context))
+				output.Command("kubectl", "multicluster", "check", "--contexts", output.CSV(c.Context)))
 		}
 		uids = append(uids, found.UID)
 	}
