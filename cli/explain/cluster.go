@@ -139,7 +139,7 @@ func peers(ctx context.Context, c *clusters.Cluster) chain.Read[[]chain.Peer] {
 	for _, p := range all {
 		found = append(found, chain.Peer{
 			ID: p.ID, HasSecret: p.HasSecret, HasLease: p.HasLease, SecretsUnknown: hidden, Connected: p.Connected, Reason: p.Reason,
-			Message: p.Message, DataPath: p.DataPath, Server: p.Server, CA: strings.TrimSpace(string(p.CA)), TokenExpiry: p.TokenExpiry, Annotations: p.Annotations,
+			Message: p.Message, DataPath: p.DataPath, Server: p.Server, CA: strings.TrimSpace(string(p.CA)), UID: p.UID, TokenExpiry: p.TokenExpiry, Annotations: p.Annotations,
 		})
 	}
 	return chain.Read[[]chain.Peer]{Value: found}

@@ -101,6 +101,8 @@ type Peer struct {
 	Server string `json:"server,omitempty"`
 	// CA is the certificate authority of the peer's API server in the Secret, as PEM.
 	CA []byte `json:"-"`
+	// UID identifies the cluster that the controller was last connected to, or is "".
+	UID string `json:"uid,omitempty"`
 	// TokenExpiry is zero if the token does not expire.
 	TokenExpiry time.Time `json:"tokenExpiry,omitzero"`
 	// TokenIssued is zero if the token does not contain it.
@@ -174,6 +176,7 @@ func (p *Peer) readLease(l *coordinationv1.Lease) {
 	if l.Spec.RenewTime != nil {
 		p.LastConnected = l.Spec.RenewTime.Time
 	}
+	p.UID = output.Clean(l.Annotations[mcs.AnnotationClusterUID])
 	if expiry, err := time.Parse(time.RFC3339, l.Annotations[annotationExpiry]); err == nil {
 		p.TokenExpiry = expiry
 	}

@@ -600,8 +600,21 @@ func TestImpostor(t *testing.T) {
 			t.Errorf("%s: the endpoints of %q are expected: %+v", name, c.exporter, r.Links)
 		}
 	}
-	// Nothing tells which of the two is the peer, and nothing is imported.
+	// The Lease names the cluster that the controller is connected to, whatever the Secret has.
 	f := good()
+	impostor(f)
+	f.Others[1].UID, f.Here.Peers.Value[0].UID, f.Here.Peers.Value[0].Server = "one", "one", "https://aaa"
+	if r := Walk(f); r.Result != ResultWhole || !slices.ContainsFunc(r.Links, func(l Link) bool { return l.Link == "endpoints" && l.Cluster == "one" }) {
+		t.Errorf("the Lease names one: %+v", r)
+	}
+	// No context is that cluster: an impostor alone does not prove that there is no export.
+	nothing(f)
+	f.Others = f.Others[:1]
+	if r := Walk(f); r.Cause != nil || r.Result != ResultUnknown {
+		t.Errorf("the Lease names a cluster that no context leads to: %+v", r)
+	}
+	// Nothing tells which of the two is the peer, and nothing is imported.
+	f = good()
 	impostor(f)
 	nothing(f)
 	if r := Walk(f); r.Cause != nil || !slices.ContainsFunc(r.Links, func(l Link) bool {

@@ -144,11 +144,22 @@ func (w *walk) ofName(all []exporter) []exporter {
 	return all
 }
 
-// sideOf returns the context of a peer: by the ID that it announces, otherwise by the address of its API
-// server. Other clusters can be behind the same address, which is then that of a proxy. It returns nil if
+// sideOf returns the context of a peer: the cluster that the controller was connected to, otherwise by the ID
+// that it announces, otherwise by the address of its API server. Other clusters can be behind the same address, which is then that of a proxy. It returns nil if
 // several contexts announce the ID, and the Secret names none of them.
 func (w *walk) sideOf(p *Peer) *Cluster {
-	switch at := w.announcing(p.ID); len(at) {
+	at := w.announcing(p.ID)
+	if p.UID != "" {
+		for i := range w.Others {
+			if w.Others[i].UID == p.UID {
+				return &w.Others[i]
+			}
+		}
+		if p.Connected { // to a cluster that no context is known to be
+			at = slices.DeleteFunc(at, func(c *Cluster) bool { return c.UID != "" })
+		}
+	}
+	switch len(at) {
 	case 0:
 	case 1:
 		return at[0]

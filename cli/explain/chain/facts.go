@@ -86,7 +86,9 @@ type Peer struct {
 	Reason, Message string
 	DataPath        string
 	// Server is the address of its API server in the Secret, and CA the authority of its certificate.
-	Server, CA  string
+	Server, CA string
+	// UID is that of the cluster that the controller was last connected to, or "".
+	UID         string
 	TokenExpiry time.Time
 	// Annotations are the limits of the peer, from its Secret.
 	Annotations map[string]string
