@@ -39,6 +39,27 @@ func (r *Report) Remaining(ctx context.Context, m *Member) {
 	for _, id := range readers {
 		r.Others = append(r.Others, stillJoined(fmt.Sprintf("%s still has a token for %s", m.called(), id), id, m.Context, id))
 	}
+	if len(r.Others) == 0 {
+		r.unrelated(m)
+	}
+}
+
+// unrelated makes notes of the clusters without a known ID: the given one has no link left, so none of
+// them had one.
+func (r *Report) unrelated(m *Member) {
+	for i := range r.Links {
+		l := &r.Links[i]
+		if l.Change != Failed || l.FromID != "" && l.ToID != "" {
+			continue
+		}
+		other := l.From
+		if other == m.Context {
+			other = l.To
+		}
+		l.Change, l.Problems = Unchanged, nil
+		r.Notes = append(r.Notes, fmt.Sprintf("the ID of the cluster of context %s is not known. %s has a link with no further cluster, so nothing is left there", output.Clean(other), m.called()))
+	}
+	r.Notes = slices.Compact(slices.Sorted(slices.Values(r.Notes)))
 }
 
 // stillJoined has a command that cleans the side that a context leads to. The ID stands for the other
