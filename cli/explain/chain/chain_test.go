@@ -610,7 +610,7 @@ func TestImpostor(t *testing.T) {
 	// No context is that cluster: an impostor alone does not prove that there is no export.
 	nothing(f)
 	f.Others = f.Others[:1]
-	if r := Walk(f); r.Cause != nil || r.Result != ResultUnknown {
+	if r := Walk(f); r.Cause != nil || r.Result != ResultBroken {
 		t.Errorf("the Lease names a cluster that no context leads to: %+v", r)
 	}
 	// Nothing tells which of the two is the peer, and nothing is imported.
