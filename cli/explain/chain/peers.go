@@ -60,7 +60,7 @@ func (w *walk) noPeer(e exporter) *output.Problem {
 func joinCommand(from, to string) string { return linkCommand("join", from, to) }
 
 func linkCommand(command, from, to string) string {
-	return output.Command("kubectl", "multicluster", command, to, "--from", from)
+	return output.Command("kubectl", "multicluster", command, to, "--from", output.CSV(from))
 }
 
 // peerProblem returns what to do about the reason of a peer's Lease.
