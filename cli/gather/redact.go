@@ -14,7 +14,7 @@ const redacted = "<redacted>"
 
 const (
 	// secretName is the end of the name of something that is secret: DB_PASSWORD, --db-pass, clientSecret.
-	secretName = `(?:token|passw(?:or)?d|passphrase|client-key-data|client-certificate-data|(?:[_-]|client)secret|(?:\b|[_-])(?:pass|pwd)|(?:api|secret|access|private|account|encryption)[_-]?key(?:[_-]?id)?|credentials?)`
+	secretName = `(?:token|passw(?:or)?d|passphrase|client-key-data|client-certificate-data|(?:[_-]|client)secret|(?:\b|[_-])(?:pass|pwd)|(?:api|secret|access|private|account|encryption)[_-]?key(?:[_-]?id)?|credentials?)` //nolint:gosec // names only
 	// plainValue is a value that is no object, list or boolean of JSON.
 	plainValue = `(?:'[^'\n]*'|[^\s"'\\,<>{}\[\]][^\s"\\,<>]*)`
 )

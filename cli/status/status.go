@@ -127,7 +127,7 @@ func evaluate(rows []Cluster, now time.Time) Report {
 		found := links(&rows[i], rows)
 		r.Links = append(r.Links, found...)
 		for _, link := range found {
-			r.Problems = append(r.Problems, linkProblems(link, byID, now.Add(rows[i].ahead))...)
+			r.Problems = append(r.Problems, linkProblems(link, byID, now.Add(rows[i].ahead))...) //nolint:gosec // i is an index of rows
 		}
 	}
 	r.Next = next(rows, r)
