@@ -205,11 +205,12 @@ func condition(e *mcsv1beta1.ServiceExport, kind mcsv1beta1.ServiceExportConditi
 	return meta.FindStatusCondition(e.Status.Conditions, string(kind))
 }
 
-// decided reports whether the export is invalid, or whether the controller has tried to export it.
+// decided reports whether the export is invalid, or whether the controller has tried to export it. The Service
+// exists, so a controller that does not find it has only not heard of it yet.
 func decided(e *mcsv1beta1.ServiceExport) bool {
 	valid, ready := condition(e, mcsv1beta1.ServiceExportConditionValid), condition(e, mcsv1beta1.ServiceExportConditionReady)
 	if valid != nil && valid.Status == metav1.ConditionFalse {
-		return true
+		return valid.Reason != string(mcsv1beta1.ServiceExportReasonNoService)
 	}
 	return valid != nil && ready != nil && ready.Status == metav1.ConditionTrue
 }
