@@ -29,8 +29,17 @@ type identity struct {
 	version string // resourceVersion of home
 }
 
-// maxUID is the length of a UID in the API. A longer one is not recorded.
+// maxUID is the length of a UID in the API.
 const maxUID = 36
+
+// shownUID returns the UID for the Lease, or "" for one that is longer than those of an API server: the
+// peer decides about it.
+func (i *identity) shownUID() string {
+	if len(i.uid) > maxUID {
+		return ""
+	}
+	return string(i.uid)
+}
 
 // announcement is what one Namespace announces.
 type announcement struct {

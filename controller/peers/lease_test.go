@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
@@ -177,6 +179,30 @@ func TestAPeerCannotPassForAnother(t *testing.T) {
 	}
 	if reason, _ := second.conditionLocked(); reason != DuplicateCluster {
 		t.Errorf("a second Secret for its cluster is %s", reason)
+	}
+}
+
+// The Lease names the cluster that the controller is connected to. A peer that gives itself a UID longer than
+// those of an API server is not named, and one that is lost keeps its name.
+func TestLeaseNamesTheCluster(t *testing.T) {
+	t.Parallel()
+	const uid = "a7c9ac4f-8de4-4d4a-8d5c-1a7b58c6b0f1"
+	for given, want := range map[string]string{uid: uid, uid + "x": "", strings.Repeat("x", 1<<20): ""} {
+		r := New(Options{Home: "home"})
+		r.identity.uid = "home"
+		c := &connection{probed: true, contents: newContents(), host: "east", identity: identity{uid: types.UID(given), by: map[string]string{"x": "east"}}}
+		c.contents.synced = [resources]bool{true, true, true, true}
+		p := &peer{registry: r, id: "east", connection: c}
+		c.peer, r.peers["east"] = p, p
+		p.setConditionLocked()
+		if got, named := p.wantedLease().Annotations[mcs.AnnotationClusterUID]; !p.condition.connected || got != want || named != (want != "") {
+			t.Errorf("a UID of %d characters: %.50q, %+v", len(given), got, p.condition.reason)
+		}
+		c.silent = true
+		p.setConditionLocked()
+		if _, named := p.wantedLease().Annotations[mcs.AnnotationClusterUID]; named || p.condition.connected {
+			t.Error("a lost peer writes its name again, instead of leaving the last one")
+		}
 	}
 }
 

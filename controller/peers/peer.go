@@ -196,8 +196,8 @@ func (p *peer) setConditionLocked() {
 	// An edit of the limits that went wrong does not cost the endpoints of the peer.
 	inUse := reason == InvalidLimits && p.contents == p.connection.contents
 	p.condition = p.orStale(condition{reason: reason, message: harmless(message), connected: reason == Connected || inUse})
-	if reason == Connected && len(p.connection.identity.uid) <= maxUID {
-		p.condition.uid = string(p.connection.identity.uid)
+	if reason == Connected {
+		p.condition.uid = p.connection.identity.shownUID()
 	}
 }
 
