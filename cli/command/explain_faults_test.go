@@ -155,17 +155,7 @@ metadata: {name: tenant}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
 subjects: [{kind: ServiceAccount, name: tenant, namespace: tenant}]
 `)
-	config, _, err := l.Clusters["member2"].ServiceAccount(l.all.Context(), "tenant", "tenant")
-	if err != nil {
-		l.Fatal(err)
-	}
-	l.Config.AuthInfos["tenant"] = &api.AuthInfo{Token: config.BearerToken}
-	l.Config.Contexts["tenant"] = &api.Context{Cluster: "member2", AuthInfo: "tenant"}
-	l.WriteConfig()
-	l.Cleanup(func() {
-		delete(l.Config.Contexts, "tenant")
-		l.WriteConfig()
-	})
+	l.Cleanup(l.As("tenant", "member2", "tenant", "tenant"))
 	var last world.Result
 	controlplane.Eventually(l, "the tenant's rights are in effect", func() error {
 		if last = l.World.Run("explain", "foo.tenant.svc.clusterset.local", "--context", "tenant"); !strings.Contains(last.Out, "ClusterSetIP") {

@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/cli/system"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
@@ -120,13 +119,7 @@ subjects: [{kind: ServiceAccount, name: viewer, namespace: default}]
 `); err != nil {
 		t.Fatal(err)
 	}
-	config, _, err := w.Clusters["member2"].ServiceAccount(t.Context(), "default", "viewer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Config.AuthInfos["viewer"] = &api.AuthInfo{Token: config.BearerToken}
-	w.Config.Contexts["viewer"] = &api.Context{Cluster: "member2", AuthInfo: "viewer"}
-	w.WriteConfig()
+	w.As("viewer", "member2", "default", "viewer")
 	for _, kind := range []string{"--static", "--expiring=1h"} {
 		f.runs(0, []string{"join", "member2", "--from", "member1", kind, "--wait", "0"})
 		f.runs(1, []string{"rotate", "viewer", "--from", "member1", "--wait", "0"}, "nothing is revoked", "forbidden")

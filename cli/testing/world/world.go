@@ -112,6 +112,22 @@ func (w *World) WriteConfig() {
 	}
 }
 
+// As adds a context: a cluster, as an account of it. It returns a function that removes the context.
+func (w *World) As(context, id, namespace, account string) (remove func()) {
+	w.t.Helper()
+	config, _, err := w.Clusters[id].ServiceAccount(w.t.Context(), namespace, account)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.Config.AuthInfos[context] = &api.AuthInfo{Token: config.BearerToken}
+	w.Config.Contexts[context] = &api.Context{Cluster: id, AuthInfo: context}
+	w.WriteConfig()
+	return func() {
+		delete(w.Config.Contexts, context)
+		w.WriteConfig()
+	}
+}
+
 // Programs builds programs of Kubernetes once, and returns their paths.
 func Programs(t testing.TB, names ...string) map[string]string {
 	t.Helper()
