@@ -83,8 +83,8 @@ func (l *lab) editPeer(edit func(*api.Config)) {
 	}
 }
 
-// before puts a server before the API server of member1, which answers the lists and watches of endpoints
-// and Services in its place until l.resume. What the controller asks to see whether it is connected passes.
+// before puts a server before the API server of member1. It answers the lists and watches of Services in its
+// place until l.resume. What the controller asks to see whether it is connected passes.
 func (l *lab) before(answer http.HandlerFunc) {
 	l.Helper()
 	server, err := faultproxy.Before(l.Clusters["member1"].Config)

@@ -8,7 +8,7 @@ import (
 )
 
 // TestThroughAProxy joins clusters whose contexts have a proxy-url: the plugin and the controllers reach them through the proxy only, because
-// nobody else knows their names.
+// no resolver knows their names.
 func TestThroughAProxy(t *testing.T) {
 	w := world.New(t, "member1", "member2")
 	w.StartController("member1")

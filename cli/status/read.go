@@ -89,9 +89,9 @@ func deployed(d *appsv1.Deployment) *Replicas {
 	return &Replicas{Ready: d.Status.ReadyReplicas, Wanted: wanted}
 }
 
-// readDNS counts the servers that answer clusterset.local: the second CoreDNS of the chart or of
-// kustomize if there is one, otherwise the cluster's own DNS. Distributions run the latter as a Deployment, a DaemonSet or
-// something else, so its pods are counted.
+// readDNS counts the servers that answer clusterset.local: the second CoreDNS of the chart or of kustomize
+// if there is one, otherwise the cluster's own DNS. Distributions run the latter as a Deployment, a DaemonSet
+// or something else, so its pods are counted.
 func (row *Cluster) readDNS(ctx context.Context, c *clusters.Cluster) error {
 	for _, namespace := range []string{system.Namespace, secondDNS} {
 		second, err := c.Kube.AppsV1().Deployments(namespace).Get(ctx, secondDNS, metav1.GetOptions{})

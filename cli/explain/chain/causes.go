@@ -2,7 +2,7 @@ package chain
 
 import "github.com/clusterset-dns/multicluster/cli/output"
 
-// StaleDNSServer is the cause that a DNS server answers other than the import says.
+// StaleDNSServer is the cause that the answer of a DNS server differs from the import.
 const StaleDNSServer = "StaleDNSServer"
 
 // The causes that a chain can have. The link is the place in the documents.

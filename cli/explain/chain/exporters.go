@@ -144,9 +144,9 @@ func (w *walk) ofName(all []exporter) []exporter {
 	return all
 }
 
-// sideOf returns the context of a peer: the cluster that the controller was connected to, otherwise by the ID
-// that it announces, otherwise by the address of its API server. Other clusters can be behind the same address, which is then that of a proxy. It returns nil if
-// several contexts announce the ID, and the Secret names none of them.
+// sideOf returns the context of a peer: that of the cluster which the Lease names, otherwise by the announced
+// ID, otherwise by the address of the API server. Other clusters can be behind the same address, which is then
+// that of a proxy. It returns nil if several contexts announce the ID, and the Secret names none of them.
 func (w *walk) sideOf(p *Peer) *Cluster {
 	at := w.announcing(p.ID)
 	if p.UID != "" {

@@ -75,7 +75,7 @@ func (w *walk) forwardLink(route corefile.Route) {
 	w.add(rankDNS, p)
 }
 
-// ownIsRight reports whether a server of the cluster's own DNS answers as the import says.
+// ownIsRight reports whether a server of the cluster's own DNS gives the answer that the import has.
 func (w *walk) ownIsRight() bool {
 	want := w.expected()
 	return len(want) > 0 && slices.ContainsFunc(w.DNS.Servers.Value, func(s Server) bool {
@@ -244,7 +244,7 @@ func (w *walk) compare(s Server) {
 		w.link(name, h.Context, Broken, fmt.Sprintf("%s, and the import has %s", detail, list(want)))
 		p := problem(StaleDNSServer, fmt.Sprintf("The DNS server %s/%s of %s answers %s, and the import has %s.", s.Namespace, s.Pod, h.Context, detail, list(want)))
 		p.Fix = []string{output.Kubectl(h.Context, "--namespace", s.Namespace, "delete", "pod", s.Pod)}
-		p.Advice = "It answered so again after a cached answer had expired: it has lost its watch, and its log has the reason. The command replaces the pod."
+		p.Advice = "It still did so when its answer had expired, or 30 seconds later: it has lost its watch, and its log has the reason. The command replaces the pod."
 		w.add(rankDNS, p)
 	}
 }

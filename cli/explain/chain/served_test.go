@@ -33,7 +33,7 @@ func TestServersThatKeepTheirCorefile(t *testing.T) {
 	}
 }
 
-// Servers that answer as the import says are no fault, wherever the zone is forwarded to.
+// Servers with the right answer are no fault, wherever the zone is forwarded to.
 func TestForwardToAnotherAddressOfTheServers(t *testing.T) {
 	f := good()
 	f.DNS.Second.Value[0].Address = "10.0.0.60"
