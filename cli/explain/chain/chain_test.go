@@ -651,6 +651,17 @@ func TestImpostor(t *testing.T) {
 	}
 }
 
+// A printed command names a context with a comma as a flag with a list reads it.
+func TestContextWithAComma(t *testing.T) {
+	f := good()
+	nothing(f)
+	f.Others[0].Context = "a,b"
+	f.Here.Peers.Value = nil
+	if r := Walk(f); r.Cause == nil || !slices.Equal(r.Cause.Fix, []string{`kubectl multicluster join two --from '"a,b"'`}) {
+		t.Errorf("%+v", r.Cause)
+	}
+}
+
 // A fix does not remove a peer for nothing: the cluster of member3 announces the ID of another peer.
 func TestFixKeepsPeers(t *testing.T) {
 	f := good()
