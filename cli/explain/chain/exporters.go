@@ -150,10 +150,8 @@ func (w *walk) ofName(all []exporter) []exporter {
 func (w *walk) sideOf(p *Peer) *Cluster {
 	at := w.announcing(p.ID)
 	if p.UID != "" {
-		for i := range w.Others {
-			if w.Others[i].UID == p.UID {
-				return &w.Others[i]
-			}
+		if is := w.others(func(c *Cluster) bool { return c.UID == p.UID }); len(is) > 0 {
+			return is[0]
 		}
 		if p.Connected { // to a cluster that no context is known to be
 			at = slices.DeleteFunc(at, func(c *Cluster) bool { return c.UID != "" })
@@ -177,15 +175,23 @@ func (w *walk) sideOf(p *Peer) *Cluster {
 	return nil
 }
 
-// announcing returns the other clusters that announce an ID.
-func (w *walk) announcing(id string) []*Cluster {
+// clusters are this one and the others.
+func (w *walk) clusters() []Cluster { return append([]Cluster{w.Here}, w.Others...) }
+
+// others returns the other clusters for which the function is true.
+func (w *walk) others(is func(*Cluster) bool) []*Cluster {
 	var found []*Cluster
 	for i := range w.Others {
-		if id != "" && w.Others[i].ID == id {
+		if is(&w.Others[i]) {
 			found = append(found, &w.Others[i])
 		}
 	}
 	return found
+}
+
+// announcing returns the other clusters that announce an ID.
+func (w *walk) announcing(id string) []*Cluster {
+	return w.others(func(c *Cluster) bool { return id != "" && c.ID == id })
 }
 
 // named returns the one cluster that the Secret of a peer is for, by the address of the API server or by
@@ -209,7 +215,7 @@ func (w *walk) duplicates() {
 	if slices.ContainsFunc(w.causes, func(r ranked) bool { return r.problem.ID == "PeerDuplicateID" }) {
 		return
 	}
-	for _, c := range append([]Cluster{w.Here}, w.Others...) {
+	for _, c := range w.clusters() {
 		w.add(rankAlso, w.duplicate(c.ID))
 	}
 }
@@ -217,7 +223,7 @@ func (w *walk) duplicates() {
 // duplicate returns a problem if two clusters announce an ID. Contexts without a UID can be of one cluster.
 func (w *walk) duplicate(id string) *output.Problem {
 	var contexts []string
-	for _, c := range append([]Cluster{w.Here}, w.Others...) {
+	for _, c := range w.clusters() {
 		if id != "" && c.ID == id && c.UID != "" {
 			contexts = append(contexts, c.Context)
 		}
@@ -232,13 +238,7 @@ func (w *walk) duplicate(id string) *output.Problem {
 
 // behind returns the clusters whose API server has an address.
 func (w *walk) behind(server string) []*Cluster {
-	var found []*Cluster
-	for i := range w.Others {
-		if server != "" && w.Others[i].Server == server {
-			found = append(found, &w.Others[i])
-		}
-	}
-	return found
+	return w.others(func(c *Cluster) bool { return server != "" && c.Server == server })
 }
 
 // nobody explains a name that no cluster is known to export.

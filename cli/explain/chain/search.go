@@ -209,7 +209,7 @@ func (w *walk) possible(section func(func())) bool {
 		return true
 	}
 	var read, unread []string
-	for _, c := range append([]Cluster{w.Here}, w.Others...) {
+	for _, c := range w.clusters() {
 		switch {
 		case c.Namespace.Value != nil, c.Import.Value != nil, c.Export.Value != nil:
 			return true
