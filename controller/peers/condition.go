@@ -98,7 +98,7 @@ func (c *connection) troubleLocked() error {
 // classify returns the reason for a failed request, and a message with what to do.
 func classify(host string, err error) (reason, message string) {
 	switch {
-	case errors.Is(err, reflector.ErrAbsent):
+	case errors.Is(err, reflector.ErrAbsent), apierrors.IsNotFound(err): // also of a server whose discovery has them
 		return NoCRD, host + " does not serve ServiceExports: install the CRDs of the Multi-Cluster Services API in that cluster"
 	case apierrors.IsUnauthorized(err):
 		return Unauthorized, host + " rejected the credentials, which can have expired: join the peer again"

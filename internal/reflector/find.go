@@ -9,17 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// find asks the server which version of the resource it has, and returns when to try that version.
-func (f *Follower) find() (version int, pause time.Duration) {
+// find asks the server which version of the resource it has, and returns whether it has one, and when to
+// try that version.
+func (f *Follower) find() (version int, found bool, pause time.Duration) {
 	version, err := f.served()
 	if err == nil {
-		return version, retryFirst // the list of that version reports the outcome
+		return version, true, retryFirst // the list of that version reports the outcome
 	}
 	f.tell(List, err)
 	if errors.Is(err, ErrAbsent) {
-		return 0, absentPoll
+		return 0, false, absentPoll
 	}
-	return version, retryMost
+	return version, false, retryMost
 }
 
 // served returns the index of the best version of the resource that the server has, or ErrAbsent.

@@ -4,7 +4,8 @@
 // Absent is not empty, and a failure is neither. A list or watch that fails, for any reason, leaves
 // the store unchanged, and is tried again after at most five seconds. If the server answers
 // discovery and does not have the resource, the package reports ErrAbsent, and looks for the
-// resource until it exists. The receiver of the report decides what that means for the store.
+// resource until it exists. The receiver of the report decides what that means for the store. A 404 for
+// a resource that discovery has is a failure like others.
 //
 // A connection on which no more data arrives is a failure too. Lists and watches have deadlines for
 // every kind of connection. DetectDeadConnections detects the failure sooner.
@@ -141,20 +142,24 @@ func (f *Follower) Run(ctx context.Context) {
 	// Reports replace the reflector's log.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	f.ended = func() bool { return ctx.Err() != nil }
-	backoff, version := newBackoff(), 0
+	backoff, version, found := newBackoff(), 0, false
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := f.reflectors[version].ListAndWatchWithContext(ctx)
 		pause := retryFirst
-		switch {
+		switch contradicted := found && apierrors.IsNotFound(err); {
+		case contradicted:
+			f.tell(List, err)
+			found, pause = false, backoff.Step()
 		case apierrors.IsNotFound(err):
-			version, pause = f.find()
+			version, found, pause = f.find()
 		// The second case is a server that closes the watch at once after each list.
 		case err != nil || time.Since(began) < retryMost:
 			pause = backoff.Step()
 		default:
 			backoff = newBackoff()
 		}
+		found = found && apierrors.IsNotFound(err) // until the next answer only
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -163,7 +168,7 @@ func (f *Follower) Run(ctx context.Context) {
 }
 
 // tellRequest reports the outcome of a list or watch. It does not report that the server does not
-// have the resource: find checks this first.
+// have the resource: Run checks this first.
 func (f *Follower) tellRequest(verb Verb, err error) {
 	if !apierrors.IsNotFound(err) {
 		f.tell(verb, err)
