@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,6 +40,7 @@ func TestSlipsCostNothing(t *testing.T) {
 		{"the controller starts while the peer's Secret is missing", (*slips).startWithoutSecret},
 		{"the importing controller starts with the peer's ID", (*slips).startWithPeersID},
 		{"the exporting controller starts with a wrong ID", (*slips).startWithWrongID},
+		{"the rights of the controller go before the controller", (*slips).rightsGo},
 		{"the controller's namespace is deleted, and made again", (*slips).namespaceDeleted},
 	} {
 		t.Run(step.name, func(t *testing.T) {
@@ -191,6 +193,38 @@ func (s *slips) startWithWrongID() {
 	s.run(0)
 	s.until("connected", func() error { return s.connected("True", "Connected") })
 	s.works("d2")
+	s.same()
+}
+
+// rightsGo is an uninstallation that begins with the rights, of both accounts, and its repair.
+func (s *slips) rightsGo() {
+	for in, name := range []string{"multicluster-peer", mcs.ControllerName} {
+		at := metav1.ObjectMeta{Name: name}
+		if err := errors.Join(s.set[in].Admin.Delete(s.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: at}),
+			s.set[in].Admin.Delete(s.Context(), &rbacv1.ClusterRole{ObjectMeta: at})); err != nil {
+			s.Fatal(err)
+		}
+	}
+	reads, err := client.New(s.set[1].Account, client.Options{Scheme: Scheme})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.until("the rights are gone", func() error {
+		if err := reads.List(s.Context(), new(corev1.ServiceList)); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the list of Services is not refused: %w", err)
+		}
+		return nil
+	})
+	s.way.Expire() // the controller lists again what it watches
+	s.until("the Lease has it", func() error { return s.reason("Forbidden") })
+	s.same()
+	for _, c := range s.set {
+		if err := c.Install(s.Context()); err != nil {
+			s.Fatal(err)
+		}
+	}
+	s.until("connected", func() error { return s.connected("True", "Connected") })
+	s.works("f1")
 	s.same()
 }
 
