@@ -192,6 +192,7 @@ var (
 	// Beside a stock CoreDNS, which is the scenario's to run: see stock. The release's own goes.
 	bySecond      = resolving{"dns.mode": "server", "dns.leaveReplace": "true"}
 	bySecondAlias = resolving{"dns.mode": "server", "dns.leaveReplace": "true", "dns.plugin.alias": "{cluster.local}"}
+	byStock       = resolving{"dns.mode": "stock", "dns.leaveReplace": "true"} // alone, which is the scenario's to run as well
 	anyhow        resolving // as it happens to be: for what does not depend on it
 )
 
@@ -262,7 +263,7 @@ func (c *cluster) install(ctx context.Context, how resolving) error {
 	for value, image := range map[string]string{"dns.image": "coredns", "controller.image": "controller"} {
 		values[value+".repository"], values[value+".tag"] = splitImage(c.set.images[image])
 	}
-	if values["dns.mode"] != "none" {
+	if mode := values["dns.mode"]; mode == "replace" || mode == "server" {
 		hash, err := c.corefileHash(ctx, values)
 		if err != nil {
 			return err

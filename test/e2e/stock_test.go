@@ -180,3 +180,36 @@ func (s *scene) runsAsInTheExample() {
 		s.t.Errorf("the second server runs with\n%s\nwant that of alias-second-server.Corefile:\n%s", got, want)
 	}
 }
+
+// TestStockCoreDNS: an unmodified CoreDNS, with stock-intree.Corefile and the rights of the chart, answers imports of our controller.
+func TestStockCoreDNS(t *testing.T) {
+	needStock(t)
+	s := newScene(t, byStock, "an unmodified CoreDNS alone answers imports: A, AAAA, SRV, headless, removal")
+	corefile := comment.ReplaceAllString(corefileExample(t, "stock-intree"), "")
+	s.runStock(func(context.Context, *cluster) (string, error) { return corefile, nil })
+	from, at := s.clusters[0], s.clusters[1]
+	s.deploy(from, workload{name: "web", replicas: 1})
+	s.expose(from, "web", "ipFamilyPolicy: RequireDualStack\nipFamilies: [IPv4, IPv6]\n"+plainly)
+	s.deploy(from, workload{name: "db", kind: "StatefulSet", replicas: 2})
+	s.expose(from, "db", "clusterIP: None\nports: [{name: web, port: 8080}]")
+	for _, name := range []string{"web", "db"} {
+		s.export(from, name)
+		s.kubectl(at, "wait", "--for=create", "serviceimport/"+name, "--timeout=2m")
+		s.kubectl(at, "wait", "--for=condition=Ready", "serviceimport/"+name, "--timeout=2m")
+	}
+	client := s.client(at, "client", "clusterset.local")
+	web, db := s.fqdn("web"), s.fqdn("db")
+	client.alone(web, from.id)
+	client.hasRecords("web", true, true)
+	client.prints("dig +short _http._tcp."+web+" SRV", " 80 "+web+".")
+	client.prints("getent hosts web."+s.namespace+".svc", web)
+	client.prints("dig +short "+db+" | sort -u | wc -l", "2")
+	for _, host := range []string{"db-0", "db-1"} {
+		client.prints("curl -sS -m 5 http://"+host+"."+from.id+"."+db+":8080/", host+" "+from.id)
+	}
+	client.prints("getent hosts kubernetes.default", "kubernetes.default.svc.cluster.local")
+
+	s.kubectl(from, "delete", "serviceexport", "web")
+	client.prints("nslookup "+web+" || true", "NXDOMAIN") // after its TTL, 30 seconds
+	s.isStock(at)
+}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,6 +51,54 @@ func TestReleaseIsUninstalled(t *testing.T) {
 		if rest := slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "/multicluster-dns") }); len(rest) > 0 {
 			t.Errorf("after the release there are still %v", rest)
 		}
+	}
+}
+
+// TestNamespaceIsDeleted: `kubectl delete namespace` of everything but the cluster's DNS stops updates, and nothing else. After another installation and
+// join, the imports are the same objects, with the same addresses.
+func TestNamespaceIsDeleted(t *testing.T) {
+	s := newScene(t, bySearch, "the controller's namespace is deleted, and all is installed again, while a client asks")
+	from, left := s.clusters[0], s.clusters[1]
+	for _, name := range []string{"web", "later"} {
+		s.deploy(from, workload{name: name, replicas: 1})
+		s.expose(from, name, plainly)
+	}
+	s.export(from, "web")
+	client := s.client(left, "client")
+	client.alone(s.fqdn("web"), from.id)
+	identity := func() string {
+		return s.kubectl(left, "get", "serviceimport/web", "-o", "jsonpath={.metadata.uid} {.spec.ips}")
+	}
+	before := identity()
+	again := func(ctx context.Context) error { return errors.Join(left.install(ctx, bySearch), s.join(ctx)) }
+	installed := false
+	s.undo = append(s.undo, func(ctx context.Context) error {
+		if installed {
+			return nil
+		}
+		return again(ctx)
+	})
+	requests := client.flow(s.fqdn("web"), 5*time.Second)
+
+	if _, err := left.kubectl(t.Context(), "delete", "namespace", system, "--timeout=2m"); err != nil {
+		t.Fatal(err)
+	}
+	requests.goesOn(10)
+	if got := identity(); got != before {
+		t.Errorf("without the namespace, the import is %s; it was %s", got, before)
+	}
+	if err := again(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	installed = true
+	s.export(from, "later") // shows that the new controller works
+	client.alone(s.fqdn("later"), from.id)
+	if got := identity(); got != before {
+		t.Errorf("after another installation, the import is %s; it was %s", got, before)
+	}
+	all := requests.stop()
+	if failed := others(all, from); len(failed) > 0 {
+		t.Errorf("of %d requests, %d failed: %s", len(all), len(failed), strings.Join(failed, "\n"))
 	}
 }
 
