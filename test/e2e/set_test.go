@@ -193,7 +193,7 @@ var (
 	bySecond      = resolving{"dns.mode": "server", "dns.leaveReplace": "true"}
 	bySecondAlias = resolving{"dns.mode": "server", "dns.leaveReplace": "true", "dns.plugin.alias": "{cluster.local}"}
 	byStock       = resolving{"dns.mode": "stock", "dns.leaveReplace": "true"} // alone, which is the scenario's to run as well
-	anyhow        resolving // as it happens to be: for what does not depend on it
+	anyhow        resolving                                                    // as it happens to be: for what does not depend on it
 )
 
 // open gives the clusters as they are, or skips the test.
