@@ -159,6 +159,10 @@ e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller cli ## Run the end-
 	@go run ./test/e2e/run --results docs/results/e2e.txt $(ARGS)
 	@go run ./test/docs
 
+.PHONY: e2e-upgrade
+e2e-upgrade: needs-clusters controller cli ## Upgrade clusters from another commit under load (needs root; FROM=<commit>)
+	@go run ./test/e2e/run --from "$(FROM)" --run '^TestUpgrade$$' --results docs/results/upgrade.txt
+
 .PHONY: coredns-demo
 coredns-demo: controller
 	@. build/env.sh && go_build "CoreDNS for the demo" bin/coredns-demo ./test/clusters/demo/coredns

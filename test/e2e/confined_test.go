@@ -53,7 +53,7 @@ const (
 func (s *scene) runServer(c *cluster) {
 	s.t.Helper()
 	repository, tag := splitImage(s.images["coredns"])
-	args := []string{"template", release, chart, "--namespace=" + s.namespace, "--set=dns.mode=server,dns.replicas=1,cluster.id=" + c.id,
+	args := []string{"template", release, s.chart, "--namespace=" + s.namespace, "--set=dns.mode=server,dns.replicas=1,cluster.id=" + c.id,
 		// Then the rights in one namespace are enough.
 		"--set=dns.plugin.namespaces={" + s.namespace + "}", "--set=dns.image.repository=" + repository + ",dns.image.tag=" + tag}
 	for _, object := range []string{"configmap", "deployment", "service", "serviceaccount"} {

@@ -25,7 +25,6 @@ import (
 )
 
 const (
-	chart   = "deploy/charts/multicluster" // from the project's top, where the programs run
 	release = "multicluster"
 	system  = "multicluster-system"
 )
@@ -36,6 +35,7 @@ type set struct {
 	clusters      []*cluster
 	dir           string // of the kubeconfig and Helm's files
 	kubectl, helm string // the programs' paths
+	chart         string // from the project's top, where the programs run
 	images        map[string]string
 
 	dns    resolving // of all clusters
@@ -58,7 +58,7 @@ func newSet(ctx context.Context, files string) (*set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &set{dir: dir, images: images}
+	s := &set{dir: dir, chart: "deploy/charts/multicluster", images: images}
 	if err := errors.Join(s.writeKubeconfig(filepath.SplitList(files)), s.findPrograms(ctx)); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -270,7 +270,7 @@ func (c *cluster) install(ctx context.Context, how resolving) error {
 		}
 		values["dns.podAnnotations.corefile"] = hash
 	}
-	_, err := c.set.run(ctx, "", c.set.helm, values.helm("upgrade", "--install", release, chart, "--kube-context="+c.id, "--namespace="+system,
+	_, err := c.set.run(ctx, "", c.set.helm, values.helm("upgrade", "--install", release, c.set.chart, "--kube-context="+c.id, "--namespace="+system,
 		"--create-namespace", "--take-ownership", "--force-conflicts", "--wait", "--timeout=5m")...)
 	return err
 }
@@ -286,7 +286,7 @@ func (how resolving) helm(args ...string) []string {
 // corefileHash changes when the Corefile does that the chart makes of the values. It is an annotation of CoreDNS' pods, which so start anew: the
 // kubelet and the plugin `reload` would take a minute or two to notice. No other value does that.
 func (c *cluster) corefileHash(ctx context.Context, values resolving) (string, error) {
-	text, err := c.set.run(ctx, "", c.set.helm, values.helm("template", release, chart, "--namespace="+system, "--show-only=templates/dns/configmap.yaml")...)
+	text, err := c.set.run(ctx, "", c.set.helm, values.helm("template", release, c.set.chart, "--namespace="+system, "--show-only=templates/dns/configmap.yaml")...)
 	return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(text))), err
 }
 

@@ -1,6 +1,6 @@
 // Command run runs the end-to-end tests: `make e2e`.
 //
-//	go run ./test/e2e/run [--keep] [--images FOLDER] [--results FILE] [--run PATTERN] [--clusters N]
+//	go run ./test/e2e/run [--keep] [--images FOLDER] [--results FILE] [--run PATTERN] [--clusters N] [--from COMMIT]
 //
 // It starts clusters on this machine (test/clusters), builds and loads the images, and runs `go
 // test ./test/e2e`. Then it ends everything that it started, also after a failure or Ctrl-C. With
@@ -33,6 +33,7 @@ func name(index int) string { return fmt.Sprintf("e2e%d", index) }
 type options struct {
 	keep                    bool
 	images, results, filter string
+	from                    string
 	count                   int
 }
 
@@ -41,6 +42,7 @@ func (o *options) define(flags *flag.FlagSet) {
 	flags.StringVar(&o.images, "images", "", "folder of coredns.tar and multicluster-controller.tar; `make images` makes them unless given")
 	flags.StringVar(&o.results, "results", "", "file for what the scenarios measured; bin/e2e.txt unless given, or with --run none")
 	flags.StringVar(&o.filter, "run", "", "run only the tests that match, as go test's -run does")
+	flags.StringVar(&o.from, "from", "", "commit that TestUpgrade upgrades from; without it, that test is skipped")
 	flags.IntVar(&o.count, "clusters", 3, "how many clusters to start")
 }
 
@@ -91,12 +93,12 @@ func run(ctx context.Context, o options) error {
 			err = p.warn(os.Stdout)
 		}
 	} else {
-		started, startErr := startAll(ctx, o)
+		started, old, startErr := startAll(ctx, scratch, o)
 		if !o.keep {
 			defer func() { end(started) }()
 		}
 		if err = startErr; err == nil {
-			p, err = made(ctx, scratch, started)
+			p, err = made(ctx, scratch, started, old)
 		}
 	}
 	if err != nil {
@@ -125,10 +127,10 @@ func loadFor() (string, error) {
 }
 
 // startAll gives all that was started, also with an error. The clusters start while the images are made.
-func startAll(ctx context.Context, o options) ([]*clusters.Cluster, error) {
+func startAll(ctx context.Context, scratch string, o options) (running []*clusters.Cluster, old string, err error) {
 	indexes, err := freeIndexes(ctx, o.count)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	started := make([]*clusters.Cluster, o.count)
 	all, ctx := errgroup.WithContext(ctx)
@@ -141,6 +143,9 @@ func startAll(ctx context.Context, o options) ([]*clusters.Cluster, error) {
 			}
 		}
 		// After the others: most of it is compiled then.
+		if old, err = makeFrom(ctx, scratch, o.from); err != nil {
+			return err
+		}
 		stock, err = images.MakeStock(ctx, os.Stderr)
 		return err
 	})
@@ -152,9 +157,14 @@ func startAll(ctx context.Context, o options) ([]*clusters.Cluster, error) {
 	}
 	err = all.Wait()
 	if err == nil {
-		err = loadAll(context.WithoutCancel(ctx), started, filepath.Join(folder, "coredns.tar"), filepath.Join(folder, "multicluster-controller.tar"), stock)
+		// The older first: both have the tag latest, and the last one keeps it.
+		archives := append(archivesIn(folder), stock)
+		if old != "" {
+			archives = append(archivesIn(filepath.Join(old, "bin", "images")), archives...)
+		}
+		err = loadAll(context.WithoutCancel(ctx), started, archives...)
 	}
-	return present(started), err
+	return present(started), old, err
 }
 
 // present leaves out clusters that did not start.

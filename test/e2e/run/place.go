@@ -21,11 +21,12 @@ type place struct {
 	what               string   // for the head of the results
 	kubeconfigs        []string // full paths: the tests run in a folder of their own
 	fault, load, names string   // E2E_FAULT, E2E_LOAD and E2E_IMAGES
+	from               string   // E2E_FROM
 }
 
 // environment is how the tests hear of it.
 func (p place) environment() []string {
-	return []string{"KUBECONFIGS=" + strings.Join(p.kubeconfigs, separator), "E2E_FAULT=" + p.fault, "E2E_LOAD=" + p.load, "E2E_IMAGES=" + p.names}
+	return []string{"KUBECONFIGS=" + strings.Join(p.kubeconfigs, separator), "E2E_FAULT=" + p.fault, "E2E_LOAD=" + p.load, "E2E_IMAGES=" + p.names, "E2E_FROM=" + p.from}
 }
 
 // given are clusters that were there before, of a list of kubeconfigs.
@@ -63,12 +64,13 @@ docs/e2e.md lists what else changes, what stays, and the way back.
 }
 
 // made are clusters of ours, which a program can end, and load images into.
-func made(ctx context.Context, scratch string, started []*clusters.Cluster) (place, error) {
+func made(ctx context.Context, scratch string, started []*clusters.Cluster, old string) (place, error) {
 	program := filepath.Join(scratch, "clusters")
 	if err := command(ctx, "go", "build", "-o", program, "./test/clusters/run").Run(); err != nil {
 		return place{}, err
 	}
-	p := place{what: "clusters of one node each, all on this one machine", names: "stock=" + images.Stock + "," + os.Getenv("E2E_IMAGES")} // a later one wins
+	p := place{what: "clusters of one node each, all on this one machine", from: old,
+		names: "stock=" + images.Stock + "," + os.Getenv("E2E_IMAGES")} // a later one wins
 	var fault, load []string
 	for _, c := range started {
 		p.kubeconfigs = append(p.kubeconfigs, c.Kubeconfig)
