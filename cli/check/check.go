@@ -134,12 +134,12 @@ func (f *facts) checks(o Options) []Check {
 	if f.server.err != nil {
 		return found
 	}
-	found = append(found, f.checkVersion(), f.checkRights(o.Pre), f.checkCRDs(o.Pre), f.checkPriorityClass())
+	found = append(found, f.checkVersion(), f.checkRights(o.Pre), f.checkCRDs(o.Pre))
 	found = append(found, f.checkClusterDNS(), f.checkCoreDNSVersion(o.Pre), f.checkKubeProxy())
 	if o.Pre {
 		return found
 	}
-	found = append(found, f.checkController(), f.checkClusterID(), f.checkHeartbeat(), f.checkPeers(), f.checkTokens(), f.checkCorefile())
+	found = append(found, f.checkPriorityClass(), f.checkController(), f.checkClusterID(), f.checkHeartbeat(), f.checkPeers(), f.checkTokens(), f.checkCorefile())
 	found = append(found, f.checkSecondDNS()...)
 	return append(found, f.checkNodeLocal()...)
 }

@@ -280,57 +280,64 @@ func TestSickPair(t *testing.T) {
 	}
 }
 
-// limited is the configuration of platforms that admit critical pods only where a quota permits it.
-const limited = `
-apiVersion: apiserver.config.k8s.io/v1
-kind: AdmissionConfiguration
-plugins:
-  - name: ResourceQuota
-    configuration:
-      apiVersion: apiserver.config.k8s.io/v1
-      kind: ResourceQuotaConfiguration
-      limitedResources:
-        - resource: pods
-          matchScopes: [{scopeName: PriorityClass, operator: In, values: [system-node-critical, system-cluster-critical]}]
-`
-
-// Before an installation, nothing of it is missed. A platform's limit of priority classes is found, and
-// the fix works.
+// Before an installation, nothing of it is missed, also where a platform limits the priority classes. A
+// limited class of the installed pods is found, and the fix works.
 func TestPreAndPriorityClass(t *testing.T) {
 	controlplane.NotShort(t)
-	config := filepath.Join(t.TempDir(), "admission.yaml")
-	if err := os.WriteFile(config, []byte(limited), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := controlplane.New(t, controlplane.Options{APIServerFlags: []string{"--admission-control-config-file=" + config}})
+	c := controlplane.New(t, controlplane.Options{APIServerFlags: controlplane.LimitCriticalPods(t)})
 	w := &world.World{Clusters: map[string]*world.Cluster{}, Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	if err := clientcmd.WriteToFile(*controlplane.Contexts(map[string]*controlplane.Cluster{"new": c}), w.Kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	account := func(namespace string) {
-		if err := c.Apply(t.Context(), namespace, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	account("default")
-	r := pre(t, w)
-	failed := of(r, check.Failed)
-	if got := ids(failed); !slices.Equal(got, []string{check.PriorityClass}) {
-		t.Fatalf("failed are %v: %+v", got, r)
+	r := bare(t, w, "--pre")
+	if failed := of(r, check.Failed); len(failed) > 0 {
+		t.Errorf("before the installation: %+v", failed)
 	}
 	if slices.ContainsFunc(r.Checks, func(c check.Check) bool { return c.ID == check.Controller || c.ID == check.Peers }) {
 		t.Errorf("--pre expects an installation: %v", ids(r.Checks))
 	}
-	execute(t, w.Kubeconfig, failed[0].Fix)
-	account("multicluster-system")
+	class := func(fields string) check.Check {
+		t.Helper()
+		if err := c.Apply(t.Context(), "multicluster-system", strings.ReplaceAll(controllerWith, "FIELDS", fields)); err != nil {
+			t.Fatal(err)
+		}
+		all := bare(t, w).Checks
+		return all[slices.IndexFunc(all, func(c check.Check) bool { return c.ID == check.PriorityClass })]
+	}
+	execute(t, w.Kubeconfig, []string{"kubectl --context new create namespace multicluster-system"})
+	if err := c.Apply(t.Context(), "multicluster-system", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}"); err != nil {
+		t.Fatal(err)
+	}
+	if got := class(""); got.Result != check.OK {
+		t.Errorf("without a class: %+v", got)
+	}
+	if got := class("priorityClassName: missing"); got.Result != check.Unknown || !strings.Contains(got.Detail, "no PriorityClass with name missing") {
+		t.Errorf("with a class that does not exist: %+v", got)
+	}
+	got := class("priorityClassName: system-cluster-critical")
+	if got.Result != check.Failed {
+		t.Fatalf("with a limited class: %+v", got)
+	}
+	execute(t, w.Kubeconfig, got.Fix)
 	// kube-controller-manager does this.
 	if err := fillQuota(t, c); err != nil {
 		t.Fatal(err)
 	}
-	if failed := of(pre(t, w), check.Failed); len(failed) > 0 {
-		t.Errorf("after the fix: %+v", failed)
+	if got := class("priorityClassName: system-cluster-critical"); got.Result != check.OK {
+		t.Errorf("after the fix: %+v", got)
 	}
 }
+
+const controllerWith = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: multicluster-controller}
+spec:
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}}
+    spec: {containers: [{name: controller, image: a}], FIELDS}
+`
 
 // Each check has a row in the troubleshooting page.
 func TestDocumented(t *testing.T) {

@@ -46,8 +46,7 @@ type facts struct {
 	nodeLocal  fact[*corev1.ConfigMap]
 	cilium     fact[*corev1.ConfigMap]
 	network    fact[networks]
-	quota      error // of a pod with a priority class, in a dry run
-	quotaAt    string
+	priorities []priority
 }
 
 const (
@@ -83,7 +82,6 @@ func readFacts(ctx context.Context, c *clusters.Cluster, o Options) *facts {
 	read(func() { f.clusterDNS = factOf(readClusterDNS(ctx, c)) })
 	read(func() { f.daemons = factOf(readDaemons(ctx, c)) })
 	read(func() { f.network = factOf(readNetworks(ctx, c.Kube)) })
-	read(func() { f.readPriority(ctx, c.Kube) })
 	for name, into := range map[string]*fact[*corev1.ConfigMap]{
 		"coredns": &f.corefile, "coredns-custom": &f.custom, "node-local-dns": &f.nodeLocal, "cilium-config": &f.cilium,
 	} {
@@ -99,6 +97,7 @@ func readFacts(ctx context.Context, c *clusters.Cluster, o Options) *facts {
 		})
 	}
 	_ = reading.Wait() // no function returns an error
+	f.readPriorities(ctx, c.Kube)
 	return f
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -206,57 +205,6 @@ func (f *facts) elsewhere(r right) bool {
 		return false
 	}
 	return f.second.value == nil || f.second.value.Namespace != r.namespace
-}
-
-// readPriority tries to create a pod with a priority class, in a dry run: some platforms permit it
-// outside of kube-system only where a ResourceQuota does. The chart's pods have this class.
-func (f *facts) readPriority(ctx context.Context, kube kubernetes.Interface) {
-	f.quotaAt = system.Namespace
-	if _, err := kube.CoreV1().Namespaces().Get(ctx, system.Namespace, metav1.GetOptions{}); err != nil {
-		// The API server creates no pod in a namespace that does not exist, also in a dry run.
-		f.quotaAt = metav1.NamespaceDefault
-	}
-	_, f.quota = kube.CoreV1().Pods(f.quotaAt).Create(ctx, priorityPod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-}
-
-// priorityPod conforms to the Pod Security Standard "restricted", as the pods of the chart.
-func priorityPod() *corev1.Pod {
-	yes, no, user := true, false, int64(65532)
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "multicluster-check-"},
-		Spec: corev1.PodSpec{
-			PriorityClassName: "system-cluster-critical",
-			// The account `default` can be missing in a new namespace.
-			AutomountServiceAccountToken: &no,
-			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-			},
-			Containers: []corev1.Container{{
-				Name: "check", Image: "registry.invalid/check",
-				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
-			}},
-		},
-	}
-}
-
-// quotaRefusal is a part of the message of the admission plugin ResourceQuota with limited scopes.
-const quotaRefusal = "insufficient quota to match these scopes"
-
-func (f *facts) checkPriorityClass() Check {
-	c := Check{ID: PriorityClass, Cluster: f.context}
-	switch {
-	case f.quota == nil:
-		return c.ok("namespace " + f.quotaAt + " admits pods of the class system-cluster-critical")
-	case !strings.Contains(f.quota.Error(), quotaRefusal):
-		return c.unknown(fmt.Errorf("create a pod in namespace %s, in a dry run: %w", f.quotaAt, f.quota))
-	}
-	c.Result = Failed
-	c.Detail = fmt.Sprintf("namespace %s does not admit pods of the class system-cluster-critical without a ResourceQuota", f.quotaAt)
-	if f.quotaAt != system.Namespace {
-		c.Fix = []string{output.Kubectl(f.context, "create", "namespace", system.Namespace)}
-	}
-	c.Fix = append(c.Fix, output.Kubectl(f.context, "create", "quota", "critical-pods", "--namespace", system.Namespace, "--hard=pods=100", "--scopes=PriorityClass"))
-	return c
 }
 
 func (c Check) ok(detail string) Check {

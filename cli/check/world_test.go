@@ -321,11 +321,11 @@ subjects: [{kind: ServiceAccount, name: %[1]s, namespace: accounts}]
 	}
 }
 
-// pre runs the command as before an installation, against a kubeconfig that no world made.
-func pre(t *testing.T, w *world.World) check.Report {
+// bare runs the command against a kubeconfig that no world made.
+func bare(t *testing.T, w *world.World, args ...string) check.Report {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	command.Main(t.Context(), []string{"--kubeconfig", w.Kubeconfig, "check", "--pre", "-o", "json"}, strings.NewReader(""), &out, &errOut)
+	command.Main(t.Context(), append([]string{"--kubeconfig", w.Kubeconfig, "check", "-o", "json"}, args...), strings.NewReader(""), &out, &errOut)
 	var r check.Report
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatalf("%v: %s%s", err, &out, &errOut)

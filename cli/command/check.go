@@ -16,10 +16,10 @@ func newCheck(e *env) *cobra.Command {
 		Use:   "check",
 		Short: "Find what is wrong with an installation, or with a cluster before it",
 		Long: `Checks the CRDs, your rights, the controllers, the DNS servers and their Corefiles, the networks, the
-clocks and the tokens. Each check has an ID, and a fix where it fails.
+clocks and the tokens. Each check has an ID, and a fix where it fails. It writes nothing: a pod with the
+priority class of the installation is only tried, in a dry run.
 
-With --pre, it checks what an installation needs. It writes nothing: the pod with a priority class is
-only tried, in a dry run.
+With --pre, it checks what an installation needs.
 
 The exit status is 1 if a check failed. Warnings, and what cannot be read (unknown), do not change it.`,
 		Example: "  kubectl multicluster check\n  kubectl multicluster check --pre --contexts member1,member2",

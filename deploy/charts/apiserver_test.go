@@ -64,11 +64,13 @@ func onCluster(t *testing.T, c *controlplane.Cluster, values string, args ...str
 }
 
 // TestReleaseThroughAllModes installs, changes modes, and ends: the API server takes each object, with no field that it does not know,
-// and nothing stays of a mode that is left.
+// and nothing stays of a mode that is left. It admits the pods, also where the namespaces enforce the Pod Security Standard "restricted",
+// and critical priority classes are limited as on GKE.
 func TestReleaseThroughAllModes(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := controlplane.New(t, controlplane.Options{APIServerFlags: controlplane.LimitCriticalPods(t)})
 	onCluster(t, c, c1+"dns: {mode: none}", "install", release, chart, "--create-namespace", "--values", "-")
-	kubectl(t, c, "label", "namespace", system, "pod-security.kubernetes.io/enforce=restricted")
+	permitCriticalPods(t, c, "kube-system")
+	kubectl(t, c, "label", "namespace", system, "kube-system", "pod-security.kubernetes.io/enforce=restricted")
 	for _, mode := range []string{"server", "stock", "cluster", "replace", "none", "server"} {
 		onCluster(t, c, everything[mode], "upgrade", release, chart, "--values", "-", "--set", "dns.leaveReplace=true")
 		manifest := onCluster(t, c, "", "get", "manifest", release)
@@ -95,30 +97,47 @@ func strict(t *testing.T, c *controlplane.Cluster, manifest string) {
 	kubectl(t, c, "apply", "--dry-run=server", "--validate=strict", "-f", path)
 }
 
-// isAdmitted wants a Deployment's pods to keep to the «restricted» Pod Security Standard, and not to write to their root.
+// permitCriticalPods creates the quota that GKE has in kube-system, with the status that kube-controller-manager gives it.
+func permitCriticalPods(t *testing.T, c *controlplane.Cluster, namespace string) {
+	t.Helper()
+	kubectl(t, c, "create", "quota", "critical-pods", "--namespace="+namespace, "--hard=pods=1G", "--scopes=PriorityClass")
+	kubectl(t, c, "patch", "quota", "critical-pods", "--namespace="+namespace, "--subresource=status", "--type=merge",
+		`--patch={"status": {"hard": {"pods": "1G"}, "used": {"pods": "0"}}}`)
+}
+
+// isAdmitted wants the API server to admit a Deployment's pods, and them not to write to their root. It refuses pods of less security, and
+// those with a critical priority class outside of kube-system.
 func isAdmitted(t *testing.T, c *controlplane.Cluster, object *unstructured.Unstructured) {
 	t.Helper()
 	var deployment appsv1.Deployment
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &deployment, true); err != nil {
 		t.Fatal(err)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}, Spec: deployment.Spec.Template.Spec}
-	if _, _, err := c.ServiceAccount(t.Context(), system, "default"); err != nil {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
+	if _, _, err := c.ServiceAccount(t.Context(), deployment.Namespace, "default"); err != nil {
 		t.Fatal(err)
 	}
-	pod.Spec.ServiceAccountName, pod.Spec.PriorityClassName = "default", ""
-	pods := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Pods(system)
-	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	if _, err := pods.Create(t.Context(), pod, dryRun); err != nil {
+	admit := func(change func(*corev1.Pod)) error {
+		changed := pod.DeepCopy()
+		change(changed)
+		dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+		_, err := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Pods(deployment.Namespace).Create(t.Context(), changed, dryRun)
+		return err
+	}
+	if err := admit(func(*corev1.Pod) {}); err != nil {
 		t.Errorf("%s: %v", deployment.Name, err)
 	}
 	security := pod.Spec.Containers[0].SecurityContext
 	if security.ReadOnlyRootFilesystem == nil || !*security.ReadOnlyRootFilesystem {
 		t.Errorf("%s: the root file system can be written", deployment.Name)
 	}
-	security.AllowPrivilegeEscalation = new(true)
-	if _, err := pods.Create(t.Context(), pod, dryRun); err == nil {
-		t.Error("any pod is admitted: this test shows nothing")
+	err := admit(func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = new(true) })
+	if err == nil || !strings.Contains(err.Error(), `violates PodSecurity "restricted:latest"`) {
+		t.Errorf("a privileged %s: %v; want it refused", deployment.Name, err)
+	}
+	err = admit(func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-cluster-critical" })
+	if refused := err != nil && strings.Contains(err.Error(), "insufficient quota"); refused == (deployment.Namespace == "kube-system") {
+		t.Errorf("a critical %s in %s: %v", deployment.Name, deployment.Namespace, err)
 	}
 }
 

@@ -116,7 +116,6 @@ var valueCases = map[string]valueCase{
 	"renewed tokens":        {values: c1 + "controller: {renewTokens: true}", want: map[string]string{"Role/multicluster-renew": "new", "RoleBinding/multicluster-renew": "new"}},
 	"its resources":         {values: c1 + "controller: {resources: {limits: {memory: 1Gi}}}", want: map[string]string{controllerPod + "spec.containers.0.resources.limits.memory": `"1Gi"`}},
 	"its priority":          {values: c1 + "controller: {priorityClassName: high}", want: map[string]string{controllerPod + "spec.priorityClassName": `"high"`}},
-	"its default priority":  {values: c1 + `controller: {priorityClassName: ""}`, want: map[string]string{controllerPod + "spec.priorityClassName": ""}},
 	"its nodes":             {values: c1 + "controller: {nodeSelector: {a: b}}", want: map[string]string{controllerPod + "spec.nodeSelector.a": `"b"`}},
 	"its tolerations":       {values: c1 + "controller: {tolerations: [{key: a, operator: Exists}]}", want: map[string]string{controllerPod + "spec.tolerations.0.key": `"a"`, controllerPod + "spec.tolerations.0.operator": `"Exists"`}},
 	"its affinity":          {values: c1 + "controller: {affinity: {podAffinity: {}}}", want: map[string]string{controllerPod + "spec.affinity.podAffinity": "{}"}},
@@ -139,6 +138,8 @@ var valueCases = map[string]valueCase{
 	"an address":           {values: c1 + "dns: {clusterIP: 10.0.0.11}", want: map[string]string{"Service/multicluster-dns spec.clusterIP": `"10.0.0.11"`}},
 	"CoreDNS' resources":   {values: c1 + "dns: {resources: {requests: {cpu: 1}}}", want: map[string]string{serverPod + "spec.containers.0.resources.requests.cpu": "1"}},
 	"CoreDNS' priority":    {values: c1 + "dns: {priorityClassName: high}", want: map[string]string{serverPod + "spec.priorityClassName": `"high"`}},
+	"CoreDNS' priority, as the cluster's own": {before: replace, values: replace + "  priorityClassName: high", want: map[string]string{
+		"Deployment/coredns spec.template.spec.priorityClassName": `"high"`}},
 	"CoreDNS' nodes":       {values: c1 + "dns: {nodeSelector: {a: b}}", want: map[string]string{serverPod + "spec.nodeSelector.a": `"b"`}},
 	"CoreDNS' tolerations": {values: c1 + "dns: {tolerations: [{key: a}]}", want: map[string]string{serverPod + "spec.tolerations.0.key": `"a"`}},
 	"CoreDNS' tolerations, as the cluster's own": {before: replace, values: replace + "  tolerations: [{key: a}]", want: map[string]string{
