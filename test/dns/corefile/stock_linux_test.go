@@ -121,6 +121,24 @@ func TestStockCorefileInTree(t *testing.T) {
 	})
 }
 
+// TestStockCorefileInTreeWithoutCRDs: without the CRDs, CoreDNS' own plugin knows no name that does not exist, of any of its zones. docs/choose-dns.md warns.
+func TestStockCorefileInTreeWithoutCRDs(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
+		c := controlplane.New(t, controlplane.Options{})
+		asClusterCoreDNS(t, c)
+		startUpstream(t)
+		start(t, c, "53", example("stock-intree"))
+		wants(t, "kubernetes.default.svc.cluster.local.", dns.TypeA, "NOERROR 10.0.0.1")
+		wants(t, "nobody.default.svc.cluster.local.", dns.TypeA, "SERVFAIL")
+		if code, err := ready(); err != nil || code == http.StatusOK {
+			t.Errorf("the server is ready without the CRDs: %d, %v", code, err)
+		}
+		installCRDs(t, c)
+		getsReady(t)
+		wants(t, "nobody.default.svc.cluster.local.", dns.TypeA, "NXDOMAIN")
+	})
+}
+
 func testImports(t *testing.T) {
 	testRecords(t)
 	wants(t, "dns-version.clusterset.local.", dns.TypeTXT, `NOERROR "1.0.0"`)
