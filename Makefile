@@ -58,6 +58,9 @@ programs: ## Build etcd, kube-apiserver and more for the tests, once, into the u
 # How many packages' tests run at once: most of their time they wait for API servers, not for a core.
 PACKAGES := $(shell cores=$$(nproc); echo $$((cores > 4 ? cores : 4)))
 
+# The packages whose tests take minutes begin first, so that none of them runs alone at the end.
+LONGEST := ./test/clusterset ./test/dns/corefile ./test/security/rbac ./controller/peers ./controller/reconcile ./test/e2e
+
 .PHONY: needs-test needs-clusters
 needs-test needs-clusters: needs-%:
 	@build/needs.sh $*
@@ -65,9 +68,9 @@ needs-test needs-clusters: needs-%:
 # The race detector needs cgo; vet is a part of `make lint`; what only debuggers read (-w) takes a linker a third of its time.
 .PHONY: test
 test: needs-test build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Run all tests except those of whole clusters (make e2e)
-	CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) ./...
+	CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) $(LONGEST) ./...
 	cd build/images && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m ./... # modules of their own, as users of the plugin need nothing of them
-	cd cli && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m ./...
+	cd cli && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) ./command ./...
 	cd deploy/charts && go test -count=1 -vet=off -timeout 20m ./... # Go does not see which files Helm reads
 
 .PHONY: check

@@ -3,7 +3,7 @@
 //	<!-- BEGIN path -->
 //	<!-- END -->
 //
-// of README.md and docs/*.md. It runs from the project's top folder, by `make readme`. A test fails
+// of README.md and the documents in docs. It runs from the project's top folder, by `make readme`. A test fails
 // when a document differs from the files.
 package main
 
@@ -46,10 +46,11 @@ func fillAll() error {
 
 var block = regexp.MustCompile(`(?s)<!-- BEGIN (\S+) -->\n.*?<!-- END -->`)
 
-// withBlocks returns README.md and the files docs/*.md below root.
+// withBlocks returns README.md and the documents in docs, and in the folders there.
 func withBlocks(root string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	return append(files, filepath.Join(root, "README.md")), err
+	deeper, _ := filepath.Glob(filepath.Join(root, "docs", "*", "*.md")) // a pattern that is wrong would be so above
+	return append(append(files, deeper...), filepath.Join(root, "README.md")), err
 }
 
 // fill puts the content of each named file into its block.
