@@ -141,8 +141,8 @@ func isAdmitted(t *testing.T, c *controlplane.Cluster, object *unstructured.Unst
 	}
 }
 
-// TestCRDsAreUpgradedAndStay: an upgrade of the chart upgrades them, and they outlive the release, with their objects; another release
-// takes them over.
+// TestCRDsAreUpgradedAndStay: an upgrade of the chart upgrades them, and they outlive the release, with their objects. So do the rights of the
+// cluster's own CoreDNS. Another release takes them over.
 func TestCRDsAreUpgradedAndStay(t *testing.T) {
 	c := controlplane.New(t, controlplane.Options{})
 	older := filepath.Join(t.TempDir(), "multicluster")
@@ -176,7 +176,8 @@ func TestCRDsAreUpgradedAndStay(t *testing.T) {
 	}
 	// An administrator applies this base over what the release has.
 	kubectl(t, c, "apply", "-k", "deploy/peer")
-	onCluster(t, c, c1, "upgrade", release, chart, "--values", "-")
+	const stock = c1 + "dns: {mode: stock}"
+	onCluster(t, c, stock, "upgrade", release, chart, "--values", "-")
 	if got := shown(); !strings.HasPrefix(got, "v0.5") {
 		t.Errorf("after the upgrade the CRD is of %s", got)
 	}
@@ -185,12 +186,12 @@ func TestCRDsAreUpgradedAndStay(t *testing.T) {
 	if got := kubectl(t, c, "get", "serviceimports", "-A", "-o", "name"); got != "serviceimport.multicluster.x-k8s.io/foo\n" {
 		t.Errorf("after the release there are the imports %q", got)
 	}
-	for _, kind := range []string{"deployments", "services", "serviceaccounts", "configmaps", "roles", "rolebindings", "clusterroles", "clusterrolebindings"} {
-		if got := kubectl(t, c, "get", kind, "-A", "-l", "app.kubernetes.io/part-of=multicluster", "-o", "name"); got != "" {
-			t.Errorf("the release left %s", got)
-		}
+	left := kubectl(t, c, "get", "deployments,services,serviceaccounts,configmaps,roles,rolebindings,clusterroles,clusterrolebindings", "-A",
+		"-l", "app.kubernetes.io/part-of=multicluster", "-o", "jsonpath={range .items[*]}{.kind} {.metadata.name}\n{end}")
+	if want := "ClusterRole multicluster-dns\nClusterRoleBinding multicluster-dns:coredns\n"; left != want {
+		t.Errorf("the release left\n%s; want\n%s", left, want)
 	}
-	onCluster(t, c, c1, "install", release, chart, "--values", "-")
+	onCluster(t, c, stock, "install", release, chart, "--values", "-")
 }
 
 // TestCoreDNSTakesTheCorefile runs our CoreDNS with what the chart renders: with the Corefile, options and all, as the account that

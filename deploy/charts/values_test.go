@@ -134,10 +134,10 @@ var valueCases = map[string]valueCase{
 		serverPod + "spec.containers.0.lifecycle.preStop.sleep.seconds": "", serverPod + "spec.terminationGracePeriodSeconds": ""}},
 	"a longer drain": {values: c1 + "dns: {drainSeconds: 120}", want: map[string]string{
 		serverPod + "spec.containers.0.lifecycle.preStop.sleep.seconds": "120", serverPod + "spec.terminationGracePeriodSeconds": "150"}},
-	"three servers":        {values: c1 + "dns: {replicas: 3}", want: map[string]string{"Deployment/multicluster-dns spec.replicas": "3"}},
-	"an address":           {values: c1 + "dns: {clusterIP: 10.0.0.11}", want: map[string]string{"Service/multicluster-dns spec.clusterIP": `"10.0.0.11"`}},
-	"CoreDNS' resources":   {values: c1 + "dns: {resources: {requests: {cpu: 1}}}", want: map[string]string{serverPod + "spec.containers.0.resources.requests.cpu": "1"}},
-	"CoreDNS' priority":    {values: c1 + "dns: {priorityClassName: high}", want: map[string]string{serverPod + "spec.priorityClassName": `"high"`}},
+	"three servers":      {values: c1 + "dns: {replicas: 3}", want: map[string]string{"Deployment/multicluster-dns spec.replicas": "3"}},
+	"an address":         {values: c1 + "dns: {clusterIP: 10.0.0.11}", want: map[string]string{"Service/multicluster-dns spec.clusterIP": `"10.0.0.11"`}},
+	"CoreDNS' resources": {values: c1 + "dns: {resources: {requests: {cpu: 1}}}", want: map[string]string{serverPod + "spec.containers.0.resources.requests.cpu": "1"}},
+	"CoreDNS' priority":  {values: c1 + "dns: {priorityClassName: high}", want: map[string]string{serverPod + "spec.priorityClassName": `"high"`}},
 	"CoreDNS' priority, as the cluster's own": {before: replace, values: replace + "  priorityClassName: high", want: map[string]string{
 		"Deployment/coredns spec.template.spec.priorityClassName": `"high"`}},
 	"CoreDNS' nodes":       {values: c1 + "dns: {nodeSelector: {a: b}}", want: map[string]string{serverPod + "spec.nodeSelector.a": `"b"`}},
