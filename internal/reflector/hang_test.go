@@ -238,3 +238,31 @@ func TestDetectDeadConnections(t *testing.T) {
 		}
 	}
 }
+
+// client-go repeats a watch that gets no answer ten times, and then returns an empty one without an error.
+func TestAWatchWithoutAnAnswerIsAFailure(t *testing.T) {
+	reported := make(chan error, 100)
+	f, _, _ := followServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Query().Get("sendInitialEvents") == "true":
+			w.WriteHeader(http.StatusUnprocessableEntity) // like a server that cannot stream lists
+		case isWatch(r):
+			panic(http.ErrAbortHandler) // closes the connection
+		default:
+			answer(w, oneService)
+		}
+	}, func(verb Verb, err error) {
+		if verb == Watch {
+			reported <- err
+		}
+	})
+	run(t, f)
+	select {
+	case err := <-reported:
+		if err == nil {
+			t.Error("a success is reported")
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("nothing is reported")
+	}
+}

@@ -3,6 +3,7 @@ package reflector
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -62,6 +63,9 @@ func (f *Follower) watch(ctx context.Context, lw cache.WatcherWithContext, o met
 	limited, cancel := context.WithTimeout(ctx, f.watchLimit(o))
 	streams := o.SendInitialEvents != nil && *o.SendInitialEvents
 	w, err := lw.WatchWithContext(limited, o)
+	if err == nil && reflect.TypeOf(w) == emptyWatch {
+		err = errNoAnswer
+	}
 	// A server that cannot stream lists answers Invalid. The reflector then requests a normal list.
 	if !streams || !apierrors.IsInvalid(err) {
 		f.tellRequest(Watch, err)
@@ -80,6 +84,12 @@ func (f *Follower) watch(ctx context.Context, lw cache.WatcherWithContext, o met
 	}
 	return &limitedWatch{w, cancel}, nil
 }
+
+// emptyWatch is the type of the watch that client-go returns, without an error, if no request for it was
+// answered in time.
+var emptyWatch = reflect.TypeOf(watch.NewEmptyWatch())
+
+var errNoAnswer = errors.New("no answer to the request for a watch")
 
 func (f *Follower) watchLimit(o metav1.ListOptions) time.Duration {
 	if o.TimeoutSeconds == nil {
