@@ -41,7 +41,7 @@ cd "$source_dir"
 cp .unbuilt/* . # go get only raises versions: what an earlier commit required would stay
 go get "$module@v0.0.0"
 GOOS='' GOARCH='' GOFLAGS="$GOFLAGS -mod=mod" go generate coredns.go # -mod=mod: our requirements may be newer than CoreDNS' go.sum
-go_build "CoreDNS $coredns" "$output" -mod=mod -ldflags "$strip -X github.com/coredns/coredns/coremain.GitCommit=$version" .
+go_build "CoreDNS $coredns" "$output" -mod=mod -ldflags "$strip -X github.com/coredns/coredns/coremain.GitCommit=$version -X $module/plugin.version=$version" .
 # Another architecture's program does not run here; the lines that were compiled in are the same.
 [ "$(go env GOOS GOARCH)" = "$(go env GOHOSTOS GOHOSTARCH)" ] || exit 0
 # caddy 1.1.4 lists plugins without the prefix that older ones give them.

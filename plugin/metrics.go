@@ -1,6 +1,7 @@
 package multicluster
 
 import (
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +46,58 @@ var (
 		Help:      "Counter of problems of API objects. A problem is a part that cannot be served. At most nine count for each change of an object.",
 	}, []string{"kind", "field"})
 )
+
+var (
+	watchUp = prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, pluginName, "watch_up"),
+		"1 while the list and the watch of a resource work, otherwise 0. Of several watches, the worst.", []string{"resource"}, nil)
+	watchContact = prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, pluginName, "watch_last_contact_timestamp_seconds"),
+		"When the API server last answered about a resource, in seconds since 1970, or 0 for never. An idle watch gets a bookmark about once a minute. Of several watches, the oldest.",
+		[]string{"resource"}, nil)
+)
+
+func init() {
+	prometheus.MustRegister(&live)
+	promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "build_info", Help: "1, with the version of the plugin and of Go.",
+	}, []string{"version", "goversion"}).WithLabelValues(buildVersion(), runtime.Version()).Set(1)
+}
+
+// Describe implements prometheus.Collector.
+func (l *liveWatches) Describe(all chan<- *prometheus.Desc) {
+	all <- watchUp
+	all <- watchContact
+}
+
+// Collect implements prometheus.Collector.
+func (l *liveWatches) Collect(all chan<- prometheus.Metric) {
+	for resource, h := range l.health() {
+		up, at := 0.0, 0.0
+		if h.Up {
+			up = 1
+		}
+		if !h.Contact.IsZero() {
+			at = float64(h.Contact.UnixMilli()) / 1000
+		}
+		all <- prometheus.MustNewConstMetric(watchUp, prometheus.GaugeValue, up, resource)
+		all <- prometheus.MustNewConstMetric(watchContact, prometheus.GaugeValue, at, resource)
+	}
+}
+
+// health returns the worst state of the running watches of each resource.
+func (l *liveWatches) health() map[string]watch.Health {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	worst := map[string]watch.Health{}
+	for _, s := range l.running {
+		for _, h := range s.Health() {
+			if other, found := worst[h.Resource]; found {
+				h = watch.Worse(h, other)
+			}
+			worst[h.Resource] = h
+		}
+	}
+	return worst
+}
 
 // observer turns the events of one watch into log lines and metrics. The gauges are sums over all
 // watches.

@@ -44,6 +44,37 @@ func TestGaugesAreSumsOverTheWatches(t *testing.T) {
 	expect("the other too", 0, 0, 0, 0)
 }
 
+// A server that has never reached its API server has the time 0, and the worst of several watches counts.
+func TestAServerWithoutAnAPIServerIsNotUp(t *testing.T) {
+	reading(t, kubeconfig(t, "a"), kubeconfig(t, "b"))
+	const want = `
+# HELP coredns_multicluster_watch_last_contact_timestamp_seconds When the API server last answered about a resource, in seconds since 1970, or 0 for never. An idle watch gets a bookmark about once a minute. Of several watches, the oldest.
+# TYPE coredns_multicluster_watch_last_contact_timestamp_seconds gauge
+coredns_multicluster_watch_last_contact_timestamp_seconds{resource="endpointslices"} 0
+coredns_multicluster_watch_last_contact_timestamp_seconds{resource="serviceimports"} 0
+# HELP coredns_multicluster_watch_up 1 while the list and the watch of a resource work, otherwise 0. Of several watches, the worst.
+# TYPE coredns_multicluster_watch_up gauge
+coredns_multicluster_watch_up{resource="endpointslices"} 0
+coredns_multicluster_watch_up{resource="serviceimports"} 0
+`
+	if err := testutil.CollectAndCompare(&live, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheWorstWatchCounts(t *testing.T) {
+	old, recent := time.Unix(1, 0), time.Unix(2, 0)
+	for _, test := range []struct{ a, b, want watch.Health }{
+		{watch.Health{Up: true, Contact: recent}, watch.Health{Up: true, Contact: old}, watch.Health{Up: true, Contact: old}},
+		{watch.Health{Up: true, Contact: old}, watch.Health{Contact: recent}, watch.Health{Contact: old}},
+		{watch.Health{}, watch.Health{Up: true, Contact: recent}, watch.Health{}},
+	} {
+		if got, back := watch.Worse(test.a, test.b), watch.Worse(test.b, test.a); got != test.want || back != test.want {
+			t.Errorf("%+v and %+v: %+v and %+v", test.a, test.b, got, back)
+		}
+	}
+}
+
 func TestProblemsAreCounted(t *testing.T) {
 	var o observer
 	count := invalidCount.WithLabelValues("ServiceImport", "ip")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -49,6 +50,7 @@ type Observer interface {
 type Watch struct {
 	publisher *publisher
 	followers []*reflector.Follower
+	reporters []*reporter // one for each follower; those of one resource follow one another
 
 	// of the API server
 	config *rest.Config
@@ -74,15 +76,19 @@ func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	for _, namespace := range namespaces {
-		err := w.add(reflector.NewStore(newSink(importKind, namespace, w.publisher)), reflector.Resource{
+		if err := w.add(reflector.NewStore(newSink(importKind, namespace, w.publisher)), reflector.Resource{
 			Name: mcsv1beta1.ServiceImportPluralName, Namespace: namespace, Labels: o.Labels, Object: &serviceImport{},
-		}, mcs.Versions...)
-		if err == nil && !o.NoEndpoints {
-			err = w.add(reflector.NewStore(newSink(sliceKind, namespace, w.publisher)), reflector.Resource{
-				Name: "endpointslices", Namespace: namespace, Labels: mcsv1beta1.LabelServiceName, Object: &discoveryv1.EndpointSlice{},
-			}, discoveryv1.SchemeGroupVersion)
+		}, mcs.Versions...); err != nil {
+			return nil, err
 		}
-		if err != nil {
+	}
+	if o.NoEndpoints {
+		return w, nil
+	}
+	for _, namespace := range namespaces {
+		if err := w.add(reflector.NewStore(newSink(sliceKind, namespace, w.publisher)), reflector.Resource{
+			Name: "endpointslices", Namespace: namespace, Labels: mcsv1beta1.LabelServiceName, Object: &discoveryv1.EndpointSlice{},
+		}, discoveryv1.SchemeGroupVersion); err != nil {
 			return nil, err
 		}
 	}
@@ -91,15 +97,17 @@ func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 
 // add watches a resource, in the first of its versions that the server has.
 func (w *Watch) add(to cache.ReflectorStore, r reflector.Resource, versions ...schema.GroupVersion) error {
+	told := &reporter{resource: r.Name, store: to, observer: w.publisher.observer}
+	over := told.contact.noting(w.client)
 	for _, gv := range versions {
-		client, err := restClient(w.config, w.client, gv)
+		client, err := restClient(w.config, over, gv)
 		if err != nil {
 			return fmt.Errorf("client of %s: %w", gv, err)
 		}
 		r.Versions = append(r.Versions, reflector.Version{GroupVersion: gv, Client: client})
 	}
-	told := &reporter{resource: r.Name, store: to, observer: w.publisher.observer}
 	w.followers = append(w.followers, reflector.New(r, w.finder, to, told.report))
+	w.reporters = append(w.reporters, told)
 	return nil
 }
 
@@ -138,15 +146,23 @@ type reporter struct {
 	observer Observer
 
 	trouble reflector.Trouble
+	listed  bool // a list was complete since the resource was absent
 	failed  bool // and it was reported
 	absent  bool // and it was reported
+
+	up      atomic.Bool
+	contact contact
 }
 
 // report is a reflector.Report. If the server works and does not have the resource, there are no
 // such objects: the store is emptied.
 func (r *reporter) report(verb reflector.Verb, err error) {
-	switch err = r.trouble.Note(verb, err); {
+	r.listed = verb == reflector.List && err == nil || r.listed && !errors.Is(err, reflector.ErrAbsent)
+	err = r.trouble.Note(verb, err)
+	r.up.Store(err == nil && r.listed)
+	switch {
 	case errors.Is(err, reflector.ErrAbsent):
+		r.contact.note() // of discovery
 		if !r.absent || r.failed { // also at the end of an outage, so that the next outage is reported too
 			r.absent, r.failed = true, false
 			r.observer.Absent(r.resource)
