@@ -51,6 +51,16 @@ images: ## Build the images as archives in bin/images, without Docker (ARCH="amd
 	@GOTOOLCHAIN=$(IMAGES_GO) go build -C build/images -o $(CURDIR)/bin/make-images . && \
 	  GOTOOLCHAIN=$(IMAGES_GO) bin/make-images -coredns $(COREDNS_VERSION) -version "$(VERSION)" $(ARCH)
 
+REGISTRY ?=
+TAG ?=
+
+.PHONY: push
+push: ## Build both images for amd64 and arm64, and push them (REGISTRY= TAG=)
+	@go build -C build/images -o $(CURDIR)/bin/push-images ./push
+	@bin/push-images -check -registry "$(REGISTRY)" -tag "$(TAG)"
+	@$(MAKE) --no-print-directory images ARCH="amd64 arm64" VERSION="$(TAG)"
+	@bin/push-images -registry "$(REGISTRY)" -tag "$(TAG)"
+
 .PHONY: programs
 programs: ## Build etcd, kube-apiserver and more for the tests, once, into the user's cache
 	@go run ./test/controlplane/build

@@ -23,6 +23,9 @@ type archive struct {
 	top   v1.Hash // of the image or, for more than one architecture, of their index
 }
 
+// containerdName is the annotation that contains the name under which containerd imports an image.
+const containerdName = "io.containerd.image.name"
+
 // loaded is an entry of manifest.json, which `docker load` reads.
 type loaded struct {
 	Config   string
@@ -47,14 +50,17 @@ func newArchive(references []string, variants []v1.Image) (archive, error) {
 	}
 	a.top = top.Digest
 	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex}
-	for _, reference := range references {
+	name := func(annotations map[string]string) {
 		named := top
-		named.Annotations = map[string]string{
-			"io.containerd.image.name":          reference,
-			"org.opencontainers.image.ref.name": reference[strings.LastIndex(reference, ":")+1:],
-		}
+		named.Annotations = annotations
 		index.Manifests = append(index.Manifests, named)
 	}
+	for _, reference := range references {
+		name(map[string]string{containerdName: reference, "org.opencontainers.image.ref.name": reference[strings.LastIndex(reference, ":")+1:]})
+	}
+	// The chart of a release has the digest. A kubelet finds an imported image by it only under this name.
+	repository := references[0][:strings.LastIndex(references[0], ":")]
+	name(map[string]string{containerdName: repository + "@" + top.Digest.String()})
 	entries[0].RepoTags = references
 	return a, errors.Join(a.addJSON("index.json", index), a.addJSON("manifest.json", entries[:1]))
 }

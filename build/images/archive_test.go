@@ -24,7 +24,7 @@ func testArchive(t *testing.T, architectures ...string) (path string, variants [
 	for _, architecture := range architectures {
 		variants = append(variants, testImage(t, p, architecture))
 	}
-	a, err := newArchive(p.references("v1.2.3"), variants)
+	a, err := newArchive(p.references(testRelease), variants)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,9 @@ func TestArchiveAsLayout(t *testing.T) {
 				t.Errorf("%s is another image than %s", descriptor.Annotations, manifest.Manifests[0].Annotations)
 			}
 		}
-		if diff := cmp.Diff([]string{"registry.invalid/clusterset-dns/coredns:v1.2.3", "v1.2.3", "registry.invalid/clusterset-dns/coredns:latest", "latest"}, names); diff != "" {
+		const repository = "registry.invalid/clusterset-dns/coredns"
+		want := []string{repository + ":v1.2.3", "v1.2.3", repository + ":latest", "latest", repository + "@" + manifest.Manifests[0].Digest.String(), ""}
+		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("names, -want +got\n%s", diff)
 		}
 		if got := architecturesOf(t, index, manifest.Manifests[0]); !slices.Equal(got, architectures) {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/clusterset-dns/multicluster/build/images/archives"
 )
 
 // TestContainerd imports archives into a containerd of the test's own, as it comes with Debian: by each name, for this machine.
@@ -30,9 +32,15 @@ func TestContainerd(t *testing.T) {
 	}
 	for _, architectures := range [][]string{{runtime.GOARCH}, {other, runtime.GOARCH}} {
 		path, _ := testArchive(t, architectures...)
+		archive, err := archives.Open(path, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const repository = "registry.invalid/clusterset-dns/coredns"
+		names := []string{repository + ":v1.2.3", repository + ":latest", repository + "@" + archive.Digest.String()}
 		ctr("images", "import", "--snapshotter=native", path)
 		list := ctr("images", "list")
-		for _, want := range []string{"registry.invalid/clusterset-dns/coredns:v1.2.3", "registry.invalid/clusterset-dns/coredns:latest"} {
+		for _, want := range names {
 			if !strings.Contains(list, want+" ") {
 				t.Errorf("%v: no %s in\n%s", architectures, want, list)
 			}
@@ -42,7 +50,7 @@ func TestContainerd(t *testing.T) {
 				t.Errorf("%v: nothing for %s in\n%s", architectures, architecture, list)
 			}
 		}
-		ctr("images", "remove", "registry.invalid/clusterset-dns/coredns:v1.2.3", "registry.invalid/clusterset-dns/coredns:latest")
+		ctr(append([]string{"images", "remove"}, names...)...)
 	}
 }
 

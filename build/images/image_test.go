@@ -16,7 +16,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-var testRelease = release{version: "v1.2.3", revision: "0123abcd", created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+var testRelease = release{registry: noRegistry, version: "v1.2.3", revision: "0123abcd", created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 
 // testImage has a few bytes for a program.
 func testImage(t *testing.T, p program, architecture string) v1.Image {

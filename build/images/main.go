@@ -24,14 +24,15 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/clusterset-dns/multicluster/build/images/archives"
 )
 
-// release is what labels say of the commit that an image is made from.
+// release is what labels say of the commit that an image is made from, and the registry that the image is named for.
 type release struct {
-	version, revision string
-	created           time.Time
+	version, revision, registry string
+	created                     time.Time
 }
 
 func main() {
@@ -39,6 +40,7 @@ func main() {
 	folder := flag.String("out", "bin/images", "folder of the archives")
 	version := flag.String("version", "", "tag of the images, beside latest; that of git describe unless given")
 	revision := flag.String("revision", "", "commit for the labels; that of the repository unless given")
+	registry := flag.String("registry", noRegistry, "registry and path that the names of the images begin with")
 	created := flag.String("created", "", "time for the labels and files, as 2006-01-02T15:04:05Z; the commit's unless given")
 	flag.Parse()
 	architectures := flag.Args()
@@ -46,7 +48,7 @@ func main() {
 		architectures = []string{runtime.GOARCH}
 	}
 	ctx := context.Background()
-	r, err := newRelease(ctx, *version, *revision, *created)
+	r, err := newRelease(ctx, *registry, *version, *revision, *created)
 	if err == nil {
 		err = makeAll(ctx, r, *coredns, *folder, architectures)
 	}
@@ -57,7 +59,7 @@ func main() {
 }
 
 // newRelease asks git for what is not given.
-func newRelease(ctx context.Context, version, revision, created string) (release, error) {
+func newRelease(ctx context.Context, registry, version, revision, created string) (release, error) {
 	var errs []error
 	ask := func(given string, args ...string) string {
 		if given != "" {
@@ -70,6 +72,7 @@ func newRelease(ctx context.Context, version, revision, created string) (release
 		return strings.TrimSpace(string(output))
 	}
 	r := release{
+		registry: registry,
 		version:  ask(version, "describe", "--tags", "--always", "--dirty", "--abbrev=12"),
 		revision: ask(revision, "rev-parse", "HEAD"),
 	}
@@ -77,8 +80,8 @@ func newRelease(ctx context.Context, version, revision, created string) (release
 	if err := errors.Join(errs...); err != nil {
 		return r, err
 	}
-	if _, err := name.NewTag(namespace+"program:"+r.version, name.StrictValidation); err != nil {
-		return r, fmt.Errorf("the version %q is no tag for an image: %w", r.version, err)
+	if _, err := archives.Tag(registry, archives.Programs[0], r.version); err != nil {
+		return r, err
 	}
 	var err error
 	r.created, err = time.Parse(time.RFC3339, created)
@@ -98,14 +101,14 @@ func makeAll(ctx context.Context, r release, coredns, folder string, architectur
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		a, err := newArchive(p.references(r.version), variants)
+		a, err := newArchive(p.references(r), variants)
 		if err != nil {
 			return fmt.Errorf("archive of %s: %w", p.name, err)
 		}
 		if err := a.write(filepath.Join(folder, p.name+".tar")); err != nil {
 			return err
 		}
-		if err := a.describe(table, p.references(r.version)[0], variants); err != nil {
+		if err := a.describe(table, p.references(r)[0], variants); err != nil {
 			return err
 		}
 	}

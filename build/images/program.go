@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// namespace is in a registry that cannot exist (RFC 2606, section 2), so that no stranger can
-	// publish images under these names.
-	namespace = "registry.invalid/clusterset-dns/"
-	source    = "https://github.com/clusterset-dns/multicluster"
-	licence   = "Apache-2.0"
+	// noRegistry cannot exist (RFC 2606, section 2), so that no stranger can publish images under
+	// these names.
+	noRegistry = "registry.invalid/clusterset-dns"
+	source     = "https://github.com/clusterset-dns/multicluster"
+	licence    = "Apache-2.0"
 	// user is the user that many images use for "nobody". It is numeric: Kubernetes cannot tell
 	// from a name that the user is not root.
 	user = "65532:65532"
@@ -64,10 +64,11 @@ func (p program) build(ctx context.Context, path, version, architecture string) 
 }
 
 // references are the image's names, the exact one first.
-func (p program) references(version string) []string {
-	references := []string{namespace + p.name + ":" + version}
-	if version != "latest" {
-		references = append(references, namespace+p.name+":latest")
+func (p program) references(r release) []string {
+	repository := r.registry + "/" + p.name
+	references := []string{repository + ":" + r.version}
+	if r.version != "latest" {
+		references = append(references, repository+":latest")
 	}
 	return references
 }

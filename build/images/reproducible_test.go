@@ -55,7 +55,7 @@ func sumOf(t *testing.T, top string, p program) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := newArchive(p.references(testRelease.version), variants)
+	a, err := newArchive(p.references(testRelease), variants)
 	if err != nil {
 		t.Fatal(err)
 	}
