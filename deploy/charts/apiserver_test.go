@@ -2,11 +2,13 @@ package charts
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/miekg/dns"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -195,22 +197,22 @@ func TestCRDsAreUpgradedAndStay(t *testing.T) {
 }
 
 // TestCoreDNSTakesTheCorefile runs our CoreDNS with what the chart renders: with the Corefile, options and all, as the account that
-// the chart makes, with its rights. It answers, and reports itself ready.
+// the chart makes, with its rights. It answers over both families, and reports itself ready.
 func TestCoreDNSTakesTheCorefile(t *testing.T) {
-	for name, test := range map[string]struct{ values, account string }{
+	for name, test := range map[string]struct{ values, account, port string }{
 		"server": {c1 + "dns: {upstreams: [127.0.0.1:9], plugin: {alias: [cluster.local], ttl: 7, negttl: 8, namespaces: [default, shop], labels: 'env in (a, b), c=d', " +
-			"startupTimeout: 30s, fallthrough: {enabled: true, zones: [x.clusterset.local]}}}", system + ":multicluster-dns"},
-		"server, by default": {c1, system + ":multicluster-dns"},
+			"startupTimeout: 30s, fallthrough: {enabled: true, zones: [x.clusterset.local]}}}", system + ":multicluster-dns", "1053"},
+		"server, by default": {c1, system + ":multicluster-dns", "1053"},
 		"replace": {replace + "  autopath: true\n  upstreams: [127.0.0.1:9]\n  clusterDomain: k8s.example\n" +
-			"  plugin: {alias: [k8s.example], noEndpoints: true, fallthrough: {enabled: true}}\n", "kube-system:coredns"},
+			"  plugin: {alias: [k8s.example], noEndpoints: true, fallthrough: {enabled: true}}\n", "kube-system:coredns", "53"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			controlplane.InNetNS(t, func(t *testing.T) { startsWith(t, test.values, test.account) })
+			controlplane.InNetNS(t, func(t *testing.T) { startsWith(t, test.values, test.account, test.port) })
 		})
 	}
 }
 
-func startsWith(t *testing.T, values, account string) {
+func startsWith(t *testing.T, values, account, port string) {
 	c := controlplane.New(t, controlplane.Options{})
 	onCluster(t, c, values, "install", release, chart, "--create-namespace", "--values", "-")
 	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
@@ -239,6 +241,55 @@ func startsWith(t *testing.T, values, account string) {
 	log, err := os.ReadFile(server.Log())
 	if err != nil || strings.Contains(string(log), "orbidden") {
 		t.Errorf("%v\n%s", err, log)
+	}
+	serves(t, ":8080/health", ":8181/ready", ":9153/metrics")
+	for _, network := range []string{"udp6", "tcp6"} {
+		m, _, err := (&dns.Client{Net: network}).Exchange(new(dns.Msg).SetQuestion("dns-version.clusterset.local.", dns.TypeTXT), "[::1]:"+port)
+		if err != nil || len(m.Answer) != 1 {
+			t.Errorf("over %s: %v\n%v", network, err, m)
+		}
+	}
+}
+
+// TestControllerServesBothFamilies runs the controller as the chart does: its account, its rights, its flags.
+func TestControllerServesBothFamilies(t *testing.T) {
+	controlplane.InNetNS(t, func(t *testing.T) {
+		c := controlplane.New(t, controlplane.Options{})
+		onCluster(t, c, c1+"dns: {mode: none}", "install", release, chart, "--create-namespace", "--values", "-")
+		_, kubeconfig, err := c.ServiceAccount(t.Context(), system, "multicluster-controller")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var flags []string
+		if err := json.Unmarshal([]byte(kubectl(t, c, "get", "deployment", "multicluster-controller", "--namespace="+system, "-o", "jsonpath={..args}")), &flags); err != nil {
+			t.Fatal(err)
+		}
+		program, err := binaries.Program("multicluster-controller")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ready := func(ctx context.Context) error {
+			_, err := binaries.Get(ctx, "http://[::1]:8081/readyz")
+			return err
+		}
+		controller, err := c.Beside(t.Context(), ready, program, append(flags, "--kubeconfig="+kubeconfig, "--namespace="+system)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer controller.Stop()
+		serves(t, ":8081/healthz", ":8080/metrics")
+	})
+}
+
+// serves wants pages on the loopback addresses of both families: a pod's probes come over the family of its first address.
+func serves(t *testing.T, pages ...string) {
+	t.Helper()
+	for _, page := range pages {
+		for _, address := range []string{"127.0.0.1", "[::1]"} {
+			if _, err := binaries.Get(t.Context(), "http://"+address+page); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

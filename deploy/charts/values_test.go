@@ -134,8 +134,15 @@ var valueCases = map[string]valueCase{
 		serverPod + "spec.containers.0.lifecycle.preStop.sleep.seconds": "", serverPod + "spec.terminationGracePeriodSeconds": ""}},
 	"a longer drain": {values: c1 + "dns: {drainSeconds: 120}", want: map[string]string{
 		serverPod + "spec.containers.0.lifecycle.preStop.sleep.seconds": "120", serverPod + "spec.terminationGracePeriodSeconds": "150"}},
-	"three servers":      {values: c1 + "dns: {replicas: 3}", want: map[string]string{"Deployment/multicluster-dns spec.replicas": "3"}},
-	"an address":         {values: c1 + "dns: {clusterIP: 10.0.0.11}", want: map[string]string{"Service/multicluster-dns spec.clusterIP": `"10.0.0.11"`}},
+	"three servers": {values: c1 + "dns: {replicas: 3}", want: map[string]string{"Deployment/multicluster-dns spec.replicas": "3"}},
+	"an address":    {values: c1 + "dns: {clusterIP: 10.0.0.11}", want: map[string]string{"Service/multicluster-dns spec.clusterIP": `"10.0.0.11"`}},
+	"an internal load balancer": {values: c1 + "dns: {service: {type: LoadBalancer, annotations: {networking.gke.io/load-balancer-type: Internal}, loadBalancerClass: a.example/b, " +
+		"loadBalancerSourceRanges: [10.0.0.0/8, 'fd00::/8'], externalTrafficPolicy: Local}}", want: map[string]string{
+		"Service/multicluster-dns metadata.annotations.networking.gke.io/load-balancer-type": `"Internal"`,
+		"Service/multicluster-dns spec.type":                                                 `"LoadBalancer"`, "Service/multicluster-dns spec.loadBalancerClass": `"a.example/b"`,
+		"Service/multicluster-dns spec.loadBalancerSourceRanges": `["10.0.0.0/8","fd00::/8"]`, "Service/multicluster-dns spec.externalTrafficPolicy": `"Local"`}},
+	"two families": {values: c1 + "dns: {service: {ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4]}}", want: map[string]string{
+		"Service/multicluster-dns spec.ipFamilyPolicy": `"RequireDualStack"`, "Service/multicluster-dns spec.ipFamilies": `["IPv6","IPv4"]`}},
 	"CoreDNS' resources": {values: c1 + "dns: {resources: {requests: {cpu: 1}}}", want: map[string]string{serverPod + "spec.containers.0.resources.requests.cpu": "1"}},
 	"CoreDNS' priority":  {values: c1 + "dns: {priorityClassName: high}", want: map[string]string{serverPod + "spec.priorityClassName": `"high"`}},
 	"CoreDNS' priority, as the cluster's own": {before: replace, values: replace + "  priorityClassName: high", want: map[string]string{
