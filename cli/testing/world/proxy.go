@@ -20,6 +20,9 @@ type Proxy struct {
 	taken atomic.Int64
 }
 
+// URL is where it listens.
+func (p *Proxy) URL() string { return p.url }
+
 // Taken returns how many connections it has made.
 func (p *Proxy) Taken() int64 { return p.taken.Load() }
 
