@@ -3,11 +3,15 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 )
 
 // clusterset is what the scenarios run in: `need` gives it.
-var clusterset *set
+var (
+	opening    sync.Mutex
+	clusterset *set
+)
 
 // TestMain lets all scenarios use one clusterset, of the clusters whose kubeconfigs are in KUBECONFIGS. `make e2e` starts some; any others
 // do as well, if they have what README.md says. What is installed stays when the tests end.

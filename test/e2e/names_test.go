@@ -13,6 +13,7 @@ import (
 // TestSearches: a pod that also searches clusterset.local reaches another cluster's Service by foo.<namespace>.svc; a local one of the
 // name wins for as long as it is there.
 func TestSearches(t *testing.T) {
+	beside(t)
 	s := newScene(t, bySearch, "a name by dnsConfig's searches: remote, local, remote again")
 	localWins(s, s.client(s.clusters[1], "client", "clusterset.local"))
 }

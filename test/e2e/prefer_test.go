@@ -67,6 +67,7 @@ func (s *scene) preference(c *cluster, name, says string) {
 // TestClusterPreference: the pods of the own cluster serve, then those of the own region, then any, as they go away one by one, and back.
 // The address stays, and no request is lost while the last pod of a cluster is ending.
 func TestClusterPreference(t *testing.T) {
+	beside(t)
 	s := newScene(t, anyhow, "cluster preference: local, region, any")
 	if len(s.clusters) < 3 {
 		t.Skip("needs three clusters")

@@ -9,6 +9,7 @@ import (
 // TestDatabaseMoves: the only server of a name ends in one cluster and begins in another, while a client in a third (or where there are
 // two, in the second) asks by the one name.
 func TestDatabaseMoves(t *testing.T) {
+	beside(t)
 	s := newScene(t, anyhow, "a database moves to another cluster while a client asks")
 	a, b, at := s.clusters[0], s.clusters[1], s.clusters[len(s.clusters)-1]
 	for c, replicas := range map[*cluster]int{a: 1, b: 0} {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -22,6 +23,27 @@ type scene struct {
 	measured  []string                      // lines of the report
 	undo      []func(context.Context) error // at the end, after what a person would look at is in the log
 	stock     bool                          // the clusters have a stock CoreDNS: see runStock
+}
+
+// besides are the scenarios that run at the same time.
+var besides sync.WaitGroup
+
+// beside lets a scenario run at the same time as others that call this, after all that do not. They leave alone what all share: DNS, the
+// controllers and the nodes. Where times are measured for the documents, each runs alone: without E2E_BESIDE.
+func beside(t *testing.T) {
+	if os.Getenv("E2E_BESIDE") != "" {
+		besides.Add(1)
+		t.Cleanup(besides.Done)
+		t.Parallel()
+	}
+}
+
+// afterAll lets a scenario run when all others have ended.
+func afterAll(t *testing.T) {
+	if os.Getenv("E2E_BESIDE") != "" {
+		t.Parallel()
+		besides.Wait()
+	}
 }
 
 // newScene makes the namespace, which goes with the test. The test's line for the report is written when it has passed.

@@ -10,6 +10,7 @@ import (
 // TestTwoClustersServe: both clusters' pods serve one clusterset IP, and one of them can leave without a request that fails: its
 // servers linger for longer than the others need to hear of it.
 func TestTwoClustersServe(t *testing.T) {
+	beside(t)
 	s := newScene(t, anyhow, "a Service in two clusters: both serve, and one leaves while requests go on")
 	stays, leaves := s.clusters[0], s.clusters[1]
 	for _, c := range []*cluster{stays, leaves} {
@@ -66,6 +67,7 @@ func (s *scene) withoutEndpoints(ctx context.Context, at *cluster, name string, 
 
 // TestStatefulSets: each pod of a headless Service by its host name and its cluster's id, from every cluster.
 func TestStatefulSets(t *testing.T) {
+	beside(t)
 	s := newScene(t, anyhow, "a StatefulSet in two clusters: each pod by <hostname>.<clusterid>")
 	replicas := map[*cluster]int{s.clusters[0]: 2, s.clusters[1]: 1}
 	for c, n := range replicas {

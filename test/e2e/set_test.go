@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -38,6 +39,7 @@ type set struct {
 	chart         string // from the project's top, where the programs run
 	images        map[string]string
 
+	mu     sync.Mutex
 	dns    resolving // of all clusters
 	joined bool
 }
@@ -203,6 +205,8 @@ func open(t *testing.T) *set {
 	if files == "" {
 		t.Skip("needs clusters: run it by `make e2e`, or `make e2e KUBECONFIGS=a:b` for your own clusters")
 	}
+	opening.Lock()
+	defer opening.Unlock()
 	if clusterset == nil {
 		var err error
 		if clusterset, err = newSet(t.Context(), files); err != nil {
@@ -216,6 +220,8 @@ func open(t *testing.T) *set {
 func need(t *testing.T, how resolving) *set {
 	t.Helper()
 	s := open(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.dns != nil && (how == nil || maps.Equal(s.dns, how)) {
 		return s
 	}

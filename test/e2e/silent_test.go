@@ -349,6 +349,7 @@ func (s *scene) inSystem(c *cluster, args ...string) string {
 // TestOnePodIsUnreachable: a pod that is ready in its own cluster cannot be reached from another one.
 // With the annotation, it gets no traffic from there; but the last one stays.
 func TestOnePodIsUnreachable(t *testing.T) {
+	beside(t)
 	s := newScene(t, anyhow, "a pod that one cluster cannot reach gets no traffic from there (clusterset-dns.io/probe)")
 	home, far := s.clusters[0], s.clusters[1]
 	s.faultOf(home)

@@ -9,6 +9,7 @@ import (
 
 // TestKindsOfServices: what a Service says of its ports, affinity and families holds in the other cluster, too.
 func TestKindsOfServices(t *testing.T) {
+	beside(t)
 	s := newScene(t, anyhow, "session affinity, UDP, a named targetPort, a NodePort Service, both families")
 	from, at := s.clusters[0], s.clusters[1]
 	for _, service := range []struct{ name, spec string }{

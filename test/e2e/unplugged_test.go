@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// TestClusterDies is the last of all, by its file's name: the last cluster is gone then. It dies in a
+// TestClusterDies is the last of all that use the last cluster, by its file's name: it is gone then. It dies in a
 // moment: API server, kubelet and pods. All flags of the controllers have their defaults.
 func TestClusterDies(t *testing.T) {
+	afterAll(t)
 	s := newScene(t, bySearch, "a cluster dies under load: its share moves to the others")
 	end := s.faultOf(s.clusters[len(s.clusters)-1])
 	all, staying := s.clusters, s.clusters[:len(s.clusters)-1]

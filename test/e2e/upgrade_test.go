@@ -62,17 +62,15 @@ func (s *set) older(ctx context.Context, folder string) (*set, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := *s
-	o.chart, o.images = filepath.Join(folder, "deploy", "charts", "multicluster"), maps.Clone(s.images)
+	o := &set{dir: s.dir, kubectl: s.kubectl, helm: s.helm, chart: filepath.Join(folder, "deploy", "charts", "multicluster"), images: maps.Clone(s.images)}
 	for _, image := range []string{"coredns", "controller"} {
 		repository, _ := splitImage(s.images[image])
 		o.images[image] = repository + ":" + strings.TrimSpace(tag)
 	}
-	o.clusters = nil
 	for _, c := range s.clusters {
-		o.clusters = append(o.clusters, &cluster{set: &o, id: c.id})
+		o.clusters = append(o.clusters, &cluster{set: o, id: c.id})
 	}
-	return &o, nil
+	return o, nil
 }
 
 // tag is that of the images.

@@ -30,6 +30,7 @@ type verifyReport struct {
 // TestVerify: `kubectl multicluster verify` resolves and calls a Service of the other cluster, both ways, with pods that conform to the
 // Pod Security Standard "restricted". It leaves nothing, also after Ctrl-C.
 func TestVerify(t *testing.T) {
+	beside(t)
 	s := newScene(t, anyhow, "kubectl multicluster verify, and the same after Ctrl-C")
 	program, err := binaries.Program("kubectl-multicluster")
 	if err != nil {
