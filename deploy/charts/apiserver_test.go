@@ -22,10 +22,10 @@ import (
 
 // everything are values for each mode of dns with all on that an API server of itself knows.
 var everything = map[string]string{
-	"server":  allOn + "dns: {mode: server, clusterIP: 10.0.0.11, podDisruptionBudget: {enabled: true}, plugin: {alias: [cluster.local]}}\n",
+	"server":  allOn + "dns: {mode: server, autoscaling: {enabled: true}, clusterIP: 10.0.0.11, podDisruptionBudget: {enabled: true}, plugin: {alias: [cluster.local]}}\n",
 	"stock":   allOn + "dns: {mode: stock, podDisruptionBudget: {enabled: true}}\n",
 	"cluster": allOn + "dns: {mode: cluster, podDisruptionBudget: {enabled: true}}\n",
-	"replace": allOn + "dns: {mode: replace, clusterIP: 10.0.0.10, podDisruptionBudget: {enabled: true}, autopath: true, upstreams: ['tls://192.0.2.53']}\n",
+	"replace": allOn + "dns: {mode: replace, autoscaling: {enabled: true}, clusterIP: 10.0.0.10, podDisruptionBudget: {enabled: true}, autopath: true, upstreams: ['tls://192.0.2.53']}\n",
 	"none":    allOn + "dns: {mode: none, podDisruptionBudget: {enabled: true}}\n",
 }
 
@@ -35,7 +35,7 @@ peers: [{name: c2, kubeconfig: "apiVersion: v1"}, {name: c3, existingSecret: tru
 peerAccount: {readers: [{id: c2}, {id: "3", expiring: true}]}
 controller:
   clusterProfiles: default
-  args: [--kubeconfig=]
+  extraArgs: [--kubeconfig=]
   nodeSelector: {kubernetes.io/os: linux}
   tolerations: [{key: a, operator: Exists}]
   affinity: {nodeAffinity: {}}

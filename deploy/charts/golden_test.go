@@ -26,7 +26,7 @@ func TestObjectsThatNoBaseHas(t *testing.T) {
 	}
 	for mode, values := range everything {
 		t.Run(mode, func(t *testing.T) {
-			all := without(t, render(t, values+"serviceMonitor: {enabled: true, interval: 30s, labels: {release: prometheus}}\n"))
+			all := without(t, render(t, values+strings.ReplaceAll("serviceMonitor: MONITOR\npodMonitor: MONITOR\n", "MONITOR", "{enabled: true, interval: 30s, labels: {release: prometheus}}")))
 			var text strings.Builder
 			for _, name := range slices.Sorted(maps.Keys(all)) {
 				if bases[name] {

@@ -20,7 +20,15 @@ const (
 	serverPod     = "Deployment/multicluster-dns spec.template."
 	args          = controllerPod + "spec.containers.0.args"
 	serverText    = "ConfigMap/multicluster-dns data.Corefile"
+	clusterPod    = "Deployment/coredns spec.template."
 	clusterText   = "ConfigMap/coredns data.Corefile"
+)
+
+const (
+	// perZone is a constraint of the topology.
+	perZone = "{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}"
+	// chartsLabels are those that the chart gives to its own objects.
+	chartsLabels = "{app.kubernetes.io/instance: a, app.kubernetes.io/managed-by: a, app.kubernetes.io/part-of: a, helm.sh/chart: a}"
 )
 
 // flags are the controller's arguments, in JSON, with more after those of cluster c1.
@@ -110,16 +118,25 @@ var valueCases = map[string]valueCase{
 	"its digest": {values: c1 + "controller: {image: {digest: " + digest + "}}", want: map[string]string{
 		controllerPod + "spec.containers.0.image": `"registry.invalid/clusterset-dns/multicluster-controller@` + digest + `"`}},
 	"one controller": {values: c1 + "controller: {replicas: 1}", want: map[string]string{"Deployment/multicluster-controller spec.replicas": "1"}},
-	"flags":          {values: c1 + "controller: {args: [--a=1, --b]}", want: map[string]string{args: flags("--a=1", "--b")}},
+	"flags":          {values: c1 + "controller: {extraArgs: [--a=1, --b]}", want: map[string]string{args: flags("--a=1", "--b")}},
 	"cluster profiles": {values: c1 + "controller: {clusterProfiles: fleet}", want: map[string]string{
 		args: flags("--cluster-profiles=fleet"), "Role/multicluster-cluster-profiles": "new", "RoleBinding/multicluster-cluster-profiles": "new"}},
-	"renewed tokens":        {values: c1 + "controller: {renewTokens: true}", want: map[string]string{"Role/multicluster-renew": "new", "RoleBinding/multicluster-renew": "new"}},
-	"its resources":         {values: c1 + "controller: {resources: {limits: {memory: 1Gi}}}", want: map[string]string{controllerPod + "spec.containers.0.resources.limits.memory": `"1Gi"`}},
-	"its priority":          {values: c1 + "controller: {priorityClassName: high}", want: map[string]string{controllerPod + "spec.priorityClassName": `"high"`}},
-	"its nodes":             {values: c1 + "controller: {nodeSelector: {a: b}}", want: map[string]string{controllerPod + "spec.nodeSelector.a": `"b"`}},
-	"its tolerations":       {values: c1 + "controller: {tolerations: [{key: a, operator: Exists}]}", want: map[string]string{controllerPod + "spec.tolerations.0.key": `"a"`, controllerPod + "spec.tolerations.0.operator": `"Exists"`}},
-	"its affinity":          {values: c1 + "controller: {affinity: {podAffinity: {}}}", want: map[string]string{controllerPod + "spec.affinity.podAffinity": "{}"}},
-	"its annotations":       {values: c1 + `controller: {podAnnotations: {a: "true"}}`, want: map[string]string{controllerPod + "metadata.annotations.a": `"true"`}},
+	"renewed tokens":  {values: c1 + "controller: {renewTokens: true}", want: map[string]string{"Role/multicluster-renew": "new", "RoleBinding/multicluster-renew": "new"}},
+	"its resources":   {values: c1 + "controller: {resources: {limits: {memory: 1Gi}}}", want: map[string]string{controllerPod + "spec.containers.0.resources.limits.memory": `"1Gi"`}},
+	"its priority":    {values: c1 + "controller: {priorityClassName: high}", want: map[string]string{controllerPod + "spec.priorityClassName": `"high"`}},
+	"its nodes":       {values: c1 + "controller: {nodeSelector: {a: b}}", want: map[string]string{controllerPod + "spec.nodeSelector.a": `"b"`}},
+	"its tolerations": {values: c1 + "controller: {tolerations: [{key: a, operator: Exists}]}", want: map[string]string{controllerPod + "spec.tolerations.0.key": `"a"`, controllerPod + "spec.tolerations.0.operator": `"Exists"`}},
+	"its affinity":    {values: c1 + "controller: {affinity: {podAffinity: {}}}", want: map[string]string{controllerPod + "spec.affinity.podAffinity": "{}"}},
+	"its annotations": {values: c1 + `controller: {podAnnotations: {a: "true"}}`, want: map[string]string{controllerPod + "metadata.annotations.a": `"true"`}},
+	"its labels":      {values: c1 + `controller: {podLabels: {a: "true"}}`, want: map[string]string{controllerPod + "metadata.labels.a": `"true"`}},
+	"its environment": {values: c1 + "controller: {extraEnv: [{name: HTTPS_PROXY, value: 'http://192.0.2.1:3128'}]}", want: map[string]string{
+		controllerPod + "spec.containers.0.env.0.name": `"HTTPS_PROXY"`, controllerPod + "spec.containers.0.env.0.value": `"http://192.0.2.1:3128"`}},
+	"its volumes": {values: c1 + "controller: {extraVolumes: [{name: a, emptyDir: {}}], extraVolumeMounts: [{name: a, mountPath: /a}]}", want: map[string]string{
+		controllerPod + "spec.volumes.0.name": `"a"`, controllerPod + "spec.volumes.0.emptyDir": "{}",
+		controllerPod + "spec.containers.0.volumeMounts.0.name": `"a"`, controllerPod + "spec.containers.0.volumeMounts.0.mountPath": `"/a"`}},
+	"its spread": {values: c1 + "controller: {topologySpreadConstraints: [" + perZone + "]}", want: map[string]string{
+		controllerPod + "spec.topologySpreadConstraints.0.topologyKey": `"zone"`, controllerPod + "spec.topologySpreadConstraints.0.whenUnsatisfiable": `"DoNotSchedule"`,
+		controllerPod + "spec.topologySpreadConstraints.0.labelSelector.matchLabels.app.kubernetes.io/name": "", controllerPod + "spec.topologySpreadConstraints.0.labelSelector": "{}"}},
 	"its disruption budget": {values: c1 + "controller: {podDisruptionBudget: {enabled: true}}", want: map[string]string{"PodDisruptionBudget/multicluster-controller": "new"}},
 	"the disruption that it allows": {before: c1 + "controller: {podDisruptionBudget: {enabled: true}}", values: c1 + "controller: {podDisruptionBudget: {enabled: true, maxUnavailable: 50%}}",
 		want: map[string]string{"PodDisruptionBudget/multicluster-controller spec.maxUnavailable": `"50%"`}},
@@ -151,8 +168,24 @@ var valueCases = map[string]valueCase{
 	"CoreDNS' tolerations": {values: c1 + "dns: {tolerations: [{key: a}]}", want: map[string]string{serverPod + "spec.tolerations.0.key": `"a"`}},
 	"CoreDNS' tolerations, as the cluster's own": {before: replace, values: replace + "  tolerations: [{key: a}]", want: map[string]string{
 		"Deployment/coredns spec.template.spec.tolerations.2.key": `"a"`}},
-	"CoreDNS' affinity":          {values: c1 + "dns: {affinity: {podAffinity: {}}}", want: map[string]string{serverPod + "spec.affinity.podAffinity": "{}"}},
-	"CoreDNS' annotations":       {values: c1 + `dns: {podAnnotations: {a: "1"}}`, want: map[string]string{serverPod + "metadata.annotations.a": `"1"`}},
+	"CoreDNS' affinity":    {values: c1 + "dns: {affinity: {podAffinity: {}}}", want: map[string]string{serverPod + "spec.affinity.podAffinity": "{}"}},
+	"CoreDNS' annotations": {values: c1 + `dns: {podAnnotations: {a: "1"}}`, want: map[string]string{serverPod + "metadata.annotations.a": `"1"`}},
+	"CoreDNS' flags":       {values: c1 + "dns: {extraArgs: [-quiet]}", want: map[string]string{serverPod + "spec.containers.0.args": `["-conf","/etc/coredns/Corefile","-dns.port=1053","-quiet"]`}},
+	"CoreDNS' labels":      {values: c1 + `dns: {podLabels: {a: "1"}}`, want: map[string]string{serverPod + "metadata.labels.a": `"1"`}},
+	"CoreDNS' environment": {values: c1 + `dns: {extraEnv: [{name: A, value: "1"}]}`, want: map[string]string{serverPod + "spec.containers.0.env.2.name": `"A"`, serverPod + "spec.containers.0.env.2.value": `"1"`}},
+	"CoreDNS' volumes": {values: c1 + "dns: {extraVolumes: [{name: a, emptyDir: {}}], extraVolumeMounts: [{name: a, mountPath: /a}]}", want: map[string]string{
+		serverPod + "spec.volumes.1.name": `"a"`, serverPod + "spec.volumes.1.emptyDir": "{}",
+		serverPod + "spec.containers.0.volumeMounts.1.name": `"a"`, serverPod + "spec.containers.0.volumeMounts.1.mountPath": `"/a"`}},
+	"CoreDNS' spread": {before: replace, values: replace + "  topologySpreadConstraints: [" + perZone + "]", want: map[string]string{
+		clusterPod + "spec.topologySpreadConstraints.0.topologyKey": `"zone"`, clusterPod + "spec.topologySpreadConstraints.0.whenUnsatisfiable": `"DoNotSchedule"`,
+		clusterPod + "spec.topologySpreadConstraints.0.labelSelector.matchLabels.k8s-app": "", clusterPod + "spec.topologySpreadConstraints.0.labelSelector": "{}"}},
+	"as many servers as they need": {values: c1 + "dns: {autoscaling: {enabled: true}}", want: map[string]string{
+		"HorizontalPodAutoscaler/multicluster-dns": "new", "Deployment/multicluster-dns spec.replicas": ""}},
+	"as many as the cluster's own need": {before: replace, values: replace + "  replicas: 0\n  autoscaling: {enabled: true}", want: map[string]string{
+		"HorizontalPodAutoscaler/coredns": "new", "Deployment/coredns spec.replicas": ""}},
+	"how many they can be": {before: c1 + "dns: {autoscaling: {enabled: true}}", values: c1 + "dns: {autoscaling: {enabled: true, minReplicas: 3, maxReplicas: 5, targetCPUUtilizationPercentage: 50}}",
+		want: map[string]string{"HorizontalPodAutoscaler/multicluster-dns spec.minReplicas": "3", "HorizontalPodAutoscaler/multicluster-dns spec.maxReplicas": "5",
+			"HorizontalPodAutoscaler/multicluster-dns spec.metrics.0.resource.target.averageUtilization": "50"}},
 	"CoreDNS' disruption budget": {values: c1 + "dns: {podDisruptionBudget: {enabled: true}}", want: map[string]string{"PodDisruptionBudget/multicluster-dns": "new"}},
 	"the disruption that CoreDNS allows": {before: c1 + "dns: {podDisruptionBudget: {enabled: true}}", values: c1 + "dns: {podDisruptionBudget: {enabled: true, maxUnavailable: 2}}",
 		want: map[string]string{"PodDisruptionBudget/multicluster-dns spec.maxUnavailable": "2"}},
@@ -199,6 +232,17 @@ var valueCases = map[string]valueCase{
 	"how they are found": {before: c1 + "serviceMonitor: {enabled: true}", values: c1 + "serviceMonitor: {enabled: true, interval: 30s, labels: {release: prometheus}}", want: map[string]string{
 		"ServiceMonitor/multicluster-controller metadata.labels.release": `"prometheus"`, "ServiceMonitor/multicluster-dns metadata.labels.release": `"prometheus"`,
 		"ServiceMonitor/multicluster-controller spec.endpoints.0.interval": `"30s"`, "ServiceMonitor/multicluster-dns spec.endpoints.0.interval": `"30s"`}},
+	"pod monitors": {values: c1 + "podMonitor: {enabled: true}", want: map[string]string{"PodMonitor/multicluster-controller": "new", "PodMonitor/multicluster-dns": "new"}},
+	"a pod monitor of the cluster's own": {before: replace, values: replace + "podMonitor: {enabled: true}", want: map[string]string{
+		"PodMonitor/multicluster-controller": "new", "PodMonitor/coredns": "new"}},
+	"how pods are found": {before: c1 + "podMonitor: {enabled: true}", values: c1 + "podMonitor: {enabled: true, interval: 30s, labels: {release: prometheus}}", want: map[string]string{
+		"PodMonitor/multicluster-controller metadata.labels.release": `"prometheus"`, "PodMonitor/multicluster-dns metadata.labels.release": `"prometheus"`,
+		"PodMonitor/multicluster-controller spec.podMetricsEndpoints.0.interval": `"30s"`, "PodMonitor/multicluster-dns spec.podMetricsEndpoints.0.interval": `"30s"`}},
+	"a dashboard": {values: c1 + "dashboard: {enabled: true}", want: map[string]string{"ConfigMap/multicluster-dashboard": "new"}},
+	"how it is found": {before: c1 + "dashboard: {enabled: true}", values: c1 + "dashboard: {enabled: true, labels: {grafana_dashboard: null, a: b}}", want: map[string]string{
+		"ConfigMap/multicluster-dashboard metadata.labels.a": `"b"`, "ConfigMap/multicluster-dashboard metadata.labels.grafana_dashboard": ""}},
+	"objects of others' making": {values: c1 + "extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: " + chartsLabels + "}, data: {a: '{{ .Values.cluster.id }}'}}, " +
+		"\"{apiVersion: v1, kind: Secret, metadata: {name: '{{ .Release.Name }}', labels: " + chartsLabels + "}}\"]", want: map[string]string{"ConfigMap/a": "new", "Secret/multicluster": "new"}},
 	"network policies": {values: c1 + "networkPolicy: {enabled: true}", want: map[string]string{
 		"NetworkPolicy/multicluster-controller": "new", "NetworkPolicy/multicluster-dns": "new"}},
 	"a forwarding server asks name servers": {before: c1 + "networkPolicy: {enabled: true}", values: c1 + "networkPolicy: {enabled: true}\ndns: {upstreams: [192.0.2.1], plugin: {fallthrough: {enabled: true}}}", want: map[string]string{

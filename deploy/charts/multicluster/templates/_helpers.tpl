@@ -39,6 +39,21 @@ affinity:
 {{- end }}
 {{- end }}
 
+{{/* Spreads the pods of a selector over the nodes where possible, unless the values of their program say something else. */}}
+{{- define "multicluster.spread" -}}
+topologySpreadConstraints:
+  {{- with .constraints }}
+  {{- toYaml . | nindent 2 }}
+  {{- else }}
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- .selector | nindent 8 }}
+  {{- end }}
+{{- end }}
+
 {{/* Whether this chart runs a CoreDNS, and its name. */}}
 {{- define "multicluster.runsDNS" -}}
 {{- if has .Values.dns.mode (list "server" "replace") }}true{{ end }}
