@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -72,14 +73,34 @@ func check(ctx context.Context, options reconcile.Options) error {
 	if faults := validation.IsDNS1123Label(options.ClusterProfiles); options.ClusterProfiles != "" && len(faults) > 0 {
 		return fmt.Errorf("--cluster-profiles is %q, want the name of a namespace: %s", options.ClusterProfiles, faults[0])
 	}
-	if options.MetricsAddress == "" || options.MetricsAddress == "0" {
+	return errors.Join(
+		checkAddress(ctx, "--metrics-bind-address", options.MetricsAddress),
+		checkAddress(ctx, "--pprof-bind-address", options.PprofAddress),
+	)
+}
+
+// checkAddress returns an error for an address that cannot be listened on.
+func checkAddress(ctx context.Context, flag, address string) error {
+	if address == "" || address == "0" {
 		return nil
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", options.MetricsAddress)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("listen on --metrics-bind-address (choose another address, or 0 for none): %w", err)
+		return fmt.Errorf("listen on %s (choose another address, or 0 for none): %w", flag, err)
 	}
 	return listener.Close() // The manager listens again.
+}
+
+// logHandler returns the handler of a log format. With the error, it returns that of the default.
+func logHandler(format string, options *slog.HandlerOptions) (slog.Handler, error) {
+	switch format {
+	case "json":
+		return slog.NewJSONHandler(os.Stderr, options), nil
+	case "text":
+		return slog.NewTextHandler(os.Stderr, options), nil
+	default:
+		return slog.NewTextHandler(os.Stderr, options), fmt.Errorf("--log-format is %q, want text or json", format)
+	}
 }
 
 // checkArguments rejects arguments that are not flags. Otherwise a missing dash would silently

@@ -28,6 +28,7 @@ func main() {
 	var options reconcile.Options
 	// --kubeconfig is registered by controller-runtime.
 	flag.StringVar(&options.MetricsAddress, "metrics-bind-address", ":8080", "listen address of /metrics; 0 for none")
+	flag.StringVar(&options.PprofAddress, "pprof-bind-address", "", "listen address of /debug/pprof, such as 127.0.0.1:6060; default: none")
 	probes := flag.String("health-probe-bind-address", ":8081", "listen address of /healthz and /readyz; 0 for none")
 	flag.BoolVar(&options.LeaderElect, "leader-elect", true, "elect a leader, which alone writes; false for a single replica")
 	flag.StringVar(&options.Namespace, "namespace", "", "namespace of the Leases and of the peers' Secrets; default: the pod's namespace")
@@ -38,6 +39,7 @@ func main() {
 	clustersetFlags(&options)
 	var level slog.LevelVar
 	flag.TextVar(&level, "log-level", &level, "DEBUG, INFO, WARN or ERROR")
+	format := flag.String("log-format", "text", "text for key=value pairs, or json")
 	showVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *showVersion {
@@ -46,10 +48,13 @@ func main() {
 	}
 
 	limitGarbage()
-	log := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: &level}))
+	handler, err := logHandler(*format, &slog.HandlerOptions{Level: &level})
+	log := logr.FromSlogHandler(handler)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
-	err := checkArguments()
+	if err == nil {
+		err = checkArguments()
+	}
 	if err == nil {
 		err = run(ctrl.SetupSignalHandler(), options, *probes, identity{*clusterID, *properties}, log)
 	}
@@ -81,7 +86,7 @@ func run(ctx context.Context, options reconcile.Options, probes string, given id
 	if options.Identity, err = reconcile.NewIdentity(cluster, given.id, given.properties); err != nil {
 		return err
 	}
-	options.Poll = poll
+	options.Poll, options.Version = poll, buildVersion()
 	if options.ClusterID, err = options.Identity.Wait(ctx, poll, log); err != nil {
 		return err
 	}

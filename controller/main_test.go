@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/format"
@@ -156,6 +157,8 @@ func TestErrorsContainWhatToDo(t *testing.T) {
 		{"a kubeconfig that is not there", []string{"--kubeconfig=/nowhere"}, "/nowhere"},
 		{"an address in use", []string{"--kubeconfig=" + kubeconfig, "--health-probe-bind-address=" + taken}, "--health-probe-bind-address"},
 		{"metrics at an address in use", outside("--namespace=default", "--metrics-bind-address="+taken), "--metrics-bind-address"},
+		{"pprof at an address in use", outside("--namespace=default", "--metrics-bind-address=0", "--pprof-bind-address="+taken), "--pprof-bind-address"},
+		{"an unknown log format", outside("--log-format=xml"), `--log-format is \"xml\"`},
 		{"metrics at what is no address", outside("--leader-elect=false", "--metrics-bind-address=nowhere"), "--metrics-bind-address"},
 		{"no namespace for the Lease outside a pod", outside("--metrics-bind-address=0"), "--namespace"},
 		{"a namespace that cannot be", outside("--namespace=default", "--cluster-profiles=Fleet_1"), "--cluster-profiles is \\\"Fleet_1\\\""},
@@ -258,4 +261,13 @@ func someKubeconfig(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func TestLogFormatJSON(t *testing.T) {
+	command := exec.CommandContext(t.Context(), build(t), "--kubeconfig=/nowhere", "--log-format=json")
+	text, err := command.CombinedOutput()
+	var line struct{ Level, Err string }
+	if jsonErr := json.Unmarshal(text, &line); jsonErr != nil || err == nil || line.Level != "ERROR" || !strings.Contains(line.Err, "/nowhere") {
+		t.Errorf("%v, and the log is %v: %s", err, jsonErr, text)
+	}
 }

@@ -102,6 +102,21 @@ const (
 	suffixMetadata   = " of the ServiceImport"
 )
 
+// kinds are all fields, with one for all labels and one for all annotations.
+var kinds = []Field{
+	FieldIPs, FieldIPFamilies, FieldImport, FieldReady, FieldPreference, FieldKept, FieldProbed, FieldNativeName, FieldClusters, FieldExport,
+	FieldPorts, FieldAffinity, FieldInternalPolicy, FieldDistribution, FieldFamilies, FieldType, FieldIngress,
+	prefixLabel + suffixMetadata, prefixAnnotation + suffixMetadata,
+}
+
+// Kinds returns all that Kind can return.
+func Kinds() (all []string) {
+	for _, field := range kinds {
+		all = append(all, field.Kind())
+	}
+	return all
+}
+
 // Kind returns the field without the key of a label or annotation. Users choose these keys, and
 // there are too many of them for a metric.
 func (f Field) Kind() string {

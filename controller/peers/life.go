@@ -83,6 +83,12 @@ func (t *transport) unanswered(now time.Time) time.Duration {
 	return time.Duration(sinceStart(now) - t.answered.Load())
 }
 
+// lastAnswer returns when a part of an answer last arrived, or false if none ever has.
+func (t *transport) lastAnswer() (at time.Time, answered bool) {
+	now := time.Now()
+	return now.Add(-t.unanswered(now)), t.answered.Load() != t.began
+}
+
 // listenTo records whether the API server is silent, until ctx ends. It lists each resource, without
 // objects, at the start, because a user with permission to watch may have no permission to list.
 // Later it lists one only if nothing was received for probeEvery, or if the last list failed.

@@ -11,6 +11,18 @@ var peerConnected = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Help: "1 if the peer is connected and has the expected identity, otherwise 0. The peer's Lease contains the reason. Only the leader exports it.",
 }, []string{"peer"})
 
+// peerInfo has one series for each peer, and so has peerContact once the peer has answered.
+var (
+	peerInfo = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "multicluster_peer_info",
+		Help: "1, with the reason of the peer's condition, as on its Lease. Only the leader exports it.",
+	}, []string{"peer", "reason"})
+	peerContact = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "multicluster_peer_last_contact_timestamp_seconds",
+		Help: "When the API server of a peer last answered, in seconds since 1970. Only the leader exports it.",
+	}, []string{"peer"})
+)
+
 // peerRefused has three series for each peer with limits.
 var peerRefused = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "multicluster_peer_refused",
@@ -34,12 +46,30 @@ var (
 	}, []string{"peer"})
 )
 
-// peerTokenExpiry has one series for each peer whose token expires.
-var peerTokenExpiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-	Name: "multicluster_token_expiry_timestamp_seconds",
-	Help: "When the token for a peer expires, in seconds since 1970. No series for a token that never expires. Only the leader exports it.",
-}, []string{"peer"})
+// peerTokenExpiry and peerTokenIssued have one series for each peer whose token expires.
+var (
+	peerTokenExpiry = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "multicluster_token_expiry_timestamp_seconds",
+		Help: "When the token for a peer expires, in seconds since 1970. No series for a token that never expires. Only the leader exports it.",
+	}, []string{"peer"})
+	peerTokenIssued = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "multicluster_token_issued_timestamp_seconds",
+		Help: "When a token for a peer that expires was issued, in seconds since 1970. A token is renewed when a third of its life is left. Only the leader exports it.",
+	}, []string{"peer"})
+)
 
 func init() {
-	metrics.Registry.MustRegister(peerConnected, peerRefused, peerPath, peerEndpoints, peerAnswer, peerTokenExpiry)
+	for _, metric := range ofPeers {
+		metrics.Registry.MustRegister(metric)
+	}
+}
+
+// ofPeers are the metrics with the label peer.
+var ofPeers = []*prometheus.GaugeVec{peerConnected, peerInfo, peerContact, peerRefused, peerPath, peerEndpoints, peerAnswer, peerTokenExpiry, peerTokenIssued}
+
+// forgetMetrics deletes the series of a peer.
+func forgetMetrics(id string) {
+	for _, metric := range ofPeers {
+		metric.DeletePartialMatch(prometheus.Labels{"peer": id})
+	}
 }

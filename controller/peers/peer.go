@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -51,6 +50,8 @@ type peer struct {
 	record    PeerRecord
 	lease     lease
 	condition condition
+	measured  string    // the reason in the metric
+	contact   time.Time // when its API server last answered; zero for never
 	reach
 }
 
@@ -89,11 +90,7 @@ func (p *peer) run(ctx context.Context) {
 	old, left := p.connection, p.left
 	p.registry.mu.RUnlock()
 	old.stop()
-	peerConnected.DeleteLabelValues(p.id)
-	peerTokenExpiry.DeleteLabelValues(p.id)
-	for _, metric := range []*prometheus.GaugeVec{peerRefused, peerPath, peerEndpoints, peerAnswer} {
-		metric.DeletePartialMatch(prometheus.Labels{"peer": p.id})
-	}
+	forgetMetrics(p.id)
 	if left {
 		p.forget(p.registry.ctx)
 	}
@@ -229,13 +226,37 @@ func (p *peer) setStateLocked(sight Observation) metav1.Duration {
 	return metav1.Duration{Duration: idle}
 }
 
-// publish writes the result of evaluate to the metric, an event and the Lease.
-func (p *peer) publish(ctx context.Context) time.Duration {
+// measure sets the metrics of the condition.
+func (p *peer) measure() {
 	connected := 0.0
 	if p.condition.connected {
 		connected = 1
 	}
 	peerConnected.WithLabelValues(p.id).Set(connected)
+	if p.condition.reason != p.measured {
+		peerInfo.DeleteLabelValues(p.id, p.measured)
+		peerInfo.WithLabelValues(p.id, p.condition.reason).Set(1)
+		p.measured = p.condition.reason
+	}
+	p.registry.mu.RLock()
+	c := p.connection
+	p.registry.mu.RUnlock()
+	if c != nil {
+		if at, answered := c.transport.lastAnswer(); answered {
+			p.contact = at
+		}
+	}
+	if p.contact.IsZero() { // since this process began
+		p.contact = p.record.LastConnected.Time
+	}
+	if !p.contact.IsZero() {
+		peerContact.WithLabelValues(p.id).Set(float64(p.contact.UnixMilli()) / 1000)
+	}
+}
+
+// publish writes the result of evaluate to the metrics, an event and the Lease.
+func (p *peer) publish(ctx context.Context) time.Duration {
+	p.measure()
 	p.announce()
 	p.announcePath()
 	p.announceToken()

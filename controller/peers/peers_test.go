@@ -53,6 +53,7 @@ func TestAPeerJoinsChangesAndLeaves(t *testing.T) {
 	if got := testutil.ToFloat64(peerConnected.WithLabelValues(there.id)); got != 1 {
 		t.Errorf("the metric is %v of a connected peer", got)
 	}
+	r.measures(there.id, Connected)
 
 	// The same data through a new connection: nothing differs, and no callback runs.
 	before := r.calls(foo)
@@ -230,6 +231,7 @@ func TestEachReason(t *testing.T) {
 		if got := testutil.ToFloat64(peerConnected.WithLabelValues(id)); got != 0 {
 			t.Errorf("the metric of %s is %v", id, got)
 		}
+		r.measures(id, c.reason)
 		r.is(good.id, Connected)
 		r.leave(id)
 	}

@@ -120,8 +120,10 @@ func (p *peer) describeTokenLocked() {
 	expires := p.renewal.claims.expires
 	if p.connection == nil || expires.IsZero() {
 		peerTokenExpiry.DeleteLabelValues(p.id)
+		peerTokenIssued.DeleteLabelValues(p.id)
 	} else {
 		peerTokenExpiry.WithLabelValues(p.id).Set(float64(expires.Unix()))
+		peerTokenIssued.WithLabelValues(p.id).Set(float64(p.renewal.claims.issued.Unix()))
 		p.condition.tokenExpiry = rfc3339(expires)
 	}
 	if p.connection != nil {

@@ -245,6 +245,9 @@ func TestTokenIsRenewed(t *testing.T) {
 	if got := testutil.ToFloat64(peerTokenExpiry.WithLabelValues(there.id)); got != float64(of.expires.Unix()) {
 		t.Errorf("the metric is %v, want %v", got, of.expires.Unix())
 	}
+	if got := testutil.ToFloat64(peerTokenIssued.WithLabelValues(there.id)); got != float64(of.issued.Unix()) {
+		t.Errorf("the metric is %v, want %v", got, of.issued.Unix())
+	}
 	states, calls := r.states(there.id), r.calls(there.name("foo"))
 
 	r.later(there.id, 7*time.Minute)

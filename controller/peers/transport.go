@@ -25,6 +25,7 @@ type transport struct {
 	// heard is when data last arrived on any connection, also the answer to a ping. answered is when
 	// a part of an answer last arrived. Both are from sinceStart.
 	heard, answered atomic.Int64
+	began           int64       // the value of both before the first answer
 	pings           atomic.Bool // the server speaks HTTP/2
 	// token is the token of further requests, nil for none. It replaces the one in the configuration,
 	// which client-go never changes.
@@ -72,8 +73,9 @@ func newTransport(config *rest.Config) (*transport, error) {
 		return nil, err
 	}
 	t.client = &http.Client{Transport: boundedTransport{t.noting(wrapped)}}
-	t.heard.Store(sinceStart(time.Now()))
-	t.answered.Store(sinceStart(time.Now()))
+	t.began = sinceStart(time.Now())
+	t.heard.Store(t.began)
+	t.answered.Store(t.began)
 	return t, nil
 }
 

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"runtime"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,10 @@ type Options struct {
 	CRD observed.CRD
 	// MetricsAddress is the address of the metrics; "0" for none.
 	MetricsAddress string
+	// PprofAddress is the address of /debug/pprof; "" for none. It has no authentication.
+	PprofAddress string
+	// Version is the version of the program, for the metric multicluster_build_info.
+	Version string
 	// LeaderElect selects one writer at a time with a Lease.
 	LeaderElect bool
 	// Namespace is the controller's own namespace. It contains the Lease of the controller, and the
@@ -124,6 +129,7 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 		Logger:                        quietAtEnd(ctx, ctrl.Log),
 		Cache:                         cached,
 		Metrics:                       server.Options{BindAddress: options.MetricsAddress},
+		PprofBindAddress:              options.PprofAddress,
 		HealthProbeBindAddress:        "0", // Probes serves them
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionID:              leaseName,
@@ -133,6 +139,7 @@ func NewManager(ctx context.Context, config *rest.Config, options Options) (mana
 	if err != nil {
 		return nil, err
 	}
+	buildInfo.WithLabelValues(options.Version, runtime.Version()).Set(1)
 	watched, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err

@@ -4,10 +4,20 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
+
+var buildInfo = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "multicluster_build_info",
+	Help: "1, with the version of the controller and of Go.",
+}, []string{"version", "goversion"})
 
 // serviceImports has no label with the name of an import: each import would be a series.
 var serviceImports = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -27,6 +37,13 @@ var importDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 }, []string{"kind"})
 
+// readyEndpoints has the IDs of clusters with ready endpoints in its label. Only slices of the controller
+// count: otherwise users with permission to write EndpointSlices could make any number of series.
+var readyEndpoints = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "multicluster_endpoints",
+	Help: "Ready endpoints in the EndpointSlices that the controller made in this cluster, by the cluster that they are in. No series for a cluster without any. Only the leader exports it.",
+}, []string{"source_cluster"})
+
 // contestedFields has the kinds of contested.Field in its label, which are few.
 var contestedFields = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "multicluster_contested_fields_total",
@@ -34,7 +51,64 @@ var contestedFields = prometheus.NewCounterVec(prometheus.CounterOpts{
 }, []string{"field"})
 
 func init() {
-	metrics.Registry.MustRegister(serviceImports, serviceExports, importDuration, contestedFields)
+	metrics.Registry.MustRegister(buildInfo, serviceImports, serviceExports, readyEndpoints, importDuration, contestedFields)
+	for _, kind := range contested.Kinds() {
+		contestedFields.WithLabelValues(kind) // a counter that begins with 1 has no increase
+	}
+}
+
+// endpointTally counts ready endpoints by their clusters.
+type endpointTally struct {
+	mu     sync.Mutex
+	latest map[types.NamespacedName]map[string]int // cluster: endpoints
+	sums   map[string]int
+}
+
+// set replaces what is counted of a name. A name without slices is forgotten.
+func (t *endpointTally) set(key types.NamespacedName, slices []*discoveryv1.EndpointSlice) {
+	now := readyBySource(slices)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.latest == nil {
+		t.latest, t.sums = map[types.NamespacedName]map[string]int{}, map[string]int{}
+	}
+	before := t.latest[key]
+	for source, n := range before {
+		t.addLocked(source, -n)
+	}
+	for source, n := range now {
+		t.addLocked(source, n)
+	}
+	t.latest[key] = now
+	if len(now) == 0 {
+		delete(t.latest, key)
+	}
+}
+
+func (t *endpointTally) addLocked(source string, n int) {
+	t.sums[source] += n
+	if t.sums[source] == 0 {
+		delete(t.sums, source)
+		readyEndpoints.DeleteLabelValues(source)
+		return
+	}
+	readyEndpoints.WithLabelValues(source).Set(float64(t.sums[source]))
+}
+
+func readyBySource(all []*discoveryv1.EndpointSlice) map[string]int {
+	by := map[string]int{}
+	for _, slice := range all {
+		source := slice.Labels[mcsv1beta1.LabelSourceCluster]
+		if source == "" || !ownership.SliceIsOurs(slice, nil) {
+			continue
+		}
+		for i := range slice.Endpoints {
+			if ready := slice.Endpoints[i].Conditions.Ready; ready == nil || *ready {
+				by[source]++
+			}
+		}
+	}
+	return by
 }
 
 // exportTally counts ServiceExports by their conditions.

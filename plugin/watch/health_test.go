@@ -53,7 +53,9 @@ func TestASilentlyCutOffServerBecomesVisible(t *testing.T) {
 		}
 	}
 	resume()
-	healthy(t, "back", w, func(h Health) bool { return h.Up && h.Contact.After(down[0].Contact) && h.Contact.After(down[1].Contact) })
+	healthy(t, "back", w, func(h Health) bool {
+		return h.Up && h.Contact.After(down[0].Contact) && h.Contact.After(down[1].Contact)
+	})
 }
 
 // Nothing but bookmarks arrives on an idle watch. What a proxy answers in the place of a server is no contact.

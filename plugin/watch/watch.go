@@ -162,7 +162,7 @@ func (r *reporter) report(verb reflector.Verb, err error) {
 	r.up.Store(err == nil && r.listed)
 	switch {
 	case errors.Is(err, reflector.ErrAbsent):
-		r.contact.note() // of discovery
+		r.contact.note()           // of discovery
 		if !r.absent || r.failed { // also at the end of an outage, so that the next outage is reported too
 			r.absent, r.failed = true, false
 			r.observer.Absent(r.resource)
