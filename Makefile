@@ -62,8 +62,9 @@ push: ## Build both images for amd64 and arm64, and push them (REGISTRY= TAG=)
 	@bin/push-images -registry "$(REGISTRY)" -tag "$(TAG)"
 
 .PHONY: programs
-programs: ## Build etcd, kube-apiserver and more for the tests, once, into the user's cache
+programs: ## Build etcd, kube-apiserver, Prometheus and more for the tests, once
 	@go run ./test/controlplane/build
+	@go run ./test/monitoring/programs
 
 # How many packages' tests run at once: most of their time they wait for API servers, not for a core.
 PACKAGES := $(shell cores=$$(nproc); echo $$((cores > 4 ? cores : 4)))

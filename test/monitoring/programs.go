@@ -1,0 +1,43 @@
+// Package monitoring tests what deploy/charts/multicluster/files/monitoring has for Prometheus and Grafana: the alerts, and the
+// queries of the dashboard. README.md describes how.
+package monitoring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+// version is the version of Prometheus.
+const version = "v0.316.0"
+
+// Programs returns the paths of prometheus and promtool. They are built unless they are in the user's cache. Of the ways to discover
+// targets they have only files and fixed addresses: the others are most of Prometheus.
+func Programs(ctx context.Context) (prometheus, promtool string, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", "", err
+	}
+	dir := filepath.Join(cache, "clusterset-dns", fmt.Sprintf("prometheus-%s-%s", version, runtime.Version()))
+	prometheus, promtool = filepath.Join(dir, "prometheus"), filepath.Join(dir, "promtool")
+	_, have1 := os.Stat(prometheus)
+	_, have2 := os.Stat(promtool)
+	if errors.Join(have1, have2) == nil {
+		return prometheus, promtool, nil
+	}
+	const commands = "github.com/prometheus/prometheus/cmd/"
+	install := exec.CommandContext(ctx, "go", "install", "-tags=remove_all_sd", "-ldflags=-s -w", commands+"prometheus@"+version, commands+"promtool@"+version)
+	install.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+controlplane.Flags, "GOWORK=off", "GOBIN="+dir)
+	// An interrupt lets go end its compilers; killed, it would leave them running.
+	install.Cancel = func() error { return install.Process.Signal(os.Interrupt) }
+	if out, err := install.CombinedOutput(); err != nil {
+		return "", "", fmt.Errorf("build prometheus and promtool %s: %w\n%s", version, errors.Join(err, ctx.Err()), out)
+	}
+	return prometheus, promtool, nil
+}
