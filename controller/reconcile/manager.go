@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -207,6 +208,13 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		ofPeers.Connect = peers.ConnectTCP
 	}
 	registry := peers.New(ofPeers)
+	slices, err := mgr.GetCache().GetInformer(ctx, &discoveryv1.EndpointSlice{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return err
+	}
+	if _, err := slices.AddEventHandler(newEndpointTally().handler()); err != nil {
+		return err
+	}
 	if options.Identity != nil {
 		watch := &propertyWatch{options.Identity, propertyPolls * options.Poll, registry.SetProperties, mgr.GetLogger()}
 		if err := mgr.Add(watch); err != nil {

@@ -7,11 +7,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/digest"
+	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
@@ -26,34 +28,48 @@ func sliceOf(source, manager string, ready ...*bool) *discoveryv1.EndpointSlice 
 	return slice
 }
 
-// The metric is a sum over the names. What others label is not counted: they could make any number of series.
+// The metric is a sum over the slices. What others label is not counted: they could make any number of series.
 func TestReadyEndpointsAreCountedByTheirClusters(t *testing.T) {
-	var tally endpointTally
-	foo, bar := types.NamespacedName{Name: "foo"}, types.NamespacedName{Name: "bar"}
-	counts := func(when string, a, b float64) {
+	tally := newEndpointTally()
+	events := tally.handler()
+	slice := func(name, source, manager string, ready ...*bool) *discoveryv1.EndpointSlice {
+		s := sliceOf(source, manager, ready...)
+		s.Name = name
+		return s
+	}
+	before := testutil.CollectAndCount(readyEndpoints)
+	counts := func(when string, series int, a, b float64) {
 		t.Helper()
+		if got := testutil.CollectAndCount(readyEndpoints) - before; got != series {
+			t.Errorf("%s: %d series, want %d", when, got, series)
+		}
 		for source, want := range map[string]float64{"count-a": a, "count-b": b} {
-			if got := testutil.ToFloat64(readyEndpoints.WithLabelValues(source)); got != want {
+			if got := float64(tally.sums[source]); got != want {
 				t.Errorf("%s: %s has %v endpoints, want %v", when, source, got, want)
 			}
-			if want == 0 {
-				readyEndpoints.DeleteLabelValues(source) // made by this check
+			if want > 0 && testutil.ToFloat64(readyEndpoints.WithLabelValues(source)) != want {
+				t.Errorf("%s: the metric of %s is not %v", when, source, want)
 			}
 		}
 	}
-	series := func() int { return testutil.CollectAndCount(readyEndpoints) }
-	before := series()
-	tally.set(foo, []*discoveryv1.EndpointSlice{sliceOf("count-a", mcs.ControllerName, nil, new(true), new(false)), sliceOf("count-b", mcs.ControllerName, nil), sliceOf("count-c", "somebody", nil)})
-	counts("one name", 2, 1)
-	tally.set(bar, []*discoveryv1.EndpointSlice{sliceOf("count-a", mcs.ControllerName, nil)})
-	counts("two names", 3, 1)
-	tally.set(foo, []*discoveryv1.EndpointSlice{sliceOf("count-a", mcs.ControllerName, nil, nil, nil)})
-	counts("a dead cluster", 4, 0)
-	tally.set(foo, nil)
-	counts("a name without slices", 1, 0)
-	tally.set(bar, nil)
-	if got := series(); got != before || len(tally.latest) > 0 || len(tally.sums) > 0 {
-		t.Errorf("%d series more than before, and it remembers %v and %v", got-before, tally.latest, tally.sums)
+	foo := slice("foo-a", "count-a", mcs.ControllerName, nil, new(true), new(false))
+	digest.Keep(foo) // as in the cache
+	events.OnAdd(foo, true)
+	events.OnAdd(slice("foo-b", "count-b", mcs.ControllerName, nil), false)
+	events.OnAdd(slice("foo-c", "count-c", "somebody", nil), false)
+	standby := slice("foo-d", "count-d", mcs.ControllerName, nil)
+	preference.Disconnect(standby, preference.Off)
+	events.OnAdd(standby, false)
+	counts("one name", 2, 2, 1)
+	events.OnAdd(slice("bar-a", "count-a", mcs.ControllerName, nil), false)
+	counts("two names", 2, 3, 1)
+	events.OnUpdate(nil, slice("foo-b", "count-b", mcs.ControllerName, new(false)))
+	counts("no ready endpoint", 1, 3, 0)
+	events.OnUpdate(nil, slice("bar-a", "count-a", "somebody", nil))
+	counts("a slice of somebody else's", 1, 2, 0)
+	events.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "foo-a", Obj: foo})
+	if counts("all gone", 0, 0, 0); len(tally.latest) > 0 || len(tally.sums) > 0 {
+		t.Errorf("it remembers %v and %v", tally.latest, tally.sums)
 	}
 }
 

@@ -51,7 +51,6 @@ type serviceReconciler struct {
 	now        func() time.Time
 	ready      readiness
 	exports    exportTally
-	endpoints  endpointTally
 	expected   expected
 	contests   contests
 	// associations are the slices that kube-proxy may still use.
@@ -189,7 +188,6 @@ func (r *serviceReconciler) conclude(ctx context.Context, key types.NamespacedNa
 // account stores and counts the current conditions of the name, and logs a refused import.
 func (r *serviceReconciler) account(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes) {
 	r.lacksAddress.Delete(key)
-	r.endpoints.set(key, state.Slices)
 	switch {
 	case changes.Ready.Type != "":
 		r.ready.set(key, changes.Ready)
