@@ -31,3 +31,6 @@ func (b *Beside) Stop() {
 		b.p.stop()
 	}
 }
+
+// Wait returns when the program has ended.
+func (b *Beside) Wait() { <-b.p.done }
