@@ -226,34 +226,6 @@ func (p *peer) setStateLocked(sight Observation) metav1.Duration {
 	return metav1.Duration{Duration: idle}
 }
 
-// measure sets the metrics of the condition.
-func (p *peer) measure() {
-	connected := 0.0
-	if p.condition.connected {
-		connected = 1
-	}
-	peerConnected.WithLabelValues(p.id).Set(connected)
-	if p.condition.reason != p.measured {
-		peerInfo.DeleteLabelValues(p.id, p.measured)
-		peerInfo.WithLabelValues(p.id, p.condition.reason).Set(1)
-		p.measured = p.condition.reason
-	}
-	p.registry.mu.RLock()
-	c := p.connection
-	p.registry.mu.RUnlock()
-	if c != nil {
-		if at, answered := c.transport.lastAnswer(); answered {
-			p.contact = at
-		}
-	}
-	if p.contact.IsZero() { // since this process began
-		p.contact = p.record.LastConnected.Time
-	}
-	if !p.contact.IsZero() {
-		peerContact.WithLabelValues(p.id).Set(float64(p.contact.UnixMilli()) / 1000)
-	}
-}
-
 // publish writes the result of evaluate to the metrics, an event and the Lease.
 func (p *peer) publish(ctx context.Context) time.Duration {
 	p.measure()

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -208,11 +207,7 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		ofPeers.Connect = peers.ConnectTCP
 	}
 	registry := peers.New(ofPeers)
-	slices, err := mgr.GetCache().GetInformer(ctx, &discoveryv1.EndpointSlice{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return err
-	}
-	if _, err := slices.AddEventHandler(newEndpointTally().handler()); err != nil {
+	if err := countEndpoints(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
 	if options.Identity != nil {

@@ -21,15 +21,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/miekg/dns"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
@@ -95,6 +96,7 @@ type stage struct {
 }
 
 func newStage(t *testing.T) *stage {
+	ctrl.SetLogger(logr.Discard())
 	s := &stage{T: t, metrics: map[string]string{}, received: &receiver{}}
 	for _, name := range []string{"home", "east", "coredns", "dns", "prometheus", "pprof"} {
 		s.metrics[name] = "127.0.0.1:" + freePort(t)
