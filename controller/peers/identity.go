@@ -22,6 +22,7 @@ type identity struct {
 	// exports are the namespaces to export from that are announced in a namespace; absent: all.
 	exports map[string]map[string]bool
 	beats   map[string]string       // namespace: the heartbeat that is announced there
+	builds  map[string]string       // namespace: the version of the controller that is announced there
 	seen    map[string]announcement // namespace: the last announcement, without its heartbeat
 	home    string                  // the controller's own namespace; "" for a peer
 	lasts   bool                    // home exists and is not being deleted
@@ -49,6 +50,7 @@ type announcement struct {
 	exports    string    // the announced namespaces to export from
 	limited    bool      // exports is announced; otherwise the cluster exports from all
 	beat       string    // the heartbeat
+	build      string    // the version of the controller
 
 	// Of the controller's own namespace only:
 	lasts   bool
@@ -80,6 +82,10 @@ func (i *identity) put(id types.NamespacedName, value announcement, changed []ty
 	if value.beat != "" {
 		i.beats[id.Name] = value.beat
 	}
+	delete(i.builds, id.Name)
+	if value.build != "" {
+		i.builds[id.Name] = value.build
+	}
 	// A heartbeat alone is read at the next evaluation: it is no change for all peers.
 	value.beat = ""
 	if old, found := i.seen[id.Name]; found && old == value {
@@ -92,6 +98,7 @@ func (i *identity) put(id types.NamespacedName, value announcement, changed []ty
 func (i *identity) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
 	delete(i.seen, id.Name)
 	delete(i.beats, id.Name)
+	delete(i.builds, id.Name)
 	own := id.Name == i.home && i.lasts
 	if _, announced := i.by[id.Name]; !announced && !own {
 		return changed
@@ -127,6 +134,9 @@ func trimNamespace(object any) (announcement, bool) {
 		if beat := namespace.Annotations[mcs.AnnotationHeartbeat]; len(beat) <= maxBeat {
 			of.beat = strings.Clone(beat)
 		}
+		if build := namespace.Annotations[mcs.AnnotationVersion]; aVersion.MatchString(build) {
+			of.build = strings.Clone(build)
+		}
 	}
 	// A longer text is not an ID (C34). Messages show it, and an annotation can have 256 KiB.
 	if len(of.id) > validation.LabelValueMaxLength {
@@ -154,7 +164,7 @@ func trimHome(own string) func(any) (announcement, bool) {
 func newIdentity(home string) identity {
 	return identity{
 		by: map[string]string{}, home: home, properties: map[string]map[string]string{}, exports: map[string]map[string]bool{},
-		beats: map[string]string{}, seen: map[string]announcement{},
+		beats: map[string]string{}, builds: map[string]string{}, seen: map[string]announcement{},
 	}
 }
 

@@ -15,8 +15,8 @@ var peerConnected = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 var (
 	peerInfo = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "multicluster_peer_info",
-		Help: "1, with the reason of the peer's condition, as on its Lease. Only the leader exports it.",
-	}, []string{"peer", "reason"})
+		Help: "1, with the reason of the peer's condition, as on its Lease, and the version that its controller announces. Only the leader exports it.",
+	}, []string{"peer", "reason", "version"})
 	peerContact = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "multicluster_peer_last_contact_timestamp_seconds",
 		Help: "When the API server of a peer last answered, in seconds since 1970. Only the leader exports it.",
@@ -81,10 +81,10 @@ func (p *peer) measure() {
 		connected = 1
 	}
 	peerConnected.WithLabelValues(p.id).Set(connected)
-	if p.condition.reason != p.measured {
-		peerInfo.DeleteLabelValues(p.id, p.measured)
-		peerInfo.WithLabelValues(p.id, p.condition.reason).Set(1)
-		p.measured = p.condition.reason
+	if now := [2]string{p.condition.reason, p.version}; now != p.measured {
+		peerInfo.DeleteLabelValues(p.id, p.measured[0], p.measured[1])
+		peerInfo.WithLabelValues(p.id, now[0], now[1]).Set(1)
+		p.measured = now
 	}
 	p.registry.mu.RLock()
 	c := p.connection

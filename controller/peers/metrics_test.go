@@ -3,12 +3,16 @@ package peers
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
@@ -45,6 +49,67 @@ func (r *reader) measures(id, reason string) {
 		}
 		return nil
 	})
+}
+
+// The version that a peer announces is in its metric, unless it is no version. This cluster announces its own.
+func TestVersionsOfControllers(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	says := func(version string) {
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mcs.AnnotationVersion, version)
+		namespaces := kubernetesOf(there.Config).CoreV1().Namespaces()
+		if _, err := namespaces.Patch(t.Context(), there.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows := func(want string) {
+		t.Helper()
+		controlplane.Eventually(t, "the metric has "+want, func() error {
+			if got := series(t, peerInfo, there.id, "version"); len(got) != 1 || got[want] != 1 {
+				return fmt.Errorf("it has %v", got)
+			}
+			return nil
+		})
+	}
+	says("v1.2.3")
+	p := newPlace(t)
+	r := p.read(t, func(o *Options) { o.Version = "v2.0.0-1-gabcdef" })
+	r.join(there.id, kubeconfig(t, there.config))
+	r.is(there.id, Connected)
+	shows("v1.2.3")
+	says("v1.3.0+dirty")
+	shows("v1.3.0+dirty")
+	says("v1.4.0")
+	shows("v1.4.0")
+	controlplane.Eventually(t, "the own version is announced", func() error {
+		home, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
+		if err == nil && home.Annotations[mcs.AnnotationVersion] != "v2.0.0-1-gabcdef" {
+			err = fmt.Errorf("the annotations are %v", home.Annotations)
+		}
+		return err
+	})
+}
+
+// An installation that was moved to another namespace leaves the old one behind.
+func TestTheVersionIsThatOfTheLatestHeartbeat(t *testing.T) {
+	i := newIdentity("")
+	for _, of := range []struct{ namespace, id, build, beat string }{
+		{"old", "a", "v1", "2026-01-01T00:00:00Z"}, {"new", "a", "v2", "2026-01-02T00:00:00Z"}, {"older", "a", "v3", ""}, {"other", "b", "v4", "2026-01-03T00:00:00Z"},
+	} {
+		i.put(types.NamespacedName{Name: of.namespace}, announcement{id: of.id, build: of.build, beat: of.beat}, nil)
+	}
+	if a, b, c := i.versionOf("a"), i.versionOf("b"), i.versionOf("c"); a != "v2" || b != "v4" || c != "" {
+		t.Errorf("the versions are %q, %q and %q", a, b, c)
+	}
+	i.drop(types.NamespacedName{Name: "new"}, nil)
+	for _, text := range []string{"", "v1 beta", "v1\n", strings.Repeat("1", 65)} {
+		if aVersion.MatchString(text) {
+			t.Errorf("%q is a version", text)
+		}
+	}
+	if got := i.versionOf("a"); got != "v1" {
+		t.Errorf("without the newer namespace it is %q", got)
+	}
 }
 
 func contactOf(t testing.TB, id string) time.Time {

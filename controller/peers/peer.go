@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,8 @@ type peer struct {
 	record    PeerRecord
 	lease     lease
 	condition condition
-	measured  string    // the reason in the metric
+	version   string    // the last that its controller has announced
+	measured  [2]string // the reason and the version in the metric
 	contact   time.Time // when its API server last answered; zero for never
 	reach
 }
@@ -193,6 +195,9 @@ func (p *peer) setConditionLocked() {
 	// An edit of the limits that went wrong does not cost the endpoints of the peer.
 	inUse := reason == InvalidLimits && p.contents == p.connection.contents
 	p.condition = p.orStale(condition{reason: reason, message: harmless(message), connected: reason == Connected || inUse})
+	if p.connection != nil {
+		p.version = cmp.Or(p.connection.identity.versionOf(p.id), p.version)
+	}
 	if reason == Connected {
 		p.condition.uid = p.connection.identity.shownUID()
 	}

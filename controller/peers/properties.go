@@ -130,7 +130,7 @@ func (r *Registry) announceNext(ctx context.Context, version string) error {
 	own := r.options.Namespace
 	r.mu.RLock()
 	id, exporting, properties := r.identity.by[own], r.exporting, r.properties
-	announced, exports := r.identity.properties[own], r.identity.exports[own]
+	announced, exports, build := r.identity.properties[own], r.identity.exports[own], r.identity.builds[own]
 	r.mu.RUnlock()
 	switch {
 	case !r.options.ExportsAll && exporting == nil: // They are not known yet.
@@ -141,6 +141,8 @@ func (r *Registry) announceNext(ctx context.Context, version string) error {
 		return r.writeAnnotation(ctx, version, mcs.AnnotationExportNamespaces, nil)
 	case id == "":
 		return r.writeAnnotation(ctx, version, mcs.AnnotationClusterID, r.options.Home)
+	case build != r.options.Version && aVersion.MatchString(r.options.Version):
+		return r.writeAnnotation(ctx, version, mcs.AnnotationVersion, r.options.Version)
 	case properties == nil || maps.Equal(properties, announced):
 		return r.beat(ctx, version)
 	}

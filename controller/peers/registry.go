@@ -31,6 +31,8 @@ type Options struct {
 	// ExportsAll means that this cluster exports from all namespaces. Otherwise it announces nothing
 	// until SetExportNamespaces is called.
 	ExportsAll bool
+	// Version is the version of this controller, which is announced to peers; "" for none.
+	Version string
 	// UserAgent is the user agent of the requests to peers.
 	UserAgent string
 	// Now returns the time of this cluster. All times of peers are from this clock. The default is

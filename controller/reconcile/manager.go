@@ -35,7 +35,7 @@ type Options struct {
 	MetricsAddress string
 	// PprofAddress is the address of /debug/pprof; "" for none. It has no authentication.
 	PprofAddress string
-	// Version is the version of the program, for the metric multicluster_build_info.
+	// Version is the version of the program, for the metric multicluster_build_info and for peers.
 	Version string
 	// LeaderElect selects one writer at a time with a Lease.
 	LeaderElect bool
@@ -197,7 +197,7 @@ func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Opti
 // joinClusterset adds the watches that only a member of a clusterset needs.
 func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
 	ofPeers := peers.Options{
-		ExportsAll: options.ExportNamespaces.selector == nil, Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, CutOffTimeout: options.CutOffTimeout, UserAgent: mgr.GetConfig().UserAgent,
+		ExportsAll: options.ExportNamespaces.selector == nil, Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, CutOffTimeout: options.CutOffTimeout, Version: options.Version, UserAgent: mgr.GetConfig().UserAgent,
 		Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
 		Cache:      mgr.GetCache(), Live: mgr.GetAPIReader(), Writer: apply.PeerWriter{Client: r.writer.Client},
 		Events: mgr.GetEventRecorder(mcs.ControllerName), Now: options.Now, Log: mgr.GetLogger(),

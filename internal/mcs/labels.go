@@ -66,6 +66,8 @@ const (
 	// AnnotationHeartbeat, on the namespace of a controller, is the time of its cluster at which the
 	// controller last showed that it runs (RFC 3339).
 	AnnotationHeartbeat = "clusterset-dns.io/heartbeat"
+	// AnnotationVersion, on the namespace of a controller, announces the version of the controller.
+	AnnotationVersion = "clusterset-dns.io/controller-version"
 	// AnnotationProperties, on the namespace of a controller, announces the properties of its
 	// cluster to its peers, in the form of a label selector: "region.topology.kubernetes.io=eu".
 	AnnotationProperties = "clusterset-dns.io/cluster-properties"

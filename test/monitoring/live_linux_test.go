@@ -139,6 +139,7 @@ func newStage(t *testing.T) *stage {
 	s.startPrometheus()
 	controlplane.Eventually(t, "web resolves in home", s.ask)
 	s.sees("the endpoint of the peer answers", `multicluster_peer_data_path{cluster="home",peer="east",verdict="Proven"} == 1`)
+	s.sees("the peer announces its version", `multicluster_peer_info{cluster="home",version!=""} and on (version) multicluster_build_info{cluster="east"}`)
 	go s.asking()
 	for address, want := range map[string]bool{"pprof": true, "home": false} {
 		if _, err := binaries.Get(t.Context(), "http://"+s.metrics[address]+"/debug/pprof/cmdline"); (err == nil) != want {
