@@ -46,10 +46,13 @@ cli-dist: ## Build bin/cli: archives of the plugin for three systems
 IMAGES_GO := $(shell sed -n 's/^FROM .*golang:\([0-9.]*\) AS build$$/go\1/p' build/controller.Dockerfile)
 ARCH ?=
 
+.PHONY: bin/make-images
+bin/make-images:
+	@GOTOOLCHAIN=$(IMAGES_GO) go build -C build/images -o $(CURDIR)/$@ .
+
 .PHONY: images
-images: ## Build the images as archives in bin/images, without Docker (ARCH="amd64 arm64")
-	@GOTOOLCHAIN=$(IMAGES_GO) go build -C build/images -o $(CURDIR)/bin/make-images . && \
-	  GOTOOLCHAIN=$(IMAGES_GO) bin/make-images -coredns $(COREDNS_VERSION) -version "$(VERSION)" $(ARCH)
+images: bin/make-images ## Build the images as archives in bin/images, without Docker (ARCH="amd64 arm64")
+	@GOTOOLCHAIN=$(IMAGES_GO) $< -coredns $(COREDNS_VERSION) -version "$(VERSION)" $(ARCH)
 
 REGISTRY ?=
 TAG ?=
@@ -60,6 +63,13 @@ push: ## Build both images for amd64 and arm64, and push them (REGISTRY= TAG=)
 	@bin/push-images -check -registry "$(REGISTRY)" -tag "$(TAG)"
 	@$(MAKE) --no-print-directory images ARCH="amd64 arm64" VERSION="$(TAG)"
 	@bin/push-images -registry "$(REGISTRY)" -tag "$(TAG)"
+
+.PHONY: release-dry-run
+release-dry-run: bin/make-images ## Make all files of a release in bin/release (VERSION=v0.0.0-dry-run)
+	@go build -C build/images -o $(CURDIR)/bin/make-release ./release
+	@GOTOOLCHAIN=$(IMAGES_GO) bin/make-release -version "$(VERSION)" -coredns $(COREDNS_VERSION) \
+	  -registry "$(or $(REGISTRY),registry.invalid/clusterset-dns)" $(or $(ARCH),amd64 arm64)
+	@cat bin/release/checksums.txt
 
 .PHONY: programs
 programs: ## Build etcd, kube-apiserver, Prometheus and more for the tests, once

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/clusterset-dns/multicluster/build/images/archives"
+)
+
+// chart packages the chart in the folder charts, which is the module that pins Helm.
+func (r *release) chart(ctx context.Context, charts string, values archives.Values, scratch string) error {
+	copied := filepath.Join(scratch, "multicluster")
+	if err := os.CopyFS(copied, os.DirFS(filepath.Join(charts, "multicluster"))); err != nil {
+		return err
+	}
+	path := filepath.Join(copied, "values.yaml")
+	text, err := os.ReadFile(path) //nolint:gosec // the copy
+	if err != nil {
+		return err
+	}
+	for _, program := range archives.Programs {
+		if text, err = setImage(text, program, values[program]); err != nil {
+			return fmt.Errorf("%s/multicluster/values.yaml: %w", charts, err)
+		}
+	}
+	folder, err := filepath.Abs(r.folder)
+	if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "tool", "helm", "package", copied, "--destination", folder, //nolint:gosec // the copy
+		"--version", strings.TrimPrefix(r.version, "v"), "--app-version", r.version)
+	cmd.Dir = charts
+	cmd.Env = append(os.Environ(), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.created.Unix()))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("package the chart, by helm: %w: %s", err, out)
+	}
+	return nil
+}
+
+// setImage replaces the repository of a program's image in the chart's values, and the tag and digest that follow it. The comments stay.
+func setImage(text []byte, program string, image archives.Reference) ([]byte, error) {
+	const upTo = `((?:.*\n){0,6}? +%s: )\S+`
+	lines := regexp.MustCompile(`(?m)^( +repository: )registry\.invalid/clusterset-dns/` + regexp.QuoteMeta(program) + `\n` +
+		fmt.Sprintf(upTo, "tag") + `\n` + fmt.Sprintf(upTo, "digest") + `$`)
+	if n := len(lines.FindAll(text, -1)); n != 1 {
+		return nil, fmt.Errorf("found the repository, tag and digest of %s %d times, want once", program, n)
+	}
+	return lines.ReplaceAll(text, fmt.Appendf(nil, "${1}%s\n${2}%s\n${3}%q", image.Repository, image.Tag, image.Digest)), nil
+}
