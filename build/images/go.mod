@@ -7,6 +7,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
 	github.com/spdx/tools-golang v0.5.7
+	golang.org/x/mod v0.43.0
 	golang.org/x/sys v0.47.0
 )
 

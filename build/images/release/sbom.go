@@ -17,6 +17,7 @@ import (
 	"github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdx/v2/common"
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
+	"golang.org/x/mod/modfile"
 
 	"github.com/clusterset-dns/multicluster/build/images/archives"
 )
@@ -94,7 +95,7 @@ func (r *release) modules(infos []*debug.BuildInfo) []module {
 		add(module{path: "stdlib", version: info.GoVersion})
 		add(module{info.Main.Path, info.Main.Version, info.Main.Sum})
 		for _, dep := range info.Deps {
-			if dep.Replace != nil && dep.Replace.Version != "" {
+			if dep.Replace != nil && !modfile.IsDirectoryPath(dep.Replace.Path) {
 				dep = dep.Replace
 			}
 			add(module{dep.Path, dep.Version, dep.Sum})
