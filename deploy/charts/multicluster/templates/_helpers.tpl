@@ -6,9 +6,9 @@ app.kubernetes.io/part-of: multicluster
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{/* The reference to an image, of repository, tag and digest. */}}
+{{/* The reference to an image, of the values `image`. The default of the tag is the version of the release. */}}
 {{- define "multicluster.image" -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
+{{ .image.repository }}{{ if .image.digest }}@{{ .image.digest }}{{ else }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{/* The Pod Security Standard "restricted", for all pods of the chart. */}}
