@@ -4,20 +4,20 @@ import (
 	"os"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
-// embedded is a string field of the one object of a kind that the chart renders.
-func embedded(t *testing.T, values, name string, fields ...string) string {
+// find is an object that the chart renders, by its kind and name.
+func find(t *testing.T, values, name string) map[string]any {
 	t.Helper()
 	for _, object := range render(t, values) {
 		if key(object) == name {
-			text, _, _ := unstructured.NestedString(object.Object, fields...)
-			return text
+			return object.Object
 		}
 	}
 	t.Fatalf("there is no %s", name)
-	return ""
+	return nil
 }
 
 // TestDashboardIsTheFile: nothing evaluates the templates of Grafana in it.
@@ -26,7 +26,23 @@ func TestDashboardIsTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := embedded(t, c1+"dashboard: {enabled: true}", "ConfigMap/multicluster-dashboard", "data", "multicluster.json"); got != string(want) {
-		t.Errorf("the ConfigMap contains\n%s", got)
+	data := find(t, c1+"dashboard: {enabled: true}", "ConfigMap/multicluster-dashboard")["data"]
+	if diff := cmp.Diff(map[string]any{"multicluster.json": string(want)}, data); diff != "" {
+		t.Errorf("(-file +data):\n%s", diff)
+	}
+}
+
+// TestAlertsAreTheFile: nothing evaluates the templates of Prometheus in it.
+func TestAlertsAreTheFile(t *testing.T) {
+	text, err := os.ReadFile("multicluster/files/monitoring/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]any
+	if err := yaml.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, find(t, c1+"prometheusRule: {enabled: true}", "PrometheusRule/multicluster")["spec"]); diff != "" {
+		t.Errorf("(-file +spec):\n%s", diff)
 	}
 }

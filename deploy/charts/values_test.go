@@ -238,6 +238,9 @@ var valueCases = map[string]valueCase{
 	"how pods are found": {before: c1 + "podMonitor: {enabled: true}", values: c1 + "podMonitor: {enabled: true, interval: 30s, labels: {release: prometheus}}", want: map[string]string{
 		"PodMonitor/multicluster-controller metadata.labels.release": `"prometheus"`, "PodMonitor/multicluster-dns metadata.labels.release": `"prometheus"`,
 		"PodMonitor/multicluster-controller spec.podMetricsEndpoints.0.interval": `"30s"`, "PodMonitor/multicluster-dns spec.podMetricsEndpoints.0.interval": `"30s"`}},
+	"alerts": {values: c1 + "prometheusRule: {enabled: true}", want: map[string]string{"PrometheusRule/multicluster": "new"}},
+	"how they are selected": {before: c1 + "prometheusRule: {enabled: true}", values: c1 + "prometheusRule: {enabled: true, labels: {release: prometheus}}", want: map[string]string{
+		"PrometheusRule/multicluster metadata.labels.release": `"prometheus"`}},
 	"a dashboard": {values: c1 + "dashboard: {enabled: true}", want: map[string]string{"ConfigMap/multicluster-dashboard": "new"}},
 	"how it is found": {before: c1 + "dashboard: {enabled: true}", values: c1 + "dashboard: {enabled: true, labels: {grafana_dashboard: null, a: b}}", want: map[string]string{
 		"ConfigMap/multicluster-dashboard metadata.labels.a": `"b"`, "ConfigMap/multicluster-dashboard metadata.labels.grafana_dashboard": ""}},
