@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
+	"github.com/clusterset-dns/multicluster/controller/selftest"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
@@ -25,6 +26,13 @@ import (
 const poll = 5 * time.Second
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "test" {
+		if err := selftest.Command(ctrl.SetupSignalHandler(), os.Args[2:], os.Stdout); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	var options reconcile.Options
 	// --kubeconfig is registered by controller-runtime.
 	flag.StringVar(&options.MetricsAddress, "metrics-bind-address", ":8080", "listen address of /metrics; 0 for none")

@@ -72,14 +72,20 @@ func TestReleaseThroughAllModes(t *testing.T) {
 	c := controlplane.New(t, controlplane.Options{APIServerFlags: controlplane.LimitCriticalPods(t)})
 	onCluster(t, c, c1+"dns: {mode: none}", "install", release, chart, "--create-namespace", "--values", "-")
 	permitCriticalPods(t, c, "kube-system")
+	for _, account := range []string{"default", "multicluster-test"} { // of a controller manager, and of `helm test`
+		if _, _, err := c.ServiceAccount(t.Context(), system, account); err != nil {
+			t.Fatal(err)
+		}
+	}
 	kubectl(t, c, "label", "namespace", system, "kube-system", "pod-security.kubernetes.io/enforce=restricted")
 	for _, mode := range []string{"server", "stock", "cluster", "replace", "none", "server"} {
 		onCluster(t, c, everything[mode], "upgrade", release, chart, "--values", "-", "--set", "dns.leaveReplace=true")
 		manifest := onCluster(t, c, "", "get", "manifest", release)
-		strict(t, c, manifest)
-		for _, object := range decode(t, manifest) {
-			if object.GetKind() == "Deployment" {
-				isAdmitted(t, c, object)
+		hooks := onCluster(t, c, "", "get", "hooks", release)
+		strict(t, c, manifest+hooks)
+		for _, object := range append(decode(t, manifest), decode(t, hooks)...) {
+			if pod := podOf(t, object); pod != nil {
+				isAdmitted(t, c, pod)
 			}
 		}
 		services := kubectl(t, c, "get", "services", "-A", "-l", "app.kubernetes.io/part-of=multicluster", "-o", "jsonpath={.items[*].metadata.name}")
@@ -107,39 +113,55 @@ func permitCriticalPods(t *testing.T, c *controlplane.Cluster, namespace string)
 		`--patch={"status": {"hard": {"pods": "1G"}, "used": {"pods": "0"}}}`)
 }
 
-// isAdmitted wants the API server to admit a Deployment's pods, and them not to write to their root. It refuses pods of less security, and
-// those with a critical priority class outside of kube-system.
-func isAdmitted(t *testing.T, c *controlplane.Cluster, object *unstructured.Unstructured) {
+// podOf is the pod of an object: of a Deployment, or itself. Others have none.
+func podOf(t *testing.T, object *unstructured.Unstructured) *corev1.Pod {
 	t.Helper()
 	var deployment appsv1.Deployment
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &deployment, true); err != nil {
+	var pod corev1.Pod
+	var into any
+	switch object.GetKind() {
+	case "Deployment":
+		into = &deployment
+	case "Pod":
+		into = &pod
+	default:
+		return nil
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true); err != nil {
 		t.Fatal(err)
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Labels: deployment.Spec.Template.Labels}, Spec: deployment.Spec.Template.Spec}
-	if _, _, err := c.ServiceAccount(t.Context(), deployment.Namespace, "default"); err != nil {
-		t.Fatal(err)
+	if object.GetKind() == "Deployment" {
+		pod = corev1.Pod{ObjectMeta: deployment.Spec.Template.ObjectMeta, Spec: deployment.Spec.Template.Spec}
+		pod.Name, pod.Namespace = deployment.Name, deployment.Namespace
 	}
+	return &pod
+}
+
+// isAdmitted wants the API server to admit a pod, and it not to write to its root. The API server refuses pods of less security, and those
+// with a critical priority class outside of kube-system.
+func isAdmitted(t *testing.T, c *controlplane.Cluster, pod *corev1.Pod) {
+	t.Helper()
 	admit := func(change func(*corev1.Pod)) error {
 		changed := pod.DeepCopy()
 		change(changed)
 		dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-		_, err := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Pods(deployment.Namespace).Create(t.Context(), changed, dryRun)
+		_, err := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Pods(pod.Namespace).Create(t.Context(), changed, dryRun)
 		return err
 	}
 	if err := admit(func(*corev1.Pod) {}); err != nil {
-		t.Errorf("%s: %v", deployment.Name, err)
+		t.Errorf("%s: %v", pod.Name, err)
 	}
 	security := pod.Spec.Containers[0].SecurityContext
 	if security.ReadOnlyRootFilesystem == nil || !*security.ReadOnlyRootFilesystem {
-		t.Errorf("%s: the root file system can be written", deployment.Name)
+		t.Errorf("%s: the root file system can be written", pod.Name)
 	}
 	err := admit(func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = new(true) })
 	if err == nil || !strings.Contains(err.Error(), `violates PodSecurity "restricted:latest"`) {
-		t.Errorf("a privileged %s: %v; want it refused", deployment.Name, err)
+		t.Errorf("a privileged %s: %v; want it refused", pod.Name, err)
 	}
 	err = admit(func(p *corev1.Pod) { p.Spec.PriorityClassName = "system-cluster-critical" })
-	if refused := err != nil && strings.Contains(err.Error(), "insufficient quota"); refused == (deployment.Namespace == "kube-system") {
-		t.Errorf("a critical %s in %s: %v", deployment.Name, deployment.Namespace, err)
+	if refused := err != nil && strings.Contains(err.Error(), "insufficient quota"); refused == (pod.Namespace == "kube-system") {
+		t.Errorf("a critical %s in %s: %v", pod.Name, pod.Namespace, err)
 	}
 }
 
@@ -248,6 +270,9 @@ func startsWith(t *testing.T, values, account, port string) {
 		if err != nil || len(m.Answer) != 1 {
 			t.Errorf("over %s: %v\n%v", network, err, m)
 		}
+	}
+	if port == "53" {
+		testsRelease(t, c, server)
 	}
 }
 

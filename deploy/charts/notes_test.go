@@ -54,22 +54,24 @@ func TestNotesListWhatToCheck(t *testing.T) {
 		"monitors":         "  kubectl get servicemonitors -A",
 		"policies":         "on the ports 443, 6443.",
 		"try":              "  kubectl -n multicluster-system exec deployment/multicluster-client -- getent ahosts foo.default.svc",
+		"a test":           "To test that pods resolve names of clusterset.local, and that all peers are connected:\n  helm test multicluster -n multicluster-system --logs\n",
+		"a test of peers":  "To test that all peers are connected:\n  helm test",
 		"get a client pod": "--reuse-values --set clientPod.enabled=true",
 	}
 	for name, test := range map[string]struct {
 		namespace, values string
 		want              []string
 	}{
-		"the defaults":   {system, c1, []string{"an image", "controller", "peers", "join", "server", "get a client pod"}},
-		"peers":          {system, c1 + "peers: [{name: c2, kubeconfig: x}, {name: c3, existingSecret: true}]", []string{"an image", "controller", "peers", "others' peer", "server", "get a client pod"}},
-		"elsewhere":      {"default", "{controller: {enabled: true}, cluster: {id: c1}, dns: {mode: none}}", []string{"an image", "join", "other namespace", "its account", "none"}},
-		"a property":     {system, "{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"an image", "controller", "peers", "join", "clusterproperty", "crds", "none"}},
-		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\nclientPod: {enabled: true}", []string{"an image", "controller", "peers", "join", "server, address", "alias forwarding", "try"}},
+		"the defaults":   {system, c1, []string{"a test", "an image", "controller", "peers", "join", "server", "get a client pod"}},
+		"peers":          {system, c1 + "peers: [{name: c2, kubeconfig: x}, {name: c3, existingSecret: true}]", []string{"a test", "an image", "controller", "peers", "others' peer", "server", "get a client pod"}},
+		"elsewhere":      {"default", "{controller: {enabled: true}, cluster: {id: c1}, dns: {mode: none}}", []string{"a test of peers", "an image", "join", "other namespace", "its account", "none"}},
+		"a property":     {system, "{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"a test of peers", "an image", "controller", "peers", "join", "clusterproperty", "crds", "none"}},
+		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\nclientPod: {enabled: true}", []string{"a test", "an image", "controller", "peers", "join", "server, address", "alias forwarding", "try"}},
 		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"an image", "controller", "peers", "join", "two zones", "get a client pod"}},
-		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"an image", "controller", "peers", "join", "line", "stock", "patch", "its names", "get a client pod"}},
-		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"an image", "controller", "peers", "join", "block", "alias", "autopath", "patch", "its names", "get a client pod"}},
-		"stock":          {system, c1 + "dns: {mode: stock}", []string{"an image", "controller", "peers", "join", "stock-intree", "its names", "get a client pod"}},
-		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"an image", "controller", "peers", "join", "replace", "monitors", "policies", "get a client pod"}},
+		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"a test", "an image", "controller", "peers", "join", "line", "stock", "patch", "its names", "get a client pod"}},
+		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"a test", "an image", "controller", "peers", "join", "block", "alias", "autopath", "patch", "its names", "get a client pod"}},
+		"stock":          {system, c1 + "dns: {mode: stock}", []string{"a test", "an image", "controller", "peers", "join", "stock-intree", "its names", "get a client pod"}},
+		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"a test", "an image", "controller", "peers", "join", "replace", "monitors", "policies", "get a client pod"}},
 		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server, image: {repository: registry.example.org/coredns, tag: v1}}}", []string{"another image", "server", "get a client pod"}},
 	} {
 		t.Run(name, func(t *testing.T) {

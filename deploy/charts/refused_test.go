@@ -46,6 +46,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"more servers than the most":                     {c1 + "dns: {autoscaling: {enabled: true, minReplicas: 11}}", "dns.autoscaling.minReplicas is larger"},
 		"a percentage of nothing":                        {c1 + "dns: {autoscaling: {enabled: true}, resources: {requests: {cpu: null}}}", "dns.autoscaling requires dns.resources.requests.cpu"},
 		"an object that is a number":                     {c1 + "extraObjects: [1]", "/extraObjects/0"},
+		"a name that is no name":                         {c1 + "test: {name: 'a b'}", "/test/name"},
 		"an unknown family":                              {c1 + "dns: {service: {ipFamilies: [IPv5]}}", "/dns/service/ipFamilies/0"},
 		"cluster DNS without address":                    {c1 + "dns: {mode: replace}", "dns.clusterIP is required with dns.mode=replace"},
 		"options of a plugin that the stock image lacks": {c1 + "dns: {mode: stock, plugin: {alias: [cluster.local]}}", "have no effect with dns.mode=stock"},

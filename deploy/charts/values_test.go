@@ -246,6 +246,7 @@ var valueCases = map[string]valueCase{
 		"ConfigMap/multicluster-dashboard metadata.labels.a": `"b"`, "ConfigMap/multicluster-dashboard metadata.labels.grafana_dashboard": ""}},
 	"objects of others' making": {values: c1 + "extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: " + chartsLabels + "}, data: {a: '{{ .Values.cluster.id }}'}}, " +
 		"\"{apiVersion: v1, kind: Secret, metadata: {name: '{{ .Release.Name }}', labels: " + chartsLabels + "}}\"]", want: map[string]string{"ConfigMap/a": "new", "Secret/multicluster": "new"}},
+	"a name for `helm test`, whose pod is none of the release's objects": {values: c1 + "test: {name: foo.default.svc.clusterset.local}"},
 	"network policies": {values: c1 + "networkPolicy: {enabled: true}", want: map[string]string{
 		"NetworkPolicy/multicluster-controller": "new", "NetworkPolicy/multicluster-dns": "new"}},
 	"a forwarding server asks name servers": {before: c1 + "networkPolicy: {enabled: true}", values: c1 + "networkPolicy: {enabled: true}\ndns: {upstreams: [192.0.2.1], plugin: {fallthrough: {enabled: true}}}", want: map[string]string{

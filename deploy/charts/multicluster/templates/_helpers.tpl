@@ -54,6 +54,13 @@ topologySpreadConstraints:
   {{- end }}
 {{- end }}
 
+{{/* Annotations of what the pod of `helm test` needs before it starts, and no longer than that. */}}
+{{- define "multicluster.testAccount" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: "-1"
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
 {{/* Whether this chart runs a CoreDNS, and its name. */}}
 {{- define "multicluster.runsDNS" -}}
 {{- if has .Values.dns.mode (list "server" "replace") }}true{{ end }}
