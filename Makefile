@@ -6,6 +6,7 @@ SHELL := /bin/bash
 COREDNS_VERSION ?= v1.15.0
 GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK_VERSION := v1.8.0
+HELM_DOCS_VERSION := v1.14.2
 VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
 # As build/env.sh builds the programs: what Go has compiled for them is not compiled again for tests and linters, which takes minutes.
@@ -200,8 +201,19 @@ bin/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	@GOBIN=$(CURDIR)/bin/tools go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	@mv bin/tools/golangci-lint $@ && rm -r bin/tools
 
+bin/helm-docs-$(HELM_DOCS_VERSION):
+	@GOBIN=$(CURDIR)/bin/docs go install github.com/norwoodj/helm-docs/cmd/helm-docs@$(HELM_DOCS_VERSION)
+	@mv bin/docs/helm-docs $@ && rm -r bin/docs
+
+chart_readme = bin/helm-docs-$(HELM_DOCS_VERSION) --chart-search-root deploy/charts/multicluster --sort-values-order file --log-level warning
+
+.PHONY: chart-readme
+chart-readme: bin/helm-docs-$(HELM_DOCS_VERSION) ## Write the README of the chart, from its values
+	@$(chart_readme)
+
 .PHONY: lint
-lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Run golangci-lint
+lint: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) bin/helm-docs-$(HELM_DOCS_VERSION) ## Run the linters, and compare the README of the chart
+	@diff <($(chart_readme) --dry-run) deploy/charts/multicluster/README.md || { echo "the chart's README differs from its values: run make chart-readme"; exit 1; }
 	$< run ./...
 	cd build/images && $(CURDIR)/$< run ./...
 	cd cli && $(CURDIR)/$< run ./...

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -324,6 +325,21 @@ func TestEachValueHasATest(t *testing.T) {
 	for value := range named(t, string(text)) {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(tested)), func(path string) bool { return path == value || strings.HasPrefix(path, value+".") }) {
 			t.Errorf("nothing tests %s", value)
+		}
+	}
+}
+
+// TestReadmeDescribesEachValue: `make lint` compares the rows with values.yaml, and not whether a comment is missing there.
+func TestReadmeDescribesEachValue(t *testing.T) {
+	values, err := os.ReadFile("multicluster/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := document(t, chart+"/README.md")
+	for value := range named(t, string(values)) {
+		value = strings.TrimSuffix(value, ".grafana_dashboard")
+		if row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(value) + "` \\| `.+` \\| .{10,} \\|$"); !row.MatchString(readme) {
+			t.Errorf("README.md does not describe %s: add a comment that begins with two dashes in values.yaml, and run make chart-readme", value)
 		}
 	}
 }
