@@ -22,12 +22,16 @@ import (
 
 // everything are values for each mode of dns with all on that an API server of itself knows.
 var everything = map[string]string{
-	"server":  allOn + "dns: {mode: server, autoscaling: {enabled: true}, clusterIP: 10.0.0.11, podDisruptionBudget: {enabled: true}, plugin: {alias: [cluster.local]}}\n",
+	"server":  allOn + "dns: {mode: server, " + moreOfDNS + "service: {type: LoadBalancer, annotations: {a: b}, loadBalancerClass: a.example/b, loadBalancerSourceRanges: [10.0.0.0/8], externalTrafficPolicy: Local, ipFamilyPolicy: PreferDualStack}, autoscaling: {enabled: true}, clusterIP: 10.0.0.11, podDisruptionBudget: {enabled: true}, plugin: {alias: [cluster.local]}}\n",
 	"stock":   allOn + "dns: {mode: stock, podDisruptionBudget: {enabled: true}}\n",
 	"cluster": allOn + "dns: {mode: cluster, podDisruptionBudget: {enabled: true}}\n",
-	"replace": allOn + "dns: {mode: replace, autoscaling: {enabled: true}, clusterIP: 10.0.0.10, podDisruptionBudget: {enabled: true}, autopath: true, upstreams: ['tls://192.0.2.53']}\n",
+	"replace": allOn + "dns: {mode: replace, " + moreOfDNS + "autoscaling: {enabled: true}, clusterIP: 10.0.0.10, podDisruptionBudget: {enabled: true}, autopath: true, upstreams: ['tls://192.0.2.53']}\n",
 	"none":    allOn + "dns: {mode: none, podDisruptionBudget: {enabled: true}}\n",
 }
+
+// moreOfDNS are values of a CoreDNS that the chart runs.
+const moreOfDNS = "extraArgs: [-quiet], extraEnv: [{name: A, value: b}], extraVolumes: [{name: a, emptyDir: {}}], extraVolumeMounts: [{name: a, mountPath: /a}], " +
+	"podLabels: {a: b}, topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}], "
 
 const allOn = `
 cluster: {id: c1, peerTimeout: 1m, maxEndpointsPerSlice: 50, logLevel: DEBUG}
@@ -40,7 +44,15 @@ controller:
   tolerations: [{key: a, operator: Exists}]
   affinity: {nodeAffinity: {}}
   podAnnotations: {a: b}
+  podLabels: {a: b}
+  extraEnv: [{name: HTTPS_PROXY, value: "http://192.0.2.1:3128"}]
+  extraVolumes: [{name: a, emptyDir: {}}]
+  extraVolumeMounts: [{name: a, mountPath: /a}]
+  topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]
   podDisruptionBudget: {enabled: true}
+dashboard: {enabled: true}
+test: {name: foo.default.svc.clusterset.local}
+extraObjects: ["{apiVersion: v1, kind: ConfigMap, metadata: {name: '{{ .Release.Name }}', labels: ` + chartsLabels + `}}"]
 imagePullSecrets: [{name: registry}]
 networkPolicy: {enabled: true, apiServers: [192.0.2.1/32, "2001:db8::/64"], metricsFrom: [{namespaceSelector: {}}]}
 clientPod: {enabled: true}

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata anew: what a chart has that no base has")
 
-// TestObjectsThatNoBaseHas compares the rest of what the chart can render, in each mode with all on, with testdata. The bases are known from
+// TestObjectsThatNoBaseHas compares the rest of what the chart can render, in each mode with all on but the dashboard, with testdata. The bases are known from
 // TestChartIsTheBases; `go test -update` writes what is rendered now, for you to read.
 func TestObjectsThatNoBaseHas(t *testing.T) {
 	bases := map[string]bool{}
@@ -26,7 +26,7 @@ func TestObjectsThatNoBaseHas(t *testing.T) {
 	}
 	for mode, values := range everything {
 		t.Run(mode, func(t *testing.T) {
-			all := without(t, render(t, values+strings.ReplaceAll("serviceMonitor: MONITOR\npodMonitor: MONITOR\n", "MONITOR", "{enabled: true, interval: 30s, labels: {release: prometheus}}")))
+			all := without(t, render(t, strings.Replace(values, "dashboard: {enabled: true}\n", "", 1)+strings.ReplaceAll("serviceMonitor: MONITOR\npodMonitor: MONITOR\n", "MONITOR", "{enabled: true, interval: 30s, labels: {release: prometheus}}")))
 			var text strings.Builder
 			for _, name := range slices.Sorted(maps.Keys(all)) {
 				if bases[name] {
@@ -38,19 +38,33 @@ func TestObjectsThatNoBaseHas(t *testing.T) {
 				}
 				text.WriteString("---\n" + string(object))
 			}
-			path := filepath.Join("testdata", mode+".yaml")
-			if *update {
-				if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), text.String()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			isGolden(t, mode, text.String())
 		})
+	}
+}
+
+// TestHooksOfTheTest compares what only `helm test` creates with testdata.
+func TestHooksOfTheTest(t *testing.T) {
+	text, err := helm(t, "", everything["server"], "template", release, chart, "--namespace", system, "--values", "-", "--show-only", "templates/tests/test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	isGolden(t, "test", text)
+}
+
+func isGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".yaml")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -10,13 +10,25 @@ import (
 // previous is the chart as of the last release, or, as there is none yet, of commit c5dd75b: `helm package deploy/charts/multicluster`.
 const previous = "deploy/charts/testdata/previous.tgz"
 
+// formerlyOn are values of the previous chart.
+const formerlyOn = `
+cluster: {id: c1, peerTimeout: 1m}
+peers: [{name: c2, kubeconfig: "apiVersion: v1"}]
+peerAccount: {readers: [{id: c2}, {id: "3", expiring: true}]}
+controller: {clusterProfiles: default, args: [--kubeconfig=], podDisruptionBudget: {enabled: true}}
+networkPolicy: {enabled: true}
+clientPod: {enabled: true}
+`
+
 // TestUpgradeFromThePreviousChart upgrades a release by the documented flags: no immutable field changes, and each object is still the same
 // one.
 func TestUpgradeFromThePreviousChart(t *testing.T) {
 	c := controlplane.New(t, controlplane.Options{})
-	for _, mode := range []string{"server", "replace"} {
-		former := strings.NewReplacer("extraArgs", "args", "autoscaling: {enabled: true}, ", "").Replace(everything[mode])
-		onCluster(t, c, former, "install", release, previous, "--create-namespace", "--values", "-")
+	for mode, dns := range map[string]string{
+		"server":  "dns: {mode: server, clusterIP: 10.0.0.11, podDisruptionBudget: {enabled: true}}",
+		"replace": "dns: {mode: replace, clusterIP: 10.0.0.10, podDisruptionBudget: {enabled: true}, autopath: true}",
+	} {
+		onCluster(t, c, formerlyOn+dns, "install", release, previous, "--create-namespace", "--values", "-")
 		before := uids(t, c)
 		if len(before) < 15 {
 			t.Fatalf("the previous chart has created %v", before)
