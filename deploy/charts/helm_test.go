@@ -26,7 +26,8 @@ const (
 	system  = "multicluster-system"
 )
 
-var shared controlplane.Shared
+// shared is a dual-stack cluster for tests that uninstall their release.
+var shared = controlplane.Shared{Options: controlplane.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"}}
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 

@@ -23,7 +23,7 @@ clientPod: {enabled: true}
 // TestUpgradeFromThePreviousChart upgrades a release by the documented flags: no immutable field changes, and each object is still the same
 // one.
 func TestUpgradeFromThePreviousChart(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := shared.Cluster(t)
 	for mode, dns := range map[string]string{
 		"server":  "dns: {mode: server, clusterIP: 10.0.0.11, podDisruptionBudget: {enabled: true}}",
 		"replace": "dns: {mode: replace, clusterIP: 10.0.0.10, podDisruptionBudget: {enabled: true}, autopath: true}",
@@ -58,7 +58,8 @@ func uids(t *testing.T, c *controlplane.Cluster) map[string]string {
 
 // TestAutoscalerTakesOver: upgrades leave the number of replicas to it, also the one that switches it on.
 func TestAutoscalerTakesOver(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := shared.Cluster(t)
+	defer onCluster(t, c, "", "uninstall", release)
 	onCluster(t, c, c1+"dns: {replicas: 3}", "install", release, chart, "--create-namespace", "--values", "-")
 	for _, wanted := range []string{"3", "5"} {
 		kubectl(t, c, "scale", "deployment", "multicluster-dns", "--namespace="+system, "--replicas="+wanted) // as the autoscaler does
