@@ -158,8 +158,13 @@ readme: build coredns-demo programs bench questions ## Run the demo and all benc
 screens: coredns programs ## Draw the screens of docs/cli.md, by a run of the plugin
 	@cd cli && SCREENS=write go test -count=1 -run '^TestScreens$$' ./command
 
+.PHONY: dashboard-data
+dashboard-data: build programs ## Record what the dashboard shows of a run with faults, and draw it
+	@DASHBOARD=write go test -count=1 -vet=off -run '^TestAlertsLive$$' ./test/monitoring
+	@$(MAKE) plots
+
 .PHONY: plots
-plots: ## Draw the pictures of docs/benchmarks.md from docs/results
+plots: ## Draw the pictures of the documents from docs/results
 	@cd test/docs/plots && go run .
 
 .PHONY: clusters-up

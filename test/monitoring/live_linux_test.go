@@ -1,11 +1,14 @@
 package monitoring
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -69,7 +72,9 @@ func TestAlertsLive(t *testing.T) {
 			}
 			s.received.check(t, name, a)
 		}
-		s.queries()
+		if points := s.queries(); os.Getenv("DASHBOARD") == "write" {
+			s.record(points)
+		}
 	})
 }
 
@@ -533,45 +538,78 @@ func (r *receiver) check(t *testing.T, name string, rule alert) {
 	t.Logf("%s: %s", name, got.Annotations["description"])
 }
 
-// queries evaluates each query of the dashboard over the whole run: each has data of a series.
-func (s *stage) queries() {
+// point is a value of a series.
+type point struct {
+	panel, series  string
+	seconds, value float64
+}
+
+// queries evaluates each query of the dashboard over the whole run: each has data of a series. It returns the points of all.
+func (s *stage) queries() (all []point) {
 	s.Helper()
 	var dashboard struct {
 		Panels []struct {
 			Title   string
-			Targets []struct{ Expr string }
+			Targets []struct{ Expr, LegendFormat string }
 		}
 	}
 	s.must(json.Unmarshal([]byte(read(s, files, "dashboard.json")), &dashboard))
-	n := 0
 	for _, panel := range dashboard.Panels {
 		for _, target := range panel.Targets {
-			n++
 			expr := strings.NewReplacer("$cluster", ".*", "$__rate_interval", "5s").Replace(target.Expr)
-			values := url.Values{"query": {expr}, "step": {"1"}, "start": {unix(s.began)}, "end": {unix(time.Now())}}
-			var of struct {
-				Result []struct{ Values [][2]any }
-			}
-			if err := s.get(&of, "query_range", values); err != nil {
-				s.Errorf("%s: %s: %v", panel.Title, expr, err)
-				continue
-			}
-			numbers := map[string]bool{}
-			for _, series := range of.Result {
-				for _, value := range series.Values {
-					numbers[value[1].(string)] = true
-				}
-			}
-			delete(numbers, "NaN")
-			if len(numbers) == 0 {
+			points := s.evaluate(panel.Title, expr, target.LegendFormat)
+			if len(points) == 0 {
 				s.Errorf("%s: %s has no data", panel.Title, expr)
 			}
-			s.Logf("%s: %d series, %d values: %.5v", panel.Title, len(of.Result), len(numbers), slices.Sorted(maps.Keys(numbers))[:min(3, len(numbers))])
+			all = append(all, points...)
 		}
 	}
-	if n < 15 {
-		s.Errorf("the dashboard has %d queries: it was not read", n)
+	if len(dashboard.Panels) < 15 {
+		s.Errorf("the dashboard has %d panels: it was not read", len(dashboard.Panels))
 	}
+	return all
+}
+
+var label = regexp.MustCompile(`\{\{(\w+)\}\}`)
+
+// evaluate returns the values of an expression over the whole run. legend is the name of a series, with its labels in braces.
+func (s *stage) evaluate(panel, expr, legend string) (points []point) {
+	s.Helper()
+	var of struct {
+		Result []struct {
+			Metric map[string]string
+			Values [][2]any // a number of seconds, and a text
+		}
+	}
+	values := url.Values{"query": {expr}, "step": {"1"}, "start": {unix(s.began)}, "end": {unix(time.Now())}}
+	if err := s.get(&of, "query_range", values); err != nil {
+		s.Errorf("%s: %s: %v", panel, expr, err)
+	}
+	for _, series := range of.Result {
+		name := label.ReplaceAllStringFunc(legend, func(key string) string { return series.Metric[strings.Trim(key, "{}")] })
+		for _, value := range series.Values {
+			number, err := strconv.ParseFloat(value[1].(string), 64)
+			s.must(err)
+			if !math.IsNaN(number) {
+				points = append(points, point{panel, cmp.Or(name, series.Metric["alertname"]), value[0].(float64) - float64(s.began.Unix()), number})
+			}
+		}
+	}
+	return points
+}
+
+// record writes the points for the picture in docs/operations/metrics.md.
+func (s *stage) record(points []point) {
+	s.Helper()
+	var text bytes.Buffer
+	to := csv.NewWriter(&text)
+	for _, p := range points {
+		if p.series != "" { // series of tables have no name
+			s.must(to.Write([]string{p.panel, p.series, strconv.FormatFloat(p.seconds, 'f', -1, 64), strconv.FormatFloat(p.value, 'g', 4, 64)}))
+		}
+	}
+	to.Flush()
+	s.must(os.WriteFile(path(s, "docs/results/monitoring.csv"), text.Bytes(), 0o644))
 }
 
 func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }

@@ -1,5 +1,5 @@
-// Command plots draws the benchmarks of docs/benchmarks.md from docs/results/bench.csv. It runs in its own
-// folder, by `make readme`. Each picture names the results that it was drawn from by their SHA-256, so that a
+// Command plots draws the benchmarks of docs/benchmarks.md from docs/results/bench.csv, and panels of the
+// dashboard from docs/results/monitoring.csv. It runs in its own folder, by `make readme`. Each picture names the results that it was drawn from by their SHA-256, so that a
 // test notices a picture that is older than its results.
 package main
 
@@ -84,12 +84,17 @@ func drawAll() error {
 		if err != nil {
 			return fmt.Errorf("draw %s: %w", c.file, err)
 		}
-		picture = append(picture, fmt.Sprintf("<!-- %s sha256 %x -->\n", results, sha256.Sum256(text))...)
-		if err := os.WriteFile(filepath.Join(root, "docs/pictures", c.file), picture, 0o644); err != nil {
+		if err := writePicture(c.file, picture, results, text); err != nil {
 			return err
 		}
 	}
-	return nil
+	return drawMonitoring()
+}
+
+// writePicture writes a picture with the name and the sum of the results that it was drawn from.
+func writePicture(file string, picture []byte, from string, text []byte) error {
+	picture = append(picture, fmt.Sprintf("<!-- %s sha256 %x -->\n", from, sha256.Sum256(text))...)
+	return os.WriteFile(filepath.Join(root, "docs/pictures", file), picture, 0o644)
 }
 
 func (c chart) draw(rows [][]string) ([]byte, error) {
