@@ -52,6 +52,13 @@ func peerFlags(options *reconcile.Options) {
 	flag.BoolVar(&options.ProbePeers, "probe-peers", true, "open TCP connections to endpoints of peers, to tell a dead cluster from a silent API server")
 }
 
+// addressFlags are the flags for the addresses to listen on. It returns that of the probes.
+func addressFlags(options *reconcile.Options) (probes *string) {
+	flag.StringVar(&options.MetricsAddress, "metrics-bind-address", ":8080", "listen address of /metrics; 0 for none")
+	flag.StringVar(&options.PprofAddress, "pprof-bind-address", "", "listen address of /debug/pprof, such as 127.0.0.1:6060; default: none")
+	return flag.String("health-probe-bind-address", ":8081", "listen address of /healthz and /readyz; 0 for none")
+}
+
 // identity is what flags tell of this cluster.
 type identity struct{ id, properties string }
 
@@ -91,21 +98,23 @@ func checkAddress(ctx context.Context, flag, address string) error {
 	return listener.Close() // The manager listens again.
 }
 
-// logHandler returns the handler of a log format. With the error, it returns that of the default.
-func logHandler(format string, options *slog.HandlerOptions) (slog.Handler, error) {
-	switch format {
-	case "json":
-		return slog.NewJSONHandler(os.Stderr, options), nil
-	case "text":
-		return slog.NewTextHandler(os.Stderr, options), nil
-	default:
-		return slog.NewTextHandler(os.Stderr, options), fmt.Errorf("--log-format is %q, want text or json", format)
+// The formats of the log.
+const formatText, formatJSON = "text", "json"
+
+// logHandler returns the handler of a log format. For an unknown one, the program ends with an error in text.
+func logHandler(format string, options *slog.HandlerOptions) slog.Handler {
+	if format == formatJSON {
+		return slog.NewJSONHandler(os.Stderr, options)
 	}
+	return slog.NewTextHandler(os.Stderr, options)
 }
 
-// checkArguments rejects arguments that are not flags. Otherwise a missing dash would silently
-// leave a default in effect.
-func checkArguments() error {
+// checkArguments rejects an unknown log format, and arguments that are not flags. Otherwise a missing
+// dash would silently leave a default in effect.
+func checkArguments(format string) error {
+	if format != formatText && format != formatJSON {
+		return fmt.Errorf("--log-format is %q, want %s or %s", format, formatText, formatJSON)
+	}
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: only flags are accepted, see --help", flag.Arg(0))
 	}

@@ -35,9 +35,7 @@ func main() {
 	}
 	var options reconcile.Options
 	// --kubeconfig is registered by controller-runtime.
-	flag.StringVar(&options.MetricsAddress, "metrics-bind-address", ":8080", "listen address of /metrics; 0 for none")
-	flag.StringVar(&options.PprofAddress, "pprof-bind-address", "", "listen address of /debug/pprof, such as 127.0.0.1:6060; default: none")
-	probes := flag.String("health-probe-bind-address", ":8081", "listen address of /healthz and /readyz; 0 for none")
+	probes := addressFlags(&options)
 	flag.BoolVar(&options.LeaderElect, "leader-elect", true, "elect a leader, which alone writes; false for a single replica")
 	flag.StringVar(&options.Namespace, "namespace", "", "namespace of the Leases and of the peers' Secrets; default: the pod's namespace")
 	clusterID := flag.String("cluster-id", "", "ID of this cluster in the clusterset; default: the value of the ClusterProperty cluster.clusterset.k8s.io. Without an ID, nothing is exported or imported")
@@ -47,7 +45,7 @@ func main() {
 	clustersetFlags(&options)
 	var level slog.LevelVar
 	flag.TextVar(&level, "log-level", &level, "DEBUG, INFO, WARN or ERROR")
-	format := flag.String("log-format", "text", "text for key=value pairs, or json")
+	format := flag.String("log-format", formatText, "text for key=value pairs, or json")
 	showVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *showVersion {
@@ -56,13 +54,10 @@ func main() {
 	}
 
 	limitGarbage()
-	handler, err := logHandler(*format, &slog.HandlerOptions{Level: &level})
-	log := logr.FromSlogHandler(handler)
+	log := logr.FromSlogHandler(logHandler(*format, &slog.HandlerOptions{Level: &level}))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
-	if err == nil {
-		err = checkArguments()
-	}
+	err := checkArguments(*format)
 	if err == nil {
 		err = run(ctrl.SetupSignalHandler(), options, *probes, identity{*clusterID, *properties}, log)
 	}
