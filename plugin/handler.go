@@ -104,7 +104,7 @@ var noImports = watch.NewView(index.New(0))
 const sizeOPT = 11
 
 // maxSize returns the largest size of the reply in bytes: what the client accepts, less the OPT
-// record. The server adds the OPT record, with the options of the question that it supports.
+// record that the server adds, with some of the options of the question.
 // Records that do not fit are left out before, because the server would also set TC for additional
 // addresses.
 func maxSize(w dns.ResponseWriter, r *dns.Msg) int {
@@ -113,13 +113,20 @@ func maxSize(w dns.ResponseWriter, r *dns.Msg) int {
 	if opt == nil {
 		return int(edns.Size(proto, 0))
 	}
-	size := int(edns.Size(proto, opt.UDPSize())) - sizeOPT
-	for _, option := range opt.Option {
-		if edns.SupportedOption(option.Option()) {
-			size -= dns.Len(&dns.OPT{Option: []dns.EDNS0{option}}) - sizeOPT
-		}
+	size := int(edns.Size(proto, opt.UDPSize()))
+	if len(opt.Option) == 0 {
+		return size - sizeOPT
 	}
-	return size
+	return size - sizeOfReply(opt)
+}
+
+// sizeOfReply returns the size of the OPT record of the reply. The server decides which options of the
+// question it has: CoreDNS before 1.15 also returns some that nobody supports, such as cookies.
+func sizeOfReply(opt *dns.OPT) int {
+	question, reply := new(dns.Msg), new(dns.Msg)
+	question.Extra = []dns.RR{dns.Copy(opt)}
+	(&request.Request{Req: question}).SizeAndDo(reply)
+	return dns.Len(reply.IsEdns0())
 }
 
 // ownersSOA returns the SOA record of a negative answer in a zone of `alias`: the record of the
