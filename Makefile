@@ -26,9 +26,17 @@ build: coredns controller cli ## Build bin/coredns, bin/multicluster-controller 
 coredns: ## Build bin/coredns, CoreDNS with the plugin (COREDNS_VERSION=v1.14.7)
 	@VERSION="$(VERSION)" build/coredns.sh $(COREDNS_VERSION) bin/coredns
 
+# Beside those of `make test`, which are COREDNS_VERSION and the newest Kubernetes.
+COMPAT := kubernetes=oldest coredns=v1.12.3 coredns=v1.14.7
+
 .PHONY: compat
-compat: ## Compile the plugin with the oldest supported CoreDNS, and with others
-	@build/compat.sh v1.12.3 v1.14.7
+compat: ## Run tests with the oldest supported Kubernetes, and with older CoreDNS
+	@build/compat.sh bin/compat.txt $(COMPAT)
+
+.PHONY: compat-results
+compat-results: ## The same and with the newest, and update docs/compatibility.md
+	@build/compat.sh docs/results/compatibility.txt kubernetes=newest $(COMPAT) coredns=$(COREDNS_VERSION)
+	@go run ./test/docs
 
 .PHONY: controller
 controller: ## Build bin/multicluster-controller

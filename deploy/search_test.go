@@ -32,6 +32,9 @@ func numberedSuffixes(n int) (all []string) {
 // TestSearch: with deploy/search, pods in labelled namespaces get the suffixes that they do not have yet.
 // Pods that do not use the cluster's DNS do not change, and no pod gets more than 32 suffixes.
 func TestSearch(t *testing.T) {
+	if controlplane.IsOldest() {
+		t.Skip("it has no MutatingAdmissionPolicy")
+	}
 	c := controlplane.New(t, controlplane.Options{})
 	kubectl(t, c, "apply", "-k", "deploy/search")
 	client := kubernetes.NewForConfigOrDie(c.Config).CoreV1()

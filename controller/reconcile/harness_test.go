@@ -35,10 +35,10 @@ import (
 )
 
 // shared is a dual-stack cluster with the CRDs of mcs-api and the role from deploy/controller. Its
-// address ranges are large, so that an address that a test releases for a moment is not assigned to
+// address ranges are the largest that Kubernetes 1.30 takes, so that an address that a test releases for a moment is not assigned to
 // another test's Service by chance.
 var shared = controlplane.Shared{
-	Options: controlplane.Options{ServiceCIDRs: "10.0.0.0/8,fd00:10::/108"},
+	Options: controlplane.Options{ServiceCIDRs: "10.0.0.0/12,fd00:10::/108"},
 	Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
 		return prepare(ctx, c, controlplane.BothVersions)
 	},

@@ -30,19 +30,38 @@ func Build(ctx context.Context, progress io.Writer, names ...string) (map[string
 	if len(names) == 0 {
 		names = withoutNode
 	}
-	b, err := newBuilder(progress)
+	newest, err := newBuilder(progress, findSource)
 	if err != nil {
 		return nil, err
 	}
+	of := map[*builder][]string{}
 	paths := map[string]string{}
 	for _, name := range names {
 		if !slices.Contains(Programs, name) {
 			return nil, fmt.Errorf("no program %q: there are %s", name, strings.Join(Programs, ", "))
 		}
+		b := newest
+		if name == "kube-apiserver" && IsOldest() {
+			if b, err = newBuilder(progress, findOldest); err != nil {
+				return nil, err
+			}
+		}
 		paths[name] = b.path(name)
+		of[b] = append(of[b], name)
 	}
-	return paths, b.ensure(ctx, names)
+	for b, names := range of {
+		if err := b.ensure(ctx, names); err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
 }
+
+// IsOldest reports whether the API server of the tests is the oldest supported one, which lacks what later versions have.
+func IsOldest() bool { return os.Getenv(Oldest) != "" }
+
+// Oldest is the variable of the environment that, not empty, makes Build take the oldest supported kube-apiserver: `make compat` runs tests with it.
+const Oldest = "OLDEST_KUBERNETES"
 
 type builder struct {
 	source   source
@@ -50,8 +69,8 @@ type builder struct {
 	progress io.Writer
 }
 
-func newBuilder(progress io.Writer) (*builder, error) {
-	s, err := findSource()
+func newBuilder(progress io.Writer, find func() (source, error)) (*builder, error) {
+	s, err := find()
 	if err != nil {
 		return nil, err
 	}
@@ -117,15 +136,15 @@ func (b *builder) lock(ctx context.Context) (func(), error) {
 // side by side.
 func (b *builder) build(ctx context.Context, names []string) error {
 	compiled := counter{of: b.stale(ctx, names)}
-	done := report(b.progress, fmt.Sprintf("building %s of Kubernetes %s and etcd %s (only once, %s on two cores)",
-		strings.Join(names, ", "), b.source.kubernetes, b.source.etcd, usual(names)), compiled.String)
+	done := report(b.progress, fmt.Sprintf("building %s of Kubernetes %s (only once, %s on two cores)",
+		strings.Join(names, ", "), b.source.kubernetes, usual(names)), compiled.String)
 	defer done()
 	unfinished := b.path("unfinished")
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
 	flags := "-s -w -X k8s.io/component-base/version.gitVersion=" + b.source.kubernetes
-	cmd := b.goCommand(ctx, append([]string{"build", "-v", "-ldflags", flags, "-o", unfinished + "/"}, targets(names)...)...)
+	cmd := b.goCommand(ctx, append([]string{"build", "-v", "-tags", b.source.tags, "-ldflags", flags, "-o", unfinished + "/"}, targets(names)...)...)
 	cmd.Stdout, cmd.Stderr = &compiled, &compiled
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", strings.Join(names, ", "), errors.Join(err, ctx.Err()), compiled.rest())
@@ -149,7 +168,7 @@ func (b *builder) goCommand(ctx context.Context, args ...string) *exec.Cmd {
 
 // stale is how many packages have to be compiled; 0 where that is not known.
 func (b *builder) stale(ctx context.Context, names []string) int {
-	list, err := b.goCommand(ctx, append([]string{"list", "-deps", "-f", "{{if .Stale}}.{{end}}"}, targets(names)...)...).Output()
+	list, err := b.goCommand(ctx, append([]string{"list", "-deps", "-tags", b.source.tags, "-f", "{{if .Stale}}.{{end}}"}, targets(names)...)...).Output()
 	if err != nil {
 		return 0 // the output of the build contains the reason
 	}

@@ -27,7 +27,7 @@ func tinyBuilder(t *testing.T, program string) *builder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &builder{source: source{dir: module, etcd: "v0"}, dir: t.TempDir(), progress: io.Discard}
+	return &builder{source: source{dir: module}, dir: t.TempDir(), progress: io.Discard}
 }
 
 // TestAllIsBuiltWithOneSetOfFlags: with another one, a new machine compiles everything twice.

@@ -24,7 +24,7 @@ var oldestEtcd = version.MustParseGeneric("3.5.0")
 // version from the folder KUBEBUILDER_ASSETS, from the PATH, and from what setup-envtest downloads (ENVTEST_INSTALLED_ONLY=1: has downloaded), in this
 // order. Tests take Build, as what they assert is of the pinned versions.
 func Find(ctx context.Context, progress io.Writer, names ...string) (map[string]string, error) {
-	b, err := newBuilder(progress)
+	b, err := newBuilder(progress, findSource)
 	if err != nil {
 		return nil, err
 	}

@@ -10,11 +10,12 @@ import (
 	"runtime"
 )
 
-// source is the module test/controlplane/kube, which pins what the programs are built from.
+// source is a module that pins what programs are built from: test/controlplane/kube, or test/controlplane/oldest.
 type source struct {
-	dir              string
-	kubernetes, etcd string // versions, with the leading v
-	key              string // changes with whatever changes a built program
+	dir        string
+	kubernetes string // version, with the leading v
+	tags       string // of the build
+	key        string // changes with whatever changes a built program
 }
 
 var errNoSource = errors.New("the module test/controlplane/kube is not there: controlplane works inside a checkout of the repository only")
@@ -39,7 +40,18 @@ func findSource() (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	return readSource(filepath.Join(root, "test", "controlplane", "kube"))
+	return readSource(filepath.Join(root, "test", "controlplane", "kube"), "etcd/main.go", "controllers/main.go")
+}
+
+// findOldest is the source of the oldest supported kube-apiserver. The tag leaves out the clients of clouds, a third of its packages.
+func findOldest() (source, error) {
+	root, err := Root()
+	if err != nil {
+		return source{}, err
+	}
+	s, err := readSource(filepath.Join(root, "test", "controlplane", "oldest"))
+	s.tags = "providerless"
+	return s, err
 }
 
 func isModule(dir string) bool {
@@ -47,21 +59,22 @@ func isModule(dir string) bool {
 	return err == nil
 }
 
-func readSource(dir string) (source, error) {
+// readSource reads the versions of a module. The files are those that change a program, beside go.mod and go.sum.
+func readSource(dir string, files ...string) (source, error) {
 	s := source{dir: dir}
 	sum := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum", "etcd/main.go", "controllers/main.go"} {
+	for _, name := range append([]string{"go.mod", "go.sum"}, files...) {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return source{}, err
 		}
 		sum.Write(text)
 		if name == "go.mod" {
-			s.kubernetes, s.etcd = required(text, "k8s.io/kubernetes"), required(text, "go.etcd.io/etcd/server/v3")
+			s.kubernetes = required(text, "k8s.io/kubernetes")
 		}
 	}
-	if s.kubernetes == "" || s.etcd == "" {
-		return source{}, fmt.Errorf("%s/go.mod does not require k8s.io/kubernetes and etcd", dir)
+	if s.kubernetes == "" {
+		return source{}, fmt.Errorf("%s/go.mod does not require k8s.io/kubernetes", dir)
 	}
 	_, _ = fmt.Fprint(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	s.key = fmt.Sprintf("%s-%.6x", s.kubernetes, sum.Sum(nil))
