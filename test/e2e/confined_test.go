@@ -52,10 +52,13 @@ const (
 // runServer runs a second CoreDNS beside the cluster's own, as the chart's mode «server» has it, in the scene's namespace.
 func (s *scene) runServer(c *cluster) {
 	s.t.Helper()
-	repository, tag := splitImage(s.images["coredns"])
 	args := []string{"template", release, s.chart, "--namespace=" + s.namespace, "--set=dns.mode=server,dns.replicas=1,cluster.id=" + c.id,
 		// Then the rights in one namespace are enough.
-		"--set=dns.plugin.namespaces={" + s.namespace + "}", "--set=dns.image.repository=" + repository + ",dns.image.tag=" + tag}
+		"--set=dns.plugin.namespaces={" + s.namespace + "}"}
+	if s.chosen["coredns"] {
+		repository, tag := splitImage(s.images["coredns"])
+		args = append(args, "--set=dns.image.repository="+repository+",dns.image.tag="+tag+",dns.image.digest=")
+	}
 	for _, object := range []string{"configmap", "deployment", "service", "serviceaccount"} {
 		args = append(args, "--show-only=templates/dns/"+object+".yaml")
 	}

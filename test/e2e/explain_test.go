@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // explanation is what `kubectl multicluster explain -o json` prints.
@@ -40,11 +38,7 @@ func (s *scene) explains(at *cluster, service, want string) {
 
 // plugin runs kubectl-multicluster. It returns the output also if the exit status is not 0.
 func (s *scene) plugin(ctx context.Context, args ...string) (string, error) {
-	program, err := binaries.Program("kubectl-multicluster")
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, s.set.plugin, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig())
 	var errOut strings.Builder
 	cmd.Stderr = &errOut

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
@@ -36,8 +38,10 @@ type set struct {
 	clusters      []*cluster
 	dir           string // of the kubeconfig and Helm's files
 	kubectl, helm string // the programs' paths
-	chart         string // from the project's top, where the programs run
+	plugin        string // kubectl-multicluster
+	chart         string // the packaged one, or a folder
 	images        map[string]string
+	chosen        map[string]bool // images that are not those of the chart
 
 	mu     sync.Mutex
 	dns    resolving // of all clusters
@@ -60,23 +64,55 @@ func newSet(ctx context.Context, files string) (*set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &set{dir: dir, chart: "deploy/charts/multicluster", images: images}
+	s := &set{dir: dir, images: images, chosen: map[string]bool{}}
 	if err := errors.Join(s.writeKubeconfig(filepath.SplitList(files)), s.findPrograms(ctx)); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	if err := s.takeRelease(ctx, os.Getenv("E2E_RELEASE")); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
+// takeRelease takes the chart, the names of its images, and the plugin of kubectl from what `make release-dry-run` made: no file of the checkout.
+func (s *set) takeRelease(ctx context.Context, folder string) error {
+	charts, err := filepath.Glob(filepath.Join(folder, "multicluster-*.tgz"))
+	if err != nil || len(charts) != 1 {
+		return fmt.Errorf("E2E_RELEASE=%s has %d charts, want the folder of one release: make release-dry-run", folder, len(charts))
+	}
+	s.chart = charts[0]
+	text, err := s.run(ctx, "", s.helm, "show", "values", s.chart)
+	if err != nil {
+		return err
+	}
+	type valuesOf struct {
+		Image struct{ Repository, Tag string }
+	}
+	var values struct{ Controller, DNS valuesOf }
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		return err
+	}
+	for name, of := range map[string]valuesOf{"coredns": values.DNS, "controller": values.Controller} {
+		if s.chosen[name] = s.images[name] != ""; !s.chosen[name] {
+			s.images[name] = of.Image.Repository + ":" + of.Image.Tag
+		}
+	}
+	s.plugin = filepath.Join(s.dir, "kubectl-multicluster")
+	archive := filepath.Join(folder, fmt.Sprintf("kubectl-multicluster_%s_%s.tar.gz", runtime.GOOS, runtime.GOARCH))
+	_, err = s.run(ctx, "", "tar", "-xzf", archive, "-C", s.dir, "./kubectl-multicluster")
+	return err
+}
+
 func (s *set) close() error { return os.RemoveAll(s.dir) }
 
 // parseImages reads E2E_IMAGES, such as
-// coredns=registry.example.org/coredns:v1,controller=...,tools=.... Images that are not set have
-// the names that `make images` and the test clusters use. stock is a CoreDNS without the plugin,
-// which must be set for other clusters.
+// coredns=registry.example.org/coredns:v1,controller=...,tools=.... coredns and controller that are not
+// set are those of the release's chart. stock is a CoreDNS without the plugin, which must be set for
+// other clusters.
 func parseImages(text string) (map[string]string, error) {
 	images := map[string]string{
-		"coredns":    "registry.invalid/clusterset-dns/coredns:latest",
-		"controller": "registry.invalid/clusterset-dns/multicluster-controller:latest",
+		"coredns":    "",
+		"controller": "",
 		"tools":      "registry.invalid/clusterset-dns/tools:1",
 		"stock":      "",
 	}
@@ -267,7 +303,10 @@ func (c *cluster) install(ctx context.Context, how resolving) error {
 		values["dns.drainSeconds"] = "0" // No server of one scenario lingers into the next. Those of load are about its end.
 	}
 	for value, image := range map[string]string{"dns.image": "coredns", "controller.image": "controller"} {
-		values[value+".repository"], values[value+".tag"] = splitImage(c.set.images[image])
+		if c.set.chosen[image] {
+			values[value+".repository"], values[value+".tag"] = splitImage(c.set.images[image])
+			values[value+".digest"] = ""
+		}
 	}
 	if mode := values["dns.mode"]; mode == "replace" || mode == "server" {
 		hash, err := c.corefileHash(ctx, values)
@@ -311,10 +350,6 @@ func (c *cluster) dnsAddress(ctx context.Context) (string, error) {
 
 // join lets each cluster read the others.
 func (s *set) join(ctx context.Context) error {
-	program, err := binaries.Program("kubectl-multicluster")
-	if err != nil {
-		return err
-	}
 	args := []string{"join", "--wait=2m"}
 	for _, c := range s.clusters {
 		server, err := c.reachableServer(ctx)
@@ -323,7 +358,7 @@ func (s *set) join(ctx context.Context) error {
 		}
 		args = append(append(args, c.id), server...)
 	}
-	_, err = s.run(ctx, "", program, args...)
+	_, err := s.run(ctx, "", s.plugin, args...)
 	return err
 }
 

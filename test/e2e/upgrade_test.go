@@ -62,7 +62,8 @@ func (s *set) older(ctx context.Context, folder string) (*set, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &set{dir: s.dir, kubectl: s.kubectl, helm: s.helm, chart: filepath.Join(folder, "deploy", "charts", "multicluster"), images: maps.Clone(s.images)}
+	o := &set{dir: s.dir, kubectl: s.kubectl, helm: s.helm, chart: filepath.Join(folder, "deploy", "charts", "multicluster"), images: maps.Clone(s.images),
+		chosen: map[string]bool{"coredns": true, "controller": true}}
 	for _, image := range []string{"coredns", "controller"} {
 		repository, _ := splitImage(s.images[image])
 		o.images[image] = repository + ":" + strings.TrimSpace(tag)

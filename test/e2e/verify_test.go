@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // verifyReport is what `kubectl multicluster verify -o json` prints.
@@ -32,13 +30,9 @@ type verifyReport struct {
 func TestVerify(t *testing.T) {
 	beside(t)
 	s := newScene(t, anyhow, "kubectl multicluster verify, and the same after Ctrl-C")
-	program, err := binaries.Program("kubectl-multicluster")
-	if err != nil {
-		t.Fatal(err)
-	}
 	a, b := s.clusters[0], s.clusters[1]
 	args := []string{"verify", a.id, b.id, "--image", s.images["tools"], "--server", "serve --http 8080", "-o", "json"}
-	out, err := s.run(t.Context(), "", program, args...)
+	out, err := s.run(t.Context(), "", s.set.plugin, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +54,7 @@ func TestVerify(t *testing.T) {
 	s.nothingIsLeft(a, b)
 
 	// The image does not exist, so the command waits for its pods.
-	interrupted := exec.CommandContext(t.Context(), program, "verify", a.id, b.id, "--image", "registry.invalid/none:1")
+	interrupted := exec.CommandContext(t.Context(), s.set.plugin, "verify", a.id, b.id, "--image", "registry.invalid/none:1")
 	interrupted.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig())
 	if err := interrupted.Start(); err != nil {
 		t.Fatal(err)

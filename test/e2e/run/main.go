@@ -1,8 +1,8 @@
 // Command run runs the end-to-end tests: `make e2e`.
 //
-//	go run ./test/e2e/run [--keep] [--images FOLDER] [--results FILE] [--run PATTERN] [--clusters N] [--from COMMIT]
+//	go run ./test/e2e/run [--keep] [--release FOLDER] [--results FILE] [--run PATTERN] [--clusters N] [--from COMMIT]
 //
-// It starts clusters on this machine (test/clusters), builds and loads the images, and runs `go
+// It starts clusters on this machine (test/clusters), makes a release and loads its images, and runs `go
 // test ./test/e2e`. Then it ends everything that it started, also after a failure or Ctrl-C. With
 // KUBECONFIGS=a:b set, it starts nothing and uses those clusters, whose DNS it replaces.
 // docs/e2e.md describes the requirements, E2E_IMAGES and the other variables, and what stays in the
@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -31,16 +32,16 @@ import (
 func name(index int) string { return fmt.Sprintf("e2e%d", index) }
 
 type options struct {
-	keep                    bool
-	images, results, filter string
-	from                    string
-	count                   int
-	beside                  bool // let scenarios run at the same time that can: not where times are measured for the documents
+	keep                     bool
+	release, results, filter string
+	from                     string
+	count                    int
+	beside                   bool // let scenarios run at the same time that can: not where times are measured for the documents
 }
 
 func (o *options) define(flags *flag.FlagSet) {
 	flags.BoolVar(&o.keep, "keep", false, "leave the clusters up")
-	flags.StringVar(&o.images, "images", "", "folder of coredns.tar and multicluster-controller.tar; `make images` makes them unless given")
+	flags.StringVar(&o.release, "release", "", "folder of a release, whose chart, images and kubectl-multicluster are tested; `make release-dry-run` makes it unless given")
 	flags.StringVar(&o.results, "results", "", "file for what the scenarios measured; bin/e2e.txt unless given, or with --run none")
 	flags.StringVar(&o.filter, "run", "", "run only the tests that match, as go test's -run does")
 	flags.StringVar(&o.from, "from", "", "commit that TestUpgrade upgrades from; without it, that test is skipped")
@@ -94,6 +95,9 @@ func run(ctx context.Context, o options) error {
 		if p, err = given(list); err == nil {
 			err = p.warn(os.Stdout)
 		}
+		if err == nil {
+			err = makeRelease(ctx, o.release)
+		}
 	} else {
 		started, old, startErr := startAll(ctx, scratch, o)
 		if !o.keep {
@@ -108,7 +112,11 @@ func run(ctx context.Context, o options) error {
 	}
 	fmt.Printf("KUBECONFIGS=%s (%.0f s)\n", strings.Join(p.kubeconfigs, separator), time.Since(began).Seconds())
 	report := filepath.Join(scratch, "report")
-	environment := append(p.environment(), "E2E_LOAD_FOR="+load, "E2E_REPORT="+report)
+	folder, err := filepath.Abs(cmp.Or(o.release, ownRelease)) // the tests run in a folder of their own
+	if err != nil {
+		return err
+	}
+	environment := append(p.environment(), "E2E_RELEASE="+folder, "E2E_LOAD_FOR="+load, "E2E_REPORT="+report)
 	if o.beside {
 		environment = append(environment, "E2E_BESIDE=yes")
 	}
@@ -140,13 +148,10 @@ func startAll(ctx context.Context, scratch string, o options) (running []*cluste
 	}
 	started := make([]*clusters.Cluster, o.count)
 	all, ctx := errgroup.WithContext(ctx)
-	folder, stock := o.images, ""
+	stock := ""
 	all.Go(func() (err error) {
-		if folder == "" {
-			folder = "bin/images"
-			if err := command(ctx, "make", "--no-print-directory", "images").Run(); err != nil {
-				return err
-			}
+		if err := makeRelease(ctx, o.release); err != nil {
+			return err
 		}
 		// After the others: most of it is compiled then.
 		if old, err = makeFrom(ctx, scratch, o.from); err != nil {
@@ -164,13 +169,26 @@ func startAll(ctx context.Context, scratch string, o options) (running []*cluste
 	err = all.Wait()
 	if err == nil {
 		// The older first: both have the tag latest, and the last one keeps it.
-		archives := append(archivesIn(folder), stock)
+		archives := append(archivesIn(cmp.Or(o.release, ownRelease)), stock)
 		if old != "" {
 			archives = append(archivesIn(filepath.Join(old, "bin", "images")), archives...)
 		}
 		err = loadAll(context.WithoutCancel(ctx), started, archives...)
 	}
 	return present(started), old, err
+}
+
+// ownRelease is the folder of the release that makeRelease makes.
+const ownRelease = "bin/release"
+
+// makeRelease makes a release for this machine's architecture, unless one is given.
+func makeRelease(ctx context.Context, given string) error {
+	if given != "" {
+		return nil
+	}
+	cmd := command(ctx, "make", "--no-print-directory", "release-dry-run", "VERSION=v0.0.0-e2e", "ARCH="+runtime.GOARCH)
+	cmd.Env = append(cmd.Env, "SYSTEMS="+runtime.GOOS+"/"+runtime.GOARCH)
+	return cmd.Run()
 }
 
 // present leaves out clusters that did not start.
