@@ -51,7 +51,7 @@ var (
 	watchUp = prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, pluginName, "watch_up"),
 		"1 while the list and the watch of a resource work, otherwise 0. Of several watches, the worst.", []string{"resource"}, nil)
 	watchContact = prometheus.NewDesc(prometheus.BuildFQName(plugin.Namespace, pluginName, "watch_last_contact_timestamp_seconds"),
-		"When the API server last answered about a resource, in seconds since 1970, or 0 for never. An idle watch gets a bookmark about once a minute. Of several watches, the oldest.",
+		"When the API server last answered about a resource, in seconds since 1970, or 0 for never. An idle watch gets a bookmark each minute or two. Of several watches, the oldest.",
 		[]string{"resource"}, nil)
 )
 

@@ -48,7 +48,7 @@ func TestGaugesAreSumsOverTheWatches(t *testing.T) {
 func TestAServerWithoutAnAPIServerIsNotUp(t *testing.T) {
 	reading(t, kubeconfig(t, "a"), kubeconfig(t, "b"))
 	const want = `
-# HELP coredns_multicluster_watch_last_contact_timestamp_seconds When the API server last answered about a resource, in seconds since 1970, or 0 for never. An idle watch gets a bookmark about once a minute. Of several watches, the oldest.
+# HELP coredns_multicluster_watch_last_contact_timestamp_seconds When the API server last answered about a resource, in seconds since 1970, or 0 for never. An idle watch gets a bookmark each minute or two. Of several watches, the oldest.
 # TYPE coredns_multicluster_watch_last_contact_timestamp_seconds gauge
 coredns_multicluster_watch_last_contact_timestamp_seconds{resource="endpointslices"} 0
 coredns_multicluster_watch_last_contact_timestamp_seconds{resource="serviceimports"} 0
