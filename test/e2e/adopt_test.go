@@ -34,7 +34,7 @@ var instead = []struct{ line, typed, why string }{
 		"what is tested is this tree, not the last release of it"},
 	{`make`, `make GOLANG_VERSION=$(go env GOVERSION | sed s/^go//)`, "CoreDNS' Makefile would fetch another release of Go, and compile everything with that"},
 	{`make build`, ``, "the other way to do steps 1 to 3"},
-	{`make images`, ``, "they are in the clusters already"},
+	{`make push`, ``, "they are in the clusters already"},
 	{`kubectl apply -k`, `kubectl apply -k OVERLAY`, "the overlay that deploy/README.md shows"},
 	{`kubectl apply -k deploy/karmada`, ``, "no Karmada here"},
 	{`kubectl apply -k deploy/client`, `kubectl kustomize deploy/client | sed 's|image: .*|image: TOOLS|' | kubectl apply -f -`, "the image is another Debian"},

@@ -120,6 +120,6 @@ func writeFile(root *os.Root, name string, content io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, content) //nolint:gosec // as large as the archive, which this project made
+	_, err = io.Copy(file, content)
 	return errors.Join(err, file.Close())
 }

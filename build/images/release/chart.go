@@ -30,7 +30,7 @@ func (r *release) chart(ctx context.Context, charts string, values archives.Valu
 		}
 	}
 	folder, err := filepath.Abs(r.folder)
-	if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil { //nolint:gosec // the copy
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "go", "tool", "helm", "package", copied, "--destination", folder, //nolint:gosec // the copy
