@@ -211,7 +211,7 @@ func checkSBOMs(t *testing.T, r *release, program string) {
 func checkChart(t *testing.T, r *release) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "tool", "helm", "template", "m", filepath.Join(r.folder, "multicluster-1.2.3-test.1.tgz"), "--set", "cluster.id=a")
-	cmd.Dir = "deploy/charts"
+	cmd.Dir, cmd.Env = "deploy/charts", append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func checkChart(t *testing.T, r *release) {
 		t.Errorf("the chart renders\n%s", out)
 	}
 	cmd = exec.CommandContext(t.Context(), "go", "tool", "helm", "show", "chart", filepath.Join(r.folder, "multicluster-1.2.3-test.1.tgz"))
-	cmd.Dir = "deploy/charts"
+	cmd.Dir, cmd.Env = "deploy/charts", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), "appVersion: v1.2.3-test.1\n") {
 		t.Errorf("%v: the chart is\n%s", err, out)
 	}
