@@ -237,7 +237,9 @@ bin/govulncheck-$(GOVULNCHECK_VERSION):
 	@GOBIN=$(CURDIR)/bin/vuln go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 	@mv bin/vuln/govulncheck $@ && rm -r bin/vuln
 
+# With the release of Go that the images are made with, so that what is checked is what ships.
 .PHONY: vuln
+vuln: export GOTOOLCHAIN := $(IMAGES_GO)
 vuln: build bin/govulncheck-$(GOVULNCHECK_VERSION) ## Look for known vulnerabilities (GOVULNDB=file:///... for a copy of the database)
 	@go run ./build/vuln -program bin/govulncheck-$(GOVULNCHECK_VERSION) $(ARGS) . build/images cli deploy/charts test/docs/plots bin/coredns bin/multicluster-controller bin/kubectl-multicluster
 

@@ -79,25 +79,45 @@ func parse(t *testing.T, file string) *actionlint.Workflow {
 	return workflow
 }
 
-// TestReleaseNeedsTheVulnerabilityCheck: a release that was not checked is not published.
-func TestReleaseNeedsTheVulnerabilityCheck(t *testing.T) {
-	workflow := parse(t, "../../../.github/workflows/release.yaml")
-	checked := map[string]bool{}
-	for id, job := range workflow.Jobs {
+// TestReleaseIsChecked: what can write anywhere builds nothing, and begins after the jobs that check the tag, and for vulnerabilities.
+func TestReleaseIsChecked(t *testing.T) {
+	jobs := parse(t, "../../../.github/workflows/release.yaml").Jobs
+	for id, want := range map[string]struct {
+		needs, runs string
+		writes      bool
+	}{
+		"allowed": {"", "repos/$GITHUB_REPOSITORY/compare/main...$GITHUB_SHA", false},
+		"build":   {"allowed", "make vuln ARGS=-required", false},
+		"publish": {"build", "sha256sum --check --strict checksums.txt", true},
+	} {
+		job := jobs[id]
+		if job == nil {
+			t.Fatalf("there is no job %s", id)
+		}
+		var needs []string
+		for _, n := range job.Needs {
+			needs = append(needs, n.Value)
+		}
+		if got := strings.Join(needs, " "); got != want.needs || job.If != nil || job.ContinueOnError != nil {
+			t.Errorf("the job %s needs %q, or has a condition; want %q alone", id, got, want.needs)
+		}
+		runs, writes := false, false
 		for _, step := range job.Steps {
-			if run, ok := step.Exec.(*actionlint.ExecRun); ok && run.Run.Value == "make vuln ARGS=-required" && step.If == nil && step.ContinueOnError == nil {
-				checked[id] = true
+			if run, ok := step.Exec.(*actionlint.ExecRun); ok && step.If == nil && step.ContinueOnError == nil && strings.Contains(run.Run.Value, want.runs) {
+				runs = true
+			} else if ok && want.writes && strings.Contains(run.Run.Value, "make ") {
+				t.Errorf("the job %s has the right to write, and runs %s", id, run.Run.Value)
 			}
 		}
-	}
-	for id, job := range workflow.Jobs {
-		needs := len(job.Needs) == 1 && checked[job.Needs[0].Value]
-		if !checked[id] && (!needs || job.If != nil) {
-			t.Errorf("the job %s can run without make vuln ARGS=-required", id)
+		for _, scope := range job.Permissions.Scopes {
+			writes = writes || scope.Value.Value == "write"
+		}
+		if !runs || writes != want.writes {
+			t.Errorf("the job %s runs %q: %t; it can write: %t", id, want.runs, runs, writes)
 		}
 	}
-	if len(checked) != 1 || len(workflow.Jobs) < 2 {
-		t.Errorf("jobs %v of %d check", checked, len(workflow.Jobs))
+	if len(jobs) != 3 || jobs["publish"].Environment == nil {
+		t.Errorf("%d jobs; want 3, the last one with an environment", len(jobs))
 	}
 }
 
