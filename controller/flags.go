@@ -62,6 +62,13 @@ func addressFlags(options *reconcile.Options) (probes *string) {
 // identity is what flags tell of this cluster.
 type identity struct{ id, properties string }
 
+func identityFlags() *identity {
+	i := new(identity)
+	flag.StringVar(&i.id, "cluster-id", "", "ID of this cluster in the clusterset; default: the value of the ClusterProperty cluster.clusterset.k8s.io. Without an ID, nothing is exported or imported")
+	flag.StringVar(&i.properties, "cluster-properties", "", "properties of this cluster for clusterset-dns.io/prefer-clusters, such as topology.kubernetes.io/region=eu,example.com/tier=gold; default: the ClusterProperties, in which the first is called region.topology.kubernetes.io")
+	return i
+}
+
 // check returns an error for options that the manager rejects. It runs before the wait for the CRD,
 // which can be long, and its errors contain the name of the flag.
 func check(ctx context.Context, options reconcile.Options) error {
@@ -101,9 +108,23 @@ func checkAddress(ctx context.Context, flag, address string) error {
 // The formats of the log.
 const formatText, formatJSON = "text", "json"
 
-// logHandler returns the handler of a log format. For an unknown one, the program ends with an error in text.
-func logHandler(format string, options *slog.HandlerOptions) slog.Handler {
-	if format == formatJSON {
+// logs is what flags tell of the log.
+type logs struct {
+	level  slog.LevelVar
+	format string
+}
+
+func logFlags() *logs {
+	l := new(logs)
+	flag.TextVar(&l.level, "log-level", &l.level, "DEBUG, INFO, WARN or ERROR")
+	flag.StringVar(&l.format, "log-format", formatText, "text for key=value pairs, or json")
+	return l
+}
+
+// handler returns the handler of the format. For an unknown one, the program ends with an error in text.
+func (l *logs) handler() slog.Handler {
+	options := &slog.HandlerOptions{Level: &l.level}
+	if l.format == formatJSON {
 		return slog.NewJSONHandler(os.Stderr, options)
 	}
 	return slog.NewTextHandler(os.Stderr, options)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
@@ -27,25 +26,18 @@ const poll = 5 * time.Second
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "test" {
-		if err := selftest.Command(ctrl.SetupSignalHandler(), os.Args[2:], os.Stdout); err != nil {
-			_, _ = fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+		os.Exit(selftest.Main(ctrl.SetupSignalHandler(), os.Args[2:]))
 	}
 	var options reconcile.Options
 	// --kubeconfig is registered by controller-runtime.
 	probes := addressFlags(&options)
 	flag.BoolVar(&options.LeaderElect, "leader-elect", true, "elect a leader, which alone writes; false for a single replica")
 	flag.StringVar(&options.Namespace, "namespace", "", "namespace of the Leases and of the peers' Secrets; default: the pod's namespace")
-	clusterID := flag.String("cluster-id", "", "ID of this cluster in the clusterset; default: the value of the ClusterProperty cluster.clusterset.k8s.io. Without an ID, nothing is exported or imported")
-	properties := flag.String("cluster-properties", "", "properties of this cluster for clusterset-dns.io/prefer-clusters, such as topology.kubernetes.io/region=eu,example.com/tier=gold; default: the ClusterProperties, in which the first is called region.topology.kubernetes.io")
+	own := identityFlags()
 	flag.IntVar(&options.MaxEndpoints, "max-endpoints-per-slice", 100, "largest number of endpoints in an EndpointSlice that this controller writes, 1 to 1000")
 	peerFlags(&options)
 	clustersetFlags(&options)
-	var level slog.LevelVar
-	flag.TextVar(&level, "log-level", &level, "DEBUG, INFO, WARN or ERROR")
-	format := flag.String("log-format", formatText, "text for key=value pairs, or json")
+	logs := logFlags()
 	showVersion := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *showVersion {
@@ -54,12 +46,12 @@ func main() {
 	}
 
 	limitGarbage()
-	log := logr.FromSlogHandler(logHandler(*format, &slog.HandlerOptions{Level: &level}))
+	log := logr.FromSlogHandler(logs.handler())
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
-	err := checkArguments(*format)
+	err := checkArguments(logs.format)
 	if err == nil {
-		err = run(ctrl.SetupSignalHandler(), options, *probes, identity{*clusterID, *properties}, log)
+		err = run(ctrl.SetupSignalHandler(), options, *probes, *own, log)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		log.Error(err, "exiting")

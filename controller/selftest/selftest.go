@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,15 @@ const most = 10
 
 // A test returns what it has found, or what is wrong. It is repeated for some time.
 type test func(context.Context) (string, error)
+
+// Main is Command for a process: it gives the exit status.
+func Main(ctx context.Context, args []string) int {
+	if err := Command(ctx, args, os.Stdout); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
 
 // Command runs the tests that the flags select, and writes a line for each. It returns an error if one of them fails.
 func Command(ctx context.Context, args []string, out io.Writer) error {
