@@ -38,13 +38,13 @@ func read(t testing.TB, below ...string) string {
 	return string(text)
 }
 
-// alert is a rule of alerts.yaml.
+// alert is a rule of alerts.yaml, or what Prometheus sends of it.
 type alert struct {
-	Alert, Expr, For    string
-	Labels, Annotations map[string]string
+	Alert, Record, Expr, For string
+	Labels, Annotations      map[string]string
 }
 
-// alerts returns the rules of alerts.yaml by their names.
+// alerts returns the alerts of alerts.yaml by their names.
 func alerts(t testing.TB) map[string]alert {
 	t.Helper()
 	var rules struct {
@@ -59,7 +59,9 @@ func alerts(t testing.TB) map[string]alert {
 	all := map[string]alert{}
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
-			all[rule.Alert] = rule
+			if rule.Record == "" {
+				all[rule.Alert] = rule
+			}
 		}
 	}
 	return all
@@ -133,20 +135,26 @@ var healthy = map[string]string{
 // fault changes series of the healthy cluster from minute 30 to 89, or for three minutes only.
 type fault struct {
 	name   string
-	change map[string]string // the pattern of series: their values meanwhile, "" for none
+	change map[string]string // the pattern of series: their value meanwhile, all their values, or "" for none
 	want   string            // the only alert at minute 75; "" for none
 	at     int               // another minute
+	ended  int               // the first minute without it, if it is sooner than the last
 }
+
+// crashing are the values of a series of a process that is scraped once in five minutes, for an hour.
+var crashing = strings.TrimSpace(strings.Repeat("1 stale _x3 ", 12))
 
 const anyController, anyDNS = `^(multicluster_|leader_)`, `^coredns_`
 
 var faults = []fault{
-	{name: "no controller", change: map[string]string{anyController: ""}, want: "MulticlusterControllerDown"},
+	{name: "no controller", change: map[string]string{anyController: ""}, want: "MulticlusterControllerDown", ended: 91},
+	{name: "the controllers crash again and again", change: map[string]string{`pod="m-0"`: crashing, `pod="m-1"`: ""}, want: "MulticlusterControllerDown"},
+	{name: "the only controller crashes before it is the leader", change: map[string]string{`^multicluster_build.*pod="m-0"`: crashing, `^leader`: "", `pod="m-1"`: ""}, want: "MulticlusterControllerDown"},
 	{name: "no leader", change: map[string]string{`^multicluster_(peer|token|service|contested)`: "", "^leader_": "0"}, want: "MulticlusterControllerDown"},
 	{name: "no DNS server", change: map[string]string{anyDNS: ""}, want: "MulticlusterDNSDown"},
 	{name: "a DNS server is cut off", change: map[string]string{`watch_up{pod="d-0"`: "0"}, want: "MulticlusterDNSCutOff"},
 	{name: "DNS servers hang", change: map[string]string{"watch_last_contact": "1740"}, want: "MulticlusterDNSCutOff"},
-	{name: "no API server", change: map[string]string{anyController: "", "watch_up": "0"}, want: "MulticlusterDNSCutOff"},
+	{name: "no API server", change: map[string]string{anyController: "", "watch_up": "0"}, want: "MulticlusterDNSCutOff", ended: 91},
 	{name: "the API server of a peer is silent", change: map[string]string{
 		`connected{peer="b"`: "0", `info{peer="b"`: "", `path{peer="b",verdict="Proven"`: "0",
 	}, want: "MulticlusterPeerDisconnected"},
@@ -164,6 +172,8 @@ var faults = []fault{
 // brief are faults that pass by themselves, such as a restart.
 var brief = []fault{
 	{name: "the controllers restart", change: map[string]string{anyController: ""}},
+	{name: "the leader changes", change: map[string]string{`leader_.*pod="m-0"`: "0", `leader_.*pod="m-1"`: "0 0 1"}},
+	{name: "a rolling restart", change: map[string]string{`pod="m-0"`: "stale _ 1", `leader_.*pod="m-1"`: "0 1 stale"}},
 	{name: "the DNS servers restart", change: map[string]string{anyDNS: ""}},
 	{name: "a watch is restarted", change: map[string]string{"watch_up": "0"}},
 	{name: "a peer restarts", change: map[string]string{"connected": "0", `verdict="Unknown"`: "1", `verdict="Proven"`: "0"}},
@@ -174,25 +184,21 @@ var brief = []fault{
 // Prometheus or share one. A healthy cluster, and one without the plugin, has none.
 func TestAlertRules(t *testing.T) {
 	controlplane.NotShort(t) // it can have to build promtool
-	_, promtool, err := Programs(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	var groups []string
 	tested := map[string]bool{}
 	for _, f := range faults {
 		tested[f.want] = true
-		at := cmp.Or(f.at, 75)
+		at, ended := cmp.Or(f.at, 75), cmp.Or(f.ended, 149)
 		for _, cluster := range []string{"", "east"} {
-			groups = append(groups, group(f.name, series(f.change, 60, cluster), map[int]string{29: "", at: f.want, 149: ""}, cluster))
+			groups = append(groups, group(f.name, series(f.change, 60, cluster), map[int]string{29: "", at: f.want, ended: "", min(ended+10, 149): "", 149: ""}, cluster))
 		}
-	}
-	for _, f := range brief {
-		groups = append(groups, group(f.name, series(f.change, 3, ""), map[int]string{29: "", 31: "", 32: "", 33: "", 35: "", 149: ""}, ""))
 	}
 	always := map[int]string{}
 	for minute := range 150 {
 		always[minute] = ""
+	}
+	for _, f := range brief {
+		groups = append(groups, group(f.name, series(f.change, 3, ""), always, ""))
 	}
 	groups = append(groups, group("healthy", series(nil, 0, ""), always, ""))
 	stock := series(nil, 0, "")
@@ -203,7 +209,39 @@ func TestAlertRules(t *testing.T) {
 			t.Errorf("no fault has the alert %s", name)
 		}
 	}
-	text := fmt.Sprintf("rule_files: [%q]\nevaluation_interval: 1m\ntests:\n%s", path(t, files, "alerts.yaml"), strings.Join(groups, ""))
+	evaluate(t, "1m", groups)
+}
+
+// TestAlertsAfterDays: what is gone is not forgotten over a weekend.
+func TestAlertsAfterDays(t *testing.T) {
+	controlplane.NotShort(t) // it can have to build promtool
+	const hour, day = 60, 24 * 60
+	var groups []string
+	for _, f := range []struct {
+		name   string
+		series map[string]string // a value is for ten minutes
+		want   map[int]string
+	}{
+		{"the controller is gone", map[string]string{"multicluster_build_info": "1x5 stale"}, map[int]string{
+			30: "", 2 * hour: "MulticlusterControllerDown", 30 * hour: "MulticlusterControllerDown", 13 * day: "MulticlusterControllerDown", 15 * day: "",
+		}},
+		{"the DNS server is gone", map[string]string{"coredns_multicluster_build_info": "1x5 stale"}, map[int]string{
+			30: "", 2 * hour: "MulticlusterDNSDown", 30 * hour: "MulticlusterDNSDown", 13 * day: "MulticlusterDNSDown", 15 * day: "",
+		}},
+	} {
+		groups = append(groups, strings.ReplaceAll(group(f.name, f.series, f.want, ""), "interval: 1m", "interval: 10m"))
+	}
+	evaluate(t, "10m", groups)
+}
+
+// evaluate lets promtool run tests of the rules.
+func evaluate(t *testing.T, interval string, groups []string) {
+	t.Helper()
+	_, promtool, err := Programs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("rule_files: [%q]\nevaluation_interval: %s\ntests:\n%s", path(t, files, "alerts.yaml"), interval, strings.Join(groups, ""))
 	file := filepath.Join(t.TempDir(), "test.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -242,7 +280,10 @@ var constant = regexp.MustCompile(`^(-?\d+(?:\+\d+)?)x149$`)
 // changed returns the values of a series before, while and after something else holds.
 func changed(values, meanwhile string, minutes int) string {
 	during := fmt.Sprintf("%sx%d", meanwhile, minutes-1)
-	if meanwhile == "" {
+	switch {
+	case strings.Contains(meanwhile, " "):
+		during = meanwhile
+	case meanwhile == "":
 		during = "stale"
 		if minutes > 1 {
 			during += fmt.Sprintf(" _x%d", minutes-1)
