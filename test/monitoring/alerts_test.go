@@ -67,6 +67,8 @@ func alerts(t testing.TB) map[string]alert {
 	return all
 }
 
+var severity = regexp.MustCompile(`^(critical|warning|\{\{ if [^{}]+ \}\}(critical\{\{ else \}\}warning|warning\{\{ else \}\}critical)\{\{ end \}\})$`)
+
 var section = regexp.MustCompile(`(?m)^## (\S+)$`)
 
 // Each alert has what its receiver needs, and a section of docs/operations/alerts.md. There are at most ten, and no others are described.
@@ -77,8 +79,8 @@ func TestEachAlertIsDescribed(t *testing.T) {
 		t.Errorf("there are %d alerts, want 1 to 10", len(all))
 	}
 	for name, a := range all {
-		if severity := a.Labels["severity"]; len(a.Labels) != 1 || severity != "critical" && severity != "warning" {
-			t.Errorf("%s has the labels %v, want severity critical or warning", name, a.Labels)
+		if len(a.Labels) != 1 || !severity.MatchString(a.Labels["severity"]) {
+			t.Errorf("%s has the labels %v, want severity critical or warning, or a template of both", name, a.Labels)
 		}
 		if a.Annotations["summary"] == "" || a.Annotations["description"] == "" || a.Annotations["runbook_url"] != runbook+strings.ToLower(name) {
 			t.Errorf("%s has the annotations %v, want summary, description, and runbook_url %s", name, a.Annotations, runbook+strings.ToLower(name))
@@ -137,8 +139,10 @@ type fault struct {
 	name   string
 	change map[string]string // the pattern of series: their value meanwhile, all their values, or "" for none
 	want   string            // the only alert at minute 75; "" for none
-	at     int               // another minute
-	ended  int               // the first minute without it, if it is sooner than the last
+	// warning is that the alert is one, and can also be critical.
+	warning bool
+	at      int // another minute
+	ended   int // the first minute without it, if it is sooner than the last
 }
 
 // crashing are the values of a series of a process that is scraped once in five minutes, for an hour.
@@ -151,6 +155,7 @@ var faults = []fault{
 	{name: "the controllers crash again and again", change: map[string]string{`pod="m-0"`: crashing, `pod="m-1"`: ""}, want: "MulticlusterControllerDown"},
 	{name: "the only controller crashes before it is the leader", change: map[string]string{`^multicluster_build.*pod="m-0"`: crashing, `^leader`: "", `pod="m-1"`: ""}, want: "MulticlusterControllerDown"},
 	{name: "no leader", change: map[string]string{`^multicluster_(peer|token|service|contested)`: "", "^leader_": "0"}, want: "MulticlusterControllerDown"},
+	{name: "clusters have no labels", change: map[string]string{`leader_.*pod="m-1"`: "1"}, want: "MulticlusterControllerDown", warning: true, ended: 91},
 	{name: "no DNS server", change: map[string]string{anyDNS: ""}, want: "MulticlusterDNSDown"},
 	{name: "a DNS server is cut off", change: map[string]string{`watch_up{pod="d-0"`: "0"}, want: "MulticlusterDNSCutOff"},
 	{name: "DNS servers hang", change: map[string]string{"watch_last_contact": "1740"}, want: "MulticlusterDNSCutOff"},
@@ -159,7 +164,7 @@ var faults = []fault{
 		`connected{peer="b"`: "0", `info{peer="b"`: "", `path{peer="b",verdict="Proven"`: "0",
 	}, want: "MulticlusterPeerDisconnected"},
 	{name: "a peer is dead", change: map[string]string{`connected{peer="b"`: "0", `path{peer="b",verdict="Proven"`: "0", `path{peer="b",verdict="Dead"`: "1"}, want: "MulticlusterPeerDataPath"},
-	{name: "no way to a peer", change: map[string]string{`path{peer="b",verdict="Proven"`: "0", `path{peer="b",verdict="Unknown"`: "1"}, want: "MulticlusterPeerDataPath"},
+	{name: "no way to a peer", change: map[string]string{`path{peer="b",verdict="Proven"`: "0", `path{peer="b",verdict="Unknown"`: "1"}, want: "MulticlusterPeerDataPath", warning: true},
 	{name: "a token is not renewed", change: map[string]string{`issued.*peer="b"`: "0", `expiry.*peer="b"`: "5400"}, want: "MulticlusterTokenExpiring"},
 	{name: "a token of a year is not replaced", change: map[string]string{`issued.*peer="c"`: "-31000000", `expiry.*peer="c"`: "500000"}, want: "MulticlusterTokenExpiring"},
 	{name: "exports are in conflict", change: map[string]string{`Conflict",status="True"`: "2"}, want: "MulticlusterExportsConflict"},
@@ -184,13 +189,18 @@ var brief = []fault{
 // Prometheus or share one. A healthy cluster, and one without the plugin, has none.
 func TestAlertRules(t *testing.T) {
 	controlplane.NotShort(t) // it can have to build promtool
+	all := alerts(t)
 	var groups []string
 	tested := map[string]bool{}
 	for _, f := range faults {
 		tested[f.want] = true
+		want := f.want
+		if f.warning {
+			want += "/warning"
+		}
 		at, ended := cmp.Or(f.at, 75), cmp.Or(f.ended, 149)
 		for _, cluster := range []string{"", "east"} {
-			groups = append(groups, group(f.name, series(f.change, 60, cluster), map[int]string{29: "", at: f.want, ended: "", min(ended+10, 149): "", 149: ""}, cluster))
+			groups = append(groups, group(all, f.name, series(f.change, 60, cluster), map[int]string{29: "", at: want, ended: "", min(ended+10, 149): "", 149: ""}, cluster))
 		}
 	}
 	always := map[int]string{}
@@ -198,13 +208,13 @@ func TestAlertRules(t *testing.T) {
 		always[minute] = ""
 	}
 	for _, f := range brief {
-		groups = append(groups, group(f.name, series(f.change, 3, ""), always, ""))
+		groups = append(groups, group(all, f.name, series(f.change, 3, ""), always, ""))
 	}
-	groups = append(groups, group("healthy", series(nil, 0, ""), always, ""))
+	groups = append(groups, group(all, "healthy", series(nil, 0, ""), always, ""))
 	stock := series(nil, 0, "")
 	maps.DeleteFunc(stock, func(name, _ string) bool { return strings.HasPrefix(name, "coredns_") })
-	groups = append(groups, group("another DNS server", stock, always, ""))
-	for name := range alerts(t) {
+	groups = append(groups, group(all, "another DNS server", stock, always, ""))
+	for name := range all {
 		if !tested[name] {
 			t.Errorf("no fault has the alert %s", name)
 		}
@@ -212,10 +222,12 @@ func TestAlertRules(t *testing.T) {
 	evaluate(t, "1m", groups)
 }
 
-// TestAlertsAfterDays: what is gone is not forgotten over a weekend.
+// TestAlertsAfterDays: what is gone is not forgotten over a weekend, and what a limit refuses all the time is not news. A leader that
+// starts has counted nothing yet.
 func TestAlertsAfterDays(t *testing.T) {
 	controlplane.NotShort(t) // it can have to build promtool
 	const hour, day = 60, 24 * 60
+	all := alerts(t)
 	var groups []string
 	for _, f := range []struct {
 		name   string
@@ -228,8 +240,16 @@ func TestAlertsAfterDays(t *testing.T) {
 		{"the DNS server is gone", map[string]string{"coredns_multicluster_build_info": "1x5 stale"}, map[int]string{
 			30: "", 2 * hour: "MulticlusterDNSDown", 30 * hour: "MulticlusterDNSDown", 13 * day: "MulticlusterDNSDown", 15 * day: "",
 		}},
+		{"a limit refuses", map[string]string{
+			`multicluster_peer_refused{peer="b",limit="namespaces",pod="m-0"}`: "4x179 stale",           // from the beginning
+			`multicluster_peer_refused{peer="b",limit="namespaces",pod="m-1"}`: "_x180 0 0 4x358 7x360", // 7 after 90 hours
+			`multicluster_peer_refused{peer="c",limit="namespaces",pod="m-0"}`: "0x899",
+		}, map[int]string{
+			2 * hour: "MulticlusterPeerRefused", 17 * hour: "MulticlusterPeerRefused", 25 * hour: "", 29 * hour: "", 31 * hour: "", 54 * hour: "", 89 * hour: "",
+			91 * hour: "MulticlusterPeerRefused", 107 * hour: "MulticlusterPeerRefused", 115 * hour: "", 140 * hour: "",
+		}},
 	} {
-		groups = append(groups, strings.ReplaceAll(group(f.name, f.series, f.want, ""), "interval: 1m", "interval: 10m"))
+		groups = append(groups, strings.ReplaceAll(group(all, f.name, f.series, f.want, ""), "interval: 1m", "interval: 10m"))
 	}
 	evaluate(t, "10m", groups)
 }
@@ -299,8 +319,9 @@ func changed(values, meanwhile string, minutes int) string {
 	}
 }
 
-// group returns a test of promtool: at each minute, exactly one alert fires, or none.
-func group(name string, input map[string]string, want map[int]string, cluster string) string {
+// group returns a test of promtool: at each minute, exactly one alert fires, or none. An alert whose severity is a template is critical,
+// unless "/warning" is after its name.
+func group(all map[string]alert, name string, input map[string]string, want map[int]string, cluster string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "- name: %q\n  interval: 1m\n  input_series:\n", name+" "+cluster)
 	for _, of := range slices.Sorted(maps.Keys(input)) {
@@ -310,13 +331,17 @@ func group(name string, input map[string]string, want map[int]string, cluster st
 	for _, minute := range slices.Sorted(maps.Keys(want)) {
 		samples := ""
 		if alert := want[minute]; alert != "" {
-			labels := fmt.Sprintf("alertname=%q", alert)
+			name, grade, found := strings.Cut(alert, "/")
+			if grade = cmp.Or(grade, all[name].Labels["severity"]); !found && strings.Contains(grade, "{") {
+				grade = "critical"
+			}
+			labels := fmt.Sprintf("alertname=%q,severity=%q", name, grade)
 			if cluster != "" {
 				labels += fmt.Sprintf(",cluster=%q", cluster)
 			}
 			samples = fmt.Sprintf("{labels: '{%s}', value: 1}", labels)
 		}
-		fmt.Fprintf(&text, "  - {expr: 'count by (alertname, cluster) (ALERTS{alertstate=\"firing\"})', eval_time: %dm, exp_samples: [%s]}\n", minute, samples)
+		fmt.Fprintf(&text, "  - {expr: 'count by (alertname, cluster, severity) (ALERTS{alertstate=\"firing\"})', eval_time: %dm, exp_samples: [%s]}\n", minute, samples)
 	}
 	return text.String()
 }
