@@ -45,6 +45,7 @@ func TestNotesListWhatToCheck(t *testing.T) {
 		"block":            "\n    multicluster clusterset.local {\n        alias cluster.local\n    }\n",
 		"stock":            "corefile-examples/stock.Corefile.",
 		"stock-intree":     "\n    kubernetes cluster.local clusterset.local in-addr.arpa ip6.arpa {\n        multicluster clusterset.local\n    }\n",
+		"stock, domain":    "\n    kubernetes k8s.example clusterset.local in-addr.arpa ip6.arpa {\n",
 		"alias":            "corefile-examples/alias.Corefile;",
 		"autopath":         "\n    autopath @multicluster\n",
 		"patch":            "  kubectl -n kube-system patch deployment coredns -p '{",
@@ -71,6 +72,7 @@ func TestNotesListWhatToCheck(t *testing.T) {
 		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"a test", "an image", "controller", "peers", "join", "line", "stock", "patch", "its names", "get a client pod"}},
 		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"a test", "an image", "controller", "peers", "join", "block", "alias", "autopath", "patch", "its names", "get a client pod"}},
 		"stock":          {system, c1 + "dns: {mode: stock}", []string{"a test", "an image", "controller", "peers", "join", "stock-intree", "its names", "get a client pod"}},
+		"stock, domain":  {system, c1 + "dns: {mode: stock, clusterDomain: k8s.example}", []string{"a test", "an image", "controller", "peers", "join", "stock, domain", "its names", "get a client pod"}},
 		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"a test", "an image", "controller", "peers", "join", "replace", "monitors", "policies", "get a client pod"}},
 		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server, image: {repository: registry.example.org/coredns, tag: v1}}}", []string{"another image", "server", "get a client pod"}},
 	} {
