@@ -85,16 +85,19 @@ func (s *set) takeRelease(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	type valuesOf struct {
-		Image struct{ Repository, Tag string }
+	about, err := s.run(ctx, "", s.helm, "show", "chart", s.chart)
+	if err != nil {
+		return err
 	}
+	type valuesOf struct{ Image struct{ Repository string } }
 	var values struct{ Controller, DNS valuesOf }
-	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+	var chart struct{ AppVersion string }
+	if err := errors.Join(yaml.Unmarshal([]byte(text), &values), yaml.Unmarshal([]byte(about), &chart)); err != nil {
 		return err
 	}
 	for name, of := range map[string]valuesOf{"coredns": values.DNS, "controller": values.Controller} {
 		if s.chosen[name] = s.images[name] != ""; !s.chosen[name] {
-			s.images[name] = of.Image.Repository + ":" + of.Image.Tag
+			s.images[name] = of.Image.Repository + ":" + chart.AppVersion
 		}
 	}
 	s.plugin = filepath.Join(s.dir, "kubectl-multicluster")

@@ -19,9 +19,9 @@ func Tag(registry, program, tag string) (name.Tag, error) {
 	return t, nil
 }
 
-// Reference is what names an image in the values of the chart. The digest has precedence over the tag.
+// Reference is what names an image in the values of the chart.
 type Reference struct {
-	Repository, Tag, Digest string
+	Repository, Digest string
 }
 
 // Values are the references of the images by the names of the programs.
@@ -30,12 +30,12 @@ type Values map[string]Reference
 // ChartKeys are the names under which the chart has the programs.
 var ChartKeys = map[string]string{"coredns": "dns", "multicluster-controller": "controller"}
 
-// YAML are the values as a file for `helm install --values`.
+// YAML are the values as a file for `helm install --values`. Its tags are empty: the chart refuses a tag beside a digest, such as one that is stored in a release.
 func (v Values) YAML() []byte {
 	var text strings.Builder
 	for _, program := range Programs {
-		_, _ = fmt.Fprintf(&text, "%s:\n  image:\n    repository: %q\n    tag: %q\n    digest: %q\n",
-			ChartKeys[program], v[program].Repository, v[program].Tag, v[program].Digest)
+		_, _ = fmt.Fprintf(&text, "%s:\n  image:\n    repository: %q\n    tag: \"\"\n    digest: %q\n",
+			ChartKeys[program], v[program].Repository, v[program].Digest)
 	}
 	return []byte(text.String())
 }

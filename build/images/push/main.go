@@ -98,7 +98,7 @@ func (p pusher) push(ctx context.Context, out io.Writer) error {
 		if _, err := fmt.Fprintf(out, "%s@%s\n", tag.Repository, archive.Digest); err != nil {
 			return err
 		}
-		values[program] = archives.Reference{Repository: tag.Repository.String(), Tag: p.tag, Digest: archive.Digest.String()}
+		values[program] = archives.Reference{Repository: tag.Repository.String(), Digest: archive.Digest.String()}
 	}
 	return os.WriteFile(filepath.Join(p.folder, "values.yaml"), values.YAML(), 0o644) //nolint:gosec // for everybody to read, as the archives
 }

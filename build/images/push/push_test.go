@@ -224,7 +224,7 @@ func TestPushWritesValues(t *testing.T) {
 	}
 	var want strings.Builder
 	for _, program := range archives.Programs {
-		_, _ = fmt.Fprintf(&want, "%s:\n  image:\n    repository: \"%s/%s\"\n    tag: \"v1.2.3\"\n    digest: %q\n",
+		_, _ = fmt.Fprintf(&want, "%s:\n  image:\n    repository: \"%s/%s\"\n    tag: \"\"\n    digest: %q\n",
 			map[string]string{"coredns": "dns", "multicluster-controller": "controller"}[program], p.registry, program, digests[program])
 	}
 	if string(text) != want.String() {

@@ -43,13 +43,14 @@ func (r *release) chart(ctx context.Context, charts string, values archives.Valu
 	return nil
 }
 
-// setImage replaces the repository of a program's image in the chart's values, and the tag and digest that follow it. The comments stay.
+// setImage replaces the repository of a program's image in the chart's values, and the digest that follows it. The comments stay, and so does the empty
+// tag between them: the chart refuses both.
 func setImage(text []byte, program string, image archives.Reference) ([]byte, error) {
-	const upTo = `((?:.*\n){0,6}? +%s: )\S+`
-	lines := regexp.MustCompile(`(?m)^( +repository: )registry\.invalid/clusterset-dns/` + regexp.QuoteMeta(program) + `\n` +
-		fmt.Sprintf(upTo, "tag") + `\n` + fmt.Sprintf(upTo, "digest") + `$`)
+	const upTo = `(?:.*\n){0,6}? +%s: `
+	lines := regexp.MustCompile(`(?m)^( +repository: )registry\.invalid/clusterset-dns/` + regexp.QuoteMeta(program) + `\n(` +
+		fmt.Sprintf(upTo, "tag") + `""\n` + fmt.Sprintf(upTo, "digest") + `)""$`)
 	if n := len(lines.FindAll(text, -1)); n != 1 {
-		return nil, fmt.Errorf("found the repository, tag and digest of %s %d times, want once", program, n)
+		return nil, fmt.Errorf("found the repository, an empty tag and an empty digest of %s %d times, want once", program, n)
 	}
-	return lines.ReplaceAll(text, fmt.Appendf(nil, "${1}%s\n${2}%s\n${3}%q", image.Repository, image.Tag, image.Digest)), nil
+	return lines.ReplaceAll(text, fmt.Appendf(nil, "${1}%s\n${2}%q", image.Repository, image.Digest)), nil
 }

@@ -123,7 +123,7 @@ func (r *release) describe(ctx context.Context, notes string) error {
 			return err
 		}
 		images[program] = archive
-		values[program] = archives.Reference{Repository: r.registry + "/" + program, Tag: r.version, Digest: archive.Digest.String()}
+		values[program] = archives.Reference{Repository: r.registry + "/" + program, Digest: archive.Digest.String()}
 	}
 	if err := r.chart(ctx, "deploy/charts", values, scratch); err != nil {
 		return err

@@ -62,13 +62,13 @@ func TestWrongReleases(t *testing.T) {
 // TestSetImage: the lines of one program change, and nothing else. Values that it does not find are an error.
 func TestSetImage(t *testing.T) {
 	const before = "a:\n  image:\n    repository: registry.invalid/clusterset-dns/coredns\n    # Comment.\n    tag: \"\"\n    # More.\n    digest: \"\"\n    pullPolicy: Always\n"
-	image := archives.Reference{Repository: "registry.example.org/coredns", Tag: "v1.2.3", Digest: "sha256:0123"}
+	image := archives.Reference{Repository: "registry.example.org/coredns", Digest: "sha256:0123"}
 	got, err := setImage([]byte(before), "coredns", image)
-	const want = "a:\n  image:\n    repository: registry.example.org/coredns\n    # Comment.\n    tag: v1.2.3\n    # More.\n    digest: \"sha256:0123\"\n    pullPolicy: Always\n"
+	const want = "a:\n  image:\n    repository: registry.example.org/coredns\n    # Comment.\n    tag: \"\"\n    # More.\n    digest: \"sha256:0123\"\n    pullPolicy: Always\n"
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s", err, got)
 	}
-	for _, text := range []string{"", before + before, strings.ReplaceAll(before, "digest", "hash")} {
+	for _, text := range []string{"", before + before, strings.ReplaceAll(before, "digest", "hash"), strings.Replace(before, `tag: ""`, "tag: v1", 1)} {
 		if got, err := setImage([]byte(text), "coredns", image); err == nil {
 			t.Errorf("%s\ngives\n%s", text, got)
 		}
