@@ -57,7 +57,7 @@ func TestNotesListWhatToCheck(t *testing.T) {
 		"try":              "  kubectl -n multicluster-system exec deployment/multicluster-client -- getent ahosts foo.default.svc",
 		"a test":           "To test that pods resolve names of clusterset.local, and that all peers are connected:\n  helm test multicluster -n multicluster-system --logs\n",
 		"a test of peers":  "To test that all peers are connected:\n  helm test",
-		"get a client pod": "--reuse-values --set clientPod.enabled=true",
+		"get a client pod": "--reset-then-reuse-values --set clientPod.enabled=true",
 	}
 	for name, test := range map[string]struct {
 		namespace, values string

@@ -18,6 +18,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"too many endpoints":                             {"cluster: {id: c1, maxEndpointsPerSlice: 1001}", "/cluster/maxEndpointsPerSlice"},
 		"an unknown log level":                           {"cluster: {id: c1, logLevel: LOUD}", "/cluster/logLevel"},
 		"a value that is not there":                      {c1 + "controller: {replica: 1}", "'replica' not allowed"},
+		"a section without a value":                      {c1 + "podMonitor: null", "podMonitor has no value. If you upgrade with --reuse-values, use --reset-then-reuse-values instead"},
+		"a former name":                                  {c1 + "controller: {args: [--a=b]}", `add --set controller.args=null --set-json 'controller.extraArgs=["--a=b"]'`},
 		"a section that is not there":                    {c1 + "coredns: {}", "'coredns' not allowed"},
 		"itself as a peer":                               {c1 + "peers: [{name: c1, existingSecret: true}]", "c1 is the ID of this cluster"},
 		"a peer twice":                                   {c1 + "peers: [{name: c2, existingSecret: true}, {name: c2, kubeconfig: x}]", "c2 is listed twice"},

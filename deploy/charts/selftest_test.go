@@ -37,7 +37,7 @@ func testsRelease(t *testing.T, c *controlplane.Cluster, server *controlplane.Be
 	wantsTest(t, c, true, "all peers are connected: there are 1\n")
 	name := func(name string) {
 		t.Helper()
-		onCluster(t, c, "", "upgrade", release, chart, "--reuse-values", "--set", "test.name="+name+".default.svc.clusterset.local")
+		onCluster(t, c, "", "upgrade", release, chart, "--reset-then-reuse-values", "--set", "test.name="+name+".default.svc.clusterset.local")
 	}
 	name("missing")
 	wantsTest(t, c, false, "failed  resolve missing.default.svc.clusterset.local: ")

@@ -104,7 +104,7 @@ func TestClustersDNSIsHandedOn(t *testing.T) {
 	}
 	before := inUse()
 	for _, mode := range []string{"server", "cluster", "none"} {
-		_, err := helm(t, c.Kubeconfig, "", "upgrade", release, chart, "--namespace", system, "--reuse-values", "--set", "dns.mode="+mode)
+		_, err := helm(t, c.Kubeconfig, "", "upgrade", release, chart, "--namespace", system, "--reset-then-reuse-values", "--set", "dns.mode="+mode)
 		if err == nil || !strings.Contains(err.Error(), "--set dns.leaveReplace=true") {
 			t.Errorf("to the mode %s: %v; want it refused", mode, err)
 		}

@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -33,7 +34,8 @@ func TestUpgradeFromThePreviousChart(t *testing.T) {
 		if len(before) < 15 {
 			t.Fatalf("the previous chart has created %v", before)
 		}
-		onCluster(t, c, "controller: {args: null, extraArgs: [--kubeconfig=]}", "upgrade", release, chart, "--reset-then-reuse-values", "--values", "-")
+		refusesStored(t, c)
+		onCluster(t, c, "", append([]string{"upgrade", release, chart, "--reset-then-reuse-values"}, renamed(t)...)...)
 		after := uids(t, c)
 		for name, uid := range before {
 			if after[name] != uid {
@@ -42,6 +44,29 @@ func TestUpgradeFromThePreviousChart(t *testing.T) {
 		}
 		onCluster(t, c, "", "uninstall", release)
 	}
+}
+
+// refusesStored wants the messages for stored values that lack those that are new, and for the flags by their former name.
+func refusesStored(t *testing.T, c *controlplane.Cluster) {
+	t.Helper()
+	for flag, want := range map[string]string{
+		"--reuse-values":            "use --reset-then-reuse-values instead",
+		"--reset-then-reuse-values": `add --set controller.args=null --set-json 'controller.extraArgs=["--kubeconfig="]'`,
+	} {
+		if _, err := helm(t, c.Kubeconfig, "", "upgrade", release, chart, "--namespace", system, flag); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", flag, err, want)
+		}
+	}
+}
+
+// renamed are the flags of upgrade.md for the former name of the controller's flags.
+func renamed(t *testing.T) []string {
+	t.Helper()
+	flags := regexp.MustCompile("`(--set controller.args=null --set-json) '(.*)'`").FindStringSubmatch(document(t, "docs/operations/upgrade.md"))
+	if flags == nil {
+		t.Fatal("upgrade.md has no flags for controller.args")
+	}
+	return append(strings.Fields(flags[1]), flags[2])
 }
 
 // uids are those of the objects of the release, by kind and name.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -326,6 +327,42 @@ func TestEachValueHasATest(t *testing.T) {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(tested)), func(path string) bool { return path == value || strings.HasPrefix(path, value+".") }) {
 			t.Errorf("nothing tests %s", value)
 		}
+	}
+}
+
+// TestMissingValuesAreNoticed: each value whose default is not empty is in the list of validate.yaml, each section that has none, and no other.
+func TestMissingValuesAreNoticed(t *testing.T) {
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(document(t, chart+"/values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(document(t, chart+"/templates/validate/validate.yaml"), "range $path := list ")
+	list, _, _ = strings.Cut(list, " }}")
+	want, sections := map[string]bool{}, map[string]bool{}
+	for path, value := range leaves(t, " ", values) {
+		path = strings.TrimSpace(path)
+		if section, _, isLabel := strings.Cut(path, ".labels."); isLabel {
+			path = section + ".labels"
+		}
+		if dot := strings.LastIndex(path, "."); dot > 0 && !strings.Contains(path, ".resources.") {
+			sections[path[:dot]] = true
+		}
+		if !slices.Contains([]string{"null", `""`, "[]", "{}", "false"}, value) && !strings.Contains(path, ".resources.") && !strings.HasSuffix(path, ".labels") {
+			want[strconv.Quote(path)] = true
+		}
+	}
+	for section := range sections {
+		inside := func(path string) bool { return strings.HasPrefix(path, strconv.Quote(section)[:len(section)+1]+".") }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(want)), inside) {
+			want[strconv.Quote(section)] = true
+		}
+	}
+	got := map[string]bool{}
+	for _, path := range strings.Fields(list) {
+		got[path] = true
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-values.yaml +validate.yaml):\n%s", diff)
 	}
 }
 
