@@ -39,6 +39,8 @@ func TestNotesListWhatToCheck(t *testing.T) {
 		"crds":             "  kubectl get crd serviceimports.multicluster.x-k8s.io serviceexports.multicluster.x-k8s.io",
 		"server":           "    clusterset.local:53 {\n        errors\n        cache 5\n        forward . <that address>\n    }\n",
 		"server, address":  "        forward . 10.0.0.11\n",
+		"pin the address":  "unless you set dns.clusterIP to this one now",
+		"leave server":     "Before you change dns.mode or uninstall the release, remove this block.",
 		"two zones":        "    a.example:53 b.example:53 {\n",
 		"alias forwarding": "corefile-examples/alias-forwarding.Corefile",
 		"line":             "\n    multicluster clusterset.local\n",
@@ -63,18 +65,18 @@ func TestNotesListWhatToCheck(t *testing.T) {
 		namespace, values string
 		want              []string
 	}{
-		"the defaults":   {system, c1, []string{"a test", "an image", "controller", "peers", "join", "server", "get a client pod"}},
-		"peers":          {system, c1 + "peers: [{name: c2, kubeconfig: x}, {name: c3, existingSecret: true}]", []string{"a test", "an image", "controller", "peers", "others' peer", "server", "get a client pod"}},
+		"the defaults":   {system, c1, []string{"a test", "an image", "controller", "peers", "join", "server", "pin the address", "leave server", "get a client pod"}},
+		"peers":          {system, c1 + "peers: [{name: c2, kubeconfig: x}, {name: c3, existingSecret: true}]", []string{"a test", "an image", "controller", "peers", "others' peer", "server", "pin the address", "leave server", "get a client pod"}},
 		"elsewhere":      {"default", "{controller: {enabled: true}, cluster: {id: c1}, dns: {mode: none}}", []string{"a test of peers", "an image", "join", "other namespace", "its account", "none"}},
 		"a property":     {system, "{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"a test of peers", "an image", "controller", "peers", "join", "clusterproperty", "crds", "none"}},
-		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\nclientPod: {enabled: true}", []string{"a test", "an image", "controller", "peers", "join", "server, address", "alias forwarding", "try"}},
-		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"an image", "controller", "peers", "join", "two zones", "get a client pod"}},
+		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\nclientPod: {enabled: true}", []string{"a test", "an image", "controller", "peers", "join", "server, address", "leave server", "alias forwarding", "try"}},
+		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"an image", "controller", "peers", "join", "two zones", "pin the address", "leave server", "get a client pod"}},
 		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"a test", "an image", "controller", "peers", "join", "line", "stock", "patch", "its names", "get a client pod"}},
 		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"a test", "an image", "controller", "peers", "join", "block", "alias", "autopath", "patch", "its names", "get a client pod"}},
 		"stock":          {system, c1 + "dns: {mode: stock}", []string{"a test", "an image", "controller", "peers", "join", "stock-intree", "its names", "get a client pod"}},
 		"stock, domain":  {system, c1 + "dns: {mode: stock, clusterDomain: k8s.example}", []string{"a test", "an image", "controller", "peers", "join", "stock, domain", "its names", "get a client pod"}},
 		"replace":        {system, replace + "networkPolicy: {enabled: true}\nserviceMonitor: {enabled: true}", []string{"a test", "an image", "controller", "peers", "join", "replace", "monitors", "policies", "get a client pod"}},
-		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server, image: {repository: registry.example.org/coredns, tag: v1}}}", []string{"another image", "server", "get a client pod"}},
+		"no controller":  {system, "{controller: {enabled: false}, dns: {mode: server, image: {repository: registry.example.org/coredns, tag: v1}}}", []string{"another image", "server", "pin the address", "leave server", "get a client pod"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -90,6 +90,25 @@ func TestReleaseTakesOverTheClustersCoreDNS(t *testing.T) {
 	}
 }
 
+// TestForwardingIsRemovedFirst: no upgrade deletes the second CoreDNS while the cluster's own forwards to it.
+func TestForwardingIsRemovedFirst(t *testing.T) {
+	c := shared.Cluster(t)
+	defer onCluster(t, c, "", "uninstall", release)
+	defer kubectl(t, c, "delete", "configmap", "coredns", "--namespace=kube-system")
+	onCluster(t, c, c1+"dns: {clusterIP: 10.0.0.11}", "install", release, chart, "--create-namespace", "--values", "-")
+	for server, forwards := range map[string]bool{"10.0.0.11": true, "10.0.0.11:53": true, "10.0.0.110": false} {
+		if err := c.Apply(t.Context(), "kube-system", "{apiVersion: v1, kind: ConfigMap, metadata: {name: coredns}, data: {Corefile: 'clusterset.local:53 { forward . "+server+" }'}}"); err != nil {
+			t.Fatal(err)
+		}
+		for mode, deleted := range map[string]bool{"stock": true, "cluster": true, "none": true, "server": false} {
+			_, err := helm(t, c.Kubeconfig, "", "upgrade", release, chart, "--namespace", system, "--dry-run=server", "--reset-then-reuse-values", "--set", "dns.mode="+mode)
+			if refused := err != nil && strings.Contains(err.Error(), "contains its address 10.0.0.11: remove the server block"); refused != (forwards && deleted) || !refused && err != nil {
+				t.Errorf("from server to %s, with a forwarding to %s: %v; want it refused: %t", mode, server, err, forwards && deleted)
+			}
+		}
+	}
+}
+
 // TestClustersDNSIsHandedOn: no upgrade deletes the cluster's DNS by the way. By the lines that uninstall.md shows it outlives the mode, and
 // then the release.
 func TestClustersDNSIsHandedOn(t *testing.T) {

@@ -197,6 +197,16 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end }}
 {{- end }}
 
+{{/* The ClusterIPs of a Service of this release, which Helm deletes when the release no longer contains it. Without a cluster (helm template), lookup returns nothing. */}}
+{{- define "multicluster.deletedAddresses" -}}
+{{- $service := lookup "v1" "Service" .namespace .name }}
+{{- $marks := dig "metadata" "annotations" dict $service }}
+{{- $ours := and (eq (get $marks "meta.helm.sh/release-name") .root.Release.Name) (eq (get $marks "meta.helm.sh/release-namespace") .root.Release.Namespace) }}
+{{- if and $ours (ne (get $marks "helm.sh/resource-policy") "keep") }}
+{{- join " " (dig "spec" "clusterIPs" list $service) }}
+{{- end }}
+{{- end }}
+
 {{- /* The version of the cluster's own CoreDNS, such as 1.12.2, or nothing: helm template does not read the cluster, and an image can have another tag. */}}
 {{- define "multicluster.coreDNSVersion" -}}
 {{- $deployment := lookup "apps/v1" "Deployment" .Values.dns.account.namespace "coredns" }}
