@@ -254,6 +254,33 @@ func TestAlertsAfterDays(t *testing.T) {
 	evaluate(t, "10m", groups)
 }
 
+// TestOwnCoreDNS: with dns.mode=stock, the expressions that docs/operations/alerts.md has instead of alerts see each fault, and none in a
+// healthy cluster.
+func TestOwnCoreDNS(t *testing.T) {
+	controlplane.NotShort(t) // it can have to build promtool
+	_, text, found := strings.Cut(read(t, "docs/operations/alerts.md"), "## The cluster's own CoreDNS\n")
+	expressions := regexp.MustCompile(`(?m)^    (\S.*)$`).FindAllStringSubmatch(text, -1)
+	if !found || len(expressions) != 3 {
+		t.Fatalf("docs/operations/alerts.md has %d expressions about the cluster's own CoreDNS, want 3", len(expressions))
+	}
+	var test strings.Builder
+	test.WriteString(`- input_series:
+  - {series: 'coredns_build_info{pod="k-0"}', values: '1x29 stale'}
+  - {series: 'coredns_build_info{pod="k-1"}', values: '_x5 1x24 stale'}
+  - {series: 'coredns_dns_responses_total{zone=".",rcode="NOERROR"}', values: '0+100x60'}
+  - {series: 'coredns_dns_responses_total{zone=".",rcode="SERVFAIL"}', values: '0x29 0+5x30'}
+  - {series: 'coredns_kubernetes_rest_client_requests_total{code="200"}', values: '0+1x60'}
+  - {series: 'coredns_kubernetes_rest_client_requests_total{code="<error>"}', values: '0x29 0+1x30'}
+  promql_expr_test:
+`)
+	for _, of := range expressions {
+		for minute, samples := range map[int]string{20: "", 50: "{labels: '{}', value: 1}"} {
+			fmt.Fprintf(&test, "  - {expr: 'count(%s)', eval_time: %dm, exp_samples: [%s]}\n", of[1], minute, samples)
+		}
+	}
+	evaluate(t, "1m", []string{test.String()})
+}
+
 // evaluate lets promtool run tests of the rules.
 func evaluate(t *testing.T, interval string, groups []string) {
 	t.Helper()
