@@ -26,7 +26,11 @@ func TestObjectsThatNoBaseHas(t *testing.T) {
 	}
 	for mode, values := range everything {
 		t.Run(mode, func(t *testing.T) {
-			all := without(t, render(t, strings.Replace(values, "dashboard: {enabled: true}\n", "", 1)+strings.ReplaceAll("serviceMonitor: MONITOR\npodMonitor: MONITOR\n", "MONITOR", "{enabled: true, interval: 30s, labels: {release: prometheus}}")))
+			values = strings.Replace(values, "dashboard: {enabled: true}\n", "", 1)
+			all := map[string]map[string]any{}
+			for _, monitor := range []string{"serviceMonitor", "podMonitor"} {
+				maps.Copy(all, without(t, render(t, values+monitor+": {enabled: true, interval: 30s, labels: {release: prometheus}}")))
+			}
 			var text strings.Builder
 			for _, name := range slices.Sorted(maps.Keys(all)) {
 				if bases[name] {

@@ -65,6 +65,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"an invalid digest":                              {c1 + "dns: {image: {digest: latest}}", "/dns/image/digest"},
 		"a tag and a digest":                             {c1 + "controller: {image: {tag: v1, digest: " + digest + "}}", "controller.image has a tag and a digest: tag v1, digest " + digest + ". To use the tag, also set --set controller.image.digest=\"\""},
 		"a tag and a digest of CoreDNS":                  {c1 + "dns: {image: {tag: v1, digest: " + digest + "}}", "To use the digest, which is the default of a released chart, set --set dns.image.tag=\"\""},
+		"two monitors of one pod":                        {c1 + "serviceMonitor: {enabled: true}\npodMonitor: {enabled: true}", "each pod would be scraped twice: set one of them to false"},
 		"a tag that is a number":                         {c1 + "dns: {image: {tag: 1.0}}", "/dns/image/tag"},
 		"a zone that is the cluster's":                   {c1 + "dns: {plugin: {zones: [Cluster.Local.]}}", "dns.plugin.zones: Cluster.Local. is also the domain of this cluster's own Services"},
 		"a zone that is an alias too":                    {c1 + "dns: {plugin: {alias: [clusterset.local]}}", "dns.plugin.zones: clusterset.local is also the domain"},
