@@ -2,6 +2,7 @@ package charts
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,25 @@ func find(t *testing.T, values, name string) map[string]any {
 	}
 	t.Fatalf("there is no %s", name)
 	return nil
+}
+
+// TestLabelsOfMonitoring: those of the values replace the chart's own.
+func TestLabelsOfMonitoring(t *testing.T) {
+	const labels = "labels: {app.kubernetes.io/part-of: ours}}\n"
+	for _, values := range []string{"serviceMonitor: {enabled: true, " + labels, "podMonitor: {enabled: true, " + labels + "prometheusRule: {enabled: true, " + labels + "dashboard: {enabled: true, " + labels} {
+		found := 0
+		for _, object := range render(t, c1+values) {
+			if kind := object.GetKind(); strings.HasSuffix(kind, "Monitor") || kind == "PrometheusRule" || object.GetName() == "multicluster-dashboard" {
+				found++
+				if got := object.GetLabels()["app.kubernetes.io/part-of"]; got != "ours" {
+					t.Errorf("%s has the label %q", key(object), got)
+				}
+			}
+		}
+		if want := 1 + strings.Count(values, "enabled"); found != want {
+			t.Errorf("found %d objects, want %d, with\n%s", found, want, values)
+		}
+	}
 }
 
 // TestDashboardIsTheFile: nothing evaluates the templates of Grafana in it.

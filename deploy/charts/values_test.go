@@ -119,6 +119,7 @@ var valueCases = map[string]valueCase{
 		controllerPod + "spec.containers.0.image": `"example.org:5000/c:v1"`, controllerPod + "spec.containers.0.imagePullPolicy": `"Always"`}},
 	"its digest": {values: c1 + "controller: {image: {digest: " + digest + "}}", want: map[string]string{
 		controllerPod + "spec.containers.0.image": `"registry.invalid/clusterset-dns/multicluster-controller@` + digest + `"`}},
+	"no controller for now, as before an uninstallation": {values: c1 + "controller: {replicas: 0}", want: map[string]string{"Deployment/multicluster-controller spec.replicas": "0"}},
 	"one controller": {values: c1 + "controller: {replicas: 1}", want: map[string]string{"Deployment/multicluster-controller spec.replicas": "1"}},
 	"flags":          {values: c1 + "controller: {extraArgs: [--a=1, --b]}", want: map[string]string{args: flags("--a=1", "--b")}},
 	"cluster profiles": {values: c1 + "controller: {clusterProfiles: fleet}", want: map[string]string{
