@@ -27,8 +27,9 @@ func notes(t *testing.T, namespace, values string) string {
 // TestNotesListWhatToCheck: the commands are those of the chosen values, and of no others.
 func TestNotesListWhatToCheck(t *testing.T) {
 	lines := map[string]string{
-		"an image":         "  registry.invalid/clusterset-dns/multicluster-controller:latest\n",
-		"another image":    "  registry.example.org/coredns:v1\n",
+		"an image":         "The nodes can pull these images. Nobody publishes those in registry.invalid: build and push your own with `make push` (deploy/README.md).\n  registry.invalid/clusterset-dns/multicluster-controller:latest\n",
+		"build CoreDNS":    "CoreDNS with the plugin (`make push`)",
+		"another image":    "The nodes can pull these images.\n  registry.example.org/coredns:v1\n",
 		"controller":       "  kubectl -n multicluster-system rollout status deployment/multicluster-controller\n",
 		"peers":            "  kubectl -n multicluster-system get leases -l clusterset-dns.io/peer",
 		"join":             "`kubectl multicluster join A B`",
@@ -74,8 +75,9 @@ func TestNotesListWhatToCheck(t *testing.T) {
 		"a property":     {system, "{cluster: {useClusterProperty: true}, dns: {mode: none}, crds: {install: false}}", []string{"a test of peers", "an image", "controller", "peers", "join", "clusterproperty", "crds", "none"}},
 		"server":         {system, c1 + "dns: {clusterIP: 10.0.0.11, plugin: {alias: [cluster.local]}}\nclientPod: {enabled: true}", []string{"a test", "an image", "controller", "peers", "join", "server, address", "leave server", "alias forwarding", "try"}},
 		"two zones":      {system, c1 + "dns: {plugin: {zones: [a.example, b.example]}}", []string{"an image", "controller", "peers", "join", "two zones", "pin the address", "leave server", "get a client pod"}},
-		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"a test", "an image", "controller", "peers", "join", "line", "stock", "patch", "its names", "get a client pod"}},
-		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"a test", "an image", "controller", "peers", "join", "block", "alias", "autopath", "patch", "its names", "get a client pod"}},
+		"cluster":        {system, c1 + "dns: {mode: cluster}", []string{"a test", "an image", "controller", "peers", "join", "line", "build CoreDNS", "stock", "patch", "its names", "get a client pod"}},
+		"cluster, ours":  {system, "{controller: {enabled: false}, dns: {mode: cluster, image: {repository: registry.example.org/coredns}}}", []string{"line", "stock", "patch", "its names", "get a client pod"}},
+		"cluster, alias": {system, c1 + "dns: {mode: cluster, autopath: true, plugin: {alias: [cluster.local]}}", []string{"a test", "an image", "controller", "peers", "join", "block", "build CoreDNS", "alias", "autopath", "patch", "its names", "get a client pod"}},
 		"stock":          {system, c1 + "dns: {mode: stock}", []string{"a test", "an image", "controller", "peers", "join", "stock-intree", "its names", "get a client pod"}},
 		"stock, domain":  {system, c1 + "dns: {mode: stock, clusterDomain: k8s.example}", []string{"a test", "an image", "controller", "peers", "join", "stock, domain", "its names", "get a client pod"}},
 		"monitoring":     {system, c1 + "dns: {mode: none}\npodMonitor: {enabled: true}\nprometheusRule: {enabled: true}\ndashboard: {enabled: true}", []string{"a test of peers", "an image", "controller", "peers", "join", "none", "pod monitors", "alerts", "dashboard"}},

@@ -247,7 +247,7 @@ var valueCases = map[string]valueCase{
 	"a dashboard": {values: c1 + "dashboard: {enabled: true}", want: map[string]string{"ConfigMap/multicluster-dashboard": "new"}},
 	"how it is found": {before: c1 + "dashboard: {enabled: true}", values: c1 + "dashboard: {enabled: true, labels: {grafana_dashboard: null, a: b}}", want: map[string]string{
 		"ConfigMap/multicluster-dashboard metadata.labels.a": `"b"`, "ConfigMap/multicluster-dashboard metadata.labels.grafana_dashboard": ""}},
-	"objects of others' making": {values: c1 + "extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: " + chartsLabels + "}, data: {a: '{{ .Values.cluster.id }}'}}, " +
+	"objects of others' making": {values: c1 + "extraObjects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: " + chartsLabels + "}, data: {a: '{{ .Values.cluster.id }} {{ \"{{\" }}cluster}}'}}, " +
 		"\"{apiVersion: v1, kind: Secret, metadata: {name: '{{ .Release.Name }}', labels: " + chartsLabels + "}}\"]", want: map[string]string{"ConfigMap/a": "new", "Secret/multicluster": "new"}},
 	"a name for `helm test`, whose pod is none of the release's objects": {values: c1 + "test: {name: foo.default.svc.clusterset.local}"},
 	"network policies": {values: c1 + "networkPolicy: {enabled: true}", want: map[string]string{

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,18 +18,13 @@ func (r *release) chart(ctx context.Context, charts string, values archives.Valu
 	if err := os.CopyFS(copied, os.DirFS(filepath.Join(charts, "multicluster"))); err != nil {
 		return err
 	}
-	path := filepath.Join(copied, "values.yaml")
-	text, err := os.ReadFile(path) //nolint:gosec // the copy
-	if err != nil {
-		return err
-	}
-	for _, program := range archives.Programs {
-		if text, err = setImage(text, program, values[program]); err != nil {
-			return fmt.Errorf("%s/multicluster/values.yaml: %w", charts, err)
+	for name, set := range map[string]func([]byte, string, archives.Reference) ([]byte, error){"values.yaml": setImage, "README.md": setDefaults} {
+		if err := setImages(filepath.Join(copied, name), values, set); err != nil {
+			return fmt.Errorf("%s/multicluster/%s: %w", charts, name, err)
 		}
 	}
 	folder, err := filepath.Abs(r.folder)
-	if err := errors.Join(err, os.WriteFile(path, text, 0o600)); err != nil { //nolint:gosec // the copy
+	if err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "go", "tool", "helm", "package", copied, "--destination", folder, //nolint:gosec // the copy
@@ -41,6 +35,32 @@ func (r *release) chart(ctx context.Context, charts string, values archives.Valu
 		return fmt.Errorf("package the chart, by helm: %w: %s", err, out)
 	}
 	return nil
+}
+
+// setImages changes a file of the copy for each program.
+func setImages(path string, values archives.Values, set func([]byte, string, archives.Reference) ([]byte, error)) error {
+	text, err := os.ReadFile(path) //nolint:gosec // the copy
+	if err != nil {
+		return err
+	}
+	for _, program := range archives.Programs {
+		if text, err = set(text, program, values[program]); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(path, text, 0o600) //nolint:gosec // the copy
+}
+
+// setDefaults replaces the same defaults in the table of the chart's README.
+func setDefaults(text []byte, program string, image archives.Reference) ([]byte, error) {
+	for field, value := range map[string]string{"repository": image.Repository, "digest": image.Digest} {
+		row := regexp.MustCompile("(?m)^(\\| `" + archives.ChartKeys[program] + `\.image\.` + field + "` \\| `).*?(` \\| )")
+		if n := len(row.FindAll(text, -1)); n != 1 {
+			return nil, fmt.Errorf("found the row of %s.image.%s %d times, want once", archives.ChartKeys[program], field, n)
+		}
+		text = row.ReplaceAll(text, fmt.Appendf(nil, "${1}%q${2}", value))
+	}
+	return text, nil
 }
 
 // setImage replaces the repository of a program's image in the chart's values, and the digest that follows it. The comments stay, and so does the empty

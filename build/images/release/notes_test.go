@@ -59,6 +59,20 @@ func TestWrongReleases(t *testing.T) {
 	}
 }
 
+// TestSetDefaults: the rows of one program change. A README without one of them is an error.
+func TestSetDefaults(t *testing.T) {
+	const before = "| `dns.image.repository` | `\"registry.invalid/a\"` | A. |\n| `dns.image.tag` | `\"\"` | B. |\n| `dns.image.digest` | `\"\"` | C. |\n"
+	image := archives.Reference{Repository: "registry.example.org/coredns", Digest: "sha256:0123"}
+	got, err := setDefaults([]byte(before), "coredns", image)
+	const want = "| `dns.image.repository` | `\"registry.example.org/coredns\"` | A. |\n| `dns.image.tag` | `\"\"` | B. |\n| `dns.image.digest` | `\"sha256:0123\"` | C. |\n"
+	if err != nil || string(got) != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if got, err := setDefaults([]byte(before), "multicluster-controller", image); err == nil {
+		t.Errorf("the README has no row of the controller, and is\n%s", got)
+	}
+}
+
 // TestSetImage: the lines of one program change, and nothing else. Values that it does not find are an error.
 func TestSetImage(t *testing.T) {
 	const before = "a:\n  image:\n    repository: registry.invalid/clusterset-dns/coredns\n    # Comment.\n    tag: \"\"\n    # More.\n    digest: \"\"\n    pullPolicy: Always\n"

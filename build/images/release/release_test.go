@@ -243,9 +243,9 @@ func checkChart(t *testing.T, r *release) {
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "controller.image has a tag and a digest") {
 		t.Errorf("with another tag: %v, %s", err, out)
 	}
-	cmd = exec.CommandContext(t.Context(), "go", "tool", "helm", "show", "chart", filepath.Join(r.folder, "multicluster-1.2.3-test.1.tgz"))
+	cmd = exec.CommandContext(t.Context(), "go", "tool", "helm", "show", "all", filepath.Join(r.folder, "multicluster-1.2.3-test.1.tgz"))
 	cmd.Dir, cmd.Env = "deploy/charts", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), "appVersion: v1.2.3-test.1\n") {
+	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), "appVersion: v1.2.3-test.1\n") || strings.Contains(string(out), "registry.invalid/") {
 		t.Errorf("%v: the chart is\n%s", err, out)
 	}
 }
