@@ -99,7 +99,7 @@ func newPerson(s *scene) *person {
 	if err = errors.Join(err, p.writeContexts()); err != nil {
 		s.t.Fatal(err)
 	}
-	p.shell = newShell(s.t, p.dir, "KUBECONFIG="+p.contexts(), "PATH="+filepath.Dir(s.set.kubectl)+":"+filepath.Join(binaries.Root(), "bin")+":"+os.Getenv("PATH"))
+	p.shell = newShell(s.t, p.dir, "KUBECONFIG="+p.contexts(), "PATH="+filepath.Dir(s.set.kubectl)+":"+filepath.Dir(s.set.plugin)+":"+os.Getenv("PATH"))
 	return p
 }
 
