@@ -189,16 +189,16 @@ clusters-down: ## Stop the clusters c1 and c2, and delete everything of them
 	@go run ./test/clusters/run down c1 c2
 
 .PHONY: e2e
-e2e: $(if $(KUBECONFIGS),,needs-clusters) ## Run the end-to-end tests in three clusters (needs root; 15 minutes; docs/e2e.md)
+e2e: $(if $(KUBECONFIGS),,needs-clusters) controller ## Run the end-to-end tests in three clusters (needs root; 15 minutes; docs/e2e.md)
 	@go run ./test/e2e/run $(ARGS)
 
 .PHONY: e2e-results
-e2e-results: $(if $(KUBECONFIGS),,needs-clusters) ## Run the end-to-end tests, and update the figures of the documents
+e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Run the end-to-end tests, and update the figures of the documents
 	@go run ./test/e2e/run --results docs/results/e2e.txt $(ARGS)
 	@go run ./test/docs
 
 .PHONY: e2e-upgrade
-e2e-upgrade: needs-clusters controller cli ## Upgrade clusters from another commit under load (needs root; FROM=<commit>)
+e2e-upgrade: needs-clusters controller ## Upgrade clusters from another commit under load (needs root; FROM=<commit>)
 	@go run ./test/e2e/run --from "$(FROM)" --run '^TestUpgrade$$' --results docs/results/upgrade.txt
 
 .PHONY: coredns-demo
