@@ -25,6 +25,7 @@ import (
 	"github.com/clusterset-dns/multicluster/cli/testing/node"
 	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 func before(text, mark string) string {
@@ -235,15 +236,11 @@ metadata: {name: refuse}
 spec: {policyName: refuse, validationActions: [Deny]}
 `, namespace, group, version, operation, resource, resource))
 	controlplane.Eventually(l, "the policy is in effect", func() error {
-		var err error
+		try := []string{"label", "serviceimport", "foo", "probe=x"}
 		if resource == "services" {
-			err = l.Clusters["member2"].Apply(l.all.Context(), namespace, strings.ReplaceAll(service, "name: foo", "name: probe"))
-			if err == nil {
-				l.remove("member2", namespace, strings.ReplaceAll(service, "name: foo", "name: probe"))
-			}
-		} else {
-			err = l.Clusters["member2"].Apply(l.all.Context(), namespace, strings.ReplaceAll(userImport("ports: []"), "name: foo", "name: foo, labels: {probe: x}"))
+			try = []string{"create", "service", "clusterip", "probe", "--tcp=80"}
 		}
+		_, err := binaries.Kubectl(l.all.Context(), l.Clusters["member2"].Cluster, append(try, "--namespace="+namespace, "--dry-run=server")...)
 		if err == nil || !strings.Contains(err.Error(), "no "+resource+" here") {
 			return fmt.Errorf("not refused: %w", err)
 		}
