@@ -3,6 +3,7 @@ package charts
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -278,10 +279,13 @@ func startsWith(t *testing.T, values, account, port string) {
 	}
 	serves(t, ":8080/health", ":8181/ready", ":9153/metrics")
 	for _, network := range []string{"udp6", "tcp6"} {
-		m, _, err := (&dns.Client{Net: network}).Exchange(new(dns.Msg).SetQuestion("dns-version.clusterset.local.", dns.TypeTXT), "[::1]:"+port)
-		if err != nil || len(m.Answer) != 1 {
-			t.Errorf("over %s: %v\n%v", network, err, m)
-		}
+		controlplane.Eventually(t, "an answer over "+network, func() error { // CoreDNS says that it is ready a moment before it listens
+			m, _, err := (&dns.Client{Net: network}).Exchange(new(dns.Msg).SetQuestion("dns-version.clusterset.local.", dns.TypeTXT), "[::1]:"+port)
+			if err == nil && len(m.Answer) != 1 {
+				err = fmt.Errorf("%v", m)
+			}
+			return err
+		})
 	}
 	if port == "53" {
 		testsRelease(t, c, server)
