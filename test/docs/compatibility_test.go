@@ -30,7 +30,9 @@ func TestCompatibilityIsOfTheVersions(t *testing.T) {
 	}
 	for _, oldest := range []string{`\| Kubernetes \| (\S+) and later`, `\| CoreDNS \| (\S+) and later`} {
 		version := only(t, oldest, text)
-		if !slices.ContainsFunc(want, func(tested string) bool { return regexp.MustCompile(` v` + regexp.QuoteMeta(version) + `(\.|$)`).MatchString(tested) }) {
+		if !slices.ContainsFunc(want, func(tested string) bool {
+			return regexp.MustCompile(` v` + regexp.QuoteMeta(version) + `(\.|$)`).MatchString(tested)
+		}) {
 			t.Errorf("docs/compatibility.md says %s and later, which is not tested", version)
 		}
 	}
