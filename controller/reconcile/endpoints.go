@@ -17,12 +17,16 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// readyEndpoints has the IDs of clusters with ready endpoints in its label. Only slices of the controller
-// count: otherwise users with permission to write EndpointSlices could make any number of series.
+// readyEndpoints has the IDs of clusters with ready endpoints in its label. Only slices with the label of
+// the controller count, and maxSources clusters.
 var readyEndpoints = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "multicluster_endpoints",
 	Help: "Ready endpoints in the EndpointSlices that the controller made in this cluster, by the cluster that they are in, without clusters that are not chosen. No series for a cluster without any.",
 }, []string{"source_cluster"})
+
+// maxSources limits the series: a user with permission to write EndpointSlices can write some that look like the controller's, until it deletes
+// them.
+const maxSources = 1000
 
 // endpointTally counts ready endpoints by their clusters. It gets each slice from the cache: a plan does
 // not see the slices that it writes, and their events enqueue nothing.
@@ -73,6 +77,9 @@ func (t *endpointTally) handler() toolscache.ResourceEventHandler {
 func (t *endpointTally) set(key types.NamespacedName, now counted) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.sums[now.source] == 0 && len(t.sums) >= maxSources {
+		now = counted{}
+	}
 	before := t.latest[key]
 	if before == now {
 		return

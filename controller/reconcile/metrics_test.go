@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -26,6 +27,28 @@ func sliceOf(source, manager string, ready ...*bool) *discoveryv1.EndpointSlice 
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Conditions: discoveryv1.EndpointConditions{Ready: r}})
 	}
 	return slice
+}
+
+// A user can label slices as the controller does. They make a limited number of series, which go with them.
+func TestForgedSlicesMakeFewSeries(t *testing.T) {
+	events := newEndpointTally().handler()
+	before := testutil.CollectAndCount(readyEndpoints)
+	var forged []*discoveryv1.EndpointSlice
+	for i := range 2 * maxSources {
+		s := sliceOf(fmt.Sprintf("forged-%d", i), mcs.ControllerName, nil)
+		s.Name = fmt.Sprintf("forged-%d", i)
+		forged = append(forged, s)
+		events.OnAdd(s, false)
+	}
+	if got := testutil.CollectAndCount(readyEndpoints) - before; got != maxSources {
+		t.Errorf("%d series, want %d", got, maxSources)
+	}
+	for _, s := range forged {
+		events.OnDelete(s)
+	}
+	if got := testutil.CollectAndCount(readyEndpoints) - before; got != 0 {
+		t.Errorf("%d series are left", got)
+	}
 }
 
 // The metric is a sum over the slices. What others label is not counted: they could make any number of series.
