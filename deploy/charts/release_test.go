@@ -28,7 +28,7 @@ func TestImagesOfARelease(t *testing.T) {
 	}
 }
 
-// TestKubernetesTooOld: Helm refuses API servers that nobody has tried.
+// TestKubernetesTooOld: Helm refuses API servers older than the oldest that the chart installs on.
 func TestKubernetesTooOld(t *testing.T) {
 	for version, refused := range map[string]bool{"v1.24.17": true, "v1.25.0-eks-1": false, "v1.25.16": false} {
 		_, err := helm(t, "", c1, "template", release, chart, "--values", "-", "--kube-version", version)

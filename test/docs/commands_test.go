@@ -64,7 +64,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestRunbookCommands: a command of docs/operations/alerts.md is complete, because nobody thinks of the rest at night: it prints no
+// TestRunbookCommands: a command of docs/operations/alerts.md is complete, and works as written: it prints no
 // credentials, reads the logs of all pods, also of containers that ended, and needs no program that pods do not have.
 func TestRunbookCommands(t *testing.T) {
 	verify := regexp.MustCompile(`^kubectl multicluster verify [a-z0-9-]+ [a-z0-9-]+$`)

@@ -496,7 +496,7 @@ func (s *stage) sees(what, expr string) {
 	})
 }
 
-// receiver is in the place of an Alertmanager.
+// receiver accepts what Prometheus sends to an Alertmanager.
 type receiver struct {
 	mu  sync.Mutex
 	got map[string]alert // the first of each name
