@@ -17,6 +17,16 @@ import (
 // Programs are the names that Build knows: first those of an API server and what goes with it, then those that only a node needs.
 var Programs = []string{"etcd", "kube-apiserver", "kubectl", "controllers", "kube-proxy", "kube-controller-manager", "kubelet", "kube-scheduler"}
 
+// packagesOf are the packages of Programs.
+var packagesOf = func() map[string]string {
+	packages := map[string]string{}
+	for _, name := range Programs {
+		packages[name] = "k8s.io/kubernetes/cmd/" + name
+	}
+	packages["etcd"], packages["controllers"] = "./etcd", "./controllers"
+	return packages
+}()
+
 // Flags are GOFLAGS of all that tests build, with CGO_ENABLED=0: those of build/env.sh, so that what Go has compiled for one of this
 // project's programs is there for all.
 const Flags = "-trimpath -buildvcs=false -gcflags=all=-dwarf=false"
@@ -121,7 +131,7 @@ func (b *builder) lock(ctx context.Context) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	done := report(b.progress, "waiting for another build of Kubernetes")
+	done := report(b.progress, "waiting for another build of "+b.source.what)
 	defer done()
 	err = poll(ctx, 100*time.Millisecond, func(context.Context) error {
 		return tryLock(file)
@@ -136,15 +146,14 @@ func (b *builder) lock(ctx context.Context) (func(), error) {
 // side by side.
 func (b *builder) build(ctx context.Context, names []string) error {
 	compiled := counter{of: b.stale(ctx, names)}
-	done := report(b.progress, fmt.Sprintf("building %s of Kubernetes %s (only once, %s on two cores)",
-		strings.Join(names, ", "), b.source.kubernetes, usual(names)), compiled.String)
+	done := report(b.progress, fmt.Sprintf("building %s of %s %s (only once, %s on two cores)",
+		strings.Join(names, ", "), b.source.what, b.source.version, b.source.usual(names)), compiled.String)
 	defer done()
 	unfinished := b.path("unfinished")
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
-	flags := "-s -w -X k8s.io/component-base/version.gitVersion=" + b.source.kubernetes
-	cmd := b.goCommand(ctx, append([]string{"build", "-v", "-tags", b.source.tags, "-ldflags", flags, "-o", unfinished + "/"}, targets(names)...)...)
+	cmd := b.goCommand(ctx, append([]string{"build", "-v", "-tags", b.source.tags, "-ldflags", b.source.ldflags, "-o", unfinished + "/"}, b.targets(names)...)...)
 	cmd.Stdout, cmd.Stderr = &compiled, &compiled
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", strings.Join(names, ", "), errors.Join(err, ctx.Err()), compiled.rest())
@@ -168,7 +177,7 @@ func (b *builder) goCommand(ctx context.Context, args ...string) *exec.Cmd {
 
 // stale is how many packages have to be compiled; 0 where that is not known.
 func (b *builder) stale(ctx context.Context, names []string) int {
-	list, err := b.goCommand(ctx, append([]string{"list", "-deps", "-tags", b.source.tags, "-f", "{{if .Stale}}.{{end}}"}, targets(names)...)...).Output()
+	list, err := b.goCommand(ctx, append([]string{"list", "-deps", "-tags", b.source.tags, "-f", "{{if .Stale}}.{{end}}"}, b.targets(names)...)...).Output()
 	if err != nil {
 		return 0 // the output of the build contains the reason
 	}
@@ -176,14 +185,9 @@ func (b *builder) stale(ctx context.Context, names []string) int {
 }
 
 // targets are the programs' packages.
-func targets(names []string) (packages []string) {
+func (b *builder) targets(names []string) (packages []string) {
 	for _, name := range names {
-		switch name {
-		case "etcd", "controllers":
-			packages = append(packages, "./"+name)
-		default:
-			packages = append(packages, "k8s.io/kubernetes/cmd/"+name)
-		}
+		packages = append(packages, b.source.packages[name])
 	}
 	return packages
 }

@@ -19,7 +19,7 @@ func TestOldest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, to := version.MustParseSemantic(oldest.kubernetes), version.MustParseSemantic(newest.kubernetes)
+	from, to := version.MustParseSemantic(oldest.version), version.MustParseSemantic(newest.version)
 	if from.Minor()+3 > to.Minor() || oldest.key == newest.key {
 		t.Errorf("the oldest is %s, and the newest %s", oldest.key, newest.key)
 	}
@@ -29,8 +29,8 @@ func TestOldest(t *testing.T) {
 	}
 	replaced := regexp.MustCompile(`(?m)^\tk8s\.io/\S+ => k8s\.io/\S+ v0(\.\S+)$`).FindAllStringSubmatch(string(text), -1)
 	for _, module := range replaced {
-		if "v1"+module[1] != oldest.kubernetes {
-			t.Errorf("test/controlplane/oldest/go.mod: %s, want that of Kubernetes %s", module[0], oldest.kubernetes)
+		if "v1"+module[1] != oldest.version {
+			t.Errorf("test/controlplane/oldest/go.mod: %s, want that of Kubernetes %s", module[0], oldest.version)
 		}
 	}
 	if len(replaced) < 20 {

@@ -119,7 +119,7 @@ func (f finder) envtest(ctx context.Context) (dir string, err error) {
 	if _, err := f.output(ctx, "go", "install", setupEnvtest); err != nil {
 		return "", err
 	}
-	args := []string{"use", minorOf(f.source.kubernetes) + ".x", "--print=path", "--bin-dir=" + f.store}
+	args := []string{"use", minorOf(f.source.version) + ".x", "--print=path", "--bin-dir=" + f.store}
 	if f.index != "" {
 		args = append(args, "--index="+f.index)
 	}
@@ -177,14 +177,14 @@ func (f finder) fits(name string, got *version.Version) bool {
 	if name == "etcd" {
 		return got.Major() == oldestEtcd.Major() && got.AtLeast(oldestEtcd)
 	}
-	return fmt.Sprintf("%d.%d", got.Major(), got.Minor()) == minorOf(f.source.kubernetes)
+	return fmt.Sprintf("%d.%d", got.Major(), got.Minor()) == minorOf(f.source.version)
 }
 
 func (f finder) wanted(name string) string {
 	if name == "etcd" {
 		return fmt.Sprintf("%d.%d or newer", oldestEtcd.Major(), oldestEtcd.Minor())
 	}
-	return minorOf(f.source.kubernetes)
+	return minorOf(f.source.version)
 }
 
 // minorOf is 1.37 of v1.37.1.

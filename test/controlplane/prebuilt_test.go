@@ -67,7 +67,7 @@ func index(t *testing.T, release string, programs map[string]string) string {
 func newFinder(t *testing.T, index string) (finder, *bytes.Buffer) {
 	t.Helper()
 	b := tinyBuilder(t, "package main\n\nfunc main() {}\n")
-	b.source.kubernetes = "v1.37.3"
+	b.source.version = "v1.37.3"
 	progress := new(bytes.Buffer)
 	b.progress = progress
 	return finder{b, index, t.TempDir()}, progress

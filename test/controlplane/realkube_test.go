@@ -29,8 +29,8 @@ func TestServerIsThePinnedVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	version, err := kubernetes.NewForConfigOrDie(c.Config).Discovery().ServerVersion()
-	if err != nil || version.GitVersion != source.kubernetes {
-		t.Fatalf("version %v, %v; want %s", version, err, source.kubernetes)
+	if err != nil || version.GitVersion != source.version {
+		t.Fatalf("version %v, %v; want %s", version, err, source.version)
 	}
 }
 

@@ -10,12 +10,16 @@ import (
 	"runtime"
 )
 
-// source is a module that pins what programs are built from: test/controlplane/kube, or test/controlplane/oldest.
+// source is a module that pins what programs are built from.
 type source struct {
-	dir        string
-	kubernetes string // version, with the leading v
-	tags       string // of the build
-	key        string // changes with whatever changes a built program
+	dir      string
+	what     string            // its programs are of, for messages
+	version  string            // of what, with the leading v
+	packages map[string]string // of the programs
+	tags     string            // of the build
+	ldflags  string
+	usual    func(names []string) string // time of the first build
+	key      string                      // changes with whatever changes a built program
 }
 
 var errNoSource = errors.New("the module test/controlplane/kube is not there: controlplane works inside a checkout of the repository only")
@@ -36,21 +40,22 @@ func Root() (string, error) {
 }
 
 func findSource() (source, error) {
-	root, err := Root()
-	if err != nil {
-		return source{}, err
-	}
-	return readSource(filepath.Join(root, "test", "controlplane", "kube"), "etcd/main.go", "controllers/main.go")
+	return ofKubernetes("test/controlplane/kube", "", "etcd/main.go", "controllers/main.go")
 }
 
 // findOldest is the source of the oldest supported kube-apiserver. The tag leaves out the clients of clouds, a third of its packages.
 func findOldest() (source, error) {
+	return ofKubernetes("test/controlplane/oldest", "providerless")
+}
+
+func ofKubernetes(dir, tags string, files ...string) (source, error) {
 	root, err := Root()
 	if err != nil {
 		return source{}, err
 	}
-	s, err := readSource(filepath.Join(root, "test", "controlplane", "oldest"))
-	s.tags = "providerless"
+	s, err := readSource(filepath.Join(root, dir), "k8s.io/kubernetes", files...)
+	s.what, s.packages, s.tags, s.usual = "Kubernetes", packagesOf, tags, usual
+	s.ldflags = "-s -w -X k8s.io/component-base/version.gitVersion=" + s.version
 	return s, err
 }
 
@@ -59,8 +64,9 @@ func isModule(dir string) bool {
 	return err == nil
 }
 
-// readSource reads the versions of a module. The files are those that change a program, beside go.mod and go.sum.
-func readSource(dir string, files ...string) (source, error) {
+// readSource reads the versions of a module. The key begins with the version of one module that it requires. The files are those that change
+// a program, beside go.mod and go.sum.
+func readSource(dir, module string, files ...string) (source, error) {
 	s := source{dir: dir}
 	sum := sha256.New()
 	for _, name := range append([]string{"go.mod", "go.sum"}, files...) {
@@ -70,14 +76,14 @@ func readSource(dir string, files ...string) (source, error) {
 		}
 		sum.Write(text)
 		if name == "go.mod" {
-			s.kubernetes = required(text, "k8s.io/kubernetes")
+			s.version = required(text, module)
 		}
 	}
-	if s.kubernetes == "" {
-		return source{}, fmt.Errorf("%s/go.mod does not require k8s.io/kubernetes", dir)
+	if s.version == "" {
+		return source{}, fmt.Errorf("%s/go.mod does not require %s", dir, module)
 	}
 	_, _ = fmt.Fprint(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	s.key = fmt.Sprintf("%s-%.6x", s.kubernetes, sum.Sum(nil))
+	s.key = fmt.Sprintf("%s-%.6x", s.version, sum.Sum(nil))
 	return s, nil
 }
 
