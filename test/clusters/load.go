@@ -17,6 +17,18 @@ func (c *Cluster) Load(ctx context.Context, archive string) error {
 	if _, err := c.ctr(ctx, "images", "import", "--snapshotter="+snapshotter(), archive); err != nil {
 		return fmt.Errorf("load %s into the cluster %s: %w", archive, c.Name, err)
 	}
+	return c.untilManaged(ctx)
+}
+
+// Tag gives an image that the node has one more name, with its registry. It returns once pods can use the name.
+func (c *Cluster) Tag(ctx context.Context, image, name string) error {
+	if _, err := c.ctr(ctx, "images", "tag", "--force", image, name); err != nil {
+		return fmt.Errorf("name %s %s in the cluster %s: %w", image, name, c.Name, err)
+	}
+	return c.untilManaged(ctx)
+}
+
+func (c *Cluster) untilManaged(ctx context.Context) error {
 	err := poll(ctx.Done(), func() error {
 		list, err := c.ctr(ctx, "images", "list")
 		if err != nil {

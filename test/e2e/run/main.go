@@ -1,6 +1,7 @@
 // Command run runs the end-to-end tests: `make e2e`.
 //
 //	go run ./test/e2e/run [--keep] [--release FOLDER] [--results FILE] [--run PATTERN] [--clusters N] [--from COMMIT]
+//	    [--suite CHECKOUT]
 //
 // It starts clusters on this machine (test/clusters), makes a release and loads its images, and runs `go
 // test ./test/e2e`. Then it ends everything that it started, also after a failure or Ctrl-C. With
@@ -34,7 +35,7 @@ func name(index int) string { return fmt.Sprintf("e2e%d", index) }
 type options struct {
 	keep                     bool
 	release, results, filter string
-	from                     string
+	from, suite              string
 	count                    int
 	beside                   bool // let scenarios run at the same time that can: not where times are measured for the documents
 }
@@ -45,6 +46,7 @@ func (o *options) define(flags *flag.FlagSet) {
 	flags.StringVar(&o.results, "results", "", "file for what the scenarios measured; bin/e2e.txt unless given, or with --run none")
 	flags.StringVar(&o.filter, "run", "", "run only the tests that match, as go test's -run does")
 	flags.StringVar(&o.from, "from", "", "commit that TestUpgrade upgrades from; without it, that test is skipped")
+	flags.StringVar(&o.suite, "suite", "", "checkout of kubernetes-sigs/mcs-api, whose conformance suite TestConformance runs; a stub of it unless given")
 	flags.IntVar(&o.count, "clusters", 3, "how many clusters to start")
 }
 
@@ -85,6 +87,10 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	suite, err := readSuite(cmp.Or(o.suite, stubSuite))
+	if err != nil {
+		return err
+	}
 	scratch, err := os.MkdirTemp("", "multicluster-e2e-run-")
 	if err != nil {
 		return err
@@ -104,6 +110,9 @@ func run(ctx context.Context, o options) error {
 			defer func() { end(started) }()
 		}
 		if err = startErr; err == nil {
+			err = suite.loadImages(ctx, started)
+		}
+		if err == nil {
 			p, err = made(ctx, scratch, started, old)
 		}
 	}
@@ -117,6 +126,13 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	environment := append(p.environment(), "E2E_RELEASE="+folder, "E2E_LOAD_FOR="+load, "E2E_REPORT="+report)
+	if o.suite != "" || os.Getenv("KUBECONFIGS") == "" { // the stub's images are in clusters of ours only
+		results, err := suite.report()
+		if err != nil {
+			return err
+		}
+		environment = append(environment, "E2E_SUITE="+suite.folder, "E2E_SUITE_RESULTS="+results)
+	}
 	if o.beside {
 		environment = append(environment, "E2E_BESIDE=yes")
 	}
