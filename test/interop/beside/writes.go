@@ -1,0 +1,154 @@
+package beside
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+// resources are the kinds of objects that implementations of the API write.
+var resources = []schema.GroupVersionResource{
+	mcsv1beta1.SchemeGroupVersion.WithResource("serviceimports"),
+	mcsv1beta1.SchemeGroupVersion.WithResource("serviceexports"),
+	corev1.SchemeGroupVersion.WithResource("services"),
+	discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
+}
+
+// Writes has every write to the objects of a namespace: the API server sends an event for each that changes an object.
+type Writes struct {
+	mu  sync.Mutex
+	log []write
+	err error // of a watch that ended too early
+}
+
+type write struct{ object, event, by string }
+
+// WatchWrites begins to count. It ends with the test.
+func WatchWrites(t *testing.T, c *controlplane.Cluster, namespace string) *Writes {
+	t.Helper()
+	client, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Writes{}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	t.Cleanup(func() { stop(); running.Wait() })
+	for _, resource := range resources {
+		objects := client.Resource(resource).Namespace(namespace)
+		list, err := objects.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events, err := objects.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() { w.follow(ctx, events) })
+	}
+	return w
+}
+
+func (w *Writes) follow(ctx context.Context, events watch.Interface) {
+	defer events.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event, ok := <-events.ResultChan():
+			if !w.add(event, ok) {
+				return
+			}
+		}
+	}
+}
+
+// add returns false for the end of the watch.
+func (w *Writes) add(event watch.Event, ok bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	object, is := event.Object.(*unstructured.Unstructured)
+	if !ok || !is {
+		w.err = fmt.Errorf("a watch ended: %v", event.Object)
+		return false
+	}
+	w.log = append(w.log, write{object.GetKind() + " " + object.GetName(), string(event.Type), writers(object)})
+	return true
+}
+
+// writers names who wrote to an object last: those managers with the newest time, which has whole seconds.
+func writers(object *unstructured.Unstructured) string {
+	var newest metav1.Time
+	names := map[string]bool{}
+	for _, entry := range object.GetManagedFields() {
+		if entry.Time == nil || entry.Time.Before(&newest) {
+			continue
+		}
+		if newest.Before(entry.Time) {
+			newest = *entry.Time
+			clear(names)
+		}
+		names[entry.Manager] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(names)), "+")
+}
+
+// Mark is a place in the order of the writes.
+type Mark int
+
+// Now is the place after the last write.
+func (w *Writes) Now() Mark {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Mark(len(w.log))
+}
+
+// AtMost fails the test if an object was written more often since a mark, or if nothing was written at all: then nothing was counted.
+func (w *Writes) AtMost(t *testing.T, since Mark, most int) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		t.Error(w.err)
+	}
+	if len(w.log) == int(since) {
+		t.Error("no write was counted")
+	}
+	times := map[string]int{}
+	for _, one := range w.log[since:] {
+		times[one.object]++
+	}
+	for object, n := range times {
+		t.Logf("%s: %d writes", object, n)
+		if n > most {
+			t.Errorf("%s was written %d times; want %d at most:\n%s", object, n, most, w.last(object))
+		}
+	}
+}
+
+// last are the last writes of an object.
+func (w *Writes) last(object string) string {
+	const most = 20
+	var lines []string
+	for _, one := range w.log {
+		if one.object == object {
+			lines = append(lines, one.event+" by "+one.by)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-most):], "\n")
+}
