@@ -1,6 +1,10 @@
 package desired
 
 import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -44,6 +48,21 @@ func followKarmada(b builder) Desired {
 	}
 	d.setImport(b, edited)
 	return d
+}
+
+// leaveToCilium handles an import that Cilium keeps: nothing is written. Cilium replaces each value
+// that another controller writes to the import, and its choice of addresses is not that of
+// setIPs. A derived Service that the controller had made before is deleted once ips are the
+// addresses of another Service.
+func leaveToCilium(b builder) Desired {
+	ips := parse(b.Import.Spec.IPs)
+	ours := func(svc *corev1.Service) bool {
+		return slices.ContainsFunc(ServiceAddresses(svc), func(ip netip.Addr) bool { return slices.Contains(ips, ip) })
+	}
+	if b.Import.Spec.Type == mcsv1beta1.ClusterSetIP && (len(ips) == 0 || slices.ContainsFunc(b.Owned, ours)) {
+		return Desired{Ready: readyFor(ReasonPending, "Cilium has not set spec.ips to the addresses of its Service")}
+	}
+	return Desired{Delete: notDeleted(b.Owned), Ready: readyFor(ReasonReady, "served by Cilium")}
 }
 
 // withoutTaken removes the addresses from ips that another Service has by now. The Service that ips

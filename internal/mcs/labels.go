@@ -117,6 +117,9 @@ const (
 	// cluster (K13).
 	LabelKarmadaManaged   = "karmada.io/managed"
 	AnnotationKarmadaWork = "work.karmada.io/name"
+	// AnnotationCiliumFamilies is on each ServiceImport that Cilium (since 1.19) keeps, from its
+	// creation on. It can be empty.
+	AnnotationCiliumFamilies = "clustermesh.cilium.io/supported-ip-families"
 
 	// LoadBalancerClass is the class of a derived Service that answers on a user's VIPs. No cloud
 	// controller acts on a class that it does not know.

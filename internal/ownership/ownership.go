@@ -29,6 +29,14 @@ func ByKarmada(object metav1.Object) bool {
 	return object.GetLabels()[mcs.LabelKarmadaManaged] == "true" || object.GetAnnotations()[mcs.AnnotationKarmadaWork] != ""
 }
 
+// ByCilium reports whether Cilium keeps the ServiceImport. Cilium then makes the derived Service,
+// writes spec.ips and removes the annotations of others. An export of a peer can contain Cilium's
+// annotation, so an import of the controller is never Cilium's: Cilium removes that label as well.
+func ByCilium(imp metav1.Object) bool {
+	_, marked := imp.GetAnnotations()[mcs.AnnotationCiliumFamilies]
+	return marked && !OfImport(imp)
+}
+
 // OfSlice reports whether an EndpointSlice has the controller's label.
 func OfSlice(slice metav1.Object) bool {
 	return slice.GetLabels()[discoveryv1.LabelManagedBy] == mcs.ControllerName

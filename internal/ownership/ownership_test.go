@@ -29,3 +29,20 @@ func TestOwnership(t *testing.T) {
 		})
 	}
 }
+
+func TestByCilium(t *testing.T) {
+	type marks = map[string]string
+	cilium := marks{"clustermesh.cilium.io/supported-ip-families": ""}
+	for name, test := range map[string]struct {
+		labels, annotations marks
+		want                bool
+	}{
+		"an import of Cilium's":                             {nil, cilium, true},
+		"an import of a user's":                             {nil, nil, false},
+		"an import of the controller, exported with a mark": {marks{"app.kubernetes.io/managed-by": "multicluster-controller"}, cilium, false},
+	} {
+		if ByCilium(&metav1.ObjectMeta{Labels: test.labels, Annotations: test.annotations}) != test.want {
+			t.Errorf("%s: want %v", name, test.want)
+		}
+	}
+}

@@ -23,8 +23,8 @@ import (
 
 // resources are the kinds of objects that implementations of the API write.
 var resources = []schema.GroupVersionResource{
-	mcsv1beta1.SchemeGroupVersion.WithResource("serviceimports"),
-	mcsv1beta1.SchemeGroupVersion.WithResource("serviceexports"),
+	{Group: mcsv1beta1.GroupName, Version: mcsv1beta1.GroupVersion.Version, Resource: "serviceimports"},
+	{Group: mcsv1beta1.GroupName, Version: mcsv1beta1.GroupVersion.Version, Resource: "serviceexports"},
 	corev1.SchemeGroupVersion.WithResource("services"),
 	discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
 }

@@ -1,0 +1,199 @@
+package mcsapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/interop/beside"
+)
+
+var programs = controlplane.Module{
+	Dir:      "test/interop/programs/mcsapi",
+	Requires: "sigs.k8s.io/mcs-api/controllers",
+	Packages: map[string]string{"servicecontroller": "sigs.k8s.io/mcs-api/controllers/cmd/servicecontroller"},
+	Usual:    "about 2 minutes",
+}
+
+// imported is what a user of the reference controllers creates by hand in the importing cluster, as the demo of mcs-api does: an import,
+// and a slice with the endpoints of the exporting cluster.
+const imported = `
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: NAME}
+spec:
+  type: ClusterSetIP
+  ports: [{name: http, port: 80, protocol: TCP}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: NAME-c1
+  labels: {multicluster.kubernetes.io/service-name: NAME, multicluster.kubernetes.io/source-cluster: c1}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.20.1.1], conditions: {ready: true}}]
+`
+
+// place is one namespace of a cluster with the reference controllers.
+type place struct {
+	*controlplane.Cluster
+	namespace string
+	api       client.Client
+	servers   beside.Servers
+}
+
+func TestBesideReference(t *testing.T) {
+	if os.Getenv("INTEROP") == "" {
+		t.Skip("needs the reference controllers: run make e2e-mcsapi")
+	}
+	for name, form := range map[string]controlplane.CRDs{"v1alpha1 and v1beta1": controlplane.BothVersions, "v1alpha1": controlplane.OnlyV1Alpha1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, form)
+			t.Run("DNS answers", p.testAnswers)
+			t.Run("our controller", p.testController)
+			t.Run("DNS answers beside our controller", p.testAnswers)
+		})
+	}
+}
+
+func newPlace(t *testing.T, form controlplane.CRDs) *place {
+	t.Helper()
+	paths, err := programs.Build(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &place{Cluster: controlplane.New(t, controlplane.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})}
+	if err := p.InstallCRDs(t.Context(), form); err != nil {
+		t.Fatal(err)
+	}
+	p.namespace = controlplane.Namespace(t, p.Cluster)
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), mcsv1alpha1.Install(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	if p.api, err = client.New(p.Config, client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	port, err := controlplane.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := fmt.Sprintf("127.0.0.1:%d", port)
+	reference, err := p.Beside(t.Context(), serves(metrics), paths["servicecontroller"], "--kubeconfig="+p.Kubeconfig, "--metrics-addr="+metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(reference.Stop)
+	p.servers = beside.StartServers(t, p.Cluster)
+	return p
+}
+
+// create is what the user applies for a name.
+func (p *place) create(t *testing.T, name string) {
+	t.Helper()
+	if err := p.Apply(t.Context(), p.namespace, strings.ReplaceAll(imported, "NAME", name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// served waits until an import has the addresses of the Service that its annotation names, and no other Service is derived from it.
+func (p *place) served(t *testing.T, name string) *mcsv1alpha1.ServiceImport {
+	t.Helper()
+	imp := new(mcsv1alpha1.ServiceImport)
+	controlplane.Eventually(t, "the import "+name, func() error {
+		if err := p.api.Get(t.Context(), client.ObjectKey{Namespace: p.namespace, Name: name}, imp); err != nil {
+			return err
+		}
+		derived, err := p.derived(t, name)
+		if err != nil {
+			return err
+		}
+		if derived.Name != imp.Annotations[mcs.AnnotationDerivedService] || !slices.Equal(imp.Spec.IPs, derived.Spec.ClusterIPs) {
+			return fmt.Errorf("ips %v and annotations %v; Service %s has %v", imp.Spec.IPs, imp.Annotations, derived.Name, derived.Spec.ClusterIPs)
+		}
+		return nil
+	})
+	return imp
+}
+
+// derived is the only Service that an import owns.
+func (p *place) derived(t *testing.T, name string) (*corev1.Service, error) {
+	t.Helper()
+	var all corev1.ServiceList
+	if err := p.api.List(t.Context(), &all, client.InNamespace(p.namespace)); err != nil {
+		return nil, err
+	}
+	all.Items = slices.DeleteFunc(all.Items, func(svc corev1.Service) bool {
+		return !slices.ContainsFunc(svc.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Name == name })
+	})
+	if len(all.Items) != 1 {
+		return nil, fmt.Errorf("%d derived Services", len(all.Items))
+	}
+	return &all.Items[0], nil
+}
+
+func (p *place) testAnswers(t *testing.T) {
+	p.create(t, "serve")
+	serve := p.served(t, "serve")
+	below := "." + p.namespace + ".svc"
+	srv := "NOERROR 0 100 80 serve" + below + ".clusterset.local."
+	for _, q := range []beside.Question{
+		{Name: "serve", Type: dns.TypeA, Want: "NOERROR " + serve.Spec.IPs[0]},
+		{Name: "serve", Type: dns.TypeSRV, Want: srv},
+		{Name: "_http._tcp.serve", Type: dns.TypeSRV, Want: srv},
+		{Name: "_sql._tcp.serve", Type: dns.TypeSRV, Want: "NXDOMAIN"},
+		{Name: "nobody", Type: dns.TypeA, Want: "NXDOMAIN"},
+		{Name: serve.Annotations[mcs.AnnotationDerivedService], Type: dns.TypeA, Want: "NXDOMAIN"},
+	} {
+		q.Name += below
+		p.servers.Answer(t, q)
+	}
+}
+
+// testController starts our controller where the reference controllers have served an import. Then new imports come: both see each at
+// once.
+func (p *place) testController(t *testing.T) {
+	writes := beside.WatchWrites(t, p.Cluster, p.namespace)
+	began := writes.Now()
+	controller, err := binaries.StartController(t.Context(), p.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		controller.Stop()
+		if t.Failed() {
+			t.Logf("the controller ended with:\n%s", controlplane.Tail(controller.Log()))
+		}
+	})
+	for i := range 20 {
+		name := fmt.Sprintf("new-%d", i)
+		p.create(t, name)
+		p.served(t, name)
+	}
+	p.served(t, "serve")
+	writes.AtMost(t, began, 8)
+}
+
+func serves(address string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := binaries.Get(ctx, "http://"+address+"/metrics")
+		return err
+	}
+}
