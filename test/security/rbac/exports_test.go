@@ -120,7 +120,7 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 	theirs, s := newStage(t), newStage(t)
 	tenant := s.tenant(s.c1, "edit", exportsToo)
 	before := heap()
-	const exports = 30
+	const exports = 30 // each costs a second of processor time with the race detector, and four times that here and in etcd
 	for i := range exports {
 		export := exportOf(fmt.Sprint("huge-", i))
 		export.Spec.ExportedAnnotations = map[string]string{"a": "b", "z": strings.Repeat("v", 1<<20)}
