@@ -68,7 +68,7 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	v = v.of(st, d, c.Notes)
 	have := readyNow(st)
 	c.Ready = v.condition(st, have)
-	if ownership.ByKarmada(st.Import) || ownership.ByCilium(st.Import) {
+	if ownership.ByKarmada(st.Import) || ownership.Keeper(st.Import, st.Slices) != "" {
 		return
 	}
 	theirs := readyIsTheirs(st, c.Ready)

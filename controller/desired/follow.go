@@ -50,19 +50,27 @@ func followKarmada(b builder) Desired {
 	return d
 }
 
-// leaveToCilium handles an import that Cilium keeps: nothing is written. Cilium replaces each value
-// that another controller writes to the import, and its choice of addresses is not that of
-// setIPs. A derived Service that the controller had made before is deleted once ips are the
-// addresses of another Service.
-func leaveToCilium(b builder) Desired {
+// leaveTo handles an import that another implementation keeps: nothing is written. It replaces each
+// value that another controller writes to the import. A Service that the controller had derived
+// before, when the import had no mark yet, is deleted once ips are not its addresses. Cilium
+// replaces these; the others do not write ips.
+func leaveTo(keeper string, b builder) Desired {
 	ips := parse(b.Import.Spec.IPs)
 	ours := func(svc *corev1.Service) bool {
 		return slices.ContainsFunc(ServiceAddresses(svc), func(ip netip.Addr) bool { return slices.Contains(ips, ip) })
 	}
-	if b.Import.Spec.Type == mcsv1beta1.ClusterSetIP && (len(ips) == 0 || slices.ContainsFunc(b.Owned, ours)) {
+	derived := b.Import.Spec.Type == mcsv1beta1.ClusterSetIP && slices.ContainsFunc(b.Owned, ours)
+	missing := b.Import.Spec.Type == mcsv1beta1.ClusterSetIP && len(ips) == 0
+	switch {
+	case keeper == ownership.Cilium && (derived || missing):
 		return Desired{Ready: readyFor(ReasonPending, "Cilium has not set spec.ips to the addresses of its Service")}
+	case derived:
+		d := Desired{Ready: readyFor(ReasonPending, "kept by %s", keeper)}
+		d.takeBack(b)
+		return d
+	default:
+		return Desired{Delete: notDeleted(b.Owned), Ready: readyFor(ReasonReady, "kept by %s", keeper)}
 	}
-	return Desired{Delete: notDeleted(b.Owned), Ready: readyFor(ReasonReady, "served by Cilium")}
 }
 
 // withoutTaken removes the addresses from ips that another Service has by now. The Service that ips

@@ -40,8 +40,8 @@ func ofKind(b builder) Desired {
 	switch {
 	case ownership.ByKarmada(imp):
 		return followKarmada(b)
-	case ownership.ByCilium(imp):
-		return leaveToCilium(b)
+	case ownership.Keeper(imp, b.Slices) != "":
+		return leaveTo(ownership.Keeper(imp, b.Slices), b)
 	case imp.Spec.Type == mcsv1beta1.Headless:
 		return headless(b)
 	case imp.Spec.Type == mcsv1beta1.ClusterSetIP:

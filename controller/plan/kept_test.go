@@ -3,6 +3,8 @@ package plan
 import (
 	"testing"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -50,5 +52,51 @@ func TestImportThatCiliumTakesOver(t *testing.T) {
 	c := w.plan()
 	if len(c.Delete) != 1 || c.Delete[0].Name != "derived-foo" || c.Import != nil {
 		t.Errorf("planned %+v", c)
+	}
+}
+
+// keptBy are imports as other implementations keep them, beside Cilium's.
+func keptBy() map[string]*world {
+	aggregated := newWorld(clusterSetImport("foo"))
+	aggregated.slices = []*discoveryv1.EndpointSlice{sliceOfSubmariner("foo")}
+	own := clusterSetImport("foo-default-c1", withIPs("10.0.7.7"))
+	own.Labels = map[string]string{mcs.LabelSubmarinerNamespace: "default"}
+	kosmos := clusterSetImport("foo")
+	kosmos.Annotations = map[string]string{mcs.AnnotationKosmosAddress: "10.20.1.1"}
+	return map[string]*world{"Submariner's": aggregated, "in Submariner's namespace": newWorld(own), "Kosmos'": newWorld(kosmos)}
+}
+
+func sliceOfSubmariner(name string) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-default-c2", Labels: map[string]string{
+		mcsv1beta1.LabelServiceName: name, mcsv1beta1.LabelSourceCluster: "c2", discoveryv1.LabelManagedBy: mcs.SubmarinerSlices}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.8.8"}}}}
+}
+
+func TestImportsOfOtherImplementationsAreLeftAlone(t *testing.T) {
+	for name, w := range keptBy() {
+		w.plansNothing(t, name)
+		w.imp.Spec.Type, w.imp.Spec.IPs = mcsv1beta1.Headless, nil
+		w.plansNothing(t, name+", headless")
+	}
+}
+
+// An import has no mark before the other implementation has noticed it. The controller takes back what it wrote until then: otherwise
+// clients are sent to a Service without endpoints.
+func TestImportThatAnotherImplementationTakesOver(t *testing.T) {
+	for name, mark := range map[string]func(*world){
+		"Submariner": func(w *world) { w.slices = append(w.slices, sliceOfSubmariner("foo")) },
+		"Kosmos":     func(w *world) { w.imp.Annotations[mcs.AnnotationKosmosAddress] = "10.20.1.1" },
+	} {
+		w := newWorld(clusterSetImport("foo"))
+		w.settle(t)
+		if len(w.imp.Spec.IPs) == 0 || w.svc() == nil {
+			t.Fatalf("%s: not served before", name)
+		}
+		mark(w)
+		w.settle(t)
+		if len(w.imp.Spec.IPs) > 0 || w.svc() != nil {
+			t.Errorf("%s: ips %v, Service %v", name, w.imp.Spec.IPs, w.svc())
+		}
+		w.plansNothing(t, name)
 	}
 }

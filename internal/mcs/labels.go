@@ -120,6 +120,13 @@ const (
 	// AnnotationCiliumFamilies is on each ServiceImport that Cilium (since 1.19) keeps, from its
 	// creation on. It can be empty.
 	AnnotationCiliumFamilies = "clustermesh.cilium.io/supported-ip-families"
+	// LabelSubmarinerNamespace is on the ServiceImports that Submariner's agent keeps in its own
+	// namespace, one for each exported Service. SubmarinerSlices is the value of
+	// endpointslice.kubernetes.io/managed-by on its EndpointSlices. Its other imports have no mark.
+	LabelSubmarinerNamespace = "lighthouse.submariner.io/sourceNamespace"
+	SubmarinerSlices         = "lighthouse-agent.submariner.io"
+	// AnnotationKosmosAddress is on each ServiceImport that Kosmos has made a Service for.
+	AnnotationKosmosAddress = "kosmos.io/address"
 
 	// LoadBalancerClass is the class of a derived Service that answers on a user's VIPs. No cloud
 	// controller acts on a class that it does not know.

@@ -29,12 +29,33 @@ func ByKarmada(object metav1.Object) bool {
 	return object.GetLabels()[mcs.LabelKarmadaManaged] == "true" || object.GetAnnotations()[mcs.AnnotationKarmadaWork] != ""
 }
 
-// ByCilium reports whether Cilium keeps the ServiceImport. Cilium then makes the derived Service,
-// writes spec.ips and removes the annotations of others. An export of a peer can contain Cilium's
-// annotation, so an import of the controller is never Cilium's: Cilium removes that label as well.
-func ByCilium(imp metav1.Object) bool {
-	_, marked := imp.GetAnnotations()[mcs.AnnotationCiliumFamilies]
-	return marked && !OfImport(imp)
+// Keeper returns the name of the other implementation that keeps a ServiceImport in this cluster,
+// or "". Such an implementation makes the Service or answers DNS itself, and replaces what others
+// write. An export of a peer can contain the marks of one, so an import of the controller has no
+// keeper. all are the EndpointSlices with the import's name.
+func Keeper(imp metav1.Object, all []*discoveryv1.EndpointSlice) string {
+	ofSubmariner := func(slice *discoveryv1.EndpointSlice) bool {
+		return slice.Labels[discoveryv1.LabelManagedBy] == mcs.SubmarinerSlices
+	}
+	switch {
+	case OfImport(imp):
+		return ""
+	case has(imp.GetAnnotations(), mcs.AnnotationCiliumFamilies):
+		return Cilium
+	case has(imp.GetLabels(), mcs.LabelSubmarinerNamespace), slices.ContainsFunc(all, ofSubmariner):
+		return "Submariner"
+	case has(imp.GetAnnotations(), mcs.AnnotationKosmosAddress):
+		return "Kosmos"
+	}
+	return ""
+}
+
+// Cilium is the Keeper that writes spec.ips itself.
+const Cilium = "Cilium"
+
+func has(marks map[string]string, key string) bool {
+	_, found := marks[key]
+	return found
 }
 
 // OfSlice reports whether an EndpointSlice has the controller's label.

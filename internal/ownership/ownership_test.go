@@ -3,6 +3,7 @@ package ownership
 import (
 	"testing"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -30,19 +31,27 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-func TestByCilium(t *testing.T) {
+func TestKeeper(t *testing.T) {
 	type marks = map[string]string
+	of := func(manager string) []*discoveryv1.EndpointSlice {
+		return []*discoveryv1.EndpointSlice{{ObjectMeta: metav1.ObjectMeta{Labels: marks{"endpointslice.kubernetes.io/managed-by": manager}}}}
+	}
+	ours := marks{"app.kubernetes.io/managed-by": "multicluster-controller"}
 	cilium := marks{"clustermesh.cilium.io/supported-ip-families": ""}
 	for name, test := range map[string]struct {
 		labels, annotations marks
-		want                bool
+		slices              []*discoveryv1.EndpointSlice
+		want                string
 	}{
-		"an import of Cilium's":                             {nil, cilium, true},
-		"an import of a user's":                             {nil, nil, false},
-		"an import of the controller, exported with a mark": {marks{"app.kubernetes.io/managed-by": "multicluster-controller"}, cilium, false},
+		"an import of a user's":                             {nil, nil, of("a-user"), ""},
+		"an import of Cilium's":                             {nil, cilium, nil, "Cilium"},
+		"an import of the controller, exported with a mark": {ours, cilium, of("lighthouse-agent.submariner.io"), ""},
+		"an import in Submariner's namespace":               {marks{"lighthouse.submariner.io/sourceNamespace": "default"}, nil, nil, "Submariner"},
+		"an import with slices of Submariner's":             {nil, nil, of("lighthouse-agent.submariner.io"), "Submariner"},
+		"an import of Kosmos'":                              {nil, marks{"kosmos.io/address": "10.0.0.1"}, nil, "Kosmos"},
 	} {
-		if ByCilium(&metav1.ObjectMeta{Labels: test.labels, Annotations: test.annotations}) != test.want {
-			t.Errorf("%s: want %v", name, test.want)
+		if got := Keeper(&metav1.ObjectMeta{Labels: test.labels, Annotations: test.annotations}, test.slices); got != test.want {
+			t.Errorf("%s: %q; want %q", name, got, test.want)
 		}
 	}
 }
