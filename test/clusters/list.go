@@ -51,3 +51,25 @@ func Open(ctx context.Context, name string) (*Cluster, error) {
 
 // Running counts the cluster's processes: none are left after the machine was off.
 func (c *Cluster) Running() int { return len(c.processes()) }
+
+// FreeIndexes gives so many indexes that no other cluster has. Those whose name a cluster has are left out as well.
+func FreeIndexes(ctx context.Context, count int, name func(index int) string) ([]int, error) {
+	running, err := List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	taken, names := map[addresses]bool{}, map[string]bool{}
+	for _, c := range running {
+		taken[c.at], names[c.Name] = true, true
+	}
+	var free []int
+	for index := 1; index <= lastIndex && len(free) < count; index++ {
+		if !taken[addresses(index)] && !names[name(index)] {
+			free = append(free, index)
+		}
+	}
+	if len(free) < count {
+		return nil, fmt.Errorf("%d clusters run on this machine, and there is room for %d: go run ./test/clusters/run list", len(running), lastIndex)
+	}
+	return free, nil
+}

@@ -56,12 +56,18 @@ func Program(name string) (string, error) {
 
 // Kubectl runs kubectl as the cluster's administrator, in the project's top folder, and gives its output.
 func Kubectl(ctx context.Context, c *controlplane.Cluster, args ...string) (string, error) {
+	return KubectlWith(ctx, c.Kubeconfig, "", args...)
+}
+
+// KubectlWith is Kubectl with any kubeconfig, and a text that kubectl reads.
+func KubectlWith(ctx context.Context, kubeconfig, stdin string, args ...string) (string, error) {
 	programs, err := controlplane.Build(ctx, os.Stderr, "kubectl")
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, programs["kubectl"], args...)
-	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "KUBECONFIG="+c.Kubeconfig)
+	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	cmd.Stdin = strings.NewReader(stdin)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

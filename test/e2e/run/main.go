@@ -158,7 +158,7 @@ func loadFor() (string, error) {
 
 // startAll gives all that was started, also with an error. The clusters start while the images are made.
 func startAll(ctx context.Context, scratch string, o options) (running []*clusters.Cluster, old string, err error) {
-	indexes, err := freeIndexes(ctx, o.count)
+	indexes, err := clusters.FreeIndexes(ctx, o.count, name)
 	if err != nil {
 		return nil, "", err
 	}
@@ -216,28 +216,6 @@ func present(started []*clusters.Cluster) []*clusters.Cluster {
 		}
 	}
 	return all
-}
-
-// freeIndexes are such that no other cluster's addresses are taken.
-func freeIndexes(ctx context.Context, count int) ([]int, error) {
-	running, err := clusters.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	taken := map[string]bool{}
-	for _, c := range running {
-		taken[c.DNS], taken[c.Name] = true, true
-	}
-	var free []int
-	for index := 1; index <= 9 && len(free) < count; index++ {
-		if !taken[fmt.Sprintf("10.%d.0.10", 200+index)] && !taken[name(index)] {
-			free = append(free, index)
-		}
-	}
-	if len(free) < count {
-		return nil, fmt.Errorf("%d clusters run on this machine, and there is room for nine: go run ./test/clusters/run list", len(running))
-	}
-	return free, nil
 }
 
 func loadAll(ctx context.Context, all []*clusters.Cluster, archives ...string) error {
