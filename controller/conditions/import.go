@@ -68,11 +68,18 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	v = v.of(st, d, c.Notes)
 	have := readyNow(st)
 	c.Ready = v.condition(st, have)
-	if ownership.ByKarmada(st.Import) || ownership.Keeper(st.Import, st.Slices) != "" {
+	if ownership.Keeper(st.Import, st.Slices) != "" {
+		return
+	}
+	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message
+	if ownership.ByKarmada(st.Import) {
+		// Its status stays as it is. That ips were filled is an event of that write.
+		if !same && v.bad() {
+			c.Events = append(c.Events, v.event())
+		}
 		return
 	}
 	theirs := readyIsTheirs(st, c.Ready)
-	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message
 	// No event for a new import that the controller owns and that is ready: this is expected.
 	news := d.Status == nil || have.Status != "" || v.bad()
 	if !same && !theirs && news {
@@ -92,9 +99,10 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	}
 }
 
-// readyNow returns the current condition, or the zero value if there is none.
+// readyNow returns the current condition, or the zero value if there is none. An import of
+// Karmada's has none, whatever its CRD has.
 func readyNow(st observed.State) metav1.Condition {
-	if !st.CRD.Conditions {
+	if !st.CRD.Conditions || ownership.ByKarmada(st.Import) {
 		return st.LastReady
 	}
 	if stands := meta.FindStatusCondition(st.Import.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)); stands != nil {

@@ -25,9 +25,9 @@ import (
 // none, the controller creates a new slice under another name, and deletes the old slice while it
 // has its label.
 
-// foreignSliceManagers create the slices of this cluster's own Services and Endpoints. A slice with
+// KubernetesSliceManagers create the slices of this cluster's own Services and Endpoints. A slice with
 // one of these labels belongs to such a Service.
-var foreignSliceManagers = []string{"endpointslice-controller.k8s.io", SliceMirroring}
+var KubernetesSliceManagers = []string{"endpointslice-controller.k8s.io", SliceMirroring}
 
 // SliceMirroring is the Kubernetes controller that creates slices from the Endpoints of a Service
 // without a selector.
@@ -98,8 +98,12 @@ func (b builder) homeID() string {
 
 // copiesOfOthers returns the slices for an import that the controller does not own: one copy of
 // each of its slices that does not belong to the derived Service yet (R8). The controller does not
-// label the original slices, because it could never remove the label again.
+// label the original slices, because it could never remove the label again. These copies are for
+// kube-proxy only. They have no source cluster, so peers do not read them.
 func copiesOfOthers(b builder) Slices {
+	if ownership.ByKarmada(b.Import) {
+		return copiesOfKarmada(b)
+	}
 	s := Slices{Service: b.sliceService(), Home: b.homeID(), Complete: true}
 	alias := aliasOfUnnamed(b.Import.Spec.Ports)
 	for _, source := range b.Slices {
@@ -111,14 +115,35 @@ func copiesOfOthers(b builder) Slices {
 	return s
 }
 
+// copiesOfKarmada returns the slices for an import that Karmada manages. Those of a headless import
+// are copies with the labels by which DNS servers find them, because Karmada's slices have only the
+// label of a derived Service. The copies belong to no Service. Karmada's own slices stay unchanged.
+func copiesOfKarmada(b builder) Slices {
+	s := Slices{Home: b.homeID(), Complete: true}
+	if b.Import.Spec.Type != mcsv1beta1.Headless {
+		return s
+	}
+	for _, source := range b.UnexpectedSlices {
+		if !ownership.KarmadasSlice(source) || source.DeletionTimestamp != nil || source.AddressType == discoveryv1.AddressTypeFQDN {
+			continue
+		}
+		slice := s.copyOf(b, source, "")
+		if cluster := ownership.KarmadasCluster(source.Name, b.Import.Name); mcs.ClusterIDFault(cluster) == "" {
+			slice.Labels[mcsv1beta1.LabelSourceCluster] = cluster
+		}
+		s.Wanted = append(s.Wanted, slice)
+	}
+	slices.SortFunc(s.Wanted, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return s
+}
+
 func (b builder) copied(source *discoveryv1.EndpointSlice, service string) bool {
 	return !ownership.SliceIsOurs(source, b.Import) && source.Labels[discoveryv1.LabelServiceName] != service &&
 		source.DeletionTimestamp == nil && source.AddressType != discoveryv1.AddressTypeFQDN &&
-		!slices.Contains(foreignSliceManagers, source.Labels[discoveryv1.LabelManagedBy])
+		!slices.Contains(KubernetesSliceManagers, source.Labels[discoveryv1.LabelManagedBy])
 }
 
-// copyOf returns a copy of a slice for kube-proxy only. The copy has no source cluster, so peers do
-// not read it.
+// copyOf returns a copy of a slice without the source cluster.
 func (s Slices) copyOf(b builder, source *discoveryv1.EndpointSlice, alias string) *discoveryv1.EndpointSlice {
 	copied := source.DeepCopy()
 	slice := &discoveryv1.EndpointSlice{AddressType: source.AddressType, Endpoints: copied.Endpoints}

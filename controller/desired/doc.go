@@ -19,7 +19,8 @@
 // Any import gets the following, depending on its type and on who manages it:
 //
 //  1. Karmada manages it: ips and ipFamilies follow the Service that Karmada propagates. Nothing
-//     else is written, because Karmada reverts or prunes the rest (K5, K8, K10).
+//     else of it is written, because Karmada reverts or prunes the rest (K5, K8, K10). If it is
+//     headless, Karmada's slices are copied, because they lack the label of the import.
 //  2. Headless: no ips (C25) and no derived Service. Addresses that a user set are saved in an
 //     annotation until the type is ClusterSetIP again (C16).
 //  3. ClusterSetIP: a derived Service, depending on its kind (ownership.KindOf). A Service of the

@@ -1,8 +1,10 @@
 package desired
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -32,7 +34,8 @@ func followService(b builder) Desired {
 	return d
 }
 
-// followKarmada handles an import that Karmada manages: it gets addresses, and nothing else.
+// followKarmada handles an import that Karmada manages: it gets addresses, and nothing else. Its
+// slices are copied (copiesOfKarmada).
 func followKarmada(b builder) Desired {
 	d := Desired{Ready: readyFor(ReasonPending, "Karmada has not propagated Service %s", ownership.DerivedName(b.Import))}
 	edited := b.Import.DeepCopy()
@@ -43,6 +46,7 @@ func followKarmada(b builder) Desired {
 	case len(current) > 0:
 		d.Ready = readyFor(ReasonReady, "served by Service %s", b.Service.Name)
 		setIPs(edited, format(current), b.CRD, true)
+		d.Events = []Event{filled(b.Service.Name, edited.Spec.IPs)}
 	default:
 		b.withoutTaken(edited)
 	}
@@ -71,6 +75,11 @@ func leaveTo(keeper string, b builder) Desired {
 	default:
 		return Desired{Delete: notDeleted(b.Owned), Ready: readyFor(ReasonReady, "kept by %s", keeper)}
 	}
+}
+
+// filled is emitted with the write of ips.
+func filled(service string, ips []string) Event {
+	return Event{corev1.EventTypeNormal, ReasonReady, fmt.Sprintf("spec.ips follows Service %s: %s", service, strings.Join(ips, ", "))}
 }
 
 // withoutTaken removes the addresses from ips that another Service has by now. The Service that ips

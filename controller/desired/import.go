@@ -106,7 +106,7 @@ func (b builder) serves(svc *corev1.Service) bool {
 func servicesOf(st observed.State) []string {
 	var names []string
 	for _, slice := range st.Slices {
-		if !slices.Contains(foreignSliceManagers, slice.Labels[discoveryv1.LabelManagedBy]) && (ownership.SliceIsOurs(slice, st.Import) || !ownership.OfImport(st.Import)) {
+		if !slices.Contains(KubernetesSliceManagers, slice.Labels[discoveryv1.LabelManagedBy]) && (ownership.SliceIsOurs(slice, st.Import) || !ownership.OfImport(st.Import)) {
 			names = append(names, slice.Labels[discoveryv1.LabelServiceName])
 		}
 	}

@@ -89,8 +89,9 @@ type State struct {
 	// Slices are the EndpointSlices with the import's name in
 	// multicluster.kubernetes.io/service-name.
 	Slices []*discoveryv1.EndpointSlice
-	// UnexpectedSlices are the EndpointSlices that belong to Service and have no import's name, or
-	// that of another import.
+	// UnexpectedSlices are the EndpointSlices that belong to the Service with the derived name and have
+	// no import's name, or that of another import. Karmada's slices are such ones, also if there is no
+	// such Service.
 	UnexpectedSlices []*discoveryv1.EndpointSlice
 	// Leaks are what kube-proxy can still have of slices that belonged to the derived Service.
 	Leaks []Leak

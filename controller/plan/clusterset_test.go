@@ -84,6 +84,7 @@ func (c *oneName) settle(t *testing.T) {
 		changes := Plan(c.state())
 		c.plans++
 		c.choice = changes.Preference
+		c.last = changes.Ready
 		if changes.Empty() {
 			return
 		}

@@ -104,8 +104,12 @@ func TestContestedIPsAreLeftAlone(t *testing.T) {
 	}
 	w.contested = c.Written()
 	c = w.plan()
-	if !c.Empty() || c.Ready.Reason != desired.ReasonContested || !strings.Contains(c.Ready.Message, "10.0.9.9") {
+	if c.Writes() > 0 || c.Ready.Reason != desired.ReasonContested || !strings.Contains(c.Ready.Message, "10.0.9.9") || len(c.Events) != 1 {
 		t.Errorf("planned while contested: %+v", c)
+	}
+	w.last = c.Ready
+	if c = w.plan(); !c.Empty() {
+		t.Errorf("planned after the event: %+v", c)
 	}
 	w.services["derived-foo"] = others("derived-foo", "10.0.9.8")
 	if c = w.plan(); c.Import == nil {

@@ -35,6 +35,7 @@ type world struct {
 	imp      *mcsv1beta1.ServiceImport
 	services map[string]*corev1.Service
 	slices   []*discoveryv1.EndpointSlice
+	karmadas []*discoveryv1.EndpointSlice // of its derived Service
 	crd      observed.CRD
 	families []corev1.IPFamily // of the cluster
 	taken    map[string]bool   // addresses that others have
@@ -54,7 +55,7 @@ func newWorld(imp *mcsv1beta1.ServiceImport) *world {
 }
 
 func (w *world) state() observed.State {
-	st := observed.State{Import: w.imp, Slices: w.slices, CRD: w.crd, Now: noon, LastReady: w.last, Contested: w.contested, ReadyByOthers: w.readyByOthers}
+	st := observed.State{Import: w.imp, Slices: w.slices, UnexpectedSlices: w.karmadas, CRD: w.crd, Now: noon, LastReady: w.last, Contested: w.contested, ReadyByOthers: w.readyByOthers}
 	if w.imp != nil {
 		st.Service = w.services[ownership.DerivedName(w.imp)]
 	}
@@ -288,6 +289,14 @@ func slice(name, service string, labels ...string) *discoveryv1.EndpointSlice {
 	for i := 0; i < len(labels); i += 2 {
 		s.Labels[labels[i]] = labels[i+1]
 	}
+	return s
+}
+
+// karmadas is a slice that Karmada propagates with the import db.
+func karmadas(name, address string) *discoveryv1.EndpointSlice {
+	s := slice(name, "", discoveryv1.LabelServiceName, "derived-db", discoveryv1.LabelManagedBy, mcs.KarmadaSlices)
+	delete(s.Labels, mcsv1beta1.LabelServiceName)
+	s.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{address}}}
 	return s
 }
 
@@ -1087,7 +1096,7 @@ var scenarios = []struct {
 			equal(t, "import", w.imp, want)
 			equal(t, "service", w.svc(), others("derived-foo", "10.0.9.9", "fd00::9"))
 			equal(t, "slices", len(w.slices[0].Labels), 1)
-			equal(t, "events", len(w.events), 0)
+			equal(t, "events", w.events, []desired.Event{{Type: "Normal", Reason: "Ready", Message: "spec.ips follows Service derived-foo: 10.0.9.9"}})
 		},
 	},
 	{
@@ -1108,7 +1117,11 @@ var scenarios = []struct {
 		world: func() *world {
 			return newWorld(clusterSetImport("foo", func(i *mcsv1beta1.ServiceImport) { i.Annotations = map[string]string{mcs.AnnotationKarmadaWork: "w"} }))
 		},
-		check: func(t *testing.T, w *world) { equal(t, "services", len(w.services), 0) },
+		check: func(t *testing.T, w *world) {
+			equal(t, "services", len(w.services), 0)
+			equal(t, "conditions", len(w.imp.Status.Conditions), 0)
+			equal(t, "events", w.events, []desired.Event{{Type: "Normal", Reason: "Pending", Message: "Karmada has not propagated Service derived-foo"}})
+		},
 	},
 	{
 		name: "an import of Karmada's that turns headless loses its ips (C25; K3 ignores the flip)",
@@ -1123,6 +1136,51 @@ var scenarios = []struct {
 			equal(t, "services", len(w.services), 1)
 			equal(t, "annotations", len(w.imp.Annotations), 0)
 		},
+	},
+	{
+		name: "a headless import of Karmada's gets copies of Karmada's slices, with the labels that DNS servers look for (K14)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("db", func(i *mcsv1beta1.ServiceImport) {
+				i.Labels, i.Spec.Type = map[string]string{mcs.LabelKarmadaManaged: "true"}, mcsv1beta1.Headless
+			}))
+			w.karmadas = []*discoveryv1.EndpointSlice{
+				karmadas("imported-member1-db-x7k2p", "10.101.0.7"), karmadas("imported-eu-db-1-db-x7k2p", "10.101.0.8"), karmadas("other", "10.101.0.9"),
+				karmadas("imported-member1-db-going", "10.101.0.10"), karmadas("imported-member1-db-label", "10.101.0.11"), karmadas("imported-member1-db-hand", "10.101.0.12"),
+			}
+			w.karmadas[3].DeletionTimestamp = &noon
+			w.karmadas[4].Labels[mcsv1beta1.LabelServiceName] = "db" // by an OverridePolicy
+			delete(w.karmadas[5].Labels, discoveryv1.LabelManagedBy)
+			return w
+		},
+		check: func(t *testing.T, w *world) {
+			var got []string
+			for _, s := range w.slices {
+				got = append(got, fmt.Sprint(s.Labels[mcsv1beta1.LabelServiceName], " ", s.Labels[mcsv1beta1.LabelSourceCluster], " ", s.Labels[discoveryv1.LabelServiceName], " ", s.Endpoints[0].Addresses[0]))
+			}
+			slices.Sort(got)
+			equal(t, "copies", got, []string{"db   10.101.0.9", "db eu-db-1  10.101.0.8", "db member1  10.101.0.7"})
+			equal(t, "Karmada's", len(w.karmadas[0].Labels), 2)
+			equal(t, "events", len(w.events), 0)
+		},
+	},
+	{
+		name: "copies of Karmada's slices go with them, and when the import is no longer headless (K14)",
+		world: func() *world {
+			w := newWorld(clusterSetImport("db", func(i *mcsv1beta1.ServiceImport) {
+				i.Labels, i.Spec.Type = map[string]string{mcs.LabelKarmadaManaged: "true"}, mcsv1beta1.Headless
+			}))
+			w.karmadas = []*discoveryv1.EndpointSlice{karmadas("imported-member1-db-x7k2p", "10.101.0.7"), karmadas("imported-member1-db-q9z4m", "10.101.0.8")}
+			return w
+		},
+		change: func(w *world) {
+			if w.karmadas = w.karmadas[:1]; len(w.slices) == 2 {
+				w.settleQuietly()
+			}
+			if len(w.slices) == 1 {
+				w.imp.Spec.Type = mcsv1beta1.ClusterSetIP
+			}
+		},
+		check: func(t *testing.T, w *world) { equal(t, "copies", len(w.slices), 0) },
 	},
 	{
 		name: "on a CRD without conditions one event tells, not one each time",

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
@@ -53,7 +55,7 @@ func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme,
 	slices := cache.ByObject{Transform: trimSlice(new(compact.Strings))}
 	byObject := map[client.Object]cache.ByObject{&mcsv1beta1.ServiceImport{}: {Transform: markReady}, &corev1.Service{}: {Transform: trimService}}
 	if peers == "" {
-		slices.Label = withLabel(mcsv1beta1.LabelServiceName)
+		slices.Label = notOfOwnServices
 	} else {
 		byObject[&mcsv1beta1.ServiceExport{}] = cache.ByObject{Transform: trimExport}
 		byObject[&corev1.Secret{}] = cache.ByObject{
@@ -63,6 +65,17 @@ func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme,
 	byObject[&discoveryv1.EndpointSlice{}] = slices
 	return cache.Options{NewInformer: informer, DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}, nil
 }
+
+// notOfOwnServices selects the slices that can belong to an import: those with its label, and those
+// of Karmada, which do not have it. It leaves out what Kubernetes makes of this cluster's own
+// Services, which are most slices.
+var notOfOwnServices = func() labels.Selector {
+	selector, err := labels.Parse(discoveryv1.LabelManagedBy + " notin (" + strings.Join(desired.KubernetesSliceManagers, ",") + ")")
+	if err != nil {
+		panic(err) // the label and its values are constants
+	}
+	return selector
+}()
 
 // withLabel selects the objects that have a label, with any value.
 func withLabel(label string) labels.Selector {
@@ -92,7 +105,7 @@ func trimExport(obj any) (any, error) {
 // trimSlice keeps the exported fields of a slice of this cluster's Services. Of a slice that the
 // controller owns, it keeps the fields that are compared, because the endpoints are never read from
 // the cache. Slices of other owners in an import are copied, so they stay complete.
-func trimSlice(strings *compact.Strings) toolscache.TransformFunc {
+func trimSlice(texts *compact.Strings) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		slice, ok := obj.(*discoveryv1.EndpointSlice)
 		if !ok {
@@ -100,9 +113,10 @@ func trimSlice(strings *compact.Strings) toolscache.TransformFunc {
 		}
 		slice.ManagedFields = nil
 		switch {
+		case ownership.KarmadasSlice(slice): // it is copied
 		case !isImported(slice):
 			merge.TrimSlice(slice)
-			strings.Slice(slice)
+			texts.Slice(slice)
 		case ownership.SliceIsOurs(slice, nil):
 			digest.Keep(slice)
 		}

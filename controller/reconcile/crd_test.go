@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
@@ -167,6 +169,41 @@ func onKarmadasCRD(t *testing.T, p *place) {
 	}
 	if err := p.label("foo-c2", ""); err != nil {
 		t.Error(err)
+	}
+	until(t, "one event of foo", func() error { return p.told("foo", desired.ReasonReady) })
+	onKarmadasSlices(t, p)
+}
+
+// onKarmadasSlices checks that a slice without the label of the import is copied for a headless
+// import, and follows its changes (K14).
+func onKarmadasSlices(t *testing.T, p *place) {
+	db := imported("db", ofType(mcsv1beta1.Headless), func(imp *mcsv1beta1.ServiceImport) { imp.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"} })
+	theirs := endpoints("imported-member1-db-x7k2p", "", discoveryv1.LabelServiceName, "derived-db", discoveryv1.LabelManagedBy, mcs.KarmadaSlices)
+	delete(theirs.Labels, mcsv1beta1.LabelServiceName)
+	delete(theirs.Labels, mcsv1beta1.LabelSourceCluster)
+	theirs.Endpoints[0].Hostname = new("db-0")
+	if err := p.create(db, theirs); err != nil {
+		t.Fatal(err)
+	}
+	copied := func(address string) error {
+		var all discoveryv1.EndpointSliceList
+		err := p.List(p.ctx, &all, client.InNamespace(p.namespace), client.MatchingLabels{
+			mcsv1beta1.LabelServiceName: "db", mcsv1beta1.LabelSourceCluster: "member1", discoveryv1.LabelManagedBy: mcs.ControllerName})
+		if err == nil && (len(all.Items) != 1 || all.Items[0].Endpoints[0].Addresses[0] != address || *all.Items[0].Endpoints[0].Hostname != "db-0" ||
+			all.Items[0].Labels[discoveryv1.LabelServiceName] != "" || len(all.Items[0].OwnerReferences) != 1) {
+			err = fmt.Errorf("there are %+v", all.Items)
+		}
+		return err
+	}
+	until(t, "copied", func() error { return copied("10.9.9.9") })
+	theirs.Endpoints[0].Addresses[0] = "10.9.9.10"
+	if err := p.Update(p.ctx, theirs); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "copied again", func() error { return copied("10.9.9.10") })
+	after := new(discoveryv1.EndpointSlice)
+	if err := p.Get(p.ctx, p.key(theirs.Name), after); err != nil || after.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("Karmada's slice was written: %+v, %v", after, err)
 	}
 }
 

@@ -127,6 +127,9 @@ const (
 	SubmarinerSlices         = "lighthouse-agent.submariner.io"
 	// AnnotationKosmosAddress is on each ServiceImport that Kosmos has made a Service for.
 	AnnotationKosmosAddress = "kosmos.io/address"
+	// KarmadaSlices is the value of endpointslice.kubernetes.io/managed-by on the EndpointSlices that
+	// Karmada collects from the exporting clusters and propagates with a ServiceImport.
+	KarmadaSlices = "endpointslice-controller.karmada.io"
 
 	// LoadBalancerClass is the class of a derived Service that answers on a user's VIPs. No cloud
 	// controller acts on a class that it does not know.

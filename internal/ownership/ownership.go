@@ -58,6 +58,28 @@ func has(marks map[string]string, key string) bool {
 	return found
 }
 
+// KarmadasSlice reports whether Karmada propagates the EndpointSlice for a ServiceImport. Karmada
+// gives it the label of the derived Service and not that of the import, by which a DNS server finds
+// the endpoints of a headless import. A slice that an OverridePolicy has given the label of the
+// import needs nothing more.
+func KarmadasSlice(slice metav1.Object) bool {
+	labels := slice.GetLabels()
+	return labels[discoveryv1.LabelManagedBy] == mcs.KarmadaSlices && labels[mcsv1beta1.LabelServiceName] == ""
+}
+
+// KarmadasCluster returns the exporting cluster of a slice of Karmada's for an import, or "" if the
+// name of the slice does not contain it. Karmada writes the cluster nowhere else in a member. The
+// name is imported-<cluster>-<original name>, and Kubernetes names an original slice by its Service
+// and a random suffix without dashes.
+func KarmadasCluster(slice, imp string) string {
+	name, ok := strings.CutPrefix(slice, "imported-")
+	end := strings.LastIndex(name, "-"+imp+"-")
+	if !ok || end < 0 {
+		return ""
+	}
+	return name[:end]
+}
+
 // OfSlice reports whether an EndpointSlice has the controller's label.
 func OfSlice(slice metav1.Object) bool {
 	return slice.GetLabels()[discoveryv1.LabelManagedBy] == mcs.ControllerName

@@ -55,3 +55,19 @@ func TestKeeper(t *testing.T) {
 		}
 	}
 }
+
+func TestKarmadasCluster(t *testing.T) {
+	for slice, want := range map[string]string{
+		"imported-member1-db-x7k2p":  "member1",
+		"imported-eu-1-db-x7k2p":     "eu-1",
+		"imported-a-db-db-x7k2p":     "a-db",
+		"imported-a.b-db-x7k2p":      "a.b",
+		"imported-member1-other-x7k": "",
+		"imported-db-x7k2p":          "",
+		"member1-db-x7k2p":           "", // of a MultiClusterService
+	} {
+		if got := KarmadasCluster(slice, "db"); got != want {
+			t.Errorf("%s: %q, want %q", slice, got, want)
+		}
+	}
+}
