@@ -201,6 +201,11 @@ e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Run the end-to-e
 e2e-upgrade: needs-clusters controller ## Upgrade clusters from another commit under load (needs root; FROM=<commit>)
 	@go run ./test/e2e/run --from "$(FROM)" --run '^TestUpgrade$$' --results docs/results/upgrade.txt
 
+.PHONY: e2e-karmada
+e2e-karmada: needs-clusters coredns controller ## Test with a real Karmada (needs root; 3 minutes, and 7 once to build it)
+	@go run ./test/interop/karmada/build
+	CLUSTERS=1 go test -count=1 -v -vet=off -ldflags=-w -timeout 20m ./test/interop/karmada
+
 .PHONY: coredns-demo
 coredns-demo: controller
 	@. build/env.sh && go_build "CoreDNS for the demo" bin/coredns-demo ./test/clusters/demo/coredns
