@@ -206,6 +206,10 @@ e2e-karmada: needs-clusters coredns controller ## Test with a real Karmada (need
 	@go run ./test/interop/karmada/build
 	CLUSTERS=1 go test -count=1 -v -vet=off -ldflags=-w -timeout 20m ./test/interop/karmada
 
+.PHONY: e2e-envoygateway
+e2e-envoygateway: programs ## Route from Envoy Gateway to imported Services (its first build takes 10 minutes)
+	INTEROP=1 go test -count=1 -v -vet=off -timeout 60m ./test/interop/envoygateway
+
 .PHONY: coredns-demo
 coredns-demo: controller
 	@. build/env.sh && go_build "CoreDNS for the demo" bin/coredns-demo ./test/clusters/demo/coredns

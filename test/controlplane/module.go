@@ -15,6 +15,7 @@ type Module struct {
 	Dir      string            // from this project's top folder
 	Requires string            // the path of the other project's module
 	Packages map[string]string // of each program: its name is the last part of the package's path
+	Files    []string          // of Dir, of programs of our own in it: a changed one is built again
 	Tags     string
 	Usual    string // how long the first build takes on two cores
 }
@@ -65,7 +66,7 @@ func (m Module) source() (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	s, err := readSource(filepath.Join(root, m.Dir), m.Requires)
+	s, err := readSource(filepath.Join(root, m.Dir), m.Requires, m.Files...)
 	s.what, s.packages, s.tags, s.ldflags = m.Requires, m.Packages, m.Tags, "-s -w"
 	s.usual = func([]string) string { return m.Usual }
 	s.key = filepath.Base(m.Dir) + "-" + s.key

@@ -1,0 +1,308 @@
+// Package envoygateway runs Envoy Gateway's control plane in a cluster of a clusterset, with HTTPRoutes to imported Services. What it
+// makes of them is seen in the routes' status, and in what an Envoy would get by xDS. There is no Envoy, and no pod.
+package envoygateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/reconcile"
+	"github.com/clusterset-dns/multicluster/test/clusterset"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+const (
+	namespace   = "shop"
+	gatewayName = "web"
+)
+
+// exported is what cluster c1 has: foo, of type ClusterIP, and db, headless, with the endpoints of their pods.
+const exported = `
+apiVersion: v1
+kind: Service
+metadata: {name: foo}
+spec: {ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: foo-abc, labels: {kubernetes.io/service-name: foo, endpointslice.kubernetes.io/managed-by: endpointslice-controller.k8s.io}}
+addressType: IPv4
+ports: [{name: http, port: 8080, protocol: TCP}]
+endpoints: [{addresses: [10.9.1.1], conditions: {ready: true}}, {addresses: [10.9.1.2], conditions: {ready: true}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: db}
+spec: {clusterIP: None, ports: [{name: http, port: 80, targetPort: 8080}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: db-abc, labels: {kubernetes.io/service-name: db, endpointslice.kubernetes.io/managed-by: endpointslice-controller.k8s.io}}
+addressType: IPv4
+ports: [{name: http, port: 8080, protocol: TCP}]
+endpoints: [{addresses: [10.9.2.1], hostname: db-0, conditions: {ready: true}}]
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: foo}
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceExport
+metadata: {name: db}
+`
+
+const gatewayObjects = `
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: {name: eg}
+spec: {controllerName: gateway.envoyproxy.io/gatewayclass-controller}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web, namespace: shop}
+spec:
+  gatewayClassName: eg
+  listeners: [{name: http, protocol: HTTP, port: 80}]
+`
+
+// route is an HTTPRoute of a name, which is also its path.
+func route(name, group, kind, backend string) string {
+	return fmt.Sprintf(`
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: %[1]s, namespace: shop}
+spec:
+  parentRefs: [{name: web}]
+  rules:
+    - matches: [{path: {type: PathPrefix, value: /%[1]s}}]
+      backendRefs: [{group: %[2]q, kind: %[3]s, name: %[4]s, port: 80}]
+---`, name, group, kind, backend)
+}
+
+// byService makes a route use the ClusterIP instead of endpoints.
+func byService(name string) string {
+	return fmt.Sprintf(`
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: BackendTrafficPolicy
+metadata: {name: %[1]s, namespace: shop}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: %[1]s}]
+  routingType: Service
+---`, name)
+}
+
+const mcsGroup = mcsv1beta1.GroupName
+
+// routes are the ways from a Gateway to an imported Service.
+var routes = strings.Join([]string{
+	route("import", mcsGroup, "ServiceImport", "foo"),
+	route("import-by-service", mcsGroup, "ServiceImport", "foo"), byService("import-by-service"),
+	route("headless", mcsGroup, "ServiceImport", "db"),
+	route("derived-by-service", "", "Service", "derived-foo"), byService("derived-by-service"),
+	route("native", "", "Service", "foo"),
+}, "")
+
+func TestRoutes(t *testing.T) {
+	if os.Getenv("INTEROP") == "" {
+		t.Skip("builds and runs Envoy Gateway: run it with make e2e-envoygateway")
+	}
+	controlplane.InNetNS(t, func(t *testing.T) {
+		c1, c2 := joined(t)
+		for _, c := range []*clusterset.Cluster{c1, c2} {
+			apply(t, c, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
+		}
+		apply(t, c1, exported)
+		foo := imported(t, c2, "foo")
+		imported(t, c2, "db")
+		g := startGateway(t, c2)
+		apply(t, c2, gatewayObjects)
+		apply(t, c2, routes)
+		t.Run("an import's slices with both labels are not found", func(t *testing.T) { g.notFound(t, "import") })
+		t.Run("by the import's IP", func(t *testing.T) { g.leadsTo(t, "import-by-service", foo.Spec.IPs[0]+":80") })
+		t.Run("headless, to endpoints", func(t *testing.T) { g.leadsTo(t, "headless", "10.9.2.1:8080") })
+		t.Run("by the derived Service's IP", func(t *testing.T) { g.leadsTo(t, "derived-by-service", foo.Spec.IPs[0]+":80") })
+		t.Run("by the native name, to endpoints", func(t *testing.T) { g.native(t, c1, c2) })
+		t.Run("headless endpoints change", func(t *testing.T) {
+			change(t, c1, "db-abc", "10.9.2.1", "10.9.2.2")
+			g.leadsTo(t, "headless", "10.9.2.1:8080", "10.9.2.2:8080")
+		})
+	})
+}
+
+// joined are two clusters with this project's controllers.
+func joined(t *testing.T) (c1, c2 *clusterset.Cluster) {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard())
+	set := make([]*clusterset.Cluster, 2)
+	for i := range set {
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // with a first build of the programs
+		defer cancel()
+		c, err := clusterset.Start(ctx, fmt.Sprintf("c%d", i+1), controlplane.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", i+1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := c.Stop(); err != nil {
+				t.Errorf("stop %s: %v", c.ID, err)
+			}
+		})
+		set[i] = c
+	}
+	c1, c2 = set[0], set[1]
+	if err := errors.Join(
+		c1.Join(t.Context(), c2.ID, c2.ReaderKubeconfig), c2.Join(t.Context(), c1.ID, c1.ReaderKubeconfig),
+		c1.Run(context.WithoutCancel(t.Context())), c2.Run(context.WithoutCancel(t.Context()), func(o *reconcile.Options) { o.ServiceGrace = time.Second }),
+	); err != nil {
+		t.Fatal(err)
+	}
+	return c1, c2
+}
+
+func apply(t *testing.T, c *clusterset.Cluster, text string) {
+	t.Helper()
+	// Again, as a CRD may not be served yet.
+	controlplane.EventuallyEvery(t, 100*time.Millisecond, "apply to "+c.ID, func() error {
+		at := namespace
+		if strings.Contains(text, "kind: Namespace") || strings.Contains(text, "kind: GatewayClass") {
+			at = ""
+		}
+		return c.Apply(t.Context(), at, text)
+	})
+}
+
+// imported waits for a ready import with endpoints.
+func imported(t *testing.T, c *clusterset.Cluster, name string) *mcsv1beta1.ServiceImport {
+	t.Helper()
+	imp, key := new(mcsv1beta1.ServiceImport), client.ObjectKey{Namespace: namespace, Name: name}
+	controlplane.Eventually(t, "import "+name, func() error {
+		if err := c.Admin.Get(t.Context(), key, imp); err != nil {
+			return err
+		}
+		slices, err := c.Imported(t.Context(), key)
+		if err == nil && (len(slices) == 0 || imp.Spec.Type == mcsv1beta1.ClusterSetIP && len(imp.Spec.IPs) == 0) {
+			err = fmt.Errorf("it has IPs %v and slices %v", imp.Spec.IPs, slices)
+		}
+		return err
+	})
+	return imp
+}
+
+// change gives a slice other endpoints.
+func change(t *testing.T, c *clusterset.Cluster, name string, addresses ...string) {
+	t.Helper()
+	var slice discoveryv1.EndpointSlice
+	if err := c.Admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &slice); err != nil {
+		t.Fatal(err)
+	}
+	slice.Endpoints = nil
+	for _, address := range addresses {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}})
+	}
+	if err := c.Admin.Update(t.Context(), &slice); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// native asks for the native name: a Service foo, whose slices have the label of that Service only, and which follows changes.
+func (g *gateway) native(t *testing.T, c1, c2 *clusterset.Cluster) {
+	var imp mcsv1beta1.ServiceImport
+	key := client.ObjectKey{Namespace: namespace, Name: "foo"}
+	controlplane.Eventually(t, "annotate the import", func() error {
+		if err := c2.Admin.Get(t.Context(), key, &imp); err != nil {
+			return err
+		}
+		imp.Annotations["clusterset-dns.io/native-name"] = "true"
+		return c2.Admin.Update(t.Context(), &imp)
+	})
+	controlplane.Eventually(t, "Service foo", func() error { return c2.Admin.Get(t.Context(), key, new(corev1.Service)) })
+	g.leadsTo(t, "native", "10.9.1.1:8080", "10.9.1.2:8080")
+	g.hasLabels(t, "foo", "")
+	g.hasLabels(t, "derived-foo", "foo")
+	change(t, c1, "foo-abc", "10.9.1.2", "10.9.1.3")
+	g.leadsTo(t, "native", "10.9.1.2:8080", "10.9.1.3:8080")
+}
+
+// hasLabels wants that the slices of a Service have a certain name of an import in their labels, or none, and refer to no Pod: gateways
+// and meshes differ in what they make of it.
+func (g *gateway) hasLabels(t *testing.T, service, imp string) {
+	t.Helper()
+	var all discoveryv1.EndpointSliceList
+	if err := g.at.Admin.List(t.Context(), &all, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
+		t.Fatal(err)
+	}
+	for _, slice := range all.Items {
+		if got, has := slice.Labels[mcsv1beta1.LabelServiceName]; got != imp || has != (imp != "") {
+			t.Errorf("slice %s of %s has labels %v", slice.Name, service, slice.Labels)
+		}
+		for _, e := range slice.Endpoints {
+			if e.TargetRef != nil {
+				t.Errorf("slice %s of %s refers to %v", slice.Name, service, e.TargetRef)
+			}
+		}
+	}
+	if len(all.Items) == 0 {
+		t.Errorf("Service %s has no slices", service)
+	}
+}
+
+// leadsTo wants a route that is accepted, with resolved backends, and exactly these endpoints.
+func (g *gateway) leadsTo(t *testing.T, name string, want ...string) {
+	t.Helper()
+	controlplane.EventuallyEvery(t, 200*time.Millisecond, "route "+name, func() error {
+		if err := errors.Join(g.condition(t, name, "Accepted", "True", "Accepted"), g.condition(t, name, "ResolvedRefs", "True", "ResolvedRefs")); err != nil {
+			return err
+		}
+		got, err := g.endpoints(namespace, name)
+		if err == nil && !slices.Equal(got, want) {
+			err = fmt.Errorf("route %s leads to %v; want %v", name, got, want)
+		}
+		return err
+	})
+}
+
+// notFound wants a route whose backend has no endpoints.
+func (g *gateway) notFound(t *testing.T, name string) {
+	t.Helper()
+	controlplane.EventuallyEvery(t, 200*time.Millisecond, "route "+name, func() error {
+		return g.condition(t, name, "ResolvedRefs", "False", "EndpointsNotFound")
+	})
+	if got, err := g.endpoints(namespace, name); err == nil && len(got) > 0 {
+		t.Errorf("it leads to %v: Envoy Gateway has changed, and so must docs/interop/gateway-api.md", got)
+	}
+}
+
+// condition wants a condition of a route, as its only parent has it.
+func (g *gateway) condition(t *testing.T, name, kind, status, reason string) error {
+	live := new(unstructured.Unstructured)
+	live.SetGroupVersionKind(schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"})
+	if err := g.at.Admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, live); err != nil {
+		return err
+	}
+	parents, _, err := unstructured.NestedSlice(live.Object, "status", "parents")
+	if err != nil || len(parents) != 1 {
+		return errors.Join(err, fmt.Errorf("route %s has parents %v", name, parents))
+	}
+	conditions, _, _ := unstructured.NestedSlice(parents[0].(map[string]any), "conditions")
+	for _, each := range conditions {
+		c := each.(map[string]any)
+		if c["type"] == kind && c["status"] == status && c["reason"] == reason {
+			return nil
+		}
+	}
+	return fmt.Errorf("route %s has %v; want %s %s %s", name, conditions, kind, status, reason)
+}

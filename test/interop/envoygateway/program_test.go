@@ -1,0 +1,191 @@
+package envoygateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/test/clusterset"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+var module = controlplane.Module{
+	Dir:      "test/interop/programs/envoygateway",
+	Requires: "github.com/envoyproxy/gateway",
+	Packages: map[string]string{"envoy-gateway": "github.com/envoyproxy/gateway/cmd/envoy-gateway", "xds": "./xds"},
+	Files:    []string{"xds/main.go"},
+	Usual:    "about 10 minutes",
+}
+
+const systemNamespace = "envoy-gateway-system"
+
+// config is that of Envoy Gateway's Helm chart, without what needs pods or a second replica.
+const config = `
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: EnvoyGateway
+gateway: {controllerName: gateway.envoyproxy.io/gatewayclass-controller}
+provider:
+  type: Kubernetes
+  kubernetes: {leaderElection: {disable: true}, proxyTopologyInjector: {disabled: true}}
+`
+
+// gateway is a running Envoy Gateway: its control plane, without an Envoy.
+type gateway struct {
+	t      *testing.T
+	at     *clusterset.Cluster
+	xds    string // the path of the program
+	certs  string // the folder of an Envoy's certificates
+	beside *controlplane.Beside
+}
+
+// startGateway installs Envoy Gateway's CRDs and certificates, and runs it. It has fixed ports, and reads its certificates from /certs:
+// so it needs a network of its own, and gets a folder of its own as its root.
+func startGateway(t *testing.T, at *clusterset.Cluster) *gateway {
+	t.Helper()
+	g := &gateway{t: t, at: at}
+	programs, err := module.Build(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.xds = programs["xds"]
+	g.installCRDs()
+	if err := at.Apply(t.Context(), "", "{apiVersion: v1, kind: Namespace, metadata: {name: "+systemNamespace+"}}"); err != nil {
+		t.Fatal(err)
+	}
+	certgen := exec.CommandContext(t.Context(), programs["envoy-gateway"], "certgen", "--disable-topology-injector")
+	certgen.Env = append(os.Environ(), "KUBECONFIG="+at.Kubeconfig)
+	if out, err := certgen.CombinedOutput(); err != nil {
+		t.Fatalf("certgen: %v: %s", err, out)
+	}
+	g.certs = t.TempDir()
+	g.certificates("envoy", g.certs)
+	if g.beside, err = at.Beside(t.Context(), ready, "chroot", g.root(programs["envoy-gateway"]), "/envoy-gateway", "server", "--config-path=/config.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("Envoy Gateway's log:\n%s", controlplane.Tail(g.beside.Log()))
+		}
+		g.beside.Stop()
+	})
+	return g
+}
+
+// installCRDs applies the CRDs of the Gateway API and of Envoy Gateway, as they are in its Helm chart.
+func (g *gateway) installCRDs() {
+	g.t.Helper()
+	source, err := module.Source(g.t.Context())
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	crds := filepath.Join(source, "charts", "gateway-helm", "charts", "crds", "crds")
+	files, err := filepath.Glob(filepath.Join(crds, "generated", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		g.t.Fatalf("no CRDs in %s: %v", crds, err)
+	}
+	for _, file := range append(files, filepath.Join(crds, "gatewayapi-crds.yaml")) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		if err := g.at.Apply(g.t.Context(), "", string(text)); err != nil {
+			g.t.Fatalf("%s: %v", filepath.Base(file), err)
+		}
+	}
+}
+
+// root makes the folder that Envoy Gateway runs in.
+func (g *gateway) root(program string) string {
+	g.t.Helper()
+	root := g.t.TempDir()
+	certs := filepath.Join(root, "certs")
+	kubeconfig, err := os.ReadFile(g.at.Kubeconfig)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if err := errors.Join(
+		os.Mkdir(certs, 0o700), os.Mkdir(filepath.Join(root, "tmp"), 0o700),
+		os.WriteFile(filepath.Join(root, "config.yaml"), []byte(config), 0o600),
+		os.WriteFile(filepath.Join(root, "kubeconfig"), kubeconfig, 0o600),
+		copyProgram(program, filepath.Join(root, "envoy-gateway")),
+	); err != nil {
+		g.t.Fatal(err)
+	}
+	g.certificates("envoy-gateway", certs)
+	g.t.Setenv("KUBECONFIG", "/kubeconfig")
+	return root
+}
+
+func copyProgram(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o700) //nolint:gosec // a program
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}
+
+// certificates writes what certgen has put into a Secret.
+func (g *gateway) certificates(secret, dir string) {
+	g.t.Helper()
+	var made corev1.Secret
+	if err := g.at.Admin.Get(g.t.Context(), client.ObjectKey{Namespace: systemNamespace, Name: secret}, &made); err != nil {
+		g.t.Fatal(err)
+	}
+	for name, content := range made.Data {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+}
+
+func ready(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:8081/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	return errors.Join(err, response.Body.Close())
+}
+
+// endpoints are what an Envoy of the Gateway gets by xDS for the first rule of an HTTPRoute. It is an error if the route has no cluster.
+func (g *gateway) endpoints(namespace, route string) ([]string, error) {
+	var stderr strings.Builder
+	ask := exec.CommandContext(g.t.Context(), g.xds, "-certs", g.certs, "-gateway", namespace+"/"+gatewayName)
+	ask.Stderr = &stderr
+	out, err := ask.Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask for the endpoints: %w: %s", err, &stderr)
+	}
+	clusters := map[string][]string{}
+	if err := json.Unmarshal(out, &clusters); err != nil {
+		return nil, err
+	}
+	found, ok := clusters[fmt.Sprintf("httproute/%s/%s/rule/0", namespace, route)]
+	if !ok {
+		return nil, fmt.Errorf("route %s has no cluster: there are %v", route, clusters)
+	}
+	return found, nil
+}
