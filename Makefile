@@ -201,6 +201,14 @@ e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Run the end-to-e
 e2e-upgrade: needs-clusters controller ## Upgrade clusters from another commit under load (needs root; FROM=<commit>)
 	@go run ./test/e2e/run --from "$(FROM)" --run '^TestUpgrade$$' --results docs/results/upgrade.txt
 
+SUITE ?=
+
+.PHONY: conformance
+conformance: needs-clusters controller ## Run the public conformance suite of the API (needs root; SUITE=<checkout of kubernetes-sigs/mcs-api>)
+	@[ -n "$(SUITE)" ] || { echo "conformance: want SUITE=<checkout of kubernetes-sigs/mcs-api>, whose folder conformance has the suite" >&2; exit 2; }
+	@go run ./test/e2e/run --clusters 2 --suite "$(SUITE)" --run '^TestConformance$$' --results bin/conformance.txt $(ARGS)
+	@ls bin/conformance/report*
+
 .PHONY: e2e-karmada
 e2e-karmada: needs-clusters coredns controller ## Test with a real Karmada (needs root; 3 minutes, and 7 once to build it)
 	@go run ./test/interop/karmada/build
