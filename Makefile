@@ -209,14 +209,29 @@ conformance: needs-clusters controller ## Run the public conformance suite of th
 	@go run ./test/e2e/run --clusters 2 --suite "$(SUITE)" --run '^TestConformance$$' --results bin/conformance.txt $(ARGS)
 	@ls bin/conformance/report*
 
+# Tests with another project's real programs: a folder of test/interop, and variables of the environment. docs/interop quotes the results.
+define interop
+@{ echo "$$(date -u +%F), $$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always)"; \
+	  $(2) go test -count=1 -v -vet=off -ldflags=-w -timeout 60m ./test/interop/$(1) | tee /dev/stderr | grep -E '^ *--- '; } >bin/interop-$(1).txt
+@mv bin/interop-$(1).txt docs/results/interop-$(1).txt
+endef
+
 .PHONY: e2e-karmada
 e2e-karmada: needs-clusters coredns controller ## Test with a real Karmada (needs root; 3 minutes, and 7 once to build it)
 	@go run ./test/interop/karmada/build
-	CLUSTERS=1 go test -count=1 -v -vet=off -ldflags=-w -timeout 20m ./test/interop/karmada
+	$(call interop,karmada,CLUSTERS=1)
 
 .PHONY: e2e-envoygateway
-e2e-envoygateway: programs ## Route from Envoy Gateway to imported Services (its first build takes 10 minutes)
-	INTEROP=1 go test -count=1 -v -vet=off -timeout 60m ./test/interop/envoygateway
+e2e-envoygateway: programs controller ## Route from a real Envoy Gateway to imported Services (10 minutes to build it, once)
+	$(call interop,envoygateway,INTEROP=1)
+
+.PHONY: e2e-mcsapi
+e2e-mcsapi: programs coredns controller ## Test beside the reference controllers of mcs-api (2 minutes to build them, once)
+	$(call interop,mcsapi,INTEROP=1)
+
+.PHONY: e2e-cilium
+e2e-cilium: programs coredns controller ## Test beside a real Cilium, without its datapath (needs root; 15 minutes to build it, once)
+	$(call interop,cilium,INTEROP=1)
 
 .PHONY: coredns-demo
 coredns-demo: controller
