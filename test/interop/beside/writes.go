@@ -21,12 +21,14 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// resources are the kinds of objects that implementations of the API write.
-var resources = []schema.GroupVersionResource{
-	{Group: mcsv1beta1.GroupName, Version: mcsv1beta1.GroupVersion.Version, Resource: "serviceimports"},
-	{Group: mcsv1beta1.GroupName, Version: mcsv1beta1.GroupVersion.Version, Resource: "serviceexports"},
-	corev1.SchemeGroupVersion.WithResource("services"),
-	discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
+// resources are the kinds of objects that implementations of the API write, with the API's version that the cluster serves.
+func resources(version string) []schema.GroupVersionResource {
+	return []schema.GroupVersionResource{
+		{Group: mcsv1beta1.GroupName, Version: version, Resource: "serviceimports"},
+		{Group: mcsv1beta1.GroupName, Version: version, Resource: "serviceexports"},
+		corev1.SchemeGroupVersion.WithResource("services"),
+		discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
+	}
 }
 
 // Writes has every write to the objects of a namespace: the API server sends an event for each that changes an object.
@@ -38,8 +40,8 @@ type Writes struct {
 
 type write struct{ object, event, by string }
 
-// WatchWrites begins to count. It ends with the test.
-func WatchWrites(t *testing.T, c *controlplane.Cluster, namespace string) *Writes {
+// WatchWrites begins to count, in a version of the API that the cluster serves. It ends with the test.
+func WatchWrites(t *testing.T, c *controlplane.Cluster, namespace, version string) *Writes {
 	t.Helper()
 	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
@@ -49,7 +51,7 @@ func WatchWrites(t *testing.T, c *controlplane.Cluster, namespace string) *Write
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait() })
-	for _, resource := range resources {
+	for _, resource := range resources(version) {
 		objects := client.Resource(resource).Namespace(namespace)
 		list, err := objects.List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -130,11 +132,13 @@ func (w *Writes) AtMost(t *testing.T, since Mark, most int) {
 		t.Error("no write was counted")
 	}
 	times := map[string]int{}
+	highest := 0
 	for _, one := range w.log[since:] {
 		times[one.object]++
+		highest = max(highest, times[one.object])
 	}
+	t.Logf("%d writes to %d objects, at most %d to one", len(w.log)-int(since), len(times), highest)
 	for object, n := range times {
-		t.Logf("%s: %d writes", object, n)
 		if n > most {
 			t.Errorf("%s was written %d times; want %d at most:\n%s", object, n, most, w.last(object))
 		}

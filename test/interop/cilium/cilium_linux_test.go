@@ -78,8 +78,11 @@ func TestBesideCilium(t *testing.T) {
 	controlplane.InNetNS(t, func(t *testing.T) {
 		w := newWorld(t)
 		t.Run("DNS answers", w.testAnswers)
-		t.Run("our controller", w.testController)
-		t.Run("DNS answers beside our controller", w.testAnswers)
+		t.Run("beside our controller", func(t *testing.T) {
+			w.startController(t)
+			t.Run("new names and changes", w.testWrites)
+			t.Run("DNS answers", w.testAnswers)
+		})
 	})
 }
 
@@ -154,7 +157,7 @@ func (w *world) testAnswers(t *testing.T) {
 	)
 }
 
-// imported waits until Cilium has imported a name into the second cluster: ready, and with the addresses of its derived Service.
+// imported waits until Cilium has imported a name into the second cluster: ready, and with addresses of its derived Service, the only one.
 func (w *world) imported(t *testing.T, name string) *mcsv1beta1.ServiceImport {
 	t.Helper()
 	imp := new(mcsv1beta1.ServiceImport)
@@ -165,22 +168,69 @@ func (w *world) imported(t *testing.T, name string) *mcsv1beta1.ServiceImport {
 		if !meta.IsStatusConditionTrue(imp.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)) {
 			return fmt.Errorf("not ready: %+v", imp.Status.Conditions)
 		}
-		svc := new(corev1.Service)
-		if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: imp.Annotations[mcs.AnnotationDerivedService]}, svc); err != nil {
+		svc, err := w.derived(t, name)
+		if err != nil {
 			return err
 		}
-		if imp.Spec.Type == mcsv1beta1.ClusterSetIP && (len(imp.Spec.IPs) == 0 || !slices.Contains(svc.Spec.ClusterIPs, imp.Spec.IPs[0])) {
-			return fmt.Errorf("ips %v; the Service has %v", imp.Spec.IPs, svc.Spec.ClusterIPs)
+		var want []string
+		if svc.Spec.ClusterIP != corev1.ClusterIPNone {
+			want = svc.Spec.ClusterIPs[:1] // the exports have endpoints of one family
+		}
+		if svc.Name != imp.Annotations[mcs.AnnotationDerivedService] || !slices.Equal(imp.Spec.IPs, want) {
+			return fmt.Errorf("ips %v and annotations %v; Service %s has %v", imp.Spec.IPs, imp.Annotations, svc.Name, svc.Spec.ClusterIPs)
 		}
 		return nil
 	})
 	return imp
 }
 
-// testController starts our controller where Cilium has imports already. Then the exports change, and new names come.
-func (w *world) testController(t *testing.T) {
-	writes := beside.WatchWrites(t, w.mesh[1].Cluster, namespace)
-	controller, err := binaries.StartController(t.Context(), w.mesh[1].Cluster)
+// derived is the only Service that the import of a name owns.
+func (w *world) derived(t *testing.T, name string) (*corev1.Service, error) {
+	t.Helper()
+	var all corev1.ServiceList
+	if err := w.api.List(t.Context(), &all, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	all.Items = slices.DeleteFunc(all.Items, func(svc corev1.Service) bool {
+		return !slices.ContainsFunc(svc.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Name == name })
+	})
+	if len(all.Items) != 1 {
+		return nil, fmt.Errorf("%d derived Services", len(all.Items))
+	}
+	return &all.Items[0], nil
+}
+
+const (
+	newNames = 10 // exported while both controllers run
+	rounds   = 10 // changes of one export
+	// most is how often an object of a new name is written: creation, addresses, status and both clusters' exports.
+	most = 8
+)
+
+// testWrites has new names, which both controllers see at once, and an export that changes.
+func (w *world) testWrites(t *testing.T) {
+	writes := beside.WatchWrites(t, w.mesh[1].Cluster, namespace, "v1beta1")
+	began := writes.Now()
+	for i := range newNames {
+		w.export(t, 0, clusterSetIP, fmt.Sprintf("new-%d", i))
+	}
+	for i := range newNames {
+		w.imported(t, fmt.Sprintf("new-%d", i))
+	}
+	w.imported(t, "web")
+	writes.AtMost(t, began, most)
+	began = writes.Now()
+	for i := range rounds {
+		w.change(t, fmt.Sprintf("round-%d", i))
+	}
+	w.export(t, 0, clusterSetIP, "last")
+	w.imported(t, "last")
+	writes.AtMost(t, began, max(most, 3*rounds))
+}
+
+func (w *world) startController(t *testing.T, flags ...string) {
+	t.Helper()
+	controller, err := binaries.StartController(t.Context(), w.mesh[1].Cluster, flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,8 +240,22 @@ func (w *world) testController(t *testing.T) {
 			t.Logf("the controller ended with:\n%s", controlplane.Tail(controller.Log()))
 		}
 	})
-	began := writes.Now()
-	w.export(t, 0, clusterSetIP, "new")
-	w.imported(t, "new")
-	writes.AtMost(t, began, 8)
+}
+
+// change exports another label of web from both clusters, and waits until the derived Service in the second has it.
+func (w *world) change(t *testing.T, value string) {
+	t.Helper()
+	text := strings.Replace("apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: web}\nspec: {exportedLabels: {round: VALUE}}\n", "VALUE", value, 1)
+	for _, m := range w.mesh {
+		if err := m.Apply(t.Context(), namespace, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controlplane.Eventually(t, value, func() error {
+		svc, err := w.derived(t, "web")
+		if err == nil && svc.Labels["round"] != value {
+			err = fmt.Errorf("labels %v", svc.Labels)
+		}
+		return err
+	})
 }

@@ -9,11 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
@@ -50,6 +53,24 @@ ports: [{name: http, port: 8080}]
 endpoints: [{addresses: [10.20.1.1], conditions: {ready: true}}]
 `
 
+const headless = `
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: db}
+spec:
+  type: Headless
+  ports: [{name: sql, port: 5432, protocol: TCP}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: db-c1
+  labels: {multicluster.kubernetes.io/service-name: db, multicluster.kubernetes.io/source-cluster: c1}
+addressType: IPv4
+ports: [{name: sql, port: 5432}]
+endpoints: [{addresses: [10.20.1.10], hostname: db-0, conditions: {ready: true}}]
+`
+
 // place is one namespace of a cluster with the reference controllers.
 type place struct {
 	*controlplane.Cluster
@@ -62,13 +83,18 @@ func TestBesideReference(t *testing.T) {
 	if os.Getenv("INTEROP") == "" {
 		t.Skip("needs the reference controllers: run make e2e-mcsapi")
 	}
+	ctrl.SetLogger(logr.Discard())
 	for name, form := range map[string]controlplane.CRDs{"v1alpha1 and v1beta1": controlplane.BothVersions, "v1alpha1": controlplane.OnlyV1Alpha1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, form)
 			t.Run("DNS answers", p.testAnswers)
-			t.Run("our controller", p.testController)
-			t.Run("DNS answers beside our controller", p.testAnswers)
+			t.Run("beside our controller", func(t *testing.T) {
+				p.startController(t)
+				t.Run("new imports", p.testWrites)
+				t.Run("DNS answers", p.testAnswers)
+				t.Run("a VIP of the user", p.testVIP)
+			})
 		})
 	}
 }
@@ -130,7 +156,27 @@ func (p *place) served(t *testing.T, name string) *mcsv1alpha1.ServiceImport {
 		}
 		return nil
 	})
+	controlplane.Eventually(t, "the endpoints of "+name, func() error { return p.carried(t, name, imp.Annotations[mcs.AnnotationDerivedService]) })
 	return imp
+}
+
+// carried wants one slice of an import that kube-proxy uses, and it belongs to the derived Service.
+func (p *place) carried(t *testing.T, name, service string) error {
+	t.Helper()
+	var all discoveryv1.EndpointSliceList
+	if err := p.api.List(t.Context(), &all, client.InNamespace(p.namespace), client.MatchingLabels{mcsv1alpha1.LabelServiceName: name}); err != nil {
+		return err
+	}
+	var services []string
+	for _, slice := range all.Items {
+		if of := slice.Labels[discoveryv1.LabelServiceName]; of != "" {
+			services = append(services, of)
+		}
+	}
+	if !slices.Equal(services, []string{service}) {
+		return fmt.Errorf("the slices are of Services %v; want one of %s", services, service)
+	}
+	return nil
 }
 
 // derived is the only Service that an import owns.
@@ -152,6 +198,9 @@ func (p *place) derived(t *testing.T, name string) (*corev1.Service, error) {
 func (p *place) testAnswers(t *testing.T) {
 	p.create(t, "serve")
 	serve := p.served(t, "serve")
+	if err := p.Apply(t.Context(), p.namespace, headless); err != nil {
+		t.Fatal(err)
+	}
 	below := "." + p.namespace + ".svc"
 	srv := "NOERROR 0 100 80 serve" + below + ".clusterset.local."
 	for _, q := range []beside.Question{
@@ -159,6 +208,10 @@ func (p *place) testAnswers(t *testing.T) {
 		{Name: "serve", Type: dns.TypeSRV, Want: srv},
 		{Name: "_http._tcp.serve", Type: dns.TypeSRV, Want: srv},
 		{Name: "_sql._tcp.serve", Type: dns.TypeSRV, Want: "NXDOMAIN"},
+		{Name: "db", Type: dns.TypeA, Want: "NOERROR 10.20.1.10"},
+		{Name: "db-0.c1.db", Type: dns.TypeA, Want: "NOERROR 10.20.1.10"},
+		{Name: "_sql._tcp.db", Type: dns.TypeSRV, Want: "NOERROR 0 100 5432 db-0.c1.db" + below + ".clusterset.local."},
+		{Name: "db-1.c1.db", Type: dns.TypeA, Want: "NXDOMAIN"},
 		{Name: "nobody", Type: dns.TypeA, Want: "NXDOMAIN"},
 		{Name: serve.Annotations[mcs.AnnotationDerivedService], Type: dns.TypeA, Want: "NXDOMAIN"},
 	} {
@@ -167,11 +220,8 @@ func (p *place) testAnswers(t *testing.T) {
 	}
 }
 
-// testController starts our controller where the reference controllers have served an import. Then new imports come: both see each at
-// once.
-func (p *place) testController(t *testing.T) {
-	writes := beside.WatchWrites(t, p.Cluster, p.namespace)
-	began := writes.Now()
+func (p *place) startController(t *testing.T) {
+	t.Helper()
 	controller, err := binaries.StartController(t.Context(), p.Cluster)
 	if err != nil {
 		t.Fatal(err)
@@ -182,13 +232,23 @@ func (p *place) testController(t *testing.T) {
 			t.Logf("the controller ended with:\n%s", controlplane.Tail(controller.Log()))
 		}
 	})
-	for i := range 20 {
+}
+
+// testWrites has new imports, which both controllers see at once.
+func (p *place) testWrites(t *testing.T) {
+	writes := beside.WatchWrites(t, p.Cluster, p.namespace, "v1alpha1")
+	began := writes.Now()
+	const names = 20
+	for i := range names {
 		name := fmt.Sprintf("new-%d", i)
 		p.create(t, name)
 		p.served(t, name)
 	}
+	for i := range names {
+		p.served(t, fmt.Sprintf("new-%d", i))
+	}
 	p.served(t, "serve")
-	writes.AtMost(t, began, 8)
+	writes.AtMost(t, began, 8) // creation, both annotations, addresses, status
 }
 
 func serves(address string) func(context.Context) error {
@@ -196,4 +256,15 @@ func serves(address string) func(context.Context) error {
 		_, err := binaries.Get(ctx, "http://"+address+"/metrics")
 		return err
 	}
+}
+
+// testVIP is the demo's import whose ips a user set. The reference controllers replace them with the address of their Service, so the
+// user's address does not stay, and both servers answer with the same.
+func (p *place) testVIP(t *testing.T) {
+	vip := strings.NewReplacer("NAME", "vip", "type: ClusterSetIP", "type: ClusterSetIP\n  ips: [192.0.2.1]").Replace(imported)
+	if err := p.Apply(t.Context(), p.namespace, vip); err != nil {
+		t.Fatal(err)
+	}
+	imp := p.served(t, "vip")
+	p.servers.Answer(t, beside.Question{Name: "vip." + p.namespace + ".svc", Type: dns.TypeA, Want: "NOERROR " + imp.Spec.IPs[0]})
 }
