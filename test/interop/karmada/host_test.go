@@ -3,13 +3,13 @@ package karmada
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
@@ -88,32 +88,40 @@ func startHost(t *testing.T) *host {
 	}
 	h.startWebhook(t, filepath.Join(source, "artifacts/deploy/webhook-configuration.yaml"))
 	h.startManager(t)
-	h.start(t, "scheduler", "--leader-elect=false")
+	health := address(t)
+	h.start(t, "scheduler", health, "--health-probe-bind-address="+health, "--metrics-bind-address=0", "--leader-elect=false")
 	return h
 }
 
-// start runs one of Karmada's programs and gives it an address for its health and one for its metrics.
-func (h *host) start(t *testing.T, name string, flags ...string) (b *controlplane.Beside, metrics string) {
+// startLimit is for a machine that does other work too.
+const startLimit = 2 * time.Minute
+
+// start runs one of Karmada's programs, and returns when it listens at an address that is in its flags.
+func (h *host) start(t *testing.T, name, listens string, flags ...string) *controlplane.Beside {
 	t.Helper()
-	health, metrics := address(t), address(t)
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
 	ready := func(ctx context.Context) error {
-		_, err := binaries.Get(ctx, "http://"+health+"/readyz")
-		return err
+		connection, err := new(net.Dialer).DialContext(ctx, "tcp", listens)
+		if err != nil {
+			return err
+		}
+		return connection.Close()
 	}
-	b, err := h.cluster.Beside(t.Context(), ready, h.programs[name], append([]string{"--kubeconfig=" + h.kubeconfig,
-		"--health-probe-bind-address=" + health, "--metrics-bind-address=" + metrics, "--feature-gates=MultiClusterService=true"}, flags...)...)
+	b, err := h.cluster.Beside(ctx, ready, h.programs[name], append([]string{"--kubeconfig=" + h.kubeconfig, "--feature-gates=MultiClusterService=true"}, flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b, metrics
+	return b
 }
 
 // startManager starts the controller-manager, also after it was stopped. It looks at the members each second, so that tests wait less.
 func (h *host) startManager(t *testing.T) {
 	t.Helper()
-	var metrics string
-	h.manager, metrics = h.start(t, "controller-manager", "--leader-elect=false", "--cluster-status-update-frequency=1s", "-v=2")
+	metrics := address(t)
 	h.metrics = "http://" + metrics + "/metrics"
+	h.manager = h.start(t, "controller-manager", metrics, "--metrics-bind-address="+metrics, "--health-probe-bind-address=0",
+		"--leader-elect=false", "--cluster-status-update-frequency=1s", "-v=2")
 }
 
 // startWebhook starts the webhooks and then makes the API server use them: policies get their defaults there.
@@ -133,17 +141,15 @@ func (h *host) startWebhook(t *testing.T, configuration string) {
 			t.Fatal(err)
 		}
 	}
-	port, err := controlplane.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.start(t, "webhook", "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port), "--cert-dir="+dir)
+	listens := address(t)
+	h.start(t, "webhook", listens, "--bind-address=127.0.0.1", "--secure-port="+strings.TrimPrefix(listens, "127.0.0.1:"), "--cert-dir="+dir,
+		"--metrics-bind-address=0", "--health-probe-bind-address=0")
 	text, err := os.ReadFile(configuration)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.apply(t, strings.NewReplacer("{{caBundle}}", base64.StdEncoding.EncodeToString(ca.PEM()),
-		"karmada-webhook.karmada-system.svc:443", fmt.Sprintf("127.0.0.1:%d", port)).Replace(string(text)))
+		"karmada-webhook.karmada-system.svc:443", listens).Replace(string(text)))
 }
 
 // counted is the sum of the samples of one metric of the controller-manager whose labels contain a text.
