@@ -73,8 +73,8 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	}
 	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message
 	if ownership.ByKarmada(st.Import) {
-		// Its status stays as it is. That ips were filled is an event of that write.
-		if !same && v.bad() {
+		// Its status stays as it is. Writes of ips, and another writer's, have events of their own.
+		if !same && v.bad() && v.Reason != desired.ReasonContested {
 			c.Events = append(c.Events, v.event())
 		}
 		return

@@ -1,7 +1,6 @@
 package desired
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -44,9 +43,9 @@ func followKarmada(b builder) Desired {
 		d.Ready = readyFor(ReasonReady, "headless")
 		setIPs(edited, nil, b.CRD, true)
 	case len(current) > 0:
-		d.Ready = readyFor(ReasonReady, "served by Service %s", b.Service.Name)
 		setIPs(edited, format(current), b.CRD, true)
-		d.Events = []Event{filled(b.Service.Name, edited.Spec.IPs)}
+		d.Ready = readyFor(ReasonReady, "spec.ips follows Service %s: %s", b.Service.Name, strings.Join(edited.Spec.IPs, ", "))
+		d.Events = b.filled(d.Ready)
 	default:
 		b.withoutTaken(edited)
 	}
@@ -77,9 +76,13 @@ func leaveTo(keeper string, b builder) Desired {
 	}
 }
 
-// filled is emitted with the write of ips.
-func filled(service string, ips []string) Event {
-	return Event{corev1.EventTypeNormal, ReasonReady, fmt.Sprintf("spec.ips follows Service %s: %s", service, strings.Join(ips, ", "))}
+// filled returns the event of a write of ips. There is none for a value that another writer removes:
+// the controller tries it again and again.
+func (b builder) filled(r Ready) []Event {
+	if b.LastReady.Reason == ReasonContested || b.LastReady.Message == r.Message {
+		return nil
+	}
+	return []Event{{corev1.EventTypeNormal, r.Reason, r.Message}}
 }
 
 // withoutTaken removes the addresses from ips that another Service has by now. The Service that ips

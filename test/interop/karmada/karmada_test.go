@@ -31,6 +31,7 @@ func TestKarmada(t *testing.T) {
 		run  func(*scene, *testing.T)
 	}{
 		{"ClusterSetIP", (*scene).clusterSetIP},
+		{"ExistingCRDs", (*scene).existingCRDs},
 		{"Headless", (*scene).headless},
 		{"MultiClusterService", (*scene).multiClusterService},
 		{"Idle", (*scene).idle},
@@ -56,6 +57,7 @@ func newScene(t *testing.T) *scene {
 		m.install(t)
 		m.join(t, h)
 	}
+	s.member1.kubectl(t, "apply", "--server-side", "--kustomize", "deploy/crd")
 	s.kubectl(t, "apply", "--kustomize", "deploy/karmada")
 	s.apply(t, crds)
 	for _, m := range members {
@@ -94,6 +96,26 @@ func (s *scene) clusterSetIP(t *testing.T) {
 	}
 	s.ips.take() // the first value is the template's, without ips
 	s.ips.wantUnchanged(t, s.ip)
+	eventually(t, "an event with the address", func(ctx context.Context) error {
+		messages, err := s.member2.try(ctx, "get", "events", "--field-selector=involvedObject.kind=ServiceImport,involvedObject.name=foo,reason=Ready", "--output=jsonpath={..message}")
+		if err == nil && messages != "spec.ips follows Service derived-foo: "+s.ip {
+			err = fmt.Errorf("the messages are %q", messages)
+		}
+		return err
+	})
+}
+
+// existingCRDs: member1 has the CRDs of deploy/crd, which Karmada does not replace. Exports work with them.
+func (s *scene) existingCRDs(t *testing.T) {
+	const applied = `{.items[?(@.spec.workload.manifests[0].metadata.name=="serviceexports.multicluster.x-k8s.io")].status.conditions[?(@.type=="Applied")].status}`
+	for member, want := range map[string]string{"member1": "False", "member2": "True"} {
+		if got := s.kubectl(t, "get", "works", "--namespace=karmada-es-"+member, "--output=jsonpath="+applied); got != want {
+			t.Errorf("Karmada's CRD is applied in %s: %q, want %q", member, got, want)
+		}
+	}
+	if versions := s.member1.kubectl(t, "get", "crd", "serviceexports.multicluster.x-k8s.io", "--output=jsonpath={.spec.versions[*].name}"); !strings.Contains(versions, "v1beta1") {
+		t.Errorf("member1 has the versions %s", versions)
+	}
 }
 
 // headless: the pods of member1 by the name of the Service, and each by its own.
