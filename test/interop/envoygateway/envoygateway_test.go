@@ -26,10 +26,10 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-const (
-	namespace   = "shop"
-	gatewayName = "web"
-)
+const namespace = "shop"
+
+// gateways are those of gatewayObjects.
+var gateways = []string{"web", "by-ip"}
 
 // exported is what cluster c1 has: foo, of type ClusterIP, and db, headless, with the endpoints of their pods.
 const exported = `
@@ -78,20 +78,33 @@ metadata: {name: web, namespace: shop}
 spec:
   gatewayClassName: eg
   listeners: [{name: http, protocol: HTTP, port: 80}]
+---
+apiVersion: gateway.envoyproxy.io/v1alpha1
+kind: EnvoyProxy
+metadata: {name: by-ip, namespace: shop}
+spec: {routingType: Service}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: by-ip, namespace: shop}
+spec:
+  gatewayClassName: eg
+  infrastructure: {parametersRef: {group: gateway.envoyproxy.io, kind: EnvoyProxy, name: by-ip}}
+  listeners: [{name: http, protocol: HTTP, port: 80}]
 `
 
-// route is an HTTPRoute of a name, which is also its path.
-func route(name, group, kind, backend string) string {
+// route is an HTTPRoute of a Gateway. Its name is also its path.
+func route(gateway, name, group, kind, backend string) string {
 	return fmt.Sprintf(`
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata: {name: %[1]s, namespace: shop}
 spec:
-  parentRefs: [{name: web}]
+  parentRefs: [{name: %[5]s}]
   rules:
     - matches: [{path: {type: PathPrefix, value: /%[1]s}}]
       backendRefs: [{group: %[2]q, kind: %[3]s, name: %[4]s, port: 80}]
----`, name, group, kind, backend)
+---`, name, group, kind, backend, gateway)
 }
 
 // byService makes a route use the ClusterIP instead of endpoints.
@@ -110,11 +123,12 @@ const mcsGroup = mcsv1beta1.GroupName
 
 // routes are the ways from a Gateway to an imported Service.
 var routes = strings.Join([]string{
-	route("import", mcsGroup, "ServiceImport", "foo"),
-	route("import-by-service", mcsGroup, "ServiceImport", "foo"), byService("import-by-service"),
-	route("headless", mcsGroup, "ServiceImport", "db"),
-	route("derived-by-service", "", "Service", "derived-foo"), byService("derived-by-service"),
-	route("native", "", "Service", "foo"),
+	route("web", "import", mcsGroup, "ServiceImport", "foo"),
+	route("web", "import-by-service", mcsGroup, "ServiceImport", "foo"), byService("import-by-service"),
+	route("by-ip", "import-by-proxy", mcsGroup, "ServiceImport", "foo"),
+	route("web", "headless", mcsGroup, "ServiceImport", "db"),
+	route("web", "derived-by-service", "", "Service", "derived-foo"), byService("derived-by-service"),
+	route("web", "native", "", "Service", "foo"),
 }, "")
 
 func TestRoutes(t *testing.T) {
@@ -134,6 +148,7 @@ func TestRoutes(t *testing.T) {
 		apply(t, c2, routes)
 		t.Run("an import's slices with both labels are not found", func(t *testing.T) { g.notFound(t, "import") })
 		t.Run("by the import's IP", func(t *testing.T) { g.leadsTo(t, "import-by-service", foo.Spec.IPs[0]+":80") })
+		t.Run("by the import's IP, for a whole Gateway", func(t *testing.T) { g.leadsTo(t, "import-by-proxy", foo.Spec.IPs[0]+":80") })
 		t.Run("headless, to endpoints", func(t *testing.T) { g.leadsTo(t, "headless", "10.9.2.1:8080") })
 		t.Run("by the derived Service's IP", func(t *testing.T) { g.leadsTo(t, "derived-by-service", foo.Spec.IPs[0]+":80") })
 		t.Run("by the native name, to endpoints", func(t *testing.T) { g.native(t, c1, c2) })
@@ -267,7 +282,7 @@ func (g *gateway) leadsTo(t *testing.T, name string, want ...string) {
 		if err := errors.Join(g.condition(t, name, "Accepted", "True", "Accepted"), g.condition(t, name, "ResolvedRefs", "True", "ResolvedRefs")); err != nil {
 			return err
 		}
-		got, err := g.endpoints(namespace, name)
+		got, err := g.endpoints(name)
 		if err == nil && !slices.Equal(got, want) {
 			err = fmt.Errorf("route %s leads to %v; want %v", name, got, want)
 		}
@@ -279,9 +294,9 @@ func (g *gateway) leadsTo(t *testing.T, name string, want ...string) {
 func (g *gateway) notFound(t *testing.T, name string) {
 	t.Helper()
 	controlplane.EventuallyEvery(t, 200*time.Millisecond, "route "+name, func() error {
-		return g.condition(t, name, "ResolvedRefs", "False", "EndpointsNotFound")
+		return g.condition(t, name, "BackendsAvailable", "False", "EndpointsNotFound")
 	})
-	if got, err := g.endpoints(namespace, name); err == nil && len(got) > 0 {
+	if got, err := g.endpoints(name); err == nil && len(got) > 0 {
 		t.Errorf("it leads to %v: Envoy Gateway has changed, and so must docs/interop/gateway-api.md", got)
 	}
 }

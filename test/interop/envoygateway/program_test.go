@@ -25,7 +25,7 @@ var module = controlplane.Module{
 	Requires: "github.com/envoyproxy/gateway",
 	Packages: map[string]string{"envoy-gateway": "github.com/envoyproxy/gateway/cmd/envoy-gateway", "xds": "./xds"},
 	Files:    []string{"xds/main.go"},
-	Usual:    "about 10 minutes",
+	Usual:    "about 6 minutes",
 }
 
 const systemNamespace = "envoy-gateway-system"
@@ -170,22 +170,25 @@ func ready(ctx context.Context) error {
 	return errors.Join(err, response.Body.Close())
 }
 
-// endpoints are what an Envoy of the Gateway gets by xDS for the first rule of an HTTPRoute. It is an error if the route has no cluster.
-func (g *gateway) endpoints(namespace, route string) ([]string, error) {
-	var stderr strings.Builder
-	ask := exec.CommandContext(g.t.Context(), g.xds, "-certs", g.certs, "-gateway", namespace+"/"+gatewayName)
-	ask.Stderr = &stderr
-	out, err := ask.Output()
-	if err != nil {
-		return nil, fmt.Errorf("ask for the endpoints: %w: %s", err, &stderr)
+// endpoints are what an Envoy of the route's Gateway gets by xDS for the first rule of an HTTPRoute. It is an error if the route has no
+// cluster.
+func (g *gateway) endpoints(route string) ([]string, error) {
+	all := map[string][]string{}
+	for _, name := range gateways {
+		var stderr strings.Builder
+		ask := exec.CommandContext(g.t.Context(), g.xds, "-certs", g.certs, "-gateway", namespace+"/"+name)
+		ask.Stderr = &stderr
+		out, err := ask.Output()
+		if err != nil {
+			return nil, fmt.Errorf("ask for the endpoints: %w: %s", err, &stderr)
+		}
+		if err := json.Unmarshal(out, &all); err != nil { // adds to what is there
+			return nil, err
+		}
 	}
-	clusters := map[string][]string{}
-	if err := json.Unmarshal(out, &clusters); err != nil {
-		return nil, err
-	}
-	found, ok := clusters[fmt.Sprintf("httproute/%s/%s/rule/0", namespace, route)]
+	found, ok := all[fmt.Sprintf("httproute/%s/%s/rule/0", namespace, route)]
 	if !ok {
-		return nil, fmt.Errorf("route %s has no cluster: there are %v", route, clusters)
+		return nil, fmt.Errorf("route %s has no cluster: there are %v", route, all)
 	}
 	return found, nil
 }

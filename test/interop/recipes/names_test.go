@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
@@ -60,7 +61,7 @@ func healthy(export unstructured.Unstructured) error {
 func (m *member) resolves(t *testing.T, name string, members []*member) {
 	t.Helper()
 	labels := strings.Split(strings.TrimSuffix(name, ".svc.clusterset.local"), ".")
-	controlplane.Eventually(t, name+" in "+m.ID, func() error {
+	controlplane.EventuallyEvery(t, 50*time.Millisecond, name+" in "+m.ID, func() error {
 		switch {
 		case len(labels) == 4 && strings.HasPrefix(labels[0], "_"):
 			return m.hasTargets(t, name, labels[0], client.ObjectKey{Namespace: labels[3], Name: labels[2]}, members)
