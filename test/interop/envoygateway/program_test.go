@@ -133,7 +133,7 @@ func copyProgram(from, to string) error {
 		return err
 	}
 	defer func() { _ = source.Close() }()
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o700) //nolint:gosec // a program
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o700)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,13 @@ import (
 )
 
 func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
 	address := flag.String("address", "127.0.0.1:18000", "the xDS server")
 	certs := flag.String("certs", "", "the folder of Envoy's ca.crt, tls.crt and tls.key")
 	gateway := flag.String("gateway", "", "namespace/name of the Gateway that the Envoy belongs to")
@@ -33,13 +40,10 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	found, err := endpoints(ctx, *address, *certs, *gateway)
-	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(found)
-	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) //nolint:gocritic // the process ends with its connection
+		return err
 	}
+	return json.NewEncoder(os.Stdout).Encode(found)
 }
 
 // endpoints asks as an Envoy does when it starts: first for the clusters, then for their endpoints.
