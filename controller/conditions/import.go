@@ -85,6 +85,11 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	if !same && !theirs && news {
 		c.Events = append(c.Events, v.event())
 	}
+	setStatus(st, d, c, theirs)
+}
+
+// setStatus adds the edit of the import's status. theirs means that another writer sets Ready.
+func setStatus(st observed.State, d desired.Desired, c *diff.Changes, theirs bool) {
 	edited := st.Import.DeepCopy()
 	d.Status.Write(&edited.Status, st.CRD)
 	if st.Contested.HoldsClusters(&edited.Status) {
