@@ -1,0 +1,241 @@
+// Package others applies objects as Submariner, Kosmos and GKE make them, beside this project's programs. The programs of these systems do not
+// run here: their objects are written after the systems' public sources.
+package others
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/interop/beside"
+)
+
+// submariner is what its agent makes of an exported Service foo and a headless one db of the cluster c2. In its own namespace is what it makes of a
+// Service of this cluster.
+const submariner = `
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: foo}
+spec: {type: ClusterSetIP, ports: [{name: http, port: 80, protocol: TCP}], ips: []}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: foo-NAMESPACE-c2
+  labels:
+    endpointslice.kubernetes.io/managed-by: lighthouse-agent.submariner.io
+    lighthouse.submariner.io/sourceNamespace: NAMESPACE
+    lighthouse.submariner.io/is-headless: "false"
+    multicluster.kubernetes.io/service-name: foo
+    multicluster.kubernetes.io/source-cluster: c2
+addressType: IPv4
+ports: [{name: http, port: 80, protocol: TCP}]
+endpoints: [{addresses: [10.20.0.7], conditions: {ready: true}}]
+---
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: db}
+spec: {type: Headless, ports: [{name: sql, port: 5432, protocol: TCP}], ips: []}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: db-abcde-NAMESPACE-c2
+  labels:
+    endpointslice.kubernetes.io/managed-by: lighthouse-agent.submariner.io
+    lighthouse.submariner.io/sourceNamespace: NAMESPACE
+    lighthouse.submariner.io/is-headless: "true"
+    multicluster.kubernetes.io/service-name: db
+    multicluster.kubernetes.io/source-cluster: c2
+addressType: IPv4
+ports: [{name: sql, port: 5432, protocol: TCP}]
+endpoints: [{addresses: [10.20.1.1], hostname: db-0, conditions: {ready: true}}]
+---
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata:
+  name: web-NAMESPACE-c1
+  labels:
+    lighthouse.submariner.io/sourceNamespace: NAMESPACE
+    multicluster.kubernetes.io/service-name: web
+    multicluster.kubernetes.io/source-cluster: c1
+spec: {type: ClusterSetIP, ports: [{name: http, port: 80, protocol: TCP}], ips: [10.10.0.7]}
+`
+
+// kosmos is a user's import, as Kosmos marks it, and the Service and slice that it makes.
+const kosmos = `
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: kos, annotations: {kosmos.io/address: 10.20.1.9}}
+spec: {type: ClusterSetIP, ports: [{name: http, port: 80, protocol: TCP}], ips: []}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: kos, annotations: {kosmos.io/service-import: ture}}
+spec: {ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: kos-x7k2p, annotations: {kosmos.io/service-import: ture}, labels: {kubernetes.io/service-name: kos}}
+addressType: IPv4
+ports: [{name: http, port: 8080, protocol: TCP}]
+endpoints: [{addresses: [10.20.1.9], conditions: {ready: true}}]
+`
+
+// gkeCRD is the kind of GKE's imports, and gke one of them with its Service.
+const (
+	gkeCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: serviceimports.net.gke.io}
+spec:
+  group: net.gke.io
+  names: {kind: ServiceImport, listKind: ServiceImportList, plural: serviceimports, singular: serviceimport}
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+	gke = `
+apiVersion: net.gke.io/v1
+kind: ServiceImport
+metadata: {name: store, annotations: {net.gke.io/derived-service: gke-mcs-1a8qqpah56}}
+spec: {type: ClusterSetIP, ports: [{port: 80, protocol: TCP}], ips: [10.0.0.77]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: gke-mcs-1a8qqpah56}
+spec: {ports: [{port: 80}]}
+`
+	// ofUser is an import without a keeper, which the controller serves.
+	ofUser = `
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: mine}
+spec: {type: ClusterSetIP, ports: [{name: http, port: 80, protocol: TCP}]}
+`
+)
+
+// kinds are those of which no object of these systems may change.
+var kinds = []schema.GroupVersionKind{
+	{Group: mcsv1beta1.GroupName, Version: "v1beta1", Kind: mcsv1beta1.ServiceImportKindName},
+	{Group: "net.gke.io", Version: "v1", Kind: "ServiceImport"},
+	corev1.SchemeGroupVersion.WithKind("Service"),
+	discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"),
+}
+
+// TestOthers: nothing of these systems is written, nothing is added to it, and no name gets a wrong answer.
+func TestOthers(t *testing.T) {
+	controlplane.NotShort(t)
+	t.Parallel()
+	c := controlplane.New(t, controlplane.Options{})
+	if err := c.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
+		t.Fatal(err)
+	}
+	namespace := controlplane.Namespace(t, c)
+	apply := func(text string) {
+		t.Helper()
+		if err := c.Apply(t.Context(), namespace, strings.ReplaceAll(text, "NAMESPACE", namespace)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(gkeCRD)
+	controlplane.Eventually(t, "GKE's kind is served", func() error { return c.Apply(t.Context(), namespace, gke) })
+	apply(submariner)
+	apply(kosmos)
+	utilruntime.Must(apiextensionsv1.AddToScheme(scheme.Scheme))
+	api, err := client.New(c.Config, client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := objects(t, api, namespace)
+
+	controller, err := binaries.StartController(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(controller.Stop)
+	servers := beside.StartServers(t, c)
+	apply(ofUser)
+	below := "." + namespace + ".svc"
+	controlplane.Eventually(t, "the user's import is served", func() error {
+		imp := &unstructured.Unstructured{}
+		imp.SetGroupVersionKind(kinds[0])
+		if err := api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "mine"}, imp); err != nil {
+			return err
+		}
+		if ips, _, err := unstructured.NestedStringSlice(imp.Object, "spec", "ips"); err != nil || len(ips) == 0 {
+			return fmt.Errorf("ips %v: %w", ips, err)
+		}
+		return nil
+	})
+	for _, q := range []beside.Question{
+		{Name: "foo", Type: dns.TypeA, Want: "NOERROR"},
+		{Name: "db", Type: dns.TypeA, Want: "NOERROR 10.20.1.1"},
+		{Name: "db-0.c2.db", Type: dns.TypeA, Want: "NOERROR 10.20.1.1"},
+		{Name: "kos", Type: dns.TypeA, Want: "NOERROR"},
+		{Name: "store", Type: dns.TypeA, Want: "NXDOMAIN"},
+		{Name: "gke-mcs-1a8qqpah56", Type: dns.TypeA, Want: "NXDOMAIN"},
+	} {
+		q.Name += below
+		servers.Answer(t, q)
+	}
+	after := objects(t, api, namespace)
+	for name, version := range after {
+		switch was, there := before[name]; {
+		case there && was != version:
+			t.Errorf("%s was written", name)
+		case !there && !strings.Contains(name, "mine"):
+			t.Errorf("%s was created", name)
+		}
+	}
+	for name := range before {
+		if _, there := after[name]; !there {
+			t.Errorf("%s was deleted", name)
+		}
+	}
+}
+
+// objects are the versions of all objects of a namespace, by kind and name.
+func objects(t *testing.T, api client.Client, namespace string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, kind := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if err := api.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range list.Items {
+			all[kind.GroupKind().String()+" "+object.GetName()] = object.GetResourceVersion()
+		}
+	}
+	if len(all) < 10 || !slices.Contains(names(all), "ServiceImport.net.gke.io store") {
+		t.Fatalf("there are only %v", names(all))
+	}
+	return all
+}
+
+func names(all map[string]string) (names []string) {
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
