@@ -26,8 +26,8 @@ func (w *world) plansNothing(t *testing.T, when string) {
 	}
 }
 
-// TestImportOfCiliumIsLeftAlone is a regression test for three faults beside a real Cilium. The controller made a second derived Service
-// before Cilium had named its own. It wrote both addresses of Cilium's Service, and Cilium wrote one. It set annotations that Cilium removed.
+// TestImportOfCiliumIsLeftAlone is a regression test: beside a real Cilium, the controller made a second derived Service before Cilium had
+// named its own, and wrote both addresses of Cilium's Service, of which Cilium wrote one.
 func TestImportOfCiliumIsLeftAlone(t *testing.T) {
 	w := newWorld(ofCilium())
 	w.plansNothing(t, "created")
