@@ -204,7 +204,7 @@ e2e-upgrade: needs-clusters controller ## Upgrade clusters from another commit u
 SUITE ?=
 
 .PHONY: conformance
-conformance: needs-clusters controller ## Run the public conformance suite of the API (needs root; SUITE=<checkout of kubernetes-sigs/mcs-api>)
+conformance: needs-clusters controller ## Run the public conformance suite (needs root; SUITE=<checkout of mcs-api>)
 	@[ -n "$(SUITE)" ] || { echo "conformance: want SUITE=<checkout of kubernetes-sigs/mcs-api>, whose folder conformance has the suite" >&2; exit 2; }
 	@go run ./test/e2e/run --clusters 2 --suite "$(SUITE)" --run '^TestConformance$$' --results bin/conformance.txt $(ARGS)
 	@ls bin/conformance/report*
@@ -214,23 +214,24 @@ define interop
 @{ echo "$$(date -u +%F), $$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always)"; \
 	  $(2) go test -count=1 -v -vet=off -ldflags=-w -timeout 60m ./test/interop/$(1) | tee /dev/stderr | grep -E '^ *--- '; } >bin/interop-$(1).txt
 @mv bin/interop-$(1).txt docs/results/interop-$(1).txt
+@go run ./test/docs
 endef
 
 .PHONY: e2e-karmada
-e2e-karmada: needs-clusters coredns controller ## Test with a real Karmada (needs root; 3 minutes, and 7 once to build it)
+e2e-karmada: needs-clusters coredns controller ## Test with a real Karmada (needs root; 7 minutes to build it, once)
 	@go run ./test/interop/karmada/build
 	$(call interop,karmada,CLUSTERS=1)
 
 .PHONY: e2e-envoygateway
-e2e-envoygateway: programs controller ## Route from a real Envoy Gateway to imported Services (10 minutes to build it, once)
+e2e-envoygateway: programs controller ## Route from a real Envoy Gateway (12 minutes to build it, once)
 	$(call interop,envoygateway,INTEROP=1)
 
 .PHONY: e2e-mcsapi
-e2e-mcsapi: programs coredns controller ## Test beside the reference controllers of mcs-api (2 minutes to build them, once)
+e2e-mcsapi: programs coredns controller ## Test beside the reference controllers (5 minutes to build them, once)
 	$(call interop,mcsapi,INTEROP=1)
 
 .PHONY: e2e-cilium
-e2e-cilium: programs coredns controller ## Test beside a real Cilium, without its datapath (needs root; 15 minutes to build it, once)
+e2e-cilium: programs coredns controller ## Test beside a real Cilium, without nodes (14 minutes to build it, once)
 	$(call interop,cilium,INTEROP=1)
 
 .PHONY: coredns-demo
