@@ -121,21 +121,11 @@ func run(ctx context.Context, o options) error {
 	}
 	fmt.Printf("KUBECONFIGS=%s (%.0f s)\n", strings.Join(p.kubeconfigs, separator), time.Since(began).Seconds())
 	report := filepath.Join(scratch, "report")
-	folder, err := filepath.Abs(cmp.Or(o.release, ownRelease)) // the tests run in a folder of their own
+	environment, err := o.environment(suite)
 	if err != nil {
 		return err
 	}
-	environment := append(p.environment(), "E2E_RELEASE="+folder, "E2E_LOAD_FOR="+load, "E2E_REPORT="+report)
-	if o.suite != "" || os.Getenv("KUBECONFIGS") == "" { // the stub's images are in clusters of ours only
-		results, err := suite.report()
-		if err != nil {
-			return err
-		}
-		environment = append(environment, "E2E_SUITE="+suite.folder, "E2E_SUITE_RESULTS="+results)
-	}
-	if o.beside {
-		environment = append(environment, "E2E_BESIDE=yes")
-	}
+	environment = append(append(environment, p.environment()...), "E2E_LOAD_FOR="+load, "E2E_REPORT="+report)
 	if err := test(ctx, o, scratch, environment...); err != nil {
 		return err
 	}
@@ -144,6 +134,23 @@ func run(ctx context.Context, o options) error {
 		return nil
 	}
 	return writeResults(ctx, o.results, report, fmt.Sprintf("load for %s; %s", load, p.what))
+}
+
+// environment is how the tests hear of the options. They run in a folder of their own, so all paths are full ones.
+func (o options) environment(s suite) ([]string, error) {
+	folder, err := filepath.Abs(cmp.Or(o.release, ownRelease))
+	if err != nil {
+		return nil, err
+	}
+	all := []string{"E2E_RELEASE=" + folder}
+	if o.beside {
+		all = append(all, "E2E_BESIDE=yes")
+	}
+	if o.suite == "" && os.Getenv("KUBECONFIGS") != "" {
+		return all, nil // the stub's images are in clusters of ours only
+	}
+	results, err := s.report()
+	return append(all, "E2E_SUITE="+s.folder, "E2E_SUITE_RESULTS="+results), err
 }
 
 // loadFor is for how long the scenarios of load ask: E2E_LOAD_FOR, or 5m. A wrong one is refused before anything has begun.
