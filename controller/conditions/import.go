@@ -68,7 +68,8 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	v = v.of(st, d, c.Notes)
 	have := readyNow(st)
 	c.Ready = v.condition(st, have)
-	if ownership.Keeper(st.Import, st.Slices) != "" {
+	// A condition that the controller set before is not left behind. Cilium replaces it.
+	if keeper := ownership.Keeper(st.Import, st.Slices); keeper == ownership.Cilium || keeper != "" && have.Status == "" {
 		return
 	}
 	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message

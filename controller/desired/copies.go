@@ -36,7 +36,13 @@ const SliceMirroring = "endpointslicemirroring-controller.k8s.io"
 // sliceService returns the name of the Service that an import's endpoints belong to, or "" if there
 // is none.
 func (b builder) sliceService() string {
-	if b.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.ByKarmada(b.Import) || ownership.Keeper(b.Import, b.Slices) != "" {
+	if b.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.ByKarmada(b.Import) {
+		return ""
+	}
+	if ownership.Keeper(b.Import, b.Slices) != "" {
+		if former := b.derivedBefore(); former != nil {
+			return former.Name
+		}
 		return ""
 	}
 	switch name := ownership.DerivedName(b.Import); ownership.KindOf(b.Import, b.Service) {

@@ -45,7 +45,7 @@ func followKarmada(b builder) Desired {
 	case len(current) > 0:
 		setIPs(edited, format(current), b.CRD, true)
 		d.Ready = readyFor(ReasonReady, "spec.ips follows Service %s: %s", b.Service.Name, strings.Join(edited.Spec.IPs, ", "))
-		d.Events = b.filled(d.Ready)
+		d.Events = b.filled(edited, d.Ready)
 	default:
 		b.withoutTaken(edited)
 	}
@@ -55,19 +55,15 @@ func followKarmada(b builder) Desired {
 
 // leaveTo handles an import that another implementation keeps: nothing is written. It replaces each
 // value that another controller writes to the import. A Service that the controller had derived
-// before, when the import had no mark yet, is deleted once ips are not its addresses. Cilium
-// replaces these; the others do not write ips.
+// before, when the import had no mark yet, serves until ips are not its addresses. Cilium replaces
+// these; the others do not write ips.
 func leaveTo(keeper string, b builder) Desired {
-	ips := parse(b.Import.Spec.IPs)
-	ours := func(svc *corev1.Service) bool {
-		return slices.ContainsFunc(ServiceAddresses(svc), func(ip netip.Addr) bool { return slices.Contains(ips, ip) })
-	}
-	derived := b.Import.Spec.Type == mcsv1beta1.ClusterSetIP && slices.ContainsFunc(b.Owned, ours)
-	missing := b.Import.Spec.Type == mcsv1beta1.ClusterSetIP && len(ips) == 0
+	before := b.derivedBefore()
+	missing := b.Import.Spec.Type == mcsv1beta1.ClusterSetIP && len(b.Import.Spec.IPs) == 0
 	switch {
-	case keeper == ownership.Cilium && (derived || missing):
+	case keeper == ownership.Cilium && (before != nil || missing):
 		return Desired{Ready: readyFor(ReasonPending, "Cilium has not set spec.ips to the addresses of its Service")}
-	case derived:
+	case before != nil:
 		d := Desired{Ready: readyFor(ReasonPending, "kept by %s", keeper)}
 		d.takeBack(b)
 		return d
@@ -76,10 +72,25 @@ func leaveTo(keeper string, b builder) Desired {
 	}
 }
 
+// derivedBefore returns the Service that the controller derived from an import before another
+// implementation kept it, as long as ips are its addresses; otherwise nil.
+func (b builder) derivedBefore() *corev1.Service {
+	if b.Import.Spec.Type != mcsv1beta1.ClusterSetIP {
+		return nil
+	}
+	ips := parse(b.Import.Spec.IPs)
+	for _, svc := range b.Owned {
+		if slices.ContainsFunc(ServiceAddresses(svc), func(ip netip.Addr) bool { return slices.Contains(ips, ip) }) {
+			return svc
+		}
+	}
+	return nil
+}
+
 // filled returns the event of a write of ips. There is none for a value that another writer removes:
 // the controller tries it again and again.
-func (b builder) filled(r Ready) []Event {
-	if b.LastReady.Reason == ReasonContested || b.LastReady.Message == r.Message {
+func (b builder) filled(edited *mcsv1beta1.ServiceImport, r Ready) []Event {
+	if slices.Equal(edited.Spec.IPs, b.Import.Spec.IPs) || b.LastReady.Reason == ReasonContested || b.LastReady.Message == r.Message {
 		return nil
 	}
 	return []Event{{corev1.EventTypeNormal, r.Reason, r.Message}}

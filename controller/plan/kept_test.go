@@ -44,7 +44,11 @@ func TestImportOfCiliumIsLeftAlone(t *testing.T) {
 // Cilium takes over an import that the controller had served.
 func TestImportThatCiliumTakesOver(t *testing.T) {
 	w := newWorld(clusterSetImport("foo"))
+	w.slices = append(w.slices, sliceManagedBy("someone.example"))
 	w.settle(t)
+	if len(w.slices) != 2 {
+		t.Fatalf("no copy of the slice: %v", w.slices)
+	}
 	w.imp.Annotations = map[string]string{mcs.AnnotationCiliumFamilies: "IPv4", mcs.AnnotationDerivedService: "derived-abc"}
 	w.services["derived-abc"] = others("derived-abc", "10.0.9.9")
 	w.plansNothing(t, "while ips are the controller's")
@@ -53,12 +57,16 @@ func TestImportThatCiliumTakesOver(t *testing.T) {
 	if len(c.Delete) != 1 || c.Delete[0].Name != "derived-foo" || c.Import != nil {
 		t.Errorf("planned %+v", c)
 	}
+	w.settle(t)
+	if len(w.slices) != 1 || w.svc().Name != "derived-abc" {
+		t.Errorf("left are %v", w.slices)
+	}
 }
 
 // keptBy are imports as other implementations keep them, beside Cilium's.
 func keptBy() map[string]*world {
 	aggregated := newWorld(clusterSetImport("foo"))
-	aggregated.slices = []*discoveryv1.EndpointSlice{sliceOfSubmariner("foo")}
+	aggregated.slices = []*discoveryv1.EndpointSlice{sliceManagedBy(mcs.SubmarinerSlices)}
 	own := clusterSetImport("foo-default-c1", withIPs("10.0.7.7"))
 	own.Labels = map[string]string{mcs.LabelSubmarinerNamespace: "default"}
 	kosmos := clusterSetImport("foo")
@@ -66,9 +74,10 @@ func keptBy() map[string]*world {
 	return map[string]*world{"Submariner's": aggregated, "in Submariner's namespace": newWorld(own), "Kosmos'": newWorld(kosmos)}
 }
 
-func sliceOfSubmariner(name string) *discoveryv1.EndpointSlice {
-	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name + "-default-c2", Labels: map[string]string{
-		mcsv1beta1.LabelServiceName: name, mcsv1beta1.LabelSourceCluster: "c2", discoveryv1.LabelManagedBy: mcs.SubmarinerSlices}},
+// sliceManagedBy is a slice of the import foo.
+func sliceManagedBy(manager string) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo-default-c2", Labels: map[string]string{
+		mcsv1beta1.LabelServiceName: "foo", mcsv1beta1.LabelSourceCluster: "c2", discoveryv1.LabelManagedBy: manager}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.8.8"}}}}
 }
 
@@ -84,7 +93,7 @@ func TestImportsOfOtherImplementationsAreLeftAlone(t *testing.T) {
 // clients are sent to a Service without endpoints.
 func TestImportThatAnotherImplementationTakesOver(t *testing.T) {
 	for name, mark := range map[string]func(*world){
-		"Submariner": func(w *world) { w.slices = append(w.slices, sliceOfSubmariner("foo")) },
+		"Submariner": func(w *world) { w.slices = append(w.slices, sliceManagedBy(mcs.SubmarinerSlices)) },
 		"Kosmos":     func(w *world) { w.imp.Annotations[mcs.AnnotationKosmosAddress] = "10.20.1.1" },
 	} {
 		w := newWorld(clusterSetImport("foo"))
@@ -96,6 +105,9 @@ func TestImportThatAnotherImplementationTakesOver(t *testing.T) {
 		w.settle(t)
 		if len(w.imp.Spec.IPs) > 0 || w.svc() != nil {
 			t.Errorf("%s: ips %v, Service %v", name, w.imp.Spec.IPs, w.svc())
+		}
+		if all := w.imp.Status.Conditions; len(all) != 1 || all[0].Message != "kept by "+name {
+			t.Errorf("%s: conditions %v", name, all)
 		}
 		w.plansNothing(t, name)
 	}

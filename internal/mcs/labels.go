@@ -157,9 +157,9 @@ var ProxyLabels = []string{"service.kubernetes.io/service-proxy-name", corev1.Is
 // over from an export, because controllers act on them. A user of a namespace of some cluster
 // writes the export. A controller that can write imports everywhere writes the import. Keys of this
 // project would point to addresses and Services (AnnotationVIPs, AnnotationDerivedService). Keys of
-// Karmada would make the import look like one that Karmada manages. Keys of Kubernetes are reserved
-// for its components (such as kubectl's last-applied-configuration).
-var reservedDomains = []string{"clusterset-dns.io", "k8s.io", "karmada.io", "kubernetes.io", "x-k8s.io"}
+// Karmada and of other implementations would make the import look like one of theirs. Keys of
+// Kubernetes are reserved for its components (such as kubectl's last-applied-configuration).
+var reservedDomains = []string{"cilium.io", "clusterset-dns.io", "k8s.io", "karmada.io", "kosmos.io", "kubernetes.io", "submariner.io", "x-k8s.io"}
 
 // appDomain is the domain of Kubernetes' recommended labels. They describe an application, and
 // everyone can use them, except LabelManagedBy, which identifies the owner of an object.

@@ -20,8 +20,9 @@ import (
 
 // OfImport reports whether the controller made the ServiceImport, or a user handed it over by
 // setting the label. All other ServiceImports belong to their creators: a user, Karmada, Cilium.
+// Cilium gives its imports the labels of exports, which can be this one.
 func OfImport(imp metav1.Object) bool {
-	return imp.GetLabels()[mcs.LabelManagedBy] == mcs.ControllerName && !ByKarmada(imp)
+	return imp.GetLabels()[mcs.LabelManagedBy] == mcs.ControllerName && !ByKarmada(imp) && !byCilium(imp)
 }
 
 // ByKarmada reports whether Karmada propagated the object to this cluster.
@@ -29,19 +30,23 @@ func ByKarmada(object metav1.Object) bool {
 	return object.GetLabels()[mcs.LabelKarmadaManaged] == "true" || object.GetAnnotations()[mcs.AnnotationKarmadaWork] != ""
 }
 
+// byCilium reports whether Cilium keeps the ServiceImport. An import of the controller never takes
+// this annotation over from an export (mcs.Reserved).
+func byCilium(imp metav1.Object) bool { return has(imp.GetAnnotations(), mcs.AnnotationCiliumFamilies) }
+
 // Keeper returns the name of the other implementation that keeps a ServiceImport in this cluster,
 // or "". Such an implementation makes the Service or answers DNS itself, and replaces what others
-// write. An export of a peer can contain the marks of one, so an import of the controller has no
-// keeper. all are the EndpointSlices with the import's name.
+// write. all are the EndpointSlices with the import's name. Users with permission to write slices
+// can mark one as Submariner's, so slices do not count for an import of the controller.
 func Keeper(imp metav1.Object, all []*discoveryv1.EndpointSlice) string {
 	ofSubmariner := func(slice *discoveryv1.EndpointSlice) bool {
 		return slice.Labels[discoveryv1.LabelManagedBy] == mcs.SubmarinerSlices
 	}
 	switch {
+	case byCilium(imp):
+		return Cilium
 	case OfImport(imp):
 		return ""
-	case has(imp.GetAnnotations(), mcs.AnnotationCiliumFamilies):
-		return Cilium
 	case has(imp.GetLabels(), mcs.LabelSubmarinerNamespace), slices.ContainsFunc(all, ofSubmariner):
 		return "Submariner"
 	case has(imp.GetAnnotations(), mcs.AnnotationKosmosAddress):

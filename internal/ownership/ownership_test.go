@@ -43,12 +43,13 @@ func TestKeeper(t *testing.T) {
 		slices              []*discoveryv1.EndpointSlice
 		want                string
 	}{
-		"an import of a user's":                             {nil, nil, of("a-user"), ""},
-		"an import of Cilium's":                             {nil, cilium, nil, "Cilium"},
-		"an import of the controller, exported with a mark": {ours, cilium, of("lighthouse-agent.submariner.io"), ""},
-		"an import in Submariner's namespace":               {marks{"lighthouse.submariner.io/sourceNamespace": "default"}, nil, nil, "Submariner"},
-		"an import with slices of Submariner's":             {nil, nil, of("lighthouse-agent.submariner.io"), "Submariner"},
-		"an import of Kosmos'":                              {nil, marks{"kosmos.io/address": "10.0.0.1"}, nil, "Kosmos"},
+		"an import of a user's":                         {nil, nil, of("a-user"), ""},
+		"an import of Cilium's":                         {nil, cilium, nil, "Cilium"},
+		"an import of Cilium's, with an exported label": {ours, cilium, nil, "Cilium"},
+		"an import of the controller":                   {ours, marks{"kosmos.io/address": "10.0.0.1"}, of("lighthouse-agent.submariner.io"), ""},
+		"an import in Submariner's namespace":           {marks{"lighthouse.submariner.io/sourceNamespace": "default"}, nil, nil, "Submariner"},
+		"an import with slices of Submariner's":         {nil, nil, of("lighthouse-agent.submariner.io"), "Submariner"},
+		"an import of Kosmos'":                          {nil, marks{"kosmos.io/address": "10.0.0.1"}, nil, "Kosmos"},
 	} {
 		if got := Keeper(&metav1.ObjectMeta{Labels: test.labels, Annotations: test.annotations}, test.slices); got != test.want {
 			t.Errorf("%s: %q; want %q", name, got, test.want)
