@@ -134,12 +134,14 @@ func (w *world) testWrites(t *testing.T) {
 	w.export(t, 0, clusterSetIP, "last")
 	w.imported(t, "last")
 	writes.AtMost(t, began, max(most, 5*rounds))
+	w.notWrittenByUs(t)
 }
 
-// change exports another label of web from both clusters, and waits until the derived Service in the second has it.
+// change exports another label of web from both clusters, and waits until the derived Service in the second has it. Users can export the
+// controller's own label as well.
 func (w *world) change(t *testing.T, value string) {
 	t.Helper()
-	text := strings.Replace("apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: web}\nspec: {exportedLabels: {round: VALUE}}\n", "VALUE", value, 1)
+	text := strings.Replace("apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: web}\nspec: {exportedLabels: {round: VALUE, app.kubernetes.io/managed-by: multicluster-controller}}\n", "VALUE", value, 1)
 	for _, m := range w.mesh {
 		if err := m.Apply(t.Context(), namespace, text); err != nil {
 			t.Fatal(err)
@@ -170,4 +172,5 @@ func (w *world) testClusterset(t *testing.T) {
 	w.export(t, 1, clusterSetIP, "own-last")
 	w.imported(t, "own-last")
 	writes.AtMost(t, began, max(most, 5*rounds))
+	w.notWrittenByUs(t)
 }

@@ -137,3 +137,19 @@ func (w *importer) testAnswers(t *testing.T) {
 		ask("derived-web", dns.TypeA, "NXDOMAIN"),
 	)
 }
+
+// notWrittenByUs fails if our controller ever wrote to an import that is there.
+func (w *importer) notWrittenByUs(t *testing.T) {
+	t.Helper()
+	var all mcsv1beta1.ServiceImportList
+	if err := w.api.List(t.Context(), &all, client.InNamespace(namespace)); err != nil || len(all.Items) == 0 {
+		t.Fatalf("%d imports: %v", len(all.Items), err)
+	}
+	for _, imp := range all.Items {
+		for _, entry := range imp.ManagedFields {
+			if entry.Manager == mcs.ControllerName {
+				t.Errorf("our controller wrote to the import %s: %s", imp.Name, entry.FieldsV1)
+			}
+		}
+	}
+}

@@ -109,9 +109,12 @@ func (s *scene) clusterSetIP(t *testing.T) {
 func (s *scene) existingCRDs(t *testing.T) {
 	const applied = `{.items[?(@.spec.workload.manifests[0].metadata.name=="serviceexports.multicluster.x-k8s.io")].status.conditions[?(@.type=="Applied")].status}`
 	for member, want := range map[string]string{"member1": "False", "member2": "True"} {
-		if got := s.kubectl(t, "get", "works", "--namespace=karmada-es-"+member, "--output=jsonpath="+applied); got != want {
-			t.Errorf("Karmada's CRD is applied in %s: %q, want %q", member, got, want)
-		}
+		eventually(t, "the work of Karmada's CRD in "+member, func(context.Context) error {
+			if got := s.kubectl(t, "get", "works", "--namespace=karmada-es-"+member, "--output=jsonpath="+applied); got != want {
+				return fmt.Errorf("it is applied: %q, want %q", got, want)
+			}
+			return nil
+		})
 	}
 	if versions := s.member1.kubectl(t, "get", "crd", "serviceexports.multicluster.x-k8s.io", "--output=jsonpath={.spec.versions[*].name}"); !strings.Contains(versions, "v1beta1") {
 		t.Errorf("member1 has the versions %s", versions)
@@ -172,6 +175,9 @@ func (s *scene) awaitRound(t *testing.T) {
 	// Those of CRDs that member1 already has fail.
 	states := s.kubectl(t, "get", "works", "--all-namespaces", `--output=jsonpath={range .items[*]}state={.status.conditions[?(@.type=="Applied")].status}{"\n"}{end}`)
 	works := strings.Count(states, "state=") - strings.Count(states, "state=False")
+	if works < 5 {
+		t.Fatalf("Karmada has only %d works that it compares: %s", works, states)
+	}
 	eventually(t, fmt.Sprintf("Karmada compares %d works", works), func(ctx context.Context) error {
 		n, err := s.counted(ctx, "controller_runtime_reconcile_total", `controller="execution-controller",result="success"`)
 		if err == nil && n < works {
