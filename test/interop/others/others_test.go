@@ -3,6 +3,7 @@
 package others
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,21 +32,7 @@ apiVersion: multicluster.x-k8s.io/v1alpha1
 kind: ServiceImport
 metadata: {name: foo}
 spec: {type: ClusterSetIP, ports: [{name: http, port: 80, protocol: TCP}], ips: []}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: foo-NAMESPACE-c2
-  labels:
-    endpointslice.kubernetes.io/managed-by: lighthouse-agent.submariner.io
-    lighthouse.submariner.io/sourceNamespace: NAMESPACE
-    lighthouse.submariner.io/is-headless: "false"
-    multicluster.kubernetes.io/service-name: foo
-    multicluster.kubernetes.io/source-cluster: c2
-addressType: IPv4
-ports: [{name: http, port: 80, protocol: TCP}]
-endpoints: [{addresses: [10.20.0.7], conditions: {ready: true}}]
----
+---` + sliceOfFoo + `---
 apiVersion: multicluster.x-k8s.io/v1alpha1
 kind: ServiceImport
 metadata: {name: db}
@@ -74,6 +61,23 @@ metadata:
     multicluster.kubernetes.io/service-name: web
     multicluster.kubernetes.io/source-cluster: c1
 spec: {type: ClusterSetIP, ports: [{name: http, port: 80, protocol: TCP}], ips: [10.10.0.7]}
+`
+
+// sliceOfFoo is the one endpoint of foo: the ClusterIP of the Service in c2.
+const sliceOfFoo = `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: foo-NAMESPACE-c2
+  labels:
+    endpointslice.kubernetes.io/managed-by: lighthouse-agent.submariner.io
+    lighthouse.submariner.io/sourceNamespace: NAMESPACE
+    lighthouse.submariner.io/is-headless: "false"
+    multicluster.kubernetes.io/service-name: foo
+    multicluster.kubernetes.io/source-cluster: c2
+addressType: IPv4
+ports: [{name: http, port: 80, protocol: TCP}]
+endpoints: [{addresses: [10.20.0.7], conditions: {ready: true}}]
 `
 
 // kosmos is a user's import, as Kosmos marks it, and the Service and slice that it makes.
@@ -174,17 +178,21 @@ func TestOthers(t *testing.T) {
 	servers := beside.StartServers(t, c)
 	apply(ofUser)
 	below := "." + namespace + ".svc"
-	controlplane.Eventually(t, "the user's import is served", func() error {
-		imp := &unstructured.Unstructured{}
-		imp.SetGroupVersionKind(kinds[0])
-		if err := api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "mine"}, imp); err != nil {
-			return err
-		}
-		if ips, _, err := unstructured.NestedStringSlice(imp.Object, "spec", "ips"); err != nil || len(ips) == 0 {
-			return fmt.Errorf("ips %v: %w", ips, err)
-		}
-		return nil
-	})
+	hasIPs := func(what string, want bool) {
+		t.Helper()
+		controlplane.Eventually(t, what, func() error {
+			imp := &unstructured.Unstructured{}
+			imp.SetGroupVersionKind(kinds[0])
+			if err := api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "mine"}, imp); err != nil {
+				return err
+			}
+			if ips, _, err := unstructured.NestedStringSlice(imp.Object, "spec", "ips"); err != nil || len(ips) > 0 != want {
+				return fmt.Errorf("ips %v: %w", ips, err)
+			}
+			return nil
+		})
+	}
+	hasIPs("the user's import is served", true)
 	for _, q := range []beside.Question{
 		{Name: "foo", Type: dns.TypeA, Want: "NOERROR"},
 		{Name: "db", Type: dns.TypeA, Want: "NOERROR 10.20.1.1"},
@@ -196,6 +204,16 @@ func TestOthers(t *testing.T) {
 		q.Name += below
 		servers.Answer(t, q)
 	}
+	// The user's import turns out to be Submariner's.
+	apply(strings.ReplaceAll(sliceOfFoo, "foo", "mine"))
+	hasIPs("the import is left to Submariner", false)
+	controlplane.Eventually(t, "no Service is derived from it", func() error {
+		err := api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "derived-mine"}, new(corev1.Service))
+		if err == nil {
+			return errors.New("there is one")
+		}
+		return client.IgnoreNotFound(err)
+	})
 	after := objects(t, api, namespace)
 	for name, version := range after {
 		switch was, there := before[name]; {
