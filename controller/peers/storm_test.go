@@ -83,7 +83,7 @@ func cpu() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// 99 peers, with 16 endpoints each, are silent at once. All are found to be dead, and the connections
+// 99 peers, with 8 endpoints each, are silent at once. All are found to be dead, and the connections
 // stay within their bounds. The rates bound the connections of each second. What is counted here are
 // the beginnings as this process notes them, which can be late: the average counts.
 func TestProbeStorm(t *testing.T) {
@@ -102,7 +102,7 @@ func TestProbeStorm(t *testing.T) {
 		making.Go(func() {
 			c.announce(c.id)
 			var endpoints []string
-			for j := range 16 {
+			for j := range 8 {
 				endpoints = append(endpoints, fmt.Sprintf("{addresses: [10.1.%d.%d]}", i+1, j+1))
 			}
 			c.export("v1beta1", "foo")
