@@ -211,9 +211,9 @@ conformance: needs-clusters controller ## Run the public conformance suite (need
 
 # Tests with another project's real programs: a folder of test/interop, and variables of the environment. docs/interop quotes the results.
 define interop
+@$(2) go test -count=1 -v -vet=off -ldflags=-w -timeout 60m ./test/interop/$(1) 2>&1 | tee bin/interop-$(1).log
 @{ echo "$$(date -u +%F), $$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always)"; \
-	  $(2) go test -count=1 -v -vet=off -ldflags=-w -timeout 60m ./test/interop/$(1) | tee /dev/stderr | grep -E '^ *--- '; } >bin/interop-$(1).txt
-@mv bin/interop-$(1).txt docs/results/interop-$(1).txt
+	  grep -E '^ *--- ' bin/interop-$(1).log; } >docs/results/interop-$(1).txt
 @go run ./test/docs
 endef
 
