@@ -66,7 +66,8 @@ func KubectlWith(ctx context.Context, kubeconfig, stdin string, args ...string) 
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, programs["kubectl"], args...)
-	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	// Clusters of two tests can have the same address, and different CRDs: kubectl keeps what an address serves for six hours.
+	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+kubeconfig+".cache")
 	cmd.Stdin = strings.NewReader(stdin)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
