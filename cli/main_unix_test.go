@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -14,6 +15,9 @@ import (
 
 // TestHangup: a closed terminal ends the program as Ctrl-C does, so that verify can clean up.
 func TestHangup(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("the tests run under nohup, so the program ignores a hangup too")
+	}
 	asked := make(chan struct{}, 16)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}
