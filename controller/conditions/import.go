@@ -68,8 +68,7 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 	v = v.of(st, d, c.Notes)
 	have := readyNow(st)
 	c.Ready = v.condition(st, have)
-	// A condition that the controller set before is not left behind. Cilium replaces it.
-	if keeper := ownership.Keeper(st.Import, st.Slices); keeper == ownership.Cilium || keeper != "" && have.Status == "" {
+	if isKept(st, have) {
 		return
 	}
 	same := have.Status == c.Ready.Status && have.Reason == c.Ready.Reason && have.Message == c.Ready.Message
@@ -87,6 +86,13 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 		c.Events = append(c.Events, v.event())
 	}
 	setStatus(st, d, c, theirs)
+}
+
+// isKept reports whether another implementation keeps the import, so that its status is not written.
+// A condition that the controller set before is not left behind, but Cilium replaces it.
+func isKept(st observed.State, have metav1.Condition) bool {
+	keeper := ownership.Keeper(st.Import, st.Slices)
+	return keeper == ownership.Cilium || keeper != "" && have.Status == ""
 }
 
 // setStatus adds the edit of the import's status. theirs means that another writer sets Ready.
