@@ -74,7 +74,7 @@ func labelFault(key, value string) string {
 		return "has a reserved key"
 	case len(validation.IsQualifiedName(key)) > 0:
 		return "has an invalid key"
-	// The expression of a valid value takes 20 ms for the megabyte that an export can hold.
+	// The length first: the expression would read all of a value, which can have a megabyte.
 	case len(value) > validation.LabelValueMaxLength || len(validation.IsValidLabelValue(value)) > 0:
 		return "has an invalid value"
 	}
