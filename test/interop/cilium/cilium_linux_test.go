@@ -68,12 +68,12 @@ func TestBesideCilium(t *testing.T) {
 		w := newWorld(t)
 		t.Run("DNS answers", w.testAnswers)
 		t.Run("beside our controller", func(t *testing.T) {
-			w.startController(t)
+			beside.StartController(t, w.Cluster)
 			t.Run("new names and changes", w.testWrites)
 			t.Run("DNS answers", w.testAnswers)
 		})
 		t.Run("beside our controller in a clusterset", func(t *testing.T) {
-			w.startController(t, "--cluster-id=c2")
+			beside.StartController(t, w.Cluster, "--cluster-id=c2")
 			t.Run("new names and changes", w.testClusterset)
 			t.Run("DNS answers", w.testAnswers)
 		})
@@ -148,7 +148,7 @@ func (w *world) change(t *testing.T, value string) {
 		}
 	}
 	controlplane.Eventually(t, value, func() error {
-		svc, err := w.derived(t, "web")
+		svc, err := beside.Derived(t.Context(), w.api, namespace, "web")
 		if err == nil && svc.Labels["round"] != value {
 			err = fmt.Errorf("labels %v", svc.Labels)
 		}

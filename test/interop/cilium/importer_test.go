@@ -17,7 +17,6 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
 )
 
@@ -55,20 +54,6 @@ func newClient(t *testing.T, c *controlplane.Cluster) client.Client {
 	return api
 }
 
-func (w *importer) startController(t *testing.T, flags ...string) {
-	t.Helper()
-	controller, err := binaries.StartController(t.Context(), w.Cluster, flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		controller.Stop()
-		if t.Failed() {
-			t.Logf("the controller ended with:\n%s", controlplane.Tail(controller.Log()))
-		}
-	})
-}
-
 // imported waits until Cilium has imported a name into the second cluster: ready, and with addresses of its derived Service, the only one.
 func (w *importer) imported(t *testing.T, name string) *mcsv1beta1.ServiceImport {
 	t.Helper()
@@ -80,7 +65,7 @@ func (w *importer) imported(t *testing.T, name string) *mcsv1beta1.ServiceImport
 		if !meta.IsStatusConditionTrue(imp.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)) {
 			return fmt.Errorf("not ready: %+v", imp.Status.Conditions)
 		}
-		svc, err := w.derived(t, name)
+		svc, err := beside.Derived(t.Context(), w.api, namespace, name)
 		if err != nil {
 			return err
 		}
@@ -94,22 +79,6 @@ func (w *importer) imported(t *testing.T, name string) *mcsv1beta1.ServiceImport
 		return nil
 	})
 	return imp
-}
-
-// derived is the only Service that the import of a name owns.
-func (w *importer) derived(t *testing.T, name string) (*corev1.Service, error) {
-	t.Helper()
-	var all corev1.ServiceList
-	if err := w.api.List(t.Context(), &all, client.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
-	all.Items = slices.DeleteFunc(all.Items, func(svc corev1.Service) bool {
-		return !slices.ContainsFunc(svc.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Name == name })
-	})
-	if len(all.Items) != 1 {
-		return nil, fmt.Errorf("%d derived Services", len(all.Items))
-	}
-	return &all.Items[0], nil
 }
 
 // testAnswers asks for the ClusterSetIP import web and the headless import db, which c1 and c2 export.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/interop/beside"
 )
 
 // These objects have the shape that cilium-operator 1.20.2 gives them (its source: pkg/clustermesh/mcsapi and endpointslicesync). It writes
@@ -77,7 +78,7 @@ func TestObjectsOfCilium(t *testing.T) {
 	}
 	i := newImporter(t, c)
 	makeNamespace(t, i.api)
-	i.startController(t)
+	beside.StartController(t, i.Cluster)
 	i.imports(t, "web", "ClusterSetIP", "http", "80")
 	i.imports(t, "db", "Headless", "sql", "5432")
 	for id, manager := range []string{"endpointslice-mesh-controller.cilium.io", "endpointslice-local-mcsapi-controller.cilium.io"} {
@@ -102,7 +103,7 @@ func (i *importer) imports(t *testing.T, name, kind, port, number string) {
 		t.Fatal(err)
 	}
 	i.apply(t, ciliumService, append(words, "UID", string(imp.UID))...)
-	svc, err := i.derived(t, name)
+	svc, err := beside.Derived(t.Context(), i.api, namespace, name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/miekg/dns"
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -90,7 +88,7 @@ func TestBesideReference(t *testing.T) {
 			p := newPlace(t, form)
 			t.Run("DNS answers", p.testAnswers)
 			t.Run("beside our controller", func(t *testing.T) {
-				p.startController(t)
+				beside.StartController(t, p.Cluster)
 				t.Run("new imports", p.testWrites)
 				t.Run("DNS answers", p.testAnswers)
 				t.Run("a VIP of the user", p.testVIP)
@@ -147,7 +145,7 @@ func (p *place) served(t *testing.T, name string) *mcsv1alpha1.ServiceImport {
 		if err := p.api.Get(t.Context(), client.ObjectKey{Namespace: p.namespace, Name: name}, imp); err != nil {
 			return err
 		}
-		derived, err := p.derived(t, name)
+		derived, err := beside.Derived(t.Context(), p.api, p.namespace, name)
 		if err != nil {
 			return err
 		}
@@ -179,22 +177,6 @@ func (p *place) carried(t *testing.T, name, service string) error {
 	return nil
 }
 
-// derived is the only Service that an import owns.
-func (p *place) derived(t *testing.T, name string) (*corev1.Service, error) {
-	t.Helper()
-	var all corev1.ServiceList
-	if err := p.api.List(t.Context(), &all, client.InNamespace(p.namespace)); err != nil {
-		return nil, err
-	}
-	all.Items = slices.DeleteFunc(all.Items, func(svc corev1.Service) bool {
-		return !slices.ContainsFunc(svc.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Name == name })
-	})
-	if len(all.Items) != 1 {
-		return nil, fmt.Errorf("%d derived Services", len(all.Items))
-	}
-	return &all.Items[0], nil
-}
-
 func (p *place) testAnswers(t *testing.T) {
 	p.create(t, "serve")
 	serve := p.served(t, "serve")
@@ -218,20 +200,6 @@ func (p *place) testAnswers(t *testing.T) {
 		q.Name += below
 		p.servers.Answer(t, q)
 	}
-}
-
-func (p *place) startController(t *testing.T) {
-	t.Helper()
-	controller, err := binaries.StartController(t.Context(), p.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		controller.Stop()
-		if t.Failed() {
-			t.Logf("the controller ended with:\n%s", controlplane.Tail(controller.Log()))
-		}
-	})
 }
 
 // testWrites has new imports, which both controllers see at once.

@@ -21,7 +21,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
 )
 
@@ -170,11 +169,7 @@ func TestOthers(t *testing.T) {
 	}
 	before := objects(t, api, namespace)
 
-	controller, err := binaries.StartController(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(controller.Stop)
+	beside.StartController(t, c)
 	servers := beside.StartServers(t, c)
 	apply(ofUser)
 	below := "." + namespace + ".svc"
