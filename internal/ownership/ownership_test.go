@@ -21,6 +21,8 @@ func TestOwnership(t *testing.T) {
 		"K13 an import that Karmada carries": {marks{"app.kubernetes.io/managed-by": "multicluster-controller", "karmada.io/managed": "true"}, nil, false, false},
 		"K13 an import of one of Karmada's works": {marks{"app.kubernetes.io/managed-by": "multicluster-controller"},
 			marks{"work.karmada.io/name": "foo"}, false, false},
+		"an import of Cilium's, with the label of an export": {marks{"app.kubernetes.io/managed-by": "multicluster-controller"},
+			marks{"clustermesh.cilium.io/supported-ip-families": "IPv4"}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := &metav1.ObjectMeta{Labels: test.labels, Annotations: test.annotations}

@@ -92,10 +92,11 @@ func TestExportedMarksAreNotTakenOver(t *testing.T) {
 	s := newStage(t)
 	tenant := s.tenant(s.c2, "edit", exportsToo)
 	export := exportOf("foo")
-	export.Spec.ExportedLabels = map[string]string{labelKeeper: "me", "karmada.io/managed": "true", "team": "blue"}
+	export.Spec.ExportedLabels = map[string]string{labelKeeper: "me", "karmada.io/managed": "true", "lighthouse.submariner.io/sourceNamespace": "foo", "team": "blue"}
 	export.Spec.ExportedAnnotations = map[string]string{
 		"clusterset-dns.io/vips": "192.0.2.1", "clusterset-dns.io/cluster-ips": "192.0.2.1",
 		"multicluster.kubernetes.io/derived-service": "kubernetes", "work.karmada.io/name": "x",
+		"clustermesh.cilium.io/supported-ip-families": "IPv4", "kosmos.io/address": "192.0.2.1",
 	}
 	s.create(tenant, service("foo"), export)
 	vip := s.answersOfImport("foo")
@@ -103,11 +104,12 @@ func TestExportedMarksAreNotTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if imp.Labels[labelKeeper] != controller || imp.Labels["team"] != "blue" || imp.Labels["karmada.io/managed"] != "" {
+	if imp.Labels[labelKeeper] != controller || imp.Labels["team"] != "blue" || imp.Labels["karmada.io/managed"] != "" || imp.Labels["lighthouse.submariner.io/sourceNamespace"] != "" {
 		t.Errorf("labels %v", imp.Labels)
 	}
 	for key, want := range map[string]string{
 		"multicluster.kubernetes.io/derived-service": "derived-foo", "clusterset-dns.io/cluster-ips": vip, "clusterset-dns.io/vips": "", "work.karmada.io/name": "",
+		"clustermesh.cilium.io/supported-ip-families": "", "kosmos.io/address": "",
 	} {
 		if got := imp.Annotations[key]; got != want {
 			t.Errorf("annotation %s is %q; want %q", key, got, want)
