@@ -112,3 +112,15 @@ func TestImportThatAnotherImplementationTakesOver(t *testing.T) {
 		w.plansNothing(t, name)
 	}
 }
+
+// A controller that starts knows nothing of what it has reported: an import of Karmada's has no condition.
+func TestARestartEmitsNoEventOfKarmadasImport(t *testing.T) {
+	w := newWorld(clusterSetImport("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"} }))
+	w.services["derived-foo"] = others("derived-foo", "10.0.9.9")
+	if c := w.plan(); len(c.Events) != 1 || c.Import == nil {
+		t.Fatalf("planned %+v; want ips and their event", c)
+	}
+	w.settle(t)
+	w.last = metav1.Condition{}
+	w.plansNothing(t, "after a restart")
+}
