@@ -45,7 +45,7 @@ func followKarmada(b builder) Desired {
 	case len(current) > 0:
 		setIPs(edited, format(current), b.CRD, true)
 		d.Ready = readyFor(ReasonReady, "spec.ips follows Service %s: %s", b.Service.Name, strings.Join(edited.Spec.IPs, ", "))
-		d.Events = b.filled(edited, d.Ready)
+		d.Events = b.filled(d.Ready)
 	default:
 		b.withoutTaken(edited)
 	}
@@ -89,8 +89,8 @@ func (b builder) derivedBefore() *corev1.Service {
 
 // filled returns the event of a write of ips. There is none for a value that another writer removes:
 // the controller tries it again and again.
-func (b builder) filled(edited *mcsv1beta1.ServiceImport, r Ready) []Event {
-	if slices.Equal(edited.Spec.IPs, b.Import.Spec.IPs) || b.LastReady.Reason == ReasonContested || b.LastReady.Message == r.Message {
+func (b builder) filled(r Ready) []Event {
+	if b.LastReady.Reason == ReasonContested || b.LastReady.Message == r.Message {
 		return nil
 	}
 	return []Event{{corev1.EventTypeNormal, r.Reason, r.Message}}
