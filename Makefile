@@ -8,6 +8,8 @@ GOLANGCI_LINT_VERSION := v2.15.0
 GOVULNCHECK_VERSION := v1.8.0
 HELM_DOCS_VERSION := v1.14.2
 VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)
+# What results are of. Documents, which quote results, do not change them.
+COMMIT = $$(git describe --always --abbrev=12)$$(git diff --quiet HEAD -- ':!docs' || echo -dirty)
 FUZZTIME ?= 30s
 # As build/env.sh builds the programs: what Go has compiled for them is not compiled again for tests and linters, which takes minutes.
 export CGO_ENABLED := 0
@@ -119,7 +121,7 @@ bench: bench-ips bench-clusterset bench-join bench-server bench-servedns ## Run 
 
 .PHONY: bench-ips
 bench-ips: programs ## Measure the time from an import's creation to its filled ips
-	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything on one machine"; \
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT), everything on one machine"; \
 	  go test -run '^$$' -bench '^BenchmarkIPsFilled$$' -benchtime 200x ./controller/reconcile | grep -E '^(cpu|Benchmark)'; } | tee docs/results/ips-filled.txt
 
 .PHONY: bench-clusterset
@@ -128,7 +130,7 @@ bench-clusterset: build programs ## Measure delays, first sync and memory of a c
 
 .PHONY: bench-join
 bench-join: programs ## Measure join --mesh of twelve clusters, a second join, and status
-	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything on one machine"; \
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT), everything on one machine"; \
 	  cd cli && go test -run '^$$' -bench '^BenchmarkMesh$$' -benchtime 1x -timeout 20m ./join | grep -E '^(cpu|Benchmark)'; } | tee docs/results/join.txt
 
 .PHONY: bench-server
@@ -138,7 +140,7 @@ bench-server: programs ## Measure CoreDNS with this plugin, the in-tree one and 
 
 .PHONY: bench-servedns
 bench-servedns: programs ## Measure ServeDNS alone, of this plugin and the in-tree one
-	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything in one process; medians of 6 (benchstat -col /plugin docs/results/servedns.bench)"; \
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT), everything in one process; medians of 6 (benchstat -col /plugin docs/results/servedns.bench)"; \
 	  go test -run '^$$' -bench '^BenchmarkServeDNS$$' -benchmem -count 6 -timeout 60m ./test/perf/servedns | tee docs/results/servedns.bench | go run ./test/perf/servedns; } | tee docs/results/servedns.txt
 
 .PHONY: soak
@@ -149,7 +151,7 @@ TOKENS ?= 30m
 
 .PHONY: test-tokens
 test-tokens: controller programs ## Renew the tokens of a peer in real time (TOKENS=30m)
-	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always), everything on one machine"; \
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT), everything on one machine"; \
 	  TOKENS=$(TOKENS) go test -count=1 -v -vet=off -timeout 90m -run '^TestTokensRenewed$$' ./test/clusterset | sed -un 's/^ *tokens_test.go:[0-9]*: //p'; } | tee docs/results/tokens.txt
 
 .PHONY: questions
@@ -212,7 +214,7 @@ conformance: needs-clusters controller ## Run the public conformance suite (need
 # Tests with another project's real programs: a folder of test/interop, and variables of the environment. docs/interop quotes the results.
 define interop
 @$(2) go test -count=1 -v -vet=off -ldflags=-w -timeout 60m ./test/interop/$(1) 2>&1 | tee bin/interop-$(1).log
-@{ echo "$$(date -u +%F), $$(nproc) cores, $$(go version | cut -d' ' -f3,4), $$(git describe --always)"; \
+@{ echo "$$(date -u +%F), $$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)"; \
 	  grep -E '^ *--- ' bin/interop-$(1).log; } >docs/results/interop-$(1).txt
 @go run ./test/docs
 endef
