@@ -216,7 +216,7 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 			return err
 		}
 	}
-	names := newNameSource(ctx, registry, mgr.GetCache())
+	names := newNameSource(ctx, options.ClusterID, registry, mgr.GetCache())
 	r.associations.all = true
 	r.clusterset = &clusterset{
 		home: options.ClusterID, cache: mgr.GetCache(), peers: registry, names: names, maxEndpoints: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),

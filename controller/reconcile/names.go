@@ -3,9 +3,13 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,11 +19,13 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/peers"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // nameSource enqueues the names that changed in a peer or in slices of this cluster's own Services.
 type nameSource struct {
 	ctx     context.Context //nolint:containedctx // of the manager: the Registry's callbacks have none
+	home    string
 	peers   *peers.Registry
 	cache   client.Reader
 	mu      sync.Mutex
@@ -28,23 +34,45 @@ type nameSource struct {
 	waiting waiting
 }
 
-func newNameSource(ctx context.Context, registry *peers.Registry, cache client.Reader) *nameSource {
-	s := &nameSource{ctx: ctx, peers: registry, cache: cache}
+func newNameSource(ctx context.Context, home string, registry *peers.Registry, cache client.Reader) *nameSource {
+	s := &nameSource{ctx: ctx, home: home, peers: registry, cache: cache}
 	registry.OnChange(s.changed)
-	registry.OnState(func(string) { s.allImports() })
+	registry.OnState(s.importsOf)
 	return s
 }
 
-// allImports enqueues all imports, because the state of a peer has changed. For a peer that was not
-// read since the start, only the imports show which of its data this cluster has.
-func (s *nameSource) allImports() {
-	var all mcsv1beta1.ServiceImportList
-	// The only possible errors are programming errors.
-	if err := s.cache.List(s.ctx, &all, client.UnsafeDisableDeepCopy); err != nil && s.ctx.Err() == nil {
-		ctrl.Log.Error(err, "cannot list imports")
+// importsOf enqueues the imports that have something of a cluster whose state has changed: in their
+// record, their status or their slices. The names that a peer exports, the Registry reports itself. For
+// a peer that was not read since the start, only the imports and slices show which of its data this
+// cluster has. The properties of this cluster itself concern every import.
+func (s *nameSource) importsOf(cluster string) {
+	var imports mcsv1beta1.ServiceImportList
+	s.list(&imports)
+	for i := range imports.Items {
+		if imp := &imports.Items[i]; cluster == s.home || mentions(imp, cluster) {
+			s.changed(client.ObjectKeyFromObject(imp))
+		}
 	}
-	for i := range all.Items {
-		s.changed(client.ObjectKeyFromObject(&all.Items[i]))
+	var endpoints discoveryv1.EndpointSliceList
+	s.list(&endpoints, client.MatchingLabels{mcsv1beta1.LabelSourceCluster: cluster})
+	for i := range endpoints.Items {
+		if of := &endpoints.Items[i]; of.Labels[mcsv1beta1.LabelServiceName] != "" {
+			s.changed(types.NamespacedName{Namespace: of.Namespace, Name: of.Labels[mcsv1beta1.LabelServiceName]})
+		}
+	}
+}
+
+// mentions reports whether the record or the status of an import contains a cluster. The record is not
+// decoded: a name too many costs one plan, and a record has up to 64 KiB.
+func mentions(imp *mcsv1beta1.ServiceImport, cluster string) bool {
+	of := func(status mcsv1beta1.ClusterStatus) bool { return status.Cluster == cluster }
+	return strings.Contains(imp.Annotations[mcs.AnnotationExports], strconv.Quote(cluster)) || slices.ContainsFunc(imp.Status.Clusters, of)
+}
+
+// list reads the cache. The only possible errors are programming errors.
+func (s *nameSource) list(all client.ObjectList, of ...client.ListOption) {
+	if err := s.cache.List(s.ctx, all, append(of, client.UnsafeDisableDeepCopy)...); err != nil && s.ctx.Err() == nil {
+		ctrl.Log.Error(err, "cannot list what has something of a cluster")
 	}
 }
 
