@@ -104,7 +104,8 @@ func (p *Proxy) Cut() int {
 }
 
 // Stall keeps all data back until it is resumed. Connections stay open and silent, and so do new
-// ones, which are accepted. No data is lost: clients that wait long enough continue.
+// ones, which are accepted. No data is lost: clients that wait long enough continue. The connection of a
+// client that gives up meanwhile ends, so that clients which try again and again use up no files.
 func (p *Proxy) Stall() (resume func()) {
 	held := make(chan struct{})
 	p.mu.Lock()
@@ -136,6 +137,9 @@ func (p *Proxy) Strand() int {
 	return len(p.pairs)
 }
 
+// acceptPause is between two attempts to accept a connection.
+const acceptPause = 10 * time.Millisecond
+
 func (p *Proxy) accept(listener net.Listener) {
 	for {
 		client, err := listener.Accept()
@@ -143,7 +147,8 @@ func (p *Proxy) accept(listener net.Listener) {
 			return
 		}
 		if err != nil {
-			continue // the next one may do better
+			time.Sleep(acceptPause) // files are used up, perhaps; the next one may do better
+			continue
 		}
 		p.running.Go(func() { p.serve(client) })
 	}
@@ -164,8 +169,9 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	p.mu.Unlock()
 	var directions sync.WaitGroup
-	directions.Go(func() { p.pass(both, client, server) })
-	directions.Go(func() { p.pass(both, server, client) })
+	gone := make(chan struct{})
+	directions.Go(func() { p.pass(both, client, server, gone, func() { close(gone) }) })
+	directions.Go(func() { p.pass(both, server, client, gone, func() {}) })
 	directions.Wait()
 	p.mu.Lock()
 	delete(p.pairs, both)
@@ -181,13 +187,35 @@ func newPair(client, server net.Conn) *pair {
 	return both
 }
 
-func (p *Proxy) pass(both *pair, from io.Reader, to io.Writer) {
+// pass copies from one end to the other. It reads ahead, one chunk, to see that from has ended, and calls ended then. gone is closed when
+// the client has ended.
+func (p *Proxy) pass(both *pair, from io.Reader, to io.Writer, gone <-chan struct{}, ended func()) {
 	defer both.close()
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
-		if n > 0 && p.mayPass(both) {
-			if _, err := to.Write(buffer[:n]); err != nil {
+	chunks := make(chan []byte)
+	p.running.Go(func() {
+		defer close(chunks)
+		defer ended()
+		read(from, chunks, both.closed)
+	})
+	for chunk := range chunks {
+		if !p.mayPass(both, gone) {
+			continue
+		}
+		if _, err := to.Write(chunk); err != nil {
+			return
+		}
+	}
+}
+
+// read sends what it reads. A chunk is valid until the next one is taken.
+func read(from io.Reader, chunks chan<- []byte, closed <-chan struct{}) {
+	var buffers [2][32 << 10]byte
+	for i := 0; ; i = 1 - i {
+		n, err := from.Read(buffers[i][:])
+		if n > 0 {
+			select {
+			case chunks <- buffers[i][:n]:
+			case <-closed:
 				return
 			}
 		}
@@ -198,7 +226,7 @@ func (p *Proxy) pass(both *pair, from io.Reader, to io.Writer) {
 }
 
 // mayPass waits while data is held up, and says whether it is to arrive.
-func (p *Proxy) mayPass(both *pair) bool {
+func (p *Proxy) mayPass(both *pair, gone <-chan struct{}) bool {
 	p.mu.Lock()
 	flows, latency := p.flows, p.latency
 	p.mu.Unlock()
@@ -213,8 +241,15 @@ func (p *Proxy) mayPass(both *pair) bool {
 	}
 	select {
 	case <-flows:
-	case <-both.closed:
-		return false
+	default:
+		select {
+		case <-flows:
+		case <-gone:
+			both.close()
+			return false
+		case <-both.closed:
+			return false
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -122,6 +122,32 @@ func TestStallDelaysAndLosesNothing(t *testing.T) {
 	}
 }
 
+// Clients that time out connect again and again, for as long as a stall lasts.
+func TestAClientThatGivesUpAStalledConnectionLeavesNothing(t *testing.T) {
+	p := start(t, echo(t))
+	l := dial(t, p)
+	l.echoes(t, "one")
+	resume := p.Stall()
+	gone := dial(t, p)
+	gone.say(t, "two")
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(long); ; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		n := len(p.pairs)
+		p.mu.Unlock()
+		if n == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections are left, want 1", n)
+		}
+	}
+	resume()
+	l.echoes(t, "three")
+}
+
 func TestSlownessDelaysEachDirectionUntilItResumes(t *testing.T) {
 	p := start(t, echo(t))
 	l := dial(t, p)
