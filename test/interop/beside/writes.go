@@ -145,6 +145,46 @@ func (w *Writes) AtMost(t *testing.T, since Mark, most int) {
 	}
 }
 
+// Rest fails the test if objects that exist are never at rest. create makes a new name and waits until both implementations have served
+// it: the time in which nothing else may be written. The writes of what happened before can come late, and so there are several rounds.
+func (w *Writes) Rest(t *testing.T, create func(round int)) {
+	t.Helper()
+	const most = 10
+	for round := range most {
+		mark := w.Now()
+		create(round)
+		written, err := w.existing(mark)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case len(written) == 0:
+			t.Logf("nothing but a new name is written in round %d", round+1)
+			return
+		case round == most-1:
+			t.Errorf("%s was still written in round %d:\n%s", written[0], most, w.last(written[0]))
+		}
+	}
+}
+
+// existing are the objects written since a mark that were not new then. Without any new one, it returns an error: nothing was counted.
+func (w *Writes) existing(since Mark) (objects []string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	created := map[string]bool{}
+	for _, one := range w.log[since:] {
+		if one.event == string(watch.Added) {
+			created[one.object] = true
+		}
+		if !created[one.object] {
+			objects = append(objects, one.object)
+		}
+	}
+	if w.err == nil && len(created) == 0 {
+		return nil, fmt.Errorf("no write of a new object was counted")
+	}
+	return objects, w.err
+}
+
 // last are the last writes of an object.
 func (w *Writes) last(object string) string {
 	const most = 20

@@ -217,6 +217,11 @@ func (p *place) testWrites(t *testing.T) {
 	}
 	p.served(t, "serve")
 	writes.AtMost(t, began, 8) // creation, both annotations, addresses, status
+	writes.Rest(t, func(round int) {
+		name := fmt.Sprintf("later-%d", round)
+		p.create(t, name)
+		p.served(t, name)
+	})
 }
 
 func serves(address string) func(context.Context) error {
