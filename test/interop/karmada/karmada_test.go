@@ -2,6 +2,7 @@ package karmada
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -40,6 +41,7 @@ func TestKarmada(t *testing.T) {
 		{"Recreated", (*scene).recreated},
 		{"Repropagated", (*scene).repropagated},
 		{"CRD", (*scene).crd},
+		{"Migrate", (*scene).migrate},
 		{"Uninstall", (*scene).uninstall},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.run(s, t) }) {
@@ -273,6 +275,32 @@ func (s *scene) crd(t *testing.T) {
 	s.member2.has(t, "serviceimport/foo", `{.metadata.annotations.example\.org/after}`, "crd")
 	s.answers(t)
 	s.ips.wantUnchanged(t, s.ip)
+}
+
+// migrate: from a MultiClusterService to an import and back, as docs/interop/migrate.md says.
+func (s *scene) migrate(t *testing.T) {
+	const usual, set = "curl -sS -m 5 http://web.default.svc/", "curl -sS -m 5 http://web.default.svc.clusterset.local/"
+	s.apply(t, webImport)
+	s.member2.prints(t, set, " member1")
+	s.member2.prints(t, usual, " member1")
+	s.kubectl(t, "delete", "multiclusterservice", "web")
+	eventually(t, "member2 has no Service web", func(ctx context.Context) error { return s.member2.wantNone(ctx, "service/web") })
+	s.member2.prints(t, usual, " member1")
+	s.member2.prints(t, set, " member1")
+	s.apply(t, webService)
+	own := func(ctx context.Context) error {
+		ip, err := s.member2.get(ctx, "service/web", "{.spec.clusterIP}")
+		if err == nil && ip == "" {
+			err = errors.New("there is none")
+		}
+		return err
+	}
+	eventually(t, "member2 has a Service web", own)
+	s.member2.prints(t, usual, " member1")
+	s.kubectl(t, "delete", "serviceimport", "web")
+	eventually(t, "member2 has no import web", func(ctx context.Context) error { return s.member2.wantNone(ctx, "serviceimport/web") })
+	s.member2.prints(t, usual, " member1")
+	s.member2.prints(t, "nslookup web.default.svc.clusterset.local || true", "NXDOMAIN")
 }
 
 // uninstall: the controllers go first. Then nothing writes ips when Karmada empties them, and Karmada's own objects still work.

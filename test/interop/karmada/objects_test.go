@@ -117,11 +117,41 @@ metadata: {name: web, namespace: default}
 spec:
   resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}]
   placement: {clusterAffinity: {clusterNames: [member1]}}
----
+---` + webService
+
+const webService = `
 apiVersion: networking.karmada.io/v1alpha1
 kind: MultiClusterService
 metadata: {name: web, namespace: default}
 spec: {types: [CrossCluster], providerClusters: [{name: member1}], consumerClusters: [{name: member2}]}
+`
+
+// webImport exports and imports web beside its MultiClusterService. The first policy keeps the Service in member1 without it.
+const webImport = `
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceExport
+metadata: {name: web, namespace: default}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web-export, namespace: default}
+spec:
+  resourceSelectors:
+    - {apiVersion: v1, kind: Service, name: web}
+    - {apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceExport, name: web}
+  placement: {clusterAffinity: {clusterNames: [member1]}}
+---
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {name: web, namespace: default}
+spec: {type: ClusterSetIP, ports: [{name: http, port: 80, protocol: TCP}]}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web-import, namespace: default}
+spec:
+  resourceSelectors: [{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, name: web}]
+  placement: {clusterAffinity: {clusterNames: [member2]}}
 `
 
 // pod answers HTTP with its host name and member1.
