@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -238,9 +239,28 @@ func (p place) options(ctx context.Context, r *reader) Options {
 	}
 	go func() { _ = c.Start(ctx) }()
 	return Options{
-		ExportsAll: true, Home: p.namespace, Namespace: p.namespace, UserAgent: "peers-test", Now: r.clock.now, Log: logr.Discard(),
+		ExportsAll: true, Home: p.namespace, Namespace: p.namespace, UserAgent: "peers-test", Now: r.clock.now, Log: lastLines(r.t),
 		Cache: c, Live: api, Writer: apply.PeerWriter{Client: api}, Events: r,
 	}
+}
+
+// lastLines returns a log whose last lines are shown if the test fails.
+func lastLines(t testing.TB) logr.Logger {
+	const most = 20
+	var mu sync.Mutex
+	var lines []string
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if t.Failed() {
+			t.Logf("the Registry logged last:\n%s", strings.Join(lines, "\n"))
+		}
+	})
+	return funcr.New(func(_, text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines[max(0, len(lines)-most+1):], text)
+	}, funcr.Options{LogTimestamp: true})
 }
 
 // newInformer creates informers as the manager does.
