@@ -46,6 +46,7 @@ func main() {
 	}
 
 	limitGarbage()
+	limitMemory()
 	log := logr.FromSlogHandler(logs.handler())
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)

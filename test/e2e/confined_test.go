@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,6 +38,9 @@ func TestConfined(t *testing.T) {
 			pod := s.onePod(t, c, p)
 			checkStatus(t, s.proc(t, c, nodes, p.deployment, pod), p.capabilities)
 			s.checkRestricted(t, c, pod)
+			if p.deployment == "multicluster-controller" {
+				checkMemory(t, c, pod)
+			}
 		})
 	}
 }
@@ -183,6 +187,21 @@ func (s *scene) checkRestricted(t *testing.T, c *cluster, pod corev1.Pod) {
 	again.Spec.Containers[0].SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"}
 	if err := s.dryRun(t, c, again); err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
 		t.Errorf("the same pod with NET_ADMIN: %v; want it refused, or the above proves nothing", err)
+	}
+}
+
+// checkMemory wants Go to know nine tenths of the container's memory limit.
+func checkMemory(t *testing.T, c *cluster, pod corev1.Pod) {
+	t.Helper()
+	metrics, err := c.kubectl(t.Context(), "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:8080/proxy/metrics", pod.Namespace, pod.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := pod.Spec.Containers[0].Resources.Limits.Memory().Value()
+	_, after, _ := strings.Cut(metrics, "\ngo_gc_gomemlimit_bytes ")
+	line, _, _ := strings.Cut(after, "\n")
+	if got, err := strconv.ParseFloat(line, 64); err != nil || limit == 0 || int64(got) != limit/10*9+limit%10*9/10 {
+		t.Errorf("Go's memory limit is %q, want nine tenths of %d: %v", line, limit, err)
 	}
 }
 
