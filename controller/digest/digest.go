@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"maps"
 	"strconv"
 	"strings"
@@ -39,8 +38,8 @@ func of(slice *discoveryv1.EndpointSlice) string {
 	if digest, ok := slice.Annotations[annotation]; ok {
 		return digest
 	}
-	// nil and empty endpoints or ports have the same digest.
-	text, err := json.Marshal([]any{slice.AddressType, append([]discoveryv1.Endpoint{}, slice.Endpoints...), append([]discoveryv1.EndpointPort{}, slice.Ports...)})
+	// In protobuf, nil and empty endpoints or ports are the same. It takes a tenth of the time of JSON.
+	text, err := (&discoveryv1.EndpointSlice{AddressType: slice.AddressType, Endpoints: slice.Endpoints, Ports: slice.Ports}).Marshal()
 	if err != nil {
 		return "" // Such values always marshal.
 	}
