@@ -120,14 +120,25 @@ func (e exportConditions) setReady(st observed.State, home merge.Member, valid b
 	case st.ImportRefused != "":
 		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused the ServiceImport: %s", brief.ClipTo(longest, st.ImportRefused))
 	case st.Import != nil && !ownership.OfImport(st.Import):
-		e.set(conditionReady, metav1.ConditionFalse, failed,
-			"ServiceImport %s exists and the controller does not manage it, so no endpoints are exported: delete it, and the controller creates it again; or give it the label %s=%s",
-			e.export.Name, mcs.LabelManagedBy, mcs.ControllerName)
+		e.set(conditionReady, metav1.ConditionFalse, failed, "%s", notManaged(st))
 	case refusedHere(st) != "":
 		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused EndpointSlices of this Service: %s", brief.ClipTo(longest, refusedHere(st)))
 	default:
 		e.set(conditionReady, metav1.ConditionTrue, string(mcsv1beta1.ServiceExportReasonReady), "%s", readers(home.Export.Consumers))
 	}
+}
+
+// notManaged describes an import of the name that belongs to somebody else.
+func notManaged(st observed.State) string {
+	keeper := ownership.Keeper(st.Import, st.Slices)
+	if ownership.ByKarmada(st.Import) {
+		keeper = "Karmada"
+	}
+	if keeper != "" {
+		return fmt.Sprintf("ServiceImport %s is %s's, so this controller leaves it alone and exports no endpoints: export the name with one of the two systems only", st.Name, keeper)
+	}
+	return fmt.Sprintf("ServiceImport %s exists and the controller does not manage it, so no endpoints are exported: delete it, and the controller creates it again; or give it the label %s=%s",
+		st.Name, mcs.LabelManagedBy, mcs.ControllerName)
 }
 
 // readers describes which clusters import the name.

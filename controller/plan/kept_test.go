@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -60,6 +61,42 @@ func TestImportThatCiliumTakesOver(t *testing.T) {
 	w.settle(t)
 	if len(w.slices) != 1 || w.svc().Name != "derived-abc" {
 		t.Errorf("left are %v", w.slices)
+	}
+}
+
+// A mark that somebody adds to an import of the controller costs neither endpoints nor the address. The
+// import follows its exports as before.
+func TestAMarkOnAnImportOfTheControllerChangesNothing(t *testing.T) {
+	c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"), mirrored(exporting("c2", 1, 80, "10.2.0.1")))
+	c.settle(t)
+	c.imp.Annotations[mcs.AnnotationCiliumFamilies] = "IPv4"
+	c.imp.Annotations[mcs.AnnotationKosmosAddress] = "10.20.1.1"
+	if changes := c.plan(); changes.Writes() > 0 || len(changes.Events) > 0 {
+		t.Errorf("planned %+v", changes)
+	}
+	c.Members = c.Members[:1]
+	c.settle(t)
+	c.shows(t, "c1", 80, "10.1.0.1")
+}
+
+// An export whose import another implementation keeps is told so. Advice for the import of a user, such as
+// the label of the controller, would do harm.
+func TestExportBesideAnImportOfAnother(t *testing.T) {
+	for keeper, edit := range map[string]func(*oneName){
+		"Cilium":     func(c *oneName) { c.imp.Annotations = map[string]string{mcs.AnnotationCiliumFamilies: "IPv4"} },
+		"Kosmos":     func(c *oneName) { c.imp.Annotations = map[string]string{mcs.AnnotationKosmosAddress: "10.20.1.1"} },
+		"Karmada":    func(c *oneName) { c.imp.Labels = map[string]string{mcs.LabelKarmadaManaged: "true"} },
+		"Submariner": func(c *oneName) { c.slices = append(c.slices, sliceManagedBy(mcs.SubmarinerSlices)) },
+	} {
+		c := newName("c1", exporting("c1", 0, 80, "10.1.0.1"))
+		c.imp, c.imported = clusterSetImport("foo"), true
+		edit(c)
+		c.settle(t)
+		ready := meta.FindStatusCondition(c.Export.Status.Conditions, "Ready")
+		want := "ServiceImport foo is " + keeper + "'s, so this controller leaves it alone and exports no endpoints: export the name with one of the two systems only"
+		if ready == nil || ready.Message != want {
+			t.Errorf("%s: the condition is %+v", keeper, ready)
+		}
 	}
 }
 

@@ -31,8 +31,12 @@ func ByKarmada(object metav1.Object) bool {
 }
 
 // byCilium reports whether Cilium keeps the ServiceImport. An import of the controller never takes
-// this annotation over from an export (mcs.Reserved).
-func byCilium(imp metav1.Object) bool { return has(imp.GetAnnotations(), mcs.AnnotationCiliumFamilies) }
+// this annotation over from an export (mcs.Reserved). Cilium replaces all annotations of an import
+// that it takes over. So if the controller's record is still there, somebody else has added the
+// annotation, and the import stays the controller's.
+func byCilium(imp metav1.Object) bool {
+	return has(imp.GetAnnotations(), mcs.AnnotationCiliumFamilies) && !has(imp.GetAnnotations(), mcs.AnnotationExports)
+}
 
 // Keeper returns the name of the other implementation that keeps a ServiceImport in this cluster,
 // or "". Such an implementation makes the Service or answers DNS itself, and replaces what others

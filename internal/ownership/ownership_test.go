@@ -23,6 +23,8 @@ func TestOwnership(t *testing.T) {
 			marks{"work.karmada.io/name": "foo"}, false, false},
 		"an import of Cilium's, with the label of an export": {marks{"app.kubernetes.io/managed-by": "multicluster-controller"},
 			marks{"clustermesh.cilium.io/supported-ip-families": "IPv4"}, false, false},
+		"an import of the controller, with an annotation that somebody added": {marks{"app.kubernetes.io/managed-by": "multicluster-controller"},
+			marks{"clusterset-dns.io/exports": "{}", "clustermesh.cilium.io/supported-ip-families": "IPv4"}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := &metav1.ObjectMeta{Labels: test.labels, Annotations: test.annotations}
