@@ -793,3 +793,23 @@ func TestAdviceWithoutASelector(t *testing.T) {
 		}
 	}
 }
+
+// An import without ips and a condition can be another system's: then the controller's log says nothing.
+func TestAnImportOfAnotherSystem(t *testing.T) {
+	for keeper, mark := range map[string]func(*mcsv1beta1.ServiceImport){
+		"":        func(*mcsv1beta1.ServiceImport) {},
+		"Kosmos":  func(imp *mcsv1beta1.ServiceImport) { imp.Annotations = map[string]string{"kosmos.io/address": "10.0.0.9"} },
+		"Karmada": func(imp *mcsv1beta1.ServiceImport) { imp.Labels = map[string]string{"karmada.io/managed": "true"} },
+	} {
+		f := good()
+		imp := f.Here.Import.Value
+		imp.Labels, imp.Spec.IPs, imp.Status.Conditions = nil, nil, nil
+		mark(imp)
+		answers(f, Answer{Code: "NOERROR"})
+		r := Walk(f)
+		if r.Cause == nil || r.Cause.ID != "ImportWithoutStatus" || strings.Contains(r.Cause.Advice, "log of the controller") != (keeper == "") ||
+			!strings.Contains(r.Cause.Advice, keeper) {
+			t.Errorf("%q: the cause is %+v", keeper, r.Cause)
+		}
+	}
+}

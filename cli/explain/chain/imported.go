@@ -16,6 +16,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/output"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // maxSilence is how old a heartbeat can be. The controller writes one every 30 seconds.
@@ -226,6 +227,9 @@ func (w *walk) notReady(imp *mcsv1beta1.ServiceImport) *output.Problem {
 		}
 		p := problem("ImportWithoutStatus", fmt.Sprintf("The ServiceImport %s of %s has neither ips nor a condition.", w.Name.Import(), h.Context))
 		p.Advice = "A new import needs some seconds. If it stays so, see the log of the controller."
+		if keeper := keeperOf(imp, h.Slices.Value); keeper != "" {
+			p.Advice = fmt.Sprintf("The import is %s's, so the controller leaves it alone. %s has to set its ips, or to answer the name itself.", keeper, keeper)
+		}
 		return p
 	}
 	id := ready.Reason
@@ -277,6 +281,18 @@ func (w *walk) fixImport(p *output.Problem, imp *mcsv1beta1.ServiceImport) {
 	default:
 		p.Advice = "See the message."
 	}
+}
+
+// keeperOf returns the other system whose import it is, or "".
+func keeperOf(imp *mcsv1beta1.ServiceImport, all []discoveryv1.EndpointSlice) string {
+	if ownership.ByKarmada(imp) {
+		return "Karmada"
+	}
+	var pointers []*discoveryv1.EndpointSlice
+	for i := range all {
+		pointers = append(pointers, &all[i])
+	}
+	return ownership.Keeper(imp, pointers)
 }
 
 // managed reports whether an import belongs to the controller.
