@@ -128,6 +128,10 @@ bench-ips: programs ## Measure the time from an import's creation to its filled 
 bench-clusterset: build programs ## Measure delays, first sync and memory of a clusterset (half an hour)
 	@go run ./test/clusterset/bench $(ARGS)
 
+.PHONY: bench-100
+bench-100: build programs ## Measure one controller with 99 simulated peers of 500 Services each (ARGS='--peers 5 --services 50' is fast)
+	@go run ./test/perf/many $(ARGS)
+
 .PHONY: bench-join
 bench-join: programs ## Measure join --mesh of twelve clusters, a second join, and status
 	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT), everything on one machine"; \

@@ -128,7 +128,12 @@ func changes() []change {
 			labelled.Spec.ExportedLabels = map[string]string{"team": "shop"}
 			return p.Apply(labelled)
 		}},
-		{"a Service is deleted, its export stays", func(p peer) error { return p.Delete(service(at(7), "", 80)) }},
+		{"the session affinity of a Service changes", func(p peer) error {
+			svc := service(at(7), "10.0.0.201", 80)
+			svc.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+			svc.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(int32(600))}}
+			return p.Apply(svc)
+		}},
 		{"a Service is exported without endpoints", func(p peer) error { return p.Apply(export(name{compared.Namespace(0), "internal-0"})) }},
 		{"a new Service is exported", newName(0)},
 		{"the API server restarts, and an address changes", func(p peer) error {

@@ -1,0 +1,114 @@
+// Command many measures one controller with many peers: a real kube-apiserver for its own cluster, and the simulated API servers of 99
+// peers. It runs from the project's top folder, by `make bench-100`, and writes docs/results/many.txt.
+//
+//	bare client ──▶ API server of this cluster        floor: the same writes, with nothing to read and nothing to decide
+//	controller  ──▶ API server of this cluster        first sync, idle, restart
+//	      ▲
+//	      └── watches of 4 × 99 resources ── simulated peers (in this process)
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/clusterset-dns/multicluster/test/perf/simulated"
+)
+
+// size is how much there is of everything.
+type size struct {
+	world simulated.World
+	idle  time.Duration // how long requests and CPU time are counted while nothing changes
+	out   string
+}
+
+func main() {
+	var s size
+	flag.IntVar(&s.world.Peers, "peers", 99, "peers")
+	flag.IntVar(&s.world.Services, "services", 500, "Services that each peer exports")
+	flag.IntVar(&s.world.Shared, "shared", 0, "how many of them have the same names in all peers")
+	flag.IntVar(&s.world.Endpoints, "endpoints", 3, "endpoints of each Service in each peer")
+	flag.IntVar(&s.world.Unexported, "unexported", 0, "further Services of each peer")
+	flag.IntVar(&s.world.Namespaces, "namespaces", 10, "namespaces that the Services are in")
+	flag.DurationVar(&s.idle, "idle", 5*time.Minute, "how long requests are counted while nothing changes")
+	flag.StringVar(&s.out, "out", filepath.Join("docs", "results", "many.txt"), "the file for the results; none if empty")
+	flag.Parse()
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, s); err != nil {
+		fmt.Fprintf(os.Stderr, "\nmany: %v\n", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// row is one line of the results.
+type row struct {
+	what string
+	got  float64
+	unit string
+}
+
+func run(ctx context.Context, s size) error {
+	rows, err := measure(ctx, s)
+	if err != nil {
+		return err
+	}
+	text, err := report(s.world, rows)
+	if err != nil {
+		return err
+	}
+	fmt.Print("\n", text)
+	if s.out == "" {
+		return nil
+	}
+	return os.WriteFile(s.out, []byte(text), 0o644)
+}
+
+func report(w simulated.World, rows []row) (string, error) {
+	commit, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output()
+	if err != nil {
+		commit = []byte("an unknown commit")
+	}
+	cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
+	_, processor, _ := strings.Cut(string(cpuinfo), "model name\t: ")
+	processor, _, _ = strings.Cut(processor, "\n")
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	_, err = fmt.Fprintf(table, "%d cores, %s, %s, %s; all of it on this one machine\n"+
+		"%d simulated peers x %d exported Services x %d endpoints, %d other Services in each: %d imports, %d EndpointSlices\n\nwhat\tmeasured\n",
+		runtime.NumCPU(), processor, runtime.Version(), strings.TrimSpace(string(commit)), w.Peers, w.Services, w.Endpoints, w.Unexported, w.Imports(), w.Slices())
+	for _, r := range rows {
+		if err == nil {
+			_, err = fmt.Fprintf(table, "%s\t%.4g %s\n", r.what, r.got, r.unit)
+		}
+	}
+	if err == nil {
+		err = table.Flush()
+	}
+	return text.String(), err
+}
+
+// part shows what is done and how long it took.
+func part(what string, do func() error) error {
+	fmt.Printf("%-90s", what+" ...")
+	began := time.Now()
+	err := do()
+	fmt.Printf(" %6.1f s\n", time.Since(began).Seconds())
+	return err
+}
