@@ -147,7 +147,7 @@ func (p *Proxy) accept(listener net.Listener) {
 			return
 		}
 		if err != nil {
-			time.Sleep(acceptPause) // files are used up, perhaps; the next one may do better
+			<-time.After(acceptPause) // files are used up, perhaps; the next one may do better
 			continue
 		}
 		p.running.Go(func() { p.serve(client) })

@@ -133,16 +133,16 @@ func TestAClientThatGivesUpAStalledConnectionLeavesNothing(t *testing.T) {
 	if err := gone.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(long); ; time.Sleep(time.Millisecond) {
-		p.mu.Lock()
-		n := len(p.pairs)
-		p.mu.Unlock()
-		if n == 1 {
-			break
-		}
-		if time.Now().After(deadline) {
+	deadline := time.After(long)
+	for n := 2; n > 1; {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-deadline:
 			t.Fatalf("%d connections are left, want 1", n)
 		}
+		p.mu.Lock()
+		n = len(p.pairs)
+		p.mu.Unlock()
 	}
 	resume()
 	l.echoes(t, "three")
