@@ -129,7 +129,7 @@ bench-clusterset: build programs ## Measure delays, first sync and memory of a c
 	@go run ./test/clusterset/bench $(ARGS)
 
 .PHONY: bench-100
-bench-100: build programs ## Measure one controller with 99 simulated peers of 500 Services each (ARGS='--peers 5 --services 50' is fast)
+bench-100: build programs ## Measure one controller with 99 simulated peers (ARGS='--peers 5 --services 50')
 	@go run ./test/perf/many $(ARGS)
 
 .PHONY: bench-join

@@ -96,19 +96,17 @@ func (s *stage) firstSync(ctx context.Context, w simulated.World) (f firstSync, 
 	return f, err
 }
 
-// sync starts the controller, and gives the time from the start of its process until all imports are ready.
+// sync starts the controller, and gives the time until all imports are ready. It includes about a second for the objects of
+// deploy/controller, which are applied first.
 func (s *stage) sync(ctx context.Context, w simulated.World, what string) (took time.Duration, err error) {
-	if err := part(what, func() error {
+	began := time.Now()
+	err = part(what, func() error {
 		if err := s.control(ctx); err != nil {
 			return err
 		}
 		return s.ready(ctx, w)
-	}); err != nil {
-		return 0, err
-	}
-	end := float64(time.Now().UnixMilli()) / 1000
-	began, err := s.figure(ctx, "process_start_time_seconds", nil)
-	return time.Duration((end - began) * float64(time.Second)), err
+	})
+	return time.Since(began), err
 }
 
 // ready waits until all imports are ready and have their slices.
@@ -143,7 +141,7 @@ func (s *stage) ready(ctx context.Context, w simulated.World) error {
 
 // idle measures while nothing changes but heartbeats.
 func (s *stage) idle(ctx context.Context, long time.Duration) ([]row, error) {
-	if err := part("waiting until nothing is written any more", func() error { return s.quiet(ctx) }); err != nil {
+	if _, err := s.quiet(ctx); err != nil {
 		return nil, err
 	}
 	cpu, err := s.figure(ctx, processCPU, nil)
@@ -191,11 +189,13 @@ func (s *stage) restart(ctx context.Context, w simulated.World) ([]row, error) {
 		return nil, err
 	}
 	s.controller.Stop()
+	began := time.Now()
 	took, err := s.sync(ctx, w, "a restart of the controller")
 	if err != nil {
 		return nil, err
 	}
-	if err := part("waiting until nothing is written any more", func() error { return s.quiet(ctx) }); err != nil {
+	last, err := s.quiet(ctx)
+	if err != nil {
 		return nil, err
 	}
 	after, err := s.writes(ctx)
@@ -205,25 +205,32 @@ func (s *stage) restart(ctx context.Context, w simulated.World) ([]row, error) {
 	memory, err := s.figure(ctx, processMemory, nil)
 	return []row{
 		{"restart: until all imports are ready", took.Seconds(), "s"},
+		{"restart: until all names are reconciled", last.Sub(began).Seconds(), "s"},
 		{"restart: writes for an unchanged world", after - before, "writes"},
 		{"restart: memory of the controller, resident", memory / (1 << 20), "MiB"},
 	}, err
 }
 
-// quiet waits until the controller has reconciled nothing for a few looks.
-func (s *stage) quiet(ctx context.Context) error {
-	last, same := -1.0, 0
-	return wait(ctx, "become quiet", time.Second, func() error {
-		total, err := s.figure(ctx, "controller_runtime_reconcile_total", nil)
-		if err != nil {
-			return err
-		}
-		if total != last {
-			last, same = total, 0
-		}
-		if same++; same <= 5 {
-			return fmt.Errorf("%.0f reconciles so far", total)
-		}
-		return nil
+// settled is how long the controller has to reconcile nothing until it counts as idle.
+const settled = 5 * time.Second
+
+// quiet waits until the controller is idle, and gives the time since which it is.
+func (s *stage) quiet(ctx context.Context) (since time.Time, err error) {
+	last := -1.0
+	err = part("waiting until nothing is reconciled any more", func() error {
+		return wait(ctx, "become idle", 200*time.Millisecond, func() error {
+			total, err := s.figure(ctx, "controller_runtime_reconcile_total", nil)
+			if err != nil {
+				return err
+			}
+			if total != last {
+				last, since = total, time.Now()
+			}
+			if time.Since(since) < settled {
+				return fmt.Errorf("%.0f reconciles so far", total)
+			}
+			return nil
+		})
 	})
+	return since, err
 }

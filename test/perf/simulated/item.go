@@ -3,6 +3,7 @@ package simulated
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -31,7 +32,7 @@ func newItem(k *kind, object client.Object, version uint64) (*item, error) {
 		return nil, err
 	}
 	return &item{
-		kind: k, namespace: object.GetNamespace(), name: object.GetName(), labels: object.GetLabels(), version: version, text: text,
+		kind: k, namespace: object.GetNamespace(), name: object.GetName(), labels: maps.Clone(object.GetLabels()), version: version, text: text,
 	}, nil
 }
 

@@ -75,7 +75,7 @@ func (s *Server) snapshot(of *store, o options) (all page, after *item, err erro
 	}
 	switch exact := o.ResourceVersionMatch == metav1.ResourceVersionMatchExact; {
 	case o.version > s.version:
-		return page{}, nil, s.tooLarge(o.version)
+		return page{}, nil, tooLarge(o.version, s.version)
 	case exact && o.version < s.version:
 		return page{}, nil, tooOld(o.version, s.version)
 	}
@@ -83,8 +83,8 @@ func (s *Server) snapshot(of *store, o options) (all page, after *item, err erro
 }
 
 // tooLarge is the error for a version that does not exist yet.
-func (s *Server) tooLarge(version uint64) error {
-	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, s.version), 1)
+func tooLarge(version, current uint64) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", version, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 	return err
 }

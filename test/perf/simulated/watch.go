@@ -36,7 +36,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, of *store, encodi
 	items, current := of.items, s.version
 	s.mu.Unlock()
 	if asked.streams() && asked.version > current {
-		fail(w, encoding, s.tooLarge(asked.version))
+		fail(w, encoding, tooLarge(asked.version, current))
 		return
 	}
 	t := &stream{server: s, of: of, asked: asked, encoding: encoding, version: asked.version}
