@@ -2,7 +2,7 @@
 // peers. It runs from the project's top folder, by `make bench-100`, and writes docs/results/many.txt.
 //
 //	bare client ──▶ API server of this cluster        floor: the same writes, with nothing to read and nothing to decide
-//	controller  ──▶ API server of this cluster        first sync, idle, restart
+//	controller  ──▶ API server of this cluster        first sync, idle, changes, outages of peers, restart
 //	      ▲
 //	      └── watches of 4 × 99 resources ── simulated peers (in this process)
 package main
@@ -32,7 +32,10 @@ import (
 type size struct {
 	world simulated.World
 	idle  time.Duration // how long requests and CPU time are counted while nothing changes
-	out   string
+	// rate is how many endpoints change in a second, for as long as changing.
+	rate     int
+	changing time.Duration
+	out      string
 }
 
 func main() {
@@ -44,6 +47,8 @@ func main() {
 	flag.IntVar(&s.world.Unexported, "unexported", 0, "further Services of each peer")
 	flag.IntVar(&s.world.Namespaces, "namespaces", 10, "namespaces that the Services are in")
 	flag.DurationVar(&s.idle, "idle", 5*time.Minute, "how long requests are counted while nothing changes")
+	flag.IntVar(&s.rate, "rate", 200, "endpoints that change in a second")
+	flag.DurationVar(&s.changing, "changing", time.Minute, "how long endpoints change")
 	flag.StringVar(&s.out, "out", filepath.Join("docs", "results", "many.txt"), "the file for the results; none if empty")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())

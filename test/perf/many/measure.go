@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,10 @@ func measure(ctx context.Context, s size) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
+	disturbed, err := all.disturb(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	again, err := all.restart(ctx, s.world)
 	if err != nil {
 		return nil, err
@@ -49,7 +54,7 @@ func measure(ctx context.Context, s size) (rows []row, err error) {
 		row{"first sync: until all imports are ready, with all slices", sync.took.Seconds(), "s"},
 		row{fmt.Sprintf("the same writes by a bare client, 8 at a time (from up to %d names of each sort): the floor", floorNames), bare, "s"},
 		row{"first sync, in relation to the floor", sync.took.Seconds() / bare, "x"})
-	return append(append(append(rows, sync.rows...), idle...), again...), nil
+	return slices.Concat(rows, sync.rows, idle, disturbed, again), nil
 }
 
 func floorPart(ctx context.Context, all *stage, w simulated.World, namespace string) (took time.Duration, err error) {
