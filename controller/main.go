@@ -45,7 +45,6 @@ func main() {
 		return
 	}
 
-	limitGarbage()
 	limitMemory()
 	log := logr.FromSlogHandler(logs.handler())
 	ctrl.SetLogger(log)
