@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -17,7 +18,8 @@ import (
 
 // addresses contains the parsed ips and annotations of an import.
 type addresses struct {
-	// recorded are the ClusterIPs that the derived Service got, from the annotation.
+	// recorded are the ClusterIPs that the derived Service got, from the annotation, or those of the
+	// import that was deleted a moment ago.
 	recorded []netip.Addr
 	// vips are the user's valid addresses, in their order. It is empty if the controller set ips.
 	vips []netip.Addr
@@ -35,7 +37,7 @@ type addresses struct {
 // was Headless count instead.
 func readAddresses(st observed.State, current []netip.Addr) addresses {
 	imp := st.Import
-	a := addresses{recorded: splitIPs(imp.Annotations[mcs.AnnotationClusterIPs])}
+	a := addresses{recorded: splitIPs(cmp.Or(imp.Annotations[mcs.AnnotationClusterIPs], st.Former))}
 	known := append(slices.Clone(a.recorded), current...)
 	ips := ipsOf(imp)
 	theirs := false
@@ -94,9 +96,13 @@ func vipFault(st observed.State, addr netip.Addr) string {
 	return ""
 }
 
-// ImportAddresses returns the valid addresses among an import's ips, and its recorded addresses.
-func ImportAddresses(imp *mcsv1beta1.ServiceImport) []netip.Addr {
-	all := append(parse(ipsOf(imp)), splitIPs(imp.Annotations[mcs.AnnotationClusterIPs])...)
+// ImportAddresses returns the valid addresses among an import's ips, and those of records: its own
+// and others.
+func ImportAddresses(imp *mcsv1beta1.ServiceImport, records ...string) []netip.Addr {
+	all := parse(ipsOf(imp))
+	for _, record := range append(records, imp.Annotations[mcs.AnnotationClusterIPs]) {
+		all = append(all, splitIPs(record)...)
+	}
 	slices.SortFunc(all, netip.Addr.Compare)
 	return slices.Compact(all)
 }

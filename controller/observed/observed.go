@@ -82,6 +82,9 @@ type State struct {
 	Clusterset *Clusterset
 	// Import is the ServiceImport, or nil if there is none.
 	Import *mcsv1beta1.ServiceImport
+	// Former is the record of the addresses that an import of this name had, which was deleted a moment
+	// ago. It is empty if there was none, or if the import has a record of its own.
+	Former string
 	// Service is the Service with the import's derived name, or nil if there is none.
 	Service *corev1.Service
 	// Owned are the Services of any name that the controller created for this import.

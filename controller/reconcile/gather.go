@@ -55,9 +55,14 @@ func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName
 		r.contests.gone(key, ofExport)
 	}
 	var err error
-	if g.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); g.Import == nil || err != nil {
-		r.contests.gone(key, ofImport)
+	if g.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); err != nil {
 		return g, err
+	}
+	g.Former, pause = r.formers.of(key, g.Import, r.now())
+	g.again = sooner(g.again, pause)
+	if g.Import == nil {
+		r.contests.gone(key, ofImport)
+		return g, nil
 	}
 	g.ReadyByOthers = readyByOthers(g.Import)
 	return g, r.gatherDerived(ctx, key, &g.State)
@@ -80,7 +85,7 @@ func (r *serviceReconciler) gatherDerived(ctx context.Context, key types.Namespa
 		return fmt.Errorf("list derived Services of %s: %w", key, err)
 	}
 	state.Owned = pointers(services.Items)
-	state.AddressHolders, err = r.addressHolders(ctx, imp)
+	state.AddressHolders, err = r.addressHolders(ctx, imp, state.Former)
 	return err
 }
 
@@ -155,10 +160,10 @@ func found[T client.Object](ctx context.Context, cache client.Reader, key types.
 	return obj, nil
 }
 
-// addressHolders returns the Services that have one of the import's ips.
-func (r *serviceReconciler) addressHolders(ctx context.Context, imp *mcsv1beta1.ServiceImport) ([]*corev1.Service, error) {
+// addressHolders returns the Services that have one of the import's ips, or one of its former ips.
+func (r *serviceReconciler) addressHolders(ctx context.Context, imp *mcsv1beta1.ServiceImport, former string) ([]*corev1.Service, error) {
 	var holders []*corev1.Service
-	for _, ip := range desired.ImportAddresses(imp) {
+	for _, ip := range desired.ImportAddresses(imp, former) {
 		var services corev1.ServiceList
 		if err := r.cache.List(ctx, &services, client.MatchingFields{indexIPs: ip.String()}); err != nil {
 			return nil, fmt.Errorf("list Services with the address %s: %w", ip, err)

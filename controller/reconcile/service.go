@@ -60,6 +60,7 @@ type serviceReconciler struct {
 	// for the own name: key -> preference.Memory.
 	choices, nativeChoices sync.Map
 	seen                   sync.Map // imports that have been planned: key -> true
+	formers                formers
 	lacksAddress           sync.Map // imports that wait for addresses: key -> time.Time of the first refusal
 }
 
