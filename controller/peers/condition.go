@@ -3,6 +3,7 @@ package peers
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -80,11 +81,31 @@ func (p *peer) conditionLocked() (reason, message string) {
 	return Connected, "reads from " + c.host
 }
 
-// troubleLocked returns the first error, or nil.
+// troubleLocked returns why the peer cannot be read, or nil. What a request has met tells more than
+// silence: a closed port, a name that does not exist.
 func (c *connection) troubleLocked() error {
-	if c.silent {
+	failed := c.failedLocked()
+	switch {
+	case !c.silent:
+		return failed
+	case failed == nil:
 		return errSilent
+	default:
+		return fmt.Errorf("%w. A request failed: %s", errSilent, withoutURL(failed))
 	}
+}
+
+// withoutURL returns the text of an error without the request: the next one is often for another URL,
+// and the message would change with it.
+func withoutURL(err error) string {
+	if request := new(url.Error); errors.As(err, &request) {
+		err = request.Err
+	}
+	return err.Error()
+}
+
+// failedLocked returns the first error of a request, or nil.
+func (c *connection) failedLocked() error {
 	for _, errs := range [][resources]error{c.probing, c.watching, c.listing} {
 		for _, err := range errs {
 			if err != nil {

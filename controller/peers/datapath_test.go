@@ -179,6 +179,7 @@ func cutOffThenDead(t *testing.T, says string, silence func(*testing.T, *faultpr
 		r.clock.forward(time.Minute)
 		r.finds(there.id, datapath.Cut)
 	}
+	r.is(there.id, Unreachable, "not even the answer to a ping", says) // what a request met is not hidden by the silence
 	if r.said(foo) != there.id || r.calls(foo) != calls {
 		t.Errorf("foo is reported by %q, with %d calls", r.said(foo), r.calls(foo)-calls)
 	}
