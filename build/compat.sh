@@ -16,7 +16,7 @@ trap 'rm -r "$folder"' EXIT
 tests() {
   local where=$1
   shift
-  if ! (cd "$where" && go test -count=1 -v -vet=off -ldflags=-w -timeout 10m "$@") >"$folder/log" 2>&1; then
+  if ! (cd "$where" && go test -count=1 -v -vet=off -ldflags=-w -timeout 30m "$@") >"$folder/log" 2>&1; then
     grep -vE '^(=== |    --- PASS|--- PASS|ok )' "$folder/log" >&2
     return 1
   fi
