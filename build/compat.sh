@@ -12,7 +12,8 @@ shift
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 
-# tests FOLDER ARG... runs go test there, and adds the passed tests to passed.
+# tests FOLDER ARG... runs go test there, and adds the passed tests to passed. CI does so at the lowest priority, beside other tests: hence
+# the time.
 tests() {
   local where=$1
   shift
