@@ -140,8 +140,9 @@ func (s *stage) resume(ctx context.Context, peer int, w simulated.World) error {
 
 // rolling lets the API servers of all peers end and return, one after another, as an upgrade of the clusters does.
 func (s *stage) rolling(ctx context.Context, z size) ([]row, error) {
-	began := time.Now()
+	var took time.Duration
 	spent, err := s.during(ctx, "all peers end and return, one after another", func() error {
+		began := time.Now()
 		for i, peer := range s.peers {
 			if err := peer.Refuse(); err != nil {
 				return err
@@ -153,10 +154,11 @@ func (s *stage) rolling(ctx context.Context, z size) ([]row, error) {
 				return err
 			}
 		}
+		took = time.Since(began)
 		return nil
 	})
 	return []row{
-		{"all peers end and return: the time for each", time.Since(began).Seconds() / float64(len(s.peers)), "s"},
+		{"all peers end and return: the time for each", took.Seconds() / float64(len(s.peers)), "s"},
 		{"all peers end and return: writes", spent.writes, "writes"},
 		{"all peers end and return: CPU time of the controller for each", spent.cpu / float64(len(s.peers)) * 1000, "ms"},
 	}, err
