@@ -797,8 +797,10 @@ func TestAdviceWithoutASelector(t *testing.T) {
 // An import without ips and a condition can be another system's: then the controller's log says nothing.
 func TestAnImportOfAnotherSystem(t *testing.T) {
 	for keeper, mark := range map[string]func(*mcsv1beta1.ServiceImport){
-		"":        func(*mcsv1beta1.ServiceImport) {},
-		"Kosmos":  func(imp *mcsv1beta1.ServiceImport) { imp.Annotations = map[string]string{"kosmos.io/address": "10.0.0.9"} },
+		"": func(*mcsv1beta1.ServiceImport) {},
+		"Kosmos": func(imp *mcsv1beta1.ServiceImport) {
+			imp.Annotations = map[string]string{"kosmos.io/address": "10.0.0.9"}
+		},
 		"Karmada": func(imp *mcsv1beta1.ServiceImport) { imp.Labels = map[string]string{"karmada.io/managed": "true"} },
 	} {
 		f := good()
