@@ -130,12 +130,8 @@ func (e exportConditions) setReady(st observed.State, home merge.Member, valid b
 
 // notManaged describes an import of the name that belongs to somebody else.
 func notManaged(st observed.State) string {
-	keeper := ownership.Keeper(st.Import, st.Slices)
-	if ownership.ByKarmada(st.Import) {
-		keeper = "Karmada"
-	}
-	if keeper != "" {
-		return fmt.Sprintf("ServiceImport %s is %s's, so this controller leaves it alone and exports no endpoints: export the name with one of the two systems only", st.Name, keeper)
+	if other := ownership.Other(st.Import, st.Slices); other != "" {
+		return fmt.Sprintf("ServiceImport %s is %s's, so this controller leaves it alone and exports no endpoints: export the name with one of the two systems only", st.Name, other)
 	}
 	return fmt.Sprintf("ServiceImport %s exists and the controller does not manage it, so no endpoints are exported: delete it, and the controller creates it again; or give it the label %s=%s",
 		st.Name, mcs.LabelManagedBy, mcs.ControllerName)

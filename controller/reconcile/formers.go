@@ -45,8 +45,8 @@ func (f *formers) of(key types.NamespacedName, imp *mcsv1beta1.ServiceImport, no
 		last.gone = now
 		f.all[key] = last
 	}
-	left := formerFor - now.Sub(last.gone)
-	if left <= 0 || imp != nil && imp.UID == last.uid { // Somebody has removed the record.
+	left, removed := formerFor-now.Sub(last.gone), imp != nil && imp.UID == last.uid // A user has removed the record.
+	if left <= 0 || removed {
 		delete(f.all, key)
 		return "", 0
 	}

@@ -59,6 +59,15 @@ func Keeper(imp metav1.Object, all []*discoveryv1.EndpointSlice) string {
 	return ""
 }
 
+// Other returns the name of the other system whose ServiceImport it is: Karmada, or its Keeper. It
+// returns "" for an import of the controller or of a user.
+func Other(imp metav1.Object, all []*discoveryv1.EndpointSlice) string {
+	if ByKarmada(imp) {
+		return "Karmada"
+	}
+	return Keeper(imp, all)
+}
+
 // Cilium is the Keeper that writes spec.ips itself.
 const Cilium = "Cilium"
 

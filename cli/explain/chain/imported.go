@@ -227,8 +227,8 @@ func (w *walk) notReady(imp *mcsv1beta1.ServiceImport) *output.Problem {
 		}
 		p := problem("ImportWithoutStatus", fmt.Sprintf("The ServiceImport %s of %s has neither ips nor a condition.", w.Name.Import(), h.Context))
 		p.Advice = "A new import needs some seconds. If it stays so, see the log of the controller."
-		if keeper := keeperOf(imp, h.Slices.Value); keeper != "" {
-			p.Advice = fmt.Sprintf("The import is %s's, so the controller leaves it alone. %s has to set its ips, or to answer the name itself.", keeper, keeper)
+		if other := otherOf(imp, h.Slices.Value); other != "" {
+			p.Advice = fmt.Sprintf("The import is %s's, so the controller leaves it alone. %s has to set its ips, or to answer the name itself.", other, other)
 		}
 		return p
 	}
@@ -283,16 +283,13 @@ func (w *walk) fixImport(p *output.Problem, imp *mcsv1beta1.ServiceImport) {
 	}
 }
 
-// keeperOf returns the other system whose import it is, or "".
-func keeperOf(imp *mcsv1beta1.ServiceImport, all []discoveryv1.EndpointSlice) string {
-	if ownership.ByKarmada(imp) {
-		return "Karmada"
-	}
+// otherOf returns the other system whose import it is, or "".
+func otherOf(imp *mcsv1beta1.ServiceImport, all []discoveryv1.EndpointSlice) string {
 	var pointers []*discoveryv1.EndpointSlice
 	for i := range all {
 		pointers = append(pointers, &all[i])
 	}
-	return ownership.Keeper(imp, pointers)
+	return ownership.Other(imp, pointers)
 }
 
 // managed reports whether an import belongs to the controller.
