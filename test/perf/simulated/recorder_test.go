@@ -1,7 +1,6 @@
 package simulated
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,13 +11,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/interop/beside"
 )
 
 // written are the kinds that the controller writes in namespaces of users.
@@ -39,43 +38,11 @@ type recorder struct {
 // record begins to record, in namespaces in which nothing has been written yet. It ends with the test.
 func record(t *testing.T, config *rest.Config, namespaces []string) *recorder {
 	t.Helper()
-	api, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	r := &recorder{objects: map[string]string{}}
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	t.Cleanup(func() { stop(); running.Wait() })
-	for _, resource := range written {
-		for _, namespace := range namespaces {
-			objects := api.Resource(resource).Namespace(namespace)
-			list, err := objects.List(ctx, metav1.ListOptions{})
-			if err != nil || len(list.Items) > 0 {
-				t.Fatalf("%s in %s: %d objects: %v", resource.Resource, namespace, len(list.Items), err)
-			}
-			events, err := objects.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			running.Go(func() { r.follow(ctx, events) })
-		}
+	for _, namespace := range namespaces {
+		beside.Follow(t, config, written, namespace, r.add)
 	}
 	return r
-}
-
-func (r *recorder) follow(ctx context.Context, events watch.Interface) {
-	defer events.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case event, open := <-events.ResultChan():
-			if !r.add(event, open) {
-				return
-			}
-		}
-	}
 }
 
 // add returns false for the end of the watch.
