@@ -63,13 +63,13 @@ func (w PeerWriter) PutSecretData(ctx context.Context, secret *corev1.Secret) er
 	return wrap(err, "write Secret", secret)
 }
 
-// Announce writes an annotation of the controller's namespace that peers read. The value is a string,
+// Announce writes annotations of the controller's namespace that peers read. A value is a string,
 // or nil to remove the annotation. resourceVersion is the version of the namespace that the caller
 // has read.
-func (w PeerWriter) Announce(ctx context.Context, namespace, resourceVersion, annotation string, value any) error {
+func (w PeerWriter) Announce(ctx context.Context, namespace, resourceVersion string, annotations map[string]any) error {
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	err := w.merge(ctx, object, map[string]any{"metadata": map[string]any{
-		"resourceVersion": resourceVersion, "annotations": map[string]any{annotation: value},
+		"resourceVersion": resourceVersion, "annotations": annotations,
 	}})
 	if err != nil {
 		return fmt.Errorf("annotate Namespace %s: %w", namespace, err)

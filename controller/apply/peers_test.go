@@ -124,22 +124,22 @@ func TestAnnounce(t *testing.T) {
 	if err := d.Get(t.Context(), client.ObjectKey{Name: d.imp.Namespace}, namespace); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Announce(t.Context(), d.imp.Namespace, namespace.ResourceVersion, mcs.AnnotationClusterID, "east"); err != nil {
+	if err := w.Announce(t.Context(), d.imp.Namespace, namespace.ResourceVersion, map[string]any{mcs.AnnotationClusterID: "east"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Announce(t.Context(), d.imp.Namespace, namespace.ResourceVersion, mcs.AnnotationClusterID, "west"); !apierrors.IsConflict(err) {
+	if err := w.Announce(t.Context(), d.imp.Namespace, namespace.ResourceVersion, map[string]any{mcs.AnnotationClusterID: "west"}); !apierrors.IsConflict(err) {
 		t.Errorf("a namespace that was read before it was changed: %v; want a conflict", err)
 	}
 	if err := d.Get(t.Context(), client.ObjectKey{Name: d.imp.Namespace}, namespace); err != nil || namespace.Annotations[mcs.AnnotationClusterID] != "east" {
 		t.Errorf("the annotations are %v: %v", namespace.Annotations, err)
 	}
-	if err := w.Announce(t.Context(), d.imp.Namespace, namespace.ResourceVersion, mcs.AnnotationClusterID, nil); err != nil {
+	if err := w.Announce(t.Context(), d.imp.Namespace, namespace.ResourceVersion, map[string]any{mcs.AnnotationClusterID: nil}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Get(t.Context(), client.ObjectKey{Name: d.imp.Namespace}, namespace); err != nil || len(namespace.Annotations) > 0 {
 		t.Errorf("the removed annotation: %v: %v", namespace.Annotations, err)
 	}
-	if err := w.Announce(t.Context(), "nowhere-to-be-found", "1", mcs.AnnotationClusterID, "east"); !apierrors.IsNotFound(err) {
+	if err := w.Announce(t.Context(), "nowhere-to-be-found", "1", map[string]any{mcs.AnnotationClusterID: "east"}); !apierrors.IsNotFound(err) {
 		t.Errorf("no such namespace: %v", err)
 	}
 }

@@ -107,6 +107,7 @@ func updateImport(b builder) Desired {
 	d.ImportFirst = known && !sameButRecord(original, b.Import)
 	d.Checked = b.check()
 	d.Slices = ownSlices(b)
+	d.publish(b)
 	d.Preferred = b.prefer(&d.Slices)
 	d.Status, d.Kept = status, b.kept
 	d.Notes = append(d.Notes, append(b.othersSlices(), b.malformedProbe()...)...)

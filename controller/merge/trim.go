@@ -15,7 +15,7 @@ import (
 // their values in memory.
 func TrimSlice(slice *discoveryv1.EndpointSlice) {
 	slice.ManagedFields, slice.OwnerReferences, slice.Finalizers = nil, nil, nil
-	slice.Annotations = mcs.Only(slice.Annotations, corev1.EndpointsLastChangeTriggerTime, mcs.AnnotationHiddenPorts)
+	slice.Annotations = mcs.Only(slice.Annotations, corev1.EndpointsLastChangeTriggerTime, mcs.AnnotationHiddenPorts, mcs.AnnotationTerms)
 	slice.Labels = mcs.Only(slice.Labels, discoveryv1.LabelServiceName, mcsv1beta1.LabelServiceName)
 	for i := range slice.Endpoints {
 		e := &slice.Endpoints[i]

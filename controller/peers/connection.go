@@ -42,16 +42,19 @@ type connection struct {
 	accounts  typedcorev1.ServiceAccountsGetter
 	renewals  chan order    // contains the renewal of the token that is due
 	swapped   chan struct{} // contains a value if the token was replaced
+	turned    chan struct{} // contains a value if publishes was decided
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 
 	// Guarded by the Registry's mu:
 	contents *contents
 	identity identity
-	probed   bool             // each resource was probed once
-	probing  [resources]error // of the last probe of each resource
-	listing  [resources]error // of each follower's last list, nil after a complete list
-	watching [resources]error // of each follower's last watch
+	// publishes means that the peer describes its Services on its slices; decided, that this is known.
+	decided, publishes bool
+	probed             bool             // each resource was probed once
+	probing            [resources]error // of the last probe of each resource
+	listing            [resources]error // of each follower's last list, nil after a complete list
+	watching           [resources]error // of each follower's last watch
 	// suspected means that nothing has arrived for a moment, silent that this has lasted for a while.
 	suspected, silent bool
 }
@@ -65,7 +68,7 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 	config.UserAgent, config.QPS, config.WarningHandler = p.registry.options.UserAgent, -1, rest.NoWarnings{}
 	c := &connection{
 		peer: p, host: config.Host, contents: newContents(), identity: newIdentity(""),
-		renewals: make(chan order, 1), swapped: make(chan struct{}, 1),
+		renewals: make(chan order, 1), swapped: make(chan struct{}, 1), turned: make(chan struct{}, 1),
 	}
 	if c.transport, err = newTransport(config); err != nil {
 		return nil, err
@@ -117,9 +120,12 @@ func (c *connection) follow(config *rest.Config, finder discovery.DiscoveryInter
 // the condition contains its errors.
 func (c *connection) start(ctx context.Context) {
 	ctx, c.cancel = context.WithCancel(klog.NewContext(ctx, logr.Discard()))
-	for _, f := range c.followers {
-		c.running.Go(func() { f.Run(ctx) })
+	for i, f := range c.followers {
+		if i != ofServices {
+			c.running.Go(func() { f.Run(ctx) })
+		}
 	}
+	c.running.Go(func() { c.followServices(ctx) })
 	c.running.Go(func() { c.listenTo(ctx) })
 	c.running.Go(func() { c.renewTokens(ctx) })
 }
@@ -143,6 +149,9 @@ func (c *connection) report(resource int) reflector.Report {
 			return // A busy API server is not silent. The follower tries again.
 		}
 		c.peer.registry.mu.Lock()
+		if resource == ofServices && c.publishes {
+			err = nil // The follower has just been stopped.
+		}
 		if verb == reflector.Watch {
 			c.watching[resource] = err
 		} else {
@@ -164,6 +173,7 @@ func (c *connection) stored(resource int) func([]types.NamespacedName) {
 		// Runs before other data of a cluster that now has another identity is used.
 		if resource == ofNamespaces {
 			c.peer.detachLocked()
+			c.turnLocked()
 		}
 		s.mu.Unlock()
 		switch {

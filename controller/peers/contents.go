@@ -19,10 +19,13 @@ type contents struct {
 	services services
 	slices   slicesOf
 	synced   [resources]bool
+	// published means that slices describe the Services.
+	published bool
 }
 
 func newContents() *contents {
 	c := &contents{exports: exports{}, slices: newSlices()}
+	c.slices.of = c
 	c.services = services{of: c, byName: map[types.NamespacedName]*sharedSpec{}, shared: map[string]*sharedSpec{}}
 	return c
 }

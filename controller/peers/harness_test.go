@@ -163,6 +163,7 @@ type reader struct {
 
 	mu        sync.Mutex
 	changed   map[types.NamespacedName]int
+	onCall    func() // called with each change of a name; may be nil
 	standings map[string]int
 	events    []string
 }
@@ -199,8 +200,12 @@ func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 	r.Registry = set
 	set.OnChange(func(name types.NamespacedName) {
 		r.mu.Lock()
-		defer r.mu.Unlock()
 		r.changed[name]++
+		onCall := r.onCall
+		r.mu.Unlock()
+		if onCall != nil {
+			onCall()
+		}
 	})
 	set.OnState(func(cluster string) {
 		r.mu.Lock()

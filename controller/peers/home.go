@@ -111,7 +111,11 @@ func (r *Registry) announce(ctx context.Context) error {
 }
 
 func (r *Registry) writeAnnotation(ctx context.Context, version, annotation string, value any) error {
+	return r.writeAnnotations(ctx, version, map[string]any{annotation: value})
+}
+
+func (r *Registry) writeAnnotations(ctx context.Context, version string, annotations map[string]any) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return r.options.Writer.Announce(ctx, r.options.Namespace, version, annotation, value)
+	return r.options.Writer.Announce(ctx, r.options.Namespace, version, annotations)
 }

@@ -23,6 +23,7 @@ type identity struct {
 	exports map[string]map[string]bool
 	beats   map[string]string       // namespace: the heartbeat that is announced there
 	builds  map[string]string       // namespace: the version of the controller that is announced there
+	terms   map[string]string       // namespace: the version that describes its exported Services
 	seen    map[string]announcement // namespace: the last announcement, without its heartbeat
 	home    string                  // the controller's own namespace; "" for a peer
 	lasts   bool                    // home exists and is not being deleted
@@ -51,6 +52,7 @@ type announcement struct {
 	limited    bool      // exports is announced; otherwise the cluster exports from all
 	beat       string    // the heartbeat
 	build      string    // the version of the controller
+	terms      string    // the version that describes its exported Services
 
 	// Of the controller's own namespace only:
 	lasts   bool
@@ -86,6 +88,10 @@ func (i *identity) put(id types.NamespacedName, value announcement, changed []ty
 	if value.build != "" {
 		i.builds[id.Name] = value.build
 	}
+	delete(i.terms, id.Name)
+	if value.terms != "" {
+		i.terms[id.Name] = value.terms
+	}
 	// A heartbeat alone is read at the next evaluation: it is no change for all peers.
 	value.beat = ""
 	if old, found := i.seen[id.Name]; found && old == value {
@@ -99,6 +105,7 @@ func (i *identity) drop(id types.NamespacedName, changed []types.NamespacedName)
 	delete(i.seen, id.Name)
 	delete(i.beats, id.Name)
 	delete(i.builds, id.Name)
+	delete(i.terms, id.Name)
 	own := id.Name == i.home && i.lasts
 	if _, announced := i.by[id.Name]; !announced && !own {
 		return changed
@@ -137,6 +144,9 @@ func trimNamespace(object any) (announcement, bool) {
 		if build := namespace.Annotations[mcs.AnnotationVersion]; aVersion.MatchString(build) {
 			of.build = strings.Clone(build)
 		}
+		if terms := namespace.Annotations[mcs.AnnotationTerms]; aVersion.MatchString(terms) {
+			of.terms = strings.Clone(terms)
+		}
 	}
 	// A longer text is not an ID (C34). Messages show it, and an annotation can have 256 KiB.
 	if len(of.id) > validation.LabelValueMaxLength {
@@ -164,7 +174,7 @@ func trimHome(own string) func(any) (announcement, bool) {
 func newIdentity(home string) identity {
 	return identity{
 		by: map[string]string{}, home: home, properties: map[string]map[string]string{}, exports: map[string]map[string]bool{},
-		beats: map[string]string{}, builds: map[string]string{}, seen: map[string]announcement{},
+		beats: map[string]string{}, builds: map[string]string{}, terms: map[string]string{}, seen: map[string]announcement{},
 	}
 }
 

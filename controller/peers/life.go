@@ -115,8 +115,10 @@ func (c *connection) listenTo(ctx context.Context) {
 		case failing && now.Sub(began) >= min(pause, probeTimeout):
 			c.probeOne(ctx, failed)
 		case !failing && c.transport.unanswered(now) >= pause:
+			if next = (next + 1) % int(resources); !c.reads(next) {
+				next = (next + 1) % int(resources)
+			}
 			c.probeOne(ctx, next)
-			next = (next + 1) % int(resources)
 		default:
 			continue
 		}
@@ -127,8 +129,16 @@ func (c *connection) listenTo(ctx context.Context) {
 
 // probeAll probes each resource, until no answer arrives in time.
 func (c *connection) probeAll(ctx context.Context) {
-	for resource := 0; resource < int(resources) && c.probeOne(ctx, resource); resource++ {
+	for resource := 0; resource < int(resources) && (!c.reads(resource) || c.probeOne(ctx, resource)); resource++ {
 	}
+}
+
+// reads reports whether a resource is read. Of Services this is known only after the first list of
+// Namespaces.
+func (c *connection) reads(resource int) bool {
+	c.peer.registry.mu.RLock()
+	defer c.peer.registry.mu.RUnlock()
+	return resource != ofServices || c.decided && !c.publishes
 }
 
 // failedProbe returns a resource whose last request by probeOne failed.
@@ -177,6 +187,9 @@ func (c *connection) probeOne(ctx context.Context, resource int) bool {
 	if ctx.Err() == nil && !slow {
 		c.peer.registry.mu.Lock()
 		defer c.peer.registry.mu.Unlock()
+		if resource == ofServices && c.publishes {
+			err = nil
+		}
 		c.probing[resource] = err
 	}
 	return !timedOut

@@ -131,6 +131,7 @@ func (r *Registry) announceNext(ctx context.Context, version string) error {
 	r.mu.RLock()
 	id, exporting, properties := r.identity.by[own], r.exporting, r.properties
 	announced, exports, build := r.identity.properties[own], r.identity.exports[own], r.identity.builds[own]
+	published := r.published && r.identity.terms[own] != build
 	r.mu.RUnlock()
 	switch {
 	case !r.options.ExportsAll && exporting == nil: // They are not known yet.
@@ -142,7 +143,9 @@ func (r *Registry) announceNext(ctx context.Context, version string) error {
 	case id == "":
 		return r.writeAnnotation(ctx, version, mcs.AnnotationClusterID, r.options.Home)
 	case build != r.options.Version && aVersion.MatchString(r.options.Version):
-		return r.writeAnnotation(ctx, version, mcs.AnnotationVersion, r.options.Version)
+		return r.announceVersion(ctx, version)
+	case published && build == r.options.Version:
+		return r.writeAnnotation(ctx, version, mcs.AnnotationTerms, build)
 	case properties == nil || maps.Equal(properties, announced):
 		return r.beat(ctx, version)
 	}

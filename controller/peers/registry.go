@@ -70,7 +70,7 @@ type Writer interface {
 	PutLease(ctx context.Context, lease *coordinationv1.Lease, unset ...string) error
 	DeleteLease(ctx context.Context, lease *coordinationv1.Lease) error
 	PutSecretData(ctx context.Context, secret *corev1.Secret) error
-	Announce(ctx context.Context, namespace, resourceVersion, annotation string, value any) error
+	Announce(ctx context.Context, namespace, resourceVersion string, annotations map[string]any) error
 }
 
 // Registry contains the other clusters of the clusterset.
@@ -99,6 +99,7 @@ type Registry struct {
 	// properties are those of this cluster; nil if they are not known yet.
 	properties map[string]string
 	exporting  *string // the namespaces to export from; nil if they are not known, or all
+	published  bool    // the slices of this cluster describe its exported Services
 	secrets    secrets
 	inventory  inventory
 	peers      map[string]*peer

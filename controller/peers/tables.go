@@ -98,12 +98,13 @@ func (s services) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byNa
 // slicesOf is a table of EndpointSlices. The list of a Service is never changed in place, so a
 // caller can keep it.
 type slicesOf struct {
+	of        *contents
 	byID      map[types.NamespacedName]*discoveryv1.EndpointSlice
 	byService map[types.NamespacedName][]*discoveryv1.EndpointSlice // sorted by name
 }
 
 func newSlices() slicesOf {
-	return slicesOf{map[types.NamespacedName]*discoveryv1.EndpointSlice{}, map[types.NamespacedName][]*discoveryv1.EndpointSlice{}}
+	return slicesOf{byID: map[types.NamespacedName]*discoveryv1.EndpointSlice{}, byService: map[types.NamespacedName][]*discoveryv1.EndpointSlice{}}
 }
 
 func exportedService(slice *discoveryv1.EndpointSlice) types.NamespacedName {
@@ -127,7 +128,7 @@ func (s slicesOf) put(id types.NamespacedName, slice *discoveryv1.EndpointSlice,
 		after = after[1:]
 	}
 	s.byService[service] = slices.Concat(list[:at], []*discoveryv1.EndpointSlice{slice}, after)
-	return append(changed, service)
+	return s.changed(service, changed)
 }
 
 func (s slicesOf) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
@@ -142,6 +143,14 @@ func (s slicesOf) drop(id types.NamespacedName, changed []types.NamespacedName) 
 		s.byService[service] = list
 	} else {
 		delete(s.byService, service)
+	}
+	return s.changed(service, changed)
+}
+
+// changed appends a Service whose slices have changed. They can also describe it.
+func (s slicesOf) changed(service types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
+	if s.of.published {
+		s.of.describe(service)
 	}
 	return append(changed, service)
 }

@@ -48,6 +48,7 @@ func (r *Registry) trimSlice(object any) (*discoveryv1.EndpointSlice, bool) {
 	}
 	preference.Connect(slice) // The peer's choice is for the peer's own clients.
 	merge.TrimSlice(slice)
+	r.keepTerms(slice)
 	slice.ResourceVersion, slice.Generation = "", 0 // they change with the fields that were trimmed
 	r.strings.Slice(slice)
 	return slice, true

@@ -61,6 +61,14 @@ func exporting(cluster string, second int, port int32, addresses ...string) merg
 	return m
 }
 
+// publishing gives the slices of a member the labels that its controller gives them.
+func publishing(m merge.Member) merge.Member {
+	for _, slice := range m.Slices {
+		slice.Labels[mcsv1beta1.LabelServiceName] = "foo"
+	}
+	return m
+}
+
 func (c *oneName) state() observed.State {
 	st := c.stateAtNoon()
 	st.Preference, st.Now = c.choice, metav1.NewTime(noon.Add(c.later))
@@ -388,10 +396,10 @@ func TestUnchangedStatePlansNothing(t *testing.T) {
 
 // C29: Absent if there are no slices, for example for a Service without a selector.
 func TestEndpointSliceObjectsAreAbsent(t *testing.T) {
-	c := newName("c1", exporting("c1", 1, 80))
+	c := newName("c2", exporting("c1", 1, 80))
 	c.settle(t)
 	equal(t, "without slices", c.imp.Status.EndpointSliceObjects, mcsv1beta1.EndpointSliceObjectsAbsent)
-	c.Members[0] = exporting("c1", 1, 80, "10.1.0.1")
+	c.Members[0] = publishing(exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
 	equal(t, "with one", c.imp.Status.EndpointSliceObjects, mcsv1beta1.EndpointSliceObjectsPresent)
 }

@@ -15,7 +15,7 @@ import (
 // endpoints that are gone: found with seed 456831125 of test/clusterset's random histories. A slice
 // with another name is forged, and is deleted too.
 func TestSliceWithoutItsMarkIsDeletedToo(t *testing.T) {
-	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
+	c := newName("c2", publishing(exporting("c1", 0, 80, "10.9.1.1")))
 	c.settle(t)
 	if len(c.slices) != 1 {
 		t.Fatalf("slices %v", c.slices)

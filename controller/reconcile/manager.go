@@ -96,6 +96,8 @@ const (
 	// propertyPolls is the interval between two reads of the ClusterProperties, in intervals of
 	// Options.Poll: they seldom change.
 	propertyPolls = 6
+	// publicationEvery is the interval between two looks whether all exports are settled.
+	publicationEvery = time.Second
 	// defaultMaxEndpoints is the default of Kubernetes for its own slices.
 	defaultMaxEndpoints = 100
 )
@@ -224,6 +226,10 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		imports: options.ImportNamespaces, own: options.Namespace, keepLast: options.KeepLastEndpoints, probes: options.ProbePeers,
 	}
 	r.clusterset.natives.allowed = options.NativeNames
+	r.clusterset.publication = publication{exports: mgr.GetCache(), every: publicationEvery, published: registry.Published, publish: registry.Publish}
+	if err := mgr.Add(&r.clusterset.publication); err != nil {
+		return err
+	}
 	b.Watches(&mcsv1beta1.ServiceExport{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn), ofNamespaces).

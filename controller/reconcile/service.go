@@ -91,6 +91,7 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		choose(&r.nativeChoices, request.NamespacedName, changes.NativePreference)
 		if r.clusterset != nil {
 			r.clusterset.peers.Check(request.NamespacedName, changes.Check)
+			r.clusterset.publication.settle(request.NamespacedName, changes)
 		}
 		if changes.Native.Delete != nil && err == nil {
 			r.clusterset.natives.forget(request.NamespacedName)

@@ -68,6 +68,11 @@ const (
 	AnnotationHeartbeat = "clusterset-dns.io/heartbeat"
 	// AnnotationVersion, on the namespace of a controller, announces the version of the controller.
 	AnnotationVersion = "clusterset-dns.io/controller-version"
+	// AnnotationTerms, on a slice of the own cluster's endpoints, describes the exported Service to
+	// peers: the JSON of merge.ServiceSpec. On the namespace of a controller, it is the version of the
+	// controller that has published the terms of all exports. It counts while that version is the one
+	// in AnnotationVersion: another controller may not keep them up to date.
+	AnnotationTerms = "clusterset-dns.io/terms"
 	// AnnotationProperties, on the namespace of a controller, announces the properties of its
 	// cluster to its peers, in the form of a label selector: "region.topology.kubernetes.io=eu".
 	AnnotationProperties = "clusterset-dns.io/cluster-properties"

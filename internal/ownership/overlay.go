@@ -11,7 +11,7 @@ import (
 )
 
 // sliceAnnotations are the controller's annotations on a slice. Others can add more.
-var sliceAnnotations = []string{corev1.EndpointsLastChangeTriggerTime, mcs.AnnotationHiddenPorts, mcs.AnnotationCopyOf, mcs.AnnotationFailing}
+var sliceAnnotations = []string{corev1.EndpointsLastChangeTriggerTime, mcs.AnnotationHiddenPorts, mcs.AnnotationCopyOf, mcs.AnnotationFailing, mcs.AnnotationTerms}
 
 // Overlay returns the slice from desired.ImportedSlices, with everything that others added to the
 // existing slice, and with its owner and the label of its derived Service. A slice's address type

@@ -1,0 +1,181 @@
+package peers
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// A peer describes its exported Services on its slices, if its controller is new enough. Its Services
+// are then not read: most of them are not exported, and the account needs no right for them. A peer can
+// begin and end to describe them while it is connected, when its controller is replaced.
+
+// publishes reports whether the cluster with an ID describes its exported Services. Only the version that
+// counts has to say so: a controller that was replaced by an older one has left its annotation behind.
+func (i *identity) publishes(id string) bool {
+	version := i.versionOf(id)
+	if version == "" {
+		return false
+	}
+	for namespace, of := range i.terms {
+		if i.by[namespace] == id && i.builds[namespace] == version && of == version {
+			return true
+		}
+	}
+	return false
+}
+
+// turnLocked notes whether the peer describes its Services, and wakes followServices if that is new.
+func (c *connection) turnLocked() {
+	publishes := c.identity.publishes(c.peer.id)
+	if c.decided && publishes == c.publishes {
+		return
+	}
+	c.decided, c.publishes = true, publishes
+	if publishes { // what was asked of its Services does not matter any more
+		c.listing[ofServices], c.watching[ofServices], c.probing[ofServices] = nil, nil, nil
+	}
+	select {
+	case c.turned <- struct{}{}:
+	default: // a token is already waiting, and the next look reads the last decision
+	}
+}
+
+// followServices reads the peer's Services, or their descriptions, whichever the peer has announced,
+// until ctx ends. Until the other source is complete, what the last one gave stays.
+func (c *connection) followServices(ctx context.Context) {
+	stop := func() {}
+	for {
+		select {
+		case <-ctx.Done():
+			stop()
+			return
+		case <-c.turned:
+		}
+		stop()
+		if c.useDescriptions() {
+			stop = func() {}
+		} else {
+			stop = c.readServices(ctx)
+		}
+	}
+}
+
+// useDescriptions uses the descriptions on the slices from now on, if the peer publishes them.
+// Otherwise it returns false, and what is known of the Services stays until they are listed.
+func (c *connection) useDescriptions() bool {
+	s := c.peer.registry
+	s.mu.Lock()
+	c.contents.published = c.publishes
+	if !c.publishes {
+		s.mu.Unlock()
+		return false
+	}
+	c.contents.describeAll()
+	c.contents.synced[ofServices] = true
+	names := c.contents.allNames()
+	s.mu.Unlock()
+	c.changed(sortedNames(names))
+	return true
+}
+
+// readServices follows the Services until stop is called, or until ctx ends. It asks for a list first: a
+// user with permission to watch may have no permission to list.
+func (c *connection) readServices(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		c.probeOne(ctx, ofServices)
+		c.peer.notify()
+		c.followers[ofServices].Run(ctx)
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// describeAll replaces what was read of Services by the descriptions on the slices.
+func (c *contents) describeAll() {
+	for name := range c.services.byName {
+		if len(c.slices.byService[name]) == 0 {
+			c.services.drop(name, nil)
+		}
+	}
+	for name := range c.slices.byService {
+		c.describe(name)
+	}
+}
+
+// describe updates the Service of a name from its slices. Of several descriptions, that on the first
+// slice by name counts. If no slice has one, a user has removed it, and the last one stays.
+func (c *contents) describe(name types.NamespacedName) {
+	all := c.slices.byService[name]
+	if len(all) == 0 {
+		c.services.drop(name, nil)
+		return
+	}
+	for _, slice := range all {
+		text := slice.Annotations[mcs.AnnotationTerms]
+		if text == "" {
+			continue
+		}
+		if was := c.services.byName[name]; was != nil && was.key == text {
+			return
+		}
+		spec := &sharedSpec{key: text}
+		if spec.ReadTerms(text) {
+			c.services.put(name, spec, nil)
+			return
+		}
+	}
+}
+
+// maxShared is the length of the longest description that several slices share in memory.
+const maxShared = 1 << 10
+
+// keepTerms shares the description on a slice with equal ones, or removes it if it is too long.
+func (r *Registry) keepTerms(slice *discoveryv1.EndpointSlice) {
+	text, found := slice.Annotations[mcs.AnnotationTerms]
+	switch {
+	case !found:
+	case len(text) > merge.MaxTerms:
+		delete(slice.Annotations, mcs.AnnotationTerms)
+	case len(text) <= maxShared:
+		slice.Annotations[mcs.AnnotationTerms] = *r.strings.One(&text)
+	default:
+		slice.Annotations[mcs.AnnotationTerms] = strings.Clone(text)
+	}
+}
+
+// Publish announces that this cluster describes its exported Services on its slices.
+func (r *Registry) Publish() {
+	r.mu.Lock()
+	r.published = true
+	r.mu.Unlock()
+	r.identityChanged(nil)
+}
+
+// announceVersion announces the version of this controller. What an earlier version has published, this
+// one keeps up to date.
+func (r *Registry) announceVersion(ctx context.Context, version string) error {
+	annotations := map[string]any{mcs.AnnotationVersion: r.options.Version}
+	if r.Published() {
+		annotations[mcs.AnnotationTerms] = r.options.Version
+	}
+	return r.writeAnnotations(ctx, version, annotations)
+}
+
+// Published reports whether this cluster has announced that it describes its exported Services.
+func (r *Registry) Published() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	own := r.options.Namespace
+	return r.identity.terms[own] != "" && r.identity.terms[own] == r.identity.builds[own]
+}
