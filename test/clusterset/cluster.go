@@ -125,7 +125,7 @@ func (c *Cluster) Stop() error {
 
 // Run lets a controller work, in this process, until its context ends or End is called.
 func (c *Cluster) Run(ctx context.Context, change ...func(*reconcile.Options)) error {
-	options := reconcile.Options{ClusterID: c.ID, Namespace: SystemNamespace, MetricsAddress: "0", Poll: poll, ServiceGrace: serviceGrace}
+	options := reconcile.Options{ClusterID: c.ID, Namespace: SystemNamespace, MetricsAddress: "0", Poll: poll, ServiceGrace: serviceGrace, Version: "v1"}
 	for _, edit := range change {
 		edit(&options)
 	}

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // three are the clusters that most tests share: joined all to all, each with its controller. c1 and c2 are dual-stack, c3 has IPv4
-// only.
+// only. c1 and c2 describe their Services to peers, c3 lets them read the Services.
 var three shared
 
 type shared struct {
@@ -54,7 +54,7 @@ func (s *shared) start(t *testing.T) []*Cluster {
 		s.set, s.err = startSet(ctx, "10.1.0.0/16,fd00:1::/112", "10.2.0.0/16,fd00:2::/112", "10.3.0.0/16")
 		for _, c := range s.set {
 			if s.err == nil {
-				s.err = c.Run(context.WithoutCancel(t.Context()), inRegion(c, regions[c.ID]), allowingNativeNames)
+				s.err = c.Run(context.WithoutCancel(t.Context()), inRegion(c, regions[c.ID]), allowingNativeNames, older(c))
 			}
 		}
 	})
@@ -73,6 +73,15 @@ func inRegion(c *Cluster, region string) func(*reconcile.Options) {
 		var err error
 		if o.Identity, err = reconcile.NewIdentity(c.Account, c.ID, "topology.kubernetes.io/region="+region); err != nil {
 			panic(err) // the flags are constants
+		}
+	}
+}
+
+// older lets c3 announce as little as a controller of an earlier release.
+func older(c *Cluster) func(*reconcile.Options) {
+	return func(o *reconcile.Options) {
+		if c.ID == "c3" {
+			o.Version = ""
 		}
 	}
 }

@@ -45,6 +45,7 @@ func main() {
 	flag.IntVar(&s.world.Shared, "shared", 0, "how many of them have the same names in all peers")
 	flag.IntVar(&s.world.Endpoints, "endpoints", 3, "endpoints of each Service in each peer")
 	flag.IntVar(&s.world.Unexported, "unexported", 0, "further Services of each peer")
+	flag.BoolVar(&s.world.Undescribed, "undescribed", false, "peers of earlier releases, whose Services are read")
 	flag.IntVar(&s.world.Namespaces, "namespaces", 10, "namespaces that the Services are in")
 	flag.DurationVar(&s.idle, "idle", 5*time.Minute, "how long requests are counted while nothing changes")
 	flag.IntVar(&s.rate, "rate", 200, "endpoints that change in a second")

@@ -15,6 +15,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
@@ -122,7 +123,7 @@ func changes() []change {
 			return errors.Join(p.Delete(export(at(3))), p.Delete(compared.Slice(0, 3, 0)), p.Delete(compared.Slice(0, 3, 1)), p.Delete(compared.Slice(0, 3, 2)))
 		}},
 		{"a headless export is deleted, its slices stay", func(p peer) error { return p.Delete(export(at(9))) }},
-		{"the ports of a Service change", func(p peer) error { return p.Apply(service(at(5), "10.0.0.200", 8443)) }},
+		{"the ports of a Service change", edited(5, service(at(5), "10.0.0.200", 8443))},
 		{"labels are exported", func(p peer) error {
 			labelled := export(at(6))
 			labelled.Spec.ExportedLabels = map[string]string{"team": "shop"}
@@ -132,19 +133,33 @@ func changes() []change {
 			svc := service(at(7), "10.0.0.201", 80)
 			svc.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 			svc.Spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(int32(600))}}
-			return p.Apply(svc)
+			return edited(7, svc)(p)
 		}},
-		{"a Service is exported without endpoints", func(p peer) error { return p.Apply(export(name{compared.Namespace(0), "internal-0"})) }},
+		{"a Service is exported without endpoints", func(p peer) error {
+			at := name{compared.Namespace(0), "internal-0"}
+			empty := emptySlice(at, compared.ID(0), ownership.SliceStem(at.name, compared.ID(0), discoveryv1.AddressTypeIPv4)+"0000000000", false)
+			describe(empty, service(at, "10.0.0.1", 80))
+			return errors.Join(p.Apply(empty), p.Apply(export(at)))
+		}},
 		{"a new Service is exported", newName(0)},
 		{"the API server restarts, and an address changes", func(p peer) error {
 			return errors.Join(p.restart(), slice(8, 0, func(of *discoveryv1.EndpointSlice) { of.Endpoints[1].Addresses[0] = "10.200.0.2" })(p))
 		}},
 		{"the cluster announces properties", func(p peer) error {
-			n := announcing(SystemNamespace, compared.ID(0))
+			n := compared.announcing(0)
 			n.Annotations[mcs.AnnotationHeartbeat] = time.Now().UTC().Format(time.RFC3339)
 			n.Annotations[mcs.AnnotationExportNamespaces] = compared.Namespace(0)
 			return p.Apply(n)
 		}},
+	}
+}
+
+// edited changes an exported Service, and its description.
+func edited(i int, svc *corev1.Service) func(peer) error {
+	return func(p peer) error {
+		slice := compared.Slice(0, i, 0)
+		describe(slice, svc)
+		return errors.Join(p.Apply(svc), p.Apply(slice))
 	}
 }
 

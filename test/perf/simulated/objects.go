@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
+	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
@@ -37,11 +38,19 @@ func namespace(name, cluster string) *corev1.Namespace {
 	return managed(n, "kubectl")
 }
 
-// announcing returns the namespace of a cluster's controller. There is no heartbeat before the first one of Beat.
-func announcing(name, cluster string) *corev1.Namespace {
-	n := namespace(name, cluster)
-	n.Annotations = map[string]string{mcs.AnnotationClusterID: cluster, mcs.AnnotationVersion: "simulated"}
+// announcing returns the namespace of a peer's controller. There is no heartbeat before the first one of Beat.
+func (w World) announcing(peer int) *corev1.Namespace {
+	n := namespace(SystemNamespace, w.ID(peer))
+	n.Annotations = map[string]string{mcs.AnnotationClusterID: w.ID(peer), mcs.AnnotationVersion: "simulated"}
+	if !w.Undescribed {
+		n.Annotations[mcs.AnnotationTerms] = "simulated"
+	}
 	return managed(n, mcs.ControllerName)
+}
+
+// describe sets the description of a Service on its slice.
+func describe(slice *discoveryv1.EndpointSlice, svc *corev1.Service) {
+	slice.Annotations[mcs.AnnotationTerms] = merge.TrimService(svc).Terms()
 }
 
 func service(at name, clusterIP string, port int32) *corev1.Service {

@@ -25,9 +25,11 @@ type World struct {
 	SliceSize int
 	// HeadlessEvery makes every so-manieth exported Service a headless one; 0 for none.
 	HeadlessEvery int
-	// Unexported are further Services of each peer. A controller reads all Services of a peer, also the derived Services of what the peer
-	// imports.
+	// Unexported are further Services of each peer. A controller reads all Services of a peer that does not describe those that it
+	// exports, also the derived Services of what the peer imports.
 	Unexported int
+	// Undescribed makes the peers as those of earlier releases, whose slices do not describe the Services.
+	Undescribed bool
 	// Namespaces is how many namespaces the Services are in, by turns; 1 unless given.
 	Namespaces int
 }
@@ -109,7 +111,7 @@ func (w World) namespaces(peer int) iter.Seq[client.Object] {
 				return
 			}
 		}
-		yield(announcing(SystemNamespace, w.ID(peer)))
+		yield(w.announcing(peer))
 	}
 }
 
@@ -117,18 +119,23 @@ func (w World) namespaces(peer int) iter.Seq[client.Object] {
 // Those that the peer's Kubernetes made are not read by others.
 func (w World) Exported(peer, i int) []client.Object {
 	at := name{w.Namespace(i), w.Name(peer, i)}
-	ip := w.clusterIP(i)
-	if w.Headless(i) {
-		ip = corev1.ClusterIPNone
-	}
-	all := []client.Object{service(at, ip, 80), export(at)}
+	all := []client.Object{w.service(peer, i), export(at)}
 	for part := range w.slicesOfService() {
 		all = append(all, w.Slice(peer, i, part))
 	}
 	return all
 }
 
-// Slice returns one EndpointSlice of an exported Service.
+// service returns an exported Service.
+func (w World) service(peer, i int) *corev1.Service {
+	ip := w.clusterIP(i)
+	if w.Headless(i) {
+		ip = corev1.ClusterIPNone
+	}
+	return service(name{w.Namespace(i), w.Name(peer, i)}, ip, 80)
+}
+
+// Slice returns one EndpointSlice of an exported Service. The first describes the Service.
 func (w World) Slice(peer, i, part int) *discoveryv1.EndpointSlice {
 	at := name{w.Namespace(i), w.Name(peer, i)}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s-%d", w.ID(peer), at.name, part))
@@ -141,6 +148,9 @@ func (w World) Slice(peer, i, part int) *discoveryv1.EndpointSlice {
 			one.Hostname = new(fmt.Sprintf("%s-%d", at.name, e))
 		}
 		slice.Endpoints = append(slice.Endpoints, one)
+	}
+	if part == 0 && !w.Undescribed {
+		describe(slice, w.service(peer, i))
 	}
 	return slice
 }
