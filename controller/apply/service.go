@@ -14,22 +14,32 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// create first asks the API server whether the import is still the import of the plan. A stale
-// cache can miss the annotation with the former addresses. The import would then get another
+// create first asks the API server whether the import is still the import of the plan, unless the API
+// server has just answered with it. A stale cache can miss the annotation with the former addresses. The import would then get another
 // address (C24), and the API server would not refuse the create.
 func (w *Writer) create(ctx context.Context, st observed.State, c diff.Changes) error {
 	if c.Create == nil {
 		return nil
 	}
-	imp := st.Import
-	live := new(mcsv1beta1.ServiceImport)
-	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(imp), live); err != nil {
-		return wrap(err, "read import of", c.Create)
-	}
-	if live.ResourceVersion != imp.ResourceVersion {
-		return fmt.Errorf("create Service %s: %w", c.Create.Name, ErrStale)
+	if err := w.isCurrent(ctx, st); err != nil {
+		return wrap(err, "create", c.Create)
 	}
 	return refused(wrap(w.createObject(ctx, st, c.Create.DeepCopy()), "create", c.Create))
+}
+
+// isCurrent returns ErrStale if the import is not the one that the API server has.
+func (w *Writer) isCurrent(ctx context.Context, st observed.State) error {
+	if st.Answered {
+		return nil
+	}
+	live := new(mcsv1beta1.ServiceImport)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Import), live); err != nil {
+		return wrap(err, "read", st.Import)
+	}
+	if live.ResourceVersion != st.Import.ResourceVersion {
+		return ErrStale
+	}
+	return nil
 }
 
 func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes) error {

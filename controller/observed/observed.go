@@ -82,6 +82,8 @@ type State struct {
 	Clusterset *Clusterset
 	// Import is the ServiceImport, or nil if there is none.
 	Import *mcsv1beta1.ServiceImport
+	// Answered means that Import is an answer of the API server to a write of this pass, not from a cache.
+	Answered bool
 	// Former is the record of the addresses that an import of this name had, which was deleted a moment
 	// ago. It is empty if there was none, or if the import has a record of its own.
 	Former string

@@ -150,7 +150,7 @@ func (s slicesOf) drop(id types.NamespacedName, changed []types.NamespacedName) 
 // changed appends a Service whose slices have changed. They can also describe it.
 func (s slicesOf) changed(service types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
 	if s.of.published {
-		s.of.describe(service)
+		s.of.describe(service, nil)
 	}
 	return append(changed, service)
 }

@@ -77,11 +77,10 @@ func (c *connection) useDescriptions() bool {
 		s.mu.Unlock()
 		return false
 	}
-	c.contents.describeAll()
+	changed := c.contents.describeAll()
 	c.contents.synced[ofServices] = true
-	names := c.contents.allNames()
 	s.mu.Unlock()
-	c.changed(sortedNames(names))
+	c.changed(changed)
 	return true
 }
 
@@ -101,25 +100,27 @@ func (c *connection) readServices(ctx context.Context) (stop func()) {
 	}
 }
 
-// describeAll replaces what was read of Services by the descriptions on the slices.
-func (c *contents) describeAll() {
+// describeAll replaces what was read of Services by the descriptions on the slices. It returns the exported
+// names whose Service has changed.
+func (c *contents) describeAll() (changed []types.NamespacedName) {
 	for name := range c.services.byName {
 		if len(c.slices.byService[name]) == 0 {
-			c.services.drop(name, nil)
+			changed = c.services.drop(name, changed)
 		}
 	}
 	for name := range c.slices.byService {
-		c.describe(name)
+		changed = c.describe(name, changed)
 	}
+	return changed
 }
 
-// describe updates the Service of a name from its slices. Of several descriptions, that on the first
+// describe updates the Service of a name from its slices, and appends the name if an exported Service has
+// changed. Of several descriptions, that on the first
 // slice by name counts. If no slice has one, a user has removed it, and the last one stays.
-func (c *contents) describe(name types.NamespacedName) {
+func (c *contents) describe(name types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
 	all := c.slices.byService[name]
 	if len(all) == 0 {
-		c.services.drop(name, nil)
-		return
+		return c.services.drop(name, changed)
 	}
 	for _, slice := range all {
 		text := slice.Annotations[mcs.AnnotationTerms]
@@ -127,14 +128,14 @@ func (c *contents) describe(name types.NamespacedName) {
 			continue
 		}
 		if was := c.services.byName[name]; was != nil && was.key == text {
-			return
+			break
 		}
 		spec := &sharedSpec{key: text}
 		if spec.ReadTerms(text) {
-			c.services.put(name, spec, nil)
-			return
+			return c.services.put(name, spec, changed)
 		}
 	}
+	return changed
 }
 
 // maxShared is the length of the longest description that several slices share in memory.

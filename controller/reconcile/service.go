@@ -75,33 +75,21 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	state, again := gathered.State, gathered.again
+	p := pass{serviceReconciler: r, key: request.NamespacedName, state: gathered.State, again: gathered.again}
 	for range attempts {
-		changes := plan.Plan(state)
-		written := changes.Written() // before Do replaces the wanted objects by the answers
-		err := r.writer.Do(ctx, state, changes)
-		if r.learn(ctx, request.NamespacedName, &state, err) {
+		changes := plan.Plan(p.state)
+		answers, err := p.write(ctx, &changes)
+		if r.learn(ctx, p.key, &p.state, err) {
 			log.FromContext(ctx).V(1).Info("refused, planning again", "error", err)
 			continue
 		}
-		if allWritten(err) {
-			r.report(ctx, state, r.contests.wrote(request.NamespacedName, written, r.now()))
+		result, err := p.finish(ctx, changes, err)
+		if err != nil || !isStep(&changes) {
+			return result, err
 		}
-		choose(&r.choices, request.NamespacedName, changes.Preference)
-		choose(&r.nativeChoices, request.NamespacedName, changes.NativePreference)
-		if r.clusterset != nil {
-			r.clusterset.peers.Check(request.NamespacedName, changes.Check)
-			r.clusterset.publication.settle(request.NamespacedName, changes)
+		if further, err := p.advance(ctx, answers); !further {
+			return result, err
 		}
-		if changes.Native.Delete != nil && err == nil {
-			r.clusterset.natives.forget(request.NamespacedName)
-		}
-		again = sooner(again, changes.Again)
-		result, err := r.conclude(ctx, request.NamespacedName, state, changes, err)
-		if err == nil && again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
-			result.RequeueAfter = again
-		}
-		return result, err
 	}
 	return ctrl.Result{}, errRefusedTooOften
 }

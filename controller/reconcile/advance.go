@@ -1,0 +1,123 @@
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/controller/diff"
+	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+)
+
+// A new name needs four rounds of writes, each of which depends on the one before: the import, its
+// Service, the slices with the addresses, the status. They are made in one pass, from what the API server
+// answered. To wait for the caches after each of them would take four more passes. Another writer in
+// between makes the next write fail, because each carries the resourceVersion of the last answer. The
+// events of the writes then cause one more pass, which reads the caches.
+
+// mostSteps is the number of times that a pass plans again from the answers of the API server.
+const mostSteps = 4
+
+// pass is one reconcile of a name.
+type pass struct {
+	*serviceReconciler
+	key   types.NamespacedName
+	state observed.State
+	again time.Duration // until the next gather if nothing else happens; 0 for never
+	steps int
+}
+
+// write makes the writes of a plan. It returns the objects that the API server answered with.
+func (p *pass) write(ctx context.Context, changes *diff.Changes) (answers []client.Object, err error) {
+	w := *p.writer
+	w.Written = func(of types.NamespacedName, object client.Object) {
+		p.writer.Written(of, object)
+		answers = append(answers, object)
+	}
+	fields := changes.Written() // before Do replaces the wanted objects by the answers
+	err = w.Do(ctx, p.state, *changes)
+	if allWritten(err) {
+		p.report(ctx, p.state, p.contests.wrote(p.key, fields, p.now()))
+	}
+	return answers, err
+}
+
+// finish stores what a plan leaves for the next one, and returns when that has to be made at the latest.
+func (p *pass) finish(ctx context.Context, changes diff.Changes, err error) (ctrl.Result, error) {
+	choose(&p.choices, p.key, changes.Preference)
+	choose(&p.nativeChoices, p.key, changes.NativePreference)
+	if p.clusterset != nil {
+		p.clusterset.peers.Check(p.key, changes.Check)
+		p.clusterset.publication.settle(p.key, changes)
+		p.state.Native.Preference = changes.NativePreference
+	}
+	if changes.Native.Delete != nil && err == nil {
+		p.clusterset.natives.forget(p.key)
+	}
+	p.state.Preference = changes.Preference
+	p.again = sooner(p.again, changes.Again)
+	result, err := p.conclude(ctx, p.key, p.state, changes, err)
+	if err == nil && p.again > 0 && (result.RequeueAfter == 0 || p.again < result.RequeueAfter) {
+		result.RequeueAfter = p.again
+	}
+	return result, err
+}
+
+// isStep reports whether the changes create a name, or fill an import, and nothing else. Their answers are
+// the whole new state. What else there can be to do waits for the caches.
+func isStep(c *diff.Changes) bool {
+	others := len(c.Evict) + len(c.Heal) + len(c.DeleteSlices) + len(c.MoveSlices) + len(c.SwitchSlices) + len(c.Slices) + len(c.Delete)
+	return (c.CreateImport != nil || c.Create != nil || c.Import != nil) &&
+		others == 0 && c.Native == diff.Native{} && c.Service == nil && c.ServiceStatus == nil && !c.RetryAddress && !c.Retry
+}
+
+// advance puts written objects into the state. It reports whether the next plan can be made from it.
+func (p *pass) advance(ctx context.Context, written []client.Object) (bool, error) {
+	if p.steps++; p.steps > mostSteps {
+		return false, nil
+	}
+	created := p.state.Import == nil
+	p.state.Slices = slices.Clone(p.state.Slices)
+	for _, object := range written {
+		object.SetManagedFields(nil) // as in the caches
+		if !put(&p.state, object) {
+			return false, nil
+		}
+	}
+	if p.state.Import == nil || !ownership.OfImport(p.state.Import) {
+		return false, nil
+	}
+	if created {
+		return true, p.gatherDerived(ctx, p.key, &p.state)
+	}
+	return true, nil
+}
+
+// put puts a written object into a state. It returns false for a kind that is no part of a step.
+func put(state *observed.State, object client.Object) bool {
+	switch object := object.(type) {
+	case *mcsv1beta1.ServiceImport:
+		state.Import, state.Answered = object, true
+	case *corev1.Service:
+		state.Service = object
+		state.Owned = append(slices.Clone(state.Owned), object)
+	case *discoveryv1.EndpointSlice:
+		i := slices.IndexFunc(state.Slices, func(of *discoveryv1.EndpointSlice) bool { return of.Name == object.Name })
+		if i < 0 {
+			state.Slices = append(state.Slices, object)
+		} else {
+			state.Slices[i] = object
+		}
+	default:
+		return false
+	}
+	return true
+}

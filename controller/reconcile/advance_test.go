@@ -1,0 +1,74 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+)
+
+// A new name costs six writes and no other request: the import, its Service, its slice, its addresses, its
+// status, and the status of the export.
+func TestANewNameIsWrittenInOnePass(t *testing.T) {
+	cluster := controlplane.New(t, controlplane.Options{})
+	if err := prepare(t.Context(), cluster, controlplane.BothVersions); err != nil {
+		t.Fatal(err)
+	}
+	w := newWire()
+	start(t, w.config(account(t, cluster)), func(o *Options) { o.ClusterID, o.Namespace = "home", "multicluster-system" })
+	p := newPlace(t, cluster)
+	export := func(name string) {
+		t.Helper()
+		err := p.create(plainService(name), &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		controlplane.Eventually(t, name+" is exported", func() error {
+			imp, err := p.imp(name)
+			of, exportErr := p.export(name)
+			return errors.Join(err, exportErr, ready(imp, metav1.ConditionTrue, "Ready"), exportReady(of))
+		})
+	}
+	export("first")
+	controlplane.Eventually(t, "the descriptions are announced", func() error {
+		if w.count(access{"", "namespaces", "patch"}) == 0 {
+			return errors.New("nothing is announced")
+		}
+		return nil
+	})
+	read := w.count(access{mcsv1beta1.GroupName, "serviceimports", "get"}) + w.count(access{"", "services", "get"})
+	w.arm(p.namespace, death{})
+	export("second")
+	w.mu.Lock()
+	writes := w.writes[p.namespace]
+	w.mu.Unlock()
+	if writes != 6 {
+		t.Errorf("%d writes: %v", writes, w.requests)
+	}
+	if now := w.count(access{mcsv1beta1.GroupName, "serviceimports", "get"}) + w.count(access{"", "services", "get"}); now != read {
+		t.Errorf("%d objects were read from the API server", now-read)
+	}
+	var slices discoveryv1.EndpointSliceList
+	if err := p.List(t.Context(), &slices, client.InNamespace(p.namespace), client.MatchingLabels{mcsv1beta1.LabelServiceName: "second"}); err != nil {
+		t.Fatal(err)
+	}
+	if len(slices.Items) != 1 || slices.Items[0].Annotations[mcs.AnnotationTerms] == "" {
+		t.Errorf("slices %+v", slices.Items)
+	}
+}
+
+func exportReady(export *mcsv1beta1.ServiceExport) error {
+	for _, condition := range export.Status.Conditions {
+		if condition.Type == string(mcsv1beta1.ServiceExportConditionReady) && condition.Status == metav1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("its conditions are %v", export.Status.Conditions)
+}
