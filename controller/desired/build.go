@@ -78,6 +78,7 @@ func createImport(b builder) Desired {
 // gets, and no endpoints of the clusterset.
 func syncUnmanaged(b builder) Desired {
 	d := ofImport(b)
+	d.publish(b)
 	d.Notes = append(d.Notes, b.unusedAnnotations()...)
 	if len(b.merged.Clusters) > 0 {
 		d.Notes = append(d.Notes, "the endpoints that the clusterset exports under this name, because the import does not have the label "+mcs.LabelManagedBy+"="+mcs.ControllerName)

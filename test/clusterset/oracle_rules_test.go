@@ -60,6 +60,7 @@ func (n name) wantTheirs(p picture, imp *mcsv1beta1.ServiceImport) {
 		Families: []corev1.IPFamily{corev1.IPv4Protocol},
 	}
 	derived := n.wantService(p, imp)
+	n.wantSlices(p, imp, n.described(derived, nil))
 	for _, source := range n.home.slices {
 		theirs := source.Labels[mcsv1beta1.LabelServiceName] == n.Name && source.Labels[discoveryv1.LabelManagedBy] != mcs.ControllerName
 		if derived == "" || source.Namespace != n.Namespace || !theirs {
@@ -201,15 +202,32 @@ func (n name) wantImport(p picture) {
 		live = new(mcsv1beta1.ServiceImport)
 	}
 	derived := n.wantService(p, live)
-	mirrored := n.mirrored()
-	for _, slice := range mirrored {
-		desired.Slices{Home: n.home.id, Service: derived}.Associate(types.NamespacedName(n.ObjectKey), slice)
-		t := sliceTextOf(slice)
-		t.Owner = fmt.Sprintf("ServiceImport %s %s", n.Name, live.UID) // C36
-		p[fmt.Sprintf("slice %s/%s", n.Namespace, slice.Name)] = text(t)
-	}
+	mirrored := n.described(derived, n.mirrored())
+	n.wantSlices(p, live, mirrored)
 	n.wantEndpoints(p, mirrored)
 	n.wantShape(p, live, derived, len(mirrored))
+}
+
+func (n name) wantSlices(p picture, owner *mcsv1beta1.ServiceImport, all []*discoveryv1.EndpointSlice) {
+	for _, slice := range all {
+		t := sliceTextOf(slice)
+		t.Owner = fmt.Sprintf("ServiceImport %s %s", n.Name, owner.UID) // C36
+		p[fmt.Sprintf("slice %s/%s", n.Namespace, slice.Name)] = text(t)
+	}
+}
+
+// described gives slices to a derived Service. If the cluster exports the name, the first of its own describes the Service.
+func (n name) described(derived string, all []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
+	s := desired.Slices{Home: n.home.id, Service: derived, Wanted: all}
+	for _, slice := range all {
+		s.Associate(types.NamespacedName(n.ObjectKey), slice)
+	}
+	for _, e := range n.exporters {
+		if e.cluster == n.home {
+			s.Publish(types.NamespacedName(n.ObjectKey), merge.Member{Cluster: n.home.id, Service: merge.TrimService(e.service)})
+		}
+	}
+	return s.Wanted
 }
 
 // wantService gives the name of the derived Service, which the import has if it is of type ClusterSetIP and nothing is in the way.
@@ -269,7 +287,8 @@ func (n name) members() (members []merge.Member) {
 // exported are the slices that a cluster shows its peers.
 func (n name) exported() []*discoveryv1.EndpointSlice {
 	if foreignImport(n.home, n.ObjectKey) {
-		return nil
+		n.merged.Type = n.home.imports[n.ObjectKey].Spec.Type
+		return n.described(n.derived(), nil)
 	}
 	var alone []merge.Member
 	for _, e := range n.exporters {
@@ -278,8 +297,8 @@ func (n name) exported() []*discoveryv1.EndpointSlice {
 		}
 	}
 	all := desired.ImportedSlices(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, alone, 100)
+	all = n.described(n.derived(), all)
 	for _, slice := range all {
-		desired.Slices{Home: n.home.id, Service: n.derived()}.Associate(types.NamespacedName(n.ObjectKey), slice)
 		merge.TrimSlice(slice)
 	}
 	return all
