@@ -404,16 +404,19 @@ func TestEndpointSliceObjectsAreAbsent(t *testing.T) {
 	equal(t, "with one", c.imp.Status.EndpointSliceObjects, mcsv1beta1.EndpointSliceObjectsPresent)
 }
 
-// An import that others made outlives every export, and others own its conditions. No slice of the
-// controller remains in it.
+// An import that others made outlives every export, and others own its conditions. No endpoint of the
+// controller remains in it, and only the description of the Service is published.
 func TestOthersImportOutlivesTheExports(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
 	delete(c.imp.Labels, mcs.LabelManagedBy)
 	c.settle(t)
-	equal(t, "slices", len(c.slices), 0)
+	if len(c.slices) != 1 || len(c.slices[0].Endpoints) > 0 || c.slices[0].Annotations[mcs.AnnotationTerms] == "" {
+		t.Errorf("slices %v", c.slices)
+	}
 	c.Members, c.Export = nil, nil
 	c.settle(t)
+	equal(t, "slices", len(c.slices), 0)
 	if !c.imported {
 		t.Error("it was deleted")
 	}

@@ -33,7 +33,8 @@ func (c *oneName) says(t *testing.T, words string) {
 // A slice that others labelled for an import that the controller owns belongs to no Service of the
 // controller, and stays unchanged. A slice with the label of the derived Service is deleted as a
 // whole, because kube-proxy would keep its endpoints if it only lost that label. In an import that
-// is handed back to others, their slices count: each gets a copy for kube-proxy.
+// is handed back to others, their slices count: each gets a copy for kube-proxy. An empty slice describes
+// the Service for the peers.
 func TestSlicesOfOthersGetNoTraffic(t *testing.T) {
 	c := newName("c1", exporting("c1", 0, 80, "10.9.1.1"))
 	c.settle(t)
@@ -52,7 +53,7 @@ func TestSlicesOfOthersGetNoTraffic(t *testing.T) {
 
 	delete(c.imp.Labels, mcs.LabelManagedBy)
 	c.settle(t)
-	equal(t, "labels", labels(&c.world), []string{"spy=", "apart=apart", "ours=derived-foo", "ours=derived-foo"})
+	equal(t, "labels", labels(&c.world), []string{"spy=", "apart=apart", "ours=derived-foo", "ours=derived-foo", "ours=derived-foo"})
 }
 
 // A slice of others that has the name and the labels of one of the controller's slices is not
@@ -82,5 +83,5 @@ func TestSlicesOfOthersWithFinalizersGetNoTraffic(t *testing.T) {
 	c.settle(t)
 	delete(c.imp.Labels, mcs.LabelManagedBy)
 	c.settle(t)
-	equal(t, "labels", labels(&c.world), []string{"spy="})
+	equal(t, "labels", labels(&c.world), []string{"spy=", "ours=derived-foo"})
 }
