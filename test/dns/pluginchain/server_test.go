@@ -37,7 +37,7 @@ func init() {
 
 // start runs CoreDNS with one server block until the test's end, on ports that the system chooses. It waits longer than usual for
 // a question over TCP: a machine that is busy with other tests must not make it hang up on a client.
-func start(t *testing.T, c *controlplane.Cluster, plugins string, key zoneKey) (udp, tcp string) {
+func start(t *testing.T, c *controlplane.Cluster, plugins, option string, key zoneKey) (udp, tcp string) {
 	t.Helper()
 	emptyZone := filepath.Join(t.TempDir(), "zone")
 	write(t, emptyZone, "@ 5 IN SOA ns.dns hostmaster 1 7200 1800 86400 5\n")
@@ -50,6 +50,7 @@ func start(t *testing.T, c *controlplane.Cluster, plugins string, key zoneKey) (
 ` + plugins + `
     multicluster clusterset.local {
         kubeconfig KUBECONFIG
+        ` + option + `
     }
 }`)
 	instance, err := caddy.Start(caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"})
