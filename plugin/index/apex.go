@@ -38,16 +38,24 @@ const (
 //
 //go:noinline
 func (z *Zone) soa(origin string, serial, ttl uint32) []dns.RR {
-	return []dns.RR{&dns.SOA{
+	const server, mailbox = "ns.dns.", "hostmaster."
+	names := server + origin + mailbox + origin // one allocation, as is the next one
+	of := new(struct {
+		soa dns.SOA
+		rrs [1]dns.RR
+	})
+	of.soa = dns.SOA{
 		Hdr:     header(origin, dns.TypeSOA, ttl),
-		Ns:      "ns.dns." + origin,
-		Mbox:    "hostmaster." + origin,
+		Ns:      names[:len(server)+len(origin)],
+		Mbox:    names[len(server)+len(origin):],
 		Serial:  serial,
 		Refresh: refresh,
 		Retry:   retry,
 		Expire:  expire,
 		Minttl:  z.NegativeTTL,
-	}}
+	}
+	of.rrs[0] = &of.soa
+	return of.rrs[:]
 }
 
 func (z *Zone) ns(origin string) []dns.RR {

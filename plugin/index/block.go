@@ -13,15 +13,51 @@ import (
 // block contains everything at and below the name of one service. It never changes; a new block
 // replaces it. There is one for each import, so each word of it counts.
 type block struct {
-	addrs   addrs    // of the name of the service itself
-	ports   []port   // sorted, without duplicates
-	numbers []uint16 // ClusterSetIP: the numbers of all ports, sorted, without duplicates; headless blocks have them in the groups of hosts
-	hosts   *hosts   // nil unless headless
+	key     Key
+	ports   *portSet
+	hosts   *hosts     // nil unless headless
+	many    *addrs     // the addresses of the service itself, unless there is only one, of IPv4
+	one     [1][4]byte // that address
+	unbuilt unbuilt    // in a State, for a headless service
 }
 
-// ofManaged marks, in a State, a headless service whose block is built from its managed slices
-// only; nil marks one that is built from all slices. An Index never contains it.
-var ofManaged = new(block)
+// withPorts returns the block with an equal set of ports.
+func (b *block) withPorts(set *portSet) *block {
+	if b.ports == set {
+		return b
+	}
+	c := *b
+	c.ports = set
+	return &c
+}
+
+// unbuilt is the kind of slices that the block of a headless service is still to be built from. An
+// Index has only blocks that are built.
+type unbuilt uint8
+
+const (
+	isBuilt unbuilt = iota
+	ofAllSlices
+	ofManagedSlices
+)
+
+func (b *block) id() Key { return b.key }
+
+// addrs returns the addresses of the service itself.
+func (b *block) addrs() addrs {
+	if b.many != nil {
+		return *b.many
+	}
+	return addrs{v4: b.one[:]}
+}
+
+func (b *block) setAddrs(a addrs) {
+	if len(a.v4) == 1 && len(a.v6) == 0 {
+		b.one[0] = a.v4[0]
+		return
+	}
+	b.many = &a
+}
 
 // addrs is a set of addresses, each family sorted.
 type addrs struct {
@@ -51,16 +87,14 @@ func (p port) compareNames(name, protocol string) int {
 // virtualBlock builds the block of a ClusterSetIP service, which depends on its import only (SPEC
 // 2.3).
 func virtualBlock(s Service) *block {
-	ports := make([]port, 0, len(s.Ports))
-	for _, p := range s.Ports {
-		ports = append(ports, port{p.Name, p.Protocol, 0, p.Number})
-	}
-	return &block{addrs: newAddrs(slices.Values(s.IPs)), ports: sortedOnce(ports, port.compare), numbers: numbersOf(s.Ports)}
+	b := &block{key: s.Key, ports: newPortSet(s.Ports)}
+	b.setAddrs(newAddrs(slices.Values(s.IPs)))
+	return b
 }
 
 // headlessBlock builds the block of a headless service. It returns nil if no name of it exists: if
 // it has no ready endpoint (SPEC 2.4.1). Slices on standby have only the names of their hosts.
-func headlessBlock(parts []*Slice) *block {
+func headlessBlock(key Key, parts []*Slice) *block {
 	if !slices.ContainsFunc(parts, func(s *Slice) bool { return len(s.Endpoints) > 0 }) {
 		return nil
 	}
@@ -77,16 +111,9 @@ func headlessBlock(parts []*Slice) *block {
 		}
 	})
 	hosts, ports := newHosts(parts)
-	return &block{addrs: all, hosts: hosts, ports: ports}
-}
-
-// numbersOf returns the numbers of ports, sorted, without duplicates.
-func numbersOf(ports []Port) []uint16 {
-	numbers := make([]uint16, 0, len(ports))
-	for _, p := range ports {
-		numbers = append(numbers, p.Number)
-	}
-	return sortedOnce(numbers, cmp.Compare)
+	b := &block{key: key, hosts: hosts, ports: &portSet{list: ports}}
+	b.setAddrs(all)
+	return b
 }
 
 // sortedOnce sorts a list, removes duplicates, and returns it without spare capacity.
@@ -159,7 +186,7 @@ type node struct {
 // at returns the node at the labels below the name of the service, and whether that name exists.
 func (b *block) at(below string) (node, bool) {
 	if below == "" {
-		return node{addrs: b.addrs, own: true}, true
+		return node{addrs: b.addrs(), own: true}, true
 	}
 	if below[0] == '_' { // no host name or cluster ID begins with an underscore
 		return b.atPort(below[1:])
@@ -176,7 +203,7 @@ func (b *block) at(below string) (node, bool) {
 func (b *block) atPort(labels string) (node, bool) {
 	name, protocol, ok := strings.Cut(labels, "._")
 	if !ok {
-		_, ok = slices.BinarySearchFunc(b.ports, labels, func(p port, protocol string) int { return strings.Compare(p.protocol, protocol) })
+		_, ok = slices.BinarySearchFunc(b.ports.list, labels, func(p port, protocol string) int { return strings.Compare(p.protocol, protocol) })
 		return node{}, ok
 	}
 	ports := b.portsNamed(name, protocol)
@@ -184,11 +211,12 @@ func (b *block) atPort(labels string) (node, bool) {
 }
 
 func (b *block) portsNamed(name, protocol string) []port {
-	from, ok := slices.BinarySearchFunc(b.ports, name, func(p port, name string) int { return p.compareNames(name, protocol) })
+	ports := b.ports.list
+	from, ok := slices.BinarySearchFunc(ports, name, func(p port, name string) int { return p.compareNames(name, protocol) })
 	if !ok {
 		return nil
 	}
-	return b.ports[from : from+alike(b.ports[from:], func(p port) bool { return p.name == name && p.protocol == protocol })]
+	return ports[from : from+alike(ports[from:], func(p port) bool { return p.name == name && p.protocol == protocol })]
 }
 
 // alike returns how many values at the start of a sorted list equal the first one. Usually there

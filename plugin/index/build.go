@@ -3,19 +3,27 @@ package index
 // Index answers questions. It is immutable.
 type Index struct {
 	services   table[Key, *block]
-	namespaces table[string, int] // number of existing services of each namespace
+	namespaces table[string, *namespace]
 	serial     uint32
 }
 
+// namespace is one that exists because services of it exist.
+type namespace struct {
+	name     string
+	services int // their number
+}
+
+func (n *namespace) id() string { return n.name }
+
 // New returns an Index without services.
 func New(serial uint32) *Index {
-	return &Index{services: newTable[Key, *block](), namespaces: newTable[string, int](), serial: serial}
+	return &Index{services: newTable[Key, *block](), namespaces: newTable[string, *namespace](), serial: serial}
 }
 
 // Build builds the blocks of a change, so that With only inserts them. It consumes the change.
 func (c Change) Build() Change {
 	for key, parts := range c.headless {
-		c.blocks[key] = headlessBlock(parts)
+		c.blocks[key] = headlessBlock(key, parts)
 	}
 	return Change{blocks: c.blocks}
 }
@@ -26,7 +34,7 @@ func (c Change) Build() Change {
 func (x *Index) With(change Change, serial uint32) *Index {
 	blocks := change.Build().blocks
 	for key, now := range blocks {
-		if before, _ := x.services.get(key); before.equal(now) {
+		if x.services.get(key).equal(now) {
 			delete(blocks, key)
 		}
 	}
@@ -37,33 +45,36 @@ func (x *Index) With(change Change, serial uint32) *Index {
 	if int32(serial-next.serial) > 0 {
 		next.serial = serial
 	}
-	next.services = x.services.with(blocks, func(b *block) bool { return b == nil })
+	next.services = x.services.with(blocks)
 	next.namespaces = x.countNamespaces(blocks)
 	return next
 }
 
 // countNamespaces updates, for each namespace, the number of names that exist in it.
-func (x *Index) countNamespaces(blocks map[Key]*block) table[string, int] {
-	count := map[string]int{}
+func (x *Index) countNamespaces(blocks map[Key]*block) table[string, *namespace] {
+	added := map[string]int{}
 	for key, now := range blocks {
-		before, _ := x.services.get(key)
-		if (before == nil) == (now == nil) {
-			continue
-		}
-		namespace := key.Namespace()
-		if _, ok := count[namespace]; !ok {
-			count[namespace], _ = x.namespaces.get(namespace)
-		}
-		if now == nil {
-			count[namespace]--
-		} else {
-			count[namespace]++
+		switch before := x.services.get(key); {
+		case before == nil && now != nil:
+			added[key.Namespace()]++
+		case before != nil && now == nil:
+			added[key.Namespace()]--
 		}
 	}
-	if len(count) == 0 {
+	change := map[string]*namespace{}
+	for name, n := range added {
+		if before := x.namespaces.get(name); before != nil {
+			n += before.services
+		}
+		change[name] = nil
+		if n > 0 {
+			change[name] = &namespace{name, n}
+		}
+	}
+	if len(change) == 0 {
 		return x.namespaces
 	}
-	return x.namespaces.with(count, func(n int) bool { return n == 0 })
+	return x.namespaces.with(change)
 }
 
 // Serial returns the serial of the zone's SOA record.

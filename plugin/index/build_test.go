@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -108,9 +109,10 @@ func addressesOf(h *hosts, host []place) (all []netip.Addr) {
 // contents is all that an index answers from, without its serial.
 func contents(x *Index) map[string]string {
 	all := map[string]string{}
-	x.services.all(func(key Key, b *block) {
-		all[fmt.Sprint(key)] = fmt.Sprint(b.addrs, allTargets(b, node{own: true}))
-		for rest := b.ports; len(rest) > 0; {
+	x.services.all(func(b *block) {
+		key := b.key
+		all[fmt.Sprint(key)] = fmt.Sprint(b.addrs(), allTargets(b, node{own: true}))
+		for rest := b.ports.list; len(rest) > 0; {
 			ports := b.portsNamed(rest[0].name, rest[0].protocol)
 			all[rest[0].name+"/"+rest[0].protocol+fmt.Sprint(key)] = fmt.Sprint(allTargets(b, node{ports: ports}))
 			rest = rest[len(ports):]
@@ -122,7 +124,7 @@ func contents(x *Index) map[string]string {
 			all["parents"+fmt.Sprint(key)] = fmt.Sprint(b.hosts.parents)
 		}
 	})
-	x.namespaces.all(func(namespace string, n int) { all[namespace] = fmt.Sprint(n) })
+	x.namespaces.all(func(n *namespace) { all[n.name] = fmt.Sprint(n.services) })
 	return all
 }
 
@@ -221,5 +223,72 @@ func TestTheSerialWrapsAround(t *testing.T) { // RFC 1982
 	s.SetService(Service{Key: NewKey("a", "b")}.Entry())
 	if got := New(1<<32-10).With(s.Drain(), 5).Serial(); got != 5 {
 		t.Errorf("serial %d after 2^32-10, want the given 5, which is 15 more", got)
+	}
+}
+
+// Services with the same ports share them, as long as one of them exists.
+func TestPortsAreShared(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	h := newHistory(seed, 0)
+	for range 2000 {
+		h.edit()
+		users := map[*portSet]int{}
+		h.state.services.all(func(b *block) { users[b.ports]++ })
+		delete(users, noPorts)
+		if len(users) != len(h.state.ports) {
+			t.Fatalf("%d sets of ports are used, and %d kept", len(users), len(h.state.ports))
+		}
+		for _, used := range h.state.ports {
+			if used.users != users[used.set] {
+				t.Fatalf("%d users of %v, and %d counted", users[used.set], used.set, used.users)
+			}
+		}
+	}
+}
+
+// One hash for two sets does not mix them up.
+func TestPortsWithOneHashAreNotShared(t *testing.T) {
+	s := sharedPorts{}
+	http, dns := newPortSet([]Port{{"http", "tcp", 80}}), newPortSet([]Port{{"dns", "udp", 53}})
+	s[dns.hash()] = &usedPorts{http, 1}
+	if got := s.share(dns); got != dns {
+		t.Errorf("%v in place of %v", got, dns)
+	}
+	if s.release(dns); len(s) != 1 {
+		t.Error("released the other set")
+	}
+}
+
+// A table has the entries that a map has, and a table that came from it keeps its own.
+func TestTableIsAMap(t *testing.T) {
+	shared, own, want := newTable[string, *namespace](), newTable[string, *namespace](), map[string]int{}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		change := map[string]*namespace{}
+		for range 50 {
+			name := fmt.Sprint(r.IntN(4000))
+			change[name] = nil
+			delete(want, name)
+			if n := r.IntN(4); n > 0 {
+				change[name] = &namespace{name, n}
+				want[name] = n
+			}
+		}
+		for name, n := range change {
+			own.set(name, n)
+		}
+		before := shared
+		shared = shared.with(change)
+		for _, all := range []table[string, *namespace]{shared, own} {
+			got := map[string]int{}
+			all.all(func(n *namespace) { got[n.name] = n.services })
+			if !maps.Equal(got, want) || !all.check() || all.n != len(want) {
+				t.Fatalf("%d entries of %d, or not in their places", all.n, len(want))
+			}
+		}
+		if !before.check() {
+			t.Fatal("the table that it came from has changed")
+		}
 	}
 }

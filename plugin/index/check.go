@@ -13,11 +13,12 @@ func Check(x *Index) []error {
 	var broken []error
 	bad := func(format string, args ...any) { broken = append(broken, fmt.Errorf(format, args...)) }
 	services, namespaces := 0, map[string]int{}
-	x.services.all(func(key Key, b *block) {
+	x.services.all(func(b *block) {
+		key := b.key
 		services++
 		namespaces[key.Namespace()]++
-		if b == nil {
-			bad("%v: a name that does not exist is held", key)
+		if b.unbuilt != isBuilt {
+			bad("%v: a service that is not built is held", key)
 			return
 		}
 		for _, err := range b.check() {
@@ -28,12 +29,15 @@ func Check(x *Index) []error {
 		bad("%d services are held, and %d counted", services, x.services.n)
 	}
 	held := 0
-	x.namespaces.all(func(namespace string, n int) {
+	x.namespaces.all(func(n *namespace) {
 		held++
-		if n != namespaces[namespace] || n == 0 {
-			bad("namespace %s has %d names, and %d counted", namespace, namespaces[namespace], n)
+		if n.services != namespaces[n.name] || n.services == 0 {
+			bad("namespace %s has %d names, and %d counted", n.name, namespaces[n.name], n.services)
 		}
 	})
+	if !x.services.check() || !x.namespaces.check() {
+		bad("a table is not sorted, or an entry is not in its place")
+	}
 	if held != len(namespaces) {
 		bad("%d namespaces are held, and %d have a name", held, len(namespaces))
 	}
@@ -42,15 +46,15 @@ func Check(x *Index) []error {
 
 func (b *block) check() (broken []error) {
 	bad := func(format string, args ...any) { broken = append(broken, fmt.Errorf(format, args...)) }
-	if !increase(b.ports, port.compare) {
-		bad("the ports are not sorted, each once: %+v", b.ports)
+	if !increase(b.ports.list, port.compare) {
+		bad("the ports are not sorted, each once: %+v", b.ports.list)
 	}
-	groups := []group{{itselfAlone, b.numbers}}
+	groups := []group{{itselfAlone, b.ports.numbers}}
 	if b.hosts != nil {
 		groups = b.hosts.groups
 	}
 	numbers := make([][]uint16, len(groups))
-	for _, p := range b.ports {
+	for _, p := range b.ports.list {
 		if p.name == "" || p.number == 0 || int(p.group) >= len(groups) {
 			bad("port %+v has no name, number or group", p)
 			continue
@@ -65,8 +69,8 @@ func (b *block) check() (broken []error) {
 	}
 	if b.hosts != nil {
 		broken = append(broken, b.hosts.check()...)
-		broken = append(broken, b.hosts.long.a.Load().check(addrs{v4: b.addrs.v4})...)
-		broken = append(broken, b.hosts.long.aaaa.Load().check(addrs{v6: b.addrs.v6})...)
+		broken = append(broken, b.hosts.long.a.Load().check(addrs{v4: b.addrs().v4})...)
+		broken = append(broken, b.hosts.long.aaaa.Load().check(addrs{v6: b.addrs().v6})...)
 	}
 	return broken
 }

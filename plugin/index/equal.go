@@ -8,13 +8,13 @@ const maxCompared = 1 << 16
 // equal reports whether b and c give the same answer to every question. If both have many targets,
 // from different groups of hosts, it returns false. The serial then grows unnecessarily.
 func (b *block) equal(c *block) bool {
-	if b == nil || c == nil || b == ofManaged || c == ofManaged {
+	if b == nil || c == nil {
 		return b == c
 	}
-	if !b.addrs.equal(c.addrs) || !b.hosts.equal(c.hosts) {
+	if b.unbuilt != c.unbuilt || !b.addrs().equal(c.addrs()) || !b.hosts.equal(c.hosts) {
 		return false
 	}
-	if slices.Equal(b.ports, c.ports) && (b.hosts == nil || slices.EqualFunc(b.hosts.groups, c.hosts.groups, group.equal)) {
+	if (b.ports == c.ports || slices.Equal(b.ports.list, c.ports.list)) && (b.hosts == nil || slices.EqualFunc(b.hosts.groups, c.hosts.groups, group.equal)) {
 		return true
 	}
 	return b.hosts != nil && b.equalTargets(c)
@@ -32,7 +32,7 @@ func (b *block) equalTargets(c *block) bool {
 	if b.atMost()+c.atMost() > maxCompared {
 		return false
 	}
-	rest, other := b.ports, c.ports
+	rest, other := b.ports.list, c.ports.list
 	for len(rest) > 0 && len(other) > 0 {
 		ps, qs := b.portsNamed(rest[0].name, rest[0].protocol), c.portsNamed(other[0].name, other[0].protocol)
 		if ps[0].compareNames(qs[0].name, qs[0].protocol) != 0 || !b.targetsOf(&node{ports: ps}, nil).equal(c.targetsOf(&node{ports: qs}, nil)) {
@@ -46,7 +46,7 @@ func (b *block) equalTargets(c *block) bool {
 // atMost returns the number of targets of all ports. It counts targets that two groups have in
 // common twice.
 func (b *block) atMost() (n int) {
-	for _, p := range b.ports {
+	for _, p := range b.ports.list {
 		n += len(b.hostsOf(p.group))
 	}
 	return n

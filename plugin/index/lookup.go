@@ -84,7 +84,7 @@ func (x *Index) find(a *Answer, q *question, qtype uint16) bool {
 		a.Answer = ofType(q.zone.server(q.qname), qtype)
 	case KindDNS, KindSvc:
 	case KindNamespace:
-		_, exists = x.namespaces.get(q.name.Namespace)
+		exists = x.namespaces.get(q.name.Namespace) != nil
 	case KindService:
 		exists = x.service(a, q, qtype)
 	default:
@@ -119,8 +119,8 @@ func (a *Answer) apex(q *question, serial uint32, qtype uint16) {
 
 // service answers a name at or below a service.
 func (x *Index) service(a *Answer, q *question, qtype uint16) (exists bool) {
-	b, ok := x.services.get(q.name.Service)
-	return ok && b.answer(a, q, qtype)
+	b := x.services.get(q.name.Service)
+	return b != nil && b.answer(a, q, qtype)
 }
 
 // answer adds the records of one type for the name of the service or a name below it, and reports

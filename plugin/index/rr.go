@@ -28,7 +28,16 @@ type addressRecords struct {
 	rrs  []dns.RR
 }
 
+// roomFor returns space for so many records. Most answers have one IPv4 address: one allocation is
+// enough for its record and the section.
 func roomFor(v4, v6 int) addressRecords {
+	if v4 == 1 && v6 == 0 {
+		one := new(struct {
+			a   [1]recordA
+			rrs [1]dns.RR
+		})
+		return addressRecords{a: one.a[:0], rrs: one.rrs[:0]}
+	}
 	return addressRecords{room[recordA](v4), room[recordAAAA](v6), room[dns.RR](v4 + v6)}
 }
 

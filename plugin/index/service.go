@@ -8,8 +8,7 @@ import (
 )
 
 // Key names a service in the clusterset as a question does: <service>.<namespace>, each one DNS
-// label in lower case. One string needs half the memory of two, and there are two Keys for each
-// import.
+// label in lower case. One string needs half the memory of two, and each import has one.
 type Key string
 
 // NewKey returns the key of the ServiceImport with this namespace and name.
@@ -59,19 +58,19 @@ type Service struct {
 // value is no service.
 type Entry struct {
 	Key
-	block *block // of a ClusterSetIP service; nil or ofManaged for a headless one, whose block is built from its slices
+	block *block // unbuilt for a headless service
 }
 
 // Entry returns the stored form of the service. It keeps nothing of s except its strings.
 func (s Service) Entry() Entry {
-	e := Entry{Key: s.Key}
 	switch {
 	case s.Type == ClusterSetIP:
-		e.block = virtualBlock(s)
+		return Entry{s.Key, virtualBlock(s)}
 	case s.Managed:
-		e.block = ofManaged
+		return Entry{s.Key, &block{key: s.Key, ports: noPorts, unbuilt: ofManagedSlices}}
+	default:
+		return Entry{s.Key, &block{key: s.Key, ports: noPorts, unbuilt: ofAllSlices}}
 	}
-	return e
 }
 
 // SliceID names an EndpointSlice.

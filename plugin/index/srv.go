@@ -154,7 +154,8 @@ func (s *srv) glueThatFits(list []target, left int) (v4, v6 int) {
 // addresses returns the number of addresses of a target, of each family.
 func (s *srv) addresses(t target) (v4, v6 int) {
 	if t.host == itself {
-		return len(s.addrs.v4), len(s.addrs.v6)
+		all := s.addrs()
+		return len(all.v4), len(all.v6)
 	}
 	four, six := s.hosts.families(s.hosts.from(int(t.host)))
 	return len(four), len(six)
@@ -172,7 +173,8 @@ func (s *srv) glue(list []target, answer []dns.RR, left int) []dns.RR {
 		}
 		name := answer[i].(*dns.SRV).Target
 		if t.host == itself {
-			to.addAll(name, s.ttl, addrs{s.addrs.v4, upTo(cap(to.aaaa), s.addrs.v6)})
+			all := s.addrs()
+			to.addAll(name, s.ttl, addrs{all.v4, upTo(cap(to.aaaa), all.v6)})
 			continue
 		}
 		v4, v6 := s.hosts.families(s.hosts.from(int(t.host)))

@@ -6,10 +6,11 @@ import "slices"
 // affected, so that the next index costs in proportion to the change. The zero value is not ready;
 // use NewState. It is not safe for concurrent use.
 type State struct {
-	services  map[Key]*block // of ClusterSetIP services, shared with the index; nil or ofManaged for a headless one, whose slices make the block
+	services  table[Key, *block] // the State's own; the blocks of ClusterSetIP services are shared with the index
+	ports     sharedPorts        // of all services
+	dirty     map[Key]*block     // the services that may have changed since the last Drain; nil: deleted
 	slices    map[SliceID]*Slice
 	owned     map[Key][]*Slice // the slices of each service
-	dirty     map[Key]struct{}
 	endpoints int
 }
 
@@ -22,30 +23,43 @@ type Change struct {
 // NewState returns an empty State.
 func NewState() *State {
 	return &State{
-		services: map[Key]*block{},
+		services: newTable[Key, *block](),
+		ports:    sharedPorts{},
+		dirty:    map[Key]*block{},
 		slices:   map[SliceID]*Slice{},
 		owned:    map[Key][]*Slice{},
-		dirty:    map[Key]struct{}{},
 	}
 }
 
 // SetService adds or replaces a service. It reports whether an answer can change.
 func (s *State) SetService(e Entry) bool {
-	if old, ok := s.services[e.Key]; ok && old.equal(e.block) {
+	old := s.services.get(e.Key)
+	if old.equal(e.block) {
 		return false
 	}
-	s.services[e.Key] = e.block
-	s.dirty[e.Key] = struct{}{}
+	s.replace(old, e.Key, e.block.withPorts(s.ports.share(e.block.ports)))
 	return true
 }
 
+// replace puts a block in the place of the old one. Each can be nil.
+func (s *State) replace(old *block, key Key, next *block) {
+	if old != nil {
+		s.ports.release(old.ports)
+	}
+	s.services.set(key, next)
+	s.dirty[key] = next
+}
+
+// touch makes a service a part of the next Change, because its slices changed.
+func (s *State) touch(key Key) { s.dirty[key] = s.services.get(key) }
+
 // DeleteService removes a service if it exists. It reports whether an answer can change.
 func (s *State) DeleteService(key Key) bool {
-	if _, ok := s.services[key]; !ok {
+	old := s.services.get(key)
+	if old == nil {
 		return false
 	}
-	delete(s.services, key)
-	s.dirty[key] = struct{}{}
+	s.replace(old, key, nil)
 	return true
 }
 
@@ -65,7 +79,7 @@ func (s *State) SetSlice(slice Slice) bool {
 	s.slices[slice.SliceID] = &slice
 	s.endpoints += len(slice.Endpoints)
 	s.owned[key] = append(s.owned[key], &slice)
-	s.dirty[key] = struct{}{}
+	s.touch(key)
 	return true
 }
 
@@ -82,37 +96,38 @@ func (s *State) DeleteSlice(id SliceID) bool {
 	if len(s.owned[key]) == 0 {
 		delete(s.owned, key)
 	}
-	s.dirty[key] = struct{}{}
+	s.touch(key)
 	return true
 }
 
 // Drain returns what changed since the last Drain.
 func (s *State) Drain() Change {
-	change := Change{make(map[Key]*block, len(s.dirty)), map[Key][]*Slice{}}
-	for key := range s.dirty {
+	change := Change{s.dirty, map[Key][]*Slice{}}
+	for key, b := range change.blocks {
 		// The names of a ClusterSetIP service do not depend on its endpoints (SPEC 2.3).
-		switch b, ok := s.services[key]; {
-		case ok && b == nil:
-			change.headless[key] = slices.Clone(s.owned[key])
-		case b == ofManaged:
-			change.headless[key] = slices.DeleteFunc(slices.Clone(s.owned[key]), func(slice *Slice) bool { return !slice.Managed })
-		default:
-			change.blocks[key] = b
+		if b == nil || b.unbuilt == isBuilt {
+			continue
 		}
+		parts := slices.Clone(s.owned[key])
+		if b.unbuilt == ofManagedSlices {
+			parts = slices.DeleteFunc(parts, func(slice *Slice) bool { return !slice.Managed })
+		}
+		change.headless[key] = parts
+		delete(change.blocks, key)
 	}
-	s.dirty = map[Key]struct{}{} // a cleared map keeps its size, which the first list made large
+	s.dirty = map[Key]*block{}
 	return change
 }
 
 // Services returns the number of services.
-func (s *State) Services() int { return len(s.services) }
+func (s *State) Services() int { return s.services.n }
 
 // Endpoints returns the number of ready endpoint addresses of all slices.
 func (s *State) Endpoints() int { return s.endpoints }
 
 // ReplaceServices replaces all services of a namespace ("" for all namespaces), from a new list.
 func (s *State) ReplaceServices(namespace string, services []Entry) {
-	first := len(s.services) == 0 // the largest list of all, the first, needs no comparison
+	first := s.services.n == 0 // the largest list of all, the first, needs no comparison
 	listed := map[Key]struct{}{}
 	for _, e := range services {
 		s.SetService(e)
@@ -123,7 +138,7 @@ func (s *State) ReplaceServices(namespace string, services []Entry) {
 	if first {
 		return
 	}
-	for key := range s.services {
+	for _, key := range s.services.keys() {
 		if _, ok := listed[key]; !ok && (namespace == "" || key.Namespace() == namespace) {
 			s.DeleteService(key)
 		}

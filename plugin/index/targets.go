@@ -64,7 +64,7 @@ func (b *block) targetsOf(n *node, runs []run) targets {
 			runs = withRun(runs, g.hosts, g.numbers, nil)
 		}
 	case n.own:
-		runs = withRun(runs, itselfAlone, b.numbers, nil)
+		runs = withRun(runs, itselfAlone, b.ports.numbers, nil)
 	}
 	t := targets{runs: runs}
 	for at := len(runs)/2 - 1; at >= 0; at-- {

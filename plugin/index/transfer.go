@@ -21,8 +21,7 @@ func (x *Index) Transfer(z *Zone) iter.Seq[[]dns.RR] {
 			return
 		}
 		for _, key := range x.keys() {
-			b, _ := x.services.get(key)
-			if !b.transfer(string(key)+".svc."+z.Name, z.TTL, yield) {
+			if !x.services.get(key).transfer(string(key)+".svc."+z.Name, z.TTL, yield) {
 				return
 			}
 		}
@@ -40,8 +39,7 @@ func (z *Zone) fixed() []dns.RR {
 }
 
 func (x *Index) keys() []Key {
-	keys := make([]Key, 0, x.services.n)
-	x.services.all(func(key Key, _ *block) { keys = append(keys, key) })
+	keys := x.services.keys()
 	slices.SortFunc(keys, func(a, b Key) int {
 		return cmp.Or(strings.Compare(a.Namespace(), b.Namespace()), strings.Compare(string(a), string(b)))
 	})
@@ -57,7 +55,7 @@ func (b *block) transfer(service string, ttl uint32, yield func([]dns.RR) bool) 
 	if !b.transferAddresses(service, ttl, yield) || !b.transferSRV(&node{own: true}, service, service, ttl, yield) {
 		return false
 	}
-	for rest := b.ports; len(rest) > 0; {
+	for rest := b.ports.list; len(rest) > 0; {
 		ports := b.portsNamed(rest[0].name, rest[0].protocol)
 		owner := "_" + rest[0].name + "._" + rest[0].protocol + "." + service
 		if !b.transferSRV(&node{ports: ports}, owner, service, ttl, yield) {
@@ -72,12 +70,13 @@ func (b *block) transferAddresses(service string, ttl uint32, yield func([]dns.R
 	if len(service) > maxName {
 		return true
 	}
-	for part := range slices.Chunk(b.addrs.v4, partSize) {
+	all := b.addrs()
+	for part := range slices.Chunk(all.v4, partSize) {
 		if !yield(recordsOf(service, ttl, addrs{v4: part})) {
 			return false
 		}
 	}
-	for part := range slices.Chunk(b.addrs.v6, partSize) {
+	for part := range slices.Chunk(all.v6, partSize) {
 		if !yield(recordsOf(service, ttl, addrs{v6: part})) {
 			return false
 		}
