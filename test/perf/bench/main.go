@@ -24,7 +24,7 @@ import (
 func main() {
 	quick := flag.Bool("quick", false, "small and short: shows that it works, and what the figures look like, not what they are")
 	out := flag.String("out", "", "the folder to write bench.txt and bench.csv to; docs/results unless given, and none for a quick run")
-	only := flag.String("only", "", "measure a part alone: imports or headless")
+	only := flag.String("only", "", "measure a part alone: imports, headless or stock")
 	flag.Parse()
 	log.SetLogger(logr.Discard()) // otherwise client-go logs an unset logger
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

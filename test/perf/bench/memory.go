@@ -23,7 +23,7 @@ const (
 func (b *bench) memory(ctx context.Context, w *world, title string, ready func(address string) error) error {
 	for range b.starts {
 		for _, who := range []table.Who{table.Ours, table.InTree} {
-			s, err := b.start(ctx, w, who, "", ready)
+			s, err := b.start(ctx, w, setup{who: who}, ready)
 			if err != nil {
 				return err
 			}

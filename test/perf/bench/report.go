@@ -34,6 +34,7 @@ func (b *bench) sections() []table.Section {
 		{Title: cpuPerQuery + at, Rows: b.ofQuestions(cpuPerQuery, 2, goals)},
 		{Title: perSecond + at, Rows: b.ofQuestions(perSecond, 0, nil)},
 		{Title: replyBytes, Rows: b.ofQuestions(replyBytes, 0, nil)},
+		{Title: cpuPerQuery + ", through errors, prometheus, loadbalance and cache" + at, Rows: b.ofStock()},
 		{Title: cpuPerQuery + ", by the number of imports", Rows: b.bySize()},
 		{Title: "memory, and time from a server's start to its first answer", Rows: b.ofMemory()},
 		{Title: "one change among " + b.manyImports(), Rows: b.ofChanges()},

@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/perf/bench/table"
 )
 
-// plugins are what the Corefiles of the answerers differ in. No other plugin is in them that a query passes.
+// plugins are what the Corefiles of the answerers differ in.
 var plugins = map[table.Who]string{
 	table.Ours:      "multicluster clusterset.local {\n kubeconfig %[1]s\n %[2]s\n }",
 	table.InTree:    "kubernetes cluster.local clusterset.local {\n kubeconfig %[1]s\n multicluster clusterset.local\n %[2]s\n }",
@@ -42,8 +42,8 @@ type server struct {
 // startTimeout is far more than any start takes: only one that fails gets there.
 const startTimeout = 5 * time.Minute
 
-// start runs an answerer, with one more option of its plugin if that is not empty, until it is ready.
-func (b *bench) start(ctx context.Context, w *world, who table.Who, option string, ready func(address string) error) (*server, error) {
+// start runs a setup until it is ready.
+func (b *bench) start(ctx context.Context, w *world, of setup, ready func(address string) error) (*server, error) {
 	port, err := controlplane.FreePort()
 	if err != nil {
 		return nil, err
@@ -52,10 +52,10 @@ func (b *bench) start(ctx context.Context, w *world, who table.Who, option strin
 	if err != nil {
 		return nil, err
 	}
-	s := &server{who: who, address: loopback(port), pprof: loopback(debug)}
+	s := &server{who: of.who, address: loopback(port), pprof: loopback(debug)}
 	folder := filepath.Dir(w.Kubeconfig)
 	path, pidfile := filepath.Join(folder, fmt.Sprintf("Corefile-%d", port)), filepath.Join(folder, fmt.Sprintf("pid-%d", port))
-	if err := os.WriteFile(path, []byte(s.corefile(port, w.Kubeconfig, option)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(of.corefile(port, s.pprof, w.Kubeconfig)), 0o600); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -69,18 +69,18 @@ func (b *bench) start(ctx context.Context, w *world, who table.Who, option strin
 		return err
 	}
 	if s.Beside, err = w.Beside(ctx, check, b.program, "-conf", path, "-pidfile", pidfile); err != nil {
-		return nil, fmt.Errorf("start %s: %w", who, err)
+		return nil, fmt.Errorf("start %s: %w", of.who, err)
 	}
 	return s, nil
 }
 
 // corefile has pprof on a port of its own, which costs a query nothing.
-func (s *server) corefile(port int, kubeconfig, option string) string {
+func (s setup) corefile(port int, pprof, kubeconfig string) string {
 	block := plugins[s.who]
 	if strings.Contains(block, "%") {
-		block = fmt.Sprintf(block, kubeconfig, option)
+		block = fmt.Sprintf(block, kubeconfig, s.option)
 	}
-	return fmt.Sprintf(".:%d {\n bind 127.0.0.1\n pprof %s\n %s\n}\n", port, s.pprof, block)
+	return fmt.Sprintf(".:%d {\n bind 127.0.0.1\n pprof %s\n %s %s\n}\n", port, pprof, s.plugins, block)
 }
 
 func readPID(path string) (int, error) {
@@ -103,6 +103,14 @@ func answers(q load.Question, count int) func(address string) error {
 		}
 		return err
 	}
+}
+
+// readiness is the condition for an answerer: any reply of the one that knows no names.
+func readiness(who table.Who, ready func(address string) error) func(address string) error {
+	if who == table.Whoami {
+		return replies
+	}
+	return ready
 }
 
 // replies is a condition: there is any reply, except that the server is not ready.

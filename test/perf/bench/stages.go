@@ -17,7 +17,7 @@ type stage struct {
 	measure func(*bench, context.Context, *world) error
 }
 
-var stages = []stage{{"imports", (*bench).onImports}, {"headless", (*bench).onHeadless}}
+var stages = []stage{{"imports", (*bench).onImports}, {"headless", (*bench).onHeadless}, {"stock", (*bench).onStock}}
 
 func (b *bench) on(ctx context.Context, s stage) (err error) {
 	b.say("%s: starting a cluster", s.name)
@@ -72,15 +72,13 @@ func (b *bench) lastOf(count int) func(string) error {
 	return answers(load.Question{Name: b.importKey(count - 1).dnsName(), Type: dns.TypeA}, 1)
 }
 
-// serve starts one server of each answerer, which has to be ready unless it is the one that knows nothing, and does something with them.
+// serve starts one server of each answerer, until it is ready, and does something with them.
 func (b *bench) serve(ctx context.Context, w *world, who []table.Who, ready func(string) error, do func([]*server) error) error {
 	var starts []func() (*server, error)
 	for _, each := range who {
-		condition := ready
-		if each == table.Whoami {
-			condition = replies
-		}
-		starts = append(starts, func() (*server, error) { return b.start(ctx, w, each, "", condition) })
+		starts = append(starts, func() (*server, error) {
+			return b.start(ctx, w, setup{who: each}, readiness(each, ready))
+		})
 	}
 	return each(starts, do)
 }
@@ -94,7 +92,7 @@ func (b *bench) sizes(ctx context.Context, w *world) error {
 	titles := map[*server]int{}
 	for i, count := range counts {
 		starts = append(starts, func() (*server, error) {
-			s, err := b.start(ctx, w, table.Ours, watched[i], b.lastOf(count))
+			s, err := b.start(ctx, w, setup{who: table.Ours, option: watched[i]}, b.lastOf(count))
 			titles[s] = count
 			return s, err
 		})
