@@ -130,8 +130,7 @@ func (r *Registry) announceNext(ctx context.Context, version string) error {
 	own := r.options.Namespace
 	r.mu.RLock()
 	id, exporting, properties := r.identity.by[own], r.exporting, r.properties
-	announced, exports, build := r.identity.properties[own], r.identity.exports[own], r.identity.builds[own]
-	published := r.published && r.identity.terms[own] != build
+	announced, exports := r.identity.properties[own], r.identity.exports[own]
 	r.mu.RUnlock()
 	switch {
 	case !r.options.ExportsAll && exporting == nil: // They are not known yet.
@@ -142,11 +141,11 @@ func (r *Registry) announceNext(ctx context.Context, version string) error {
 		return r.writeAnnotation(ctx, version, mcs.AnnotationExportNamespaces, nil)
 	case id == "":
 		return r.writeAnnotation(ctx, version, mcs.AnnotationClusterID, r.options.Home)
-	case build != r.options.Version && aVersion.MatchString(r.options.Version):
-		return r.announceVersion(ctx, version)
-	case published && build == r.options.Version:
-		return r.writeAnnotation(ctx, version, mcs.AnnotationTerms, build)
-	case properties == nil || maps.Equal(properties, announced):
+	}
+	if missing := r.unannounced(); len(missing) > 0 {
+		return r.writeAnnotations(ctx, version, missing)
+	}
+	if properties == nil || maps.Equal(properties, announced) {
 		return r.beat(ctx, version)
 	}
 	if pause := propertiesEvery - r.options.Now().Sub(r.propertiesWritten); pause > 0 {

@@ -163,14 +163,23 @@ func (r *Registry) Publish() {
 	r.identityChanged(nil)
 }
 
-// announceVersion announces the version of this controller. What an earlier version has published, this
-// one keeps up to date.
-func (r *Registry) announceVersion(ctx context.Context, version string) error {
-	annotations := map[string]any{mcs.AnnotationVersion: r.options.Version}
-	if r.Published() {
-		annotations[mcs.AnnotationTerms] = r.options.Version
+// unannounced returns the annotations with this controller's version that are missing or wrong. What an
+// earlier version has published, this one keeps up to date. So both change in one write.
+func (r *Registry) unannounced() map[string]any {
+	if !aVersion.MatchString(r.options.Version) {
+		return nil
 	}
-	return r.writeAnnotations(ctx, version, annotations)
+	published := r.Published()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	own, missing := r.options.Namespace, map[string]any{}
+	if r.identity.builds[own] != r.options.Version {
+		missing[mcs.AnnotationVersion] = r.options.Version
+	}
+	if (published || r.published) && r.identity.terms[own] != r.options.Version {
+		missing[mcs.AnnotationTerms] = r.options.Version
+	}
+	return missing
 }
 
 // Published reports whether this cluster has announced that it describes its exported Services.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -101,7 +102,7 @@ func (p *pass) advance(ctx context.Context, written []client.Object) (bool, erro
 	return true, nil
 }
 
-// put puts a written object into a state. It returns false for a kind that is no part of a step.
+// put puts a written object into a state. It returns false for an object that is no part of a step.
 func put(state *observed.State, object client.Object) bool {
 	switch object := object.(type) {
 	case *mcsv1beta1.ServiceImport:
@@ -110,6 +111,9 @@ func put(state *observed.State, object client.Object) bool {
 		state.Service = object
 		state.Owned = append(slices.Clone(state.Owned), object)
 	case *discoveryv1.EndpointSlice:
+		if _, attached := object.Labels[mcs.LabelNativeOf]; attached {
+			return false // It belongs to the Service with the import's own name.
+		}
 		i := slices.IndexFunc(state.Slices, func(of *discoveryv1.EndpointSlice) bool { return of.Name == object.Name })
 		if i < 0 {
 			state.Slices = append(state.Slices, object)

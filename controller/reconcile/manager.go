@@ -96,8 +96,6 @@ const (
 	// propertyPolls is the interval between two reads of the ClusterProperties, in intervals of
 	// Options.Poll: they seldom change.
 	propertyPolls = 6
-	// publicationEvery is the interval between two looks whether all exports are settled.
-	publicationEvery = time.Second
 	// defaultMaxEndpoints is the default of Kubernetes for its own slices.
 	defaultMaxEndpoints = 100
 )

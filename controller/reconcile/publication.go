@@ -14,6 +14,9 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/diff"
 )
 
+// publicationEvery is the interval between two looks whether all exports are settled.
+const publicationEvery = time.Second
+
 // publication announces to the peers that the slices of this cluster describe its exported Services, as
 // soon as they all do. After an upgrade from a release that wrote no descriptions, this takes one pass over
 // all exports. Later exports are described from the beginning.
