@@ -59,6 +59,10 @@ func (n name) wantTheirs(p picture, imp *mcsv1beta1.ServiceImport) {
 		Type: imp.Spec.Type, Ports: imp.Spec.Ports, Affinity: corev1.ServiceAffinityNone, InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster,
 		Families: []corev1.IPFamily{corev1.IPv4Protocol},
 	}
+	// An import that takes the place of one that was deleted a moment ago has its addresses, of both families.
+	if both := []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}; slices.Equal(imp.Spec.IPFamilies, both) {
+		n.merged.Families = both
+	}
 	derived := n.wantService(p, imp)
 	n.wantSlices(p, imp, n.described(derived, nil))
 	for _, source := range n.home.slices {
