@@ -78,11 +78,18 @@ func (b builder) formerService() string {
 	return ""
 }
 
-// Associate gives a new slice of an import the label of the Service. It also gives the slice a name
+// Associate gives new slices of an import the label of the Service. It also gives each a name
 // that never has another value of that label in this cluster: after an interruption, a watch can
 // report a deletion and a creation under one name as a change of the label.
-func (s Slices) Associate(imp types.NamespacedName, slice *discoveryv1.EndpointSlice) {
-	if s.Service != ownership.DefaultDerivedName(imp.Namespace, imp.Name) {
+func (s Slices) Associate(imp types.NamespacedName, all ...*discoveryv1.EndpointSlice) {
+	renamed := s.Service != ownership.DefaultDerivedName(imp.Namespace, imp.Name)
+	for _, slice := range all {
+		s.associate(slice, renamed)
+	}
+}
+
+func (s Slices) associate(slice *discoveryv1.EndpointSlice, renamed bool) {
+	if renamed {
 		slice.Name = s.NameOf(slice.Name)
 	}
 	if s.Service != "" {

@@ -93,9 +93,7 @@ type Slices struct {
 func ownSlices(b builder) Slices {
 	s := Slices{Service: b.sliceService(), Home: b.homeID(), Awaited: b.awaited, Complete: true}
 	s.Wanted = ImportedSlices(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.merged, b.members, b.Clusterset.MaxEndpoints)
-	for _, want := range s.Wanted {
-		s.Associate(b.name(), want)
-	}
+	s.Associate(b.name(), s.Wanted...)
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
@@ -71,13 +72,18 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 		s.changes.Notes = append(s.changes.Notes, leftOut(want, "an EndpointSlice of the name "+want.Name+" exists and the controller does not own it: delete it"))
 	case ownership.Misassociated(old, s.desired.Service):
 		s.wanted[want.Name] = false
+	case s.hasAll(old, want):
 	default:
 		edited := digest.Without(ownership.Overlay(old, want))
 		ownSlice(edited, s.st)
-		if !digest.Same(old, edited) {
-			s.changes.UpdateSlices = append(s.changes.UpdateSlices, Edit[*discoveryv1.EndpointSlice]{old, edited})
-		}
+		s.changes.UpdateSlices = append(s.changes.UpdateSlices, Edit[*discoveryv1.EndpointSlice]{old, edited})
 	}
+}
+
+// hasAll reports whether an existing slice is as desired. Most slices are, whenever one changes.
+func (s *sliceSync) hasAll(old, want *discoveryv1.EndpointSlice) bool {
+	return ownership.Covers(old, want) && digest.Same(old, want) &&
+		equality.Semantic.DeepEqual(old.OwnerReferences, ownership.WithOwner(old.OwnerReferences, s.st.Import, s.st.CRD.APIVersion))
 }
 
 // connects is 1 for an edit that takes a slice from standby, otherwise 0.

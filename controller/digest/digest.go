@@ -7,12 +7,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"strconv"
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/clusterset-dns/multicluster/controller/preference"
 )
@@ -74,10 +72,5 @@ func Without(slice *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	return slice
 }
 
-// Same reports whether an edit of a slice changes nothing.
-func Same(old, edited *discoveryv1.EndpointSlice) bool {
-	annotations := maps.Clone(old.Annotations)
-	delete(annotations, annotation)
-	return of(old) == of(edited) && maps.Equal(old.Labels, edited.Labels) && maps.Equal(annotations, edited.Annotations) &&
-		equality.Semantic.DeepEqual(old.OwnerReferences, edited.OwnerReferences)
-}
+// Same reports whether two slices have the same endpoints and ports.
+func Same(a, b *discoveryv1.EndpointSlice) bool { return of(a) == of(b) }

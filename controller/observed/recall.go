@@ -34,7 +34,7 @@ func Recall(st State) Known {
 		return Known{}
 	}
 	var known Known
-	records := readRecord(st.Import)
+	records := st.records()
 	for _, m := range exporters(st) {
 		known.Members = append(known.Members, withRecord(st, m, records))
 	}
@@ -48,6 +48,15 @@ func Recall(st State) Known {
 	known.Kept = keepLast(st, known.Members)
 	known.Record = record(st.Clusterset.Home, known.Members, preferred(st, known.Members))
 	return known
+}
+
+// records returns what the import has recorded, if a cluster is silent or has no Service at present.
+// Otherwise nothing depends on it.
+func (st State) records() map[string]recorded {
+	if len(st.Clusterset.Silent)+len(st.Clusterset.SilentExpired)+len(st.Clusterset.Vacant) == 0 {
+		return nil
+	}
+	return readRecord(st.Import)
 }
 
 // preferred reports whether an export or the import chooses between clusters.

@@ -38,6 +38,33 @@ func Overlay(have, want *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	return slice
 }
 
+// Covers reports whether Overlay would leave the labels and annotations of the existing slice as they are.
+// It copies nothing.
+func Covers(have, want *discoveryv1.EndpointSlice) bool {
+	for _, key := range mcs.ProxyLabels {
+		if _, found := have.Labels[key]; found {
+			return false
+		}
+	}
+	return agree(have.Labels, want.Labels, mcs.LabelStandby) && agree(have.Annotations, want.Annotations, sliceAnnotations...)
+}
+
+// agree reports whether have contains all of want, and none of the keys that want does not have.
+func agree(have, want map[string]string, keys ...string) bool {
+	for key, value := range want {
+		if has, found := have[key]; !found || has != value {
+			return false
+		}
+	}
+	for _, key := range keys {
+		_, has := have[key]
+		if _, wanted := want[key]; has && !wanted {
+			return false
+		}
+	}
+	return true
+}
+
 // SameSlice reports whether the edited slice needs no write. nil and empty are equal: the API
 // server does not distinguish them.
 func SameSlice(old, edited *discoveryv1.EndpointSlice) bool {

@@ -1,0 +1,48 @@
+package ownership
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// Covers says without a copy what Overlay would change, for all pairs of these labels and annotations.
+func TestCoversIsAnOverlayWithoutAnEffect(t *testing.T) {
+	var all []*discoveryv1.EndpointSlice
+	labels := []map[string]string{
+		nil, {"a": "1"}, {"a": "2"}, {"a": "1", "theirs": "x"}, {"a": "1", mcs.LabelStandby: "true"}, {"a": "1", mcs.LabelStandby: "reserve"}, {"a": "1", mcs.ProxyLabels[0]: ""},
+	}
+	annotations := []map[string]string{
+		nil, {}, {mcs.AnnotationTerms: "{}"}, {mcs.AnnotationTerms: "{ }"}, {mcs.AnnotationTerms: "{}", "theirs": "x"}, {corev1.EndpointsLastChangeTriggerTime: "now"}, {mcs.AnnotationFailing: ""},
+	}
+	for _, l := range labels {
+		for _, a := range annotations {
+			all = append(all, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: l, Annotations: a}})
+		}
+	}
+	covered := 0
+	for _, have := range all {
+		for _, want := range all {
+			if _, never := want.Labels[mcs.ProxyLabels[0]]; never {
+				continue
+			}
+			edited := Overlay(have, want)
+			same := maps.Equal(have.Labels, edited.Labels) && maps.Equal(have.Annotations, edited.Annotations)
+			if Covers(have, want) != same {
+				t.Error(fmt.Sprint(have.Labels, have.Annotations, " and ", want.Labels, want.Annotations, ": the overlay changes nothing: ", same))
+			}
+			if same {
+				covered++
+			}
+		}
+	}
+	if covered == 0 || covered == len(all)*len(all) {
+		t.Errorf("%d of %d are covered", covered, len(all)*len(all))
+	}
+}
