@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
@@ -83,7 +82,7 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 // hasAll reports whether an existing slice is as desired. Most slices are, whenever one changes.
 func (s *sliceSync) hasAll(old, want *discoveryv1.EndpointSlice) bool {
 	return ownership.Covers(old, want) && digest.Same(old, want) &&
-		equality.Semantic.DeepEqual(old.OwnerReferences, ownership.WithOwner(old.OwnerReferences, s.st.Import, s.st.CRD.APIVersion))
+		ownership.HasOwner(old.OwnerReferences, s.st.Import, s.st.CRD.APIVersion)
 }
 
 // connects is 1 for an edit that takes a slice from standby, otherwise 0.

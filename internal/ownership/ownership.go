@@ -215,6 +215,16 @@ func WithOwner(owners []metav1.OwnerReference, imp *mcsv1beta1.ServiceImport, ap
 	return append(owners, owner)
 }
 
+// HasOwner reports whether WithOwner would leave the owners as they are. It copies nothing.
+func HasOwner(owners []metav1.OwnerReference, imp *mcsv1beta1.ServiceImport, apiVersion string) bool {
+	for _, ref := range owners {
+		if isImport(ref) && ref.Name == imp.Name {
+			return ref.APIVersion == apiVersion && ref.UID == imp.UID && ref.Controller != nil && *ref.Controller
+		}
+	}
+	return false
+}
+
 func ownedByImport(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
 	return slices.ContainsFunc(slice.OwnerReferences, func(ref metav1.OwnerReference) bool { return isImport(ref) && ref.Name == imp.Name })
 }
