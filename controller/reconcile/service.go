@@ -87,7 +87,7 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		if err != nil || !isStep(&changes) {
 			return result, err
 		}
-		if further, err := p.advance(ctx, answers); !further {
+		if further, err := p.advance(ctx, answers); err != nil || !further {
 			return result, err
 		}
 	}
