@@ -144,6 +144,17 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 			})
 		}
 	}
+	// Without this, the tests that follow would wait for what is left to do for these exports.
+	for i := range exports {
+		s.until(fmt.Sprintf("huge-%d has its last condition", i), func() error {
+			export, err := s.exportNamed(fmt.Sprint("huge-", i), s.c1)
+			if err == nil && !meta.IsStatusConditionTrue(export.Status.Conditions, "Ready") {
+				err = fmt.Errorf("its conditions are %v", export.Status.Conditions)
+			}
+			return err
+		})
+	}
+	theirs.settled()
 	// What decoders have of the last objects goes with later collections. An export that is kept stays.
 	controlplane.Eventually(t, "the exports are not kept", func() error {
 		if grown := heap() - before; grown > exports*3<<18 { // three quarters of what they hold
