@@ -79,6 +79,7 @@ type Registry struct {
 	grace      time.Duration
 	faulty     time.Time // when a fault of this host was logged
 	probeEvery time.Duration
+	turnEvery  time.Duration
 	renewEvery time.Duration
 	onChange   []func(types.NamespacedName)
 	onState    []func(cluster string)
@@ -118,7 +119,7 @@ func New(o Options) *Registry {
 		o.Now = time.Now
 	}
 	s := &Registry{
-		options: o, grace: grace, probeEvery: 30 * time.Second, renewEvery: 10 * time.Second,
+		options: o, grace: grace, probeEvery: 30 * time.Second, turnEvery: turnEvery, renewEvery: 10 * time.Second,
 		settled: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
 		identity: newIdentity(o.Namespace), secrets: secrets{}, inventory: inventory{namespace: o.Profiles, profiles: profiles{}},
 		peers: map[string]*peer{}, checked: map[types.NamespacedName]bool{}, leaving: map[string]chan struct{}{},

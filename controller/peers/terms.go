@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,6 +48,10 @@ func (c *connection) turnLocked() {
 	}
 }
 
+// turnEvery is the shortest time between two changes of the source. Each costs a list of the Services, and a
+// hostile peer can change its announcement all the time.
+const turnEvery = time.Second
+
 // followServices reads the peer's Services, or their descriptions, whichever the peer has announced,
 // until ctx ends. Until the other source is complete, what the last one gave stays.
 func (c *connection) followServices(ctx context.Context) {
@@ -63,6 +68,10 @@ func (c *connection) followServices(ctx context.Context) {
 			stop = func() {}
 		} else {
 			stop = c.readServices(ctx)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(c.peer.registry.turnEvery):
 		}
 	}
 }

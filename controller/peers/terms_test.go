@@ -1,12 +1,15 @@
 package peers
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -186,5 +189,42 @@ func TestDescriptionsOfAHostilePeer(t *testing.T) {
 	}
 	if m, _ := h.member("east", name); m.Service != nil || len(h.contents.services.shared) > 0 {
 		t.Errorf("without slices, %+v is left", m.Service)
+	}
+}
+
+// A peer that changes its announcement all the time causes a list of its Services only now and then.
+func TestAnnouncementsThatFlapAreBounded(t *testing.T) {
+	var lists atomic.Int32
+	l := hostile(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("fieldSelector") { // the first request of each reading
+			lists.Add(1)
+		}
+		http.Error(w, "no", http.StatusForbidden)
+	})
+	l.peer.registry.turnEvery = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { l.followServices(ctx); close(ended) }()
+	announce := func(terms string) {
+		l.peer.registry.mu.Lock()
+		defer l.peer.registry.mu.Unlock()
+		l.identity.by["system"], l.identity.builds["system"], l.identity.terms["system"] = "east", "v1", terms
+		l.turnLocked()
+	}
+	announce("")
+	controlplane.Eventually(t, "the Services are read", func() error {
+		if lists.Load() == 0 {
+			return errors.New("there is no list")
+		}
+		return nil
+	})
+	for range 1000 {
+		announce("v1")
+		announce("")
+	}
+	cancel()
+	<-ended
+	if n := lists.Load(); n != 1 {
+		t.Errorf("%d lists", n)
 	}
 }
