@@ -33,10 +33,10 @@ func TestForeignImportIsLeftAlone(t *testing.T) {
 		t.Errorf("it is %+v %+v: %v", imp.Spec, imp.Status, err)
 	}
 	by, err := s.set[0].Imported(t.Context(), s.key("foo"))
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(by["c1"]) != 2 {
+		t.Fatalf("its slices are %v: %v", by, err)
 	}
-	for _, one := range by["c1"] { // One without endpoints describes the Service for the peers.
+	for _, one := range by["c1"] { // The other one describes the Service for the peers.
 		if one.Name != slice.Name && (len(one.Endpoints) > 0 || one.Annotations[mcs.AnnotationTerms] == "") {
 			t.Errorf("it got %+v", one)
 		}
