@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +23,7 @@ func TestANewNameIsWrittenInOnePass(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWire()
-	start(t, w.config(account(t, cluster)), func(o *Options) { o.ClusterID, o.Namespace = "home", "multicluster-system" })
+	start(t, w.config(account(t, cluster)), func(o *Options) { o.ClusterID, o.Namespace, o.Version = "home", "multicluster-system", "v1" })
 	p := newPlace(t, cluster)
 	export := func(name string) {
 		t.Helper()
@@ -38,10 +39,12 @@ func TestANewNameIsWrittenInOnePass(t *testing.T) {
 	}
 	export("first")
 	controlplane.Eventually(t, "the descriptions are announced", func() error {
-		if w.count(access{"", "namespaces", "patch"}) == 0 {
-			return errors.New("nothing is announced")
+		namespace := new(corev1.Namespace)
+		err := p.Get(t.Context(), client.ObjectKey{Name: "multicluster-system"}, namespace)
+		if got := namespace.Annotations[mcs.AnnotationTerms]; err == nil && got != "v1" {
+			err = fmt.Errorf("%s is %q", mcs.AnnotationTerms, got)
 		}
-		return nil
+		return err
 	})
 	read := w.count(access{mcsv1beta1.GroupName, "serviceimports", "get"}) + w.count(access{"", "services", "get"})
 	w.arm(p.namespace, death{})
