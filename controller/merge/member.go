@@ -66,8 +66,9 @@ type Export struct {
 }
 
 // ServiceSpec is the part of a Service that an import takes over (C5). The record in the annotation
-// clusterset-dns.io/exports uses the same field names. A renamed field is lost in existing records.
-// A new field is zero in them, so that a silent cluster seems to disagree until it is read again.
+// clusterset-dns.io/exports uses the same field names, and so does the description for peers. A renamed
+// field is lost in existing records, and in descriptions by other versions. A new field is zero in them,
+// so that such a cluster seems to disagree.
 type ServiceSpec struct {
 	// External marks an ExternalName Service, which is not exported (C4). No other field is set
 	// then.
