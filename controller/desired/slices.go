@@ -139,8 +139,8 @@ func (m *sliceBuilder) sliceName(member merge.Member, source *discoveryv1.Endpoi
 	return m.stem(member, source) + hex.EncodeToString(sum[:])[:ownership.HashLength]
 }
 
-// add adds a slice with endpoints of its own, which share only what is never edited in place with the
-// objects of a store.
+// add adds a slice made of copies, so that an edit of the slice does not change an object of a
+// store.
 func (m *sliceBuilder) add(name string, member merge.Member, source *discoveryv1.EndpointSlice, endpoints []discoveryv1.Endpoint, ports []discoveryv1.EndpointPort) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{AddressType: source.AddressType, Ports: ports}
 	slice.Namespace, slice.Name = m.name.Namespace, name
@@ -162,7 +162,7 @@ func (m *sliceBuilder) add(name string, member merge.Member, source *discoveryv1
 			e.NodeName = nil
 		}
 		e.Hints = m.hints(e)
-		slice.Endpoints = append(slice.Endpoints, e)
+		slice.Endpoints = append(slice.Endpoints, *e.DeepCopy())
 	}
 	m.wanted[name] = slice
 	return slice
