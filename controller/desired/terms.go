@@ -24,19 +24,15 @@ import (
 // its Service, they would withdraw the name. It adds a note if the description is too long.
 func (d *Desired) publish(b builder) {
 	i := slices.IndexFunc(b.members, func(m merge.Member) bool { return m.Cluster == b.Clusterset.Home && m.Exports() })
-	// While the Service is being replaced, its slices stay as they are.
-	if i < 0 || slices.Contains(b.Clusterset.Vacant, b.Clusterset.Home) || b.isKept() {
+	// While the Service is being replaced, its slices stay as they are. Nothing is added to an import of
+	// another system.
+	if i < 0 || slices.Contains(b.Clusterset.Vacant, b.Clusterset.Home) || ownership.Other(b.Import, b.Slices) != "" {
 		return
 	}
 	d.Slices.Home = b.homeID()
 	if home := b.members[i]; !d.Slices.Publish(b.name(), home) {
 		d.Notes = append(d.Notes, fmt.Sprintf("the Service in all other clusters: its %d ports are too many to publish", len(home.Service.Ports)))
 	}
-}
-
-// isKept reports whether another implementation keeps the import, so that nothing is added to it.
-func (b builder) isKept() bool {
-	return ownership.ByKarmada(b.Import) || !ownership.OfImport(b.Import) && ownership.Keeper(b.Import, b.Slices) != ""
 }
 
 // Publish writes the description of a Service of this cluster to the first of its slices. A Service without

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -9,6 +10,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // ofCilium is an import as Cilium creates it: its annotation is there from the beginning.
@@ -96,6 +98,9 @@ func TestExportBesideAnImportOfAnother(t *testing.T) {
 		want := "ServiceImport foo is " + keeper + "'s, so this controller leaves it alone and exports no endpoints: export the name with one of the two systems only"
 		if ready == nil || ready.Message != want {
 			t.Errorf("%s: the condition is %+v", keeper, ready)
+		}
+		if slices.ContainsFunc(c.slices, func(slice *discoveryv1.EndpointSlice) bool { return ownership.OfSlice(slice) }) {
+			t.Errorf("%s: a slice was added: %v", keeper, c.slices)
 		}
 	}
 }
