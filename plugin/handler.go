@@ -71,7 +71,8 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 			return plugin.NextOrFailure(pluginName, m.Next, ctx, w, r)
 		}
 	}
-	reply := replyTo(r)
+	reply := new(dns.Msg)
+	reply.SetReply(r)
 	reply.Authoritative, reply.Truncated = true, a.Truncated
 	reply.Rcode = rcode[a.Result]
 	reply.Answer, reply.Ns, reply.Extra = a.Answer, a.Authority, a.Additional
@@ -82,19 +83,6 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 		return dns.RcodeServerFailure, err
 	}
 	return reply.Rcode, nil
-}
-
-// replyTo returns the reply that SetReply makes, with its question in the same allocation.
-func replyTo(r *dns.Msg) *dns.Msg {
-	reply := new(struct {
-		dns.Msg
-		question [1]dns.Question
-	})
-	reply.Id, reply.Response, reply.Opcode = r.Id, true, r.Opcode
-	reply.RecursionDesired, reply.CheckingDisabled = r.RecursionDesired, r.CheckingDisabled
-	reply.question[0] = r.Question[0]
-	reply.Question = reply.question[:]
-	return &reply.Msg
 }
 
 // known returns the View that answers questions in a zone, or nil if they cannot be answered yet.

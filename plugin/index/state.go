@@ -41,7 +41,7 @@ func (s *State) SetService(e Entry) bool {
 	return true
 }
 
-// replace puts a block in the place of the old one. Each can be nil.
+// replace replaces the old block by the next one. Each can be nil.
 func (s *State) replace(old *block, key Key, next *block) {
 	if old != nil {
 		s.ports.release(old.ports)
