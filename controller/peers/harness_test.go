@@ -300,6 +300,17 @@ func (r *reader) calls(name types.NamespacedName) int {
 	return r.changed[name]
 }
 
+// called waits for a call for a name. It comes a moment after the change that it is for can be seen.
+func (r *reader) called(name types.NamespacedName, before int) {
+	r.t.Helper()
+	controlplane.Eventually(r.t, fmt.Sprintf("a call for %s", name), func() error {
+		if r.calls(name) == before {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+}
+
 // join creates or changes a peer's Secret.
 func (r *reader) join(id string, kubeconfig []byte) {
 	r.t.Helper()

@@ -2,12 +2,10 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // connectingToAll connects to the pods that have the endpoint.
@@ -96,12 +94,7 @@ func TestEndpointsAreChosenWhenASilenceBegins(t *testing.T) {
 
 	calls := r.calls(foo)
 	hasEndpoints(t, there, "10.1.0.3", "10.1.0.4")
-	controlplane.Eventually(t, "the new endpoints are read", func() error {
-		if r.calls(foo) == calls {
-			return errors.New("nothing has changed")
-		}
-		return nil
-	})
+	r.called(foo, calls) // the new endpoints are read
 	former.fail(t)
 	way.Stall()
 	r.finds(there.id, datapath.Cut)
