@@ -45,17 +45,26 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 
 // boundedTransport limits the length of each answer and returns an error for each redirect: a peer
 // must not choose which addresses the controller contacts from inside this cluster. A watch has no
-// limit for the whole answer. boundedFramer limits each of its events.
-type boundedTransport struct{ http.RoundTripper }
+// limit for the whole answer: boundedFramer limits each of its events. But it waits for the budget.
+type boundedTransport struct {
+	http.RoundTripper
+	budget *budget
+}
 
 func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	watches := request.URL.Query().Has("watch")
+	if watches {
+		if err := t.budget.watch(request.Context()); err != nil {
+			return nil, err
+		}
+	}
 	response, err := t.RoundTripper.RoundTrip(request)
 	switch {
 	case err != nil:
 		return nil, err
 	case response.StatusCode/100 == 3:
 		return nil, errors.Join(errRedirect, response.Body.Close())
-	case response.StatusCode != http.StatusOK || !request.URL.Query().Has("watch"):
+	case response.StatusCode != http.StatusOK || !watches:
 		response.Body = &boundedBody{response.Body, maxAnswer}
 	}
 	return response, nil
@@ -63,8 +72,11 @@ func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 
 // boundedSerializer limits the memory that an answer needs, and the length of each event of a
 // watch. client-go limits the length only for protobuf: its JSON decoder reads an event of any
-// length.
-type boundedSerializer struct{ runtime.NegotiatedSerializer }
+// length. The events wait for the budget.
+type boundedSerializer struct {
+	runtime.NegotiatedSerializer
+	budget *budget
+}
 
 func (s boundedSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
 	all := slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes())
@@ -72,23 +84,27 @@ func (s boundedSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
 		all[i].Serializer = weighed{all[i].Serializer}
 		if all[i].StreamSerializer != nil {
 			stream := *all[i].StreamSerializer
-			stream.Framer = boundedFramer{stream.Framer}
+			stream.Framer = boundedFramer{stream.Framer, s.budget}
 			all[i].StreamSerializer = &stream
 		}
 	}
 	return all
 }
 
-type boundedFramer struct{ runtime.Framer }
+type boundedFramer struct {
+	runtime.Framer
+	budget *budget
+}
 
 func (f boundedFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
 	body := &boundedBody{r, maxEvent}
-	return &boundedFrames{f.Framer.NewFrameReader(body), body}
+	return &boundedFrames{f.Framer.NewFrameReader(body), body, f.budget}
 }
 
 type boundedFrames struct {
 	io.ReadCloser
-	body *boundedBody
+	body   *boundedBody
+	budget *budget
 }
 
 // Read reads a frame. If p is too short, it reads a part of the frame and returns
@@ -96,6 +112,7 @@ type boundedFrames struct {
 func (f *boundedFrames) Read(p []byte) (int, error) {
 	n, err := f.ReadCloser.Read(p)
 	if err == nil {
+		f.budget.read(maxEvent - f.body.left)
 		f.body.left = maxEvent
 	}
 	return n, err

@@ -39,8 +39,8 @@ var codecs = func() serializer.CodecFactory {
 	return serializer.NewCodecFactory(s)
 }()
 
-// versions returns a client for each version of a resource.
-func versions(config *rest.Config, client *http.Client, all ...schema.GroupVersion) ([]reflector.Version, error) {
+// versions returns a client for each version of a resource. What it watches waits for the budget.
+func versions(config *rest.Config, client *http.Client, limit *budget, all ...schema.GroupVersion) ([]reflector.Version, error) {
 	var found []reflector.Version
 	for _, gv := range all {
 		c := rest.CopyConfig(config)
@@ -50,9 +50,9 @@ func versions(config *rest.Config, client *http.Client, all ...schema.GroupVersi
 		}
 		c.GroupVersion = &gv
 		if gv.Group == mcsv1beta1.GroupName {
-			c.NegotiatedSerializer = boundedSerializer{lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName)}
+			c.NegotiatedSerializer = boundedSerializer{lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName), limit}
 		} else { // custom resources have no protobuf encoding
-			c.NegotiatedSerializer = boundedSerializer{codecs.WithoutConversion()}
+			c.NegotiatedSerializer = boundedSerializer{codecs.WithoutConversion(), limit}
 			c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 			c.ContentType = runtime.ContentTypeProtobuf
 		}

@@ -37,6 +37,7 @@ type connection struct {
 	peer      *peer
 	host      string
 	transport *transport
+	budget    *budget
 	followers []*reflector.Follower
 	probes    [resources][]reflector.Version // the clients of the probes
 	accounts  typedcorev1.ServiceAccountsGetter
@@ -67,10 +68,10 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 	}
 	config.UserAgent, config.QPS, config.WarningHandler = p.registry.options.UserAgent, -1, rest.NoWarnings{}
 	c := &connection{
-		peer: p, host: config.Host, contents: newContents(), identity: newIdentity(""),
+		peer: p, host: config.Host, budget: newBudget(), contents: newContents(), identity: newIdentity(""),
 		renewals: make(chan order, 1), swapped: make(chan struct{}, 1), turned: make(chan struct{}, 1),
 	}
-	if c.transport, err = newTransport(config); err != nil {
+	if c.transport, err = newTransport(config, c.budget); err != nil {
 		return nil, err
 	}
 	if c.accounts, err = typedcorev1.NewForConfigAndClient(config, c.transport.client); err != nil {
@@ -107,7 +108,7 @@ func (c *connection) follow(config *rest.Config, finder discovery.DiscoveryInter
 	for i, r := range all {
 		var err error
 		r.Whole = true // the limits of an answer then apply to the whole list
-		if r.Versions, err = versions(config, c.transport.client, groups[i]...); err != nil {
+		if r.Versions, err = versions(config, c.transport.client, c.budget, groups[i]...); err != nil {
 			return nil, err
 		}
 		c.probes[i] = r.Versions

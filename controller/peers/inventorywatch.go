@@ -21,12 +21,13 @@ import (
 func (r *Registry) followProfiles(config *rest.Config) (*reflector.Follower, error) {
 	config = rest.CopyConfig(config)
 	config.APIPath, config.WarningHandler = "/apis", rest.NoWarnings{} // v1alpha1 can be deprecated
-	config.NegotiatedSerializer = boundedSerializer{lenient.Serializer[clusterProfile]("ClusterProfile")}
+	limit := newBudget()
+	config.NegotiatedSerializer = boundedSerializer{lenient.Serializer[clusterProfile]("ClusterProfile"), limit}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
-	client.Transport = boundedTransport{client.Transport}
+	client.Transport = boundedTransport{client.Transport, limit}
 	finder, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
 	if err != nil {
 		return nil, err

@@ -175,6 +175,7 @@ func (p *peer) evaluate() time.Duration {
 		names = sortedNames(p.contents.allNames())
 	}
 	p.reportRefusalsLocked()
+	p.reportBudgetLocked()
 	s.mu.Unlock()
 	s.call(names)
 	if changed {

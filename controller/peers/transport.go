@@ -43,7 +43,7 @@ type conn struct {
 	lastRead atomic.Int64 // from sinceStart
 }
 
-func newTransport(config *rest.Config) (*transport, error) {
+func newTransport(config *rest.Config, limit *budget) (*transport, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func newTransport(config *rest.Config) (*transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.client = &http.Client{Transport: boundedTransport{t.noting(wrapped)}}
+	t.client = &http.Client{Transport: boundedTransport{t.noting(wrapped), limit}}
 	t.began = sinceStart(time.Now())
 	t.heard.Store(t.began)
 	t.answered.Store(t.began)

@@ -20,8 +20,8 @@ func TestAnswersOfManyPartsAreRefused(t *testing.T) {
 	list := func(kind, items string) []byte {
 		return []byte(`{"kind":"` + kind + `","apiVersion":"x/v1","metadata":{"resourceVersion":"1"},"items":[` + items + `]}`)
 	}
-	slices := boundedSerializer{codecs.WithoutConversion()}
-	exports := boundedSerializer{lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName)}
+	slices := boundedSerializer{NegotiatedSerializer: codecs.WithoutConversion()}
+	exports := boundedSerializer{NegotiatedSerializer: lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName)}
 	for _, test := range []struct {
 		name       string
 		serializer runtime.NegotiatedSerializer
@@ -64,7 +64,7 @@ func TestLargeAnswersAreTaken(t *testing.T) {
 		}
 		list.Items = append(list.Items, slice)
 	}
-	serializer := boundedSerializer{codecs.WithoutConversion()}
+	serializer := boundedSerializer{NegotiatedSerializer: codecs.WithoutConversion()}
 	for _, mediaType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
 		data := encoded(t, mediaType, list)
 		got, err := decoded(t, serializer, mediaType, data)
@@ -81,7 +81,7 @@ func TestLargeAnswersAreTaken(t *testing.T) {
 // Answers are accepted up to the limit.
 func TestAnswersAreTakenUpToTheLimit(t *testing.T) {
 	const most = maxWeight/weightItem - 10 // the list itself has some fields
-	serializer := boundedSerializer{lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName)}
+	serializer := boundedSerializer{NegotiatedSerializer: lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName)}
 	for items, want := range map[int]error{most: nil, most + most/100: errTooHeavy} {
 		data := []byte(`{"kind":"ServiceExportList","apiVersion":"x/v1","metadata":{"resourceVersion":"1"},"items":[` + strings.Repeat("{},", items-2) + `{}]}`)
 		if _, err := decoded(t, serializer, runtime.ContentTypeJSON, data); !errors.Is(err, want) {
