@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/clusterset"
@@ -123,7 +125,7 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 	theirs, s := newStage(t), newStage(t)
 	tenant := s.tenant(s.c1, "edit", exportsToo)
 	before := heap()
-	const exports = 40 // each costs a second of processor time with the race detector, and four times that here and in etcd
+	const exports = 20 // each costs a second of processor time with the race detector, and four times that here and in etcd
 	for i := range exports {
 		export := exportOf(fmt.Sprint("huge-", i))
 		export.Spec.ExportedAnnotations = map[string]string{"a": "b", "z": strings.Repeat("v", 1<<20)}
@@ -144,7 +146,6 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 			})
 		}
 	}
-	// Without this, the tests that follow would wait for what is left to do for these exports.
 	for i := range exports {
 		s.until(fmt.Sprintf("huge-%d has its last condition", i), func() error {
 			export, err := s.exportNamed(fmt.Sprint("huge-", i), s.c1)
@@ -162,6 +163,22 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 		}
 		return nil
 	})
+	// Without this, the tests that follow would wait for the deletion of these exports.
+	for i := range exports {
+		if err := s.c1.Admin.Delete(t.Context(), &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: fmt.Sprint("huge-", i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.until("their imports are gone", func() error {
+		for _, c := range []*clusterset.Cluster{s.c1, s.c2} {
+			var left mcsv1beta1.ServiceImportList
+			if err := c.Admin.List(t.Context(), &left, client.InNamespace(s.namespace)); err != nil || len(left.Items) > 0 {
+				return errors.Join(err, fmt.Errorf("%d are left in %s", len(left.Items), c.ID))
+			}
+		}
+		return nil
+	})
+	theirs.settled()
 }
 
 // heap is what is in use of this process' memory, in bytes.
