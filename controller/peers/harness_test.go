@@ -300,6 +300,15 @@ func (r *reader) calls(name types.NamespacedName) int {
 	return r.changed[name]
 }
 
+// announcesItsID checks the ID that the cluster with the Registry announces.
+func (r *reader) announcesItsID() error {
+	n, err := r.client.CoreV1().Namespaces().Get(r.t.Context(), r.namespace, metav1.GetOptions{})
+	if err == nil && n.Annotations[mcs.AnnotationClusterID] != r.namespace {
+		err = fmt.Errorf("the annotations are %v", n.Annotations)
+	}
+	return err
+}
+
 // called waits for a call for a name. It comes a moment after the change that it is for can be seen.
 func (r *reader) called(name types.NamespacedName, before int) {
 	r.t.Helper()

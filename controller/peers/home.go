@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -99,7 +100,11 @@ func (r *Registry) announce(ctx context.Context) error {
 		if !lasts {
 			continue
 		}
-		if err := r.announceNext(ctx, version); err != nil && ctx.Err() == nil {
+		err := r.announceNext(ctx, version)
+		if apierrors.IsConflict(err) {
+			continue // The namespace has changed, also by what was announced last. This continues when the change arrives.
+		}
+		if err != nil && ctx.Err() == nil {
 			r.options.Log.Error(err, "cannot annotate the namespace for the peers", "namespace", r.options.Namespace)
 			select {
 			case <-ctx.Done():

@@ -164,19 +164,12 @@ func TestTheOwnIDIsAnnounced(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	r := p.read(t)
-	announced := func() error {
-		n, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
-		if err == nil && n.Annotations[mcs.AnnotationClusterID] != p.namespace {
-			err = fmt.Errorf("the annotations are %v", n.Annotations)
-		}
-		return err
-	}
-	controlplane.Eventually(t, "the own id is announced (C51)", announced)
+	controlplane.Eventually(t, "the own id is announced (C51)", r.announcesItsID)
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID)
 	if _, err := r.client.CoreV1().Namespaces().Patch(t.Context(), p.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	controlplane.Eventually(t, "and again after it was removed", announced)
+	controlplane.Eventually(t, "and again after it was removed", r.announcesItsID)
 }
 
 // TestEachReason runs one peer for each failure and one peer that works. Each has the expected
