@@ -45,12 +45,12 @@ func (b *budget) watch(ctx context.Context) error {
 // read waits until an event of so many bytes may be read. The server there notices: what it has sent
 // fills the buffers of the network connection.
 func (b *budget) read(bytes int) {
-	units := 1 + bytes/eventUnit
-	if b.events.AllowN(time.Now(), units) {
+	pause := b.events.ReserveN(time.Now(), 1+bytes/eventUnit).Delay() // for seconds at most: maxEvent is far below the burst
+	if pause == 0 {
 		return
 	}
 	b.exceeded.Store(sinceStart(time.Now()))
-	_ = b.events.WaitN(context.Background(), units) // for seconds at most: maxEvent is far below the burst
+	<-time.After(pause)
 }
 
 // reportBudgetLocked adds to the message of the condition that the peer has exceeded its budget a
