@@ -9,6 +9,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -75,6 +76,10 @@ type Slices struct {
 	Home string
 	// Wanted have their final names and labels, and are sorted by name.
 	Wanted []*discoveryv1.EndpointSlice
+	// Copies are the digests of the wanted slices of other clusters, for the next plan. contents
+	// belong to the same slices: see Complement.
+	Copies   digest.Copies
+	contents map[*discoveryv1.EndpointSlice]content
 	// Awaited returns the cluster of a slice that is kept with whatever content it has; only its
 	// labels and its Service are corrected. It returns "" for any other slice.
 	Awaited func(*discoveryv1.EndpointSlice) string
@@ -92,9 +97,37 @@ type Slices struct {
 // stay.
 func ownSlices(b builder) Slices {
 	s := Slices{Service: b.sliceService(), Home: b.homeID(), Awaited: b.awaited, Complete: true}
-	s.Wanted = ImportedSlices(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.merged, b.members, b.Clusterset.MaxEndpoints)
+	m := newSliceBuilder(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.merged, b.Clusterset.MaxEndpoints)
+	// A choice between clusters counts and edits the endpoints of the slices.
+	if len(b.policy().Entries) == 0 {
+		m.lean(b.Copies)
+	}
+	s.Wanted = m.of(b.members)
+	s.Copies, s.contents = m.copies, m.contents
 	s.Associate(b.name(), s.Wanted...)
 	return s
+}
+
+// content is what a slice contains. fill is nil if the slice contains it already.
+type content struct {
+	digest digest.Digest
+	fill   func()
+}
+
+// Digest returns the digest of a wanted slice.
+func (s Slices) Digest(slice *discoveryv1.EndpointSlice) digest.Digest {
+	if c, known := s.contents[slice]; known {
+		return c.digest
+	}
+	return digest.Of(slice)
+}
+
+// Complement gives a wanted slice its endpoints and ports, if it lacks them: Digest is all that is
+// needed of a slice that is not written.
+func (s Slices) Complement(slice *discoveryv1.EndpointSlice) {
+	if fill := s.contents[slice].fill; fill != nil {
+		fill()
+	}
 }
 
 // keptAlone returns the slices of an import that the controller owns, for a cluster that is in no

@@ -28,13 +28,17 @@ type Preferred struct {
 // Chosen clusters are connected first. Others are disconnected when the chosen clusters are seen to
 // be connected, so there is no moment without ready endpoints.
 func (b builder) prefer(s *Slices) Preferred {
-	policy := preference.Resolve(preference.Read(b.Import.Annotations), b.merged.Preference)
+	policy := b.policy()
 	s.Disconnect = b.merged.Type == mcsv1beta1.ClusterSetIP
 	if len(policy.Entries) == 0 {
 		s.Standby = func(*discoveryv1.EndpointSlice) preference.Standby { return preference.Connected }
 		return Preferred{Policy: policy}
 	}
 	return b.choose(s, policy, b.clustersOf(*s))
+}
+
+func (b builder) policy() preference.Policy {
+	return preference.Resolve(preference.Read(b.Import.Annotations), b.merged.Preference)
 }
 
 // choose applies a policy with entries to slices that are not on standby yet.

@@ -79,8 +79,9 @@ func (m *sliceBuilder) leads(member merge.Member, p discoveryv1.EndpointPort) bo
 // hiddenPorts returns the ports that the peer's controller left out. It ignores ports that are
 // invalid in an EndpointSlice.
 func hiddenPorts(slice *discoveryv1.EndpointSlice) []discoveryv1.EndpointPort {
+	text := slice.Annotations[mcs.AnnotationHiddenPorts]
 	var hidden []discoveryv1.EndpointPort
-	if json.Unmarshal([]byte(slice.Annotations[mcs.AnnotationHiddenPorts]), &hidden) != nil {
+	if text == "" || json.Unmarshal([]byte(text), &hidden) != nil {
 		return nil
 	}
 	return slices.DeleteFunc(hidden, func(p discoveryv1.EndpointPort) bool {

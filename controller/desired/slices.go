@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -40,18 +41,27 @@ import (
 //     change that caused them. A node name stays only in its own cluster: elsewhere kube-proxy
 //     would read it as the name of one of its own nodes.
 func ImportedSlices(home string, name types.NamespacedName, merged merge.Merged, members []merge.Member, most int) []*discoveryv1.EndpointSlice {
-	if len(validation.IsDNS1123Label(name.Name)) > 0 {
-		return nil
-	}
+	return newSliceBuilder(home, name, merged, most).of(members)
+}
+
+func newSliceBuilder(home string, name types.NamespacedName, merged merge.Merged, most int) *sliceBuilder {
 	m := &sliceBuilder{home: home, name: name, merged: merged, most: most, wanted: map[string]*discoveryv1.EndpointSlice{}}
 	if merged.Type == mcsv1beta1.ClusterSetIP { // A headless import has no derived Service.
 		m.alias = aliasOfUnnamed(merged.Ports)
 	}
-	return m.of(members)
+	return m
+}
+
+// lean lets the builder leave the contents of slices of other clusters out that are as in the last plan.
+func (m *sliceBuilder) lean(last digest.Copies) {
+	m.last, m.contents = last, map[*discoveryv1.EndpointSlice]content{}
 }
 
 // of returns the slices of the clusters that export the name.
 func (m *sliceBuilder) of(members []merge.Member) []*discoveryv1.EndpointSlice {
+	if len(validation.IsDNS1123Label(m.name.Name)) > 0 {
+		return nil
+	}
 	for _, member := range members {
 		switch {
 		case !member.Exports():
@@ -75,6 +85,10 @@ type sliceBuilder struct {
 	// service is a user's Service that the slices are attached to, or nil.
 	service *corev1.Service
 	wanted  map[string]*discoveryv1.EndpointSlice
+	// last are the copies of the last plan, and copies those of this one. contents is nil if all slices
+	// are filled.
+	last, copies digest.Copies
+	contents     map[*discoveryv1.EndpointSlice]content
 }
 
 // own adds the slices of the Service itself. Imported slices of a derived Service that is itself
@@ -139,10 +153,9 @@ func (m *sliceBuilder) sliceName(member merge.Member, source *discoveryv1.Endpoi
 	return m.stem(member, source) + hex.EncodeToString(sum[:])[:ownership.HashLength]
 }
 
-// add adds a slice made of copies, so that an edit of the slice does not change an object of a
-// store.
+// add adds a slice.
 func (m *sliceBuilder) add(name string, member merge.Member, source *discoveryv1.EndpointSlice, endpoints []discoveryv1.Endpoint, ports []discoveryv1.EndpointPort) *discoveryv1.EndpointSlice {
-	slice := &discoveryv1.EndpointSlice{AddressType: source.AddressType, Ports: ports}
+	slice := &discoveryv1.EndpointSlice{AddressType: source.AddressType}
 	slice.Namespace, slice.Name = m.name.Namespace, name
 	slice.Labels = map[string]string{
 		mcsv1beta1.LabelServiceName:   m.name.Name,
@@ -155,17 +168,41 @@ func (m *sliceBuilder) add(name string, member merge.Member, source *discoveryv1
 			slice.Annotations[key] = text
 		}
 	}
-	slice.Endpoints = make([]discoveryv1.Endpoint, 0, len(endpoints))
+	m.wanted[name] = slice
+	fill := func() { slice.Endpoints, slice.Ports = m.copied(member, endpoints), ports }
+	if m.contents == nil || member.Cluster == m.home {
+		fill()
+		return slice
+	}
+	shape := m.shape(ports)
+	c := content{m.last.Find(source, shape, len(m.copies)), fill}
+	if c.digest == "" {
+		fill()
+		c = content{digest: digest.Of(slice)}
+	}
+	m.copies.Add(source, shape, c.digest)
+	m.contents[slice] = c
+	return slice
+}
+
+// shape is what the content of a copy depends on besides its source.
+func (m *sliceBuilder) shape(ports []discoveryv1.EndpointPort) string {
+	text, _ := (&discoveryv1.EndpointSlice{Ports: ports}).Marshal() // Such values always marshal.
+	return m.merged.Distribution + string(text)
+}
+
+// copied returns copies of endpoints, so that an edit of a slice does not change an object of a store.
+func (m *sliceBuilder) copied(member merge.Member, endpoints []discoveryv1.Endpoint) []discoveryv1.Endpoint {
+	all := make([]discoveryv1.Endpoint, 0, len(endpoints))
 	for _, e := range endpoints {
 		e := discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: e.Conditions, Hostname: e.Hostname, Zone: e.Zone, NodeName: e.NodeName}
 		if member.Cluster != m.home {
 			e.NodeName = nil
 		}
 		e.Hints = m.hints(e)
-		slice.Endpoints = append(slice.Endpoints, *e.DeepCopy())
+		all = append(all, *e.DeepCopy())
 	}
-	m.wanted[name] = slice
-	return slice
+	return all
 }
 
 // hints returns the hints that make trafficDistribution work with imported slices: the

@@ -11,6 +11,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -143,7 +144,9 @@ type Changes struct {
 	// Preference and NativePreference are what the choices between the clusters leave for the next
 	// plan. Again is the time until the state can change by itself, 0 for never.
 	Preference, NativePreference preference.Memory
-	Again                        time.Duration
+	// Copies are what the next plan needs to leave unchanged slices alone.
+	Copies digest.Copies
+	Again  time.Duration
 	// Check are the endpoints of other clusters to connect to all the time, by cluster, and whether
 	// each of them fails.
 	Check map[string]map[datapath.Target]bool

@@ -19,7 +19,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	c := Changes{
 		Retry: d.Retry, RetryAddress: d.RetryAddress || d.Native.RetryAddress,
 		Preference: d.Preferred.Choice.Memory, NativePreference: d.Native.Preferred.Choice.Memory, Again: sooner(d.Preferred.Choice.Again, d.Native.Again),
-		Check: d.Checked.Targets,
+		Check: d.Checked.Targets, Copies: d.Slices.Copies,
 	}
 	switch imp := st.Import; {
 	case d.Withdrawn:
@@ -37,7 +37,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	}
 	c.ofImport(st, d)
 	if d.ImportFirst {
-		return Changes{Import: c.Import, Preference: c.Preference, NativePreference: c.NativePreference, Again: c.Again, Check: c.Check}
+		return Changes{Import: c.Import, Preference: c.Preference, NativePreference: c.NativePreference, Again: c.Again, Check: c.Check, Copies: c.Copies}
 	}
 	c.ofService(st, d)
 	c.Delete = d.Delete

@@ -64,6 +64,7 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	switch {
 	case s.refused(want):
 	case old == nil:
+		s.desired.Complement(want)
 		ownSlice(want, s.st)
 		s.changes.CreateSlices = append(s.changes.CreateSlices, want)
 	case old.DeletionTimestamp != nil: // It is created again when it is gone.
@@ -73,6 +74,7 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 		s.wanted[want.Name] = false
 	case s.hasAll(old, want):
 	default:
+		s.desired.Complement(want)
 		edited := digest.Without(ownership.Overlay(old, want))
 		ownSlice(edited, s.st)
 		s.changes.UpdateSlices = append(s.changes.UpdateSlices, Edit[*discoveryv1.EndpointSlice]{old, edited})
@@ -81,7 +83,7 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 
 // hasAll reports whether an existing slice is as desired. Most slices are, whenever one changes.
 func (s *sliceSync) hasAll(old, want *discoveryv1.EndpointSlice) bool {
-	return ownership.Covers(old, want) && digest.Same(old, want) &&
+	return ownership.Covers(old, want) && digest.Of(old) == s.desired.Digest(want) &&
 		ownership.HasOwner(old.OwnerReferences, s.st.Import, s.st.CRD.APIVersion)
 }
 

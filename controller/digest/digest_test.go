@@ -29,11 +29,11 @@ func TestKeep(t *testing.T) {
 		if wantAll, wantReady := Count(whole); all != wantAll || ready != wantReady || all != len(whole.Endpoints) || all > 0 && ready != 11 {
 			t.Errorf("%s: %d of %d are ready", what, ready, all)
 		}
-		if len(kept.Endpoints) > 0 || !Same(kept, whole) {
+		if len(kept.Endpoints) > 0 || Of(kept) != Of(whole) {
 			t.Errorf("%s: it is not the same without its endpoints", what)
 		}
 	}
-	if Same(slice, standby) {
+	if Of(slice) == Of(standby) {
 		t.Error("a slice on standby is the same as a connected one")
 	}
 }
@@ -77,7 +77,7 @@ func TestEachFieldCounts(t *testing.T) {
 			t.Fatalf("%s is a %s: add the kind to this test", path, field.Kind())
 		}
 		count++
-		if Same(whole(), slice) {
+		if Of(whole()) == Of(slice) {
 			t.Errorf("%s is not a part of the digest", path)
 		}
 	}
@@ -91,7 +91,7 @@ func TestEachFieldCounts(t *testing.T) {
 // Otherwise each pass would write a slice that has nil where the API server has an empty list.
 func TestNilIsEmpty(t *testing.T) {
 	empty := &discoveryv1.EndpointSlice{Endpoints: []discoveryv1.Endpoint{}, Ports: []discoveryv1.EndpointPort{}}
-	if !Same(&discoveryv1.EndpointSlice{}, empty) {
+	if Of(&discoveryv1.EndpointSlice{}) != Of(empty) {
 		t.Error("no endpoints and an empty list of them differ")
 	}
 }

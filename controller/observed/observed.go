@@ -10,6 +10,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/datapath"
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 )
@@ -122,6 +123,8 @@ type State struct {
 	ReadyByOthers bool
 	// Preference is what the last choice between the clusters left.
 	Preference preference.Memory
+	// Copies are what the last plan left.
+	Copies digest.Copies
 	// KeepTrying means that it is too early to give up the recorded addresses. The API server
 	// releases the address of a deleted Service a moment after the Service is gone, and refuses it
 	// until then.

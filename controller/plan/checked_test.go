@@ -195,7 +195,9 @@ func TestMoreEndpointsThanAreChecked(t *testing.T) {
 	}
 	for i := range p.Members {
 		if m := &p.Members[i]; m.Cluster == "c2" {
-			m.Slices[0].Endpoints = many
+			long := m.Slices[0].DeepCopy()
+			long.Endpoints = many
+			m.Slices = []*discoveryv1.EndpointSlice{long}
 		}
 	}
 	p.MaxEndpoints = 1000

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,7 @@ type oneName struct {
 	choice   preference.Memory
 	later    time.Duration // the time after noon
 	plans    int
+	copies   digest.Copies // what the last plan left
 }
 
 func newName(home string, members ...merge.Member) *oneName {
@@ -89,7 +91,7 @@ func (c *oneName) stateAtNoon() observed.State {
 func (c *oneName) settle(t *testing.T) {
 	t.Helper()
 	for range 20 {
-		changes := Plan(c.state())
+		changes := c.planBoth(t)
 		c.plans++
 		c.choice = changes.Preference
 		c.last = changes.Ready
@@ -99,6 +101,17 @@ func (c *oneName) settle(t *testing.T) {
 		c.write(changes)
 	}
 	t.Fatal("it plans forever")
+}
+
+// planBoth plans with what the last plan left, and compares the result with that of a plan without it.
+func (c *oneName) planBoth(t *testing.T) diff.Changes {
+	t.Helper()
+	fresh, changes := Plan(c.state()), c.planAgain()
+	changes.Copies, fresh.Copies = nil, nil
+	if !reflect.DeepEqual(changes, fresh) {
+		t.Errorf("with the digests of the last plan, the changes are %+v; without them %+v", changes, fresh)
+	}
+	return changes
 }
 
 func (c *oneName) write(changes diff.Changes) {

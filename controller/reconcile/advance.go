@@ -55,6 +55,11 @@ func (p *pass) write(ctx context.Context, changes *diff.Changes) (answers []clie
 func (p *pass) finish(ctx context.Context, changes diff.Changes, err error) (ctrl.Result, error) {
 	choose(&p.choices, p.key, changes.Preference)
 	choose(&p.nativeChoices, p.key, changes.NativePreference)
+	if p.state.Copies = changes.Copies; len(changes.Copies) > 0 {
+		p.copies.Store(p.key, changes.Copies)
+	} else {
+		p.copies.Delete(p.key)
+	}
 	if p.clusterset != nil {
 		p.clusterset.peers.Check(p.key, changes.Check)
 		p.clusterset.publication.settle(p.key, changes)

@@ -16,6 +16,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -29,11 +30,14 @@ type gathered struct {
 }
 
 // gather reads everything that belongs to one name from the caches, by key or index. It never lists
-// all objects.
+// all objects. Those of its lists are read-only, and not copied.
 func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName) (*gathered, error) {
 	g := &gathered{State: observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: r.ready.of(key)}}
 	if last, ok := r.choices.Load(key); ok {
 		g.Preference = last.(preference.Memory)
+	}
+	if last, ok := r.copies.Load(key); ok {
+		g.Copies = last.(digest.Copies)
 	}
 	if err := r.gatherSlices(ctx, key, &g.State); err != nil {
 		return nil, err
@@ -81,7 +85,7 @@ func (r *serviceReconciler) gatherDerived(ctx context.Context, key types.Namespa
 		return err
 	}
 	var services corev1.ServiceList
-	if err := r.cache.List(ctx, &services, client.InNamespace(key.Namespace), client.MatchingFields{indexOwner: key.Name}); err != nil {
+	if err := r.cache.List(ctx, &services, client.InNamespace(key.Namespace), client.MatchingFields{indexOwner: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list derived Services of %s: %w", key, err)
 	}
 	state.Owned = pointers(services.Items)
@@ -91,7 +95,7 @@ func (r *serviceReconciler) gatherDerived(ctx context.Context, key types.Namespa
 
 func (r *serviceReconciler) gatherSlices(ctx context.Context, key types.NamespacedName, state *observed.State) error {
 	var imported discoveryv1.EndpointSliceList
-	if err := r.cache.List(ctx, &imported, client.InNamespace(key.Namespace), client.MatchingFields{indexImport: key.Name}); err != nil {
+	if err := r.cache.List(ctx, &imported, client.InNamespace(key.Namespace), client.MatchingFields{indexImport: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list slices of %s: %w", key, err)
 	}
 	state.Slices = pointers(imported.Items)

@@ -59,6 +59,7 @@ type serviceReconciler struct {
 	// choices and nativeChoices are the last choices between clusters, for the clusterset's name and
 	// for the own name: key -> preference.Memory.
 	choices, nativeChoices sync.Map
+	copies                 sync.Map // of the last plans: key -> digest.Copies
 	seen                   sync.Map // imports that have been planned: key -> true
 	formers                formers
 	lacksAddress           sync.Map // imports that wait for addresses: key -> time.Time of the first refusal

@@ -4,7 +4,7 @@
 //	bare client ──▶ API server of this cluster        floor: the same writes, with nothing to read and nothing to decide
 //	controller  ──▶ API server of this cluster        first sync, idle, changes, outages of peers, restart
 //	      ▲
-//	      └── watches of 4 × 99 resources ── simulated peers (in this process)
+//	      └── watches of 3 × 99 resources ── simulated peers (in this process)
 package main
 
 import (
