@@ -52,9 +52,10 @@ func newSliceBuilder(home string, name types.NamespacedName, merged merge.Merged
 	return m
 }
 
-// lean lets the builder leave the contents of slices of other clusters out that are as in the last plan.
+// lean lets the builder leave out the contents of those slices of other clusters that are as in the last
+// plan.
 func (m *sliceBuilder) lean(last digest.Copies) {
-	m.last, m.contents = last, map[*discoveryv1.EndpointSlice]content{}
+	m.last, m.contents = last.In(), map[*discoveryv1.EndpointSlice]content{}
 }
 
 // of returns the slices of the clusters that export the name.
@@ -87,8 +88,9 @@ type sliceBuilder struct {
 	wanted  map[string]*discoveryv1.EndpointSlice
 	// last are the copies of the last plan, and copies those of this one. contents is nil if all slices
 	// are filled.
-	last, copies digest.Copies
-	contents     map[*discoveryv1.EndpointSlice]content
+	last     *digest.Lookup
+	copies   digest.Copies
+	contents map[*discoveryv1.EndpointSlice]content
 }
 
 // own adds the slices of the Service itself. Imported slices of a derived Service that is itself
@@ -175,7 +177,7 @@ func (m *sliceBuilder) add(name string, member merge.Member, source *discoveryv1
 		return slice
 	}
 	shape := m.shape(ports)
-	c := content{m.last.Find(source, shape, len(m.copies)), fill}
+	c := content{m.last.Find(source, shape), fill}
 	if c.digest == "" {
 		fill()
 		c = content{digest: digest.Of(slice)}

@@ -108,11 +108,13 @@ type boundedFrames struct {
 }
 
 // Read reads a frame. If p is too short, it reads a part of the frame and returns
-// io.ErrShortBuffer.
+// io.ErrShortBuffer. A frame that ends too early counts for the budget, too.
 func (f *boundedFrames) Read(p []byte) (int, error) {
 	n, err := f.ReadCloser.Read(p)
-	if err == nil {
+	if !errors.Is(err, io.ErrShortBuffer) {
 		f.budget.read(maxEvent - f.body.left)
+	}
+	if err == nil {
 		f.body.left = maxEvent
 	}
 	return n, err

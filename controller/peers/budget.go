@@ -11,11 +11,11 @@ import (
 
 // The budget of one peer. What exceeds it waits, and nothing is lost: a peer that ends each watch at
 // once, or changes its objects without pause, takes a bounded part of this controller's processor,
-// and the API server there gets a bounded number of requests. The bursts are for the begin of a
-// connection, which reads everything.
+// and the API server there gets a bounded number of requests. The bursts are for the start of a
+// connection, which reads everything: they are larger than any cluster.
 const (
 	watchRate, watchBurst = 2, 60        // watches a second
-	eventRate, eventBurst = 500, 100_000 // units a second
+	eventRate, eventBurst = 500, 500_000 // units a second
 	// eventUnit is in bytes. An event is a unit, and another one for each eventUnit of its encoding.
 	eventUnit = 4 << 10
 	// exceededFor is how long the condition tells that the budget was exceeded.
@@ -56,10 +56,10 @@ func (b *budget) read(bytes int) {
 // reportBudgetLocked adds to the message of the condition that the peer has exceeded its budget a
 // moment ago.
 func (p *peer) reportBudgetLocked() {
-	if p.connection == nil || !p.condition.connected {
+	if p.connection == nil || !p.condition.connected && p.condition.reason != Syncing {
 		return
 	}
 	if at := p.connection.budget.exceeded.Load(); at > 0 && sinceStart(time.Now())-at < int64(exceededFor) {
-		p.condition.message += fmt.Sprintf("; read slowly: its objects change more than %d times a second, or more than %d of its watches end", eventRate, watchRate)
+		p.condition.message += fmt.Sprintf("; read slowly, because it sends more than %d changes a second, or ends more than %d watches a second", eventRate, watchRate)
 	}
 }

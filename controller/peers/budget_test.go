@@ -20,12 +20,12 @@ import (
 func TestWatchesOfAPeerHaveABudget(t *testing.T) {
 	t.Parallel()
 	const beyond = 10
-	var requests atomic.Int32
+	var watches atomic.Int32
 	l := hostile(t, func(w http.ResponseWriter, r *http.Request) {
-		requests.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		object := `"kind": "Namespace", "apiVersion": "v1", "metadata": {"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}}`
 		if r.URL.Query().Has("watch") {
+			watches.Add(1)
 			_, _ = fmt.Fprintf(w, `{"type": "BOOKMARK", "object": {%s}}{"type": "BOOKMARK", "object": {%s}}`, object, object)
 			return
 		}
@@ -36,14 +36,14 @@ func TestWatchesOfAPeerHaveABudget(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { l.followers[ofNamespaces].Run(ctx); close(ended) }()
 	defer func() { cancel(); <-ended }()
-	controlplane.Eventually(t, "more requests than a burst", func() error {
-		if n := requests.Load(); n < watchBurst+beyond {
+	controlplane.Eventually(t, "more watches than a burst", func() error {
+		if n := watches.Load(); n < watchBurst+beyond {
 			return fmt.Errorf("there are %d", n)
 		}
 		return nil
 	})
 	if took, least := time.Since(began), (beyond-1)*time.Second/watchRate; took < least {
-		t.Errorf("%d requests after %v; want at least %v", requests.Load(), took, least)
+		t.Errorf("%d watches after %v; want at least %v", watches.Load(), took, least)
 	}
 	if l.budget.exceeded.Load() == 0 {
 		t.Error("nobody is told")
@@ -95,7 +95,7 @@ func TestABudgetIsToldByTheCondition(t *testing.T) {
 	r.Registry.mu.RLock()
 	of := r.peers[there.id].connection.budget
 	r.Registry.mu.RUnlock()
-	of.events = rate.NewLimiter(eventRate, 1)
+	of.events.SetBurst(1)
 	for range 3 {
 		of.read(0)
 	}

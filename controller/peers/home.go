@@ -102,7 +102,7 @@ func (r *Registry) announce(ctx context.Context) error {
 		}
 		err := r.announceNext(ctx, version)
 		if apierrors.IsConflict(err) {
-			continue // The namespace has changed, also by what was announced last. This continues when the change arrives.
+			continue // The namespace has changed, perhaps by the last annotation. The change, or the ticker, causes the next try.
 		}
 		if err != nil && ctx.Err() == nil {
 			r.options.Log.Error(err, "cannot annotate the namespace for the peers", "namespace", r.options.Namespace)

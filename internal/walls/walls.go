@@ -18,7 +18,7 @@ const Module = "github.com/clusterset-dns/multicluster/"
 // values are packages that only compute: they read no file, network or environment. Packages of API
 // types are among them. The linter forbids the clock of package time.
 var values = []string{
-	"cmp", "crypto/rand", "crypto/sha256", "encoding/hex", "encoding/json", "fmt", "hash/fnv", "iter", "maps", "net/netip", "slices", "strconv", "strings", "time",
+	"cmp", "crypto/rand", "crypto/sha256", "encoding/hex", "encoding/json", "fmt", "hash/fnv", "iter", "maps", "net/netip", "slices", "strconv", "strings", "time", "weak",
 	"k8s.io/api/core/v1", "k8s.io/api/discovery/v1",
 	"k8s.io/apimachinery/pkg/api/equality", "k8s.io/apimachinery/pkg/api/meta", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/types",
 	"k8s.io/apimachinery/pkg/util/validation",
