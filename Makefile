@@ -132,6 +132,11 @@ bench-clusterset: build programs ## Measure delays, first sync and memory of a c
 bench-100: build programs ## Measure one controller with 99 simulated peers (ARGS='--peers 5 --services 50')
 	@go run ./test/perf/many $(ARGS)
 
+.PHONY: bench-scale
+bench-scale: build programs ## Measure one controller with 9, 29 and 99 simulated peers (an hour)
+	@for clusters in 10 30; do go run ./test/perf/many --peers $$((clusters - 1)) --idle 1m --out docs/results/many-$$clusters.txt || exit 1; done
+	@$(MAKE) bench-100
+
 .PHONY: bench-join
 bench-join: programs ## Measure join --mesh of twelve clusters, a second join, and status
 	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT), everything on one machine"; \

@@ -1,5 +1,5 @@
 // Command many measures one controller with many peers: a real kube-apiserver for its own cluster, and the simulated API servers of 99
-// peers. It runs from the project's top folder, by `make bench-100`, and writes docs/results/many.txt.
+// peers. It runs from the project's top folder, by `make bench-100`, and writes docs/results/many.txt and scale.csv.
 //
 //	bare client ──▶ API server of this cluster        floor: the same writes, with nothing to read and nothing to decide
 //	controller  ──▶ API server of this cluster        first sync, idle, changes, outages of peers, restart
@@ -8,7 +8,11 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/csv"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -16,6 +20,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -83,7 +89,33 @@ func run(ctx context.Context, s size) error {
 	if s.out == "" {
 		return nil
 	}
-	return os.WriteFile(s.out, []byte(text), 0o644)
+	if err := os.WriteFile(s.out, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return record(filepath.Join(filepath.Dir(s.out), "scale.csv"), s.world.Peers+1, rows)
+}
+
+// record puts the rows of a run in the place of those of an earlier run with as many clusters: clusters, what, measured, unit.
+func record(path string, clusters int, rows []row) error {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	all, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	size := strconv.Itoa(clusters)
+	all = slices.DeleteFunc(all, func(line []string) bool { return line[0] == size })
+	for _, r := range rows {
+		all = append(all, []string{size, r.what, strconv.FormatFloat(r.got, 'g', 4, 64), r.unit})
+	}
+	slices.SortStableFunc(all, func(a, b []string) int { return cmp.Or(len(a[0])-len(b[0]), strings.Compare(a[0], b[0])) })
+	var out bytes.Buffer
+	if err := csv.NewWriter(&out).WriteAll(all); err != nil {
+		return err
+	}
+	return os.WriteFile(path, out.Bytes(), 0o644)
 }
 
 func report(w simulated.World, rows []row) (string, error) {
