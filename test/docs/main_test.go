@@ -71,7 +71,7 @@ var source = regexp.MustCompile(`<!-- (\S+) sha256 ([0-9a-f]+) -->`)
 // changed since.
 func TestPlotsAreOfTheResults(t *testing.T) {
 	plots, err := filepath.Glob(filepath.Join(root, "docs", "pictures", "bench-*.svg"))
-	plots = append(plots, filepath.Join(root, "docs", "pictures", "monitoring.svg"))
+	plots = append(plots, filepath.Join(root, "docs", "pictures", "monitoring.svg"), filepath.Join(root, "docs", "pictures", "scale.svg"))
 	if err != nil || len(plots) < 2 {
 		t.Fatalf("%d plots: %v", len(plots), err)
 	}

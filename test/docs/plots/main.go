@@ -1,5 +1,5 @@
 // Command plots draws the benchmarks of docs/benchmarks.md from docs/results/bench.csv, and panels of the
-// dashboard from docs/results/monitoring.csv. It runs in its own folder, by `make readme`. Each picture names the results that it was drawn from by their SHA-256, so that a
+// dashboard from docs/results/monitoring.csv, and what more clusters cost from docs/results/scale.csv. It runs in its own folder, by `make readme`. Each picture names the results that it was drawn from by their SHA-256, so that a
 // test notices a picture that is older than its results.
 package main
 
@@ -88,7 +88,10 @@ func drawAll() error {
 			return err
 		}
 	}
-	return drawMonitoring()
+	if err := drawMonitoring(); err != nil {
+		return err
+	}
+	return drawScale()
 }
 
 // writePicture writes a picture with the name and the sum of the results that it was drawn from.

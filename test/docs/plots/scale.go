@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"image/color"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// scaled is what the runs of test/perf/many wrote: clusters, what, measured, unit.
+const scaled = "docs/results/scale.csv"
+
+// scales are drawn beside one another, over the number of clusters. The lines are rows of the results, by how they begin.
+var scales = []struct {
+	title string
+	lines []struct{ row, name string }
+}{
+	{"First sync, s", []struct{ row, name string }{{"first sync: until all imports", "the controller"}, {"the same writes by a bare client", "a bare client"}}},
+	{"Memory of a controller, MiB", []struct{ row, name string }{{"memory of the controller, resident, after the first sync", "after the first sync"}, {"idle: memory", "idle"}}},
+}
+
+// drawScale draws what more clusters cost.
+func drawScale() error {
+	text, err := os.ReadFile(filepath.Join(root, scaled))
+	if err != nil {
+		return err
+	}
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", scaled, err)
+	}
+	canvas := vgsvg.New(22*vg.Centimeter, 9*vg.Centimeter)
+	row := make([]*plot.Plot, 0, len(scales))
+	for _, s := range scales {
+		p := plot.New()
+		p.Title.Text, p.X.Label.Text, p.BackgroundColor = s.title, "clusters", color.White
+		p.Legend.Top, p.Legend.Left, p.X.Min, p.Y.Min = true, true, 0, 0
+		for i, of := range s.lines {
+			points, err := pointsOf(rows, of.row)
+			if err != nil {
+				return err
+			}
+			line, dots, err := plotter.NewLinePoints(points)
+			if err != nil {
+				return err
+			}
+			line.Color, dots.Color = lineColors[i], lineColors[i]
+			p.Add(line, dots)
+			p.Legend.Add(of.name, line, dots)
+		}
+		row = append(row, p)
+	}
+	tiles := draw.Tiles{Rows: 1, Cols: len(row), PadX: vg.Points(24), PadLeft: vg.Points(6), PadRight: vg.Points(12), PadBottom: vg.Points(6)}
+	for i, at := range plot.Align([][]*plot.Plot{row}, tiles, draw.New(canvas))[0] {
+		row[i].Draw(at)
+	}
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return err
+	}
+	return writePicture("scale.svg", out.Bytes(), scaled, text)
+}
+
+// pointsOf returns the measured values of a row, by the number of clusters.
+func pointsOf(rows [][]string, begin string) (points plotter.XYs, err error) {
+	for _, row := range rows {
+		if !strings.HasPrefix(row[1], begin) {
+			continue
+		}
+		x, errX := strconv.ParseFloat(row[0], 64)
+		y, errY := strconv.ParseFloat(row[2], 64)
+		if errX != nil || errY != nil {
+			return nil, fmt.Errorf("%s: %q is no measurement", scaled, row)
+		}
+		points = append(points, plotter.XY{X: x, Y: y})
+	}
+	if len(points) == 0 {
+		return nil, fmt.Errorf("%s has no row %q", scaled, begin)
+	}
+	return points, nil
+}
