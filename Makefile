@@ -133,7 +133,7 @@ bench-100: build programs ## Measure one controller with 99 simulated peers (ARG
 	@go run ./test/perf/many $(ARGS)
 
 .PHONY: bench-scale
-bench-scale: build programs ## Measure one controller with 9, 29 and 99 simulated peers (an hour)
+bench-scale: build programs ## Measure one controller with 9, 29 and 99 simulated peers (hours)
 	@for clusters in 10 30; do go run ./test/perf/many --peers $$((clusters - 1)) --idle 1m --out docs/results/many-$$clusters.txt || exit 1; done
 	@$(MAKE) bench-100
 

@@ -155,7 +155,7 @@ func (m *sliceBuilder) sliceName(member merge.Member, source *discoveryv1.Endpoi
 	return m.stem(member, source) + hex.EncodeToString(sum[:])[:ownership.HashLength]
 }
 
-// add adds a slice.
+// add adds a slice. Its content is left out if the last plan has made the same of the same source.
 func (m *sliceBuilder) add(name string, member merge.Member, source *discoveryv1.EndpointSlice, endpoints []discoveryv1.Endpoint, ports []discoveryv1.EndpointPort) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{AddressType: source.AddressType}
 	slice.Namespace, slice.Name = m.name.Namespace, name

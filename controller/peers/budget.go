@@ -18,7 +18,7 @@ const (
 	eventRate, eventBurst = 500, 500_000 // units a second
 	// eventUnit is in bytes. An event is a unit, and another one for each eventUnit of its encoding.
 	eventUnit = 4 << 10
-	// exceededFor is how long the condition tells that the budget was exceeded.
+	// exceededFor is how long the condition contains that the budget was exceeded.
 	exceededFor = time.Minute
 )
 

@@ -71,13 +71,9 @@ func main() {
 }
 
 func drawAll() error {
-	text, err := os.ReadFile(filepath.Join(root, results))
+	text, rows, err := read(results)
 	if err != nil {
 		return err
-	}
-	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-	if err != nil {
-		return fmt.Errorf("read %s: %w", results, err)
 	}
 	for _, c := range charts {
 		picture, err := c.draw(rows)
@@ -92,6 +88,17 @@ func drawAll() error {
 		return err
 	}
 	return drawScale()
+}
+
+// read returns a file of results, and its rows.
+func read(path string) (text []byte, rows [][]string, err error) {
+	if text, err = os.ReadFile(filepath.Join(root, path)); err != nil {
+		return nil, nil, err
+	}
+	if rows, err = csv.NewReader(bytes.NewReader(text)).ReadAll(); err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return text, rows, nil
 }
 
 // writePicture writes a picture with the name and the sum of the results that it was drawn from.

@@ -3,12 +3,9 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"encoding/csv"
 	"fmt"
 	"image/color"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -35,13 +32,9 @@ var lineColors = []color.Color{
 
 // drawMonitoring draws panels of the dashboard.
 func drawMonitoring() error {
-	text, err := os.ReadFile(filepath.Join(root, monitored))
+	text, rows, err := read(monitored)
 	if err != nil {
 		return err
-	}
-	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-	if err != nil {
-		return fmt.Errorf("read %s: %w", monitored, err)
 	}
 	lines, end, err := readSeries(rows)
 	if err != nil {

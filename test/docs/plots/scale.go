@@ -2,11 +2,8 @@ package main
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"image/color"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -31,13 +28,9 @@ var scales = []struct {
 
 // drawScale draws what more clusters cost.
 func drawScale() error {
-	text, err := os.ReadFile(filepath.Join(root, scaled))
+	text, rows, err := read(scaled)
 	if err != nil {
 		return err
-	}
-	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-	if err != nil {
-		return fmt.Errorf("read %s: %w", scaled, err)
 	}
 	canvas := vgsvg.New(22*vg.Centimeter, 9*vg.Centimeter)
 	row := make([]*plot.Plot, 0, len(scales))
