@@ -142,11 +142,12 @@ type Changes struct {
 	// RetryAddress means that the recorded addresses were refused and must be requested again.
 	RetryAddress bool
 	// Preference and NativePreference are what the choices between the clusters leave for the next
-	// plan. Again is the time until the state can change by itself, 0 for never.
+	// plan.
 	Preference, NativePreference preference.Memory
 	// Copies are what the next plan needs to leave unchanged slices alone.
 	Copies digest.Copies
-	Again  time.Duration
+	// Again is the time until the state can change by itself, 0 for never.
+	Again time.Duration
 	// Check are the endpoints of other clusters to connect to all the time, by cluster, and whether
 	// each of them fails.
 	Check map[string]map[datapath.Target]bool

@@ -84,6 +84,26 @@ func TestEventsOfAPeerHaveABudget(t *testing.T) {
 	}
 }
 
+// TestUnfinishedEventsCount: an event that ends too early has been read like others.
+func TestUnfinishedEventsCount(t *testing.T) {
+	t.Parallel()
+	l := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"type": "ADDED", "object": {"kind": "%s`, strings.Repeat("a", 50*eventUnit))
+	})
+	const burst = 100
+	l.budget.events = rate.NewLimiter(rate.Every(time.Hour), burst)
+	w, err := l.probes[ofExports][0].Client.Get().Resource("any").VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range w.ResultChan() {
+	}
+	if left := l.budget.events.Tokens(); left > burst-50 {
+		t.Errorf("%.0f units of %d are left", left, burst)
+	}
+}
+
 // TestABudgetIsToldByTheCondition: the condition of a peer tells that its budget was exceeded.
 func TestABudgetIsToldByTheCondition(t *testing.T) {
 	t.Parallel()
