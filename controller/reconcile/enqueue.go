@@ -88,7 +88,7 @@ func (r *serviceReconciler) importsOfService(ctx context.Context, svc client.Obj
 	for _, options := range lists {
 		var named mcsv1beta1.ServiceImportList
 		// An error would be a programming error, such as a missing index.
-		if err := r.cache.List(ctx, &named, options...); err != nil {
+		if err := r.cache.List(ctx, &named, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 			log.FromContext(ctx).Error(err, "cannot list the imports of a Service", "service", client.ObjectKeyFromObject(svc))
 		}
 		for i := range named.Items {

@@ -30,7 +30,7 @@ type gathered struct {
 }
 
 // gather reads everything that belongs to one name from the caches, by key or index. It never lists
-// all objects. Those of its lists are read-only, and not copied.
+// all objects. All of them are read-only, and not copied.
 func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName) (*gathered, error) {
 	g := &gathered{State: observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: r.ready.of(key)}}
 	if last, ok := r.choices.Load(key); ok {
@@ -151,10 +151,10 @@ func pointers[T any](all []T) []*T {
 	return pointers
 }
 
-// found returns the object, or nil if it does not exist.
+// found returns the object, which is read-only and not copied, or nil if it does not exist.
 func found[T client.Object](ctx context.Context, cache client.Reader, key types.NamespacedName, obj T) (T, error) {
 	var none T
-	err := cache.Get(ctx, key, obj)
+	err := cache.Get(ctx, key, obj, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return none, nil
 	}
@@ -169,7 +169,7 @@ func (r *serviceReconciler) addressHolders(ctx context.Context, imp *mcsv1beta1.
 	var holders []*corev1.Service
 	for _, ip := range desired.ImportAddresses(imp, former) {
 		var services corev1.ServiceList
-		if err := r.cache.List(ctx, &services, client.MatchingFields{indexIPs: ip.String()}); err != nil {
+		if err := r.cache.List(ctx, &services, client.MatchingFields{indexIPs: ip.String()}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list Services with the address %s: %w", ip, err)
 		}
 		holders = append(holders, pointers(services.Items)...)

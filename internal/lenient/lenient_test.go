@@ -2,6 +2,7 @@ package lenient
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -146,6 +147,8 @@ func TestAnswersOfAnotherFormAreErrors(t *testing.T) {
 		"a list that is cut at its end": `{"items": [], "kind": "ThingList"`,
 		"a list with a slip":            `{"items": [{"metadata": {"name": a}}], "kind": "ThingList"}`,
 		"an object that is cut":         `{"kind": "Thing", "metadata": {"name": "a"`,
+		"an object as a server writes it, of another kind": `{"apiVersion":"v1","kind":"Secret","metadata":{}}`,
+		"an object as a server writes it, that is cut":     `{"apiVersion":"v1","kind":"Thing","metadata":{"name":"a"`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := decode(t, text); err == nil {
@@ -194,6 +197,47 @@ func TestWatchContinuesAfterAnUndecodableObject(t *testing.T) {
 	}
 	if _, _, err := d.Decode(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
+	}
+}
+
+// A frame means the same in the form in which an API server writes it, which is read faster, and in any
+// other form.
+func TestFramesOfAnyForm(t *testing.T) {
+	object, event, _ := decoders(t, Serializer[thing]("Thing"))
+	const a = `{"apiVersion":"v1","kind":"Thing","metadata":{"name":"a"},"spec":{"ips":["10.0.0.1"]}}`
+	for name, frame := range map[string]string{
+		"of an API server":         `{"type":"ADDED","object":` + a + "}\n",
+		"the keys the other way":   `{"object":` + a + `,"type":"ADDED"}`,
+		"with spaces":              `{ "type": "ADDED", "object": ` + a + ` }`,
+		"with spaces in between":   `{"type":"ADDED","object": ` + a + " \t}",
+		"a key after the object":   `{"type":"ADDED","object":` + a + `,"more":{}}`,
+		"a key before the object":  `{"type":"ADDED","more":{},"object":` + a + `}`,
+		"a text before the object": `{"type":"ADDED","more":"text","object":` + a + `}`,
+		"a text like the object":   `{"type":"ADDED","more":"\",\"object\":{}","object":` + a + `}`,
+		"an escape in the type":    `{"type":"\u0041DDED","object":` + a + `}`,
+		"an escape before the end": `{"type":"ADDED","object":` + a + `,"more":"\\"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got, want metav1.WatchEvent
+			if _, _, err := event.Decode([]byte(frame), nil, &got); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal([]byte(frame), &want); err != nil {
+				t.Fatal(err)
+			}
+			if got.Type != want.Type || !bytes.Equal(bytes.TrimSpace(got.Object.Raw), want.Object.Raw) {
+				t.Errorf("got %s %s, want %s %s", got.Type, got.Object.Raw, want.Type, want.Object.Raw)
+			}
+			item, err := runtime.Decode(object, got.Object.Raw)
+			if err != nil || item.(*thing).Name != "a" || item.(*thing).Err != nil {
+				t.Errorf("got %+v, %v", item, err)
+			}
+		})
+	}
+	for _, frame := range []string{"", "{", `{"type":"ADDED","object":`, `{"type":"ADDED","object":}`, `{"type":"ADDED","object":{}`} {
+		if _, _, err := event.Decode([]byte(frame), nil, new(metav1.WatchEvent)); err == nil {
+			t.Errorf("%q is no error", frame)
+		}
 	}
 }
 

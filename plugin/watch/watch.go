@@ -62,6 +62,8 @@ type Watch struct {
 // or selector.
 func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 	config = reflector.DetectDeadConnections(config)
+	// The API server is near. To compress a first list costs it a third of the time that the list takes.
+	config.DisableCompression = true
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)

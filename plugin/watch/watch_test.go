@@ -504,6 +504,24 @@ func TestEachOutageWithoutTheCRDIsReported(t *testing.T) {
 	}
 }
 
+// Compression of a first list costs the API server more than its network.
+func TestNoAnswerIsCompressed(t *testing.T) {
+	var asked, compressed atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if r.Header.Get("Accept-Encoding") == "gzip" {
+			compressed.Add(1)
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	_, h := start(t, &rest.Config{Host: server.URL}, Options{})
+	h.eventually("failed serviceimports")
+	if asked.Load() == 0 || compressed.Load() > 0 {
+		t.Errorf("%d of %d answers may be compressed, want none", compressed.Load(), asked.Load())
+	}
+}
+
 func TestStrangeServerReportsNothing(t *testing.T) {
 	w, h := start(t, &rest.Config{Host: "https://127.0.0.1:1"}, Options{})
 	h.eventually("failed serviceimports")

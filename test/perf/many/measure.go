@@ -74,6 +74,7 @@ type firstSync struct {
 const (
 	processCPU    = "process_cpu_seconds_total"
 	processMemory = "process_resident_memory_bytes"
+	heapLive      = "go_gc_heap_live_bytes" // what the last garbage collection left
 )
 
 func (s *stage) firstSync(ctx context.Context, w simulated.World) (f firstSync, err error) {
@@ -93,10 +94,15 @@ func (s *stage) firstSync(ctx context.Context, w simulated.World) (f firstSync, 
 		return f, err
 	}
 	memory, err := s.figure(ctx, processMemory, nil)
+	if err != nil {
+		return f, err
+	}
+	live, err := s.figure(ctx, heapLive, nil)
 	f.rows = []row{
 		{"writes of the first sync, for each import", (after - before) / float64(w.Imports()), "writes"},
 		{"CPU time of the controller for the first sync", cpu, "s"},
 		{"memory of the controller, resident, after the first sync", memory / (1 << 20), "MiB"},
+		{"of it, what the last garbage collection left", live / (1 << 20), "MiB"},
 	}
 	return f, err
 }
@@ -120,7 +126,7 @@ func (s *stage) ready(ctx context.Context, w simulated.World) error {
 	if err != nil {
 		return err
 	}
-	return wait(ctx, "be ready", 500*time.Millisecond, func() error {
+	return wait(ctx, "be ready", time.Second, func() error { // a read of the metrics costs the controller milliseconds
 		ready, err := s.figure(ctx, "multicluster_serviceimports", map[string]string{"condition": "ready"})
 		if err == nil && int(ready) < w.Imports() {
 			err = fmt.Errorf("%d of %d imports", int(ready), w.Imports())
