@@ -104,6 +104,7 @@ const (
 // that cannot be this cluster's.
 func NewManager(ctx context.Context, config *rest.Config, options Options) (manager.Manager, error) {
 	config = reflector.DetectDeadConnections(config)
+	config.DisableCompression = true // The API server is near, and would compress each event of a watch by itself.
 	if options.ClusterID != "" { // before any write
 		if err := peers.CheckID(ctx, config, options.ClusterID, options.Namespace); err != nil {
 			return nil, err
