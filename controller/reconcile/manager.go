@@ -93,8 +93,7 @@ const (
 	// after the cause is gone, such as a quota or an unreachable webhook.
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 30 * time.Second
-	// propertyPolls is the interval between two reads of the ClusterProperties, in intervals of
-	// Options.Poll: they seldom change.
+	// propertyPolls is the interval between two reads of ClusterProperties, in Polls: they seldom change.
 	propertyPolls = 6
 	// defaultMaxEndpoints is the default of Kubernetes for its own slices.
 	defaultMaxEndpoints = 100
@@ -104,8 +103,8 @@ const (
 // that cannot be this cluster's.
 func NewManager(ctx context.Context, config *rest.Config, options Options) (manager.Manager, error) {
 	config = reflector.DetectDeadConnections(config)
-	config.DisableCompression = true // The API server is near, and would compress each event of a watch by itself.
-	if options.ClusterID != "" { // before any write
+	config.DisableCompression = true // the API server is near, and would compress each event of a watch by itself
+	if options.ClusterID != "" {     // before any write
 		if err := peers.CheckID(ctx, config, options.ClusterID, options.Namespace); err != nil {
 			return nil, err
 		}
