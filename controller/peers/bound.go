@@ -19,24 +19,41 @@ import (
 const (
 	maxAnswer = 64 << 20 // bytes of a list, decompressed
 	// maxEvent is in bytes. client-go has the same limit for events that are not JSON.
-	maxEvent   = 16 << 20
-	maxMessage = 1 << 10 // bytes of a message with text from a peer
+	maxEvent       = 16 << 20
+	maxTokenAnswer = 1 << 20 // bytes of the answer to the request for a token
+	maxMessage     = 1 << 10 // bytes of a message with text from a peer
 )
 
 var (
-	errTooLarge = fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
-	errRedirect = errors.New("the server redirects to another address, which the controller does not follow: set the address of the API server itself in the kubeconfig")
+	errLargeList  = tooLargeError{"list", maxAnswer}
+	errLargeEvent = tooLargeError{"event", maxEvent}
+	errLargeToken = tooLargeError{"token", maxTokenAnswer}
+	errRedirect   = errors.New("the server redirects to another address, which the controller does not follow: set the address of the API server itself in the kubeconfig")
 )
 
-// boundedBody is a body that returns errTooLarge after left bytes have been read.
+// tooLargeError is that an answer is larger than the limit for its content.
+type tooLargeError struct {
+	content string
+	most    int // bytes
+}
+
+// Error implements error.
+func (e tooLargeError) Error() string {
+	return fmt.Sprintf("the answer is larger than %d MiB, which is the limit for one %s", e.most>>20, e.content)
+}
+
+// boundedBody is a body that returns tooLarge after left bytes have been read.
 type boundedBody struct {
 	io.ReadCloser
-	left int
+	left     int
+	tooLarge tooLargeError
 }
+
+func (e tooLargeError) bound(body io.ReadCloser) *boundedBody { return &boundedBody{body, e.most, e} }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, errTooLarge
+		return 0, b.tooLarge
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
 	b.left -= n
@@ -64,8 +81,10 @@ func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		return nil, err
 	case response.StatusCode/100 == 3:
 		return nil, errors.Join(errRedirect, response.Body.Close())
+	case request.Method == http.MethodPost: // the only object that is created in peers
+		response.Body = errLargeToken.bound(response.Body)
 	case response.StatusCode != http.StatusOK || !watches:
-		response.Body = &boundedBody{response.Body, maxAnswer}
+		response.Body = errLargeList.bound(response.Body)
 	}
 	return response, nil
 }
@@ -97,7 +116,7 @@ type boundedFramer struct {
 }
 
 func (f boundedFramer) NewFrameReader(r io.ReadCloser) io.ReadCloser {
-	body := &boundedBody{r, maxEvent}
+	body := errLargeEvent.bound(r)
 	return &boundedFrames{f.Framer.NewFrameReader(body), body, f.budget}
 }
 

@@ -118,6 +118,7 @@ func (c *connection) failedLocked() error {
 
 // classify returns the reason for a failed request, and a message with what to do.
 func classify(host string, err error) (reason, message string) {
+	var tooLarge tooLargeError
 	switch {
 	case errors.Is(err, reflector.ErrAbsent), apierrors.IsNotFound(err): // also of a server whose discovery has them
 		return NoCRD, host + " does not serve ServiceExports: install the CRDs of the Multi-Cluster Services API in that cluster"
@@ -125,8 +126,8 @@ func classify(host string, err error) (reason, message string) {
 		return Unauthorized, host + " rejected the credentials, which can have expired: join the peer again"
 	case apierrors.IsForbidden(err):
 		return Forbidden, fmt.Sprintf("the account needs the role of deploy/peer: run `kubectl apply -k '%s'` in the cluster at %s: %v", mcs.Deploy("peer"), host, err)
-	case errors.Is(err, errTooLarge):
-		return TooLarge, host + ": " + errTooLarge.Error() + ", which is the limit for one list"
+	case errors.As(err, &tooLarge):
+		return TooLarge, host + ": " + tooLarge.Error()
 	case errors.Is(err, reflector.ErrPaged):
 		return TooLarge, host + ": " + reflector.ErrPaged.Error()
 	case errors.Is(err, errTooHeavy):

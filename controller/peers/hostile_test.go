@@ -72,7 +72,7 @@ func TestTokensOfAHostilePeer(t *testing.T) {
 		"none":                   {token(""), "no token"},
 		"YAML":                   {token("x\n- name: evil"), "not a JWT"},
 		"YAML behind a JWT":      {token(good + "\"}}\n"), "not a JWT"},
-		"a huge one":             {token(strings.Repeat("a", 1<<20)), "limit"},
+		"a huge one":             {token(strings.Repeat("a", 1<<19)), "limit"},
 		"one that never expires": {token(forged(`{"iat":1400,"sub":"system:serviceaccount:s:a"}`)), "never expires"},
 		"one of another account": {token(forged(`{"iat":1400,"exp":2000,"sub":"system:serviceaccount:s:b"}`)), "another account"},
 		"the old one":            {token(old), "later"},
