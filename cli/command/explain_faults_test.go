@@ -79,8 +79,8 @@ func named(text, namespace string) string {
 	return strings.ReplaceAll(text, "FOO", "foo."+namespace)
 }
 
-// TestFaults makes each fault, looks at the one cause and its golden output, does what is printed, and sees the chain whole. Four labs take a
-// quarter of the time of one: mostly, they wait until controllers try again.
+// TestFaults makes each fault, looks at the one cause and its golden output, does what is printed, and sees the chain whole. Several labs
+// take less time than one: mostly, they wait until controllers try again.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	labs := map[string][]fault{}

@@ -31,7 +31,7 @@ var (
 	errRedirect   = errors.New("the server redirects to another address, which the controller does not follow: set the address of the API server itself in the kubeconfig")
 )
 
-// tooLargeError is that an answer is larger than the limit for its content.
+// tooLargeError reports an answer that is larger than the limit for its content.
 type tooLargeError struct {
 	content string
 	most    int // bytes
@@ -42,14 +42,15 @@ func (e tooLargeError) Error() string {
 	return fmt.Sprintf("the answer is larger than %d MiB, which is the limit for one %s", e.most>>20, e.content)
 }
 
+// bound limits a body.
+func (e tooLargeError) bound(body io.ReadCloser) *boundedBody { return &boundedBody{body, e.most, e} }
+
 // boundedBody is a body that returns tooLarge after left bytes have been read.
 type boundedBody struct {
 	io.ReadCloser
 	left     int
 	tooLarge tooLargeError
 }
-
-func (e tooLargeError) bound(body io.ReadCloser) *boundedBody { return &boundedBody{body, e.most, e} }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
@@ -81,7 +82,7 @@ func (t boundedTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		return nil, err
 	case response.StatusCode/100 == 3:
 		return nil, errors.Join(errRedirect, response.Body.Close())
-	case request.Method == http.MethodPost: // the only object that is created in peers
+	case request.Method == http.MethodPost: // for a token: nothing else is created in peers
 		response.Body = errLargeToken.bound(response.Body)
 	case response.StatusCode != http.StatusOK || !watches:
 		response.Body = errLargeList.bound(response.Body)

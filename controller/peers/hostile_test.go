@@ -87,7 +87,7 @@ func TestTokensOfAHostilePeer(t *testing.T) {
 					return
 				}
 			}
-		}, "larger than"},
+		}, "larger than 1 MiB"},
 		"control characters": {func(w http.ResponseWriter) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = w.Write([]byte("no\x1b[2J"))

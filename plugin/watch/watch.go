@@ -62,7 +62,7 @@ type Watch struct {
 // or selector.
 func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 	config = reflector.DetectDeadConnections(config)
-	// The API server is near. To compress a first list costs it a third of the time that the list takes.
+	// The API server is near: compression costs it processor time and saves nothing.
 	config.DisableCompression = true
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
