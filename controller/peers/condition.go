@@ -141,20 +141,19 @@ func classify(host string, err error) (reason, message string) {
 // to, or "" if the identity is correct (C51, C53).
 func (p *peer) identityLocked() (reason, message string) {
 	s, found := p.registry, &p.connection.identity
-	announced := found.announced()
 	switch first := p.firstLocked(); {
 	case found.uid == s.identity.uid:
 		return DuplicateCluster, fmt.Sprintf("the kubeconfig contains the address of this cluster itself, %s: use the kubeconfig of another cluster", s.options.Home)
 	case first != nil:
 		return DuplicateCluster, fmt.Sprintf("the kubeconfig contains the address of the cluster of peer %s: delete one of the two Secrets", first.id)
-	case len(announced) == 0:
+	case len(found.by) == 0:
 		return NoController, "no namespace in that cluster has the annotation " + mcs.AnnotationClusterID + ": start the controller in that cluster"
 	case found.announces(p.id):
 		return "", ""
 	case found.announces(s.options.Home):
 		return DuplicateID, fmt.Sprintf("peer %s announces the ID %s, which is the ID of this cluster: set another --cluster-id for the controller in one of the two clusters", p.id, s.options.Home)
 	default:
-		return WrongID, fmt.Sprintf("that cluster announces the ID %s: rename the Secret to it, or set --cluster-id=%s in that cluster", someOf(announced), p.id)
+		return WrongID, fmt.Sprintf("that cluster announces the ID %s: rename the Secret to it, or set --cluster-id=%s in that cluster", someOf(found.announced()), p.id)
 	}
 }
 

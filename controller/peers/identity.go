@@ -180,4 +180,12 @@ func newIdentity(home string) identity {
 
 func (i *identity) announced() []string { return slices.Compact(slices.Sorted(maps.Values(i.by))) }
 
-func (i *identity) announces(id string) bool { return slices.Contains(i.announced(), id) }
+// announces reports whether an ID is announced. It is called often, and there can be thousands.
+func (i *identity) announces(id string) bool {
+	for _, announced := range i.by {
+		if announced == id {
+			return true
+		}
+	}
+	return false
+}

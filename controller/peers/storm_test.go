@@ -2,6 +2,7 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
@@ -126,8 +128,7 @@ func TestProbeStorm(t *testing.T) {
 	before, _, _ := s.sums()
 	s.fall()
 	way.Stall()
-	for _, c := range all {
-		r.finds(c.id, datapath.Dead)
+	for found := 0; found < count; found = r.findMoreDead(found) {
 	}
 	took := time.Since(began)
 	var memory runtime.MemStats
@@ -138,6 +139,22 @@ func TestProbeStorm(t *testing.T) {
 	if mean := float64(connections-before) / time.Since(began).Seconds(); mean > 100 || toOnePeer > 64 {
 		t.Errorf("%.1f connections a second, want at most 100; %d to one peer at a time, want at most 64", mean, toOnePeer)
 	}
+}
+
+// findMoreDead waits until more peers than before are dead, and returns how many are.
+func (r *reader) findMoreDead(before int) (dead int) {
+	r.t.Helper()
+	controlplane.EventuallyEvery(r.t, time.Second/5, fmt.Sprintf("more than %d peers are dead", before), func() error {
+		list, err := r.client.CoordinationV1().Leases(r.namespace).List(r.t.Context(), metav1.ListOptions{LabelSelector: labelPath + "=" + string(datapath.Dead)})
+		if err != nil {
+			return err
+		}
+		if dead = len(list.Items); dead <= before {
+			return errors.New("there are no more")
+		}
+		return nil
+	})
+	return dead
 }
 
 // A peer whose endpoints take connections up and never answer gets 64 at a time, and costs another
