@@ -139,13 +139,15 @@ func (s *scene) writeReport(lines string) {
 	}
 }
 
+// pause is the time between two calls of a condition. Most conditions start kubectl, which takes a fifth
+// of a second of a core, and scenarios run at the same time.
+const pause = 250 * time.Millisecond
+
 // eventually calls a condition until it returns nil. What it said last is in the failure.
 func (s *scene) eventually(what string, condition func(context.Context) error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
 	var last error
 	for {
 		err := condition(ctx)
@@ -158,7 +160,7 @@ func (s *scene) eventually(what string, condition func(context.Context) error) {
 		select {
 		case <-ctx.Done():
 			s.t.Fatalf("%s: not in %v: %v", what, patience, last)
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }

@@ -1,5 +1,6 @@
 // Command serve returns the name of its pod: over HTTP, at any path, and over UDP, where the
-// question follows. Each answer is one line: the name of the pod and the ID of the cluster.
+// question follows. Each answer is one line: the name of the pod and the ID of the cluster. The path
+// /ready is for a readiness probe: it fails while there is a file /tmp/unready.
 //
 //	serve --http 80,8080 --udp 5300 [--linger 5s]
 //
@@ -29,7 +30,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := server{whoami: whoami(), failed: make(chan error)}
+	s := server{whoami: whoami(), unready: "/tmp/unready", failed: make(chan error)}
 	for _, port := range ports(*web) {
 		go s.answer(":" + port)
 	}
@@ -58,8 +59,9 @@ func ports(list string) []string {
 }
 
 type server struct {
-	whoami string
-	failed chan error
+	whoami  string
+	unready string // a file
+	failed  chan error
 }
 
 // answer serves HTTP in both families.
@@ -73,7 +75,10 @@ func (s server) answer(address string) {
 }
 
 func (s server) answerAt(listener net.Listener) error {
-	h := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := os.Stat(s.unready); err == nil && r.URL.Path == "/ready" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
 		_, _ = fmt.Fprintln(w, s.whoami) // a client that has gone needs no answer
 	})}
 	return h.Serve(listener)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -30,6 +32,38 @@ func TestHTTPAnswerNamesThePod(t *testing.T) {
 	defer func() { _ = response.Body.Close() }()
 	if text, err := io.ReadAll(response.Body); err != nil || string(text) != "web-0 c1\n" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestReadinessFollowsAFile(t *testing.T) {
+	s := server{whoami: "web-0 c1", unready: filepath.Join(t.TempDir(), "unready")}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() { _ = s.answerAt(listener) }()
+	get := func(path string) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	if got := get("/ready"); got != http.StatusOK {
+		t.Errorf("without the file: %d", got)
+	}
+	if err := os.WriteFile(s.unready, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if ready, other := get("/ready"), get("/"); ready != http.StatusServiceUnavailable || other != http.StatusOK {
+		t.Errorf("with the file: %d, and %d at another path", ready, other)
 	}
 }
 
