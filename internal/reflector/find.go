@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -11,12 +12,12 @@ import (
 
 // find asks the server which version of the resource it has, and returns whether it has one, and when to
 // try that version.
-func (f *Follower) find() (version int, found bool, pause time.Duration) {
+func (f *Follower) find(ctx context.Context) (version int, found bool, pause time.Duration) {
 	version, err := f.served()
 	if err == nil {
 		return version, true, retryFirst // the list of that version reports the outcome
 	}
-	f.tell(List, err)
+	f.tell(ctx, List, err)
 	if errors.Is(err, ErrAbsent) {
 		return 0, false, absentPoll
 	}

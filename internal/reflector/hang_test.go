@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -264,5 +265,39 @@ func TestAWatchWithoutAnAnswerIsAFailure(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Fatal("nothing is reported")
+	}
+}
+
+// Run can begin again before a list of the last Run has failed. That failure is not reported.
+func TestAnEndedRunReportsNothing(t *testing.T) {
+	reported := make(chan error, 100)
+	f, _, client := followServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Query().Get("sendInitialEvents") == "true":
+			w.WriteHeader(http.StatusUnprocessableEntity) // like a server that cannot stream lists
+		case isWatch(r):
+			<-r.Context().Done()
+		default:
+			answer(w, oneService)
+		}
+	}, func(verb Verb, err error) {
+		if verb == List {
+			reported <- err
+		}
+	})
+	run(t, f)
+	if err := <-reported; err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	lists := cache.NewListWatchFromClient(client, "services", metav1.NamespaceAll, fields.Everything())
+	if _, err := f.list(ended, lists, metav1.ListOptions{}); err == nil {
+		t.Fatal("the list succeeds")
+	}
+	select {
+	case err := <-reported:
+		t.Errorf("reported: %v", err)
+	default:
 	}
 }

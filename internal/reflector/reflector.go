@@ -93,7 +93,7 @@ type Follower struct {
 	report     Report
 	reflectors []*cache.Reflector // one for each version
 	limits     limits
-	ended      func() bool // set by Run
+	ended      func() bool // set by Run, and for its goroutine only
 	streaming  *time.Timer // ends a streamed list that does not complete
 }
 
@@ -149,10 +149,10 @@ func (f *Follower) Run(ctx context.Context) {
 		pause := retryFirst
 		switch contradicted := found && apierrors.IsNotFound(err); {
 		case contradicted:
-			f.tell(List, err)
+			f.tell(ctx, List, err)
 			found, pause = false, backoff.Step()
 		case apierrors.IsNotFound(err):
-			version, found, pause = f.find()
+			version, found, pause = f.find(ctx)
 		// The second case is a server that closes the watch at once after each list.
 		case err != nil || time.Since(began) < retryMost:
 			pause = backoff.Step()
@@ -169,14 +169,16 @@ func (f *Follower) Run(ctx context.Context) {
 
 // tellRequest reports the outcome of a list or watch. It does not report that the server does not
 // have the resource: Run checks this first.
-func (f *Follower) tellRequest(verb Verb, err error) {
+func (f *Follower) tellRequest(ctx context.Context, verb Verb, err error) {
 	if !apierrors.IsNotFound(err) {
-		f.tell(verb, err)
+		f.tell(ctx, verb, err)
 	}
 }
 
-func (f *Follower) tell(verb Verb, err error) {
-	if !f.ended() { // otherwise the end of Run caused the failure
+// tell reports an outcome, unless the end of Run, whose context it gets, was the cause. A list can end
+// later than Run, when Run has begun again.
+func (f *Follower) tell(ctx context.Context, verb Verb, err error) {
+	if ctx.Err() == nil {
 		f.report(verb, err)
 	}
 }

@@ -38,7 +38,7 @@ func (f *Follower) list(ctx context.Context, lw cache.ListerWithContext, o metav
 		err = ErrPaged
 	}
 	if err != nil {
-		f.tellRequest(List, err)
+		f.tellRequest(ctx, List, err)
 		return nil, err
 	}
 	return list, nil
@@ -55,7 +55,9 @@ func (f *Follower) listed(err error) {
 	if f.streaming != nil {
 		f.streaming.Stop()
 	}
-	f.tell(List, err)
+	if !f.ended() {
+		f.report(List, err)
+	}
 }
 
 // watch starts a watch that ends at its deadline, also if the server does not answer any more.
@@ -68,7 +70,7 @@ func (f *Follower) watch(ctx context.Context, lw cache.WatcherWithContext, o met
 	}
 	// A server that cannot stream lists answers Invalid. The reflector then requests a normal list.
 	if !streams || !apierrors.IsInvalid(err) {
-		f.tellRequest(Watch, err)
+		f.tellRequest(ctx, Watch, err)
 	}
 	if err != nil {
 		cancel()
