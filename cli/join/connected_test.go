@@ -20,7 +20,8 @@ func TestConnected(t *testing.T) {
 	w := world.New(t, "member1", "member2")
 	f := &fixture{t, w}
 	joined := make(chan world.Result)
-	go func() { joined <- w.Run("join", "--mesh") }() // it waits for the IDs
+	// It waits for the IDs. Meanwhile the controller is built, if this test is the first one that needs it.
+	go func() { joined <- w.Run("join", "--mesh", "--wait=10m") }()
 	w.StartController("member1")
 	w.StartController("member2")
 	if r := <-joined; r.Status != 0 || strings.Count(r.Out, "Connected") != 2 || strings.Contains(r.Err, "connected") {
