@@ -102,7 +102,7 @@ needs-test needs-clusters: needs-%:
 test: needs-test build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Run all tests except those of whole clusters (make e2e)
 	CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) $(LONGEST) ./...
 	cd build/images && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m ./... # modules of their own, as users of the plugin need nothing of them
-	cd cli && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) ./command ./join ./... # the longest first
+	cd cli && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) -parallel 4 ./command ./join ./... # mostly, they wait
 	cd deploy/charts && go test -count=1 -vet=off -timeout 20m ./... # Go does not see which files Helm reads
 
 .PHONY: check
