@@ -14,10 +14,10 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// scaled is what the runs of test/perf/many wrote: clusters, what, measured, unit.
+// scaled is what the runs of test/perf/many wrote: clusters, names that the others export, what, measured, unit.
 const scaled = "docs/results/scale.csv"
 
-// scales are drawn beside one another, over the number of clusters. The lines are rows of the results, by how they begin.
+// scales are drawn beside one another, over the number of names. The lines are rows of the results, by how they begin.
 var scales = []struct {
 	title string
 	lines []struct{ row, name string }
@@ -36,7 +36,7 @@ func drawScale() error {
 	row := make([]*plot.Plot, 0, len(scales))
 	for _, s := range scales {
 		p := plot.New()
-		p.Title.Text, p.X.Label.Text, p.BackgroundColor = s.title, "clusters", color.White
+		p.Title.Text, p.X.Label.Text, p.BackgroundColor = s.title, "names that other clusters export", color.White
 		p.Legend.Top, p.Legend.Left, p.X.Min, p.Y.Min = true, true, 0, 0
 		for i, of := range s.lines {
 			points, err := pointsOf(rows, of.row)
@@ -64,14 +64,14 @@ func drawScale() error {
 	return writePicture("scale.svg", out.Bytes(), scaled, text)
 }
 
-// pointsOf returns the measured values of a row, by the number of clusters.
+// pointsOf returns the measured values of a row, by the number of names.
 func pointsOf(rows [][]string, begin string) (points plotter.XYs, err error) {
 	for _, row := range rows {
-		if !strings.HasPrefix(row[1], begin) {
+		if !strings.HasPrefix(row[2], begin) {
 			continue
 		}
-		x, errX := strconv.ParseFloat(row[0], 64)
-		y, errY := strconv.ParseFloat(row[2], 64)
+		x, errX := strconv.ParseFloat(row[1], 64)
+		y, errY := strconv.ParseFloat(row[3], 64)
 		if errX != nil || errY != nil {
 			return nil, fmt.Errorf("%s: %q is no measurement", scaled, row)
 		}

@@ -1,5 +1,6 @@
 // Command many measures one controller with many peers: a real kube-apiserver for its own cluster, and the simulated API servers of 99
-// peers. It runs from the project's top folder, by `make bench-100`, and writes docs/results/many.txt and scale.csv.
+// peers. It runs from the project's top folder, by `make bench-100` and `make bench-scale`. It writes docs/results/many.txt, and adds the
+// rows of worlds without shared names to scale.csv.
 //
 //	bare client ──▶ API server of this cluster        floor: the same writes, with nothing to read and nothing to decide
 //	controller  ──▶ API server of this cluster        first sync, idle, changes, outages of peers, restart
@@ -58,6 +59,10 @@ func main() {
 	flag.DurationVar(&s.changing, "changing", time.Minute, "how long endpoints change")
 	flag.StringVar(&s.out, "out", filepath.Join("docs", "results", "many.txt"), "the file for the results; none if empty")
 	flag.Parse()
+	if s.world.Shared > s.world.Services {
+		fmt.Fprintf(os.Stderr, "many: --shared is %d, but there are only %d Services (--services)\n", s.world.Shared, s.world.Services)
+		os.Exit(2)
+	}
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -92,11 +97,15 @@ func run(ctx context.Context, s size) error {
 	if err := os.WriteFile(s.out, []byte(text), 0o644); err != nil {
 		return err
 	}
-	return record(filepath.Join(filepath.Dir(s.out), "scale.csv"), s.world.Peers+1, rows)
+	if s.world.Shared > 0 {
+		return nil
+	}
+	return record(filepath.Join(filepath.Dir(s.out), "scale.csv"), s.world, rows)
 }
 
-// record puts the rows of a run in the place of those of an earlier run with as many clusters: clusters, what, measured, unit.
-func record(path string, clusters int, rows []row) error {
+// record puts the rows of a run in the place of those of an earlier run with as many clusters: clusters, names that the others export,
+// what, measured, unit.
+func record(path string, w simulated.World, rows []row) error {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -105,10 +114,10 @@ func record(path string, clusters int, rows []row) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	size := strconv.Itoa(clusters)
+	size := strconv.Itoa(w.Peers + 1)
 	all = slices.DeleteFunc(all, func(line []string) bool { return line[0] == size })
 	for _, r := range rows {
-		all = append(all, []string{size, r.what, strconv.FormatFloat(r.got, 'g', 4, 64), r.unit})
+		all = append(all, []string{size, strconv.Itoa(w.Imports()), r.what, strconv.FormatFloat(r.got, 'g', 4, 64), r.unit})
 	}
 	slices.SortStableFunc(all, func(a, b []string) int { return cmp.Or(len(a[0])-len(b[0]), strings.Compare(a[0], b[0])) })
 	var out bytes.Buffer
@@ -129,8 +138,8 @@ func report(w simulated.World, rows []row) (string, error) {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	_, err = fmt.Fprintf(table, "%d cores, %s, %s, %s; all of it on this one machine\n"+
-		"%d simulated peers x %d exported Services x %d endpoints, %d other Services in each: %d imports, %d EndpointSlices\n\nwhat\tmeasured\n",
-		runtime.NumCPU(), processor, runtime.Version(), strings.TrimSpace(string(commit)), w.Peers, w.Services, w.Endpoints, w.Unexported, w.Imports(), w.Slices())
+		"%d simulated peers x %d exported Services x %d endpoints, %d of the names in all peers, %d other Services in each: %d imports, %d EndpointSlices\n\nwhat\tmeasured\n",
+		runtime.NumCPU(), processor, runtime.Version(), strings.TrimSpace(string(commit)), w.Peers, w.Services, w.Endpoints, w.Shared, w.Unexported, w.Imports(), w.Slices())
 	for _, r := range rows {
 		if err == nil {
 			_, err = fmt.Fprintf(table, "%s\t%.4g %s\n", r.what, r.got, r.unit)
