@@ -129,11 +129,11 @@ bench-clusterset: build programs ## Measure delays, first sync and memory of a c
 	@go run ./test/clusterset/bench $(ARGS)
 
 .PHONY: bench-100
-bench-100: build programs ## Measure one controller with 99 simulated peers that share most names (ARGS='--services 50 --shared 40')
+bench-100: build programs ## Measure one controller with 99 simulated peers (ARGS='--services 50 --shared 40')
 	@go run ./test/perf/many --shared 400 $(ARGS)
 
 .PHONY: bench-scale
-bench-scale: build programs ## Measure one controller with 9, 29 and 99 simulated peers, all names different (hours)
+bench-scale: build programs ## Measure one controller with more and more names (an hour)
 	@for size in 10:500 30:500 100:200; do clusters=$${size%:*}; \
 	  go run ./test/perf/many --peers $$((clusters - 1)) --services $${size#*:} --idle 1m --out docs/results/many-$$clusters.txt $(ARGS) || exit 1; done
 
