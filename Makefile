@@ -129,7 +129,7 @@ bench-clusterset: build programs ## Measure delays, first sync and memory of a c
 	@go run ./test/clusterset/bench $(ARGS)
 
 .PHONY: bench-100
-bench-100: build programs ## Measure one controller with 99 simulated peers (ARGS='--services 50 --shared 40')
+bench-100: build programs ## Measure a controller with 99 simulated peers (ARGS='--services 50 --shared 40')
 	@go run ./test/perf/many --shared 400 $(ARGS)
 
 .PHONY: bench-scale

@@ -25,7 +25,7 @@ const (
 	pingTimeout  = 3 * time.Second
 	suspectAfter = 3 * time.Second
 	silentAfter  = pingAfter + pingTimeout
-	// listen is the pause between two looks at when data arrived.
+	// listen is the pause between two looks at whether data arrives again.
 	listen = 500 * time.Millisecond
 )
 
@@ -106,7 +106,7 @@ func (c *connection) listenTo(ctx context.Context) {
 		case <-c.swapped:
 			c.probeAll(ctx)
 			c.peer.notify()
-		case <-time.After(min(listen, pause)):
+		case <-time.After(c.untilLook(time.Now(), pause)):
 		}
 		now := time.Now()
 		c.note(c.transport.quiet(now))
@@ -125,6 +125,15 @@ func (c *connection) listenTo(ctx context.Context) {
 		began, pause = now, c.probePause()
 		c.peer.notify()
 	}
+}
+
+// untilLook returns how long nothing can be noticed. While a peer answers, that is until it could be
+// suspected at the earliest: data arrives at least every pingAfter, so that this is about 2 s.
+func (c *connection) untilLook(now time.Time, pause time.Duration) time.Duration {
+	if _, failing := c.failedProbe(); failing || c.suspected || c.silent {
+		return min(listen, pause)
+	}
+	return max(min(suspectAfter-c.transport.quiet(now), pause-c.transport.unanswered(now)), time.Millisecond)
 }
 
 // probeAll probes each resource, until no answer arrives in time.
