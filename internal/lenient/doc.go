@@ -31,5 +31,8 @@
 // Do not use types with an UnmarshalJSON method that can fail, such as metav1.Time: decoding of the
 // item stops there. Use strings, and ParseTime.
 //
+// An API server writes each event of a watch on one line, and this package expects that. It parses an
+// event once, client-go's decoder does it four times.
+//
 // Answers that are not a list, object or Status of the given kind are errors: absent is not empty.
 package lenient

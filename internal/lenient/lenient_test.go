@@ -1,13 +1,14 @@
 package lenient
 
 import (
+	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -200,13 +201,22 @@ func TestWatchContinuesAfterAnUndecodableObject(t *testing.T) {
 	}
 }
 
+// firstEvent decodes a stream up to its first event.
+func firstEvent(t *testing.T, stream string) (runtime.Object, watch.EventType, error) {
+	t.Helper()
+	object, event, framer := decoders(t, Serializer[thing]("Thing"))
+	typ, got, err := restwatch.NewDecoder(streaming.NewDecoder(framer.NewFrameReader(io.NopCloser(strings.NewReader(stream))), event), object).Decode()
+	return got, typ, err
+}
+
 // A frame means the same in the form in which an API server writes it, which is read faster, and in any
 // other form.
 func TestFramesOfAnyForm(t *testing.T) {
-	object, event, _ := decoders(t, Serializer[thing]("Thing"))
 	const a = `{"apiVersion":"v1","kind":"Thing","metadata":{"name":"a"},"spec":{"ips":["10.0.0.1"]}}`
 	for name, frame := range map[string]string{
-		"of an API server":         `{"type":"ADDED","object":` + a + "}\n",
+		"of an API server":         `{"type":"ADDED","object":` + a + "}",
+		"with a line before":       "\n" + `{"type":"ADDED","object":` + a + "}",
+		"with another end of line": `{"type":"ADDED","object":` + a + "}\r",
 		"the keys the other way":   `{"object":` + a + `,"type":"ADDED"}`,
 		"with spaces":              `{ "type": "ADDED", "object": ` + a + ` }`,
 		"with spaces in between":   `{"type":"ADDED","object": ` + a + " \t}",
@@ -218,26 +228,60 @@ func TestFramesOfAnyForm(t *testing.T) {
 		"an escape before the end": `{"type":"ADDED","object":` + a + `,"more":"\\"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got, want metav1.WatchEvent
-			if _, _, err := event.Decode([]byte(frame), nil, &got); err != nil {
-				t.Fatal(err)
+			got, typ, err := firstEvent(t, frame+"\n")
+			if err != nil || typ != watch.Added {
+				t.Fatalf("got %s, %v", typ, err)
 			}
-			if err := json.Unmarshal([]byte(frame), &want); err != nil {
-				t.Fatal(err)
-			}
-			if got.Type != want.Type || !bytes.Equal(bytes.TrimSpace(got.Object.Raw), want.Object.Raw) {
-				t.Errorf("got %s %s, want %s %s", got.Type, got.Object.Raw, want.Type, want.Object.Raw)
-			}
-			item, err := runtime.Decode(object, got.Object.Raw)
-			if err != nil || item.(*thing).Name != "a" || item.(*thing).Err != nil {
-				t.Errorf("got %+v, %v", item, err)
+			if item := got.(*thing); item.Name != "a" || item.Err != nil || len(item.Spec.IPs) != 1 {
+				t.Errorf("got %+v", item)
 			}
 		})
 	}
-	for _, frame := range []string{"", "{", `{"type":"ADDED","object":`, `{"type":"ADDED","object":}`, `{"type":"ADDED","object":{}`} {
-		if _, _, err := event.Decode([]byte(frame), nil, new(metav1.WatchEvent)); err == nil {
-			t.Errorf("%q is no error", frame)
+	got, _, err := firstEvent(t, `{"type":"ERROR","object":{"apiVersion":"v1","kind":"Status","code":410,"reason":"Expired"},"more":{}}`+"\n")
+	if err != nil || !apierrors.IsResourceExpired(apierrors.FromObject(got)) {
+		t.Errorf("a key after a Status: got %+v, %v", got, err)
+	}
+	for _, frame := range []string{"{", `{"type":"ADDED","object":`, `{"type":"ADDED","object":}`, `{"type":"ADDED","object":{}`, `{"type":"ADDED","object":` + a} {
+		if got, _, err := firstEvent(t, frame+"\n"); err == nil {
+			t.Errorf("%q is %+v, want an error", frame, got)
 		}
+	}
+}
+
+// The end of a stream is told from an event that was cut, which is none.
+func TestTheEndOfAStream(t *testing.T) {
+	const whole = `{"type":"ADDED","object":{"apiVersion":"v1","kind":"Thing","metadata":{}}}`
+	for stream, want := range map[string]error{"": io.EOF, " \n\n": io.EOF, whole: io.ErrUnexpectedEOF, whole[:20]: io.ErrUnexpectedEOF} {
+		if _, _, err := firstEvent(t, stream); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", stream, err, want)
+		}
+	}
+	timeout := iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(whole)))
+	if _, err := (lines{}).NewFrameReader(io.NopCloser(timeout)).Read(make([]byte, 1024)); !errors.Is(err, iotest.ErrTimeout) {
+		t.Errorf("a reader that fails: %v", err)
+	}
+}
+
+// An event can be as large as client-go's limit. It is read in parts, and the next one is whole.
+func TestLargeEvents(t *testing.T) {
+	const limit = 16 << 20
+	frame := func(size int) string {
+		begin, end := `{"type":"ADDED","object":{"apiVersion":"v1","kind":"Thing","metadata":{"name":"`, `"}}}`
+		return begin + strings.Repeat("a", size-len(begin)-len(end)) + end
+	}
+	for size, want := range map[int]error{1023: nil, 1024: nil, 1025: nil, 4096: nil, 1 << 20: nil, limit: nil, limit + 1: streaming.ErrObjectTooLarge} {
+		_, events, framer := decoders(t, Serializer[thing]("Thing"))
+		d := streaming.NewDecoder(framer.NewFrameReader(io.NopCloser(strings.NewReader(frame(size)+"\n"+frame(200)+"\n"))), events)
+		var event metav1.WatchEvent
+		if _, _, err := d.Decode(nil, &event); !errors.Is(err, want) {
+			t.Errorf("%d bytes: %v, want %v", size, err, want)
+		}
+		if _, _, err := d.Decode(nil, &event); err != nil || len(event.Object.Raw) != 200-len(`{"type":"ADDED","object":}`) {
+			t.Errorf("after %d bytes: %v, %s", size, err, event.Object.Raw)
+		}
+	}
+	if _, _, err := firstEvent(t, strings.Repeat("a", maxLine+1)); !errors.Is(err, bufio.ErrTooLong) {
+		t.Errorf("a line without end: %v", err)
 	}
 }
 
@@ -252,7 +296,7 @@ func TestItOnlyReads(t *testing.T) {
 // managedFields.
 const importText = `{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceImport","metadata":{"annotations":{"clusterset-dns.io/cluster-ips":"10.96.120.31"},"creationTimestamp":"2026-05-07T09:20:31Z","generation":3,"labels":{"app.kubernetes.io/managed-by":"multicluster-controller"},"managedFields":[{"apiVersion":"multicluster.x-k8s.io/v1beta1","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{".":{},"f:clusterset-dns.io/cluster-ips":{}},"f:labels":{".":{},"f:app.kubernetes.io/managed-by":{}}},"f:spec":{".":{},"f:ipFamilies":{},"f:ips":{},"f:ports":{},"f:sessionAffinity":{},"f:type":{}}},"manager":"multicluster-controller","operation":"Update","time":"2026-05-07T09:20:31Z"},{"apiVersion":"multicluster.x-k8s.io/v1beta1","fieldsType":"FieldsV1","fieldsV1":{"f:status":{".":{},"f:clusters":{".":{},"k:{\"cluster\":\"member1\"}":{".":{},"f:cluster":{}},"k:{\"cluster\":\"member2\"}":{".":{},"f:cluster":{}}},"f:conditions":{".":{},"k:{\"type\":\"Ready\"}":{".":{},"f:lastTransitionTime":{},"f:message":{},"f:observedGeneration":{},"f:reason":{},"f:status":{},"f:type":{}}}}},"manager":"multicluster-controller","operation":"Update","subresource":"status","time":"2026-05-07T09:20:32Z"}],"name":"foo","namespace":"default","resourceVersion":"1234567","uid":"6f6b1b6e-8b0e-4a0e-9d51-0d6f0d4e7c11"},"spec":{"ipFamilies":["IPv4"],"ips":["10.96.120.31"],"ports":[{"name":"http","port":80,"protocol":"TCP"},{"appProtocol":"https","name":"https","port":443,"protocol":"TCP"}],"sessionAffinity":"None","type":"ClusterSetIP"},"status":{"clusters":[{"cluster":"member1"},{"cluster":"member2"}],"conditions":[{"lastTransitionTime":"2026-05-07T09:20:32Z","message":"","observedGeneration":3,"reason":"Ready","status":"True","type":"Ready"}]}}`
 
-// BenchmarkDecode compares the decoding of one import, in a list and as the object of an event.
+// BenchmarkDecode compares the decoding of one import, in a list and as an event of a watch.
 func BenchmarkDecode(b *testing.B) {
 	scheme := runtime.NewScheme()
 	gv := schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: "v1beta1"}
@@ -260,11 +304,11 @@ func BenchmarkDecode(b *testing.B) {
 	metav1.AddToGroupVersion(scheme, gv)
 	const n = 100
 	list := []byte(`{"apiVersion":"multicluster.x-k8s.io/v1beta1","items":[` + strings.TrimSuffix(strings.Repeat(importText+",", n), ",") + `],"kind":"ServiceImportList","metadata":{"resourceVersion":"1"}}`)
-	event := []byte(`{"type":"ADDED","object":` + importText + `}`)
+	event := `{"type":"ADDED","object":` + importText + "}\n"
 	for name, s := range map[string]runtime.NegotiatedSerializer{
 		"typed": serializer.NewCodecFactory(scheme).WithoutConversion(), "lenient": Serializer[thing]("ServiceImport"),
 	} {
-		object, frame, _ := decoders(b, s)
+		object, frame, framer := decoders(b, s)
 		b.Run("list/"+name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -276,15 +320,29 @@ func BenchmarkDecode(b *testing.B) {
 		})
 		b.Run("event/"+name, func(b *testing.B) {
 			b.ReportAllocs()
+			d := restwatch.NewDecoder(streaming.NewDecoder(framer.NewFrameReader(&endless{text: event}), frame), object)
 			for b.Loop() {
-				var got metav1.WatchEvent
-				if _, _, err := frame.Decode(event, nil, &got); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := runtime.Decode(object, got.Object.Raw); err != nil {
+				if _, _, err := d.Decode(); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
 }
+
+// endless is a text that is repeated.
+type endless struct {
+	text string
+	rest string
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.rest == "" {
+		e.rest = e.text
+	}
+	n := copy(p, e.rest)
+	e.rest = e.rest[n:]
+	return n, nil
+}
+
+func (*endless) Close() error { return nil }

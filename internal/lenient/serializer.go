@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	streamjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"sigs.k8s.io/json"
 )
 
@@ -35,7 +34,7 @@ func Serializer[T any, P Item[T]](kind string) runtime.NegotiatedSerializer {
 		MediaTypeSubType: "json",
 		EncodesAsText:    true,
 		Serializer:       &answers[T, P]{kind: kind},
-		StreamSerializer: &runtime.StreamSerializerInfo{EncodesAsText: true, Serializer: events{}, Framer: streamjson.Framer},
+		StreamSerializer: &runtime.StreamSerializerInfo{EncodesAsText: true, Serializer: events{}, Framer: lines{}},
 	})
 }
 
@@ -63,12 +62,13 @@ func (events) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.Objec
 
 // split takes a frame apart that has the form in which an API server writes it,
 // {"type":"ADDED","object":{…}}, and reports whether it has. The object is not copied: client-go decodes
-// it before it reads the next frame.
+// it before it reads the next frame. It is not parsed either, so it can be followed by other keys of the
+// frame, which answers ignores.
 func split(frame []byte, into *metav1.WatchEvent) bool {
-	kind, object, found := bytes.Cut(bytes.TrimSpace(frame), []byte(`","object":`))
+	kind, object, found := bytes.Cut(frame, []byte(`","object":`))
 	kind, begins := bytes.CutPrefix(kind, []byte(`{"type":"`))
 	object, ends := bytes.CutSuffix(object, []byte{'}'})
-	if !found || !begins || !ends || bytes.ContainsAny(kind, `"\`) || !gojson.Valid(object) {
+	if !found || !begins || !ends || bytes.ContainsAny(kind, `"\`) {
 		return false
 	}
 	into.Type, into.Object.Raw = string(kind), object
@@ -95,7 +95,7 @@ func (a *answers[T, P]) Decode(data []byte, _ *schema.GroupVersionKind, _ runtim
 		object, err = a.item(data)
 	case "Status":
 		object = &metav1.Status{}
-		err = json.UnmarshalCaseSensitivePreserveInts(data, object)
+		err = unmarshal(data, object)
 	default:
 		err = fmt.Errorf("got the kind %q", kind)
 	}
@@ -141,12 +141,21 @@ func (a *answers[T, P]) kindOf(data []byte) (kind string, err error) {
 // item decodes one object. Only invalid JSON is an error.
 func (a *answers[T, P]) item(data []byte) (runtime.Object, error) {
 	item := P(new(T))
-	err := json.UnmarshalCaseSensitivePreserveInts(data, item)
+	err := unmarshal(data, item)
 	if isBroken(err) {
 		return nil, err
 	}
 	item.Complete(err)
 	return item, nil
+}
+
+// unmarshal decodes an object, which other keys of its frame can follow.
+func unmarshal(data []byte, into any) error {
+	err := json.UnmarshalCaseSensitivePreserveInts(data, into)
+	if isBroken(err) {
+		return json.NewDecoderCaseSensitivePreserveInts(bytes.NewReader(data)).Decode(into)
+	}
+	return err
 }
 
 // list decodes a list. Only invalid JSON, or an answer that is not a list, is an error.

@@ -48,12 +48,12 @@ func TestAcceptedWatchAloneIsNotARecovery(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		switch query := r.URL.Query(); {
 		case works.Load() != 0 && query.Get("sendInitialEvents") == "true":
-			_, _ = fmt.Fprint(w, `{"type": "BOOKMARK", "object": {"kind": "ServiceImport", "apiVersion": "multicluster.x-k8s.io/v1beta1",
-"metadata": {"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}}}}`)
+			_, _ = fmt.Fprint(w, `{"type": "BOOKMARK", "object": {"kind": "ServiceImport", "apiVersion": "multicluster.x-k8s.io/v1beta1", `+
+				`"metadata": {"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}}}}`+"\n")
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		case query.Get("watch") != "": // is accepted, and ends with an error
-			_, _ = fmt.Fprint(w, `{"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500, "message": "broken"}}`)
+			_, _ = fmt.Fprint(w, `{"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500, "message": "broken"}}`+"\n")
 		default:
 			tries.Add(1)
 			w.WriteHeader(http.StatusInternalServerError)
