@@ -16,6 +16,7 @@ const (
 	heapBytes   = "heap, bytes"
 	peakBytes   = "peak of the whole process, bytes"
 	firstAnswer = "time to first answer, s"
+	cpuToAnswer = "CPU to first answer, s"
 )
 
 // memory starts ours and the in-tree plugin, in turns, until they are ready, and adds how long that took, what is on their heap, and
@@ -45,6 +46,7 @@ func (b *bench) weigh(ctx context.Context, s *server, title string) error {
 	}
 	peak, err := proc.Peak(s.pid)
 	b.samples.Add(firstAnswer, title, s.who, s.took.Seconds())
+	b.samples.Add(cpuToAnswer, title, s.who, s.used.Seconds())
 	b.samples.Add(heapBytes, title, s.who, float64(heap))
 	b.samples.Add(peakBytes, title, s.who, float64(peak))
 	return err

@@ -17,7 +17,7 @@ type plan struct {
 }
 
 var full = plan{
-	name: "full", rounds: 7, load: 2 * time.Second, warmUp: 1500 * time.Millisecond, starts: 3,
+	name: "full", rounds: 7, load: 2 * time.Second, warmUp: 1500 * time.Millisecond, starts: 5,
 	imports:  struct{ few, some, many int }{100, 10_000, 100_000},
 	headless: 100, manyHeadless: 2_000, manyEndpoints: 500,
 	changes: 200, changesPerSecond: 100,

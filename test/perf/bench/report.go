@@ -102,9 +102,11 @@ func (b *bench) ofMemory() []table.Row {
 		perPiece("heap per import, bytes, "+imports, imports, b.imports.many),
 		scaled("peak of the process, MiB, "+imports, peakBytes, imports, mib, peakGoal),
 		scaled("first answer, s, "+imports, firstAnswer, imports, 1, nil),
+		scaled("CPU to the first answer, s, "+imports, cpuToAnswer, imports, 1, nil),
 		perPiece("heap per endpoint, bytes, "+pods, pods, b.manyHeadless*b.manyEndpoints),
 		scaled("peak of the process, MiB, "+pods, peakBytes, pods, mib, nil),
 		scaled("first answer, s, "+pods, firstAnswer, pods, 1, nil),
+		scaled("CPU to the first answer, s, "+pods, cpuToAnswer, pods, 1, nil),
 	}
 }
 

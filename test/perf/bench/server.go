@@ -37,6 +37,7 @@ type server struct {
 	pprof   string // its address
 	pid     int
 	took    time.Duration // from its start until it was ready
+	used    time.Duration // its CPU until then
 }
 
 // startTimeout is far more than any start takes: only one that fails gets there.
@@ -64,7 +65,9 @@ func (b *bench) start(ctx context.Context, w *world, of setup, ready func(addres
 	check := func(context.Context) (err error) {
 		if err = ready(s.address); err == nil {
 			s.took = time.Since(begin)
-			s.pid, err = readPID(pidfile) // may be written a little later
+			if s.pid, err = readPID(pidfile); err == nil { // may be written a little later
+				s.used, err = s.cpu()
+			}
 		}
 		return err
 	}

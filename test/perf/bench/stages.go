@@ -58,6 +58,9 @@ func (b *bench) onImports(ctx context.Context, w *world) error {
 	if err := b.memory(ctx, w, b.manyImports(), b.lastOf(b.imports.many)); err != nil {
 		return err
 	}
+	if err := b.onlyRead(ctx, w); err != nil {
+		return err
+	}
 	if err := b.sizes(ctx, w); err != nil {
 		return err
 	}
