@@ -32,7 +32,7 @@
 // item stops there. Use strings, and ParseTime.
 //
 // An API server writes each event of a watch on one line, and this package expects that. It parses an
-// event once, client-go's decoder does it four times.
+// event once; client-go's decoders parse it several times.
 //
 // Answers that are not a list, object or Status of the given kind are errors: absent is not empty.
 package lenient
