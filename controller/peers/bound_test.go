@@ -145,7 +145,7 @@ func TestEventsOfAPeerAreBounded(t *testing.T) {
 		resource          int
 	}{
 		{"JSON", "application/json", `{"type": "ADDED", "object": {"kind": "`, ofExports},
-		{"JSON with line breaks", "application/json", "{\"type\":\n\"ADDED\",\n\"object\":\n{\"kind\": \"", ofExports},
+		{"JSON after line breaks", "application/json", "\n \r\n" + `{"type": "ADDED", "object": {"kind": "`, ofExports},
 		{"JSON of a built-in kind", "application/json", `{"type": "ADDED", "object": {"kind": "`, ofSlices},
 		{"protobuf", "application/vnd.kubernetes.protobuf;stream=watch", "\x7f\xff\xff\xff", ofSlices},
 	} {

@@ -31,8 +31,9 @@
 // Do not use types with an UnmarshalJSON method that can fail, such as metav1.Time: decoding of the
 // item stops there. Use strings, and ParseTime.
 //
-// An API server writes each event of a watch on one line, and this package expects that. It parses an
-// event once; client-go's decoders parse it several times.
+// An API server writes each event of a watch on one line. This package expects that: an event on
+// several lines is an error, and one without an end of line was cut. So an event in the usual form is
+// parsed once; client-go's decoders parse it several times.
 //
 // Answers that are not a list, object or Status of the given kind are errors: absent is not empty.
 package lenient

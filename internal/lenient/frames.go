@@ -3,7 +3,7 @@ package lenient
 import (
 	"bufio"
 	"bytes"
-	"cmp"
+	"errors"
 	"io"
 )
 
@@ -17,48 +17,55 @@ func (lines) NewFrameWriter(w io.Writer) io.Writer { return w }
 
 // NewFrameReader implements runtime.Framer.
 func (lines) NewFrameReader(r io.ReadCloser) io.ReadCloser {
-	scanner := bufio.NewScanner(r)
-	scanner.Buffer(nil, maxLine)
-	scanner.Split(splitLine)
-	return &lineReader{Closer: r, scanner: scanner}
+	return &lineReader{Closer: r, stream: bufio.NewReader(r)}
 }
 
-// maxLine is in bytes. It is larger than client-go's limit for an event, 16 MiB, and than that of a
-// bounded reader, so that their errors come first.
-const maxLine = 17 << 20
-
-// lineReader reads one event at a time.
+// lineReader reads one event at a time. It keeps no more than its stream's buffer, and looks at each
+// byte once, also if a peer sends a long line in small pieces.
 type lineReader struct {
 	io.Closer
-	scanner *bufio.Scanner
-	rest    []byte // of the current line
+	stream *bufio.Reader
+	rest   []byte // of the piece of a line that was read last
+	more   bool   // the line continues after this piece
 }
 
-// Read reads an event. If into is too short, it reads a part of the event and returns
+// Read reads an event. If into is too short, it fills into with a part of the event and returns
 // io.ErrShortBuffer.
-func (l *lineReader) Read(into []byte) (int, error) {
-	for len(l.rest) == 0 { // also skips empty lines
-		if !l.scanner.Scan() {
-			return 0, cmp.Or(l.scanner.Err(), io.EOF)
+func (l *lineReader) Read(into []byte) (n int, err error) {
+	for {
+		if len(l.rest) == 0 {
+			if err := l.next(); err != nil {
+				return 0, err
+			}
 		}
-		l.rest = l.scanner.Bytes()
+		copied := copy(into[n:], l.rest)
+		n += copied
+		l.rest = l.rest[copied:]
+		switch {
+		case len(l.rest) > 0:
+			return n, io.ErrShortBuffer
+		case !l.more && n > 0: // otherwise the line is empty
+			return n, nil
+		}
 	}
-	n := copy(into, l.rest)
-	l.rest = l.rest[n:]
-	if len(l.rest) > 0 {
-		return n, io.ErrShortBuffer
-	}
-	return n, nil
 }
 
-// splitLine is a bufio.SplitFunc. A line without an end was cut, and is not an event.
-func splitLine(data []byte, atEOF bool) (advance int, line []byte, err error) {
-	end := bytes.IndexByte(data, '\n')
-	switch {
-	case end >= 0:
-		return end + 1, bytes.TrimSpace(data[:end]), nil
-	case atEOF && len(bytes.TrimSpace(data)) > 0:
-		return 0, nil, io.ErrUnexpectedEOF
+const space = " \t\r\n"
+
+// next reads the next piece of a line. A line without an end was cut, and is not an event.
+func (l *lineReader) next() error {
+	piece, err := l.stream.ReadSlice('\n')
+	if !l.more {
+		piece = bytes.TrimLeft(piece, space)
 	}
-	return 0, nil, nil
+	switch {
+	case err == nil:
+		l.rest, l.more = bytes.TrimRight(piece, space), false
+	case errors.Is(err, bufio.ErrBufferFull):
+		l.rest, l.more = piece, l.more || len(piece) > 0
+		return nil
+	case errors.Is(err, io.EOF) && (l.more || len(piece) > 0):
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }

@@ -1,7 +1,6 @@
 package lenient
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -280,9 +279,35 @@ func TestLargeEvents(t *testing.T) {
 			t.Errorf("after %d bytes: %v, %s", size, err, event.Object.Raw)
 		}
 	}
-	if _, _, err := firstEvent(t, strings.Repeat("a", maxLine+1)); !errors.Is(err, bufio.ErrTooLong) {
-		t.Errorf("a line without end: %v", err)
+}
+
+// All events of a stream arrive, however its reader divides it, and none waits for the next one.
+func TestEventsOfAnyReader(t *testing.T) {
+	const a, b = `{"type":"ADDED","object":{"a":1}}`, `{"type":"ADDED","object":{"b":1}}`
+	blank := strings.Repeat(" ", 5000)
+	stream := "\n" + a + "\n\n \r\n" + blank + "\n" + b + blank + "\n"
+	for name, r := range map[string]io.Reader{
+		"whole": strings.NewReader(stream), "with its end": iotest.DataErrReader(strings.NewReader(stream)),
+		"by bytes": iotest.OneByteReader(strings.NewReader(stream)), "by halves": iotest.HalfReader(strings.NewReader(stream)),
+	} {
+		frames, into := (lines{}).NewFrameReader(io.NopCloser(r)), make([]byte, 1<<14)
+		for _, want := range []string{a, b} {
+			n, err := frames.Read(into)
+			if got := strings.TrimSpace(string(into[:n])); err != nil || got != want {
+				t.Errorf("%s: got %q, %v; want %q", name, got, err, want)
+			}
+		}
+		if n, err := frames.Read(into); !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%s: got %q, %v; want the end", name, into[:n], err)
+		}
 	}
+	out, in := io.Pipe()
+	go func() { _, _ = in.Write([]byte("\n" + a + "\n")) }() // and nothing after it
+	n, err := (lines{}).NewFrameReader(out).Read(make([]byte, 1<<14))
+	if err != nil || n != len(a) {
+		t.Errorf("an event after an empty line: %d bytes, %v", n, err)
+	}
+	_ = in.Close()
 }
 
 func TestItOnlyReads(t *testing.T) {

@@ -62,8 +62,8 @@ func (events) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.Objec
 
 // split takes a frame apart that has the form in which an API server writes it,
 // {"type":"ADDED","object":{…}}, and reports whether it has. The object is not copied: client-go decodes
-// it before it reads the next frame. It is not parsed either, so it can be followed by other keys of the
-// frame, which answers ignores.
+// it before it reads the next frame. It is not parsed either: what follows it in the frame,
+// such as other keys, is ignored by answers.
 func split(frame []byte, into *metav1.WatchEvent) bool {
 	kind, object, found := bytes.Cut(frame, []byte(`","object":`))
 	kind, begins := bytes.CutPrefix(kind, []byte(`{"type":"`))
@@ -149,7 +149,7 @@ func (a *answers[T, P]) item(data []byte) (runtime.Object, error) {
 	return item, nil
 }
 
-// unmarshal decodes an object, which other keys of its frame can follow.
+// unmarshal decodes an object, and ignores what follows it: other keys of its frame.
 func unmarshal(data []byte, into any) error {
 	err := json.UnmarshalCaseSensitivePreserveInts(data, into)
 	if isBroken(err) {
