@@ -247,7 +247,7 @@ func TestFramesOfAnyForm(t *testing.T) {
 	}
 }
 
-// The end of a stream is told from an event that was cut, which is none.
+// A stream that ends after an event and one that ends within an event are different errors.
 func TestTheEndOfAStream(t *testing.T) {
 	const whole = `{"type":"ADDED","object":{"apiVersion":"v1","kind":"Thing","metadata":{}}}`
 	for stream, want := range map[string]error{"": io.EOF, " \n\n": io.EOF, whole: io.ErrUnexpectedEOF, whole[:20]: io.ErrUnexpectedEOF} {

@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/perf/bench/table"
 )
 
-// onlyRead measures what the API server alone needs to send all imports: how long a client waits that only reads the same watch. No
-// plugin can answer sooner. It is in the column of what is ready-made.
+// onlyRead measures what the API server alone needs to send all imports: how long a client waits that only reads our watch. It is
+// in the column of what is ready-made.
 func (b *bench) onlyRead(ctx context.Context, w *world) error {
 	client, err := rest.HTTPClientFor(w.Config)
 	if err != nil {
