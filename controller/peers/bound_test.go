@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/clusterset-dns/multicluster/internal/lenient"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
@@ -170,6 +171,15 @@ func TestEventsOfAPeerAreBounded(t *testing.T) {
 				t.Errorf("the server could send %d MiB", n>>20)
 			}
 		})
+	}
+}
+
+// Empty lines between events count like an event.
+func TestEmptyLinesOfAPeerAreBounded(t *testing.T) {
+	framer := boundedSerializer{lenient.Serializer[serviceExport]("ServiceExport"), newBudget()}.SupportedMediaTypes()[0].StreamSerializer.Framer
+	lines := strings.NewReader(strings.Repeat("\n", 2*maxEvent))
+	if _, err := framer.NewFrameReader(io.NopCloser(lines)).Read(make([]byte, 1024)); !errors.Is(err, errLargeEvent) {
+		t.Errorf("got %v, want %v", err, errLargeEvent)
 	}
 }
 
