@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -112,7 +113,7 @@ func report(out io.Writer, rows []row) error {
 				verdict = fmt.Sprintf("%g %s\tnot reached: %.2f x", r.reach, r.unit, r.got/r.reach)
 			}
 		}
-		if _, err := fmt.Fprintf(table, "%s\t%.4g %s\t%s\n", r.what, r.got, r.unit, verdict); err != nil {
+		if _, err := fmt.Fprintf(table, "%s\t%s %s\t%s\n", r.what, figure(r.got), r.unit, verdict); err != nil {
 			return err
 		}
 	}
@@ -121,4 +122,12 @@ func report(out io.Writer, rows []row) error {
 	}
 	_, err = fmt.Fprintf(out, "\n%d of %d goals are reached.\n", reached, goals)
 	return err
+}
+
+// figure is a number with four digits or more, without an exponent.
+func figure(number float64) string {
+	if math.Abs(number) >= 10_000 {
+		return fmt.Sprintf("%.0f", number)
+	}
+	return fmt.Sprintf("%.4g", number)
 }

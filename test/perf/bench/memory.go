@@ -20,9 +20,14 @@ const (
 )
 
 // memory starts ours and the in-tree plugin, in turns, until they are ready, and adds how long that took, what is on their heap, and
-// the most memory that they had.
-func (b *bench) memory(ctx context.Context, w *world, title string, ready func(address string) error) error {
+// the most memory that they had. Before them, in each turn, it does what else is to be compared with their starts.
+func (b *bench) memory(ctx context.Context, w *world, title string, ready func(address string) error, before ...func() error) error {
 	for range b.starts {
+		for _, do := range before {
+			if err := do(); err != nil {
+				return err
+			}
+		}
 		for _, who := range []table.Who{table.Ours, table.InTree} {
 			s, err := b.start(ctx, w, setup{who: who}, ready)
 			if err != nil {

@@ -24,14 +24,11 @@ func (b *bench) onlyRead(ctx context.Context, w *world) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	for range b.starts {
-		begin := time.Now()
-		if err := readImports(ctx, client, w.Config.Host); err != nil {
-			return fmt.Errorf("read all imports: %w", err)
-		}
-		b.samples.Add(firstAnswer, b.manyImports(), table.ReadyMade, time.Since(begin).Seconds())
+	begin := time.Now()
+	if err := readImports(ctx, client, w.Config.Host); err != nil {
+		return fmt.Errorf("read all imports: %w", err)
 	}
-	b.say("  reading %s", b.manyImports())
+	b.samples.Add(firstAnswer, b.manyImports(), table.ReadyMade, time.Since(begin).Seconds())
 	return nil
 }
 

@@ -55,10 +55,7 @@ func (b *bench) onImports(ctx context.Context, w *world) error {
 	if err := b.fill(ctx, w, "more imports", b.imports.many-b.imports.some, b.clusterSetIPs(b.imports.some)); err != nil {
 		return err
 	}
-	if err := b.memory(ctx, w, b.manyImports(), b.lastOf(b.imports.many)); err != nil {
-		return err
-	}
-	if err := b.onlyRead(ctx, w); err != nil {
+	if err := b.memory(ctx, w, b.manyImports(), b.lastOf(b.imports.many), func() error { return b.onlyRead(ctx, w) }); err != nil {
 		return err
 	}
 	if err := b.sizes(ctx, w); err != nil {
