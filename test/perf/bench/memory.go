@@ -61,10 +61,11 @@ func (b *bench) weigh(ctx context.Context, s *server, title string) error {
 // hangs up after five seconds, in which a big heap on a busy machine is not always collected: that is no reason to give up.
 func heapOf(ctx context.Context, address string) (heap int64, err error) {
 	const collections, tries = 4, 20
-	done := 0
+	done, failed := 0, error(nil)
 	for try := 0; try < tries && done < collections; try++ {
 		var text string
 		if text, err = binaries.Get(ctx, "http://"+address+"/debug/pprof/heap?gc=1&debug=1"); err != nil {
+			failed = err
 			continue
 		}
 		if heap, err = parseHeap(text); err != nil {
@@ -72,7 +73,10 @@ func heapOf(ctx context.Context, address string) (heap int64, err error) {
 		}
 		done++
 	}
-	return heap, err
+	if done < collections {
+		return 0, fmt.Errorf("%d of %d garbage collections: %w", done, collections, failed)
+	}
+	return heap, nil
 }
 
 func parseHeap(profile string) (int64, error) {

@@ -53,6 +53,8 @@ func readImports(ctx context.Context, client *http.Client, host string) error {
 	for {
 		event, err := events.ReadSlice('\n')
 		switch {
+		case err == nil && bytes.HasPrefix(event, []byte(`{"type":"ERROR"`)):
+			return fmt.Errorf("the watch ended: %s", event)
 		case err == nil && bytes.Contains(event, []byte(metav1.InitialEventsAnnotationKey)):
 			return nil
 		case errors.Is(err, io.EOF):
