@@ -126,7 +126,7 @@ func report(out io.Writer, rows []row) error {
 
 // figure is a number with four digits or more, without an exponent.
 func figure(number float64) string {
-	if math.Abs(number) >= 10_000 {
+	if math.Abs(number) >= 1000 {
 		return fmt.Sprintf("%.0f", number)
 	}
 	return fmt.Sprintf("%.4g", number)
