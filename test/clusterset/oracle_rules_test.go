@@ -46,14 +46,15 @@ func (o oracle) of(home *seenCluster) picture {
 		}
 	}
 	for key, imp := range home.imports {
-		if foreignImport(home, key) && imp.Spec.Type == mcsv1beta1.ClusterSetIP {
+		if foreignImport(home, key) {
 			o.name(home, key).wantTheirs(p, imp)
 		}
 	}
 	return p
 }
 
-// wantTheirs: an import that others made gets a derived Service like any, and a copy of each slice that others made for it (R8).
+// wantTheirs: an import of type ClusterSetIP that others made gets a derived Service like any, and a copy of each slice that others made
+// for it (R8). If the cluster exports the name, an empty slice describes its Service, also where the import is headless.
 func (n name) wantTheirs(p picture, imp *mcsv1beta1.ServiceImport) {
 	n.merged = merge.Merged{
 		Type: imp.Spec.Type, Ports: imp.Spec.Ports, Affinity: corev1.ServiceAffinityNone, InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster,
