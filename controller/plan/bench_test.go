@@ -67,8 +67,11 @@ func (c *oneName) planAgain() diff.Changes {
 	return changes
 }
 
-// TestUnchangedSlicesCostNothing: what a plan takes does not depend on the endpoints of slices that have not changed.
+// TestUnchangedSlicesCostNothing: what a plan takes does not depend on the endpoints of slices that have not changed. A copy of the
+// endpoints of one slice would be an allocation for each of them. Fewer are noise: sync.Pool drops a quarter of its objects with the race
+// detector, and all of them when memory is collected.
 func TestUnchangedSlicesCostNothing(t *testing.T) {
+	const most = 90
 	allocations := func(endpoints int) float64 {
 		c, _ := exportedBy(10, 1, endpoints)
 		c.Members[0].Slices[0].Endpoints = c.Members[0].Slices[0].Endpoints[:1] // this cluster's own are copied
@@ -79,8 +82,8 @@ func TestUnchangedSlicesCostNothing(t *testing.T) {
 			}
 		})
 	}
-	few, many := allocations(1), allocations(90)
-	if many > few+10 {
-		t.Errorf("a plan takes %v allocations with an endpoint in each slice, and %v with 90", few, many)
+	few, many := allocations(1), allocations(most)
+	if many >= few+most-1 {
+		t.Errorf("a plan takes %v allocations with an endpoint in each slice, and %v with %d", few, many, most)
 	}
 }
