@@ -130,7 +130,7 @@ func (h *history) edit(p place) (string, error) {
 		if imp == nil || !ownership.OfImport(imp) {
 			return "", nil
 		}
-		return h.editImport(p, imp)
+		return h.editImport(p, imp, seen.members())
 	case 3:
 		return h.deleteOurs(p, svc != nil && len(ownership.OwnerImports(svc)) > 0, svc)
 	case 4:
@@ -157,7 +157,7 @@ func (h *history) deleteOurs(p place, ours bool, obj client.Object) (string, err
 	return fmt.Sprintf("edit: delete %T %s", obj, client.ObjectKeyFromObject(obj)), h.admin(p).Delete(h.Context(), obj)
 }
 
-func (h *history) editImport(p place, imp *mcsv1beta1.ServiceImport) (string, error) {
+func (h *history) editImport(p place, imp *mcsv1beta1.ServiceImport, members []string) (string, error) {
 	what := fmt.Sprintf("edit: import %s has ", p)
 	switch h.IntN(5) {
 	case 0:
@@ -175,9 +175,9 @@ func (h *history) editImport(p place, imp *mcsv1beta1.ServiceImport) (string, er
 		imp.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 		return what + "not what was exported", h.admin(p).Update(h.Context(), imp)
 	default:
-		// A cluster of the set: a restarted controller waits ten minutes for a cluster that does not exist
+		// A cluster that the controller knows: for any other one it waits ten minutes after a restart
 		// (TestClusterKnownFromImportsOnlyIsAwaited), which is longer than this test waits.
-		imp.Status = mcsv1beta1.ServiceImportStatus{Clusters: []mcsv1beta1.ClusterStatus{{Cluster: h.set[h.IntN(len(h.set))].ID}}}
+		imp.Status = mcsv1beta1.ServiceImportStatus{Clusters: []mcsv1beta1.ClusterStatus{{Cluster: oneOf(h.dice, members...)}}}
 		return what + "another status", h.admin(p).Status().Update(h.Context(), imp)
 	}
 }

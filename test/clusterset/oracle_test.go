@@ -124,6 +124,17 @@ func within[T any, P interface {
 	return all
 }
 
+// members are the cluster itself, and the peers that have both a Secret and a Lease.
+func (s *seenCluster) members() []string {
+	all := []string{s.id}
+	for _, lease := range s.leases {
+		if slices.Contains(s.peers, lease.Name) {
+			all = append(all, lease.Name)
+		}
+	}
+	return all
+}
+
 func (s *seenCluster) objects() []client.Object {
 	var all []client.Object
 	add := func(obj client.Object) { all = append(all, obj) }
