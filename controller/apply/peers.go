@@ -21,7 +21,7 @@ type PeerWriter struct{ Client client.Writer }
 // annotations and the spec, and so repairs what others changed there. It removes each field of the
 // spec that is nil and each annotation in unset, and keeps everything else on the Lease. If another
 // client has written or created the Lease since it was read, the error is a conflict or
-// AlreadyExists.
+// AlreadyExists. Without an error, lease then has the resourceVersion of the write.
 func (w PeerWriter) PutLease(ctx context.Context, lease *coordinationv1.Lease, unset ...string) error {
 	if lease.ResourceVersion == "" {
 		return wrap(w.Client.Create(ctx, lease), "create Lease", lease)
@@ -33,7 +33,7 @@ func (w PeerWriter) PutLease(ctx context.Context, lease *coordinationv1.Lease, u
 	for _, key := range unset {
 		annotations[key] = nil
 	}
-	err := w.merge(ctx, lease.DeepCopy(), map[string]any{
+	err := w.merge(ctx, lease, map[string]any{
 		"metadata": map[string]any{"resourceVersion": lease.ResourceVersion, "labels": lease.Labels, "annotations": annotations},
 		// The Go type omits nil fields. A merge patch removes fields that are null.
 		"spec": map[string]any{

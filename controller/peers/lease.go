@@ -2,7 +2,7 @@ package peers
 
 import (
 	"context"
-	"errors"
+	"math"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -40,92 +40,24 @@ type lease struct {
 	tokenFailed  bool       // the last event about the token was a failure
 	troubled     bool       // the last read or write failed
 	at           time.Time  // time of the last write
+	version      string     // the resourceVersion of the last write; "" if the Lease must be read first
 	written      condition  // the written condition
 	record       PeerRecord // the written record
 	secrets      int        // the value of peer.secrets at the last write
-}
-
-var errForeignLease = errors.New("a Lease with the name of the peer exists for another purpose, without the label " + mcs.LabelPeer +
-	": set another --cluster-id in the peer, and name the Secret after it")
-
-// isOurs reports whether a Lease is the Lease of a peer. The label can have been removed while no
-// controller ran, so any other label or annotation of the controller is also sufficient.
-func isOurs(l *coordinationv1.Lease) bool {
-	for _, marks := range []map[string]string{l.Labels, l.Annotations} {
-		for _, key := range []string{mcs.LabelPeer, labelConnected, labelReason, annotationMessage} {
-			if _, ours := marks[key]; ours {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// loadLease reads the peer's record from its Lease, or starts a new record.
-func (p *peer) loadLease(ctx context.Context) error {
-	if p.lease.loaded {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	now := metav1.NewTime(p.registry.options.Now())
-	found, err := p.registry.leaseOf(ctx, p.id)
-	if apierrors.IsNotFound(err) {
-		p.record = PeerRecord{Began: now}
-		p.lease.loaded = true
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if !isOurs(found) {
-		p.lease.loaded, p.lease.foreign = true, true
-		return errForeignLease
-	}
-	p.record = readRecord(found, now)
-	p.lease.tokenFailed = found.Annotations[annotationTrouble] != ""
-	p.lease.reported, p.lease.reportedPath = found.Labels[labelReason], datapath.Verdict(found.Labels[labelPath])
-	// A restart of this process is no sign of life of a controller that was silent before.
-	p.registry.mu.Lock()
-	p.beat = heartbeat{value: found.Annotations[annotationBeat], since: now.Time, at: now.Time, mute: found.Labels[labelReason] == ControllerSilent}
-	p.registry.mu.Unlock()
-	if found.Labels[labelConnected] == conditionTrue || p.lease.reportedPath == datapath.Cut {
-		// The peer was connected, or its endpoints answered, when the last controller stopped. The time
-		// since then does not count.
-		p.wasAlive, p.record.LastConnected = true, now
-	}
-	p.wasDead = p.lease.reportedPath == datapath.Dead
-	p.lease.loaded = true
-	return nil
-}
-
-// readRecord replaces times after now by now: the clock may have been set back.
-func readRecord(l *coordinationv1.Lease, now metav1.Time) PeerRecord {
-	r := PeerRecord{Began: now}
-	if at := l.Spec.AcquireTime; at != nil && at.Time.Before(now.Time) {
-		r.Began = metav1.NewTime(at.Time)
-	}
-	if at := l.Spec.RenewTime; at != nil {
-		r.LastConnected = now
-		if at.Time.Before(now.Time) {
-			r.LastConnected = metav1.NewTime(at.Time)
-		}
-	}
-	if n := l.Spec.LeaseTransitions; n != nil {
-		r.Returns = *n
-	}
-	return r
 }
 
 const (
 	conditionTrue  = "True"
 	conditionFalse = "False"
 	writeTimeout   = 5 * time.Second
+	// messageEvery is the shortest pause between two writes of which only the message changes, or the
+	// heartbeat.
+	messageEvery = 10 * time.Second
 )
 
-// writeLease writes a changed reason, record or Secret at once. It writes a changed message, and
-// renews the Lease of a connected peer, at intervals of renewEvery. It returns the pause until the
-// next call.
+// writeLease writes a changed reason, record or Secret at once. It writes a changed message, or a new
+// heartbeat, after messageEvery, and renews the Lease of a connected peer at intervals of renewEvery. It
+// returns the pause until the next call.
 func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	if p.lease.foreign {
 		return idle, nil
@@ -135,13 +67,14 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	stays, secrets := p.stays()
 	due := w.at.IsZero() || p.condition.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns ||
 		p.condition.path != w.written.path || secrets != w.secrets
-	stale := p.condition != w.written || p.condition.connected
-	switch {
-	case due, stale && since >= p.registry.renewEvery:
-	case stale:
-		return max(p.registry.renewEvery-since, time.Millisecond), nil
-	default:
-		return idle, nil // Nothing has to be renewed until something changes.
+	every := p.registry.renewEvery
+	if p.condition != w.written {
+		every = min(every, messageEvery)
+	} else if !p.condition.connected {
+		every = math.MaxInt64 // Nothing has to be renewed until something changes.
+	}
+	if !due && since < every {
+		return min(max(every-since, time.Millisecond), idle), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -159,8 +92,16 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	return p.registry.renewEvery, nil
 }
 
-// putLease writes the Lease, unless another program has created a Lease with that name.
+// putLease writes the Lease, unless another program has created a Lease with that name. It reads the
+// Lease first, unless nobody has written it since the last write of this process.
 func (p *peer) putLease(ctx context.Context, l *coordinationv1.Lease, unset ...string) error {
+	if p.lease.version != "" {
+		l.ResourceVersion = p.lease.version
+		if err := p.putVersion(ctx, l, unset...); !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return err
+		}
+		l.ResourceVersion = ""
+	}
 	found, err := p.registry.leaseOf(ctx, p.id)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -172,7 +113,17 @@ func (p *peer) putLease(ctx context.Context, l *coordinationv1.Lease, unset ...s
 	default:
 		l.ResourceVersion = found.ResourceVersion
 	}
-	return p.registry.options.Writer.PutLease(ctx, l, unset...)
+	return p.putVersion(ctx, l, unset...)
+}
+
+// putVersion writes the Lease if it still has the resourceVersion of l, and remembers the new one.
+func (p *peer) putVersion(ctx context.Context, l *coordinationv1.Lease, unset ...string) error {
+	p.lease.version = ""
+	if err := p.registry.options.Writer.PutLease(ctx, l, unset...); err != nil {
+		return err
+	}
+	p.lease.version = l.ResourceVersion
+	return nil
 }
 
 // stays reports whether the peer has a Secret without the mark. An earlier mark on the Lease is

@@ -41,6 +41,68 @@ func (b *busy) List(ctx context.Context, into client.ObjectList, o ...client.Lis
 	return b.Reader.List(ctx, into, o...)
 }
 
+// counting counts how often a Lease is read.
+type counting struct {
+	client.Reader
+	reads atomic.Int64
+}
+
+func (c *counting) Get(ctx context.Context, key client.ObjectKey, into client.Object, o ...client.GetOption) error {
+	if _, is := into.(*coordinationv1.Lease); is {
+		c.reads.Add(1)
+	}
+	return c.Reader.Get(ctx, key, into, o...)
+}
+
+// A Lease is renewed without reading it, until others have written it. Then it is read once, and what
+// they changed is repaired.
+func TestARenewalDoesNotReadTheLease(t *testing.T) {
+	t.Parallel()
+	there, _, config := away(t)
+	api := &counting{}
+	r := newPlace(t).read(t, timeout(2*time.Second), func(o *Options) { api.Reader, o.Live = o.Live, api }) // renewed twice a second
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	renewed := func() {
+		t.Helper()
+		for range 3 {
+			var before *metav1.MicroTime
+			controlplane.Eventually(t, "the Lease is renewed", func() error {
+				l, err := r.leaseOf(there.id)
+				if err != nil {
+					return err
+				}
+				if before == nil {
+					before = l.Spec.RenewTime
+				}
+				if before.Equal(l.Spec.RenewTime) {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+		}
+	}
+	renewed()
+	reads := api.reads.Load()
+	renewed()
+	if now := api.reads.Load(); now != reads {
+		t.Errorf("%d reads for three renewals", now-reads)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null,"theirs":"1"}}}`, labelReason)
+	if _, err := r.client.CoordinationV1().Leases(r.namespace).Patch(t.Context(), there.id, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.is(there.id, Connected)
+	renewed()
+	if now := api.reads.Load(); now != reads+1 {
+		t.Errorf("%d reads after a change by others, want 1", now-reads)
+	}
+	if err := r.client.CoordinationV1().Leases(r.namespace).Delete(t.Context(), there.id, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.is(there.id, Connected)
+}
+
 // elect creates a Lease as another program does for its leader election.
 func elect(t *testing.T, api kubernetes.Interface, namespace, name string) types.UID {
 	t.Helper()

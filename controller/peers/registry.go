@@ -119,7 +119,7 @@ func New(o Options) *Registry {
 		o.Now = time.Now
 	}
 	s := &Registry{
-		options: o, grace: grace, probeEvery: 30 * time.Second, turnEvery: turnEvery, renewEvery: 10 * time.Second,
+		options: o, grace: grace, probeEvery: 30 * time.Second, turnEvery: turnEvery, renewEvery: beatEvery,
 		settled: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
 		identity: newIdentity(o.Namespace), secrets: secrets{}, inventory: inventory{namespace: o.Profiles, profiles: profiles{}},
 		peers: map[string]*peer{}, checked: map[types.NamespacedName]bool{}, leaving: map[string]chan struct{}{},
