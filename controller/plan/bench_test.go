@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -67,23 +68,25 @@ func (c *oneName) planAgain() diff.Changes {
 	return changes
 }
 
-// TestUnchangedSlicesCostNothing: what a plan takes does not depend on the endpoints of slices that have not changed. A copy of the
-// endpoints of one slice would be an allocation for each of them. Fewer are noise: sync.Pool drops a quarter of its objects with the race
-// detector, and all of them when memory is collected.
+// TestUnchangedSlicesCostNothing: what a plan takes does not depend on the endpoints of slices that have not changed. The least of several
+// counts is compared: sync.Pool drops objects by chance with the race detector, and all of them when memory is collected.
 func TestUnchangedSlicesCostNothing(t *testing.T) {
-	const most = 90
 	allocations := func(endpoints int) float64 {
 		c, _ := exportedBy(10, 1, endpoints)
 		c.Members[0].Slices[0].Endpoints = c.Members[0].Slices[0].Endpoints[:1] // this cluster's own are copied
 		c.settle(t)
-		return testing.AllocsPerRun(20, func() {
-			if changes := c.planAgain(); !changes.Empty() {
-				t.Errorf("it plans %+v", changes)
-			}
-		})
+		least := math.Inf(1)
+		for range 10 {
+			least = min(least, testing.AllocsPerRun(20, func() {
+				if changes := c.planAgain(); !changes.Empty() {
+					t.Errorf("it plans %+v", changes)
+				}
+			}))
+		}
+		return least
 	}
-	few, many := allocations(1), allocations(most)
-	if many >= few+most-1 {
-		t.Errorf("a plan takes %v allocations with an endpoint in each slice, and %v with %d", few, many, most)
+	few, many := allocations(1), allocations(90)
+	if many > few+10 {
+		t.Errorf("a plan takes %v allocations with an endpoint in each slice, and %v with 90", few, many)
 	}
 }
