@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"math"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -50,8 +49,7 @@ const (
 	conditionTrue  = "True"
 	conditionFalse = "False"
 	writeTimeout   = 5 * time.Second
-	// messageEvery is the shortest pause between two writes of which only the message changes, or the
-	// heartbeat.
+	// messageEvery is the shortest pause before a write that changes only the message or the heartbeat.
 	messageEvery = 10 * time.Second
 )
 
@@ -68,13 +66,15 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	due := w.at.IsZero() || p.condition.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns ||
 		p.condition.path != w.written.path || secrets != w.secrets
 	every := p.registry.renewEvery
-	if p.condition != w.written {
+	switch {
+	case due:
+	case p.condition != w.written:
 		every = min(every, messageEvery)
-	} else if !p.condition.connected {
-		every = math.MaxInt64 // Nothing has to be renewed until something changes.
+	case !p.condition.connected:
+		return idle, nil // Nothing has to be renewed until something changes.
 	}
 	if !due && since < every {
-		return min(max(every-since, time.Millisecond), idle), nil
+		return max(every-since, time.Millisecond), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -92,8 +92,8 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	return p.registry.renewEvery, nil
 }
 
-// putLease writes the Lease, unless another program has created a Lease with that name. It reads the
-// Lease first, unless nobody has written it since the last write of this process.
+// putLease writes the Lease, unless another program has created a Lease with that name. It writes over
+// its own last write without reading the Lease. If others have written since, it reads the Lease first.
 func (p *peer) putLease(ctx context.Context, l *coordinationv1.Lease, unset ...string) error {
 	if p.lease.version != "" {
 		l.ResourceVersion = p.lease.version
