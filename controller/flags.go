@@ -50,6 +50,8 @@ func peerFlags(options *reconcile.Options) {
 	flag.BoolVar(&options.KeepLastEndpoints, "keep-last-endpoints", true, "keep the endpoints of a name that has no ready endpoint in another cluster, unless their cluster is proven to be dead")
 	flag.DurationVar(&options.CutOffTimeout, "cut-off-timeout", 0, "how long endpoints that accept connections keep a peer whose API server is silent; --peer-timeout begins then. 0 for as long as they accept")
 	flag.BoolVar(&options.ProbePeers, "probe-peers", true, "open TCP connections to endpoints of peers, to tell a dead cluster from a silent API server")
+	flag.DurationVar(&options.Heartbeat, "heartbeat-interval", 30*time.Second, "pause between two heartbeats, the same in all clusters: a peer without a new one for 10/3 of it is silent")
+	flag.DurationVar(&options.ProbeInterval, "probe-interval", 30*time.Second, "pause between two of the connections of --probe-peers to one endpoint, while the API server of its cluster answers")
 }
 
 // addressFlags are the flags for the addresses to listen on. It returns that of the probes.
@@ -83,6 +85,11 @@ func check(ctx context.Context, options reconcile.Options) error {
 	}
 	if options.CutOffTimeout < 0 {
 		return fmt.Errorf("--cut-off-timeout is %s, want a positive duration, or 0 for no limit", options.CutOffTimeout)
+	}
+	for name, interval := range map[string]time.Duration{"--heartbeat-interval": options.Heartbeat, "--probe-interval": options.ProbeInterval} {
+		if interval < time.Second || interval > time.Hour {
+			return fmt.Errorf("%s is %s, want 1s to 1h", name, interval)
+		}
 	}
 	if faults := validation.IsDNS1123Label(options.ClusterProfiles); options.ClusterProfiles != "" && len(faults) > 0 {
 		return fmt.Errorf("--cluster-profiles is %q, want the name of a namespace: %s", options.ClusterProfiles, faults[0])

@@ -44,15 +44,36 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
+// build returns the program, which is linked once for all tests.
 func build(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "multicluster-controller")
-	command := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".")
-	command.Env = append(os.Environ(), "CGO_ENABLED=0") // as build/env.sh does
-	if text, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, text)
+	path, err := linked()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
+}
+
+var folder string
+
+var linked = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(folder, "multicluster-controller")
+	command := exec.Command("go", "build", "-o", path, ".") //nolint:noctx // it serves all tests
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")     // as build/env.sh does
+	if text, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, text)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	var err error
+	if folder, err = os.MkdirTemp("", "multicluster-controller-test-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(code)
 }
 
 // TestProcess runs the program as its Deployment does. The program waits for the CRD, healthy but
@@ -162,6 +183,8 @@ func TestErrorsContainWhatToDo(t *testing.T) {
 		{"metrics at what is no address", outside("--leader-elect=false", "--metrics-bind-address=nowhere"), "--metrics-bind-address"},
 		{"no namespace for the Lease outside a pod", outside("--metrics-bind-address=0"), "--namespace"},
 		{"a namespace that cannot be", outside("--namespace=default", "--cluster-profiles=Fleet_1"), "--cluster-profiles is \\\"Fleet_1\\\""},
+		{"an interval of nothing", outside("--namespace=default", "--heartbeat-interval=0"), "--heartbeat-interval is 0s"},
+		{"too long an interval", outside("--namespace=default", "--probe-interval=2h"), "--probe-interval is 2h0m0s"},
 		{"an argument that is no flag", []string{"--leader-elect", "false"}, `\"false\"`},
 		{"an unknown flag", []string{"--frobnicate"}, "-frobnicate"},
 	} {

@@ -1,6 +1,7 @@
 package datapath
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -24,9 +25,10 @@ const (
 	Dead Verdict = "Dead"
 )
 
+// Interval is the pause between two connections to one endpoint while the API server answers.
+const Interval = 30 * time.Second
+
 const (
-	// interval is the pause between two connections to one endpoint while the API server answers.
-	interval = 30 * time.Second
 	// fast is the pause while it is silent, and after a failure of a proven endpoint.
 	fast = time.Second
 	// threshold is how many failures in a row count, and witnesses is how many endpoints must have
@@ -40,6 +42,8 @@ const (
 // Path is what is known of the way to the endpoints of one cluster. The zero value knows no
 // endpoint. All times are from the clock of the caller.
 type Path struct {
+	Interval time.Duration // instead of the constant Interval, if not zero
+
 	targets  map[Target]*target
 	silent   time.Time // since when the API server is silent; zero if it answers
 	answered time.Time // when an endpoint has accepted a connection last
@@ -122,7 +126,7 @@ func (p *Path) pause(t *target) time.Duration {
 	if p.IsSilent() || !t.answered.IsZero() && (t.failures > 0 || p.returning) {
 		return fast
 	}
-	return interval
+	return cmp.Or(p.Interval, Interval)
 }
 
 // Forget notes that the connection that Due has begun has shown nothing.
@@ -169,7 +173,7 @@ func (p *Path) Verdict(now time.Time) Verdict {
 		return Proven
 	case n.failing == n.proven && n.witnesses >= min(witnesses, n.proven) && now.Sub(p.answered) >= streak:
 		return Dead
-	case p.answered.After(p.silent) && now.Sub(p.answered) < interval:
+	case p.answered.After(p.silent) && now.Sub(p.answered) < cmp.Or(p.Interval, Interval):
 		return Cut
 	default:
 		return Checking

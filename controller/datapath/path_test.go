@@ -161,6 +161,20 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
+// The pause between two connections to an endpoint that answers is the one that is set.
+func TestInterval(t *testing.T) {
+	for _, c := range []struct {
+		interval time.Duration
+		want     int
+	}{{0, 4}, {3 * time.Second, 40}} {
+		w := newWorld(1)
+		w.Interval = c.interval
+		if w.run(2*time.Minute, answer); len(w.asked) != c.want {
+			t.Errorf("Interval %v: %d connections in two minutes, want %d", c.interval, len(w.asked), c.want)
+		}
+	}
+}
+
 // With so few connections that an endpoint is due again before all witnesses had their turn, each
 // witness is asked, and then the other endpoints: one of them answers, and the cluster is cut off.
 func TestEachWitnessHasItsTurn(t *testing.T) {

@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	// retarget is the pause between two choices of the endpoints to connect to.
-	retarget = 10 * time.Second
 	// recheck is the pause between two evaluations of a silent peer.
 	recheck = 500 * time.Millisecond
 	// remembered is the maximum number of slices to read of a peer that was not read since the start.
@@ -121,7 +119,7 @@ func (p *peer) lookLocked(now time.Time) datapath.Verdict {
 // retargetLocked chooses the endpoints to connect to. While the API server is silent and endpoints
 // answer, others take the place of those that fail: pods end, and the peer cannot report new ones.
 func (p *peer) retargetLocked(now time.Time) {
-	if now.Sub(p.retargeted) < retarget {
+	if now.Sub(p.retargeted) < p.registry.options.ProbeInterval/3 {
 		return
 	}
 	skip := skipNone

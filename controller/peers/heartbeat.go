@@ -11,9 +11,8 @@ import (
 // The leader writes the time to its namespace, beside the announced ID. A peer's clock can differ, so
 // only changes of the value count.
 const (
-	beatEvery = 30 * time.Second
-	// muteAfter is when a controller without a new heartbeat counts as silent: two may be lost.
-	muteAfter = 100 * time.Second
+	// defaultHeartbeat is the default of Options.Heartbeat.
+	defaultHeartbeat = 30 * time.Second
 	// maxBeat limits a heartbeat, in bytes. Longer ones are ignored.
 	maxBeat = 64
 )
@@ -26,8 +25,11 @@ type heartbeat struct {
 	mute  bool      // it has not changed for muteAfter
 }
 
+// muteAfter is when a controller without a new heartbeat counts as silent: two may be lost.
+func (o Options) muteAfter() time.Duration { return o.Heartbeat * 10 / 3 }
+
 // hear notes the value that can be read now.
-func (h *heartbeat) hear(value string, now time.Time) {
+func (h *heartbeat) hear(value string, now time.Time, muteAfter time.Duration) {
 	switch asleep := now.Sub(h.at) > muteAfter/2; {
 	case value != h.value || value == "":
 		*h = heartbeat{value: value, since: now}
@@ -61,18 +63,18 @@ func (p *peer) controllerLocked(reason string) (newReason, message string) {
 		p.beat.deaf(now)
 		return "", ""
 	}
-	p.beat.hear(p.connection.identity.beatOf(p.id), now)
+	p.beat.hear(p.connection.identity.beatOf(p.id), now, p.registry.options.muteAfter())
 	if !p.beat.mute {
 		return "", ""
 	}
 	return ControllerSilent, fmt.Sprintf("the API server answers, but the controller there has written no heartbeat for more than %v; the last one is %s. Look at its pods in that cluster: "+
-		"what it exports is no longer up to date", muteAfter, p.beat.value)
+		"what it exports is no longer up to date", p.registry.options.muteAfter(), p.beat.value)
 }
 
 // beat writes the heartbeat of this cluster, if it is time.
 func (r *Registry) beat(ctx context.Context, version string) error {
 	now := r.options.Now()
-	if now.Sub(r.beaten) < beatEvery {
+	if now.Sub(r.beaten) < r.options.Heartbeat {
 		return nil
 	}
 	if err := r.writeAnnotation(ctx, version, mcs.AnnotationHeartbeat, now.UTC().Format(time.RFC3339)); err != nil {

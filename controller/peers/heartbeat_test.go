@@ -13,6 +13,9 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
+// muteAfter is when a controller is silent that writes heartbeats as often as the default is.
+var muteAfter = Options{Heartbeat: defaultHeartbeat}.muteAfter()
+
 func TestHeartbeat(t *testing.T) {
 	type step struct {
 		value string // "" for none, "deaf" if it cannot be read
@@ -37,7 +40,7 @@ func TestHeartbeat(t *testing.T) {
 				if s.value == "deaf" {
 					h.deaf(now)
 				} else {
-					h.hear(s.value, now)
+					h.hear(s.value, now, muteAfter)
 				}
 				if h.mute != s.mute {
 					t.Fatalf("step %d: silent %v, want %v", i, h.mute, s.mute)
@@ -152,7 +155,7 @@ func TestTheOwnHeartbeat(t *testing.T) {
 		first, err = beat()
 		return err
 	})
-	r.clock.forward(beatEvery)
+	r.clock.forward(defaultHeartbeat)
 	controlplane.Eventually(t, "the next one", func() error {
 		next, err := beat()
 		if err == nil && next == first {

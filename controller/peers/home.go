@@ -82,7 +82,7 @@ func (r *Registry) identityChanged([]types.NamespacedName) {
 // controller, or hide an administrator's mistake. A restarted process exits again until the
 // annotation is correct or removed, and everything stays unchanged.
 func (r *Registry) announce(ctx context.Context) error {
-	due := time.NewTicker(beatEvery / 6)
+	due := time.NewTicker(r.options.Heartbeat / 6)
 	defer due.Stop()
 	for {
 		select {

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -51,6 +52,12 @@ type Options struct {
 	// Writer makes all writes to this cluster.
 	Writer Writer
 	Events events.EventRecorder
+	// Heartbeat is the pause between two heartbeats of this cluster. A peer whose heartbeat has not changed
+	// for 10/3 of it is silent. The default is 30 s.
+	Heartbeat time.Duration
+	// ProbeInterval is the pause between two connections to one endpoint of a peer whose API server
+	// answers. After a third of it, the endpoints are chosen again. The default is 30 s.
+	ProbeInterval time.Duration
 	// CutOffTimeout is how long a peer with a silent API server counts as connected because endpoints
 	// of it accept connections, 0 for as long as they do.
 	CutOffTimeout time.Duration
@@ -118,8 +125,9 @@ func New(o Options) *Registry {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.Heartbeat, o.ProbeInterval = cmp.Or(o.Heartbeat, defaultHeartbeat), cmp.Or(o.ProbeInterval, datapath.Interval)
 	s := &Registry{
-		options: o, grace: grace, probeEvery: 30 * time.Second, turnEvery: turnEvery, renewEvery: beatEvery,
+		options: o, grace: grace, probeEvery: 30 * time.Second, turnEvery: turnEvery, renewEvery: o.Heartbeat,
 		settled: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
 		identity: newIdentity(o.Namespace), secrets: secrets{}, inventory: inventory{namespace: o.Profiles, profiles: profiles{}},
 		peers: map[string]*peer{}, checked: map[types.NamespacedName]bool{}, leaving: map[string]chan struct{}{},

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset-dns/multicluster/controller/datapath"
 )
 
 // The keys of a peer's Secret. A Secret without a kubeconfig can contain a token. The address is then
@@ -120,7 +122,7 @@ func (r *Registry) joinLocked(id string, of secret) *peer {
 	ctx, cancel := context.WithCancel(r.ctx)
 	p := &peer{
 		registry: r, id: id, secret: of, cancel: cancel, after: r.leaving[id], ended: make(chan struct{}), wake: make(chan struct{}, 1),
-		state: Unknown, grace: r.grace,
+		state: Unknown, grace: r.grace, path: datapath.Path{Interval: r.options.ProbeInterval},
 	}
 	p.setLimitsLocked()
 	p.refused, p.refusal = r.refuse(id)

@@ -55,6 +55,9 @@ type Options struct {
 	KeepLastEndpoints bool
 	// ProbePeers opens TCP connections to endpoints of peers, which show whether a silent peer is dead.
 	ProbePeers bool
+	// Heartbeat is the pause between two heartbeats, and ProbeInterval that between two connections to one
+	// endpoint of a peer whose API server answers. Both are 30 s by default.
+	Heartbeat, ProbeInterval time.Duration
 	// MaxEndpoints is the maximum number of endpoints in a slice that the controller writes. The
 	// default is 100.
 	MaxEndpoints int
@@ -197,7 +200,7 @@ func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Opti
 // joinClusterset adds the watches that only a member of a clusterset needs.
 func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Manager, b *builder.Builder, options Options) error {
 	ofPeers := peers.Options{
-		ExportsAll: options.ExportNamespaces.selector == nil, Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, CutOffTimeout: options.CutOffTimeout, Version: options.Version, UserAgent: mgr.GetConfig().UserAgent,
+		ExportsAll: options.ExportNamespaces.selector == nil, Home: options.ClusterID, Namespace: options.Namespace, Timeout: options.PeerTimeout, CutOffTimeout: options.CutOffTimeout, Heartbeat: options.Heartbeat, ProbeInterval: options.ProbeInterval, Version: options.Version, UserAgent: mgr.GetConfig().UserAgent,
 		Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
 		Cache:      mgr.GetCache(), Live: mgr.GetAPIReader(), Writer: apply.PeerWriter{Client: r.writer.Client},
 		Events: mgr.GetEventRecorder(mcs.ControllerName), Now: options.Now, Log: mgr.GetLogger(),
