@@ -87,35 +87,23 @@ programs: ## Build etcd, kube-apiserver, Prometheus and more for the tests, once
 	@go run ./test/controlplane/build
 	@go run ./test/monitoring/programs
 
-# How many packages' tests run at once: most of their time they wait for API servers, not for a core.
-PACKAGES := $(shell cores=$$(nproc); echo $$((cores > 4 ? cores : 4)))
-
-# The packages whose tests take minutes begin first, so that none of them runs alone at the end.
-LONGEST := ./test/clusterset ./test/dns/corefile ./test/security/rbac ./controller/peers ./controller/reconcile ./test/e2e
-
 .PHONY: needs-test needs-clusters
 needs-test needs-clusters: needs-%:
 	@build/needs.sh $*
 
-# The race detector needs cgo; vet is a part of `make lint`; what only debuggers read (-w) takes a linker a third of its time.
+# What it consists of is in test/parts/parts.go. A part whose inputs have passed on this machine is not run again; CI_FULL=1 runs all.
 .PHONY: test
 test: needs-test build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Run all tests except those of whole clusters (make e2e)
-	CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) $(LONGEST) ./...
-	cd cli && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m -p $(PACKAGES) -parallel 4 ./command ./join ./... # mostly, they wait
-	$(MAKE) --no-print-directory -j2 test-images test-charts
-
-# Modules of their own, as users of the plugin need nothing of them. Each alone leaves a part of two cores idle.
-.PHONY: test-images test-charts
-test-images:
-	cd build/images && CGO_ENABLED=1 go test -race -vet=off -ldflags=-w -timeout 20m ./...
-test-charts:
-	cd deploy/charts && go test -count=1 -vet=off -timeout 20m ./... # Go does not see which files Helm reads
+	@go run ./test/parts test
 
 .PHONY: check
-check: lint build bin/govulncheck-$(GOVULNCHECK_VERSION) ## Run the linters, and the tests that need no API server: before each commit
-	go test -short -vet=off ./...
-	cd build/images && go test -short -vet=off ./...
-	cd cli && go test -short -vet=off ./...
+check: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Lint and test what has changed, without API servers: before each commit
+	@go run ./test/parts -lint $< check
+
+.PHONY: ci-full
+ci-full: ## Run all parts of CI in their full form, as each night (needs root; hours)
+	@CI_FULL=1 .ci/run
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)"; go run ./test/parts report; } >docs/results/ci-full.txt
 
 .PHONY: fuzz
 fuzz: ## Fuzz names, Corefiles, answers and transfers (FUZZTIME=30s for each)

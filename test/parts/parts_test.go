@@ -1,0 +1,169 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// repository is a module of its own under git, in which a imports b. It is the working folder, and the home of stamps.
+func repository(t *testing.T) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for path, text := range map[string]string{
+		"go.mod": "module tiny\n\ngo 1.26\n", "go.sum": "", "build/env.sh": "", "Makefile": "",
+		"a/a_test.go": "package a\n\nimport _ \"tiny/b\"\n", "b/b.go": "package b\n", "c/c.go": "package c\n", "c/testdata/x.md": "",
+		".gitignore": "bin\n",
+	} {
+		put(t, path, text)
+	}
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "a"}} {
+		if _, err := git(t.Context(), nil, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runs reports whether the part runs, or has passed with its inputs.
+func (p part) runs(t *testing.T) bool {
+	t.Helper()
+	tree, err := workTree(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(ranFile); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	if err := p.run(t.Context(), tree, &mu); err != nil {
+		t.Fatal(err)
+	}
+	ran, err := os.ReadFile(ranFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(ran), " passed ")
+}
+
+// TestAPartRunsAgainWhenItsInputsChange: what its tests import, what it lists, its own command, and nothing else. Files need not be committed.
+func TestAPartRunsAgainWhenItsInputsChange(t *testing.T) {
+	repository(t)
+	p := part{name: "p", module: ".", tests: []string{"./a"}, command: "true", inputs: []string{"Makefile"}}
+	for _, step := range []struct {
+		change, text string
+		want         bool
+	}{
+		{"", "", true}, {"", "", false}, {"b/b.go", "package b // more\n", true}, {"", "", false}, {"a/testdata/new", "x", true},
+		{"c/c.go", "package c // more\n", false}, {"Makefile", "x", true}, {"b/b.go", "package b\n", true}, {"b/b.go", "package b // more\n", false},
+	} {
+		if step.change != "" {
+			put(t, step.change, step.text)
+		}
+		if got := p.runs(t); got != step.want {
+			t.Errorf("after a change of %q the part runs: %v, want %v", step.change, got, step.want)
+		}
+	}
+	if p.command = "true # another"; !p.runs(t) {
+		t.Error("another command does not run")
+	}
+	full = true
+	defer func() { full = false }()
+	if !p.runs(t) {
+		t.Error("CI_FULL does not run what has passed")
+	}
+}
+
+func TestAFailedPartLeavesNoStamp(t *testing.T) {
+	repository(t)
+	tree, err := workTree(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	for range 2 {
+		err := part{name: "p", module: ".", command: "echo 'the reason'; false"}.run(t.Context(), tree, &mu)
+		if err == nil || !strings.Contains(err.Error(), "bin/parts/p.log") {
+			t.Fatalf("%v; want the place of the log", err)
+		}
+	}
+	if text, _ := os.ReadFile("bin/parts/p.log"); !strings.Contains(string(text), "the reason") {
+		t.Errorf("the log has %q", text)
+	}
+	if err := (part{name: "p", inputs: []string{"nowhere"}}).run(t.Context(), tree, &mu); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("%v; want the input that is not there", err)
+	}
+}
+
+// TestANightlyPartIsOfTheRecord: with the inputs of the last full run it does not run, also on a new machine.
+func TestANightlyPartIsOfTheRecord(t *testing.T) {
+	repository(t)
+	p := part{name: "p", module: ".", nightly: true, command: "true", tests: []string{"./a"}, inputs: []string{"c"}}
+	if !p.runs(t) {
+		t.Fatal("it does not run without a record")
+	}
+	ran, err := os.ReadFile(ranFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, record, "two cores\n"+string(ran))
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	if p.runs(t) {
+		t.Error("it runs on a new machine")
+	}
+	put(t, "b/b.go", "package b // which other parts test\n")
+	if p.runs(t) {
+		t.Error("it runs when the product has changed")
+	}
+	put(t, "c/c.go", "package c // more\n")
+	if !p.runs(t) {
+		t.Error("it does not run when its inputs have changed")
+	}
+}
+
+func TestCheckTakesWhatDependsOnChangedFiles(t *testing.T) {
+	repository(t)
+	for file, want := range map[string][]string{
+		"b/b.go": {"./a", "./b"}, "a/a_test.go": {"./a"}, "c/testdata/x.md": {"./c", "./test/docs"}, "Makefile": nil,
+	} {
+		if got, err := dependents(t.Context(), ".", []string{file}); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v; want %q", file, got, err, want)
+		}
+	}
+}
+
+func TestUnknownPartsAreNamed(t *testing.T) {
+	if _, err := choose([]string{"dns", "nonsense"}); err == nil || !strings.Contains(err.Error(), "nonsense") || !strings.Contains(err.Error(), "dns") {
+		t.Errorf("%v; want the unknown part and those that there are", err)
+	}
+}
+
+// TestPartsHaveNamesOfTheirOwn: stamps go by names, and all inputs are there.
+func TestPartsHaveNamesOfTheirOwn(t *testing.T) {
+	t.Chdir("../..")
+	names := map[string]bool{}
+	for _, p := range parts {
+		if names[p.name] {
+			t.Errorf("two parts are called %s", p.name)
+		}
+		names[p.name] = true
+		for _, path := range p.inputs {
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("part %s: %v", p.name, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// beside is how many parts run at the same time: each alone leaves a part of two cores idle, as most tests wait for API servers.
+const beside = 2
+
+// ranFile is where each part that ran, or did not have to, leaves a line.
+const ranFile = "bin/parts.txt"
+
+// runAll runs parts, also after one has failed: a second fault is worth knowing. The error contains the names of those that failed.
+func runAll(ctx context.Context, chosen []part) error {
+	tree, err := workTree(ctx)
+	if err != nil {
+		fmt.Println("everything runs, as the inputs are not known:", err)
+	}
+	var all errgroup.Group
+	all.SetLimit(beside)
+	if len(chosen) > 0 && chosen[0].alone {
+		all.SetLimit(1)
+	}
+	var mu sync.Mutex // of the output
+	failed := make([]error, len(chosen))
+	for i, p := range chosen {
+		if p.rest {
+			if p.tests, err = rest(ctx, p.module); err != nil {
+				return err
+			}
+		}
+		all.Go(func() error {
+			failed[i] = p.run(ctx, tree, &mu)
+			return nil
+		})
+	}
+	_ = all.Wait()
+	return errors.Join(failed...)
+}
+
+// run runs the part unless its inputs have passed, and then prints its output as a whole.
+func (p part) run(ctx context.Context, tree string, mu *sync.Mutex) error {
+	hash, since := "", ""
+	if tree != "" {
+		var err error
+		if hash, err = p.hash(ctx, tree); err != nil {
+			return err
+		}
+		if since = p.passed(hash); full {
+			since = ""
+		}
+	}
+	if since != "" {
+		return write(mu, line{name: p.name, hash: hash, result: "unchanged since " + since}, "")
+	}
+	log := filepath.Join("bin", "parts", p.name+".log")
+	l, err := p.start(ctx, log, mu)
+	l.hash = hash
+	if err == nil && hash != "" {
+		err = p.note(ctx, hash)
+	}
+	if l.result = "passed"; err != nil {
+		l.result = "FAILED"
+		err = fmt.Errorf("%s: %w (%s)", p.name, err, log)
+	}
+	return errors.Join(err, write(mu, l, log))
+}
+
+// start runs the part's command. A part that runs alone prints as it goes, the others into a file.
+func (p part) start(ctx context.Context, log string, mu *sync.Mutex) (line, error) {
+	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
+		return line{}, err
+	}
+	file, err := os.Create(log)
+	if err != nil {
+		return line{}, err
+	}
+	defer func() { _ = file.Close() }()
+	mu.Lock()
+	fmt.Printf("%s begins (%s)\n", p.name, time.Now().Format(time.TimeOnly))
+	mu.Unlock()
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", p.script())
+	cmd.Stdout, cmd.Stderr = file, file
+	if p.alone {
+		both := io.MultiWriter(os.Stdout, file)
+		cmd.Stdout, cmd.Stderr = both, both
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	began := time.Now()
+	err = cmd.Run()
+	l := line{name: p.name, wall: time.Since(began)}
+	if cmd.ProcessState != nil { // with that of all its descendants that were waited for
+		l.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return l, err
+}
+
+// script is the part's command for bash.
+func (p part) script() string {
+	if p.command != "" {
+		return p.command
+	}
+	flags := append([]string{"-vet=off", "-ldflags=-w", "-timeout=20m"}, p.flags...) // vet is a part of lint
+	cgo := "0"
+	if p.race { // the race detector needs cgo
+		flags, cgo = append(flags, "-race"), "1"
+	}
+	return fmt.Sprintf("cd %s && CGO_ENABLED=%s go test %s %s", p.module, cgo, strings.Join(flags, " "), strings.Join(p.tests, " "))
+}
+
+// line is what is known of a part that ran.
+type line struct {
+	name, result, hash string
+	wall, cpu          time.Duration
+}
+
+func (l line) String() string {
+	return fmt.Sprintf("%-12s %6.0f s %6.0f CPU s  %s %s", l.name, l.wall.Seconds(), l.cpu.Seconds(), l.result, l.hash)
+}
+
+// write prints the line after the log of the part, and adds it to ranFile.
+func write(mu *sync.Mutex, l line, log string) error {
+	mu.Lock()
+	defer mu.Unlock()
+	if text, err := os.ReadFile(log); err == nil {
+		fmt.Printf("\n=== %s\n%s", l.name, text)
+	}
+	fmt.Printf("=== %s\n", l)
+	if err := os.MkdirAll(filepath.Dir(ranFile), 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(ranFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(file, l)
+	return errors.Join(err, file.Close())
+}
+
+// report prints what the parts took.
+func report(out io.Writer) error {
+	text, err := os.ReadFile(ranFile)
+	if err != nil {
+		return fmt.Errorf("no part has run: %w", err)
+	}
+	_, err = fmt.Fprintf(out, "part           wall          CPU\n%s", text)
+	return err
+}

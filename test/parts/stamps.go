@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+)
+
+// record is written by `make ci-full`, and committed: the inputs with which each part has passed in its full form.
+const record = "docs/results/ci-full.txt"
+
+// stamp is the file that exists once a part has passed on this machine with some inputs. It contains the commit.
+func stamp(name, hash string) (string, error) {
+	cache, err := os.UserCacheDir()
+	return filepath.Join(cache, "clusterset-dns", "passed", name+"-"+hash), err
+}
+
+// passed returns the commit at which the part has passed with these inputs, or "" if it has to run.
+func (p part) passed(hash string) string {
+	if path, err := stamp(p.name, hash); err == nil {
+		if text, err := os.ReadFile(path); err == nil {
+			return string(text)
+		}
+	}
+	if !p.nightly {
+		return ""
+	}
+	text, _ := os.ReadFile(record)
+	if regexp.MustCompile(`(?m)^` + p.name + ` .* ` + hash + `$`).Match(text) {
+		return "the nightly run"
+	}
+	return ""
+}
+
+// note creates the stamp of a part that has passed.
+func (p part) note(ctx context.Context, hash string) error {
+	path, err := stamp(p.name, hash)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	commit, err := git(ctx, nil, "describe", "--always", "--dirty", "--abbrev=12")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(commit), 0o600)
+}
