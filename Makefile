@@ -162,7 +162,7 @@ questions: coredns programs ## Count the questions of a pod for each way to find
 	@QUESTIONS=write go test -count=1 -run '^TestQuestions$$' ./test/dns/corefile
 
 .PHONY: readme
-readme: build coredns-demo programs bench questions ## Run the demo and all benchmarks, and update the figures of the documents
+readme: build programs bench questions ## Run the demo and all benchmarks, and update the figures of the documents
 	@go run ./test/clusters/demo --once | tee docs/results/demo.txt
 	@$(MAKE) plots
 	@go run ./test/docs
@@ -242,12 +242,8 @@ e2e-mcsapi: programs coredns controller ## Test beside the reference controllers
 e2e-cilium: programs coredns controller ## Test beside a real Cilium, without nodes (14 minutes to build it, once)
 	$(call interop,cilium,INTEROP=1)
 
-.PHONY: coredns-demo
-coredns-demo: controller
-	@. build/env.sh && go_build "CoreDNS for the demo" bin/coredns-demo ./test/clusters/demo/coredns
-
 .PHONY: demo
-demo: controller coredns-demo cli ## Show two joined clusters on loopback, and stay up (ARGS=--once ends instead)
+demo: build ## Show two joined clusters on loopback, and stay up (ARGS=--once ends instead)
 	@go run ./test/clusters/demo $(ARGS)
 
 bin/golangci-lint-$(GOLANGCI_LINT_VERSION):

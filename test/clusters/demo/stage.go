@@ -74,7 +74,7 @@ func (s *stage) start(ctx context.Context) error {
 		}
 	}
 	if err := s.part(member2+": CoreDNS with the multicluster plugin", func() (err error) {
-		s.coredns, s.dns, err = binaries.StartCoreDNS(ctx, s.clusters[member2], "coredns-demo", corefile)
+		s.coredns, s.dns, err = binaries.StartCoreDNS(ctx, s.clusters[member2], "coredns", corefile)
 		return err
 	}); err != nil {
 		return err
