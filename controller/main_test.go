@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"go/format"
 	"net"
 	"net/http"
 	"os"
@@ -217,17 +216,6 @@ func TestFlagsOfTheDeployment(t *testing.T) {
 	args := append(deployment.Spec.Template.Spec.Containers[0].Args, "--version")
 	if text, err := exec.CommandContext(t.Context(), build(t), args...).CombinedOutput(); err != nil {
 		t.Errorf("%v: %v\n%s", args, err, text)
-	}
-}
-
-// main.go is only the list of what is set up: flags, manager, registration.
-func TestMainIsShort(t *testing.T) {
-	text, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if formatted, err := format.Source(text); err != nil || bytes.Count(formatted, []byte("\n")) > 100 {
-		t.Errorf("main.go has more than 100 lines: what it does belongs below it (%v)", err)
 	}
 }
 

@@ -71,6 +71,9 @@ func (c *Cluster) start(ctx context.Context) error {
 	if c.dir, c.alive, err = newFolder(os.TempDir()); err != nil {
 		return err
 	}
+	if err := countStart(); err != nil {
+		return err
+	}
 	if c.ids, err = writeIdentities(c.dir); err != nil {
 		return err
 	}
@@ -86,6 +89,22 @@ func (c *Cluster) start(ctx context.Context) error {
 		}
 		return c.StartAPIServer(ctx)
 	})
+}
+
+// Starts is the variable of the environment with the file to which each start of an API server adds a line: test/parts counts them.
+const Starts = "API_SERVER_STARTS"
+
+func countStart() error {
+	path := os.Getenv(Starts)
+	if path == "" {
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(file, filepath.Base(os.Args[0]))
+	return errors.Join(err, file.Close())
 }
 
 // programs are the paths of programs, those of the options first.

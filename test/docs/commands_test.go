@@ -138,16 +138,6 @@ func TestCommandBlocksAreBash(t *testing.T) {
 	}
 }
 
-// TestHelpIsAligned: each line of `make help` fits 100 columns, and no name is longer than its column.
-func TestHelpIsAligned(t *testing.T) {
-	const column = 16
-	for name, match := range makeTargets(t) {
-		if help := match[2]; help != "" && (len(name) > column || 2+column+1+len(help) >= 100) {
-			t.Errorf("the line of %s in `make help` is too long", name)
-		}
-	}
-}
-
 // allCommands yields each line of a code block, and each inline code, with its document.
 func allCommands(t *testing.T) func(yield func(string, string) bool) {
 	t.Helper()

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -44,23 +43,6 @@ func TestDocumentsShowWhatTheTargetsWrote(t *testing.T) {
 	for _, file := range results {
 		if path, _ := filepath.Rel(root, file); !shown[path] && path != "docs/results/demo.txt" {
 			t.Errorf("no document shows %s", path)
-		}
-	}
-}
-
-// The README is short, and shows at most ten lines of output.
-func TestReadmeIsShort(t *testing.T) {
-	const mostBytes, mostLines = 10_000, 10
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(text) > mostBytes {
-		t.Errorf("README.md has %d bytes, the limit is %d", len(text), mostBytes)
-	}
-	for _, found := range fence.FindAllString(string(text), -1) {
-		if lines := strings.Count(found, "\n") - 1; lines > mostLines {
-			t.Errorf("README.md has a block of %d lines, the limit is %d", lines, mostLines)
 		}
 	}
 }
@@ -105,22 +87,6 @@ func TestResultsAreOfACommit(t *testing.T) {
 		}
 		if strings.Contains(string(text), "-dirty") {
 			t.Errorf("%s was measured with uncommitted changes: commit them, and measure again", file)
-		}
-	}
-}
-
-// Each folder of tests has a README that is short enough to be read. Documents for users are in docs.
-func TestReadmesOfTestFoldersAreShort(t *testing.T) {
-	const most = 30
-	entries, err := filepath.Glob("../*")
-	folders := slices.DeleteFunc(entries, func(path string) bool { return !isFolder(path) })
-	if err != nil || len(folders) == 0 || len(folders) > 10 {
-		t.Errorf("%d folders of tests, the limit is 10: %v", len(folders), err)
-	}
-	for _, folder := range folders {
-		text, err := os.ReadFile(filepath.Join(folder, "README.md"))
-		if lines := strings.Count(string(text), "\n"); err != nil || lines > most {
-			t.Errorf("%s/README.md has %d lines, the limit is %d: %v", folder, lines, most, err)
 		}
 	}
 }

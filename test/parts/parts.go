@@ -18,6 +18,7 @@ type part struct {
 	// nightly means that the part runs in every full run, and otherwise only if something has changed in its inputs, of which it
 	// lists all: not the product, which other parts test.
 	nightly bool
+	servers int  // how many API servers its tests start at most: each takes a core for seconds, and tests share them
 	alone   bool // no other part runs at the same time
 }
 
@@ -29,20 +30,20 @@ func with(more ...string) []string { return append(more, product...) }
 
 // parts are in the order in which they begin: those that take longest are first.
 var parts = []part{
-	{name: "rules", group: "test", module: ".", tests: []string{"./test/clusterset/...", "./test/security/..."}, race: true, inputs: []string{"deploy"}},
-	{name: "cli", group: "test", module: "cli", tests: []string{"./command", "./join", "./..."}, flags: []string{"-parallel=4"},
+	{name: "rules", servers: 32, group: "test", module: ".", tests: []string{"./test/clusterset/...", "./test/security/..."}, race: true, inputs: []string{"deploy"}},
+	{name: "cli", servers: 47, group: "test", module: "cli", tests: []string{"./command", "./join", "./..."}, flags: []string{"-parallel=4"},
 		inputs: with("deploy", "corefile-examples", "docs/cli.md", "docs/troubleshooting.md", "build/cli.sh", "build/cli-dist.sh")},
-	{name: "controller", group: "test", module: ".", tests: []string{"./controller/peers", "./controller/reconcile", "./controller/apply"}, race: true, inputs: []string{"deploy"}},
-	{name: "dns", group: "test", module: ".", tests: []string{"./test/dns/..."}, inputs: with("deploy", "corefile-examples")},
-	{name: "charts", group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("deploy", "build/needs.sh")},
+	{name: "controller", servers: 19, group: "test", module: ".", tests: []string{"./controller/peers", "./controller/reconcile", "./controller/apply"}, race: true, inputs: []string{"deploy"}},
+	{name: "dns", servers: 32, group: "test", module: ".", tests: []string{"./test/dns/..."}, inputs: with("deploy", "corefile-examples")},
+	{name: "charts", servers: 22, group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("deploy", "build/needs.sh")},
 	{name: "images", group: "test", module: "build/images", tests: []string{"./..."}, flags: []string{"-skip=^TestReproducible$"}, inputs: with("build", "cli", "deploy", "CHANGELOG.md")},
-	{name: "plugin", group: "test", module: ".", tests: []string{"./plugin/...", "./internal/reflector"}, race: true, inputs: []string{"corefile-examples", "deploy"}},
-	{name: "e2e-parts", group: "test", module: ".", tests: []string{"./test/e2e/..."}, inputs: with("deploy", "docs/e2e.md")},
-	{name: "others", group: "test", module: ".", tests: []string{"./test/interop/...", "./test/monitoring/..."}, flags: []string{"-skip=^TestAlertsLive$"},
+	{name: "plugin", servers: 4, group: "test", module: ".", tests: []string{"./plugin/...", "./internal/reflector"}, race: true, inputs: []string{"corefile-examples", "deploy"}},
+	{name: "e2e-parts", servers: 12, group: "test", module: ".", tests: []string{"./test/e2e/..."}, inputs: with("deploy", "docs/e2e.md")},
+	{name: "others", servers: 6, group: "test", module: ".", tests: []string{"./test/interop/...", "./test/monitoring/..."}, flags: []string{"-skip=^TestAlertsLive$"},
 		inputs: with("deploy", "docs/interop", "docs/recipes", "docs/operations")},
-	{name: "deploy", group: "test", module: ".", tests: []string{"./deploy/...", "./controller"}, inputs: []string{"deploy"}},
+	{name: "deploy", servers: 8, group: "test", module: ".", tests: []string{"./deploy/...", "./controller"}, inputs: []string{"deploy"}},
 	{name: "pure", group: "test", module: ".", rest: true},
-	{name: "bench", group: "test", module: ".", tests: []string{"./test/perf/..."}},
+	{name: "bench", servers: 4, group: "test", module: ".", tests: []string{"./test/perf/..."}},
 	{name: "docs", group: "test", module: ".", tests: []string{"./test/docs"}, inputs: []string{"."}},
 
 	{name: "e2e", group: "clusters", alone: true, module: ".", command: "make e2e", inputs: with("build", "deploy", "test", "cli")},
@@ -51,7 +52,7 @@ var parts = []part{
 	{name: "compat", group: "nightly", nightly: true, alone: true, command: "make compat", inputs: []string{"go.mod", "test/controlplane/oldest", "build/compat.sh", "deploy/crd"}},
 	{name: "karmada", group: "nightly", nightly: true, alone: true, command: "make e2e-karmada", inputs: []string{"test/interop/karmada", "test/interop/programs/karmada", "test/interop/beside"}},
 	{name: "test-clusters", group: "nightly", nightly: true, alone: true, command: "make test-clusters", inputs: []string{"test/clusters"}},
-	{name: "harness", group: "nightly", nightly: true, alone: true, module: ".", tests: []string{"./test/controlplane/...", "./test/clusters/..."}, inputs: []string{"test/controlplane", "test/clusters"}},
+	{name: "harness", servers: 12, group: "nightly", nightly: true, alone: true, module: ".", tests: []string{"./test/controlplane/...", "./test/clusters/..."}, inputs: []string{"test/controlplane", "test/clusters"}},
 	{name: "reproducible", group: "nightly", nightly: true, alone: true, module: "build/images", tests: []string{"."}, flags: []string{"-run=^TestReproducible$"}, inputs: []string{"build", "go.mod", "cli/go.mod"}},
 	{name: "alerts", group: "nightly", nightly: true, alone: true, module: ".", tests: []string{"./test/monitoring"}, flags: []string{"-run=^TestAlertsLive$"}, inputs: []string{"test/monitoring"}},
 }

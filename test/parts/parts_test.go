@@ -108,6 +108,20 @@ func TestAFailedPartLeavesNoStamp(t *testing.T) {
 	}
 }
 
+// TestTooManyServersFail: a part that starts more API servers than it may.
+func TestTooManyServersFail(t *testing.T) {
+	repository(t)
+	var mu sync.Mutex
+	p := part{name: "p", module: ".", command: "for i in 1 2; do echo a.test >>$API_SERVER_STARTS; done", servers: 2}
+	if err := p.run(t.Context(), "", &mu); err != nil {
+		t.Error(err)
+	}
+	p.servers = 1
+	if err := p.run(t.Context(), "", &mu); err == nil || !strings.Contains(err.Error(), "2 API servers were started, 1 are allowed") {
+		t.Errorf("%v; want how many there were", err)
+	}
+}
+
 // TestANightlyPartIsOfTheRecord: with the inputs of the last full run it does not run, also on a new machine.
 func TestANightlyPartIsOfTheRecord(t *testing.T) {
 	repository(t)

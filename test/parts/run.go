@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // beside is how many parts run at the same time: each alone leaves a part of two cores idle, as most tests wait for API servers.
@@ -99,9 +102,21 @@ func (p part) start(ctx context.Context, log string, mu *sync.Mutex) (line, erro
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	starts, err := filepath.Abs(filepath.Join(filepath.Dir(log), p.name+".starts"))
+	if err != nil {
+		return line{}, err
+	}
+	if err := os.RemoveAll(starts); err != nil {
+		return line{}, err
+	}
+	cmd.Env = append(os.Environ(), controlplane.Starts+"="+starts)
 	began := time.Now()
 	err = cmd.Run()
 	l := line{name: p.name, wall: time.Since(began)}
+	text, _ := os.ReadFile(starts) // not there if none was started
+	if l.servers = bytes.Count(text, []byte("\n")); l.servers > p.servers && err == nil {
+		err = fmt.Errorf("%d API servers were started, %d are allowed: share one (test/README.md), or give the reason for another in test/parts/parts.go\n%s", l.servers, p.servers, text)
+	}
 	if cmd.ProcessState != nil { // with that of all its descendants that were waited for
 		l.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
@@ -125,10 +140,11 @@ func (p part) script() string {
 type line struct {
 	name, result, hash string
 	wall, cpu          time.Duration
+	servers            int // API servers that its tests have started
 }
 
 func (l line) String() string {
-	return fmt.Sprintf("%-12s %6.0f s %6.0f CPU s  %s %s", l.name, l.wall.Seconds(), l.cpu.Seconds(), l.result, l.hash)
+	return fmt.Sprintf("%-14s %7.0f %7.0f %12d  %s %s", l.name, l.wall.Seconds(), l.cpu.Seconds(), l.servers, l.result, l.hash)
 }
 
 // write prints the line after the log of the part, and adds it to ranFile.
@@ -156,6 +172,6 @@ func report(out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("no part has run: %w", err)
 	}
-	_, err = fmt.Fprintf(out, "part           wall          CPU\n%s", text)
+	_, err = fmt.Fprintf(out, "%-14s %7s %7s %12s  result, and a hash of the inputs\n%s", "part", "wall, s", "CPU, s", "API servers", text)
 	return err
 }
