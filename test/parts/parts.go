@@ -36,7 +36,7 @@ var parts = []part{
 	{name: "controller", servers: 19, group: "test", module: ".", tests: []string{"./controller/peers", "./controller/reconcile", "./controller/apply"}, race: true, inputs: []string{"deploy"}},
 	{name: "dns", servers: 32, group: "test", module: ".", tests: []string{"./test/dns/..."}, inputs: with("deploy", "corefile-examples")},
 	{name: "charts", servers: 22, group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("deploy", "build/needs.sh")},
-	{name: "images", group: "test", module: "build/images", tests: []string{"./..."}, flags: []string{"-skip=^TestReproducible$"}, inputs: with("build", "cli", "deploy", "CHANGELOG.md")},
+	{name: "images", group: "test", module: "build/images", tests: []string{"./..."}, flags: []string{"-skip=^TestReproducible$"}, inputs: with("build", "cli", "deploy", "CHANGELOG.md", ".github")},
 	{name: "plugin", servers: 4, group: "test", module: ".", tests: []string{"./plugin/...", "./internal/reflector"}, race: true, inputs: []string{"corefile-examples", "deploy"}},
 	{name: "e2e-parts", servers: 12, group: "test", module: ".", tests: []string{"./test/e2e/..."}, inputs: with("deploy", "docs/e2e.md")},
 	{name: "others", servers: 6, group: "test", module: ".", tests: []string{"./test/interop/...", "./test/monitoring/..."}, flags: []string{"-skip=^TestAlertsLive$"},
