@@ -112,6 +112,9 @@ func read(t *testing.T, path string) string {
 // govulncheck is what `make` has built.
 func govulncheck(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a program that `make test` builds: not with -short, as in `make check`")
+	}
 	all, err := filepath.Glob("../../bin/govulncheck-v*")
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%v: run `make vuln` first", err)
