@@ -57,6 +57,7 @@ func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 // A server, or a proxy before it, accepts a request and never answers. Over HTTP/1.1 no lower layer
 // detects this.
 func TestHangingRequestsEndAtTheirDeadline(t *testing.T) {
+	t.Parallel() // it waits
 	for name, hangs := range map[string]func(r *http.Request) bool{
 		"a streamed list": func(r *http.Request) bool { return r.URL.Query().Get("sendInitialEvents") == "true" },
 		"a list":          func(r *http.Request) bool { return !isWatch(r) },
@@ -99,6 +100,7 @@ func TestHangingRequestsEndAtTheirDeadline(t *testing.T) {
 }
 
 func TestAWatchEndsAfterItsTimeoutAndSomeGrace(t *testing.T) {
+	t.Parallel() // it waits
 	f, _, client := followServer(t, func(w http.ResponseWriter, r *http.Request) {
 		answer(w, "")
 		<-r.Context().Done()
@@ -242,6 +244,7 @@ func TestDetectDeadConnections(t *testing.T) {
 
 // client-go repeats a watch that gets no answer ten times, and then returns an empty one without an error.
 func TestAWatchWithoutAnAnswerIsAFailure(t *testing.T) {
+	t.Parallel() // it waits
 	reported := make(chan error, 100)
 	f, _, _ := followServer(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {

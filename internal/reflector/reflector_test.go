@@ -22,6 +22,7 @@ import (
 // TestRunEndsAtOnceWithoutAListener checks that Run ends at once. A reflector alone first waits
 // for its next try, five seconds after a longer outage.
 func TestRunEndsAtOnceWithoutAListener(t *testing.T) {
+	t.Parallel() // it waits
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +64,7 @@ func TestRunEndsAtOnceWithoutAListener(t *testing.T) {
 // TestA404OfWhatDiscoveryHas checks that it is reported, and that its end is. The store keeps what it has, and the server is not asked
 // without a pause.
 func TestA404OfWhatDiscoveryHas(t *testing.T) {
+	t.Parallel() // it waits
 	const list = `{"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"name": "foo", "namespace": "default"}}]}`
 	var away atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
