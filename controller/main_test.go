@@ -70,7 +70,7 @@ func TestMain(m *testing.M) {
 	if folder, err = os.MkdirTemp("", "multicluster-controller-test-"); err != nil {
 		panic(err)
 	}
-	code := m.Run()
+	code := controlplane.Main(m)
 	_ = os.RemoveAll(folder)
 	os.Exit(code)
 }

@@ -49,6 +49,7 @@ type Cluster struct {
 	alive   *os.File // keeps other processes from removing dir
 	ids     identities
 	port    int // of the API server
+	first   beginning
 
 	etcd, apiserver, controllers, proxy *program
 }

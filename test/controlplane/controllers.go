@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 )
 
+const controllersSocket = "controllers.sock"
+
 // StartControllers makes owners' dependents and deleted namespaces go, as in a cluster, and fills the Secrets that ask for a service
 // account's token: by kube-controller-manager's own code, without its other controllers. Garbage collection learns of new CRDs every five
 // seconds only: install them before.
@@ -13,13 +15,12 @@ func (c *Cluster) StartControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const socket = "controllers.sock"
 	c.controllers, err = run(c.dir, programs["controllers"],
-		"--kubeconfig="+c.Kubeconfig, "--service-account-private-key-file=tokens.key", "--socket="+socket)
+		"--kubeconfig="+c.Kubeconfig, "--service-account-private-key-file=tokens.key", "--socket="+controllersSocket)
 	if err != nil {
 		return err
 	}
 	return c.controllers.wait(ctx, func(ctx context.Context) error {
-		return getOverSocket(ctx, filepath.Join(c.dir, socket), "/healthz")
+		return getOverSocket(ctx, filepath.Join(c.dir, controllersSocket), "/healthz")
 	})
 }

@@ -74,6 +74,19 @@ func Tail(log string) string {
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
 }
 
+// runs reports whether the program was started and has not ended.
+func (p *program) runs() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // stop kills the program and returns once it is gone. There is no gentle end: the data goes with the folder, and an outage should
 // look like one. A nil program is one that was never started.
 func (p *program) stop() {

@@ -2,9 +2,12 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -43,17 +46,56 @@ func (s *Shared) Main(m *testing.M) int { return Main(m, s) }
 
 // Main is for packages whose tests share several clusters.
 func Main(m *testing.M, all ...*Shared) int {
+	idle.open = true
 	code := m.Run()
 	for _, s := range all {
-		if s.cluster == nil {
+		idle.clusters = append(idle.clusters, s.cluster)
+	}
+	for _, c := range idle.clusters {
+		if c == nil {
 			continue
 		}
-		if err := s.cluster.Stop(); err != nil {
+		if err := c.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the cluster:", err)
 			code = max(code, 1)
 		}
 	}
 	return code
+}
+
+// idle are the clusters of tests that have ended, for tests of the same process: a start takes a core for seconds, a reset a few
+// milliseconds. Main ends them; without it, each test has a cluster of its own.
+var idle struct {
+	sync.Mutex
+	open     bool
+	clusters []*Cluster
+}
+
+// takeIdle returns a cluster with these options, or nil.
+func takeIdle(options Options) *Cluster {
+	idle.Lock()
+	defer idle.Unlock()
+	for i, c := range slices.Backward(idle.clusters) {
+		if reflect.DeepEqual(c.options, options.withDefaults()) {
+			idle.clusters = slices.Delete(idle.clusters, i, i+1)
+			return c
+		}
+	}
+	return nil
+}
+
+// release keeps a cluster for the next test, as it was at its beginning, or ends it.
+func release(ctx context.Context, t testing.TB, c *Cluster) error {
+	if !idle.open || t.Failed() || c.first.values == nil || !c.etcd.runs() || !c.apiserver.runs() || c.proxy != nil {
+		return c.Stop()
+	}
+	if err := c.reset(ctx); err != nil {
+		return errors.Join(fmt.Errorf("reset the cluster: %w", err), c.Stop())
+	}
+	idle.Lock()
+	defer idle.Unlock()
+	idle.clusters = append(idle.clusters, c)
+	return nil
 }
 
 // NotShort skips a test that starts an API server, or has a network of its own, where tests run with -short, as in `make check`.
@@ -82,19 +124,27 @@ func (s *Shared) Cluster(t testing.TB) *Cluster {
 	return s.cluster
 }
 
-// New starts a cluster for one test alone, which ends with it.
+// New gives a cluster to one test alone: a new one, or one that a test before has used, as it was at its beginning.
 func New(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	NotShort(t)
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	c, err := Start(ctx, options)
-	if err != nil {
-		t.Fatalf("start a cluster: %v", err)
+	c := takeIdle(options)
+	if c == nil {
+		var err error
+		if c, err = Start(ctx, options); err == nil && idle.open {
+			err = c.begin(ctx)
+		}
+		if err != nil {
+			t.Fatalf("start a cluster: %v", err)
+		}
 	}
 	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Errorf("stop the cluster: %v", err)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		defer cancel()
+		if err := release(ctx, t, c); err != nil {
+			t.Errorf("end the cluster: %v", err)
 		}
 	})
 	return c
