@@ -34,6 +34,7 @@ type Shared struct {
 	Prepare func(context.Context, *Cluster) error
 
 	once    sync.Once
+	door    sync.Once
 	cluster *Cluster
 	err     error
 }

@@ -1,4 +1,4 @@
-package pluginchain
+package dns
 
 import (
 	"fmt"
@@ -58,7 +58,7 @@ func TestReloadsLeakNoWatch(t *testing.T) {
 func settled(t *testing.T, instance *caddy.Instance) {
 	t.Helper()
 	controlplane.Eventually(t, "an answer", func() error {
-		m, err := dns.Exchange(new(dns.Msg).SetQuestion("v4.default.svc.clusterset.local.", dns.TypeA), instance.Servers()[0].LocalAddr().String())
+		m, err := dns.Exchange(new(dns.Msg).SetQuestion(foo, dns.TypeA), instance.Servers()[0].LocalAddr().String())
 		if err == nil && len(m.Answer) != 1 {
 			err = fmt.Errorf("%s", m)
 		}
@@ -82,7 +82,7 @@ func watching() int {
 	all = all[:runtime.Stack(all, true)]
 	n := 0
 	for _, stack := range strings.Split(string(all), "\n\n") {
-		if strings.Contains(stack, "multicluster/plugin") && !strings.Contains(stack, "test/dns/pluginchain.") {
+		if strings.Contains(stack, "multicluster/plugin") && !strings.Contains(stack, "test/dns.") {
 			n++
 		}
 	}

@@ -1,10 +1,9 @@
-package pluginchain
+package dns
 
 import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,15 +20,6 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
-
-var shared = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
-	if err := c.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
-		return err
-	}
-	return c.Apply(ctx, "default", objects()+"\n---\n"+tickerObject)
-}}
-
-func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
 // chain is a server block, and what its plugins do to our answers.
 type chain struct {
@@ -89,9 +79,13 @@ func passedOn() chain {
 
 const rewriteExample = "rewrite continue {\n name suffix clusterset.example. clusterset.local. answer auto\n}"
 
-// TestEachClientGetsItsOwnAnswer asks all chains, two at a time, while the index changes under them.
+// TestEachClientGetsItsOwnAnswer asks all chains while the index changes under them.
 func TestEachClientGetsItsOwnAnswer(t *testing.T) {
+	t.Parallel()
 	c := shared.Cluster(t)
+	if err := c.Apply(t.Context(), "default", objects()+"\n---\n"+tickerObject); err != nil {
+		t.Fatal(err)
+	}
 	key, seed := newZoneKey(t), rand.Uint64()
 	t.Logf("seed %d", seed)
 	for i := range chains {

@@ -1,4 +1,4 @@
-package pluginchain
+package dns
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// world is the imports whose answers are known. The import «ticker» beside them changes all the time.
-var world = []service{
+// served is the imports whose answers are known. The import «ticker» beside them changes all the time.
+var served = []service{
 	{name: "v4", ips: []string{"10.0.0.11"}, ports: []port{{"http", "tcp", 80}, {"dns", "udp", 53}}},
 	{name: "v6", ips: []string{"fd00::11"}, ports: []port{{"https", "tcp", 443}}},
 	{name: "dual", ips: []string{"10.0.0.12", "fd00::12"}, ports: []port{{"http", "tcp", 80}, {"grpc", "tcp", 9000}, {"metrics", "tcp", 9090}}},
@@ -114,7 +114,7 @@ func questions() []question {
 		{below: "nobody.v4.default.svc", qtype: dns.TypeA, rcode: dns.RcodeNameError},
 		{below: "_http._udp.v4.default.svc", qtype: dns.TypeSRV, rcode: dns.RcodeNameError},
 	}
-	for _, s := range world {
+	for _, s := range served {
 		all = append(all, s.questions()...)
 	}
 	return all
@@ -225,10 +225,10 @@ func (s service) hostQuestions() (all []question) {
 	return all
 }
 
-// objects is the world as YAML.
+// objects is the served as YAML.
 func objects() string {
 	all := []string{}
-	for _, s := range world {
+	for _, s := range served {
 		all = append(all, s.yaml())
 		for i, slice := range s.slices {
 			all = append(all, slice.yaml(fmt.Sprintf("%s-%d", s.name, i), s.name))

@@ -1,4 +1,4 @@
-package pluginchain
+package dns
 
 import (
 	"fmt"
@@ -15,9 +15,6 @@ type client struct {
 	rand  *rand.Rand
 	udp   *dns.Conn
 }
-
-// patience is far more than any reply takes, so that only one that never comes fails.
-const patience = 30 * time.Second
 
 func newClient(c *chain, seed, number uint64) (*client, error) {
 	conn, err := net.Dial("udp", c.udp)
@@ -101,8 +98,7 @@ func (c *client) retry(a ask) error {
 }
 
 func (c *client) overTCP(a ask) (*dns.Msg, error) {
-	tcp := &dns.Client{Net: "tcp", Timeout: patience}
-	m, _, err := tcp.Exchange(a.message(), c.chain.tcp)
+	m, err := exchangeMessage("tcp", c.chain.tcp, a.message())
 	switch {
 	case err != nil:
 	case m.Truncated:

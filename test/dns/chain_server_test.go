@@ -1,8 +1,7 @@
-package pluginchain
+package dns
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,11 +88,4 @@ func newZoneKey(t *testing.T) zoneKey {
 	write(t, file+".key", key.String())
 	write(t, file+".private", key.PrivateKeyString(private))
 	return zoneKey{key, file}
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -1,4 +1,4 @@
-package pluginchain
+package dns
 
 import (
 	"math/rand/v2"

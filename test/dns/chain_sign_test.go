@@ -1,4 +1,4 @@
-package pluginchain
+package dns
 
 import (
 	"errors"

@@ -1,11 +1,10 @@
-package corefile
+package dns
 
 import (
 	"encoding/binary"
 	"fmt"
 	"net"
 	"strconv"
-	"testing"
 	"time"
 
 	"github.com/miekg/dns"
@@ -15,42 +14,36 @@ import (
 // moment after the answer: a test that reads them when a client is done can be too early.
 type door struct {
 	packets *net.IPConn
-	ip      string
+	address string
 	port    uint16
 	seen    int
 }
 
-// doorOf watches until the end of the test. The system gives a raw socket a copy of each packet
-// before the server gets it.
-func doorOf(t *testing.T, ip string, port uint16) *door {
-	t.Helper()
+// door watches the server until the end of the test. The system gives a raw socket a copy of each packet before the server gets it.
+func (w *world) door() *door {
+	w.Helper()
+	ip, text, err := net.SplitHostPort(w.address)
+	w.must(err)
+	port, err := strconv.ParseUint(text, 10, 16)
+	w.must(err)
 	packets, err := net.ListenIP("ip4:udp", &net.IPAddr{IP: net.ParseIP(ip)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = packets.Close() })
-	return &door{packets: packets, ip: ip, port: port}
+	w.must(err)
+	w.Cleanup(func() { _ = packets.Close() })
+	return &door{packets: packets, address: w.address, port: uint16(port)}
 }
 
 // questions are those since the last call, in their order. A question of our own comes after them. That of the plugin `loop`, HINFO at
 // some time after the start, is no client's.
-func (d *door) questions(t *testing.T) (all []dns.Question) {
-	t.Helper()
+func (d *door) questions(w *world) (all []dns.Question) {
+	w.Helper()
 	d.seen++
 	last := fmt.Sprintf("last-%d.%d.example.", d.seen, d.port)
-	client := &dns.Client{Timeout: 3 * time.Second}
-	if _, _, err := client.Exchange(new(dns.Msg).SetQuestion(last, dns.TypeTXT), net.JoinHostPort(d.ip, strconv.Itoa(int(d.port)))); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.packets.SetReadDeadline(time.Now().Add(3 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	w.at(d.address).ask(last + " TXT")
+	w.must(d.packets.SetReadDeadline(time.Now().Add(patience)))
 	buffer := make([]byte, dns.MaxMsgSize)
 	for {
 		n, _, err := d.packets.ReadFrom(buffer) // without the IP header, which Read leaves there
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.must(err)
 		q, ok := d.question(buffer[:n])
 		switch {
 		case ok && q.Name == last:

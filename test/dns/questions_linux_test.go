@@ -1,4 +1,4 @@
-package corefile
+package dns
 
 import (
 	"fmt"
@@ -11,17 +11,16 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // way is one of those to have imports on the search path.
 type way struct {
 	name     string
-	corefile func(t *testing.T) string // of the cluster's own server
-	second   string                    // the example that a second server runs; "" if there is none
-	searches string                    // of dnsConfig, beside a pod's own; NS stands for its namespace
-	costs    []cost                    // as in lookups
+	corefile string // of the cluster's own server
+	second   string // the example that a second server runs; "" if there is none
+	searches string // of dnsConfig, beside a pod's own; NS stands for its namespace
+	costs    []cost // as in lookups
 }
 
 // lookups are what a program asks for, in the order of the table.
@@ -48,130 +47,106 @@ func onwards(n int, c cost) cost { c.onwards = n; return c }
 
 var ways = []way{
 	{
-		name: "nothing, to compare with", corefile: asStock,
+		name: "nothing, to compare with", corefile: stockAlone(),
 		costs: []cost{none(4), found(3), none(4), found(2), none(4), found(1), found(4)},
 	},
 	{
-		name: "dnsConfig, one entry", corefile: asExample("stock"), searches: "clusterset.local",
+		name: "dnsConfig, one entry", corefile: example("stock"), searches: "clusterset.local",
 		costs: []cost{found(4), found(3), none(5), found(2), none(5), found(1), found(5)},
 	},
 	{
-		name: "dnsConfig, three entries", corefile: asExample("stock"), searches: "NS.svc.clusterset.local svc.clusterset.local clusterset.local",
+		name: "dnsConfig, three entries", corefile: example("stock"), searches: "NS.svc.clusterset.local svc.clusterset.local clusterset.local",
 		costs: []cost{found(6), found(3), found(5), found(2), found(4), found(1), found(7)},
 	},
 	{
-		name: "autopath", corefile: asExample("autopath"),
+		name: "autopath", corefile: example("autopath"),
 		costs: []cost{found(1), found(1), none(4), found(1), none(4), found(1), found(1)},
 	},
 	{
-		name: "alias", corefile: asExample("alias"),
+		name: "alias", corefile: example("alias"),
 		costs: []cost{found(3), found(3), found(2), found(2), found(1), found(1), found(4)},
 	},
 	{
-		name: "alias and autopath", corefile: asAliasWithAutopath,
+		name: "alias and autopath", corefile: edited(example("alias"), "    kubernetes cluster.local", "    autopath @multicluster\n    kubernetes cluster.local"),
 		costs: []cost{found(1), found(1), found(1), found(1), found(1), found(1), found(1)},
 	},
 	{
-		name: "second CoreDNS, dnsConfig", corefile: asForwarding, second: "second-server", searches: "clusterset.local",
+		name: "second CoreDNS, dnsConfig", corefile: forwarding(), second: "second-server", searches: "clusterset.local",
 		costs: []cost{onwards(1, found(4)), found(3), onwards(1, none(5)), found(2), onwards(1, none(5)), found(1), onwards(1, found(5))},
 	},
 	{
-		name: "second CoreDNS, alias", corefile: asExample("alias-forwarding"), second: "alias-second-server",
+		name: "second CoreDNS, alias", corefile: example("alias-forwarding"), second: "alias-second-server",
 		costs: []cost{onwards(3, found(3)), onwards(2, found(3)), onwards(2, found(2)), onwards(1, found(2)), onwards(1, found(1)), found(1), onwards(3, found(4))},
 	},
 }
 
-func asExample(name string) func(*testing.T) string {
-	return func(t *testing.T) string { return read(t, example(name)) }
-}
-
-func asStock(t *testing.T) string {
-	return replaced(t, read(t, example("stock")), "\n    multicluster clusterset.local\n", "\n")
-}
-
-func asAliasWithAutopath(t *testing.T) string {
-	return replaced(t, read(t, example("alias")), "    kubernetes cluster.local", "    autopath @multicluster\n    kubernetes cluster.local")
-}
-
-// asForwarding counts in both of its blocks, and has no cache for the second server's zone: what is counted is the first time that a
+// forwarding counts in both of its blocks, and has no cache for the second server's zone: what is counted is the first time that a
 // name is asked for.
-func asForwarding(t *testing.T) string {
-	return asStock(t) + replaced(t, read(t, example("forwarding")), "    cache 5\n", "    prometheus :9153\n")
+func forwarding() string {
+	return stockAlone() + edited(example("forwarding"), "    cache 5\n", "    prometheus :9153\n")
 }
 
 // TestQuestions counts what reaches the server when glibc looks a name up in a pod, by each way to imports. It holds the table in
 // docs/results/questions.txt, which `make questions` writes: it sets the variable QUESTIONS.
 func TestQuestions(t *testing.T) {
-	controlplane.InNetNS(t, func(t *testing.T) {
-		c := controlplane.New(t, controlplane.Options{ServiceCIDRs: "10.96.0.0/24"})
-		installCRDs(t, c)
-		if err := c.StartKubeProxy(t.Context()); err != nil {
-			t.Fatal(err)
+	path := filepath.Join(binaries.Root(), "docs", "results", "questions.txt")
+	inNetwork(t, func(w *world) {
+		w.withKubeProxy()
+		for i, way := range ways {
+			w.run(way.name, func(w *world) { way.test(w, i > 0) })
 		}
-		apply(t, c, anImport)
-		apply(t, c, endpoints("foo", true))
-		apply(t, c, binaries.KubeadmRights)
-		kubectl(t, c, "apply", "-k", "deploy/plugin/cluster-coredns")
-		startUpstream(t)
-		for i, w := range ways {
-			t.Run(w.name, func(t *testing.T) { w.test(t, c, i > 0) })
+		if os.Getenv("QUESTIONS") != "" && !w.Failed() {
+			write(w.T, path, table())
 		}
-		path := filepath.Join(binaries.Root(), "docs", "results", "questions.txt")
-		if os.Getenv("QUESTIONS") != "" && !t.Failed() {
-			write(t, path, table())
-		}
-		if read(t, path) != table() {
-			t.Errorf("%s shows something else: run `make questions`. It should be\n%s", path, table())
+		if read(w.T, path) != table() {
+			w.Errorf("%s shows something else: run `make questions`. It should be\n%s", path, table())
 		}
 	})
 }
 
-func (w way) test(t *testing.T, c *controlplane.Cluster, imports bool) {
-	if w.second != "" {
-		startSecondServer(t, c, temporary(t, withoutPorts(t, read(t, example(w.second)))))
+func (way way) test(w *world, imports bool) {
+	w.apply(endpoints(true))
+	if way.second != "" {
+		w.secondServer(withoutPorts(example(way.second)))
 	}
-	asPod(t, c, "kube-system", "coredns")
-	start(t, c, "53", temporary(t, w.corefile(t)))
-	getsReady(t)
+	w.coreDNS(way.corefile)
 	if imports {
-		wantsOver(t, "tcp", "53", foo, dns.TypeA, "NOERROR 10.0.0.77")
+		w.eventually(foo, func() error { return differsOver("tcp", w.address, foo+" A", "NOERROR 10.0.0.77") })
 	}
-	counter := counter{first: doorOf(t, server, 53), asked: questionsCounted(t)}
-	if w.second != "" {
-		counter.second = doorOf(t, secondIP, 1053)
+	counter := counter{first: w.door(), asked: w.questionsCounted()}
+	if way.second != "" {
+		counter.second = w.at(behind).door()
 	}
 	for i, lookup := range lookups {
 		if !lookup.local {
-			w.look(t, lookup.name, w.costs[i], "10.0.0.77", &counter)
+			way.look(w, lookup.name, way.costs[i], "10.0.0.77", &counter)
 		}
 	}
-	local := strings.Replace(aLocalFoo, "10.0.0.101", "10.96.0.101", 1)
-	apply(t, c, local)
-	defer remove(t, c, local)
-	wantsOver(t, "tcp", "53", localFoo, dns.TypeA, "NOERROR 10.96.0.101")
+	w.apply(aLocalFoo)
+	defer w.remove(aLocalFoo)
+	w.eventually(localFoo, func() error { return differsOver("tcp", w.address, localFoo+" A", "NOERROR 10.96.0.101") })
 	for i, lookup := range lookups {
 		if lookup.local {
-			w.look(t, lookup.name, w.costs[i], "10.96.0.101", &counter)
+			way.look(w, lookup.name, way.costs[i], "10.96.0.101", &counter)
 		}
 	}
 }
 
 // look resolves a name in pods of the import's namespace and of another one, where `foo` alone is nothing.
-func (w way) look(t *testing.T, name string, want cost, address string, counter *counter) {
-	t.Helper()
+func (way way) look(w *world, name string, want cost, address string, counter *counter) {
+	w.Helper()
 	if name == "www.example.org" {
 		address = "192.0.2.1"
 	}
 	for _, namespace := range []string{"default", "shop"} {
-		search := fmt.Sprintf("%[1]s.svc.cluster.local svc.cluster.local cluster.local %[2]s", namespace, strings.ReplaceAll(w.searches, "NS", namespace))
-		asClientOf(t, search)
-		got := getent(t, name)
-		asked, onwards := counter.count(t)
+		w.searches(fmt.Sprintf("%[1]s.svc.cluster.local svc.cluster.local cluster.local %[2]s", namespace, strings.ReplaceAll(way.searches, "NS", namespace)))
+		got := w.getent(name)
+		asked, onwards := counter.count(w)
 		if namespace != "default" && name == "foo" {
 			want = cost{false, asked, onwards} // whatever it takes
 		}
 		if is := (cost{got == address, asked, onwards}); is != want || (!is.found && !strings.HasPrefix(got, "nothing")) {
-			t.Errorf("%s in namespace %s is %s: %+v; want %+v", name, namespace, got, is, want)
+			w.Errorf("%s in namespace %s is %s: %+v; want %+v", name, namespace, got, is, want)
 		}
 	}
 }
@@ -184,16 +159,16 @@ type counter struct {
 
 // count is how many names were asked for since the last call, and how many went on to the second server. Each is asked for twice at
 // the same time, for both families: so it is one round trip.
-func (c *counter) count(t *testing.T) (asked, onwards int) {
-	t.Helper()
-	arrived := c.first.questions(t)
-	asked = bothFamilies(t, arrived)
+func (c *counter) count(w *world) (asked, onwards int) {
+	w.Helper()
+	arrived := c.first.questions(w)
+	asked = bothFamilies(w.T, arrived)
 	if c.second != nil {
-		onwards = bothFamilies(t, c.second.questions(t))
+		onwards = bothFamilies(w.T, c.second.questions(w))
 	}
 	c.asked += len(arrived)
-	controlplane.Eventually(t, "the server's own count", func() error { // it moves after the answer has left
-		if own := questionsCounted(t); own != c.asked {
+	w.eventually("the server's own count", func() error { // it moves after the answer has left
+		if own := w.questionsCounted(); own != c.asked {
 			return fmt.Errorf("%d; want %d", own, c.asked)
 		}
 		return nil
@@ -201,10 +176,10 @@ func (c *counter) count(t *testing.T) (asked, onwards int) {
 	return asked, onwards
 }
 
-func questionsCounted(t *testing.T) int {
-	t.Helper()
+func (w *world) questionsCounted() int {
+	w.Helper()
 	const name, udp = "coredns_dns_requests_total", `proto="udp"`
-	return int(metric(t, name, udp, `type="A"`) + metric(t, name, udp, `type="AAAA"`))
+	return int(w.metric(name, udp, `type="A"`) + w.metric(name, udp, `type="AAAA"`))
 }
 
 // bothFamilies is how many names there are, each asked for once by A and once by AAAA before the next one is.
@@ -229,9 +204,9 @@ and two questions at the server: A and AAAA, at the same time. "4+1": one of the
                            foo.default.svc       foo.default           foo                   www.example.org
                            import     local      import     local      import     local
 `)
-	for _, w := range ways {
-		line := fmt.Sprintf("%-27s", w.name)
-		for _, c := range w.costs {
+	for _, way := range ways {
+		line := fmt.Sprintf("%-27s", way.name)
+		for _, c := range way.costs {
 			line += fmt.Sprintf("%-11s", c)
 		}
 		text.WriteString(strings.TrimRight(line, " ") + "\n")
