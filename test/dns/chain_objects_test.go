@@ -225,8 +225,8 @@ func (s service) hostQuestions() (all []question) {
 	return all
 }
 
-// objects is the served as YAML.
-func objects() string {
+// servedYAML is all of them as objects.
+func servedYAML() string {
 	all := []string{}
 	for _, s := range served {
 		all = append(all, s.yaml())

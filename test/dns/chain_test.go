@@ -83,7 +83,7 @@ const rewriteExample = "rewrite continue {\n name suffix clusterset.example. clu
 func TestEachClientGetsItsOwnAnswer(t *testing.T) {
 	t.Parallel()
 	c := shared.Cluster(t)
-	if err := c.Apply(t.Context(), "default", objects()+"\n---\n"+tickerObject); err != nil {
+	if err := c.Apply(t.Context(), "default", servedYAML()+"\n---\n"+tickerObject); err != nil {
 		t.Fatal(err)
 	}
 	key, seed := newZoneKey(t), rand.Uint64()

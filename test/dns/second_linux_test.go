@@ -51,8 +51,7 @@ const behind = "10.99.0.7:1053"
 // withKubeProxy makes ClusterIPs carry traffic.
 func (w *world) withKubeProxy() {
 	w.Helper()
-	const node = `{apiVersion: v1, kind: Node, metadata: {name: node}}`
-	*w.changed = append(*w.changed, node) // by the next line
+	w.changes(`{apiVersion: v1, kind: Node, metadata: {name: node}}`)
 	w.must(w.cluster.StartKubeProxy(w.Context()))
 }
 

@@ -65,9 +65,8 @@ func TestStockCorefileWithOurLine(t *testing.T) {
 func TestStockCorefileInTree(t *testing.T) {
 	t.Parallel()
 	inNetwork(t, func(w *world) {
-		gone := strings.Replace(anImport, "{name: foo}", "{name: gone}", 1)
-		const question = "gone.default.svc.clusterset.local. A"
-		w.apply(gone)
+		w.ownNamespace()
+		w.apply(anImport)
 		before := w.otherAnswers(edited(example("stock-intree"), "\n        multicluster clusterset.local\n", "\n", " clusterset.local in-addr", " in-addr"))
 		w.coreDNS(example("stock-intree"))
 		w.run("imports are answered", func(w *world) {
@@ -80,9 +79,9 @@ func TestStockCorefileInTree(t *testing.T) {
 		})
 		w.run("D3: cluster.local and all else is as without the zone", func(w *world) { w.hasStill(before) })
 		w.run("a removed import", func(w *world) {
-			w.wants(question, "NOERROR 10.0.0.77")
-			w.remove(gone)
-			w.wants(question, "NXDOMAIN")
+			w.wants(w.imported("foo")+" A", "NOERROR 10.0.0.77")
+			w.remove(anImport)
+			w.wants(w.imported("foo")+" A", "NXDOMAIN")
 		})
 	})
 }
@@ -241,7 +240,7 @@ func TestStockCorefileInTreeWithoutCRDs(t *testing.T) {
 // withoutCRDs removes the CRDs, with all imports, until the end of the test.
 func (w *world) withoutCRDs() {
 	w.Helper()
-	*w.changed = append(*w.changed, anImport)
+	w.changes(anImport)
 	w.Cleanup(func() {
 		if err := w.cluster.InstallCRDs(context.WithoutCancel(w.Context()), controlplane.BothVersions); err != nil {
 			w.Error(err)

@@ -83,22 +83,19 @@ func (w *world) addAddress(ip string) {
 func TestSecondary(t *testing.T) {
 	t.Parallel()
 	inNetwork(t, func(w *world) {
-		moving := strings.ReplaceAll(anImport, "{name: foo}", "{name: moving}")
-		const question = "moving.default.svc.clusterset.local. A"
-		w.apply(moving)
-		w.apply(strings.NewReplacer("db-member2", "moving-db-member2", "service-name: db", "service-name: moving-db").Replace(anotherSlice))
-		w.apply(strings.NewReplacer("name: db-", "name: moving-db-", "name: db", "name: moving-db").Replace(aHeadlessImport))
+		w.ownNamespace()
+		w.apply(anImport + "---" + aHeadlessImport + "---" + anotherSlice)
 		w.primary("")
 		w.getsReady()
 		secondary := w.at(server + ":1054")
 		secondary.start("clusterset.local:1054 {\n    errors\n    secondary {\n        transfer from " + secondaryIP + "\n    }\n}\n")
-		const db = "moving-db.default.svc.clusterset.local."
-		secondary.wants(question, "NOERROR 10.0.0.77")
+		foo, db := w.imported("foo"), w.imported("db")
+		secondary.wants(foo+" A", "NOERROR 10.0.0.77")
 		secondary.wants("db-0.member2.east."+db+" A", "NOERROR 10.2.0.5")
 		secondary.wants("_sql._tcp."+db+" SRV", "NOERROR 0 33 5432 10-2-0-6.member2.east."+db+" 0 33 5432 db-0.member1."+db+" 0 33 5432 db-0.member2.east."+db)
 		secondary.wants(absent+" A", "NXDOMAIN")
-		w.apply(strings.ReplaceAll(moving, "10.0.0.77", "10.0.0.80"))
-		secondary.wants(question, "NOERROR 10.0.0.80")
+		w.apply(strings.ReplaceAll(anImport, "10.0.0.77", "10.0.0.80"))
+		secondary.wants(foo+" A", "NOERROR 10.0.0.80")
 	})
 }
 

@@ -29,10 +29,14 @@ type world struct {
 	cluster  *controlplane.Cluster // shared by all tests
 	api      *faultproxy.Proxy     // by which each CoreDNS reaches the API server
 	upstream *upstream
-	changed  *[]string // objects that are not as they were
-	address  string    // that is asked
-	pod      string    // namespace and service account of the next CoreDNS; "" if it runs in no pod
+	changed  *[]objects // that are not as they were
+
+	address   string // that is asked
+	pod       string // namespace and service account of the next CoreDNS; "" if it runs in no pod
+	namespace string // of objects that do not say theirs
 }
+
+type objects struct{ namespace, text string }
 
 // inNetwork runs a test in a network of its own.
 func inNetwork(t *testing.T, body func(w *world)) {
@@ -42,7 +46,7 @@ func inNetwork(t *testing.T, body func(w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{T: t, cluster: c, api: api, changed: new([]string), address: server + ":53", pod: "kube-system/coredns"}
+		w := &world{T: t, cluster: c, api: api, changed: new([]objects), address: server + ":53", pod: "kube-system/coredns", namespace: "default"}
 		mountRun(t)
 		w.upstream = startUpstream(t)
 		t.Cleanup(func() {
@@ -84,31 +88,43 @@ func (w *world) must(err error) {
 	}
 }
 
-// apply creates and changes objects until the end of the test, in the namespace default unless they say something else.
+// apply creates and changes objects until the end of the test.
 func (w *world) apply(text string) {
 	w.Helper()
-	*w.changed = append(*w.changed, text)
-	w.must(w.cluster.Apply(w.Context(), "default", text))
+	w.changes(text)
+	w.must(w.cluster.Apply(w.Context(), w.namespace, text))
 }
 
 func (w *world) remove(text string) {
 	w.Helper()
-	*w.changed = append(*w.changed, text)
-	w.must(w.cluster.Delete(w.Context(), "default", text))
+	w.changes(text)
+	w.must(w.cluster.Delete(w.Context(), w.namespace, text))
 }
+
+// changes notes objects that are put back at the end.
+func (w *world) changes(text string) { *w.changed = append(*w.changed, objects{w.namespace, text}) }
 
 func (w *world) putBack() {
 	ctx := context.WithoutCancel(w.Context())
-	if len(*w.changed) == 0 {
-		return
-	}
-	slices.Reverse(*w.changed)
-	if err := w.cluster.Delete(ctx, "default", strings.Join(*w.changed, "\n---\n")); err != nil {
-		w.Error(err)
+	for _, o := range slices.Backward(*w.changed) {
+		if err := w.cluster.Delete(ctx, o.namespace, o.text); err != nil {
+			w.Error(err)
+		}
 	}
 	if err := w.cluster.Apply(ctx, "default", fixtures); err != nil {
 		w.Error(err)
 	}
+}
+
+// ownNamespace is for tests that run beside others: what they change is there.
+func (w *world) ownNamespace() {
+	w.Helper()
+	w.namespace = controlplane.Namespace(w.T, w.cluster)
+}
+
+// imported is the name of an import there.
+func (w *world) imported(service string) string {
+	return service + "." + w.namespace + ".svc.clusterset.local."
 }
 
 func (w *world) kubectl(args ...string) string {
