@@ -102,7 +102,8 @@ func TestBookmarksAreContact(t *testing.T) {
 
 // The API server answers, and there is nothing to watch.
 func TestAnAbsentResourceIsInContactAndNotUp(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{}) // without the CRD
+	c := shared.Cluster(t)
+	withoutCRDs(t, c)
 	w, h := start(t, c.Config, Options{NoEndpoints: true})
 	h.becomes([]string{"absent"})
 	healthy(t, "absent", w, func(h Health) bool { return !h.Up && !h.Contact.IsZero() })

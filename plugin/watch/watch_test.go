@@ -370,7 +370,8 @@ func TestOneOfTwoResourcesIsNotSynced(t *testing.T) {
 
 // Absent is not empty, and absent CRDs are: they come late, change their versions and go, without a restart.
 func TestCRDsComeChangeAndGo(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := shared.Cluster(t)
+	withoutCRDs(t, c)
 	install := func(form controlplane.CRDs) {
 		t.Helper()
 		if err := c.InstallCRDs(t.Context(), form); err != nil {
@@ -405,6 +406,22 @@ func TestCRDsComeChangeAndGo(t *testing.T) {
 	become(t, w, "foo.default", "10.0.0.4")
 }
 
+// withoutCRDs removes the CRDs with their objects, and brings them back at the end of the test.
+func withoutCRDs(t *testing.T, c *controlplane.Cluster) {
+	t.Helper()
+	if err := c.RemoveCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.RemoveCRDs(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+		if err := c.InstallCRDs(context.WithoutCancel(t.Context()), controlplane.BothVersions); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // watchFor looks at a name repeatedly until it is stopped. It then returns what it saw besides
 // want.
 func watchFor(t *testing.T, w *Watch, name, want string) (stop func() string) {
@@ -426,15 +443,13 @@ func watchFor(t *testing.T, w *Watch, name, want string) (stop func() string) {
 }
 
 func TestAnOutageKeepsTheLastAnswers(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
-	if err := c.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
-		t.Fatal(err)
-	}
-	apply(t, c, "default", importText("v1beta1", "foo", "10.0.0.1")+"\n---"+headlessText)
+	c := shared.Cluster(t)
+	ns := controlplane.Namespace(t, c)
+	apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1")+"\n---"+headlessText)
 	w, h := start(t, c.Config, Options{})
-	become(t, w, "foo.default", "10.0.0.1")
-	become(t, w, "db.default", "10.1.0.1")
-	never := watchFor(t, w, "foo.default", "10.0.0.1")
+	become(t, w, "foo."+ns, "10.0.0.1")
+	become(t, w, "db."+ns, "10.1.0.1")
+	never := watchFor(t, w, "foo."+ns, "10.0.0.1")
 	for range 2 {
 		c.StopAPIServer()
 		h.eventually("failed serviceimports")
@@ -444,12 +459,12 @@ func TestAnOutageKeepsTheLastAnswers(t *testing.T) {
 		}
 		h.eventually("recovered serviceimports")
 	}
-	apply(t, c, "default", importText("v1beta1", "canary", "10.0.0.2"))
-	become(t, w, "canary.default", "10.0.0.2")
+	apply(t, c, ns, importText("v1beta1", "canary", "10.0.0.2"))
+	become(t, w, "canary."+ns, "10.0.0.2")
 	if got := never(); got != "" {
 		t.Errorf("foo was %s in the outage", got)
 	}
-	become(t, w, "db.default", "10.1.0.1")
+	become(t, w, "db."+ns, "10.1.0.1")
 }
 
 // A 404 alone proves nothing: a proxy returns it for a server that it does not find, and the
