@@ -159,7 +159,7 @@ test-tokens: controller programs ## Renew the tokens of a peer in real time (TOK
 
 .PHONY: questions
 questions: coredns programs ## Count the questions of a pod for each way to find imports
-	@QUESTIONS=write go test -count=1 -run '^TestQuestions$$' ./test/dns/corefile
+	@QUESTIONS=write go test -count=1 -run '^TestQuestions$$' ./test/dns
 
 .PHONY: readme
 readme: build programs bench questions ## Run the demo and all benchmarks, and update the figures of the documents

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// README.md is the manual: it lists exactly what exists. test/dns/corefile starts its Corefiles
+// README.md is the manual: it lists exactly what exists. test/dns starts its Corefiles
 // with the real CoreDNS.
 
 func readme(t *testing.T) string {

@@ -27,7 +27,7 @@ func corefile(t *testing.T, values string) string {
 // replace is the mode in which the chart runs the cluster's own CoreDNS; the values of dns follow.
 const replace = "cluster: {id: c1}\ndns:\n  mode: replace\n  clusterIP: 10.0.0.10\n"
 
-// TestCorefilesAreThoseOfTheExamples: these are the ones that test/dns/corefile proves.
+// TestCorefilesAreThoseOfTheExamples: these are the ones that test/dns proves.
 func TestCorefilesAreThoseOfTheExamples(t *testing.T) {
 	for example, values := range map[string]string{
 		"stock":               replace,
