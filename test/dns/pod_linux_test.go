@@ -13,45 +13,31 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
-
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// mountRun mounts an empty folder over /var/run, which is /run on most systems. The mount ends with this process.
-func mountRun(t *testing.T) {
-	t.Helper()
-	run, err := filepath.EvalSymlinks("/var/run")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mount("tmpfs", run, "tmpfs", 0, ""); err != nil {
-		t.Fatalf("mount an empty %s: %v", run, err)
-	}
-}
+const resolvConf = "/etc/resolv.conf"
 
-// replaceFile replaces the content of a system file, for this process and its children.
-func replaceFile(t *testing.T, path, text string) {
-	t.Helper()
-	if target, err := os.Readlink(path); err == nil { // to somewhere below /run, maybe, where there is nothing now
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(path), target)
+// ownFiles lets the test write what programs read in /var/run, /etc/resolv.conf and /etc/nsswitch.conf, without a change outside. The mounts
+// end with this process.
+func (w *world) ownFiles() {
+	w.Helper()
+	run, err := filepath.EvalSymlinks("/var/run") // is /run on most systems
+	w.must(err)
+	w.must(syscall.Mount("tmpfs", run, "tmpfs", 0, ""))
+	for _, path := range []string{resolvConf, "/etc/nsswitch.conf"} {
+		if target, err := os.Readlink(path); err == nil { // below /run, maybe, where there is nothing now
+			if !filepath.IsAbs(target) {
+				target = filepath.Join("/etc", target)
+			}
+			w.must(os.MkdirAll(filepath.Dir(target), 0o755))
 		}
-		if _, err := os.Stat(target); err != nil {
-			write(t, target, text)
-			return
+		if _, err := os.Stat(path); err != nil { // or slim images have no nsswitch.conf: glibc then asks DNS by default
+			continue
 		}
+		own := filepath.Join(w.TempDir(), filepath.Base(path))
+		write(w.T, own, "hosts: files dns\n")
+		w.must(syscall.Mount(own, path, "", syscall.MS_BIND, ""))
 	}
-	source := filepath.Join(t.TempDir(), filepath.Base(path))
-	write(t, source, text)
-	if err := syscall.Mount(source, path, "", syscall.MS_BIND, ""); err != nil {
-		t.Fatalf("replace %s: %v", path, err)
-	}
-	t.Cleanup(func() {
-		// Detached: a program that has the file open just now would keep the mount, and the next one would be made on a file that is gone.
-		if err := syscall.Unmount(path, syscall.MNT_DETACH); err != nil {
-			t.Errorf("put %s back: %v", path, err)
-		}
-	})
 }
 
 func read(t *testing.T, path string) string {
@@ -63,40 +49,10 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestReplacedWhileOpen holds that a replaced file is put back also while a program has it open: it was not, now and then, when a
-// program looked a name up at that moment, and all the tests that came after it failed.
-func TestReplacedWhileOpen(t *testing.T) {
-	controlplane.InNetNS(t, func(t *testing.T) {
-		const path = "/etc/resolv.conf"
-		before := read(t, path)
-		for _, text := range []string{"nameserver 192.0.2.1\n", "nameserver 192.0.2.2\n"} {
-			var reader *os.File
-			t.Run(text, func(t *testing.T) {
-				replaceFile(t, path, "nameserver 192.0.2.3\n")
-				replaceFile(t, path, text)
-				if got := read(t, path); got != text {
-					t.Errorf("%s is %q; want %q", path, got, text)
-				}
-				var err error
-				if reader, err = os.Open(path); err != nil {
-					t.Fatal(err)
-				}
-			})
-			if got := read(t, path); got != before {
-				t.Errorf("%s is %q afterwards; want %q", path, got, before)
-			}
-			_ = reader.Close()
-		}
-	})
-}
-
 // searches lets programs resolve names as in a pod with that search path, by glibc, at the server.
 func (w *world) searches(path string) {
 	w.Helper()
-	replaceFile(w.T, "/etc/resolv.conf", "nameserver "+server+"\nsearch "+path+"\noptions ndots:5\n")
-	if _, err := os.Stat("/etc/nsswitch.conf"); err == nil { // slim images have none: glibc then asks DNS by default
-		replaceFile(w.T, "/etc/nsswitch.conf", "hosts: files dns\n")
-	}
+	write(w.T, resolvConf, "nameserver "+server+"\nsearch "+path+"\noptions ndots:5\n")
 }
 
 // getent gives the first address that a program gets for a name, by glibc and /etc/resolv.conf.

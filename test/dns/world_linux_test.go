@@ -47,7 +47,7 @@ func inNetwork(t *testing.T, body func(w *world)) {
 			t.Fatal(err)
 		}
 		w := &world{T: t, cluster: c, api: api, changed: new([]objects), address: server + ":53", pod: "kube-system/coredns", namespace: "default"}
-		mountRun(t)
+		w.ownFiles()
 		w.upstream = startUpstream(t)
 		t.Cleanup(func() {
 			if log, err := os.ReadFile(w.log()); t.Failed() && err == nil {
@@ -153,7 +153,7 @@ func (w *world) asPod() {
 	host, port, _ := strings.Cut(w.api.Address(), ":")
 	w.must(os.Setenv("KUBERNETES_SERVICE_HOST", host)) // of this process, which is the test's own
 	w.must(os.Setenv("KUBERNETES_SERVICE_PORT", port))
-	replaceFile(w.T, "/etc/resolv.conf", "nameserver "+upstreamIP+"\n")
+	write(w.T, resolvConf, "nameserver "+upstreamIP+"\n")
 }
 
 // process is a CoreDNS that runs.
