@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 )
 
 // reply contains the sections of a message, without their order.
 type reply struct {
-	rcode             string
-	answer, ns, extra []string
+	Rcode             string
+	Answer, Ns, Extra []string
 }
 
 // want is the one right reply to a question: that of the world, as the plugins of the chain are known to change it.
@@ -61,16 +62,14 @@ func synthesised(records []string) (all []string) {
 func (c *chain) folds(a ask) bool { return c.caches || a.form == rewritten || c.synthesises(a) }
 
 func (r reply) sorted(fold bool) reply {
-	for _, section := range []*[]string{&r.answer, &r.ns, &r.extra} {
-		texts := make([]string, 0, len(*section))
-		for _, text := range *section {
+	for _, section := range []*[]string{&r.Answer, &r.Ns, &r.Extra} {
+		*section = append([]string{}, *section...)
+		for i, text := range *section {
 			if fold {
-				text = strings.ToLower(text)
+				(*section)[i] = strings.ToLower(text)
 			}
-			texts = append(texts, text)
 		}
-		slices.Sort(texts)
-		*section = texts
+		slices.Sort(*section)
 	}
 	return r
 }
@@ -95,12 +94,11 @@ func isProof(rr dns.RR) bool {
 
 // text is a record without its TTL, and an SOA without its numbers.
 func text(rr dns.RR) string {
-	h := rr.Header()
-	data := strings.TrimPrefix(rr.String(), h.String())
+	content := data(rr)
 	if soa, ok := rr.(*dns.SOA); ok {
-		data = soa.Ns
+		content = soa.Ns
 	}
-	return h.Name + " " + dns.TypeToString[h.Rrtype] + " " + data
+	return rr.Header().Name + " " + dns.TypeToString[rr.Header().Rrtype] + " " + content
 }
 
 // check returns what is wrong with a reply.
@@ -113,8 +111,8 @@ func (c *chain) check(a ask, m *dns.Msg) error {
 		errs = append(errs, checkPart(want, got))
 	default:
 		if c.mayLackGlue(a, m, want) {
-			errs = append(errs, checkPart(reply{want.rcode, nil, nil, want.extra}, reply{got.rcode, nil, nil, got.extra}))
-			want.extra = got.extra
+			errs = append(errs, checkPart(reply{want.Rcode, nil, nil, want.Extra}, reply{got.Rcode, nil, nil, got.Extra}))
+			want.Extra = got.Extra
 		}
 		errs = append(errs, differ(want, got))
 		if signed {
@@ -130,7 +128,7 @@ func (c *chain) check(a ask, m *dns.Msg) error {
 // not known here.
 func (c *chain) mayLackGlue(a ask, m *dns.Msg, want reply) bool {
 	switch {
-	case len(want.extra) == 0:
+	case len(want.Extra) == 0:
 		return false
 	case c.caches:
 		return true
@@ -142,7 +140,7 @@ func (c *chain) mayLackGlue(a ask, m *dns.Msg, want reply) bool {
 	whole := m.Copy()
 	whole.Compress = true
 	whole.Extra = slices.DeleteFunc(whole.Extra, func(rr dns.RR) bool { return rr.Header().Rrtype != dns.TypeOPT })
-	for _, line := range want.extra {
+	for _, line := range want.Extra {
 		name, rest, _ := strings.Cut(line, " ")
 		rr, err := dns.NewRR(name + " 5 IN " + rest)
 		if err != nil {
@@ -191,44 +189,19 @@ func (c *chain) checkTTLs(m *dns.Msg) error {
 	return nil
 }
 
-// differ lists the lines that a reply lacks (-), and those that it should not have (+).
 func differ(want, got reply) error {
-	count := map[string]int{}
-	for _, line := range got.lines() {
-		count[line]++
+	if diff := cmp.Diff(want, got); diff != "" {
+		return fmt.Errorf("want (-) and got (+):\n%.2000s", diff)
 	}
-	for _, line := range want.lines() {
-		count[line]--
-	}
-	diff := []string{}
-	for line, n := range count {
-		if n != 0 {
-			diff = append(diff, fmt.Sprintf("%+d %s", n, line))
-		}
-	}
-	if len(diff) == 0 {
-		return nil
-	}
-	slices.Sort(diff)
-	return fmt.Errorf("%d lines too many (+) or too few (-), such as\n%s", len(diff), strings.Join(diff[:min(5, len(diff))], "\n"))
-}
-
-func (r reply) lines() []string {
-	all := []string{r.rcode}
-	for name, section := range map[string][]string{"answer": r.answer, "authority": r.ns, "additional": r.extra} {
-		for _, text := range section {
-			all = append(all, name+" "+text)
-		}
-	}
-	return all
+	return nil
 }
 
 // checkPart checks a truncated reply: it has nothing that the right one has not, and nothing twice.
 func checkPart(want, got reply) error {
-	if got.rcode != want.rcode {
-		return fmt.Errorf("%s, want %s", got.rcode, want.rcode)
+	if got.Rcode != want.Rcode {
+		return fmt.Errorf("%s, want %s", got.Rcode, want.Rcode)
 	}
-	for _, s := range []struct{ want, got []string }{{want.answer, got.answer}, {want.ns, got.ns}, {want.extra, got.extra}} {
+	for _, s := range []struct{ want, got []string }{{want.Answer, got.Answer}, {want.Ns, got.Ns}, {want.Extra, got.Extra}} {
 		left := s.want
 		for _, text := range s.got {
 			at, ok := slices.BinarySearch(left, text)

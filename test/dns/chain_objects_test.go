@@ -27,6 +27,7 @@ var served = []service{
 		{"east", []port{{"pg", "tcp", 5432}}, hosts(40, "10.2.0.%d")},
 		{"west.example", []port{{"pg", "tcp", 5432}}, hosts(20, "fd02::%d")},
 	}},
+	// submariner-operator#3218: a big headless answer is truncated over UDP, and whole over TCP.
 	{name: "many", headless: true, slices: []slice{
 		{"east", []port{{"pg", "tcp", 5432}}, hosts(100, "10.3.0.%d")},
 		{"west.example", []port{{"pg", "tcp", 5432}}, hosts(100, "10.3.1.%d")},

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/miekg/dns"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
@@ -51,7 +49,6 @@ func TestStockCorefileWithOurLine(t *testing.T) {
 		w.coreDNS(example("stock"))
 		w.run("imports are answered", (*world).hasImports)
 		w.run("D3: cluster.local and all else is as without the zone", func(w *world) { w.hasStill(before) })
-		w.run("submariner-operator#3218: a big headless answer", testBigHeadless)
 		// The local Service where it is, else the import.
 		w.run("the search path in glibc", func(w *world) {
 			w.findsFoo("default.svc.cluster.local svc.cluster.local cluster.local clusterset.local")
@@ -145,37 +142,6 @@ func (w *world) allAnswers() map[string]string {
 		}
 	}
 	return all
-}
-
-func testBigHeadless(w *world) {
-	const count = 200
-	var endpoints, want []string
-	for i := range count {
-		ip := fmt.Sprintf("10.2.0.%d", i+1)
-		endpoints, want = append(endpoints, fmt.Sprintf("{addresses: [%s]}", ip)), append(want, ip)
-	}
-	w.apply(fmt.Sprintf(`
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: big-member1
-  labels: {multicluster.kubernetes.io/service-name: big, multicluster.kubernetes.io/source-cluster: member1}
-addressType: IPv4
-endpoints: [%s]
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceImport
-metadata: {name: big}
-spec: {type: Headless, ports: []}
-`, strings.Join(endpoints, ", ")))
-	const big = "big.default.svc.clusterset.local. A"
-	slices.Sort(want)
-	w.eventually("a whole answer over TCP", func() error { return differsOver("tcp", w.address, big, "NOERROR "+strings.Join(want, " ")) })
-	m := w.ask(big)
-	m.Compress = true // as it came
-	if !m.Truncated || m.Len() > dns.MinMsgSize || len(m.Answer) == 0 {
-		w.Errorf("over UDP %d records, in %d bytes, truncated %t; want a truncated part of at most 512 bytes", len(m.Answer), m.Len(), m.Truncated)
-	}
 }
 
 // findsFoo resolves as glibc does with a search path.
