@@ -5,7 +5,7 @@
 //	Shared        one Cluster for all tests of a package, started by the first that asks
 //	InstallCRDs   the ServiceImport and ServiceExport CRDs, in each form that clusters in the field have
 //	Eventually    waiting for a condition; nothing here, and no test, sleeps for a fixed time
-//	InNetNS       a test in a network of its own, where kube-proxy may program nftables
+//	InNetNS       a test in a network of its own, where kube-proxy may program nftables; that of a Shared has its Cluster there
 //
 // What it will not do: there are no nodes, no pods and no cluster DNS. Every program that it starts ends with the process that
 // started it, however that process ends (on Linux; elsewhere Stop has to be reached).

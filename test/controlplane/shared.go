@@ -34,9 +34,11 @@ type Shared struct {
 	Prepare func(context.Context, *Cluster) error
 
 	once    sync.Once
-	door    sync.Once
 	cluster *Cluster
 	err     error
+
+	door    sync.Once // of InNetNS
+	doorErr error
 }
 
 // startTimeout includes a first build of the programs.

@@ -27,9 +27,9 @@ func (s *Shared) InNetNS(t *testing.T, body func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	if !insideNetNS() {
 		c := s.Cluster(t)
-		s.door.Do(func() { s.err = c.openDoor() })
-		if s.err != nil {
-			t.Fatal(s.err)
+		s.door.Do(func() { s.doorErr = c.openDoor() })
+		if s.doorErr != nil {
+			t.Fatalf("let other networks in: %v", s.doorErr)
 		}
 	}
 	InNetNS(t, func(t *testing.T) {
