@@ -83,9 +83,15 @@ const rewriteExample = "rewrite continue {\n name suffix clusterset.example. clu
 func TestEachClientGetsItsOwnAnswer(t *testing.T) {
 	t.Parallel()
 	c := shared.Cluster(t)
-	if err := c.Apply(t.Context(), "default", servedYAML()+"\n---\n"+tickerObject); err != nil {
+	all := servedYAML() + "\n---\n" + tickerObject
+	if err := c.Apply(t.Context(), "default", all); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := c.Delete(context.WithoutCancel(t.Context()), "default", all); err != nil {
+			t.Error(err)
+		}
+	})
 	key, seed := newZoneKey(t), rand.Uint64()
 	t.Logf("seed %d", seed)
 	for i := range chains {

@@ -13,7 +13,7 @@
 // clusterset may go there.
 //
 // All tests share one API server (shared), with the objects of fixtures. A test may change everything there: at its end, w.apply and w.remove
-// are undone. A test that waits for a time calls t.Parallel, to wait beside others, and changes objects of its own only.
+// are undone. A test that waits for a time calls t.Parallel, to wait beside others, and w.ownNamespace, if it changes anything.
 //
 // The files chain_* run CoreDNS in the test's own process, under the race detector, with its stock plugins around ours, and ask it
 // from many clients at once. Records that one client's answer shared with another's would be changed by the plugins in between:
