@@ -120,16 +120,16 @@ bench-ips: programs ## Measure the time from an import's creation to its filled 
 
 .PHONY: bench-clusterset
 bench-clusterset: build programs ## Measure delays, first sync and memory of a clusterset (half an hour)
-	@go run ./test/clusterset/bench $(ARGS)
+	@go run ./bench/clusterset $(ARGS)
 
 .PHONY: bench-100
 bench-100: build programs ## Measure a controller with 99 simulated peers (ARGS='--services 50 --shared 40')
-	@go run ./test/perf/many --shared 400 $(ARGS)
+	@go run ./bench/many --shared 400 $(ARGS)
 
 .PHONY: bench-scale
 bench-scale: build programs ## Measure one controller with more and more names (an hour)
 	@for size in 10:500 30:500 100:200; do clusters=$${size%:*}; \
-	  go run ./test/perf/many --peers $$((clusters - 1)) --services $${size#*:} --idle 1m --out docs/results/many-$$clusters.txt $(ARGS) || exit 1; done
+	  go run ./bench/many --peers $$((clusters - 1)) --services $${size#*:} --idle 1m --out docs/results/many-$$clusters.txt $(ARGS) || exit 1; done
 
 .PHONY: bench-join
 bench-join: programs ## Measure join --mesh of twelve clusters, a second join, and status
@@ -138,17 +138,17 @@ bench-join: programs ## Measure join --mesh of twelve clusters, a second join, a
 
 .PHONY: bench-server
 bench-server: programs ## Measure CoreDNS with this plugin, the in-tree one and others (ARGS=--quick)
-	@build/coredns.sh $(COREDNS_VERSION) bin/coredns-bench readymade:github.com/clusterset-dns/multicluster/test/perf/bench/readymade
-	@go run ./test/perf/bench $(ARGS)
+	@build/coredns.sh $(COREDNS_VERSION) bin/coredns-bench readymade:github.com/clusterset-dns/multicluster/bench/server/readymade
+	@go run ./bench/server $(ARGS)
 
 .PHONY: bench-servedns
 bench-servedns: programs ## Measure ServeDNS alone, of this plugin and the in-tree one
 	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT), everything in one process; medians of 6 (benchstat -col /plugin docs/results/servedns.bench)"; \
-	  go test -run '^$$' -bench '^BenchmarkServeDNS$$' -benchmem -count 6 -timeout 60m ./test/perf/servedns | tee docs/results/servedns.bench | go run ./test/perf/servedns; } | tee docs/results/servedns.txt
+	  go test -run '^$$' -bench '^BenchmarkServeDNS$$' -benchmem -count 6 -timeout 60m ./bench/servedns | tee docs/results/servedns.bench | go run ./bench/servedns; } | tee docs/results/servedns.txt
 
 .PHONY: soak
 soak: coredns programs ## Check CoreDNS' answers under changes and failures (10 minutes; ARGS='--for 1m')
-	@go run ./test/perf/soak $(ARGS)
+	@go run ./bench/soak $(ARGS)
 
 TOKENS ?= 30m
 

@@ -7,7 +7,7 @@ import (
 
 // CacheBypassZones returns the zones whose questions *cache* passes on without a look into its
 // memory (its interface ZoneBypasser, CoreDNS 1.15). An answer of ours is never stale, and comes
-// from memory too (test/perf/bench compares both). Zones of `alias` are not among them, because
+// from memory too (bench/server compares both). Zones of `alias` are not among them, because
 // *kubernetes* answers there too. Nor are zones of which names can fall through: another plugin can
 // need a network connection to answer those.
 func (m *Multicluster) CacheBypassZones() (names []string) {

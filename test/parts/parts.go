@@ -43,7 +43,7 @@ var parts = []part{
 		inputs: with("deploy", "docs/interop", "docs/recipes", "docs/operations")},
 	{name: "deploy", servers: 8, group: "test", module: ".", tests: []string{"./deploy/...", "./controller"}, inputs: []string{"deploy"}},
 	{name: "pure", group: "test", module: ".", rest: true},
-	{name: "bench", servers: 4, group: "test", module: ".", tests: []string{"./test/perf/..."}},
+	{name: "bench", servers: 4, group: "test", module: ".", tests: []string{"./bench/..."}},
 	{name: "docs", group: "test", module: ".", tests: []string{"./test/docs"}, inputs: []string{"."}},
 
 	{name: "e2e", group: "clusters", alone: true, module: ".", command: "make e2e", inputs: with("build", "deploy", "test", "cli")},

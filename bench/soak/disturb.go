@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
+	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 	"github.com/clusterset-dns/multicluster/test/security/badobjects"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset-dns/multicluster/test/perf/bench/load"
+	"github.com/clusterset-dns/multicluster/bench/server/load"
 )
 
 // question is a kind of question, with many names of it.

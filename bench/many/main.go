@@ -32,7 +32,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/clusterset-dns/multicluster/test/perf/simulated"
+	"github.com/clusterset-dns/multicluster/bench/simulated"
 )
 
 // size is how much there is of everything.

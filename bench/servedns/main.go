@@ -1,7 +1,7 @@
 // Command servedns turns the output of this folder's benchmarks, which measure ServeDNS alone of our plugin and of CoreDNS' own
 // kubernetes plugin, into a table of medians and goals:
 //
-//	go test -run '^$' -bench ServeDNS -benchmem -count 6 ./test/perf/servedns | go run ./test/perf/servedns
+//	go test -run '^$' -bench ServeDNS -benchmem -count 6 ./bench/servedns | go run ./bench/servedns
 //
 // «benchstat -col /plugin» compares the same output with its confidence.
 package main

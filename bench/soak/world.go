@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
+	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 )
 
 // thing is an API object that gets one state after the other, from one writer at a time.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
+	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 )
 
 // server is the CoreDNS under test. It has only our plugin and those that report its state.

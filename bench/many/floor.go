@@ -18,7 +18,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/clusterset"
-	"github.com/clusterset-dns/multicluster/test/perf/simulated"
+	"github.com/clusterset-dns/multicluster/bench/simulated"
 )
 
 // floorNames is how many names of each sort the floor is measured with: those that all peers export, and the others.

@@ -7,8 +7,8 @@ import (
 	"github.com/miekg/dns"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"github.com/clusterset-dns/multicluster/test/perf/bench/load"
-	"github.com/clusterset-dns/multicluster/test/perf/bench/table"
+	"github.com/clusterset-dns/multicluster/bench/server/load"
+	"github.com/clusterset-dns/multicluster/bench/server/table"
 )
 
 func TestAllNamesOfImportsAreOfOneLength(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/clusterset-dns/multicluster/test/perf/simulated"
+	"github.com/clusterset-dns/multicluster/bench/simulated"
 )
 
 // disturb measures what changes and outages of peers cost.

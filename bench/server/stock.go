@@ -6,8 +6,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset-dns/multicluster/test/perf/bench/load"
-	"github.com/clusterset-dns/multicluster/test/perf/bench/table"
+	"github.com/clusterset-dns/multicluster/bench/server/load"
+	"github.com/clusterset-dns/multicluster/bench/server/table"
 )
 
 // The plugins that a query passes before the answerer. The stock ones are those of corefile-examples/stock.Corefile.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
-	"github.com/clusterset-dns/multicluster/test/perf/bench/proc"
-	"github.com/clusterset-dns/multicluster/test/perf/bench/table"
+	"github.com/clusterset-dns/multicluster/bench/server/proc"
+	"github.com/clusterset-dns/multicluster/bench/server/table"
 )
 
 // What is measured of a server's start.

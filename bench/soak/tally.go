@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
+	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 )
 
 // durations are many of them, for quantiles.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/clusterset-dns/multicluster/test/perf/bench/table"
+	"github.com/clusterset-dns/multicluster/bench/server/table"
 )
 
 // goals are of the project's design: the highest ratios of ours to the others.

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/clusterset-dns/multicluster/test/perf/simulated"
+	"github.com/clusterset-dns/multicluster/bench/simulated"
 )
 
 // measure measures the first sync, then idleness, then a restart; and the floor before and after them, because an API server takes longer

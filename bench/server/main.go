@@ -17,8 +17,8 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/clusterset-dns/multicluster/test/perf/bench/load"
-	"github.com/clusterset-dns/multicluster/test/perf/bench/table"
+	"github.com/clusterset-dns/multicluster/bench/server/load"
+	"github.com/clusterset-dns/multicluster/bench/server/table"
 )
 
 func main() {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset-dns/multicluster/test/perf/bench/load"
-	"github.com/clusterset-dns/multicluster/test/perf/bench/table"
+	"github.com/clusterset-dns/multicluster/bench/server/load"
+	"github.com/clusterset-dns/multicluster/bench/server/table"
 )
 
 // stage has a cluster of its own.

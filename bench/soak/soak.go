@@ -17,7 +17,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/perf/soak/oracle"
+	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 )
 
 // soak is one run.

@@ -18,7 +18,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
-	"github.com/clusterset-dns/multicluster/test/perf/simulated"
+	"github.com/clusterset-dns/multicluster/bench/simulated"
 )
 
 // stage is a real cluster with its controller, and simulated peers.

@@ -14,9 +14,9 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/perf/bench/load"
-	"github.com/clusterset-dns/multicluster/test/perf/bench/proc"
-	"github.com/clusterset-dns/multicluster/test/perf/bench/table"
+	"github.com/clusterset-dns/multicluster/bench/server/load"
+	"github.com/clusterset-dns/multicluster/bench/server/proc"
+	"github.com/clusterset-dns/multicluster/bench/server/table"
 )
 
 // plugins are what the Corefiles of the answerers differ in.
