@@ -124,12 +124,12 @@ bench-clusterset: build programs ## Measure delays, first sync and memory of a c
 
 .PHONY: bench-100
 bench-100: build programs ## Measure a controller with 99 simulated peers (ARGS='--services 50 --shared 40')
-	@go run ./bench/many --shared 400 $(ARGS)
+	@go run ./bench/clusterset many --shared 400 $(ARGS)
 
 .PHONY: bench-scale
 bench-scale: build programs ## Measure one controller with more and more names (an hour)
 	@for size in 10:500 30:500 100:200; do clusters=$${size%:*}; \
-	  go run ./bench/many --peers $$((clusters - 1)) --services $${size#*:} --idle 1m --out docs/results/many-$$clusters.txt $(ARGS) || exit 1; done
+	  go run ./bench/clusterset many --peers $$((clusters - 1)) --services $${size#*:} --idle 1m --out docs/results/many-$$clusters.txt $(ARGS) || exit 1; done
 
 .PHONY: bench-join
 bench-join: programs ## Measure join --mesh of twelve clusters, a second join, and status

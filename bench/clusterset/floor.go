@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,45 +14,147 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/bench/measure"
+	"github.com/clusterset-dns/multicluster/bench/simulated"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/clusterset"
 )
 
-// floorNames is how many names the floor is measured with.
-const floorNames = 300
+// floor is the writes of a first sync by a bare client, which neither reads nor waits.
+type floor struct {
+	world   simulated.World
+	most    int  // how many names of each sort are written: those that all clusters export, and the others
+	exports bool // the cluster exports the names too, so that the conditions of its exports are written
+}
 
-// floor makes what a first sync writes of a few names, in a namespace of its own, as many at a time as controllers do, and does nothing
-// else: it neither reads nor waits. It gives the time for one name in all clusters.
-func floor(ctx context.Context, set []*member, namespace string, endpoints int) (time.Duration, error) {
-	clients := make(map[*member]client.Client)
-	for _, m := range set {
-		account := rest.CopyConfig(m.Account)
-		account.QPS = -1
-		c, err := client.New(account, client.Options{Scheme: clusterset.Scheme})
+// measure writes some names in a namespace of its own in each cluster, eight at a time, as a controller does, and deletes them. It gives
+// the time for all imports of the World.
+func (f floor) measure(ctx context.Context, s set, namespace string) (took time.Duration, err error) {
+	err = part("the writes of some names by a bare client", func() error {
+		clients := map[*member]bare{}
+		for _, m := range s {
+			if clients[m], err = f.prepare(ctx, m, namespace); err != nil {
+				return err
+			}
+		}
+		shared, err := f.average(ctx, s, clients, 0, f.world.Shared)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		clients[m] = c
-		if err := m.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
-			return 0, err
+		others, err := f.average(ctx, s, clients, f.world.Shared, f.world.Services)
+		if err != nil {
+			return err
 		}
-		if err := inParallel(ctx, 8, numbers(0, floorNames), func(ctx context.Context, i int) error {
-			return m.Admin.Create(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceName(i)}})
-		}); err != nil {
-			return 0, err
-		}
+		took = shared*time.Duration(f.world.Shared) + others*time.Duration(f.world.Imports()-f.world.Shared)
+		return s.each(ctx, func(ctx context.Context, m *member) error { return m.removeNamespace(ctx, namespace) })
+	})
+	return took, err
+}
+
+func (f floor) prepare(ctx context.Context, m *member, namespace string) (bare, error) {
+	account := rest.CopyConfig(m.Account)
+	account.QPS = -1
+	api, err := client.New(account, client.Options{Scheme: clusterset.Scheme})
+	b := bare{api, f, namespace}
+	if err == nil {
+		err = m.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	}
+	if err != nil || !f.exports {
+		return b, err
+	}
+	return b, measure.Parallel(ctx, 8, min(f.most, f.world.Shared), func(ctx context.Context, i int) error {
+		return m.Admin.Create(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: f.world.Name(0, i)}})
+	})
+}
+
+// average writes some of the names with the numbers from ≤ i < to, and gives the time for one in all clusters.
+func (f floor) average(ctx context.Context, s set, clients map[*member]bare, from, to int) (time.Duration, error) {
+	count := min(to-from, f.most)
+	if count == 0 {
+		return 0, nil
 	}
 	began := time.Now()
-	err := each(ctx, set, func(ctx context.Context, m *member) error {
-		return inParallel(ctx, 8, numbers(0, floorNames), func(ctx context.Context, i int) error {
-			return bare{clients[m], namespace, serviceName(i)}.write(ctx, set, i, endpoints)
-		})
+	err := s.each(ctx, func(ctx context.Context, m *member) error {
+		return measure.Parallel(ctx, 8, count, func(ctx context.Context, i int) error { return clients[m].write(ctx, from+i) })
 	})
-	took := time.Since(began) / floorNames
-	if err != nil {
-		return 0, err
+	return time.Since(began) / time.Duration(count), err
+}
+
+type bare struct {
+	client.Client
+	floor
+	namespace string
+}
+
+// write makes the writes of one name, each with what it needs of those before.
+func (b bare) write(ctx context.Context, i int) error {
+	name := b.world.Name(0, i)
+	imp := &mcsv1beta1.ServiceImport{ObjectMeta: b.meta(name), Spec: mcsv1beta1.ServiceImportSpec{
+		Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
+	}}
+	if err := b.Create(ctx, imp); err != nil {
+		return err
 	}
-	return took, each(ctx, set, func(ctx context.Context, m *member) error { return m.removeNamespace(ctx, namespace) })
+	owner := metav1.OwnerReference{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: mcsv1beta1.ServiceImportKindName, Name: imp.Name, UID: imp.UID}
+	svc := &corev1.Service{ObjectMeta: b.meta("derived-"+name, owner), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}
+	if err := b.Create(ctx, svc); err != nil {
+		return err
+	}
+	for _, peer := range b.exporters(i) {
+		for part := range b.world.Slices() / (b.world.Peers * b.world.Services) {
+			slice := b.world.Slice(peer, i, part)
+			labels := slice.Labels
+			slice.ObjectMeta = b.meta(slice.Name, owner)
+			slice.Labels = labels
+			if err := b.Create(ctx, slice); err != nil {
+				return err
+			}
+		}
+	}
+	filled := imp.DeepCopy()
+	filled.Spec.IPs = svc.Spec.ClusterIPs
+	if err := b.Patch(ctx, filled, client.MergeFrom(imp)); err != nil {
+		return err
+	}
+	return b.writeStatus(ctx, i, filled)
+}
+
+func (b bare) writeStatus(ctx context.Context, i int, imp *mcsv1beta1.ServiceImport) error {
+	told := imp.DeepCopy()
+	for _, peer := range b.exporters(i) {
+		told.Status.Clusters = append(told.Status.Clusters, mcsv1beta1.ClusterStatus{Cluster: b.world.ID(peer)})
+	}
+	conditions(&told.Status.Conditions, "Ready")
+	if err := b.Status().Patch(ctx, told, client.MergeFrom(imp)); err != nil || !b.exports {
+		return err
+	}
+	export := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: imp.Name}}
+	valid := export.DeepCopy()
+	conditions(&valid.Status.Conditions, "Valid", "Ready", "Conflict")
+	return b.Status().Patch(ctx, valid, client.MergeFrom(export))
+}
+
+func conditions(of *[]metav1.Condition, kinds ...string) {
+	for _, kind := range kinds {
+		meta.SetStatusCondition(of, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, Message: "as long as a message is"})
+	}
+}
+
+// exporters are the clusters that export a name.
+func (b bare) exporters(i int) (peers []int) {
+	if i >= b.world.Shared {
+		return []int{0}
+	}
+	for peer := range b.world.Peers {
+		peers = append(peers, peer)
+	}
+	return peers
+}
+
+func (b bare) meta(name string, owners ...metav1.OwnerReference) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: b.namespace, Name: name, Labels: map[string]string{discoveryv1.LabelManagedBy: mcs.ControllerName}, OwnerReferences: owners,
+	}
 }
 
 // removeNamespace waits until nothing of it is there.
@@ -72,69 +173,4 @@ func (m *member) removeNamespace(ctx context.Context, name string) error {
 			return errors.New("it is still there")
 		}
 	})
-}
-
-// bare writes what belongs to a name.
-type bare struct {
-	client.Client
-	namespace, name string
-}
-
-func (b bare) meta(name string, owners ...metav1.OwnerReference) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: b.namespace, Name: name, Labels: map[string]string{discoveryv1.LabelManagedBy: mcs.ControllerName}, OwnerReferences: owners,
-	}
-}
-
-// write makes the eight writes, each with what it needs of those before.
-func (b bare) write(ctx context.Context, set []*member, i, endpoints int) error {
-	imp := &mcsv1beta1.ServiceImport{ObjectMeta: b.meta(b.name), Spec: mcsv1beta1.ServiceImportSpec{
-		Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}},
-	}}
-	if err := b.Create(ctx, imp); err != nil {
-		return err
-	}
-	owner := metav1.OwnerReference{
-		APIVersion: mcsv1beta1.GroupVersion.String(), Kind: mcsv1beta1.ServiceImportKindName, Name: imp.Name, UID: imp.UID,
-	}
-	svc := &corev1.Service{ObjectMeta: b.meta("derived-"+b.name, owner), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}
-	if err := b.Create(ctx, svc); err != nil {
-		return err
-	}
-	for _, source := range set {
-		slice := source.slice(i, endpoints)
-		slice.ObjectMeta = b.meta(fmt.Sprintf("%s.%s.ipv4-0123456789", b.name, source.ID), owner)
-		slice.Labels[discoveryv1.LabelServiceName] = svc.Name
-		slice.Labels[mcsv1beta1.LabelServiceName], slice.Labels[mcsv1beta1.LabelSourceCluster] = b.name, source.ID
-		if err := b.Create(ctx, slice); err != nil {
-			return err
-		}
-	}
-	filled := imp.DeepCopy()
-	filled.Spec.IPs = svc.Spec.ClusterIPs
-	if err := b.Patch(ctx, filled, client.MergeFrom(imp)); err != nil {
-		return err
-	}
-	return b.writeStatus(ctx, set, filled)
-}
-
-func (b bare) writeStatus(ctx context.Context, set []*member, imp *mcsv1beta1.ServiceImport) error {
-	told := imp.DeepCopy()
-	for _, source := range set {
-		told.Status.Clusters = append(told.Status.Clusters, mcsv1beta1.ClusterStatus{Cluster: source.ID})
-	}
-	conditions(&told.Status.Conditions, "Ready")
-	if err := b.Status().Patch(ctx, told, client.MergeFrom(imp)); err != nil {
-		return err
-	}
-	export := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.name}}
-	valid := export.DeepCopy()
-	conditions(&valid.Status.Conditions, "Valid", "Ready", "Conflict")
-	return b.Status().Patch(ctx, valid, client.MergeFrom(export))
-}
-
-func conditions(of *[]metav1.Condition, kinds ...string) {
-	for _, kind := range kinds {
-		meta.SetStatusCondition(of, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, Message: "as long as a message is"})
-	}
 }

@@ -1,127 +1,127 @@
-// Command bench measures a clusterset: three clusters, each an etcd, a kube-apiserver and a multicluster-controller under its shipped
-// rights, all on this machine. It runs from the project's top folder, by `make bench-clusterset`, and writes
-// docs/results/clusterset.txt.
+// Command clusterset measures clusters and their controllers, all on this machine: each cluster is an etcd, a kube-apiserver and a
+// multicluster-controller under its shipped rights. It runs from the project's top folder, in one of two forms.
+//
+// `clusterset` (make bench-clusterset) has three clusters, and writes docs/results/clusterset.txt:
 //
 //  1. A small clusterset, idle: from the creation of a ServiceExport until CoreDNS in another cluster has its name.
 //  2. Services of one cluster under changes of endpoints: from the change until the other cluster's slice has it.
 //  3. A big clusterset, each Service exported by all three clusters: the first sync, memory, and the writes of a restart.
+//
+// `clusterset many` (make bench-100, make bench-scale) has one cluster and the simulated API servers of its peers, and writes
+// docs/results/many.txt. It adds the rows of worlds without shared names to scale.csv.
+//
+//	bare client ──▶ API server of this cluster        floor: the same writes, with nothing to read and nothing to decide
+//	controller  ──▶ API server of this cluster        first sync, idle, changes, outages of peers, restart
+//	      ▲
+//	      └── watches of 3 × 99 resources ── simulated peers (in this process)
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/csv"
+	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"runtime"
+	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"github.com/clusterset-dns/multicluster/bench/measure"
+	"github.com/clusterset-dns/multicluster/bench/simulated"
 )
 
-// size is how much there is of everything.
-type size struct {
-	exports   int           // to time, one after the other
-	changing  int           // Services whose endpoints change
-	changes   int           // a second
-	changeFor time.Duration // long
-	services  int           // of the big clusterset
-	endpoints int           // of each Service
-	out       string
-}
-
 func main() {
-	var s size
-	flag.IntVar(&s.exports, "exports", 300, "exports to time, one after the other")
-	flag.IntVar(&s.changing, "changing", 1000, "exported Services whose endpoints change")
-	flag.IntVar(&s.changes, "changes", 100, "changes of endpoints a second")
-	flag.DurationVar(&s.changeFor, "change-for", time.Minute, "how long endpoints change")
-	flag.IntVar(&s.services, "services", 5000, "Services that each of three clusters exports")
-	flag.IntVar(&s.endpoints, "endpoints", 10, "endpoints of each Service in each cluster")
-	flag.StringVar(&s.out, "out", filepath.Join("docs", "results", "clusterset.txt"), "the file for the results; none if empty")
-	flag.Parse()
-	ctrl.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, s); err != nil {
-		fmt.Fprintf(os.Stderr, "\nbench: %v\n", err)
-		stop()
-		os.Exit(1)
+	flags, args := flag.NewFlagSet("clusterset", flag.ExitOnError), os.Args[1:]
+	var out *string
+	var run func(context.Context) (title string, rows []row, err error)
+	var m many
+	if len(args) > 0 && args[0] == "many" {
+		args = args[1:]
+		m.flags(flags)
+		run, out = m.run, outFlag(flags, "many.txt")
+	} else {
+		var t three
+		t.flags(flags)
+		run, out = t.run, outFlag(flags, "clusterset.txt")
 	}
-}
-
-// row is one line of the results.
-type row struct {
-	what       string
-	got, reach float64
-	unit       string
-}
-
-func run(ctx context.Context, s size) error {
-	var rows []row
-	for _, measure := range []func(context.Context, size) ([]row, error){latencies, atScale} {
-		measured, err := measure(ctx, s)
+	_ = flags.Parse(args) // ends the program on an error
+	measure.Main("clusterset", func(ctx context.Context) error {
+		title, rows, err := run(ctx)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, measured...)
-	}
-	var text strings.Builder
-	if err := report(&text, rows); err != nil {
-		return err
-	}
-	fmt.Print("\n", text.String())
-	if s.out == "" {
-		return nil
-	}
-	return os.WriteFile(s.out, []byte(text.String()), 0o644)
-}
-
-func report(out io.Writer, rows []row) error {
-	commit, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output()
-	if err != nil {
-		commit = []byte("an unknown commit")
-	}
-	cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
-	_, processor, _ := strings.Cut(string(cpuinfo), "model name\t: ")
-	processor, _, _ = strings.Cut(processor, "\n")
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, err = fmt.Fprintf(table, "%d cores, %s, %s, %s; three clusters, all of it on this one machine\n\nwhat\tmeasured\tto reach\t\n",
-		runtime.NumCPU(), processor, runtime.Version(), strings.TrimSpace(string(commit)))
-	if err != nil {
-		return err
-	}
-	reached, goals := 0, 0
-	for _, r := range rows {
-		verdict := ""
-		if r.reach >= 0 {
-			goals++
-			if r.got <= r.reach {
-				reached++
-				verdict = fmt.Sprintf("%g %s\treached", r.reach, r.unit)
-			} else {
-				verdict = fmt.Sprintf("%g %s\tnot reached: %.2f x", r.reach, r.unit, r.got/r.reach)
-			}
-		}
-		if _, err := fmt.Fprintf(table, "%s\t%s %s\t%s\n", r.what, figure(r.got), r.unit, verdict); err != nil {
+		text, err := report(measure.Machine()+title, rows)
+		if err != nil {
 			return err
 		}
+		fmt.Print("\n", text)
+		if *out == "" {
+			return nil
+		}
+		if err := os.WriteFile(*out, []byte(text), 0o644); err != nil || m.world.Peers == 0 || m.world.Shared > 0 {
+			return err
+		}
+		return record(filepath.Join(filepath.Dir(*out), "scale.csv"), m.world, rows)
+	})
+}
+
+func outFlag(flags *flag.FlagSet, name string) *string {
+	return flags.String("out", filepath.Join("docs", "results", name), "the file for the results; none if empty")
+}
+
+// row is one line of the results. A goal is the most that is wanted.
+type row struct {
+	what string
+	got  float64
+	unit string
+	goal *float64
+}
+
+// to returns the row with a goal.
+func (r row) to(most float64) row {
+	r.goal = &most
+	return r
+}
+
+func report(title string, rows []row) (string, error) {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	reached, goals := 0, 0
+	for _, r := range rows {
+		if r.goal != nil {
+			goals++
+		}
 	}
-	if err := table.Flush(); err != nil {
-		return err
+	head := "what\tmeasured\n"
+	if goals > 0 {
+		head = "what\tmeasured\tto reach\t\n"
 	}
-	_, err = fmt.Fprintf(out, "\n%d of %d goals are reached.\n", reached, goals)
-	return err
+	_, _ = fmt.Fprintf(table, "%s\n\n%s", title, head) // a Builder has no errors
+	for _, r := range rows {
+		verdict := ""
+		switch {
+		case r.goal != nil && r.got <= *r.goal:
+			reached++
+			verdict = fmt.Sprintf("\t%g %s\treached", *r.goal, r.unit)
+		case r.goal != nil:
+			verdict = fmt.Sprintf("\t%g %s\tnot reached: %.2f x", *r.goal, r.unit, r.got / *r.goal)
+		case goals > 0:
+			verdict = "\t"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s %s%s\n", r.what, figure(r.got), r.unit, verdict)
+	}
+	err := table.Flush()
+	if goals > 0 {
+		_, _ = fmt.Fprintf(&text, "\n%d of %d goals are reached.\n", reached, goals)
+	}
+	return text.String(), err
 }
 
 // figure is a number with four digits or more, without an exponent.
@@ -130,4 +130,54 @@ func figure(number float64) string {
 		return fmt.Sprintf("%.0f", number)
 	}
 	return fmt.Sprintf("%.4g", number)
+}
+
+// record puts the rows of a run in the place of those of an earlier run with as many clusters: clusters, names that the others export,
+// what, measured, unit.
+func record(path string, w simulated.World, rows []row) error {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	all, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	size := strconv.Itoa(w.Peers + 1)
+	all = slices.DeleteFunc(all, func(line []string) bool { return line[0] == size })
+	for _, r := range rows {
+		all = append(all, []string{size, strconv.Itoa(w.Imports()), r.what, strconv.FormatFloat(r.got, 'g', 4, 64), r.unit})
+	}
+	slices.SortStableFunc(all, func(a, b []string) int { return cmp.Or(len(a[0])-len(b[0]), strings.Compare(a[0], b[0])) })
+	var out bytes.Buffer
+	if err := csv.NewWriter(&out).WriteAll(all); err != nil {
+		return err
+	}
+	return os.WriteFile(path, out.Bytes(), 0o644)
+}
+
+// part shows what is done and how long it took.
+func part(what string, do func() error) error {
+	fmt.Printf("%-90s", what+" ...")
+	began := time.Now()
+	err := do()
+	fmt.Printf(" %6.1f s\n", time.Since(began).Seconds())
+	return err
+}
+
+// wait polls a condition, and shows what is missing now and then.
+func wait(ctx context.Context, what string, every time.Duration, condition func() error) error {
+	shown := time.Now()
+	err := measure.Until(ctx, every, func() error {
+		err := condition()
+		if err != nil && time.Since(shown) > 10*time.Second {
+			shown = time.Now()
+			fmt.Printf("  %s: %v\n", what, err)
+		}
+		return err
+	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return err
 }

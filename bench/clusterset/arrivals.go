@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/clusterset-dns/multicluster/bench/measure"
+)
+
+// arrivals are changes of endpoints that are expected in slices of a cluster, and when they came. A change is a new address or hostname.
+type arrivals struct {
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	changed map[string]time.Time
+	took    []float64 // milliseconds
+	err     error     // of a watch that ended too early
+}
+
+// follow watches the slices of the cluster.
+func (m *member) follow(ctx context.Context) (*arrivals, error) {
+	slices := m.api.DiscoveryV1().EndpointSlices("")
+	page, err := slices.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	events, err := slices.Watch(ctx, metav1.ListOptions{ResourceVersion: page.ResourceVersion})
+	if err != nil {
+		return nil, err
+	}
+	a := &arrivals{changed: map[string]time.Time{}}
+	ctx, a.stop = context.WithCancel(ctx)
+	a.running.Go(func() { a.read(ctx, events) })
+	return a, nil
+}
+
+func (a *arrivals) read(ctx context.Context, events watch.Interface) {
+	defer events.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event, ok := <-events.ResultChan():
+			slice, is := event.Object.(*discoveryv1.EndpointSlice)
+			if !ok || !is {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.err = fmt.Errorf("the watch of EndpointSlices ended: %v", event.Object)
+				return
+			}
+			a.note(slice)
+		}
+	}
+}
+
+func (a *arrivals) note(slice *discoveryv1.EndpointSlice) {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, endpoint := range slice.Endpoints {
+		keys := endpoint.Addresses[:1:1]
+		if endpoint.Hostname != nil {
+			keys = append(keys, *endpoint.Hostname)
+		}
+		for _, key := range keys {
+			if at, expected := a.changed[key]; expected {
+				a.took = append(a.took, measure.Milliseconds(now.Sub(at)))
+				delete(a.changed, key)
+			}
+		}
+	}
+}
+
+func (a *arrivals) expect(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.changed[key] = time.Now()
+}
+
+// complete returns what is missing.
+func (a *arrivals) complete() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err != nil || len(a.changed) == 0 {
+		return a.err
+	}
+	return fmt.Errorf("%d changes have not arrived", len(a.changed))
+}
+
+// end ends the watch, and gives the delays.
+func (a *arrivals) end() []float64 {
+	a.stop()
+	a.running.Wait()
+	return a.took
+}
+
+// steadily does something total times, at an even rate.
+func steadily(ctx context.Context, total, perSecond int, do func(i int) error) error {
+	tick := time.NewTicker(time.Second / time.Duration(perSecond))
+	defer tick.Stop()
+	for i := range total {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		if err := do(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset-dns/multicluster/bench/measure"
+	"github.com/clusterset-dns/multicluster/bench/simulated"
+)
+
+// many is one real cluster with its controller, and simulated peers.
+type many struct {
+	world simulated.World
+	idle  time.Duration // how long requests and CPU time are counted while nothing changes
+	// rate is how many endpoints change in a second, for as long as changing.
+	rate     int
+	changing time.Duration
+
+	*member
+	peers []*simulated.Server
+}
+
+func (m *many) flags(f *flag.FlagSet) {
+	f.IntVar(&m.world.Peers, "peers", 99, "peers")
+	f.IntVar(&m.world.Services, "services", 500, "Services that each peer exports")
+	f.IntVar(&m.world.Shared, "shared", 0, "how many of them have the same names in all peers")
+	f.IntVar(&m.world.Endpoints, "endpoints", 3, "endpoints of each Service in each peer")
+	f.IntVar(&m.world.Unexported, "unexported", 0, "further Services of each peer")
+	f.BoolVar(&m.world.Undescribed, "undescribed", false, "peers of earlier releases, whose Services are read")
+	f.IntVar(&m.world.Namespaces, "namespaces", 10, "namespaces that the Services are in")
+	f.DurationVar(&m.idle, "idle", 5*time.Minute, "how long requests are counted while nothing changes")
+	f.IntVar(&m.rate, "rate", 200, "endpoints that change in a second")
+	f.DurationVar(&m.changing, "changing", time.Minute, "how long endpoints change")
+}
+
+// run measures the first sync, then idleness, disturbances and a restart; and the floor before and after them, because an API server takes
+// longer for a Service, the more there are.
+func (m *many) run(ctx context.Context) (title string, rows []row, err error) {
+	w := m.world
+	if w.Shared > w.Services {
+		return "", nil, fmt.Errorf("--shared is %d, but there are only %d Services (--services)", w.Shared, w.Services)
+	}
+	ctx, cancel := context.WithCancel(ctx) // ends the heartbeats
+	defer cancel()
+	defer func() { err = errors.Join(err, m.end()) }()
+	if err := part(fmt.Sprintf("starting a cluster and %d peers", w.Peers), func() error { return m.start(ctx) }); err != nil {
+		return "", nil, err
+	}
+	bare := floor{world: w, most: 200}
+	before, err := bare.measure(ctx, set{m.member}, "floor-before")
+	if err != nil {
+		return "", nil, err
+	}
+	took, rows, err := m.firstSync(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, measured := range []func(context.Context) ([]row, error){m.idling, m.changes, m.flap, m.rolling, m.restart} {
+		more, err := measured(ctx)
+		if err != nil {
+			return "", nil, err
+		}
+		rows = append(rows, more...)
+	}
+	m.controller.Stop()
+	after, err := bare.measure(ctx, set{m.member}, "floor-after")
+	middle := (before + after).Seconds() / 2
+	title = fmt.Sprintf("; all of it on this one machine\n%d simulated peers x %d exported Services x %d endpoints, %d of the names in all peers, %d other Services in each: %d imports, %d EndpointSlices",
+		w.Peers, w.Services, w.Endpoints, w.Shared, w.Unexported, w.Imports(), w.Slices())
+	return title, append([]row{
+		{what: "first sync: until all imports are ready, with all slices", got: took.Seconds(), unit: "s"},
+		{what: fmt.Sprintf("the same writes by a bare client, 8 at a time (from up to %d names of each sort): the floor", bare.most), got: middle, unit: "s"},
+		{what: "first sync, in relation to the floor", got: took.Seconds() / middle, unit: "x"},
+	}, rows...), err
+}
+
+// start starts everything but the controller. The peers' endpoints are in 10.0.0.0/8.
+func (m *many) start(ctx context.Context) (err error) {
+	if m.member, err = start(ctx, "home", "172.16.0.0/12"); err != nil {
+		return err
+	}
+	for _, name := range m.world.AllNamespaces() {
+		if err := m.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return err
+		}
+	}
+	certificates, err := simulated.NewCertificates()
+	if err != nil {
+		return err
+	}
+	for i := range m.world.Peers {
+		peer, err := simulated.New(certificates, simulated.Options{}, m.world.Objects(i))
+		if err != nil {
+			return err
+		}
+		if err := peer.Start(ctx); err != nil {
+			return err
+		}
+		m.peers = append(m.peers, peer)
+		kubeconfig, err := peer.Kubeconfig()
+		if err == nil {
+			err = m.Join(ctx, m.world.ID(i), kubeconfig)
+		}
+		if err != nil {
+			return fmt.Errorf("peer %s: %w", m.world.ID(i), err)
+		}
+	}
+	go func() { _ = simulated.Beat(ctx, m.peers, simulated.BeatEvery) }() // every peer has the namespace
+	return nil
+}
+
+// end ends what start started.
+func (m *many) end() (err error) {
+	for _, peer := range m.peers {
+		err = errors.Join(err, peer.Stop())
+	}
+	if m.member != nil {
+		err = errors.Join(err, m.stop())
+	}
+	return err
+}
+
+// sync starts the controller, and gives the time until all imports are ready. It includes about a second for the objects of
+// deploy/controller, which are applied first.
+func (m *many) sync(ctx context.Context, what string) (took time.Duration, err error) {
+	began := time.Now()
+	err = part(what, func() error {
+		if err := m.control(ctx); err != nil {
+			return err
+		}
+		return m.ready(ctx, m.world.Imports(), m.world.Slices())
+	})
+	return time.Since(began), err
+}
+
+func (m *many) firstSync(ctx context.Context) (took time.Duration, rows []row, err error) {
+	before, err := m.read(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	if took, err = m.sync(ctx, "the first sync"); err != nil {
+		return 0, nil, err
+	}
+	after, err := m.read(ctx)
+	return took, []row{
+		{what: "writes of the first sync, for each import", got: (after.writes - before.writes) / float64(m.world.Imports()), unit: "writes"},
+		{what: "CPU time of the controller for the first sync", got: after.cpu, unit: "s"},
+		{what: "memory of the controller, resident, after the first sync", got: after.memory, unit: "MiB"},
+		{what: "of it, what the last garbage collection left", got: after.live, unit: "MiB"},
+	}, err
+}
+
+// during gives what was used while something was done, from idleness until nothing is reconciled any more.
+func (m *many) during(ctx context.Context, what string, do func() error) (spent reading, err error) {
+	if _, err := (set{m.member}).quiet(ctx); err != nil {
+		return spent, err
+	}
+	before, err := m.read(ctx)
+	if err != nil {
+		return spent, err
+	}
+	if err := part(what, do); err != nil {
+		return spent, err
+	}
+	if _, err := (set{m.member}).quiet(ctx); err != nil {
+		return spent, err
+	}
+	after, err := m.read(ctx)
+	return reading{writes: after.writes - before.writes, cpu: after.cpu - before.cpu, plans: after.plans - before.plans}, err
+}
+
+// idling measures while nothing changes but heartbeats.
+func (m *many) idling(ctx context.Context) ([]row, error) {
+	if _, err := (set{m.member}).quiet(ctx); err != nil {
+		return nil, err
+	}
+	before, err := m.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	requests, began := m.requests(), time.Now()
+	if err := part(fmt.Sprintf("counting for %v while nothing changes", m.idle), func() error { return measure.Pause(ctx, m.idle) }); err != nil {
+		return nil, err
+	}
+	took, asked := time.Since(began).Seconds(), float64(m.requests()-requests)
+	after, err := m.read(ctx)
+	return []row{
+		{what: "idle: requests to each peer a second", got: asked / took / float64(len(m.peers)), unit: "1/s"},
+		{what: "idle: CPU time of the controller a second", got: (after.cpu - before.cpu) / took * 1000, unit: "ms"},
+		{what: "idle: writes", got: after.writes - before.writes, unit: "writes"},
+		{what: "idle: memory of the controller, resident, at the end", got: after.memory, unit: "MiB"},
+	}, err
+}
+
+// requests returns how many requests all peers together have got.
+func (m *many) requests() (total int) {
+	for _, peer := range m.peers {
+		total += simulated.Total(peer.Requests())
+	}
+	return total
+}
+
+// changes gives endpoints other addresses, at an even rate, each in the next peer, and measures when this cluster's slices have them.
+func (m *many) changes(ctx context.Context) ([]row, error) {
+	seen, err := m.follow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// An address that is replaced at once may never arrive, so each slice changes once at most.
+	total := min(int(m.changing.Seconds()*float64(m.rate)), m.world.Peers*m.world.Services)
+	spent, err := m.during(ctx, fmt.Sprintf("%d changes, %d a second", total, m.rate), func() error {
+		if err := steadily(ctx, total, m.rate, func(i int) error { return m.change(i, seen) }); err != nil {
+			return err
+		}
+		return wait(ctx, "see all changes", 100*time.Millisecond, seen.complete)
+	})
+	took := seen.end()
+	return []row{
+		{what: "changes: from a peer's new address to the write here, median", got: measure.Quantile(took, 0.5), unit: "ms"},
+		{what: "changes: the same, 99th percentile", got: measure.Quantile(took, 0.99), unit: "ms"},
+		{what: "changes: writes for each", got: spent.writes / float64(total), unit: "writes"},
+		{what: "changes: CPU time of the controller for each", got: spent.cpu / float64(total) * 1000, unit: "ms"},
+	}, err
+}
+
+// change gives the first endpoint of a Service an address that nothing had before. Each change is in another slice.
+func (m *many) change(i int, seen *arrivals) error {
+	peer := i % m.world.Peers
+	slice := m.world.Slice(peer, i/m.world.Peers%m.world.Services, 0)
+	address := measure.IP(128, i)
+	slice.Endpoints[0].Addresses = []string{address}
+	seen.expect(address)
+	return m.peers[peer].Apply(slice)
+}
+
+// flap lets the API server of one peer end and return. Nothing that it exports changes.
+func (m *many) flap(ctx context.Context) ([]row, error) {
+	const flaps = 5
+	spent, err := m.during(ctx, fmt.Sprintf("one peer ends and returns, %d times", flaps), func() error {
+		return m.endAndReturn(ctx, slices.Repeat(m.peers[:1], flaps))
+	})
+	return []row{
+		{what: "one peer ends and returns: plans, each time", got: spent.plans / flaps, unit: "names"},
+		{what: "one peer ends and returns: writes", got: spent.writes, unit: "writes"},
+	}, err
+}
+
+// rolling lets the API servers of all peers end and return, one after another, as an upgrade of the clusters does.
+func (m *many) rolling(ctx context.Context) ([]row, error) {
+	var took time.Duration
+	spent, err := m.during(ctx, "all peers end and return, one after another", func() error {
+		began := time.Now()
+		err := m.endAndReturn(ctx, m.peers)
+		took = time.Since(began)
+		return err
+	})
+	each := float64(len(m.peers))
+	return []row{
+		{what: "all peers end and return: the time for each", got: took.Seconds() / each, unit: "s"},
+		{what: "all peers end and return: writes", got: spent.writes, unit: "writes"},
+		{what: "all peers end and return: CPU time of the controller for each", got: spent.cpu / each * 1000, unit: "ms"},
+	}, err
+}
+
+// endAndReturn lets API servers of peers end and start again, one after another, each time until the controller has noticed.
+func (m *many) endAndReturn(ctx context.Context, peers []*simulated.Server) error {
+	for _, peer := range peers {
+		if err := peer.Refuse(); err != nil {
+			return err
+		}
+		if err := m.connected(ctx, m.world.Peers-1); err != nil {
+			return err
+		}
+		peer.Forget()
+		if err := peer.Resume(ctx); err != nil {
+			return err
+		}
+		if err := m.connected(ctx, m.world.Peers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// connected waits until so many peers are connected.
+func (m *many) connected(ctx context.Context, want int) error {
+	return wait(ctx, "count peers", 100*time.Millisecond, func() error {
+		all, err := m.figures(ctx)
+		if err != nil {
+			return err
+		}
+		if is := int(all("multicluster_peer_connected")); is != want {
+			return fmt.Errorf("%d of %d peers are connected", is, want)
+		}
+		return nil
+	})
+}
+
+// restart measures until the controller has looked at everything again.
+func (m *many) restart(ctx context.Context) ([]row, error) {
+	before, err := m.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.controller.Stop()
+	began := time.Now()
+	took, err := m.sync(ctx, "a restart of the controller")
+	if err != nil {
+		return nil, err
+	}
+	last, err := (set{m.member}).quiet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after, err := m.read(ctx)
+	return []row{
+		{what: "restart: until all imports are ready", got: took.Seconds(), unit: "s"},
+		{what: "restart: until all names are reconciled", got: last.Sub(began).Seconds(), unit: "s"},
+		{what: "restart: writes for an unchanged world", got: after.writes - before.writes, unit: "writes"},
+		{what: "restart: memory of the controller, resident", got: after.memory, unit: "MiB"},
+	}, err
+}

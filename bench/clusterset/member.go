@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/clusterset-dns/multicluster/bench/measure"
+	"github.com/clusterset-dns/multicluster/test/clusterset"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+)
+
+// member is a cluster with its controller as a process.
+type member struct {
+	*clusterset.Cluster
+	api        *kubernetes.Clientset
+	metrics    string // the controller's address; "" before it is started
+	controller *controlplane.Beside
+}
+
+// start starts a cluster without a controller.
+func start(ctx context.Context, id, serviceCIDRs string) (*member, error) {
+	c, err := clusterset.Start(ctx, id, controlplane.Options{ServiceCIDRs: serviceCIDRs})
+	if err != nil {
+		return nil, err
+	}
+	m := &member{Cluster: c}
+	m.api, err = kubernetes.NewForConfig(c.Config)
+	return m, err
+}
+
+func (m *member) stop() error {
+	m.controller.Stop()
+	return m.Stop()
+}
+
+// control starts the controller, without TCP connections to endpoints that do not exist.
+func (m *member) control(ctx context.Context) (err error) {
+	if m.metrics, err = measure.FreeAddress(); err != nil {
+		return err
+	}
+	m.controller, err = binaries.StartController(ctx, m.Cluster.Cluster, "--cluster-id="+m.ID, "--probe-peers=false",
+		"--metrics-bind-address="+m.metrics, "--leader-elect=false")
+	return err
+}
+
+// set is some members.
+type set []*member
+
+// each does something with each member at the same time.
+func (s set) each(ctx context.Context, do func(context.Context, *member) error) error {
+	return measure.Parallel(ctx, len(s), len(s), func(ctx context.Context, i int) error { return do(ctx, s[i]) })
+}
+
+func (s set) control(ctx context.Context) error {
+	return s.each(ctx, func(ctx context.Context, m *member) error { return m.control(ctx) })
+}
+
+func (s set) stop() (err error) {
+	for _, m := range s {
+		err = errors.Join(err, m.stop())
+	}
+	return err
+}
+
+// reading is what a controller and its API server have used and done so far.
+type reading struct {
+	writes       float64 // that the API server was asked for, of the kinds that the controller writes; Leases and events are none
+	serverCPU    float64 // seconds
+	cpu          float64 // of the controller
+	memory, live float64 // resident, and what the last garbage collection left, in MiB
+	plans        float64 // of names
+}
+
+func (m *member) read(ctx context.Context) (r reading, err error) {
+	text, err := m.api.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return r, err
+	}
+	server, err := parse(string(text))
+	if err != nil {
+		return r, err
+	}
+	r.serverCPU = server("process_cpu_seconds_total")
+	r.writes = server("apiserver_request_total", "resource", "serviceimports serviceexports services endpointslices", "verb", "POST PUT PATCH DELETE APPLY")
+	if m.metrics == "" {
+		return r, nil
+	}
+	controller, err := m.figures(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.cpu = controller("process_cpu_seconds_total")
+	r.memory = controller("process_resident_memory_bytes") / (1 << 20)
+	r.live = controller("go_gc_heap_live_bytes") / (1 << 20)
+	r.plans = controller(reconciles, "controller", "serviceimport")
+	return r, nil
+}
+
+const reconciles = "controller_runtime_reconcile_total"
+
+// read gives the readings of all members.
+func (s set) read(ctx context.Context) (all []reading, err error) {
+	for _, m := range s {
+		r, err := m.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// figures give the sum of a metric's series that have all the labels, each with one of the values, which are set apart by spaces.
+type figures func(name string, labels ...string) float64
+
+// figures are those of the controller.
+func (m *member) figures(ctx context.Context) (figures, error) {
+	text, err := binaries.Get(ctx, "http://"+m.metrics+"/metrics")
+	if err != nil {
+		return nil, err
+	}
+	return parse(text)
+}
+
+func parse(metrics string) (figures, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(metrics))
+	return func(name string, labels ...string) (total float64) {
+		for _, series := range families[name].GetMetric() {
+			has := map[string]string{}
+			for _, label := range series.GetLabel() {
+				has[label.GetName()] = label.GetValue()
+			}
+			wanted := true
+			for i := 0; i < len(labels); i += 2 {
+				wanted = wanted && slices.Contains(strings.Fields(labels[i+1]), has[labels[i]])
+			}
+			if wanted {
+				total += series.GetGauge().GetValue() + series.GetCounter().GetValue()
+			}
+		}
+		return total
+	}, err
+}
+
+// ready waits until so many imports are, or more, with so many slices.
+func (m *member) ready(ctx context.Context, imports, parts int) error {
+	return wait(ctx, "import in "+m.ID, 500*time.Millisecond, func() error { // a read of the metrics costs the controller milliseconds
+		all, err := m.figures(ctx)
+		if err != nil {
+			return err
+		}
+		if ready := int(all("multicluster_serviceimports", "condition", "ready")); ready < imports {
+			return fmt.Errorf("%d of %d imports are ready", ready, imports)
+		}
+		// An API server counts objects only without a selector. The objects of the floor are deleted by now.
+		page, err := m.api.DiscoveryV1().EndpointSlices("").List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return err
+		}
+		count := len(page.Items)
+		if page.RemainingItemCount != nil {
+			count += int(*page.RemainingItemCount)
+		}
+		if count < parts {
+			return fmt.Errorf("%d of %d slices", count, parts)
+		}
+		return nil
+	})
+}
+
+// settled is how long controllers have to reconcile nothing until they count as idle.
+const settled = 5 * time.Second
+
+// quiet waits until the controllers are idle, and gives the time since which they are.
+func (s set) quiet(ctx context.Context) (since time.Time, err error) {
+	last := -1.0
+	err = part("waiting until nothing is reconciled any more", func() error {
+		return wait(ctx, "become idle", 200*time.Millisecond, func() error {
+			var total float64
+			for _, m := range s {
+				all, err := m.figures(ctx)
+				if err != nil {
+					return err
+				}
+				total += all(reconciles)
+			}
+			if total != last {
+				last, since = total, time.Now()
+			}
+			if time.Since(since) < settled {
+				return fmt.Errorf("%.0f reconciles so far", total)
+			}
+			return nil
+		})
+	})
+	return since, err
+}

@@ -1,0 +1,50 @@
+// Package measure has what the benchmarks have in common: how they run, the machine, CoreDNS as a process, many objects, and quantiles.
+package measure
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Main runs a benchmark until it returns or a signal ends its context, and ends the program with its error. The libraries of Kubernetes
+// log nothing: while an API server is away, each watch would.
+func Main(name string, run func(context.Context) error) {
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "\n%s: %v\n", name, err)
+		os.Exit(1)
+	}
+}
+
+// Machine is what the figures of a run were measured with: the first words of its results.
+func Machine() string {
+	commit, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output()
+	if err != nil {
+		commit = []byte("an unknown commit")
+	}
+	cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
+	return fmt.Sprintf("%d cores, %s, %s, %s", runtime.NumCPU(), processor(string(cpuinfo)), runtime.Version(), strings.TrimSpace(string(commit)))
+}
+
+func processor(cpuinfo string) string {
+	_, rest, _ := strings.Cut(cpuinfo, "model name")
+	line, _, _ := strings.Cut(rest, "\n")
+	if _, name, ok := strings.Cut(line, ": "); ok {
+		return name
+	}
+	return runtime.GOARCH
+}
