@@ -198,7 +198,7 @@ func (t *three) atScale(ctx context.Context, s set) ([]row, error) {
 	middle := (before + after).Seconds() / 2
 	rows = append([]row{
 		row{what: fmt.Sprintf("3 clusters x %d exported services of %d endpoints: first sync", t.services, t.endpoints), got: took.Seconds(), unit: "s"}.to(60),
-		{what: fmt.Sprintf("the same writes by a bare client, 8 at a time for each cluster (from %d names): the floor", 2*bare.most), got: middle, unit: "s"},
+		{what: fmt.Sprintf("the same writes by a bare client, 8 at a time for each cluster (from %d names): the floor", 2*min(bare.most, t.services)), got: middle, unit: "s"},
 		{what: "first sync, in relation to the floor", got: took.Seconds() / middle, unit: "x"},
 	}, rows...)
 	return append(rows, again...), err

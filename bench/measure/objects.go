@@ -7,6 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
@@ -66,4 +69,15 @@ func Headless(n Name, endpoints, network, first int) []client.Object {
 		all = append(all, slice)
 	}
 	return all
+}
+
+// Client is one for all kinds that benchmarks write.
+func Client(config *rest.Config) (client.Client, error) {
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, mcsv1beta1.Install} {
+		if err := add(known); err != nil {
+			return nil, err
+		}
+	}
+	return client.New(config, client.Options{Scheme: known})
 }

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/bench/server/load"
+	"github.com/clusterset-dns/multicluster/bench/measure"
 )
 
 // What is measured of a change.
@@ -35,19 +34,18 @@ type changer struct {
 }
 
 // change gives one import another address.
-func (c *changer) change(ctx context.Context, k key, ip string) error {
+func (c *changer) change(ctx context.Context, k measure.Name, ip string) error {
 	body := fmt.Sprintf(`{"spec":{"ips":[%q]}}`, ip)
-	return c.api.Patch(ctx, &mcsv1beta1.ServiceImport{ObjectMeta: k.meta()}, client.RawPatch(types.MergePatchType, []byte(body)))
+	return c.api.Patch(ctx, &mcsv1beta1.ServiceImport{ObjectMeta: k.Meta()}, client.RawPatch(types.MergePatchType, []byte(body)))
 }
 
-func (c *changer) newIP() string { return ipOf(64, int(c.written.Add(1))) }
+func (c *changer) newIP() string { return measure.IP(64, int(c.written.Add(1))) }
 
 // any is one of all imports.
-func (c *changer) any() key { return c.importKey(rand.IntN(c.imports.many)) }
+func (c *changer) any() measure.Name { return c.importName(rand.IntN(c.imports.many)) }
 
 // waitForChanges measures how long changes of single imports take to be answered while nothing else
 // happens.
-//
 // All servers see all changes, so there is a pause between two changes.
 func (b *bench) waitForChanges(ctx context.Context, c *changer, servers []*server) error {
 	next := time.NewTicker(100 * time.Millisecond)
@@ -78,7 +76,7 @@ func (b *bench) waitForChange(ctx context.Context, c *changer, s *server) error 
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		at, err := awaitAnswer(waiting, s.address, k, ip)
+		at, err := awaitAnswer(waiting, s.Address, k, ip)
 		answered <- seen{at, err}
 	}()
 	begin := time.Now()
@@ -88,62 +86,33 @@ func (b *bench) waitForChange(ctx context.Context, c *changer, s *server) error 
 	done := time.Now()
 	got := <-answered
 	if got.err != nil {
-		return fmt.Errorf("the change of %s in %s: %w", k.name, s.who, got.err)
+		return fmt.Errorf("the change of %s in %s: %w", k.Name, s.who, got.err)
 	}
 	// The answer may come before the API server's own reply has.
-	b.samples.Add(sinceDone, idle, s.who, max(0, milliseconds(got.at.Sub(done))))
-	b.samples.Add(sinceRequest, idle, s.who, milliseconds(got.at.Sub(begin)))
+	b.samples.add(sinceDone, idle, s.who, max(0, measure.Milliseconds(got.at.Sub(done))))
+	b.samples.add(sinceRequest, idle, s.who, measure.Milliseconds(got.at.Sub(begin)))
 	return nil
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
-
 // awaitAnswer asks for an import until its address is the given one: often enough to measure a
 // fraction of a millisecond, and rarely enough to leave the processors to the servers.
-func awaitAnswer(ctx context.Context, address string, k key, ip string) (time.Time, error) {
+func awaitAnswer(ctx context.Context, address string, k measure.Name, ip string) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	packet, err := new(dns.Msg).SetQuestion(k.dnsName(), dns.TypeA).Pack()
-	if err != nil {
-		return time.Time{}, err
-	}
-	conn, err := net.Dial("udp", address)
+	conn, err := dns.Dial("udp", address)
 	if err != nil {
 		return time.Time{}, err
 	}
 	defer func() { _ = conn.Close() }()
-	tick := time.NewTicker(250 * time.Microsecond)
-	defer tick.Stop()
-	for {
-		if has, err := hasAddress(conn, packet, ip); has || err != nil {
-			return time.Now(), err
+	client, question := &dns.Client{Timeout: 5 * time.Second}, new(dns.Msg).SetQuestion(k.DNS(), dns.TypeA)
+	err = measure.Until(ctx, 250*time.Microsecond, func() error {
+		m, _, err := client.ExchangeWithConn(question, conn)
+		if err != nil || len(m.Answer) != 1 || !strings.HasSuffix(m.Answer[0].String(), "\t"+ip) {
+			return errors.Join(err, fmt.Errorf("want %s, got %v", ip, m))
 		}
-		select {
-		case <-ctx.Done():
-			return time.Time{}, ctx.Err()
-		case <-tick.C:
-		}
-	}
-}
-
-func hasAddress(conn net.Conn, packet []byte, ip string) (bool, error) {
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return false, err
-	}
-	if _, err := conn.Write(packet); err != nil {
-		return false, err
-	}
-	var buffer [dns.MinMsgSize]byte
-	n, err := conn.Read(buffer[:])
-	if err != nil {
-		return false, err
-	}
-	m := new(dns.Msg)
-	if err := m.Unpack(buffer[:n]); err != nil || len(m.Answer) != 1 {
-		return false, err
-	}
-	a, ok := m.Answer[0].(*dns.A)
-	return ok && a.A.Equal(netip.MustParseAddr(ip).AsSlice()), nil
+		return nil
+	})
+	return time.Now(), err
 }
 
 const (
@@ -152,14 +121,27 @@ const (
 	changingA = "A, imports change"
 )
 
-// loadBesideChanges measures what a query costs while imports change and while none does, in turns.
-func (b *bench) loadBesideChanges(ctx context.Context, c *changer, servers []*server, l *load.Load) error {
-	return b.turns(ctx, servers, func(s *server) error {
+// onChanges measures how long changes take to be answered, what they cost, and what a query costs while imports change and while none
+// does, in turns.
+func (b *bench) onChanges(ctx context.Context, w *world, servers []*server) error {
+	c := &changer{world: w, plan: b.plan}
+	if err := b.waitForChanges(ctx, c, servers); err != nil {
+		return err
+	}
+	if err := b.costOfChanges(ctx, c, servers); err != nil {
+		return err
+	}
+	l, err := newLoad(0, b.importNames(b.imports.some, "", dns.TypeA))
+	if err != nil {
+		return err
+	}
+	defer b.say("  load beside changes")
+	return b.turns(ctx, servers, l, func(s *server) error {
 		if err := b.ask(ctx, s, l, dns.RcodeSuccess, quietA); err != nil {
 			return err
 		}
 		return c.during(ctx, b, s, func() error { return b.ask(ctx, s, l, dns.RcodeSuccess, changingA) })
-	}, l)
+	})
 }
 
 // during keeps changing imports while it does something else.
@@ -170,7 +152,7 @@ func (c *changer) during(ctx context.Context, b *bench, s *server, do func() err
 	errs := make(chan error, 1)
 	go func() { errs <- c.keepChanging(changing, b.changesPerSecond) }()
 	err := do()
-	b.samples.Add(changesDone, changingA, s.who, float64(c.written.Load()-before)/time.Since(begin).Seconds())
+	b.samples.add(changesDone, changingA, s.who, float64(c.written.Load()-before)/time.Since(begin).Seconds())
 	stop()
 	return errors.Join(err, <-errs)
 }
@@ -181,7 +163,7 @@ func (b *bench) costOfChanges(ctx context.Context, c *changer, servers []*server
 	before, first := make([]time.Duration, len(servers)), c.written.Load()
 	for i, s := range servers {
 		var err error
-		if before[i], err = s.cpu(); err != nil {
+		if before[i], err = s.CPU(); err != nil {
 			return err
 		}
 	}
@@ -191,11 +173,11 @@ func (b *bench) costOfChanges(ctx context.Context, c *changer, servers []*server
 		return err
 	}
 	for i, s := range servers {
-		after, err := s.cpu()
+		after, err := s.CPU()
 		if err != nil {
 			return err
 		}
-		b.samples.Add(cpuPerChange, idle, s.who, float64((after-before[i]).Nanoseconds())/1e3/float64(c.written.Load()-first))
+		b.samples.add(cpuPerChange, idle, s.who, float64((after-before[i]).Nanoseconds())/1e3/float64(c.written.Load()-first))
 	}
 	return ctx.Err()
 }
@@ -206,8 +188,8 @@ func (c *changer) keepChanging(ctx context.Context, perSecond int) error {
 	tick := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer tick.Stop()
 	var running sync.WaitGroup
-	failed := make(chan error, writers)
-	for range writers {
+	failed := make(chan error, measure.Writers)
+	for range measure.Writers {
 		running.Go(func() {
 			for ctx.Err() == nil {
 				select {

@@ -1,4 +1,4 @@
-// Command bench measures servers side by side, on real parts and one machine: our plugin, CoreDNS' own kubernetes plugin with its option
+// Command server measures servers side by side, on real parts and one machine: our plugin, CoreDNS' own kubernetes plugin with its option
 // multicluster, whoami as the floor, and a plugin that writes ready-made messages as the best possible. All four are one binary. It
 // runs from the project's top folder, by `make bench-server`, and writes docs/results/bench.txt and bench.csv.
 package main
@@ -10,92 +10,97 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
+	"os/exec"
 	"path/filepath"
-	"syscall"
+	"strings"
+	"time"
 
-	"github.com/go-logr/logr"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/clusterset-dns/multicluster/bench/server/load"
-	"github.com/clusterset-dns/multicluster/bench/server/table"
+	"github.com/clusterset-dns/multicluster/bench/measure"
 )
+
+// plan is how much to measure.
+type plan struct {
+	name    string
+	rounds  int           // of each load; the answerers take turns in each
+	load    time.Duration // of one answerer in one round: on two cores, about as much of the server's own time
+	warmUp  time.Duration // before the first round; long enough to ask everything once
+	starts  int           // of each server, where its start is what is measured
+	imports struct{ few, some, many int }
+	// headless services of some sizes, for questions, and of one size, for memory
+	headless, manyHeadless, manyEndpoints int
+	changes                               int // that are waited for
+	changesPerSecond                      int // beside a load
+}
+
+var full = plan{
+	name: "full", rounds: 7, load: 2 * time.Second, warmUp: 1500 * time.Millisecond, starts: 5,
+	imports:  struct{ few, some, many int }{100, 10_000, 100_000},
+	headless: 100, manyHeadless: 2_000, manyEndpoints: 500,
+	changes: 200, changesPerSecond: 100,
+}
+
+var small = plan{
+	name: "quick", rounds: 3, load: 700 * time.Millisecond, warmUp: 500 * time.Millisecond, starts: 1,
+	imports:  struct{ few, some, many int }{100, 1_000, 5_000},
+	headless: 10, manyHeadless: 100, manyEndpoints: 500,
+	changes: 40, changesPerSecond: 100,
+}
 
 func main() {
 	quick := flag.Bool("quick", false, "small and short: shows that it works, and what the figures look like, not what they are")
 	out := flag.String("out", "", "the folder to write bench.txt and bench.csv to; docs/results unless given, and none for a quick run")
 	only := flag.String("only", "", "measure a part alone: imports, headless or stock")
 	flag.Parse()
-	log.SetLogger(logr.Discard()) // otherwise client-go logs an unset logger
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	p := full
+	b := &bench{plan: full, program: filepath.Join("bin", "coredns-bench")}
 	switch {
 	case *quick:
-		p = small
+		b.plan = small
 	case *out == "":
 		*out = filepath.Join("docs", "results")
 	}
-	if err := run(ctx, p, *only, *out); err != nil {
-		fmt.Fprintf(os.Stderr, "\nbench: %v\n", err)
-		stop()
-		os.Exit(1)
-	}
+	measure.Main("bench", func(ctx context.Context) error {
+		version, err := exec.CommandContext(ctx, b.program, "-version").Output()
+		if err != nil {
+			return fmt.Errorf("ask CoreDNS for its version: %w: run `make bench-server`", err)
+		}
+		b.title = fmt.Sprintf("%s; %s; %d questions open", measure.Machine(), release(string(version)), window)
+		if err := b.measure(ctx, *only); err != nil {
+			return errors.Join(err, b.write("")) // what was measured until then is still of use, though no result
+		}
+		return b.write(*out)
+	})
+}
+
+// release makes one line of «CoreDNS-1.15.0», and a line with the platform, Go's version and the commit.
+func release(version string) string {
+	name, rest, _ := strings.Cut(version, "\n")
+	fields := strings.Split(strings.TrimSpace(rest), ", ")
+	return strings.Join(append([]string{strings.Replace(name, "-", " ", 1)}, fields[:min(2, len(fields))]...), ", ")
 }
 
 // bench is one run.
 type bench struct {
 	plan
-	program  string // the CoreDNS that has all four plugins
-	generate load.Generator
-	folder   string // of the loads
-	samples  table.Samples
-	progress io.Writer
-}
-
-func run(ctx context.Context, p plan, only, out string) (err error) {
-	b := &bench{plan: p, program: filepath.Join("bin", "coredns-bench"), progress: os.Stderr}
-	if b.program, err = filepath.Abs(b.program); err != nil {
-		return err
-	}
-	m, err := look(ctx, b.program)
-	if err != nil {
-		return err
-	}
-	b.generate, m.generator = load.Find(ctx)
-	if b.folder, err = os.MkdirTemp("", "multicluster-bench-"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(b.folder)) }()
-	if err := b.measure(ctx, only); err != nil {
-		return errors.Join(err, b.write("", m)) // what was measured until then is still of use, though no result
-	}
-	return b.write(out, m)
-}
-
-func (b *bench) measure(ctx context.Context, only string) error {
-	for _, stage := range stages {
-		if only != "" && only != stage.name {
-			continue
-		}
-		if err := b.on(ctx, stage); err != nil {
-			return fmt.Errorf("%s: %w", stage.name, err)
-		}
-	}
-	return nil
+	program string // the CoreDNS that has all four plugins
+	title   string // the machine, and what the figures were measured with
+	samples samples
 }
 
 // write shows the table, and writes it into the folder unless that is empty.
-func (b *bench) write(folder string, m machine) error {
+func (b *bench) write(folder string) error {
 	show := func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, m.text(b.plan))
-		return errors.Join(err, table.Write(w, b.sections()))
+		_, err := fmt.Fprintf(w, `%s
+everything on one machine, over UDP on loopback; a %s run: medians of %d rounds of %s, in which the answerers take turns
+CPU per query is the server's own user and system time over the queries answered; no goal is judged by rounded figures
+
+`, b.title, b.plan.name, b.rounds, b.load)
+		return errors.Join(err, writeTable(w, b.sections()))
 	}
 	if err := show(os.Stdout); folder == "" || err != nil {
 		return err
 	}
 	return errors.Join(
-		writeFile(filepath.Join(folder, "bench.csv"), b.samples.WriteCSV),
+		writeFile(filepath.Join(folder, "bench.csv"), b.samples.writeCSV),
 		writeFile(filepath.Join(folder, "bench.txt"), show))
 }
 
@@ -108,5 +113,5 @@ func writeFile(path string, write func(io.Writer) error) error {
 }
 
 func (b *bench) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(b.progress, format+"\n", args...)
+	_, _ = fmt.Fprintf(os.Stderr, format+"\n", args...)
 }

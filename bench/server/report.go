@@ -6,77 +6,90 @@ import (
 	"math"
 	"slices"
 	"strconv"
-
-	"github.com/clusterset-dns/multicluster/bench/server/table"
+	"strings"
 )
 
 // goals are of the project's design: the highest ratios of ours to the others.
-var goals = map[string][]table.Goal{
-	"A":                            {{Of: table.Whoami, Most: 1.00}, {Of: table.InTree, Most: 0.55}},
-	"NXDOMAIN":                     {{Of: table.Whoami, Most: 1.00}, {Of: table.InTree, Most: 0.55}},
-	"SRV of a port, with glue":     {{Of: table.Whoami, Most: 1.10}, {Of: table.InTree, Most: 0.55}},
-	"SRV of both ports, with glue": {{Of: table.Whoami, Most: 1.10}, {Of: table.InTree, Most: 0.55}},
-	"one host of a headless of 50": {{Of: table.Whoami, Most: 1.10}, {Of: table.InTree, Most: 0.55}},
-	"headless of 50":               {{Of: table.InTree, Most: 0.28}, {Of: table.ReadyMade, Most: 1.15}},
+var goals = map[string][]goal{
+	"A":                            {{of: whoami, most: 1.00}, {of: inTree, most: 0.55}},
+	"NXDOMAIN":                     {{of: whoami, most: 1.00}, {of: inTree, most: 0.55}},
+	"SRV of a port, with glue":     {{of: whoami, most: 1.10}, {of: inTree, most: 0.55}},
+	"SRV of both ports, with glue": {{of: whoami, most: 1.10}, {of: inTree, most: 0.55}},
+	"one host of a headless of 50": {{of: whoami, most: 1.10}, {of: inTree, most: 0.55}},
+	"headless of 50":               {{of: inTree, most: 0.28}, {of: readyMade, most: 1.15}},
 }
 
 var (
-	heapGoal   = []table.Goal{{Of: table.InTree, Most: 0.7}}
-	peakGoal   = []table.Goal{{Of: table.InTree, Most: 0.6}}
-	spreadGoal = []table.Goal{{Most: 1.10}}
-	changeGoal = []table.Goal{{Most: 50}}
+	heapGoal   = []goal{{of: inTree, most: 0.7}}
+	peakGoal   = []goal{{of: inTree, most: 0.6}}
+	spreadGoal = []goal{{most: 1.10}}
+	changeGoal = []goal{{most: 50}}
 )
 
 // sections are the table of a run. What was not measured has no row.
-func (b *bench) sections() []table.Section {
+func (b *bench) sections() []section {
 	at := ", at " + grouped(b.imports.some) + " imports"
-	all := []table.Section{
-		{Title: cpuPerQuery + at, Rows: b.ofQuestions(cpuPerQuery, 2, goals)},
-		{Title: perSecond + at, Rows: b.ofQuestions(perSecond, 0, nil)},
-		{Title: replyBytes, Rows: b.ofQuestions(replyBytes, 0, nil)},
-		{Title: cpuPerQuery + ", through errors, prometheus, loadbalance and cache" + at, Rows: b.ofStock()},
-		{Title: cpuPerQuery + ", by the number of imports", Rows: b.bySize()},
-		{Title: "memory, and time from a server's start to its first answer", Rows: b.ofMemory()},
-		{Title: "one change among " + b.manyImports(), Rows: b.ofChanges()},
+	all := []section{
+		{title: cpuPerQuery + at, rows: b.ofQuestions(cpuPerQuery, 2, goals)},
+		{title: perSecond + at, rows: b.ofQuestions(perSecond, 0, nil)},
+		{title: replyBytes, rows: b.ofQuestions(replyBytes, 0, nil)},
+		{title: cpuPerQuery + ", through errors, prometheus, loadbalance and cache" + at, rows: b.ofStock()},
+		{title: cpuPerQuery + ", by the number of imports", rows: b.bySize()},
+		{title: "memory, and time from a server's start to its first answer", rows: b.ofMemory()},
+		{title: "one change among " + b.manyImports(), rows: b.ofChanges()},
 	}
 	for i := range all {
-		all[i].Rows = slices.DeleteFunc(all[i].Rows, func(r table.Row) bool { return len(r.Values) == 0 })
+		all[i].rows = slices.DeleteFunc(all[i].rows, func(r row) bool { return len(r.values) == 0 })
 	}
-	return slices.DeleteFunc(all, func(s table.Section) bool { return len(s.Rows) == 0 })
+	return slices.DeleteFunc(all, func(s section) bool { return len(s.rows) == 0 })
 }
 
 // row is the medians of one case.
-func (b *bench) row(title, measure, at string, digits int, goals []table.Goal) table.Row {
-	return row(title, digits, goals, func(who table.Who) float64 { return b.samples.Median(measure, at, who) })
+func (b *bench) row(title, measure, at string, digits int, goals []goal) row {
+	return rowOf(title, digits, goals, func(who answerer) float64 { return b.samples.quantile(measure, at, who, 0.5) })
 }
 
-func row(title string, digits int, goals []table.Goal, value func(table.Who) float64) table.Row {
-	values := map[table.Who]float64{}
-	for _, who := range answerers {
+func rowOf(title string, digits int, goals []goal, value func(answerer) float64) row {
+	values := map[answerer]float64{}
+	for _, who := range everybody {
 		values[who] = value(who)
 	}
-	maps.DeleteFunc(values, func(_ table.Who, v float64) bool { return math.IsNaN(v) })
-	return table.Row{Title: title, Digits: digits, Values: values, Goals: goals}
+	maps.DeleteFunc(values, func(_ answerer, v float64) bool { return math.IsNaN(v) })
+	return row{title: title, digits: digits, values: values, goals: goals}
 }
 
-func (b *bench) ofQuestions(measure string, digits int, goals map[string][]table.Goal) (rows []table.Row) {
+func (b *bench) ofQuestions(measure string, digits int, goals map[string][]goal) (rows []row) {
 	for _, q := range b.questions() {
 		rows = append(rows, b.row(q.title, measure, q.title, digits, goals[q.title]))
 	}
 	return rows
 }
 
+// ofStock has a row for each question and setup.
+func (b *bench) ofStock() (rows []row) {
+	for _, q := range b.stockQuestions() {
+		last := ""
+		for _, s := range b.stockSetups(q) {
+			if s.title != last {
+				rows = append(rows, b.row(strings.TrimPrefix(s.title, inStock), cpuPerQuery, s.title, 2, nil))
+			}
+			last = s.title
+		}
+	}
+	return rows
+}
+
 // bySize has, below the figures, the highest of them divided by the lowest.
-func (b *bench) bySize() (rows []table.Row) {
+func (b *bench) bySize() (rows []row) {
 	for _, title := range []func(int) string{b.sameTitle, b.ownTitle} {
 		lowest, highest := math.Inf(1), math.Inf(-1)
 		for _, count := range []int{b.imports.few, b.imports.some, b.imports.many} {
 			rows = append(rows, b.row(title(count), cpuPerQuery, title(count), 2, nil))
-			v := b.samples.Median(cpuPerQuery, title(count), table.Ours)
+			v := b.samples.quantile(cpuPerQuery, title(count), ours, 0.5)
 			lowest, highest = min(lowest, v), max(highest, v)
 		}
-		rows = append(rows, row("  highest/lowest of these", 2, spreadGoal, func(who table.Who) float64 {
-			if who != table.Ours || lowest > highest {
+		rows = append(rows, rowOf("  highest/lowest of these", 2, spreadGoal, func(who answerer) float64 {
+			if who != ours || lowest > highest {
 				return math.NaN()
 			}
 			return highest / lowest
@@ -85,18 +98,18 @@ func (b *bench) bySize() (rows []table.Row) {
 	return rows
 }
 
-func (b *bench) ofMemory() []table.Row {
+func (b *bench) ofMemory() []row {
 	const mib = 1 << 20
-	scaled := func(title, measure, at string, by float64, goals []table.Goal) table.Row {
-		return row(title, 1, goals, func(who table.Who) float64 { return b.samples.Median(measure, at, who) / by })
+	scaled := func(title, measure, at string, by float64, goals []goal) row {
+		return rowOf(title, 1, goals, func(who answerer) float64 { return b.samples.quantile(measure, at, who, 0.5) / by })
 	}
-	perPiece := func(title, at string, pieces int) table.Row {
-		return row(title, 0, heapGoal, func(who table.Who) float64 {
-			return (b.samples.Median(heapBytes, at, who) - b.samples.Median(heapBytes, nothing, who)) / float64(pieces)
+	perPiece := func(title, at string, pieces int) row {
+		return rowOf(title, 0, heapGoal, func(who answerer) float64 {
+			return (b.samples.quantile(heapBytes, at, who, 0.5) - b.samples.quantile(heapBytes, nothing, who, 0.5)) / float64(pieces)
 		})
 	}
 	imports, pods := b.manyImports(), b.manyPods()
-	return []table.Row{
+	return []row{
 		scaled("heap, MiB, "+nothing, heapBytes, nothing, mib, nil),
 		scaled("peak of the process, MiB, "+nothing, peakBytes, nothing, mib, nil),
 		perPiece("heap per import, bytes, "+imports, imports, b.imports.many),
@@ -110,11 +123,11 @@ func (b *bench) ofMemory() []table.Row {
 	}
 }
 
-func (b *bench) ofChanges() []table.Row {
-	p99 := func(measure string) table.Row {
-		return row(measure+", p99", 1, changeGoal, func(who table.Who) float64 { return b.samples.Quantile(measure, idle, who, 0.99) })
+func (b *bench) ofChanges() []row {
+	p99 := func(measure string) row {
+		return rowOf(measure+", p99", 1, changeGoal, func(who answerer) float64 { return b.samples.quantile(measure, idle, who, 0.99) })
 	}
-	return []table.Row{
+	return []row{
 		b.row(sinceDone+", p50", sinceDone, idle, 1, nil), p99(sinceDone),
 		b.row(sinceRequest+", p50", sinceRequest, idle, 1, nil), p99(sinceRequest),
 		b.row(cpuPerQuery+", of A while nothing changes", cpuPerQuery, quietA, 2, nil),

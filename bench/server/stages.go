@@ -4,29 +4,92 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/bench/server/load"
-	"github.com/clusterset-dns/multicluster/bench/server/table"
+	"github.com/clusterset-dns/multicluster/bench/measure"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// stage has a cluster of its own.
-type stage struct {
-	name    string
-	measure func(*bench, context.Context, *world) error
+// world is a cluster, and what speaks to it.
+type world struct {
+	*controlplane.Cluster
+	api client.Client
 }
 
-var stages = []stage{{"imports", (*bench).onImports}, {"headless", (*bench).onHeadless}, {"stock", (*bench).onStock}}
+// measure measures what is to be measured, each stage in a cluster of its own.
+func (b *bench) measure(ctx context.Context, only string) error {
+	for _, stage := range []struct {
+		name    string
+		measure func(context.Context, *world) error
+	}{{"imports", b.onImports}, {"headless", b.onHeadless}, {"stock", b.onStock}} {
+		if only != "" && only != stage.name {
+			continue
+		}
+		b.say("%s: starting a cluster", stage.name)
+		if err := onWorld(ctx, stage.measure); err != nil {
+			return fmt.Errorf("%s: %w", stage.name, err)
+		}
+	}
+	return nil
+}
 
-func (b *bench) on(ctx context.Context, s stage) (err error) {
-	b.say("%s: starting a cluster", s.name)
-	w, err := newWorld(ctx)
+// onWorld starts a cluster with the CRDs as the in-tree plugin needs them too, which reads v1alpha1 only, and empty namespaces.
+func onWorld(ctx context.Context, do func(context.Context, *world) error) (err error) {
+	// Every five minutes an API server reads all imports from etcd, twice, and compares them with its cache. With 100 000 imports that
+	// takes it up to 15 s of CPU: the first answer of whoever starts just then would be seconds later.
+	c, err := controlplane.Start(ctx, controlplane.Options{APIServerFlags: []string{"--feature-gates=DetectCacheInconsistency=false"}})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.Stop()) }()
-	return s.measure(b, ctx, w)
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	if err := c.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
+		return err
+	}
+	w := &world{Cluster: c}
+	if w.api, err = measure.Client(c.Config); err != nil {
+		return err
+	}
+	for _, name := range namespaces {
+		if err := w.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			return err
+		}
+	}
+	return do(ctx, w)
+}
+
+// fill creates count times some objects, numbered from 0, and prints its progress.
+func (b *bench) fill(ctx context.Context, w *world, what string, count int, objects func(int) []client.Object) error {
+	begin := time.Now()
+	var done atomic.Int64
+	return measure.Parallel(ctx, measure.Writers, count, func(ctx context.Context, i int) error {
+		for _, object := range objects(i) {
+			if err := w.api.Create(ctx, object); err != nil {
+				return fmt.Errorf("create %s: %w", object.GetName(), err)
+			}
+		}
+		if n := int(done.Add(1)); n == count || n%10_000 == 0 {
+			b.say("  %d of %d %s, %.0f s", n, count, what, time.Since(begin).Seconds())
+		}
+		return nil
+	})
+}
+
+// empty deletes all that fill made in a namespace.
+func (w *world) empty(ctx context.Context, namespace string) error {
+	for _, kind := range []client.Object{&mcsv1beta1.ServiceImport{}, &discoveryv1.EndpointSlice{}} {
+		if err := w.api.DeleteAllOf(ctx, kind, client.InNamespace(namespace)); err != nil {
+			return fmt.Errorf("empty %s: %w", namespace, err)
+		}
+	}
+	return nil
 }
 
 const nothing = "no imports"
@@ -62,70 +125,60 @@ func (b *bench) onImports(ctx context.Context, w *world) error {
 		return err
 	}
 	// 3. Changes among many.
-	return b.serve(ctx, w, []table.Who{table.Ours, table.InTree}, b.lastOf(b.imports.many), func(servers []*server) error { return b.onChanges(ctx, w, servers) })
+	pair := alike([]answerer{ours, inTree}, b.lastOf(b.imports.many))
+	return b.serve(ctx, w, pair, func(servers []*server) error { return b.onChanges(ctx, w, servers) })
 }
 
 func (b *bench) manyImports() string { return grouped(b.imports.many) + " imports" }
 
 // lastOf is a condition: that the last of so many imports is answered, in the order in which an API server lists them.
 func (b *bench) lastOf(count int) func(string) error {
-	return answers(load.Question{Name: b.importKey(count - 1).dnsName(), Type: dns.TypeA}, 1)
+	return answers(dns.Question{Name: b.importName(count - 1).DNS(), Qtype: dns.TypeA}, 1)
 }
 
-// serve starts one server of each answerer, until it is ready, and does something with them.
-func (b *bench) serve(ctx context.Context, w *world, who []table.Who, ready func(string) error, do func([]*server) error) error {
-	var starts []func() (*server, error)
-	for _, each := range who {
-		starts = append(starts, func() (*server, error) {
-			return b.start(ctx, w, setup{who: each}, readiness(each, ready))
-		})
+// compare measures all questions, each with new servers: what the ready-made messages of other questions weigh would let the garbage
+// collector run less often.
+func (b *bench) compare(ctx context.Context, w *world) error {
+	for _, q := range b.questions() {
+		if err := b.serve(ctx, w, alike(everybody, b.lastOf(b.imports.some)), func(servers []*server) error {
+			for _, s := range servers {
+				s.title = q.title
+			}
+			return b.askAll(ctx, servers, q)
+		}); err != nil {
+			return err
+		}
+		b.say("  %s", q.title)
 	}
-	return each(starts, do)
+	return nil
 }
 
 // sizes measures A of our plugin with few, some and many imports, side by side: it is the number of namespaces that it watches. First
 // all are asked for the few names that they all have, then each for all that it has.
 func (b *bench) sizes(ctx context.Context, w *world) error {
-	counts := []int{b.imports.few, b.imports.some, b.imports.many}
-	watched := []string{"namespaces " + fewNamespace, "namespaces " + fewNamespace + " " + someNamespace, ""}
-	var starts []func() (*server, error)
-	titles := map[*server]int{}
-	for i, count := range counts {
-		starts = append(starts, func() (*server, error) {
-			s, err := b.start(ctx, w, setup{who: table.Ours, option: watched[i]}, b.lastOf(count))
-			titles[s] = count
-			return s, err
-		})
+	var setups []setup
+	for _, of := range []struct {
+		count   int
+		watched string
+	}{{b.imports.few, "namespaces " + fewNamespace}, {b.imports.some, "namespaces " + fewNamespace + " " + someNamespace}, {b.imports.many, ""}} {
+		setups = append(setups, setup{who: ours, option: of.watched, imports: of.count, ready: b.lastOf(of.count)})
 	}
-	return each(starts, func(servers []*server) error {
-		return errors.Join(b.sameNames(ctx, servers, titles), b.ownNames(ctx, servers, titles))
-	})
-}
-
-func (b *bench) sameNames(ctx context.Context, servers []*server, counts map[*server]int) error {
-	l, err := load.New(b.folder, "same", 0, b.importNames(b.imports.few, "", dns.TypeA))
-	if err != nil {
-		return err
-	}
-	defer b.say("  the same A at three numbers of imports")
-	return b.turns(ctx, servers, func(s *server) error {
-		return b.ask(ctx, s, l, dns.RcodeSuccess, b.sameTitle(counts[s]))
-	}, l)
-}
-
-func (b *bench) ownNames(ctx context.Context, servers []*server, counts map[*server]int) error {
-	loads := map[*server]*load.Load{}
-	for _, s := range servers {
-		var err error
-		loads[s], err = load.New(b.folder, fmt.Sprint(counts[s]), 0, b.importNames(counts[s], "", dns.TypeA))
+	return b.serve(ctx, w, setups, func(servers []*server) error {
+		same, err := newLoad(0, b.importNames(b.imports.few, "", dns.TypeA))
 		if err != nil {
 			return err
 		}
-	}
-	defer b.say("  any A at three numbers of imports")
-	return b.turns(ctx, servers, func(s *server) error {
-		return b.ask(ctx, s, loads[s], dns.RcodeSuccess, b.ownTitle(counts[s]))
-	}, loads[servers[0]])
+		own := map[*server]*load{}
+		for _, s := range servers {
+			if own[s], err = newLoad(0, b.importNames(s.imports, "", dns.TypeA)); err != nil {
+				return err
+			}
+		}
+		defer b.say("  A at three numbers of imports")
+		return errors.Join(
+			b.turns(ctx, servers, same, func(s *server) error { return b.ask(ctx, s, same, dns.RcodeSuccess, b.sameTitle(s.imports)) }),
+			b.turns(ctx, servers, own[servers[0]], func(s *server) error { return b.ask(ctx, s, own[s], dns.RcodeSuccess, b.ownTitle(s.imports)) }))
+	})
 }
 
 func (b *bench) sameTitle(count int) string {
@@ -136,22 +189,6 @@ func (b *bench) ownTitle(count int) string {
 	return fmt.Sprintf("A, all names, %s imports", grouped(count))
 }
 
-func (b *bench) onChanges(ctx context.Context, w *world, servers []*server) error {
-	c := &changer{world: w, plan: b.plan}
-	if err := b.waitForChanges(ctx, c, servers); err != nil {
-		return err
-	}
-	if err := b.costOfChanges(ctx, c, servers); err != nil {
-		return err
-	}
-	l, err := load.New(b.folder, "beside", 0, b.importNames(b.imports.some, "", dns.TypeA))
-	if err != nil {
-		return err
-	}
-	defer b.say("  load beside changes")
-	return b.loadBesideChanges(ctx, c, servers, l)
-}
-
 // onHeadless measures what many headless imports with many endpoints weigh.
 func (b *bench) onHeadless(ctx context.Context, w *world) error {
 	if err := b.memory(ctx, w, nothing, replies); err != nil {
@@ -160,10 +197,62 @@ func (b *bench) onHeadless(ctx context.Context, w *world) error {
 	if err := b.fill(ctx, w, "headless imports", b.manyHeadless, headlessOf(b.manyEndpoints)); err != nil {
 		return err
 	}
-	last := load.Question{Name: headlessKey(b.manyEndpoints, b.manyHeadless-1).dnsName(), Type: dns.TypeA}
+	last := dns.Question{Name: headlessName(b.manyEndpoints, b.manyHeadless-1).DNS(), Qtype: dns.TypeA}
 	return b.memory(ctx, w, b.manyPods(), answers(last, b.manyEndpoints))
 }
 
 func (b *bench) manyPods() string {
 	return fmt.Sprintf("%s headless of %d", grouped(b.manyHeadless), b.manyEndpoints)
+}
+
+// onStock measures queries through the stock Corefile, as users run it.
+func (b *bench) onStock(ctx context.Context, w *world) error {
+	if err := b.fill(ctx, w, "imports", b.imports.some, b.clusterSetIPs(0)); err != nil {
+		return err
+	}
+	if err := b.fill(ctx, w, "headless imports", b.headless, headlessOf(hostsOf)); err != nil {
+		return err
+	}
+	for _, q := range b.stockQuestions() {
+		if err := b.serve(ctx, w, b.stockSetups(q), func(servers []*server) error { return b.askAll(ctx, servers, q) }); err != nil {
+			return err
+		}
+		b.say("  %s%s", inStock, q.title)
+	}
+	return nil
+}
+
+// The plugins that a query passes before the answerer. The stock ones are those of corefile-examples/stock.Corefile.
+const (
+	withoutCache = "errors\n prometheus 127.0.0.1:0\n loadbalance\n"
+	stockPlugins = withoutCache + " cache 30 {\n  disable success cluster.local\n  disable denial cluster.local\n }\n"
+)
+
+// inStock begins the titles of samples through the stock Corefile.
+const inStock = "stock Corefile: "
+
+// stockSetups are who answers in the stock Corefile. Then it is ours alone: if cache keeps its answers, and without cache. With the option,
+// a name in the zone could fall through, though none that is asked for does.
+func (b *bench) stockSetups(q question) (setups []setup) {
+	for _, s := range []setup{
+		{who: ours, plugins: stockPlugins, title: q.title},
+		{who: inTree, plugins: stockPlugins, title: q.title},
+		{who: whoami, plugins: stockPlugins, title: q.title},
+		{who: ours, plugins: stockPlugins, option: "fallthrough none.clusterset.local", title: q.title + ", if cache keeps it"},
+		{who: ours, plugins: withoutCache, title: q.title + ", without cache"},
+	} {
+		s.title, s.ready = inStock+s.title, b.lastOf(b.imports.some)
+		setups = append(setups, s)
+	}
+	return setups
+}
+
+// stockQuestions are those that are asked through the stock Corefile.
+func (p plan) stockQuestions() (asked []question) {
+	for _, q := range p.questions() {
+		if q.title == "A" || q.rcode == dns.RcodeNameError || q.answers == hostsOf {
+			asked = append(asked, q)
+		}
+	}
+	return asked
 }

@@ -1,9 +1,10 @@
-package load
+package main
 
 import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"time"
@@ -11,24 +12,60 @@ import (
 	"github.com/miekg/dns"
 )
 
+// window is how many questions are open at a time. With much fewer, the server falls asleep between them; with more, the replies with
+// two hundred records no longer fit into the buffer, in KiB, that a socket can have.
+const (
+	window = 40
+	buffer = 208
+)
+
+// load is what to ask, over and over, from the first question to the last.
+type load struct{ packets [][]byte }
+
+// newLoad packs the questions. With a size other than 0 they have an OPT record that allows replies of that size: those that would be cut
+// at 512 bytes.
+func newLoad(size uint16, questions []dns.Question) (*load, error) {
+	l := &load{}
+	for _, q := range questions {
+		m := new(dns.Msg).SetQuestion(q.Name, q.Qtype)
+		if size > 0 {
+			m.SetEdns0(size, false)
+		}
+		packet, err := m.Pack()
+		if err != nil {
+			return nil, fmt.Errorf("pack %s: %w", q.Name, err)
+		}
+		l.packets = append(l.packets, packet)
+	}
+	return l, nil
+}
+
+// outcome is what came back.
+type outcome struct {
+	answered, lost int
+	elapsed        time.Duration
+	rcodes         map[int]int
+}
+
 // patience is how long to wait for a reply before what is open counts as lost.
 const patience = time.Second
 
-// ask is our own generator: one goroutine on one socket, so that it costs little beside the server. Each reply makes room for one
-// more question.
-func ask(ctx context.Context, address string, l *Load, d time.Duration) (Outcome, error) {
+// ask asks a server over UDP for some time, as fast as it answers: one goroutine on one socket, so that it costs little beside the server.
+// Each reply makes room for one more question.
+func (l *load) ask(ctx context.Context, address string, long time.Duration) (outcome, error) {
 	conn, err := net.Dial("udp", address)
 	if err != nil {
-		return Outcome{}, err
+		return outcome{}, err
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.(*net.UDPConn).SetReadBuffer(buffer << 10); err != nil {
-		return Outcome{}, err
+		return outcome{}, err
 	}
-	a := &asker{conn: conn, packets: l.packets, rcodes: map[int]int{}}
+	a := &asker{conn: conn, packets: l.packets, outcome: outcome{rcodes: map[int]int{}}}
 	begin := time.Now()
-	err = a.run(ctx, begin.Add(d))
-	return a.outcome(time.Since(begin)), err
+	err = a.run(ctx, begin.Add(long))
+	a.elapsed = time.Since(begin)
+	return a.outcome, err
 }
 
 type asker struct {
@@ -37,9 +74,8 @@ type asker struct {
 	next    int // which packet, without end
 	open    [1 << 16]bool
 	waiting int // how many of open
-	rcodes  map[int]int
-	lost    int
 	reply   [1 << 16]byte
+	outcome
 }
 
 func (a *asker) run(ctx context.Context, end time.Time) error {
@@ -107,15 +143,7 @@ func (a *asker) note(reply []byte) bool {
 	}
 	a.open[id] = false
 	a.waiting--
+	a.answered++
 	a.rcodes[int(reply[3]&0xf)]++
 	return true
-}
-
-func (a *asker) outcome(elapsed time.Duration) Outcome {
-	o := Outcome{Lost: a.lost, Elapsed: elapsed, Rcodes: map[string]int{}}
-	for code, count := range a.rcodes {
-		o.Answered += count
-		o.Rcodes[dns.RcodeToString[code]] = count
-	}
-	return o
 }

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// What is measured of a server's start.
+const (
+	heapBytes   = "heap, bytes"
+	peakBytes   = "peak of the whole process, bytes"
+	firstAnswer = "time to first answer, s"
+	cpuToAnswer = "CPU to first answer, s"
+)
+
+// memory starts ours and the in-tree plugin, in turns, until they are ready, and adds how long that took, what is on their heap, and
+// the most memory that they had. Before them, in each turn, it does what else is to be compared with their starts.
+func (b *bench) memory(ctx context.Context, w *world, title string, ready func(address string) error, before ...func() error) error {
+	for range b.starts {
+		for _, do := range before {
+			if err := do(); err != nil {
+				return err
+			}
+		}
+		for _, each := range alike([]answerer{ours, inTree}, ready) {
+			if err := b.serve(ctx, w, []setup{each}, func(s []*server) error { return b.weigh(ctx, s[0], title) }); err != nil {
+				return fmt.Errorf("memory of %s: %w", each.who, err)
+			}
+		}
+	}
+	b.say("  memory at %s", title)
+	return nil
+}
+
+func (b *bench) weigh(ctx context.Context, s *server, title string) error {
+	heap, err := afterCollections(ctx, s.Heap)
+	if err != nil {
+		return err
+	}
+	peak, err := s.Peak()
+	b.samples.add(firstAnswer, title, s.who, s.Took.Seconds())
+	b.samples.add(cpuToAnswer, title, s.who, s.Used.Seconds())
+	b.samples.add(heapBytes, title, s.who, float64(heap))
+	b.samples.add(peakBytes, title, s.who, float64(peak))
+	return err
+}
+
+// afterCollections is the heap after several garbage collections: the first ones free what was held by finalizers and pools. Some may fail.
+func afterCollections(ctx context.Context, collect func(context.Context) (int64, error)) (heap int64, err error) {
+	const collections, tries = 4, 20
+	done, failed := 0, error(nil)
+	for try := 0; try < tries && done < collections; try++ {
+		if now, err := collect(ctx); err != nil {
+			failed = err
+		} else {
+			heap = now
+			done++
+		}
+	}
+	if done < collections {
+		return 0, fmt.Errorf("%d of %d garbage collections: %w", done, collections, failed)
+	}
+	return heap, nil
+}
+
+// onlyRead measures what the API server alone needs to send all imports: how long a client waits that only reads our watch. It is
+// in the column of what is ready-made.
+func (b *bench) onlyRead(ctx context.Context, w *world) error {
+	api, err := kubernetes.NewForConfig(w.Config)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	events, err := api.Discovery().RESTClient().Get().AbsPath("/apis/multicluster.x-k8s.io/v1beta1/serviceimports").Param("watch", "true").
+		Param("sendInitialEvents", "true").Param("resourceVersionMatch", "NotOlderThan").Param("allowWatchBookmarks", "true").Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = events.Close() }()
+	if err := readImports(events); err != nil {
+		return fmt.Errorf("read all imports: %w", err)
+	}
+	b.samples.add(firstAnswer, b.manyImports(), readyMade, time.Since(begin).Seconds())
+	return nil
+}
+
+// readImports reads a watch that begins with all imports, up to the last of these.
+func readImports(from io.Reader) error {
+	events := bufio.NewReaderSize(from, 1<<16)
+	for {
+		event, err := events.ReadSlice('\n')
+		switch {
+		case err == nil && bytes.HasPrefix(event, []byte(`{"type":"ERROR"`)):
+			return fmt.Errorf("the watch ended: %s", event)
+		case err == nil && bytes.Contains(event, []byte(metav1.InitialEventsAnnotationKey)):
+			return nil
+		case errors.Is(err, io.EOF):
+			return io.ErrUnexpectedEOF
+		case err != nil:
+			return err
+		}
+	}
+}
