@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -15,15 +16,15 @@ const Writers = 32
 
 // Parallel calls do for the numbers from 0 to before n, a few at a time, until the first error.
 func Parallel(ctx context.Context, atOnce, n int, do func(ctx context.Context, i int) error) error {
-	group, ctx := errgroup.WithContext(ctx)
+	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
 	for i := range n {
-		if ctx.Err() != nil {
+		if working.Err() != nil {
 			break
 		}
-		group.Go(func() error { return do(ctx, i) })
+		group.Go(func() error { return do(working, i) })
 	}
-	return group.Wait()
+	return cmp.Or(group.Wait(), ctx.Err())
 }
 
 // Until calls a condition until it has no error, or the context ends: then the error contains the last one.

@@ -8,6 +8,7 @@ import (
 	"github.com/coredns/coredns/plugin"
 	"github.com/miekg/dns"
 
+	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
@@ -18,28 +19,31 @@ func BenchmarkServeDNS(b *testing.B) {
 	if err := c.InstallCRDs(b.Context(), controlplane.BothVersions); err != nil { // the in-tree plugin reads v1alpha1 only
 		b.Fatal(err)
 	}
-	api := newClient(b, c)
+	api, err := measure.Client(c.Config)
+	if err != nil {
+		b.Fatal(err)
+	}
 	our, stopOurs := serve(b, c, ourBlock)
 	defer stopOurs()
 
 	createImports(b, api, 0, 100)
-	measure(b, 100, questionA(100), ours, our)
+	benchmark(b, 100, questionA(100), ours, our)
 
 	createImports(b, api, 100, 10_000)
 	createHeadless(b, api)
 	theirs, stopInTree := serve(b, c, inTreeBlock)
 	for _, q := range questions(10_000) {
-		measure(b, 10_000, q, ours, our)
-		measure(b, 10_000, q, inTree, theirs)
+		benchmark(b, 10_000, q, ours, our)
+		benchmark(b, 10_000, q, inTree, theirs)
 	}
 	stopInTree() // its memory, and its work for each new import, would be in the last figure
 
 	createImports(b, api, 10_000, 100_000)
-	measure(b, 100_000, questionA(100_000), ours, our)
+	benchmark(b, 100_000, questionA(100_000), ours, our)
 }
 
-// measure asks the names of a question in turn.
-func measure(b *testing.B, imports int, q question, name string, h plugin.Handler) {
+// benchmark asks the names of a question in turn.
+func benchmark(b *testing.B, imports int, q question, name string, h plugin.Handler) {
 	messages := make([]*dns.Msg, len(q.names))
 	for i, n := range q.names {
 		messages[i] = new(dns.Msg).SetQuestion(n, q.qtype).SetEdns0(dns.MaxMsgSize, false) // so that every answer fits

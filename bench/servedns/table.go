@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/clusterset-dns/multicluster/bench/measure"
 )
 
 // what is one benchmark: BenchmarkServeDNS/imports=.../question=.../plugin=...
@@ -18,7 +18,7 @@ const (
 )
 
 // figures are the samples of each benchmark.
-type figures map[what]*samples
+type figures map[what]samples
 
 type samples struct{ ns, allocs []float64 }
 
@@ -37,9 +37,7 @@ func (f figures) read(line string) error {
 			w.plugin = withoutCPUs(value)
 		}
 	}
-	if f[w] == nil {
-		f[w] = &samples{}
-	}
+	of := f[w]
 	for i := 2; i+1 < len(fields); i += 2 { // after the name and the number of rounds: value, unit
 		value, err := strconv.ParseFloat(fields[i], 64)
 		if err != nil {
@@ -47,11 +45,12 @@ func (f figures) read(line string) error {
 		}
 		switch fields[i+1] {
 		case "ns/op":
-			f[w].ns = append(f[w].ns, value)
+			of.ns = append(of.ns, value)
 		case "allocs/op":
-			f[w].allocs = append(f[w].allocs, value)
+			of.allocs = append(of.allocs, value)
 		}
 	}
+	f[w] = of
 	return nil
 }
 
@@ -65,28 +64,9 @@ func withoutCPUs(name string) string {
 	return name
 }
 
-func (f figures) ns(w what) float64 {
-	if f[w] == nil {
-		return math.NaN()
-	}
-	return median(f[w].ns)
-}
-
-func (f figures) allocs(w what) float64 {
-	if f[w] == nil {
-		return math.NaN()
-	}
-	return median(f[w].allocs)
-}
-
-// median is the middle of the samples, NaN of none.
-func median(of []float64) float64 {
-	if len(of) == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(of))
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
-}
+// ns and allocs are medians, NaN of what was not measured.
+func (f figures) ns(w what) float64     { return measure.Quantile(f[w].ns, 0.5) }
+func (f figures) allocs(w what) float64 { return measure.Quantile(f[w].allocs, 0.5) }
 
 // compared is the number of imports at which both plugins are measured.
 const compared = "10000"

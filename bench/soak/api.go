@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 )
 
@@ -99,7 +100,7 @@ const patience = 90 * time.Second
 func (a *api) insist(ctx context.Context, send func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return until(ctx, 50*time.Millisecond, func() error {
+	return measure.Until(ctx, 50*time.Millisecond, func() error {
 		err := send(ctx)
 		if err != nil && ctx.Err() == nil {
 			a.retried.Add(1)
@@ -108,41 +109,7 @@ func (a *api) insist(ctx context.Context, send func(context.Context) error) erro
 	})
 }
 
-// until calls a condition until it has no error, or the context ends: then the error is the last one.
-func until(ctx context.Context, every time.Duration, condition func() error) error {
-	err := condition()
-	if err == nil {
-		return nil
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		case <-tick.C:
-		}
-		if err = condition(); err == nil {
-			return nil
-		}
-	}
-}
-
 // writeAll writes all the things, many at the same time.
 func (a *api) writeAll(ctx context.Context, things []*thing, writers int, write func(context.Context, *thing) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var at atomic.Int64
-	var running sync.WaitGroup
-	for range writers {
-		running.Go(func() {
-			for i := at.Add(1) - 1; i < int64(len(things)) && ctx.Err() == nil; i = at.Add(1) - 1 {
-				if err := write(ctx, things[i]); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	running.Wait()
-	return context.Cause(ctx)
+	return measure.Parallel(ctx, writers, len(things), func(ctx context.Context, i int) error { return write(ctx, things[i]) })
 }

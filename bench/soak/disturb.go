@@ -11,8 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/security/badobjects"
 )
 
@@ -69,7 +70,7 @@ func (s *soak) disturb(ctx context.Context, length time.Duration) error {
 func (s *soak) awaitStep(ctx context.Context, since time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return until(ctx, 5*time.Millisecond, func() error {
+	return measure.Until(ctx, 5*time.Millisecond, func() error {
 		for _, f := range []struct {
 			what string
 			*oracle.Fence
@@ -88,21 +89,9 @@ func (s *soak) beCalm(ctx context.Context, length time.Duration) error {
 	s.calm.Store(true)
 	defer s.calm.Store(false)
 	begin := s.count()
-	err := s.pause(ctx, length)
+	err := measure.Pause(ctx, length)
 	s.calmly = s.calmly.plus(s.count().minus(begin))
 	return err
-}
-
-// pause lets things go on as they are.
-func (s *soak) pause(ctx context.Context, length time.Duration) error {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // refuse stops the API server as if there were no proxy before it.
@@ -117,7 +106,7 @@ func refuse(ctx context.Context, s *soak) error {
 // stopAPIServer leaves the proxy, which ends connections as soon as they are there.
 func stopAPIServer(ctx context.Context, s *soak) error {
 	s.cluster.StopAPIServer()
-	if err := s.pause(ctx, 5*time.Second); err != nil {
+	if err := measure.Pause(ctx, 5*time.Second); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -129,7 +118,7 @@ func stopAPIServer(ctx context.Context, s *soak) error {
 func cutWatches(ctx context.Context, s *soak) error {
 	for range 5 {
 		s.proxy.Cut()
-		if err := s.pause(ctx, 700*time.Millisecond); err != nil {
+		if err := measure.Pause(ctx, 700*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -157,7 +146,7 @@ func comeAndGo(ctx context.Context, s *soak) error {
 func stall(ctx context.Context, s *soak) error {
 	resume := s.proxy.Stall()
 	defer resume()
-	return s.pause(ctx, 8*time.Second)
+	return measure.Pause(ctx, 8*time.Second)
 }
 
 func strand(_ context.Context, s *soak) error {
@@ -174,7 +163,7 @@ func removeCRD(ctx context.Context, s *soak) error {
 	if err := s.removeImports(ctx); err != nil {
 		return err
 	}
-	if err := s.pause(ctx, 3*time.Second); err != nil {
+	if err := measure.Pause(ctx, 3*time.Second); err != nil {
 		return err
 	}
 	if err := s.cluster.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
@@ -210,26 +199,22 @@ func (s *soak) removeImports(ctx context.Context) error {
 
 // awaitNothing asks for each name until there is no such name.
 func (s *soak) awaitNothing(ctx context.Context) error {
-	q, err := s.newQuerier(s.server.address)
-	if err != nil {
-		return err
-	}
-	defer q.close()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for _, question := range s.everyName() {
-		err := until(ctx, 10*time.Millisecond, func() error {
-			m, err := q.exchange(question)
-			if err == nil && m.Rcode != dns.RcodeNameError {
-				err = fmt.Errorf("%s is still answered", question.Name)
+	return s.withQuerier(func(q *querier) error {
+		for _, question := range s.everyName() {
+			if err := measure.Until(ctx, 10*time.Millisecond, func() error {
+				m, err := q.exchange(question)
+				if err == nil && m.Rcode != dns.RcodeNameError {
+					err = fmt.Errorf("%s is still answered", question.Name)
+				}
+				return err
+			}); err != nil {
+				return err
 			}
-			return err
-		})
-		if err != nil {
-			return err
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (w *world) importsOnly() []*thing {

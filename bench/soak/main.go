@@ -14,15 +14,10 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
+	"github.com/clusterset-dns/multicluster/bench/measure"
 )
 
 // options are those of the command line.
@@ -45,14 +40,7 @@ func main() {
 	flag.StringVar(&o.coredns, "coredns", filepath.Join("bin", "coredns"), "the CoreDNS to test; one that is broken on purpose tests the test")
 	flag.StringVar(&o.out, "out", filepath.Join("docs", "results", "soak.txt"), "the file for the results; none if empty")
 	flag.Parse()
-	klog.SetLogger(logr.Discard()) // while the API server is away, each watch of ours would complain
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
-		fmt.Fprintf(os.Stderr, "\nsoak: %v\n", err)
-		stop()
-		os.Exit(1)
-	}
+	measure.Main("soak", func(ctx context.Context) error { return run(ctx, o) })
 }
 
 var errBad = errors.New("not everything was as it has to be")

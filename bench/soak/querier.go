@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"time"
 
 	"github.com/miekg/dns"
@@ -21,16 +20,15 @@ const (
 type querier struct {
 	*soak
 	address string
-	conn    net.Conn
-	buffer  []byte
+	conn    *dns.Conn
 }
 
 // payload is the size of answers that is offered by EDNS: what is larger comes by TCP.
 const payload = 4096
 
 func (s *soak) newQuerier(address string) (*querier, error) {
-	conn, err := net.Dial("udp", address)
-	return &querier{s, address, conn, make([]byte, payload)}, err
+	conn, err := dns.Dial("udp", address)
+	return &querier{s, address, conn}, err
 }
 
 func (q *querier) close() { _ = q.conn.Close() }
@@ -65,62 +63,33 @@ func (q *querier) ask(ctx context.Context, question oracle.Question) {
 	}
 }
 
-// exchange asks over UDP, again if there is no reply, and over TCP for what does not fit.
-func (q *querier) exchange(question oracle.Question) (*dns.Msg, error) {
-	query := new(dns.Msg).SetQuestion(question.Name, question.Type)
-	query.SetEdns0(payload, false)
-	packet, err := query.Pack()
-	if err != nil {
-		return nil, err
-	}
-	m, err := q.overUDP(query.Id, packet)
-	if err != nil || !m.Truncated {
-		return m, err
-	}
-	q.overTCP.Add(1)
-	tcp := &dns.Client{Net: "tcp", Timeout: timeout}
-	m, _, err = tcp.Exchange(query, q.address)
-	return m, err
-}
-
 // A datagram may get lost where the machine is busy.
 const (
 	timeout  = 5 * time.Second
 	attempts = 3
 )
 
-func (q *querier) overUDP(id uint16, packet []byte) (*dns.Msg, error) {
-	var err error
+// exchange asks over UDP, again if there is no reply, and over TCP for what does not fit.
+func (q *querier) exchange(question oracle.Question) (m *dns.Msg, err error) {
+	query := new(dns.Msg).SetQuestion(question.Name, question.Type)
+	query.SetEdns0(payload, false)
+	udp := &dns.Client{Timeout: timeout}
 	for range attempts {
-		var m *dns.Msg
-		if m, err = q.send(id, packet); err == nil {
-			return m, nil
+		if m, _, err = udp.ExchangeWithConn(query, q.conn); err == nil {
+			break
 		}
 		q.resent.Add(1)
 	}
-	return nil, fmt.Errorf("%d times: %w", attempts, err)
-}
-
-func (q *querier) send(id uint16, packet []byte) (*dns.Msg, error) {
-	if _, err := q.conn.Write(packet); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("%d times: %w", attempts, err)
 	}
-	if err := q.conn.SetReadDeadline(time.Now().Add(timeout)); err != nil {
-		return nil, err
+	if !m.Truncated {
+		return m, nil
 	}
-	for {
-		n, err := q.conn.Read(q.buffer)
-		if err != nil {
-			return nil, err
-		}
-		m := new(dns.Msg)
-		if err := m.Unpack(q.buffer[:n]); err != nil {
-			return nil, err
-		}
-		if m.Id == id {
-			return m, nil
-		} // else it is the late reply to a question that was sent again
-	}
+	q.overTCP.Add(1)
+	tcp := &dns.Client{Net: "tcp", Timeout: timeout}
+	m, _, err = tcp.Exchange(query, q.address)
+	return m, err
 }
 
 // someQuestion returns a question as clients ask them: mostly for addresses, of existing names and

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"time"
+
+	"github.com/clusterset-dns/multicluster/bench/measure"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // counts are of changes and questions in some time.
@@ -82,19 +83,14 @@ func (s *soak) verdict() error {
 
 // lastWords is the end of CoreDNS' log, which goes with the cluster's folder.
 func (s *soak) lastWords() error {
-	const most = 4000
-	text, err := os.ReadFile(s.server.Log())
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("CoreDNS said last:\n%s", text[max(0, len(text)-most):])
+	return fmt.Errorf("CoreDNS said last:\n%s", controlplane.Tail(s.server.Log()))
 }
 
 func (s *soak) report(w io.Writer) {
 	row := func(what, format string, args ...any) {
 		_, _ = fmt.Fprintf(w, "%-34s %s\n", what, fmt.Sprintf(format, args...))
 	}
-	_, _ = fmt.Fprintf(w, "%d cores, %s, %s; everything on one machine\n", runtime.NumCPU(), runtime.Version(), commit())
+	_, _ = fmt.Fprintf(w, "%s; everything on one machine\n", measure.Machine())
 	imports, endpoints := s.size()
 	row("world", "%d imports, %d endpoints", imports, endpoints)
 	row("time", "%.0f s, of which %.0f s calm", s.whole.time.Seconds(), s.calmly.time.Seconds())
@@ -129,14 +125,6 @@ func (s *soak) reportDisturbance(name string, row func(what, format string, args
 		row(name, "not in this run")
 		return
 	}
-	row(name, "%d times, for %.1f s; in step again %.2f s later, at most %.2f s", inStep.count(), took.quantile(0.5).Seconds(),
-		inStep.quantile(0.5).Seconds(), inStep.quantile(1).Seconds())
-}
-
-func commit() string {
-	text, err := exec.Command("git", "describe", "--tags", "--always", "--dirty").Output()
-	if err != nil {
-		return "an unknown commit"
-	}
-	return strings.TrimSpace(string(text))
+	row(name, "%d times, for %.1f s; in step again %.2f s later, at most %.2f s", inStep.count(), took.quantile(0.5)/1000,
+		inStep.quantile(0.5)/1000, inStep.quantile(1)/1000)
 }

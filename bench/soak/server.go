@@ -3,112 +3,116 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+	"regexp"
+	"time"
 
 	"github.com/miekg/dns"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // server is the CoreDNS under test. It has only our plugin and those that report its state.
 type server struct {
-	*controlplane.Beside
-	address, debug, metrics string
-	pid                     int
+	*measure.CoreDNS
+	metrics string // its address
 }
-
-const corefile = `.:%s {
-	bind 127.0.0.1
-	errors
-	pprof %s
-	prometheus %s
-	multicluster clusterset.local {
-		kubeconfig %s
-	}
-}
-`
 
 // startServer starts CoreDNS, which reaches the API server at the address given, and returns when it answers.
 func startServer(ctx context.Context, c *controlplane.Cluster, program, apiserver string) (*server, error) {
-	program, err := filepath.Abs(program)
+	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := kubeconfigBy(c, apiserver)
-	if err != nil {
+	for _, cluster := range config.Clusters {
+		cluster.Server = "https://" + apiserver
+	}
+	kubeconfig := filepath.Join(filepath.Dir(c.Kubeconfig), "proxied.kubeconfig")
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
 		return nil, err
 	}
 	s := &server{}
-	for _, address := range []*string{&s.address, &s.debug, &s.metrics} {
-		if *address, err = freeAddress(); err != nil {
-			return nil, err
-		}
-	}
-	_, port, _ := net.SplitHostPort(s.address)
-	folder := filepath.Dir(c.Kubeconfig)
-	conf, pidfile := filepath.Join(folder, "Corefile"), filepath.Join(folder, "coredns.pid")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, corefile, port, s.debug, s.metrics, kubeconfig), 0o600); err != nil {
+	if s.metrics, err = measure.FreeAddress(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	ready := func(context.Context) (err error) {
-		if err = s.answers(); err == nil {
-			s.pid, err = readPID(pidfile) // may be written a little later
+	plugins := fmt.Sprintf("errors\n prometheus %s\n multicluster clusterset.local {\n kubeconfig %s\n }", s.metrics, kubeconfig)
+	s.CoreDNS, err = measure.StartCoreDNS(ctx, c, program, plugins, func(address string) error {
+		m, err := dns.Exchange(new(dns.Msg).SetQuestion(oracle.Zone, dns.TypeSOA), address)
+		if err == nil && len(m.Answer) == 0 {
+			err = fmt.Errorf("%s has no SOA record: %s", oracle.Zone, dns.RcodeToString[m.Rcode])
 		}
 		return err
-	}
-	s.Beside, err = c.Beside(ctx, ready, program, "-conf", conf, "-pidfile", pidfile)
+	})
 	return s, err
 }
 
-func (s *server) answers() error {
-	m, err := dns.Exchange(new(dns.Msg).SetQuestion(oracle.Zone, dns.TypeSOA), s.address)
-	if err == nil && len(m.Answer) == 0 {
-		err = fmt.Errorf("%s has no SOA record: %s", oracle.Zone, dns.RcodeToString[m.Rcode])
-	}
-	return err
+// memory is what CoreDNS has of it.
+type memory struct {
+	heap       int64 // bytes that are in use after a garbage collection
+	resident   int64 // bytes of the whole process
+	goroutines int64
 }
 
-// kubeconfigBy is a copy of the administrator's, with another way to the API server.
-func kubeconfigBy(c *controlplane.Cluster, address string) (path string, err error) {
-	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
-	if err != nil {
-		return "", err
-	}
-	for _, cluster := range config.Clusters {
-		cluster.Server = "https://" + address
-	}
-	path = filepath.Join(filepath.Dir(c.Kubeconfig), "proxied.kubeconfig")
-	return path, clientcmd.WriteToFile(*config, path)
-}
+// Bounds of what may be more at the end than at the begin, for the same world. A few kilobytes of an otherwise level heap are those of
+// connections and buffers that happen to be open; a leak of four bytes per change would be seen after ten minutes.
+const (
+	heapMost      = 1.15
+	goroutineMore = 5
+)
 
-// freeAddress returns an unused address of loopback, over UDP and TCP.
-func freeAddress() (string, error) {
-	for {
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+// weigh looks several times, a second apart, and takes the least: connections that are about to be closed go, and what is held by
+// finalizers and pools goes with the second collection.
+func (s *server) weigh(ctx context.Context) (least memory, err error) {
+	for i := range 8 {
+		m, err := s.glance(ctx)
 		if err != nil {
-			return "", err
+			return m, err
 		}
-		address := tcp.Addr().String()
-		udp, err := net.ListenPacket("udp", address)
-		_ = tcp.Close()
-		if err == nil {
-			return address, udp.Close()
+		if i == 0 {
+			least = m
+		}
+		least = memory{min(least.heap, m.heap), min(least.resident, m.resident), min(least.goroutines, m.goroutines)}
+		if err := measure.Pause(ctx, time.Second); err != nil {
+			return m, err
 		}
 	}
+	return least, nil
 }
 
-func readPID(path string) (int, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, err
+// glance looks once. Who collects the garbage of a busy process waits for its turn, and may have to try several times.
+func (s *server) glance(ctx context.Context) (m memory, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err = measure.Until(ctx, time.Second, func() error {
+		m.heap, err = s.Heap(ctx)
+		return err
+	}); err != nil {
+		return m, err
 	}
-	return strconv.Atoi(strings.TrimSpace(string(text)))
+	if m.goroutines, err = s.Goroutines(ctx); err != nil {
+		return m, err
+	}
+	m.resident, err = s.Resident()
+	return m, err
 }
+
+// gauge is the value of a metric without labels.
+func (s *server) gauge(ctx context.Context, name string) (int64, error) {
+	return measure.Figure(ctx, "http://"+s.metrics+"/metrics", regexp.MustCompile(`(?m)^`+name+` (\d+)$`))
+}
+
+// level returns the difference between the end and the beginning, or "" if there is none.
+func level(begin, end memory) string {
+	switch {
+	case float64(end.heap) > heapMost*float64(begin.heap):
+		return fmt.Sprintf("the heap is %.2f times what it was", float64(end.heap)/float64(begin.heap))
+	case end.goroutines > begin.goroutines+goroutineMore:
+		return fmt.Sprintf("there are %d goroutines more", end.goroutines-begin.goroutines)
+	}
+	return ""
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -15,9 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/clusterset-dns/multicluster/bench/measure"
+	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 )
 
 // soak is one run.
@@ -57,7 +58,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	// Buffers and pools grow to what the load needs before they are weighed.
-	err = s.load(ctx, func(ctx context.Context) error { return s.pause(ctx, min(15*time.Second, o.length/4)) })
+	err = s.load(ctx, func(ctx context.Context) error { return measure.Pause(ctx, min(15*time.Second, o.length/4)) })
 	if err != nil {
 		return fmt.Errorf("warm up: %w", err)
 	}
@@ -211,7 +212,7 @@ func (s *soak) settle(ctx context.Context) error {
 }
 
 func (s *soak) withQuerier(do func(*querier) error) error {
-	q, err := s.newQuerier(s.server.address)
+	q, err := s.newQuerier(s.server.Address)
 	if err != nil {
 		return err
 	}

@@ -4,34 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 )
 
-// durations are many of them, for quantiles.
+// durations are many of them, in milliseconds, for quantiles.
 type durations struct {
 	mu  sync.Mutex
-	all []time.Duration
+	all []float64
 }
 
 func (d *durations) add(one time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.all = append(d.all, one)
+	d.all = append(d.all, measure.Milliseconds(one))
 }
 
 // quantile is what the share q of all does not exceed; 0 of none.
-func (d *durations) quantile(q float64) time.Duration {
+func (d *durations) quantile(q float64) float64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.all) == 0 {
 		return 0
 	}
-	slices.Sort(d.all)
-	return d.all[int(q*float64(len(d.all)-1))]
+	return measure.Quantile(d.all, q)
 }
 
 func (d *durations) count() int {
@@ -40,12 +39,9 @@ func (d *durations) count() int {
 	return len(d.all)
 }
 
-// String has milliseconds.
 func (d *durations) String() string {
-	return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, max %.1f ms", ms(d.quantile(0.5)), ms(d.quantile(0.99)), ms(d.quantile(1)))
+	return fmt.Sprintf("p50 %.1f ms, p99 %.1f ms, max %.1f ms", d.quantile(0.5), d.quantile(0.99), d.quantile(1))
 }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // wrongs counts wrong answers, and prints the first ones in full.
 type wrongs struct {
