@@ -108,6 +108,5 @@ func (s *Server) Forget() {
 	defer s.mu.Unlock()
 	for _, of := range s.stores {
 		of.forget(len(of.events))
-		of.pages = nil
 	}
 }

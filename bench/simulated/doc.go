@@ -12,7 +12,7 @@
 //	                   │ items (encoded once), events (the last ones)
 //	                   ▼
 //	request ─▶ handler ─▶ discovery                      which versions are served
-//	                  ├─▶ list   selectors, pages        ◀─ items
+//	                  ├─▶ list   selectors               ◀─ items
 //	                  └─▶ watch  from a version, or all  ◀─ items, then events, with bookmarks
 //
 // An answer is what a kube-apiserver answers, as far as a client of these requests can see. controller_test.go tests this: one
@@ -24,5 +24,6 @@
 //   - It has no admission and no defaulting: World makes objects with the defaults of a kube-apiserver, and Apply stores what it is
 //     given.
 //   - It does not write over HTTP, and does not get single objects. Nothing that reads peers does.
+//   - It has no pages, which nothing that reads peers asks for: a list is whole.
 //   - It keeps no old states: a list at an exact version other than the current one has expired.
 package simulated

@@ -81,9 +81,6 @@ type selection struct {
 	fields    fields.Selector
 }
 
-// all reports whether nothing is left out.
-func (s selection) all() bool { return s.namespace == "" && s.labels.Empty() && s.fields.Empty() }
-
 // has reports whether an item is selected. No item is not.
 func (s selection) has(i *item) bool {
 	return i != nil && (s.namespace == "" || s.namespace == i.namespace) && s.labels.Matches(i.labels) &&

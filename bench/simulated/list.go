@@ -1,10 +1,7 @@
 package simulated
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,73 +10,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// bookmark is where the next page of a list begins. Clients do not look into it.
-type bookmark struct {
-	Version   uint64 `json:"rv"`
-	Namespace string `json:"ns,omitempty"`
-	Name      string `json:"n"` // of the last object of the page before
-}
-
-// list returns the list that is asked for, or a page of it.
+// list returns the list that is asked for.
 func (s *Server) list(of *store, encoding runtime.SerializerInfo, o options) (runtime.Object, error) {
-	all, after, err := s.snapshot(of, o)
-	if err != nil {
-		return nil, err
-	}
-	head := metav1.ListMeta{ResourceVersion: strconv.FormatUint(all.version, 10)}
-	begin := 0
-	if after != nil {
-		at, found := slices.BinarySearchFunc(all.items, after, (*item).compare)
-		if begin = at; found {
-			begin++
-		}
+	s.mu.Lock()
+	items, version := of.items, s.version
+	s.mu.Unlock()
+	switch exact := o.ResourceVersionMatch == metav1.ResourceVersionMatchExact; {
+	case o.Continue != "":
+		return nil, apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result.")
+	case o.version > version:
+		return nil, tooLarge(o.version, version)
+	case exact && o.version < version:
+		return nil, tooOld(o.version, version)
 	}
 	var chosen []*item
-	for i, one := range all.items[begin:] {
-		if !o.has(one) {
-			continue
+	for _, one := range items {
+		if o.has(one) {
+			chosen = append(chosen, one)
 		}
-		if o.pages() && int64(len(chosen)) == o.Limit {
-			last := chosen[len(chosen)-1]
-			head.Continue = encodeBookmark(bookmark{all.version, last.namespace, last.name})
-			if o.all() { // otherwise a kube-apiserver does not count either
-				head.RemainingItemCount = new(int64(len(all.items) - begin - i))
-			}
-			s.mu.Lock()
-			of.keep(all)
-			s.mu.Unlock()
-			break
-		}
-		chosen = append(chosen, one)
 	}
-	return of.kind.list(encoding, head, chosen)
-}
-
-// pages reports whether the limit counts: a list from the cache (version 0) is whole, as in a kube-apiserver.
-func (o options) pages() bool { return o.Limit > 0 && o.ResourceVersion != "0" }
-
-// snapshot returns the objects that a list is of, and the object that it begins after, which is nil for the first page.
-func (s *Server) snapshot(of *store, o options) (all page, after *item, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if o.Continue != "" {
-		at, err := decodeBookmark(o.Continue)
-		if err != nil {
-			return page{}, nil, apierrors.NewBadRequest("continue key is not valid: " + err.Error())
-		}
-		i := slices.IndexFunc(of.pages, func(p page) bool { return p.version == at.Version })
-		if i < 0 {
-			return page{}, nil, apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result.")
-		}
-		return of.pages[i], &item{namespace: at.Namespace, name: at.Name}, nil
-	}
-	switch exact := o.ResourceVersionMatch == metav1.ResourceVersionMatchExact; {
-	case o.version > s.version:
-		return page{}, nil, tooLarge(o.version, s.version)
-	case exact && o.version < s.version:
-		return page{}, nil, tooOld(o.version, s.version)
-	}
-	return page{s.version, of.items}, nil, nil
+	return of.kind.list(encoding, version, chosen)
 }
 
 // tooLarge is the error for a version that does not exist yet.
@@ -95,10 +45,10 @@ func tooOld(version, oldest uint64) *apierrors.StatusError {
 }
 
 // list returns a list of items. Protobuf needs the objects themselves; in JSON, each item is its encoding.
-func (k *kind) list(encoding runtime.SerializerInfo, head metav1.ListMeta, items []*item) (runtime.Object, error) {
+func (k *kind) list(encoding runtime.SerializerInfo, version uint64, items []*item) (runtime.Object, error) {
 	gvk := k.WithKind(k.name + "List")
 	if encoding.MediaType == runtime.ContentTypeJSON {
-		list := &metav1.List{ListMeta: head, Items: []runtime.RawExtension{}} // not null
+		list := &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatUint(version, 10)}, Items: []runtime.RawExtension{}} // not null
 		list.SetGroupVersionKind(gvk)
 		for _, one := range items {
 			text, err := one.in(encoding)
@@ -126,21 +76,6 @@ func (k *kind) list(encoding runtime.SerializerInfo, head metav1.ListMeta, items
 	if err != nil {
 		return nil, err
 	}
-	accessor.SetResourceVersion(head.ResourceVersion)
-	accessor.SetContinue(head.Continue)
-	accessor.SetRemainingItemCount(head.RemainingItemCount)
+	accessor.SetResourceVersion(strconv.FormatUint(version, 10))
 	return list, nil
-}
-
-func encodeBookmark(b bookmark) string {
-	text, _ := json.Marshal(b) // strings and numbers always marshal
-	return base64.RawURLEncoding.EncodeToString(text)
-}
-
-func decodeBookmark(text string) (b bookmark, err error) {
-	decoded, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil {
-		return b, err
-	}
-	return b, json.Unmarshal(decoded, &b)
 }

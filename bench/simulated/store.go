@@ -19,8 +19,6 @@ type store struct {
 	forgotten uint64
 	// changed is closed by the next change.
 	changed chan struct{}
-	// pages are the lists that the next pages come from, the latest last.
-	pages []page
 }
 
 // event is a change of one object.
@@ -30,15 +28,6 @@ type event struct {
 	// gone is before with the event's version, for the watches that lose the object: it is deleted, or has other labels.
 	gone *item
 }
-
-// page is a list of which not all pages have been asked for.
-type page struct {
-	version uint64
-	items   []*item
-}
-
-// maxPages is how many lists are kept for the next pages. Older ones have expired.
-const maxPages = 4
 
 func newStore(k *kind) *store { return &store{kind: k, changed: make(chan struct{})} }
 
@@ -122,15 +111,6 @@ func (s *store) last() uint64 {
 		return s.forgotten
 	}
 	return s.events[len(s.events)-1].version
-}
-
-// keep keeps a list for its next pages.
-func (s *store) keep(p page) {
-	if slices.ContainsFunc(s.pages, func(kept page) bool { return kept.version == p.version }) {
-		return
-	}
-	s.pages = append(s.pages, p)
-	s.pages = slices.Delete(s.pages, 0, max(0, len(s.pages)-maxPages))
 }
 
 // seen returns the change as a watch of a selection sees it, or false if it sees nothing: an object whose labels are no longer selected
