@@ -93,7 +93,7 @@ func (b *bench) write(folder string) error {
 everything on one machine, over UDP on loopback; a %s run: medians of %d rounds of %s, in which the answerers take turns
 CPU per query is the server's own user and system time over the queries answered; no goal is judged by rounded figures
 
-`, b.title, b.plan.name, b.rounds, b.load)
+`, b.title, b.name, b.rounds, b.load)
 		return errors.Join(err, writeTable(w, b.sections()))
 	}
 	if err := show(os.Stdout); folder == "" || err != nil {

@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// scaled is what the runs of bench/many wrote: clusters, names that the others export, what, measured, unit.
+// scaled is what the runs of `clusterset many` wrote: clusters, names that the others export, what, measured, unit.
 const scaled = "docs/results/scale.csv"
 
 // scales are drawn beside one another, over the number of names. The lines are rows of the results, by how they begin.
