@@ -26,11 +26,11 @@ type kind struct {
 	objects func() runtime.Object // an empty list
 }
 
-// kinds returns the kinds of a Server with a version of ServiceExports.
-func kinds(exports string) []*kind {
+// kinds returns the kinds of a Server.
+func kinds() []*kind {
 	return []*kind{
 		{
-			GroupVersion: schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: exports}, name: mcsv1beta1.ServiceExportKindName,
+			GroupVersion: mcsv1beta1.SchemeGroupVersion, name: mcsv1beta1.ServiceExportKindName,
 			resource: mcsv1beta1.ServiceExportPluralName, namespaced: true, custom: true,
 			object: func() client.Object { return new(mcsv1beta1.ServiceExport) }, objects: func() runtime.Object { return new(mcsv1beta1.ServiceExportList) },
 		},
@@ -97,9 +97,6 @@ func encode(in runtime.SerializerInfo, object runtime.Object) ([]byte, error) {
 func (k *kind) decode(in runtime.SerializerInfo, text []byte) (client.Object, error) {
 	object := k.object()
 	gvk := k.WithKind(k.name)
-	if k.custom { // The types are registered in one version, and are the same in all.
-		gvk = mcsv1beta1.SchemeGroupVersion.WithKind(k.name)
-	}
 	if _, _, err := in.Serializer.Decode(text, &gvk, object); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", k.name, err)
 	}

@@ -25,8 +25,6 @@ const host = "127.0.0.1"
 
 // Options of a Server. The zero value is a current Kubernetes.
 type Options struct {
-	// ExportVersion is the only version of ServiceExports that is served, v1beta1 unless given.
-	ExportVersion string
 	// History is how many changes of each kind are kept for watches that begin at an earlier version, 1000 unless given.
 	History int
 	// BookmarkEvery is the time between two bookmarks of a watch: a minute, as in a kube-apiserver, unless given.
@@ -34,7 +32,6 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.ExportVersion = cmp.Or(o.ExportVersion, "v1beta1")
 	o.History = cmp.Or(o.History, 1000)
 	o.BookmarkEvery = cmp.Or(o.BookmarkEvery, time.Minute)
 	return o
@@ -58,7 +55,7 @@ type Server struct {
 // New returns a Server with objects, which Start lets listen. It changes the objects.
 func New(certificates *Certificates, options Options, objects iter.Seq[client.Object]) (*Server, error) {
 	s := &Server{options: options.withDefaults(), certificates: certificates, version: 1}
-	for _, k := range kinds(s.options.ExportVersion) {
+	for _, k := range kinds() {
 		s.stores = append(s.stores, newStore(k))
 	}
 	for object := range objects {

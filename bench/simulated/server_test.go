@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -89,15 +88,6 @@ func TestFollowersHaveAllObjectsAndSeeChanges(t *testing.T) {
 	want := Request{Stream, "services"}
 	if got := s.Requests(); got[want] != 1 || Total(got) < 4 {
 		t.Errorf("the requests are %v; want one of %v", got, want)
-	}
-}
-
-func TestOnlyV1Alpha1(t *testing.T) {
-	s := start(t, small, Options{ExportVersion: "v1alpha1"})
-	exports := s.follow(t, ofExports, mcs.Versions...)
-	exports.equal(t, s, "serviceexports", everything())
-	if s.Requests()[Request{Discovery, ""}] == 0 {
-		t.Error("there was no discovery")
 	}
 }
 
@@ -277,32 +267,6 @@ func TestFutureVersionIsTooLarge(t *testing.T) {
 	s := start(t, small, Options{})
 	err := s.versionOf(t, corev1.SchemeGroupVersion).Client.Get().Resource("services").Param("resourceVersion", "1000000").MaxRetries(0).Do(t.Context()).Error()
 	if !apierrors.IsTimeout(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
-		t.Error(err)
-	}
-}
-
-func TestWritesAndOtherPathsAreRefused(t *testing.T) {
-	s := start(t, small, Options{})
-	api := kubernetes.NewForConfigOrDie(s.config(t)).CoreV1()
-	if _, err := api.Services("ns").Create(t.Context(), &corev1.Service{}, metav1.CreateOptions{}); !apierrors.IsMethodNotSupported(err) {
-		t.Error(err)
-	}
-	if _, err := api.Pods("").List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
-		t.Error(err)
-	}
-	if n := s.Requests()[Request{Refused, ""}]; n != 2 {
-		t.Errorf("%d are counted", n)
-	}
-}
-
-func TestDiscovery(t *testing.T) {
-	s := start(t, small, Options{})
-	finder := kubernetes.NewForConfigOrDie(s.config(t)).Discovery()
-	groups, resources, err := finder.ServerGroupsAndResources()
-	if err != nil || len(groups) != 3 || len(resources) != 3 {
-		t.Errorf("%v %v: %v", groups, resources, err)
-	}
-	if _, err := finder.ServerResourcesForGroupVersion(schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: "v1alpha1"}.String()); !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
 }

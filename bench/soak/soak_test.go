@@ -137,15 +137,9 @@ func TestWrongAnswersAreCountedAndTheFirstPrinted(t *testing.T) {
 	}
 }
 
-func TestQuantiles(t *testing.T) {
+func TestDurationsOfNoneAreZero(t *testing.T) {
 	var d durations
 	if got, want := d.String(), "p50 0.0 ms, p99 0.0 ms, max 0.0 ms"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	for i := range 101 {
-		d.add(time.Duration(100-i) * time.Millisecond)
-	}
-	if got, want := d.String(), "p50 50.0 ms, p99 99.0 ms, max 100.0 ms"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,13 +28,13 @@ func newVIP() (*VIP, *Fence) {
 }
 
 // newHeadless has two endpoints in east since 1 s, by the number 2, and one in west since 2 s, by 3.
-func newHeadless() (h *Headless, imports, slices *Fence) {
-	imports, slices = &Fence{}, &Fence{}
-	h = &Headless{Import: NewObject(imports), Slices: []*Object{NewObject(slices), NewObject(slices)}, Name: "db.ns.svc." + Zone}
+func newHeadless() *Headless {
+	imports, parts := &Fence{}, &Fence{}
+	h := &Headless{Import: NewObject(imports), Slices: []*Object{NewObject(parts), NewObject(parts)}, Name: "db.ns.svc." + Zone}
 	put(h.Import, 0, State{Number: 1})
 	put(h.Slices[0], second, State{Number: 2, Size: 2})
 	put(h.Slices[1], 2*second, State{Number: 3, Size: 1})
-	return h, imports, slices
+	return h
 }
 
 // message is a reply with records in the form of a zone file: those of the name that was asked for in front, glue by its own name. Its
@@ -85,6 +86,13 @@ func kindOf(err error) Kind {
 
 const nxdomain = dns.RcodeNameError
 
+// answered asks a question and gives its answer, by a Checker of their own.
+func answered(t *testing.T, q Question, asked, replied time.Duration, rcode int, records ...string) (time.Duration, error) {
+	t.Helper()
+	checker := &Checker{}
+	return checker.Answered(checker.Ask(q, asked), message(t, q, rcode, records...), replied)
+}
+
 func TestAnswersOfAnImport(t *testing.T) {
 	v, fence := newVIP()
 	put(v.Object, 1*second, State{Number: 1, Size: 1})
@@ -123,9 +131,7 @@ func TestAnswersOfAnImport(t *testing.T) {
 			// Each case is for itself: what one shows would bind the next.
 			fresh := &VIP{Object: &Object{fence: v.fence, states: v.history().states}, Name: v.Name}
 			q.about = fresh
-			checker := &Checker{}
-			a := checker.Ask(q, c.replied-second/2)
-			_, err := checker.Answered(a, message(t, q, c.rcode, addresses(c.ips...)...), c.replied)
+			_, err := answered(t, q, c.replied-second/2, c.replied, c.rcode, addresses(c.ips...)...)
 			if got := kindOf(err); got != c.want {
 				t.Errorf("%q, want %q: %v", got, c.want, err)
 			}
@@ -158,12 +164,9 @@ func TestTheAgeOfAnAnswer(t *testing.T) {
 	v, _ := newVIP()
 	put(v.Object, 1*second, State{Number: 1, Size: 1})
 	put(v.Object, 2*second, State{Number: 2, Size: 1})
-	checker := &Checker{}
 	for number, want := range map[uint32]time.Duration{1: 900 * time.Millisecond, 2: 0} {
 		v.oldest = 0
-		q := v.Ask(dns.TypeA)
-		a := checker.Ask(q, 3*second)
-		age, err := checker.Answered(a, message(t, q, 0, addresses(IPv4(number))...), 4*second)
+		age, err := answered(t, v.Ask(dns.TypeA), 3*second, 4*second, 0, addresses(IPv4(number))...)
 		if err != nil || age != want {
 			t.Errorf("the age of state %d is %v, %v; want %v", number, age, err, want)
 		}
@@ -198,9 +201,7 @@ func TestPortsOfAnImport(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v.oldest = 0
-			checker := &Checker{}
-			a := checker.Ask(c.q, 3*second)
-			_, err := checker.Answered(a, message(t, c.q, 0, c.records...), 4*second)
+			_, err := answered(t, c.q, 3*second, 4*second, 0, c.records...)
 			if got := kindOf(err); got != c.want {
 				t.Errorf("%q, want %q: %v", got, c.want, err)
 			}
@@ -228,16 +229,8 @@ func pods(h *Headless, slice int, number uint32, port int, ordinals ...int) []st
 	return records
 }
 
-func join(parts ...[]string) []string {
-	var all []string
-	for _, part := range parts {
-		all = append(all, part...)
-	}
-	return all
-}
-
 func TestAnswersOfAHeadlessImport(t *testing.T) {
-	h, _, _ := newHeadless()
+	h := newHeadless()
 	put(h.Slices[0], 3*second, State{Number: 4, Size: 3})
 	put(h.Slices[1], 3*second, State{Gone: true})
 	all := h.Ask(dns.TypeA)
@@ -249,17 +242,17 @@ func TestAnswersOfAHeadlessImport(t *testing.T) {
 		records        []string
 		want           Kind
 	}{
-		{"both slices", all, second, 2500 * time.Millisecond, 0, join(endpoints(2, 0, 1), endpoints(3, 0)), ""},
-		{"one slice, new", all, second, 2500 * time.Millisecond, 0, join(endpoints(4, 2, 0, 1), endpoints(3, 0)), ""},
+		{"both slices", all, second, 2500 * time.Millisecond, 0, slices.Concat(endpoints(2, 0, 1), endpoints(3, 0)), ""},
+		{"one slice, new", all, second, 2500 * time.Millisecond, 0, slices.Concat(endpoints(4, 2, 0, 1), endpoints(3, 0)), ""},
 		{"both slices, new", all, second, 4 * second, 0, endpoints(4, 0, 1, 2), ""},
 		{"before the slices", all, second, 0, nxdomain, nil, ""},
 		{"one slice, before there was another", all, second, 0, 0, endpoints(2, 0, 1), ""},
 		{"one slice, as before the other one, which is known to be there", all, second, 2500 * time.Millisecond, 0, endpoints(3, 0), Stale},
-		{"a slice that is known to be gone", all, second, 4 * second, 0, join(endpoints(4, 0, 1, 2), endpoints(3, 0)), Stale},
+		{"a slice that is known to be gone", all, second, 4 * second, 0, slices.Concat(endpoints(4, 0, 1, 2), endpoints(3, 0)), Stale},
 		{"an endpoint too few", all, second, 4 * second, 0, endpoints(4, 0, 2), Torn},
 		{"an endpoint too many", all, second, 4 * second, 0, endpoints(4, 0, 1, 2, 3), Torn},
 		{"an endpoint twice", all, second, 4 * second, 0, endpoints(4, 0, 1, 1), Torn},
-		{"two states of one slice", all, second, 2500 * time.Millisecond, 0, join(endpoints(2, 0), endpoints(4, 1, 2), endpoints(3, 0)), Torn},
+		{"two states of one slice", all, second, 2500 * time.Millisecond, 0, slices.Concat(endpoints(2, 0), endpoints(4, 1, 2), endpoints(3, 0)), Torn},
 		{"a slice of no state", all, second, 4 * second, 0, endpoints(6, 0), Never},
 		{"no endpoint, though there are", all, second, 4 * second, nxdomain, nil, Empty},
 		{"no address at all", all, second, 4 * second, 0, nil, Empty},
@@ -271,8 +264,8 @@ func TestAnswersOfAHeadlessImport(t *testing.T) {
 		{"a host that is there", h.AskHost(0, 1), second, 2500 * time.Millisecond, nxdomain, nil, Empty},
 		{"a host of a slice that is gone", h.AskHost(1, 0), second, 4 * second, nxdomain, nil, ""},
 		{"a port", h.AskPort(0), second, 4 * second, 0, pods(h, 0, 4, 0, 0, 1, 2), ""},
-		{"all ports", h.AskPorts(), second, 4 * second, 0, join(pods(h, 0, 4, 0, 0, 1, 2), pods(h, 0, 4, 1, 2, 1, 0)), ""},
-		{"a port of one too few", h.AskPorts(), second, 4 * second, 0, join(pods(h, 0, 4, 0, 0, 1, 2), pods(h, 0, 4, 1, 2, 1)), Torn},
+		{"all ports", h.AskPorts(), second, 4 * second, 0, slices.Concat(pods(h, 0, 4, 0, 0, 1, 2), pods(h, 0, 4, 1, 2, 1, 0)), ""},
+		{"a port of one too few", h.AskPorts(), second, 4 * second, 0, slices.Concat(pods(h, 0, 4, 0, 0, 1, 2), pods(h, 0, 4, 1, 2, 1)), Torn},
 		{"no import, before it was there", all, 0, 4 * second, nxdomain, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -284,9 +277,7 @@ func TestAnswersOfAHeadlessImport(t *testing.T) {
 				fresh.Slices = append(fresh.Slices, &Object{fence: slice, states: o.states})
 			}
 			c.q.about = fresh
-			checker := &Checker{}
-			a := checker.Ask(c.q, 5*second)
-			_, err := checker.Answered(a, message(t, c.q, c.rcode, c.records...), 5*second)
+			_, err := answered(t, c.q, 5*second, 5*second, c.rcode, c.records...)
 			if got := kindOf(err); got != c.want {
 				t.Errorf("%q, want %q: %v", got, c.want, err)
 			}
@@ -295,9 +286,9 @@ func TestAnswersOfAHeadlessImport(t *testing.T) {
 }
 
 func TestNamesThatNeverExist(t *testing.T) {
-	q, checker := AskNothing("nobody.ns.svc."+Zone, dns.TypeA), &Checker{}
+	q := AskNothing("nobody.ns.svc."+Zone, dns.TypeA)
 	for rcode, want := range map[int]Kind{nxdomain: "", dns.RcodeSuccess: Empty, dns.RcodeRefused: Failure} {
-		_, err := checker.Answered(checker.Ask(q, second), message(t, q, rcode), second)
+		_, err := answered(t, q, second, second, rcode)
 		if got := kindOf(err); got != want {
 			t.Errorf("%s: %q, want %q", dns.RcodeToString[rcode], got, want)
 		}
@@ -361,8 +352,7 @@ func TestWrongAnswerNamesTheRightOnes(t *testing.T) {
 	put(v.Object, second, State{Number: 1, Size: 1})
 	put(v.Object, 2*second, State{Number: 2, Size: 1})
 	fence.Pass(3 * second)
-	q, checker := v.Ask(dns.TypeA), &Checker{}
-	_, err := checker.Answered(checker.Ask(q, 4*second), message(t, q, 0, addresses(IPv4(1))...), 5*second)
+	_, err := answered(t, v.Ask(dns.TypeA), 4*second, 5*second, 0, addresses(IPv4(1))...)
 	want := `stale: foo.ns.svc.clusterset.local. A, asked at 4.000 s, answered at 5.000 s
   answer: NOERROR, 1 addresses [10.0.0.1]
   object 0 could be [2 of size 1, sent at 2.000 s, done at 2.100 s]
