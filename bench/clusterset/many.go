@@ -129,73 +129,66 @@ func (m *many) end() (err error) {
 
 // sync starts the controller, and gives the time until all imports are ready. It includes about a second for the objects of
 // deploy/controller, which are applied first.
-func (m *many) sync(ctx context.Context, what string) (took time.Duration, err error) {
+func (m *many) sync(ctx context.Context) (took time.Duration, err error) {
 	began := time.Now()
-	err = part(what, func() error {
-		if err := m.control(ctx); err != nil {
-			return err
-		}
-		return m.ready(ctx, m.world.Imports(), m.world.Slices())
-	})
+	if err := m.control(ctx); err != nil {
+		return 0, err
+	}
+	err = m.ready(ctx, m.world.Imports(), m.world.Slices())
 	return time.Since(began), err
 }
 
 func (m *many) firstSync(ctx context.Context) (took time.Duration, rows []row, err error) {
-	before, err := m.read(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	if took, err = m.sync(ctx, "the first sync"); err != nil {
-		return 0, nil, err
-	}
-	after, err := m.read(ctx)
+	spent, err := m.during(ctx, "the first sync", func() (err error) {
+		took, err = m.sync(ctx)
+		return err
+	})
 	return took, []row{
-		{what: "writes of the first sync, for each import", got: (after.writes - before.writes) / float64(m.world.Imports()), unit: "writes"},
-		{what: "CPU time of the controller for the first sync", got: after.cpu, unit: "s"},
-		{what: "memory of the controller, resident, after the first sync", got: after.memory, unit: "MiB"},
-		{what: "of it, what the last garbage collection left", got: after.live, unit: "MiB"},
+		{what: "writes of the first sync, for each import", got: spent.writes / float64(m.world.Imports()), unit: "writes"},
+		{what: "CPU time of the controller for the first sync", got: spent.cpu, unit: "s"},
+		{what: "memory of the controller, resident, after the first sync", got: spent.memory, unit: "MiB"},
+		{what: "of it, what the last garbage collection left", got: spent.live, unit: "MiB"},
 	}, err
 }
 
-// during gives what was used while something was done, from idleness until nothing is reconciled any more.
-func (m *many) during(ctx context.Context, what string, do func() error) (spent reading, err error) {
-	if _, err := (set{m.member}).quiet(ctx); err != nil {
-		return spent, err
-	}
-	before, err := m.read(ctx)
+func (m *many) during(ctx context.Context, what string, do func() error) (reading, error) {
+	spent, err := set{m.member}.during(ctx, what, do)
 	if err != nil {
-		return spent, err
+		return reading{}, err
 	}
-	if err := part(what, do); err != nil {
-		return spent, err
+	return spent[0], nil
+}
+
+// quiet waits until the controller is idle, and gives the time since which it is.
+func (m *many) quiet(ctx context.Context) (time.Time, error) { return set{m.member}.quiet(ctx) }
+
+// between gives what was used while something was done, from idleness until nothing is reconciled any more.
+func (m *many) between(ctx context.Context, what string, do func() error) (reading, error) {
+	if _, err := m.quiet(ctx); err != nil {
+		return reading{}, err
 	}
-	if _, err := (set{m.member}).quiet(ctx); err != nil {
-		return spent, err
-	}
-	after, err := m.read(ctx)
-	return reading{writes: after.writes - before.writes, cpu: after.cpu - before.cpu, plans: after.plans - before.plans}, err
+	return m.during(ctx, what, func() error {
+		if err := do(); err != nil {
+			return err
+		}
+		_, err := m.quiet(ctx)
+		return err
+	})
 }
 
 // idling measures while nothing changes but heartbeats.
 func (m *many) idling(ctx context.Context) ([]row, error) {
-	if _, err := (set{m.member}).quiet(ctx); err != nil {
-		return nil, err
-	}
-	before, err := m.read(ctx)
-	if err != nil {
+	if _, err := m.quiet(ctx); err != nil {
 		return nil, err
 	}
 	requests, began := m.requests(), time.Now()
-	if err := part(fmt.Sprintf("counting for %v while nothing changes", m.idle), func() error { return measure.Pause(ctx, m.idle) }); err != nil {
-		return nil, err
-	}
-	took, asked := time.Since(began).Seconds(), float64(m.requests()-requests)
-	after, err := m.read(ctx)
+	spent, err := m.during(ctx, fmt.Sprintf("counting for %v while nothing changes", m.idle), func() error { return measure.Pause(ctx, m.idle) })
+	took := time.Since(began).Seconds()
 	return []row{
-		{what: "idle: requests to each peer a second", got: asked / took / float64(len(m.peers)), unit: "1/s"},
-		{what: "idle: CPU time of the controller a second", got: (after.cpu - before.cpu) / took * 1000, unit: "ms"},
-		{what: "idle: writes", got: after.writes - before.writes, unit: "writes"},
-		{what: "idle: memory of the controller, resident, at the end", got: after.memory, unit: "MiB"},
+		{what: "idle: requests to each peer a second", got: float64(m.requests()-requests) / took / float64(len(m.peers)), unit: "1/s"},
+		{what: "idle: CPU time of the controller a second", got: spent.cpu / took * 1000, unit: "ms"},
+		{what: "idle: writes", got: spent.writes, unit: "writes"},
+		{what: "idle: memory of the controller, resident, at the end", got: spent.memory, unit: "MiB"},
 	}, err
 }
 
@@ -215,7 +208,7 @@ func (m *many) changes(ctx context.Context) ([]row, error) {
 	}
 	// An address that is replaced at once may never arrive, so each slice changes once at most.
 	total := min(int(m.changing.Seconds()*float64(m.rate)), m.world.Peers*m.world.Services)
-	spent, err := m.during(ctx, fmt.Sprintf("%d changes, %d a second", total, m.rate), func() error {
+	spent, err := m.between(ctx, fmt.Sprintf("%d changes, %d a second", total, m.rate), func() error {
 		if err := steadily(ctx, total, m.rate, func(i int) error { return m.change(i, seen) }); err != nil {
 			return err
 		}
@@ -243,7 +236,7 @@ func (m *many) change(i int, seen *arrivals) error {
 // flap lets the API server of one peer end and return. Nothing that it exports changes.
 func (m *many) flap(ctx context.Context) ([]row, error) {
 	const flaps = 5
-	spent, err := m.during(ctx, fmt.Sprintf("one peer ends and returns, %d times", flaps), func() error {
+	spent, err := m.between(ctx, fmt.Sprintf("one peer ends and returns, %d times", flaps), func() error {
 		return m.endAndReturn(ctx, slices.Repeat(m.peers[:1], flaps))
 	})
 	return []row{
@@ -255,7 +248,7 @@ func (m *many) flap(ctx context.Context) ([]row, error) {
 // rolling lets the API servers of all peers end and return, one after another, as an upgrade of the clusters does.
 func (m *many) rolling(ctx context.Context) ([]row, error) {
 	var took time.Duration
-	spent, err := m.during(ctx, "all peers end and return, one after another", func() error {
+	spent, err := m.between(ctx, "all peers end and return, one after another", func() error {
 		began := time.Now()
 		err := m.endAndReturn(ctx, m.peers)
 		took = time.Since(began)
@@ -305,25 +298,21 @@ func (m *many) connected(ctx context.Context, want int) error {
 
 // restart measures until the controller has looked at everything again.
 func (m *many) restart(ctx context.Context) ([]row, error) {
-	before, err := m.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	m.controller.Stop()
-	began := time.Now()
-	took, err := m.sync(ctx, "a restart of the controller")
-	if err != nil {
-		return nil, err
-	}
-	last, err := (set{m.member}).quiet(ctx)
-	if err != nil {
-		return nil, err
-	}
-	after, err := m.read(ctx)
+	var took, all time.Duration
+	spent, err := m.during(ctx, "a restart of the controller", func() (err error) {
+		m.controller.Stop()
+		began := time.Now()
+		if took, err = m.sync(ctx); err != nil {
+			return err
+		}
+		last, err := m.quiet(ctx)
+		all = last.Sub(began)
+		return err
+	})
 	return []row{
 		{what: "restart: until all imports are ready", got: took.Seconds(), unit: "s"},
-		{what: "restart: until all names are reconciled", got: last.Sub(began).Seconds(), unit: "s"},
-		{what: "restart: writes for an unchanged world", got: after.writes - before.writes, unit: "writes"},
-		{what: "restart: memory of the controller, resident", got: after.memory, unit: "MiB"},
+		{what: "restart: until all names are reconciled", got: all.Seconds(), unit: "s"},
+		{what: "restart: writes for an unchanged world", got: spent.writes, unit: "writes"},
+		{what: "restart: memory of the controller, resident", got: spent.memory, unit: "MiB"},
 	}, err
 }

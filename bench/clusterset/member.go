@@ -108,16 +108,30 @@ func (m *member) read(ctx context.Context) (r reading, err error) {
 
 const reconciles = "controller_runtime_reconcile_total"
 
-// read gives the readings of all members.
-func (s set) read(ctx context.Context) (all []reading, err error) {
-	for _, m := range s {
-		r, err := m.read(ctx)
-		if err != nil {
-			return nil, err
+// during gives what was used and done while something happened, and the memory at its end.
+func (s set) during(ctx context.Context, what string, do func() error) (spent []reading, err error) {
+	read := func() (all []reading, err error) {
+		for _, m := range s {
+			r, failed := m.read(ctx)
+			all, err = append(all, r), errors.Join(err, failed)
 		}
-		all = append(all, r)
+		return all, err
 	}
-	return all, nil
+	before, err := read()
+	if err != nil {
+		return nil, err
+	}
+	if err := part(what, do); err != nil {
+		return nil, err
+	}
+	spent, err = read()
+	for i, b := range before {
+		spent[i].writes -= b.writes
+		spent[i].serverCPU -= b.serverCPU
+		spent[i].cpu -= b.cpu
+		spent[i].plans -= b.plans
+	}
+	return spent, err
 }
 
 // figures give the sum of a metric's series that have all the labels, each with one of the values, which are set apart by spaces.
@@ -185,24 +199,22 @@ const settled = 5 * time.Second
 // quiet waits until the controllers are idle, and gives the time since which they are.
 func (s set) quiet(ctx context.Context) (since time.Time, err error) {
 	last := -1.0
-	err = part("waiting until nothing is reconciled any more", func() error {
-		return wait(ctx, "become idle", 200*time.Millisecond, func() error {
-			var total float64
-			for _, m := range s {
-				all, err := m.figures(ctx)
-				if err != nil {
-					return err
-				}
-				total += all(reconciles)
+	err = wait(ctx, "become idle", 200*time.Millisecond, func() error {
+		var total float64
+		for _, m := range s {
+			all, err := m.figures(ctx)
+			if err != nil {
+				return err
 			}
-			if total != last {
-				last, since = total, time.Now()
-			}
-			if time.Since(since) < settled {
-				return fmt.Errorf("%.0f reconciles so far", total)
-			}
-			return nil
-		})
+			total += all(reconciles)
+		}
+		if total != last {
+			last, since = total, time.Now()
+		}
+		if time.Since(since) < settled {
+			return fmt.Errorf("%.0f reconciles so far", total)
+		}
+		return nil
 	})
 	return since, err
 }

@@ -206,13 +206,9 @@ func (t *three) atScale(ctx context.Context, s set) ([]row, error) {
 
 // firstSync starts the controllers, with everything exported already.
 func (t *three) firstSync(ctx context.Context, s set) (took time.Duration, rows []row, err error) {
-	before, err := s.read(ctx)
-	if err != nil {
-		return 0, nil, err
-	}
-	began := time.Now()
 	var tenth time.Duration
-	if err := part("the first sync, with all controllers started at once", func() error {
+	spent, err := s.during(ctx, "the first sync, with all controllers started at once", func() error {
+		began := time.Now()
 		if err := s.control(ctx); err != nil {
 			return err
 		}
@@ -220,36 +216,20 @@ func (t *three) firstSync(ctx context.Context, s set) (took time.Duration, rows 
 			return err
 		}
 		tenth = time.Since(began)
-		return t.complete(ctx, s)
-	}); err != nil {
-		return 0, nil, err
-	}
-	took = time.Since(began)
-	after, err := s.read(ctx)
+		err := t.complete(ctx, s)
+		took = time.Since(began)
+		return err
+	})
 	if err != nil {
 		return 0, nil, err
 	}
-	var writes, cpu float64
-	for i := range s {
-		writes += after[i].writes - before[i].writes
-		cpu = max(cpu, after[i].cpu)
-	}
 	return took, []row{
 		{what: "until a tenth of the names is ready in each cluster", got: tenth.Seconds(), unit: "s"},
-		{what: "CPU time of a controller for the first sync", got: cpu, unit: "s"},
-		{what: "CPU time of an API server for the first sync", got: after[0].serverCPU - before[0].serverCPU, unit: "s"},
-		{what: "writes of the first sync, for each name in each cluster (it needs 8)", got: writes / float64(3*t.services), unit: "writes"},
-		memory(after, "after the first sync"),
+		{what: "CPU time of a controller for the first sync", got: most(spent, func(r reading) float64 { return r.cpu }), unit: "s"},
+		{what: "CPU time of an API server for the first sync", got: spent[0].serverCPU, unit: "s"},
+		{what: "writes of the first sync, for each name in each cluster (it needs 8)", got: writes(spent) / float64(3*t.services), unit: "writes"},
+		memory(spent, "after the first sync"),
 	}, nil
-}
-
-// memory is of the controller that has most.
-func memory(of []reading, when string) row {
-	most := 0.0
-	for _, r := range of {
-		most = max(most, r.memory)
-	}
-	return row{what: "memory of a controller there, resident, " + when, got: most, unit: "MiB"}.to(300)
 }
 
 // restart counts the writes from before the end of all controllers until, started again, they have looked at everything.
@@ -257,32 +237,40 @@ func (t *three) restart(ctx context.Context, s set) ([]row, error) {
 	if _, err := s.quiet(ctx); err != nil {
 		return nil, err
 	}
-	before, err := s.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := part("a restart of all controllers", func() error {
+	spent, err := s.during(ctx, "a restart of all controllers", func() error {
 		for _, m := range s {
 			m.controller.Stop()
 		}
-		return errors.Join(s.control(ctx), t.complete(ctx, s))
-	}); err != nil {
-		return nil, err
-	}
-	if _, err := s.quiet(ctx); err != nil {
-		return nil, err
-	}
-	after, err := s.read(ctx)
+		if err := errors.Join(s.control(ctx), t.complete(ctx, s)); err != nil {
+			return err
+		}
+		_, err := s.quiet(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	writes := 0.0
-	for i := range s {
-		writes += after[i].writes - before[i].writes
-	}
 	return []row{
-		row{what: "writes for an unchanged world: restart of every controller", got: writes, unit: "writes"}.to(0), memory(after, "after a restart"),
+		row{what: "writes for an unchanged world: restart of every controller", got: writes(spent), unit: "writes"}.to(0), memory(spent, "after a restart"),
 	}, nil
+}
+
+func writes(of []reading) (total float64) {
+	for _, r := range of {
+		total += r.writes
+	}
+	return total
+}
+
+func most(of []reading, figure func(reading) float64) (greatest float64) {
+	for _, r := range of {
+		greatest = max(greatest, figure(r))
+	}
+	return greatest
+}
+
+func memory(of []reading, when string) row {
+	return row{what: "memory of a controller there, resident, " + when, got: most(of, func(r reading) float64 { return r.memory }), unit: "MiB"}.to(300)
 }
 
 // complete waits for the imports, their slices beside the cluster's own, and the last write: the conditions of the exports.
