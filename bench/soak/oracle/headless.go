@@ -210,7 +210,7 @@ func (h *Headless) parseHost(name string) (slice, ordinal int, ok bool) {
 
 func (h *Headless) numbers(r reply) [][]uint32 {
 	shown := make([][]uint32, 1+len(h.Slices))
-	for ip := range r.everyAddress() {
+	for _, ip := range r.everyAddress() {
 		number, _, ok := endpoint(ip)
 		i := 1 + h.sliceOf(number)
 		if ok && i < len(shown) && !slices.Contains(shown[i], number) {

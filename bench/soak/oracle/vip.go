@@ -107,7 +107,7 @@ func samePorts(got, want []uint16) bool {
 
 func (v *VIP) numbers(r reply) [][]uint32 {
 	var shown []uint32
-	for ip := range r.everyAddress() {
+	for _, ip := range r.everyAddress() {
 		if n, ok := virtual(ip); ok && !slices.Contains(shown, n) {
 			shown = append(shown, n)
 		}
@@ -116,19 +116,10 @@ func (v *VIP) numbers(r reply) [][]uint32 {
 }
 
 // everyAddress is those of the answer and of its targets.
-func (r reply) everyAddress() func(yield func(netip.Addr) bool) {
-	return func(yield func(netip.Addr) bool) {
-		for _, ip := range r.addresses {
-			if !yield(ip) {
-				return
-			}
-		}
-		for _, t := range r.targets {
-			for _, ip := range t.addresses {
-				if !yield(ip) {
-					return
-				}
-			}
-		}
+func (r reply) everyAddress() []netip.Addr {
+	all := slices.Clone(r.addresses)
+	for _, t := range r.targets {
+		all = append(all, t.addresses...)
 	}
+	return all
 }
