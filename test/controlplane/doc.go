@@ -6,6 +6,7 @@
 //	InstallCRDs   the ServiceImport and ServiceExport CRDs, in each form that clusters in the field have
 //	Eventually    waiting for a condition; nothing here, and no test, sleeps for a fixed time
 //	InNetNS       a test in a network of its own, where kube-proxy may program nftables; that of a Shared has its Cluster there
+//	MainInNetNS   the same for all tests of a package together, with one kube-proxy
 //
 // What it will not do: there are no nodes, no pods and no cluster DNS. Every program that it starts ends with the process that
 // started it, however that process ends (on Linux; elsewhere Stop has to be reached).

@@ -3,7 +3,9 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -44,6 +46,36 @@ func InNetNS(t *testing.T, body func(t *testing.T)) {
 	}
 }
 
+// inMain stands for the name of a test where the second process runs a whole package.
+const inMain = "TestMain"
+
+// MainInNetNS is TestMain's part for a package whose tests share one network, and one API server in it: main, such as Shared.Main,
+// is called in a second process, as the body of InNetNS is.
+func MainInNetNS(m *testing.M, main func(*testing.M) int) int {
+	flag.Parse()
+	var err error
+	switch inside := os.Getenv(insideVariable); {
+	case inside == inMain:
+		if err = makeNetwork(context.Background()); err == nil { //nolint:forbidigo // TestMain has no other
+			return main(m)
+		}
+	case inside != "" || testing.Short(): // a test of InNetNS, which makes a network of its own; or nothing needs one
+		return main(m)
+	default:
+		if err = Needs("network"); err == nil {
+			err = again(inMain, os.Stdout, os.Args[1:]...)
+		}
+		if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+			return failed.ExitCode()
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s\n", err, adviceNamespaces)
+		return 1
+	}
+	return 0
+}
+
 const adviceNamespaces = `This test needs user and network namespaces. Either run it as root, or allow them:
 	sysctl -w user.max_user_namespaces=10000
 	sysctl -w kernel.unprivileged_userns_clone=1               (older Debian)
@@ -52,15 +84,22 @@ const adviceNamespaces = `This test needs user and network namespaces. Either ru
 // toolFolders complete the PATH of users who are not root.
 var toolFolders = []string{"/usr/sbin", "/sbin"}
 
-// runAgain runs the test in a second process, first as root of a user namespace. Root itself may do without one, where the system
-// has none to give.
+// runAgain runs the test in a second process, and returns its output.
 func runAgain(t *testing.T) (string, error) {
 	t.Helper()
-	output, err := runInside(t, syscall.CLONE_NEWUSER)
+	var output strings.Builder
+	err := again(t.Name(), &output, "-test.run="+onlyTest(t.Name()), "-test.v", "-test.count=1", "-test.timeout="+timeLeft(t))
+	return output.String(), err
+}
+
+// again runs this program a second time, first as root of a user namespace. Root itself may do without one, where the system has
+// none to give.
+func again(name string, output io.Writer, args ...string) error {
+	err := runInside(name, syscall.CLONE_NEWUSER, output, args...)
 	if refused(err) && os.Geteuid() == 0 {
-		return runInside(t, 0)
+		return runInside(name, 0, output, args...)
 	}
-	return output, err
+	return err
 }
 
 // refused says whether the system gives no namespaces: forbidden, none left of those allowed, or not in this kernel.
@@ -68,14 +107,13 @@ func refused(err error) bool {
 	return errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL)
 }
 
-func runInside(t *testing.T, cloneFlags uintptr) (string, error) {
-	t.Helper()
+func runInside(name string, cloneFlags uintptr, output io.Writer, args ...string) error {
 	program, err := os.Executable()
 	if err != nil {
-		return "", err
+		return err
 	}
-	cmd := exec.Command(program, "-test.run="+onlyTest(t.Name()), "-test.v", "-test.count=1", "-test.timeout="+timeLeft(t))
-	cmd.Env = append(os.Environ(), insideVariable+"="+t.Name(),
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), insideVariable+"="+name,
 		"PATH="+strings.Join(append([]string{os.Getenv("PATH")}, toolFolders...), ":"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: cloneFlags,
@@ -86,13 +124,11 @@ func runInside(t *testing.T, cloneFlags uintptr) (string, error) {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 	}
-	var output strings.Builder
-	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Stdout, cmd.Stderr = output, output
 	if err := spawn(cmd); err != nil {
-		return "", fmt.Errorf("start a process in its own network: %w", err)
+		return fmt.Errorf("start a process in its own network: %w", err)
 	}
-	err = cmd.Wait()
-	return output.String(), err
+	return cmd.Wait()
 }
 
 // onlyTest is the pattern of -test.run that means one test, or one subtest.

@@ -210,8 +210,8 @@ func TestReadme(t *testing.T) {
 	p.uninstall(stock)
 }
 
-// TestDocumentsHaveTheLines: where the README changes, so has the table of what stands for its lines.
-func TestDocumentsHaveTheLines(t *testing.T) {
+// TestUnitDocumentsHaveTheLines: where the README changes, so has the table of what stands for its lines.
+func TestUnitDocumentsHaveTheLines(t *testing.T) {
 	uninstall, err := os.ReadFile(filepath.Join(binaries.Root(), "docs", "operations", "uninstall.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestDocumentsHaveTheLines(t *testing.T) {
 	}
 }
 
-func TestStepsOf(t *testing.T) {
+func TestUnitStepsOf(t *testing.T) {
 	got := stepsOf("Before `this`.\n\n1. Type `one\n   line` and `make`:\n\n       kubectl a  # why\n       kubectl b `c`\n\n   Then `d`.\n2. `e`\n\nAfter `that`.\n")
 	if want := [][]string{{"one line", "make", "kubectl a", "kubectl b `c`", "d"}, {"e"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)

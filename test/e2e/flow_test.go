@@ -177,8 +177,8 @@ func tally(all []request) answers {
 	return sums
 }
 
-// TestMeasures: what is measured is made of requests by these.
-func TestMeasures(t *testing.T) {
+// TestUnitMeasures: what is measured is made of requests by these.
+func TestUnitMeasures(t *testing.T) {
 	a, b := &cluster{id: "c1"}, &cluster{id: "c2"}
 	var all []request
 	for i, answer := range []string{"db-1 c1", "db-1 c1", "curl: (7) Failed to connect", "curl: (28) Timed out", "db-2 c2", "db-2 c2", ""} {

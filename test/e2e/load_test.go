@@ -227,8 +227,8 @@ func (l *load) missing(steps []step) string {
 	return strings.Join(all, "; ")
 }
 
-// TestMissing: a load is not over before every step was taken, and servers have ended.
-func TestMissing(t *testing.T) {
+// TestUnitMissing: a load is not over before every step was taken, and servers have ended.
+func TestUnitMissing(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	steps := []step{{what: "a"}, {what: "b"}, {what: "a"}}
 	l := &load{began: noon, servers: &withdrawals{at: []time.Time{noon.Add(-time.Second), noon}}, done: []done{{step: steps[0]}}}

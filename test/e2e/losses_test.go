@@ -90,8 +90,8 @@ func (c toll) unexplained(failures []dnsload.Failure, ends []time.Time) []dnsloa
 
 func clock(at time.Time) string { return at.UTC().Format("15:04:05.000") }
 
-// TestLossesAreExplainedByEndsOfServers: what a load is judged by.
-func TestLossesAreExplainedByEndsOfServers(t *testing.T) {
+// TestUnitLossesAreExplainedByEndsOfServers: what a load is judged by.
+func TestUnitLossesAreExplainedByEndsOfServers(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	at := func(seconds ...float64) (times []time.Time) {
 		for _, s := range seconds {
@@ -152,9 +152,9 @@ func TestLossesAreExplainedByEndsOfServers(t *testing.T) {
 	}
 }
 
-// TestPauses: a pause that is longer than a resolver waits is reported, with the time of the
+// TestUnitPauses: a pause that is longer than a resolver waits is reported, with the time of the
 // request that waited.
-func TestPauses(t *testing.T) {
+func TestUnitPauses(t *testing.T) {
 	var all []request
 	for _, at := range []time.Duration{0, time.Second, 6 * time.Second, 7 * time.Second} {
 		all = append(all, request{at: time.Hour + at})

@@ -1,3 +1,4 @@
+// Package e2e shows what users do, in pods of real clusters: those of KUBECONFIGS, as `make e2e` sets it.
 package e2e
 
 import (

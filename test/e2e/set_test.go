@@ -141,8 +141,8 @@ func splitImage(image string) (repository, tag string) {
 	return image[:colon], image[colon+1:]
 }
 
-// TestImages: what E2E_IMAGES says, and what it leaves out.
-func TestImages(t *testing.T) {
+// TestUnitImages: what E2E_IMAGES says, and what it leaves out.
+func TestUnitImages(t *testing.T) {
 	got, err := parseImages("stock=a/coredns:v1,coredns=registry.example.org:5000/coredns:v2,stock=b/coredns:v3")
 	if err != nil || got["stock"] != "b/coredns:v3" || got["tools"] != "registry.invalid/clusterset-dns/tools:1" {
 		t.Errorf("%v, %v", got, err)

@@ -66,8 +66,8 @@ func (s *shell) types(line string) (string, error) {
 	}
 }
 
-// TestShell: one for all lines, also after one that has failed.
-func TestShell(t *testing.T) {
+// TestUnitShell: one for all lines, also after one that has failed.
+func TestUnitShell(t *testing.T) {
 	s := newShell(t, t.TempDir(), "FROM=outside")
 	for _, c := range []struct {
 		line, want string

@@ -93,8 +93,8 @@ func (l *load) watchServers() *withdrawals {
 	return w
 }
 
-// TestWithdrawals: a server counts when it stops serving, or is gone, and once; one that is new, unready or of the other family does not.
-func TestWithdrawals(t *testing.T) {
+// TestUnitWithdrawals: a server counts when it stops serving, or is gone, and once; one that is new, unready or of the other family does not.
+func TestUnitWithdrawals(t *testing.T) {
 	yes, no := true, false
 	slice := func(family discoveryv1.AddressType, serving ...*bool) *discoveryv1.EndpointSlice {
 		s := &discoveryv1.EndpointSlice{AddressType: family}

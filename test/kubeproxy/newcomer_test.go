@@ -1,4 +1,4 @@
-package e2e
+package kubeproxy
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -22,8 +20,7 @@ import (
 // TestNewcomerLeavesTheOldestsTraffic is a regression test as clients see it: east exports one port without a name. West comes with named ports, goes,
 // and comes with others, while clients in west connect to east's port without a pause. Each of them reaches east.
 func TestNewcomerLeavesTheOldestsTraffic(t *testing.T) {
-	controlplane.InNetNS(t, func(t *testing.T) {
-		ctrl.SetLogger(logr.Discard())
+	controlplane.InNetNS(t, func(t *testing.T) { // two clusters, and one of them with a kube-proxy of its own
 		east, west := startMember(t, "east"), startMember(t, "west")
 		err := errors.Join(west.StartKubeProxy(t.Context()),
 			west.Join(t.Context(), "east", east.ReaderKubeconfig), east.Join(t.Context(), "west", west.ReaderKubeconfig))

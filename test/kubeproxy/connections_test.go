@@ -1,4 +1,4 @@
-package e2e
+package kubeproxy
 
 import (
 	"bufio"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // echo serves on TCP port 8080 and UDP port 5300 of an address: it answers each line, or packet, with
@@ -94,13 +93,12 @@ func dialAsker(t *testing.T, network, address, want string) asker {
 // What docs/silent-clusters.md promises about traffic when an endpoint is removed that still serves:
 // TCP connections stay, a UDP socket reaches another endpoint, and session affinity ends.
 func TestTrafficOfARemovedEndpoint(t *testing.T) {
-	controlplane.InNetNS(t, func(t *testing.T) {
-		n := newProxied(t)
-		n.start()
-		const stays, goes = "10.99.0.11", "10.99.0.12"
-		echo(t, stays)
-		echo(t, goes)
-		n.apply(`
+	w := newWorld(t)
+	w.start()
+	const stays, goes = "10.99.0.11", "10.99.0.12"
+	echo(t, stays)
+	echo(t, goes)
+	w.apply(`
 apiVersion: v1
 kind: Service
 metadata: {name: foo}
@@ -112,49 +110,47 @@ apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceExport
 metadata: {name: foo}
 `)
-		n.apply(endpointsOfFoo(goes))
-		n.serves("derived-foo", goes)
-		ip := n.clusterIP("derived-foo")
-		tcp, udp := dialAsker(t, "tcp", net.JoinHostPort(ip, "80"), goes), dialAsker(t, "udp", net.JoinHostPort(ip, "53"), goes)
-		n.apply(endpointsOfFoo(stays))
-		n.serves("derived-foo", stays, goes)
-		for range 20 { // by session affinity
-			if who, err := once(t.Context(), net.JoinHostPort(ip, "80")); err != nil || who != goes {
-				t.Fatalf("with session affinity, %q answers, %v", who, err)
-			}
+	w.apply(endpointsOfFoo(goes))
+	w.serves("derived-foo", goes)
+	ip := w.clusterIP("derived-foo")
+	tcp, udp := dialAsker(t, "tcp", net.JoinHostPort(ip, "80"), goes), dialAsker(t, "udp", net.JoinHostPort(ip, "53"), goes)
+	w.apply(endpointsOfFoo(stays))
+	w.serves("derived-foo", stays, goes)
+	for range 20 { // by session affinity
+		if who, err := once(t.Context(), net.JoinHostPort(ip, "80")); err != nil || who != goes {
+			t.Fatalf("with session affinity, %q answers, %v", who, err)
 		}
+	}
 
-		n.delete(endpointsOfFoo(goes))
-		n.serves("derived-foo", stays)
-		if who, err := tcp.ask(); err != nil || who != goes {
-			t.Errorf("the TCP connection is answered by %q, %v", who, err)
+	w.delete(endpointsOfFoo(goes))
+	w.serves("derived-foo", stays)
+	if who, err := tcp.ask(); err != nil || who != goes {
+		t.Errorf("the TCP connection is answered by %q, %v", who, err)
+	}
+	controlplane.Eventually(t, "the UDP socket reaches the other endpoint", func() error {
+		who, err := udp.ask()
+		if err == nil && who != stays {
+			err = errors.New(who)
 		}
-		controlplane.Eventually(t, "the UDP socket reaches the other endpoint", func() error {
-			who, err := udp.ask()
-			if err == nil && who != stays {
-				err = errors.New(who)
-			}
-			return err
-		})
-		for range 20 {
-			if who, err := once(t.Context(), net.JoinHostPort(ip, "80")); err != nil || who != stays {
-				t.Fatalf("a new connection is answered by %q, %v", who, err)
-			}
-		}
+		return err
 	})
+	for range 20 {
+		if who, err := once(t.Context(), net.JoinHostPort(ip, "80")); err != nil || who != stays {
+			t.Fatalf("a new connection is answered by %q, %v", who, err)
+		}
+	}
 }
 
 // A connection that gets no answer leaves a record in the kernel for two minutes. A client that uses
 // the source port again reaches the same endpoint, although it is removed: what
 // docs/silent-clusters.md promises about new connections is true of other ports.
 func TestSourcePortOfAnUnansweredConnection(t *testing.T) {
-	controlplane.InNetNS(t, func(t *testing.T) {
-		n := newProxied(t)
-		n.start()
-		const stays, goes = "10.99.0.11", "10.99.0.12"
-		echo(t, stays)
-		controlplane.Deaf(t, goes+":8080")
-		n.apply(`
+	w := newWorld(t)
+	w.start()
+	const stays, goes = "10.99.0.11", "10.99.0.13" // where no server of another test has left a connection in TIME_WAIT
+	echo(t, stays)
+	controlplane.Deaf(t, goes+":8080")
+	w.apply(`
 apiVersion: v1
 kind: Service
 metadata: {name: foo}
@@ -164,22 +160,21 @@ apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceExport
 metadata: {name: foo}
 `)
-		n.apply(endpointsOfFoo(goes))
-		n.serves("derived-foo", goes)
-		foo := net.JoinHostPort(n.clusterIP("derived-foo"), "80")
-		if who, err := from(t.Context(), 20001, foo); !os.IsTimeout(err) {
-			t.Fatalf("before the endpoint is removed, %q answers, %v", who, err)
-		}
-		n.apply(endpointsOfFoo(stays))
-		n.delete(endpointsOfFoo(goes))
-		n.serves("derived-foo", stays)
-		if who, err := from(t.Context(), 20001, foo); !os.IsTimeout(err) {
-			t.Errorf("on the same source port, %q answers, %v", who, err)
-		}
-		if who, err := from(t.Context(), 20002, foo); err != nil || who != stays {
-			t.Errorf("on another source port, %q answers, %v", who, err)
-		}
-	})
+	w.apply(endpointsOfFoo(goes))
+	w.serves("derived-foo", goes)
+	foo := net.JoinHostPort(w.clusterIP("derived-foo"), "80")
+	if who, err := from(t.Context(), 20001, foo); !os.IsTimeout(err) {
+		t.Fatalf("before the endpoint is removed, %q answers, %v", who, err)
+	}
+	w.apply(endpointsOfFoo(stays))
+	w.delete(endpointsOfFoo(goes))
+	w.serves("derived-foo", stays)
+	if who, err := from(t.Context(), 20001, foo); !os.IsTimeout(err) {
+		t.Errorf("on the same source port, %q answers, %v", who, err)
+	}
+	if who, err := from(t.Context(), 20002, foo); err != nil || who != stays {
+		t.Errorf("on another source port, %q answers, %v", who, err)
+	}
 }
 
 func endpointsOfFoo(address string) string {
@@ -191,15 +186,6 @@ addressType: IPv4
 ports: [{name: http, port: 8080}, {name: dns, port: 5300, protocol: UDP}]
 endpoints: [{addresses: [` + address + `]}]
 `
-}
-
-func (n *proxied) clusterIP(service string) string {
-	n.Helper()
-	ip, err := binaries.Kubectl(n.Context(), n.cluster, "get", "service", service, "-o", "jsonpath={.spec.clusterIP}")
-	if err != nil {
-		n.Fatal(err)
-	}
-	return ip
 }
 
 // once asks on a connection of its own.
