@@ -194,22 +194,22 @@ clusters-down: ## Stop the clusters c1 and c2, and delete everything of them
 	@go run ./test/clusters/run down c1 c2
 
 .PHONY: e2e
-e2e: $(if $(KUBECONFIGS),,needs-clusters) controller ## Run the end-to-end tests in three clusters (needs root; 15 minutes; docs/e2e.md)
+e2e: $(if $(KUBECONFIGS),,needs-clusters) ## Run the end-to-end tests in three clusters (needs root; 15 minutes; docs/e2e.md)
 	@go run ./test/e2e/run $(ARGS)
 
 .PHONY: e2e-results
-e2e-results: $(if $(KUBECONFIGS),,needs-clusters) controller ## Run the end-to-end tests, and update the figures of the documents
+e2e-results: $(if $(KUBECONFIGS),,needs-clusters) ## Run the end-to-end tests, and update the figures of the documents
 	@go run ./test/e2e/run --results docs/results/e2e.txt $(ARGS)
 	@go run ./test/docs
 
 .PHONY: e2e-upgrade
-e2e-upgrade: needs-clusters controller ## Upgrade clusters from another commit under load (needs root; FROM=<commit>)
+e2e-upgrade: needs-clusters ## Upgrade clusters from another commit under load (needs root; FROM=<commit>)
 	@go run ./test/e2e/run --from "$(FROM)" --run '^TestUpgrade$$' --results docs/results/upgrade.txt
 
 SUITE ?=
 
 .PHONY: conformance
-conformance: needs-clusters controller ## Run the public conformance suite (needs root; SUITE=<checkout of mcs-api>)
+conformance: needs-clusters ## Run the public conformance suite (needs root; SUITE=<checkout of mcs-api>)
 	@[ -n "$(SUITE)" ] || { echo "conformance: want SUITE=<checkout of kubernetes-sigs/mcs-api>, whose folder conformance has the suite" >&2; exit 2; }
 	@go run ./test/e2e/run --clusters 2 --suite "$(SUITE)" --run '^TestConformance$$' --results bin/conformance.txt $(ARGS)
 	@ls bin/conformance/report*

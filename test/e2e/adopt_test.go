@@ -99,7 +99,7 @@ func newPerson(s *scene) *person {
 	if err = errors.Join(err, p.writeContexts()); err != nil {
 		s.t.Fatal(err)
 	}
-	p.shell = newShell(s.t, p.dir, "KUBECONFIG="+p.contexts(), "PATH="+filepath.Dir(s.set.kubectl)+":"+filepath.Dir(s.set.plugin)+":"+os.Getenv("PATH"))
+	p.shell = newShell(s.t, p.dir, "KUBECONFIG="+p.contexts(), "PATH="+filepath.Dir(s.set.kubectl)+":"+filepath.Dir(s.plugin)+":"+os.Getenv("PATH"))
 	return p
 }
 
@@ -172,14 +172,14 @@ func (p *person) replaced(member, line string) string {
 	return line
 }
 
-// TestReadme types the steps of docs/install.md, and then those of docs/operations/uninstall.md, as they are written there, all to one shell. It is the first of
-// all, by its file's name: the clusters have a stock CoreDNS and nothing of ours.
-func TestReadme(t *testing.T) {
+func readme(t *testing.T) {
 	all, load := open(t), filepath.SplitList(os.Getenv("E2E_LOAD"))
 	if len(load) < 2 {
 		t.Skip("puts an image that it builds into the clusters' nodes: only with those that `make e2e` starts")
 	}
-	needStock(t)
+	if all.images["stock"] == "" {
+		t.Skip("needs an image in E2E_IMAGES: stock")
+	}
 	for _, c := range all.clusters[:2] {
 		found, err := c.oursIn(t.Context())
 		if err != nil {
@@ -194,9 +194,8 @@ func TestReadme(t *testing.T) {
 		t.Fatalf("docs/install.md has %d steps, and this test knows 8: %q", len(steps), steps)
 	}
 	s := all.newScene(t, "the steps of docs/install.md, typed as written; and uninstalled again")
-	stock := stockCorefile(t)
-	s.runStock(func(context.Context, *cluster) (string, error) { return stock, nil })
 	p := newPerson(s)
+	p.runKubeadms()
 	p.makeCoreDNS(steps[:3], load[:2])
 	for i, member := range p.members {
 		p.types(member, steps[3]...)
@@ -207,7 +206,7 @@ func TestReadme(t *testing.T) {
 	}
 	p.exportFoo(steps[6])
 	p.tryFoo(steps[7])
-	p.uninstall(stock)
+	p.uninstall()
 }
 
 // TestUnitDocumentsHaveTheLines: where the README changes, so has the table of what stands for its lines.
@@ -228,6 +227,14 @@ func TestUnitStepsOf(t *testing.T) {
 	got := stepsOf("Before `this`.\n\n1. Type `one\n   line` and `make`:\n\n       kubectl a  # why\n       kubectl b `c`\n\n   Then `d`.\n2. `e`\n\nAfter `that`.\n")
 	if want := [][]string{{"one line", "make", "kubectl a", "kubectl b `c`", "d"}, {"e"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// runKubeadms gives the clusters what kubeadm installs.
+func (p *person) runKubeadms() {
+	p.t.Helper()
+	if err := p.runStock(p.t.Context(), kubeadms); err != nil {
+		p.t.Fatal(err)
 	}
 }
 
@@ -284,7 +291,7 @@ func (p *person) editCoreDNS(c *cluster, step []string) {
 	}
 	corefile := p.kubectl(c, "get", "configmap", "coredns", "--namespace=kube-system", "-o", "jsonpath={.data.Corefile}")
 	edited := strings.Replace(corefile, "    prometheus", "    "+step[i]+"\n    prometheus", 1)
-	if want := comment.ReplaceAllString(corefileExample(p.t, "stock"), ""); edited != want {
+	if want := comment.ReplaceAllString(p.example("stock"), ""); edited != want {
 		p.t.Errorf("the Corefile is\n%s\nwant that of stock.Corefile:\n%s", edited, want)
 	}
 	patch, err := json.Marshal(map[string]any{"data": map[string]any{"Corefile": edited}})
@@ -335,7 +342,7 @@ func (p *person) tryFoo(step []string) {
 }
 
 // uninstall types the lines of docs/operations/uninstall.md, each step in all clusters: what leaves nothing of ours.
-func (p *person) uninstall(stock string) {
+func (p *person) uninstall() {
 	p.t.Helper()
 	text, err := os.ReadFile(filepath.Join(binaries.Root(), "docs", "operations", "uninstall.md"))
 	if err != nil {
@@ -347,7 +354,7 @@ func (p *person) uninstall(stock string) {
 		}
 	}
 	// Of step 1, the part for `cluster`: what was edited is edited back.
-	p.runStock(func(context.Context, *cluster) (string, error) { return stock, nil })
+	p.runKubeadms()
 	for _, step := range stepsOf(string(text)) {
 		for _, member := range p.members {
 			p.types(member, step...)

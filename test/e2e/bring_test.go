@@ -67,18 +67,6 @@ func (l *load) blast(ctx context.Context, asker *clientPod, d time.Duration) (r 
 	return r, nil
 }
 
-// reachesAll waits until pods of each of these clusters, and of no other, answer to one name.
-func (p *clientPod) reachesAll(name string, clusters ...*cluster) {
-	p.scene.t.Helper()
-	p.scene.eventually(fmt.Sprintf("%s is answered by all of %d clusters in %s", name, len(clusters), p.cluster.id), func(ctx context.Context) error {
-		got, err := p.fetch(ctx, name, 30)
-		if err != nil {
-			return err
-		}
-		return got.only(ids(clusters)...)
-	})
-}
-
 // reportValue adds what was measured, of whatever kind it is, to the scene's line in the report.
 func (s *scene) reportValue(what, value string) {
 	line := fmt.Sprintf("  %s\t%s\n", what, value)

@@ -13,10 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestConfined: what the kernel lets our programs do, and that a namespace which enforces the Pod Security Standard «restricted» takes
-// their pods.
-func TestConfined(t *testing.T) {
-	s := newScene(t, bySearch, "confined: no root, no capability but one, a file system that cannot be written, «restricted» namespaces")
+func (s *scene) confined() {
+	t := s.t
 	c := s.clusters[0]
 	s.kubectl(c, "label", "namespace", s.namespace, "pod-security.kubernetes.io/enforce=restricted")
 	s.runServer(c)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"testing"
 )
 
 // ran are the lines in which Ginkgo sums up.
@@ -17,15 +16,12 @@ var ran = regexp.MustCompile(`(?m)^(?:Ran \d+ of \d+ Specs.*|\S+ -- \d+ Passed.*
 // escapes are the colours of a terminal.
 var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// TestConformance runs the conformance suite of a checkout (E2E_SUITE) against the first two clusters, with the release in them. Its report and what it
-// prints are in E2E_SUITE_RESULTS. Without a checkout, `make e2e` gives it a stub in testdata/suite.
-func TestConformance(t *testing.T) {
+func (s *scene) conformance() {
+	t := s.t
 	folder, results := os.Getenv("E2E_SUITE"), os.Getenv("E2E_SUITE_RESULTS")
 	if folder == "" {
 		t.Skip("needs the public conformance suite: make conformance SUITE=<checkout of kubernetes-sigs/mcs-api>")
 	}
-	beside(t)
-	s := need(t, bySearch)
 	program := filepath.Join(t.TempDir(), "conformance.test")
 	// A checkout has a go.mod of its own, so go runs in its folder.
 	if _, err := s.run(t.Context(), "", "env", "CGO_ENABLED=0", "GOWORK=off", "go", "-C", filepath.Join(folder, "conformance"), "test", "-c", "-vet=off", "-o", program, "."); err != nil {
@@ -39,7 +35,7 @@ func TestConformance(t *testing.T) {
 	suite := exec.CommandContext(t.Context(), program, "-test.v", "-test.timeout=1h",
 		"-kubeconfig="+s.kubeconfig(), "-contexts="+s.clusters[0].id+","+s.clusters[1].id)
 	suite.Dir = results // where the suite writes its report
-	suite.Env = append(os.Environ(), "PATH="+filepath.Dir(s.kubectl)+":"+os.Getenv("PATH"))
+	suite.Env = append(os.Environ(), "PATH="+filepath.Dir(s.set.kubectl)+":"+os.Getenv("PATH"))
 	suite.Stdout = io.MultiWriter(&output, log)
 	suite.Stderr = suite.Stdout
 	failure := suite.Run()
@@ -54,5 +50,5 @@ func TestConformance(t *testing.T) {
 	if reports, err := filepath.Glob(filepath.Join(results, "report*")); err != nil || len(reports) == 0 {
 		t.Errorf("the suite left no report in %s: %v", results, err)
 	}
-	(&scene{set: s, t: &recorder{T: t}}).writeReport("the conformance suite\t" + strings.Join(sums, "; ") + "\n")
+	s.reportValue("the suite", strings.Join(sums, "; "))
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 )
 
@@ -22,7 +20,7 @@ type problem struct{ ID, What string }
 func (s *scene) explains(at *cluster, service, want string) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("explain %s in %s names %s", service, at.id, want), func(ctx context.Context) error {
-		out, failed := s.plugin(ctx, "explain", s.fqdn(service), "--context", at.id, "-o", "json")
+		out, failed := s.run(ctx, "", s.plugin, "explain", s.fqdn(service), "--context", at.id, "-o", "json")
 		var e explanation
 		if err := json.Unmarshal([]byte(out), &e); err != nil {
 			return fmt.Errorf("%w, %w: %s", failed, err, out)
@@ -34,19 +32,6 @@ func (s *scene) explains(at *cluster, service, want string) {
 		}
 		return fmt.Errorf("it is %s: %+v, also %+v", e.Result, e.Cause, e.Also)
 	})
-}
-
-// plugin runs kubectl-multicluster. It returns the output also if the exit status is not 0.
-func (s *scene) plugin(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, s.set.plugin, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig())
-	var errOut strings.Builder
-	cmd.Stderr = &errOut
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("kubectl multicluster %s: %w: %s", strings.Join(args, " "), err, errOut.String())
-	}
-	return string(out), err
 }
 
 // explainAll is what a user would ask first, where a scenario failed.
@@ -63,7 +48,7 @@ func (s *scene) explainAll(ctx context.Context) string {
 				continue
 			}
 			asked[name] = true
-			out, err := s.plugin(ctx, "explain", s.fqdn(name), "--context", c.id)
+			out, err := s.run(ctx, "", s.plugin, "explain", s.fqdn(name), "--context", c.id)
 			fmt.Fprintf(&text, "%s $ kubectl multicluster explain %s\n%s", c.id, s.fqdn(name), out)
 			if out == "" && err != nil {
 				fmt.Fprintln(&text, err)

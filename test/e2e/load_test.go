@@ -12,25 +12,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/e2e/dnsload"
 )
 
 // The servers of the scenarios below.
 var (
-	twoServers = resolving{"dns.replicas": "2", "controller.replicas": "2", "dns.drainSeconds": "30"}
-	oneServer  = resolving{"dns.replicas": "1", "dns.drainSeconds": "30"}
+	twoServers = &resolving{values: values{"dns.replicas": "2", "controller.replicas": "2", "dns.drainSeconds": drain()}}
+	oneServer  = &resolving{values: values{"dns.replicas": "1", "dns.drainSeconds": drain()}}
 )
+
+// drain is for how many seconds a server continues after its signal, before those of lameduck: the chart's default, or longer than
+// resolverPatience and all that kube-proxy needs.
+func drain() string {
+	if measure() || controlplane.Full() {
+		return "30"
+	}
+	return "10"
+}
 
 // resolverPatience is after how long a resolver asks again, glibc's and others: what had no answer shows as a pause of that length.
 const resolverPatience = 5 * time.Second
 
-// leastEnds is the number of servers that must end during a load. Each continues for 35 seconds
-// after its signal.
+// leastEnds is the number of servers that must end during a load.
 const leastEnds = 2
 
 // loadFor is how long the questions continue, at least until all disturbances have happened: see
 // disturb.
-func loadFor(t *testing.T) time.Duration {
+func loadFor(t testing.TB) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(os.Getenv("E2E_LOAD_FOR"))
 	if err != nil {
@@ -39,15 +48,13 @@ func loadFor(t *testing.T) time.Duration {
 	return d
 }
 
-// TestLoad: a pod asks as fast as it is answered, and CoreDNS, the controllers and what is exported change all the time. Every answer
-// comes, and is right; and every HTTP request through the clusterset IP is answered.
-func TestLoad(t *testing.T) {
-	l := newLoad(t, twoServers, "questions without a pause while CoreDNS (two replicas) and the controllers restart")
+func (s *scene) loadOnTwoServers() {
+	l := s.newLoad()
 	client := l.client(l.at, "client")
-	client.reachesAll(l.fqdn("web"), l.from, l.at)
+	client.leadsTo(l.fqdn("web"), l.from, l.at)
 	// A request that asks again gets its answer, so that what took it so long shows as a pause: judgeRequests looks at each.
 	requests := client.flow(l.fqdn("web"), resolverPatience+4*time.Second)
-	l.disturb(loadFor(t), []step{
+	l.disturb(loadFor(l.t), []step{
 		l.rollDNS(),
 		l.scale(3),
 		l.roll(l.at, "controller", system, "multicluster-controller"),
@@ -60,12 +67,9 @@ func TestLoad(t *testing.T) {
 	l.judgeRequests(requests.stop())
 }
 
-// TestLoadOnOneServer: the same with one replica of CoreDNS, which answers until another is ready. What is lost is measured: while none is
-// ready kube-proxy sends to all that are ending, and on a busy machine does not hear in time which of them has ended. That a server answers
-// something wrong, or nothing long after such an end, its end does not explain.
-func TestLoadOnOneServer(t *testing.T) {
-	l := newLoad(t, oneServer, "questions without a pause while CoreDNS (one replica) restarts")
-	l.disturb(min(loadFor(t), time.Minute), []step{l.rollDNS(), l.calm(), l.loseDNS(), l.calm()})
+func (s *scene) loadOnOneServer() {
+	l := s.newLoad()
+	l.disturb(min(loadFor(l.t), time.Minute), []step{l.rollDNS(), l.calm(), l.loseDNS(), l.calm()})
 	l.judge(tollOfOne)
 }
 
@@ -96,13 +100,12 @@ type done struct {
 }
 
 // newLoad gets all ready, until every answer is right.
-func newLoad(t *testing.T, how resolving, title string) *load {
-	t.Helper()
-	s := newScene(t, how, title)
+func (s *scene) newLoad() *load {
+	s.t.Helper()
 	l := &load{scene: s, from: s.clusters[0], at: s.clusters[1]}
-	address, err := l.at.dnsAddress(t.Context())
+	address, err := l.at.dnsAddress(s.t.Context())
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	l.server = net.JoinHostPort(address, "53")
 	l.servers = l.watchServers()
@@ -154,14 +157,9 @@ func (l *load) rightAnswers() []dnsload.Question {
 		return dnsload.Question{Name: name, Type: kind, Rcode: "NOERROR", Data: data}
 	}
 	no := func(name string) dnsload.Question { return dnsload.Question{Name: name, Type: "A", Rcode: "NXDOMAIN"} }
-	var ip string
-	l.eventually("web has its clusterset IP in "+l.at.id, func(ctx context.Context) (err error) {
-		ip, err = l.at.kubectl(ctx, "get", "serviceimport", "web", "--namespace="+l.namespace, "-o", "jsonpath={.spec.ips[0]}")
-		if err == nil && ip == "" {
-			err = fmt.Errorf("spec.ips is empty")
-		}
-		return err
-	})
+	l.kubectl(l.at, "wait", "--for=create", "serviceimport/web", "--timeout=2m")
+	l.kubectl(l.at, "wait", "--for=condition=Ready", "serviceimport/web", "--timeout=2m")
+	ip := l.kubectl(l.at, "get", "serviceimport", "web", "-o", "jsonpath={.spec.ips[0]}")
 	local := l.kubectl(l.at, "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 	web, db, kv := l.fqdn("web"), l.fqdn("db"), l.fqdn("kv")
 	db1, db2, kv1 := l.podIP(l.from, "db-0"), l.podIP(l.at, "db-0"), l.podIP(l.from, "kv-0")

@@ -2,6 +2,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -19,7 +20,7 @@ var (
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if clusterset != nil {
-		if err := clusterset.close(); err != nil {
+		if err := clusterset.close(context.Background()); err != nil { //nolint:forbidigo // the tests, and their contexts, have ended
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}

@@ -2,26 +2,17 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"testing"
 	"time"
 )
 
-// TestSearches: a pod that also searches clusterset.local reaches another cluster's Service by foo.<namespace>.svc; a local one of the
-// name wins for as long as it is there.
-func TestSearches(t *testing.T) {
-	beside(t)
-	s := newScene(t, bySearch, "a name by dnsConfig's searches: remote, local, remote again")
-	localWins(s, s.client(s.clusters[1], "client", "clusterset.local"))
+func (s *scene) searches() {
+	s.localWins(s.client(s.clusters[1], "client", "clusterset.local"))
 }
 
-// TestSearchPolicy: with deploy/search, a pod without DNS settings in a labelled namespace reaches another
-// cluster's Service by foo, and by foo.<namespace>.svc.
-func TestSearchPolicy(t *testing.T) {
-	s := newScene(t, bySearch, "a name by the policy of deploy/search, without a change of the pod")
+func (s *scene) searchPolicy() {
+	t := s.t
 	remote, local := s.clusters[0], s.clusters[1]
 	if _, err := local.kubectl(t.Context(), "get", "mutatingadmissionpolicies"); err != nil {
 		t.Skip("needs Kubernetes 1.36 or later: ", err)
@@ -32,27 +23,20 @@ func TestSearchPolicy(t *testing.T) {
 		return err
 	})
 	s.kubectl(local, "label", "namespace", s.namespace, "clusterset-dns.io/search=all")
-	s.eventually("the policy applies", func(ctx context.Context) error {
-		out, err := local.kubectl(ctx, "run", "try", "--image=example.org/none", "--dry-run=server", "--namespace="+s.namespace, "-o", "jsonpath={.spec.dnsConfig.searches}")
-		if err == nil && !strings.Contains(out, "clusterset.local") {
-			err = fmt.Errorf("a pod searches %q", out)
-		}
-		return err
-	})
+	s.shows(local, "the policy applies", contains("clusterset.local"),
+		"run", "try", "--image=example.org/none", "--dry-run=server", "-o", "jsonpath={.spec.dnsConfig.searches}")
 	client := s.clientWith(local, "client", "")
 	s.deploy(remote, workload{name: "foo", replicas: 1})
 	s.expose(remote, "foo", plainly)
 	s.export(remote, "foo")
 	for _, name := range []string{"foo", "foo." + s.namespace + ".svc"} {
-		client.alone(name, remote.id)
+		client.leadsTo(name, remote)
 		client.prints("getent hosts "+name, s.fqdn("foo"), "-cluster.local")
 	}
 }
 
-// TestNodesResolverFile: with a search line in the file that the kubelet reads, a pod without DNS settings reaches another cluster's
-// Service by foo.<namespace>.svc.
-func TestNodesResolverFile(t *testing.T) {
-	s := newScene(t, bySearch, "a name by the node's resolver file, without a change of the pod")
+func (s *scene) nodesResolverFile() {
+	t := s.t
 	local := s.clusters[1]
 	config, err := local.kubelet(t.Context(), s.kubectl(local, "get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"))
 	if err != nil {
@@ -71,23 +55,11 @@ func TestNodesResolverFile(t *testing.T) {
 	if err := os.WriteFile(config.ResolvConf, append(before, "search clusterset.local\n"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	localWins(s, s.clientWith(local, "client", ""))
-}
-
-// TestAutopath: the same from a pod without DNS settings.
-func TestAutopath(t *testing.T) {
-	s := newScene(t, byAutopath, "a name by autopath: remote, local, remote again")
-	localWins(s, s.client(s.clusters[1], "client"))
-}
-
-// TestAlias: foo.<namespace>.svc.cluster.local is the local Service while it has a ready endpoint,
-// otherwise the import.
-func TestAlias(t *testing.T) {
-	failsOver(newScene(t, byAlias, "foo.<namespace>.svc.cluster.local by alias: local endpoints unready, and ready again"))
+	s.localWins(s.clientWith(local, "client", ""))
 }
 
 // failsOver has a Service foo in both clusters, and asks in the second for the name that a local one has.
-func failsOver(s *scene) {
+func (s *scene) failsOver() {
 	s.t.Helper()
 	remote, local := s.clusters[0], s.clusters[1]
 	client := s.client(local, "client")
@@ -112,14 +84,14 @@ func failsOver(s *scene) {
 }
 
 // localWins exports foo in the first cluster, and asks for it in the second, where foo comes and goes.
-func localWins(s *scene, client *clientPod) {
+func (s *scene) localWins(client *clientPod) {
 	s.t.Helper()
 	remote, local := s.clusters[0], s.clusters[1]
 	s.deploy(remote, workload{name: "foo", replicas: 2})
 	s.expose(remote, "foo", plainly)
 	s.export(remote, "foo")
 	name := "foo." + s.namespace + ".svc"
-	client.alone(name, remote.id)
+	client.leadsTo(name, remote)
 	leadsTo := func(cluster *cluster, domain string) time.Time {
 		s.t.Helper()
 		since := client.reaches(name, cluster.id)

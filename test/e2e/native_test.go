@@ -5,22 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 )
-
-// byNobody has no DNS of ours at all: names are answered by a stock CoreDNS.
-var byNobody = resolving{"dns.mode": "none", "dns.leaveReplace": "true", "cluster.nativeNames": "kubernetes.io/metadata.name"}
-
-// newNative is a scene whose clusters have a stock CoreDNS without our plugin, and allow native names.
-func newNative(t *testing.T, title string) *scene {
-	t.Helper()
-	needStock(t)
-	s := newScene(t, byNobody, title)
-	corefile := stockCorefile(t)
-	s.runStock(func(context.Context, *cluster) (string, error) { return corefile, nil })
-	return s
-}
 
 // own is the own name of a Service of this scene, in a cluster.
 func (s *scene) own(name string) string { return name + "." + s.namespace + ".svc.cluster.local" }
@@ -46,51 +32,49 @@ func (s *scene) answered(what string, all []request, atLeast int) {
 	}
 }
 
-// TestNativeNames: foo.<namespace>.svc.cluster.local, on a stock CoreDNS, leads to another cluster while there are no local pods, and to
-// the local ones while one is ready. The address never changes.
-func TestNativeNames(t *testing.T) {
-	s := newNative(t, "native names on a stock CoreDNS: remote, local, failover, any")
+func (s *scene) nativeNames() {
+	t := s.t
 	home, far := s.clusters[0], s.clusters[1]
 	s.deploy(far, workload{name: "foo", replicas: 1})
 	s.expose(far, "foo", plainly)
 	s.exportNative(far, "foo")
 	client, name := s.client(home, "client"), s.own("foo")
-	client.alone(name, far.id)
+	client.leadsTo(name, far)
 	s.isStock(home)
 	address := s.clusterIP(home, "foo")
 
 	// A local Service takes the name over.
-	s.deploy(home, workload{name: "foo", replicas: 1, linger: 15 * time.Second})
+	s.deploy(home, workload{name: "foo", replicas: 1, linger: linger})
 	flow := client.flow(name, 5*time.Second)
 	s.expose(home, "foo", plainly)
-	client.alone(name, home.id)
+	client.leadsTo(name, home)
 	s.answered("kubectl apply of a local Service", flow.stop(), 20)
 
 	flow = client.flow(name, 5*time.Second)
 	var left []time.Time
-	for range 5 {
+	for range rounds() {
 		left = append(left, s.ready(home, "foo", false))
-		client.alone(name, far.id)
+		client.leadsTo(name, far)
 		s.ready(home, "foo", true)
-		client.alone(name, home.id)
+		client.leadsTo(name, home)
 	}
 	s.median(flow.stop(), left, far)
 
 	flows := client.flows(8, name, 5*time.Second)
 	s.kubectl(home, "scale", "deployment/foo", "--replicas=0")
-	client.alone(name, far.id)
+	client.leadsTo(name, far)
 	flows[0].goesOn(200)
 	s.kubectl(home, "wait", "--for=delete", "pod", "-l", "app=foo", "--timeout=2m")
 	s.answered("the last local pod ends", flows.stop(), 1000)
 
 	s.kubectl(home, "scale", "deployment/foo", "--replicas=1")
-	client.alone(name, home.id)
+	client.leadsTo(name, home)
 	s.exportNative(far, "foo", "clusterset-dns.io/prefer-clusters: any")
-	client.reachesAll(name, home, far)
+	client.leadsTo(name, home, far)
 
 	// Without the annotation the name is the local Service's alone.
 	s.kubectl(far, "annotate", "serviceexport/foo", "clusterset-dns.io/native-name-")
-	client.alone(name, home.id)
+	client.leadsTo(name, home)
 	s.ready(home, "foo", false)
 	client.prints(get(name, 5*time.Second)+" 2>&1 || true", "curl: ")
 	if now := s.clusterIP(home, "foo"); now != address {
@@ -116,17 +100,15 @@ spec:
   ports: [{name: http, port: 80, targetPort: 8080}]
 `
 
-// TestHandOver: a user's Service takes the place of the controller's, in each of the usual ways. No request is lost, and the address stays.
-// When the user's Service goes, the controller's comes back with the address.
-func TestHandOver(t *testing.T) {
-	s := newNative(t, "a user's Service foo takes the name from the controller's, in five ways, and gives it back")
+func (s *scene) handOver() {
+	t := s.t
 	home, far := s.clusters[0], s.clusters[1]
 	s.deploy(far, workload{name: "foo", replicas: 1})
 	s.expose(far, "foo", plainly)
 	s.exportNative(far, "foo")
 	s.deploy(home, workload{name: "foo", replicas: 1})
 	client, name := s.client(home, "client"), s.own("foo")
-	client.alone(name, far.id)
+	client.leadsTo(name, far)
 	address := s.clusterIP(home, "foo")
 	for _, way := range ways {
 		flow := client.flow(name, 5*time.Second)
@@ -139,21 +121,15 @@ func TestHandOver(t *testing.T) {
 			continue
 		}
 		applied := time.Now()
-		s.eventually("handed over", func(ctx context.Context) error {
-			label, err := home.kubectl(ctx, "--namespace="+s.namespace, "get", "service", "foo", "-o", `jsonpath={.metadata.labels.clusterset-dns\.io/native-of}`)
-			if err == nil && label != "" {
-				err = fmt.Errorf("it has the label %q", label)
-			}
-			return err
-		})
+		s.shows(home, "foo is handed over", equals(""), "get", "service", "foo", "-o", `jsonpath={.metadata.labels.clusterset-dns\.io/native-of}`)
 		s.report("from "+way.name+" of a user's Service until the controller has handed it over", time.Since(applied))
-		client.alone(name, home.id)
+		client.leadsTo(name, home)
 		s.answered(way.name, flow.stop(), 20)
 		if now := s.clusterIP(home, "foo"); now != address {
 			t.Errorf("%s: the address was %s and is %s", way.name, address, now)
 		}
 		s.take(home, way.name)
-		client.alone(name, far.id)
+		client.leadsTo(name, far)
 		if now := s.clusterIP(home, "foo"); now != address {
 			t.Errorf("after %s and a deletion, the address was %s and is %s", way.name, address, now)
 		}
@@ -181,9 +157,7 @@ func (s *scene) take(c *cluster, way string) {
 	}
 }
 
-// TestNativeNamesOfHeadlessServices: the own name of a headless Service has the pods of the other cluster while no local one is ready.
-func TestNativeNamesOfHeadlessServices(t *testing.T) {
-	s := newNative(t, "native names of a headless Service on a stock CoreDNS")
+func (s *scene) nativeNamesOfHeadless() {
 	home, far := s.clusters[0], s.clusters[1]
 	const spec = "clusterIP: None\nports: [{name: web, port: 8080}]"
 	s.deploy(far, workload{name: "db", replicas: 1})

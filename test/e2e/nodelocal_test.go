@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -130,32 +129,28 @@ dnsConfig:
   searches: [NAMESPACE.svc.cluster.local, svc.cluster.local, cluster.local, clusterset.local]
   options: [{name: ndots, value: "5"}]`
 
-// TestNodeLocalDNSCache: before the cluster's own CoreDNS, which is ours.
-func TestNodeLocalDNSCache(t *testing.T) {
-	needStock(t)
-	s := newScene(t, bySearch, "NodeLocal DNSCache before the cluster's own CoreDNS")
-	client := behindNodeLocal(s)
-	localWins(s, client)
+func (s *scene) nodeLocal() {
+	if s.images["stock"] == "" {
+		s.t.Skip("needs an image in E2E_IMAGES: stock")
+	}
+	client := s.behindNodeLocal()
+	s.localWins(client)
 	s.changesAreSeen(client)
 }
 
-// TestNodeLocalDNSCacheAndSecondCoreDNS: before a stock one that forwards to a second.
-func TestNodeLocalDNSCacheAndSecondCoreDNS(t *testing.T) {
-	needStock(t)
-	s := newScene(t, bySecond, "NodeLocal DNSCache before a stock CoreDNS and a second one")
-	s.runStock(stubZone(t))
-	client := behindNodeLocal(s)
+func (s *scene) nodeLocalAndSecond() {
+	client := s.behindNodeLocal()
 	remote := s.clusters[0]
 	s.deploy(remote, workload{name: "foo", replicas: 1})
 	s.expose(remote, "foo", plainly)
 	s.export(remote, "foo")
-	client.alone("foo."+s.namespace+".svc", remote.id)
+	client.leadsTo("foo."+s.namespace+".svc", remote)
 	s.changesAreSeen(client)
 	s.isStock(client.cluster)
 }
 
 // behindNodeLocal is a pod in the second cluster that asks NodeLocal DNSCache, once that has the block for clusterset.local. Before, it had not.
-func behindNodeLocal(s *scene) *clientPod {
+func (s *scene) behindNodeLocal() *clientPod {
 	s.t.Helper()
 	at := s.clusters[1]
 	s.undo = append(s.undo, at.removeNodeLocal)
@@ -170,7 +165,7 @@ func behindNodeLocal(s *scene) *clientPod {
 	client.prints("getent hosts early."+s.namespace+".svc || echo none", "none", "-clusterset.local")
 	client.prints("dig "+s.fqdn("early")+" || true", "-NOERROR")
 
-	s.runNodeLocal(at, nodeLocalCorefile+corefileExample(s.t, "nodelocal"))
+	s.runNodeLocal(at, nodeLocalCorefile+s.example("nodelocal"))
 	client.reaches("early."+s.namespace+".svc", s.clusters[0].id)
 	client.prints("nslookup "+s.fqdn("early"), nodeLocalAddress, s.fqdn("early"), "-NXDOMAIN", "-SERVFAIL")
 	return client
@@ -179,7 +174,7 @@ func behindNodeLocal(s *scene) *clientPod {
 // runNodeLocal runs NodeLocal DNSCache in a cluster, or gives it another Corefile.
 func (s *scene) runNodeLocal(c *cluster, corefile string) {
 	s.t.Helper()
-	if err := c.applyNodeLocal(s.t.Context(), corefile, corefileExample(s.t, "nodelocal")); err != nil {
+	if err := c.applyNodeLocal(s.t.Context(), corefile, s.example("nodelocal")); err != nil {
 		s.t.Fatalf("in %s: %v", c.id, err)
 	}
 }
@@ -231,13 +226,8 @@ func (s *scene) changesAreSeen(client *clientPod) {
 func (p *clientPod) follows(ips string, want ...string) time.Duration {
 	s := p.scene
 	s.t.Helper()
-	s.eventually(fmt.Sprintf("the import foo in %s has IPs: %t", p.cluster.id, ips != ""), func(ctx context.Context) error {
-		got, err := p.cluster.kubectl(ctx, "get", "serviceimport", "foo", "--namespace="+s.namespace, "--ignore-not-found", "-o", "jsonpath={.spec.ips[*]}")
-		if err == nil && strings.Contains(got, ".") != (ips != "") {
-			err = fmt.Errorf("it has %q", got)
-		}
-		return err
-	})
+	s.shows(p.cluster, fmt.Sprintf("the import foo has IPs: %t", ips != ""), func(got string) bool { return strings.Contains(got, ".") == (ips != "") },
+		"get", "serviceimport", "foo", "--ignore-not-found", "-o", "jsonpath={.spec.ips[*]}")
 	began := time.Now()
 	p.prints("dig "+s.fqdn("foo"), want...)
 	took := time.Since(began)

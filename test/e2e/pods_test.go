@@ -195,3 +195,16 @@ func (p *clientPod) reaches(name, cluster string) (since time.Time) {
 	}
 	return since
 }
+
+// leadsTo waits until exactly these clusters answer to a name, many times in a row. While something changes, others answer too, and a server
+// that was asked before it knew the name keeps its denial for some seconds.
+func (p *clientPod) leadsTo(name string, clusters ...*cluster) {
+	p.scene.t.Helper()
+	p.scene.eventually(fmt.Sprintf("%s in %s leads to %v alone", name, p.cluster.id, ids(clusters)), func(ctx context.Context) error {
+		got, err := p.fetch(ctx, name, 10+10*len(clusters))
+		if err != nil {
+			return err
+		}
+		return got.only(ids(clusters)...)
+	})
+}

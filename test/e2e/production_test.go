@@ -2,15 +2,11 @@ package e2e
 
 import (
 	"context"
-	"testing"
 	"time"
 )
 
-// TestDatabaseMoves: the only server of a name ends in one cluster and begins in another, while a client in a third (or where there are
-// two, in the second) asks by the one name.
-func TestDatabaseMoves(t *testing.T) {
-	beside(t)
-	s := newScene(t, anyhow, "a database moves to another cluster while a client asks")
+func (s *scene) databaseMoves() {
+	t := s.t
 	a, b, at := s.clusters[0], s.clusters[1], s.clusters[len(s.clusters)-1]
 	for c, replicas := range map[*cluster]int{a: 1, b: 0} {
 		s.deploy(c, workload{name: "db", replicas: replicas})
@@ -18,7 +14,7 @@ func TestDatabaseMoves(t *testing.T) {
 		s.export(c, "db")
 	}
 	client := s.client(at, "client")
-	client.alone(s.fqdn("db"), a.id)
+	client.leadsTo(s.fqdn("db"), a)
 	f := client.flow(s.fqdn("db"), time.Second)
 	s.kubectl(a, "scale", "deployment/db", "--replicas=0")
 	s.kubectl(a, "wait", "--for=delete", "pod", "-l", "app=db", "--timeout=2m")

@@ -22,49 +22,95 @@ type scene struct {
 	namespace string
 	measured  []string                      // lines of the report
 	undo      []func(context.Context) error // at the end, after what a person would look at is in the log
-	stock     bool                          // the clusters have a stock CoreDNS: see runStock
+}
+
+// scenario runs what needs the clusters for itself.
+func scenario(t *testing.T, how *resolving, title string, run func(*scene)) {
+	t.Helper()
+	run(need(t, how).newScene(t, title))
+}
+
+// part is one of several scenarios of one kind.
+type part struct {
+	name, title string
+	run         func(*scene)
+}
+
+// together runs scenarios at the same time that need the same way to resolve, and leave alone what they share.
+func together(t *testing.T, how *resolving, parts ...part) {
+	t.Helper()
+	s := need(t, how)
+	for _, p := range parts {
+		t.Run(p.name, func(t *testing.T) {
+			if !measure() {
+				t.Parallel()
+			}
+			p.run(s.newScene(t, p.title))
+		})
+	}
 }
 
 // besides are the scenarios that run at the same time.
 var besides sync.WaitGroup
 
-// beside lets a scenario run at the same time as others that call this, after all that do not. They leave alone what all share: DNS, the
-// controllers and the nodes. Where times are measured for the documents, each runs alone: without E2E_BESIDE.
-func beside(t *testing.T) {
-	if os.Getenv("E2E_BESIDE") != "" {
+// beside runs a scenario at the same time as others of this kind, after all that are not. They leave alone what all share: DNS, the
+// controllers and the nodes.
+func beside(t *testing.T, title string, run func(*scene)) {
+	t.Helper()
+	if !measure() {
 		besides.Add(1)
 		t.Cleanup(besides.Done)
 		t.Parallel()
 	}
+	scenario(t, anyhow, title, run)
 }
 
-// afterAll lets a scenario run when all others have ended.
-func afterAll(t *testing.T) {
-	if os.Getenv("E2E_BESIDE") != "" {
+// last runs a scenario when all others have ended.
+func last(t *testing.T, how *resolving, title string, run func(*scene)) {
+	t.Helper()
+	if !measure() {
 		t.Parallel()
 		besides.Wait()
 	}
+	scenario(t, how, title, run)
 }
 
-// newScene makes the namespace, which goes with the test. The test's line for the report is written when it has passed.
-func newScene(t *testing.T, how resolving, title string) *scene {
-	t.Helper()
-	return need(t, how).newScene(t, title)
+// measure says whether the times are for the documents: then each scenario runs alone, several times where a median counts, and the
+// controllers have their defaults.
+func measure() bool { return os.Getenv("E2E_MEASURE") != "" }
+
+// interval is that of the controllers' heartbeats, and of their connections to endpoints.
+func interval() time.Duration {
+	if measure() {
+		return 30 * time.Second
+	}
+	return 3 * time.Second
 }
 
-// newScene is that in clusters as they are.
-func (all *set) newScene(t *testing.T, title string) *scene {
+// rounds is how often something is measured.
+func rounds() int {
+	if measure() {
+		return 5
+	}
+	return 1
+}
+
+// linger is how long a server of pods that end continues: longer than all clusters need to use others.
+const linger = 8 * time.Second
+
+// newScene makes the namespace, which goes with the test, in clusters as they are. The test's line for the report is written when it has passed.
+func (s *set) newScene(t *testing.T, title string) *scene {
 	t.Helper()
-	s := &scene{set: all, t: &recorder{T: t}, namespace: "e2e-" + strings.ToLower(rand.Text()[:8])}
+	made := &scene{set: s, t: &recorder{T: t}, namespace: "e2e-" + strings.ToLower(rand.Text()[:8])}
 	began := time.Now()
-	t.Cleanup(func() { s.end(title, time.Since(began)) })
+	t.Cleanup(func() { made.end(title, time.Since(began)) })
 	if err := s.each(t.Context(), func(ctx context.Context, c *cluster) error {
-		_, err := c.kubectl(ctx, "create", "namespace", s.namespace)
+		_, err := c.kubectl(ctx, "create", "namespace", made.namespace)
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return made
 }
 
 // end runs when the test's own context has ended. It does not wait for the deletion of the
@@ -90,6 +136,25 @@ func (s *scene) end(title string, took time.Duration) {
 		s.t.repeat()
 	} else {
 		s.writeReport(fmt.Sprintf("%s\t%.1f s\n", title, took.Seconds()) + strings.Join(s.measured, ""))
+	}
+}
+
+// later does something at the end of the scene, unless now has done it before.
+func (s *scene) later(do func(context.Context) error) (now func()) {
+	done := false
+	once := func(ctx context.Context) error {
+		if done {
+			return nil
+		}
+		done = true
+		return do(ctx)
+	}
+	s.undo = append(s.undo, once)
+	return func() {
+		s.t.Helper()
+		if err := once(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 }
 
@@ -185,3 +250,21 @@ func (s *scene) kubectl(c *cluster, args ...string) string {
 
 // fqdn is the name of a Service of this scene in the clusterset.
 func (s *scene) fqdn(name string) string { return name + "." + s.namespace + ".svc.clusterset.local" }
+
+// shows waits until kubectl prints what is wanted, in the scene's namespace unless the arguments say otherwise.
+func (s *scene) shows(c *cluster, what string, wanted func(out string) bool, args ...string) {
+	s.t.Helper()
+	s.eventually(what+" in "+c.id, func(ctx context.Context) error {
+		out, err := c.kubectl(ctx, append([]string{"--namespace=" + s.namespace}, args...)...)
+		if err == nil && !wanted(out) {
+			err = fmt.Errorf("kubectl prints %q", out)
+		}
+		return err
+	})
+}
+
+func equals(want string) func(string) bool { return func(out string) bool { return out == want } }
+
+func contains(want string) func(string) bool {
+	return func(out string) bool { return strings.Contains(out, want) }
+}

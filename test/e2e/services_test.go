@@ -3,25 +3,21 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"testing"
 	"time"
 )
 
-// TestTwoClustersServe: both clusters' pods serve one clusterset IP, and one of them can leave without a request that fails: its
-// servers linger for longer than the others need to hear of it.
-func TestTwoClustersServe(t *testing.T) {
-	beside(t)
-	s := newScene(t, anyhow, "a Service in two clusters: both serve, and one leaves while requests go on")
+func (s *scene) twoClustersServe() {
+	t := s.t
 	stays, leaves := s.clusters[0], s.clusters[1]
 	for _, c := range []*cluster{stays, leaves} {
-		s.deploy(c, workload{name: "web", replicas: 2, linger: 15 * time.Second})
+		s.deploy(c, workload{name: "web", replicas: 2, linger: linger})
 		s.expose(c, "web", plainly)
 		s.export(c, "web")
 	}
 	name := s.fqdn("web")
 	clients := []*clientPod{s.client(stays, "client"), s.client(leaves, "client")}
 	for _, client := range clients {
-		client.reachesAll(name, stays, leaves)
+		client.leadsTo(name, stays, leaves)
 	}
 	var flows []*flow
 	for _, client := range clients {
@@ -35,13 +31,7 @@ func TestTwoClustersServe(t *testing.T) {
 		})
 	}
 	gone := time.Since(began)
-	s.eventually("the pods of "+leaves.id+" are gone", func(ctx context.Context) error {
-		left, err := leaves.kubectl(ctx, "get", "pods", "-l", "app=web", "-o", "name", "--namespace="+s.namespace)
-		if err == nil && left != "" {
-			err = fmt.Errorf("there are %q", left)
-		}
-		return err
-	})
+	s.shows(leaves, "no pod is left", equals(""), "get", "pods", "-l", "app=web", "-o", "name")
 	for _, client := range clients {
 		client.reaches(name, stays.id)
 	}
@@ -65,10 +55,7 @@ func (s *scene) withoutEndpoints(ctx context.Context, at *cluster, name string, 
 	return err
 }
 
-// TestStatefulSets: each pod of a headless Service by its host name and its cluster's id, from every cluster.
-func TestStatefulSets(t *testing.T) {
-	beside(t)
-	s := newScene(t, anyhow, "a StatefulSet in two clusters: each pod by <hostname>.<clusterid>")
+func (s *scene) statefulSets() {
 	replicas := map[*cluster]int{s.clusters[0]: 2, s.clusters[1]: 1}
 	for c, n := range replicas {
 		s.expose(c, "db", "clusterIP: None\npublishNotReadyAddresses: false\nports: [{name: web, port: 8080}]")

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -44,7 +45,8 @@ type set struct {
 	chosen        map[string]bool // images that are not those of the chart
 
 	mu     sync.Mutex
-	dns    resolving // of all clusters
+	dns    *resolving // of all clusters
+	stock  bool       // a stock CoreDNS may be in them
 	joined bool
 }
 
@@ -66,10 +68,10 @@ func newSet(ctx context.Context, files string) (*set, error) {
 	}
 	s := &set{dir: dir, images: images, chosen: map[string]bool{}}
 	if err := errors.Join(s.writeKubeconfig(filepath.SplitList(files)), s.findPrograms(ctx)); err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.close(ctx))
 	}
 	if err := s.takeRelease(ctx, os.Getenv("E2E_RELEASE")); err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.close(ctx))
 	}
 	return s, nil
 }
@@ -106,7 +108,14 @@ func (s *set) takeRelease(ctx context.Context, folder string) error {
 	return err
 }
 
-func (s *set) close() error { return os.RemoveAll(s.dir) }
+// close does not leave clusters of others without names.
+func (s *set) close(ctx context.Context) error {
+	var err error
+	if s.stock && os.Getenv("E2E_FAULT") == "" {
+		err = s.resolve(ctx, bySearch)
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
 
 // parseImages reads E2E_IMAGES, such as
 // coredns=registry.example.org/coredns:v1,controller=...,tools=.... coredns and controller that are not
@@ -221,20 +230,24 @@ func (c *cluster) apply(ctx context.Context, namespace, text string) error {
 	return err
 }
 
-// resolving is a way in which the clusters' own CoreDNS resolves imports, and other settings, as
-// values of the chart.
-type resolving map[string]string
+// resolving is a way in which the clusters resolve imports, and other settings.
+type resolving struct {
+	values   values
+	corefile corefileOf // of a stock CoreDNS as the clusters' own, in place of the release's; or nil
+}
 
 // Of README's table of ways, those that differ in the server.
 var (
-	bySearch   = resolving{}
-	byAutopath = resolving{"dns.autopath": "true"}
-	byAlias    = resolving{"dns.plugin.alias": "{cluster.local}"}
-	// Beside a stock CoreDNS, which is the scenario's to run: see stock. The release's own goes.
-	bySecond      = resolving{"dns.mode": "server", "dns.leaveReplace": "true"}
-	bySecondAlias = resolving{"dns.mode": "server", "dns.leaveReplace": "true", "dns.plugin.alias": "{cluster.local}"}
-	byStock       = resolving{"dns.mode": "stock", "dns.leaveReplace": "true"} // alone, which is the scenario's to run as well
-	anyhow        resolving                                                    // as it happens to be: for what does not depend on it
+	bySearch   = &resolving{}
+	byAutopath = &resolving{values: values{"dns.autopath": "true"}}
+	byAlias    = &resolving{values: values{"dns.plugin.alias": "{cluster.local}"}}
+	// Beside a stock CoreDNS.
+	bySecond      = &resolving{values{"dns.mode": "server", "dns.leaveReplace": "true"}, stubZone}
+	bySecondAlias = &resolving{values{"dns.mode": "server", "dns.leaveReplace": "true", "dns.plugin.alias": "{cluster.local}"}, aliasZone}
+	byStock       = &resolving{values{"dns.mode": "stock", "dns.leaveReplace": "true"}, inTree}
+	// No DNS of ours at all.
+	byNobody = &resolving{values{"dns.mode": "none", "dns.leaveReplace": "true", "cluster.nativeNames": "kubernetes.io/metadata.name"}, kubeadms}
+	anyhow   *resolving // as it happens to be: for what does not depend on it
 )
 
 // open gives the clusters as they are, or skips the test.
@@ -256,30 +269,53 @@ func open(t *testing.T) *set {
 }
 
 // need gives the clusters, with the chart installed so that they resolve in a way, or skips the test.
-func need(t *testing.T, how resolving) *set {
+func need(t *testing.T, how *resolving) *set {
 	t.Helper()
 	s := open(t)
+	if how != nil && how.corefile != nil && s.images["stock"] == "" {
+		t.Skip("needs a stock CoreDNS instead of the clusters' own: set an image that they have or can pull, " +
+			"as E2E_IMAGES=stock=registry.k8s.io/coredns/coredns:v1.12.3")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dns != nil && (how == nil || maps.Equal(s.dns, how)) {
-		return s
-	}
 	if how == nil {
-		how = bySearch
+		how = cmp.Or(s.dns, bySearch)
 	}
-	s.dns = nil
-	if err := s.each(t.Context(), func(ctx context.Context, c *cluster) error { return c.install(ctx, how) }); err != nil {
-		t.Fatal(err)
+	if s.dns != how {
+		if err := s.resolve(t.Context(), how); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// resolve installs the chart, or changes its values. The clusters are joined once.
+func (s *set) resolve(ctx context.Context, how *resolving) error {
+	s.dns = nil // also after an error
+	if err := s.each(ctx, func(ctx context.Context, c *cluster) error {
+		if s.stock && how.corefile == nil {
+			if err := c.removeStock(ctx); err != nil {
+				return err
+			}
+		}
+		return c.install(ctx, how)
+	}); err != nil {
+		return err
+	}
+	s.stock = false
+	if !s.joined {
+		if err := s.join(ctx); err != nil {
+			return err
+		}
+		s.joined = true
+	}
+	if how.corefile != nil {
+		if err := s.runStock(ctx, how.corefile); err != nil {
+			return err
+		}
 	}
 	s.dns = how
-	if s.joined {
-		return s
-	}
-	if err := s.join(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.joined = true
-	return s
+	return nil
 }
 
 // each does the same in all clusters at once.
@@ -292,9 +328,12 @@ func (s *set) each(ctx context.Context, do func(context.Context, *cluster) error
 }
 
 // install brings the chart in, or changes its values: those that are not given here are the chart's own.
-func (c *cluster) install(ctx context.Context, how resolving) error {
-	values := maps.Clone(how)
-	values["cluster.id"] = c.id
+func (c *cluster) install(ctx context.Context, how *resolving) error {
+	values := values{"cluster.id": c.id}
+	if !measure() {
+		values["controller.extraArgs"] = "{--heartbeat-interval=" + interval().String() + ",--probe-interval=" + interval().String() + "}"
+	}
+	maps.Copy(values, how.values)
 	if values["dns.mode"] == "" {
 		address, err := c.dnsAddress(ctx)
 		if err != nil {
@@ -323,17 +362,20 @@ func (c *cluster) install(ctx context.Context, how resolving) error {
 	return err
 }
 
+// values are of the chart.
+type values map[string]string
+
 // helm is a command line of Helm's with these values.
-func (how resolving) helm(args ...string) []string {
-	for _, name := range slices.Sorted(maps.Keys(how)) {
-		args = append(args, "--set", name+"="+how[name])
+func (v values) helm(args ...string) []string {
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		args = append(args, "--set", name+"="+v[name])
 	}
 	return args
 }
 
 // corefileHash changes when the Corefile does that the chart makes of the values. It is an annotation of CoreDNS' pods, which so start anew: the
 // kubelet and the plugin `reload` would take a minute or two to notice. No other value does that.
-func (c *cluster) corefileHash(ctx context.Context, values resolving) (string, error) {
+func (c *cluster) corefileHash(ctx context.Context, values values) (string, error) {
 	text, err := c.set.run(ctx, "", c.set.helm, values.helm("template", release, c.set.chart, "--namespace="+system, "--show-only=templates/dns/configmap.yaml")...)
 	return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(text))), err
 }

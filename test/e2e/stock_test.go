@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
@@ -16,63 +15,75 @@ import (
 // ourLine is the one line that stock.Corefile has more than what kubeadm installs.
 const ourLine = "    multicluster clusterset.local\n"
 
-// needStock skips the test if no image of a CoreDNS without the plugin is set.
-func needStock(t *testing.T) *set {
-	t.Helper()
-	s := open(t)
-	if s.images["stock"] == "" {
-		t.Skip("needs a stock CoreDNS instead of the clusters' own: set an image that they have or can pull, " +
-			"as E2E_IMAGES=stock=registry.k8s.io/coredns/coredns:v1.12.3")
-	}
-	return s
+// corefileExample is a file of corefile-examples.
+func corefileExample(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(binaries.Root(), "corefile-examples", name+".Corefile"))
+	return string(text), err
 }
 
-// corefileExample is a file of corefile-examples.
-func corefileExample(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(binaries.Root(), "corefile-examples", name+".Corefile"))
+// example is that, with its comments.
+func (s *scene) example(name string) string {
+	s.t.Helper()
+	text, err := corefileExample(name)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	return string(text)
+	return text
 }
 
 var comment = regexp.MustCompile(`(?m)^#.*\n`)
 
-// stockCorefile is what kubeadm installs.
-func stockCorefile(t *testing.T) string {
-	t.Helper()
-	text := comment.ReplaceAllString(corefileExample(t, "stock"), "")
-	if strings.Count(text, ourLine) != 1 || strings.Count(text, "multicluster") != 1 {
-		t.Fatalf("stock.Corefile has not just one line of ours, %q:\n%s", ourLine, text)
+// corefileOf gives a stock CoreDNS its Corefile, in which a cluster's addresses can be.
+type corefileOf func(context.Context, *cluster) (string, error)
+
+// kubeadms is what kubeadm installs.
+func kubeadms(context.Context, *cluster) (string, error) {
+	text, err := corefileExample("stock")
+	text = comment.ReplaceAllString(text, "")
+	if err == nil && (strings.Count(text, ourLine) != 1 || strings.Count(text, "multicluster") != 1) {
+		err = fmt.Errorf("stock.Corefile has not just one line of ours, %q:\n%s", ourLine, text)
 	}
-	return strings.Replace(text, ourLine, "", 1)
+	return strings.Replace(text, ourLine, "", 1), err
 }
 
-// runStock gives each cluster a stock CoreDNS as its own, or gives the present one another
-// Corefile. It is removed with the scene. Meanwhile, no other scene can use the chart's CoreDNS.
-func (s *scene) runStock(corefile func(context.Context, *cluster) (string, error)) {
-	s.t.Helper()
-	if s.dns = nil; !s.stock { // the next scene installs the chart anew
-		s.stock = true
-		s.undo = append(s.undo, func(ctx context.Context) error {
-			return s.each(ctx, func(ctx context.Context, c *cluster) error {
-				if err := c.removeStock(ctx); err != nil || os.Getenv("E2E_FAULT") != "" {
-					return err
-				}
-				return c.install(ctx, bySearch) // clusters of others are not left without names
-			})
-		})
+// stubZone is that and, unchanged but for the address, forwarding.Corefile.
+func stubZone(ctx context.Context, c *cluster) (string, error) {
+	own, err := kubeadms(ctx, c)
+	if err != nil {
+		return "", err
 	}
-	if err := s.each(s.t.Context(), func(ctx context.Context, c *cluster) error {
+	block, err := c.forwarding(ctx, "forwarding")
+	return own + block, err
+}
+
+func aliasZone(ctx context.Context, c *cluster) (string, error) {
+	return c.forwarding(ctx, "alias-forwarding")
+}
+
+func inTree(context.Context, *cluster) (string, error) {
+	text, err := corefileExample("stock-intree")
+	return comment.ReplaceAllString(text, ""), err
+}
+
+// forwarding is an example with the address of the cluster's second server.
+func (c *cluster) forwarding(ctx context.Context, example string) (string, error) {
+	text, err := corefileExample(example)
+	if err != nil {
+		return "", err
+	}
+	return c.withAddress(ctx, text, sampleAddress)
+}
+
+// runStock gives each cluster a stock CoreDNS as its own, or gives the present one another Corefile.
+func (s *set) runStock(ctx context.Context, corefile corefileOf) error {
+	s.stock = true
+	return s.each(ctx, func(ctx context.Context, c *cluster) error {
 		text, err := corefile(ctx, c)
 		if err != nil {
 			return err
 		}
 		return c.applyStock(ctx, text)
-	}); err != nil {
-		s.t.Fatal(err)
-	}
+	})
 }
 
 func (c *cluster) applyStock(ctx context.Context, corefile string) error {
@@ -112,16 +123,6 @@ func (c *cluster) withAddress(ctx context.Context, text, sample string) (string,
 // sampleAddress is that of the second server in the examples.
 const sampleAddress = "10.96.0.11"
 
-// stubZone is the stock Corefile and, unchanged but for the address, forwarding.Corefile.
-func stubZone(t *testing.T) func(context.Context, *cluster) (string, error) {
-	t.Helper()
-	own, example := stockCorefile(t), corefileExample(t, "forwarding")
-	return func(ctx context.Context, c *cluster) (string, error) {
-		block, err := c.withAddress(ctx, example, sampleAddress)
-		return own + block, err
-	}
-}
-
 // isStock wants the pods that answer the cluster's names to be of the stock image, and its program to know nothing of us.
 func (s *scene) isStock(c *cluster) {
 	s.t.Helper()
@@ -143,50 +144,28 @@ func (s *scene) isStock(c *cluster) {
 	}
 }
 
-// TestSecondCoreDNS: the cluster's own CoreDNS is a stock one, and has one server block more.
-func TestSecondCoreDNS(t *testing.T) {
-	needStock(t)
-	s := newScene(t, bySecond, "a second CoreDNS beside a stock one that has a stub zone: remote, local, remote again")
-	s.runStock(stubZone(t))
+func (s *scene) secondCoreDNS() {
 	client := s.client(s.clusters[1], "client", "clusterset.local")
-	localWins(s, client)
+	s.localWins(client)
 	client.prints("getent hosts "+s.fqdn("foo"), s.fqdn("foo"))
 	client.prints("getent hosts kubernetes.default", "kubernetes.default.svc.cluster.local")
 	s.isStock(client.cluster)
 }
 
-// TestSecondCoreDNSAlias: names under cluster.local, where the second server has the imports.
-func TestSecondCoreDNSAlias(t *testing.T) {
-	needStock(t)
-	s := newScene(t, bySecondAlias, "alias by a second CoreDNS: local endpoints unready, and ready again")
-	example := corefileExample(t, "alias-forwarding")
-	s.runStock(func(ctx context.Context, c *cluster) (string, error) {
-		return c.withAddress(ctx, example, sampleAddress)
-	})
-	s.runsAsInTheExample()
-	failsOver(s)
-	s.isStock(s.clusters[1])
-}
-
-// runsAsInTheExample: the values of the chart have made the Corefile of the example.
-func (s *scene) runsAsInTheExample() {
-	s.t.Helper()
+func (s *scene) secondCoreDNSAlias() {
+	// The values of the chart have made the Corefile of the example.
 	got, err := s.clusters[1].kubectl(s.t.Context(), "get", "configmap", "multicluster-dns", "--namespace="+system, "-o", "jsonpath={.data.Corefile}")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	want := comment.ReplaceAllString(corefileExample(s.t, "alias-second-server"), "")
-	if strings.TrimSpace(got) != strings.TrimSpace(want) {
+	if want := comment.ReplaceAllString(s.example("alias-second-server"), ""); strings.TrimSpace(got) != strings.TrimSpace(want) {
 		s.t.Errorf("the second server runs with\n%s\nwant that of alias-second-server.Corefile:\n%s", got, want)
 	}
+	s.failsOver()
+	s.isStock(s.clusters[1])
 }
 
-// TestStockCoreDNS: an unmodified CoreDNS, with stock-intree.Corefile and the rights of the chart, answers imports of our controller.
-func TestStockCoreDNS(t *testing.T) {
-	needStock(t)
-	s := newScene(t, byStock, "an unmodified CoreDNS alone answers imports: A, AAAA, SRV, headless, removal")
-	corefile := comment.ReplaceAllString(corefileExample(t, "stock-intree"), "")
-	s.runStock(func(context.Context, *cluster) (string, error) { return corefile, nil })
+func (s *scene) stockCoreDNS() {
 	from, at := s.clusters[0], s.clusters[1]
 	s.deploy(from, workload{name: "web", replicas: 1})
 	s.expose(from, "web", "ipFamilyPolicy: RequireDualStack\nipFamilies: [IPv4, IPv6]\n"+plainly)
@@ -199,7 +178,7 @@ func TestStockCoreDNS(t *testing.T) {
 	}
 	client := s.client(at, "client", "clusterset.local")
 	web, db := s.fqdn("web"), s.fqdn("db")
-	client.alone(web, from.id)
+	client.leadsTo(web, from)
 	client.hasRecords("web", true, true)
 	client.prints("dig +short _http._tcp."+web+" SRV", " 80 "+web+".")
 	client.prints("getent hosts web."+s.namespace+".svc", web)

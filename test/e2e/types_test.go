@@ -4,13 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"testing"
 )
 
-// TestKindsOfServices: what a Service says of its ports, affinity and families holds in the other cluster, too.
-func TestKindsOfServices(t *testing.T) {
-	beside(t)
-	s := newScene(t, anyhow, "session affinity, UDP, a named targetPort, a NodePort Service, both families")
+func (s *scene) kindsOfServices() {
 	from, at := s.clusters[0], s.clusters[1]
 	for _, service := range []struct{ name, spec string }{
 		{"sticky", "sessionAffinity: ClientIP\n" + plainly},
@@ -27,7 +23,7 @@ func TestKindsOfServices(t *testing.T) {
 	client := s.client(at, "client")
 
 	for _, name := range []string{"named", "noded", "dual", "six"} {
-		client.alone(s.fqdn(name), from.id)
+		client.leadsTo(s.fqdn(name), from)
 	}
 	client.prints(fmt.Sprintf("echo hello | socat -T 5 - UDP:%s:53", s.fqdn("echo")), from.id+" hello")
 	client.prints("curl -4 -sS -m 5 http://"+s.fqdn("dual")+"/", from.id)
@@ -36,7 +32,7 @@ func TestKindsOfServices(t *testing.T) {
 	client.hasRecords("named", true, false)
 	client.hasRecords("six", false, true)
 
-	client.alone(s.fqdn("sticky"), from.id)
+	client.leadsTo(s.fqdn("sticky"), from)
 	client.prints(fmt.Sprintf("for i in $(seq 30); do curl -sS -m 5 http://%s/; done | sort -u | wc -l", s.fqdn("sticky")), "1")
 	// Without affinity, 30 requests meet both pods, or else the line above would prove nothing.
 	client.prints(fmt.Sprintf("for i in $(seq 30); do curl -sS -m 5 http://%s/; done | sort -u | wc -l", s.fqdn("named")), "2")

@@ -13,16 +13,14 @@ import (
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
-// TestReleaseIsUninstalled: by the lines of docs/operations/uninstall.md the cluster's DNS outlives the release that ran it, and the imports serve on. A client
-// notices nothing.
-func TestReleaseIsUninstalled(t *testing.T) {
-	s := newScene(t, bySearch, "a release that runs the cluster's DNS goes, by the lines of docs/operations/uninstall.md, while a client asks")
+func (s *scene) releaseIsUninstalled() {
+	t := s.t
 	from, left := s.clusters[0], s.clusters[1]
 	s.deploy(from, workload{name: "web", replicas: 1})
 	s.expose(from, "web", plainly)
 	s.export(from, "web")
 	client := s.client(left, "client")
-	client.alone(s.fqdn("web"), from.id)
+	client.leadsTo(s.fqdn("web"), from)
 	s.undo = append(s.undo, func(ctx context.Context) error { return s.installAgain(ctx, left) })
 	requests := client.flow(s.fqdn("web"), 5*time.Second)
 
@@ -40,9 +38,7 @@ func TestReleaseIsUninstalled(t *testing.T) {
 
 	requests.goesOn(10)
 	all := requests.stop()
-	if failed := others(all, from); len(failed) > 0 {
-		t.Errorf("of %d requests, %d failed: %s", len(all), len(failed), strings.Join(failed, "\n"))
-	}
+	s.answered("the release is uninstalled", all, 10)
 	s.report("longest time from the begin of one request to that of the next", longestGap(all, from))
 	client.reaches(s.fqdn("web"), from.id)
 	for _, gone := range []string{"deployments,serviceaccounts,services --namespace=" + system, "clusterroles", "clusterrolebindings"} {
@@ -54,10 +50,8 @@ func TestReleaseIsUninstalled(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsDeleted: `kubectl delete namespace` of everything but the cluster's DNS stops updates, and nothing else. After another installation and
-// join, the imports are the same objects, with the same addresses.
-func TestNamespaceIsDeleted(t *testing.T) {
-	s := newScene(t, bySearch, "the controller's namespace is deleted, and all is installed again, while a client asks")
+func (s *scene) namespaceIsDeleted() {
+	t := s.t
 	from, left := s.clusters[0], s.clusters[1]
 	for _, name := range []string{"web", "later"} {
 		s.deploy(from, workload{name: name, replicas: 1})
@@ -65,19 +59,12 @@ func TestNamespaceIsDeleted(t *testing.T) {
 	}
 	s.export(from, "web")
 	client := s.client(left, "client")
-	client.alone(s.fqdn("web"), from.id)
+	client.leadsTo(s.fqdn("web"), from)
 	identity := func() string {
 		return s.kubectl(left, "get", "serviceimport/web", "-o", "jsonpath={.metadata.uid} {.spec.ips}")
 	}
 	before := identity()
-	again := func(ctx context.Context) error { return errors.Join(left.install(ctx, bySearch), s.join(ctx)) }
-	installed := false
-	s.undo = append(s.undo, func(ctx context.Context) error {
-		if installed {
-			return nil
-		}
-		return again(ctx)
-	})
+	installAgain := s.later(func(ctx context.Context) error { return errors.Join(left.install(ctx, bySearch), s.join(ctx)) })
 	requests := client.flow(s.fqdn("web"), 5*time.Second)
 
 	if _, err := left.kubectl(t.Context(), "delete", "namespace", system, "--timeout=2m"); err != nil {
@@ -87,23 +74,17 @@ func TestNamespaceIsDeleted(t *testing.T) {
 	if got := identity(); got != before {
 		t.Errorf("without the namespace, the import is %s; it was %s", got, before)
 	}
-	if err := again(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	installed = true
+	installAgain()
 	s.export(from, "later") // shows that the new controller works
-	client.alone(s.fqdn("later"), from.id)
+	client.leadsTo(s.fqdn("later"), from)
 	if got := identity(); got != before {
 		t.Errorf("after another installation, the import is %s; it was %s", got, before)
 	}
-	all := requests.stop()
-	if failed := others(all, from); len(failed) > 0 {
-		t.Errorf("of %d requests, %d failed: %s", len(all), len(failed), strings.Join(failed, "\n"))
-	}
+	s.answered("the namespace is deleted", requests.stop(), 10)
 }
 
 // linesToLeave are those that hand the cluster's DNS on, and then those of the steps 3 and 4.
-func linesToLeave(t *testing.T) []string {
+func linesToLeave(t testing.TB) []string {
 	t.Helper()
 	var lines []string
 	for line := range strings.Lines(section(t, "docs/operations/uninstall.md", "## The cluster's DNS, after `replace`")) {

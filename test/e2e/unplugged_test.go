@@ -2,70 +2,52 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 )
 
-// TestClusterDies is the last of all that use the last cluster, by its file's name: it is gone then. It dies in a
-// moment: API server, kubelet and pods. All flags of the controllers have their defaults.
-func TestClusterDies(t *testing.T) {
-	afterAll(t)
-	s := newScene(t, bySearch, "a cluster dies under load: its share moves to the others")
-	end := s.faultOf(s.clusters[len(s.clusters)-1])
-	all, staying := s.clusters, s.clusters[:len(s.clusters)-1]
-	stays, dies := all[0], all[len(all)-1]
-	for _, c := range all {
-		s.deploy(c, workload{name: "web", replicas: 2})
-		s.expose(c, "web", plainly)
-		s.export(c, "web")
-	}
-	client := s.client(stays, "client")
-	client.reachesAll(s.fqdn("web"), all...)
-	s.proven(all...)
-	db := s.headlessInBoth(client, stays, dies)
-	load := client.flows(4, s.fqdn("web"), time.Second)
+// clusterDies in a moment: API server, kubelet and pods.
+func (y *story) clusterDies() {
+	y.t.Helper()
+	end := y.faultOf(y.peer)
+	all, staying := y.clusters, except(y.clusters, y.peer)
+	stays, dies, client := y.home, y.peer, y.clients[y.home]
+	db := y.headlessInBoth(client, stays, dies)
+	load := client.flows(4, y.fqdn("web"), time.Second)
 	db.begin()
-	s.clusters = staying // no client uses it any more
+	y.clusters = staying // no client uses it any more
 	began := time.Now()
 	killed := make(chan error, 1)
-	go func() { killed <- end(t.Context(), "end") }()
-	s.eventually("the Lease reports that "+dies.id+" is not connected", func(ctx context.Context) error {
-		connected, err := stays.kubectl(ctx, "get", "lease", dies.id, "--namespace="+system, "-o", `jsonpath={.metadata.labels.clusterset-dns\.io/connected}`)
-		if err == nil && connected != "False" {
-			err = errors.New("connected: " + connected)
-		}
-		return err
+	go func() { killed <- end(y.t.Context(), "end") }()
+	y.leaseIs(stays, dies, "connected", "False", "")
+	y.report("from the kill until the peer's Lease said so", time.Since(began))
+	y.eventually("no endpoint of "+dies.id+" is left", func(ctx context.Context) error {
+		return y.withoutEndpoints(ctx, stays, "web", dies)
 	})
-	s.report("from the kill until the peer's Lease said so", time.Since(began))
-	s.eventually("no endpoint of "+dies.id+" is left", func(ctx context.Context) error {
-		return s.withoutEndpoints(ctx, stays, "web", dies)
-	})
-	s.report("from the kill until its endpoints were out of the slices", time.Since(began))
+	y.report("from the kill until its endpoints were out of the slices", time.Since(began))
 	if err := <-killed; err != nil {
-		t.Error(err)
+		y.t.Error(err)
 	}
 	// kube-proxy follows the slices a moment later: until then, some requests still go to a pod that is no more.
-	s.eventually("web reaches the remaining clusters", func(ctx context.Context) error {
-		got, err := client.fetch(ctx, s.fqdn("web"), 20)
+	y.eventually("web reaches the remaining clusters", func(ctx context.Context) error {
+		got, err := client.fetch(ctx, y.fqdn("web"), 20)
 		if err != nil {
 			return err
 		}
 		return got.only(ids(staying)...)
 	})
 	requests := load.stop()
-	t.Logf("requests: %v", tally(requests))
+	y.t.Logf("requests: %v", tally(requests))
 	first, last := failures(requests, all...)
 	if tally(requests)[dies.id] == 0 || first == 0 {
-		t.Errorf("requests: %v; want answers of %s at first, and then failures", tally(requests), dies.id)
+		y.t.Errorf("requests: %v; want answers of %s at first, and then failures", tally(requests), dies.id)
 	}
-	s.report("from the first request that failed to the last (an IP is asked for: no TTL counts)", last-first)
-	s.reportShares(requests, first, last, all)
+	y.report("from the first request that failed to the last (an IP is asked for: no TTL counts)", last-first)
+	y.reportShares(requests, first, last, all)
 	db.judge(began)
 }
 

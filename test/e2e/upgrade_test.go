@@ -30,11 +30,11 @@ func TestUpgrade(t *testing.T) {
 	if err := s.join(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.dns, s.joined = twoServers, true // for newLoad, which otherwise installs the present chart
+	s.dns, s.joined = twoServers, true // so that nothing installs the present chart
 
-	l := newLoad(t, twoServers, "an upgrade from "+older.tag()+", a rollback, and the upgrade again, while a pod asks")
+	l := s.newScene(t, "an upgrade from "+older.tag()+", a rollback, and the upgrade again, while a pod asks").newLoad()
 	client := l.client(l.at, "client")
-	client.reachesAll(l.fqdn("web"), l.from, l.at)
+	client.leadsTo(l.fqdn("web"), l.from, l.at)
 	before := l.identities()
 	requests := client.flow(l.fqdn("web"), resolverPatience+4*time.Second)
 	steps := []step{l.upgrade(l.at), l.rollBack(l.at)}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -25,14 +24,11 @@ type verifyReport struct {
 	}
 }
 
-// TestVerify: `kubectl multicluster verify` resolves and calls a Service of the other cluster, both ways, with pods that conform to the
-// Pod Security Standard "restricted". It leaves nothing, also after Ctrl-C.
-func TestVerify(t *testing.T) {
-	beside(t)
-	s := newScene(t, anyhow, "kubectl multicluster verify, and the same after Ctrl-C")
+func (s *scene) verify() {
+	t := s.t
 	a, b := s.clusters[0], s.clusters[1]
 	args := []string{"verify", a.id, b.id, "--image", s.images["tools"], "--server", "serve --http 8080", "-o", "json"}
-	out, err := s.run(t.Context(), "", s.set.plugin, args...)
+	out, err := s.run(t.Context(), "", s.plugin, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +50,7 @@ func TestVerify(t *testing.T) {
 	s.nothingIsLeft(a, b)
 
 	// The image does not exist, so the command waits for its pods.
-	interrupted := exec.CommandContext(t.Context(), s.set.plugin, "verify", a.id, b.id, "--image", "registry.invalid/none:1")
+	interrupted := exec.CommandContext(t.Context(), s.plugin, "verify", a.id, b.id, "--image", "registry.invalid/none:1")
 	interrupted.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig())
 	if err := interrupted.Start(); err != nil {
 		t.Fatal(err)

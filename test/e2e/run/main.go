@@ -27,6 +27,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/clusters"
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // name is the name of a cluster that this command starts. Other clusters do not use it.
@@ -37,28 +38,24 @@ type options struct {
 	release, results, filter string
 	from, suite              string
 	count                    int
-	beside                   bool // let scenarios run at the same time that can: not where times are measured for the documents
-}
-
-func (o *options) define(flags *flag.FlagSet) {
-	flags.BoolVar(&o.keep, "keep", false, "leave the clusters up")
-	flags.StringVar(&o.release, "release", "", "folder of a release, whose chart, images and kubectl-multicluster are tested; `make release-dry-run` makes it unless given")
-	flags.StringVar(&o.results, "results", "", "file for what the scenarios measured; bin/e2e.txt unless given, or with --run none")
-	flags.StringVar(&o.filter, "run", "", "run only the tests that match, as go test's -run does")
-	flags.StringVar(&o.from, "from", "", "commit that TestUpgrade upgrades from; without it, that test is skipped")
-	flags.StringVar(&o.suite, "suite", "", "checkout of kubernetes-sigs/mcs-api, whose conformance suite TestConformance runs; a stub of it unless given")
-	flags.IntVar(&o.count, "clusters", 3, "how many clusters to start")
+	measure                  bool // times for the documents
 }
 
 func main() {
 	var o options
-	o.define(flag.CommandLine)
+	flag.BoolVar(&o.keep, "keep", false, "leave the clusters up")
+	flag.StringVar(&o.release, "release", "", "folder of a release, whose chart, images and kubectl-multicluster are tested; `make release-dry-run` makes it unless given")
+	flag.StringVar(&o.results, "results", "", "file for what the scenarios measured; bin/e2e.txt unless given, or with --run none")
+	flag.StringVar(&o.filter, "run", "", "run only the tests that match, as go test's -run does")
+	flag.StringVar(&o.from, "from", "", "commit that TestUpgrade upgrades from; without it, that test is skipped")
+	flag.StringVar(&o.suite, "suite", "", "checkout of kubernetes-sigs/mcs-api, whose conformance suite TestConformance runs; a stub of it unless given")
+	flag.IntVar(&o.count, "clusters", 3, "how many clusters to start")
 	flag.Parse()
 	if err := o.check(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(2)
 	}
-	o.beside = o.results == ""
+	o.measure = o.results != ""
 	if o.results == "" && o.filter == "" {
 		o.results = "bin/e2e.txt"
 	}
@@ -143,8 +140,8 @@ func (o options) environment(s suite) ([]string, error) {
 		return nil, err
 	}
 	all := []string{"E2E_RELEASE=" + folder}
-	if o.beside {
-		all = append(all, "E2E_BESIDE=yes")
+	if o.measure {
+		all = append(all, "E2E_MEASURE=yes")
 	}
 	if o.suite == "" && os.Getenv("KUBECONFIGS") != "" {
 		return all, nil // the stub's images are in clusters of ours only
@@ -153,9 +150,14 @@ func (o options) environment(s suite) ([]string, error) {
 	return append(all, "E2E_SUITE="+s.folder, "E2E_SUITE_RESULTS="+results), err
 }
 
-// loadFor is for how long the scenarios of load ask: E2E_LOAD_FOR, or 5m. A wrong one is refused before anything has begun.
+// loadFor is for how long the scenarios of load ask: E2E_LOAD_FOR, or 30s, or 5m in the full form. A wrong one is refused before
+// anything has begun.
 func loadFor() (string, error) {
-	text := cmp.Or(os.Getenv("E2E_LOAD_FOR"), "5m")
+	text := "30s"
+	if controlplane.Full() {
+		text = "5m"
+	}
+	text = cmp.Or(os.Getenv("E2E_LOAD_FOR"), text)
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
 		return "", fmt.Errorf("E2E_LOAD_FOR: %q is no time to ask for, such as 1m", text)

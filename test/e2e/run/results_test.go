@@ -46,11 +46,17 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 }
 
 func TestLoadFor(t *testing.T) {
-	for given, want := range map[string]string{"": "5m", "45s": "45s", "soon": "", "0s": "", "-1m": ""} {
+	t.Setenv("CI_FULL", "")
+	for given, want := range map[string]string{"": "30s", "45s": "45s", "soon": "", "0s": "", "-1m": ""} {
 		t.Setenv("E2E_LOAD_FOR", given)
 		if got, err := loadFor(); got != want || (err != nil) != (want == "") {
 			t.Errorf("%q: %q, %v; want %q", given, got, err, want)
 		}
+	}
+	t.Setenv("CI_FULL", "1")
+	t.Setenv("E2E_LOAD_FOR", "")
+	if got, err := loadFor(); got != "5m" || err != nil {
+		t.Errorf("in the full form: %q, %v", got, err)
 	}
 }
 
