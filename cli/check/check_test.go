@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/clusterset-dns/multicluster/cli/check"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
@@ -100,7 +99,7 @@ var faults = []fault{
 		return func() { w.Config.Clusters["member1"].Server = before; w.WriteConfig() }
 	}, nil},
 	{check.KubernetesVersion, check.Warning, "an old Kubernetes", func(t *testing.T, w *world.World) func() {
-		return disguise(t, w, "member1", func(r *http.Response) error {
+		return w.Disguise(t, "member1", "member1", func(r *http.Response) error {
 			if r.Request.URL.Path == "/version" {
 				r.Body = io.NopCloser(strings.NewReader(`{"gitVersion": "v1.29.4"}`))
 				r.ContentLength = -1
@@ -110,7 +109,7 @@ var faults = []fault{
 		})
 	}, nil},
 	{check.ClockSkew, check.Failed, "a clock is an hour late", func(t *testing.T, w *world.World) func() {
-		return disguise(t, w, "member1", func(r *http.Response) error {
+		return w.Disguise(t, "member1", "member1", func(r *http.Response) error {
 			r.Header.Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 			return nil
 		})
@@ -239,7 +238,9 @@ func TestFaults(t *testing.T) {
 				}
 			}
 			if undo == nil {
-				execute(t, w.Kubeconfig, wrong[0].Fix)
+				for _, line := range wrong[0].Fix {
+					world.Shell(t, w.Kubeconfig, line)
+				}
 				if f.after != nil {
 					f.after(t, w)
 				}
@@ -266,6 +267,7 @@ func TestSickPair(t *testing.T) {
 	peer(t, c, "member2", "False", "Unauthorized", "2001-02-03T04:05:06Z")
 	beat(t, c, time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC))
 	addNode(t, c, "wide", "10.2.0.0/16")
+	defer removeNode(t, c, "wide")
 	defer account(t.Context(), t, w, "member2", "nobody", "[]")()
 	got := w.Run("check")
 	golden(t, w, "sick.txt", got.Out)
@@ -281,15 +283,11 @@ func TestSickPair(t *testing.T) {
 }
 
 // Before an installation, nothing of it is missed, also where a platform limits the priority classes. A
-// limited class of the installed pods is found, and the fix works.
+// limited class of the installed pods is found, and the fix works. The API server is one of its own: the limit is a flag of it.
 func TestPreAndPriorityClass(t *testing.T) {
-	controlplane.NotShort(t)
 	c := controlplane.New(t, controlplane.Options{APIServerFlags: controlplane.LimitCriticalPods(t)})
-	w := &world.World{Clusters: map[string]*world.Cluster{}, Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
-	if err := clientcmd.WriteToFile(*controlplane.Contexts(map[string]*controlplane.Cluster{"new": c}), w.Kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	r := bare(t, w, "--pre")
+	w := world.Of(t, map[string]*controlplane.Cluster{"new": c}, "new")
+	r := run(t, w, "--pre")
 	if failed := of(r, check.Failed); len(failed) > 0 {
 		t.Errorf("before the installation: %+v", failed)
 	}
@@ -301,10 +299,10 @@ func TestPreAndPriorityClass(t *testing.T) {
 		if err := c.Apply(t.Context(), "multicluster-system", strings.ReplaceAll(controllerWith, "FIELDS", fields)); err != nil {
 			t.Fatal(err)
 		}
-		all := bare(t, w).Checks
+		all := run(t, w).Checks
 		return all[slices.IndexFunc(all, func(c check.Check) bool { return c.ID == check.PriorityClass })]
 	}
-	execute(t, w.Kubeconfig, []string{"kubectl --context new create namespace multicluster-system"})
+	w.Kubectl("new", "create", "namespace", "multicluster-system")
 	if err := c.Apply(t.Context(), "multicluster-system", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}"); err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +316,9 @@ func TestPreAndPriorityClass(t *testing.T) {
 	if got.Result != check.Failed {
 		t.Fatalf("with a limited class: %+v", got)
 	}
-	execute(t, w.Kubeconfig, got.Fix)
+	for _, line := range got.Fix {
+		world.Shell(t, w.Kubeconfig, line)
+	}
 	// kube-controller-manager does this.
 	if err := fillQuota(t, c); err != nil {
 		t.Fatal(err)

@@ -1,17 +1,9 @@
 package check_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,11 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/cli/check"
-	"github.com/clusterset-dns/multicluster/cli/command"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
@@ -247,51 +237,6 @@ func ids(all []check.Check) []string {
 	return slices.Compact(found)
 }
 
-// execute runs a fix as a person does: pasted into a shell. Manifests come from this checkout.
-func execute(t *testing.T, kubeconfig string, fix []string) {
-	t.Helper()
-	root, err := controlplane.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubectl := world.Programs(t, "kubectl")["kubectl"]
-	for _, line := range fix {
-		line = strings.NewReplacer("https://github.com/clusterset-dns/multicluster//deploy", filepath.Join(root, "deploy"), "?ref=main", "").Replace(line)
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
-		cmd.Dir = t.TempDir()
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", line, err, out)
-		}
-	}
-}
-
-// disguise puts a proxy before a context's API server, which changes the answers, and returns how to
-// remove it.
-func disguise(t *testing.T, w *world.World, id string, change func(*http.Response) error) (undo func()) {
-	t.Helper()
-	c := w.Clusters[id]
-	target, err := url.Parse(c.Config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport, err := rest.TransportFor(c.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.Transport, proxy.ModifyResponse = transport, change
-	server := httptest.NewServer(proxy)
-	t.Cleanup(server.Close)
-	before := w.Config.Clusters[id]
-	w.Config.Clusters[id] = &api.Cluster{Server: server.URL}
-	w.WriteConfig()
-	return func() {
-		w.Config.Clusters[id] = before
-		w.WriteConfig()
-	}
-}
-
 // account adds a context for a service account with a role.
 func account(ctx context.Context, t *testing.T, w *world.World, id, name, rules string) (undo func()) {
 	t.Helper()
@@ -319,18 +264,6 @@ subjects: [{kind: ServiceAccount, name: %[1]s, namespace: accounts}]
 		w.Config.AuthInfos[id] = before
 		w.WriteConfig()
 	}
-}
-
-// bare runs the command against a kubeconfig that no world made.
-func bare(t *testing.T, w *world.World, args ...string) check.Report {
-	t.Helper()
-	var out, errOut bytes.Buffer
-	command.Main(t.Context(), append([]string{"--kubeconfig", w.Kubeconfig, "check", "-o", "json"}, args...), strings.NewReader(""), &out, &errOut)
-	var r check.Report
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		t.Fatalf("%v: %s%s", err, &out, &errOut)
-	}
-	return r
 }
 
 // fillQuota does what kube-controller-manager does with a new ResourceQuota.

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func (l *lab) editPeer(edit func(*api.Config)) {
 	}
 }
 
-// before puts a server before the API server of member1. It answers the lists and watches of Services in its
+// before puts a server before the API server of member1. It answers the lists and watches of EndpointSlices in its
 // place until l.resume. What the controller asks to see whether it is connected passes.
 func (l *lab) before(answer http.HandlerFunc) {
 	l.Helper()
@@ -98,7 +99,7 @@ func (l *lab) before(answer http.HandlerFunc) {
 		l.sh("kubectl multicluster join member1 member2")
 	})
 	l.resume = server.Instead(func(r *http.Request) bool {
-		return strings.HasPrefix(r.URL.Path, "/api/v1/services") && !r.URL.Query().Has("fieldSelector")
+		return strings.HasPrefix(r.URL.Path, "/apis/discovery.k8s.io/v1/endpointslices") && !r.URL.Query().Has("fieldSelector")
 	}, answer)
 	front := server.Config(l.Clusters["member1"].Config)
 	l.editPeer(func(config *api.Config) {
@@ -198,19 +199,21 @@ func (l *lab) expiredToken() string {
 // flag gives a controller a flag, in its Deployment and for real. "" removes it.
 func (l *lab) flag(id, flag string) {
 	l.Helper()
-	args := []string{"--leader-elect"}
-	if flag != "" {
-		args = append(args, flag)
-	}
-	text, err := json.Marshal(args)
+	deployments := l.Clusters[id].Kube.AppsV1().Deployments(system.Namespace)
+	found, err := deployments.Get(l.all.Context(), system.Controller, metav1.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}
-	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": %s}]`, text)
-	if _, err := l.Clusters[id].Kube.AppsV1().Deployments(system.Namespace).Patch(l.all.Context(), system.Controller, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	var flags []string
+	if flag != "" {
+		flags = []string{flag}
+	}
+	container := &found.Spec.Template.Spec.Containers[0]
+	container.Args = append(slices.DeleteFunc(container.Args, func(arg string) bool { return strings.Contains(arg, "port-namespaces=") }), flags...)
+	if _, err := deployments.Update(l.all.Context(), found, metav1.UpdateOptions{}); err != nil {
 		l.Fatal(err)
 	}
-	l.restart(id, args[1:]...)
+	l.restart(id, flags...)
 }
 
 // policy refuses an operation of the controller in a namespace of member2, as a cluster's administrators can.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
+	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
@@ -26,6 +27,8 @@ import (
 type fault struct {
 	name string // of the namespace and of the golden file
 	want string // the ID of the cause
+	// live means that the small form of the tests makes the fault, too: there is one for each kind of facts.
+	live bool
 	// ask is the name, "foo.NAMESPACE.svc.clusterset.local" unless given. FOO stands for foo.NAMESPACE.
 	ask  string
 	args []string
@@ -79,47 +82,38 @@ func named(text, namespace string) string {
 	return strings.ReplaceAll(text, "FOO", "foo."+namespace)
 }
 
-// TestFaults makes each fault, looks at the one cause and its golden output, does what is printed, and sees the chain whole. Several labs
-// take less time than one: mostly, they wait until controllers try again.
-func TestFaults(t *testing.T) {
-	t.Parallel()
-	labs := map[string][]fault{}
-	for i, f := range faults {
-		lab := "names"
-		if f.ofPeer() {
-			lab = "peers"
-		}
-		lab = fmt.Sprint(lab, i%2)
-		labs[lab] = append(labs[lab], f)
+// is reports whether a chain is as the fault makes it.
+func (f fault) is(report *chain.Report) bool {
+	if f.want != "" {
+		return report.Cause != nil && report.Cause.ID == f.want
 	}
-	for lab, all := range labs {
-		t.Run(lab, func(t *testing.T) {
-			t.Parallel()
-			newLab(t).each(all)
-		})
+	also := ""
+	for _, p := range report.Also {
+		also += p.ID
 	}
+	return report.Result == chain.ResultWhole && also == f.also
 }
 
-// TestWithoutAFault looks at a name that works, in some ways that are no faults.
-func TestWithoutAFault(t *testing.T) {
-	t.Parallel()
+// TestExplain looks at a name that works, in some ways that are no faults. Then it makes faults: it looks at the one cause and its golden
+// output, does what is printed, and sees the chain whole. The full form makes all faults, and the small one compares the others with what
+// was recorded (TestRecordedFaults).
+func TestExplain(t *testing.T) {
 	l := newLab(t)
-	l.shop("whole")
-	golden(t, "whole", steady(l.whole("foo.whole.svc.clusterset.local").Out))
-	t.Run("tenant", func(t *testing.T) { l.with(t).tenant() })
-	t.Run("cached", func(t *testing.T) { l.with(t).cached() })
-	t.Run("proxy", func(t *testing.T) { l.with(t).proxied() })
+	l.shop(base)
+	l.shows(fault{name: base})
+	t.Run("a tenant", func(t *testing.T) { l.with(t).tenant() })
+	t.Run("a cached answer", func(t *testing.T) { l.with(t).cached() })
+	t.Run("a proxy", func(t *testing.T) { l.with(t).proxied() })
+	t.Run("an impostor", func(t *testing.T) { l.with(t).impostor() })
+	for _, f := range faults {
+		if f.live || controlplane.Full() {
+			t.Run(f.name, func(t *testing.T) { l.with(t).try(f) })
+		}
+	}
 }
 
 // ofPeer reports whether the fault is in the connection of the two clusters.
 func (f fault) ofPeer() bool { return strings.HasPrefix(f.want, "Peer") }
-
-// each tries faults, one after the other.
-func (l *lab) each(all []fault) {
-	for _, f := range all {
-		l.T.Run(f.name, func(t *testing.T) { l.with(t).try(f) })
-	}
-}
 
 // TestEachReasonIsAFault compares the reasons of the controller with the faults.
 func TestEachReasonIsAFault(t *testing.T) {
@@ -187,14 +181,14 @@ func (l *lab) cached() {
 	l.apply("member1", "cached", service+"---"+endpoints)
 	const name = "foo.cached.svc.clusterset.local"
 	explained := func() error {
-		report, people := l.explain(name)
-		switch {
-		case report.Result == chain.ResultWhole:
+		report := l.report(name)
+		if report.Result == chain.ResultWhole {
 			return nil
-		case report.Cause != nil && report.Cause.ID == chain.StaleDNSServer:
-			l.Fatalf("the answer is from a cache\n%s", people.Out)
 		}
-		return errors.New(people.Out)
+		if report.Cause != nil && report.Cause.ID == chain.StaleDNSServer {
+			l.Fatalf("the answer is from a cache: %+v", report.Links)
+		}
+		return fmt.Errorf("%+v", report.Links)
 	}
 	if explained() == nil {
 		l.Fatal("it is whole without an export")
@@ -235,11 +229,10 @@ func (l *lab) try(f fault) {
 	if f.cleanup != nil {
 		l.Cleanup(func() { f.cleanup(l) })
 	}
+	report := l.shows(f)
 	if f.also != "" {
-		l.beside(f)
 		return
 	}
-	report := l.broken(named(f.ask, f.name), f.want, f.name, args(f.args, f.name)...)
 	for _, command := range report.Cause.Fix {
 		l.sh(command)
 	}
@@ -265,20 +258,6 @@ func (l *lab) try(f fault) {
 	l.whole(named(ask, f.name), args(with, f.name)...)
 }
 
-// beside waits for a chain that is whole, with a problem beside it.
-func (l *lab) beside(f fault) {
-	l.Helper()
-	var last world.Result
-	controlplane.Eventually(l, f.name+" has "+f.also, func() error {
-		report, people := l.explain(named(f.ask, f.name), args(f.args, f.name)...)
-		if last = people; report.Result != chain.ResultWhole || len(report.Also) != 1 || report.Also[0].ID != f.also {
-			return errors.New(people.Out)
-		}
-		return nil
-	})
-	golden(l.T, f.name, steady(last.Out))
-}
-
 func args(all []string, namespace string) []string {
 	found := make([]string, len(all))
 	for i, one := range all {
@@ -288,7 +267,7 @@ func args(all []string, namespace string) []string {
 }
 
 var faults = []fault{
-	{name: "no-export", want: "NoExport", bare: true, cause: func(l *lab, ns string) {
+	{name: "no-export", live: true, want: "NoExport", bare: true, cause: func(l *lab, ns string) {
 		l.Namespace(ns, "member1", "member2")
 		l.apply("member1", ns, service+"---"+endpoints)
 	}},
@@ -300,13 +279,13 @@ var faults = []fault{
 	{name: "forward-elsewhere", want: "ForwardElsewhere", cause: func(l *lab, _ string) {
 		l.corefile("coredns", ownCorefile+strings.ReplaceAll(forwardBlock, secondDNS, "192.0.2.99"))
 	}},
-	{name: "foreign-service", want: "ForeignService", bare: true, cause: func(l *lab, ns string) {
+	{name: "foreign-service", live: true, want: "ForeignService", bare: true, cause: func(l *lab, ns string) {
 		l.Namespace(ns, "member2")
 		l.apply("member2", ns, strings.ReplaceAll(service, "name: foo", "name: derived-foo"))
 		l.Namespace(ns, "member1")
 		l.apply("member1", ns, service+"---"+endpoints+"---"+export)
 	}},
-	{name: "no-service", want: "NoService", cause: func(l *lab, ns string) {
+	{name: "no-service", live: true, want: "NoService", cause: func(l *lab, ns string) {
 		l.remove("member1", ns, service)
 		l.remove("member1", ns, endpoints)
 	}, advice: func(l *lab, ns string) { l.apply("member1", ns, service+"---"+endpoints) }},
@@ -321,7 +300,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.remove("member1", ns, service)
 		l.apply("member1", ns, service+"---"+endpoints)
 	}},
-	{name: "unready-endpoints", want: "NoReadyEndpoints", cause: func(l *lab, ns string) {
+	{name: "unready-endpoints", live: true, want: "NoReadyEndpoints", cause: func(l *lab, ns string) {
 		l.apply("member1", ns, strings.ReplaceAll(endpoints, "ready: true", "ready: false"))
 	}, advice: func(l *lab, ns string) { l.apply("member1", ns, endpoints) }},
 	{name: "no-endpoints", want: "NoPods", cause: func(l *lab, ns string) {
@@ -357,7 +336,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.Namespace(ns, "member1", "member2")
 		l.apply("member1", ns, service+"---"+endpoints+"---"+strings.ReplaceAll(export, "name: foo", "name: foo, annotations: {clusterset-dns.io/to-clusters: member9}"))
 	}},
-	{name: "token-revoked", want: "PeerUnauthorized", cause: func(l *lab, _ string) {
+	{name: "token-revoked", live: true, want: "PeerUnauthorized", cause: func(l *lab, _ string) {
 		l.Kubectl("member1", "-n", "multicluster-system", "delete", "secret", "multicluster-peer-member2")
 		l.restart("member2")
 	}},
@@ -402,7 +381,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.before(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			zeros := bytes.Repeat([]byte("0"), 1<<20)
-			_, err := io.WriteString(w, `{"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "`)
+			_, err := io.WriteString(w, `{"kind": "EndpointSliceList", "apiVersion": "discovery.k8s.io/v1", "metadata": {"resourceVersion": "`)
 			for range 512 { // MiB, if a fault of the controller reads all of it
 				if err == nil {
 					_, err = w.Write(zeros)
@@ -450,7 +429,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 	}, cleanup: func(l *lab) {
 		l.Kubectl("member2", "-n", "multicluster-system", "annotate", "secret", "member1", "clusterset-dns.io/endpoint-cidrs-")
 	}},
-	{name: "foreign-import", want: "ExportFailed", bare: true, cause: func(l *lab, ns string) {
+	{name: "foreign-import", live: true, want: "ExportFailed", bare: true, cause: func(l *lab, ns string) {
 		l.Namespace(ns, "member1", "member2")
 		l.apply("member1", ns, userImport("ports: [{name: http, port: 80}]"))
 		l.apply("member1", ns, service+"---"+endpoints+"---"+export)
@@ -512,14 +491,14 @@ spec: {type: ExternalName, externalName: example.org}`)
 	{name: "contested", want: "Contested", cause: func(l *lab, ns string) {
 		l.rival(ns)
 	}, advice: func(l *lab, _ string) { l.stopRival() }},
-	{name: "conflict", also: "Conflict", cause: func(l *lab, ns string) {
+	{name: "conflict", live: true, also: "Conflict", cause: func(l *lab, ns string) {
 		l.apply("member2", ns, strings.ReplaceAll(service, "port: 80}", "port: 80, appProtocol: h2c}, {name: more, port: 81}")+"---"+
 			strings.NewReplacer("10.1.0.5", "10.2.0.5", "port: 80}", "port: 80}, {name: more, port: 81}").Replace(endpoints)+"---"+export)
 	}},
 	{name: "ndots", also: "NDots", ask: "FOO.svc", args: []string{"--pod", "NAMESPACE/client"}, cause: func(l *lab, ns string) {
 		l.client(ns, `dnsConfig: {searches: [clusterset.local], options: [{name: ndots, value: "1"}]}`)
 	}},
-	{name: "no-search-entry-of-pod", want: "NoSearchEntry", ask: "foo", args: []string{"--pod", "NAMESPACE/client"}, cause: func(l *lab, ns string) {
+	{name: "no-search-entry-of-pod", live: true, want: "NoSearchEntry", ask: "foo", args: []string{"--pod", "NAMESPACE/client"}, cause: func(l *lab, ns string) {
 		l.apply("member2", ns, deployment)
 		l.client(ns, "dnsConfig: {searches: [example.org]}")
 	}, after: func(l *lab, ns string) { // the new pod of the Deployment
@@ -540,7 +519,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.Kubectl("member1", "delete", "node", "worker")
 		l.Kubectl("member2", "delete", "node", "worker")
 	}},
-	{name: "plugin-missing", want: "PluginMissing", cause: func(l *lab, _ string) {
+	{name: "plugin-missing", live: true, want: "PluginMissing", cause: func(l *lab, _ string) {
 		l.frozen = true
 		l.corefile("coredns", strings.Replace(ownCorefile, "    forward .", "    multicluster clusterset.local\n    forward .", 1))
 		l.crash("kube-system", "coredns-0", "/etc/coredns/Corefile:9 - Error during parsing: Unknown directive 'multicluster'\n")
@@ -549,7 +528,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.frozen = false
 		l.ended("kube-system", "coredns-0")
 	}},
-	{name: "plugin-rights", want: "PluginRights", cause: func(l *lab, _ string) {
+	{name: "plugin-rights", live: true, want: "PluginRights", cause: func(l *lab, _ string) {
 		l.Kubectl("member2", "delete", "clusterrolebinding", "multicluster-dns")
 		l.ended("multicluster-dns", "multicluster-dns-0")
 		l.ended("multicluster-dns", "multicluster-dns-1")
@@ -561,14 +540,19 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.corefile("coredns", ownCorefile+forwardBlock)
 	}, after: func(l *lab, _ string) { l.frozen = false }},
 	{name: "stale-server", want: "StaleDNSServer", bare: true, cause: func(l *lab, ns string) {
-		l.gate = l.newGate()
+		var err error
+		if l.gate, err = faultproxy.Listen(strings.TrimPrefix(l.Clusters["member2"].Config.Host, "https://")); err != nil {
+			l.Fatal(err)
+		}
 		l.ended("multicluster-dns", "multicluster-dns-1")
 		l.kubelet()
-		l.gate.close()
+		if err := l.gate.Close(); err != nil {
+			l.Fatal(err)
+		}
 		l.gate = nil
 		l.shop(ns)
 	}},
-	{name: "peer-no-crd", want: "PeerNoCRD", cause: func(l *lab, _ string) {
+	{name: "peer-no-crd", live: true, want: "PeerNoCRD", cause: func(l *lab, _ string) {
 		if err := l.Clusters["member1"].RemoveCRDs(l.all.Context()); err != nil {
 			l.Fatal(err)
 		}
@@ -577,7 +561,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.restart("member1")
 		l.apply("member1", ns, export)
 	}},
-	{name: "peer-silent", want: "PeerControllerSilent", cause: func(l *lab, _ string) {
+	{name: "peer-silent", live: true, want: "PeerControllerSilent", cause: func(l *lab, _ string) {
 		l.StopController("member1")
 	}, after: func(l *lab, _ string) { l.start("member1") }},
 }

@@ -2,36 +2,37 @@ package command_test
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
+	"io"
+	"net/http"
 	"slices"
-	"testing"
+	"strings"
 
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/output"
-	"github.com/clusterset-dns/multicluster/cli/testing/world"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
-// TestExplainImpostor: a context that is first in the alphabet announces the ID of the exporting peer, and exports nothing. The Secret of the peer
-// names the other one.
-func TestExplainImpostor(t *testing.T) {
-	w := world.New(t, "aaa", "member1", "member2")
-	w.StartController("member1")
-	w.StartController("member2")
-	if joined := w.Run("join", "member1", "member2"); joined.Status != 0 {
-		t.Fatal(joined.Out, joined.Err)
+// impostor: a context that is first in the alphabet announces the ID of the exporting peer, and exports nothing. The Secret of the peer names
+// the other one. It is the API server of member2 with another identity.
+func (l *lab) impostor() {
+	l.Helper()
+	l.shop("impostor")
+	l.whole("foo.impostor.svc.clusterset.local")
+	identities := map[string]string{
+		"/api/v1/namespaces/kube-system":         `{"uid": "of-the-impostor"}`,
+		"/api/v1/namespaces/multicluster-system": `{"annotations": {"clusterset-dns.io/cluster-id": "member1"}}`,
 	}
-	w.Namespace("shop", "member1", "member2")
-	if err := w.Clusters["member1"].Apply(t.Context(), "shop", service+"---"+endpoints+"---"+export); err != nil {
-		t.Fatal(err)
-	}
-	w.Announce("aaa", "member1")
-	controlplane.Eventually(t, "the exporter is member1", func() error {
-		shown := w.Run("explain", "foo.shop.svc.clusterset.local", "--context", "member2", "-o", "json")
-		var r chain.Report
-		if err := json.Unmarshal([]byte(shown.Out), &r); err != nil {
-			return errors.New(shown.Out + shown.Err)
+	undo := l.Disguise(l.T, "aaa", "member2", func(r *http.Response) error {
+		if metadata := identities[r.Request.URL.Path]; metadata != "" {
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(`{"kind": "Namespace", "apiVersion": "v1", "metadata": `+metadata+`}`)), -1
+			r.Header = http.Header{"Content-Type": {"application/json"}}
 		}
+		return nil
+	})
+	defer undo()
+	controlplane.Eventually(l, "the exporter is member1", func() error {
+		r := l.report("foo.impostor.svc.clusterset.local")
 		found := slices.ContainsFunc(r.Links, func(l chain.Link) bool {
 			return l.Link == "endpoints" && l.Cluster == "member1" && l.State == chain.OK
 		})
@@ -39,8 +40,19 @@ func TestExplainImpostor(t *testing.T) {
 			return p.ID == "DuplicateID" && p.What == "2 clusters announce the ID member1: aaa, member1."
 		})
 		if !found || !duplicate || r.Cause != nil && r.Cause.ID == "NoExport" {
-			return errors.New(shown.Out)
+			return fmt.Errorf("%+v", r)
 		}
 		return nil
 	})
+}
+
+// report runs the command for programs.
+func (l *lab) report(name string) *chain.Report {
+	l.Helper()
+	said := l.World.Run(append(question(name, nil), "-o", "json")...)
+	report := new(chain.Report)
+	if err := json.Unmarshal([]byte(said.Out), report); err != nil {
+		l.Fatalf("%v\n%s%s", err, said.Out, said.Err)
+	}
+	return report
 }

@@ -3,26 +3,29 @@ package command_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/clusterset-dns/multicluster/cli/command"
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/testing/node"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
+	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
@@ -37,15 +40,13 @@ type lab struct {
 	*testing.T
 	all *testing.T // that the servers end with
 	*world.World
-	node     *node.Node
-	program  string // CoreDNS
-	upstream string // the address of the resolver outside of the cluster
-	path     string // PATH of the commands that are printed
-	servers  map[string]*server
+	node    *node.Node
+	program string // CoreDNS
+	servers map[string]*server
 	// frozen keeps the kubelet's part of a test from starting servers again.
 	frozen bool
-	// cut are the servers that lose the API server when they start.
-	gate *gate
+	// gate is the way of multicluster-dns-1 to the API server, if it is another one than that of the others.
+	gate *faultproxy.Proxy
 	// stopRival ends another writer.
 	stopRival func()
 	// resume ends what a server before the API server of member1 does.
@@ -104,8 +105,6 @@ func newLab(t *testing.T) *lab {
 	}
 	l := &lab{T: t, all: t, World: world.New(t, "member1", "member2"), program: program, servers: map[string]*server{}}
 	l.node = node.Start(t, l.Clusters["member2"].Kube)
-	l.upstream = startUpstream(t)
-	l.path = pathWithPlugin(t)
 	l.start("member1")
 	l.start("member2")
 	l.sh("kubectl multicluster join member1 member2")
@@ -113,10 +112,11 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// start starts a controller. It connects to no endpoint: these have addresses outside of this machine.
+// start starts a controller. It connects to no endpoint: these have addresses outside of this machine. A peer is silent after a tenth of
+// the usual time.
 func (l *lab) start(id string, flags ...string) {
 	l.Helper()
-	l.StartController(id, append(flags, "--probe-peers=false")...)
+	l.StartController(id, append(flags, "--probe-peers=false", "--heartbeat-interval=3s")...)
 }
 
 // restart ends a controller and starts it again, so that it asks its peers again.
@@ -126,20 +126,13 @@ func (l *lab) restart(id string, flags ...string) {
 	l.start(id, flags...)
 }
 
-// sh runs a command that was printed, as a user does. Manifests come from this checkout.
+// sh runs a command that was printed, beside a node that ends pods.
 func (l *lab) sh(command string) {
 	l.Helper()
-	command = strings.ReplaceAll(command, "https://github.com/clusterset-dns/multicluster//deploy/", filepath.Join(binaries.Root(), "deploy")+"/")
-	command = strings.ReplaceAll(command, "?ref=main", "")
-	cmd := exec.CommandContext(l.all.Context(), "/bin/sh", "-c", command)
-	cmd.Dir = l.TempDir()
-	cmd.Env = append(os.Environ(), "PATH="+l.path, "KUBECONFIG="+l.Kubeconfig)
 	ctx, stop := context.WithCancel(l.all.Context())
 	defer stop()
 	go l.terminate(ctx)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		l.Fatalf("%s: %v\n%s", command, err, out)
-	}
+	world.Shell(l.T, l.Kubeconfig, command)
 }
 
 // terminate lets pods end that are being deleted, as a node does. kubectl waits for it.
@@ -319,7 +312,7 @@ func (l *lab) run(namespace, name, account, uid, corefile string) {
 		}
 	}
 	if l.gate != nil && name == "multicluster-dns-1" {
-		kubeconfig = l.gate.through(l, kubeconfig)
+		kubeconfig = l.through(l.gate, kubeconfig)
 	}
 	port, err := controlplane.FreePort()
 	if err != nil {
@@ -362,189 +355,116 @@ func (l *lab) onLoopback(text string, port int, kubeconfig string) string {
 		}
 		return line + " {\n        kubeconfig " + kubeconfig + "\n    }"
 	})
+	text = strings.ReplaceAll(text, "    forward . /etc/resolv.conf\n", outside)
 	return forwarded.ReplaceAllStringFunc(text, func(line string) string {
 		parts := forwarded.FindStringSubmatch(line)
-		to := closed
-		switch parts[2] {
-		case "/etc/resolv.conf":
-			to = l.upstream
-		case secondDNS:
-			if s := l.servers["multicluster-dns-0"]; s != nil {
-				to = s.address
-			}
+		if s := l.servers["multicluster-dns-0"]; s != nil && parts[2] == secondDNS {
+			return parts[1] + " " + s.address
 		}
-		return parts[1] + " " + to
+		return parts[1] + " " + closed
 	})
 }
 
-// startUpstream is a resolver that knows no name, as one outside of the cluster.
-func startUpstream(t *testing.T) string {
-	t.Helper()
-	packets, listener := bothProtocols(t)
-	answer := dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
-		reply := new(dns.Msg).SetRcode(query, dns.RcodeNameError)
-		soa, _ := dns.NewRR(". 5 IN SOA a.root. nstld.root. 1 1800 900 604800 5")
-		reply.Ns = []dns.RR{soa}
-		_ = w.WriteMsg(reply)
-	})
-	for _, s := range []*dns.Server{{PacketConn: packets, Handler: answer}, {Listener: listener, Handler: answer}} {
-		go func() { _ = s.ActivateAndServe() }()
-		t.Cleanup(func() { _ = s.Shutdown() })
-	}
-	return packets.LocalAddr().String()
-}
+// outside stands for a resolver outside of the cluster, which knows no name.
+const outside = `    template ANY ANY {
+        rcode NXDOMAIN
+        authority ". 5 IN SOA a.root. nstld.root. 1 1800 900 604800 5"
+    }
+`
 
-// bothProtocols listens on a port for UDP and TCP.
-func bothProtocols(t *testing.T) (packets net.PacketConn, listener net.Listener) {
-	t.Helper()
-	for try := 0; ; try++ { // Another program can have the port for the other protocol.
-		packets, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", packets.LocalAddr().String())
-		if err == nil {
-			return packets, listener
-		}
-		if _ = packets.Close(); try == 20 {
-			t.Fatal(err)
-		}
-	}
-}
-
-// gate is a way to an API server that can be cut.
-type gate struct {
-	to       string
-	listener net.Listener
-	cut      chan struct{}
-}
-
-// newGate opens a way to the API server of member2. It ends with the test.
-func (l *lab) newGate() *gate {
+// through is a kubeconfig with the address of a proxy before the API server of member2.
+func (l *lab) through(proxy *faultproxy.Proxy, kubeconfig string) string {
 	l.Helper()
-	listener, err := new(net.ListenConfig).Listen(l.all.Context(), "tcp", "127.0.0.1:0")
+	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
 		l.Fatal(err)
 	}
-	l.Cleanup(func() { _ = listener.Close() })
-	g := &gate{to: strings.TrimPrefix(l.Clusters["member2"].Config.Host, "https://"), listener: listener, cut: make(chan struct{})}
-	go func() {
-		for {
-			from, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			to, err := new(net.Dialer).DialContext(l.all.Context(), "tcp", g.to)
-			if err != nil {
-				_ = from.Close()
-				continue
-			}
-			go g.pass(from, to)
-			go g.pass(to, from)
-			go func() {
-				<-g.cut
-				_, _ = from.Close(), to.Close()
-			}()
-		}
-	}()
-	return g
-}
-
-func (g *gate) pass(from, to net.Conn) {
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
-		if err == nil {
-			_, err = to.Write(buffer[:n])
-		}
-		if err != nil {
-			_, _ = from.Close(), to.Close()
-			return
-		}
+	for _, cluster := range config.Clusters {
+		cluster.Server = "https://" + proxy.Address()
 	}
-}
-
-// close cuts all connections, and accepts no more.
-func (g *gate) close() {
-	_ = g.listener.Close()
-	close(g.cut)
-}
-
-// through returns a kubeconfig with the address of the gate.
-func (g *gate) through(l *lab, kubeconfig string) string {
-	l.Helper()
-	text, err := os.ReadFile(kubeconfig)
-	if err != nil {
-		l.Fatal(err)
-	}
-	path := filepath.Join(l.all.TempDir(), "gated.kubeconfig")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(text), g.to, g.listener.Addr().String())), 0o600); err != nil {
+	path := filepath.Join(l.all.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		l.Fatal(err)
 	}
 	return path
 }
 
-// again is the time between two runs of explain, which takes a core for a tenth of a second.
+// again is the time between two looks at a name, which take a core for a twentieth of a second.
 const again = 300 * time.Millisecond
 
-// explain runs the command in member2, for programs and for people.
-func (l *lab) explain(name string, args ...string) (*chain.Report, world.Result) {
-	l.Helper()
-	args = append([]string{"explain", name, "--context", "member2"}, args...)
-	parsed := l.World.Run(append(args, "-o", "json")...)
-	report := new(chain.Report)
-	if err := json.Unmarshal([]byte(parsed.Out), report); err != nil {
-		l.Fatalf("%v\n%s%s", err, parsed.Out, parsed.Err)
-	}
-	return report, l.World.Run(args...)
+// question is how the command is asked about a name in member2.
+func question(name string, args []string) []string {
+	return append([]string{"explain", name, "--context", "member2"}, args...)
 }
 
-// whole waits until the chain of a name is whole.
+// facts reads what the command would explain a name from.
+func (l *lab) facts(name string, args []string) *chain.Facts {
+	l.Helper()
+	l.kubelet()
+	facts, err := command.Facts(l.Context(), append([]string{"--kubeconfig", l.Kubeconfig}, question(name, args)...)...)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return facts
+}
+
+// whole waits until the chain of a name is whole, and returns what the command says.
 func (l *lab) whole(name string, args ...string) world.Result {
 	l.Helper()
 	var last world.Result
 	controlplane.EventuallyEvery(l, again, name+" is whole", func() error {
-		l.kubelet()
-		report, people := l.explain(name, args...)
-		if last = people; report.Result != chain.ResultWhole || people.Status != 0 {
-			return fmt.Errorf("%s", people.Out)
+		if report := chain.Walk(l.facts(name, args)); report.Result != chain.ResultWhole {
+			return errors.New(printed(l.T, report))
+		}
+		if last = l.World.Run(question(name, args)...); last.Status != 0 {
+			return errors.New(last.Out + last.Err)
 		}
 		return nil
 	})
 	return last
 }
 
-// broken waits until the cause of a broken chain is the given one, and the output is that of the golden file. Caches of DNS servers and
-// retries of controllers make it pass through others. With -update, the output must stay the same for longer than a cache keeps an answer.
-func (l *lab) broken(name, cause, file string, args ...string) *chain.Report {
+// shows waits until the chain of a name is as the fault makes it, until the facts are the recorded ones, and the output is that of the golden
+// file. Caches of DNS servers and retries of controllers make it pass through others. With -update, the facts must stay the same for longer
+// than a cache keeps an answer.
+func (l *lab) shows(f fault) *chain.Report {
 	l.Helper()
 	const cached = 6 * time.Second
+	name, args := named(f.ask, f.name), args(f.args, f.name)
 	var report *chain.Report
-	var last string
+	var facts, text string
 	var since time.Time
-	controlplane.EventuallyEvery(l, again, name+" has the cause "+cause, func() error {
-		l.kubelet()
-		var people world.Result
-		report, people = l.explain(name, args...)
-		text := steady(people.Out)
-		if text != last {
-			last, since = text, time.Now()
+	controlplane.EventuallyEvery(l, again, name+" is as "+f.name+" makes it", func() error {
+		found := l.facts(name, args)
+		if read := record(l.T, found, f.name); read != facts {
+			facts, since = read, time.Now()
 		}
-		switch {
-		case report.Cause == nil || report.Cause.ID != cause:
-			return fmt.Errorf("the output is\n%s", text)
-		case people.Status != 1:
-			return fmt.Errorf("status %d", people.Status)
-		case !*update && text != expected(l.T, file):
-			return fmt.Errorf("the output is\n%s\nwant (-update writes it)\n%s", text, expected(l.T, file))
+		report = chain.Walk(found)
+		switch text = printed(l.T, report); {
+		case !f.is(report):
+			return errors.New(text)
 		case *update && time.Since(since) < cached:
 			return fmt.Errorf("it changes: %s", text)
+		case !*update && text != expected(l.T, f.name+".txt"):
+			return fmt.Errorf("the output is\n%s\nwant (-update writes it)\n%s", text, expected(l.T, f.name+".txt"))
+		case !*update && differences(l.T, recorded(l.T, f.name), facts) != "":
+			return fmt.Errorf("the facts differ from those of %s.yaml (CI_FULL=1 and -update write it):\n%s", f.name, differences(l.T, recorded(l.T, f.name), facts))
+		}
+		said := l.World.Run(question(name, args)...)
+		if want := map[bool]int{true: 0, false: 1}[report.Result == chain.ResultWhole]; said.Status != want || steady(said.Out) != text {
+			return fmt.Errorf("the command ends with %d, and says\n%s%s\nwant\n%s", said.Status, said.Out, said.Err, text)
 		}
 		return nil
 	})
-	golden(l.T, file, last)
+	if *update {
+		writeGolden(l.T, f.name+".txt", text)
+		writeRecorded(l.T, f.name, facts)
+	}
 	return report
 }
+
+// fixedIPs are the ClusterIPs that a test has chosen.
+var fixedIPs = []string{clusterDNS, secondDNS, "10.0.0.0"}
 
 var (
 	someIP   = regexp.MustCompile(`\b10\.0\.0\.(\d+)\b`)
@@ -556,7 +476,7 @@ var (
 // steady replaces what differs from run to run.
 func steady(text string) string {
 	text = someIP.ReplaceAllStringFunc(text, func(ip string) string {
-		if ip == clusterDNS || ip == secondDNS || ip == "10.0.0.0" {
+		if slices.Contains(fixedIPs, ip) {
 			return ip
 		}
 		return "10.0.0.IP"
@@ -569,25 +489,18 @@ func steady(text string) string {
 // golden compares a text with a file.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
-	path := filepath.Join("testdata", "explain", name+".txt")
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
+		writeGolden(t, name+".txt", text)
 	}
-	if want := expected(t, name); text != want {
-		t.Errorf("%s differs (-update writes it):\n%s\nwant:\n%s", path, text, want)
+	if want := expected(t, name+".txt"); text != want {
+		t.Errorf("%s.txt differs (-update writes it):\n%s\nwant:\n%s", name, text, want)
 	}
 }
 
-// expected is the content of a golden file.
+// expected is the content of a file of the folder testdata.
 func expected(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "explain", name+".txt"))
+	text, err := os.ReadFile(filepath.Join("testdata", "explain", name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,49 +4,21 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/clusterset-dns/multicluster/cli/status"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
-
-// pathWithPlugin builds the plugin, and returns the PATH of a user who has it and kubectl.
-func pathWithPlugin(t *testing.T) string {
-	t.Helper()
-	root, err := controlplane.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "kubectl-multicluster"), ".")
-	build.Dir = filepath.Join(root, "cli")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the plugin: %v\n%s", err, out)
-	}
-	completer, err := os.ReadFile(filepath.Join(root, "build", "kubectl_complete-multicluster"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(bin, "kubectl_complete-multicluster"), completer, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	kubectl := filepath.Dir(world.Programs(t, "kubectl")["kubectl"])
-	return strings.Join([]string{bin, kubectl, os.Getenv("PATH")}, string(os.PathListSeparator))
-}
 
 // The real kubectl finds the plugin, passes its exit status on, and completes its arguments.
 func TestPluginOfKubectl(t *testing.T) {
 	w := world.New(t, "member1")
 	w.StartController("member1")
-	env := append(os.Environ(), "KUBECONFIG="+w.Kubeconfig, "PATH="+pathWithPlugin(t))
+	env := append(os.Environ(), "KUBECONFIG="+w.Kubeconfig, "PATH="+world.Path(t))
 	kubectl := func(args ...string) (string, string, int) {
-		cmd := exec.CommandContext(t.Context(), "kubectl", args...)
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"-c", `exec kubectl "$@"`, "sh"}, args...)...)
 		cmd.Env = env
-		cmd.Path = filepath.Join(filepath.Dir(world.Programs(t, "kubectl")["kubectl"]), "kubectl")
 		var errOut strings.Builder
 		cmd.Stderr = &errOut
 		out, err := cmd.Output()

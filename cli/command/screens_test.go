@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/testing/screen"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
@@ -26,9 +27,9 @@ func TestScreens(t *testing.T) {
 	}
 	l.sh("kubectl --context member1 delete secret multicluster-peer-member2 --namespace multicluster-system")
 	controlplane.Eventually(t, "the token is refused", func() error {
-		report, people := l.explain("foo.shop.svc.clusterset.local")
+		report := chain.Walk(l.facts("foo.shop.svc.clusterset.local", nil))
 		if report.Cause == nil || report.Cause.ID != "PeerUnauthorized" {
-			return errors.New(people.Out)
+			return errors.New(printed(t, report))
 		}
 		return nil
 	})

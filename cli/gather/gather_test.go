@@ -8,11 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,8 +16,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/cli/testing/node"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
@@ -267,26 +261,13 @@ func untouched(t *testing.T, w *world.World, file string) {
 // After Ctrl-C, there is no file, and no part of one.
 func TestInterrupted(t *testing.T) {
 	w := world.New(t, "member1")
-	c := w.Clusters["member1"]
-	target, err := url.Parse(c.Config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	if proxy.Transport, err = rest.TransportFor(c.Config); err != nil {
-		t.Fatal(err)
-	}
-	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	ctx, interrupt := context.WithCancel(t.Context())
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "/serviceimports") { // In the middle of the work.
+	w.Disguise(t, "member1", "member1", func(r *http.Response) error {
+		if strings.Contains(r.Request.URL.Path, "/serviceimports") { // In the middle of the work.
 			interrupt()
 		}
-		proxy.ServeHTTP(w, r)
-	}))
-	defer server.Close()
-	w.Config.Clusters["member1"] = &api.Cluster{Server: server.URL}
-	w.WriteConfig()
+		return nil
+	})
 	folder := t.TempDir()
 	if result := w.RunContext(ctx, "gather", "-f", filepath.Join(folder, "report.tar.gz")); result.Status != 1 || !strings.Contains(result.Err, "interrupted") {
 		t.Errorf("%+v", result)

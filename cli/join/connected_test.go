@@ -20,7 +20,7 @@ func TestConnected(t *testing.T) {
 	w := world.New(t, "member1", "member2")
 	f := &fixture{t, w}
 	joined := make(chan world.Result)
-	// It waits for the IDs. Meanwhile the controller is built, if this test is the first one that needs it.
+	// It waits for the IDs.
 	go func() { joined <- w.Run("join", "--mesh", "--wait=10m") }()
 	w.StartController("member1")
 	w.StartController("member2")
@@ -67,7 +67,8 @@ func TestConnected(t *testing.T) {
 	}
 }
 
-// TestSecondClusterWithTheID: a cluster that announces the ID of a connected peer does not get into the way of that one.
+// TestSecondClusterWithTheID: a cluster that announces the ID of a connected peer does not get into the way of that one. It is a third one: its
+// tokens are void in the first.
 func TestSecondClusterWithTheID(t *testing.T) {
 	w := world.New(t, "member1", "member2", "twin")
 	w.StartController("member1")

@@ -196,11 +196,12 @@ func (f *fixture) versions() map[string]string {
 // hasNoAccount wants that nothing of deploy/peer is left.
 func (f *fixture) hasNoAccount(context string) {
 	f.Helper()
+	args := []string{"get", "--ignore-not-found", "--output=name", "--namespace=" + system.Namespace}
 	for _, o := range peer.Objects() {
-		args := []string{"get", o.GetKind(), "--ignore-not-found", "--output=name", "--namespace=" + system.Namespace, o.GetName()}
-		if out := f.Kubectl(context, args...); out != "" {
-			f.Errorf("%s has %s", context, out)
-		}
+		args = append(args, o.GetKind()+"/"+o.GetName())
+	}
+	if out := f.Kubectl(context, args...); out != "" {
+		f.Errorf("%s has %s", context, out)
 	}
 }
 

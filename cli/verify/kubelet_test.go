@@ -2,19 +2,17 @@ package verify_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +20,7 @@ import (
 	"k8s.io/client-go/util/exec"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 
+	"github.com/clusterset-dns/multicluster/cli/testing/node"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
 	"github.com/clusterset-dns/multicluster/cli/verify"
 )
@@ -41,21 +40,11 @@ type kubelet struct {
 func startKubelet(t *testing.T, c *world.Cluster, starts, resolves, answers bool) *kubelet {
 	t.Helper()
 	k := &kubelet{cluster: c, starts: starts, resolves: resolves, answers: answers, pods: map[string]*corev1.Pod{}}
-	server := httptest.NewUnstartedServer(k)
-	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	server.StartTLS()
-	at := server.Listener.Addr().(*net.TCPAddr)
-	if _, err := c.Kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	patch := fmt.Sprintf(`{"status": {"addresses": [{"type": "InternalIP", "address": %q}], "daemonEndpoints": {"kubeletEndpoint": {"Port": %d}}}}`, at.IP, at.Port)
-	if _, err := c.Kube.CoreV1().Nodes().Patch(t.Context(), "node", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
+	node.Register(t, c.Kube, k)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go k.loop(ctx, ended)
-	t.Cleanup(func() { stop(); <-ended; server.Close() })
+	t.Cleanup(func() { stop(); <-ended })
 	return k
 }
 
@@ -83,6 +72,9 @@ func (k *kubelet) run(ctx context.Context, namespace string) error {
 	if _, err := k.cluster.Kube.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
+	if err := k.publish(ctx, namespace); err != nil {
+		return err
+	}
 	pods := k.cluster.Kube.CoreV1().Pods(namespace)
 	all, err := pods.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -91,7 +83,7 @@ func (k *kubelet) run(ctx context.Context, namespace string) error {
 	for i := range all.Items {
 		p := &all.Items[i]
 		if p.Spec.NodeName == "" {
-			binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node"}}
+			binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node.Name}}
 			if err := pods.Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
 				return err
 			}
@@ -106,6 +98,24 @@ func (k *kubelet) run(ctx context.Context, namespace string) error {
 		}
 		p.Status = status
 		if _, err := pods.UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish makes an EndpointSlice for each Service. Peers read the Service from it.
+func (k *kubelet) publish(ctx context.Context, namespace string) error {
+	services, err := k.cluster.Kube.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range services.Items {
+		name := services.Items[i].Name
+		slice := &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}, AddressType: discoveryv1.AddressTypeIPv4,
+		}
+		if _, err := k.cluster.Kube.DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}

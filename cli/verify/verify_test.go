@@ -167,6 +167,9 @@ func leftovers(t *testing.T, w *world.World) {
 		}
 		return nil
 	})
+	for _, id := range both { // for the next test
+		w.Kubectl(id, "delete", "namespace", "foreign")
+	}
 }
 
 // After Ctrl-C, and when a pod does not start, nothing is left.

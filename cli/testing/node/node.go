@@ -36,7 +36,14 @@ type Node struct {
 func Start(t testing.TB, kube kubernetes.Interface) *Node {
 	t.Helper()
 	n := &Node{ports: map[string]string{}, logs: map[string]string{}}
-	server := httptest.NewUnstartedServer(n)
+	Register(t, kube, n)
+	return n
+}
+
+// Register starts a node that answers the API server by a handler, in the place of Node's.
+func Register(t testing.TB, kube kubernetes.Interface, handler http.Handler) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -45,11 +52,15 @@ func Start(t testing.TB, kube kubernetes.Interface) *Node {
 	if _, err := kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := kube.CoreV1().Nodes().Delete(context.WithoutCancel(t.Context()), Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	patch := fmt.Sprintf(`{"status": {"addresses": [{"type": "InternalIP", "address": %q}], "daemonEndpoints": {"kubeletEndpoint": {"Port": %d}}}}`, at.IP, at.Port)
 	if _, err := kube.CoreV1().Nodes().Patch(t.Context(), Name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		t.Fatal(err)
 	}
-	return n
 }
 
 // Serve lets a pod's only port be an address on loopback. "" means that the pod does not listen.

@@ -5,9 +5,14 @@ package world
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,14 +22,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/cli/command"
 	"github.com/clusterset-dns/multicluster/cli/system"
+	"github.com/clusterset-dns/multicluster/deploy/peer"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
 // World is some clusters, and a kubeconfig with a context for each. A context's name is also the
@@ -46,62 +55,110 @@ type Cluster struct {
 	controller *controlplane.Beside
 }
 
-// New starts clusters with the CRDs, the namespace multicluster-system, the objects of
-// deploy/controller, and the controllers of Kubernetes for garbage and tokens. It starts no
-// controller of ours.
+// pool has the clusters of this test binary, by their IDs.
+var (
+	poolLock sync.Mutex
+	pool     = map[string]*controlplane.Cluster{}
+)
+
+// Main runs the tests of a package, and stops their clusters.
+func Main(m *testing.M) {
+	code := m.Run()
+	for id, c := range pool {
+		if err := c.Stop(); err != nil {
+			fmt.Fprintf(os.Stderr, "stop cluster %s: %v\n", id, err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+// New gives a test clusters with these IDs. They have the CRDs, the namespace multicluster-system, the objects of deploy/controller, and
+// the controllers of Kubernetes for garbage and tokens. No controller of ours runs. The tests of a package share the clusters, one after
+// the other: the namespace multicluster-system is as new for each, and other namespaces keep what tests leave there.
 func New(t testing.TB, ids ...string) *World {
 	t.Helper()
 	controlplane.NotShort(t)
-	w := &World{t: t, Clusters: map[string]*Cluster{}, Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
-	kubectl := Programs(t, "kubectl")["kubectl"]
-	var starting sync.WaitGroup
+	poolLock.Lock()
+	defer poolLock.Unlock()
+	all := map[string]*controlplane.Cluster{}
+	var preparing sync.WaitGroup
 	var mu sync.Mutex
-	started := map[string]*controlplane.Cluster{}
 	for _, id := range ids {
-		starting.Go(func() {
-			c, err := controlplane.Start(t.Context(), controlplane.Options{})
-			if err == nil {
-				t.Cleanup(func() { _ = c.Stop() })
-				err = install(t.Context(), c, kubectl)
+		shared := pool[id]
+		preparing.Go(func() {
+			c, err := prepare(t.Context(), shared)
+			mu.Lock()
+			defer mu.Unlock()
+			if c != nil {
+				pool[id], all[id] = c, c
 			}
 			if err != nil {
-				t.Errorf("start cluster %s: %v", id, err)
-				return
+				t.Errorf("prepare cluster %s: %v", id, err)
 			}
-			mu.Lock()
-			started[id] = c
-			mu.Unlock()
 		})
 	}
-	starting.Wait()
+	preparing.Wait()
 	if t.Failed() {
 		t.FailNow()
 	}
-	for id, c := range started {
+	return Of(t, all, ids[0])
+}
+
+// Of is New with clusters that a test has started for itself. Nothing is installed in them.
+func Of(t testing.TB, all map[string]*controlplane.Cluster, current string) *World {
+	t.Helper()
+	w := &World{t: t, Clusters: map[string]*Cluster{}, Config: controlplane.Contexts(all), Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	for id, c := range all {
 		w.Clusters[id] = &Cluster{
 			Cluster: c, ID: id, Kube: kubernetes.NewForConfigOrDie(c.Config), Dynamic: dynamic.NewForConfigOrDie(c.Config),
 		}
 	}
-	w.Config = controlplane.Contexts(started)
-	w.Config.CurrentContext = ids[0]
+	w.Config.CurrentContext = current
 	w.WriteConfig()
 	return w
 }
 
+// prepare starts a cluster, or removes what the test before has left in it.
+func prepare(ctx context.Context, shared *controlplane.Cluster) (*controlplane.Cluster, error) {
+	if shared != nil {
+		return shared, errors.Join(clean(ctx, kubernetes.NewForConfigOrDie(shared.Config)), install(ctx, shared))
+	}
+	c, err := controlplane.Start(ctx, controlplane.Options{})
+	if err != nil {
+		return nil, err
+	}
+	if err := install(ctx, c); err != nil {
+		return c, err
+	}
+	return c, c.StartControllers(ctx)
+}
+
+// clean removes what joins and controllers write outside of the namespaces of tests.
+func clean(ctx context.Context, kube kubernetes.Interface) error {
+	all, now := metav1.ListOptions{}, metav1.DeleteOptions{}
+	core, rbac := kube.CoreV1(), kube.RbacV1()
+	_, err := core.Namespaces().Patch(ctx, system.Namespace, types.MergePatchType, []byte(`{"metadata": {"annotations": null}}`), metav1.PatchOptions{})
+	return errors.Join(
+		err,
+		core.Secrets(system.Namespace).DeleteCollection(ctx, now, all),
+		core.ServiceAccounts(system.Namespace).DeleteCollection(ctx, now, all),
+		kube.CoordinationV1().Leases(system.Namespace).DeleteCollection(ctx, now, all),
+		rbac.RoleBindings(system.Namespace).DeleteCollection(ctx, now, all),
+		rbac.Roles(system.Namespace).DeleteCollection(ctx, now, all),
+		rbac.ClusterRoleBindings().DeleteCollection(ctx, now, metav1.ListOptions{LabelSelector: peer.LabelReader}),
+		rbac.ClusterRoleBindings().DeleteCollection(ctx, now, metav1.ListOptions{FieldSelector: "metadata.name=" + peer.Account}),
+		rbac.ClusterRoles().DeleteCollection(ctx, now, metav1.ListOptions{FieldSelector: "metadata.name=" + peer.Account}),
+	)
+}
+
 // install applies what an administrator applies. The images of the Deployments are never run.
-func install(ctx context.Context, c *controlplane.Cluster, kubectl string) error {
+func install(ctx context.Context, c *controlplane.Cluster) error {
 	if err := c.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
 		return err
 	}
-	root, err := controlplane.Root()
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, kubectl, "--kubeconfig", c.Kubeconfig, "apply", "--server-side", "-k", filepath.Join(root, "deploy", "controller")) //nolint:gosec // a program of the tests
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("install the controller: %w\n%s", err, out)
-	}
-	return c.StartControllers(ctx)
+	_, err := binaries.Kubectl(ctx, c, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join("deploy", "controller"))
+	return err
 }
 
 // WriteConfig stores Config in Kubeconfig.
@@ -128,50 +185,11 @@ func (w *World) As(context, id, namespace, account string) (remove func()) {
 	}
 }
 
-// Programs builds programs of Kubernetes once, and returns their paths.
-func Programs(t testing.TB, names ...string) map[string]string {
-	t.Helper()
-	paths, err := controlplane.Build(t.Context(), os.Stderr, names...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return paths
-}
-
-// controllerProgram builds the controller of this checkout, once for each test binary.
-var controllerProgram = sync.OnceValues(func() (string, error) {
-	root, err := controlplane.Root()
-	if err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp("", "multicluster-cli-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "multicluster-controller")
-	cmd := exec.Command("go", "build", "-o", path, "./controller") //nolint:gosec,noctx // the build outlives the test that asks first
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the controller: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-// Main runs the tests of a package, and deletes what controllers were built.
-func Main(m *testing.M) {
-	code := m.Run()
-	if path, err := controllerProgram(); err == nil && strings.Contains(path, "multicluster-cli-") {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
-
 // StartController runs the controller of a cluster, and waits until it is ready and has announced its ID.
 // It ends with the test.
 func (w *World) StartController(id string, flags ...string) {
 	w.t.Helper()
-	program, err := controllerProgram()
+	program, err := binaries.Program("multicluster-controller")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -185,7 +203,11 @@ func (w *World) StartController(id string, flags ...string) {
 		"--kubeconfig=" + c.Kubeconfig, "--namespace=" + system.Namespace, "--cluster-id=" + id,
 		"--metrics-bind-address=0", "--health-probe-bind-address=" + probes,
 	}, flags...)
-	if c.controller, err = c.Beside(w.t.Context(), ready("http://"+probes+"/readyz"), program, args...); err != nil {
+	ready := func(ctx context.Context) error {
+		_, err := binaries.Get(ctx, "http://"+probes+"/readyz")
+		return err
+	}
+	if c.controller, err = c.Beside(w.t.Context(), ready, program, args...); err != nil {
 		w.t.Fatalf("start the controller of %s: %v", id, err)
 	}
 	w.t.Cleanup(c.controller.Stop)
@@ -200,27 +222,6 @@ func (w *World) StartController(id string, flags ...string) {
 
 // StopController ends the controller of a cluster.
 func (w *World) StopController(id string) { w.Clusters[id].controller.Stop() }
-
-func ready(url string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = answer.Body.Close() }()
-		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-			return err
-		}
-		if answer.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", answer.StatusCode)
-		}
-		return nil
-	}
-}
 
 // Announce does what a controller does with its ID, where a test needs no controller.
 func (w *World) Announce(context, id string) {
@@ -255,13 +256,67 @@ func (w *World) RunContext(ctx context.Context, args ...string) Result {
 // Kubectl runs the real kubectl against a cluster and returns its output.
 func (w *World) Kubectl(id string, args ...string) string {
 	w.t.Helper()
-	path := Programs(w.t, "kubectl")["kubectl"]
-	cmd := exec.CommandContext(w.t.Context(), path, append([]string{"--kubeconfig", w.Kubeconfig, "--context", id}, args...)...) //nolint:gosec // a program of the tests
-	out, err := cmd.CombinedOutput()
+	out, err := binaries.KubectlWith(w.t.Context(), w.Kubeconfig, "", append([]string{"--context", id}, args...)...)
 	if err != nil {
-		w.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+		w.t.Fatal(err)
 	}
-	return string(out)
+	return out
+}
+
+// Path is the PATH of a user who has kubectl and the plugin.
+func Path(t testing.TB) string {
+	t.Helper()
+	built, err := controlplane.Build(context.WithoutCancel(t.Context()), os.Stderr, "kubectl") // also in a Cleanup
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin, err := binaries.Program("kubectl-multicluster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join([]string{filepath.Dir(plugin), filepath.Dir(built["kubectl"]), os.Getenv("PATH")}, string(os.PathListSeparator))
+}
+
+// Shell runs a command that was printed, as a user does: pasted into a shell. Manifests come from this checkout.
+func Shell(t testing.TB, kubeconfig, command string) {
+	t.Helper()
+	deploy := filepath.Join(binaries.Root(), "deploy") + "/"
+	command = strings.NewReplacer("https://github.com/clusterset-dns/multicluster//deploy/", deploy, "?ref=main", "").Replace(command)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "/bin/sh", "-c", command) //nolint:gosec // a command of ours
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "PATH="+Path(t), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+kubeconfig+".cache")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+}
+
+// Disguise lets a context lead to the API server of a cluster, as its administrator, and changes the answers. It ends with the returned
+// function, or with the test.
+func (w *World) Disguise(t testing.TB, context, id string, change func(*http.Response) error) (undo func()) {
+	t.Helper()
+	config := w.Clusters[id].Config
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httputil.NewSingleHostReverseProxy(target)
+	if front.Transport, err = rest.TransportFor(config); err != nil {
+		t.Fatal(err)
+	}
+	front.ModifyResponse, front.ErrorLog = change, log.New(io.Discard, "", 0)
+	server := httptest.NewServer(front)
+	t.Cleanup(server.Close)
+	cluster, its := w.Config.Clusters[context], w.Config.Contexts[context]
+	w.Config.Clusters[context], w.Config.Contexts[context] = &api.Cluster{Server: server.URL}, &api.Context{Cluster: context}
+	w.WriteConfig()
+	return func() {
+		w.Config.Clusters[context], w.Config.Contexts[context] = cluster, its
+		if its == nil {
+			delete(w.Config.Clusters, context)
+			delete(w.Config.Contexts, context)
+		}
+		w.WriteConfig()
+	}
 }
 
 // Namespace makes a namespace in clusters, and leaves it there.
