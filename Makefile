@@ -168,7 +168,7 @@ readme: build programs bench questions ## Run the demo and all benchmarks, and u
 	@go run ./test/docs
 
 .PHONY: screens
-screens: coredns programs ## Draw the screens of docs/cli.md, by a run of the plugin
+screens: build programs ## Draw the screens of docs/cli.md, by a run of the plugin
 	@cd cli && SCREENS=write go test -count=1 -run '^TestScreens$$' ./command
 
 .PHONY: dashboard-data
