@@ -109,6 +109,8 @@ func newLab(t *testing.T) *lab {
 	l.start("member2")
 	l.sh("kubectl multicluster join member1 member2")
 	l.installDNS()
+	// The address is taken in member1, too: otherwise a Service there could get it, and outputs would differ.
+	l.apply("member1", "default", `{apiVersion: v1, kind: Service, metadata: {name: taken}, spec: {clusterIP: `+secondDNS+`, ports: [{port: 53}]}}`)
 	return l
 }
 

@@ -75,7 +75,7 @@ func Main(m *testing.M) {
 
 // New gives a test clusters with these IDs. They have the CRDs, the namespace multicluster-system, the objects of deploy/controller, and
 // the controllers of Kubernetes for garbage and tokens. No controller of ours runs. The tests of a package share the clusters, one after
-// the other: the namespace multicluster-system is as new for each, and other namespaces keep what tests leave there.
+// the other: for each, the namespace multicluster-system is as new, and there are no exports and imports. Other namespaces stay.
 func New(t testing.TB, ids ...string) *World {
 	t.Helper()
 	controlplane.NotShort(t)
@@ -119,23 +119,35 @@ func Of(t testing.TB, all map[string]*controlplane.Cluster, current string) *Wor
 	return w
 }
 
-// prepare starts a cluster, or removes what the test before has left in it.
-func prepare(ctx context.Context, shared *controlplane.Cluster) (*controlplane.Cluster, error) {
-	if shared != nil {
-		return shared, errors.Join(clean(ctx, kubernetes.NewForConfigOrDie(shared.Config)), install(ctx, shared))
+// prepare starts a cluster, or removes what the test before has left in it. Then it applies what an administrator applies. The images of the
+// Deployments are never run.
+func prepare(ctx context.Context, shared *controlplane.Cluster) (c *controlplane.Cluster, err error) {
+	if c = shared; c == nil {
+		if c, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
+			return nil, err
+		}
 	}
-	c, err := controlplane.Start(ctx, controlplane.Options{})
-	if err != nil {
-		return nil, err
-	}
-	if err := install(ctx, c); err != nil {
+	if err := c.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
 		return c, err
 	}
-	return c, c.StartControllers(ctx)
+	if shared != nil {
+		if err := clean(ctx, c); err != nil {
+			return c, err
+		}
+	}
+	_, err = binaries.Kubectl(ctx, c, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join("deploy", "controller"))
+	if err == nil && shared == nil {
+		err = c.StartControllers(ctx)
+	}
+	return c, err
 }
 
-// clean removes what joins and controllers write outside of the namespaces of tests.
-func clean(ctx context.Context, kube kubernetes.Interface) error {
+// clean removes all exports and imports, and what joins and controllers write outside of the namespaces of tests.
+func clean(ctx context.Context, c *controlplane.Cluster) error {
+	if _, err := binaries.Kubectl(ctx, c, "delete", "serviceexports,serviceimports", "--all", "--all-namespaces"); err != nil {
+		return err
+	}
+	kube := kubernetes.NewForConfigOrDie(c.Config)
 	all, now := metav1.ListOptions{}, metav1.DeleteOptions{}
 	core, rbac := kube.CoreV1(), kube.RbacV1()
 	_, err := core.Namespaces().Patch(ctx, system.Namespace, types.MergePatchType, []byte(`{"metadata": {"annotations": null}}`), metav1.PatchOptions{})
@@ -150,15 +162,6 @@ func clean(ctx context.Context, kube kubernetes.Interface) error {
 		rbac.ClusterRoleBindings().DeleteCollection(ctx, now, metav1.ListOptions{FieldSelector: "metadata.name=" + peer.Account}),
 		rbac.ClusterRoles().DeleteCollection(ctx, now, metav1.ListOptions{FieldSelector: "metadata.name=" + peer.Account}),
 	)
-}
-
-// install applies what an administrator applies. The images of the Deployments are never run.
-func install(ctx context.Context, c *controlplane.Cluster) error {
-	if err := c.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
-		return err
-	}
-	_, err := binaries.Kubectl(ctx, c, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join("deploy", "controller"))
-	return err
 }
 
 // WriteConfig stores Config in Kubeconfig.
