@@ -148,14 +148,18 @@ func (r *Registry) announceNext(ctx context.Context, version string) error {
 	if properties == nil || maps.Equal(properties, announced) {
 		return r.beat(ctx, version)
 	}
-	if pause := propertiesEvery - r.options.Now().Sub(r.propertiesWritten); pause > 0 {
+	now := r.options.Now()
+	if pause := propertiesEvery - now.Sub(r.propertiesWritten); pause > 0 {
 		time.AfterFunc(pause, func() { r.identityChanged(nil) })
 		return r.beat(ctx, version)
 	}
-	r.propertiesWritten = r.options.Now()
 	var text any // nil removes the annotation
 	if len(properties) > 0 {
 		text = labels.FormatLabels(properties)
 	}
-	return r.writeAnnotation(ctx, version, mcs.AnnotationProperties, text)
+	if err := r.writeAnnotation(ctx, version, mcs.AnnotationProperties, text); err != nil {
+		return err // A conflict, often with an annotation that was written a moment ago, must not cost a minute.
+	}
+	r.propertiesWritten = now
+	return nil
 }

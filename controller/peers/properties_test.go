@@ -1,10 +1,13 @@
 package peers
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,6 +123,41 @@ func TestPropertiesOfThisClusterAreAnnounced(t *testing.T) {
 	r.clock.forward(propertiesEvery)
 	r.SetProperties(nil)
 	announced("")
+}
+
+// overtaken is a Writer with another one that annotates the namespace first.
+type overtaken struct {
+	Writer
+	first func(annotations map[string]any)
+}
+
+func (w overtaken) Announce(ctx context.Context, namespace, resourceVersion string, annotations map[string]any) error {
+	w.first(annotations)
+	return w.Writer.Announce(ctx, namespace, resourceVersion, annotations)
+}
+
+// TestAConflictDoesNotDelayTheProperties is a regression test: a write that the API server refused counted as one, and
+// the next was tried a minute later. The clock stands still here, so that no minute passes.
+func TestAConflictDoesNotDelayTheProperties(t *testing.T) {
+	t.Parallel()
+	p, began := newPlace(t), time.Now()
+	conflict := sync.OnceFunc(func() { annotate(t, home.Cluster(t), p.namespace, "example.com/theirs", "too") })
+	r := p.read(t, func(o *Options) {
+		o.Now = func() time.Time { return began }
+		o.Writer = overtaken{o.Writer, func(annotations map[string]any) {
+			if _, ours := annotations[mcs.AnnotationProperties]; ours {
+				conflict()
+			}
+		}}
+	})
+	r.SetProperties(map[string]string{"tier.example.com": "gold"})
+	controlplane.Eventually(t, "announced", func() error {
+		ns, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
+		if err == nil && (ns.Annotations[mcs.AnnotationProperties] != "tier.example.com=gold" || ns.Annotations["example.com/theirs"] != "too") {
+			err = fmt.Errorf("the annotations are %v", ns.Annotations)
+		}
+		return err
+	})
 }
 
 // A peer announces the namespaces that it exports from. A list that is too long counts as an empty one.
