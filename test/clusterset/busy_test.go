@@ -19,7 +19,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 )
 
 // isWork reports whether a request writes something that follows from exports. Leases, events and the
@@ -81,22 +80,13 @@ func (c *tally) take() map[int]int {
 // five writes (its import, the derived Service, a slice, the ips, the status). The API server
 // refuses none of them.
 func TestPeerWithManyExports(t *testing.T) {
-	controlplane.NotShort(t)
 	const names = 200
 	ctx := context.WithoutCancel(t.Context())
-	set, err := startSet(ctx, "10.1.0.0/16", "10.2.0.0/16")
-	t.Cleanup(func() {
-		for _, c := range set {
-			if err := c.Stop(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := pair.start(t)
 	counted := &tally{by: map[int]int{}}
-	set[1].Account = rest.CopyConfig(set[1].Account)
+	account := set[1].Account
+	t.Cleanup(func() { set[1].Account = account })
+	set[1].Account = rest.CopyConfig(account)
 	set[1].Account.Wrap(counted.wrap)
 	if err := set[1].Leave(ctx, "c1"); err != nil {
 		t.Fatal(err)

@@ -115,6 +115,9 @@ func (c *Cluster) Install(ctx context.Context) (err error) {
 // serviceGrace is short: tests delete Services, and wait for what follows.
 const serviceGrace = time.Second
 
+// tenth is a tenth of the pauses between heartbeats and between probes.
+const tenth = 3 * time.Second
+
 // poll is how often a controller looks at its CRDs and its identity again: the tests do not change them.
 const poll = time.Minute
 
@@ -125,7 +128,10 @@ func (c *Cluster) Stop() error {
 
 // Run lets a controller work, in this process, until its context ends or End is called.
 func (c *Cluster) Run(ctx context.Context, change ...func(*reconcile.Options)) error {
-	options := reconcile.Options{ClusterID: c.ID, Namespace: SystemNamespace, MetricsAddress: "0", Poll: poll, ServiceGrace: serviceGrace, Version: "v1"}
+	options := reconcile.Options{
+		ClusterID: c.ID, Namespace: SystemNamespace, MetricsAddress: "0", Version: "v1",
+		Poll: poll, ServiceGrace: serviceGrace, Heartbeat: tenth, ProbeInterval: tenth,
+	}
 	for _, edit := range change {
 		edit(&options)
 	}

@@ -139,7 +139,7 @@ func namespaces(t *testing.T, selector string) (n reconcile.Namespaces) {
 func (s *stage) restart(in int, change ...func(*reconcile.Options)) {
 	s.Helper()
 	c := s.set[in]
-	err := errors.Join(c.End(), c.Run(context.WithoutCancel(s.Context()), append(change, inRegion(c, regions[c.ID]), allowingNativeNames, older(c))...))
+	err := errors.Join(c.End(), c.Run(context.WithoutCancel(s.Context()), append(usual(c), change...)...))
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 )
 
 // link is one of a cluster to a peer.
-func (h *history) link(p place) pair {
-	return pair{p.in, (p.in + 1 + h.IntN(len(h.set)-1)) % len(h.set)}
+func (h *history) link(p place) linkOf {
+	return linkOf{p.in, (p.in + 1 + h.IntN(len(h.set)-1)) % len(h.set)}
 }
 
 func (h *history) joinPeer(p place) (string, error) {

@@ -70,38 +70,34 @@ func historySeeds(t *testing.T) []uint64 {
 // histories are three clusters. Each reads the others through a proxy of its own.
 type histories struct {
 	set    []*Cluster
-	links  map[pair]*faultproxy.API
-	joined map[pair][]byte // the kubeconfigs
+	links  map[linkOf]*faultproxy.API
+	joined map[linkOf][]byte // the kubeconfigs
 	ledger *ledger
 }
 
-// pair is a cluster and a peer that it reads, by their places.
-type pair struct{ reader, peer int }
+// linkOf is a cluster and a peer that it reads, by their places.
+type linkOf struct{ reader, peer int }
 
 func startHistories(t *testing.T) *histories {
 	t.Helper()
-	controlplane.NotShort(t)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 15*time.Minute)
-	defer cancel()
-	all := &histories{links: map[pair]*faultproxy.API{}, joined: map[pair][]byte{}, ledger: &ledger{}}
+	all := &histories{set: three.start(t), links: map[linkOf]*faultproxy.API{}, joined: map[linkOf][]byte{}, ledger: &ledger{}}
+	reset(t, all.set)
 	t.Cleanup(func() {
-		for _, c := range all.set {
-			if err := c.Stop(); err != nil {
-				t.Errorf("stop %s: %v", c.ID, err)
-			}
-		}
+		reset(t, all.set)
 		for _, api := range all.links {
 			if err := api.Close(); err != nil {
 				t.Errorf("close a proxy: %v", err)
 			}
 		}
+		for _, c := range all.set {
+			if err := c.Run(context.WithoutCancel(t.Context()), usual(c)...); err != nil {
+				t.Error(err)
+			}
+		}
 	})
-	var err error
-	all.set, err = startSet(ctx, "10.4.0.0/16,fd00:4::/112", "10.5.0.0/16,fd00:5::/112", "10.6.0.0/16")
-	if err != nil {
-		t.Fatalf("start three clusters: %v", err)
-	}
 	for i, c := range all.set {
+		account := c.Account
+		t.Cleanup(func() { c.Account = account })
 		c.Account = all.ledger.watching(c)
 		for j, peer := range all.set {
 			if i == j {
@@ -111,8 +107,8 @@ func startHistories(t *testing.T) *histories {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all.links[pair{i, j}] = api
-			if all.joined[pair{i, j}], err = api.Kubeconfig(peer.Reader); err != nil {
+			all.links[linkOf{i, j}] = api
+			if all.joined[linkOf{i, j}], err = api.Kubeconfig(peer.Reader); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -130,17 +126,17 @@ type history struct {
 	namespaces []string      // in the last one no step does anything
 	weights    []int
 	steps      []string
-	disturbed  map[pair]func() error // ends what disturbs a link
-	ended      map[int]bool          // whose controller does not run
-	theirs     map[client.Object]int // what others made, as it was, and in which cluster
-	left       map[pair]bool         // that left once
-	steady     map[pair]picture
+	disturbed  map[linkOf]func() error // ends what disturbs a link
+	ended      map[int]bool            // whose controller does not run
+	theirs     map[client.Object]int   // what others made, as it was, and in which cluster
+	left       map[linkOf]bool         // that left once
+	steady     map[linkOf]picture
 	addresses  *addressBook
 }
 
 func newHistory(t *testing.T, all *histories, run int, seed uint64) *history {
-	h := &history{T: t, histories: all, seed: seed, dice: dice{rand.New(rand.NewPCG(seed, 0))}, ended: map[int]bool{}, disturbed: map[pair]func() error{},
-		left: map[pair]bool{}, theirs: map[client.Object]int{}}
+	h := &history{T: t, histories: all, seed: seed, dice: dice{rand.New(rand.NewPCG(seed, 0))}, ended: map[int]bool{}, disturbed: map[linkOf]func() error{},
+		left: map[linkOf]bool{}, theirs: map[client.Object]int{}}
 	for _, suffix := range []string{"a", "b", "steady"} {
 		h.namespaces = append(h.namespaces, fmt.Sprintf("%s%d-%s", prefix, run, suffix))
 	}
@@ -204,8 +200,8 @@ func (h *history) stage(namespace string) *stage {
 
 // undisturbed contains the versions of the objects that no step touches, by their cluster and the
 // cluster that they come from: outages and restarts must not change them.
-func (h *history) undisturbed() map[pair]picture {
-	all := map[pair]picture{}
+func (h *history) undisturbed() map[linkOf]picture {
+	all := map[linkOf]picture{}
 	for i, c := range h.set {
 		one, err := see(h.Context(), c, h.namespaces[2:])
 		h.must("see", err)
@@ -216,7 +212,7 @@ func (h *history) undisturbed() map[pair]picture {
 					p[described(c, obj)] = obj.GetResourceVersion()
 				}
 			}
-			all[pair{i, j}] = p
+			all[linkOf{i, j}] = p
 		}
 	}
 	return all
@@ -258,7 +254,7 @@ func (h *history) must(what string, err error) {
 	}
 }
 
-func (h *history) join(link pair) error {
+func (h *history) join(link linkOf) error {
 	return h.set[link.reader].Join(h.Context(), h.set[link.peer].ID, h.joined[link])
 }
 

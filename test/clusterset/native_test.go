@@ -19,7 +19,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 )
 
@@ -364,18 +363,10 @@ func TestNativeNameSlips(t *testing.T) {
 // What the controller attached goes when the export is deleted, when the peer leaves, and when the controller has ended and the import is deleted as
 // docs/operations/uninstall.md describes. A Service that a user has applied while no controller ran stays.
 func TestNativeNameEndsWithThePeerAndTheController(t *testing.T) {
-	controlplane.NotShort(t)
-	set, err := startSet(t.Context(), "10.1.0.0/16", "10.2.0.0/16")
-	for _, c := range set {
-		t.Cleanup(func() {
-			if err := c.Stop(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	set := pair.start(t)
 	life := context.WithoutCancel(t.Context())
 	home, far := set[0], set[1]
-	if err := errors.Join(err, far.Run(life)); err != nil {
+	if err := far.Run(life); err != nil {
 		t.Fatal(err)
 	}
 	s := newStage(t, set, 0, 1)

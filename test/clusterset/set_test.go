@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	code := m.Run()
-	if err := three.stop(); err != nil {
+	if err := errors.Join(three.stop(), stopAll(pair.set)); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the clusters:", err)
 		code = max(code, 1)
 	}
@@ -54,7 +54,7 @@ func (s *shared) start(t *testing.T) []*Cluster {
 		s.set, s.err = startSet(ctx, "10.1.0.0/16,fd00:1::/112", "10.2.0.0/16,fd00:2::/112", "10.3.0.0/16")
 		for _, c := range s.set {
 			if s.err == nil {
-				s.err = c.Run(context.WithoutCancel(t.Context()), inRegion(c, regions[c.ID]), allowingNativeNames, older(c))
+				s.err = c.Run(context.WithoutCancel(t.Context()), usual(c)...)
 			}
 		}
 	})
@@ -66,6 +66,11 @@ func (s *shared) start(t *testing.T) []*Cluster {
 
 // regions are those of the clusters that most tests share.
 var regions = map[string]string{"c1": "eu", "c2": "eu", "c3": "us"}
+
+// usual are the options of the controllers that most tests share.
+func usual(c *Cluster) []func(*reconcile.Options) {
+	return []func(*reconcile.Options){inRegion(c, regions[c.ID]), allowingNativeNames, older(c)}
+}
 
 // inRegion gives a cluster the property of a region.
 func inRegion(c *Cluster, region string) func(*reconcile.Options) {
@@ -93,9 +98,11 @@ func allowingNativeNames(o *reconcile.Options) {
 	}
 }
 
-func (s *shared) stop() error {
+func (s *shared) stop() error { return stopAll(s.set) }
+
+func stopAll(set []*Cluster) error {
 	var failed []error
-	for _, c := range s.set {
+	for _, c := range set {
 		failed = append(failed, c.Stop())
 	}
 	return errors.Join(failed...)
@@ -192,7 +199,11 @@ func edit[T client.Object](s *stage, in int, obj T, name string, change func(T))
 
 func (s *stage) until(what string, condition func() error) {
 	s.Helper()
+	began := time.Now()
 	controlplane.Eventually(s.T, what, condition)
+	if d := time.Since(began); d > 2*time.Second {
+		s.Logf("WAITED %v for %s", d, what)
+	}
 }
 
 // export makes a Service with endpoints, and its ServiceExport.

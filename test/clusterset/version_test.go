@@ -21,22 +21,16 @@ import (
 func TestOldCRDs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
-	var set []*Cluster
-	for i, c := range []struct {
-		form    controlplane.CRDs
-		version string
-	}{{controlplane.BothVersions, "v1beta1"}, {controlplane.OldKarmada, "v1alpha1"}} {
-		member, err := StartWith(ctx, fmt.Sprintf("c%d", i+1), controlplane.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16,fd00:%[1]d::/112", i+1)}, c.form, c.version)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := member.Stop(); err != nil {
-				t.Errorf("stop %s: %v", member.ID, err)
-			}
-		})
-		set = append(set, member)
+	old, err := StartWith(ctx, "c2", controlplane.Options{ServiceCIDRs: "10.2.0.0/16,fd00:2::/112"}, controlplane.OldKarmada, "v1alpha1")
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := old.Stop(); err != nil {
+			t.Error("stop the cluster with old CRDs:", err)
+		}
+	})
+	set := []*Cluster{pair.start(t)[0], old}
 	for i, c := range set {
 		peer := set[1-i]
 		if err := errors.Join(c.Join(ctx, peer.ID, peer.ReaderKubeconfig), c.Run(context.WithoutCancel(t.Context()))); err != nil {
