@@ -110,10 +110,10 @@ func (c *connection) listenTo(ctx context.Context) {
 		}
 		now := time.Now()
 		c.note(c.transport.quiet(now))
-		failed, failing := c.failedProbe()
+		_, failing := c.failedProbe()
 		switch {
 		case failing && now.Sub(began) >= min(pause, probeTimeout):
-			c.probeOne(ctx, failed)
+			c.probeFailed(ctx)
 		case !failing && c.transport.unanswered(now) >= pause:
 			if next = (next + 1) % int(resources); !c.reads(next) {
 				next = (next + 1) % int(resources)
@@ -156,6 +156,19 @@ func (c *connection) failedProbe() (resource int, failed bool) {
 	defer c.peer.registry.mu.RUnlock()
 	resource = slices.IndexFunc(c.probing[:], func(err error) bool { return err != nil })
 	return resource, resource >= 0
+}
+
+// probeFailed probes the resources whose last probe failed, until one fails again. One at a time, with
+// the pause after each, a peer that answers again would be Unreachable for half a minute.
+func (c *connection) probeFailed(ctx context.Context) {
+	for last := -1; ; {
+		failed, failing := c.failedProbe()
+		if !failing || failed == last {
+			return
+		}
+		c.probeOne(ctx, failed)
+		last = failed
+	}
 }
 
 // probePause returns probeEvery with jitter: many controllers can have lost one API server at once.

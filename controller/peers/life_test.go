@@ -2,8 +2,13 @@ package peers
 
 import (
 	"errors"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // TestUntilLook: the next look is when a peer that answers could first be suspected, or has to be probed.
@@ -33,5 +38,35 @@ func TestUntilLook(t *testing.T) {
 				t.Errorf("the next look is in %v, expected in %v", got, test.expected)
 			}
 		})
+	}
+}
+
+// TestAPeerThatAnswersAgainIsProbedAtOnce is a regression test: a controller that started while a peer was away took
+// ten seconds for each resource until the peer was connected. A resource that fails again ends the round.
+func TestAPeerThatAnswersAgainIsProbedAtOnce(t *testing.T) {
+	refused := ""
+	l := hostile(t, func(w http.ResponseWriter, r *http.Request) {
+		if refused != "" && strings.HasSuffix(r.URL.Path, refused) {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
+	})
+	fail := func() {
+		for i := range l.probing {
+			l.probing[i] = errors.New("connection refused")
+		}
+	}
+	fail()
+	l.probeFailed(t.Context())
+	if failed, failing := l.failedProbe(); failing {
+		t.Errorf("resource %d still counts as failed: %v", failed, l.probing[failed])
+	}
+	fail()
+	refused = "/namespaces"
+	l.probeFailed(t.Context())
+	if failed, _ := l.failedProbe(); failed != ofNamespaces || !apierrors.IsForbidden(l.probing[failed]) {
+		t.Errorf("resource %d failed with %v; want the namespaces, which are forbidden", failed, l.probing)
 	}
 }
