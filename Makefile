@@ -155,7 +155,7 @@ TOKENS ?= 30m
 .PHONY: test-tokens
 test-tokens: controller programs ## Renew the tokens of a peer in real time (TOKENS=30m)
 	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT), everything on one machine"; \
-	  TOKENS=$(TOKENS) go test -count=1 -v -vet=off -timeout 90m -run '^TestTokensRenewed$$' ./test/clusterset | sed -un 's/^ *tokens_test.go:[0-9]*: //p'; } | tee docs/results/tokens.txt
+	  TOKENS=$(TOKENS) go test -count=1 -v -vet=off -timeout 90m -run '^TestTokensRenewed$$' ./test/rules | sed -un 's/^ *tokens_test.go:[0-9]*: //p'; } | tee docs/results/tokens.txt
 
 .PHONY: questions
 questions: coredns programs ## Count the questions of a pod for each way to find imports

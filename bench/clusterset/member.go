@@ -14,14 +14,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
-	"github.com/clusterset-dns/multicluster/test/clusterset"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/rules"
 )
 
 // member is a cluster with its controller as a process.
 type member struct {
-	*clusterset.Cluster
+	*rules.Cluster
 	api        *kubernetes.Clientset
 	metrics    string // the controller's address; "" before it is started
 	controller *controlplane.Beside
@@ -29,7 +29,7 @@ type member struct {
 
 // start starts a cluster without a controller.
 func start(ctx context.Context, id, serviceCIDRs string) (*member, error) {
-	c, err := clusterset.Start(ctx, id, controlplane.Options{ServiceCIDRs: serviceCIDRs})
+	c, err := rules.Start(ctx, id, controlplane.Options{ServiceCIDRs: serviceCIDRs})
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/security/badobjects"
+	"github.com/clusterset-dns/multicluster/test/world/badobjects"
 )
 
 // disturbance is something that happens between CoreDNS and its API server. When do returns, all is as it was before, and CoreDNS has

@@ -25,9 +25,9 @@ import (
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/testing/node"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
-	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

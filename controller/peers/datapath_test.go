@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
-	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
 // pods are the endpoints of a peer. Each is a proxy on the loopback interface that stands for the

@@ -12,7 +12,7 @@ import (
 )
 
 // A user removed the mark of a slice that is no longer needed. The slice would otherwise keep
-// endpoints that are gone: found with seed 456831125 of test/clusterset's random histories. A slice
+// endpoints that are gone: found with seed 456831125 of test/rules' random histories. A slice
 // with another name is forged, and is deleted too.
 func TestSliceWithoutItsMarkIsDeletedToo(t *testing.T) {
 	c := newName("c2", publishing(exporting("c1", 0, 80, "10.9.1.1")))

@@ -22,8 +22,8 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
 // The controller continues after an outage of the API server, and deletes nothing because of it.

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/security/badobjects"
+	"github.com/clusterset-dns/multicluster/test/world/badobjects"
 )
 
 // What a server may cost beside bad objects, and how long a neighbour's change may take.

@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/clusterset-dns/multicluster/test/clusterset/faultproxy"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
 // A firewall forgets the connections to the API server. They stay open, and nothing arrives on them any more. client-go's own health

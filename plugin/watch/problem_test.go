@@ -16,7 +16,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/lenient"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
-	"github.com/clusterset-dns/multicluster/test/security/badobjects"
+	"github.com/clusterset-dns/multicluster/test/world/badobjects"
 )
 
 // sent is a ServiceImport as it is decoded from an API server's answer.

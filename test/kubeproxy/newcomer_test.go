@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	members "github.com/clusterset-dns/multicluster/test/clusterset"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
+	members "github.com/clusterset-dns/multicluster/test/rules"
 )
 
 // TestNewcomerLeavesTheOldestsTraffic is a regression test as clients see it: east exports one port without a name. West comes with named ports, goes,

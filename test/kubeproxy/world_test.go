@@ -25,9 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	members "github.com/clusterset-dns/multicluster/test/clusterset"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	members "github.com/clusterset-dns/multicluster/test/rules"
 )
 
 var shared = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {

@@ -16,8 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/clusterset"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/rules"
 )
 
 var module = controlplane.Module{
@@ -43,7 +43,7 @@ provider:
 // gateway is a running Envoy Gateway: its control plane, without an Envoy.
 type gateway struct {
 	t      *testing.T
-	at     *clusterset.Cluster
+	at     *rules.Cluster
 	xds    string // the path of the program
 	certs  string // the folder of an Envoy's certificates
 	beside *controlplane.Beside
@@ -51,7 +51,7 @@ type gateway struct {
 
 // startGateway installs Envoy Gateway's CRDs and certificates, and runs it. It has fixed ports, and reads its certificates from /certs:
 // so it needs a network of its own, and gets a folder of its own as its root.
-func startGateway(t *testing.T, at *clusterset.Cluster) *gateway {
+func startGateway(t *testing.T, at *rules.Cluster) *gateway {
 	t.Helper()
 	g := &gateway{t: t, at: at}
 	programs, err := module.Build(t.Context(), os.Stderr)

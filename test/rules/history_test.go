@@ -1,0 +1,435 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/controller/reconcile"
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
+)
+
+const (
+	historiesByDefault = 4
+	namesAtFirst       = 5 // are exported
+	stepsOfHistory     = 60
+	prefix             = "history-" // of namespaces
+)
+
+// TestRandomHistories: whatever happens to three clusters, in the end each of them holds what the merge of the true state says, and
+// nothing else. What others made is as it was, and an import's address never changed (C24). Then the controllers start once more and
+// write nothing.
+//
+// Each history follows from its seed, but for the moments at which the controllers come to see what happens:
+//
+//	HISTORY_SEED=1234 go test -race -run TestRandomHistories ./test/rules     that one again
+//	HISTORIES=50 go test -race -timeout 60m -run TestRandomHistories ./test/rules     many
+func TestRandomHistories(t *testing.T) {
+	set := startHistories(t)
+	for run, seed := range historySeeds(t) {
+		t.Logf("history %d: seed %d", run, seed)
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { newHistory(t, set, run, seed).run() })
+	}
+}
+
+func historySeeds(t *testing.T) []uint64 {
+	t.Helper()
+	number := func(name string) uint64 {
+		n, err := strconv.ParseUint(os.Getenv(name), 10, 64)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		return n
+	}
+	if os.Getenv("HISTORY_SEED") != "" {
+		return []uint64{number("HISTORY_SEED")}
+	}
+	runs := uint64(historiesByDefault)
+	if os.Getenv("HISTORIES") != "" {
+		runs = number("HISTORIES")
+	}
+	var seeds []uint64
+	for range runs {
+		seeds = append(seeds, uint64(rand.Uint32()))
+	}
+	return seeds
+}
+
+// histories are three clusters. Each reads the others through a proxy of its own.
+type histories struct {
+	set    []*Cluster
+	links  map[linkOf]*faultproxy.API
+	joined map[linkOf][]byte // the kubeconfigs
+	ledger *ledger
+}
+
+// linkOf is a cluster and a peer that it reads, by their places.
+type linkOf struct{ reader, peer int }
+
+func startHistories(t *testing.T) *histories {
+	t.Helper()
+	all := &histories{set: three.start(t), links: map[linkOf]*faultproxy.API{}, joined: map[linkOf][]byte{}, ledger: &ledger{}}
+	reset(t, all.set)
+	t.Cleanup(func() {
+		reset(t, all.set)
+		for _, api := range all.links {
+			if err := api.Close(); err != nil {
+				t.Errorf("close a proxy: %v", err)
+			}
+		}
+		for _, c := range all.set {
+			if err := c.Run(context.WithoutCancel(t.Context()), usual(c)...); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i, c := range all.set {
+		account := c.Account
+		t.Cleanup(func() { c.Account = account })
+		c.Account = all.ledger.watching(c)
+		for j, peer := range all.set {
+			if i == j {
+				continue
+			}
+			api, err := faultproxy.Before(peer.Config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.links[linkOf{i, j}] = api
+			if all.joined[linkOf{i, j}], err = api.Kubeconfig(peer.Reader); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return all
+}
+
+// history is one of them.
+type history struct {
+	*testing.T
+	*histories
+	dice
+	seed       uint64
+	timeout    time.Duration // of peers; 0 for forever
+	namespaces []string      // in the last one no step does anything
+	weights    []int
+	steps      []string
+	disturbed  map[linkOf]func() error // ends what disturbs a link
+	ended      map[int]bool            // whose controller does not run
+	theirs     map[client.Object]int   // what others made, as it was, and in which cluster
+	left       map[linkOf]bool         // that left once
+	steady     map[linkOf]picture
+	addresses  *addressBook
+}
+
+func newHistory(t *testing.T, all *histories, run int, seed uint64) *history {
+	h := &history{T: t, histories: all, seed: seed, dice: dice{rand.New(rand.NewPCG(seed, 0))}, ended: map[int]bool{}, disturbed: map[linkOf]func() error{},
+		left: map[linkOf]bool{}, theirs: map[client.Object]int{}}
+	for _, suffix := range []string{"a", "b", "steady"} {
+		h.namespaces = append(h.namespaces, fmt.Sprintf("%s%d-%s", prefix, run, suffix))
+	}
+	h.weigh()
+	if h.one(4) { // sometimes an outage lasts too long
+		h.timeout = 3 * time.Second
+	}
+	return h
+}
+
+func (h *history) run() {
+	defer h.end()
+	h.begin()
+	for n := range uint64(stepsOfHistory) {
+		// With dice of its own: what a step finds, which is not the same each time, does not change the next ones.
+		h.dice = dice{rand.New(rand.NewPCG(h.seed, n+1))}
+		if n < namesAtFirst {
+			h.populate()
+		} else {
+			h.step()
+		}
+	}
+	h.settle()
+	h.idle()
+}
+
+// begin joins all to all anew, as if no history had been before.
+func (h *history) begin() {
+	for link := range h.links {
+		lease := leaseOf(h.set[link.peer].ID)
+		h.must("forget a peer", client.IgnoreNotFound(h.set[link.reader].Admin.Delete(h.Context(), lease)))
+		h.must("forget a peer", h.set[link.reader].Leave(h.Context(), h.set[link.peer].ID))
+		h.must("join", h.join(link))
+	}
+	for i, c := range h.set {
+		for n, namespace := range h.namespaces {
+			if n == 1 && i > 0 { // later, by a step
+				continue
+			}
+			h.must("create a namespace", c.Admin.Create(h.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+		}
+		h.must("run", h.runController(i))
+	}
+	h.addresses = readAddresses(h.T, h.set)
+	s := h.stage(h.namespaces[2])
+	for i, c := range h.set {
+		s.export(i, service("from-"+c.ID), fmt.Sprintf("10.9.%d.1", i))
+	}
+	for i, c := range h.set {
+		s.until("exported", func() error { return s.healthy(i, "from-"+c.ID) })
+		for j := range h.set {
+			s.until("imported", func() error { return s.imported(j, "from-"+c.ID, []string{c.ID}, fmt.Sprintf("10.9.%d.1", i)) })
+		}
+	}
+	h.steady = h.undisturbed()
+}
+
+func (h *history) stage(namespace string) *stage {
+	return &stage{T: h.T, set: h.set, namespace: namespace}
+}
+
+// undisturbed contains the versions of the objects that no step touches, by their cluster and the
+// cluster that they come from: outages and restarts must not change them.
+func (h *history) undisturbed() map[linkOf]picture {
+	all := map[linkOf]picture{}
+	for i, c := range h.set {
+		one, err := see(h.Context(), c, h.namespaces[2:])
+		h.must("see", err)
+		for j, from := range h.set {
+			p := picture{}
+			for _, obj := range one.objects() {
+				if strings.Contains(obj.GetName(), "from-"+from.ID) {
+					p[described(c, obj)] = obj.GetResourceVersion()
+				}
+			}
+			all[linkOf{i, j}] = p
+		}
+	}
+	return all
+}
+
+func described(c *Cluster, obj client.Object) string {
+	return fmt.Sprintf("%s: %T %s", c.ID, obj, client.ObjectKeyFromObject(obj))
+}
+
+// end leaves nothing running, and nothing that the next history would meet.
+func (h *history) end() {
+	if h.Failed() {
+		h.Logf("peers time out after %v (0 is never); the steps of this history:\n%s", h.timeout, strings.Join(h.steps, "\n"))
+	}
+	h.addresses.close()
+	for _, resume := range h.disturbed {
+		if err := resume(); err != nil {
+			h.Errorf("resume: %v", err)
+		}
+	}
+	for _, c := range h.set {
+		if err := c.End(); err != nil {
+			h.Errorf("end the controller of %s: %v", c.ID, err)
+		}
+		for _, namespace := range h.namespaces {
+			doomed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+			if err := client.IgnoreNotFound(c.Admin.Delete(h.Context(), doomed)); err != nil {
+				h.Errorf("delete a namespace: %v", err)
+			}
+		}
+	}
+}
+
+// must ends a test whose own requests fail: they are the administrator's, past all that is disturbed.
+func (h *history) must(what string, err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (h *history) join(link linkOf) error {
+	return h.set[link.reader].Join(h.Context(), h.set[link.peer].ID, h.joined[link])
+}
+
+func (h *history) runController(i int) error {
+	delete(h.ended, i)
+	return h.set[i].Run(context.WithoutCancel(h.Context()), func(o *reconcile.Options) { o.PeerTimeout = h.timeout })
+}
+
+// settle ends all that disturbs, and waits until each cluster is as it should be.
+func (h *history) settle() {
+	for link, resume := range h.disturbed {
+		h.must("resume", resume())
+		delete(h.disturbed, link)
+	}
+	for i := range h.ended {
+		h.must("run", h.runController(i))
+	}
+	h.pardon()
+	h.until("as it should be, after all", h.check)
+	// Once all is quiet, nothing but the namespaces themselves says that they have come (C21).
+	for i := range h.set {
+		what, err := h.createNamespace(place{in: i})
+		h.must(what, err)
+	}
+	h.until("as it should be, with the namespaces that were missing", h.check)
+	if err := h.addresses.fault(); err != nil {
+		h.Error(err)
+	}
+	for link, is := range h.undisturbed() {
+		if own := link.reader == link.peer; !own && (h.timeout > 0 || h.left[link]) {
+			continue
+		}
+		if diff := differences(h.steady[link], is); diff != "" {
+			h.Errorf("objects that no step touched have changed:\n%s", diff)
+		}
+	}
+}
+
+func (h *history) until(what string, condition func() error) {
+	h.Helper()
+	controlplane.Eventually(h.T, what, condition)
+}
+
+// pardon has those peers leave and join again that came and went so often that they would have to stay for long before they count.
+func (h *history) pardon() {
+	for link := range h.links {
+		if h.timeout == 0 {
+			return
+		}
+		reader, peer := h.set[link.reader], h.set[link.peer].ID
+		lease := leaseOf(peer)
+		if err := reader.Admin.Get(h.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
+			h.must("read a Lease", client.IgnoreNotFound(err))
+			continue
+		}
+		if n := lease.Spec.LeaseTransitions; n == nil || *n == 0 {
+			continue
+		}
+		h.must("leave", reader.Leave(h.Context(), peer))
+		h.until("the Lease of one that left goes", func() error {
+			err := reader.Admin.Get(h.Context(), client.ObjectKeyFromObject(lease), lease)
+			if err == nil {
+				err = fmt.Errorf("lease %s of %s is there", peer, reader.ID)
+			}
+			return client.IgnoreNotFound(err)
+		})
+		h.must("join", h.join(link))
+	}
+}
+
+// check compares each cluster with the truth.
+func (h *history) check() error {
+	var seen []*seenCluster
+	for _, c := range h.set {
+		one, err := see(h.Context(), c, h.namespaces)
+		if err != nil {
+			return err
+		}
+		seen = append(seen, one)
+	}
+	var faults []error
+	for i, one := range seen {
+		if faults = append(faults, compare(one, oracle{seen}.of(one))); errors.Join(faults...) != nil {
+			return errors.Join(faults...)
+		}
+		faults = append(faults, h.untouched(i))
+	}
+	return errors.Join(faults...)
+}
+
+// idle starts all controllers again: they find everything as it should be, and write nothing.
+func (h *history) idle() {
+	for i, c := range h.set {
+		h.must("end", c.End())
+		h.ended[i] = true
+	}
+	before := h.versions()
+	h.ledger.begin()
+	for i := range h.set {
+		h.must("run", h.runController(i))
+	}
+	// What is exported now comes after all that there was.
+	const late = "late"
+	s := h.stage("default")
+	ids, addresses := map[int][]string{}, map[int][]string{}
+	for i := range h.set {
+		ids[i] = h.readBy(i)
+		for j, c := range h.set {
+			if slices.Contains(ids[i], c.ID) {
+				addresses[i] = append(addresses[i], fmt.Sprintf("10.9.%d.9", j))
+			}
+		}
+		s.export(i, service(late), fmt.Sprintf("10.9.%d.9", i))
+	}
+	for i := range h.set {
+		s.until("imported", func() error {
+			return s.imported(i, late, ids[i], addresses[i]...)
+		})
+	}
+	h.quiet()
+	// Former histories are still on their way out.
+	matters := func(in string) bool {
+		return in != s.namespace && (!strings.HasPrefix(in, prefix) || slices.Contains(h.namespaces, in))
+	}
+	if writes := h.ledger.stop(matters); len(writes) > 0 {
+		h.Errorf("after a restart that should write nothing:\n%s", strings.Join(writes, "\n"))
+	}
+	if diff := differences(before, h.versions()); diff != "" {
+		h.Errorf("a restart changed something:\n%s", diff)
+	}
+	for i := range h.set {
+		s.delete(i, exportOf(late), service(late), endpointsOf(service(late), ""))
+	}
+	for i := range h.set {
+		s.until("gone", func() error { return s.nothing(i, late) })
+	}
+}
+
+// readBy are the ids of a cluster and its peers.
+func (h *history) readBy(i int) []string {
+	one, err := see(h.Context(), h.set[i], nil)
+	h.must("see", err)
+	ids := append(one.peers, h.set[i].ID)
+	slices.Sort(ids)
+	return ids
+}
+
+// quiet waits until no controller has reconciled anything for a while.
+func (h *history) quiet() {
+	const calm = 20
+	last, same := -1.0, 0
+	h.until("nothing is left to reconcile", func() error {
+		now, err := reconciled()
+		if err != nil {
+			return err
+		}
+		if same++; now != last {
+			last, same = now, 0
+		}
+		if same < calm {
+			return fmt.Errorf("%v reconciles", now)
+		}
+		return nil
+	})
+}
+
+// versions returns the resourceVersions of all objects.
+func (h *history) versions() picture {
+	p := picture{}
+	for _, c := range h.set {
+		one, err := see(h.Context(), c, h.namespaces)
+		h.must("see", err)
+		for _, obj := range one.objects() {
+			p[described(c, obj)] = obj.GetResourceVersion()
+		}
+	}
+	return p
+}

@@ -1,0 +1,135 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// An import that others created stays theirs: its content stays, it gets none of the clusterset's
+// endpoints, and the export's message contains what to do.
+func TestForeignImportIsLeftAlone(t *testing.T) {
+	s := newStage(t, three.start(t))
+	theirs := &mcsv1beta1.ServiceImport{
+		ObjectMeta: metav1.ObjectMeta{Name: "foo", Labels: map[string]string{mcs.LabelManagedBy: "somebody"}},
+		Spec:       mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.Headless, Ports: []mcsv1beta1.ServicePort{{Port: 7}}},
+	}
+	slice := endpointsOf(service("foo"), "-theirs", "10.8.8.8")
+	slice.Labels = map[string]string{mcsv1beta1.LabelServiceName: "foo", mcsv1beta1.LabelSourceCluster: "c1", discoveryv1.LabelManagedBy: "cilium"}
+	s.create(0, theirs, slice)
+	s.export(0, service("foo"), "10.9.1.1")
+	s.until("said", func() error { return s.condition(0, "foo", "Ready", metav1.ConditionFalse, "Failed") })
+	imp, err := s.imp(0, "foo")
+	if err != nil || imp.Spec.Type != mcsv1beta1.Headless || imp.Spec.Ports[0].Port != 7 || imp.Labels[mcs.LabelManagedBy] != "somebody" || len(imp.Status.Clusters) > 0 {
+		t.Errorf("it is %+v %+v: %v", imp.Spec, imp.Status, err)
+	}
+	by, err := s.set[0].Imported(t.Context(), s.key("foo"))
+	if err != nil || len(by["c1"]) != 2 {
+		t.Fatalf("its slices are %v: %v", by, err)
+	}
+	for _, one := range by["c1"] { // The other one describes the Service for the peers.
+		if one.Name != slice.Name && (len(one.Endpoints) > 0 || one.Annotations[mcs.AnnotationTerms] == "") {
+			t.Errorf("it got %+v", one)
+		}
+	}
+	s.delete(0, exportOf("foo")) // and comes again: theirs outlives it
+	s.export(0, service("later"))
+	s.until("later ones are worked on", func() error { return s.imported(0, "later", []string{"c1"}) })
+	if _, err := s.imp(0, "foo"); err != nil {
+		t.Error("unexported:", err)
+	}
+	s.create(0, exportOf("foo"))
+	s.until("said again", func() error { return s.condition(0, "foo", "Ready", metav1.ConditionFalse, "Failed") })
+	// Handed over by the label, it is ours; their slice stays.
+	edit(s, 0, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels[mcs.LabelManagedBy] = mcs.ControllerName })
+	s.until("handed over", func() error { return s.healthy(0, "foo") })
+	live := new(discoveryv1.EndpointSlice)
+	if err := s.set[0].Admin.Get(t.Context(), s.key(slice.Name), live); err != nil || len(live.Endpoints) != 1 || len(live.OwnerReferences) > 0 {
+		t.Errorf("their slice is %+v: %v", live, err)
+	}
+}
+
+// lighthouse#696: what is ours comes back when it is deleted or edited.
+func TestOwnSlicesAreRepaired(t *testing.T) {
+	s := newStage(t, three.start(t))
+	s.export(0, service("foo"), "10.9.1.1")
+	well := func() error { return s.imported(1, "foo", []string{"c1"}, "10.9.1.1") }
+	s.until("imported", well)
+	slice := func() *discoveryv1.EndpointSlice {
+		by, err := s.set[1].Imported(t.Context(), s.key("foo"))
+		if err != nil || len(by["c1"]) != 1 {
+			t.Fatalf("slices: %v %v", by, err)
+		}
+		return &by["c1"][0]
+	}
+	name := slice().Name
+	healed := func(what string) {
+		t.Helper()
+		s.until(what, func() error {
+			live := new(discoveryv1.EndpointSlice)
+			if err := s.set[1].Admin.Get(t.Context(), s.key(name), live); err != nil {
+				return err
+			}
+			if live.Labels[mcsv1beta1.LabelServiceName] != "foo" {
+				return fmt.Errorf("labels are %v", live.Labels)
+			}
+			return well()
+		})
+	}
+	s.delete(1, slice())
+	healed("a deleted slice")
+	for what, change := range map[string]func(*discoveryv1.EndpointSlice){
+		"edited endpoints":         func(e *discoveryv1.EndpointSlice) { e.Endpoints[0].Addresses = []string{"10.6.6.6"} },
+		"a label of the cluster":   func(e *discoveryv1.EndpointSlice) { e.Labels[mcsv1beta1.LabelSourceCluster] = "c9" },
+		"a label of the name":      func(e *discoveryv1.EndpointSlice) { e.Labels[mcsv1beta1.LabelServiceName] = "bar" },
+		"the label of the manager": func(e *discoveryv1.EndpointSlice) { e.Labels[discoveryv1.LabelManagedBy] = "me" },
+		"no labels": func(e *discoveryv1.EndpointSlice) {
+			maps.DeleteFunc(e.Labels, func(string, string) bool { return true })
+		},
+		"no owner": func(e *discoveryv1.EndpointSlice) { e.OwnerReferences = nil },
+	} {
+		edit(s, 1, new(discoveryv1.EndpointSlice), name, change)
+		healed(what)
+	}
+	edit(s, 1, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
+		imp.Spec.Ports, imp.Spec.SessionAffinity = nil, corev1.ServiceAffinityClientIP
+		imp.Spec.Ports = []mcsv1beta1.ServicePort{{Port: 1}}
+	})
+	s.until("an edited import", func() error {
+		imp, err := s.imp(1, "foo")
+		if err != nil || imp.Spec.Ports[0].Port != 80 || imp.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+			return errors.Join(err, fmt.Errorf("it is %+v", imp.Spec))
+		}
+		return well()
+	})
+	imp, err := s.imp(1, "foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.delete(1, imp)
+	s.until("a deleted import", func() error {
+		now, err := s.imp(1, "foo")
+		if err == nil && now.UID == imp.UID {
+			err = errors.New("it is still the same")
+		}
+		return errors.Join(err, well())
+	})
+	export := new(mcsv1beta1.ServiceExport)
+	if err := s.set[0].Admin.Get(t.Context(), s.key("foo"), export); err != nil {
+		t.Fatal(err)
+	}
+	meta.RemoveStatusCondition(&export.Status.Conditions, "Ready")
+	if err := s.set[0].Admin.Status().Update(t.Context(), export); err != nil {
+		t.Fatal(err)
+	}
+	s.until("a condition", func() error { return s.healthy(0, "foo") })
+}

@@ -1,0 +1,175 @@
+package rbac
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/rules"
+)
+
+// TestFreedAddressesAreNotAnswered (C24): with `edit` a tenant frees the address of a derived
+// Service, by deleting or editing it, and gives it to a Service of their own. As soon as the
+// controller has seen that, the import has no address, and then another one.
+func TestFreedAddressesAreNotAnswered(t *testing.T) {
+	for what, frees := range map[string]func(tenant clientOf, derived *corev1.Service) error{
+		"deleted": func(clientOf, *corev1.Service) error { return nil },
+		"made anew as a headless one, with the controller's marks": func(tenant clientOf, derived *corev1.Service) error {
+			forged := headless(derived.Name)
+			forged.Namespace, forged.Labels, forged.OwnerReferences = derived.Namespace, derived.Labels, derived.OwnerReferences
+			return tenant.Create(t.Context(), forged)
+		},
+		"made anew as an ExternalName, with the controller's marks": func(tenant clientOf, derived *corev1.Service) error {
+			forged := service(derived.Name)
+			forged.Namespace, forged.Labels, forged.OwnerReferences = derived.Namespace, derived.Labels, derived.OwnerReferences
+			forged.Spec.Type, forged.Spec.ExternalName = corev1.ServiceTypeExternalName, "example.org"
+			return tenant.Create(t.Context(), forged)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newStage(t)
+			vip := s.importedFromC2()
+			imports := s.watchImports()
+			tenant := s.tenant(s.c1, "edit")
+			s.takesFreed(tenant, vip, frees, func(*corev1.Service) {})
+			s.until("the import has no address", s.seesNoIPs(imports))
+			s.until("it has another one", func() error {
+				svc := new(corev1.Service)
+				if err := s.c1.Admin.Get(t.Context(), s.key("derived-foo"), svc); err != nil {
+					return err
+				}
+				if svc.Spec.ClusterIP == vip || svc.Spec.ClusterIP == corev1.ClusterIPNone {
+					return fmt.Errorf("derived-foo has %q", svc.Spec.ClusterIP)
+				}
+				return errors.Join(s.answered("foo", typeA, "NOERROR "+svc.Spec.ClusterIP), s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1"))
+			})
+		})
+	}
+}
+
+// TestForgedMarksGiveNoAddress: the address is not answered either if the tenant's Service has the
+// controller's marks and cannot be deleted.
+func TestForgedMarksGiveNoAddress(t *testing.T) {
+	s := newStage(t)
+	vip := s.importedFromC2()
+	tenant := s.tenant(s.c1, "edit")
+	derived := new(corev1.Service)
+	if err := s.c1.Admin.Get(t.Context(), s.key("derived-foo"), derived); err != nil {
+		t.Fatal(err)
+	}
+	forge := func(his *corev1.Service) {
+		his.Labels, his.OwnerReferences, his.Finalizers = derived.Labels, derived.OwnerReferences, []string{held}
+	}
+	s.takesFreed(tenant, vip, func(clientOf, *corev1.Service) error { return nil }, forge)
+	s.answers("foo", "NOERROR")
+	edit(s, tenant, "his", new(corev1.Service), func(svc *corev1.Service) { svc.Finalizers = nil })
+	s.says(s.c1, "foo", "Ready: served by Service derived-foo")
+}
+
+// TestKarmadasLabelGivesNoAddress: nor does Karmada's label make a Service one whose address the import follows.
+func TestKarmadasLabelGivesNoAddress(t *testing.T) {
+	s := newStage(t)
+	vip := s.importedFromC2()
+	tenant := s.tenant(s.c1, "edit")
+	his := service("derived-foo")
+	his.Labels, his.Spec.Selector = map[string]string{"karmada.io/managed": "true"}, map[string]string{"app": "his"}
+	s.until("the tenant's Service replaces derived-foo", func() error {
+		derived := service("derived-foo")
+		derived.Namespace = s.namespace
+		return errors.Join(client.IgnoreNotFound(tenant.Delete(t.Context(), derived)), s.try(tenant, his.DeepCopy()))
+	})
+	s.says(s.c1, "foo", "ForeignService")
+	s.answers("foo", "NOERROR")
+	live := new(corev1.Service)
+	if err := s.c1.Admin.Get(t.Context(), s.key("derived-foo"), live); err != nil || live.Spec.Selector["app"] != "his" {
+		t.Errorf("the tenant's Service, which has or had %s, is %+v %v", vip, live.Spec, err)
+	}
+}
+
+// importedFromC2 is the address of the import foo in c1.
+func (s *stage) importedFromC2() string {
+	s.Helper()
+	s.export(s.c2, service("foo"), "10.9.2.1")
+	vip := s.answersOfImport("foo")
+	s.until("foo leads to c2", func() error { return s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1") })
+	s.says(s.c1, "foo", "Ready: served by")
+	return vip
+}
+
+// takesFreed lets a tenant delete derived-foo, create another Service, and take the address,
+// repeatedly until the tenant was faster than the controller.
+func (s *stage) takesFreed(tenant clientOf, address string, frees func(clientOf, *corev1.Service) error, forge func(*corev1.Service)) {
+	s.Helper()
+	s.until("the tenant's Service has the address", func() error {
+		his := service("his")
+		his.Spec.ClusterIP, his.Spec.Selector = address, map[string]string{"app": "his"}
+		forge(his)
+		derived := new(corev1.Service)
+		if err := tenant.Get(s.Context(), s.key("derived-foo"), derived); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if derived.Name != "" {
+			if err := client.IgnoreNotFound(tenant.Delete(s.Context(), derived)); err != nil {
+				return err
+			}
+			if err := frees(tenant, derived); err != nil {
+				return err
+			}
+		}
+		var err error
+		for range 20 { // The API server releases the address a moment later.
+			if err = s.try(tenant, his.DeepCopy()); err == nil {
+				return nil
+			}
+		}
+		return err
+	})
+}
+
+// watchImports yields each change of the import foo in c1.
+func (s *stage) watchImports() watch.Interface {
+	s.Helper()
+	watching, err := client.NewWithWatch(s.c1.Config, client.Options{Scheme: rules.Scheme})
+	if err != nil {
+		s.Fatal(err)
+	}
+	changes, err := watching.Watch(s.Context(), &mcsv1beta1.ServiceImportList{}, client.InNamespace(s.namespace))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(changes.Stop)
+	return changes
+}
+
+// seesNoIPs wants foo to have had no address, from the first change on that takes the one away which it had.
+func (s *stage) seesNoIPs(changes watch.Interface) func() error {
+	var had []string
+	return func() error {
+		for {
+			select {
+			case event, ok := <-changes.ResultChan():
+				imp, is := event.Object.(*mcsv1beta1.ServiceImport)
+				switch {
+				case !ok:
+					return errors.New("the watch has ended")
+				case !is || imp.Name != "foo":
+				case len(imp.Spec.IPs) == 0:
+					return nil
+				case had != nil && !slices.Equal(had, imp.Spec.IPs):
+					s.Errorf("ips were %v and became %v: until then, %[1]v was answered", had, imp.Spec.IPs)
+					return nil
+				default:
+					had = imp.Spec.IPs
+				}
+			default:
+				return fmt.Errorf("ips are %v", had)
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package rbac
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/world/badobjects"
+)
+
+// neighbourWaits is how long a neighbour's change may take.
+const neighbourWaits = 500 * time.Millisecond
+
+// TestBadObjectsCostOthersNothing is a regression test: objects that the API server accepts from a user of one namespace kept other
+// namespaces' changes from being answered, kept a server that was started again from ever answering, used its memory, and filled its log.
+func TestBadObjectsCostOthersNothing(t *testing.T) {
+	theirs, s := newStage(t), newStage(t)
+	theirs.create(theirs.c1.Admin, importOf("victim", mcsv1beta1.ClusterSetIP, "192.0.2.1"))
+	theirs.answers("victim", "NOERROR 192.0.2.1")
+	before := theirs.startServer()
+	before.answers(t, theirs.name("victim"), "192.0.2.1")
+	ip := 1
+	for _, bad := range badobjects.All(s.namespace) {
+		// Other work of a busy machine delays a change now and then; a bad object that was just made delays each.
+		least, tries := time.Duration(math.MaxInt64), 0
+		for ; tries < 3 && least > neighbourWaits; tries++ {
+			if tries > 0 {
+				if err := bad.Delete(t.Context(), s.c1.Admin); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := bad.Create(t.Context(), s.c1.Admin); err != nil {
+				t.Fatal(err)
+			}
+			ip++
+			began := time.Now()
+			theirs.changeIPs("victim", fmt.Sprintf("192.0.2.%d", ip))
+			theirs.answers("victim", fmt.Sprintf("NOERROR 192.0.2.%d", ip))
+			least = min(least, time.Since(began))
+		}
+		t.Logf("beside %s a neighbour's change was answered after %v (the least of %d)", bad.Name, least.Round(time.Millisecond), tries)
+		if least > neighbourWaits {
+			t.Errorf("beside %s each of %d changes of a neighbour's took longer than %v to be answered", bad.Name, tries, neighbourWaits)
+		}
+	}
+	after, last := theirs.startServer(), fmt.Sprintf("192.0.2.%d", ip)
+	for when, server := range map[string]server{"before": before, "after": after} {
+		t.Run("a server that started "+when+" them", func(t *testing.T) {
+			server.answers(t, theirs.name("victim"), last)
+			server.staysSmall(t)
+		})
+	}
+	// The controllers go on as well, in both clusters.
+	theirs.export(theirs.c1, service("exported"), "10.9.1.1")
+	theirs.until("in c2", func() error { return theirs.hasEndpoints(theirs.c2, "exported", "10.9.1.1") })
+}
+
+// server is a CoreDNS that only one test asks.
+type server struct {
+	*controlplane.Beside
+	address string
+}
+
+func (s *stage) startServer() server {
+	s.Helper()
+	started, address, err := binaries.StartCoreDNS(s.Context(), s.c1.Cluster, "coredns", corefile)
+	s.Cleanup(started.Stop)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return server{started, address}
+}
+
+func (s server) answers(t *testing.T, name, ip string) {
+	t.Helper()
+	controlplane.Eventually(t, name+" is "+ip, func() error {
+		got, err := ask(s.address, name, typeA)
+		if err == nil && got != "NOERROR "+ip {
+			err = fmt.Errorf("it has %q", got)
+		}
+		return err
+	})
+}
+
+// staysSmall holds the limits of memory and of lines of log that bad objects of tenants must not break.
+func (s server) staysSmall(t *testing.T) {
+	t.Helper()
+	peak := peakMemory(t, s.PID())
+	log, err := os.ReadFile(s.Log())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Count(string(log), "\n")
+	t.Logf("it used %d MiB and wrote %d lines", peak>>20, lines)
+	if peak > 300<<20 {
+		t.Errorf("it used %d MiB", peak>>20)
+	}
+	if lines > 500 {
+		t.Errorf("it wrote %d lines of log", lines)
+	}
+}
+
+func (s *stage) changeIPs(name, ip string) {
+	s.Helper()
+	s.until("edit "+name, func() error {
+		imp, err := s.imp(s.c1, name)
+		if err != nil {
+			return err
+		}
+		imp.Spec.IPs = []string{ip}
+		return s.c1.Admin.Update(s.Context(), imp)
+	})
+}
+
+// peakMemory is the largest resident memory that a process had, in bytes.
+func peakMemory(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kilobytes, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), " kB"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes << 10
+}

@@ -1,0 +1,231 @@
+package rbac
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/rules"
+)
+
+// TestLaterExportsAddEndpointsAndPorts (C11, C12, C13, C16, C46): a tenant of the same namespace in
+// another cluster is one of the owners of its names. Their export adds endpoints, and ports with
+// other names. It changes neither type nor ports of an older export. Both exports report the
+// conflict.
+func TestLaterExportsAddEndpointsAndPorts(t *testing.T) {
+	s := newStage(t)
+	s.export(s.c1, service("foo"), "10.9.1.1")
+	vip := s.answersOfImport("foo")
+	tenant := s.tenant(s.c2, "edit", slicesToo, exportsToo)
+	his := headless("foo")
+	his.Spec.Ports[0].Port = 6666
+	his.Spec.Ports = append(his.Spec.Ports, corev1.ServicePort{Name: "his", Port: 7777})
+	s.create(tenant, his, slice("foo-own", map[string]string{labelLeadsTo: "foo"}, "10.66.0.1"), exportOf("foo"))
+	for _, c := range []*rules.Cluster{s.c1, s.c2} {
+		s.until("told in "+c.ID, func() error {
+			export, err := s.exportNamed("foo", c)
+			if err == nil && !meta.IsStatusConditionTrue(export.Status.Conditions, "Conflict") {
+				err = orElse(nil, "no Conflict")
+			}
+			return err
+		})
+	}
+	s.settled()
+	imp, err := s.imp(s.c1, "foo")
+	if err != nil || imp.Spec.Type != mcsv1beta1.ClusterSetIP || portsOf(imp) != "http/80 his/7777" {
+		t.Errorf("the import is %+v: %v", imp.Spec, err)
+	}
+	if err := s.answered("foo", typeA, "NOERROR "+vip); err != nil {
+		t.Error(err)
+	}
+}
+
+// portsOf are an import's, by name and number.
+func portsOf(imp *mcsv1beta1.ServiceImport) string {
+	var all []string
+	for _, port := range imp.Spec.Ports {
+		all = append(all, fmt.Sprintf("%s/%d", port.Name, port.Port))
+	}
+	return strings.Join(all, " ")
+}
+
+func (s *stage) exportNamed(name string, in *rules.Cluster) (*mcsv1beta1.ServiceExport, error) {
+	export := new(mcsv1beta1.ServiceExport)
+	return export, in.Admin.Get(s.Context(), s.key(name), export)
+}
+
+// TestExportsReachTheSameNamespaceOnly (C20, C46): an export is of its namespace, here and in each other cluster that has it.
+func TestExportsReachTheSameNamespaceOnly(t *testing.T) {
+	theirs, s := newStage(t), newStage(t)
+	theirs.export(s.c1, service("foo"), "10.9.1.1")
+	vip := theirs.answersOfImport("foo")
+	tenant := s.tenant(s.c2, "admin", exportsToo)
+	s.create(tenant, service("foo"), exportOf("foo"))
+	elsewhere := exportOf("foo")
+	elsewhere.Namespace = theirs.namespace
+	if err := s.try(tenant, elsewhere); !apierrors.IsForbidden(err) {
+		t.Errorf("an export of another namespace: %v; want forbidden", err)
+	}
+	s.answersOfImport("foo")
+	s.settled()
+	if err := theirs.answered("foo", typeA, "NOERROR "+vip); err != nil {
+		t.Error(err)
+	}
+	imp, err := theirs.imp(s.c1, "foo")
+	if err != nil || len(imp.Status.Clusters) != 1 || imp.Status.Clusters[0].Cluster != "c1" {
+		t.Errorf("the other namespace's import is from %v: %v", imp.Status.Clusters, err)
+	}
+}
+
+// TestExportedMarksAreNotTakenOver (C5, C18): the labels and annotations of an export do not change
+// who manages the import in another cluster, do not point it at another Service, and give it no
+// address.
+func TestExportedMarksAreNotTakenOver(t *testing.T) {
+	s := newStage(t)
+	tenant := s.tenant(s.c2, "edit", exportsToo)
+	export := exportOf("foo")
+	export.Spec.ExportedLabels = map[string]string{labelKeeper: "me", "karmada.io/managed": "true", "lighthouse.submariner.io/sourceNamespace": "foo", "team": "blue"}
+	export.Spec.ExportedAnnotations = map[string]string{
+		"clusterset-dns.io/vips": "192.0.2.1", "clusterset-dns.io/cluster-ips": "192.0.2.1",
+		"multicluster.kubernetes.io/derived-service": "kubernetes", "work.karmada.io/name": "x",
+		"clustermesh.cilium.io/supported-ip-families": "IPv4", "kosmos.io/address": "192.0.2.1",
+	}
+	s.create(tenant, service("foo"), export)
+	vip := s.answersOfImport("foo")
+	imp, err := s.imp(s.c1, "foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if imp.Labels[labelKeeper] != controller || imp.Labels["team"] != "blue" || imp.Labels["karmada.io/managed"] != "" || imp.Labels["lighthouse.submariner.io/sourceNamespace"] != "" {
+		t.Errorf("labels %v", imp.Labels)
+	}
+	for key, want := range map[string]string{
+		"multicluster.kubernetes.io/derived-service": "derived-foo", "clusterset-dns.io/cluster-ips": vip, "clusterset-dns.io/vips": "", "work.karmada.io/name": "",
+		"clustermesh.cilium.io/supported-ip-families": "", "kosmos.io/address": "",
+	} {
+		if got := imp.Annotations[key]; got != want {
+			t.Errorf("annotation %s is %q; want %q", key, got, want)
+		}
+	}
+}
+
+// TestHugeExportsCostOthersNothing is a regression test: an export can hold 1 MB of labels and annotations, of which an import takes 64 KiB. Each
+// controller kept all of it, its own cluster's exports and its peers'. Here both run in the process of the test.
+func TestHugeExportsCostOthersNothing(t *testing.T) {
+	theirs, s := newStage(t), newStage(t)
+	tenant := s.tenant(s.c1, "edit", exportsToo)
+	before := heap()
+	const exports = 20 // each costs a second of processor time with the race detector, and four times that here and in etcd
+	for i := range exports {
+		export := exportOf(fmt.Sprint("huge-", i))
+		export.Spec.ExportedAnnotations = map[string]string{"a": "b", "z": strings.Repeat("v", 1<<20)}
+		export.Spec.ExportedLabels = map[string]string{"long": strings.Repeat("v", 100<<10)}
+		s.create(tenant, service(export.Name), export)
+	}
+	theirs.export(s.c1, service("foo"), "10.9.1.1")
+	theirs.until("a neighbour's export is in c2", func() error { return theirs.hasEndpoints(s.c2, "foo", "10.9.1.1") })
+	for _, c := range []*rules.Cluster{s.c1, s.c2} {
+		for i := range exports {
+			name := fmt.Sprint("huge-", i)
+			s.until(name+" is in "+c.ID, func() error {
+				imp, err := s.imp(c, name)
+				if err == nil && (imp.Annotations["a"] != "b" || imp.Annotations["z"] != "" || len(imp.Labels["long"]) > 0) {
+					err = fmt.Errorf("it has %d annotations and %d labels", len(imp.Annotations), len(imp.Labels))
+				}
+				return err
+			})
+		}
+	}
+	for i := range exports {
+		s.until(fmt.Sprintf("huge-%d has its last condition", i), func() error {
+			export, err := s.exportNamed(fmt.Sprint("huge-", i), s.c1)
+			if err == nil && !meta.IsStatusConditionTrue(export.Status.Conditions, "Ready") {
+				err = fmt.Errorf("its conditions are %v", export.Status.Conditions)
+			}
+			return err
+		})
+	}
+	theirs.settled()
+	// What decoders have of the last objects goes with later collections. An export that is kept stays.
+	controlplane.Eventually(t, "the exports are not kept", func() error {
+		if grown := heap() - before; grown > exports*3<<18 { // three quarters of what they hold
+			return fmt.Errorf("%d exports of 1 MB take %d MiB", exports, grown>>20)
+		}
+		return nil
+	})
+	// Without this, the tests that follow would wait for the deletion of these exports.
+	for i := range exports {
+		if err := s.c1.Admin.Delete(t.Context(), &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: fmt.Sprint("huge-", i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.until("their imports are gone", func() error {
+		for _, c := range []*rules.Cluster{s.c1, s.c2} {
+			var left mcsv1beta1.ServiceImportList
+			if err := c.Admin.List(t.Context(), &left, client.InNamespace(s.namespace)); err != nil || len(left.Items) > 0 {
+				return errors.Join(err, fmt.Errorf("%d are left in %s", len(left.Items), c.ID))
+			}
+		}
+		return nil
+	})
+	theirs.settled()
+}
+
+// heap is what is in use of this process' memory, in bytes.
+func heap() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// TestExportWithoutAServiceExportsNothing (C2): an export of a name that a tenant has no Service of is nothing.
+func TestExportWithoutAServiceExportsNothing(t *testing.T) {
+	s := newStage(t)
+	tenant := s.tenant(s.c1, "edit", exportsToo)
+	s.create(tenant, exportOf("ghost"))
+	s.until("said", func() error {
+		export, err := s.exportNamed("ghost", s.c1)
+		if err == nil && !meta.IsStatusConditionPresentAndEqual(export.Status.Conditions, "Valid", metav1.ConditionFalse) {
+			err = orElse(nil, "Valid is not False")
+		}
+		return err
+	})
+	s.settled()
+	if err := s.answered("ghost", typeA, "NXDOMAIN"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestExportWithoutAServiceKeepsItsAge (C11): the age of an export is its own, and not that of its
+// Service. A tenant with the first export of a name, without a Service, decides on type and ports
+// as soon as they create the Service, although others already use the name.
+func TestExportWithoutAServiceKeepsItsAge(t *testing.T) {
+	s := newStage(t)
+	tenant := s.tenant(s.c1, "edit", exportsToo)
+	s.create(tenant, exportOf("foo")) // of two that are equally old, c1's is the first
+	s.export(s.c2, service("foo"), "10.9.2.1")
+	s.answersOfImport("foo")
+	his := headless("foo")
+	his.Spec.Ports[0].Port = 6666
+	s.create(tenant, his)
+	for _, c := range []*rules.Cluster{s.c1, s.c2} {
+		s.until("it is the tenant's in "+c.ID, func() error {
+			imp, err := s.imp(c, "foo")
+			if err == nil && (imp.Spec.Type != mcsv1beta1.Headless || portsOf(imp) != "http/6666" || len(imp.Spec.IPs) > 0) {
+				err = fmt.Errorf("it is %+v", imp.Spec)
+			}
+			return err
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+)
+
+// A cluster whose slices describe its exported Services needs to give its peers no right to read Services.
+func TestPeersNeedNotReadServices(t *testing.T) {
+	s := newStage(t, three.start(t))
+	s.until("announced", func() error {
+		namespace := new(corev1.Namespace)
+		if err := s.set[0].Admin.Get(t.Context(), client.ObjectKey{Name: SystemNamespace}, namespace); err != nil {
+			return err
+		}
+		if got := namespace.Annotations[mcs.AnnotationTerms]; got != "v1" {
+			return fmt.Errorf("%s is %q", mcs.AnnotationTerms, got)
+		}
+		return nil
+	})
+	s.export(0, service("old"), "10.9.1.1")
+	s.until("imported", func() error { return s.imported(1, "old", []string{"c1"}, "10.9.1.1") })
+	rights(s, 0, func(rule rbacv1.PolicyRule) bool { return rule.Resources[0] == "services" })
+	s.restart(1)
+	s.export(0, service("foo"), "10.9.1.2")
+	s.create(0, service("empty"), exportOf("empty"))
+	s.until("imported without the right", func() error {
+		return errors.Join(s.imported(1, "old", []string{"c1"}, "10.9.1.1"), s.imported(1, "foo", []string{"c1"}, "10.9.1.2"), s.imported(1, "empty", []string{"c1"}))
+	})
+	edit(s, 0, new(corev1.Service), "foo", func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 8443 })
+	s.until("another port", func() error {
+		imp, err := s.imp(1, "foo")
+		if err == nil && imp.Spec.Ports[0].Port != 8443 {
+			err = fmt.Errorf("ports %v", imp.Spec.Ports)
+		}
+		return err
+	})
+}
+
+// rights removes rules from the role for peers in a cluster, until the end of the test.
+func rights(s *stage, in int, without func(rbacv1.PolicyRule) bool) {
+	s.Helper()
+	admin, key := s.set[in].Admin, client.ObjectKey{Name: "multicluster-peer"}
+	set := func(ctx context.Context, change func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) {
+		role := new(rbacv1.ClusterRole)
+		if err := admin.Get(ctx, key, role); err != nil {
+			s.Fatal(err)
+		}
+		role.Rules = change(role.Rules)
+		if err := admin.Update(ctx, role); err != nil {
+			s.Fatal(err)
+		}
+	}
+	var before []rbacv1.PolicyRule
+	set(s.Context(), func(rules []rbacv1.PolicyRule) (rest []rbacv1.PolicyRule) {
+		before = rules
+		for _, rule := range rules {
+			if !without(rule) {
+				rest = append(rest, rule)
+			}
+		}
+		return rest
+	})
+	s.Cleanup(func() {
+		set(context.WithoutCancel(s.Context()), func([]rbacv1.PolicyRule) []rbacv1.PolicyRule { return before })
+	})
+}
