@@ -17,7 +17,7 @@ import (
 	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/bench/simulated"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // floor is the writes of a first sync by a bare client, which neither reads nor waits.
@@ -54,7 +54,7 @@ func (f floor) measure(ctx context.Context, s set, namespace string) (took time.
 func (f floor) prepare(ctx context.Context, m *member, namespace string) (bare, error) {
 	account := rest.CopyConfig(m.Account)
 	account.QPS = -1
-	api, err := client.New(account, client.Options{Scheme: rules.Scheme})
+	api, err := client.New(account, client.Options{Scheme: world.Scheme})
 	b := bare{api, f, namespace}
 	if err == nil {
 		err = m.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})

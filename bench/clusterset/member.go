@@ -16,12 +16,12 @@ import (
 	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // member is a cluster with its controller as a process.
 type member struct {
-	*rules.Cluster
+	*world.Cluster
 	api        *kubernetes.Clientset
 	metrics    string // the controller's address; "" before it is started
 	controller *controlplane.Beside
@@ -29,7 +29,7 @@ type member struct {
 
 // start starts a cluster without a controller.
 func start(ctx context.Context, id, serviceCIDRs string) (*member, error) {
-	c, err := rules.Start(ctx, id, controlplane.Options{ServiceCIDRs: serviceCIDRs})
+	c, err := world.Start(ctx, id, controlplane.Options{ServiceCIDRs: serviceCIDRs})
 	if err != nil {
 		return nil, err
 	}

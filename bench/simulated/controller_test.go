@@ -18,7 +18,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // compared is the World of the comparison. Of its Services, some are headless, and each has several slices.
@@ -85,9 +85,9 @@ func TestControllerWritesTheSame(t *testing.T) {
 }
 
 // newHome starts a cluster until the end of the test.
-func newHome(t *testing.T, id string) *rules.Cluster {
+func newHome(t *testing.T, id string) *world.Cluster {
 	t.Helper()
-	c, err := rules.Start(t.Context(), id, controlplane.Options{})
+	c, err := world.Start(t.Context(), id, controlplane.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // peer is what the test changes: a Server, or a real API server.
@@ -37,7 +37,7 @@ func (p model) restart() error {
 
 // realPeer is a kube-apiserver that gets the same objects as a Server.
 type realPeer struct {
-	*rules.Cluster
+	*world.Cluster
 	ctx context.Context
 }
 

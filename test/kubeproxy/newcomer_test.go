@@ -14,7 +14,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	members "github.com/clusterset-dns/multicluster/test/rules"
+	members "github.com/clusterset-dns/multicluster/test/world"
 )
 
 // TestNewcomerLeavesTheOldestsTraffic is a regression test as clients see it: east exports one port without a name. West comes with named ports, goes,

@@ -27,7 +27,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
-	members "github.com/clusterset-dns/multicluster/test/rules"
+	members "github.com/clusterset-dns/multicluster/test/world"
 )
 
 var shared = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {

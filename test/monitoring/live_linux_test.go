@@ -37,7 +37,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -86,7 +86,7 @@ type trouble struct {
 
 type stage struct {
 	*testing.T
-	home, east *rules.Cluster
+	home, east *world.Cluster
 	controller *controlplane.Beside // of home
 	coredns    *controlplane.Beside
 	toEast     *faultproxy.API   // between the controller of home and the API server of east
@@ -109,16 +109,16 @@ func newStage(t *testing.T) *stage {
 	s.endpoint = net.JoinHostPort(controlplane.NodeIP, freePort(t))
 	s.listen()
 	var starting sync.WaitGroup
-	for id, c := range map[string]**rules.Cluster{"home": &s.home, "east": &s.east} {
+	for id, c := range map[string]**world.Cluster{"home": &s.home, "east": &s.east} {
 		starting.Go(func() {
 			var err error
-			if *c, err = rules.Start(t.Context(), id, controlplane.Options{}); err != nil {
+			if *c, err = world.Start(t.Context(), id, controlplane.Options{}); err != nil {
 				t.Errorf("start %s: %v", id, err)
 			}
 		})
 	}
 	starting.Wait()
-	for _, c := range []*rules.Cluster{s.home, s.east} {
+	for _, c := range []*world.Cluster{s.home, s.east} {
 		if c != nil {
 			t.Cleanup(func() { _ = c.Stop() })
 		}
@@ -311,12 +311,12 @@ func portOf(address string) string {
 	return port
 }
 
-func (s *stage) apply(c *rules.Cluster, text string) {
+func (s *stage) apply(c *world.Cluster, text string) {
 	s.Helper()
 	s.must(c.Apply(s.Context(), "default", text))
 }
 
-func (s *stage) delete(c *rules.Cluster, text string) {
+func (s *stage) delete(c *world.Cluster, text string) {
 	s.Helper()
 	s.must(c.Delete(s.Context(), "default", text))
 }
@@ -324,7 +324,7 @@ func (s *stage) delete(c *rules.Cluster, text string) {
 // annotate changes the annotations of the Secret of the peer.
 func (s *stage) annotate(annotations string) {
 	s.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: rules.SystemNamespace, Name: "east"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: "east"}}
 	s.must(s.home.Admin.Patch(s.Context(), secret, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":%s}}`, annotations))))
 }
 
@@ -349,7 +349,7 @@ func (s *stage) listen() {
 	}()
 }
 
-func (s *stage) start(c *rules.Cluster, flags ...string) *controlplane.Beside {
+func (s *stage) start(c *world.Cluster, flags ...string) *controlplane.Beside {
 	s.Helper()
 	flags = append(flags, "--cluster-id", c.ID, "--metrics-bind-address", s.metrics[c.ID])
 	b, err := binaries.StartController(s.Context(), c.Cluster, flags...)

@@ -30,7 +30,7 @@ func with(more ...string) []string { return append(more, product...) }
 
 // parts are in the order in which they begin: those that take longest are first.
 var parts = []part{
-	{name: "rules", servers: 9, group: "test", module: ".", tests: []string{"./test/rules/...", "./test/world/..."}, race: true, inputs: with("deploy", "docs/operations")},
+	{name: "rules", servers: 7, group: "test", module: ".", tests: []string{"./test/rules/...", "./test/world/..."}, race: true, inputs: with("deploy", "docs/operations")},
 	{name: "cli", servers: 14, group: "test", module: "cli", tests: []string{"./command", "./join", "./..."}, flags: []string{"-parallel=4"},
 		inputs: with("deploy", "corefile-examples", "docs/cli.md", "docs/troubleshooting.md", "build/cli.sh", "build/cli-dist.sh")},
 	{name: "controller", servers: 19, group: "test", module: ".", tests: []string{"./controller/peers", "./controller/reconcile", "./controller/apply"}, race: true, inputs: []string{"deploy"}},

@@ -19,76 +19,56 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
-// duo are two clusters of a test's own: c1 exports, and c2 reads c1 through something that can be disturbed.
-type duo struct {
-	*stage
-	way  *faultproxy.API
-	back func() error // ends what away began
+// withTimeout gives the timeout of peers.
+func withTimeout(timeout time.Duration) world.Option {
+	return func(o *reconcile.Options) { o.PeerTimeout = timeout }
 }
 
-func newDuo(t *testing.T, timeout time.Duration, change ...func(*reconcile.Options)) *duo {
+// reads gives a namespace of the two clusters, with their controllers: c1 exports, and c2 reads c1 through a way that can be disturbed.
+func reads(t *testing.T, timeout time.Duration, change ...world.Option) *world.Namespace {
 	t.Helper()
-	set := pair.start(t)
-	way, err := faultproxy.Before(set[0].Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = way.Close() })
-	kubeconfig, err := way.Kubeconfig(set[0].Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := set[1].Join(t.Context(), "c1", kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	p := &duo{stage: newStage(t, set, 0, 1), way: way}
-	p.run(0)
-	p.run(1, append(change, func(o *reconcile.Options) { o.PeerTimeout = timeout })...)
-	return p
+	w := world.Two(t)
+	ns := w.Namespace()
+	w.Run("c1")
+	w.Run("c2", append(change, withTimeout(timeout))...)
+	return ns
 }
 
-func (p *duo) run(in int, change ...func(*reconcile.Options)) {
-	p.Helper()
-	if err := p.set[in].Run(context.WithoutCancel(p.Context()), change...); err != nil {
-		p.Fatalf("start the controller of %s: %v", p.set[in].ID, err)
-	}
-}
-
-func (p *duo) end(in int) {
-	p.Helper()
-	if err := p.set[in].End(); err != nil {
-		p.Fatalf("the controller of %s ended with: %v", p.set[in].ID, err)
-	}
-}
-
-func (p *duo) away() {
-	p.Helper()
-	resume, err := p.way.Refuse()
+// away lets nobody listen on the way to c1, until back is called.
+func away(s *world.Namespace) (back func() error) {
+	s.Helper()
+	back, err := s.Way.Refuse()
 	if err != nil {
-		p.Fatal(err)
+		s.Fatal(err)
 	}
-	p.back = resume
+	return back
+}
+
+// leaseOfC1 is what c2 knows of c1.
+func leaseOfC1(s *world.Namespace) (*coordinationv1.Lease, error) {
+	lease := leaseOf("c1")
+	return lease, s.Admin("c2").Get(s.Context(), client.ObjectKeyFromObject(lease), lease)
 }
 
 // heard is when c2 heard c1 last, by the Lease.
-func (p *duo) heard() (time.Time, error) {
-	lease := new(coordinationv1.Lease)
-	if err := p.set[1].Admin.Get(p.Context(), client.ObjectKey{Namespace: SystemNamespace, Name: "c1"}, lease); err != nil {
-		return time.Time{}, err
+func heard(s *world.Namespace) (time.Time, error) {
+	lease, err := leaseOfC1(s)
+	if err == nil && lease.Spec.RenewTime == nil {
+		err = errors.New("the Lease was never renewed")
 	}
-	if lease.Spec.RenewTime == nil {
-		return time.Time{}, errors.New("the Lease was never renewed")
+	if err != nil {
+		return time.Time{}, err
 	}
 	return lease.Spec.RenewTime.Time, nil
 }
 
 // connected wants what the Lease's labels say of c1.
-func (p *duo) connected(status, reason string) error {
-	lease := new(coordinationv1.Lease)
-	if err := p.set[1].Admin.Get(p.Context(), client.ObjectKey{Namespace: SystemNamespace, Name: "c1"}, lease); err != nil {
+func connected(s *world.Namespace, status, reason string) error {
+	lease, err := leaseOfC1(s)
+	if err != nil {
 		return err
 	}
 	if got := lease.Labels["clusterset-dns.io/connected"]; got != status || reason != "" && lease.Labels["clusterset-dns.io/reason"] != reason {
@@ -97,11 +77,19 @@ func (p *duo) connected(status, reason string) error {
 	return nil
 }
 
-// passes lets c2's controller show that it works: it imports something of its own.
-func (p *duo) passes(name string) {
-	p.Helper()
-	p.export(1, service(name), "10.9.2.1")
-	p.until("the controller works", func() error { return p.imported(1, name, []string{"c2"}, "10.9.2.1") })
+// works lets c2's controller show that it has seen everything up to now: it imports something new of its own.
+func works(s *world.Namespace, name string) {
+	s.Helper()
+	s.Export("c2", world.Service(name), "10.9.2.9")
+	s.Until("the controller works", func() error { return s.Imported("c2", name, []string{"c2"}, "10.9.2.9") })
+}
+
+// leave lets c1 leave c2.
+func leave(s *world.Namespace) {
+	s.Helper()
+	if err := s.Cluster("c2").Leave(s.Context(), "c1"); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // C22, C24, C39, C40: an unreachable peer keeps its endpoints until its Lease expires. Then they
@@ -109,78 +97,74 @@ func (p *duo) passes(name string) {
 // not deleted. When the Secret is deleted, everything is removed at once.
 func TestPeerAwayThenBackThenLeft(t *testing.T) {
 	const timeout = 4 * time.Second
-	p := newDuo(t, timeout)
-	p.export(0, service("foo"), "10.9.1.1")
-	p.export(0, service("both"), "10.9.1.2")
-	p.export(1, service("both"), "10.9.2.2")
+	s := reads(t, timeout)
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
+	s.Export("c1", world.Service("both"), "10.9.1.2")
+	s.Export("c2", world.Service("both"), "10.9.2.2")
 	all := func() error {
-		return errors.Join(p.imported(1, "foo", []string{"c1"}, "10.9.1.1"), p.imported(1, "both", []string{"c1", "c2"}, "10.9.1.2", "10.9.2.2"), p.connected("True", "Connected"))
+		return errors.Join(s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"), s.Imported("c2", "both", []string{"c1", "c2"}, "10.9.1.2", "10.9.2.2"), connected(s, "True", "Connected"))
 	}
-	p.until("imported", all)
-	before, err := p.imp(1, "foo")
+	s.Until("imported", all)
+	before, err := s.Import("c2", "foo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.away()
-	p.until("noticed", func() error { return p.connected("False", "Unreachable") })
-	heard, err := p.heard()
+	back := away(s)
+	s.Until("noticed", func() error { return connected(s, "False", "Unreachable") })
+	contact, err := heard(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.until("its time runs out", func() error {
-		return errors.Join(p.imported(1, "foo", []string{"c1"}), p.imported(1, "both", []string{"c1", "c2"}, "10.9.2.2"))
+	s.Until("its time runs out", func() error {
+		return errors.Join(s.Imported("c2", "foo", []string{"c1"}), s.Imported("c2", "both", []string{"c1", "c2"}, "10.9.2.2"))
 	})
-	if lasted := time.Since(heard); lasted < timeout {
+	if lasted := time.Since(contact); lasted < timeout {
 		t.Errorf("C39: its endpoints were removed %s after the last contact; the timeout is %s", lasted, timeout)
 	}
-	if err := p.back(); err != nil {
+	if err := back(); err != nil {
 		t.Fatal(err)
 	}
-	p.until("back", all)
-	if after, err := p.imp(1, "foo"); err != nil || after.UID != before.UID || !slices.Equal(after.Spec.IPs, before.Spec.IPs) {
+	s.Until("back", all)
+	if after, err := s.Import("c2", "foo"); err != nil || after.UID != before.UID || !slices.Equal(after.Spec.IPs, before.Spec.IPs) {
 		t.Errorf("C24: ips were %v and are %v: %v", before.Spec.IPs, after.Spec.IPs, err)
 	}
-	if err := p.set[1].Leave(t.Context(), "c1"); err != nil {
-		t.Fatal(err)
-	}
-	p.until("C40: left", func() error {
-		return errors.Join(p.nothing(1, "foo"), p.imported(1, "both", []string{"c2"}, "10.9.2.2"))
+	leave(s)
+	s.Until("C40: left", func() error {
+		return errors.Join(s.Nothing("c2", "foo"), s.Imported("c2", "both", []string{"c2"}, "10.9.2.2"))
 	})
-	p.until("its Lease", p.forgotten)
+	s.Until("its Lease", func() error { return forgotten(s) })
 }
 
 // A controller that ends while it removes a peer's imports continues after its restart. By then
 // only the Lease contains that the peer has left, so the Lease stays until everything is removed.
 func TestRestartWhileAPeerLeaves(t *testing.T) {
-	p := newDuo(t, time.Minute)
+	s := reads(t, time.Minute)
 	const names = 60
 	for i := range names {
-		p.export(0, service(fmt.Sprint("foo-", i)), "10.9.1.1")
+		s.Export("c1", world.Service(fmt.Sprint("foo-", i)), "10.9.1.1")
 	}
 	last := fmt.Sprint("foo-", names-1)
-	p.until("imported", func() error { return p.imported(1, last, []string{"c1"}, "10.9.1.1") })
-	if err := p.set[1].Leave(t.Context(), "c1"); err != nil {
-		t.Fatal(err)
-	}
-	p.until("the first import goes", func() error {
+	s.Until("imported", func() error { return s.Imported("c2", last, []string{"c1"}, "10.9.1.1") })
+	leave(s)
+	s.Until("the first import goes", func() error {
 		var there mcsv1beta1.ServiceImportList
-		err := p.set[1].Admin.List(t.Context(), &there, client.InNamespace(p.namespace))
+		err := s.Admin("c2").List(t.Context(), &there, client.InNamespace(s.Name))
 		if err == nil && len(there.Items) == names {
 			err = errors.New("all are there")
 		}
 		return err
 	})
-	p.end(1)
-	p.run(1)
+	s.End("c2")
+	s.Run("c2")
 	for i := range names {
-		p.until("left", func() error { return p.nothing(1, fmt.Sprint("foo-", i)) })
+		s.Until("left", func() error { return s.Nothing("c2", fmt.Sprint("foo-", i)) })
 	}
-	p.until("its Lease", p.forgotten)
+	s.Until("its Lease", func() error { return forgotten(s) })
 }
 
 // forgotten wants no Lease of c1 in c2.
-func (p *duo) forgotten() error {
-	err := p.set[1].Admin.Get(p.Context(), client.ObjectKey{Namespace: SystemNamespace, Name: "c1"}, new(coordinationv1.Lease))
+func forgotten(s *world.Namespace) error {
+	err := s.Admin("c2").Get(s.Context(), client.ObjectKey{Namespace: world.SystemNamespace, Name: "c1"}, new(coordinationv1.Lease))
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("it is there: %w", err)
 	}
@@ -191,55 +175,53 @@ func (p *duo) forgotten() error {
 // if the peer is the only or the oldest exporter, and if an import changes meanwhile. With the
 // timeout 0 that is forever; otherwise until the timeout.
 func TestRestartWhilePeerIsAway(t *testing.T) {
-	p := newDuo(t, 0)
-	p.export(0, service("foo", withPorts(corev1.ServicePort{Name: "old", Port: 81})), "10.9.1.1")
-	p.until("imported", func() error { return p.imported(1, "foo", []string{"c1"}, "10.9.1.1") })
-	p.export(1, service("foo"), "10.9.2.1")
-	p.until("imported", func() error { return p.imported(1, "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.1") })
-	before, err := p.imp(1, "foo")
+	s := reads(t, 0)
+	s.Export("c1", world.Service("foo", world.Ports(corev1.ServicePort{Name: "old", Port: 81})), "10.9.1.1")
+	s.Until("imported", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
+	s.Until("imported", func() error { return s.Imported("c2", "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.1") })
+	before, err := s.Import("c2", "foo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.away()
-	p.end(1)
-	edit(p.stage, 1, new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.2.9"} })
-	p.run(1, func(o *reconcile.Options) { o.PeerTimeout = 0 })
-	p.passes("bar")
-	p.until("the other's endpoints follow, c1's stay", func() error {
-		return p.imported(1, "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.9")
+	back := away(s)
+	s.End("c2")
+	world.Edit(s, "c2", new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.2.9"} })
+	s.Run("c2", withTimeout(0))
+	works(s, "bar")
+	s.Until("the other's endpoints follow, c1's stay", func() error {
+		return s.Imported("c2", "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.9")
 	})
-	if after, err := p.imp(1, "foo"); err != nil || !equality.Semantic.DeepEqual(after.Spec, before.Spec) || after.UID != before.UID {
+	if after, err := s.Import("c2", "foo"); err != nil || !equality.Semantic.DeepEqual(after.Spec, before.Spec) || after.UID != before.UID {
 		t.Errorf("the import was\n%+v\nand is\n%+v\n%v", before.Spec, after.Spec, err)
 	}
-	p.delete(1, exportOf("foo"))
-	p.until("what is left is c1's", func() error { return p.imported(1, "foo", []string{"c1"}, "10.9.1.1") })
-	if err := p.back(); err != nil {
+	s.Delete("c2", world.Export("foo"))
+	s.Until("what is left is c1's", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
+	if err := back(); err != nil {
 		t.Fatal(err)
 	}
-	p.until("back", func() error {
-		return errors.Join(p.imported(1, "foo", []string{"c1"}, "10.9.1.1"), p.connected("True", "Connected"))
+	s.Until("back", func() error {
+		return errors.Join(s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"), connected(s, "True", "Connected"))
 	})
 
-	p.away()
-	p.until("noticed", func() error { return p.connected("False", "") })
-	p.end(1)
-	p.run(1, func(o *reconcile.Options) { o.PeerTimeout = time.Second })
-	p.until("its time is over", func() error { return p.imported(1, "foo", []string{"c1"}) })
-	if err := p.set[1].Leave(t.Context(), "c1"); err != nil {
-		t.Fatal(err)
-	}
-	p.until("left, and was never heard", func() error { return p.nothing(1, "foo") })
+	away(s)
+	s.Until("noticed", func() error { return connected(s, "False", "") })
+	s.End("c2")
+	s.Run("c2", withTimeout(time.Second))
+	s.Until("its time is over", func() error { return s.Imported("c2", "foo", []string{"c1"}) })
+	leave(s)
+	s.Until("left, and was never heard", func() error { return s.Nothing("c2", "foo") })
 }
 
 // What can happen on the way to a peer: nothing is lost by it, and afterwards what happened meanwhile is seen.
 func TestFaultsOnTheWayToAPeer(t *testing.T) {
-	p := newDuo(t, 0)
-	p.export(0, service("foo"), "10.9.1.1")
-	p.until("imported", func() error { return p.imported(1, "foo", []string{"c1"}, "10.9.1.1") })
+	s := reads(t, 0)
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
+	s.Until("imported", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
 	answer := func(err *apierrors.StatusError) func() func() {
 		return func() func() {
-			resume := p.way.Answer(err)
-			p.way.Cut() // open watches would go on
+			resume := s.Way.Answer(err)
+			s.Way.Cut() // open watches would go on
 			return resume
 		}
 	}
@@ -249,41 +231,44 @@ func TestFaultsOnTheWayToAPeer(t *testing.T) {
 		begin   func() (end func())
 		noticed bool
 	}{
-		{"connections that are cut", func() func() { p.way.Cut(); return func() {} }, false},
-		{"nobody listens", func() func() { p.away(); return func() { _ = p.back() } }, noticed},
-		{"slow", func() func() { return p.way.Slow(50 * time.Millisecond) }, false},
-		{"half-open, going on later", p.way.Stall, noticed},
-		{"half-open forever", func() func() { p.way.Strand(); return func() {} }, false},
+		{"connections that are cut", func() func() { s.Way.Cut(); return func() {} }, false},
+		{"nobody listens", func() func() {
+			back := away(s)
+			return func() { _ = back() }
+		}, noticed},
+		{"slow", func() func() { return s.Way.Slow(50 * time.Millisecond) }, false},
+		{"half-open, going on later", s.Way.Stall, noticed},
+		{"half-open forever", func() func() { s.Way.Strand(); return func() {} }, false},
 		// Busy is not silent (docs/silent-clusters.md): only a heartbeat that stays away would be noticed, and much later.
 		{"429", answer(apierrors.NewTooManyRequests("later", 1)), false},
 		{"500", answer(apierrors.NewInternalError(errors.New("etcd is away"))), noticed},
 		{"an expired token", answer(apierrors.NewUnauthorized("token has expired")), noticed},
 		{"a right taken away", answer(apierrors.NewForbidden(discoveryv1.Resource("endpointslices"), "", errors.New("no right"))), noticed},
-		{"a watch that is too old", func() func() { p.way.Expire(); return func() {} }, false},
+		{"a watch that is too old", func() func() { s.Way.Expire(); return func() {} }, false},
 		{"lists without content", func() func() {
-			resume := p.way.Hollow()
-			p.way.Cut()
+			resume := s.Way.Hollow()
+			s.Way.Cut()
 			return resume
 		}, noticed},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			end := f.begin()
 			address := fmt.Sprintf("10.9.1.%d", 10+i)
-			edit(p.stage, 0, new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{address} })
+			world.Edit(s, "c1", new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{address} })
 			if f.noticed {
-				p.until("noticed", func() error { return p.connected("False", "") })
+				s.Until("noticed", func() error { return connected(s, "False", "") })
 			}
-			p.passes(fmt.Sprintf("bar-%d", i))
-			imp, err := p.imp(1, "foo")
+			works(s, fmt.Sprintf("bar-%d", i))
+			imp, err := s.Import("c2", "foo")
 			if err != nil || len(imp.Spec.IPs) == 0 || len(imp.Status.Clusters) != 1 {
 				t.Errorf("the import is %+v: %v", imp, err)
 			}
-			if now, err := p.endpoints(1, "foo", imp); err != nil || len(now) != 1 {
+			if now, err := s.Endpoints("c2", "foo", imp); err != nil || len(now) != 1 {
 				t.Errorf("its endpoints are %v: %v", now, err)
 			}
 			end()
-			p.until("seen afterwards", func() error {
-				return errors.Join(p.imported(1, "foo", []string{"c1"}, address), p.connected("True", "Connected"))
+			s.Until("seen afterwards", func() error {
+				return errors.Join(s.Imported("c2", "foo", []string{"c1"}, address), connected(s, "True", "Connected"))
 			})
 		})
 	}
@@ -293,54 +278,54 @@ func TestFaultsOnTheWayToAPeer(t *testing.T) {
 func TestClocksAMinuteApart(t *testing.T) {
 	for _, shift := range []time.Duration{-time.Minute, time.Minute} {
 		t.Run(shift.String(), func(t *testing.T) {
-			p := newDuo(t, 4*time.Second, func(o *reconcile.Options) { o.Now = func() time.Time { return time.Now().Add(shift) } })
-			p.export(0, service("foo"), "10.9.1.1")
-			p.export(1, service("foo"), "10.9.2.1")
-			for i := range p.set {
-				p.until("imported", func() error { return p.imported(i, "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.1") })
+			s := reads(t, 4*time.Second, func(o *reconcile.Options) { o.Now = func() time.Time { return time.Now().Add(shift) } })
+			s.Export("c1", world.Service("foo"), "10.9.1.1")
+			s.Export("c2", world.Service("foo"), "10.9.2.1")
+			for _, id := range s.IDs() {
+				s.Until("imported", func() error { return s.Imported(id, "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.1") })
 			}
-			p.until("well", func() error {
-				return errors.Join(p.healthy(0, "foo"), p.healthy(1, "foo"), p.connected("True", "Connected"))
+			s.Until("well", func() error {
+				return errors.Join(s.Healthy("c1", "foo"), s.Healthy("c2", "foo"), connected(s, "True", "Connected"))
 			})
-			heard, err := p.heard()
+			before, err := heard(s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p.until("renewed", func() error {
-				if now, err := p.heard(); err != nil || !now.After(heard) {
+			s.Until("renewed", func() error {
+				if now, err := heard(s); err != nil || !now.After(before) {
 					return errors.Join(err, errors.New("not yet"))
 				}
 				return nil
 			})
-			p.away()
-			p.until("gone in time", func() error { return p.imported(1, "foo", []string{"c1", "c2"}, "10.9.2.1") })
+			away(s)
+			s.Until("gone in time", func() error { return s.Imported("c2", "foo", []string{"c1", "c2"}, "10.9.2.1") })
 		})
 	}
 }
 
 // Taking the controller away leaves everything serving (point 7 of the issue); what is deleted then takes its parts with it.
 func TestWithoutTheController(t *testing.T) {
-	p := newDuo(t, time.Second)
-	p.export(0, service("foo"), "10.9.1.1")
-	p.until("imported", func() error { return p.imported(1, "foo", []string{"c1"}, "10.9.1.1") })
-	p.end(1)
-	p.end(0)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: mcs.ControllerName}}
-	if err := p.set[1].Admin.Delete(t.Context(), account); err != nil {
+	s := reads(t, time.Second)
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
+	s.Until("imported", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
+	s.End("c2")
+	s.End("c1")
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: mcs.ControllerName}}
+	if err := s.Admin("c2").Delete(t.Context(), account); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := p.set[1].Install(context.WithoutCancel(t.Context())); err != nil {
+		if err := s.Cluster("c2").Install(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := p.imported(1, "foo", []string{"c1"}, "10.9.1.1"); err != nil {
+	if err := s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"); err != nil {
 		t.Error(err)
 	}
-	imp, err := p.imp(1, "foo")
+	imp, err := s.Import("c2", "foo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.delete(1, imp)
-	p.until("all of it", func() error { return p.nothing(1, "foo") })
+	s.Delete("c2", imp)
+	s.Until("all of it", func() error { return s.Nothing("c2", "foo") })
 }

@@ -19,6 +19,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // isWork reports whether a request writes something that follows from exports. Leases, events and the
@@ -28,7 +29,7 @@ func isWork(request *http.Request) bool {
 	if request.Method == http.MethodGet || strings.Contains(path, "/leases") || strings.Contains(path, "/events") {
 		return false
 	}
-	if request.Method != http.MethodPatch || path != "/api/v1/namespaces/"+SystemNamespace || request.GetBody == nil {
+	if request.Method != http.MethodPatch || path != "/api/v1/namespaces/"+world.SystemNamespace || request.GetBody == nil {
 		return true
 	}
 	body, err := request.GetBody()
@@ -81,47 +82,44 @@ func (c *tally) take() map[int]int {
 // refuses none of them.
 func TestPeerWithManyExports(t *testing.T) {
 	const names = 200
-	ctx := context.WithoutCancel(t.Context())
-	set := pair.start(t)
-	counted := &tally{by: map[int]int{}}
-	account := set[1].Account
-	t.Cleanup(func() { set[1].Account = account })
-	set[1].Account = rest.CopyConfig(account)
-	set[1].Account.Wrap(counted.wrap)
-	if err := set[1].Leave(ctx, "c1"); err != nil {
+	w := world.Two(t)
+	c2, counted := w.Cluster("c2"), &tally{by: map[int]int{}}
+	account := c2.Account
+	t.Cleanup(func() { c2.Account = account })
+	c2.Account = rest.CopyConfig(account)
+	c2.Account.Wrap(counted.wrap)
+	if err := c2.Leave(t.Context(), "c1"); err != nil {
 		t.Fatal(err)
 	}
-	s := newStage(t, set, 0, 1)
-	for _, c := range set {
-		if err := c.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+	s := w.Namespace()
+	for _, id := range w.IDs() {
+		w.Run(id)
 	}
-	s.export(1, service("foo"), "10.9.2.1")
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
 	var wg sync.WaitGroup
 	for part := range slices.Chunk(numbered(names), names/8) {
 		wg.Go(func() {
 			for _, name := range part {
-				s.export(0, service(name), "10.9.1.1")
+				s.Export("c1", world.Service(name), "10.9.1.1")
 			}
 		})
 	}
 	wg.Wait()
-	s.until("c1 has all", func() error { return s.want(0, names+1) }) // and foo of c2
-	s.until("c2 has its own", func() error { return s.imported(1, "foo", []string{"c2"}, "10.9.2.1") })
+	s.Until("c1 has all", func() error { return want(s, "c1", names+1) }) // and foo of c2
+	s.Until("c2 has its own", func() error { return s.Imported("c2", "foo", []string{"c2"}, "10.9.2.1") })
 	counted.take()
 
-	if err := set[1].Join(ctx, "c1", set[0].ReaderKubeconfig); err != nil {
+	if err := c2.Join(t.Context(), "c1", w.Cluster("c1").ReaderKubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the sync begins", func() error { return s.want(1, 5) })
-	edit(s, 1, new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.2.2"} })
-	before := s.ready(1)
-	s.until("foo is up to date", func() error { return s.imported(1, "foo", []string{"c2"}, "10.9.2.2") })
-	if after := s.ready(1); after-before > (names+1-before)/2 {
+	s.Until("the sync begins", func() error { return want(s, "c2", 5) })
+	world.Edit(s, "c2", new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.2.2"} })
+	before := ready(s, "c2")
+	s.Until("foo is up to date", func() error { return s.Imported("c2", "foo", []string{"c2"}, "10.9.2.2") })
+	if after := ready(s, "c2"); after-before > (names+1-before)/2 {
 		t.Errorf("foo waited until %d of %d names were ready, from %d", after, names+1, before)
 	}
-	s.until("c2 has all", func() error { return s.want(1, names+1) })
+	s.Until("c2 has all", func() error { return want(s, "c2", names+1) })
 	writes := counted.take()
 	if total := writes[http.StatusOK] + writes[http.StatusCreated]; total != 5*names+1 || len(writes) > 2 {
 		t.Errorf("%d names and one change of foo's endpoint took these writes: %v; want %d, none refused\n%s",
@@ -137,10 +135,10 @@ func numbered(n int) (names []string) {
 }
 
 // ready counts the imports that are.
-func (s *stage) ready(in int) (ready int) {
+func ready(s *world.Namespace, id string) (ready int) {
 	s.Helper()
 	var all mcsv1beta1.ServiceImportList
-	if err := s.set[in].Admin.List(s.Context(), &all, client.InNamespace(s.namespace)); err != nil {
+	if err := s.Admin(id).List(s.Context(), &all, client.InNamespace(s.Name)); err != nil {
 		s.Fatal(err)
 	}
 	for i := range all.Items {
@@ -151,18 +149,18 @@ func (s *stage) ready(in int) (ready int) {
 	return ready
 }
 
-func (s *stage) want(in, names int) error {
-	if ready := s.ready(in); ready < names {
-		return fmt.Errorf("%s has %d of %d names", s.set[in].ID, ready, names)
+func want(s *world.Namespace, id string, names int) error {
+	if ready := ready(s, id); ready < names {
+		return fmt.Errorf("%s has %d of %d names", id, ready, names)
 	}
 	return nil
 }
 
 // A webhook for EndpointSlices that is down keeps no address back: the import's ips heal meanwhile, and its slices do afterwards.
 func TestSlicesThatCannotBeWritten(t *testing.T) {
-	s := newStage(t, three.start(t))
-	s.export(0, service("foo"), "10.9.1.1")
-	s.until("imported", func() error { return s.imported(1, "foo", []string{"c1"}, "10.9.1.1") })
+	s := world.Three(t).Namespace()
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
+	s.Until("imported", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
 	hook := fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -176,26 +174,26 @@ webhooks:
     clientConfig: {url: "https://127.0.0.1:1/"}
     namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
     rules: [{apiGroups: [discovery.k8s.io], apiVersions: [v1], resources: [endpointslices], operations: [CREATE, UPDATE]}]
-`, s.namespace)
-	if err := s.set[1].Apply(t.Context(), "", hook); err != nil {
+`, s.Name)
+	if err := s.Cluster("c2").Apply(t.Context(), "", hook); err != nil {
 		t.Fatal(err)
 	}
-	remove := func() error { return s.set[1].Delete(context.WithoutCancel(t.Context()), "", hook) }
+	remove := func() error { return s.Cluster("c2").Delete(context.WithoutCancel(t.Context()), "", hook) }
 	t.Cleanup(func() { _ = remove() }) // for when the test fails before
-	probe := endpointsOf(service("probe"), "", "10.9.1.1")
-	probe.Namespace = s.namespace
-	s.until("the webhook refuses", func() error {
-		if err := s.set[1].Admin.Create(t.Context(), probe.DeepCopy(), client.DryRunAll); err == nil {
+	probe := world.Endpoints(world.Service("probe"), "", "10.9.1.1")
+	probe.Namespace = s.Name
+	s.Until("the webhook refuses", func() error {
+		if err := s.Admin("c2").Create(t.Context(), probe.DeepCopy(), client.DryRunAll); err == nil {
 			return errors.New("not yet")
 		}
 		return nil
 	})
-	edit(s, 0, new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.1.2"} })
-	s.until("c1 has the change", func() error { return s.imported(0, "foo", []string{"c1"}, "10.9.1.2") })
-	edit(s, 1, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Spec.IPs = nil })
-	s.until("the ips heal, and the slice is as it was", func() error { return s.imported(1, "foo", []string{"c1"}, "10.9.1.1") })
+	world.Edit(s, "c1", new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.1.2"} })
+	s.Until("c1 has the change", func() error { return s.Imported("c1", "foo", []string{"c1"}, "10.9.1.2") })
+	world.Edit(s, "c2", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Spec.IPs = nil })
+	s.Until("the ips heal, and the slice is as it was", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
 	if err := remove(); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the slice follows", func() error { return s.imported(1, "foo", []string{"c1"}, "10.9.1.2") })
+	s.Until("the slice follows", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.2") })
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // link is one of a cluster to a peer.
@@ -25,7 +26,7 @@ func (h *history) link(p place) linkOf {
 
 func (h *history) joinPeer(p place) (string, error) {
 	link := h.link(p)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: h.set[link.peer].ID}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: h.set[link.peer].ID}}
 	if err := h.admin(p).Get(h.Context(), client.ObjectKeyFromObject(secret), secret); err == nil {
 		return "", nil
 	}

@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // dice decide.
@@ -165,7 +167,7 @@ func (h *history) service(p place) *corev1.Service {
 		spec.TrafficDistribution = new(oneOf(h.dice, corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameNode))
 	}
 	if p.in < 2 && h.one(4) { // the third cluster has IPv4 only
-		dualStack(spec)
+		world.DualStack(spec)
 	}
 	return svc
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/world"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -69,7 +70,7 @@ func historySeeds(t *testing.T) []uint64 {
 
 // histories are three clusters. Each reads the others through a proxy of its own.
 type histories struct {
-	set    []*Cluster
+	set    []*world.Cluster
 	links  map[linkOf]*faultproxy.API
 	joined map[linkOf][]byte // the kubeconfigs
 	ledger *ledger
@@ -80,21 +81,17 @@ type linkOf struct{ reader, peer int }
 
 func startHistories(t *testing.T) *histories {
 	t.Helper()
-	all := &histories{set: three.start(t), links: map[linkOf]*faultproxy.API{}, joined: map[linkOf][]byte{}, ledger: &ledger{}}
-	reset(t, all.set)
+	w := world.Three(t)
+	all := &histories{set: w.Clusters, links: map[linkOf]*faultproxy.API{}, joined: map[linkOf][]byte{}, ledger: &ledger{}}
 	t.Cleanup(func() {
-		reset(t, all.set)
 		for _, api := range all.links {
 			if err := api.Close(); err != nil {
 				t.Errorf("close a proxy: %v", err)
 			}
 		}
-		for _, c := range all.set {
-			if err := c.Run(context.WithoutCancel(t.Context()), usual(c)...); err != nil {
-				t.Error(err)
-			}
-		}
 	})
+	w.Exclusive()
+	stopKubernetes()
 	for i, c := range all.set {
 		account := c.Account
 		t.Cleanup(func() { c.Account = account })
@@ -181,21 +178,21 @@ func (h *history) begin() {
 		h.must("run", h.runController(i))
 	}
 	h.addresses = readAddresses(h.T, h.set)
-	s := h.stage(h.namespaces[2])
+	s := h.in(h.namespaces[2])
 	for i, c := range h.set {
-		s.export(i, service("from-"+c.ID), fmt.Sprintf("10.9.%d.1", i))
+		s.Export(c.ID, world.Service("from-"+c.ID), fmt.Sprintf("10.9.%d.1", i))
 	}
 	for i, c := range h.set {
-		s.until("exported", func() error { return s.healthy(i, "from-"+c.ID) })
-		for j := range h.set {
-			s.until("imported", func() error { return s.imported(j, "from-"+c.ID, []string{c.ID}, fmt.Sprintf("10.9.%d.1", i)) })
+		s.Until("exported", func() error { return s.Healthy(c.ID, "from-"+c.ID) })
+		for _, in := range s.IDs() {
+			s.Until("imported", func() error { return s.Imported(in, "from-"+c.ID, []string{c.ID}, fmt.Sprintf("10.9.%d.1", i)) })
 		}
 	}
 	h.steady = h.undisturbed()
 }
 
-func (h *history) stage(namespace string) *stage {
-	return &stage{T: h.T, set: h.set, namespace: namespace}
+func (h *history) in(namespace string) *world.Namespace {
+	return world.Of(h.T, h.set...).Called(namespace)
 }
 
 // undisturbed contains the versions of the objects that no step touches, by their cluster and the
@@ -218,7 +215,7 @@ func (h *history) undisturbed() map[linkOf]picture {
 	return all
 }
 
-func described(c *Cluster, obj client.Object) string {
+func described(c *world.Cluster, obj client.Object) string {
 	return fmt.Sprintf("%s: %T %s", c.ID, obj, client.ObjectKeyFromObject(obj))
 }
 
@@ -358,26 +355,24 @@ func (h *history) idle() {
 	}
 	// What is exported now comes after all that there was.
 	const late = "late"
-	s := h.stage("default")
-	ids, addresses := map[int][]string{}, map[int][]string{}
-	for i := range h.set {
-		ids[i] = h.readBy(i)
+	s := h.in("default")
+	ids, addresses := map[string][]string{}, map[string][]string{}
+	for i, home := range h.set {
+		ids[home.ID] = h.readBy(i)
 		for j, c := range h.set {
-			if slices.Contains(ids[i], c.ID) {
-				addresses[i] = append(addresses[i], fmt.Sprintf("10.9.%d.9", j))
+			if slices.Contains(ids[home.ID], c.ID) {
+				addresses[home.ID] = append(addresses[home.ID], fmt.Sprintf("10.9.%d.9", j))
 			}
 		}
-		s.export(i, service(late), fmt.Sprintf("10.9.%d.9", i))
+		s.Export(home.ID, world.Service(late), fmt.Sprintf("10.9.%d.9", i))
 	}
-	for i := range h.set {
-		s.until("imported", func() error {
-			return s.imported(i, late, ids[i], addresses[i]...)
-		})
+	for _, id := range s.IDs() {
+		s.Until("imported", func() error { return s.Imported(id, late, ids[id], addresses[id]...) })
 	}
 	h.quiet()
 	// Former histories are still on their way out.
 	matters := func(in string) bool {
-		return in != s.namespace && (!strings.HasPrefix(in, prefix) || slices.Contains(h.namespaces, in))
+		return in != s.Name && (!strings.HasPrefix(in, prefix) || slices.Contains(h.namespaces, in))
 	}
 	if writes := h.ledger.stop(matters); len(writes) > 0 {
 		h.Errorf("after a restart that should write nothing:\n%s", strings.Join(writes, "\n"))
@@ -385,11 +380,11 @@ func (h *history) idle() {
 	if diff := differences(before, h.versions()); diff != "" {
 		h.Errorf("a restart changed something:\n%s", diff)
 	}
-	for i := range h.set {
-		s.delete(i, exportOf(late), service(late), endpointsOf(service(late), ""))
+	for _, id := range s.IDs() {
+		s.Delete(id, world.Export(late), world.Service(late), world.Endpoints(world.Service(late), ""))
 	}
-	for i := range h.set {
-		s.until("gone", func() error { return s.nothing(i, late) })
+	for _, id := range s.IDs() {
+		s.Until("gone", func() error { return s.Nothing(id, late) })
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // addressBook watches the imports of all clusters: the first address that one has is its address for life (C24). A second one may come
@@ -27,11 +29,11 @@ type addressBook struct {
 	faults []string
 }
 
-func readAddresses(t *testing.T, set []*Cluster) *addressBook {
+func readAddresses(t *testing.T, set []*world.Cluster) *addressBook {
 	t.Helper()
 	b := &addressBook{first: map[types.UID]string{}}
 	for _, c := range set {
-		watcher, err := client.NewWithWatch(c.Config, client.Options{Scheme: Scheme})
+		watcher, err := client.NewWithWatch(c.Config, client.Options{Scheme: world.Scheme})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +101,7 @@ type ledger struct {
 }
 
 // watching is the account of a cluster's controller, under the ledger's eye.
-func (l *ledger) watching(c *Cluster) *rest.Config {
+func (l *ledger) watching(c *world.Cluster) *rest.Config {
 	config := rest.CopyConfig(c.Account)
 	config.Wrap(transport.WrapperFunc(func(next http.RoundTripper) http.RoundTripper { return &clerk{l, c.ID, next} }))
 	return config

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // native gives an export the annotation of a native name.
@@ -28,32 +28,17 @@ func native(export *mcsv1beta1.ServiceExport) *mcsv1beta1.ServiceExport {
 	return export
 }
 
-// allowNative lets exports ask for native names in the stage's namespace.
-func (s *stage) allowNative(in ...int) {
-	s.Helper()
-	for _, i := range in {
-		namespace := new(corev1.Namespace)
-		s.until("label the namespace", func() error {
-			if err := s.set[i].Admin.Get(s.Context(), client.ObjectKey{Name: s.namespace}, namespace); err != nil {
-				return err
-			}
-			metav1.SetMetaDataLabel(&namespace.ObjectMeta, "native-names", "yes")
-			return s.set[i].Admin.Update(s.Context(), namespace)
-		})
-	}
-}
-
 // named is the Service of a name.
-func (s *stage) named(in int, name string) (*corev1.Service, error) {
+func named(s *world.Namespace, id string, name string) (*corev1.Service, error) {
 	svc := new(corev1.Service)
-	return svc, s.set[in].Admin.Get(s.Context(), s.key(name), svc)
+	return svc, s.Admin(id).Get(s.Context(), s.Key(name), svc)
 }
 
 // ours waits until the controller has made a Service of the name, and returns its ClusterIP.
-func (s *stage) ours(in int, name string) (ip string) {
+func ours(s *world.Namespace, id string, name string) (ip string) {
 	s.Helper()
-	s.until("the controller's Service "+name, func() error {
-		svc, err := s.named(in, name)
+	s.Until("the controller's Service "+name, func() error {
+		svc, err := named(s, id, name)
 		if err == nil && (svc.Labels[mcs.LabelNativeOf] != name || svc.Spec.ClusterIP == "") {
 			err = fmt.Errorf("it is %+v", svc)
 		}
@@ -64,67 +49,67 @@ func (s *stage) ours(in int, name string) (ip string) {
 }
 
 // kubectl runs kubectl as the cluster's administrator, in the stage's namespace. The manifest is a file's content.
-func (s *stage) kubectl(in int, manifest string, args ...string) (string, error) {
+func kubectl(s *world.Namespace, id string, manifest string, args ...string) (string, error) {
 	s.Helper()
 	path := filepath.Join(s.TempDir(), "manifest.yaml")
 	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
 		s.Fatal(err)
 	}
-	return binaries.Kubectl(s.Context(), s.set[in].Cluster, append([]string{"--namespace=" + s.namespace, "--filename=" + path}, args...)...)
+	return binaries.Kubectl(s.Context(), s.Cluster(id).Cluster, append([]string{"--namespace=" + s.Name, "--filename=" + path}, args...)...)
 }
 
 // Without a local Service, the controller makes one of the export's name, if the cluster's administrators allow it. It goes with
 // the annotation, and nothing else has changed then.
 func TestNativeNameWithoutALocalService(t *testing.T) {
-	s := newStage(t, three.start(t))
+	s := world.Three(t).Namespace()
 	const c2, c3 = "10.9.2.1", "10.9.3.1"
-	s.create(1, service("foo"), endpointsOf(service("foo"), "", c2), exportOf("foo"))
-	for i := range s.set {
-		s.until("imported", func() error { return s.imported(i, "foo", []string{"c2"}, c2) })
+	s.Create("c2", world.Service("foo"), world.Endpoints(world.Service("foo"), "", c2), world.Export("foo"))
+	for _, id := range s.IDs() {
+		s.Until("imported", func() error { return s.Imported(id, "foo", []string{"c2"}, c2) })
 	}
-	before := s.dump(0)
-	s.allowNative(0)
-	edit(s, 1, new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { native(e) })
-	ip := s.ours(0, "foo")
-	s.servesOf(0, "foo", c2)
-	s.says(0, "foo", "NativeName", "OwnService", "entry 2 of 2, any, is used: the traffic goes to c2")
-	s.says(1, "foo", "NativeName", "NotAllowed", "--native-names")
-	s.says(2, "foo", "NativeName", "NotAllowed", `to "true"`)
+	before := dump(s, "c1")
+	s.Label("c1", "native-names", "yes")
+	world.Edit(s, "c2", new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { native(e) })
+	ip := ours(s, "c1", "foo")
+	servesOf(s, "c1", "foo", c2)
+	says(s, "c1", "foo", "NativeName", "OwnService", "entry 2 of 2, any, is used: the traffic goes to c2")
+	says(s, "c2", "foo", "NativeName", "NotAllowed", "--native-names")
+	says(s, "c3", "foo", "NativeName", "NotAllowed", `to "true"`)
 
-	edit(s, 2, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Annotations[mcs.AnnotationNativeName] = "true" })
-	s.ours(2, "foo")
-	s.servesOf(2, "foo", c2)
+	world.Edit(s, "c3", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Annotations[mcs.AnnotationNativeName] = "true" })
+	ours(s, "c3", "foo")
+	servesOf(s, "c3", "foo", c2)
 
 	// The Service is no Service of this cluster: it is not exported, and its endpoints stay out of the clusterset.
-	s.create(0, exportOf("foo"))
-	s.until("no Service to export", func() error {
-		return s.condition(0, "foo", "Valid", metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonNoService))
+	s.Create("c1", world.Export("foo"))
+	s.Until("no Service to export", func() error {
+		return s.Condition("c1", "foo", "Valid", metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonNoService))
 	})
-	s.until("still from c2", func() error { return s.imported(2, "foo", []string{"c2"}, c2) })
-	s.delete(0, exportOf("foo"))
+	s.Until("still from c2", func() error { return s.Imported("c3", "foo", []string{"c2"}, c2) })
+	s.Delete("c1", world.Export("foo"))
 
 	// Another cluster joins, and leaves.
-	s.export(2, service("other"), c3)
-	edit(s, 2, new(mcsv1beta1.ServiceExport), "other", func(e *mcsv1beta1.ServiceExport) { native(e) })
-	s.ours(0, "other")
-	s.delete(2, exportOf("other"))
-	s.until("the Service has gone", func() error { return s.absent(0, "other") })
+	s.Export("c3", world.Service("other"), c3)
+	world.Edit(s, "c3", new(mcsv1beta1.ServiceExport), "other", func(e *mcsv1beta1.ServiceExport) { native(e) })
+	ours(s, "c1", "other")
+	s.Delete("c3", world.Export("other"))
+	s.Until("the Service has gone", func() error { return absent(s, "c1", "other") })
 
 	// A deleted Service comes back with its address.
-	s.delete(0, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "foo"}})
-	if again := s.ours(0, "foo"); again != ip {
+	s.Delete("c1", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "foo"}})
+	if again := ours(s, "c1", "foo"); again != ip {
 		t.Errorf("the address was %s and is %s", ip, again)
 	}
 
-	edit(s, 1, new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { e.Annotations = nil })
-	s.until("the Service has gone", func() error { return s.absent(0, "foo") })
-	s.says(0, "foo", "NativeName", "", "")
-	s.asBefore(0, before)
+	world.Edit(s, "c2", new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { e.Annotations = nil })
+	s.Until("the Service has gone", func() error { return absent(s, "c1", "foo") })
+	says(s, "c1", "foo", "NativeName", "", "")
+	asBefore(s, "c1", before)
 }
 
 // absent wants no Service of the name.
-func (s *stage) absent(in int, name string) error {
-	svc, err := s.named(in, name)
+func absent(s *world.Namespace, id string, name string) error {
+	svc, err := named(s, id, name)
 	if err == nil {
 		return fmt.Errorf("Service %s is there: %+v", name, svc.ObjectMeta)
 	}
@@ -132,10 +117,10 @@ func (s *stage) absent(in int, name string) error {
 }
 
 // asBefore waits until the Services and slices of a cluster are as they were.
-func (s *stage) asBefore(in int, before string) {
+func asBefore(s *world.Namespace, id string, before string) {
 	s.Helper()
-	s.until("as before", func() error {
-		if diff := cmp.Diff(before, s.dump(in)); diff != "" {
+	s.Until("as before", func() error {
+		if diff := cmp.Diff(before, dump(s, id)); diff != "" {
 			return fmt.Errorf("this has changed (-before +after):\n%s", diff)
 		}
 		return nil
@@ -154,7 +139,6 @@ spec:
 // A user's Service takes the place of the controller's, and keeps its address. When it is deleted, the controller's comes back with
 // the same address. The message of kubectl is what the documents say.
 func TestNativeNameIsHandedOver(t *testing.T) {
-	three.start(t)
 	for _, c := range []struct {
 		name    string
 		args    []string
@@ -168,17 +152,17 @@ func TestNativeNameIsHandedOver(t *testing.T) {
 		{"replace by force", []string{"replace", "--force"}, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newStage(t, three.start(t))
-			s.allowNative(0)
-			s.create(1, service("foo"), endpointsOf(service("foo"), "", "10.9.2.1"), native(exportOf("foo")))
-			ip := s.ours(0, "foo")
-			s.servesOf(0, "foo", "10.9.2.1")
-			derived, err := s.named(0, "derived-foo")
+			s := world.Three(t).Namespace()
+			s.Label("c1", "native-names", "yes")
+			s.Create("c2", world.Service("foo"), world.Endpoints(world.Service("foo"), "", "10.9.2.1"), native(world.Export("foo")))
+			ip := ours(s, "c1", "foo")
+			servesOf(s, "c1", "foo", "10.9.2.1")
+			derived, err := named(s, "c1", "derived-foo")
 			if err != nil {
 				t.Fatal(err)
 			}
-			stop := s.neverEmpty(0, "foo")
-			out, err := s.kubectl(0, usersService, c.args...)
+			stop := neverEmpty(s, "c1", "foo")
+			out, err := kubectl(s, "c1", usersService, c.args...)
 			if c.refused != "" {
 				if err == nil || !strings.Contains(err.Error()+out, c.refused) {
 					t.Fatalf("kubectl: %s, %v; want %q", out, err, c.refused)
@@ -189,8 +173,8 @@ func TestNativeNameIsHandedOver(t *testing.T) {
 			if err != nil {
 				t.Fatalf("kubectl: %s: %v", out, err)
 			}
-			s.until("handed over", func() error {
-				svc, err := s.named(0, "foo")
+			s.Until("handed over", func() error {
+				svc, err := named(s, "c1", "foo")
 				if err != nil || svc.Labels[mcs.LabelNativeOf] != "" || svc.Spec.Selector["app"] != "foo" || svc.Spec.Ports[0].TargetPort.IntVal != 8080 || len(svc.Spec.Ports) != 1 {
 					return fmt.Errorf("it is %+v: %w", svc, err)
 				}
@@ -203,29 +187,30 @@ func TestNativeNameIsHandedOver(t *testing.T) {
 				}
 				return nil
 			})
-			s.says(0, "foo", "NativeName", "Attached", "entry 2 of 2, any, is used: the traffic goes to c2")
-			s.create(0, endpointsOf(service("foo"), "", "10.9.1.1"))
-			s.servesOf(0, "foo", "10.9.1.1")
-			s.until("the import is as before", func() error {
-				now, err := s.named(0, "derived-foo")
+			says(s, "c1", "foo", "NativeName", "Attached", "entry 2 of 2, any, is used: the traffic goes to c2")
+			own := world.Slice("own", map[string]string{discoveryv1.LabelServiceName: "foo"}, "10.9.1.1")
+			s.Create("c1", own)
+			servesOf(s, "c1", "foo", "10.9.1.1")
+			s.Until("the import is as before", func() error {
+				now, err := named(s, "c1", "derived-foo")
 				if err != nil || now.Spec.ClusterIP != derived.Spec.ClusterIP {
 					return fmt.Errorf("it is %+v: %w", now, err)
 				}
-				return s.imported(0, "foo", []string{"c2"}, "10.9.2.1")
+				return s.Imported("c1", "foo", []string{"c2"}, "10.9.2.1")
 			})
 			stop()
 
-			svc, err := s.named(0, "foo")
+			svc, err := named(s, "c1", "foo")
 			if err != nil {
 				t.Fatal(err)
 			}
 			last := svc.Spec.ClusterIP
-			s.delete(0, svc, endpointsOf(service("foo"), ""))
-			s.says(0, "foo", "NativeName", "Waiting", "unless a user creates it again")
-			if again := s.ours(0, "foo"); again != last {
+			s.Delete("c1", svc, own)
+			says(s, "c1", "foo", "NativeName", "Waiting", "unless a user creates it again")
+			if again := ours(s, "c1", "foo"); again != last {
 				t.Errorf("the address was %s and is %s", last, again)
 			}
-			s.servesOf(0, "foo", "10.9.2.1")
+			servesOf(s, "c1", "foo", "10.9.2.1")
 		})
 	}
 }
@@ -233,70 +218,69 @@ func TestNativeNameIsHandedOver(t *testing.T) {
 // Endpoints of other clusters are attached to a user's Service. They serve while no local endpoint is ready, or always with "any".
 // The Service is not written, and afterwards everything is as before.
 func TestNativeNameOfALocalService(t *testing.T) {
-	three.start(t)
 	for _, kind := range []string{"ClusterIP", "headless"} {
 		t.Run(kind, func(t *testing.T) {
-			s := newStage(t, three.start(t))
-			s.allowNative(0)
+			s := world.Three(t).Namespace()
+			s.Label("c1", "native-names", "yes")
 			const c1, c2, c3 = "10.9.1.1", "10.9.2.1", "10.9.3.1"
 			var edits []func(*corev1.ServiceSpec)
 			if kind == "headless" {
-				edits = append(edits, headless)
+				edits = append(edits, world.Headless)
 			}
-			more := withPorts(corev1.ServicePort{Name: "http", Port: 8000}, corev1.ServicePort{Name: "admin", Port: 8001})
-			s.create(0, service("foo", edits...), endpointsOf(service("foo"), "", c1))
-			s.create(1, service("foo", append(edits, more)...), endpointsOf(service("foo", more), "", c2), exportOf("foo"))
-			s.until("imported", func() error { return s.imported(0, "foo", []string{"c2"}, c2) })
-			user, err := s.named(0, "foo")
+			more := world.Ports(corev1.ServicePort{Name: "http", Port: 8000}, corev1.ServicePort{Name: "admin", Port: 8001})
+			s.Create("c1", world.Service("foo", edits...), world.Endpoints(world.Service("foo"), "", c1))
+			s.Create("c2", world.Service("foo", append(edits, more)...), world.Endpoints(world.Service("foo", more), "", c2), world.Export("foo"))
+			s.Until("imported", func() error { return s.Imported("c1", "foo", []string{"c2"}, c2) })
+			user, err := named(s, "c1", "foo")
 			if err != nil {
 				t.Fatal(err)
 			}
-			before := s.dump(0)
+			before := dump(s, "c1")
 			annotate := func(key, value string) {
-				edit(s, 1, new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { metav1.SetMetaDataAnnotation(&e.ObjectMeta, key, value) })
+				world.Edit(s, "c2", new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { metav1.SetMetaDataAnnotation(&e.ObjectMeta, key, value) })
 			}
 			annotate(mcs.AnnotationReturnAfter, "1s")
 			annotate(mcs.AnnotationNativeName, "true")
-			s.says(0, "foo", "NativeName", "Attached", `entry 1 of 2, local, is used: the traffic goes to c1; left out: port "admin" (TCP) of other clusters`)
-			s.until("one slice is attached, in reserve", func() error {
-				all, err := s.attached(0, "foo")
+			says(s, "c1", "foo", "NativeName", "Attached", `entry 1 of 2, local, is used: the traffic goes to c1; left out: port "admin" (TCP) of other clusters`)
+			s.Until("one slice is attached, in reserve", func() error {
+				all, err := attached(s, "c1", "foo")
 				if err != nil || len(all) != 1 || all[0].Labels[mcs.LabelStandby] != "reserve" || len(all[0].Ports) != 1 || *all[0].Ports[0].Port != 16000 {
 					return fmt.Errorf("attached are %+v: %w", all, err)
 				}
 				return nil
 			})
-			s.servesOf(0, "foo", c1)
-			s.setReady(0, "foo", false)
-			s.servesOf(0, "foo", c2)
-			s.setReady(0, "foo", true)
-			s.servesOf(0, "foo", c1)
-			stop := s.neverEmpty(0, "foo")
+			servesOf(s, "c1", "foo", c1)
+			setReady(s, "c1", "foo", false)
+			servesOf(s, "c1", "foo", c2)
+			setReady(s, "c1", "foo", true)
+			servesOf(s, "c1", "foo", c1)
+			stop := neverEmpty(s, "c1", "foo")
 			annotate(mcs.AnnotationPreferClusters, "any")
-			s.servesOf(0, "foo", c1+" "+c2)
-			s.create(2, service("foo", edits...), endpointsOf(service("foo"), "", c3), native(exportOf("foo")))
-			s.servesOf(0, "foo", c1+" "+c2+" "+c3)
-			s.delete(2, exportOf("foo"))
-			s.servesOf(0, "foo", c1+" "+c2)
+			servesOf(s, "c1", "foo", c1+" "+c2)
+			s.Create("c3", world.Service("foo", edits...), world.Endpoints(world.Service("foo"), "", c3), native(world.Export("foo")))
+			servesOf(s, "c1", "foo", c1+" "+c2+" "+c3)
+			s.Delete("c3", world.Export("foo"))
+			servesOf(s, "c1", "foo", c1+" "+c2)
 
 			// The local endpoints stay connected, whatever is preferred.
 			annotate(mcs.AnnotationPreferClusters, "cluster=c2")
-			s.says(0, "foo", "NativeName", "Attached", "standby of this cluster, because Kubernetes manages its endpoints")
-			s.servesOf(0, "foo", c1+" "+c2)
+			says(s, "c1", "foo", "NativeName", "Attached", "standby of this cluster, because Kubernetes manages its endpoints")
+			servesOf(s, "c1", "foo", c1+" "+c2)
 
 			// The user of the Service has the last word.
-			edit(s, 0, new(corev1.Service), "foo", func(svc *corev1.Service) {
+			world.Edit(s, "c1", new(corev1.Service), "foo", func(svc *corev1.Service) {
 				svc.Annotations = map[string]string{mcs.AnnotationNativeName: "false"}
 			})
-			s.servesOf(0, "foo", c1)
-			edit(s, 0, new(corev1.Service), "foo", func(svc *corev1.Service) { svc.Annotations = nil })
-			s.servesOf(0, "foo", c1+" "+c2)
+			servesOf(s, "c1", "foo", c1)
+			world.Edit(s, "c1", new(corev1.Service), "foo", func(svc *corev1.Service) { svc.Annotations = nil })
+			servesOf(s, "c1", "foo", c1+" "+c2)
 
-			edit(s, 1, new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { e.Annotations = nil })
-			s.servesOf(0, "foo", c1)
-			s.says(0, "foo", "NativeName", "", "")
+			world.Edit(s, "c2", new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { e.Annotations = nil })
+			servesOf(s, "c1", "foo", c1)
+			says(s, "c1", "foo", "NativeName", "", "")
 			stop()
-			s.asBefore(0, before)
-			if now, err := s.named(0, "foo"); err != nil || now.UID != user.UID || !slices.Equal(now.Spec.ClusterIPs, user.Spec.ClusterIPs) {
+			asBefore(s, "c1", before)
+			if now, err := named(s, "c1", "foo"); err != nil || now.UID != user.UID || !slices.Equal(now.Spec.ClusterIPs, user.Spec.ClusterIPs) {
 				t.Errorf("the Service was %+v and is %+v: %v", user, now, err)
 			}
 		})
@@ -304,20 +288,20 @@ func TestNativeNameOfALocalService(t *testing.T) {
 }
 
 // attached are the slices that the controller attached to a Service of the name.
-func (s *stage) attached(in int, name string) ([]discoveryv1.EndpointSlice, error) {
+func attached(s *world.Namespace, id string, name string) ([]discoveryv1.EndpointSlice, error) {
 	var all discoveryv1.EndpointSliceList
-	err := s.set[in].Admin.List(s.Context(), &all, client.InNamespace(s.namespace), client.MatchingLabels{mcs.LabelNativeOf: name, discoveryv1.LabelServiceName: name})
+	err := s.Admin(id).List(s.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{mcs.LabelNativeOf: name, discoveryv1.LabelServiceName: name})
 	return all.Items, err
 }
 
 // Attached slices come back, and a Service of another type gets none.
 func TestNativeNameSlips(t *testing.T) {
-	s := newStage(t, three.start(t))
-	s.allowNative(0)
-	s.create(0, service("foo"), endpointsOf(service("foo"), ""))
-	s.create(1, service("foo"), endpointsOf(service("foo"), "", "10.9.2.1"), native(exportOf("foo")))
-	s.servesOf(0, "foo", "10.9.2.1")
-	all, err := s.attached(0, "foo")
+	s := world.Three(t).Namespace()
+	s.Label("c1", "native-names", "yes")
+	s.Create("c1", world.Service("foo"), world.Endpoints(world.Service("foo"), ""))
+	s.Create("c2", world.Service("foo"), world.Endpoints(world.Service("foo"), "", "10.9.2.1"), native(world.Export("foo")))
+	servesOf(s, "c1", "foo", "10.9.2.1")
+	all, err := attached(s, "c1", "foo")
 	if err != nil || len(all) != 1 {
 		t.Fatalf("attached are %+v: %v", all, err)
 	}
@@ -331,31 +315,31 @@ func TestNativeNameSlips(t *testing.T) {
 		"is given to another Service": func(slice *discoveryv1.EndpointSlice) { slice.Labels[discoveryv1.LabelServiceName] = "bar" },
 	} {
 		t.Logf("a slice %s", what)
-		edit(s, 0, new(discoveryv1.EndpointSlice), name, change)
-		s.servesOf(0, "foo", "10.9.2.1")
+		world.Edit(s, "c1", new(discoveryv1.EndpointSlice), name, change)
+		servesOf(s, "c1", "foo", "10.9.2.1")
 	}
-	s.delete(0, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	s.servesOf(0, "foo", "10.9.2.1")
+	s.Delete("c1", &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	servesOf(s, "c1", "foo", "10.9.2.1")
 
-	edit(s, 0, new(corev1.Service), "foo", func(svc *corev1.Service) {
+	world.Edit(s, "c1", new(corev1.Service), "foo", func(svc *corev1.Service) {
 		svc.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "foo.example.com"}
 	})
-	s.says(0, "foo", "NativeName", "UnsupportedService", "has the type ExternalName")
-	s.until("nothing is attached", func() error {
-		all, err := s.attached(0, "foo")
+	says(s, "c1", "foo", "NativeName", "UnsupportedService", "has the type ExternalName")
+	s.Until("nothing is attached", func() error {
+		all, err := attached(s, "c1", "foo")
 		if err == nil && len(all) > 0 {
 			err = fmt.Errorf("attached are %+v", all)
 		}
 		return err
 	})
-	if svc, err := s.named(0, "foo"); err != nil || svc.Spec.ExternalName != "foo.example.com" {
+	if svc, err := named(s, "c1", "foo"); err != nil || svc.Spec.ExternalName != "foo.example.com" {
 		t.Errorf("it is %+v: %v", svc, err)
 	}
-	edit(s, 1, new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { e.Annotations[mcs.AnnotationNativeName] = "yes" })
-	s.until("the export's author is told", func() error {
-		return s.condition(1, "foo", "NativeName", metav1.ConditionFalse, "MalformedAnnotation")
+	world.Edit(s, "c2", new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { e.Annotations[mcs.AnnotationNativeName] = "yes" })
+	s.Until("the export's author is told", func() error {
+		return s.Condition("c2", "foo", "NativeName", metav1.ConditionFalse, "MalformedAnnotation")
 	})
-	if err := s.set[0].Admin.Get(t.Context(), s.key("foo"), new(corev1.Service)); apierrors.IsNotFound(err) {
+	if err := s.Admin("c1").Get(t.Context(), s.Key("foo"), new(corev1.Service)); apierrors.IsNotFound(err) {
 		t.Error(errors.Join(errors.New("the user's Service is gone"), err))
 	}
 }
@@ -363,82 +347,74 @@ func TestNativeNameSlips(t *testing.T) {
 // What the controller attached goes when the export is deleted, when the peer leaves, and when the controller has ended and the import is deleted as
 // docs/operations/uninstall.md describes. A Service that a user has applied while no controller ran stays.
 func TestNativeNameEndsWithThePeerAndTheController(t *testing.T) {
-	set := pair.start(t)
-	life := context.WithoutCancel(t.Context())
-	home, far := set[0], set[1]
-	if err := far.Run(life); err != nil {
-		t.Fatal(err)
-	}
-	s := newStage(t, set, 0, 1)
-	s.allowNative(0)
+	s := world.Two(t).Namespace()
+	s.Run("c2")
+	s.Label("c1", "native-names", "yes")
 	const c1, c2 = "10.9.1.1", "10.9.2.1"
-	s.create(0, service("foo"), endpointsOf(service("foo"), "", c1))
-	before := s.dump(0)
+	s.Create("c1", world.Service("foo"), world.Endpoints(world.Service("foo"), "", c1))
+	before := dump(s, "c1")
 	names := []string{"foo", "bar"}
 	for _, name := range names {
-		s.create(1, service(name), endpointsOf(service(name), "", c2), native(exportOf(name)))
+		s.Create("c2", world.Service(name), world.Endpoints(world.Service(name), "", c2), native(world.Export(name)))
 	}
 	run := func() {
 		t.Helper()
-		if err := home.Run(life, allowingNativeNames); err != nil {
-			t.Fatal(err)
-		}
-		s.setReady(0, "foo", false)
-		s.servesOf(0, "foo", c2)
-		s.setReady(0, "foo", true)
-		s.servesOf(0, "foo", c1)
-		s.ours(0, "bar")
-		s.servesOf(0, "bar", c2)
+		s.Run("c1", world.AllowNativeNames)
+		setReady(s, "c1", "foo", false)
+		servesOf(s, "c1", "foo", c2)
+		setReady(s, "c1", "foo", true)
+		servesOf(s, "c1", "foo", c1)
+		ours(s, "c1", "bar")
+		servesOf(s, "c1", "bar", c2)
 	}
 	run()
 	for _, name := range names {
-		s.delete(1, exportOf(name))
+		s.Delete("c2", world.Export(name))
 	}
-	s.asBefore(0, before)
+	asBefore(s, "c1", before)
 	for _, name := range names {
-		s.create(1, native(exportOf(name)))
-		s.until("attached again", func() error {
-			all, err := s.attached(0, name)
+		s.Create("c2", native(world.Export(name)))
+		s.Until("attached again", func() error {
+			all, err := attached(s, "c1", name)
 			if err == nil && len(all) != 1 {
 				err = fmt.Errorf("attached are %+v", all)
 			}
 			return err
 		})
 	}
+	home, far := s.Cluster("c1"), s.Cluster("c2")
 	if err := home.Leave(t.Context(), "c2"); err != nil {
 		t.Fatal(err)
 	}
-	s.asBefore(0, before)
+	asBefore(s, "c1", before)
 
 	if err := errors.Join(home.End(), home.Join(t.Context(), "c2", far.ReaderKubeconfig)); err != nil {
 		t.Fatal(err)
 	}
 	run()
-	if err := home.End(); err != nil {
-		t.Fatal(err)
-	}
+	s.End("c1")
 	bar := strings.NewReplacer("foo", "bar").Replace(usersService)
-	if out, err := s.kubectl(0, bar, "apply"); err != nil {
+	if out, err := kubectl(s, "c1", bar, "apply"); err != nil {
 		t.Fatal(out, err)
 	}
-	users, err := s.named(0, "bar")
+	users, err := named(s, "c1", "bar")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		s.delete(0, &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		s.until("nothing is attached to "+name, func() error {
-			all, err := s.attached(0, name)
+		s.Delete("c1", &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		s.Until("nothing is attached to "+name, func() error {
+			all, err := attached(s, "c1", name)
 			if err == nil && len(all) > 0 {
 				err = fmt.Errorf("attached are %+v", all)
 			}
 			return err
 		})
-		s.until("the derived Service has gone", func() error { return s.absent(0, "derived-"+name) })
+		s.Until("the derived Service has gone", func() error { return absent(s, "c1", "derived-"+name) })
 	}
-	if now, err := s.named(0, "bar"); err != nil || now.UID != users.UID {
+	if now, err := named(s, "c1", "bar"); err != nil || now.UID != users.UID {
 		t.Fatalf("the user's Service was %+v and is %+v: %v", users, now, err)
 	}
-	s.delete(0, users)
-	s.asBefore(0, before)
+	s.Delete("c1", users)
+	asBefore(s, "c1", before)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // picture is what a cluster holds, or should hold: of each object what matters of it, as text.
@@ -71,11 +72,11 @@ type seenCluster struct {
 }
 
 func leaseOf(peer string) *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: SystemNamespace, Name: peer}}
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: peer}}
 }
 
 // see reads it, past all caches.
-func see(ctx context.Context, c *Cluster, namespaces []string) (*seenCluster, error) {
+func see(ctx context.Context, c *world.Cluster, namespaces []string) (*seenCluster, error) {
 	s := &seenCluster{id: c.ID, namespaces: map[string]bool{}}
 	var (
 		all      corev1.NamespaceList
@@ -92,7 +93,7 @@ func see(ctx context.Context, c *Cluster, namespaces []string) (*seenCluster, er
 		}
 	}
 	for _, list := range []client.ObjectList{&secrets, &leases} {
-		if err := c.Admin.List(ctx, list, client.InNamespace(SystemNamespace), client.HasLabels{mcs.LabelPeer}); err != nil {
+		if err := c.Admin.List(ctx, list, client.InNamespace(world.SystemNamespace), client.HasLabels{mcs.LabelPeer}); err != nil {
 			return nil, err
 		}
 	}

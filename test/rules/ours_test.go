@@ -13,26 +13,27 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // An import that others created stays theirs: its content stays, it gets none of the clusterset's
 // endpoints, and the export's message contains what to do.
 func TestForeignImportIsLeftAlone(t *testing.T) {
-	s := newStage(t, three.start(t))
+	s := world.Three(t).Namespace()
 	theirs := &mcsv1beta1.ServiceImport{
 		ObjectMeta: metav1.ObjectMeta{Name: "foo", Labels: map[string]string{mcs.LabelManagedBy: "somebody"}},
 		Spec:       mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.Headless, Ports: []mcsv1beta1.ServicePort{{Port: 7}}},
 	}
-	slice := endpointsOf(service("foo"), "-theirs", "10.8.8.8")
+	slice := world.Endpoints(world.Service("foo"), "-theirs", "10.8.8.8")
 	slice.Labels = map[string]string{mcsv1beta1.LabelServiceName: "foo", mcsv1beta1.LabelSourceCluster: "c1", discoveryv1.LabelManagedBy: "cilium"}
-	s.create(0, theirs, slice)
-	s.export(0, service("foo"), "10.9.1.1")
-	s.until("said", func() error { return s.condition(0, "foo", "Ready", metav1.ConditionFalse, "Failed") })
-	imp, err := s.imp(0, "foo")
+	s.Create("c1", theirs, slice)
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
+	s.Until("said", func() error { return s.Condition("c1", "foo", "Ready", metav1.ConditionFalse, "Failed") })
+	imp, err := s.Import("c1", "foo")
 	if err != nil || imp.Spec.Type != mcsv1beta1.Headless || imp.Spec.Ports[0].Port != 7 || imp.Labels[mcs.LabelManagedBy] != "somebody" || len(imp.Status.Clusters) > 0 {
 		t.Errorf("it is %+v %+v: %v", imp.Spec, imp.Status, err)
 	}
-	by, err := s.set[0].Imported(t.Context(), s.key("foo"))
+	by, err := s.Cluster("c1").Imported(t.Context(), s.Key("foo"))
 	if err != nil || len(by["c1"]) != 2 {
 		t.Fatalf("its slices are %v: %v", by, err)
 	}
@@ -41,31 +42,31 @@ func TestForeignImportIsLeftAlone(t *testing.T) {
 			t.Errorf("it got %+v", one)
 		}
 	}
-	s.delete(0, exportOf("foo")) // and comes again: theirs outlives it
-	s.export(0, service("later"))
-	s.until("later ones are worked on", func() error { return s.imported(0, "later", []string{"c1"}) })
-	if _, err := s.imp(0, "foo"); err != nil {
+	s.Delete("c1", world.Export("foo")) // and comes again: theirs outlives it
+	s.Export("c1", world.Service("later"))
+	s.Until("later ones are worked on", func() error { return s.Imported("c1", "later", []string{"c1"}) })
+	if _, err := s.Import("c1", "foo"); err != nil {
 		t.Error("unexported:", err)
 	}
-	s.create(0, exportOf("foo"))
-	s.until("said again", func() error { return s.condition(0, "foo", "Ready", metav1.ConditionFalse, "Failed") })
+	s.Create("c1", world.Export("foo"))
+	s.Until("said again", func() error { return s.Condition("c1", "foo", "Ready", metav1.ConditionFalse, "Failed") })
 	// Handed over by the label, it is ours; their slice stays.
-	edit(s, 0, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels[mcs.LabelManagedBy] = mcs.ControllerName })
-	s.until("handed over", func() error { return s.healthy(0, "foo") })
+	world.Edit(s, "c1", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels[mcs.LabelManagedBy] = mcs.ControllerName })
+	s.Until("handed over", func() error { return s.Healthy("c1", "foo") })
 	live := new(discoveryv1.EndpointSlice)
-	if err := s.set[0].Admin.Get(t.Context(), s.key(slice.Name), live); err != nil || len(live.Endpoints) != 1 || len(live.OwnerReferences) > 0 {
+	if err := s.Admin("c1").Get(t.Context(), s.Key(slice.Name), live); err != nil || len(live.Endpoints) != 1 || len(live.OwnerReferences) > 0 {
 		t.Errorf("their slice is %+v: %v", live, err)
 	}
 }
 
 // lighthouse#696: what is ours comes back when it is deleted or edited.
 func TestOwnSlicesAreRepaired(t *testing.T) {
-	s := newStage(t, three.start(t))
-	s.export(0, service("foo"), "10.9.1.1")
-	well := func() error { return s.imported(1, "foo", []string{"c1"}, "10.9.1.1") }
-	s.until("imported", well)
+	s := world.Three(t).Namespace()
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
+	well := func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") }
+	s.Until("imported", well)
 	slice := func() *discoveryv1.EndpointSlice {
-		by, err := s.set[1].Imported(t.Context(), s.key("foo"))
+		by, err := s.Cluster("c2").Imported(t.Context(), s.Key("foo"))
 		if err != nil || len(by["c1"]) != 1 {
 			t.Fatalf("slices: %v %v", by, err)
 		}
@@ -74,9 +75,9 @@ func TestOwnSlicesAreRepaired(t *testing.T) {
 	name := slice().Name
 	healed := func(what string) {
 		t.Helper()
-		s.until(what, func() error {
+		s.Until(what, func() error {
 			live := new(discoveryv1.EndpointSlice)
-			if err := s.set[1].Admin.Get(t.Context(), s.key(name), live); err != nil {
+			if err := s.Admin("c2").Get(t.Context(), s.Key(name), live); err != nil {
 				return err
 			}
 			if live.Labels[mcsv1beta1.LabelServiceName] != "foo" {
@@ -85,7 +86,7 @@ func TestOwnSlicesAreRepaired(t *testing.T) {
 			return well()
 		})
 	}
-	s.delete(1, slice())
+	s.Delete("c2", slice())
 	healed("a deleted slice")
 	for what, change := range map[string]func(*discoveryv1.EndpointSlice){
 		"edited endpoints":         func(e *discoveryv1.EndpointSlice) { e.Endpoints[0].Addresses = []string{"10.6.6.6"} },
@@ -97,39 +98,39 @@ func TestOwnSlicesAreRepaired(t *testing.T) {
 		},
 		"no owner": func(e *discoveryv1.EndpointSlice) { e.OwnerReferences = nil },
 	} {
-		edit(s, 1, new(discoveryv1.EndpointSlice), name, change)
+		world.Edit(s, "c2", new(discoveryv1.EndpointSlice), name, change)
 		healed(what)
 	}
-	edit(s, 1, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
+	world.Edit(s, "c2", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
 		imp.Spec.Ports, imp.Spec.SessionAffinity = nil, corev1.ServiceAffinityClientIP
 		imp.Spec.Ports = []mcsv1beta1.ServicePort{{Port: 1}}
 	})
-	s.until("an edited import", func() error {
-		imp, err := s.imp(1, "foo")
+	s.Until("an edited import", func() error {
+		imp, err := s.Import("c2", "foo")
 		if err != nil || imp.Spec.Ports[0].Port != 80 || imp.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 			return errors.Join(err, fmt.Errorf("it is %+v", imp.Spec))
 		}
 		return well()
 	})
-	imp, err := s.imp(1, "foo")
+	imp, err := s.Import("c2", "foo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.delete(1, imp)
-	s.until("a deleted import", func() error {
-		now, err := s.imp(1, "foo")
+	s.Delete("c2", imp)
+	s.Until("a deleted import", func() error {
+		now, err := s.Import("c2", "foo")
 		if err == nil && now.UID == imp.UID {
 			err = errors.New("it is still the same")
 		}
 		return errors.Join(err, well())
 	})
 	export := new(mcsv1beta1.ServiceExport)
-	if err := s.set[0].Admin.Get(t.Context(), s.key("foo"), export); err != nil {
+	if err := s.Admin("c1").Get(t.Context(), s.Key("foo"), export); err != nil {
 		t.Fatal(err)
 	}
 	meta.RemoveStatusCondition(&export.Status.Conditions, "Ready")
-	if err := s.set[0].Admin.Status().Update(t.Context(), export); err != nil {
+	if err := s.Admin("c1").Status().Update(t.Context(), export); err != nil {
 		t.Fatal(err)
 	}
-	s.until("a condition", func() error { return s.healthy(0, "foo") })
+	s.Until("a condition", func() error { return s.Healthy("c1", "foo") })
 }

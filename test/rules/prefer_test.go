@@ -20,6 +20,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 const nearest = "local, topology.kubernetes.io/region, any"
@@ -31,9 +32,9 @@ func preferring(export *mcsv1beta1.ServiceExport, list string) *mcsv1beta1.Servi
 }
 
 // ready sets whether the endpoints of the Service are ready.
-func (s *stage) setReady(in int, name string, is bool) {
+func setReady(s *world.Namespace, id string, name string, is bool) {
 	s.Helper()
-	edit(s, in, new(discoveryv1.EndpointSlice), name+"-abc", func(slice *discoveryv1.EndpointSlice) {
+	world.Edit(s, id, new(discoveryv1.EndpointSlice), name+"-abc", func(slice *discoveryv1.EndpointSlice) {
 		for i := range slice.Endpoints {
 			slice.Endpoints[i].Conditions = discoveryv1.EndpointConditions{Ready: new(is), Serving: new(is), Terminating: new(false)}
 		}
@@ -55,17 +56,17 @@ func usable(all map[string]*discoveryv1.EndpointSlice, service string) string {
 }
 
 // serves waits until exactly these addresses serve an import.
-func (s *stage) serves(in int, name, want string) {
+func serves(s *world.Namespace, id string, name, want string) {
 	s.Helper()
-	s.servesOf(in, "derived-"+name, want)
+	servesOf(s, id, "derived-"+name, want)
 }
 
 // servesOf waits until exactly these addresses serve a Service.
-func (s *stage) servesOf(in int, name, want string) {
+func servesOf(s *world.Namespace, id string, name, want string) {
 	s.Helper()
-	s.until(fmt.Sprintf("%s in %s by %s", name, s.set[in].ID, want), func() error {
+	s.Until(fmt.Sprintf("%s in %s by %s", name, id, want), func() error {
 		var list discoveryv1.EndpointSliceList
-		if err := s.set[in].Admin.List(s.Context(), &list, client.InNamespace(s.namespace)); err != nil {
+		if err := s.Admin(id).List(s.Context(), &list, client.InNamespace(s.Name)); err != nil {
 			return err
 		}
 		all := map[string]*discoveryv1.EndpointSlice{}
@@ -80,16 +81,16 @@ func (s *stage) servesOf(in int, name, want string) {
 }
 
 // preference waits for the condition ClusterPreference of an import.
-func (s *stage) preference(in int, name, reason, says string) {
+func preference(s *world.Namespace, id, name, reason, message string) {
 	s.Helper()
-	s.says(in, name, "ClusterPreference", reason, says)
+	says(s, id, name, "ClusterPreference", reason, message)
 }
 
 // says waits for a condition of an import, or for none if there is no reason.
-func (s *stage) says(in int, name, kind, reason, says string) {
+func says(s *world.Namespace, id string, name, kind, reason, says string) {
 	s.Helper()
-	s.until("the condition "+reason, func() error {
-		imp, err := s.imp(in, name)
+	s.Until("the condition "+reason, func() error {
+		imp, err := s.Import(id, name)
 		if err != nil {
 			return err
 		}
@@ -103,10 +104,10 @@ func (s *stage) says(in int, name, kind, reason, says string) {
 
 // neverEmpty watches the slices of a cluster until the returned function is called. That function fails the test if at some
 // resourceVersion no endpoint served the Service, after the first one did.
-func (s *stage) neverEmpty(in int, name string) (stop func()) {
+func neverEmpty(s *world.Namespace, id string, name string) (stop func()) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
-	slicesOf := kubernetes.NewForConfigOrDie(s.set[in].Config).DiscoveryV1().EndpointSlices(s.namespace)
+	slicesOf := kubernetes.NewForConfigOrDie(s.Cluster(id).Config).DiscoveryV1().EndpointSlices(s.Name)
 	list, err := slicesOf.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		s.Fatal(err)
@@ -126,7 +127,7 @@ func (s *stage) neverEmpty(in int, name string) (stop func()) {
 			slice, ok := event.Object.(*discoveryv1.EndpointSlice)
 			if !ok {
 				if ctx.Err() == nil { // otherwise stop has ended it
-					s.Errorf("the watch of %s ended: %+v", s.set[in].ID, event.Object)
+					s.Errorf("the watch of %s ended: %+v", id, event.Object)
 				}
 				return
 			}
@@ -144,22 +145,22 @@ func (s *stage) neverEmpty(in int, name string) (stop func()) {
 		cancel()
 		events.Stop()
 		running.Wait()
-		s.Logf("%s in %s was served by %q", name, s.set[in].ID, history)
+		s.Logf("%s in %s was served by %q", name, id, history)
 		for i, now := range history {
 			if i > 0 && now == "" {
-				s.Errorf("%s in %s was served by nothing at one moment: %q", name, s.set[in].ID, history)
+				s.Errorf("%s in %s was served by nothing at one moment: %q", name, id, history)
 			}
 		}
 	}
 }
 
 // dump is all Services and slices of the namespace, without what changes with every write.
-func (s *stage) dump(in int) string {
+func dump(s *world.Namespace, id string) string {
 	s.Helper()
 	var services corev1.ServiceList
 	var all discoveryv1.EndpointSliceList
 	for _, list := range []client.ObjectList{&services, &all} {
-		if err := s.set[in].Admin.List(s.Context(), list, client.InNamespace(s.namespace)); err != nil {
+		if err := s.Admin(id).List(s.Context(), list, client.InNamespace(s.Name)); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -181,66 +182,67 @@ func (s *stage) dump(in int) string {
 // Three clusters in two regions: local, then the region, then anywhere, as endpoints go away one by one, and back. At no
 // resourceVersion has the derived Service no ready endpoint. Without the annotations everything is as before.
 func TestClusterPreference(t *testing.T) {
-	s := newStage(t, three.start(t))
+	s := world.Three(t).Namespace()
 	const c1, c2, c3 = "10.9.1.1", "10.9.2.1", "10.9.3.1"
 	for i, address := range []string{c1, c2, c3} {
-		s.create(i, service("foo"), endpointsOf(service("foo"), "", address))
-		s.create(i, exportOf("foo"))
+		id := s.IDs()[i]
+		s.Create(id, world.Service("foo"), world.Endpoints(world.Service("foo"), "", address))
+		s.Create(id, world.Export("foo"))
 	}
-	for i := range s.set {
-		s.serves(i, "foo", strings.Join([]string{c1, c2, c3}, " "))
+	for _, id := range s.IDs() {
+		serves(s, id, "foo", strings.Join([]string{c1, c2, c3}, " "))
 	}
-	s.until("ready", func() error { return s.imported(0, "foo", []string{"c1", "c2", "c3"}, c1, c2, c3) })
-	before := s.dump(0)
-	stop := s.neverEmpty(0, "derived-foo")
+	s.Until("ready", func() error { return s.Imported("c1", "foo", []string{"c1", "c2", "c3"}, c1, c2, c3) })
+	before := dump(s, "c1")
+	stop := neverEmpty(s, "c1", "derived-foo")
 	prefer := func(list string) {
-		for i := range s.set {
-			edit(s, i, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) { preferring(export, list) })
+		for _, id := range s.IDs() {
+			world.Edit(s, id, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) { preferring(export, list) })
 		}
 	}
 	prefer(nearest)
-	s.serves(0, "foo", c1)
-	s.serves(1, "foo", c2)
-	s.serves(2, "foo", c3)
-	s.preference(0, "foo", "Preferred", "entry 1 of 3, local, is used: the traffic goes to c1")
+	serves(s, "c1", "foo", c1)
+	serves(s, "c2", "foo", c2)
+	serves(s, "c3", "foo", c3)
+	preference(s, "c1", "foo", "Preferred", "entry 1 of 3, local, is used: the traffic goes to c1")
 
-	s.setReady(0, "foo", false)
-	s.serves(0, "foo", c2)
-	s.preference(0, "foo", "Fallback", "entry 2 of 3, topology.kubernetes.io/region, is used: the traffic goes to c1, c2")
-	s.setReady(1, "foo", false)
-	s.serves(0, "foo", c3)
-	s.serves(1, "foo", c3)
-	s.setReady(0, "foo", true)
-	s.serves(0, "foo", c1)
-	s.serves(1, "foo", c1)
-	s.setReady(1, "foo", true)
-	s.serves(1, "foo", c2)
+	setReady(s, "c1", "foo", false)
+	serves(s, "c1", "foo", c2)
+	preference(s, "c1", "foo", "Fallback", "entry 2 of 3, topology.kubernetes.io/region, is used: the traffic goes to c1, c2")
+	setReady(s, "c2", "foo", false)
+	serves(s, "c1", "foo", c3)
+	serves(s, "c2", "foo", c3)
+	setReady(s, "c1", "foo", true)
+	serves(s, "c1", "foo", c1)
+	serves(s, "c2", "foo", c1)
+	setReady(s, "c2", "foo", true)
+	serves(s, "c2", "foo", c2)
 
 	// c1 sends its own clients to c3, and c3 sends its clients to c1: what is on standby in c1 serves in c3.
-	for i, list := range map[int]string{0: "cluster=c3", 2: "cluster=c1"} {
-		edit(s, i, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
+	for id, list := range map[string]string{"c1": "cluster=c3", "c3": "cluster=c1"} {
+		world.Edit(s, id, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
 			imp.Annotations[mcs.AnnotationPreferClusters] = list
 		})
 	}
-	s.serves(0, "foo", c3)
-	s.serves(2, "foo", c1)
+	serves(s, "c1", "foo", c3)
+	serves(s, "c3", "foo", c1)
 
-	edit(s, 0, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
+	world.Edit(s, "c1", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
 		imp.Annotations[mcs.AnnotationPreferClusters] = "nearby"
 	})
-	s.serves(0, "foo", c1)
-	s.preference(0, "foo", "MalformedAnnotation", `has "nearby" as entry 1, want one of: local, any`)
+	serves(s, "c1", "foo", c1)
+	preference(s, "c1", "foo", "MalformedAnnotation", `has "nearby" as entry 1, want one of: local, any`)
 
-	for i := range s.set {
-		edit(s, i, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) { export.Annotations = nil })
+	for _, id := range s.IDs() {
+		world.Edit(s, id, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) { export.Annotations = nil })
 	}
-	edit(s, 0, new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
+	world.Edit(s, "c1", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
 		delete(imp.Annotations, mcs.AnnotationPreferClusters)
 	})
-	s.serves(0, "foo", strings.Join([]string{c1, c2, c3}, " "))
-	s.preference(0, "foo", "", "")
+	serves(s, "c1", "foo", strings.Join([]string{c1, c2, c3}, " "))
+	preference(s, "c1", "foo", "", "")
 	stop()
-	if diff := cmp.Diff(before, s.dump(0)); diff != "" {
+	if diff := cmp.Diff(before, dump(s, "c1")); diff != "" {
 		t.Errorf("the annotations are gone, and this has changed (-before +after):\n%s", diff)
 	}
 }
@@ -248,13 +250,14 @@ func TestClusterPreference(t *testing.T) {
 // The clusters of a headless import that are not chosen have the label that the plugin reads, and their endpoints keep their
 // conditions.
 func TestClusterPreferenceOfAHeadlessService(t *testing.T) {
-	s := newStage(t, three.start(t))
+	s := world.Three(t).Namespace()
 	for i, address := range []string{"10.9.1.1", "10.9.2.1"} {
-		s.create(i, service("db", headless), endpointsOf(service("db"), "", address))
-		s.create(i, preferring(exportOf("db"), "local, any"))
+		id := s.IDs()[i]
+		s.Create(id, world.Service("db", world.Headless), world.Endpoints(world.Service("db"), "", address))
+		s.Create(id, preferring(world.Export("db"), "local, any"))
 	}
-	s.until("on standby", func() error {
-		by, err := s.set[0].Imported(s.Context(), s.key("db"))
+	s.Until("on standby", func() error {
+		by, err := s.Cluster("c1").Imported(s.Context(), s.Key("db"))
 		if err != nil || len(by["c1"]) != 1 || len(by["c2"]) != 1 {
 			return fmt.Errorf("the slices are %+v: %w", by, err)
 		}

@@ -14,6 +14,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // TestAnotherWriterOfStatus is a regression test for what the clusterset gives to a status: another writer sets it back each time. Both wrote as fast
@@ -49,18 +50,18 @@ func TestAnotherWriterOfStatus(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, three.start(t), 0)
-			s.export(0, service("foo"), "10.9.1.1")
-			s.until("healthy", func() error {
-				return errors.Join(s.healthy(0, "foo"), s.imported(0, "foo", []string{"c1"}, "10.9.1.1"))
+			s := world.Three(t).Namespace("c1")
+			s.Export("c1", world.Service("foo"), "10.9.1.1")
+			s.Until("healthy", func() error {
+				return errors.Join(s.Healthy("c1", "foo"), s.Imported("c1", "foo", []string{"c1"}, "10.9.1.1"))
 			})
 			ctx, stop := context.WithCancel(t.Context())
 			reverts := make(chan int, 1)
-			go func() { reverts <- s.revert(ctx, rival.object, rival.revert) }()
-			s.until("told", func() error { return s.told(0, rival.kind, "foo", desired.ReasonContested) })
-			s.until("left alone", func() error {
+			go func() { reverts <- revert(s, ctx, rival.object, rival.revert) }()
+			s.Until("told", func() error { return told(s, "c1", rival.kind, "foo", desired.ReasonContested) })
+			s.Until("left alone", func() error {
 				obj := rival.object()
-				err := s.set[0].Admin.Get(t.Context(), s.key("foo"), obj)
+				err := s.Admin("c1").Get(t.Context(), s.Key("foo"), obj)
 				if err == nil && rival.revert(obj) {
 					err = errors.New("it is not")
 				}
@@ -70,8 +71,8 @@ func TestAnotherWriterOfStatus(t *testing.T) {
 			if n := <-reverts; n > 8 {
 				t.Errorf("written %d times before it was left alone", n)
 			}
-			s.until("as it should be, when no writer sets it back any more", func() error {
-				return errors.Join(s.healthy(0, "foo"), s.imported(0, "foo", []string{"c1"}, "10.9.1.1"))
+			s.Until("as it should be, when no writer sets it back any more", func() error {
+				return errors.Join(s.Healthy("c1", "foo"), s.Imported("c1", "foo", []string{"c1"}, "10.9.1.1"))
 			})
 		})
 	}
@@ -89,7 +90,7 @@ func forgetGeneration(conditions []metav1.Condition) bool {
 }
 
 // revert sets back the status of foo whenever it is written, until ctx ends; it returns how often.
-func (s *stage) revert(ctx context.Context, object func() client.Object, edit func(client.Object) bool) (times int) {
+func revert(s *world.Namespace, ctx context.Context, object func() client.Object, edit func(client.Object) bool) (times int) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -99,16 +100,16 @@ func (s *stage) revert(ctx context.Context, object func() client.Object, edit fu
 		case <-tick.C:
 		}
 		obj := object()
-		if s.set[0].Admin.Get(ctx, s.key("foo"), obj) == nil && edit(obj) && s.set[0].Admin.Status().Update(ctx, obj) == nil {
+		if s.Admin("c1").Get(ctx, s.Key("foo"), obj) == nil && edit(obj) && s.Admin("c1").Status().Update(ctx, obj) == nil {
 			times++
 		}
 	}
 }
 
 // told wants an event with a reason on an object.
-func (s *stage) told(in int, kind, name, reason string) error {
+func told(s *world.Namespace, id string, kind, name, reason string) error {
 	var all eventsv1.EventList
-	if err := s.set[in].Admin.List(s.Context(), &all, client.InNamespace(s.namespace)); err != nil {
+	if err := s.Admin(id).List(s.Context(), &all, client.InNamespace(s.Name)); err != nil {
 		return err
 	}
 	for _, e := range all.Items {

@@ -11,14 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // A cluster whose slices describe its exported Services needs to give its peers no right to read Services.
 func TestPeersNeedNotReadServices(t *testing.T) {
-	s := newStage(t, three.start(t))
-	s.until("announced", func() error {
+	s := world.Three(t).Namespace()
+	s.Until("announced", func() error {
 		namespace := new(corev1.Namespace)
-		if err := s.set[0].Admin.Get(t.Context(), client.ObjectKey{Name: SystemNamespace}, namespace); err != nil {
+		if err := s.Admin("c1").Get(t.Context(), client.ObjectKey{Name: world.SystemNamespace}, namespace); err != nil {
 			return err
 		}
 		if got := namespace.Annotations[mcs.AnnotationTerms]; got != "v1" {
@@ -26,18 +27,18 @@ func TestPeersNeedNotReadServices(t *testing.T) {
 		}
 		return nil
 	})
-	s.export(0, service("old"), "10.9.1.1")
-	s.until("imported", func() error { return s.imported(1, "old", []string{"c1"}, "10.9.1.1") })
-	rights(s, 0, func(rule rbacv1.PolicyRule) bool { return rule.Resources[0] == "services" })
-	s.restart(1)
-	s.export(0, service("foo"), "10.9.1.2")
-	s.create(0, service("empty"), exportOf("empty"))
-	s.until("imported without the right", func() error {
-		return errors.Join(s.imported(1, "old", []string{"c1"}, "10.9.1.1"), s.imported(1, "foo", []string{"c1"}, "10.9.1.2"), s.imported(1, "empty", []string{"c1"}))
+	s.Export("c1", world.Service("old"), "10.9.1.1")
+	s.Until("imported", func() error { return s.Imported("c2", "old", []string{"c1"}, "10.9.1.1") })
+	rights(s, "c1", func(rule rbacv1.PolicyRule) bool { return rule.Resources[0] == "services" })
+	s.Restart("c2")
+	s.Export("c1", world.Service("foo"), "10.9.1.2")
+	s.Create("c1", world.Service("empty"), world.Export("empty"))
+	s.Until("imported without the right", func() error {
+		return errors.Join(s.Imported("c2", "old", []string{"c1"}, "10.9.1.1"), s.Imported("c2", "foo", []string{"c1"}, "10.9.1.2"), s.Imported("c2", "empty", []string{"c1"}))
 	})
-	edit(s, 0, new(corev1.Service), "foo", func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 8443 })
-	s.until("another port", func() error {
-		imp, err := s.imp(1, "foo")
+	world.Edit(s, "c1", new(corev1.Service), "foo", func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 8443 })
+	s.Until("another port", func() error {
+		imp, err := s.Import("c2", "foo")
 		if err == nil && imp.Spec.Ports[0].Port != 8443 {
 			err = fmt.Errorf("ports %v", imp.Spec.Ports)
 		}
@@ -46,9 +47,9 @@ func TestPeersNeedNotReadServices(t *testing.T) {
 }
 
 // rights removes rules from the role for peers in a cluster, until the end of the test.
-func rights(s *stage, in int, without func(rbacv1.PolicyRule) bool) {
+func rights(s *world.Namespace, id string, without func(rbacv1.PolicyRule) bool) {
 	s.Helper()
-	admin, key := s.set[in].Admin, client.ObjectKey{Name: "multicluster-peer"}
+	admin, key := s.Admin(id), client.ObjectKey{Name: "multicluster-peer"}
 	set := func(ctx context.Context, change func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) {
 		role := new(rbacv1.ClusterRole)
 		if err := admin.Get(ctx, key, role); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // tokenLife is the shortest life that an API server gives a token. tokenLeeway is how long an API server
@@ -56,8 +57,8 @@ subjects: [{kind: ServiceAccount, name: multicluster-peer-home, namespace: multi
 
 // tokens is a reader of east, home, whose token lives for ten minutes.
 type tokens struct {
-	*stage
-	east, home *Cluster
+	*world.Namespace
+	east, home *world.Cluster
 	seen       []string // the tokens that the Secret had, the oldest first
 	reads      int      // of the Lease and the import
 }
@@ -78,7 +79,7 @@ func TestTokensRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { controller.Stop() }()
-	s.until("connected", func() error { return s.connected() })
+	s.Until("connected", func() error { return s.connected() })
 	began := time.Now()
 	for time.Since(began) < length {
 		s.look()
@@ -105,7 +106,7 @@ func TestTokensRenewed(t *testing.T) {
 	}
 	const fix = "run `kubectl multicluster rotate home --from east`"
 	expired := "expired at " + s.expiry(last).UTC().Format(time.RFC3339)
-	s.until("the expiry is reported", func() error {
+	s.Until("the expiry is reported", func() error {
 		l := s.lease()
 		for _, key := range []string{"clusterset-dns.io/message", "clusterset-dns.io/token-message"} {
 			if text := l.Annotations[key]; !strings.Contains(text, expired) || !strings.Contains(text, fix) {
@@ -124,15 +125,15 @@ func TestTokensRenewed(t *testing.T) {
 func newTokens(t *testing.T) *tokens {
 	t.Helper()
 	s := &tokens{}
-	for id, to := range map[string]**Cluster{"east": &s.east, "home": &s.home} {
-		c, err := Start(t.Context(), id, controlplane.Options{})
+	for id, to := range map[string]**world.Cluster{"east": &s.east, "home": &s.home} {
+		c, err := world.Start(t.Context(), id, controlplane.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Stop() })
 		*to = c
 	}
-	s.stage = newStage(t, []*Cluster{s.east, s.home}, 0, 1)
+	s.Namespace = world.Of(t, s.east, s.home).Namespace()
 	for _, apply := range []func() error{
 		func() error { return s.east.Apply(t.Context(), "", peerOfHome) },
 		func() error {
@@ -150,13 +151,13 @@ func newTokens(t *testing.T) *tokens {
 			t.Fatal(err)
 		}
 	}
-	s.export(0, service("foo"), "10.9.0.1")
+	s.Export("east", world.Service("foo"), "10.9.0.1")
 	return s
 }
 
 func (s *tokens) join() error {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLife / time.Second))}}
-	answer, err := kubernetes.NewForConfigOrDie(s.east.Config).CoreV1().ServiceAccounts(SystemNamespace).
+	answer, err := kubernetes.NewForConfigOrDie(s.east.Config).CoreV1().ServiceAccounts(world.SystemNamespace).
 		CreateToken(s.Context(), "multicluster-peer-home", request, metav1.CreateOptions{})
 	if err != nil {
 		return err
@@ -164,7 +165,7 @@ func (s *tokens) join() error {
 	text := strings.Replace(string(s.east.ReaderKubeconfig), s.east.Reader.BearerToken, answer.Status.Token, 1)
 	return s.home.Admin.Create(s.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: SystemNamespace, Name: "east", Labels: map[string]string{mcs.LabelPeer: ""},
+			Namespace: world.SystemNamespace, Name: "east", Labels: map[string]string{mcs.LabelPeer: ""},
 			Annotations: map[string]string{"clusterset-dns.io/renew-token": "true"},
 		},
 		Data: map[string][]byte{"kubeconfig": []byte(text)},
@@ -174,7 +175,7 @@ func (s *tokens) join() error {
 func (s *tokens) lease() *coordinationv1.Lease {
 	s.Helper()
 	l := new(coordinationv1.Lease)
-	if err := s.home.Admin.Get(s.Context(), client.ObjectKey{Namespace: SystemNamespace, Name: "east"}, l); client.IgnoreNotFound(err) != nil {
+	if err := s.home.Admin.Get(s.Context(), client.ObjectKey{Namespace: world.SystemNamespace, Name: "east"}, l); client.IgnoreNotFound(err) != nil {
 		s.Fatal(err)
 	}
 	return l
@@ -187,7 +188,7 @@ func (s *tokens) connected() error {
 	if l.Labels["clusterset-dns.io/connected"] != "True" || l.Labels["clusterset-dns.io/reason"] != "Connected" || l.Annotations["clusterset-dns.io/token-message"] != "" {
 		return fmt.Errorf("the Lease has %v, %v", l.Labels, l.Annotations)
 	}
-	all, err := s.home.Imported(s.Context(), s.key("foo"))
+	all, err := s.home.Imported(s.Context(), s.Key("foo"))
 	if err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func (s *tokens) look() {
 	}
 	s.reads++
 	secret := new(corev1.Secret)
-	if err := s.home.Admin.Get(s.Context(), client.ObjectKey{Namespace: SystemNamespace, Name: "east"}, secret); err != nil {
+	if err := s.home.Admin.Get(s.Context(), client.ObjectKey{Namespace: world.SystemNamespace, Name: "east"}, secret); err != nil {
 		s.Fatal(err)
 	}
 	_, after, _ := strings.Cut(string(secret.Data["kubeconfig"]), "token: ")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // K10, A5: a cluster with the CRD that Karmada ships (v1alpha1 only, one IP, and neither families
@@ -21,7 +22,7 @@ import (
 func TestOldCRDs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
-	old, err := StartWith(ctx, "c2", controlplane.Options{ServiceCIDRs: "10.2.0.0/16,fd00:2::/112"}, controlplane.OldKarmada, "v1alpha1")
+	old, err := world.StartWith(ctx, "c2", controlplane.Options{ServiceCIDRs: "10.2.0.0/16,fd00:2::/112"}, controlplane.OldKarmada, "v1alpha1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,49 +31,49 @@ func TestOldCRDs(t *testing.T) {
 			t.Error("stop the cluster with old CRDs:", err)
 		}
 	})
-	set := []*Cluster{pair.start(t)[0], old}
+	set := []*world.Cluster{world.Two(t).Cluster("c1"), old}
 	for i, c := range set {
 		peer := set[1-i]
 		if err := errors.Join(c.Join(ctx, peer.ID, peer.ReaderKubeconfig), c.Run(context.WithoutCancel(t.Context()))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := newStage(t, set, 0, 1)
-	s.export(0, service("foo", dualStack, func(spec *corev1.ServiceSpec) {
+	s := world.Of(t, set...).Namespace()
+	s.Export("c1", world.Service("foo", world.DualStack, func(spec *corev1.ServiceSpec) {
 		spec.TrafficDistribution = new(corev1.ServiceTrafficDistributionPreferSameZone)
 		spec.SessionAffinity = corev1.ServiceAffinityClientIP
 	}), "10.9.1.1")
-	s.export(1, service("bar"), "10.9.2.1")
-	s.until("imported by the newer one", func() error { return s.imported(0, "bar", []string{"c2"}, "10.9.2.1") })
-	s.until("said in the older one", func() error { return s.healthy(1, "bar") })
-	s.until("imported by the older one", func() error { return s.onOldCRD("foo", "10.9.1.1") })
+	s.Export("c2", world.Service("bar"), "10.9.2.1")
+	s.Until("imported by the newer one", func() error { return s.Imported("c1", "bar", []string{"c2"}, "10.9.2.1") })
+	s.Until("said in the older one", func() error { return s.Healthy("c2", "bar") })
+	s.Until("imported by the older one", func() error { return onOldCRD(s, "foo", "10.9.1.1") })
 
 	versions := func() string {
-		imp, err := s.imp(1, "foo")
+		imp, err := s.Import("c2", "foo")
 		svc := new(corev1.Service)
-		if err := errors.Join(err, set[1].Admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: ownership.DerivedName(imp)}, svc)); err != nil {
+		if err := errors.Join(err, set[1].Admin.Get(t.Context(), client.ObjectKey{Namespace: s.Name, Name: ownership.DerivedName(imp)}, svc)); err != nil {
 			t.Fatal(err)
 		}
 		return imp.ResourceVersion + " " + svc.ResourceVersion
 	}
 	before := versions()
-	s.export(0, service("another"), "10.9.1.2")
-	s.until("others go on", func() error { return s.onOldCRD("another", "10.9.1.2") })
+	s.Export("c1", world.Service("another"), "10.9.1.2")
+	s.Until("others go on", func() error { return onOldCRD(s, "another", "10.9.1.2") })
 	if after := versions(); after != before {
 		t.Errorf("they are still written: %s, then %s", before, after)
 	}
 }
 
 // onOldCRD wants an import in the cluster with the old CRD, which has no condition to look at.
-func (s *stage) onOldCRD(name string, addresses ...string) error {
-	imp, err := s.imp(1, name)
+func onOldCRD(s *world.Namespace, name string, addresses ...string) error {
+	imp, err := s.Import("c2", name)
 	if err != nil {
 		return err
 	}
 	if len(imp.Spec.IPs) != 1 || len(imp.Status.Clusters) != 1 || len(imp.Status.Conditions) > 0 {
 		return fmt.Errorf("import %s is %+v %+v", name, imp.Spec, imp.Status)
 	}
-	got, err := s.endpoints(1, name, imp)
+	got, err := s.Endpoints("c2", name, imp)
 	if err == nil && !slices.Equal(got, addresses) {
 		err = fmt.Errorf("import %s has endpoints %v", name, got)
 	}

@@ -23,7 +23,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 const namespace = "shop"
@@ -137,7 +137,7 @@ func TestRoutes(t *testing.T) {
 	}
 	controlplane.InNetNS(t, func(t *testing.T) {
 		c1, c2 := joined(t)
-		for _, c := range []*rules.Cluster{c1, c2} {
+		for _, c := range []*world.Cluster{c1, c2} {
 			apply(t, c, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
 		}
 		apply(t, c1, exported)
@@ -160,14 +160,14 @@ func TestRoutes(t *testing.T) {
 }
 
 // joined are two clusters with this project's controllers.
-func joined(t *testing.T) (c1, c2 *rules.Cluster) {
+func joined(t *testing.T) (c1, c2 *world.Cluster) {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
-	set := make([]*rules.Cluster, 2)
+	set := make([]*world.Cluster, 2)
 	for i := range set {
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // with a first build of the programs
 		defer cancel()
-		c, err := rules.Start(ctx, fmt.Sprintf("c%d", i+1), controlplane.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", i+1)})
+		c, err := world.Start(ctx, fmt.Sprintf("c%d", i+1), controlplane.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", i+1)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func joined(t *testing.T) (c1, c2 *rules.Cluster) {
 	return c1, c2
 }
 
-func apply(t *testing.T, c *rules.Cluster, text string) {
+func apply(t *testing.T, c *world.Cluster, text string) {
 	t.Helper()
 	// Again, as a CRD may not be served yet.
 	controlplane.EventuallyEvery(t, 100*time.Millisecond, "apply to "+c.ID, func() error {
@@ -201,7 +201,7 @@ func apply(t *testing.T, c *rules.Cluster, text string) {
 }
 
 // imported waits for a ready import with endpoints.
-func imported(t *testing.T, c *rules.Cluster, name string) *mcsv1beta1.ServiceImport {
+func imported(t *testing.T, c *world.Cluster, name string) *mcsv1beta1.ServiceImport {
 	t.Helper()
 	imp, key := new(mcsv1beta1.ServiceImport), client.ObjectKey{Namespace: namespace, Name: name}
 	controlplane.Eventually(t, "import "+name, func() error {
@@ -218,7 +218,7 @@ func imported(t *testing.T, c *rules.Cluster, name string) *mcsv1beta1.ServiceIm
 }
 
 // change gives a slice other endpoints.
-func change(t *testing.T, c *rules.Cluster, name string, addresses ...string) {
+func change(t *testing.T, c *world.Cluster, name string, addresses ...string) {
 	t.Helper()
 	var slice discoveryv1.EndpointSlice
 	if err := c.Admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &slice); err != nil {
@@ -234,7 +234,7 @@ func change(t *testing.T, c *rules.Cluster, name string, addresses ...string) {
 }
 
 // native asks for the native name: a Service foo, whose slices have the label of that Service only, and which follows changes.
-func (g *gateway) native(t *testing.T, c1, c2 *rules.Cluster) {
+func (g *gateway) native(t *testing.T, c1, c2 *world.Cluster) {
 	var imp mcsv1beta1.ServiceImport
 	key := client.ObjectKey{Namespace: namespace, Name: "foo"}
 	controlplane.Eventually(t, "annotate the import", func() error {

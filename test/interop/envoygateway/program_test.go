@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 var module = controlplane.Module{
@@ -43,7 +43,7 @@ provider:
 // gateway is a running Envoy Gateway: its control plane, without an Envoy.
 type gateway struct {
 	t      *testing.T
-	at     *rules.Cluster
+	at     *world.Cluster
 	xds    string // the path of the program
 	certs  string // the folder of an Envoy's certificates
 	beside *controlplane.Beside
@@ -51,7 +51,7 @@ type gateway struct {
 
 // startGateway installs Envoy Gateway's CRDs and certificates, and runs it. It has fixed ports, and reads its certificates from /certs:
 // so it needs a network of its own, and gets a folder of its own as its root.
-func startGateway(t *testing.T, at *rules.Cluster) *gateway {
+func startGateway(t *testing.T, at *world.Cluster) *gateway {
 	t.Helper()
 	g := &gateway{t: t, at: at}
 	programs, err := module.Build(t.Context(), os.Stderr)

@@ -22,7 +22,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 var (
@@ -92,7 +92,7 @@ clusterset.local:{{.Port}} {
 
 // member is a cluster with this project's controller, Kubernetes' controllers of StatefulSets and EndpointSlices, and CoreDNS.
 type member struct {
-	*rules.Cluster
+	*world.Cluster
 	t       *testing.T
 	number  int
 	address string // of CoreDNS
@@ -133,7 +133,7 @@ func start(t *testing.T) []*member {
 }
 
 func (m *member) start(ctx context.Context) (err error) {
-	m.Cluster, err = rules.Start(ctx, fmt.Sprintf("member%d", m.number), controlplane.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", m.number)})
+	m.Cluster, err = world.Start(ctx, fmt.Sprintf("member%d", m.number), controlplane.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", m.number)})
 	if err != nil {
 		return err
 	}

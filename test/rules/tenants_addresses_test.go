@@ -1,4 +1,4 @@
-package rbac
+package rules
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // TestFreedAddressesAreNotAnswered (C24): with `edit` a tenant frees the address of a derived
@@ -21,33 +21,33 @@ func TestFreedAddressesAreNotAnswered(t *testing.T) {
 	for what, frees := range map[string]func(tenant clientOf, derived *corev1.Service) error{
 		"deleted": func(clientOf, *corev1.Service) error { return nil },
 		"made anew as a headless one, with the controller's marks": func(tenant clientOf, derived *corev1.Service) error {
-			forged := headless(derived.Name)
+			forged := world.Service(derived.Name, world.Headless)
 			forged.Namespace, forged.Labels, forged.OwnerReferences = derived.Namespace, derived.Labels, derived.OwnerReferences
 			return tenant.Create(t.Context(), forged)
 		},
 		"made anew as an ExternalName, with the controller's marks": func(tenant clientOf, derived *corev1.Service) error {
-			forged := service(derived.Name)
+			forged := world.Service(derived.Name)
 			forged.Namespace, forged.Labels, forged.OwnerReferences = derived.Namespace, derived.Labels, derived.OwnerReferences
 			forged.Spec.Type, forged.Spec.ExternalName = corev1.ServiceTypeExternalName, "example.org"
 			return tenant.Create(t.Context(), forged)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			s := newStage(t)
+			s := newTenants(t)
 			vip := s.importedFromC2()
 			imports := s.watchImports()
-			tenant := s.tenant(s.c1, "edit")
+			tenant := s.tenant("c1", "edit")
 			s.takesFreed(tenant, vip, frees, func(*corev1.Service) {})
-			s.until("the import has no address", s.seesNoIPs(imports))
-			s.until("it has another one", func() error {
+			s.Until("the import has no address", s.seesNoIPs(imports))
+			s.Until("it has another one", func() error {
 				svc := new(corev1.Service)
-				if err := s.c1.Admin.Get(t.Context(), s.key("derived-foo"), svc); err != nil {
+				if err := s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), svc); err != nil {
 					return err
 				}
 				if svc.Spec.ClusterIP == vip || svc.Spec.ClusterIP == corev1.ClusterIPNone {
 					return fmt.Errorf("derived-foo has %q", svc.Spec.ClusterIP)
 				}
-				return errors.Join(s.answered("foo", typeA, "NOERROR "+svc.Spec.ClusterIP), s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1"))
+				return errors.Join(s.answered("foo", typeA, "NOERROR "+svc.Spec.ClusterIP), s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1"))
 			})
 		})
 	}
@@ -56,11 +56,11 @@ func TestFreedAddressesAreNotAnswered(t *testing.T) {
 // TestForgedMarksGiveNoAddress: the address is not answered either if the tenant's Service has the
 // controller's marks and cannot be deleted.
 func TestForgedMarksGiveNoAddress(t *testing.T) {
-	s := newStage(t)
+	s := newTenants(t)
 	vip := s.importedFromC2()
-	tenant := s.tenant(s.c1, "edit")
+	tenant := s.tenant("c1", "edit")
 	derived := new(corev1.Service)
-	if err := s.c1.Admin.Get(t.Context(), s.key("derived-foo"), derived); err != nil {
+	if err := s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), derived); err != nil {
 		t.Fatal(err)
 	}
 	forge := func(his *corev1.Service) {
@@ -68,50 +68,50 @@ func TestForgedMarksGiveNoAddress(t *testing.T) {
 	}
 	s.takesFreed(tenant, vip, func(clientOf, *corev1.Service) error { return nil }, forge)
 	s.answers("foo", "NOERROR")
-	edit(s, tenant, "his", new(corev1.Service), func(svc *corev1.Service) { svc.Finalizers = nil })
-	s.says(s.c1, "foo", "Ready: served by Service derived-foo")
+	world.EditAs(s.Namespace, tenant, new(corev1.Service), "his", func(svc *corev1.Service) { svc.Finalizers = nil })
+	s.says("c1", "foo", "Ready: served by Service derived-foo")
 }
 
 // TestKarmadasLabelGivesNoAddress: nor does Karmada's label make a Service one whose address the import follows.
 func TestKarmadasLabelGivesNoAddress(t *testing.T) {
-	s := newStage(t)
+	s := newTenants(t)
 	vip := s.importedFromC2()
-	tenant := s.tenant(s.c1, "edit")
-	his := service("derived-foo")
+	tenant := s.tenant("c1", "edit")
+	his := world.Service("derived-foo")
 	his.Labels, his.Spec.Selector = map[string]string{"karmada.io/managed": "true"}, map[string]string{"app": "his"}
-	s.until("the tenant's Service replaces derived-foo", func() error {
-		derived := service("derived-foo")
-		derived.Namespace = s.namespace
-		return errors.Join(client.IgnoreNotFound(tenant.Delete(t.Context(), derived)), s.try(tenant, his.DeepCopy()))
+	s.Until("the tenant's Service replaces derived-foo", func() error {
+		derived := world.Service("derived-foo")
+		derived.Namespace = s.Name
+		return errors.Join(client.IgnoreNotFound(tenant.Delete(t.Context(), derived)), s.Try(tenant, his.DeepCopy()))
 	})
-	s.says(s.c1, "foo", "ForeignService")
+	s.says("c1", "foo", "ForeignService")
 	s.answers("foo", "NOERROR")
 	live := new(corev1.Service)
-	if err := s.c1.Admin.Get(t.Context(), s.key("derived-foo"), live); err != nil || live.Spec.Selector["app"] != "his" {
+	if err := s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), live); err != nil || live.Spec.Selector["app"] != "his" {
 		t.Errorf("the tenant's Service, which has or had %s, is %+v %v", vip, live.Spec, err)
 	}
 }
 
 // importedFromC2 is the address of the import foo in c1.
-func (s *stage) importedFromC2() string {
+func (s *tenants) importedFromC2() string {
 	s.Helper()
-	s.export(s.c2, service("foo"), "10.9.2.1")
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
 	vip := s.answersOfImport("foo")
-	s.until("foo leads to c2", func() error { return s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1") })
-	s.says(s.c1, "foo", "Ready: served by")
+	s.Until("foo leads to c2", func() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") })
+	s.says("c1", "foo", "Ready: served by")
 	return vip
 }
 
 // takesFreed lets a tenant delete derived-foo, create another Service, and take the address,
 // repeatedly until the tenant was faster than the controller.
-func (s *stage) takesFreed(tenant clientOf, address string, frees func(clientOf, *corev1.Service) error, forge func(*corev1.Service)) {
+func (s *tenants) takesFreed(tenant clientOf, address string, frees func(clientOf, *corev1.Service) error, forge func(*corev1.Service)) {
 	s.Helper()
-	s.until("the tenant's Service has the address", func() error {
-		his := service("his")
+	s.Until("the tenant's Service has the address", func() error {
+		his := world.Service("his")
 		his.Spec.ClusterIP, his.Spec.Selector = address, map[string]string{"app": "his"}
 		forge(his)
 		derived := new(corev1.Service)
-		if err := tenant.Get(s.Context(), s.key("derived-foo"), derived); client.IgnoreNotFound(err) != nil {
+		if err := tenant.Get(s.Context(), s.Key("derived-foo"), derived); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		if derived.Name != "" {
@@ -124,7 +124,7 @@ func (s *stage) takesFreed(tenant clientOf, address string, frees func(clientOf,
 		}
 		var err error
 		for range 20 { // The API server releases the address a moment later.
-			if err = s.try(tenant, his.DeepCopy()); err == nil {
+			if err = s.Try(tenant, his.DeepCopy()); err == nil {
 				return nil
 			}
 		}
@@ -133,13 +133,13 @@ func (s *stage) takesFreed(tenant clientOf, address string, frees func(clientOf,
 }
 
 // watchImports yields each change of the import foo in c1.
-func (s *stage) watchImports() watch.Interface {
+func (s *tenants) watchImports() watch.Interface {
 	s.Helper()
-	watching, err := client.NewWithWatch(s.c1.Config, client.Options{Scheme: rules.Scheme})
+	watching, err := client.NewWithWatch(s.Cluster("c1").Config, client.Options{Scheme: world.Scheme})
 	if err != nil {
 		s.Fatal(err)
 	}
-	changes, err := watching.Watch(s.Context(), &mcsv1beta1.ServiceImportList{}, client.InNamespace(s.namespace))
+	changes, err := watching.Watch(s.Context(), &mcsv1beta1.ServiceImportList{}, client.InNamespace(s.Name))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func (s *stage) watchImports() watch.Interface {
 }
 
 // seesNoIPs wants foo to have had no address, from the first change on that takes the one away which it had.
-func (s *stage) seesNoIPs(changes watch.Interface) func() error {
+func (s *tenants) seesNoIPs(changes watch.Interface) func() error {
 	var had []string
 	return func() error {
 		for {

@@ -1,8 +1,9 @@
-package rbac
+package rules
 
 import (
 	"errors"
 	"fmt"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
 	"strings"
 	"testing"
@@ -12,40 +13,42 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // TestImportsTakeNoServiceOver (C23): whatever marks a tenant's import bears, a Service that is not its own stays as it is, byte for byte.
 func TestImportsTakeNoServiceOver(t *testing.T) {
-	s := newStage(t)
-	tenant := s.tenant(s.c1, "view", importsToo)
+	s := newTenants(t)
+	tenant := s.tenant("c1", "view", importsToo)
 	theirs := func(name string) *corev1.Service {
-		svc := service(name)
+		svc := world.Service(name)
 		svc.Spec.Selector = map[string]string{"app": "theirs"}
-		s.create(s.c1.Admin, svc)
+		s.Create("c1", svc)
 		return svc
 	}
 	marked := func(name string, annotations map[string]string) *mcsv1beta1.ServiceImport {
-		imp := importOf(name, mcsv1beta1.ClusterSetIP)
+		imp := world.Import(name, mcsv1beta1.ClusterSetIP)
 		imp.Annotations = annotations
 		return imp
 	}
-	handedOver := importOf("handed-over", mcsv1beta1.ClusterSetIP)
+	handedOver := world.Import("handed-over", mcsv1beta1.ClusterSetIP)
 	handedOver.Labels = map[string]string{labelKeeper: controller}
 	handedOver.Annotations = map[string]string{"multicluster.kubernetes.io/derived-service": "theirs", "clusterset-dns.io/cluster-ips": "10.1.0.99"}
 	inTheWay, named, recorded := theirs("derived-taken"), theirs("theirs"), theirs("recorded")
-	s.create(tenant, importOf("taken", mcsv1beta1.ClusterSetIP), handedOver,
+	s.CreateAs(tenant, world.Import("taken", mcsv1beta1.ClusterSetIP), handedOver,
 		marked("named", map[string]string{"multicluster.kubernetes.io/derived-service": "theirs"}),
 		marked("recorded", map[string]string{
 			"multicluster.kubernetes.io/derived-service": "recorded", "clusterset-dns.io/cluster-ips": recorded.Spec.ClusterIP}),
 		marked("elsewhere", map[string]string{"multicluster.kubernetes.io/derived-service": "default/kubernetes"}))
-	s.says(s.c1, "taken", "ForeignService")
-	s.says(s.c1, "named", "which another writer manages")
-	s.says(s.c1, "recorded", "ForeignService")
-	s.says(s.c1, "elsewhere", "InvalidName")
+	s.says("c1", "taken", "ForeignService")
+	s.says("c1", "named", "which another writer manages")
+	s.says("c1", "recorded", "ForeignService")
+	s.says("c1", "elsewhere", "InvalidName")
 	s.settled()
 	for _, svc := range []*corev1.Service{inTheWay, named, recorded} {
 		live := new(corev1.Service)
-		if err := s.c1.Admin.Get(t.Context(), s.key(svc.Name), live); err != nil || live.ResourceVersion != svc.ResourceVersion {
+		if err := s.Admin("c1").Get(t.Context(), s.Key(svc.Name), live); err != nil || live.ResourceVersion != svc.ResourceVersion {
 			t.Errorf("Service %s was changed: %v %v", svc.Name, live, err)
 		}
 	}
@@ -54,23 +57,23 @@ func TestImportsTakeNoServiceOver(t *testing.T) {
 // TestImportsAreOfTheirNamespace: names in another namespace, dots in a name and a namespace called
 // svc give no access to other names.
 func TestImportsAreOfTheirNamespace(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c1, headless("db"), "10.9.1.1")
+	s := newTenants(t)
+	s.Export("c1", world.Service("db", world.Headless), "10.9.1.1")
 	s.answers("pod-0.c1.db", "NOERROR 10.9.1.1")
-	tenant := s.tenant(s.c1, "edit", importsToo, slicesToo)
+	tenant := s.tenant("c1", "edit", importsToo, slicesToo)
 
-	elsewhere := importOf("kube-dns", mcsv1beta1.ClusterSetIP, "10.66.0.1")
+	elsewhere := world.Import("kube-dns", mcsv1beta1.ClusterSetIP, "10.66.0.1")
 	elsewhere.Namespace = "kube-system"
-	if err := s.try(tenant, elsewhere); !apierrors.IsForbidden(err) {
+	if err := s.Try(tenant, elsewhere); !apierrors.IsForbidden(err) {
 		t.Errorf("an import in another namespace: %v; want forbidden", err)
 	}
-	for name, refused := range map[string]bool{"pod-0.c1.db": false, "db." + s.namespace: false, "UPPER": true, "under_score": true, "*": true, "a..b": true} {
-		err := s.try(tenant, importOf(name, mcsv1beta1.ClusterSetIP, "10.66.0.1"))
+	for name, refused := range map[string]bool{"pod-0.c1.db": false, "db." + s.Name: false, "UPPER": true, "under_score": true, "*": true, "a..b": true} {
+		err := s.Try(tenant, world.Import(name, mcsv1beta1.ClusterSetIP, "10.66.0.1"))
 		if refused != apierrors.IsInvalid(err) || !refused && err != nil {
 			t.Errorf("an import called %s: %v; refused has to be %v", name, err, refused)
 		}
 	}
-	s.create(tenant, importOf("svc", mcsv1beta1.ClusterSetIP, "10.66.0.2"), importOf("c1", mcsv1beta1.ClusterSetIP, "10.66.0.3"))
+	s.CreateAs(tenant, world.Import("svc", mcsv1beta1.ClusterSetIP, "10.66.0.2"), world.Import("c1", mcsv1beta1.ClusterSetIP, "10.66.0.3"))
 	s.answers("svc", "NOERROR 10.66.0.2")
 	s.settled()
 	for below, want := range map[string]string{"db": "NOERROR 10.9.1.1", "pod-0.c1.db": "NOERROR 10.9.1.1", "c1.db": "NOERROR", "pod-0.c1": "NXDOMAIN"} {
@@ -79,7 +82,7 @@ func TestImportsAreOfTheirNamespace(t *testing.T) {
 		}
 	}
 	called, system := s.called("svc")
-	system.create(called, importOf("svc", mcsv1beta1.ClusterSetIP, "10.66.0.4"))
+	system.CreateAs(called, world.Import("svc", mcsv1beta1.ClusterSetIP, "10.66.0.4"))
 	system.answers("svc", "NOERROR 10.66.0.4")
 	if got, err := ask(s.server, "svc.clusterset.local.", typeA); err != nil || got != "NOERROR" {
 		t.Errorf("svc itself: %q %v", got, err)
@@ -92,28 +95,28 @@ func TestImportsAreOfTheirNamespace(t *testing.T) {
 // TestAddressesOfImports: `ips` answer under the tenant's own name, as an A record in any zone. A cluster's nodes answer on none of a
 // loopback, link-local or multicast address, nor on another Service's, and CoreDNS answers with none of the former.
 func TestAddressesOfImports(t *testing.T) {
-	s := newStage(t)
-	tenant := s.tenant(s.c1, "view", importsToo)
-	other := service("other")
+	s := newTenants(t)
+	tenant := s.tenant("c1", "view", importsToo)
+	other := world.Service("other")
 	other.Namespace = "default"
-	s.create(s.c1.Admin, other)
-	t.Cleanup(func() { _ = s.c1.Admin.Delete(contextOf(t), other) })
+	s.Create("c1", other)
+	t.Cleanup(func() { _ = s.Admin("c1").Delete(contextOf(t), other) })
 
 	never := []string{"127.0.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0", "::1", "fe80::1", other.Spec.ClusterIP}
 	for i, ip := range never {
-		s.create(tenant, importOf(fmt.Sprint("own-", i), mcsv1beta1.ClusterSetIP, ip))
+		s.CreateAs(tenant, world.Import(fmt.Sprint("own-", i), mcsv1beta1.ClusterSetIP, ip))
 	}
 	// This is why the right to write ServiceImports is no tenant's: the address could be anybody's.
-	s.create(tenant, importOf("own-any", mcsv1beta1.ClusterSetIP, "192.0.2.1"))
-	s.until("kube-proxy would take it", func() error { return s.takes("own-any", "192.0.2.1") })
+	s.CreateAs(tenant, world.Import("own-any", mcsv1beta1.ClusterSetIP, "192.0.2.1"))
+	s.Until("kube-proxy would take it", func() error { return s.takes("own-any", "192.0.2.1") })
 	for i, ip := range never {
-		s.says(s.c1, fmt.Sprint("own-", i), "InvalidIPs")
+		s.says("c1", fmt.Sprint("own-", i), "InvalidIPs")
 		if err := s.takes(fmt.Sprint("own-", i)); err != nil {
 			t.Errorf("%s: %v", ip, err)
 		}
 	}
 	live := new(corev1.Service)
-	if err := s.c1.Admin.Get(t.Context(), keyOf(other), live); err != nil || live.ResourceVersion != other.ResourceVersion {
+	if err := s.Admin("c1").Get(t.Context(), keyOf(other), live); err != nil || live.ResourceVersion != other.ResourceVersion {
 		t.Errorf("the other Service: %v %v", live, err)
 	}
 	for i := range 4 {
@@ -123,9 +126,9 @@ func TestAddressesOfImports(t *testing.T) {
 }
 
 // takes wants the addresses beside its ClusterIP that the derived Service of an import answers on.
-func (s *stage) takes(name string, want ...string) error {
+func (s *tenants) takes(name string, want ...string) error {
 	svc := new(corev1.Service)
-	if err := s.c1.Admin.Get(s.Context(), s.key("derived-"+name), svc); err != nil {
+	if err := s.Admin("c1").Get(s.Context(), s.Key("derived-"+name), svc); err != nil {
 		return err
 	}
 	got := slices.Clone(svc.Spec.ExternalIPs)
@@ -141,33 +144,33 @@ func (s *stage) takes(name string, want ...string) error {
 // TestFinalizersBlockOnlyTheirOwnSlice: a tenant's finalizer keeps only the tenant's import. The
 // next import of the name, and other names, are not affected.
 func TestFinalizersBlockOnlyTheirOwnSlice(t *testing.T) {
-	s := newStage(t)
-	tenant := s.tenant(s.c1, "view", importsToo)
-	held := importOf("held", mcsv1beta1.ClusterSetIP)
+	s := newTenants(t)
+	tenant := s.tenant("c1", "view", importsToo)
+	held := world.Import("held", mcsv1beta1.ClusterSetIP)
 	held.Finalizers = []string{"example.org/held"}
-	s.create(tenant, held)
+	s.CreateAs(tenant, held)
 	s.answersOfImport("held")
 	if err := tenant.Delete(t.Context(), held); err != nil {
 		t.Fatal(err)
 	}
-	s.export(s.c1, service("free"), "10.9.1.1")
+	s.Export("c1", world.Service("free"), "10.9.1.1")
 	s.answersOfImport("free")
-	if imp, err := s.imp(s.c1, "held"); err != nil || imp.DeletionTimestamp == nil {
+	if imp, err := s.Import("c1", "held"); err != nil || imp.DeletionTimestamp == nil {
 		t.Errorf("the held import: %v %v", imp, err)
 	}
-	edit(s, tenant, "held", new(mcsv1beta1.ServiceImport), func(imp *mcsv1beta1.ServiceImport) { imp.Finalizers = nil })
+	world.EditAs(s.Namespace, tenant, new(mcsv1beta1.ServiceImport), "held", func(imp *mcsv1beta1.ServiceImport) { imp.Finalizers = nil })
 	s.answers("held", "NXDOMAIN")
 }
 
 // TestFloodCostsOthersNothing: objects that are huge or wrong cost themselves. A neighbour's export comes while they are worked on.
 func TestFloodCostsOthersNothing(t *testing.T) {
-	theirs, s := newStage(t), newStage(t)
-	tenant := s.tenant(s.c1, "edit", importsToo, slicesToo, exportsToo)
+	theirs, s := newTenants(t), newTenants(t)
+	tenant := s.tenant("c1", "edit", importsToo, slicesToo, exportsToo)
 	took := func(what string) time.Duration {
 		began, name := time.Now(), strings.ReplaceAll(what, " ", "-")
-		theirs.export(s.c1, headless(name), "10.9.1.1")
+		theirs.Export("c1", world.Service(name, world.Headless), "10.9.1.1")
 		theirs.answers(name, "NOERROR 10.9.1.1")
-		s.until("in c2", func() error { return theirs.hasEndpoints(s.c2, name, "10.9.1.1") })
+		s.Until("in c2", func() error { return theirs.hasEndpoints("c2", name, "10.9.1.1") })
 		return time.Since(began)
 	}
 	before := took("before")
@@ -178,7 +181,7 @@ func TestFloodCostsOthersNothing(t *testing.T) {
 	if during > 30*time.Second {
 		t.Errorf("it took %v; want less than 30 s", during)
 	}
-	s.until("the tenant's own names are answered", func() error {
+	s.Until("the tenant's own names are answered", func() error {
 		got, err := askOver("tcp", s.server, s.name("byhand"), typeA)
 		if err == nil && got != "NOERROR "+strings.Join(manyAddresses(1000), " ") {
 			err = fmt.Errorf("there are %d addresses", len(strings.Fields(got))-1)
@@ -188,21 +191,21 @@ func TestFloodCostsOthersNothing(t *testing.T) {
 }
 
 // flood makes 200 imports without a port that could be used, one with 1000 ports, and a headless one with 20 slices of 1000 endpoints.
-func (s *stage) flood(by clientOf) {
+func (s *tenants) flood(by clientOf) {
 	s.Helper()
 	for i := range 200 {
-		odd := importOf(fmt.Sprint("odd-", i), mcsv1beta1.ClusterSetIP, "\n1.2.3.4 forged", strings.Repeat("9", 10_000))
+		odd := world.Import(fmt.Sprint("odd-", i), mcsv1beta1.ClusterSetIP, "\n1.2.3.4 forged", strings.Repeat("9", 10_000))
 		odd.Spec.Ports = []mcsv1beta1.ServicePort{{Name: strings.Repeat("x", 1000), Port: -1}}
-		s.create(by, odd)
+		s.CreateAs(by, odd)
 	}
-	huge := importOf("huge", mcsv1beta1.ClusterSetIP)
+	huge := world.Import("huge", mcsv1beta1.ClusterSetIP)
 	huge.Spec.Ports = nil
 	for i := range 1000 {
 		huge.Spec.Ports = append(huge.Spec.Ports, mcsv1beta1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i + 1)})
 	}
-	s.create(by, huge, importOf("byhand", mcsv1beta1.Headless))
+	s.CreateAs(by, huge, world.Import("byhand", mcsv1beta1.Headless))
 	for i := range 20 {
-		s.create(by, slice(fmt.Sprint("huge-", i), map[string]string{labelService: "byhand", labelCluster: "c1"}, manyAddresses(1000)...))
+		s.CreateAs(by, world.Slice(fmt.Sprint("huge-", i), map[string]string{labelService: "byhand", labelCluster: "c1"}, manyAddresses(1000)...))
 	}
 }
 
@@ -218,26 +221,26 @@ func manyAddresses(n int) (all []string) {
 // TestWrongAddressesForgeNoLogLine: what a tenant writes into an object comes into a log in quotes, on one line. Others' bad objects, however
 // many, leave it its line.
 func TestWrongAddressesForgeNoLogLine(t *testing.T) {
-	theirs, s := newStage(t), newStage(t)
+	theirs, s := newTenants(t), newTenants(t)
 	for i := range 100 {
-		theirs.create(theirs.c1.Admin, importOf(fmt.Sprint("odd-", i), mcsv1beta1.ClusterSetIP, "127.0.0.1"))
+		theirs.Create("c1", world.Import(fmt.Sprint("odd-", i), mcsv1beta1.ClusterSetIP, "127.0.0.1"))
 	}
-	theirs.until("the flood is in the log", func() error {
-		if text, err := s.log(); err != nil || !strings.Contains(text, theirs.namespace+"/odd-") {
+	theirs.Until("the flood is in the log", func() error {
+		if text, err := written(); err != nil || !strings.Contains(text, theirs.Name+"/odd-") {
 			return errors.Join(err, errors.New("it is not"))
 		}
 		return nil
 	})
-	tenant := s.tenant(s.c1, "view", importsToo)
-	s.create(tenant, importOf("forger", mcsv1beta1.ClusterSetIP, "1.1.1.1\n[ERROR] forged-line"))
-	s.until("told of", func() error {
-		text, err := s.log()
+	tenant := s.tenant("c1", "view", importsToo)
+	s.CreateAs(tenant, world.Import("forger", mcsv1beta1.ClusterSetIP, "1.1.1.1\n[ERROR] forged-line"))
+	s.Until("told of", func() error {
+		text, err := written()
 		switch {
 		case err != nil:
 			return err
 		case strings.Contains(text, "\n[ERROR] forged-line"):
 			t.Fatal("a line of the log is the tenant's")
-		case !strings.Contains(text, s.namespace+`/forger: spec.ips has "1.1.1.1\n[ERROR] forged-line"`):
+		case !strings.Contains(text, s.Name+`/forger: spec.ips has "1.1.1.1\n[ERROR] forged-line"`):
 			return errors.New("the log does not contain it")
 		}
 		return nil
@@ -245,39 +248,39 @@ func TestWrongAddressesForgeNoLogLine(t *testing.T) {
 }
 
 // keyOf is where an object is.
-func keyOf(object metav1.Object) namespacedName {
-	return namespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+func keyOf(object metav1.Object) client.ObjectKey {
+	return client.ObjectKey{Namespace: object.GetNamespace(), Name: object.GetName()}
 }
 
 // TestWritersOfImportsHaveEveryName: users with permission to write imports own all names of the
 // namespace, including those of the controller. The addresses that they set in `ips` are answered,
 // as an administrator's are, and what they take from the controller does not return.
 func TestWritersOfImportsHaveEveryName(t *testing.T) {
-	s := newStage(t)
-	tenant := s.tenant(s.c1, "view", importsToo)
+	s := newTenants(t)
+	tenant := s.tenant("c1", "view", importsToo)
 	for _, name := range []string{"answered", "taken", "karmadas"} {
-		s.export(s.c2, service(name), "10.9.2.1")
+		s.Export("c2", world.Service(name), "10.9.2.1")
 		s.answersOfImport(name)
-		s.until("its endpoints", func() error { return s.leads(s.c1, labelLeadsTo, "derived-"+name, "10.9.2.1") })
+		s.Until("its endpoints", func() error { return s.leads("c1", labelLeadsTo, "derived-"+name, "10.9.2.1") })
 	}
 	for name, patch := range map[string]string{
 		"answered": `{"spec":{"ips":["192.0.2.66"]}}`,
 		"taken":    `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`,
 		"karmadas": `{"metadata":{"labels":{"karmada.io/managed":"true"}}}`,
 	} {
-		imp := importOf(name, mcsv1beta1.ClusterSetIP)
-		imp.Namespace = s.namespace
+		imp := world.Import(name, mcsv1beta1.ClusterSetIP)
+		imp.Namespace = s.Name
 		if err := s.patch(tenant, imp, patch); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.answers("answered", "NOERROR 192.0.2.66")
 	for _, name := range []string{"taken", "karmadas"} {
-		s.until(name+" has no endpoints", func() error { return s.leads(s.c1, labelLeadsTo, "derived-"+name) })
+		s.Until(name+" has no endpoints", func() error { return s.leads("c1", labelLeadsTo, "derived-"+name) })
 	}
 	s.settled()
 	if err := errors.Join(s.answered("answered", typeA, "NOERROR 192.0.2.66"),
-		s.leads(s.c1, labelLeadsTo, "derived-taken"), s.leads(s.c1, labelLeadsTo, "derived-karmadas")); err != nil {
+		s.leads("c1", labelLeadsTo, "derived-taken"), s.leads("c1", labelLeadsTo, "derived-karmadas")); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package rbac
+package rules
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // TestLaterExportsAddEndpointsAndPorts (C11, C12, C13, C16, C46): a tenant of the same namespace in
@@ -23,16 +23,16 @@ import (
 // other names. It changes neither type nor ports of an older export. Both exports report the
 // conflict.
 func TestLaterExportsAddEndpointsAndPorts(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c1, service("foo"), "10.9.1.1")
+	s := newTenants(t)
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	vip := s.answersOfImport("foo")
-	tenant := s.tenant(s.c2, "edit", slicesToo, exportsToo)
-	his := headless("foo")
+	tenant := s.tenant("c2", "edit", slicesToo, exportsToo)
+	his := world.Service("foo", world.Headless)
 	his.Spec.Ports[0].Port = 6666
 	his.Spec.Ports = append(his.Spec.Ports, corev1.ServicePort{Name: "his", Port: 7777})
-	s.create(tenant, his, slice("foo-own", map[string]string{labelLeadsTo: "foo"}, "10.66.0.1"), exportOf("foo"))
-	for _, c := range []*rules.Cluster{s.c1, s.c2} {
-		s.until("told in "+c.ID, func() error {
+	s.CreateAs(tenant, his, world.Slice("foo-own", map[string]string{labelLeadsTo: "foo"}, "10.66.0.1"), world.Export("foo"))
+	for _, c := range []string{"c1", "c2"} {
+		s.Until("told in "+c, func() error {
 			export, err := s.exportNamed("foo", c)
 			if err == nil && !meta.IsStatusConditionTrue(export.Status.Conditions, "Conflict") {
 				err = orElse(nil, "no Conflict")
@@ -41,7 +41,7 @@ func TestLaterExportsAddEndpointsAndPorts(t *testing.T) {
 		})
 	}
 	s.settled()
-	imp, err := s.imp(s.c1, "foo")
+	imp, err := s.Import("c1", "foo")
 	if err != nil || imp.Spec.Type != mcsv1beta1.ClusterSetIP || portsOf(imp) != "http/80 his/7777" {
 		t.Errorf("the import is %+v: %v", imp.Spec, err)
 	}
@@ -59,21 +59,21 @@ func portsOf(imp *mcsv1beta1.ServiceImport) string {
 	return strings.Join(all, " ")
 }
 
-func (s *stage) exportNamed(name string, in *rules.Cluster) (*mcsv1beta1.ServiceExport, error) {
+func (s *tenants) exportNamed(name string, in string) (*mcsv1beta1.ServiceExport, error) {
 	export := new(mcsv1beta1.ServiceExport)
-	return export, in.Admin.Get(s.Context(), s.key(name), export)
+	return export, s.Admin(in).Get(s.Context(), s.Key(name), export)
 }
 
 // TestExportsReachTheSameNamespaceOnly (C20, C46): an export is of its namespace, here and in each other cluster that has it.
 func TestExportsReachTheSameNamespaceOnly(t *testing.T) {
-	theirs, s := newStage(t), newStage(t)
-	theirs.export(s.c1, service("foo"), "10.9.1.1")
+	theirs, s := newTenants(t), newTenants(t)
+	theirs.Export("c1", world.Service("foo"), "10.9.1.1")
 	vip := theirs.answersOfImport("foo")
-	tenant := s.tenant(s.c2, "admin", exportsToo)
-	s.create(tenant, service("foo"), exportOf("foo"))
-	elsewhere := exportOf("foo")
-	elsewhere.Namespace = theirs.namespace
-	if err := s.try(tenant, elsewhere); !apierrors.IsForbidden(err) {
+	tenant := s.tenant("c2", "admin", exportsToo)
+	s.CreateAs(tenant, world.Service("foo"), world.Export("foo"))
+	elsewhere := world.Export("foo")
+	elsewhere.Namespace = theirs.Name
+	if err := s.Try(tenant, elsewhere); !apierrors.IsForbidden(err) {
 		t.Errorf("an export of another namespace: %v; want forbidden", err)
 	}
 	s.answersOfImport("foo")
@@ -81,7 +81,7 @@ func TestExportsReachTheSameNamespaceOnly(t *testing.T) {
 	if err := theirs.answered("foo", typeA, "NOERROR "+vip); err != nil {
 		t.Error(err)
 	}
-	imp, err := theirs.imp(s.c1, "foo")
+	imp, err := theirs.Import("c1", "foo")
 	if err != nil || len(imp.Status.Clusters) != 1 || imp.Status.Clusters[0].Cluster != "c1" {
 		t.Errorf("the other namespace's import is from %v: %v", imp.Status.Clusters, err)
 	}
@@ -91,18 +91,18 @@ func TestExportsReachTheSameNamespaceOnly(t *testing.T) {
 // who manages the import in another cluster, do not point it at another Service, and give it no
 // address.
 func TestExportedMarksAreNotTakenOver(t *testing.T) {
-	s := newStage(t)
-	tenant := s.tenant(s.c2, "edit", exportsToo)
-	export := exportOf("foo")
+	s := newTenants(t)
+	tenant := s.tenant("c2", "edit", exportsToo)
+	export := world.Export("foo")
 	export.Spec.ExportedLabels = map[string]string{labelKeeper: "me", "karmada.io/managed": "true", "lighthouse.submariner.io/sourceNamespace": "foo", "team": "blue"}
 	export.Spec.ExportedAnnotations = map[string]string{
 		"clusterset-dns.io/vips": "192.0.2.1", "clusterset-dns.io/cluster-ips": "192.0.2.1",
 		"multicluster.kubernetes.io/derived-service": "kubernetes", "work.karmada.io/name": "x",
 		"clustermesh.cilium.io/supported-ip-families": "IPv4", "kosmos.io/address": "192.0.2.1",
 	}
-	s.create(tenant, service("foo"), export)
+	s.CreateAs(tenant, world.Service("foo"), export)
 	vip := s.answersOfImport("foo")
-	imp, err := s.imp(s.c1, "foo")
+	imp, err := s.Import("c1", "foo")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,23 +122,23 @@ func TestExportedMarksAreNotTakenOver(t *testing.T) {
 // TestHugeExportsCostOthersNothing is a regression test: an export can hold 1 MB of labels and annotations, of which an import takes 64 KiB. Each
 // controller kept all of it, its own cluster's exports and its peers'. Here both run in the process of the test.
 func TestHugeExportsCostOthersNothing(t *testing.T) {
-	theirs, s := newStage(t), newStage(t)
-	tenant := s.tenant(s.c1, "edit", exportsToo)
+	theirs, s := newTenants(t), newTenants(t)
+	tenant := s.tenant("c1", "edit", exportsToo)
 	before := heap()
 	const exports = 20 // each costs a second of processor time with the race detector, and four times that here and in etcd
 	for i := range exports {
-		export := exportOf(fmt.Sprint("huge-", i))
+		export := world.Export(fmt.Sprint("huge-", i))
 		export.Spec.ExportedAnnotations = map[string]string{"a": "b", "z": strings.Repeat("v", 1<<20)}
 		export.Spec.ExportedLabels = map[string]string{"long": strings.Repeat("v", 100<<10)}
-		s.create(tenant, service(export.Name), export)
+		s.CreateAs(tenant, world.Service(export.Name), export)
 	}
-	theirs.export(s.c1, service("foo"), "10.9.1.1")
-	theirs.until("a neighbour's export is in c2", func() error { return theirs.hasEndpoints(s.c2, "foo", "10.9.1.1") })
-	for _, c := range []*rules.Cluster{s.c1, s.c2} {
+	theirs.Export("c1", world.Service("foo"), "10.9.1.1")
+	theirs.Until("a neighbour's export is in c2", func() error { return theirs.hasEndpoints("c2", "foo", "10.9.1.1") })
+	for _, c := range []string{"c1", "c2"} {
 		for i := range exports {
 			name := fmt.Sprint("huge-", i)
-			s.until(name+" is in "+c.ID, func() error {
-				imp, err := s.imp(c, name)
+			s.Until(name+" is in "+c, func() error {
+				imp, err := s.Import(c, name)
 				if err == nil && (imp.Annotations["a"] != "b" || imp.Annotations["z"] != "" || len(imp.Labels["long"]) > 0) {
 					err = fmt.Errorf("it has %d annotations and %d labels", len(imp.Annotations), len(imp.Labels))
 				}
@@ -147,8 +147,8 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 		}
 	}
 	for i := range exports {
-		s.until(fmt.Sprintf("huge-%d has its last condition", i), func() error {
-			export, err := s.exportNamed(fmt.Sprint("huge-", i), s.c1)
+		s.Until(fmt.Sprintf("huge-%d has its last condition", i), func() error {
+			export, err := s.exportNamed(fmt.Sprint("huge-", i), "c1")
 			if err == nil && !meta.IsStatusConditionTrue(export.Status.Conditions, "Ready") {
 				err = fmt.Errorf("its conditions are %v", export.Status.Conditions)
 			}
@@ -165,15 +165,15 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 	})
 	// Without this, the tests that follow would wait for the deletion of these exports.
 	for i := range exports {
-		if err := s.c1.Admin.Delete(t.Context(), &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: fmt.Sprint("huge-", i)}}); err != nil {
+		if err := s.Admin("c1").Delete(t.Context(), &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: fmt.Sprint("huge-", i)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.until("their imports are gone", func() error {
-		for _, c := range []*rules.Cluster{s.c1, s.c2} {
+	s.Until("their imports are gone", func() error {
+		for _, c := range []string{"c1", "c2"} {
 			var left mcsv1beta1.ServiceImportList
-			if err := c.Admin.List(t.Context(), &left, client.InNamespace(s.namespace)); err != nil || len(left.Items) > 0 {
-				return errors.Join(err, fmt.Errorf("%d are left in %s", len(left.Items), c.ID))
+			if err := s.Admin(c).List(t.Context(), &left, client.InNamespace(s.Name)); err != nil || len(left.Items) > 0 {
+				return errors.Join(err, fmt.Errorf("%d are left in %s", len(left.Items), c))
 			}
 		}
 		return nil
@@ -191,11 +191,11 @@ func heap() int {
 
 // TestExportWithoutAServiceExportsNothing (C2): an export of a name that a tenant has no Service of is nothing.
 func TestExportWithoutAServiceExportsNothing(t *testing.T) {
-	s := newStage(t)
-	tenant := s.tenant(s.c1, "edit", exportsToo)
-	s.create(tenant, exportOf("ghost"))
-	s.until("said", func() error {
-		export, err := s.exportNamed("ghost", s.c1)
+	s := newTenants(t)
+	tenant := s.tenant("c1", "edit", exportsToo)
+	s.CreateAs(tenant, world.Export("ghost"))
+	s.Until("said", func() error {
+		export, err := s.exportNamed("ghost", "c1")
 		if err == nil && !meta.IsStatusConditionPresentAndEqual(export.Status.Conditions, "Valid", metav1.ConditionFalse) {
 			err = orElse(nil, "Valid is not False")
 		}
@@ -211,17 +211,17 @@ func TestExportWithoutAServiceExportsNothing(t *testing.T) {
 // Service. A tenant with the first export of a name, without a Service, decides on type and ports
 // as soon as they create the Service, although others already use the name.
 func TestExportWithoutAServiceKeepsItsAge(t *testing.T) {
-	s := newStage(t)
-	tenant := s.tenant(s.c1, "edit", exportsToo)
-	s.create(tenant, exportOf("foo")) // of two that are equally old, c1's is the first
-	s.export(s.c2, service("foo"), "10.9.2.1")
+	s := newTenants(t)
+	tenant := s.tenant("c1", "edit", exportsToo)
+	s.CreateAs(tenant, world.Export("foo")) // of two that are equally old, c1's is the first
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
 	s.answersOfImport("foo")
-	his := headless("foo")
+	his := world.Service("foo", world.Headless)
 	his.Spec.Ports[0].Port = 6666
-	s.create(tenant, his)
-	for _, c := range []*rules.Cluster{s.c1, s.c2} {
-		s.until("it is the tenant's in "+c.ID, func() error {
-			imp, err := s.imp(c, "foo")
+	s.CreateAs(tenant, his)
+	for _, c := range []string{"c1", "c2"} {
+		s.Until("it is the tenant's in "+c, func() error {
+			imp, err := s.Import(c, "foo")
 			if err == nil && (imp.Spec.Type != mcsv1beta1.Headless || portsOf(imp) != "http/6666" || len(imp.Spec.IPs) > 0) {
 				err = fmt.Errorf("it is %+v", imp.Spec)
 			}

@@ -1,6 +1,4 @@
-// Package rules runs a clusterset on real API servers: each cluster is an etcd and a kube-apiserver with its garbage collection,
-// and a controller under the rights that deploy/ ships. Its tests cite docs/requirements.md (C1 and so on).
-package rules
+package world
 
 import (
 	"context"
@@ -8,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -115,9 +114,6 @@ func (c *Cluster) Install(ctx context.Context) (err error) {
 // serviceGrace is short: tests delete Services, and wait for what follows.
 const serviceGrace = time.Second
 
-// tenth is a tenth of the pauses between heartbeats and between probes.
-const tenth = 3 * time.Second
-
 // poll is how often a controller looks at its CRDs and its identity again: the tests do not change them.
 const poll = time.Minute
 
@@ -128,10 +124,7 @@ func (c *Cluster) Stop() error {
 
 // Run lets a controller work, in this process, until its context ends or End is called.
 func (c *Cluster) Run(ctx context.Context, change ...func(*reconcile.Options)) error {
-	options := reconcile.Options{
-		ClusterID: c.ID, Namespace: SystemNamespace, MetricsAddress: "0", Version: "v1",
-		Poll: poll, ServiceGrace: serviceGrace, Heartbeat: tenth, ProbeInterval: tenth,
-	}
+	options := reconcile.Options{ClusterID: c.ID, Namespace: SystemNamespace, MetricsAddress: "0", Poll: poll, ServiceGrace: serviceGrace, Version: "v1"}
 	for _, edit := range change {
 		edit(&options)
 	}
@@ -206,4 +199,39 @@ func (c *Cluster) Imported(ctx context.Context, name client.ObjectKey) (map[stri
 		by[source] = append(by[source], slice)
 	}
 	return by, nil
+}
+
+// clean deletes what a controller and tests have written: the namespaces of tests, and in the controller's own
+// namespace the Secrets and Leases of peers and the annotations.
+func (c *Cluster) clean(ctx context.Context) error {
+	own := client.InNamespace(SystemNamespace)
+	failed := []error{c.End(), c.Admin.DeleteAllOf(ctx, new(corev1.Secret), own, client.HasLabels{mcs.LabelPeer}), c.Admin.DeleteAllOf(ctx, new(coordinationv1.Lease), own)}
+	var all corev1.NamespaceList
+	failed = append(failed, c.Admin.List(ctx, &all))
+	for _, n := range all.Items {
+		if n.Name == SystemNamespace {
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`))
+			failed = append(failed, c.Admin.Patch(ctx, &n, patch))
+		} else if ofATest(n.Name) && n.DeletionTimestamp == nil {
+			failed = append(failed, client.IgnoreNotFound(c.Admin.Delete(ctx, &n)))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (c *Cluster) isEmpty(ctx context.Context) error {
+	var all corev1.NamespaceList
+	if err := c.Admin.List(ctx, &all); err != nil {
+		return err
+	}
+	for _, n := range all.Items {
+		if ofATest(n.Name) {
+			return fmt.Errorf("namespace %s of %s is there", n.Name, c.ID)
+		}
+	}
+	return nil
+}
+
+func ofATest(namespace string) bool {
+	return namespace != SystemNamespace && namespace != "default" && !strings.HasPrefix(namespace, "kube-")
 }

@@ -1,4 +1,4 @@
-package rbac
+package rules
 
 import (
 	"errors"
@@ -13,46 +13,46 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // TestEditorsOfServices (C24): with `edit` a tenant can block an import of their own namespace, and
 // its status reports it. Changes of a derived Service are repaired, and its address stays.
 func TestEditorsOfServices(t *testing.T) {
-	s := newStage(t)
-	tenant := s.tenant(s.c1, "edit")
-	his := service("derived-foo")
+	s := newTenants(t)
+	tenant := s.tenant("c1", "edit")
+	his := world.Service("derived-foo")
 	his.Spec.Selector = map[string]string{"app": "his"}
-	s.create(tenant, his)
-	s.export(s.c2, service("foo"), "10.9.2.1")
-	s.export(s.c2, service("bar"), "10.9.2.2")
-	s.says(s.c1, "foo", "ForeignService: Service derived-foo exists")
+	s.CreateAs(tenant, his)
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
+	s.Export("c2", world.Service("bar"), "10.9.2.2")
+	s.says("c1", "foo", "ForeignService: Service derived-foo exists")
 	vip := s.answersOfImport("bar")
 
 	is := func(what string, want func(*corev1.Service) bool) {
 		t.Helper()
-		s.until(what, func() error {
+		s.Until(what, func() error {
 			svc := new(corev1.Service)
-			err := s.c1.Admin.Get(t.Context(), s.key("derived-bar"), svc)
+			err := s.Admin("c1").Get(t.Context(), s.Key("derived-bar"), svc)
 			if err == nil && (!want(svc) || svc.Spec.ClusterIP != vip) {
 				err = fmt.Errorf("the Service is %+v", svc.Spec)
 			}
 			return err
 		})
 	}
-	edit(s, tenant, "derived-bar", new(corev1.Service), func(svc *corev1.Service) {
+	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", func(svc *corev1.Service) {
 		svc.Labels, svc.Spec.Selector, svc.Spec.Ports[0].Port = nil, map[string]string{"app": "his"}, 6666
 	})
 	// Without its label, the Service does not belong to the controller: it stays unchanged, and the
 	// name does not have its address.
-	s.says(s.c1, "bar", "ForeignService")
+	s.says("c1", "bar", "ForeignService")
 	s.answers("bar", "NOERROR")
-	edit(s, tenant, "derived-bar", new(corev1.Service), func(svc *corev1.Service) { svc.Labels = map[string]string{labelKeeper: controller} })
+	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", func(svc *corev1.Service) { svc.Labels = map[string]string{labelKeeper: controller} })
 	is("the Service is put right", func(svc *corev1.Service) bool { return svc.Spec.Selector == nil && svc.Spec.Ports[0].Port == 80 })
 	s.answers("bar", "NOERROR "+vip)
-	edit(s, tenant, "derived-bar", new(corev1.Service), func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "his"} })
+	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "his"} })
 	is("its selector goes", func(svc *corev1.Service) bool { return svc.Spec.Selector == nil })
-	edit(s, tenant, "derived-bar", new(corev1.Service), func(svc *corev1.Service) {
+	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", func(svc *corev1.Service) {
 		svc.Labels[labelProxy], svc.Labels[corev1.IsHeadlessService], svc.Labels["theirs"] = "his", "", "too"
 		svc.Spec.ExternalIPs = []string{"10.66.0.1"}
 	})
@@ -61,33 +61,33 @@ func TestEditorsOfServices(t *testing.T) {
 		return svc.Spec.ExternalIPs == nil && svc.Labels[labelProxy] == "" && !headless && svc.Labels["theirs"] == "too"
 	})
 	old := new(corev1.Service)
-	if err := s.c1.Admin.Get(t.Context(), s.key("derived-bar"), old); err != nil {
+	if err := s.Admin("c1").Get(t.Context(), s.Key("derived-bar"), old); err != nil {
 		t.Fatal(err)
 	}
 	if err := tenant.Delete(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	is("it comes back", func(svc *corev1.Service) bool { return svc.UID != old.UID })
-	s.until("with its endpoints", func() error { return s.leads(s.c1, labelLeadsTo, "derived-bar", "10.9.2.2") })
-	if err := s.leads(s.c1, labelLeadsTo, "derived-foo"); err != nil {
+	s.Until("with its endpoints", func() error { return s.leads("c1", labelLeadsTo, "derived-bar", "10.9.2.2") })
+	if err := s.leads("c1", labelLeadsTo, "derived-foo"); err != nil {
 		t.Errorf("the tenant's Service has imported endpoints: %v", err)
 	}
 	live := new(corev1.Service)
-	if err := s.c1.Admin.Get(t.Context(), s.key(his.Name), live); err != nil || live.ResourceVersion != his.ResourceVersion {
+	if err := s.Admin("c1").Get(t.Context(), s.Key(his.Name), live); err != nil || live.ResourceVersion != his.ResourceVersion {
 		t.Errorf("the tenant's Service was changed: %v %v", live, err)
 	}
 }
 
 // TestEditorsOfVIPs: nor does a tenant keep clients from the addresses that somebody gave an import.
 func TestEditorsOfVIPs(t *testing.T) {
-	s := newStage(t)
-	tenant := s.tenant(s.c1, "edit")
-	s.create(s.c1.Admin, importOf("vip", mcsv1beta1.ClusterSetIP, "192.0.2.7"))
+	s := newTenants(t)
+	tenant := s.tenant("c1", "edit")
+	s.Create("c1", world.Import("vip", mcsv1beta1.ClusterSetIP, "192.0.2.7"))
 	is := func(what string) {
 		t.Helper()
-		s.until(what, func() error {
+		s.Until(what, func() error {
 			svc := new(corev1.Service)
-			err := s.c1.Admin.Get(t.Context(), s.key("derived-vip"), svc)
+			err := s.Admin("c1").Get(t.Context(), s.Key("derived-vip"), svc)
 			if ingress := svc.Status.LoadBalancer.Ingress; err == nil && (len(ingress) != 1 || ingress[0].IP != "192.0.2.7" ||
 				len(svc.Spec.LoadBalancerSourceRanges) > 0 || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyCluster) {
 				err = fmt.Errorf("the Service is %+v %+v", svc.Spec, svc.Status)
@@ -96,7 +96,7 @@ func TestEditorsOfVIPs(t *testing.T) {
 		})
 	}
 	is("the Service has the address")
-	edit(s, tenant, "derived-vip", new(corev1.Service), func(svc *corev1.Service) {
+	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-vip", func(svc *corev1.Service) {
 		svc.Spec.LoadBalancerSourceRanges = []string{"10.66.0.0/16"}
 		svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	})
@@ -108,16 +108,16 @@ func TestEditorsOfVIPs(t *testing.T) {
 // more slices, and removes neither when the controller removes the selector. The controller deletes
 // them. It does not touch a Service of the tenant.
 func TestSelectorOfADerivedServiceTakesNoTraffic(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c2, service("foo"), "10.9.2.1")
+	s := newTenants(t)
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
 	vip := s.answersOfImport("foo")
-	leads := func() error { return s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1") }
-	s.until("foo leads to c2", leads)
-	tenant := s.tenant(s.c1, "edit")
+	leads := func() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") }
+	s.Until("foo leads to c2", leads)
+	tenant := s.tenant("c1", "edit")
 	s.runsPod(tenant, "spy", "10.66.0.1")
-	his := service("derived-his")
+	his := world.Service("derived-his")
 	his.Spec.Selector = map[string]string{"app": "spy"}
-	s.create(tenant, his)
+	s.CreateAs(tenant, his)
 	for what, patch := range map[string]string{
 		"a selector":                          `{"spec":{"selector":{"app":"spy"}}}`,
 		"one, and the label of an import":     `{"metadata":{"labels":{"` + labelService + `":"foo"}},"spec":{"selector":{"app":"spy"}}}`,
@@ -125,9 +125,9 @@ func TestSelectorOfADerivedServiceTakesNoTraffic(t *testing.T) {
 		"one, and endpoints that do not last": `{"spec":{"selector":{"app":"spy"},"publishNotReadyAddresses":true}}`,
 	} {
 		s.hijacks(tenant, "derived-foo", patch)
-		s.until(what+": it is back as it was", func() error {
+		s.Until(what+": it is back as it was", func() error {
 			svc := new(corev1.Service)
-			err := s.c1.Admin.Get(t.Context(), s.key("derived-foo"), svc)
+			err := s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), svc)
 			if svc.Spec.Selector != nil || svc.Spec.PublishNotReadyAddresses {
 				err = fmt.Errorf("the Service is %+v", svc.Spec)
 			}
@@ -138,24 +138,24 @@ func TestSelectorOfADerivedServiceTakesNoTraffic(t *testing.T) {
 	if err := errors.Join(leads(), s.noEndpoints("derived-foo"), s.answered("foo", typeA, "NOERROR "+vip)); err != nil {
 		t.Error(err)
 	}
-	s.until("the tenant's own Service has the tenant's pod", func() error { return s.leads(s.c1, labelLeadsTo, "derived-his", "10.66.0.1") })
+	s.Until("the tenant's own Service has the tenant's pod", func() error { return s.leads("c1", labelLeadsTo, "derived-his", "10.66.0.1") })
 }
 
 // hijacks patches a Service, again and again, until Kubernetes has made a slice of it: the controller may take the patch back sooner.
-func (s *stage) hijacks(by clientOf, name, patch string) {
+func (s *tenants) hijacks(by clientOf, name, patch string) {
 	s.Helper()
-	watching, err := client.NewWithWatch(s.c1.Config, client.Options{Scheme: rules.Scheme})
+	watching, err := client.NewWithWatch(s.Cluster("c1").Config, client.Options{Scheme: world.Scheme})
 	if err != nil {
 		s.Fatal(err)
 	}
-	made, err := watching.Watch(s.Context(), &discoveryv1.EndpointSliceList{}, client.InNamespace(s.namespace), client.MatchingLabels{labelLeadsTo: name})
+	made, err := watching.Watch(s.Context(), &discoveryv1.EndpointSliceList{}, client.InNamespace(s.Name), client.MatchingLabels{labelLeadsTo: name})
 	if err != nil {
 		s.Fatal(err)
 	}
 	defer made.Stop()
-	s.until("Kubernetes makes a slice of "+name, func() error {
+	s.Until("Kubernetes makes a slice of "+name, func() error {
 		svc := &corev1.Service{}
-		svc.Namespace, svc.Name = s.namespace, name
+		svc.Namespace, svc.Name = s.Name, name
 		if err := by.Patch(s.Context(), svc, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 			return err
 		}
@@ -176,10 +176,10 @@ func (s *stage) hijacks(by clientOf, name, patch string) {
 }
 
 // noEndpoints wants no Endpoints of a name in c1: Kubernetes would make slices of them.
-func (s *stage) noEndpoints(name string) error {
+func (s *tenants) noEndpoints(name string) error {
 	there := new(metav1.PartialObjectMetadata)
 	there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Endpoints"))
-	if err := s.c1.Admin.Get(s.Context(), s.key(name), there); !apierrors.IsNotFound(err) {
+	if err := s.Admin("c1").Get(s.Context(), s.Key(name), there); !apierrors.IsNotFound(err) {
 		return orElse(err, "there are Endpoints "+name)
 	}
 	return nil

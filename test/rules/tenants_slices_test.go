@@ -1,4 +1,4 @@
-package rbac
+package rules
 
 import (
 	"fmt"
@@ -13,26 +13,28 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // TestServiceLabelsGiveNoEndpoints: Kubernetes copies the labels of a Service to its slices, and `edit` is enough to label a Service. So
 // a tenant has slices with labels of the MCS API without any right to write slices. An import that the controller keeps has none of
 // their endpoints, under no name, in no cluster.
 func TestServiceLabelsGiveNoEndpoints(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c1, headless("db"), "10.9.1.1")
-	s.export(s.c1, service("foo"), "10.9.1.1")
+	s := newTenants(t)
+	s.Export("c1", world.Service("db", world.Headless), "10.9.1.1")
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	s.answers("db", "NOERROR 10.9.1.1")
 	vip := s.answersOfImport("foo")
-	tenant := s.tenant(s.c1, "edit")
+	tenant := s.tenant("c1", "edit")
 	s.runsPod(tenant, "spy", "10.66.0.1")
 	for _, name := range []string{"db", "foo", "byhand"} {
-		spy := headless("spy-of-" + name)
+		spy := world.Service("spy-of-"+name, world.Headless)
 		spy.Labels = map[string]string{labelService: name, labelCluster: "c1", labelManager: controller, labelLeadsTo: "derived-foo"}
 		spy.Spec.Selector = map[string]string{"app": "spy"}
-		s.create(tenant, spy)
-		s.until("its slice has the labels", func() error {
-			return s.leads(s.c1, labelService, name, append([]string{"10.66.0.1"}, map[string][]string{"db": {"10.9.1.1"}, "foo": {"10.9.1.1"}}[name]...)...)
+		s.CreateAs(tenant, spy)
+		s.Until("its slice has the labels", func() error {
+			return s.leads("c1", labelService, name, append([]string{"10.66.0.1"}, map[string][]string{"db": {"10.9.1.1"}, "foo": {"10.9.1.1"}}[name]...)...)
 		})
 	}
 	s.settled()
@@ -43,34 +45,34 @@ func TestServiceLabelsGiveNoEndpoints(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.1.1"); err != nil {
+	if err := s.leads("c1", labelLeadsTo, "derived-foo", "10.9.1.1"); err != nil {
 		t.Error(err)
 	}
 	for _, name := range []string{"db", "foo"} {
-		if err := s.hasEndpoints(s.c2, name, "10.9.1.1"); err != nil {
+		if err := s.hasEndpoints("c2", name, "10.9.1.1"); err != nil {
 			t.Error(err)
 		}
 	}
 	// In an import of others, the author of a slice's label decides on its endpoints: so the API
 	// works between them.
-	s.create(s.c1.Admin, importOf("byhand", mcsv1beta1.Headless))
+	s.Create("c1", world.Import("byhand", mcsv1beta1.Headless))
 	s.answers("byhand", "NOERROR 10.66.0.1")
 }
 
 // runsPod makes a pod that runs on a node, as a kubelet reports it.
-func (s *stage) runsPod(by clientOf, app, ip string) {
+func (s *tenants) runsPod(by clientOf, app, ip string) {
 	s.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-of-" + s.namespace}}
-	if err := s.c1.Admin.Create(s.Context(), node); err != nil {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-of-" + s.Name}}
+	if err := s.Admin("c1").Create(s.Context(), node); err != nil {
 		s.Fatal(err)
 	}
-	s.Cleanup(func() { _ = s.c1.Admin.Delete(contextOf(s.T), node) })
+	s.Cleanup(func() { _ = s.Admin("c1").Delete(contextOf(s.TB), node) })
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: app, Labels: map[string]string{"app": app}}}
 	pod.Spec = corev1.PodSpec{NodeName: node.Name, ServiceAccountName: "tenant", Containers: []corev1.Container{{Name: app, Image: "none"}}}
-	s.create(by, pod)
+	s.CreateAs(by, pod)
 	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, ip, []corev1.PodIP{{IP: ip}}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	if err := s.c1.Admin.Status().Update(s.Context(), pod); err != nil {
+	if err := s.Admin("c1").Status().Update(s.Context(), pod); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -85,45 +87,45 @@ func spies(imp *mcsv1beta1.ServiceImport) map[string]*discoveryv1.EndpointSlice 
 		}
 		return all
 	}
-	owned := slice("spy-owned", labels(), "10.66.0.1")
+	owned := world.Slice("spy-owned", labels(), "10.66.0.1")
 	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: "ServiceImport", Name: imp.Name, UID: imp.UID}}
 	return map[string]*discoveryv1.EndpointSlice{
-		"nobody's":                            slice("spy-nobodys", labels(), "10.66.0.1"),
-		"his own":                             slice("spy-his", labels(labelManager, "me"), "10.66.0.2"),
-		"as if Kubernetes had made it":        slice("spy-kubernetes", labels(labelManager, "endpointslice-controller.k8s.io"), "10.66.0.3"),
-		"as if Karmada had made it":           slice("spy-karmada", labels(labelManager, "endpointslice-controller.karmada.io"), "10.66.0.4"),
-		"associated with the derived Service": slice("spy-led", labels(labelLeadsTo, "derived-"+imp.Name), "10.66.0.5"),
-		"of another cluster":                  slice("spy-c2", labels(labelCluster, "c2"), "10.66.0.6"),
-		"of a cluster that does not exist":    slice("spy-c9", labels(labelCluster, "c9"), "10.66.0.7"),
-		"of no cluster":                       slice("spy-c0", labels(labelCluster, ""), "10.66.0.8"),
+		"nobody's":                            world.Slice("spy-nobodys", labels(), "10.66.0.1"),
+		"his own":                             world.Slice("spy-his", labels(labelManager, "me"), "10.66.0.2"),
+		"as if Kubernetes had made it":        world.Slice("spy-kubernetes", labels(labelManager, "endpointslice-controller.k8s.io"), "10.66.0.3"),
+		"as if Karmada had made it":           world.Slice("spy-karmada", labels(labelManager, "endpointslice-controller.karmada.io"), "10.66.0.4"),
+		"associated with the derived Service": world.Slice("spy-led", labels(labelLeadsTo, "derived-"+imp.Name), "10.66.0.5"),
+		"of another cluster":                  world.Slice("spy-c2", labels(labelCluster, "c2"), "10.66.0.6"),
+		"of a cluster that does not exist":    world.Slice("spy-c9", labels(labelCluster, "c9"), "10.66.0.7"),
+		"of no cluster":                       world.Slice("spy-c0", labels(labelCluster, ""), "10.66.0.8"),
 		"owned by the import":                 owned,
-		"under a name of ours, not led":       slice(imp.Name+".c2.ipv4-0123456789", labels(labelCluster, "c2"), "10.66.0.9"),
+		"under a name of ours, not led":       world.Slice(imp.Name+".c2.ipv4-0123456789", labels(labelCluster, "c2"), "10.66.0.9"),
 	}
 }
 
 // TestSlicesOfOthersGiveNoEndpoints: with the right to write slices in a namespace, a tenant adds nothing to an import there that the
 // controller keeps, and takes no name from it: point 5 of the issue, C32.
 func TestSlicesOfOthersGiveNoEndpoints(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c1, headless("db"), "10.9.1.1")
-	s.export(s.c1, service("foo"), "10.9.1.1")
+	s := newTenants(t)
+	s.Export("c1", world.Service("db", world.Headless), "10.9.1.1")
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	s.answers("db", "NOERROR 10.9.1.1")
 	vip := s.answersOfImport("foo")
-	tenant := s.tenant(s.c1, "edit", slicesToo)
+	tenant := s.tenant("c1", "edit", slicesToo)
 	for _, name := range []string{"db", "foo"} {
-		imp, err := s.imp(s.c1, name)
+		imp, err := s.Import("c1", name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for what, spy := range spies(imp) {
 			spy.Name = strings.Replace(spy.Name, "spy-", "spy-of-"+name+"-", 1)
-			if err := s.try(tenant, spy); err != nil {
+			if err := s.Try(tenant, spy); err != nil {
 				t.Fatalf("a slice %s: %v", what, err)
 			}
 		}
 	}
-	s.says(s.c1, "foo", "EndpointSlices that multicluster-controller does not manage")
-	s.says(s.c1, "db", "EndpointSlices that multicluster-controller does not manage")
+	s.says("c1", "foo", "EndpointSlices that multicluster-controller does not manage")
+	s.says("c1", "db", "EndpointSlices that multicluster-controller does not manage")
 	s.settled()
 	for below, want := range map[string]string{
 		"db": "NOERROR 10.9.1.1", "pod-0.c1.db": "NOERROR 10.9.1.1", "pod-0.c2.db": "NXDOMAIN", "c9.db": "NXDOMAIN", "foo": "NOERROR " + vip,
@@ -135,11 +137,11 @@ func TestSlicesOfOthersGiveNoEndpoints(t *testing.T) {
 	if err := s.answered("_http._tcp.db", typeSRV, "NOERROR 0 100 8080 pod-0.c1."+s.name("db")); err != nil {
 		t.Error(err)
 	}
-	s.until("the derived Service has its own endpoints only", func() error {
-		return s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.1.1")
+	s.Until("the derived Service has its own endpoints only", func() error {
+		return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.1.1")
 	})
 	for _, name := range []string{"db", "foo"} {
-		if err := s.hasEndpoints(s.c2, name, "10.9.1.1"); err != nil {
+		if err := s.hasEndpoints("c2", name, "10.9.1.1"); err != nil {
 			t.Errorf("the peer: %v", err)
 		}
 	}
@@ -149,20 +151,20 @@ func TestSlicesOfOthersGiveNoEndpoints(t *testing.T) {
 // write slices. A forged slice is deleted at once, and disappears from all names, also in the other
 // cluster.
 func TestForgedMarkDoesNotLast(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c1, headless("db"), "10.9.1.1")
+	s := newTenants(t)
+	s.Export("c1", world.Service("db", world.Headless), "10.9.1.1")
 	s.answers("db", "NOERROR 10.9.1.1")
-	tenant := s.tenant(s.c1, "edit", slicesToo)
+	tenant := s.tenant("c1", "edit", slicesToo)
 	labels := map[string]string{labelService: "db", labelCluster: "c1", labelManager: controller}
 	var longest time.Duration
 	for i, of := range []string{"c1", "c2", "c9", "c1", "c1"} {
 		labels := maps.Clone(labels)
 		labels[labelCluster] = of
-		forged := slice(fmt.Sprintf("db.%s.ipv4-00000000%02d", of, i), labels, "10.66.0.1")
-		s.create(tenant, forged)
+		forged := world.Slice(fmt.Sprintf("db.%s.ipv4-00000000%02d", of, i), labels, "10.66.0.1")
+		s.CreateAs(tenant, forged)
 		began := time.Now()
-		s.until("deleted", func() error {
-			err := tenant.Get(t.Context(), s.key(forged.Name), new(discoveryv1.EndpointSlice))
+		s.Until("deleted", func() error {
+			err := tenant.Get(t.Context(), s.Key(forged.Name), new(discoveryv1.EndpointSlice))
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
@@ -173,7 +175,7 @@ func TestForgedMarkDoesNotLast(t *testing.T) {
 	}
 	t.Logf("a forged slice was gone from the API server and from DNS after at most %v", longest.Round(time.Millisecond))
 	s.settled()
-	if err := s.hasEndpoints(s.c2, "db", "10.9.1.1"); err != nil {
+	if err := s.hasEndpoints("c2", "db", "10.9.1.1"); err != nil {
 		t.Errorf("the peer: %v", err)
 	}
 }
@@ -182,34 +184,34 @@ func TestForgedMarkDoesNotLast(t *testing.T) {
 // endpoints of its name in all clusters, also with the policy: slices of users with permission to
 // write them, and with `edit` alone the pods that a selector matches.
 func TestEndpointsOfAnExportedServiceAreItsNames(t *testing.T) {
-	hisOwn := func(s *stage, tenant clientOf) {
-		s.create(tenant, slice("spy", map[string]string{labelLeadsTo: "db"}, "10.66.0.1"))
+	hisOwn := func(s *tenants, tenant clientOf) {
+		s.CreateAs(tenant, world.Slice("spy", map[string]string{labelLeadsTo: "db"}, "10.66.0.1"))
 	}
 	for how, c := range map[string]struct {
 		more   []rbacv1.PolicyRule
 		policy bool
-		lead   func(s *stage, tenant clientOf)
+		lead   func(s *tenants, tenant clientOf)
 	}{
 		"by a slice":                  {[]rbacv1.PolicyRule{slicesToo}, false, hisOwn},
 		"by a slice, with the policy": {[]rbacv1.PolicyRule{slicesToo, importsToo}, true, hisOwn},
-		"by a selector": {nil, false, func(s *stage, tenant clientOf) {
+		"by a selector": {nil, false, func(s *tenants, tenant clientOf) {
 			s.runsPod(tenant, "spy", "10.66.0.1")
-			edit(s, tenant, "db", new(corev1.Service), func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "spy"} })
+			world.EditAs(s.Namespace, tenant, new(corev1.Service), "db", func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "spy"} })
 		}},
 	} {
 		t.Run(how, func(t *testing.T) {
-			s := newStage(t)
-			db := headless("db")
-			db.Spec.Selector = map[string]string{"app": "db"}
-			s.export(s.c1, db, "10.9.1.1")
+			s := newTenants(t)
+			// A slice that Kubernetes' own controller leaves to its author, as the Service has a selector.
+			s.Create("c1", world.Service("db", world.Headless, world.Selecting("db")), world.Slice("db-own", map[string]string{labelLeadsTo: "db"}, "10.9.1.1"),
+				world.Export("db"))
 			s.answers("db", "NOERROR 10.9.1.1")
-			tenant := s.tenant(s.c1, "edit", c.more...)
+			tenant := s.tenant("c1", "edit", c.more...)
 			if c.policy {
 				s.enforce(tenant)
 			}
 			c.lead(s, tenant)
 			s.answers("db", "NOERROR 10.66.0.1 10.9.1.1")
-			s.until("so it does in c2", func() error { return s.hasEndpoints(s.c2, "db", "10.66.0.1", "10.9.1.1") })
+			s.Until("so it does in c2", func() error { return s.hasEndpoints("c2", "db", "10.66.0.1", "10.9.1.1") })
 		})
 	}
 }
@@ -218,47 +220,47 @@ func TestEndpointsOfAnExportedServiceAreItsNames(t *testing.T) {
 // selector leads where its maker says: to pods and nodes of others, too, as they could be reached by address; to no node's own
 // loopback, and to no metadata service.
 func TestAddressesOfEndpoints(t *testing.T) {
-	s := newStage(t)
-	tenant := s.tenant(s.c1, "edit", slicesToo, exportsToo)
-	s.create(tenant, service("foo"), exportOf("foo"))
+	s := newTenants(t)
+	tenant := s.tenant("c1", "edit", slicesToo, exportsToo)
+	s.CreateAs(tenant, world.Service("foo"), world.Export("foo"))
 	led := map[string]string{labelLeadsTo: "foo"}
 	for what, address := range map[string]string{
 		"loopback": "127.0.0.1", "the metadata service": "169.254.169.254", "NodeLocal DNSCache": "169.254.20.10", "unspecified": "0.0.0.0",
 		"all hosts": "224.0.0.1",
 	} {
-		if err := s.try(tenant, slice("refused", led, address)); !apierrors.IsInvalid(err) {
+		if err := s.Try(tenant, world.Slice("refused", led, address)); !apierrors.IsInvalid(err) {
 			t.Errorf("%s, %s: %v; want invalid", what, address, err)
 		}
 	}
 	for what, address := range map[string]string{"IPv6 loopback": "::1", "IPv6 link-local": "fe80::1"} {
-		six := slice("refused", led, address)
+		six := world.Slice("refused", led, address)
 		six.AddressType = discoveryv1.AddressTypeIPv6
-		if err := s.try(tenant, six); !apierrors.IsInvalid(err) {
+		if err := s.Try(tenant, six); !apierrors.IsInvalid(err) {
 			t.Errorf("%s, %s: %v; want invalid", what, address, err)
 		}
 	}
-	s.create(tenant, slice("taken", led, "10.9.5.5", "172.18.0.2")) // a pod's of another namespace, and a node's
-	s.until("the peer leads where the Service does", func() error { return s.leads(s.c2, labelLeadsTo, "derived-foo", "10.9.5.5", "172.18.0.2") })
+	s.CreateAs(tenant, world.Slice("taken", led, "10.9.5.5", "172.18.0.2")) // a pod's of another namespace, and a node's
+	s.Until("the peer leads where the Service does", func() error { return s.leads("c2", labelLeadsTo, "derived-foo", "10.9.5.5", "172.18.0.2") })
 }
 
 // TestSlicesOfOneNamespaceAreOfNoOther: the slices of a tenant belong to names of their namespace
 // only, whatever their labels are.
 func TestSlicesOfOneNamespaceAreOfNoOther(t *testing.T) {
-	theirs, s := newStage(t), newStage(t)
-	theirs.export(s.c1, headless("db"), "10.9.1.1")
+	theirs, s := newTenants(t), newTenants(t)
+	theirs.Export("c1", world.Service("db", world.Headless), "10.9.1.1")
 	theirs.answers("db", "NOERROR 10.9.1.1")
-	theirs.create(s.c1.Admin, importOf("byhand", mcsv1beta1.Headless),
-		slice("byhand", map[string]string{labelService: "byhand", labelCluster: "c1"}, "10.9.1.2"))
-	tenant := s.tenant(s.c1, "admin", slicesToo, importsToo, exportsToo)
+	theirs.Create("c1", world.Import("byhand", mcsv1beta1.Headless),
+		world.Slice("byhand", map[string]string{labelService: "byhand", labelCluster: "c1"}, "10.9.1.2"))
+	tenant := s.tenant("c1", "admin", slicesToo, importsToo, exportsToo)
 	for i, name := range []string{"db", "byhand"} {
 		for j, manager := range []string{"me", controller} {
 			labels := map[string]string{labelService: name, labelCluster: "c1", labelManager: manager}
-			s.create(tenant, slice(fmt.Sprintf("spy-%d-%d", i, j), labels, "10.66.0.1"))
-			labels[labelService] = name + "." + theirs.namespace
-			s.create(tenant, slice(fmt.Sprintf("dotted-%d-%d", i, j), labels, "10.66.0.1"))
+			s.CreateAs(tenant, world.Slice(fmt.Sprintf("spy-%d-%d", i, j), labels, "10.66.0.1"))
+			labels[labelService] = name + "." + theirs.Name
+			s.CreateAs(tenant, world.Slice(fmt.Sprintf("dotted-%d-%d", i, j), labels, "10.66.0.1"))
 		}
 	}
-	err := theirs.try(tenant, slice("spy", map[string]string{labelService: "db", labelCluster: "c1"}, "10.66.0.1"))
+	err := theirs.Try(tenant, world.Slice("spy", map[string]string{labelService: "db", labelCluster: "c1"}, "10.66.0.1"))
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("a slice in another namespace: %v; want forbidden", err)
 	}

@@ -1,4 +1,4 @@
-package rbac
+package rules
 
 import (
 	"errors"
@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 const held = "example.org/held"
@@ -18,34 +20,34 @@ const held = "example.org/held"
 // TestFinalizersDoNotKeepForgedSlices: a finalizer keeps neither a slice with the controller's mark
 // nor one that is associated with a derived Service.
 func TestFinalizersDoNotKeepForgedSlices(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c1, headless("db"), "10.9.1.1")
-	s.export(s.c1, service("foo"), "10.9.1.1")
+	s := newTenants(t)
+	s.Export("c1", world.Service("db", world.Headless), "10.9.1.1")
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	s.answers("db", "NOERROR 10.9.1.1")
 	s.answersOfImport("foo")
-	tenant := s.tenant(s.c1, "edit", slicesToo)
+	tenant := s.tenant("c1", "edit", slicesToo)
 	for name, labels := range map[string]map[string]string{
 		"marked":      {labelService: "db", labelCluster: "c1", labelManager: controller},
 		"marked-foo":  {labelService: "foo", labelCluster: "c1", labelManager: controller, labelLeadsTo: "derived-foo"},
 		"led":         {labelLeadsTo: "derived-foo"},
 		"led-of-none": {labelLeadsTo: "derived-foo", labelService: "nobody", labelManager: controller},
 	} {
-		forged := slice(name, labels, "10.66.0.1")
+		forged := world.Slice(name, labels, "10.66.0.1")
 		forged.Finalizers = []string{held}
-		s.create(tenant, forged)
-		s.until(name+" is gone", func() error { return s.goneSlice(name, forged.UID) })
+		s.CreateAs(tenant, forged)
+		s.Until(name+" is gone", func() error { return s.goneSlice(name, forged.UID) })
 	}
 	s.settled()
 	if err := errors.Join(s.answered("db", typeA, "NOERROR 10.9.1.1"), s.answered("pod-0.c1.db", typeA, "NOERROR 10.9.1.1"),
-		s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.1.1"), s.hasEndpoints(s.c2, "db", "10.9.1.1"), s.hasEndpoints(s.c2, "foo", "10.9.1.1")); err != nil {
+		s.leads("c1", labelLeadsTo, "derived-foo", "10.9.1.1"), s.hasEndpoints("c2", "db", "10.9.1.1"), s.hasEndpoints("c2", "foo", "10.9.1.1")); err != nil {
 		t.Error(err)
 	}
 }
 
 // goneSlice wants no slice of a name in c1, or another than that.
-func (s *stage) goneSlice(name string, uid types.UID) error {
+func (s *tenants) goneSlice(name string, uid types.UID) error {
 	live := new(discoveryv1.EndpointSlice)
-	err := s.c1.Admin.Get(s.Context(), s.key(name), live)
+	err := s.Admin("c1").Get(s.Context(), s.Key(name), live)
 	if apierrors.IsNotFound(err) || err == nil && live.UID != uid {
 		return nil
 	}
@@ -56,12 +58,12 @@ func (s *stage) goneSlice(name string, uid types.UID) error {
 // finalizer and edits is deleted and created again. The finalizer can be the tenant's or the
 // garbage collector's.
 func TestFinalizersDoNotKeepOwnSlices(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c2, headless("db"), "10.9.2.1")
+	s := newTenants(t)
+	s.Export("c2", world.Service("db", world.Headless), "10.9.2.1")
 	s.answers("db", "NOERROR 10.9.2.1")
-	tenant := s.tenant(s.c1, "edit", slicesToo)
+	tenant := s.tenant("c1", "edit", slicesToo)
 	var all discoveryv1.EndpointSliceList
-	if err := s.c1.Admin.List(t.Context(), &all, client.InNamespace(s.namespace), client.MatchingLabels{labelService: "db"}); err != nil || len(all.Items) != 1 {
+	if err := s.Admin("c1").List(t.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{labelService: "db"}); err != nil || len(all.Items) != 1 {
 		t.Fatalf("%d slices of db: %v; want one", len(all.Items), err)
 	}
 	name := all.Items[0].Name
@@ -71,10 +73,10 @@ func TestFinalizersDoNotKeepOwnSlices(t *testing.T) {
 			dependent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "dependent", Finalizers: []string{held}, OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice", Name: slice.Name, UID: slice.UID, BlockOwnerDeletion: new(true),
 			}}}}
-			s.create(tenant, dependent)
+			s.CreateAs(tenant, dependent)
 			t.Cleanup(func() { // or the namespace would stay
 				patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-				if err := client.IgnoreNotFound(s.c1.Admin.Patch(contextOf(t), dependent, patch)); err != nil {
+				if err := client.IgnoreNotFound(s.Admin("c1").Patch(contextOf(t), dependent, patch)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -82,14 +84,14 @@ func TestFinalizersDoNotKeepOwnSlices(t *testing.T) {
 		},
 	} {
 		slice := new(discoveryv1.EndpointSlice)
-		edit(s, tenant, name, slice, func(slice *discoveryv1.EndpointSlice) { slice.Finalizers = []string{held} })
+		world.EditAs(s.Namespace, tenant, slice, name, func(slice *discoveryv1.EndpointSlice) { slice.Finalizers = []string{held} })
 		if err := tenant.Delete(t.Context(), slice, hold(slice)...); err != nil {
 			t.Fatal(err)
 		}
 		// With what is there by now: perhaps the slice made anew, which is put right.
-		edit(s, tenant, name, new(discoveryv1.EndpointSlice), func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.66.0.1"} })
-		s.until("held "+how+": it is made anew", func() error {
-			return errors.Join(s.goneSlice(name, slice.UID), s.leads(s.c1, labelService, "db", "10.9.2.1"))
+		world.EditAs(s.Namespace, tenant, new(discoveryv1.EndpointSlice), name, func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.66.0.1"} })
+		s.Until("held "+how+": it is made anew", func() error {
+			return errors.Join(s.goneSlice(name, slice.UID), s.leads("c1", labelService, "db", "10.9.2.1"))
 		})
 		s.settled()
 		if err := s.answered("db", typeA, "NOERROR 10.9.2.1"); err != nil {
@@ -100,21 +102,21 @@ func TestFinalizersDoNotKeepOwnSlices(t *testing.T) {
 
 // TestOwnSlicesStayWithKubeProxy: labels by which kube-proxy leaves a slice to others do not stay on one of the controller's; others do.
 func TestOwnSlicesStayWithKubeProxy(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c2, service("foo"), "10.9.2.1")
-	s.until("foo leads to c2", func() error { return s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1") })
-	tenant := s.tenant(s.c1, "edit", slicesToo)
+	s := newTenants(t)
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
+	s.Until("foo leads to c2", func() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") })
+	tenant := s.tenant("c1", "edit", slicesToo)
 	var all discoveryv1.EndpointSliceList
-	if err := s.c1.Admin.List(t.Context(), &all, client.InNamespace(s.namespace), client.MatchingLabels{labelLeadsTo: "derived-foo"}); err != nil || len(all.Items) != 1 {
+	if err := s.Admin("c1").List(t.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{labelLeadsTo: "derived-foo"}); err != nil || len(all.Items) != 1 {
 		t.Fatalf("%d slices of foo: %v; want one", len(all.Items), err)
 	}
 	name := all.Items[0].Name
-	edit(s, tenant, name, new(discoveryv1.EndpointSlice), func(slice *discoveryv1.EndpointSlice) {
+	world.EditAs(s.Namespace, tenant, new(discoveryv1.EndpointSlice), name, func(slice *discoveryv1.EndpointSlice) {
 		slice.Labels[labelProxy], slice.Labels[corev1.IsHeadlessService], slice.Labels["theirs"] = "his", "", "too"
 	})
-	s.until("it is kube-proxy's again", func() error {
+	s.Until("it is kube-proxy's again", func() error {
 		live := new(discoveryv1.EndpointSlice)
-		err := s.c1.Admin.Get(t.Context(), s.key(name), live)
+		err := s.Admin("c1").Get(t.Context(), s.Key(name), live)
 		_, proxied := live.Labels[labelProxy]
 		_, headless := live.Labels[corev1.IsHeadlessService]
 		if err == nil && (proxied || headless || live.Labels["theirs"] != "too") {
@@ -127,31 +129,31 @@ func TestOwnSlicesStayWithKubeProxy(t *testing.T) {
 // TestDerivedServicesWithFinalizersContinueToServe: a derived Service that is deleted and held by a finalizer keeps its address and its endpoints, and is
 // put right as long as it is there; then it is made anew.
 func TestDerivedServicesWithFinalizersContinueToServe(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c2, service("foo"), "10.9.2.1")
+	s := newTenants(t)
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
 	vip := s.answersOfImport("foo")
-	s.until("foo leads to c2", func() error { return s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1") })
-	tenant := s.tenant(s.c1, "edit")
+	s.Until("foo leads to c2", func() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") })
+	tenant := s.tenant("c1", "edit")
 	svc := new(corev1.Service)
-	edit(s, tenant, "derived-foo", svc, func(svc *corev1.Service) { svc.Finalizers = []string{held} })
+	world.EditAs(s.Namespace, tenant, svc, "derived-foo", func(svc *corev1.Service) { svc.Finalizers = []string{held} })
 	if err := tenant.Delete(t.Context(), svc); err != nil {
 		t.Fatal(err)
 	}
-	s.says(s.c1, "foo", "Pending: Service derived-foo is being deleted")
-	edit(s, tenant, "derived-foo", new(corev1.Service), func(svc *corev1.Service) {
+	s.says("c1", "foo", "Pending: Service derived-foo is being deleted")
+	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-foo", func(svc *corev1.Service) {
 		svc.Spec.Selector, svc.Spec.Ports[0].Port = map[string]string{"app": "his"}, 6666
 	})
-	s.until("put right", func() error {
+	s.Until("put right", func() error {
 		live := new(corev1.Service)
-		err := s.c1.Admin.Get(t.Context(), s.key("derived-foo"), live)
+		err := s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), live)
 		if err == nil && (live.Spec.Selector != nil || live.Spec.Ports[0].Port != 80 || live.UID != svc.UID) {
 			err = fmt.Errorf("the Service is %+v", live.Spec)
 		}
-		return errors.Join(err, s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1"), s.answered("foo", typeA, "NOERROR "+vip))
+		return errors.Join(err, s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1"), s.answered("foo", typeA, "NOERROR "+vip))
 	})
-	edit(s, tenant, "derived-foo", new(corev1.Service), func(svc *corev1.Service) { svc.Finalizers = nil })
-	s.says(s.c1, "foo", "Ready: served by Service derived-foo")
-	if err := errors.Join(s.answered("foo", typeA, "NOERROR "+vip), s.leads(s.c1, labelLeadsTo, "derived-foo", "10.9.2.1")); err != nil {
+	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-foo", func(svc *corev1.Service) { svc.Finalizers = nil })
+	s.says("c1", "foo", "Ready: served by Service derived-foo")
+	if err := errors.Join(s.answered("foo", typeA, "NOERROR "+vip), s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1")); err != nil {
 		t.Error(err)
 	}
 }

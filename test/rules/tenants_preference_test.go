@@ -1,4 +1,4 @@
-package rbac
+package rules
 
 import (
 	"errors"
@@ -14,13 +14,13 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/rules"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // usable wants the ready endpoints of a derived Service.
-func (s *stage) usable(in *rules.Cluster, name string, want ...string) error {
+func (s *tenants) usable(in string, name string, want ...string) error {
 	var all discoveryv1.EndpointSliceList
-	if err := in.Admin.List(s.Context(), &all, client.InNamespace(s.namespace), client.MatchingLabels{labelLeadsTo: "derived-" + name}); err != nil {
+	if err := s.Admin(in).List(s.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{labelLeadsTo: "derived-" + name}); err != nil {
 		return err
 	}
 	var got []string
@@ -32,7 +32,7 @@ func (s *stage) usable(in *rules.Cluster, name string, want ...string) error {
 		}
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {
-		return fmt.Errorf("%s in %s is served by %v; want %v", name, in.ID, got, want)
+		return fmt.Errorf("%s in %s is served by %v; want %v", name, in, got, want)
 	}
 	return nil
 }
@@ -40,27 +40,27 @@ func (s *stage) usable(in *rules.Cluster, name string, want ...string) error {
 // TestPreferencesOfTenants: the annotations choose among the clusters that export a name, and add no endpoint. A later export does not
 // decide. On an import they count in its own cluster, for those who can write imports.
 func TestPreferencesOfTenants(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c1, service("foo"), "10.9.1.1")
-	s.export(s.c2, service("foo"), "10.9.2.1")
+	s := newTenants(t)
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
 	both := []string{"10.9.1.1", "10.9.2.1"}
-	s.until("both serve", func() error { return s.usable(s.c1, "foo", both...) })
+	s.Until("both serve", func() error { return s.usable("c1", "foo", both...) })
 
-	later := s.tenant(s.c2, "edit", exportsToo)
-	edit(s, later, "foo", new(mcsv1beta1.ServiceExport), func(export *mcsv1beta1.ServiceExport) {
+	later := s.tenant("c2", "edit", exportsToo)
+	world.EditAs(s.Namespace, later, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) {
 		export.Annotations = map[string]string{mcs.AnnotationPreferClusters: "cluster=c2", mcs.AnnotationToClusters: "nobody"}
 	})
-	s.until("the later export is for its own cluster only", func() error { return s.usable(s.c1, "foo", "10.9.1.1") })
-	edit(s, later, "foo", new(mcsv1beta1.ServiceExport), func(export *mcsv1beta1.ServiceExport) {
+	s.Until("the later export is for its own cluster only", func() error { return s.usable("c1", "foo", "10.9.1.1") })
+	world.EditAs(s.Namespace, later, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) {
 		delete(export.Annotations, mcs.AnnotationToClusters)
 	})
-	s.until("it does not decide", func() error { return s.usable(s.c1, "foo", both...) })
+	s.Until("it does not decide", func() error { return s.usable("c1", "foo", both...) })
 	s.settled()
-	if err := s.usable(s.c1, "foo", both...); err != nil {
+	if err := s.usable("c1", "foo", both...); err != nil {
 		t.Error(err)
 	}
 
-	imp, err := s.imp(s.c1, "foo")
+	imp, err := s.Import("c1", "foo")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,11 +71,11 @@ func TestPreferencesOfTenants(t *testing.T) {
 	if err := prefer(later, "cluster=c2"); !apierrors.IsForbidden(err) {
 		t.Errorf("an import by a tenant without the right: %v; want forbidden", err)
 	}
-	if err := prefer(s.tenant(s.c1, "view", importsToo), "cluster=c2"); err != nil {
+	if err := prefer(s.tenant("c1", "view", importsToo), "cluster=c2"); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the import's own cluster follows", func() error { return s.usable(s.c1, "foo", "10.9.2.1") })
-	if err := s.usable(s.c2, "foo", both...); err != nil {
+	s.Until("the import's own cluster follows", func() error { return s.usable("c1", "foo", "10.9.2.1") })
+	if err := s.usable("c2", "foo", both...); err != nil {
 		t.Error("the other cluster:", err)
 	}
 }
@@ -83,21 +83,21 @@ func TestPreferencesOfTenants(t *testing.T) {
 // TestProbesOfTenants: whether the endpoints of a name are tested is decided by its oldest export. On an
 // import it is decided for its own cluster, by those who can write imports.
 func TestProbesOfTenants(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c1, service("foo"), "10.9.1.1")
-	s.export(s.c2, service("foo"), "10.9.2.1")
+	s := newTenants(t)
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
 	both := []string{"10.9.1.1", "10.9.2.1"}
-	s.until("both serve", func() error { return s.usable(s.c1, "foo", both...) })
+	s.Until("both serve", func() error { return s.usable("c1", "foo", both...) })
 
 	ask := func(by clientOf) {
-		edit(s, by, "foo", new(mcsv1beta1.ServiceExport), func(export *mcsv1beta1.ServiceExport) {
+		world.EditAs(s.Namespace, by, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) {
 			export.Annotations = map[string]string{mcs.AnnotationProbe: "true"}
 		})
 	}
-	later := s.tenant(s.c2, "edit", exportsToo)
+	later := s.tenant("c2", "edit", exportsToo)
 	ask(later)
-	s.until("the later export is in conflict", func() error {
-		export, err := s.exportNamed("foo", s.c2)
+	s.Until("the later export is in conflict", func() error {
+		export, err := s.exportNamed("foo", "c2")
 		if err != nil {
 			return err
 		}
@@ -107,36 +107,36 @@ func TestProbesOfTenants(t *testing.T) {
 		return nil
 	})
 	s.settled()
-	if err := s.tested(s.c1, "foo", ""); err != nil {
+	if err := s.tested("c1", "foo", ""); err != nil {
 		t.Error("the later export decides:", err)
 	}
-	ask(s.c1.Admin)
+	ask(s.Admin("c1"))
 	// The controllers of these tests run with --probe-peers=false.
-	s.until("the oldest export decides", func() error { return s.tested(s.c2, "foo", "ProbesOff") })
+	s.Until("the oldest export decides", func() error { return s.tested("c2", "foo", "ProbesOff") })
 
-	refuse := func(in *rules.Cluster, by clientOf) error {
-		imp, err := s.imp(in, "foo")
+	refuse := func(in string, by clientOf) error {
+		imp, err := s.Import(in, "foo")
 		if err != nil {
 			return err
 		}
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"false"}}}`, mcs.AnnotationProbe)
 		return by.Patch(s.Context(), imp, client.RawPatch(types.MergePatchType, patch))
 	}
-	if err := refuse(s.c2, later); !apierrors.IsForbidden(err) {
+	if err := refuse("c2", later); !apierrors.IsForbidden(err) {
 		t.Errorf("an import by a tenant without the right: %v; want forbidden", err)
 	}
-	if err := refuse(s.c1, s.tenant(s.c1, "view", importsToo)); err != nil {
+	if err := refuse("c1", s.tenant("c1", "view", importsToo)); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the import's own cluster follows", func() error { return s.tested(s.c1, "foo", "") })
-	if err := errors.Join(s.tested(s.c2, "foo", "ProbesOff"), s.usable(s.c1, "foo", both...), s.usable(s.c2, "foo", both...)); err != nil {
+	s.Until("the import's own cluster follows", func() error { return s.tested("c1", "foo", "") })
+	if err := errors.Join(s.tested("c2", "foo", "ProbesOff"), s.usable("c1", "foo", both...), s.usable("c2", "foo", both...)); err != nil {
 		t.Error(err)
 	}
 }
 
 // tested wants an import to have the condition EndpointsProbed with a reason, or not to have it for "".
-func (s *stage) tested(in *rules.Cluster, name, reason string) error {
-	imp, err := s.imp(in, name)
+func (s *tenants) tested(in string, name, reason string) error {
+	imp, err := s.Import(in, name)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (s *stage) tested(in *rules.Cluster, name, reason string) error {
 		got = c.Reason
 	}
 	if got != reason {
-		return fmt.Errorf("EndpointsProbed of %s in %s is %q, want %q", name, in.ID, got, reason)
+		return fmt.Errorf("EndpointsProbed of %s in %s is %q, want %q", name, in, got, reason)
 	}
 	return nil
 }

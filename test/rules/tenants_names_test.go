@@ -1,4 +1,4 @@
-package rbac
+package rules
 
 import (
 	"fmt"
@@ -11,13 +11,14 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // outside is what the rest of the world answers.
 var outside = map[string]string{"github.com.": "192.0.2.2", "api.github.svc.": "192.0.2.3", "www.example.": "192.0.2.4"}
 
 // upstream answers for the rest of the world until the test's end.
-func upstream(t *testing.T) (address string) {
+func upstream(t testing.TB) (address string) {
 	t.Helper()
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -44,7 +45,7 @@ func upstream(t *testing.T) (address string) {
 }
 
 // serves runs a cluster's own CoreDNS until the test's end: the cluster's zones, imports, and the rest of the world.
-func (s *stage) serves(autopath, alias bool) (address string) {
+func (s *tenants) serves(autopath, alias bool) (address string) {
 	s.Helper()
 	text := `
 .:{{.Port}} {
@@ -64,8 +65,8 @@ func (s *stage) serves(autopath, alias bool) (address string) {
 }`
 	with := map[bool]string{true: "autopath @multicluster"}[autopath]
 	as := map[bool]string{true: "alias cluster.local"}[alias]
-	text = strings.NewReplacer("AUTOPATH", with, "ALIAS", as, "UPSTREAM", upstream(s.T)).Replace(text)
-	b, address, err := binaries.StartCoreDNS(s.Context(), s.c1.Cluster, "coredns", text)
+	text = strings.NewReplacer("AUTOPATH", with, "ALIAS", as, "UPSTREAM", upstream(s.TB)).Replace(text)
+	b, address, err := binaries.StartCoreDNS(s.Context(), s.Cluster("c1").Cluster, "coredns", text)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -79,15 +80,11 @@ func (s *stage) serves(autopath, alias bool) (address string) {
 	return address
 }
 
-// called returns the stage's namespace under a chosen name, with a tenant with permission to write
-// imports in it.
-func (s *stage) called(name string) (tenant clientOf, theirs *stage) {
+// called makes a namespace of a chosen name in c1, with a tenant with permission to write imports in it.
+func (s *tenants) called(name string) (tenant clientOf, theirs *tenants) {
 	s.Helper()
-	theirs = &stage{s.T, s.world, name}
-	namespace := namespaceOf(name)
-	s.create(s.c1.Admin, namespace)
-	s.Cleanup(func() { _ = s.c1.Admin.Delete(contextOf(s.T), namespace) })
-	return theirs.tenant(s.c1, "view", importsToo), theirs
+	theirs = &tenants{s.Called(name, "c1"), s.server}
+	return theirs.tenant("c1", "view", importsToo), theirs
 }
 
 // lookup is what a pod of a namespace gets for a name with ndots:5 and these search entries after Kubernetes' own: the first that exists.
@@ -103,10 +100,10 @@ func lookup(server, name, namespace string, more ...string) (string, error) {
 }
 
 // looksUp waits until a pod of the stage's namespace gets an answer.
-func (s *stage) looksUp(server, name, want string, more ...string) {
+func (s *tenants) looksUp(server, name, want string, more ...string) {
 	s.Helper()
-	s.until("look up "+name, func() error {
-		got, err := lookup(server, name, s.namespace, more...)
+	s.Until("look up "+name, func() error {
+		got, err := lookup(server, name, s.Name, more...)
 		if err == nil && got != want {
 			err = fmt.Errorf("%s is %q; want %q", name, got, want)
 		}
@@ -117,11 +114,11 @@ func (s *stage) looksUp(server, name, want string, more ...string) {
 // TestImportsChangeNoOutsideName: with clusterset.local on the search path, or autopath, a name of the world cannot be taken by an
 // import, as all imports' names end in svc. Not even in a namespace that is called like a top-level domain.
 func TestImportsChangeNoOutsideName(t *testing.T) {
-	s := newStage(t)
+	s := newTenants(t)
 	tenant, com := s.called("com")
-	com.create(tenant, importOf("github", mcsv1beta1.ClusterSetIP, "10.66.0.1"))
+	com.CreateAs(tenant, world.Import("github", mcsv1beta1.ClusterSetIP, "10.66.0.1"))
 	own := s.serves(false, false)
-	s.until("the import is there", func() error {
+	s.Until("the import is there", func() error {
 		got, err := ask(own, "github.com.svc.clusterset.local.", dns.TypeA)
 		if err == nil && got != "NOERROR 10.66.0.1" {
 			err = fmt.Errorf("it has %q", got)
@@ -133,8 +130,8 @@ func TestImportsChangeNoOutsideName(t *testing.T) {
 	}
 	auto := s.serves(true, false)
 	for name, ip := range outside {
-		asked := strings.TrimSuffix(name, ".") + "." + s.namespace + ".svc.cluster.local."
-		s.until("autopath for "+name, func() error {
+		asked := strings.TrimSuffix(name, ".") + "." + s.Name + ".svc.cluster.local."
+		s.Until("autopath for "+name, func() error {
 			got, err := ask(auto, asked, dns.TypeA)
 			if err == nil && got != "NOERROR "+ip+" "+name {
 				err = fmt.Errorf("%s has %q; want %s behind a CNAME", asked, got, ip)
@@ -151,18 +148,18 @@ func TestImportsChangeNoOutsideName(t *testing.T) {
 // the suffix finds imports by it. Another pod in the namespace, without it, gets the same answers
 // as before.
 func TestSearchPathIsThePods(t *testing.T) {
-	s := newStage(t)
-	s.export(s.c2, service("foo"), "10.9.2.1")
+	s := newTenants(t)
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
 	vip := s.answersOfImport("foo")
 	own := s.serves(false, false)
-	name := "foo." + s.namespace + ".svc"
-	s.create(s.c1.Admin, importOf("local", mcsv1beta1.ClusterSetIP, "10.66.0.1"))
-	local := service("local")
-	s.create(s.c1.Admin, local)
+	name := "foo." + s.Name + ".svc"
+	s.Create("c1", world.Import("local", mcsv1beta1.ClusterSetIP, "10.66.0.1"))
+	local := world.Service("local")
+	s.Create("c1", local)
 	s.looksUp(own, name, "NOERROR "+vip, "clusterset.local")
 	s.looksUp(own, "local", "NOERROR "+local.Spec.ClusterIP, "clusterset.local")
 	for asked, want := range map[string]string{name: "NXDOMAIN", "local": "NOERROR " + local.Spec.ClusterIP, "github.com": "NOERROR 192.0.2.2"} {
-		if got, err := lookup(own, asked, s.namespace); err != nil || got != want {
+		if got, err := lookup(own, asked, s.Name); err != nil || got != want {
 			t.Errorf("a pod without the entry gets %q for %s: %v; want %q", got, asked, err, want)
 		}
 	}
@@ -173,28 +170,28 @@ func TestSearchPathIsThePods(t *testing.T) {
 // on the Internet. Kubernetes' own search path, with svc.cluster.local, does the same for local
 // Services: the owner of a namespace `example` owns www.example.
 func TestSvcOnTheSearchPathIsShared(t *testing.T) {
-	s := newStage(t)
+	s := newTenants(t)
 	tenant, example := s.called("example")
-	example.create(tenant, importOf("www", mcsv1beta1.ClusterSetIP, "10.66.0.1"))
+	example.CreateAs(tenant, world.Import("www", mcsv1beta1.ClusterSetIP, "10.66.0.1"))
 	plain, alias := s.serves(false, false), s.serves(false, true)
 	s.looksUp(plain, "www.example", "NOERROR 10.66.0.1", "svc.clusterset.local")
 	s.looksUp(plain, "www.example", "NOERROR 192.0.2.4", "clusterset.local")
 	s.looksUp(alias, "www.example", "NOERROR 10.66.0.1")
 	s.looksUp(alias, "github.com", "NOERROR 192.0.2.2") // no such namespace exists
 
-	local := service("www")
-	example.create(s.c1.Admin, local) // without us, too
+	local := world.Service("www")
+	example.Create("c1", local) // without us, too
 	s.looksUp(plain, "www.example", "NOERROR "+local.Spec.ClusterIP)
 	s.looksUp(alias, "www.example", "NOERROR "+local.Spec.ClusterIP)
 }
 
 // TestAliasLeavesLocalServicesAlone (D3): an import does not take a local Service's name in cluster.local, in no namespace.
 func TestAliasLeavesLocalServicesAlone(t *testing.T) {
-	theirs, s := newStage(t), newStage(t)
-	foo := service("foo")
-	theirs.create(s.c1.Admin, foo)
+	theirs, s := newTenants(t), newTenants(t)
+	foo := world.Service("foo")
+	theirs.Create("c1", foo)
 	server := s.serves(true, true)
-	name := "foo." + theirs.namespace + ".svc.cluster.local."
+	name := "foo." + theirs.Name + ".svc.cluster.local."
 	is := func(want string) func() error {
 		return func() error {
 			got, err := ask(server, name, dns.TypeA)
@@ -204,9 +201,9 @@ func TestAliasLeavesLocalServicesAlone(t *testing.T) {
 			return err
 		}
 	}
-	s.until("the local Service", is("NOERROR "+foo.Spec.ClusterIP))
-	tenant := theirs.tenant(s.c1, "view", importsToo) // in that very namespace
-	theirs.create(tenant, importOf("foo", mcsv1beta1.ClusterSetIP, "10.66.0.1"), importOf("derived-foo", mcsv1beta1.ClusterSetIP, "10.66.0.2"))
+	s.Until("the local Service", is("NOERROR "+foo.Spec.ClusterIP))
+	tenant := theirs.tenant("c1", "view", importsToo) // in that very namespace
+	theirs.CreateAs(tenant, world.Import("foo", mcsv1beta1.ClusterSetIP, "10.66.0.1"), world.Import("derived-foo", mcsv1beta1.ClusterSetIP, "10.66.0.2"))
 	theirs.answers("foo", "NOERROR 10.66.0.1")
 	theirs.settled()
 	if err := is("NOERROR " + foo.Spec.ClusterIP)(); err != nil {
@@ -217,7 +214,7 @@ func TestAliasLeavesLocalServicesAlone(t *testing.T) {
 // TestZoneCannotBeListed: without the plugin `transfer`, which has its own list of permitted
 // servers, names cannot be listed.
 func TestZoneCannotBeListed(t *testing.T) {
-	s := newStage(t)
+	s := newTenants(t)
 	for what, qtype := range map[string]uint16{"AXFR": dns.TypeAXFR, "IXFR": dns.TypeIXFR} {
 		client := &dns.Client{Net: "tcp"}
 		m, _, err := client.Exchange(new(dns.Msg).SetQuestion("clusterset.local.", qtype), s.server)
@@ -227,8 +224,8 @@ func TestZoneCannotBeListed(t *testing.T) {
 	}
 }
 
-// log is what CoreDNS has written.
-func (w *world) log() (string, error) {
-	text, err := os.ReadFile(w.beside[len(w.beside)-1].Log())
+// written is the log of c1's CoreDNS.
+func written() (string, error) {
+	text, err := os.ReadFile(beside.coredns.Log())
 	return string(text), err
 }

@@ -1,4 +1,4 @@
-package rbac
+package rules
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/world"
 	"github.com/clusterset-dns/multicluster/test/world/badobjects"
 )
 
@@ -22,22 +23,22 @@ const neighbourWaits = 500 * time.Millisecond
 // TestBadObjectsCostOthersNothing is a regression test: objects that the API server accepts from a user of one namespace kept other
 // namespaces' changes from being answered, kept a server that was started again from ever answering, used its memory, and filled its log.
 func TestBadObjectsCostOthersNothing(t *testing.T) {
-	theirs, s := newStage(t), newStage(t)
-	theirs.create(theirs.c1.Admin, importOf("victim", mcsv1beta1.ClusterSetIP, "192.0.2.1"))
+	theirs, s := newTenants(t), newTenants(t)
+	theirs.Create("c1", world.Import("victim", mcsv1beta1.ClusterSetIP, "192.0.2.1"))
 	theirs.answers("victim", "NOERROR 192.0.2.1")
 	before := theirs.startServer()
 	before.answers(t, theirs.name("victim"), "192.0.2.1")
 	ip := 1
-	for _, bad := range badobjects.All(s.namespace) {
+	for _, bad := range badobjects.All(s.Name) {
 		// Other work of a busy machine delays a change now and then; a bad object that was just made delays each.
 		least, tries := time.Duration(math.MaxInt64), 0
 		for ; tries < 3 && least > neighbourWaits; tries++ {
 			if tries > 0 {
-				if err := bad.Delete(t.Context(), s.c1.Admin); err != nil {
+				if err := bad.Delete(t.Context(), s.Admin("c1")); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := bad.Create(t.Context(), s.c1.Admin); err != nil {
+			if err := bad.Create(t.Context(), s.Admin("c1")); err != nil {
 				t.Fatal(err)
 			}
 			ip++
@@ -59,8 +60,8 @@ func TestBadObjectsCostOthersNothing(t *testing.T) {
 		})
 	}
 	// The controllers go on as well, in both clusters.
-	theirs.export(theirs.c1, service("exported"), "10.9.1.1")
-	theirs.until("in c2", func() error { return theirs.hasEndpoints(theirs.c2, "exported", "10.9.1.1") })
+	theirs.Export("c1", world.Service("exported"), "10.9.1.1")
+	theirs.Until("in c2", func() error { return theirs.hasEndpoints("c2", "exported", "10.9.1.1") })
 }
 
 // server is a CoreDNS that only one test asks.
@@ -69,9 +70,9 @@ type server struct {
 	address string
 }
 
-func (s *stage) startServer() server {
+func (s *tenants) startServer() server {
 	s.Helper()
-	started, address, err := binaries.StartCoreDNS(s.Context(), s.c1.Cluster, "coredns", corefile)
+	started, address, err := binaries.StartCoreDNS(s.Context(), s.Cluster("c1").Cluster, "coredns", corefile)
 	s.Cleanup(started.Stop)
 	if err != nil {
 		s.Fatal(err)
@@ -108,15 +109,15 @@ func (s server) staysSmall(t *testing.T) {
 	}
 }
 
-func (s *stage) changeIPs(name, ip string) {
+func (s *tenants) changeIPs(name, ip string) {
 	s.Helper()
-	s.until("edit "+name, func() error {
-		imp, err := s.imp(s.c1, name)
+	s.Until("edit "+name, func() error {
+		imp, err := s.Import("c1", name)
 		if err != nil {
 			return err
 		}
 		imp.Spec.IPs = []string{ip}
-		return s.c1.Admin.Update(s.Context(), imp)
+		return s.Admin("c1").Update(s.Context(), imp)
 	})
 }
 

@@ -1,0 +1,126 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/world"
+)
+
+// asking is an export that asks for a native name, and for traffic besides the local endpoints.
+func asking(name string) *mcsv1beta1.ServiceExport {
+	export := world.Export(name)
+	export.Annotations = map[string]string{mcs.AnnotationNativeName: "true", mcs.AnnotationPreferClusters: "any"}
+	return export
+}
+
+// attached wants the endpoints of Service db in c1: with those of the other cluster, or without.
+func (s *tenants) attached(with bool) error {
+	want := []string{"10.9.1.5"}
+	if with {
+		want = []string{"10.66.0.1", "10.9.1.5"}
+	}
+	return s.leads("c1", labelLeadsTo, "db", want...)
+}
+
+// TestNativeNamesOfTenants: writers of exports in another cluster reach the own names of this one only where its administrators, or writers
+// of its imports, allow it. Writers of its Services have the last word.
+func TestNativeNamesOfTenants(t *testing.T) {
+	s := newTenants(t)
+	db := world.Service("db")
+	s.Create("c1", db, world.Slice("db-1", map[string]string{labelLeadsTo: "db"}, "10.9.1.5"))
+	far := s.tenant("c2", "edit", slicesToo, exportsToo)
+	s.CreateAs(far, world.Service("db"), world.Slice("db-1", map[string]string{labelLeadsTo: "db"}, "10.66.0.1"), asking("db"), world.Service("new"), asking("new"))
+	s.Until("the clusterset name has it", func() error { return s.usable("c1", "db", "10.66.0.1") })
+	s.settled()
+	if err := s.attached(false); err != nil {
+		t.Error("without consent:", err)
+	}
+	if err := s.Admin("c1").Get(t.Context(), s.Key("new"), new(corev1.Service)); !apierrors.IsNotFound(err) {
+		t.Errorf("without consent, there is a Service new: %v", err)
+	}
+
+	near := s.tenant("c1", "edit", importsToo)
+	answer := func(object client.Object, value string) {
+		world.EditAs(s.Namespace, near, object, "db", func(o client.Object) {
+			annotations := o.GetAnnotations()
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[mcs.AnnotationNativeName] = value
+			o.SetAnnotations(annotations)
+		})
+	}
+	answer(new(mcsv1beta1.ServiceImport), "true")
+	s.Until("a writer of imports allows it", func() error { return s.attached(true) })
+	answer(new(mcsv1beta1.ServiceImport), "false")
+	s.Until("and refuses it", func() error { return s.attached(false) })
+
+	s.Label("c1", "native-names", "yes")
+	s.Until("where administrators allow it, a name begins to exist", func() error {
+		return s.Admin("c1").Get(t.Context(), s.Key("new"), new(corev1.Service))
+	})
+	if err := s.attached(false); err != nil {
+		t.Error("the import refuses:", err)
+	}
+	world.EditAs(s.Namespace, near, new(mcsv1beta1.ServiceImport), "db", func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, mcs.AnnotationNativeName) })
+	s.Until("endpoints of the other cluster are attached", func() error { return s.attached(true) })
+	answer(new(corev1.Service), "false")
+	s.Until("the Service refuses", func() error { return s.attached(false) })
+
+	// Only the label and the slices of the controller are involved: the Service is its user's.
+	now := new(corev1.Service)
+	if err := s.Admin("c1").Get(t.Context(), s.Key("db"), now); err != nil || now.UID != db.UID || now.Labels[mcs.LabelNativeOf] != "" || now.Spec.ClusterIP != db.Spec.ClusterIP {
+		t.Errorf("the Service was %+v and is %+v: %v", db, now, err)
+	}
+}
+
+// TestNativeNamesLeaveTheAPIServerAlone: the own Service of the API server never gets endpoints of another cluster.
+func TestNativeNamesLeaveTheAPIServerAlone(t *testing.T) {
+	s := newTenants(t)
+	s.Called(metav1.NamespaceDefault).Label("c1", "native-names", "yes")
+	export := asking("kubernetes")
+	export.Namespace = metav1.NamespaceDefault
+	if err := s.Admin("c2").Create(t.Context(), export); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // the namespace does not go with the test
+		if err := s.Admin("c2").Delete(context.WithoutCancel(t.Context()), export); err != nil {
+			t.Error(err)
+		}
+	})
+	key := client.ObjectKeyFromObject(export)
+	imp := new(mcsv1beta1.ServiceImport)
+	s.Until("it is imported", func() error { return s.Admin("c1").Get(t.Context(), key, imp) })
+	s.Until("and allowed by a user", func() error {
+		if err := s.Admin("c1").Get(t.Context(), key, imp); err != nil {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&imp.ObjectMeta, mcs.AnnotationNativeName, "true")
+		return s.Admin("c1").Update(t.Context(), imp)
+	})
+	s.Until("the condition says why not", func() error {
+		if err := s.Admin("c1").Get(t.Context(), key, imp); err != nil {
+			return err
+		}
+		for _, c := range imp.Status.Conditions {
+			if c.Type == "NativeName" && c.Reason == "UnsupportedService" {
+				return nil
+			}
+		}
+		return fmt.Errorf("the conditions are %+v", imp.Status.Conditions)
+	})
+	var all discoveryv1.EndpointSliceList
+	if err := s.Admin("c1").List(t.Context(), &all, client.InNamespace(metav1.NamespaceDefault), client.HasLabels{mcs.LabelNativeOf}); err != nil || len(all.Items) > 0 {
+		t.Errorf("attached are the slices %+v: %v", all.Items, err)
+	}
+}

@@ -1,0 +1,287 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/world"
+)
+
+// Labels, as users write them.
+const (
+	labelService = "multicluster.kubernetes.io/service-name"
+	labelCluster = "multicluster.kubernetes.io/source-cluster"
+	labelLeadsTo = "kubernetes.io/service-name"
+	labelManager = "endpointslice.kubernetes.io/managed-by"
+	labelProxy   = "service.kubernetes.io/service-proxy-name"
+	labelKeeper  = "app.kubernetes.io/managed-by"
+	controller   = "multicluster-controller"
+)
+
+// beside is what runs beside c1 and c2 of world.Three for the tests of tenants.
+var beside struct {
+	coredns    *controlplane.Beside // of c1
+	server     string               // its address
+	kubernetes []*controlplane.Beside
+}
+
+// corefile is of the cluster's own CoreDNS, without its zones.
+const corefile = `
+clusterset.local:{{.Port}} {
+    bind 127.0.0.1
+    errors
+    multicluster {
+        kubeconfig {{.Kubeconfig}}
+    }
+}`
+
+// tenants is a namespace of c1 and c2, where somebody with rights in it alone tries what they can do to others. Tenants
+// have accounts of their own, bound to Kubernetes' own roles and to what a test adds; administrators only prepare.
+// docs/operations/security.md says the same in words.
+type tenants struct {
+	*world.Namespace
+	server string // the address of a CoreDNS in c1
+}
+
+func newTenants(t *testing.T) *tenants {
+	t.Helper()
+	w := world.Three(t)
+	for _, start := range []func(context.Context, *world.World) error{startCoreDNS, startKubernetes} {
+		if err := start(context.WithoutCancel(t.Context()), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &tenants{w.Namespace("c1", "c2"), beside.server}
+}
+
+func startCoreDNS(ctx context.Context, w *world.World) (err error) {
+	if beside.coredns == nil {
+		beside.coredns, beside.server, err = binaries.StartCoreDNS(ctx, w.Cluster("c1").Cluster, "coredns", corefile)
+	}
+	return err
+}
+
+// startKubernetes runs more of Kubernetes' own controllers: one fills the roles `edit` and `admin`, the others make Endpoints and slices
+// of Services, and slices of Endpoints.
+func startKubernetes(ctx context.Context, w *world.World) error {
+	if beside.kubernetes != nil {
+		return nil
+	}
+	programs, err := controlplane.Build(ctx, os.Stderr, "kube-controller-manager")
+	if err != nil {
+		return err
+	}
+	for _, id := range []string{"c1", "c2"} {
+		filled := func(ctx context.Context) error {
+			for _, name := range []string{"edit", "admin"} {
+				role := new(rbacv1.ClusterRole)
+				if err := w.Admin(id).Get(ctx, client.ObjectKey{Name: name}, role); err != nil || len(role.Rules) == 0 {
+					return errors.Join(err, fmt.Errorf("the role %s has no rules", name))
+				}
+			}
+			return nil
+		}
+		c := w.Cluster(id)
+		b, err := c.Beside(ctx, filled, programs["kube-controller-manager"], "--kubeconfig="+c.Kubeconfig,
+			"--controllers=clusterrole-aggregation-controller,endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller",
+			"--leader-elect=false", "--secure-port=0")
+		if err != nil {
+			return err
+		}
+		beside.kubernetes = append(beside.kubernetes, b)
+	}
+	return nil
+}
+
+// stopKubernetes is for tests that count each object: Kubernetes' controllers would add theirs.
+func stopKubernetes() {
+	for _, b := range beside.kubernetes {
+		b.Stop()
+	}
+	beside.kubernetes = nil
+}
+
+// tenant is an account with a role of Kubernetes' own in the stage's namespace, and with more rights there.
+func (s *tenants) tenant(in string, role string, more ...rbacv1.PolicyRule) client.Client {
+	s.Helper()
+	const name = "tenant"
+	config, _, err := s.Cluster(in).ServiceAccount(s.Context(), s.Name, name)
+	if err != nil {
+		s.Fatal(err)
+	}
+	who := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Name, Name: name}}
+	bound := func(kind, role string) *rbacv1.RoleBinding {
+		b := &rbacv1.RoleBinding{Subjects: who, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role}}
+		b.Name = strings.ToLower(kind) + "-" + role
+		return b
+	}
+	s.CreateAs(s.Admin(in), bound("ClusterRole", role))
+	if len(more) > 0 {
+		own := &rbacv1.Role{Rules: more}
+		own.Name = name
+		s.CreateAs(s.Admin(in), own, bound("Role", name))
+	}
+	by, err := client.New(config, client.Options{Scheme: world.Scheme})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return by
+}
+
+// may is all verbs of some resources of a group.
+func may(group string, resources ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"*"}}
+}
+
+// The rights that administrators may add to those of Kubernetes' own roles.
+var (
+	slicesToo  = may("discovery.k8s.io", "endpointslices")
+	importsToo = may("multicluster.x-k8s.io", "serviceimports")
+	exportsToo = may("multicluster.x-k8s.io", "serviceexports")
+)
+
+// ask gives a reply's rcode, and the data of its answers in a fixed order.
+func ask(server, name string, qtype uint16) (string, error) {
+	return askOver("udp", server, name, qtype)
+}
+
+func askOver(network, server, name string, qtype uint16) (string, error) {
+	client := &dns.Client{Net: network, Timeout: 5 * time.Second}
+	m, _, err := client.Exchange(new(dns.Msg).SetQuestion(name, qtype), server)
+	if err != nil {
+		return "", err
+	}
+	var data []string
+	for _, rr := range m.Answer {
+		data = append(data, strings.TrimPrefix(rr.String(), rr.Header().String()))
+	}
+	slices.Sort(data)
+	return strings.Join(append([]string{dns.RcodeToString[m.Rcode]}, data...), " "), nil
+}
+
+// name is one below the stage's namespace.
+func (s *tenants) name(below string) string {
+	return below + "." + s.Name + ".svc.clusterset.local."
+}
+
+// answers waits for the addresses of a name below the stage's namespace.
+func (s *tenants) answers(below, want string) {
+	s.Helper()
+	s.Until("answers of "+below, func() error { return s.answered(below, dns.TypeA, want) })
+}
+
+// answered wants an answer now.
+func (s *tenants) answered(below string, qtype uint16, want string) error {
+	got, err := ask(s.server, s.name(below), qtype)
+	if err == nil && got != want {
+		err = fmt.Errorf("%s has %q; want %q", below, got, want)
+	}
+	return err
+}
+
+// settled waits until all that was written before has been seen: by the controllers, which bring a new export to both clusters, and by
+// CoreDNS, which answers it. Watches keep their order.
+func (s *tenants) settled() {
+	s.Helper()
+	name := fmt.Sprintf("later-%d", time.Now().UnixNano())
+	s.Export("c1", world.Service(name, world.Headless), "10.9.9.9")
+	s.answers(name, "NOERROR 10.9.9.9")
+	s.Until("seen in c2", func() error { return s.hasEndpoints("c2", name, "10.9.9.9") })
+	s.Export("c2", world.Service(name+"-too", world.Headless), "10.9.9.8")
+	s.answers(name+"-too", "NOERROR 10.9.9.8")
+}
+
+// ready is the condition Ready of an import, as reason and message.
+func (s *tenants) ready(in string, name string) (string, error) {
+	imp, err := s.Import(in, name)
+	if err != nil {
+		return "", err
+	}
+	c := meta.FindStatusCondition(imp.Status.Conditions, "Ready")
+	if c == nil {
+		return "", fmt.Errorf("import %s has no condition Ready", name)
+	}
+	return c.Reason + ": " + c.Message, nil
+}
+
+// says waits for words in the condition Ready.
+func (s *tenants) says(in string, name, words string) {
+	s.Helper()
+	s.Until("the import says "+words, func() error {
+		said, err := s.ready(in, name)
+		if err == nil && !strings.Contains(said, words) {
+			err = fmt.Errorf("it says %q", said)
+		}
+		return err
+	})
+}
+
+// endpoints are the addresses of the slices that have a label, sorted.
+func (s *tenants) endpoints(in string, label, value string) ([]string, error) {
+	var all discoveryv1.EndpointSliceList
+	if err := s.Admin(in).List(s.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{label: value}); err != nil {
+		return nil, err
+	}
+	var addresses []string
+	for _, slice := range all.Items {
+		for _, e := range slice.Endpoints {
+			addresses = append(addresses, e.Addresses...)
+		}
+	}
+	slices.Sort(addresses)
+	return addresses, nil
+}
+
+// hasEndpoints wants those that a cluster's controller gave to an import.
+func (s *tenants) hasEndpoints(in string, name string, want ...string) error {
+	return s.leads(in, labelService, name, want...)
+}
+
+// leads wants the endpoints of the slices that have a label.
+func (s *tenants) leads(in string, label, value string, want ...string) error {
+	got, err := s.endpoints(in, label, value)
+	if err == nil && !slices.Equal(got, want) {
+		err = fmt.Errorf("%s=%s in %s has endpoints %v; want %v", label, value, in, got, want)
+	}
+	return err
+}
+
+const (
+	typeA   = dns.TypeA
+	typeNS  = dns.TypeNS
+	typeSRV = dns.TypeSRV
+)
+
+// clientOf returns the client of an actor.
+type clientOf = client.Client
+
+// orElse is the error, or one of these words.
+func orElse(err error, words string) error {
+	if err != nil {
+		return err
+	}
+	return errors.New(words)
+}
+
+// contextOf outlives a test's end, for what tidies up after it.
+func contextOf(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
+
+func namespaceOf(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
