@@ -36,7 +36,7 @@ func exportInTurn(s *world.Namespace, first, second *corev1.Service, addresses .
 }
 
 // conflict wants the Conflict of an export, with the parts of its message.
-func conflict(s *world.Namespace, id string, name, reason string, says ...string) error {
+func conflict(s *world.Namespace, id, name, reason string, says ...string) error {
 	if err := s.Condition(id, name, "Conflict", metav1.ConditionTrue, reason); err != nil {
 		return err
 	}

@@ -29,13 +29,13 @@ func native(export *mcsv1beta1.ServiceExport) *mcsv1beta1.ServiceExport {
 }
 
 // named is the Service of a name.
-func named(s *world.Namespace, id string, name string) (*corev1.Service, error) {
+func named(s *world.Namespace, id, name string) (*corev1.Service, error) {
 	svc := new(corev1.Service)
 	return svc, s.Admin(id).Get(s.Context(), s.Key(name), svc)
 }
 
 // ours waits until the controller has made a Service of the name, and returns its ClusterIP.
-func ours(s *world.Namespace, id string, name string) (ip string) {
+func ours(s *world.Namespace, id, name string) (ip string) {
 	s.Helper()
 	s.Until("the controller's Service "+name, func() error {
 		svc, err := named(s, id, name)
@@ -49,7 +49,7 @@ func ours(s *world.Namespace, id string, name string) (ip string) {
 }
 
 // kubectl runs kubectl as the cluster's administrator, in the stage's namespace. The manifest is a file's content.
-func kubectl(s *world.Namespace, id string, manifest string, args ...string) (string, error) {
+func kubectl(s *world.Namespace, id, manifest string, args ...string) (string, error) {
 	s.Helper()
 	path := filepath.Join(s.TempDir(), "manifest.yaml")
 	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
@@ -108,7 +108,7 @@ func TestNativeNameWithoutALocalService(t *testing.T) {
 }
 
 // absent wants no Service of the name.
-func absent(s *world.Namespace, id string, name string) error {
+func absent(s *world.Namespace, id, name string) error {
 	svc, err := named(s, id, name)
 	if err == nil {
 		return fmt.Errorf("Service %s is there: %+v", name, svc.ObjectMeta)
@@ -117,7 +117,7 @@ func absent(s *world.Namespace, id string, name string) error {
 }
 
 // asBefore waits until the Services and slices of a cluster are as they were.
-func asBefore(s *world.Namespace, id string, before string) {
+func asBefore(s *world.Namespace, id, before string) {
 	s.Helper()
 	s.Until("as before", func() error {
 		if diff := cmp.Diff(before, dump(s, id)); diff != "" {
@@ -288,7 +288,7 @@ func TestNativeNameOfALocalService(t *testing.T) {
 }
 
 // attached are the slices that the controller attached to a Service of the name.
-func attached(s *world.Namespace, id string, name string) ([]discoveryv1.EndpointSlice, error) {
+func attached(s *world.Namespace, id, name string) ([]discoveryv1.EndpointSlice, error) {
 	var all discoveryv1.EndpointSliceList
 	err := s.Admin(id).List(s.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{mcs.LabelNativeOf: name, discoveryv1.LabelServiceName: name})
 	return all.Items, err

@@ -3,6 +3,8 @@ package rules
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,10 +16,12 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -334,4 +338,409 @@ func sortedKeys(all map[client.ObjectKey]bool) []client.ObjectKey {
 	return slices.SortedFunc(maps.Keys(all), func(a, b client.ObjectKey) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
+}
+
+// oracle is all clusters. What one of them should hold follows from what people made in those that it reads, and in itself. The
+// content of imports and slices is planned by package plan, whose own tests have the rules; conditions, derived Services and which
+// endpoints there are follow from the rules as they are written here.
+type oracle struct{ clusters []*seenCluster }
+
+// of is what a cluster should hold.
+func (o oracle) of(home *seenCluster) picture {
+	p := picture{}
+	for _, peer := range home.peers {
+		p["lease of peer "+peer] = "True"
+	}
+	names := map[client.ObjectKey]bool{}
+	for _, c := range o.readBy(home) {
+		for name := range c.exports {
+			names[name] = true
+		}
+	}
+	for _, name := range sortedKeys(names) {
+		n := o.name(home, name)
+		n.wantExport(p)
+		if len(n.exporters) > 0 && home.namespaces[name.Namespace] { // C20, C21
+			n.wantImport(p)
+		}
+	}
+	for key, imp := range home.imports {
+		if foreignImport(home, key) {
+			o.name(home, key).wantTheirs(p, imp)
+		}
+	}
+	return p
+}
+
+// wantTheirs: an import of type ClusterSetIP that others made gets a derived Service like any, and a copy of each slice that others made
+// for it (R8). If the cluster exports the name, an empty slice describes its Service, also where the import is headless.
+func (n name) wantTheirs(p picture, imp *mcsv1beta1.ServiceImport) {
+	n.merged = merge.Merged{
+		Type: imp.Spec.Type, Ports: imp.Spec.Ports, Affinity: corev1.ServiceAffinityNone, InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster,
+		Families: []corev1.IPFamily{corev1.IPv4Protocol},
+	}
+	// An import that takes the place of one that was deleted a moment ago has its addresses, of both families.
+	if both := []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}; slices.Equal(imp.Spec.IPFamilies, both) {
+		n.merged.Families = both
+	}
+	derived := n.wantService(p, imp)
+	n.wantSlices(p, imp, n.described(derived, nil))
+	for _, source := range n.home.slices {
+		theirs := source.Labels[mcsv1beta1.LabelServiceName] == n.Name && source.Labels[discoveryv1.LabelManagedBy] != mcs.ControllerName
+		if derived == "" || source.Namespace != n.Namespace || !theirs {
+			continue
+		}
+		sum := sha256.Sum256([]byte(source.Name))
+		key := client.ObjectKey{Namespace: n.Namespace, Name: fmt.Sprintf("%s.%s-%x", n.Name, strings.ToLower(string(source.AddressType)), sum[:5])}
+		p["slice "+key.String()] = text(sliceText{
+			Owner: fmt.Sprintf("ServiceImport %s %s", n.Name, imp.UID), Type: source.AddressType, Ports: source.Ports, Endpoints: source.Endpoints,
+			Labels: map[string]string{
+				mcsv1beta1.LabelServiceName: n.Name, discoveryv1.LabelServiceName: derived, discoveryv1.LabelManagedBy: mcs.ControllerName,
+			},
+			Annotations: map[string]string{mcs.AnnotationCopyOf: source.Name},
+		})
+	}
+}
+
+// readBy are the clusters that count for one: itself and its peers.
+func (o oracle) readBy(home *seenCluster) []*seenCluster {
+	return slices.DeleteFunc(slices.Clone(o.clusters), func(c *seenCluster) bool { return c != home && !slices.Contains(home.peers, c.id) })
+}
+
+// exporter is a cluster that exports a name.
+type exporter struct {
+	cluster *seenCluster
+	service *corev1.Service
+	export  *mcsv1beta1.ServiceExport
+}
+
+// name is what one cluster makes of one name.
+type name struct {
+	client.ObjectKey
+	oracle    oracle
+	home      *seenCluster
+	exporters []exporter // the oldest export first (C11)
+	merged    merge.Merged
+}
+
+func (o oracle) name(home *seenCluster, key client.ObjectKey) name {
+	n := name{ObjectKey: key, oracle: o, home: home}
+	var members []merge.Member
+	for _, c := range o.readBy(home) {
+		if e := (exporter{c, c.services[key], c.exports[key]}); exports(c, key) {
+			n.exporters = append(n.exporters, e)
+			members = append(members, merge.Member{Cluster: c.id, Export: merge.TrimExport(e.export), Service: merge.TrimService(e.service)})
+		}
+	}
+	slices.SortFunc(n.exporters, func(a, b exporter) int {
+		return cmp.Or(a.export.CreationTimestamp.Compare(b.export.CreationTimestamp.Time), strings.Compare(a.cluster.id, b.cluster.id))
+	})
+	n.merged = merge.Merge(members)
+	return n
+}
+
+// exports: an export and a Service that can be exported (C1, C2, C4).
+func exports(c *seenCluster, key client.ObjectKey) bool {
+	svc, export := c.services[key], c.exports[key]
+	return svc != nil && export != nil && svc.Spec.Type != corev1.ServiceTypeExternalName
+}
+
+// foreignImport: others made an import of this name in a cluster, which then exports no endpoints.
+func foreignImport(c *seenCluster, key client.ObjectKey) bool {
+	imp := c.imports[key]
+	return imp != nil && !ownership.OfImport(imp)
+}
+
+// wantExport: C2, C4, C7, C8, C10.
+func (n name) wantExport(p picture) {
+	if n.home.exports[n.ObjectKey] == nil {
+		return
+	}
+	want := map[string]string{}
+	switch svc := n.home.services[n.ObjectKey]; {
+	case svc == nil:
+		want["Valid"], want["Ready"] = "False NoService", "False Pending"
+	case svc.Spec.Type == corev1.ServiceTypeExternalName:
+		want["Valid"], want["Ready"] = "False InvalidServiceType", "False Failed"
+	default:
+		want["Valid"], want["Ready"], want["Conflict"] = "True Valid", "True Ready", "False NoConflicts"
+		if reasons := n.conflicts(); len(reasons) > 0 {
+			want["Conflict"] = "True " + strings.Join(reasons, ",")
+		}
+		if foreignImport(n.home, n.ObjectKey) {
+			want["Ready"] = "False Failed"
+		}
+	}
+	p["export "+n.String()] = text(want)
+}
+
+// conflicts are the reasons for which Conflict is true.
+func (n name) conflicts() (reasons []string) {
+	oldest := n.exporters[0]
+	headless := oldest.service.Spec.ClusterIP == corev1.ClusterIPNone
+	for _, compared := range []struct {
+		reason string
+		value  func(exporter) string
+	}{
+		{"PortConflict", func(e exporter) string {
+			ports := portTexts(merge.TrimService(e.service).Ports)
+			slices.Sort(ports)
+			return strings.Join(ports, " ")
+		}},
+		{"TypeConflict", func(e exporter) string { return fmt.Sprint(e.service.Spec.ClusterIP == corev1.ClusterIPNone) }},
+		{"SessionAffinityConflict", func(e exporter) string {
+			if headless { // C17
+				return ""
+			}
+			return string(e.service.Spec.SessionAffinity)
+		}},
+		{"SessionAffinityConfigConflict", func(e exporter) string {
+			if headless || e.service.Spec.SessionAffinity != oldest.service.Spec.SessionAffinity {
+				return text(oldest.service.Spec.SessionAffinityConfig)
+			}
+			return text(e.service.Spec.SessionAffinityConfig)
+		}},
+		{"LabelsConflict", func(e exporter) string { return fmt.Sprint(e.export.Spec.ExportedLabels) }},
+		{"AnnotationsConflict", func(e exporter) string { return fmt.Sprint(e.export.Spec.ExportedAnnotations) }},
+		{"InternalTrafficPolicyConflict", func(e exporter) string { return text(e.service.Spec.InternalTrafficPolicy) }},
+		{"TrafficDistributionConflict", func(e exporter) string { return text(e.service.Spec.TrafficDistribution) }},
+		// No IPFamilyConflict (C19): all Services here have IPv4.
+	} {
+		for _, other := range n.exporters[1:] {
+			if compared.value(other) != compared.value(oldest) {
+				reasons = append(reasons, compared.reason)
+				break
+			}
+		}
+	}
+	return reasons
+}
+
+// wantImport: the import, its slices and its derived Service; nothing of it where others made the import.
+func (n name) wantImport(p picture) {
+	if foreignImport(n.home, n.ObjectKey) {
+		return
+	}
+	live := n.home.imports[n.ObjectKey]
+	if live == nil {
+		live = new(mcsv1beta1.ServiceImport)
+	}
+	derived := n.wantService(p, live)
+	mirrored := n.described(derived, n.mirrored())
+	n.wantSlices(p, live, mirrored)
+	n.wantEndpoints(p, mirrored)
+	n.wantShape(p, live, derived, len(mirrored))
+}
+
+func (n name) wantSlices(p picture, owner *mcsv1beta1.ServiceImport, all []*discoveryv1.EndpointSlice) {
+	for _, slice := range all {
+		t := sliceTextOf(slice)
+		t.Owner = fmt.Sprintf("ServiceImport %s %s", n.Name, owner.UID) // C36
+		p[fmt.Sprintf("slice %s/%s", n.Namespace, slice.Name)] = text(t)
+	}
+}
+
+// described gives slices to a derived Service. If the cluster exports the name, the first of its own describes the Service.
+func (n name) described(derived string, all []*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
+	s := desired.Slices{Home: n.home.id, Service: derived, Wanted: all}
+	for _, slice := range all {
+		s.Associate(types.NamespacedName(n.ObjectKey), slice)
+	}
+	for _, e := range n.exporters {
+		if e.cluster == n.home {
+			s.Publish(types.NamespacedName(n.ObjectKey), merge.Member{Cluster: n.home.id, Service: merge.TrimService(e.service)})
+		}
+	}
+	return s.Wanted
+}
+
+// wantService gives the name of the derived Service, which the import has if it is of type ClusterSetIP and nothing is in the way.
+func (n name) wantService(p picture, imp *mcsv1beta1.ServiceImport) string {
+	derived := n.derived()
+	if derived == "" {
+		return ""
+	}
+	key := client.ObjectKey{Namespace: n.Namespace, Name: derived}
+	t := serviceText{
+		Owner: fmt.Sprintf("ServiceImport %s %s", n.Name, imp.UID), Type: corev1.ServiceTypeClusterIP, Affinity: n.merged.Affinity, Timeout: n.merged.AffinityTimeout,
+		Internal: n.merged.InternalPolicy, Distribution: n.merged.Distribution,
+	}
+	for _, f := range n.merged.Families {
+		if f == corev1.IPv4Protocol || n.home.id != "c3" { // which has no other
+			t.Families = append(t.Families, f)
+		}
+	}
+	ports := slices.Clone(n.merged.Ports)
+	for i, port := range ports {
+		if port.Name == "" && len(ports) > 1 { // C15
+			ports[i].Name = fmt.Sprintf("unnamed-%d-%s", port.Port, strings.ToLower(string(port.Protocol)))
+		}
+	}
+	t.Ports = portTexts(ports)
+	p["service "+key.String()] = text(t)
+	return key.Name
+}
+
+// derived is the name of the derived Service; empty where the import has none.
+func (n name) derived() string {
+	key := client.ObjectKey{Namespace: n.Namespace, Name: "derived-" + n.Name}
+	if svc := n.home.services[key]; n.merged.Type == mcsv1beta1.Headless || svc != nil && svc.Labels[mcs.LabelManagedBy] != mcs.ControllerName {
+		return ""
+	}
+	return key.Name
+}
+
+// mirrored are the import's slices: the own ones, and what the peers have made of theirs.
+func (n name) mirrored() []*discoveryv1.EndpointSlice {
+	return desired.ImportedSlices(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, n.members(), 100)
+}
+
+func (n name) members() (members []merge.Member) {
+	for _, e := range n.exporters {
+		m := merge.Member{Cluster: e.cluster.id, Export: merge.TrimExport(e.export), Service: merge.TrimService(e.service)}
+		if e.cluster == n.home {
+			m.Slices = n.own()
+		} else {
+			m.Slices = n.oracle.name(e.cluster, n.ObjectKey).exported()
+		}
+		members = append(members, m)
+	}
+	return members
+}
+
+// exported are the slices that a cluster shows its peers.
+func (n name) exported() []*discoveryv1.EndpointSlice {
+	if foreignImport(n.home, n.ObjectKey) {
+		n.merged.Type = n.home.imports[n.ObjectKey].Spec.Type
+		return n.described(n.derived(), nil)
+	}
+	var alone []merge.Member
+	for _, e := range n.exporters {
+		if e.cluster == n.home {
+			alone = []merge.Member{{Cluster: e.cluster.id, Export: merge.TrimExport(e.export), Service: merge.TrimService(e.service), Slices: n.own()}}
+		}
+	}
+	all := desired.ImportedSlices(n.home.id, types.NamespacedName(n.ObjectKey), n.merged, alone, 100)
+	all = n.described(n.derived(), all)
+	for _, slice := range all {
+		merge.TrimSlice(slice)
+	}
+	return all
+}
+
+// own are the slices of the Service itself.
+func (n name) own() (own []*discoveryv1.EndpointSlice) {
+	for _, slice := range n.sources(n.home) {
+		trimmed := slice.DeepCopy()
+		merge.TrimSlice(trimmed)
+		own = append(own, trimmed)
+	}
+	return own
+}
+
+// sources are the slices that a cluster's own Service has.
+func (n name) sources(c *seenCluster) (sources []*discoveryv1.EndpointSlice) {
+	for _, slice := range c.slices {
+		_, imported := slice.Labels[mcsv1beta1.LabelServiceName]
+		if slice.Namespace == n.Namespace && slice.Labels[discoveryv1.LabelServiceName] == n.Name && !imported {
+			sources = append(sources, slice)
+		}
+	}
+	slices.SortFunc(sources, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
+	return sources
+}
+
+// wantEndpoints states the rule again, without package plan: the slices from a cluster contain the
+// endpoints of its Service, and no others.
+func (n name) wantEndpoints(p picture, mirrored []*discoveryv1.EndpointSlice) {
+	for _, e := range n.exporters {
+		var want, planned []string
+		if !foreignImport(e.cluster, n.ObjectKey) {
+			want = addressesIn(n.sources(e.cluster))
+		}
+		for _, slice := range mirrored {
+			if slice.Labels[mcsv1beta1.LabelSourceCluster] == e.cluster.id {
+				planned = append(planned, addressesIn([]*discoveryv1.EndpointSlice{slice})...)
+			}
+		}
+		slices.Sort(planned)
+		if !slices.Equal(want, planned) {
+			p[fmt.Sprintf("endpoints of %s from %s", n, e.cluster.id)] = fmt.Sprintf("%v, and not the planned %v", want, planned)
+		}
+	}
+}
+
+func addressesIn(all []*discoveryv1.EndpointSlice) (addresses []string) {
+	for _, slice := range all {
+		for _, e := range slice.Endpoints {
+			addresses = append(addresses, strings.Join(e.Addresses, "+"))
+		}
+	}
+	slices.Sort(addresses)
+	return addresses
+}
+
+// wantShape: the import itself. ips are the derived Service's.
+func (n name) wantShape(p picture, live *mcsv1beta1.ServiceImport, derived string, mirrored int) {
+	imp := new(mcsv1beta1.ServiceImport)
+	desired.Shape(n.merged, imp)
+	t := importTextOf(imp)
+	t.Clusters, t.Ready, t.Slices = n.merged.Clusters, "True Ready", mcsv1beta1.EndpointSliceObjectsAbsent
+	for _, slice := range n.home.slices { // those of others as well
+		if slice.Namespace == n.Namespace && slice.Labels[mcsv1beta1.LabelServiceName] == n.Name {
+			t.Slices = mcsv1beta1.EndpointSliceObjectsPresent
+		}
+	}
+	if mirrored > 0 {
+		t.Slices = mcsv1beta1.EndpointSliceObjectsPresent
+	}
+	t.Annotations = maps.Clone(t.Annotations)
+	if t.Annotations == nil {
+		t.Annotations = map[string]string{}
+	}
+	t.Annotations[mcs.AnnotationExports] = n.recordOf(live)
+	svc := n.home.services[client.ObjectKey{Namespace: n.Namespace, Name: derived}]
+	switch {
+	case svc != nil:
+		t.Spec.IPs, t.Spec.IPFamilies = svc.Spec.ClusterIPs, svc.Spec.IPFamilies
+		t.Annotations[mcs.AnnotationDerivedService] = derived
+		t.Annotations[mcs.AnnotationClusterIPs] = strings.Join(svc.Spec.ClusterIPs, ",")
+	case n.merged.Type == mcsv1beta1.Headless: // C25; the address that it had is remembered for the day when it is ClusterSetIP again
+		t.Spec.IPFamilies = n.merged.Families
+		n.remembered(t, live)
+	default: // a Service of the derived name is somebody else's; the families are those for the return
+		t.Ready, t.Spec.IPFamilies = "False ForeignService", live.Spec.IPFamilies
+		n.remembered(t, live)
+	}
+	if len(t.Annotations) == 0 {
+		t.Annotations = nil
+	}
+	p["import "+n.String()] = text(t)
+}
+
+// recordOf is what the import has recorded of its exports, if that is of the clusters that export.
+func (n name) recordOf(live *mcsv1beta1.ServiceImport) string {
+	var all map[string]json.RawMessage
+	text := live.Annotations[mcs.AnnotationExports]
+	if err := json.Unmarshal([]byte(text), &all); err != nil || !slices.Equal(slices.Sorted(maps.Keys(all)), n.merged.Clusters) {
+		return fmt.Sprintf("a record of %v", n.merged.Clusters)
+	}
+	return text
+}
+
+// remembered takes over what may be there from before.
+func (n name) remembered(t importText, live *mcsv1beta1.ServiceImport) {
+	for _, key := range []string{mcs.AnnotationDerivedService, mcs.AnnotationClusterIPs} {
+		if value, ok := live.Annotations[key]; ok {
+			t.Annotations[key] = value
+		}
+	}
+}
+
+func mustJSON(value any) string {
+	out, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // maps of strings
+	}
+	return string(out)
 }

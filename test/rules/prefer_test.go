@@ -32,7 +32,7 @@ func preferring(export *mcsv1beta1.ServiceExport, list string) *mcsv1beta1.Servi
 }
 
 // ready sets whether the endpoints of the Service are ready.
-func setReady(s *world.Namespace, id string, name string, is bool) {
+func setReady(s *world.Namespace, id, name string, is bool) {
 	s.Helper()
 	world.Edit(s, id, new(discoveryv1.EndpointSlice), name+"-abc", func(slice *discoveryv1.EndpointSlice) {
 		for i := range slice.Endpoints {
@@ -56,28 +56,31 @@ func usable(all map[string]*discoveryv1.EndpointSlice, service string) string {
 }
 
 // serves waits until exactly these addresses serve an import.
-func serves(s *world.Namespace, id string, name, want string) {
+func serves(s *world.Namespace, id, name, want string) {
 	s.Helper()
 	servesOf(s, id, "derived-"+name, want)
 }
 
 // servesOf waits until exactly these addresses serve a Service.
-func servesOf(s *world.Namespace, id string, name, want string) {
+func servesOf(s *world.Namespace, id, name, want string) {
 	s.Helper()
-	s.Until(fmt.Sprintf("%s in %s by %s", name, id, want), func() error {
-		var list discoveryv1.EndpointSliceList
-		if err := s.Admin(id).List(s.Context(), &list, client.InNamespace(s.Name)); err != nil {
-			return err
-		}
-		all := map[string]*discoveryv1.EndpointSlice{}
-		for i := range list.Items {
-			all[list.Items[i].Name] = &list.Items[i]
-		}
-		if got := usable(all, name); got != want {
-			return fmt.Errorf("by %q", got)
-		}
-		return nil
-	})
+	s.Until(fmt.Sprintf("%s in %s by %s", name, id, want), func() error { return served(s, id, name, want) })
+}
+
+// served wants exactly these addresses to serve a Service.
+func served(s *world.Namespace, id, name, want string) error {
+	var list discoveryv1.EndpointSliceList
+	if err := s.Admin(id).List(s.Context(), &list, client.InNamespace(s.Name)); err != nil {
+		return err
+	}
+	all := map[string]*discoveryv1.EndpointSlice{}
+	for i := range list.Items {
+		all[list.Items[i].Name] = &list.Items[i]
+	}
+	if got := usable(all, name); got != want {
+		return fmt.Errorf("%s in %s is served by %q; want %q", name, id, got, want)
+	}
+	return nil
 }
 
 // preference waits for the condition ClusterPreference of an import.
@@ -87,7 +90,7 @@ func preference(s *world.Namespace, id, name, reason, message string) {
 }
 
 // says waits for a condition of an import, or for none if there is no reason.
-func says(s *world.Namespace, id string, name, kind, reason, says string) {
+func says(s *world.Namespace, id, name, kind, reason, says string) {
 	s.Helper()
 	s.Until("the condition "+reason, func() error {
 		imp, err := s.Import(id, name)
@@ -104,7 +107,7 @@ func says(s *world.Namespace, id string, name, kind, reason, says string) {
 
 // neverEmpty watches the slices of a cluster until the returned function is called. That function fails the test if at some
 // resourceVersion no endpoint served the Service, after the first one did.
-func neverEmpty(s *world.Namespace, id string, name string) (stop func()) {
+func neverEmpty(s *world.Namespace, id, name string) (stop func()) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
 	slicesOf := kubernetes.NewForConfigOrDie(s.Cluster(id).Config).DiscoveryV1().EndpointSlices(s.Name)

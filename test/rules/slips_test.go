@@ -44,7 +44,7 @@ func TestSlipsCostNothing(t *testing.T) {
 		{"the controller's namespace is deleted, and made again", (*slips).namespaceDeleted},
 	} {
 		t.Run(step.name, func(t *testing.T) {
-			s := &slips{Namespace: s.For(s.World.For(t)), whole: whole}
+			s := &slips{Namespace: s.For(t), whole: whole}
 			s.Until("imported", func() error { return errors.Join(whole(), connected(s.Namespace, "True", "Connected")) })
 			s.remember()
 			step.run(s)

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -33,11 +32,7 @@ func TestLaterExportsAddEndpointsAndPorts(t *testing.T) {
 	s.CreateAs(tenant, his, world.Slice("foo-own", map[string]string{labelLeadsTo: "foo"}, "10.66.0.1"), world.Export("foo"))
 	for _, c := range []string{"c1", "c2"} {
 		s.Until("told in "+c, func() error {
-			export, err := s.exportNamed("foo", c)
-			if err == nil && !meta.IsStatusConditionTrue(export.Status.Conditions, "Conflict") {
-				err = orElse(nil, "no Conflict")
-			}
-			return err
+			return s.Condition(c, "foo", "Conflict", metav1.ConditionTrue, "PortConflict,TypeConflict")
 		})
 	}
 	s.settled()
@@ -57,11 +52,6 @@ func portsOf(imp *mcsv1beta1.ServiceImport) string {
 		all = append(all, fmt.Sprintf("%s/%d", port.Name, port.Port))
 	}
 	return strings.Join(all, " ")
-}
-
-func (s *tenants) exportNamed(name string, in string) (*mcsv1beta1.ServiceExport, error) {
-	export := new(mcsv1beta1.ServiceExport)
-	return export, s.Admin(in).Get(s.Context(), s.Key(name), export)
 }
 
 // TestExportsReachTheSameNamespaceOnly (C20, C46): an export is of its namespace, here and in each other cluster that has it.
@@ -147,13 +137,8 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 		}
 	}
 	for i := range exports {
-		s.Until(fmt.Sprintf("huge-%d has its last condition", i), func() error {
-			export, err := s.exportNamed(fmt.Sprint("huge-", i), "c1")
-			if err == nil && !meta.IsStatusConditionTrue(export.Status.Conditions, "Ready") {
-				err = fmt.Errorf("its conditions are %v", export.Status.Conditions)
-			}
-			return err
-		})
+		name := fmt.Sprint("huge-", i)
+		s.Until(name+" has its last condition", func() error { return s.Condition("c1", name, "Ready", metav1.ConditionTrue, "Ready") })
 	}
 	theirs.settled()
 	// What decoders have of the last objects goes with later collections. An export that is kept stays.
@@ -194,13 +179,7 @@ func TestExportWithoutAServiceExportsNothing(t *testing.T) {
 	s := newTenants(t)
 	tenant := s.tenant("c1", "edit", exportsToo)
 	s.CreateAs(tenant, world.Export("ghost"))
-	s.Until("said", func() error {
-		export, err := s.exportNamed("ghost", "c1")
-		if err == nil && !meta.IsStatusConditionPresentAndEqual(export.Status.Conditions, "Valid", metav1.ConditionFalse) {
-			err = orElse(nil, "Valid is not False")
-		}
-		return err
-	})
+	s.Until("said", func() error { return s.Condition("c1", "ghost", "Valid", metav1.ConditionFalse, "NoService") })
 	s.settled()
 	if err := s.answered("ghost", typeA, "NXDOMAIN"); err != nil {
 		t.Error(err)

@@ -40,7 +40,7 @@ func TestNativeNamesOfTenants(t *testing.T) {
 	s.Create("c1", db, world.Slice("db-1", map[string]string{labelLeadsTo: "db"}, "10.9.1.5"))
 	far := s.tenant("c2", "edit", slicesToo, exportsToo)
 	s.CreateAs(far, world.Service("db"), world.Slice("db-1", map[string]string{labelLeadsTo: "db"}, "10.66.0.1"), asking("db"), world.Service("new"), asking("new"))
-	s.Until("the clusterset name has it", func() error { return s.usable("c1", "db", "10.66.0.1") })
+	serves(s.Namespace, "c1", "db", "10.66.0.1")
 	s.settled()
 	if err := s.attached(false); err != nil {
 		t.Error("without consent:", err)

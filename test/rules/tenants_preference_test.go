@@ -3,12 +3,11 @@ package rules
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -17,46 +16,26 @@ import (
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
-// usable wants the ready endpoints of a derived Service.
-func (s *tenants) usable(in string, name string, want ...string) error {
-	var all discoveryv1.EndpointSliceList
-	if err := s.Admin(in).List(s.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{labelLeadsTo: "derived-" + name}); err != nil {
-		return err
-	}
-	var got []string
-	for _, slice := range all.Items {
-		for _, e := range slice.Endpoints {
-			if *e.Conditions.Ready {
-				got = append(got, e.Addresses...)
-			}
-		}
-	}
-	if slices.Sort(got); !slices.Equal(got, want) {
-		return fmt.Errorf("%s in %s is served by %v; want %v", name, in, got, want)
-	}
-	return nil
-}
-
 // TestPreferencesOfTenants: the annotations choose among the clusters that export a name, and add no endpoint. A later export does not
 // decide. On an import they count in its own cluster, for those who can write imports.
 func TestPreferencesOfTenants(t *testing.T) {
 	s := newTenants(t)
 	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	s.Export("c2", world.Service("foo"), "10.9.2.1")
-	both := []string{"10.9.1.1", "10.9.2.1"}
-	s.Until("both serve", func() error { return s.usable("c1", "foo", both...) })
+	const both = "10.9.1.1 10.9.2.1"
+	serves(s.Namespace, "c1", "foo", both) // both serve
 
 	later := s.tenant("c2", "edit", exportsToo)
 	world.EditAs(s.Namespace, later, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) {
 		export.Annotations = map[string]string{mcs.AnnotationPreferClusters: "cluster=c2", mcs.AnnotationToClusters: "nobody"}
 	})
-	s.Until("the later export is for its own cluster only", func() error { return s.usable("c1", "foo", "10.9.1.1") })
+	serves(s.Namespace, "c1", "foo", "10.9.1.1") // the later export is for its own cluster only
 	world.EditAs(s.Namespace, later, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) {
 		delete(export.Annotations, mcs.AnnotationToClusters)
 	})
-	s.Until("it does not decide", func() error { return s.usable("c1", "foo", both...) })
+	serves(s.Namespace, "c1", "foo", both) // it does not decide
 	s.settled()
-	if err := s.usable("c1", "foo", both...); err != nil {
+	if err := served(s.Namespace, "c1", "derived-foo", both); err != nil {
 		t.Error(err)
 	}
 
@@ -74,8 +53,8 @@ func TestPreferencesOfTenants(t *testing.T) {
 	if err := prefer(s.tenant("c1", "view", importsToo), "cluster=c2"); err != nil {
 		t.Fatal(err)
 	}
-	s.Until("the import's own cluster follows", func() error { return s.usable("c1", "foo", "10.9.2.1") })
-	if err := s.usable("c2", "foo", both...); err != nil {
+	serves(s.Namespace, "c1", "foo", "10.9.2.1") // the import's own cluster follows
+	if err := served(s.Namespace, "c2", "derived-foo", both); err != nil {
 		t.Error("the other cluster:", err)
 	}
 }
@@ -86,8 +65,8 @@ func TestProbesOfTenants(t *testing.T) {
 	s := newTenants(t)
 	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	s.Export("c2", world.Service("foo"), "10.9.2.1")
-	both := []string{"10.9.1.1", "10.9.2.1"}
-	s.Until("both serve", func() error { return s.usable("c1", "foo", both...) })
+	const both = "10.9.1.1 10.9.2.1"
+	serves(s.Namespace, "c1", "foo", both) // both serve
 
 	ask := func(by clientOf) {
 		world.EditAs(s.Namespace, by, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) {
@@ -96,16 +75,7 @@ func TestProbesOfTenants(t *testing.T) {
 	}
 	later := s.tenant("c2", "edit", exportsToo)
 	ask(later)
-	s.Until("the later export is in conflict", func() error {
-		export, err := s.exportNamed("foo", "c2")
-		if err != nil {
-			return err
-		}
-		if c := meta.FindStatusCondition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c == nil || c.Reason != "ProbeConflict" {
-			return fmt.Errorf("its conditions are %v", export.Status.Conditions)
-		}
-		return nil
-	})
+	s.Until("the later export is in conflict", func() error { return s.Condition("c2", "foo", "Conflict", metav1.ConditionTrue, "ProbeConflict") })
 	s.settled()
 	if err := s.tested("c1", "foo", ""); err != nil {
 		t.Error("the later export decides:", err)
@@ -129,13 +99,13 @@ func TestProbesOfTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Until("the import's own cluster follows", func() error { return s.tested("c1", "foo", "") })
-	if err := errors.Join(s.tested("c2", "foo", "ProbesOff"), s.usable("c1", "foo", both...), s.usable("c2", "foo", both...)); err != nil {
+	if err := errors.Join(s.tested("c2", "foo", "ProbesOff"), served(s.Namespace, "c1", "derived-foo", both), served(s.Namespace, "c2", "derived-foo", both)); err != nil {
 		t.Error(err)
 	}
 }
 
 // tested wants an import to have the condition EndpointsProbed with a reason, or not to have it for "".
-func (s *tenants) tested(in string, name, reason string) error {
+func (s *tenants) tested(in, name, reason string) error {
 	imp, err := s.Import(in, name)
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func stopKubernetes() {
 }
 
 // tenant is an account with a role of Kubernetes' own in the stage's namespace, and with more rights there.
-func (s *tenants) tenant(in string, role string, more ...rbacv1.PolicyRule) client.Client {
+func (s *tenants) tenant(in, role string, more ...rbacv1.PolicyRule) client.Client {
 	s.Helper()
 	const name = "tenant"
 	config, _, err := s.Cluster(in).ServiceAccount(s.Context(), s.Name, name)
@@ -208,7 +208,7 @@ func (s *tenants) settled() {
 }
 
 // ready is the condition Ready of an import, as reason and message.
-func (s *tenants) ready(in string, name string) (string, error) {
+func (s *tenants) ready(in, name string) (string, error) {
 	imp, err := s.Import(in, name)
 	if err != nil {
 		return "", err
@@ -221,7 +221,7 @@ func (s *tenants) ready(in string, name string) (string, error) {
 }
 
 // says waits for words in the condition Ready.
-func (s *tenants) says(in string, name, words string) {
+func (s *tenants) says(in, name, words string) {
 	s.Helper()
 	s.Until("the import says "+words, func() error {
 		said, err := s.ready(in, name)
@@ -233,7 +233,7 @@ func (s *tenants) says(in string, name, words string) {
 }
 
 // endpoints are the addresses of the slices that have a label, sorted.
-func (s *tenants) endpoints(in string, label, value string) ([]string, error) {
+func (s *tenants) endpoints(in, label, value string) ([]string, error) {
 	var all discoveryv1.EndpointSliceList
 	if err := s.Admin(in).List(s.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{label: value}); err != nil {
 		return nil, err
@@ -249,12 +249,12 @@ func (s *tenants) endpoints(in string, label, value string) ([]string, error) {
 }
 
 // hasEndpoints wants those that a cluster's controller gave to an import.
-func (s *tenants) hasEndpoints(in string, name string, want ...string) error {
+func (s *tenants) hasEndpoints(in, name string, want ...string) error {
 	return s.leads(in, labelService, name, want...)
 }
 
 // leads wants the endpoints of the slices that have a label.
-func (s *tenants) leads(in string, label, value string, want ...string) error {
+func (s *tenants) leads(in, label, value string, want ...string) error {
 	got, err := s.endpoints(in, label, value)
 	if err == nil && !slices.Equal(got, want) {
 		err = fmt.Errorf("%s=%s in %s has endpoints %v; want %v", label, value, in, got, want)

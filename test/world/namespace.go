@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -61,7 +62,11 @@ func (n *Namespace) AddTo(id string) {
 }
 
 // For is the same for a subtest.
-func (n *Namespace) For(w *World) *Namespace { return &Namespace{w, n.Name} }
+func (n *Namespace) For(t testing.TB) *Namespace {
+	w := *n.World
+	w.TB = t
+	return &Namespace{&w, n.Name}
+}
 
 // Key is that of an object of the namespace.
 func (n *Namespace) Key(name string) client.ObjectKey {

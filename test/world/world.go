@@ -208,13 +208,6 @@ func (w *World) endAll() {
 	}
 }
 
-// For is the same for a subtest.
-func (w *World) For(t testing.TB) *World {
-	own := *w
-	own.TB = t
-	return &own
-}
-
 // IDs are those of all clusters.
 func (w *World) IDs() (all []string) {
 	for _, c := range w.Clusters {
