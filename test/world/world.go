@@ -38,8 +38,10 @@ type set struct {
 
 	once     sync.Once
 	clusters []*Cluster
-	running  bool // the controllers, which tests share
 	err      error
+
+	mu      sync.Mutex // parallel tests ask at the same time
+	running bool       // the controllers, which tests share
 }
 
 var (
@@ -71,6 +73,8 @@ func Main(m *testing.M, stop ...func()) int {
 func Three(t testing.TB) *World {
 	t.Helper()
 	w := three.start(t)
+	three.mu.Lock()
+	defer three.mu.Unlock()
 	if !three.running {
 		three.running = true
 		for _, id := range w.IDs() {
@@ -113,7 +117,9 @@ func Of(t testing.TB, clusters ...*Cluster) *World {
 func (w *World) Exclusive() {
 	w.Helper()
 	w.reset()
+	three.mu.Lock()
 	three.running = false // the next test that calls Three starts them
+	three.mu.Unlock()
 	w.Cleanup(func() {
 		w.endAll()
 		w.reset()
