@@ -87,9 +87,7 @@ func works(s *world.Namespace, name string) {
 // leave lets c1 leave c2.
 func leave(s *world.Namespace) {
 	s.Helper()
-	if err := s.Cluster("c2").Leave(s.Context(), "c1"); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Cluster("c2").Leave(s.Context(), "c1"))
 }
 
 // C22, C24, C39, C40: an unreachable peer keeps its endpoints until its Lease expires. Then they
@@ -121,9 +119,7 @@ func TestPeerAwayThenBackThenLeft(t *testing.T) {
 	if lasted := time.Since(contact); lasted < timeout {
 		t.Errorf("C39: its endpoints were removed %s after the last contact; the timeout is %s", lasted, timeout)
 	}
-	if err := back(); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(back())
 	s.Until("back", all)
 	if after, err := s.Import("c2", "foo"); err != nil || after.UID != before.UID || !slices.Equal(after.Spec.IPs, before.Spec.IPs) {
 		t.Errorf("C24: ips were %v and are %v: %v", before.Spec.IPs, after.Spec.IPs, err)
@@ -197,9 +193,7 @@ func TestRestartWhilePeerIsAway(t *testing.T) {
 	}
 	s.Delete("c2", world.Export("foo"))
 	s.Until("what is left is c1's", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
-	if err := back(); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(back())
 	s.Until("back", func() error {
 		return errors.Join(s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"), connected(s, "True", "Connected"))
 	})
@@ -311,17 +305,11 @@ func TestWithoutTheController(t *testing.T) {
 	s.End("c2")
 	s.End("c1")
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: mcs.ControllerName}}
-	if err := s.Admin("c2").Delete(t.Context(), account); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(s.Admin("c2").Delete(t.Context(), account))
 	t.Cleanup(func() {
-		if err := s.Cluster("c2").Install(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
+		s.Check(s.Cluster("c2").Install(context.WithoutCancel(t.Context())))
 	})
-	if err := s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"); err != nil {
-		t.Error(err)
-	}
+	s.Check(s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"))
 	imp, err := s.Import("c2", "foo")
 	if err != nil {
 		t.Fatal(err)

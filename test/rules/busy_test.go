@@ -88,9 +88,7 @@ func TestPeerWithManyExports(t *testing.T) {
 	t.Cleanup(func() { c2.Account = account })
 	c2.Account = rest.CopyConfig(account)
 	c2.Account.Wrap(counted.wrap)
-	if err := c2.Leave(t.Context(), "c1"); err != nil {
-		t.Fatal(err)
-	}
+	w.Must(c2.Leave(t.Context(), "c1"))
 	s := w.Namespace()
 	for _, id := range w.IDs() {
 		w.Run(id)
@@ -109,9 +107,7 @@ func TestPeerWithManyExports(t *testing.T) {
 	s.Until("c2 has its own", func() error { return s.Imported("c2", "foo", []string{"c2"}, "10.9.2.1") })
 	counted.take()
 
-	if err := c2.Join(t.Context(), "c1", w.Cluster("c1").ReaderKubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(c2.Join(t.Context(), "c1", w.Cluster("c1").ReaderKubeconfig))
 	s.Until("the sync begins", func() error { return want(s, "c2", 5) })
 	world.Edit(s, "c2", new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.2.2"} })
 	before := ready(s, "c2")
@@ -138,9 +134,7 @@ func numbered(n int) (names []string) {
 func ready(s *world.Namespace, id string) (ready int) {
 	s.Helper()
 	var all mcsv1beta1.ServiceImportList
-	if err := s.Admin(id).List(s.Context(), &all, client.InNamespace(s.Name)); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Admin(id).List(s.Context(), &all, client.InNamespace(s.Name)))
 	for i := range all.Items {
 		if meta.IsStatusConditionTrue(all.Items[i].Status.Conditions, "Ready") {
 			ready++
@@ -175,9 +169,7 @@ webhooks:
     namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
     rules: [{apiGroups: [discovery.k8s.io], apiVersions: [v1], resources: [endpointslices], operations: [CREATE, UPDATE]}]
 `, s.Name)
-	if err := s.Cluster("c2").Apply(t.Context(), "", hook); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(s.Cluster("c2").Apply(t.Context(), "", hook))
 	remove := func() error { return s.Cluster("c2").Delete(context.WithoutCancel(t.Context()), "", hook) }
 	t.Cleanup(func() { _ = remove() }) // for when the test fails before
 	probe := world.Endpoints(world.Service("probe"), "", "10.9.1.1")
@@ -192,8 +184,6 @@ webhooks:
 	s.Until("c1 has the change", func() error { return s.Imported("c1", "foo", []string{"c1"}, "10.9.1.2") })
 	world.Edit(s, "c2", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Spec.IPs = nil })
 	s.Until("the ips heal, and the slice is as it was", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
-	if err := remove(); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(remove())
 	s.Until("the slice follows", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.2") })
 }

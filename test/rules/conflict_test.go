@@ -21,9 +21,7 @@ func exportInTurn(s *world.Namespace, first, second *corev1.Service, addresses .
 	s.Helper()
 	s.Export("c1", first, addresses[0])
 	created := new(mcsv1beta1.ServiceExport)
-	if err := s.Admin("c1").Get(s.Context(), s.Key(first.Name), created); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Admin("c1").Get(s.Context(), s.Key(first.Name), created))
 	s.Until("the next second", func() error {
 		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "clock-"}}
 		s.Create("c2", probe)

@@ -25,9 +25,7 @@ func TestExportForSomeClustersOnly(t *testing.T) {
 	}
 	s.Export("c1", world.Service("later"), "10.9.1.2")
 	s.Until("later ones", func() error { return s.Imported("c2", "later", []string{"c1"}, "10.9.1.2") })
-	if err := s.Nothing("c2", "foo"); err != nil {
-		t.Error(err)
-	}
+	s.Check(s.Nothing("c2", "foo"))
 	world.Edit(s, "c1", new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) {
 		export.Annotations[mcs.AnnotationToClusters] = "c2, c3"
 	})
@@ -55,9 +53,7 @@ func TestImportNamespaces(t *testing.T) {
 		return errors.Join(s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"), s.Imported("c1", "both", []string{"c2", "c3"}, "10.9.2.1", "10.9.3.1"))
 	})
 	s.Until("its own export", func() error { return s.Imported("c3", "both", []string{"c3"}, "10.9.3.1") })
-	if err := s.Nothing("c3", "foo"); err != nil {
-		t.Error(err)
-	}
+	s.Check(s.Nothing("c3", "foo"))
 	label := func(value string) { s.Label("c3", "import", value) }
 	label("yes")
 	s.Until("selected", func() error {

@@ -111,9 +111,7 @@ func TestNamespaceDecides(t *testing.T) {
 	s := world.Three(t).Namespace("c1", "c2")
 	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	s.Until("where the namespace is", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
-	if err := s.Nothing("c3", "foo"); err != nil {
-		t.Error(err)
-	}
+	s.Check(s.Nothing("c3", "foo"))
 	s.AddTo("c3")
 	s.Until("a namespace that came later", func() error { return s.Imported("c3", "foo", []string{"c1"}, "10.9.1.1") })
 	s.Delete("c3", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}})
@@ -205,9 +203,7 @@ func TestServiceReplacedByForce(t *testing.T) {
 	p.Until("the export reports it", func() error { return p.Condition("c1", "foo", "Valid", "False", "NoService") })
 	works(p, "marker") // Both controllers have seen it by now.
 	same(p, before, "foo")
-	if err := whole(); err != nil {
-		t.Error(err)
-	}
+	p.Check(whole())
 	p.Create("c1", world.Service("foo"))
 	p.Until("the export is ready", func() error { return p.Healthy("c1", "foo") })
 	p.Create("c1", world.Endpoints(svc, "2", "10.9.1.2"))

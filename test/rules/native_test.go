@@ -52,9 +52,7 @@ func ours(s *world.Namespace, id, name string) (ip string) {
 func kubectl(s *world.Namespace, id, manifest string, args ...string) (string, error) {
 	s.Helper()
 	path := filepath.Join(s.TempDir(), "manifest.yaml")
-	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(os.WriteFile(path, []byte(manifest), 0o600))
 	return binaries.Kubectl(s.Context(), s.Cluster(id).Cluster, append([]string{"--namespace=" + s.Name, "--filename=" + path}, args...)...)
 }
 
@@ -383,14 +381,10 @@ func TestNativeNameEndsWithThePeerAndTheController(t *testing.T) {
 		})
 	}
 	home, far := s.Cluster("c1"), s.Cluster("c2")
-	if err := home.Leave(t.Context(), "c2"); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(home.Leave(t.Context(), "c2"))
 	asBefore(s, "c1", before)
 
-	if err := errors.Join(home.End(), home.Join(t.Context(), "c2", far.ReaderKubeconfig)); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(errors.Join(home.End(), home.Join(t.Context(), "c2", far.ReaderKubeconfig)))
 	run()
 	s.End("c1")
 	bar := strings.NewReplacer("foo", "bar").Replace(usersService)

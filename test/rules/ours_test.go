@@ -125,12 +125,8 @@ func TestOwnSlicesAreRepaired(t *testing.T) {
 		return errors.Join(err, well())
 	})
 	export := new(mcsv1beta1.ServiceExport)
-	if err := s.Admin("c1").Get(t.Context(), s.Key("foo"), export); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(s.Admin("c1").Get(t.Context(), s.Key("foo"), export))
 	meta.RemoveStatusCondition(&export.Status.Conditions, "Ready")
-	if err := s.Admin("c1").Status().Update(t.Context(), export); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(s.Admin("c1").Status().Update(t.Context(), export))
 	s.Until("a condition", func() error { return s.Healthy("c1", "foo") })
 }

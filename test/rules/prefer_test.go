@@ -163,9 +163,7 @@ func dump(s *world.Namespace, id string) string {
 	var services corev1.ServiceList
 	var all discoveryv1.EndpointSliceList
 	for _, list := range []client.ObjectList{&services, &all} {
-		if err := s.Admin(id).List(s.Context(), list, client.InNamespace(s.Name)); err != nil {
-			s.Fatal(err)
-		}
+		s.Must(s.Admin(id).List(s.Context(), list, client.InNamespace(s.Name)))
 	}
 	plain := func(m *metav1.ObjectMeta) { m.ManagedFields, m.ResourceVersion, m.Generation = nil, "", 0 }
 	for i := range services.Items {

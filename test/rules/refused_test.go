@@ -41,9 +41,7 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {name: %[1]s-%[4]s}
 spec: {policyName: %[1]s-%[4]s, validationActions: [Deny]}
 `, s.Name, group, resource, strings.ToLower(operation), operation, unless)
-	if err := s.Cluster(id).Apply(s.Context(), "", policy); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Cluster(id).Apply(s.Context(), "", policy))
 	allow = func() { _ = s.Cluster(id).Delete(s.Context(), "", policy) }
 	s.Cleanup(allow)
 	s.Until("refused", func() error {
@@ -71,9 +69,7 @@ func TestRefusedUpdateOfAnImport(t *testing.T) {
 	versions := func() string {
 		imp, err := s.Import("c2", "foo")
 		svc := new(corev1.Service)
-		if err := errors.Join(err, s.Admin("c2").Get(t.Context(), s.Key("derived-foo"), svc)); err != nil {
-			t.Fatal(err)
-		}
+		s.Must(errors.Join(err, s.Admin("c2").Get(t.Context(), s.Key("derived-foo"), svc)))
 		return imp.ResourceVersion + " " + svc.ResourceVersion
 	}
 	before := versions()
@@ -104,9 +100,7 @@ func TestRefusedSlicesOfAnExport(t *testing.T) {
 		func() error { return s.Admin("c1").Create(t.Context(), probe.DeepCopy(), client.DryRunAll) })
 	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	s.Until("said", func() error { return s.Condition("c1", "foo", "Ready", metav1.ConditionFalse, "Failed") })
-	if err := s.Condition("c1", "foo", "Valid", metav1.ConditionTrue, "Valid"); err != nil {
-		t.Error(err)
-	}
+	s.Check(s.Condition("c1", "foo", "Valid", metav1.ConditionTrue, "Valid"))
 }
 
 // A foreign slice is never deleted: one with the name of a controller's slice stays unchanged, and

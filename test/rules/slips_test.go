@@ -78,33 +78,25 @@ func (s *slips) same() {
 			s.Errorf("%s: the UID was %s and is %s, ips were %v and are %v: %v", name, uid, imp.UID, s.ips[name], imp.Spec.IPs, err)
 		}
 	}
-	if err := s.whole(); err != nil {
-		s.Error(err)
-	}
+	s.Check(s.whole())
 }
 
 func (s *slips) secret() *corev1.Secret {
 	s.Helper()
 	secret := new(corev1.Secret)
-	if err := s.Admin("c2").Get(s.Context(), client.ObjectKey{Namespace: world.SystemNamespace, Name: "c1"}, secret); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Admin("c2").Get(s.Context(), client.ObjectKey{Namespace: world.SystemNamespace, Name: "c1"}, secret))
 	secret.ObjectMeta = metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name, Labels: secret.Labels}
 	return secret
 }
 
 func (s *slips) lose() {
 	s.Helper()
-	if err := s.Cluster("c2").Lose(s.Context(), "c1"); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Cluster("c2").Lose(s.Context(), "c1"))
 }
 
 func (s *slips) makeAgain(secret *corev1.Secret) {
 	s.Helper()
-	if err := s.Admin("c2").Create(s.Context(), secret); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Admin("c2").Create(s.Context(), secret))
 }
 
 // reason wants the reason on the Lease of c1.
@@ -165,9 +157,7 @@ func (s *slips) startWithPeersID() {
 	s.same()
 	// Also where nothing is announced.
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID))
-	if err := s.Admin("c2").Patch(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: world.SystemNamespace}}, patch); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Admin("c2").Patch(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: world.SystemNamespace}}, patch))
 	s.start("c2", "c1")
 	s.same()
 	s.Run("c2")
@@ -209,9 +199,7 @@ func (s *slips) rightsGo() {
 	s.Until("the Lease has it", func() error { return s.reason("Forbidden") })
 	s.same()
 	for _, c := range s.Clusters {
-		if err := c.Install(s.Context()); err != nil {
-			s.Fatal(err)
-		}
+		s.Must(c.Install(s.Context()))
 	}
 	s.Until("connected", func() error { return connected(s.Namespace, "True", "Connected") })
 	works(s.Namespace, "f1")
@@ -222,9 +210,7 @@ func (s *slips) rightsGo() {
 func (s *slips) namespaceDeleted() {
 	secret := s.secret()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: world.SystemNamespace}}
-	if err := s.Admin("c2").Delete(s.Context(), namespace); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Admin("c2").Delete(s.Context(), namespace))
 	s.Until("the namespace goes", func() error {
 		err := s.Admin("c2").Get(s.Context(), client.ObjectKeyFromObject(namespace), new(corev1.Namespace))
 		if !apierrors.IsNotFound(err) {
@@ -237,9 +223,7 @@ func (s *slips) namespaceDeleted() {
 		s.Logf("the controller ended with: %v", err)
 	}
 	s.same()
-	if err := s.Cluster("c2").Install(s.Context()); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Cluster("c2").Install(s.Context()))
 	s.Run("c2")
 	works(s.Namespace, "e1")
 	s.Until("the Lease has it", func() error { return s.reason("SecretMissing") })

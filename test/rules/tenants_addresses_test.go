@@ -60,9 +60,7 @@ func TestForgedMarksGiveNoAddress(t *testing.T) {
 	vip := s.importedFromC2()
 	tenant := s.tenant("c1", "edit")
 	derived := new(corev1.Service)
-	if err := s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), derived); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), derived))
 	forge := func(his *corev1.Service) {
 		his.Labels, his.OwnerReferences, his.Finalizers = derived.Labels, derived.OwnerReferences, []string{held}
 	}

@@ -34,13 +34,9 @@ func TestBadObjectsCostOthersNothing(t *testing.T) {
 		least, tries := time.Duration(math.MaxInt64), 0
 		for ; tries < 3 && least > neighbourWaits; tries++ {
 			if tries > 0 {
-				if err := bad.Delete(t.Context(), s.Admin("c1")); err != nil {
-					t.Fatal(err)
-				}
+				s.Must(bad.Delete(t.Context(), s.Admin("c1")))
 			}
-			if err := bad.Create(t.Context(), s.Admin("c1")); err != nil {
-				t.Fatal(err)
-			}
+			s.Must(bad.Create(t.Context(), s.Admin("c1")))
 			ip++
 			began := time.Now()
 			theirs.changeIPs("victim", fmt.Sprintf("192.0.2.%d", ip))

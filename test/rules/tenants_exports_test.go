@@ -40,9 +40,7 @@ func TestLaterExportsAddEndpointsAndPorts(t *testing.T) {
 	if err != nil || imp.Spec.Type != mcsv1beta1.ClusterSetIP || portsOf(imp) != "http/80 his/7777" {
 		t.Errorf("the import is %+v: %v", imp.Spec, err)
 	}
-	if err := s.answered("foo", typeA, "NOERROR "+vip); err != nil {
-		t.Error(err)
-	}
+	s.Check(s.answered("foo", typeA, "NOERROR "+vip))
 }
 
 // portsOf are an import's, by name and number.
@@ -68,9 +66,7 @@ func TestExportsReachTheSameNamespaceOnly(t *testing.T) {
 	}
 	s.answersOfImport("foo")
 	s.settled()
-	if err := theirs.answered("foo", typeA, "NOERROR "+vip); err != nil {
-		t.Error(err)
-	}
+	s.Check(theirs.answered("foo", typeA, "NOERROR "+vip))
 	imp, err := theirs.Import("c1", "foo")
 	if err != nil || len(imp.Status.Clusters) != 1 || imp.Status.Clusters[0].Cluster != "c1" {
 		t.Errorf("the other namespace's import is from %v: %v", imp.Status.Clusters, err)
@@ -150,9 +146,7 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 	})
 	// Without this, the tests that follow would wait for the deletion of these exports.
 	for i := range exports {
-		if err := s.Admin("c1").Delete(t.Context(), &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: fmt.Sprint("huge-", i)}}); err != nil {
-			t.Fatal(err)
-		}
+		s.Must(s.Admin("c1").Delete(t.Context(), &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: fmt.Sprint("huge-", i)}}))
 	}
 	s.Until("their imports are gone", func() error {
 		for _, c := range []string{"c1", "c2"} {
@@ -181,9 +175,7 @@ func TestExportWithoutAServiceExportsNothing(t *testing.T) {
 	s.CreateAs(tenant, world.Export("ghost"))
 	s.Until("said", func() error { return s.Condition("c1", "ghost", "Valid", metav1.ConditionFalse, "NoService") })
 	s.settled()
-	if err := s.answered("ghost", typeA, "NXDOMAIN"); err != nil {
-		t.Error(err)
-	}
+	s.Check(s.answered("ghost", typeA, "NXDOMAIN"))
 }
 
 // TestExportWithoutAServiceKeepsItsAge (C11): the age of an export is its own, and not that of its

@@ -76,27 +76,21 @@ func TestFinalizersDoNotKeepOwnSlices(t *testing.T) {
 			s.CreateAs(tenant, dependent)
 			t.Cleanup(func() { // or the namespace would stay
 				patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-				if err := client.IgnoreNotFound(s.Admin("c1").Patch(contextOf(t), dependent, patch)); err != nil {
-					t.Error(err)
-				}
+				s.Check(client.IgnoreNotFound(s.Admin("c1").Patch(contextOf(t), dependent, patch)))
 			})
 			return []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationForeground)}
 		},
 	} {
 		slice := new(discoveryv1.EndpointSlice)
 		world.EditAs(s.Namespace, tenant, slice, name, func(slice *discoveryv1.EndpointSlice) { slice.Finalizers = []string{held} })
-		if err := tenant.Delete(t.Context(), slice, hold(slice)...); err != nil {
-			t.Fatal(err)
-		}
+		s.Must(tenant.Delete(t.Context(), slice, hold(slice)...))
 		// With what is there by now: perhaps the slice made anew, which is put right.
 		world.EditAs(s.Namespace, tenant, new(discoveryv1.EndpointSlice), name, func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.66.0.1"} })
 		s.Until("held "+how+": it is made anew", func() error {
 			return errors.Join(s.goneSlice(name, slice.UID), s.leads("c1", labelService, "db", "10.9.2.1"))
 		})
 		s.settled()
-		if err := s.answered("db", typeA, "NOERROR 10.9.2.1"); err != nil {
-			t.Error(err)
-		}
+		s.Check(s.answered("db", typeA, "NOERROR 10.9.2.1"))
 	}
 }
 
@@ -136,9 +130,7 @@ func TestDerivedServicesWithFinalizersContinueToServe(t *testing.T) {
 	tenant := s.tenant("c1", "edit")
 	svc := new(corev1.Service)
 	world.EditAs(s.Namespace, tenant, svc, "derived-foo", func(svc *corev1.Service) { svc.Finalizers = []string{held} })
-	if err := tenant.Delete(t.Context(), svc); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(tenant.Delete(t.Context(), svc))
 	s.says("c1", "foo", "Pending: Service derived-foo is being deleted")
 	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-foo", func(svc *corev1.Service) {
 		svc.Spec.Selector, svc.Spec.Ports[0].Port = map[string]string{"app": "his"}, 6666
@@ -153,9 +145,7 @@ func TestDerivedServicesWithFinalizersContinueToServe(t *testing.T) {
 	})
 	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-foo", func(svc *corev1.Service) { svc.Finalizers = nil })
 	s.says("c1", "foo", "Ready: served by Service derived-foo")
-	if err := errors.Join(s.answered("foo", typeA, "NOERROR "+vip), s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1")); err != nil {
-		t.Error(err)
-	}
+	s.Check(errors.Join(s.answered("foo", typeA, "NOERROR "+vip), s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1")))
 }
 
 // TestAssociatedForeignSlicesAreDeleted: a slice that a tenant associates with a derived Service is
@@ -184,9 +174,7 @@ func (s *tenants) owned() {
 	his, others := world.Service("his"), endpointsOf("other")
 	s.CreateAs(tenant, his, others)
 	derived := new(corev1.Service)
-	if err := s.Admin("c1").Get(s.Context(), s.Key("derived-foo"), derived); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Admin("c1").Get(s.Context(), s.Key("derived-foo"), derived))
 	manages := map[string]string{"Endpoints": "endpointslicemirroring-controller.k8s.io", "Service": "endpointslice-controller.k8s.io"}
 	for i, ref := range []metav1.OwnerReference{
 		{APIVersion: "v1", Kind: "Service", Name: his.Name, UID: his.UID},
@@ -238,9 +226,7 @@ func (s *tenants) heldFirst() {
 		s.Until(name+": foo leads to c2 only", s.leadsToC2)
 	}
 	s.settled()
-	if err := s.leadsToC2(); err != nil {
-		s.Error(err)
-	}
+	s.Check(s.leadsToC2())
 }
 
 func (s *tenants) replaced() {

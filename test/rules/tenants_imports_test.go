@@ -77,9 +77,7 @@ func TestImportsAreOfTheirNamespace(t *testing.T) {
 	s.answers("svc", "NOERROR 10.66.0.2")
 	s.settled()
 	for below, want := range map[string]string{"db": "NOERROR 10.9.1.1", "pod-0.c1.db": "NOERROR 10.9.1.1", "c1.db": "NOERROR", "pod-0.c1": "NXDOMAIN"} {
-		if err := s.answered(below, typeA, want); err != nil {
-			t.Error(err)
-		}
+		s.Check(s.answered(below, typeA, want))
 	}
 	called, system := s.called("svc")
 	system.CreateAs(called, world.Import("svc", mcsv1beta1.ClusterSetIP, "10.66.0.4"))
@@ -150,9 +148,7 @@ func TestFinalizersBlockOnlyTheirOwnSlice(t *testing.T) {
 	held.Finalizers = []string{"example.org/held"}
 	s.CreateAs(tenant, held)
 	s.answersOfImport("held")
-	if err := tenant.Delete(t.Context(), held); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(tenant.Delete(t.Context(), held))
 	s.Export("c1", world.Service("free"), "10.9.1.1")
 	s.answersOfImport("free")
 	if imp, err := s.Import("c1", "held"); err != nil || imp.DeletionTimestamp == nil {
@@ -270,9 +266,7 @@ func TestWritersOfImportsHaveEveryName(t *testing.T) {
 	} {
 		imp := world.Import(name, mcsv1beta1.ClusterSetIP)
 		imp.Namespace = s.Name
-		if err := s.patch(tenant, imp, patch); err != nil {
-			t.Fatal(err)
-		}
+		s.Must(s.patch(tenant, imp, patch))
 	}
 	s.answers("answered", "NOERROR 192.0.2.66")
 	for _, name := range []string{"taken", "karmadas"} {

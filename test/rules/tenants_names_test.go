@@ -206,9 +206,7 @@ func TestAliasLeavesLocalServicesAlone(t *testing.T) {
 	theirs.CreateAs(tenant, world.Import("foo", mcsv1beta1.ClusterSetIP, "10.66.0.1"), world.Import("derived-foo", mcsv1beta1.ClusterSetIP, "10.66.0.2"))
 	theirs.answers("foo", "NOERROR 10.66.0.1")
 	theirs.settled()
-	if err := is("NOERROR " + foo.Spec.ClusterIP)(); err != nil {
-		t.Error(err)
-	}
+	s.Check(is("NOERROR " + foo.Spec.ClusterIP)())
 }
 
 // TestZoneCannotBeListed: without the plugin `transfer`, which has its own list of permitted

@@ -90,13 +90,9 @@ func TestNativeNamesLeaveTheAPIServerAlone(t *testing.T) {
 	s.Called(metav1.NamespaceDefault).Label("c1", "native-names", "yes")
 	export := asking("kubernetes")
 	export.Namespace = metav1.NamespaceDefault
-	if err := s.Admin("c2").Create(t.Context(), export); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(s.Admin("c2").Create(t.Context(), export))
 	t.Cleanup(func() { // the namespace does not go with the test
-		if err := s.Admin("c2").Delete(context.WithoutCancel(t.Context()), export); err != nil {
-			t.Error(err)
-		}
+		s.Check(s.Admin("c2").Delete(context.WithoutCancel(t.Context()), export))
 	})
 	key := client.ObjectKeyFromObject(export)
 	imp := new(mcsv1beta1.ServiceImport)

@@ -296,9 +296,7 @@ func (s *tenants) withdraws() {
 	s.Helper()
 	export := world.Export("db")
 	export.Namespace = s.Name
-	if err := s.Admin("c1").Delete(s.Context(), export); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Admin("c1").Delete(s.Context(), export))
 	s.Until("the import is gone", func() error {
 		_, err := s.Import("c1", "db")
 		if apierrors.IsNotFound(err) {
@@ -429,13 +427,9 @@ func (s *tenants) enforce(tenant clientOf) {
 		s.Fatalf("%s is not there once:\n%s", list, text)
 	}
 	text = strings.Replace(text, list, "[variables.controller, '"+karmada+"']", 1)
-	if err := s.Cluster("c1").Apply(s.Context(), "", text); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Cluster("c1").Apply(s.Context(), "", text))
 	s.Cleanup(func() {
-		if err := s.Cluster("c1").Delete(contextOf(s.TB), "", text); err != nil {
-			s.Error(err)
-		}
+		s.Check(s.Cluster("c1").Delete(contextOf(s.TB), "", text))
 		s.Until("the policies are gone", func() error { return s.probes(tenant, false) })
 	})
 	s.Until("the policies are there", func() error { return s.probes(tenant, true) })

@@ -35,9 +35,7 @@ func TestPreferencesOfTenants(t *testing.T) {
 	})
 	serves(s.Namespace, "c1", "foo", both) // it does not decide
 	s.settled()
-	if err := served(s.Namespace, "c1", "derived-foo", both); err != nil {
-		t.Error(err)
-	}
+	s.Check(served(s.Namespace, "c1", "derived-foo", both))
 
 	imp, err := s.Import("c1", "foo")
 	if err != nil {
@@ -50,9 +48,7 @@ func TestPreferencesOfTenants(t *testing.T) {
 	if err := prefer(later, "cluster=c2"); !apierrors.IsForbidden(err) {
 		t.Errorf("an import by a tenant without the right: %v; want forbidden", err)
 	}
-	if err := prefer(s.tenant("c1", "view", importsToo), "cluster=c2"); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(prefer(s.tenant("c1", "view", importsToo), "cluster=c2"))
 	serves(s.Namespace, "c1", "foo", "10.9.2.1") // the import's own cluster follows
 	if err := served(s.Namespace, "c2", "derived-foo", both); err != nil {
 		t.Error("the other cluster:", err)
@@ -95,13 +91,9 @@ func TestProbesOfTenants(t *testing.T) {
 	if err := refuse("c2", later); !apierrors.IsForbidden(err) {
 		t.Errorf("an import by a tenant without the right: %v; want forbidden", err)
 	}
-	if err := refuse("c1", s.tenant("c1", "view", importsToo)); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(refuse("c1", s.tenant("c1", "view", importsToo)))
 	s.Until("the import's own cluster follows", func() error { return s.tested("c1", "foo", "") })
-	if err := errors.Join(s.tested("c2", "foo", "ProbesOff"), served(s.Namespace, "c1", "derived-foo", both), served(s.Namespace, "c2", "derived-foo", both)); err != nil {
-		t.Error(err)
-	}
+	s.Check(errors.Join(s.tested("c2", "foo", "ProbesOff"), served(s.Namespace, "c1", "derived-foo", both), served(s.Namespace, "c2", "derived-foo", both)))
 }
 
 // tested wants an import to have the condition EndpointsProbed with a reason, or not to have it for "".

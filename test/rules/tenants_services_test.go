@@ -62,12 +62,8 @@ func TestEditorsOfServices(t *testing.T) {
 		return svc.Spec.ExternalIPs == nil && svc.Labels[labelProxy] == "" && !headless && svc.Labels["theirs"] == "too"
 	})
 	old := new(corev1.Service)
-	if err := s.Admin("c1").Get(t.Context(), s.Key("derived-bar"), old); err != nil {
-		t.Fatal(err)
-	}
-	if err := tenant.Delete(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(s.Admin("c1").Get(t.Context(), s.Key("derived-bar"), old))
+	s.Must(tenant.Delete(t.Context(), old))
 	is("it comes back", func(svc *corev1.Service) bool { return svc.UID != old.UID })
 	s.Until("with its endpoints", func() error { return s.leads("c1", labelLeadsTo, "derived-bar", "10.9.2.2") })
 	if err := s.leads("c1", labelLeadsTo, "derived-foo"); err != nil {
@@ -136,9 +132,7 @@ func TestSelectorOfADerivedServiceTakesNoTraffic(t *testing.T) {
 		})
 	}
 	s.settled()
-	if err := errors.Join(leads(), s.noEndpoints("derived-foo"), s.answered("foo", typeA, "NOERROR "+vip)); err != nil {
-		t.Error(err)
-	}
+	s.Check(errors.Join(leads(), s.noEndpoints("derived-foo"), s.answered("foo", typeA, "NOERROR "+vip)))
 	s.Until("the tenant's own Service has the tenant's pod", func() error { return s.leads("c1", labelLeadsTo, "derived-his", "10.66.0.1") })
 }
 

@@ -41,17 +41,11 @@ func TestServiceLabelsGiveNoEndpoints(t *testing.T) {
 	for below, want := range map[string]string{
 		"db": "NOERROR 10.9.1.1", "pod-0.c1.db": "NOERROR 10.9.1.1", "10-66-0-1.c1.db": "NXDOMAIN", "spy.c1.db": "NXDOMAIN", "foo": "NOERROR " + vip,
 	} {
-		if err := s.answered(below, typeA, want); err != nil {
-			t.Error(err)
-		}
+		s.Check(s.answered(below, typeA, want))
 	}
-	if err := s.leads("c1", labelLeadsTo, "derived-foo", "10.9.1.1"); err != nil {
-		t.Error(err)
-	}
+	s.Check(s.leads("c1", labelLeadsTo, "derived-foo", "10.9.1.1"))
 	for _, name := range []string{"db", "foo"} {
-		if err := s.hasEndpoints("c2", name, "10.9.1.1"); err != nil {
-			t.Error(err)
-		}
+		s.Check(s.hasEndpoints("c2", name, "10.9.1.1"))
 	}
 	// In an import of others, the author of a slice's label decides on its endpoints: so the API
 	// works between them.
@@ -63,18 +57,14 @@ func TestServiceLabelsGiveNoEndpoints(t *testing.T) {
 func (s *tenants) runsPod(by clientOf, app, ip string) {
 	s.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-of-" + s.Name}}
-	if err := s.Admin("c1").Create(s.Context(), node); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Admin("c1").Create(s.Context(), node))
 	s.Cleanup(func() { _ = s.Admin("c1").Delete(contextOf(s.TB), node) })
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: app, Labels: map[string]string{"app": app}}}
 	pod.Spec = corev1.PodSpec{NodeName: node.Name, ServiceAccountName: "tenant", Containers: []corev1.Container{{Name: app, Image: "none"}}}
 	s.CreateAs(by, pod)
 	pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, ip, []corev1.PodIP{{IP: ip}}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	if err := s.Admin("c1").Status().Update(s.Context(), pod); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.Admin("c1").Status().Update(s.Context(), pod))
 }
 
 // spies are slices that users with permission to write slices can create in their namespace. None
@@ -130,13 +120,9 @@ func TestSlicesOfOthersGiveNoEndpoints(t *testing.T) {
 	for below, want := range map[string]string{
 		"db": "NOERROR 10.9.1.1", "pod-0.c1.db": "NOERROR 10.9.1.1", "pod-0.c2.db": "NXDOMAIN", "c9.db": "NXDOMAIN", "foo": "NOERROR " + vip,
 	} {
-		if err := s.answered(below, typeA, want); err != nil {
-			t.Error(err)
-		}
+		s.Check(s.answered(below, typeA, want))
 	}
-	if err := s.answered("_http._tcp.db", typeSRV, "NOERROR 0 100 8080 pod-0.c1."+s.name("db")); err != nil {
-		t.Error(err)
-	}
+	s.Check(s.answered("_http._tcp.db", typeSRV, "NOERROR 0 100 8080 pod-0.c1."+s.name("db")))
 	s.Until("the derived Service has its own endpoints only", func() error {
 		return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.1.1")
 	})
@@ -266,8 +252,6 @@ func TestSlicesOfOneNamespaceAreOfNoOther(t *testing.T) {
 	}
 	s.settled()
 	for name, want := range map[string]string{"db": "NOERROR 10.9.1.1", "byhand": "NOERROR 10.9.1.2"} {
-		if err := theirs.answered(name, typeA, want); err != nil {
-			t.Error(err)
-		}
+		s.Check(theirs.answered(name, typeA, want))
 	}
 }

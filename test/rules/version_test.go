@@ -33,14 +33,12 @@ func TestOldCRDs(t *testing.T) {
 			t.Error("stop the cluster with old CRDs:", err)
 		}
 	})
-	set := []*world.Cluster{world.Two(t).Cluster("c1"), old}
-	for i, c := range set {
-		peer := set[1-i]
-		if err := errors.Join(c.Join(ctx, peer.ID, peer.ReaderKubeconfig), c.Run(context.WithoutCancel(t.Context()))); err != nil {
-			t.Fatal(err)
-		}
+	w := world.Of(t, world.Two(t).Cluster("c1"), old)
+	for i, c := range w.Clusters {
+		peer := w.Clusters[1-i]
+		w.Must(errors.Join(c.Join(ctx, peer.ID, peer.ReaderKubeconfig), c.Run(context.WithoutCancel(t.Context()))))
 	}
-	s := world.Of(t, set...).Namespace()
+	s := w.Namespace()
 	s.Export("c1", world.Service("foo", world.DualStack, func(spec *corev1.ServiceSpec) {
 		spec.TrafficDistribution = new(corev1.ServiceTrafficDistributionPreferSameZone)
 		spec.SessionAffinity = corev1.ServiceAffinityClientIP
@@ -53,9 +51,7 @@ func TestOldCRDs(t *testing.T) {
 	versions := func() string {
 		imp, err := s.Import("c2", "foo")
 		svc := new(corev1.Service)
-		if err := errors.Join(err, set[1].Admin.Get(t.Context(), client.ObjectKey{Namespace: s.Name, Name: ownership.DerivedName(imp)}, svc)); err != nil {
-			t.Fatal(err)
-		}
+		s.Must(errors.Join(err, s.Admin("c2").Get(t.Context(), client.ObjectKey{Namespace: s.Name, Name: ownership.DerivedName(imp)}, svc)))
 		return imp.ResourceVersion + " " + svc.ResourceVersion
 	}
 	before := versions()
@@ -120,13 +116,9 @@ func rights(s *world.Namespace, id string, without func(rbacv1.PolicyRule) bool)
 	admin, key := s.Admin(id), client.ObjectKey{Name: "multicluster-peer"}
 	set := func(ctx context.Context, change func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) {
 		role := new(rbacv1.ClusterRole)
-		if err := admin.Get(ctx, key, role); err != nil {
-			s.Fatal(err)
-		}
+		s.Must(admin.Get(ctx, key, role))
 		role.Rules = change(role.Rules)
-		if err := admin.Update(ctx, role); err != nil {
-			s.Fatal(err)
-		}
+		s.Must(admin.Update(ctx, role))
 	}
 	var before []rbacv1.PolicyRule
 	set(s.Context(), func(rules []rbacv1.PolicyRule) (rest []rbacv1.PolicyRule) {

@@ -264,3 +264,19 @@ func (w *World) Until(what string, condition func() error) {
 	w.Helper()
 	controlplane.Eventually(w, what, condition)
 }
+
+// Must ends the test with an error.
+func (w *World) Must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// Check fails the test with an error, and goes on.
+func (w *World) Check(err error) {
+	w.Helper()
+	if err != nil {
+		w.Error(err)
+	}
+}
