@@ -18,8 +18,9 @@ type part struct {
 	// nightly means that the part runs in every full run, and otherwise only if something has changed in its inputs, of which it
 	// lists all: not the product, which other parts test.
 	nightly bool
-	servers int  // how many API servers its tests start at most: each takes a core for seconds, and tests share them
-	alone   bool // no other part runs at the same time
+	servers int    // how many API servers its tests start at most: each takes a core for seconds, and tests share them
+	covers  string // a part that need not run when this one has just passed
+	alone   bool   // no other part runs at the same time
 }
 
 // product is what the programs in bin are built from.
@@ -33,21 +34,23 @@ var parts = []part{
 	{name: "rules", servers: 7, group: "test", module: ".", tests: []string{"./test/rules/...", "./test/world/..."}, race: true, inputs: with("deploy", "docs/operations")},
 	{name: "cli", servers: 14, group: "test", module: "cli", tests: []string{"./command", "./join", "./..."}, flags: []string{"-parallel=4"},
 		inputs: with("deploy", "corefile-examples", "docs/cli.md", "docs/troubleshooting.md", "build/cli.sh", "build/cli-dist.sh")},
-	{name: "controller", servers: 19, group: "test", module: ".", tests: []string{"./controller/peers", "./controller/reconcile", "./controller/apply"}, race: true, inputs: []string{"deploy"}},
+	{name: "controller", servers: 7, group: "test", module: ".", tests: []string{"./controller/peers", "./controller/reconcile", "./controller/apply"}, race: true, inputs: []string{"deploy"}},
 	{name: "dns", servers: 1, group: "test", module: ".", tests: []string{"./test/dns"}, race: true, inputs: with("deploy", "corefile-examples", "docs/results/questions.txt")},
-	{name: "charts", servers: 22, group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("deploy", "build/needs.sh")},
+	{name: "charts", servers: 9, group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("deploy", "build/needs.sh")},
 	{name: "images", group: "test", module: "build/images", tests: []string{"./..."}, flags: []string{"-skip=^TestReproducible$"}, inputs: with("build", "cli", "deploy", "CHANGELOG.md", ".github")},
 	{name: "plugin", servers: 1, group: "test", module: ".", tests: []string{"./plugin/...", "./internal/reflector"}, race: true, inputs: []string{"corefile-examples", "deploy"}},
 	{name: "kubeproxy", servers: 3, group: "test", module: ".", tests: []string{"./test/kubeproxy"}, inputs: with("deploy")},
 	{name: "e2e-parts", group: "test", module: ".", tests: []string{"./test/e2e/..."}, inputs: with("deploy", "docs/e2e.md", "docs/install.md", "docs/operations/uninstall.md")},
 	{name: "others", servers: 6, group: "test", module: ".", tests: []string{"./test/interop/...", "./test/monitoring/..."}, flags: []string{"-skip=^TestAlertsLive$"},
 		inputs: with("deploy", "docs/interop", "docs/recipes", "docs/operations")},
-	{name: "deploy", servers: 8, group: "test", module: ".", tests: []string{"./deploy/...", "./controller"}, inputs: []string{"deploy"}},
+	{name: "deploy", servers: 4, group: "test", module: ".", tests: []string{"./deploy/...", "./controller"}, inputs: []string{"deploy"}},
 	{name: "pure", group: "test", module: ".", rest: true},
 	{name: "bench", servers: 4, group: "test", module: ".", tests: []string{"./bench/..."}},
 	{name: "docs", group: "test", module: ".", tests: []string{"./test/docs"}, inputs: []string{"."}},
 
-	{name: "e2e", group: "clusters", alone: true, module: ".", command: "make e2e", inputs: with("build", "deploy", "test", "cli")},
+	{name: "e2e", group: "clusters", alone: true, covers: "e2e-cli", module: ".", tests: []string{"./test/e2e/..."}, command: "make e2e",
+		inputs: with("build", "deploy", "docs/install.md", "docs/operations/uninstall.md")},
+	{name: "e2e-cli", group: "clusters", alone: true, command: "make e2e ARGS='--run ^(TestReadme|TestVerify)$'", inputs: []string{"cli", "build/cli.sh", "test/e2e"}},
 	{name: "demo", group: "clusters", alone: true, command: "make demo ARGS=--once", inputs: with("deploy", "test/controlplane", "test/clusters", "cli", "build")},
 
 	{name: "compat", group: "nightly", nightly: true, alone: true, command: "make compat", inputs: []string{"go.mod", "test/controlplane/oldest", "build/compat.sh", "deploy/crd"}},

@@ -72,7 +72,7 @@ func (p part) run(ctx context.Context, tree string, mu *sync.Mutex) error {
 	l, err := p.start(ctx, log, mu)
 	l.hash = hash
 	if err == nil && hash != "" {
-		err = p.note(ctx, hash)
+		err = p.note(ctx, tree, hash)
 	}
 	if l.result = "passed"; err != nil {
 		l.result = "FAILED"

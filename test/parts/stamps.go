@@ -33,8 +33,20 @@ func (p part) passed(hash string) string {
 	return ""
 }
 
-// note creates the stamp of a part that has passed.
-func (p part) note(ctx context.Context, hash string) error {
+// note creates the stamp of a part that has passed, and of the part that it covers.
+func (p part) note(ctx context.Context, tree, hash string) error {
+	for _, covered := range parts {
+		if covered.name != p.covers {
+			continue
+		}
+		of, err := covered.hash(ctx, tree)
+		if err == nil {
+			err = covered.note(ctx, tree, of)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	path, err := stamp(p.name, hash)
 	if err != nil {
 		return err
