@@ -27,7 +27,7 @@ func (p part) hash(ctx context.Context, tree string) (string, error) {
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, p.name, p.tests, p.race, p.flags, p.command, runtime.Version())
 	for _, path := range paths {
-		object, err := git(ctx, nil, "rev-parse", "--verify", "--quiet", tree+":"+path)
+		object, err := git(ctx, nil, "rev-parse", "--verify", "--quiet", strings.TrimSuffix(tree+":"+path, ".")) // "." is the tree itself
 		if err != nil {
 			return "", fmt.Errorf("part %s has the input %s, which is not there", p.name, path)
 		}

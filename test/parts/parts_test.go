@@ -77,6 +77,9 @@ func TestAPartRunsAgainWhenItsInputsChange(t *testing.T) {
 			t.Errorf("after a change of %q the part runs: %v, want %v", step.change, got, step.want)
 		}
 	}
+	if all := (part{name: "all", command: "true", inputs: []string{"."}}); !all.runs(t) || all.runs(t) {
+		t.Error("a part with all files as its input does not run once")
+	}
 	if p.command = "true # another"; !p.runs(t) {
 		t.Error("another command does not run")
 	}
