@@ -46,14 +46,7 @@ func TestCodesAreRequirements(t *testing.T) {
 
 // TestRequirementsNameTheirTests: each row names tests that exist, or says in words why there is none.
 func TestRequirementsNameTheirTests(t *testing.T) {
-	exists := map[string]bool{}
-	eachText(t, func(file, text string) {
-		if strings.HasSuffix(file, "_test.go") {
-			for _, match := range testFunc.FindAllStringSubmatch(text, -1) {
-				exists[match[1]] = true
-			}
-		}
-	})
+	exists := testsIn(t, "_test.go")
 	for code, row := range listedRequirements(t) {
 		cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), "|")
 		if shown := cells[len(cells)-1]; strings.TrimSpace(shown) == "" {
@@ -65,6 +58,40 @@ func TestRequirementsNameTheirTests(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSecurityPageNamesItsTests: each test that docs/operations/security.md names exists, and it names each of those of test/rules that is
+// about tenants.
+func TestSecurityPageNamesItsTests(t *testing.T) {
+	exists, named := testsIn(t, "_test.go"), map[string]bool{"TestPoliciesNameTheControllersAccount": true}
+	for _, match := range testName.FindAllStringSubmatch(string(readFile(t, "docs/operations/security.md")), -1) {
+		if named[match[1]] = true; !exists[match[1]] {
+			t.Errorf("docs/operations/security.md names %s, which does not exist", match[1])
+		}
+	}
+	ofTenants := testsIn(t, "/tenants_[a-z]*_test.go")
+	if len(ofTenants) < 20 {
+		t.Errorf("found %d tests of tenants only", len(ofTenants))
+	}
+	for name := range ofTenants {
+		if !named[name] {
+			t.Errorf("docs/operations/security.md does not name %s", name)
+		}
+	}
+}
+
+// testsIn are the names of the tests in the files whose paths end as the pattern says.
+func testsIn(t *testing.T, pattern string) map[string]bool {
+	t.Helper()
+	names, ends := map[string]bool{}, regexp.MustCompile(pattern+"$")
+	eachText(t, func(file, text string) {
+		if ends.MatchString(file) {
+			for _, match := range testFunc.FindAllStringSubmatch(text, -1) {
+				names[match[1]] = true
+			}
+		}
+	})
+	return names
 }
 
 // listedRequirements returns the rows of docs/requirements.md by code.

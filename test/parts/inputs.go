@@ -44,6 +44,9 @@ func (p part) paths(ctx context.Context) ([]string, error) {
 	} else if p.module != "" {
 		paths = append(paths, p.module+"/go.mod", p.module+"/go.sum")
 	}
+	if !p.nightly {
+		paths = append(paths, shipped...)
+	}
 	if len(p.tests) > 0 && !p.nightly {
 		folders, err := imported(ctx, p.module, p.tests)
 		if err != nil {

@@ -13,7 +13,7 @@ type part struct {
 	flags  []string // of go test
 	// command is what bash runs instead of go test.
 	command string
-	// inputs are files and folders on which the result depends, beside what the tests import.
+	// inputs are files and folders on which the result depends, beside what the tests import, and what all parts may read (shipped).
 	inputs []string
 	// nightly means that the part runs in every full run, and otherwise only if something has changed in its inputs, of which it
 	// lists all: not the product, which other parts test.
@@ -23,35 +23,39 @@ type part struct {
 	alone   bool   // no other part runs at the same time
 }
 
-// product is what the programs in bin are built from.
-var product = []string{"plugin", "controller", "internal", "build/coredns.sh", "build/netbind", "plugin.cfg.patch", "Makefile", "go.mod", "go.sum"}
+// product is what the programs in bin are built from. The Dockerfile has the version of CoreDNS, as the Makefile: a test in build/images
+// compares them.
+var product = []string{"plugin", "controller", "internal", "build/coredns.sh", "build/coredns.Dockerfile", "build/netbind", "plugin.cfg.patch", "go.mod", "go.sum"}
+
+// shipped are folders of files that users get, which many tests read.
+var shipped = []string{"deploy", "corefile-examples"}
 
 // with returns the inputs of the product, and more.
 func with(more ...string) []string { return append(more, product...) }
 
 // parts are in the order in which they begin: those that take longest are first.
 var parts = []part{
-	{name: "rules", servers: 7, group: "test", module: ".", tests: []string{"./test/rules/...", "./test/world/..."}, race: true, inputs: with("deploy", "docs/operations")},
+	{name: "rules", servers: 7, group: "test", module: ".", tests: []string{"./test/rules/...", "./test/world/..."}, race: true, inputs: product},
 	{name: "cli", servers: 14, group: "test", module: "cli", tests: []string{"./command", "./join", "./..."}, flags: []string{"-parallel=4"},
-		inputs: with("deploy", "corefile-examples", "docs/cli.md", "docs/troubleshooting.md", "build/cli.sh", "build/cli-dist.sh")},
-	{name: "controller", servers: 7, group: "test", module: ".", tests: []string{"./controller/peers", "./controller/reconcile", "./controller/apply"}, race: true, inputs: []string{"deploy"}},
-	{name: "dns", servers: 1, group: "test", module: ".", tests: []string{"./test/dns"}, race: true, inputs: with("deploy", "corefile-examples", "docs/results/questions.txt")},
-	{name: "charts", servers: 9, group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("deploy", "build/needs.sh")},
-	{name: "images", group: "test", module: "build/images", tests: []string{"./..."}, flags: []string{"-skip=^TestReproducible$"}, inputs: with("build", "cli", "deploy", "CHANGELOG.md", ".github")},
-	{name: "plugin", servers: 1, group: "test", module: ".", tests: []string{"./plugin/...", "./internal/reflector"}, race: true, inputs: []string{"corefile-examples", "deploy"}},
-	{name: "kubeproxy", servers: 3, group: "test", module: ".", tests: []string{"./test/kubeproxy"}, inputs: with("deploy")},
-	{name: "e2e-parts", group: "test", module: ".", tests: []string{"./test/e2e/..."}, inputs: with("deploy", "docs/e2e.md", "docs/install.md", "docs/operations/uninstall.md")},
+		inputs: with("docs/cli.md", "docs/troubleshooting.md", "build/cli.sh", "build/cli-dist.sh")},
+	{name: "controller", servers: 7, group: "test", module: ".", tests: []string{"./controller/peers", "./controller/reconcile", "./controller/apply"}, race: true},
+	{name: "dns", servers: 1, group: "test", module: ".", tests: []string{"./test/dns"}, race: true, inputs: with("docs/results/questions.txt")},
+	{name: "charts", servers: 9, group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("build", "docs/operations")},
+	{name: "images", group: "test", module: "build/images", tests: []string{"./..."}, flags: []string{"-skip=^TestReproducible$"}, inputs: with("build", "cli", "CHANGELOG.md", ".github", "Makefile")},
+	{name: "plugin", servers: 1, group: "test", module: ".", tests: []string{"./plugin/...", "./internal/reflector"}, race: true},
+	{name: "kubeproxy", servers: 3, group: "test", module: ".", tests: []string{"./test/kubeproxy"}, inputs: product},
+	{name: "e2e-parts", group: "test", module: ".", tests: []string{"./test/e2e/..."}, inputs: with("docs/e2e.md", "docs/install.md", "docs/operations/uninstall.md")},
 	{name: "others", servers: 6, group: "test", module: ".", tests: []string{"./test/interop/...", "./test/monitoring/..."}, flags: []string{"-skip=^TestAlertsLive$"},
-		inputs: with("deploy", "docs/interop", "docs/recipes", "docs/operations")},
-	{name: "deploy", servers: 4, group: "test", module: ".", tests: []string{"./deploy/...", "./controller"}, inputs: []string{"deploy"}},
+		inputs: with("docs/interop", "docs/recipes", "docs/operations")},
+	{name: "deploy", servers: 4, group: "test", module: ".", tests: []string{"./deploy/...", "./controller"}},
 	{name: "pure", group: "test", module: ".", rest: true},
 	{name: "bench", servers: 4, group: "test", module: ".", tests: []string{"./bench/..."}},
 	{name: "docs", group: "test", module: ".", tests: []string{"./test/docs"}, inputs: []string{"."}},
 
 	{name: "e2e", group: "clusters", alone: true, covers: "e2e-cli", module: ".", tests: []string{"./test/e2e/..."}, command: "make e2e",
-		inputs: with("build", "deploy", "docs/install.md", "docs/operations/uninstall.md")},
-	{name: "e2e-cli", group: "clusters", alone: true, command: "make e2e ARGS='--run ^(TestReadme|TestVerify)$'", inputs: []string{"cli", "build/cli.sh", "test/e2e"}},
-	{name: "demo", servers: 2, group: "clusters", alone: true, command: "make demo ARGS=--once", inputs: with("deploy", "test/controlplane", "test/clusters", "cli", "build")},
+		inputs: with("build", "docs/install.md", "docs/operations/uninstall.md")},
+	{name: "e2e-cli", group: "clusters", alone: true, command: `make e2e ARGS="--run 'TestReadme|TestVerify'"`, inputs: []string{"cli", "build/cli.sh", "test/e2e"}},
+	{name: "demo", servers: 2, group: "clusters", alone: true, command: "make demo ARGS=--once", inputs: with("test/controlplane", "test/clusters", "cli", "build")},
 
 	{name: "compat", servers: 14, group: "nightly", nightly: true, alone: true, command: "make compat", inputs: []string{"go.mod", "test/controlplane/oldest", "build/compat.sh", "deploy/crd"}},
 	{name: "karmada", servers: 4, group: "nightly", nightly: true, alone: true, command: "make e2e-karmada", inputs: []string{"test/interop/karmada", "test/interop/programs/karmada", "test/interop/beside"}},

@@ -15,7 +15,7 @@ func repository(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for path, text := range map[string]string{
-		"go.mod": "module tiny\n\ngo 1.26\n", "go.sum": "", "build/env.sh": "", "Makefile": "",
+		"go.mod": "module tiny\n\ngo 1.26\n", "go.sum": "", "build/env.sh": "", "Makefile": "", "deploy/x": "", "corefile-examples/x": "",
 		"a/a_test.go": "package a\n\nimport _ \"tiny/b\"\n", "b/b.go": "package b\n", "c/c.go": "package c\n", "c/testdata/x.md": "",
 		".gitignore": "bin\n",
 	} {
