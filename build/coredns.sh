@@ -15,10 +15,16 @@ netbind='package main
 import _ "github.com/clusterset-dns/multicluster/build/netbind"'
 patched=$(cat "$root/plugin.cfg.patch"; printf '%s\n' "$replace" "$netbind" "$@")
 [ $# = 0 ] || source_dir+=-with-$(printf '%s\n' "$@" | cut -d: -f1 | paste -sd-)
+# One at a time: CI builds a release beside other parts, which use the same copy.
+mkdir -p "$root/build/out"
+if command -v flock >/dev/null; then
+  exec 9>"$source_dir.lock"
+  flock 9
+fi
 
 if [ "$patched" != "$(cat "$source_dir/.patched" 2>/dev/null)" ]; then
   echo "fetching CoreDNS $coredns"
-  rm -rf "$source_dir" && mkdir -p "$root/build/out"
+  rm -rf "$source_dir"
   if ! answer=$(cd / && go mod download -json "github.com/coredns/coredns@$coredns"); then
     echo "CoreDNS $coredns is not to be had; want a version such as v1.15.0. The go command says:" >&2
     echo "$answer" | sed -n 's/^\t"Error": //p' >&2

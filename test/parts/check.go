@@ -20,10 +20,6 @@ func check(ctx context.Context, base, linter string) error {
 	if err != nil {
 		return err
 	}
-	if len(changed) == 0 {
-		fmt.Println("nothing has changed")
-		return nil
-	}
 	var failed []error
 	for _, module := range modules {
 		packages, err := dependents(ctx, module, changed)
@@ -46,12 +42,14 @@ func changes(ctx context.Context, base string) ([]string, error) {
 			base = commit
 		}
 	}
-	tracked, err := git(ctx, nil, "diff", "--name-only", base)
+	tracked, err := git(ctx, nil, "diff", "-z", "--no-renames", "--name-only", base)
 	if err != nil {
 		return nil, fmt.Errorf("compare with %s: %w", base, err)
 	}
-	untracked, err := git(ctx, nil, "ls-files", "--others", "--exclude-standard")
-	return strings.Fields(tracked + "\n" + untracked), err
+	untracked, err := git(ctx, nil, "ls-files", "-z", "--others", "--exclude-standard")
+	files := strings.FieldsFunc(tracked+"\x00"+untracked, func(r rune) bool { return r == 0 })
+	fmt.Printf("%d files have changed since %s (-base)\n", len(files), base)
+	return files, err
 }
 
 // dependents returns the folders, relative to the module, of the packages that have one of the files, or import one that has.
@@ -61,16 +59,24 @@ func dependents(ctx context.Context, module string, files []string) (folders []s
 		return nil, err
 	}
 	folderOf := map[string]string{}
+	prefix := "" // of the import paths of all packages of the repository: they are its folders
 	for _, l := range all {
 		folderOf[l.ImportPath] = l.Dir
+		if l.ForTest == "" && strings.HasSuffix(l.ImportPath, "/"+l.Dir) {
+			prefix = strings.TrimSuffix(l.ImportPath, l.Dir)
+		}
 	}
-	touched := map[string]bool{}
+	touched, everything := map[string]bool{}, false
 	for _, file := range files {
-		touched[packageOf(file, folderOf)] = true
+		touched[prefix+packageOf(file, folderOf)] = true
+		touched[prefix+filepath.Dir(file)] = true // also of a package that is not there any more
+		everything = everything || slices.Contains([]string{"go.mod", "go.sum", ".golangci.yaml", "build/env.sh", module + "/go.mod"}, file)
 	}
 	for _, l := range all {
-		deps := append([]string{l.ImportPath}, l.Deps...)
-		depends := slices.ContainsFunc(deps, func(dep string) bool { return folderOf[dep] != "" && touched[folderOf[dep]] })
+		depends := everything || slices.ContainsFunc(append(l.Deps, l.ImportPath), func(dep string) bool {
+			path, _, _ := strings.Cut(dep, " ") // without the test that it was compiled for
+			return touched[path]
+		})
 		if folder, err := filepath.Rel(module, l.Dir); err == nil && depends && !strings.HasPrefix(folder, "..") {
 			folders = append(folders, "./"+folder)
 		}

@@ -16,20 +16,19 @@ import (
 	"strings"
 )
 
-// hash returns a hash of all that the result of a part depends on: the part itself, the release of Go, the files and folders that it
-// lists, and each folder of this repository with a package that its tests import. A folder counts with all that is in it, as it is now,
-// committed or not.
+// hash returns a hash of all that the result of a part depends on: what it runs, the releases of Go and CoreDNS, the files and folders that
+// it lists, and each folder of this repository with a package that its tests import. A folder counts with all that is in the tree.
 func (p part) hash(ctx context.Context, tree string) (string, error) {
 	paths, err := p.paths(ctx)
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	_, _ = fmt.Fprintln(sum, p.name, p.tests, p.race, p.flags, p.command, runtime.Version())
+	_, _ = fmt.Fprintln(sum, p.name, p.script(), p.servers, runtime.Version(), os.Getenv("COREDNS_VERSION"))
 	for _, path := range paths {
 		object, err := git(ctx, nil, "rev-parse", "--verify", "--quiet", strings.TrimSuffix(tree+":"+path, ".")) // "." is the tree itself
 		if err != nil {
-			return "", fmt.Errorf("part %s has the input %s, which is not there", p.name, path)
+			return "", fmt.Errorf("part %s: find its input %s: %w", p.name, path, errors.Join(ctx.Err(), err))
 		}
 		_, _ = fmt.Fprintln(sum, path, object)
 	}

@@ -37,7 +37,7 @@ func with(more ...string) []string { return append(more, product...) }
 var parts = []part{
 	{name: "rules", servers: 7, group: "test", module: ".", tests: []string{"./test/rules/...", "./test/world/..."}, race: true, inputs: product},
 	{name: "cli", servers: 14, group: "test", module: "cli", tests: []string{"./command", "./join", "./..."}, flags: []string{"-parallel=4"},
-		inputs: with("docs/cli.md", "docs/troubleshooting.md", "build/cli.sh", "build/cli-dist.sh")},
+		inputs: with("docs", "LICENSE", "build/cli.sh", "build/cli-dist.sh")},
 	{name: "controller", servers: 7, group: "test", module: ".", tests: []string{"./controller/peers", "./controller/reconcile", "./controller/apply"}, race: true},
 	{name: "dns", servers: 1, group: "test", module: ".", tests: []string{"./test/dns"}, race: true, inputs: with("docs/results/questions.txt")},
 	{name: "charts", servers: 9, group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("build", "docs/operations")},
@@ -58,7 +58,7 @@ var parts = []part{
 	{name: "demo", servers: 2, group: "clusters", alone: true, command: "make demo ARGS=--once", inputs: with("test/controlplane", "test/clusters", "cli", "build")},
 
 	{name: "compat", servers: 14, group: "nightly", nightly: true, alone: true, command: "make compat", inputs: []string{"go.mod", "test/controlplane/oldest", "build/compat.sh", "deploy/crd"}},
-	{name: "karmada", servers: 4, group: "nightly", nightly: true, alone: true, command: "make e2e-karmada", inputs: []string{"test/interop/karmada", "test/interop/programs/karmada", "test/interop/beside"}},
+	{name: "karmada", servers: 4, group: "nightly", nightly: true, alone: true, command: "make e2e-karmada", inputs: []string{"test/interop/karmada", "test/interop/programs/karmada", "test/interop/beside", "corefile-examples/alias.Corefile"}},
 	{name: "test-clusters", group: "nightly", nightly: true, alone: true, command: "make test-clusters", inputs: []string{"test/clusters"}},
 	{name: "harness", servers: 12, group: "nightly", nightly: true, alone: true, module: ".", tests: []string{"./test/controlplane/...", "./test/clusters/..."}, inputs: []string{"test/controlplane", "test/clusters"}},
 	{name: "reproducible", group: "nightly", nightly: true, alone: true, module: "build/images", tests: []string{"."}, flags: []string{"-run=^TestReproducible$"}, inputs: []string{"build", "go.mod", "cli/go.mod"}},

@@ -111,6 +111,26 @@ func TestAFailedPartLeavesNoStamp(t *testing.T) {
 	}
 }
 
+// TestAChangeDuringTheRunLeavesNoStamp: nobody knows which of the two the tests have read.
+func TestAChangeDuringTheRunLeavesNoStamp(t *testing.T) {
+	repository(t)
+	p := part{name: "p", module: ".", tests: []string{"./a"}, command: "echo '// more' >>b/b.go"}
+	if first, second := p.runs(t), p.runs(t); !first || !second {
+		t.Error("it does not run again")
+	}
+}
+
+// TestAStampThatCannotBeWrittenIsNoFailure: the part runs again, and that is all.
+func TestAStampThatCannotBeWrittenIsNoFailure(t *testing.T) {
+	repository(t)
+	put(t, "bin/file", "")
+	t.Setenv("XDG_CACHE_HOME", "bin/file")
+	p := part{name: "p", module: ".", command: "true"}
+	if first, second := p.runs(t), p.runs(t); !first || !second {
+		t.Error("it does not run again")
+	}
+}
+
 // TestTooManyServersFail: a part that starts more API servers than it may.
 func TestTooManyServersFail(t *testing.T) {
 	repository(t)
@@ -153,8 +173,15 @@ func TestANightlyPartIsOfTheRecord(t *testing.T) {
 
 func TestCheckTakesWhatDependsOnChangedFiles(t *testing.T) {
 	repository(t)
+	if err := os.RemoveAll("b"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := dependents(t.Context(), ".", []string{"b/b.go"}); err != nil || !slices.Equal(got, []string{"./a"}) {
+		t.Errorf("a package is removed: %q, %v; want what imports it", got, err)
+	}
+	put(t, "b/b.go", "package b\n")
 	for file, want := range map[string][]string{
-		"b/b.go": {"./a", "./b"}, "a/a_test.go": {"./a"}, "c/testdata/x.md": {"./c", "./test/docs"}, "Makefile": nil,
+		"b/b.go": {"./a", "./b"}, "a/a_test.go": {"./a"}, "c/testdata/x.md": {"./c", "./test/docs"}, "Makefile": nil, "go.mod": {"./a", "./b", "./c"},
 	} {
 		if got, err := dependents(t.Context(), ".", []string{file}); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %q, %v; want %q", file, got, err, want)

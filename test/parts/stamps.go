@@ -33,15 +33,23 @@ func (p part) passed(hash string) string {
 	return ""
 }
 
-// note creates the stamp of a part that has passed, and of the part that it covers.
-func (p part) note(ctx context.Context, tree, hash string) error {
+// note creates the stamp of a part that has passed, and of the part that it covers, unless its inputs have changed meanwhile: then nobody
+// knows which of them the tests have read.
+func (p part) note(ctx context.Context, hash string) error {
+	tree, err := workTree(ctx)
+	if err != nil {
+		return err
+	}
+	if now, err := p.hash(ctx, tree); err != nil || now != hash {
+		return err
+	}
 	for _, covered := range parts {
 		if covered.name != p.covers {
 			continue
 		}
 		of, err := covered.hash(ctx, tree)
 		if err == nil {
-			err = covered.note(ctx, tree, of)
+			err = covered.note(ctx, of)
 		}
 		if err != nil {
 			return err
