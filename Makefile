@@ -103,7 +103,14 @@ check: bin/golangci-lint-$(GOLANGCI_LINT_VERSION) ## Lint and test what has chan
 .PHONY: ci-full
 ci-full: ## Run all parts of CI in their full form, as each night (needs root; hours)
 	@CI_FULL=1 .ci/run
-	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)"; go run ./test/parts report; } >docs/results/ci-full.txt
+	@$(call parts,ci-full)
+
+# What .ci/run took, for CONTRIBUTING.md.
+parts = { echo "$$(nproc) cores, $$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), $$(go version | cut -d' ' -f3,4), $(COMMIT)"; echo; go run ./test/parts report; } >docs/results/$(1).txt; go run ./test/docs
+
+.PHONY: ci-results
+ci-results: ## Copy what the parts of the last .ci/run took into CONTRIBUTING.md
+	@$(call parts,ci)
 
 .PHONY: fuzz
 fuzz: ## Fuzz names, Corefiles, answers and transfers (FUZZTIME=30s for each)

@@ -3,7 +3,7 @@
 //	<!-- BEGIN path -->
 //	<!-- END -->
 //
-// of README.md and the documents in docs. It runs from the project's top folder, by `make readme`. A test fails
+// of README.md, CONTRIBUTING.md and the documents in docs. It runs from the project's top folder, by `make readme`. A test fails
 // when a document differs from the files.
 package main
 
@@ -46,11 +46,11 @@ func fillAll() error {
 
 var block = regexp.MustCompile(`(?s)<!-- BEGIN (\S+) -->\n.*?<!-- END -->`)
 
-// withBlocks returns README.md and the documents in docs, and in the folders there.
+// withBlocks returns README.md, CONTRIBUTING.md and the documents in docs, and in the folders there.
 func withBlocks(root string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	deeper, _ := filepath.Glob(filepath.Join(root, "docs", "*", "*.md")) // a pattern that is wrong would be so above
-	return append(append(files, deeper...), filepath.Join(root, "README.md")), err
+	return append(append(files, deeper...), filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")), err
 }
 
 // fill puts the content of each named file into its block.
