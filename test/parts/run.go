@@ -136,7 +136,7 @@ func (p part) script() string {
 		return p.command
 	}
 	// vet is a part of lint. Go's own cache does not see what programs in bin and other child processes read.
-	flags := append([]string{"-count=1", "-vet=off", "-ldflags=-w", "-timeout=20m"}, p.flags...)
+	flags := append([]string{"-count=1", "-vet=off", "-ldflags=-w", "-timeout=40m"}, p.flags...)
 	cgo := "0"
 	if p.race { // the race detector needs cgo
 		flags, cgo = append(flags, "-race"), "1"
