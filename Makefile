@@ -84,7 +84,7 @@ release-dry-run: bin/make-images ## Make all files of a release in bin/release (
 
 .PHONY: programs
 programs: ## Build etcd, kube-apiserver, Prometheus and more for the tests, once
-	@go run ./test/controlplane/build
+	@go run ./test/kube/build
 	@go run ./test/monitoring/programs
 
 .PHONY: needs-test needs-clusters

@@ -4,7 +4,7 @@
 #   coredns=v1.12.3              the plugin's answers and transfers. Without CoreDNS' other plugins, that takes seconds
 #   kubernetes=oldest|newest     what speaks to an API server: objects and rights, the chart, the plugin's watch, the controller's scenarios
 #
-# The module test/controlplane/oldest has the version of the oldest kube-apiserver.
+# The module test/kube/oldest has the version of the oldest kube-apiserver.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 output=$(realpath -m "$1")
@@ -33,11 +33,11 @@ coredns() {
 }
 
 kubernetes() {
-  local module=test/controlplane/kube
+  local module=test/kube/programs
   export OLDEST_KUBERNETES=
-  if [ "$1" = oldest ]; then module=test/controlplane/oldest OLDEST_KUBERNETES=1; fi
+  if [ "$1" = oldest ]; then module=test/kube/oldest OLDEST_KUBERNETES=1; fi
   version=$(sed -n 's|.*k8s.io/kubernetes \(v[0-9.]*\).*|\1|p' $module/go.mod)
-  go run ./test/controlplane/build kube-apiserver # without the deadline that a test has for it
+  go run ./test/kube/build kube-apiserver # without the deadline that a test has for it
   tests . ./deploy ./deploy/crd ./plugin/watch
   tests . -run '^(TestScenarios|TestRoleHasNothingSpareAndNothingMissing|TestTwoUpdatesAtOnceLoseNothing)$' ./controller/reconcile
   tests deploy/charts -run '^(TestReleaseThroughAllModes|TestCRDsAreUpgradedAndStay)$' .

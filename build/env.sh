@@ -4,7 +4,7 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= GOFIPS140=off
 # No file system paths, and nothing of the repository: a clone, a worktree and a copy of the files differ in it. No tables for debuggers,
-# which are stripped anyway and take a fifth of a compiler's time. The Makefile reads this line, and controlplane.Flags is the same.
+# which are stripped anyway and take a fifth of a compiler's time. The Makefile reads this line, and kube.Flags is the same.
 export GOFLAGS="-trimpath -buildvcs=false -gcflags=all=-dwarf=false"
 strip="-s -w"
 # 12 digits: git's own choice depends on how much the clone holds.

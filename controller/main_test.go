@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // output is the output of a process. It can be read while the process runs.
@@ -70,7 +70,7 @@ func TestMain(m *testing.M) {
 	if folder, err = os.MkdirTemp("", "multicluster-controller-test-"); err != nil {
 		panic(err)
 	}
-	code := controlplane.Main(m)
+	code := kube.Main(m)
 	_ = os.RemoveAll(folder)
 	os.Exit(code)
 }
@@ -80,7 +80,7 @@ func TestMain(m *testing.M) {
 // error that contains the reason, so that Kubernetes restarts it.
 func TestProcess(t *testing.T) {
 	program := build(t)
-	cluster := controlplane.New(t, controlplane.Options{})
+	cluster := kube.New(t, kube.Options{})
 	address := freeAddress(t)
 	var said output
 	ctx, cancel := context.WithCancel(t.Context())
@@ -94,13 +94,13 @@ func TestProcess(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- process.Wait() }()
 
-	controlplane.Eventually(t, "waiting for the CRD", func() error {
+	kube.Eventually(t, "waiting for the CRD", func() error {
 		return errors.Join(answers(t, address, "/healthz", http.StatusOK), answers(t, address, "/readyz", http.StatusServiceUnavailable), says(&said, "install the CRD"))
 	})
-	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
+	if err := cluster.InstallCRDs(t.Context(), kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
-	controlplane.Eventually(t, "ready", func() error {
+	kube.Eventually(t, "ready", func() error {
 		return errors.Join(answers(t, address, "/healthz", http.StatusOK), answers(t, address, "/readyz", http.StatusOK))
 	})
 	if err := cluster.RemoveCRDs(t.Context()); err != nil {
@@ -123,8 +123,8 @@ func TestProcess(t *testing.T) {
 // --health-probe-bind-address=0 disables the probes.
 func TestATerminatedProcessReportsNoError(t *testing.T) {
 	program := build(t)
-	cluster := controlplane.New(t, controlplane.Options{})
-	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
+	cluster := kube.New(t, kube.Options{})
+	if err := cluster.InstallCRDs(t.Context(), kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	var said output
@@ -142,7 +142,7 @@ func TestATerminatedProcessReportsNoError(t *testing.T) {
 		}
 		return *lease.Spec.HolderIdentity, nil
 	}
-	controlplane.Eventually(t, "it leads", func() error {
+	kube.Eventually(t, "it leads", func() error {
 		if by, err := holder(); err != nil || by == "" {
 			return fmt.Errorf("the Lease is held by %q: %w", by, err)
 		}

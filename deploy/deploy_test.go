@@ -22,11 +22,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
-var shared controlplane.Shared
+var shared kube.Shared
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
@@ -50,7 +50,7 @@ func bases(t *testing.T) []string {
 	return found
 }
 
-func kubectl(t *testing.T, c *controlplane.Cluster, args ...string) string {
+func kubectl(t *testing.T, c *kube.Cluster, args ...string) string {
 	t.Helper()
 	out, err := binaries.Kubectl(t.Context(), c, args...)
 	if err != nil {
@@ -60,7 +60,7 @@ func kubectl(t *testing.T, c *controlplane.Cluster, args ...string) string {
 }
 
 // render is the objects of a base.
-func render(t *testing.T, c *controlplane.Cluster, base string) []*unstructured.Unstructured {
+func render(t *testing.T, c *kube.Cluster, base string) []*unstructured.Unstructured {
 	t.Helper()
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(kubectl(t, c, "kustomize", base)), 4096)
 	var all []*unstructured.Unstructured
@@ -76,7 +76,7 @@ func render(t *testing.T, c *controlplane.Cluster, base string) []*unstructured.
 }
 
 // find fills a typed object from the one of its kind in a base.
-func find(t *testing.T, c *controlplane.Cluster, base, kind string, into any) {
+func find(t *testing.T, c *kube.Cluster, base, kind string, into any) {
 	t.Helper()
 	all := render(t, c, base)
 	i := slices.IndexFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
@@ -98,7 +98,7 @@ func TestBasesAreAccepted(t *testing.T) {
 			}
 			continue
 		}
-		if base == "deploy/search" && controlplane.IsOldest() { // which has no MutatingAdmissionPolicy
+		if base == "deploy/search" && kube.IsOldest() { // which has no MutatingAdmissionPolicy
 			continue
 		}
 		kubectl(t, c, "apply", "--validate=strict", "-k", base)
@@ -216,7 +216,7 @@ func TestServiceReachesTheServer(t *testing.T) {
 func TestPodsAreAdmittedAsRestricted(t *testing.T) {
 	c := shared.Cluster(t)
 	client := kubernetes.NewForConfigOrDie(c.Config).CoreV1()
-	namespace := controlplane.Namespace(t, c)
+	namespace := kube.Namespace(t, c)
 	const restrict = `{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}`
 	kubectl(t, c, "patch", "namespace", namespace, "-p", restrict)
 	if _, _, err := c.ServiceAccount(t.Context(), namespace, "default"); err != nil {

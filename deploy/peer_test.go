@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 const (
@@ -37,7 +37,7 @@ var readable = []schema.GroupVersionResource{
 }
 
 // installPeer makes what a peer's account needs, and that of the CRDs and the controller that it stands on.
-func installPeer(t *testing.T, c *controlplane.Cluster) {
+func installPeer(t *testing.T, c *kube.Cluster) {
 	t.Helper()
 	kubectl(t, c, "apply", "-k", "deploy/crd")
 	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
@@ -87,7 +87,7 @@ func TestPeerMayReadWhatItNeedsOnly(t *testing.T) {
 	for _, r := range readable {
 		want["list "+r.Resource+"."+r.Group+" "], want["watch "+r.Resource+"."+r.Group+" "] = true, true
 	}
-	controlplane.Eventually(t, "the peer has its rights and no more", func() error {
+	kube.Eventually(t, "the peer has its rights and no more", func() error {
 		if got := rights(t, peer); !maps.Equal(got, want) {
 			return fmt.Errorf("it may %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 		}

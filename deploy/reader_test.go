@@ -18,11 +18,11 @@ import (
 
 	"github.com/clusterset-dns/multicluster/deploy/peer"
 	"github.com/clusterset-dns/multicluster/deploy/renew"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // applied applies objects as a Go program does, with strict validation.
-func applied(t *testing.T, c *controlplane.Cluster, all ...*unstructured.Unstructured) {
+func applied(t *testing.T, c *kube.Cluster, all ...*unstructured.Unstructured) {
 	t.Helper()
 	to, err := client.New(c.Config, client.Options{})
 	if err != nil {
@@ -64,7 +64,7 @@ func TestPackagesHaveTheObjectsOfTheirBases(t *testing.T) {
 
 // TestReaderRenewsItsOwnTokenOnly: an account of one reader has the rights of the shared account, and in addition creates tokens of itself.
 func TestReaderRenewsItsOwnTokenOnly(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := kube.New(t, kube.Options{})
 	kubectl(t, c, "apply", "-k", "deploy/crd")
 	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
 	kubectl(t, c, "apply", "-k", "deploy/controller")
@@ -84,7 +84,7 @@ func TestReaderRenewsItsOwnTokenOnly(t *testing.T) {
 		want["list "+r.Resource+"."+r.Group+" "], want["watch "+r.Resource+"."+r.Group+" "] = true, true
 	}
 	want["create serviceaccounts/token. "+peer.ReaderName("member2")] = true
-	controlplane.Eventually(t, "the reader has its rights and no more", func() error {
+	kube.Eventually(t, "the reader has its rights and no more", func() error {
 		if got := rights(t, reader); !maps.Equal(got, want) {
 			return fmt.Errorf("it may %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 		}
@@ -111,7 +111,7 @@ func TestReaderRenewsItsOwnTokenOnly(t *testing.T) {
 		t.Errorf("create an account: %v; want forbidden", err)
 	}
 	kubectl(t, c, "delete", "serviceaccounts,roles,rolebindings,clusterrolebindings", "-n", system, "-l", peer.LabelReader+"=member2")
-	controlplane.Eventually(t, "the access is revoked", func() error {
+	kube.Eventually(t, "the access is revoked", func() error {
 		_, err := own.Namespaces().List(t.Context(), metav1.ListOptions{})
 		if !apierrors.IsUnauthorized(err) {
 			return fmt.Errorf("list Namespaces: %w; want unauthorized", err)

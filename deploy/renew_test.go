@@ -9,14 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // TestControllerWritesNoSecretByDefault compares the rights of the controller without and with deploy/renew: the base adds that it can
 // patch the Secrets of its own namespace, and nothing else.
 func TestControllerWritesNoSecretByDefault(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := kube.New(t, kube.Options{})
 	kubectl(t, c, "apply", "-k", "deploy/controller")
 	account, _, err := c.ServiceAccount(t.Context(), system, "multicluster-controller")
 	if err != nil {
@@ -38,7 +38,7 @@ func TestControllerWritesNoSecretByDefault(t *testing.T) {
 	if got := kubectl(t, c, "auth", "can-i", "patch", "secrets", "--namespace="+system, canI); got != "yes\n" {
 		t.Errorf("the comment of the base: %q", got)
 	}
-	controlplane.Eventually(t, "the base adds one right", func() error {
+	kube.Eventually(t, "the base adds one right", func() error {
 		after := rights(t, account)
 		maps.DeleteFunc(after, func(right string, _ bool) bool { return before[right] })
 		if all := slices.Collect(maps.Keys(after)); !slices.Equal(all, []string{"patch secrets. "}) {
@@ -46,7 +46,7 @@ func TestControllerWritesNoSecretByDefault(t *testing.T) {
 		}
 		return nil
 	})
-	other := controlplane.Namespace(t, c)
+	other := kube.Namespace(t, c)
 	if got, err := binaries.Kubectl(t.Context(), c, "auth", "can-i", "patch", "secrets", "--namespace="+other, canI); err == nil || got != "no\n" {
 		t.Errorf("in another namespace: %q, %v", got, err)
 	}

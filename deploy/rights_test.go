@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/plugin/watch"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // refusals are the requests that the API server forbade: "list serviceimports".
@@ -68,7 +68,7 @@ func (deaf) Programmed(string, time.Duration)               {}
 // of one rule: the first syncs, and each of the others is refused what it lacks. The API server is one that cannot stream lists
 // through a watch, as older ones cannot: others are asked for fewer lists.
 func TestPluginNeedsEachRight(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{APIServerFlags: []string{"--feature-gates=WatchList=false"}})
+	c := kube.New(t, kube.Options{APIServerFlags: []string{"--feature-gates=WatchList=false"}})
 	kubectl(t, c, "apply", "-k", "deploy/crd")
 	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
 	var shipped rbacv1.ClusterRole
@@ -88,7 +88,7 @@ func TestPluginNeedsEachRight(t *testing.T) {
 				account := "no-" + verb + "-" + resource
 				bind(t, c, account, less)
 				_, forbidden := watchAs(t, c, account, less, watch.Options{})
-				controlplane.Eventually(t, "be forbidden", func() error {
+				kube.Eventually(t, "be forbidden", func() error {
 					if all := forbidden.all(); !slices.Equal(all, []string{verb + " " + resource}) {
 						return fmt.Errorf("forbidden: %v", all)
 					}
@@ -114,7 +114,7 @@ func TestFewerRightsAreEnoughForLess(t *testing.T) {
 	})
 	t.Run("namespaces needs a Role in each", func(t *testing.T) {
 		const name = "some-namespaces"
-		namespaces := []string{controlplane.Namespace(t, c), controlplane.Namespace(t, c)}
+		namespaces := []string{kube.Namespace(t, c), kube.Namespace(t, c)}
 		kubectl(t, c, "apply", "-k", "deploy/plugin/rights")
 		for _, namespace := range namespaces {
 			kubectl(t, c, "create", "rolebinding", name, "--namespace="+namespace, "--clusterrole=multicluster-dns", "--serviceaccount=default:"+name)
@@ -127,7 +127,7 @@ func TestFewerRightsAreEnoughForLess(t *testing.T) {
 // syncs waits until a watch has synced, without being forbidden anything.
 func syncs(t *testing.T, w *watch.Watch, forbidden *refusals) {
 	t.Helper()
-	controlplane.Eventually(t, "sync", func() error {
+	kube.Eventually(t, "sync", func() error {
 		if w.Index() == nil {
 			return fmt.Errorf("not yet; forbidden: %v", forbidden.all())
 		}
@@ -146,7 +146,7 @@ func hasRights(t *testing.T, account *rest.Config, namespace string, rules []rba
 	for _, rule := range rules {
 		for _, verb := range rule.Verbs {
 			asked := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: rule.Resources[0]}
-			controlplane.Eventually(t, "be allowed to "+verb+" "+asked.Resource, func() error {
+			kube.Eventually(t, "be allowed to "+verb+" "+asked.Resource, func() error {
 				review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &asked}}
 				review, err := reviews.Create(t.Context(), review, metav1.CreateOptions{})
 				if err == nil && !review.Status.Allowed {
@@ -159,7 +159,7 @@ func hasRights(t *testing.T, account *rest.Config, namespace string, rules []rba
 }
 
 // bind gives an account rights everywhere, until the test's end.
-func bind(t *testing.T, c *controlplane.Cluster, account string, rules []rbacv1.PolicyRule) {
+func bind(t *testing.T, c *kube.Cluster, account string, rules []rbacv1.PolicyRule) {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(c.Config).RbacV1()
 	meta := metav1.ObjectMeta{Name: account}
@@ -182,7 +182,7 @@ func bind(t *testing.T, c *controlplane.Cluster, account string, rules []rbacv1.
 }
 
 // watchAs runs the plugin's watch until the test's end, as an account that was given these rights, in the watch's namespaces or everywhere.
-func watchAs(t *testing.T, c *controlplane.Cluster, account string, rules []rbacv1.PolicyRule, o watch.Options) (*watch.Watch, *refusals) {
+func watchAs(t *testing.T, c *kube.Cluster, account string, rules []rbacv1.PolicyRule, o watch.Options) (*watch.Watch, *refusals) {
 	t.Helper()
 	config, _, err := c.ServiceAccount(t.Context(), "default", account)
 	if err != nil {

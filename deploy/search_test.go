@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 const labelSearch = "clusterset-dns.io/search"
@@ -32,10 +32,10 @@ func numberedSuffixes(n int) (all []string) {
 // TestSearch: with deploy/search, pods in labelled namespaces get the suffixes that they do not have yet.
 // Pods that do not use the cluster's DNS do not change, and no pod gets more than 32 suffixes.
 func TestSearch(t *testing.T) {
-	if controlplane.IsOldest() {
+	if kube.IsOldest() {
 		t.Skip("it has no MutatingAdmissionPolicy")
 	}
-	c := controlplane.New(t, controlplane.Options{})
+	c := kube.New(t, kube.Options{})
 	kubectl(t, c, "apply", "-k", "deploy/search")
 	client := kubernetes.NewForConfigOrDie(c.Config).CoreV1()
 	const zone = "clusterset.local"
@@ -78,7 +78,7 @@ func TestSearch(t *testing.T) {
 		kubectl(t, c, "label", "namespace", "shop", "--overwrite", labelSearch+"="+value)
 	}
 	// The API server reads a new policy, and a changed namespace, after a moment.
-	controlplane.Eventually(t, "the policy applies", func() error {
+	kube.Eventually(t, "the policy applies", func() error {
 		label("service")
 		got, err := admitted(tests["one suffix"])
 		if err == nil && !slices.Equal(got, []string{zone}) {
@@ -93,7 +93,7 @@ func TestSearch(t *testing.T) {
 			} else {
 				label(test.label)
 			}
-			controlplane.Eventually(t, "the pod searches "+strings.Join(test.want, " "), func() error {
+			kube.Eventually(t, "the pod searches "+strings.Join(test.want, " "), func() error {
 				got, err := admitted(test)
 				if err == nil && !slices.Equal(got, test.want) {
 					err = fmt.Errorf("it searches %v", got)

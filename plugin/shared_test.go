@@ -18,7 +18,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
 	"github.com/clusterset-dns/multicluster/plugin/watch"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // kubeconfig writes a kubeconfig with the address of a closed port on loopback.
@@ -56,7 +56,7 @@ func reading(t *testing.T, kubeconfigs ...string) *instance {
 
 func running(t *testing.T, when string, want float64) {
 	t.Helper()
-	controlplane.Eventually(t, fmt.Sprintf("%s there are %v watches", when, want), func() error {
+	kube.Eventually(t, fmt.Sprintf("%s there are %v watches", when, want), func() error {
 		if got := testutil.ToFloat64(watchesGauge); got != want {
 			return fmt.Errorf("there are %v", got)
 		}
@@ -142,7 +142,7 @@ func TestReadyAtTheLatestAfterItsTimeout(t *testing.T) {
 		late, early := viewHandler(nil, fall.Zero), viewHandler(nil, fall.Zero)
 		late.boundReadiness(s, time.Hour, i.ended)
 		early.boundReadiness(s, 10*time.Millisecond, i.ended)
-		controlplane.Eventually(t, "ready", func() error {
+		kube.Eventually(t, "ready", func() error {
 			if !early.Ready() {
 				return errors.New("it is not")
 			}
@@ -163,7 +163,7 @@ func TestReadyAtTheLatestAfterItsTimeout(t *testing.T) {
 		}
 		s.began = time.Now().Add(-2 * time.Hour) // A reload does not begin the time anew.
 		late.boundReadiness(s, time.Hour, i.ended)
-		controlplane.Eventually(t, "ready after a reload", func() error {
+		kube.Eventually(t, "ready after a reload", func() error {
 			if !late.Ready() {
 				return errors.New("it is not")
 			}

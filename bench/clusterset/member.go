@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -24,12 +24,12 @@ type member struct {
 	*world.Cluster
 	api        *kubernetes.Clientset
 	metrics    string // the controller's address; "" before it is started
-	controller *controlplane.Beside
+	controller *kube.Beside
 }
 
 // start starts a cluster without a controller.
 func start(ctx context.Context, id, serviceCIDRs string) (*member, error) {
-	c, err := world.Start(ctx, id, controlplane.Options{ServiceCIDRs: serviceCIDRs})
+	c, err := world.Start(ctx, id, kube.Options{ServiceCIDRs: serviceCIDRs})
 	if err != nil {
 		return nil, err
 	}

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // CoreDNS is a running CoreDNS.
 type CoreDNS struct {
-	*controlplane.Beside
+	*kube.Beside
 	Address    string
 	pprof      string        // its address: on a port of its own, it costs a query nothing
 	Took, Used time.Duration // from its start until it was ready, and its CPU until then
@@ -25,7 +25,7 @@ type CoreDNS struct {
 
 // StartCoreDNS runs a CoreDNS with one server block, of the given plugins, beside a cluster until it is ready. Far more time than any
 // start takes is allowed: only one that fails gets there.
-func StartCoreDNS(ctx context.Context, c *controlplane.Cluster, program, plugins string, ready func(address string) error) (*CoreDNS, error) {
+func StartCoreDNS(ctx context.Context, c *kube.Cluster, program, plugins string, ready func(address string) error) (*CoreDNS, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	program, err := filepath.Abs(program)
@@ -59,7 +59,7 @@ func StartCoreDNS(ctx context.Context, c *controlplane.Cluster, program, plugins
 
 // FreeAddress is an unused address of loopback, over UDP and TCP.
 func FreeAddress() (string, error) {
-	port, err := controlplane.FreePort()
+	port, err := kube.FreePort()
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), err
 }
 

@@ -11,7 +11,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/kubernetes"
 
 	_ "github.com/clusterset-dns/multicluster/plugin"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // The order of plugins is that of CoreDNS, with ours where plugin.cfg.patch puts it, and before both the one that takes hold of them.
@@ -33,7 +33,7 @@ func init() {
 var taken plugin.Handler
 
 // serve runs CoreDNS with one plugin, and gives that plugin. It ends with the benchmark or with stop.
-func serve(b *testing.B, c *controlplane.Cluster, block string) (h plugin.Handler, stop func()) {
+func serve(b *testing.B, c *kube.Cluster, block string) (h plugin.Handler, stop func()) {
 	b.Helper()
 	corefile := ".:0 {\n bind 127.0.0.1\n takenext\n " + block + " {\n kubeconfig " + c.Kubeconfig + "\n " + properties[block] + "\n }\n}"
 	instance, err := caddy.Start(caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"})

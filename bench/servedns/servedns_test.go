@@ -9,14 +9,14 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // BenchmarkServeDNS measures what a plugin does for a question, without the server around it, in a process that has both plugins:
 // both watch the same API server, and answer the same questions.
 func BenchmarkServeDNS(b *testing.B) {
-	c := controlplane.New(b, controlplane.Options{ServiceCIDRs: "10.255.0.0/24"})
-	if err := c.InstallCRDs(b.Context(), controlplane.BothVersions); err != nil { // the in-tree plugin reads v1alpha1 only
+	c := kube.New(b, kube.Options{ServiceCIDRs: "10.255.0.0/24"})
+	if err := c.InstallCRDs(b.Context(), kube.BothVersions); err != nil { // the in-tree plugin reads v1alpha1 only
 		b.Fatal(err)
 	}
 	api, err := measure.Client(c.Config)
@@ -49,7 +49,7 @@ func benchmark(b *testing.B, imports int, q question, name string, h plugin.Hand
 		messages[i] = new(dns.Msg).SetQuestion(n, q.qtype).SetEdns0(dns.MaxMsgSize, false) // so that every answer fits
 	}
 	for i := range messages {
-		controlplane.Eventually(b, fmt.Sprintf("%s answers %s", name, q.names[i]), func() error { return answers(b, h, messages[i], q) })
+		kube.Eventually(b, fmt.Sprintf("%s answers %s", name, q.names[i]), func() error { return answers(b, h, messages[i], q) })
 	}
 	b.Run(fmt.Sprintf("imports=%d/question=%s/plugin=%s", imports, q.name, name), func(b *testing.B) {
 		ctx, w, i := b.Context(), &writer{}, 0

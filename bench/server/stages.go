@@ -15,12 +15,12 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // world is a cluster, and what speaks to it.
 type world struct {
-	*controlplane.Cluster
+	*kube.Cluster
 	api client.Client
 }
 
@@ -45,12 +45,12 @@ func (b *bench) measure(ctx context.Context, only string) error {
 func onWorld(ctx context.Context, do func(context.Context, *world) error) (err error) {
 	// Every five minutes an API server reads all imports from etcd, twice, and compares them with its cache. With 100 000 imports that
 	// takes it up to 15 s of CPU: the first answer of whoever starts just then would be seconds later.
-	c, err := controlplane.Start(ctx, controlplane.Options{APIServerFlags: []string{"--feature-gates=DetectCacheInconsistency=false"}})
+	c, err := kube.Start(ctx, kube.Options{APIServerFlags: []string{"--feature-gates=DetectCacheInconsistency=false"}})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
-	if err := c.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
+	if err := c.InstallCRDs(ctx, kube.BothVersions); err != nil {
 		return err
 	}
 	w := &world{Cluster: c}

@@ -6,7 +6,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane/pki"
+	"github.com/clusterset-dns/multicluster/test/kube/pki"
 )
 
 // Certificates are the authority and the server certificate that all Servers of a process share.

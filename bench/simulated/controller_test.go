@@ -16,8 +16,8 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -33,7 +33,7 @@ var compared = World{Peers: 1, Services: 20, Endpoints: 5, SliceSize: 2, Headles
 //     compared: events that arrive together make one write, and they do not arrive together in both.
 //  3. Then nothing is written without a cause: while a new name is imported, no older object is written in either cluster.
 func TestControllerWritesTheSame(t *testing.T) {
-	controlplane.NotShort(t)
+	kube.NotShort(t)
 	actual := newHome(t, "p00")
 	other, simulated := realPeer{actual, t.Context()}, model{start(t, compared, Options{}), t.Context()}
 	if err := other.fill(compared.Objects(0)); err != nil {
@@ -87,7 +87,7 @@ func TestControllerWritesTheSame(t *testing.T) {
 // newHome starts a cluster until the end of the test.
 func newHome(t *testing.T, id string) *world.Cluster {
 	t.Helper()
-	c, err := world.Start(t.Context(), id, controlplane.Options{})
+	c, err := world.Start(t.Context(), id, kube.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ type comparison struct {
 // same waits until both clusters have the same objects, for which a condition holds.
 func (c comparison) same(t *testing.T, what string, condition func(objects map[string]string) error) {
 	t.Helper()
-	controlplane.Eventually(t, what, func() error {
+	kube.Eventually(t, what, func() error {
 		a, _ := c.in[0].now(t)
 		b, _ := c.in[1].now(t)
 		if err := condition(a); err != nil {

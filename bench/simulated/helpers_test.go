@@ -27,7 +27,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/lenient"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 func TestMain(m *testing.M) {
@@ -162,7 +162,7 @@ func (s *Server) has(resource string, by selection) (all []string) {
 // equal waits until a follower has what the Server has.
 func (f *follower) equal(t *testing.T, s *Server, resource string, by selection) {
 	t.Helper()
-	controlplane.Eventually(t, "the follower has the "+resource, func() error {
+	kube.Eventually(t, "the follower has the "+resource, func() error {
 		if got, want := f.versions(), s.has(resource, by); !slices.Equal(got, want) {
 			return fmt.Errorf("it has %v; want %v", got, want)
 		}

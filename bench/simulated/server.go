@@ -18,7 +18,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 const host = "127.0.0.1"
@@ -102,7 +102,7 @@ func (s *Server) Start(ctx context.Context) error {
 	const attempts = 5 // another process can take the port
 	var err error
 	for range attempts {
-		if s.port, err = controlplane.FreePort(); err != nil {
+		if s.port, err = kube.FreePort(); err != nil {
 			return err
 		}
 		if err = s.Resume(ctx); err == nil {

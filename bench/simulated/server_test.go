@@ -18,7 +18,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 func everything() selection {
@@ -295,7 +295,7 @@ func TestBeats(t *testing.T) {
 	namespaces := s.follow(t, ofNamespaces, corev1.SchemeGroupVersion)
 	ended := make(chan error, 1)
 	go func() { ended <- Beat(t.Context(), []*Server{s}, time.Millisecond) }()
-	controlplane.Eventually(t, "a heartbeat arrives", func() error {
+	kube.Eventually(t, "a heartbeat arrives", func() error {
 		object, found, err := namespaces.GetByKey(SystemNamespace)
 		if err != nil || !found {
 			return errors.Join(err, errors.New("no namespace"))

@@ -13,7 +13,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/badobjects"
 )
 
@@ -166,7 +166,7 @@ func removeCRD(ctx context.Context, s *soak) error {
 	if err := measure.Pause(ctx, 3*time.Second); err != nil {
 		return err
 	}
-	if err := s.cluster.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
+	if err := s.cluster.InstallCRDs(ctx, kube.BothVersions); err != nil {
 		return err
 	}
 	return s.writeAll(ctx, s.importsOnly(), s.options.writers, func(ctx context.Context, t *thing) error {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // counts are of changes and questions in some time.
@@ -83,7 +83,7 @@ func (s *soak) verdict() error {
 
 // lastWords is the end of CoreDNS' log, which goes with the cluster's folder.
 func (s *soak) lastWords() error {
-	return fmt.Errorf("CoreDNS said last:\n%s", controlplane.Tail(s.server.Log()))
+	return fmt.Errorf("CoreDNS said last:\n%s", kube.Tail(s.server.Log()))
 }
 
 func (s *soak) report(w io.Writer) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // server is the CoreDNS under test. It has only our plugin and those that report its state.
@@ -22,7 +22,7 @@ type server struct {
 }
 
 // startServer starts CoreDNS, which reaches the API server at the address given, and returns when it answers.
-func startServer(ctx context.Context, c *controlplane.Cluster, program, apiserver string) (*server, error) {
+func startServer(ctx context.Context, c *kube.Cluster, program, apiserver string) (*server, error) {
 	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
 	if err != nil {
 		return nil, err

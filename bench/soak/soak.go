@@ -17,7 +17,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -28,7 +28,7 @@ type soak struct {
 	*api
 	out     io.Writer
 	start   time.Time
-	cluster *controlplane.Cluster
+	cluster *kube.Cluster
 	proxy   *faultproxy.Proxy
 	server  *server
 	checker oracle.Checker
@@ -81,10 +81,10 @@ func run(ctx context.Context, o options) (err error) {
 // prepare starts everything, and makes all things full.
 func (s *soak) prepare(ctx context.Context) (err error) {
 	s.say("starting etcd and kube-apiserver")
-	if s.cluster, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
+	if s.cluster, err = kube.Start(ctx, kube.Options{}); err != nil {
 		return err
 	}
-	if err = s.cluster.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
+	if err = s.cluster.InstallCRDs(ctx, kube.BothVersions); err != nil {
 		return err
 	}
 	if s.api, err = newAPI(s.cluster.Config, s.now); err != nil {

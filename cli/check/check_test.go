@@ -19,7 +19,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/check"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -247,7 +247,7 @@ func TestFaults(t *testing.T) {
 			} else {
 				undo()
 			}
-			controlplane.Eventually(t, "nothing is wrong after the fix", func() error {
+			kube.Eventually(t, "nothing is wrong after the fix", func() error {
 				r := run(t, w)
 				if wrong := append(of(r, check.Failed), of(r, check.Warning)...); len(wrong) > 0 {
 					return fmt.Errorf("%+v", wrong)
@@ -285,8 +285,8 @@ func TestSickPair(t *testing.T) {
 // Before an installation, nothing of it is missed, also where a platform limits the priority classes. A
 // limited class of the installed pods is found, and the fix works. The API server is one of its own: the limit is a flag of it.
 func TestPreAndPriorityClass(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{APIServerFlags: controlplane.LimitCriticalPods(t)})
-	w := world.Of(t, map[string]*controlplane.Cluster{"new": c}, "new")
+	c := kube.New(t, kube.Options{APIServerFlags: kube.LimitCriticalPods(t)})
+	w := world.Of(t, map[string]*kube.Cluster{"new": c}, "new")
 	r := run(t, w, "--pre")
 	if failed := of(r, check.Failed); len(failed) > 0 {
 		t.Errorf("before the installation: %+v", failed)

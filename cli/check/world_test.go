@@ -18,7 +18,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/check"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }
@@ -267,7 +267,7 @@ subjects: [{kind: ServiceAccount, name: %[1]s, namespace: accounts}]
 }
 
 // fillQuota does what kube-controller-manager does with a new ResourceQuota.
-func fillQuota(t *testing.T, c *controlplane.Cluster) error {
+func fillQuota(t *testing.T, c *kube.Cluster) error {
 	t.Helper()
 	quotas := kubernetes.NewForConfigOrDie(c.Config).CoreV1().ResourceQuotas("multicluster-system")
 	quota, err := quotas.Get(t.Context(), "critical-pods", metav1.GetOptions{})

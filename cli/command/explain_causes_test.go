@@ -24,8 +24,8 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/system"
 	"github.com/clusterset-dns/multicluster/cli/testing/node"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -113,7 +113,7 @@ func (l *lab) before(answer http.HandlerFunc) {
 func (l *lab) leave() {
 	l.Helper()
 	l.markLeaving()
-	controlplane.Eventually(l, "member1 has left", func() error {
+	kube.Eventually(l, "member1 has left", func() error {
 		peers, err := system.ReadPeers(l.all.Context(), l.Clusters["member2"].Kube)
 		if err == nil && len(peers) > 0 {
 			err = fmt.Errorf("there is %+v", peers)
@@ -140,7 +140,7 @@ func (l *lab) anyType(namespace string) {
 		patch = append(patch, fmt.Sprintf(`{"op": "remove", "path": "/spec/versions/%d%s"}`, version, schema))
 	}
 	l.Kubectl("member2", "patch", "crd", "serviceimports.multicluster.x-k8s.io", "--type", "json", "--patch", "["+strings.Join(patch, ",")+"]")
-	controlplane.Eventually(l, "the API server takes any type", func() error {
+	kube.Eventually(l, "the API server takes any type", func() error {
 		return l.Clusters["member2"].Apply(l.all.Context(), namespace, strings.Replace(userImport("ports: [{name: http, port: 80}]"), "ClusterSetIP", "External", 1))
 	})
 }
@@ -238,7 +238,7 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {name: refuse}
 spec: {policyName: refuse, validationActions: [Deny]}
 `, namespace, group, version, operation, resource, resource))
-	controlplane.Eventually(l, "the policy is in effect", func() error {
+	kube.Eventually(l, "the policy is in effect", func() error {
 		try := []string{"label", "serviceimport", "foo", "probe=x"}
 		if resource == "services" {
 			try = []string{"create", "service", "clusterip", "probe", "--tcp=80"}

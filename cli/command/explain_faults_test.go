@@ -18,8 +18,8 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -106,7 +106,7 @@ func TestExplain(t *testing.T) {
 	t.Run("a proxy", func(t *testing.T) { l.with(t).proxied() })
 	t.Run("an impostor", func(t *testing.T) { l.with(t).impostor() })
 	for _, f := range faults {
-		if f.live || controlplane.Full() {
+		if f.live || kube.Full() {
 			t.Run(f.name, func(t *testing.T) { l.with(t).try(f) })
 		}
 	}
@@ -162,7 +162,7 @@ subjects: [{kind: ServiceAccount, name: tenant, namespace: tenant}]
 `)
 	l.Cleanup(l.As("tenant", "member2", "tenant", "tenant"))
 	var last world.Result
-	controlplane.Eventually(l, "the tenant's rights are in effect", func() error {
+	kube.Eventually(l, "the tenant's rights are in effect", func() error {
 		if last = l.World.Run("explain", "foo.tenant.svc.clusterset.local", "--context", "tenant"); !strings.Contains(last.Out, "ClusterSetIP") {
 			return errors.New(last.Out + last.Err)
 		}
@@ -194,7 +194,7 @@ func (l *lab) cached() {
 		l.Fatal("it is whole without an export")
 	}
 	l.apply("member1", "cached", export)
-	controlplane.Eventually(l, name+" is whole", explained)
+	kube.Eventually(l, name+" is whole", explained)
 }
 
 // proxied asks through the proxy-url of the kubeconfig, also the DNS servers over port-forwards.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/output"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // impostor: a context that is first in the alphabet announces the ID of the exporting peer, and exports nothing. The Secret of the peer names
@@ -31,7 +31,7 @@ func (l *lab) impostor() {
 		return nil
 	})
 	defer undo()
-	controlplane.Eventually(l, "the exporter is member1", func() error {
+	kube.Eventually(l, "the exporter is member1", func() error {
 		r := l.report("foo.impostor.svc.clusterset.local")
 		found := slices.ContainsFunc(r.Links, func(l chain.Link) bool {
 			return l.Link == "endpoints" && l.Cluster == "member1" && l.State == chain.OK

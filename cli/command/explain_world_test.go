@@ -25,8 +25,8 @@ import (
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/testing/node"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -56,7 +56,7 @@ type lab struct {
 // server is a CoreDNS that runs as a pod.
 type server struct {
 	corefile, address string
-	running           *controlplane.Beside
+	running           *kube.Beside
 	uid               string // of the pod, and what else a restart follows from
 }
 
@@ -316,7 +316,7 @@ func (l *lab) run(namespace, name, account, uid, corefile string) {
 	if l.gate != nil && name == "multicluster-dns-1" {
 		kubeconfig = l.through(l.gate, kubeconfig)
 	}
-	port, err := controlplane.FreePort()
+	port, err := kube.FreePort()
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -414,7 +414,7 @@ func (l *lab) facts(name string, args []string) *chain.Facts {
 func (l *lab) whole(name string, args ...string) world.Result {
 	l.Helper()
 	var last world.Result
-	controlplane.EventuallyEvery(l, again, name+" is whole", func() error {
+	kube.EventuallyEvery(l, again, name+" is whole", func() error {
 		if report := chain.Walk(l.facts(name, args)); report.Result != chain.ResultWhole {
 			return errors.New(printed(l.T, report))
 		}
@@ -436,7 +436,7 @@ func (l *lab) shows(f fault) *chain.Report {
 	var report *chain.Report
 	var facts, text string
 	var since time.Time
-	controlplane.EventuallyEvery(l, again, name+" is as "+f.name+" makes it", func() error {
+	kube.EventuallyEvery(l, again, name+" is as "+f.name+" makes it", func() error {
 		found := l.facts(name, args)
 		if read := record(l.T, found, f.name); read != facts {
 			facts, since = read, time.Now()

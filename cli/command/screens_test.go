@@ -9,8 +9,8 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/explain/chain"
 	"github.com/clusterset-dns/multicluster/cli/testing/screen"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // TestScreens draws the output of status and explain for docs/cli.md, in a clusterset with a fault. `make screens` runs it.
@@ -26,7 +26,7 @@ func TestScreens(t *testing.T) {
 		l.Kubectl(c.ID, "--namespace=multicluster-system", "patch", "deployment/multicluster-controller", "--subresource=status", "-p", `{"status": {"replicas": 1, "readyReplicas": 1}}`)
 	}
 	l.sh("kubectl --context member1 delete secret multicluster-peer-member2 --namespace multicluster-system")
-	controlplane.Eventually(t, "the token is refused", func() error {
+	kube.Eventually(t, "the token is refused", func() error {
 		report := chain.Walk(l.facts("foo.shop.svc.clusterset.local", nil))
 		if report.Cause == nil || report.Cause.ID != "PeerUnauthorized" {
 			return errors.New(printed(t, report))

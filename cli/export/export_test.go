@@ -14,7 +14,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/export"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }
@@ -185,7 +185,7 @@ func TestOldVersionAndConflict(t *testing.T) {
 	const namespace = "old"
 	w.Namespace(namespace, "member1")
 	c := w.Clusters["member1"]
-	if err := c.InstallCRDs(t.Context(), controlplane.OnlyV1Alpha1); err != nil {
+	if err := c.InstallCRDs(t.Context(), kube.OnlyV1Alpha1); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, c, namespace, services)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/system"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // TestConnected joins clusters whose controllers run: join ends when they are connected, or says why not.
@@ -44,7 +44,7 @@ func TestConnected(t *testing.T) {
 	go func() {
 		interrupted <- w.RunContext(ctx, "join", "member2", "--from=member1", "--server=https://127.0.0.1:2", "--wait=1h")
 	}()
-	controlplane.Eventually(t, "the Secret has the address", func() error {
+	kube.Eventually(t, "the Secret has the address", func() error {
 		if got := f.peer("member2", "member1").Host; got != "https://127.0.0.1:2" {
 			return errors.New(got)
 		}
@@ -57,7 +57,7 @@ func TestConnected(t *testing.T) {
 
 	f.runs(0, []string{"leave", "member1", "--all"}, "deleted")
 	for name, c := range w.Clusters {
-		controlplane.Eventually(t, "the Lease of the peer of "+name+" goes", func() error {
+		kube.Eventually(t, "the Lease of the peer of "+name+" goes", func() error {
 			_, err := c.Kube.CoordinationV1().Leases(system.Namespace).Get(t.Context(), map[string]string{"member1": "member2", "member2": "member1"}[name], metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return nil
@@ -87,7 +87,7 @@ func TestSecondClusterWithTheID(t *testing.T) {
 
 	// It replaces the first cluster on purpose.
 	f.runs(0, []string{"leave", "member2", "--from", "twin"}, "deleted")
-	controlplane.Eventually(t, "the Lease is gone", func() error {
+	kube.Eventually(t, "the Lease is gone", func() error {
 		_, err := w.Clusters["member2"].Kube.CoordinationV1().Leases(system.Namespace).Get(t.Context(), "member1", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil

@@ -34,7 +34,7 @@ import (
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
 	"github.com/clusterset-dns/multicluster/deploy/peer"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }
@@ -146,7 +146,7 @@ func (f *fixture) peer(context, id string) *rest.Config {
 func (f *fixture) reads(config *rest.Config) {
 	f.Helper()
 	client := kubernetes.NewForConfigOrDie(config)
-	controlplane.Eventually(f.T, "the reader can read", func() error {
+	kube.Eventually(f.T, "the reader can read", func() error {
 		_, err := client.CoreV1().Services("").List(f.Context(), metav1.ListOptions{})
 		return err
 	})
@@ -159,7 +159,7 @@ func (f *fixture) reads(config *rest.Config) {
 func (f *fixture) isVoid(config *rest.Config) {
 	f.Helper()
 	client := kubernetes.NewForConfigOrDie(config)
-	controlplane.Eventually(f.T, "the token is void", func() error {
+	kube.Eventually(f.T, "the token is void", func() error {
 		_, err := client.CoreV1().Services("").List(f.Context(), metav1.ListOptions{})
 		if apierrors.IsUnauthorized(err) {
 			return nil
@@ -326,7 +326,7 @@ func (f *fixture) manifests() {
 	}
 	apply("member1", "granting.yaml", granting)
 	var token string
-	controlplane.Eventually(f.T, "the Secret has a token", func() error {
+	kube.Eventually(f.T, "the Secret has a token", func() error {
 		token = string(f.secret("member1", token2).Data["token"])
 		if token == "" {
 			return errors.New("it has none")
@@ -474,7 +474,7 @@ func (f *fixture) accessTakenBack() {
 
 // newAccount: a token belongs to one account, not to a later one of its name.
 func (f *fixture) newAccount() {
-	root, err := controlplane.Root()
+	root, err := kube.Root()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -808,7 +808,7 @@ var leaveLine = regexp.MustCompile(`(?m)^ +kubectl multicluster (leave .*)$`)
 
 // leftForGood: by the lines that uninstall.md shows, nothing of one cluster remains in the other, and the other way round.
 func (f *fixture) leftForGood() {
-	root, err := controlplane.Root()
+	root, err := kube.Root()
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/system"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // TestThroughAProxy joins clusters whose contexts have a proxy-url: the plugin and the controllers reach them through the proxy only, because
@@ -43,7 +43,7 @@ func TestThroughAProxy(t *testing.T) {
 	if config := f.peer("member2", "member1"); config.Proxy != nil {
 		t.Error("the kubeconfig still has a proxy-url")
 	}
-	controlplane.Eventually(t, "the controller of member2 uses the proxy of its environment", func() error {
+	kube.Eventually(t, "the controller of member2 uses the proxy of its environment", func() error {
 		if proxy.Taken() == taken || f.peerOf("member2", "member1").Reason != "Connected" {
 			return errors.New("it does not")
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/clusterset-dns/multicluster/cli/clusters"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
 	"github.com/clusterset-dns/multicluster/cli/verify"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }
@@ -161,7 +161,7 @@ func leftovers(t *testing.T, w *world.World) {
 	if err != nil || !slices.Equal(r.Removed, kept) {
 		t.Errorf("removed %v, want %v, %v", r.Removed, kept, err)
 	}
-	controlplane.Eventually(t, "the leftovers are gone", func() error {
+	kube.Eventually(t, "the leftovers are gone", func() error {
 		if rest := left(t, w); !slices.Equal(rest, []string{"member1/foreign", "member2/foreign"}) {
 			return fmt.Errorf("left are %v", rest)
 		}
@@ -182,7 +182,7 @@ func TestNothingIsLeft(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	ended := make(chan world.Result, 1)
 	go func() { ended <- w.RunContext(ctx, "verify", "member1", "member2") }()
-	controlplane.Eventually(t, "the pods exist", func() error {
+	kube.Eventually(t, "the pods exist", func() error {
 		for _, id := range both {
 			pods, err := w.Clusters[id].Kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: verify.Label})
 			if err != nil || len(pods.Items) != 1 {

@@ -23,11 +23,11 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/plan"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
-var shared = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
-	return c.InstallCRDs(ctx, controlplane.BothVersions)
+var shared = kube.Shared{Prepare: func(ctx context.Context, c *kube.Cluster) error {
+	return c.InstallCRDs(ctx, kube.BothVersions)
 }}
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
@@ -51,7 +51,7 @@ func newDesk(t *testing.T) desk {
 		t.Fatal(err)
 	}
 	imp := &mcsv1beta1.ServiceImport{
-		ObjectMeta: metav1.ObjectMeta{Namespace: controlplane.Namespace(t, cluster), Name: "foo"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: kube.Namespace(t, cluster), Name: "foo"},
 		Spec:       mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{{Port: 80}}},
 	}
 	if err := c.Create(t.Context(), imp); err != nil {

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/internal/lenient"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // hostile returns a connection to a server with arbitrary answers.
@@ -126,7 +126,7 @@ func TestListsOfAPeerHaveOnePage(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { l.followers[ofServices].Run(ctx); close(ended) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	controlplane.Eventually(t, "the list is refused", func() error {
+	kube.Eventually(t, "the list is refused", func() error {
 		l.peer.registry.mu.RLock()
 		defer l.peer.registry.mu.RUnlock()
 		if reason, message := classify(l.host, l.listing[ofServices]); reason != TooLarge {

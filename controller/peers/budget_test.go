@@ -12,7 +12,7 @@ import (
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // TestWatchesOfAPeerHaveABudget: a peer that ends each watch after an event is asked at the
@@ -36,7 +36,7 @@ func TestWatchesOfAPeerHaveABudget(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { l.followers[ofNamespaces].Run(ctx); close(ended) }()
 	defer func() { cancel(); <-ended }()
-	controlplane.Eventually(t, "more watches than a burst", func() error {
+	kube.Eventually(t, "more watches than a burst", func() error {
 		if n := watches.Load(); n < watchBurst+beyond {
 			return fmt.Errorf("there are %d", n)
 		}

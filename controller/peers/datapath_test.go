@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -110,7 +110,7 @@ func connectingTo(p *pods) func(*Options) { return func(o *Options) { o.Connect 
 // finds waits until the Lease of a peer has a verdict.
 func (r *reader) finds(id string, want datapath.Verdict, words ...string) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, "the way to the endpoints of "+id+" is "+string(want), func() error {
+	kube.Eventually(r.t, "the way to the endpoints of "+id+" is "+string(want), func() error {
 		l, err := r.leaseOf(id)
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func (r *reader) finds(id string, want datapath.Verdict, words ...string) {
 // answers waits until endpoints of a peer have answered since a time.
 func (r *reader) answers(id string, since time.Time) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, fmt.Sprintf("endpoints of %s have answered since %v", id, since), func() error {
+	kube.Eventually(r.t, fmt.Sprintf("endpoints of %s have answered since %v", id, since), func() error {
 		l, err := r.leaseOf(id)
 		if err != nil {
 			return err
@@ -294,7 +294,7 @@ func TestARestartWhileAPeerIsCutOff(t *testing.T) {
 	}
 	pods.fail(t)
 	r.finds(there.id, datapath.Dead)
-	controlplane.Eventually(t, "the endpoints leave", func() error {
+	kube.Eventually(t, "the endpoints leave", func() error {
 		if s := r.Snapshot(foo); !slices.Equal(s.UnknownExpired, []string{there.id}) {
 			return errors.New("they are still used")
 		}

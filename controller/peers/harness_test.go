@@ -34,23 +34,23 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // home runs the Registry, which reads east. Tests break west, one after another.
 var (
-	home = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
-		return errors.Join(c.InstallCRDs(ctx, controlplane.BothVersions), c.Apply(ctx, "", homeRole))
+	home = kube.Shared{Prepare: func(ctx context.Context, c *kube.Cluster) error {
+		return errors.Join(c.InstallCRDs(ctx, kube.BothVersions), c.Apply(ctx, "", homeRole))
 	}}
-	east = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
-		return errors.Join(c.InstallCRDs(ctx, controlplane.BothVersions), applyPeerRole(ctx, c))
+	east = kube.Shared{Prepare: func(ctx context.Context, c *kube.Cluster) error {
+		return errors.Join(c.InstallCRDs(ctx, kube.BothVersions), applyPeerRole(ctx, c))
 	}}
-	west = controlplane.Shared{Prepare: applyPeerRole}
+	west = kube.Shared{Prepare: applyPeerRole}
 )
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(controlplane.Main(m, &home, &east, &west))
+	os.Exit(kube.Main(m, &home, &east, &west))
 }
 
 // homeRole contains the permissions of a Registry in its own cluster, except for events.
@@ -66,7 +66,7 @@ rules:
 `
 
 // applyPeerRole creates the role from deploy/peer, which is for the account that reads a cluster.
-func applyPeerRole(ctx context.Context, c *controlplane.Cluster) error {
+func applyPeerRole(ctx context.Context, c *kube.Cluster) error {
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "peer", "clusterrole.yaml"))
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func applyPeerRole(ctx context.Context, c *controlplane.Cluster) error {
 // leaseGoes waits until a peer has no Lease.
 func (r *reader) leaseGoes(id string) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, "the Lease goes", func() error {
+	kube.Eventually(r.t, "the Lease goes", func() error {
 		if _, err := r.leaseOf(id); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there, or: %w", err)
 		}
@@ -86,7 +86,7 @@ func (r *reader) leaseGoes(id string) {
 }
 
 // account returns a service account with a role, in a namespace of the test.
-func account(t testing.TB, c *controlplane.Cluster, namespace, role string) *rest.Config {
+func account(t testing.TB, c *kube.Cluster, namespace, role string) *rest.Config {
 	t.Helper()
 	config, _, err := c.ServiceAccount(t.Context(), namespace, "reader")
 	if err != nil {
@@ -102,14 +102,14 @@ subjects: [{kind: ServiceAccount, name: reader, namespace: %[1]s}]
 	return config
 }
 
-func applyTo(t testing.TB, c *controlplane.Cluster, namespace, text string) {
+func applyTo(t testing.TB, c *kube.Cluster, namespace, text string) {
 	t.Helper()
 	if err := c.Apply(t.Context(), namespace, text); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func remove(t testing.TB, c *controlplane.Cluster, namespace, text string) {
+func remove(t testing.TB, c *kube.Cluster, namespace, text string) {
 	t.Helper()
 	if err := c.Delete(t.Context(), namespace, text); err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ type place struct {
 func newPlace(t testing.TB) place {
 	t.Helper()
 	c := home.Cluster(t)
-	namespace := controlplane.Namespace(t, c)
+	namespace := kube.Namespace(t, c)
 	return place{account(t, c, namespace, "registry"), namespace, 200 * time.Millisecond} // short pauses between probes
 }
 
@@ -312,7 +312,7 @@ func (r *reader) announcesItsID() error {
 // called waits for a call for a name. It comes a moment after the change that it is for can be seen.
 func (r *reader) called(name types.NamespacedName, before int) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, fmt.Sprintf("a call for %s", name), func() error {
+	kube.Eventually(r.t, fmt.Sprintf("a call for %s", name), func() error {
 		if r.calls(name) == before {
 			return errors.New("there is none")
 		}
@@ -367,7 +367,7 @@ func (r *reader) leaseOf(id string) (*coordinationv1.Lease, error) {
 // is waits until the Lease of a peer has a condition.
 func (r *reader) is(id, reason string, words ...string) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, id+" is "+reason, func() error {
+	kube.Eventually(r.t, id+" is "+reason, func() error {
 		l, err := r.leaseOf(id)
 		if err != nil {
 			return err
@@ -393,7 +393,7 @@ func (r *reader) is(id, reason string, words ...string) {
 // "east west ?north".
 func (r *reader) says(name types.NamespacedName, want string) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, fmt.Sprintf("%s is reported by %q", name, want), func() error {
+	kube.Eventually(r.t, fmt.Sprintf("%s is reported by %q", name, want), func() error {
 		if got := r.said(name); got != want {
 			return fmt.Errorf("it is %q", got)
 		}
@@ -416,16 +416,16 @@ func (r *reader) said(name types.NamespacedName) string {
 // cluster is a namespace in a cluster that is read. The namespace announces the cluster's ID.
 type cluster struct {
 	t testing.TB
-	*controlplane.Cluster
+	*kube.Cluster
 	config        *rest.Config
 	namespace, id string
 }
 
 // newCluster creates a cluster that announces an ID, unless the ID is "".
-func newCluster(t testing.TB, s *controlplane.Shared, announced string) *cluster {
+func newCluster(t testing.TB, s *kube.Shared, announced string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, Cluster: s.Cluster(t)}
-	c.namespace = controlplane.Namespace(t, c.Cluster)
+	c.namespace = kube.Namespace(t, c.Cluster)
 	c.id = announced
 	if announced == "own" {
 		c.id = c.namespace

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // muteAfter is when a controller is silent that writes heartbeats as often as the default is.
@@ -62,7 +62,7 @@ func (c *cluster) beats(value string) {
 // beatIs waits until the Registry has read a heartbeat.
 func (r *reader) beatIs(id, value string) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, "the heartbeat is "+value, func() error {
+	kube.Eventually(r.t, "the heartbeat is "+value, func() error {
 		l, err := r.leaseOf(id)
 		if err == nil && l.Annotations[annotationBeat] != value {
 			err = fmt.Errorf("it is %q", l.Annotations[annotationBeat])
@@ -80,7 +80,7 @@ func (r *reader) pass(id string, d time.Duration) {
 		p := r.peers[id]
 		r.Registry.mu.RUnlock()
 		p.notify()
-		controlplane.Eventually(r.t, "an evaluation", func() error {
+		kube.Eventually(r.t, "an evaluation", func() error {
 			r.Registry.mu.RLock()
 			defer r.Registry.mu.RUnlock()
 			if p.beat.at.Before(r.clock.now().Add(-time.Second)) {
@@ -106,7 +106,7 @@ func TestASilentController(t *testing.T) {
 	r.is(there.id, Connected)
 
 	for range 3 { // namespaces that earlier installations have left behind
-		left := &cluster{t: t, Cluster: there.Cluster, namespace: controlplane.Namespace(t, there.Cluster)}
+		left := &cluster{t: t, Cluster: there.Cluster, namespace: kube.Namespace(t, there.Cluster)}
 		left.announce(there.id)
 		left.beats("0")
 	}
@@ -151,12 +151,12 @@ func TestTheOwnHeartbeat(t *testing.T) {
 		return ns.Annotations[mcs.AnnotationHeartbeat], err
 	}
 	var first string
-	controlplane.Eventually(t, "the first heartbeat", func() (err error) {
+	kube.Eventually(t, "the first heartbeat", func() (err error) {
 		first, err = beat()
 		return err
 	})
 	r.clock.forward(defaultHeartbeat)
-	controlplane.Eventually(t, "the next one", func() error {
+	kube.Eventually(t, "the next one", func() error {
 		next, err := beat()
 		if err == nil && next == first {
 			err = fmt.Errorf("it is still %s", next)

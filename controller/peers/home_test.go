@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // conflicting is a Writer that meets a change of the namespace by somebody else, once.
@@ -48,7 +48,7 @@ func TestAChangedNamespaceIsNoError(t *testing.T) {
 			return kvs
 		}})
 	})
-	controlplane.Eventually(t, "the ID is announced", r.announcesItsID)
+	kube.Eventually(t, "the ID is announced", r.announcesItsID)
 	if !writer.met.Load() || failures.Load() > 0 {
 		t.Errorf("there was a conflict: %t, and errors: %d", writer.met.Load(), failures.Load())
 	}

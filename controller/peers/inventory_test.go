@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 var (
@@ -52,7 +52,7 @@ func (f fleet) installProfiles() {
 			f.t.Error(err)
 		}
 	})
-	controlplane.Eventually(f.t, "ClusterProfiles are served", func() error {
+	kube.Eventually(f.t, "ClusterProfiles are served", func() error {
 		_, err := f.client.Resource(profileResource).Namespace(f.namespace).List(f.t.Context(), metav1.ListOptions{})
 		return err
 	})
@@ -142,7 +142,7 @@ func (r *reader) joinByToken(id, token string) {
 // keeps waits until a peer is connected although its address cannot be found any more.
 func (r *reader) keeps(id string, words ...string) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, id+" keeps its last address", func() error {
+	kube.Eventually(r.t, id+" keeps its last address", func() error {
 		l, err := r.leaseOf(id)
 		if err != nil {
 			return err
@@ -173,7 +173,7 @@ func (r *reader) renewsByToken(p place, there *cluster) {
 	r.tokenInUse(there.id, old)
 	r.later(there.id, 7*time.Minute)
 	var fresh string
-	controlplane.Eventually(r.t, "the token is renewed", func() error {
+	kube.Eventually(r.t, "the token is renewed", func() error {
 		s := r.secretOf(there.id)
 		if fresh = string(s.Data[tokenKey]); fresh == old || len(s.Data) != 1 {
 			return fmt.Errorf("the keys are %v, and the token is not renewed", len(s.Data))
@@ -256,7 +256,7 @@ func TestAddressesFromClusterProfiles(t *testing.T) {
 	if _, err := f.client.Resource(crdResource).Patch(t.Context(), "clusterprofiles.multicluster.x-k8s.io", types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	controlplane.Eventually(t, "v1alpha1 is gone", func() error {
+	kube.Eventually(t, "v1alpha1 is gone", func() error {
 		if _, err := f.client.Resource(profileResource).Namespace(f.namespace).List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
 			return errors.New("it is served")
 		}

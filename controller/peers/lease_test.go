@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // busy is an API server that does not answer requests for Leases for a while.
@@ -67,7 +67,7 @@ func TestARenewalDoesNotReadTheLease(t *testing.T) {
 		t.Helper()
 		for range 3 {
 			var before *metav1.MicroTime
-			controlplane.Eventually(t, "the Lease is renewed", func() error {
+			kube.Eventually(t, "the Lease is renewed", func() error {
 				l, err := r.leaseOf(there.id)
 				if err != nil {
 					return err
@@ -132,7 +132,7 @@ func TestLeaseOfAnotherProgramOutlastsAPeer(t *testing.T) {
 	api := &busy{}
 	r := p.read(t, func(o *Options) { api.Reader, o.Live = o.Live, api })
 	r.join("operator", []byte("garbage"))
-	controlplane.Eventually(t, "there is a peer", func() error {
+	kube.Eventually(t, "there is a peer", func() error {
 		if !r.joined("operator") {
 			return errors.New("not yet")
 		}
@@ -140,7 +140,7 @@ func TestLeaseOfAnotherProgramOutlastsAPeer(t *testing.T) {
 	})
 	r.leave("operator")
 	var ended <-chan struct{}
-	controlplane.Eventually(t, "it leaves", func() error {
+	kube.Eventually(t, "it leaves", func() error {
 		r.Registry.mu.Lock()
 		defer r.Registry.mu.Unlock()
 		if ended = r.leaving["operator"]; ended == nil {
@@ -166,7 +166,7 @@ func TestLeaseOfAnotherProgramIsNotOverwritten(t *testing.T) {
 	}
 	uid := elect(t, r.client, p.namespace, "operator")
 	r.join("operator", nil) // a change to write
-	controlplane.Eventually(t, "an event names the Lease", func() error {
+	kube.Eventually(t, "an event names the Lease", func() error {
 		if told := r.told("operator"); told[len(told)-1] != InvalidID {
 			return fmt.Errorf("the events are %v", told)
 		}
@@ -187,7 +187,7 @@ func TestCancelledLeavingIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.join("east", []byte("other garbage"))
-	controlplane.Eventually(t, "the mark is gone", func() error {
+	kube.Eventually(t, "the mark is gone", func() error {
 		l, err := r.leaseOf("east")
 		if err == nil && l.Annotations[annotationLeaving] != "" {
 			err = errors.New("it is there")
@@ -209,7 +209,7 @@ func TestAnotherIDBeforeSettled(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- set.Start(ctx) }()
 	at := &cluster{t: t, Cluster: home.Cluster(t), namespace: p.namespace}
-	controlplane.Eventually(t, "the own id is announced", func() error { return at.announces(p.namespace) })
+	kube.Eventually(t, "the own id is announced", func() error { return at.announces(p.namespace) })
 	at.announce("another")
 	endsWith(t, ended, ErrOtherID)
 	select {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // limit sets an annotation of a peer's Secret, or removes it if the value is "-".
@@ -27,7 +27,7 @@ func (r *reader) limit(id, key, value string) {
 // gives waits until the peer gives these addresses under a name: "-" if it does not export it.
 func (r *reader) gives(name types.NamespacedName, want string) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, fmt.Sprintf("%s has %q", name, want), func() error {
+	kube.Eventually(r.t, fmt.Sprintf("%s has %q", name, want), func() error {
 		got := "-"
 		if active := r.Snapshot(name).Active; len(active) > 0 {
 			got = strings.Join(addresses(active[0]), " ")
@@ -76,7 +76,7 @@ func TestLimitsOfAPeer(t *testing.T) {
 	r.gives(there.name("d"), "-")
 	there.unexport("v1beta1", "b")
 	r.gives(c, "10.1.0.1")
-	controlplane.Eventually(t, "c is planned again when it goes and when it comes", func() error {
+	kube.Eventually(t, "c is planned again when it goes and when it comes", func() error {
 		if again := r.calls(c) - before; again < 2 {
 			return fmt.Errorf("%d times", again)
 		}

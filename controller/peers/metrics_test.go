@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -43,7 +43,7 @@ func series(t testing.TB, of *prometheus.GaugeVec, peer, label string) map[strin
 // measures waits until the reason is the only one in the metric of a peer.
 func (r *reader) measures(id, reason string) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, "the metric has "+reason, func() error {
+	kube.Eventually(r.t, "the metric has "+reason, func() error {
 		if got := series(r.t, peerInfo, id, "reason"); len(got) != 1 || got[reason] != 1 {
 			return fmt.Errorf("it has %v", got)
 		}
@@ -64,7 +64,7 @@ func TestVersionsOfControllers(t *testing.T) {
 	}
 	shows := func(want string) {
 		t.Helper()
-		controlplane.Eventually(t, "the metric has "+want, func() error {
+		kube.Eventually(t, "the metric has "+want, func() error {
 			if got := series(t, peerInfo, there.id, "version"); len(got) != 1 || got[want] != 1 {
 				return fmt.Errorf("it has %v", got)
 			}
@@ -81,7 +81,7 @@ func TestVersionsOfControllers(t *testing.T) {
 	shows("v1.3.0+dirty")
 	says("v1.4.0")
 	shows("v1.4.0")
-	controlplane.Eventually(t, "the own version is announced", func() error {
+	kube.Eventually(t, "the own version is announced", func() error {
 		home, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
 		if err == nil && home.Annotations[mcs.AnnotationVersion] != "v2.0.0-1-gabcdef" {
 			err = fmt.Errorf("the annotations are %v", home.Annotations)
@@ -160,14 +160,14 @@ func TestTheLastContactOfAPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.is(there.id, Connected)
-	controlplane.Eventually(t, "another contact", func() error {
+	kube.Eventually(t, "another contact", func() error {
 		if at := contactOf(t, there.id); !at.After(silent) {
 			return fmt.Errorf("it is %v", at)
 		}
 		return nil
 	})
 	r.leave(there.id)
-	controlplane.Eventually(t, "no series", func() error {
+	kube.Eventually(t, "no series", func() error {
 		if i := slices.IndexFunc(ofPeers, func(metric *prometheus.GaugeVec) bool { return len(series(t, metric, there.id, "")) > 0 }); i >= 0 {
 			return fmt.Errorf("metric %d of ofPeers has some", i)
 		}

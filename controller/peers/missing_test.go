@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -51,7 +51,7 @@ func TestRecreatedSecretCostsNothing(t *testing.T) {
 	// Another kubeconfig in the new Secret causes a new connection.
 	r.lose(there.id)
 	r.is(there.id, SecretMissing)
-	r.join(there.id, kubeconfig(t, account(t, there.Cluster, controlplane.Namespace(t, there.Cluster), "multicluster-peer")))
+	r.join(there.id, kubeconfig(t, account(t, there.Cluster, kube.Namespace(t, there.Cluster), "multicluster-peer")))
 	r.is(there.id, Connected)
 	there.export("v1beta1", "baz")
 	r.says(there.name("baz"), there.id)
@@ -167,7 +167,7 @@ func TestAMarkedLeaseMakesAMissingPeerLeaveAtOnce(t *testing.T) {
 	// With its Secret it is a peer, and the mark is removed. A Secret that is missing later is then
 	// not missing on purpose.
 	r = place.read(t)
-	controlplane.Eventually(t, "the mark goes", func() error {
+	kube.Eventually(t, "the mark goes", func() error {
 		lease, err := r.leaseOf(there.id)
 		if err == nil && lease.Annotations[annotationLeaving] != "" {
 			err = errors.New("it is there")
@@ -314,7 +314,7 @@ func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
 	if _, err := namespaces.Finalize(t.Context(), ns, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	controlplane.Eventually(t, "the namespace goes", func() error {
+	kube.Eventually(t, "the namespace goes", func() error {
 		r.Registry.mu.RLock()
 		defer r.Registry.mu.RUnlock()
 		if r.identity.by[r.namespace] != "" {
@@ -336,7 +336,7 @@ func (r *reader) looked(id string) {
 	}
 	for range 2 { // one evaluation may be running
 		p.notify()
-		controlplane.Eventually(r.t, "a look", func() error {
+		kube.Eventually(r.t, "a look", func() error {
 			if len(p.wake) > 0 {
 				return errors.New("not yet")
 			}
@@ -370,7 +370,7 @@ func TestNoPeerLeavesWhenTheRightsGo(t *testing.T) {
 	} {
 		resume, before := disturb(), api.Replies()
 		api.Cut()
-		controlplane.Eventually(t, "the Secrets are watched and listed again", func() error {
+		kube.Eventually(t, "the Secrets are watched and listed again", func() error {
 			if n := api.Replies() - before; n < 4 {
 				return fmt.Errorf("only %d requests", n)
 			}
@@ -403,14 +403,14 @@ func TestPeerWithAnotherIDKeepsItsExports(t *testing.T) {
 		}
 		return nil
 	}
-	controlplane.Eventually(t, "all of foo", func() error { return has("10.1.0.1") })
+	kube.Eventually(t, "all of foo", func() error { return has("10.1.0.1") })
 	calls := r.calls(foo)
 	for _, wrong := range []struct{ id, reason string }{{"another", WrongID}, {r.namespace, DuplicateID}} {
 		there.announce(wrong.id)
 		r.is(there.id, wrong.reason)
 		applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", "another"))
 		applyTo(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
-		controlplane.Eventually(t, "the change is read", func() error {
+		kube.Eventually(t, "the change is read", func() error {
 			r.Registry.mu.RLock()
 			defer r.Registry.mu.RUnlock()
 			view := r.peers[there.id].connection.contents
@@ -423,8 +423,8 @@ func TestPeerWithAnotherIDKeepsItsExports(t *testing.T) {
 			t.Errorf("%s: %v, and seen is reported by %q", wrong.reason, err, r.said(there.name("seen")))
 		}
 		// A new connection reads everything again.
-		r.join(there.id, kubeconfig(t, account(t, there.Cluster, controlplane.Namespace(t, there.Cluster), "multicluster-peer")))
-		controlplane.Eventually(t, "the new connection has read everything", func() error {
+		r.join(there.id, kubeconfig(t, account(t, there.Cluster, kube.Namespace(t, there.Cluster), "multicluster-peer")))
+		kube.Eventually(t, "the new connection has read everything", func() error {
 			r.Registry.mu.RLock()
 			defer r.Registry.mu.RUnlock()
 			if p := r.peers[there.id]; p.connection == nil || !p.connection.probed || !p.connection.contents.complete() || len(p.connection.contents.slices.byService[there.name("seen")]) != 1 {
@@ -443,7 +443,7 @@ func TestPeerWithAnotherIDKeepsItsExports(t *testing.T) {
 		// The correct ID again.
 		applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.1", there.id))
 		remove(t, there.Cluster, there.namespace, there.slice("seen", "10.1.0.3", there.id))
-		controlplane.Eventually(t, "foo is read again", func() error {
+		kube.Eventually(t, "foo is read again", func() error {
 			r.Registry.mu.RLock()
 			defer r.Registry.mu.RUnlock()
 			if view := r.peers[there.id].connection.contents; len(view.slices.byService[foo]) != 1 || len(view.slices.byService[there.name("seen")]) > 0 {
@@ -455,7 +455,7 @@ func TestPeerWithAnotherIDKeepsItsExports(t *testing.T) {
 		r.is(there.id, Connected)
 	}
 	applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.9", there.id))
-	controlplane.Eventually(t, "and its present exports are used", func() error { return has("10.1.0.9") })
+	kube.Eventually(t, "and its present exports are used", func() error { return has("10.1.0.9") })
 	there.announce("another")
 	r.is(there.id, WrongID)
 	r.clock.forward(time.Hour)
@@ -516,7 +516,7 @@ func TestAWrongIDEndsTheSet(t *testing.T) {
 				return
 			}
 			<-set.Settled()
-			controlplane.Eventually(t, "the ID is announced", func() error { return at.announces(p.namespace) })
+			kube.Eventually(t, "the ID is announced", func() error { return at.announces(p.namespace) })
 			// A different announced ID is not overwritten later either.
 			at.announce("another")
 			endsWith(t, ended, ErrOtherID)

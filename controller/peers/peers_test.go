@@ -23,7 +23,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -107,7 +107,7 @@ func TestChangesAreCalledByName(t *testing.T) {
 		} {
 			before := r.calls(foo)
 			applyTo(t, there.Cluster, there.namespace, change.text)
-			controlplane.Eventually(t, change.what+" is seen", func() error {
+			kube.Eventually(t, change.what+" is seen", func() error {
 				peers := r.Snapshot(foo).Active
 				if len(peers) != 1 || !change.seen(peers[0]) || r.calls(foo) == before {
 					return fmt.Errorf("%d calls, %+v", r.calls(foo)-before, peers)
@@ -164,12 +164,12 @@ func TestTheOwnIDIsAnnounced(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	r := p.read(t)
-	controlplane.Eventually(t, "the own id is announced (C51)", r.announcesItsID)
+	kube.Eventually(t, "the own id is announced (C51)", r.announcesItsID)
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID)
 	if _, err := r.client.CoreV1().Namespaces().Patch(t.Context(), p.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	controlplane.Eventually(t, "and again after it was removed", r.announcesItsID)
+	kube.Eventually(t, "and again after it was removed", r.announcesItsID)
 }
 
 // TestEachReason runs one peer for each failure and one peer that works. Each has the expected
@@ -185,7 +185,7 @@ func TestEachReason(t *testing.T) {
 	blind := strings.Repeat("b", 12)
 	applyTo(t, good.Cluster, "", fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %s}\n"+
 		"rules: [{apiGroups: [multicluster.x-k8s.io, discovery.k8s.io], resources: ['*'], verbs: [list, watch]}, {apiGroups: [''], resources: [services, namespaces], verbs: [list]}]", blind))
-	half := account(t, good.Cluster, controlplane.Namespace(t, good.Cluster), blind)
+	half := account(t, good.Cluster, kube.Namespace(t, good.Cluster), blind)
 
 	r.join(good.id, kubeconfig(t, good.config))
 	r.is(good.id, Connected) // the first peer of this cluster
@@ -213,7 +213,7 @@ func TestEachReason(t *testing.T) {
 	} {
 		r.join(id, c.kubeconfig)
 		r.is(id, c.reason, c.words...)
-		controlplane.Eventually(t, "an event on "+id, func() error {
+		kube.Eventually(t, "an event on "+id, func() error {
 			if got := r.told(id); len(got) == 0 || got[len(got)-1] != c.reason {
 				return fmt.Errorf("events %v", got)
 			}
@@ -251,7 +251,7 @@ func TestMessagesListSomeIDs(t *testing.T) {
 func newStranger(t *testing.T) *rest.Config {
 	t.Helper()
 	c := east.Cluster(t)
-	config, _, err := c.ServiceAccount(t.Context(), controlplane.Namespace(t, c), "stranger")
+	config, _, err := c.ServiceAccount(t.Context(), kube.Namespace(t, c), "stranger")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	r := newPlace(t).read(t)
 	r.join(id, kubeconfig(t, there.config))
 	r.is(id, NoCRD, "install")
-	if err := there.InstallCRDs(t.Context(), controlplane.OnlyV1Alpha1); err != nil {
+	if err := there.InstallCRDs(t.Context(), kube.OnlyV1Alpha1); err != nil {
 		t.Fatal(err)
 	}
 	r.is(id, NoController, mcs.AnnotationClusterID)
@@ -277,7 +277,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	there.announce(id)
 	r.is(id, Connected)
 	there.export("v1alpha1", "foo")
-	controlplane.Eventually(t, "all of foo", func() error {
+	kube.Eventually(t, "all of foo", func() error {
 		if peers := r.Snapshot(foo).Active; len(peers) != 1 || !peers[0].Exports() || len(peers[0].Slices) != 1 {
 			return fmt.Errorf("%+v", peers)
 		}
@@ -292,12 +292,12 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	if peers := r.Snapshot(foo).Active; len(peers) != 1 || len(peers[0].Slices) != 1 || r.calls(foo) > calls+1 {
 		t.Errorf("%d calls, and foo is %+v, while its CRD is away", r.calls(foo)-calls, peers)
 	}
-	if err := there.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
+	if err := there.InstallCRDs(t.Context(), kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	r.is(id, Connected)
 	// The exports were deleted with their CRD: the peer now has no export.
-	controlplane.Eventually(t, "no export", func() error {
+	kube.Eventually(t, "no export", func() error {
 		peers := r.Snapshot(foo).Active
 		if len(peers) != 1 || peers[0].Export != nil {
 			return fmt.Errorf("%+v", peers)
@@ -305,7 +305,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 		return nil
 	})
 	there.export("v1beta1", "foo")
-	controlplane.Eventually(t, "an export", func() error {
+	kube.Eventually(t, "an export", func() error {
 		if peers := r.Snapshot(foo).Active; len(peers) != 1 || peers[0].Export == nil {
 			return fmt.Errorf("%+v", peers)
 		}
@@ -338,11 +338,11 @@ func TestAnExportThatCannotBeDecodedCostsNoOther(t *testing.T) {
 	r.says(there.name("bar"), there.id)
 	r.is(there.id, Connected)
 	// In a list.
-	r.join(there.id, kubeconfig(t, account(t, there.Cluster, controlplane.Namespace(t, there.Cluster), "multicluster-peer")))
+	r.join(there.id, kubeconfig(t, account(t, there.Cluster, kube.Namespace(t, there.Cluster), "multicluster-peer")))
 	there.export("v1beta1", "baz")
 	r.says(there.name("baz"), there.id)
 	r.is(there.id, Connected)
-	controlplane.Eventually(t, "foo is exported", func() error {
+	kube.Eventually(t, "foo is exported", func() error {
 		if peers := r.Snapshot(there.name("foo")).Active; len(peers) != 1 || !peers[0].Exports() {
 			return fmt.Errorf("%+v", peers)
 		}
@@ -408,7 +408,7 @@ func TestAnUnreachablePeerCountsUntilItsTimeRunsOut(t *testing.T) {
 	applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.7", there.id))
 	resume()
 	r.says(foo, there.id) // at once, the first time
-	controlplane.Eventually(t, "what happened meanwhile", func() error {
+	kube.Eventually(t, "what happened meanwhile", func() error {
 		if peers := r.Snapshot(foo).Active; len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.7"}) {
 			return fmt.Errorf("%+v", peers)
 		}
@@ -497,7 +497,7 @@ func TestFaultyAnswersRemoveNothing(t *testing.T) {
 	// A busy API server is not silent.
 	resume, replies := api.Answer(apierrors.NewTooManyRequests("busy", 1)), api.Replies()
 	api.Cut()
-	controlplane.Eventually(t, "each resource is refused", func() error {
+	kube.Eventually(t, "each resource is refused", func() error {
 		if got := api.Replies() - replies; got < 2*int(resources) {
 			return fmt.Errorf("%d requests are refused", got)
 		}
@@ -506,7 +506,7 @@ func TestFaultyAnswersRemoveNothing(t *testing.T) {
 	r.is(there.id, Connected)
 	resume()
 	// A peer is connected after its lists, a moment before its watches start.
-	controlplane.Eventually(t, "a watch expires", func() error {
+	kube.Eventually(t, "a watch expires", func() error {
 		if api.Expire() == 0 {
 			return errors.New("there is no watch")
 		}
@@ -546,7 +546,7 @@ func TestAHalfOpenConnectionIsNoticed(t *testing.T) {
 	}
 	began := time.Now()
 	applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.8", there.id))
-	controlplane.Eventually(t, "the change is seen", func() error {
+	kube.Eventually(t, "the change is seen", func() error {
 		if peers := r.Snapshot(foo).Active; len(peers) != 1 || !slices.Equal(addresses(peers[0]), []string{"10.1.0.8"}) {
 			return fmt.Errorf("%+v", peers)
 		}
@@ -616,7 +616,7 @@ func TestARestartWithAPeerAway(t *testing.T) {
 	r.clock.forward(11 * time.Minute)
 	r.notifyAll()
 	r.says(foo, "")
-	controlplane.Eventually(t, "names with exports of the peer are reported", func() error {
+	kube.Eventually(t, "names with exports of the peer are reported", func() error {
 		if standings() == before {
 			return errors.New("not yet")
 		}
@@ -698,7 +698,7 @@ func TestAForeignLeaseIsLeftAlone(t *testing.T) {
 	r := newPlace(t).read(t)
 	applyTo(t, home.Cluster(t), r.namespace, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: "+there.id+"}\nspec: {holderIdentity: another}")
 	r.join(there.id, kubeconfig(t, there.config))
-	controlplane.Eventually(t, "an event", func() error {
+	kube.Eventually(t, "an event", func() error {
 		if got := r.told(there.id); !slices.Equal(got, []string{InvalidID}) {
 			return fmt.Errorf("%v", got)
 		}
@@ -733,7 +733,7 @@ func TestPeersLeaveNothingRunning(t *testing.T) {
 	good := kubeconfig(t, there.config)
 	bad := kubeconfig(t, there.config, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://127.0.0.1:1" })
 	quiet := func() int {
-		controlplane.Eventually(t, "all of the peer has ended", func() error {
+		kube.Eventually(t, "all of the peer has ended", func() error {
 			r.Registry.mu.RLock()
 			defer r.Registry.mu.RUnlock()
 			for id, ended := range r.leaving {
@@ -754,7 +754,7 @@ func TestPeersLeaveNothingRunning(t *testing.T) {
 		cycle(bad, "?"+there.id)
 	}
 	quiet()
-	controlplane.Eventually(t, "as few goroutines as before", func() error {
+	kube.Eventually(t, "as few goroutines as before", func() error {
 		// The 3 are goroutines of the test's own client and of HTTP/2, which start and stop at any
 		// time.
 		if n := runtime.NumGoroutine(); n > before+3 {

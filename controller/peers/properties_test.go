@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // annotate sets an annotation of the cluster's namespace, or removes it if the value is "".
@@ -25,7 +25,7 @@ func (c *cluster) annotate(key, value string) {
 	annotate(c.t, c.Cluster, c.namespace, key, value)
 }
 
-func annotate(t testing.TB, c *controlplane.Cluster, namespace, key, value string) {
+func annotate(t testing.TB, c *kube.Cluster, namespace, key, value string) {
 	t.Helper()
 	text := fmt.Sprintf("%q", value)
 	if value == "" {
@@ -48,7 +48,7 @@ func TestPropertiesOfAPeer(t *testing.T) {
 	r.is(there.id, Connected)
 	has := func(want string) {
 		t.Helper()
-		controlplane.Eventually(t, "the properties "+want, func() error {
+		kube.Eventually(t, "the properties "+want, func() error {
 			active := r.Snapshot(there.name("foo")).Active
 			if len(active) != 1 || labels.Set(active[0].Properties).String() != want {
 				return fmt.Errorf("foo is %+v", active)
@@ -65,7 +65,7 @@ func TestPropertiesOfAPeer(t *testing.T) {
 	before := standing()
 	there.annotate(mcs.AnnotationProperties, "region.topology.kubernetes.io=eu,tier.example.com=gold")
 	has("region.topology.kubernetes.io=eu,tier.example.com=gold")
-	controlplane.Eventually(t, "the imports are planned again", func() error {
+	kube.Eventually(t, "the imports are planned again", func() error {
 		if n := standing(); n <= before {
 			return fmt.Errorf("%d times, as before", n)
 		}
@@ -94,7 +94,7 @@ func TestPropertiesOfThisClusterAreAnnounced(t *testing.T) {
 	r := p.read(t)
 	announced := func(want string) {
 		t.Helper()
-		controlplane.Eventually(t, "announced: "+want, func() error {
+		kube.Eventually(t, "announced: "+want, func() error {
 			ns, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
 			if err == nil && ns.Annotations[mcs.AnnotationProperties] != want {
 				err = fmt.Errorf("the annotations are %v", ns.Annotations)
@@ -102,7 +102,7 @@ func TestPropertiesOfThisClusterAreAnnounced(t *testing.T) {
 			return err
 		})
 	}
-	controlplane.Eventually(t, "those of before", func() error {
+	kube.Eventually(t, "those of before", func() error {
 		if got := labels.Set(r.Properties()).String(); got != "region.topology.kubernetes.io=old" {
 			return fmt.Errorf("they are %q", got)
 		}
@@ -151,7 +151,7 @@ func TestAConflictDoesNotDelayTheProperties(t *testing.T) {
 		}}
 	})
 	r.SetProperties(map[string]string{"tier.example.com": "gold"})
-	controlplane.Eventually(t, "announced", func() error {
+	kube.Eventually(t, "announced", func() error {
 		ns, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
 		if err == nil && (ns.Annotations[mcs.AnnotationProperties] != "tier.example.com=gold" || ns.Annotations["example.com/theirs"] != "too") {
 			err = fmt.Errorf("the annotations are %v", ns.Annotations)

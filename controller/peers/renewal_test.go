@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // selfRenewal lets the account of a peer create tokens for itself, and for no other account.
@@ -63,7 +63,7 @@ func (c *cluster) shortLived() string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	controlplane.Eventually(c.t, "the next token expires later", func() error { // times in tokens are in seconds
+	kube.Eventually(c.t, "the next token expires later", func() error { // times in tokens are in seconds
 		if time.Now().Unix() <= of.issued.Unix() {
 			return errors.New("it is the same second")
 		}
@@ -120,7 +120,7 @@ func (r *reader) later(id string, d time.Duration) {
 func (r *reader) renewed(id, before string) *corev1.Secret {
 	r.t.Helper()
 	var s *corev1.Secret
-	controlplane.Eventually(r.t, "the token is renewed", func() error {
+	kube.Eventually(r.t, "the token is renewed", func() error {
 		if s = r.secretOf(id); tokenIn(r.t, s.Data[kubeconfigKey]) == before {
 			l, err := r.leaseOf(id)
 			return fmt.Errorf("it is the old one: %v, %w", l.Annotations, err)
@@ -134,7 +134,7 @@ func (r *reader) renewed(id, before string) *corev1.Secret {
 // without words.
 func (r *reader) tokenSays(id string, words ...string) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, fmt.Sprintf("the message about the token has %q", words), func() error {
+	kube.Eventually(r.t, fmt.Sprintf("the message about the token has %q", words), func() error {
 		r.later(id, 0)
 		l, err := r.leaseOf(id)
 		if err != nil {
@@ -157,7 +157,7 @@ func (r *reader) tokenSays(id string, words ...string) {
 func (r *reader) tokenInUse(id, token string) *connection {
 	r.t.Helper()
 	var c *connection
-	controlplane.Eventually(r.t, "the connection uses the token", func() error {
+	kube.Eventually(r.t, "the connection uses the token", func() error {
 		r.Registry.mu.RLock()
 		defer r.Registry.mu.RUnlock()
 		if c = r.peers[id].connection; c == nil || c.transport.bearer() != token {
@@ -267,7 +267,7 @@ func TestTokenIsRenewed(t *testing.T) {
 		t.Errorf("the new token has %+v: %v", got, err)
 	}
 	r.later(there.id, 10*time.Second)
-	controlplane.Eventually(t, "the Lease has the new expiry", func() error {
+	kube.Eventually(t, "the Lease has the new expiry", func() error {
 		l, err := r.leaseOf(there.id)
 		if err == nil && l.Annotations[annotationExpiry] != got.expires.Format(time.RFC3339) {
 			err = fmt.Errorf("it has %v", l.Annotations)
@@ -328,7 +328,7 @@ func TestRenewalFails(t *testing.T) {
 	r.Registry.mu.RLock()
 	c := r.peers[there.id].connection
 	r.Registry.mu.RUnlock()
-	controlplane.Eventually(t, "the API server rejects the token", func() error { // its cache of tokens lasts some seconds
+	kube.Eventually(t, "the API server rejects the token", func() error { // its cache of tokens lasts some seconds
 		c.useToken(c.transport.bearer())
 		l, err := r.leaseOf(there.id)
 		if err == nil && l.Labels[labelReason] != Unauthorized {

@@ -11,7 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // TestEachRightOfAPeerIsNeeded removes each verb of the shipped role. Without it the peer is not
@@ -40,7 +40,7 @@ func TestEachRightOfAPeerIsNeeded(t *testing.T) {
 				t.Fatal(err)
 			}
 			applyTo(t, c.Cluster, "", string(role))
-			r.join(c.id, kubeconfig(t, account(t, c.Cluster, controlplane.Namespace(t, c.Cluster), less.Name)))
+			r.join(c.id, kubeconfig(t, account(t, c.Cluster, kube.Namespace(t, c.Cluster), less.Name)))
 			r.is(c.id, Forbidden, verb, rule.Resources[0])
 			r.leave(c.id)
 		}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // storm makes real connections in the place of those to endpoints, and records them. The peer is the
@@ -33,8 +33,8 @@ type storm struct {
 
 func newStorm(t *testing.T) *storm {
 	t.Helper()
-	port := controlplane.Greet(t, "127.0.0.1:0", "")
-	return &storm{alive: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)), dead: controlplane.Deaf(t, "127.0.0.1:0"), running: map[byte]int{}}
+	port := kube.Greet(t, "127.0.0.1:0", "")
+	return &storm{alive: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)), dead: kube.Deaf(t, "127.0.0.1:0"), running: map[byte]int{}}
 }
 
 func (s *storm) connect(ctx context.Context, at datapath.Target) (bool, error) {
@@ -98,7 +98,7 @@ func TestProbeStorm(t *testing.T) {
 	var all []*cluster
 	var making sync.WaitGroup
 	for i := range count {
-		c := &cluster{t: t, Cluster: there.Cluster, namespace: controlplane.Namespace(t, there.Cluster)}
+		c := &cluster{t: t, Cluster: there.Cluster, namespace: kube.Namespace(t, there.Cluster)}
 		c.id = c.namespace
 		all = append(all, c)
 		making.Go(func() {
@@ -144,7 +144,7 @@ func TestProbeStorm(t *testing.T) {
 // findMoreDead waits until more peers than before are dead, and returns how many are.
 func (r *reader) findMoreDead(before int) (dead int) {
 	r.t.Helper()
-	controlplane.EventuallyEvery(r.t, time.Second/5, fmt.Sprintf("more than %d peers are dead", before), func() error {
+	kube.EventuallyEvery(r.t, time.Second/5, fmt.Sprintf("more than %d peers are dead", before), func() error {
 		list, err := r.client.CoordinationV1().Leases(r.namespace).List(r.t.Context(), metav1.ListOptions{LabelSelector: labelPath + "=" + string(datapath.Dead)})
 		if err != nil {
 			return err
@@ -190,7 +190,7 @@ func TestConnectionsToOnePeerAreBounded(t *testing.T) {
 	}
 	name := types.NamespacedName{Namespace: there.namespace, Name: "foo"}
 	r.Check(name, map[string]map[datapath.Target]bool{there.id: targets(1, datapath.MaxChecked), other.id: targets(2, 1)})
-	controlplane.Eventually(t, "64 connections run", func() error {
+	kube.Eventually(t, "64 connections run", func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		if running[1] < maxConnecting {
@@ -201,7 +201,7 @@ func TestConnectionsToOnePeerAreBounded(t *testing.T) {
 	mu.Lock()
 	before := running[2]
 	mu.Unlock()
-	controlplane.Eventually(t, "the other peer is checked", func() error {
+	kube.Eventually(t, "the other peer is checked", func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		if running[2] < before+2 {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // describing announces the version of a cluster's controller, and which one has described the Services.
@@ -53,7 +53,7 @@ func (c *cluster) describe(name, text string) {
 // port waits until the Service that a peer exports has a port.
 func (r *reader) port(name types.NamespacedName, want int32) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, fmt.Sprintf("port %d", want), func() error {
+	kube.Eventually(r.t, fmt.Sprintf("port %d", want), func() error {
 		switch got := r.Snapshot(name).Active; {
 		case len(got) != 1 || got[0].Service == nil:
 			return errors.New("there is no Service")
@@ -87,14 +87,14 @@ func TestADescribedServiceNeedsNoRight(t *testing.T) {
 	role := there.id + "-without"
 	applyTo(t, there.Cluster, "", fmt.Sprintf(withoutServices, role))
 	r := newPlace(t).read(t)
-	r.join(there.id, kubeconfig(t, account(t, there.Cluster, controlplane.Namespace(t, there.Cluster), role)))
+	r.join(there.id, kubeconfig(t, account(t, there.Cluster, kube.Namespace(t, there.Cluster), role)))
 	r.is(there.id, Connected)
 	r.port(foo, 81)
 	there.describe("foo", terms(82))
 	r.port(foo, 82)
 	there.describe("foo", "")
 	applyTo(t, there.Cluster, there.namespace, there.slice("foo", "10.1.0.7", there.id))
-	controlplane.Eventually(t, "the endpoint is seen", func() error {
+	kube.Eventually(t, "the endpoint is seen", func() error {
 		if got := addresses(r.Snapshot(foo).Active[0]); got[0] != "10.1.0.7" {
 			return fmt.Errorf("it is %v", got)
 		}
@@ -212,7 +212,7 @@ func TestAnnouncementsThatFlapAreBounded(t *testing.T) {
 		l.turnLocked()
 	}
 	announce("")
-	controlplane.Eventually(t, "the Services are read", func() error {
+	kube.Eventually(t, "the Services are read", func() error {
 		if lists.Load() == 0 {
 			return errors.New("there is no list")
 		}

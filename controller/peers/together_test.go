@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // assumed waits until the endpoints of a peer for a name are removed only where others exist.
 func (r *reader) assumed(there *cluster, want bool) {
 	r.t.Helper()
-	controlplane.Eventually(r.t, fmt.Sprintf("the death of %s is assumed: %v", there.id, want), func() error {
+	kube.Eventually(r.t, fmt.Sprintf("the death of %s is assumed: %v", there.id, want), func() error {
 		for _, m := range r.Snapshot(there.name("foo")).Expired {
 			if m.Cluster == there.id && m.Assumed == want && (len(m.Slices) > 0) == want {
 				return nil
@@ -169,9 +169,9 @@ func TestConnectTCP(t *testing.T) {
 		at   datapath.Target
 		want string
 	}{
-		"accepted":  {t.Context(), here(controlplane.Greet(t, "127.0.0.1:0", "")), "true <nil>"},
+		"accepted":  {t.Context(), here(kube.Greet(t, "127.0.0.1:0", "")), "true <nil>"},
 		"refused":   {t.Context(), here(1), "false <nil>"},
-		"no answer": {t.Context(), controlplane.Deaf(t, "127.0.0.1:0"), "false <nil>"},
+		"no answer": {t.Context(), kube.Deaf(t, "127.0.0.1:0"), "false <nil>"},
 		"ended":     {ended, here(1), "false dial tcp"},
 	} {
 		accepted, err := ConnectTCP(c.ctx, c.at)

@@ -12,14 +12,14 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // A new name costs six writes and no other request: the import, its Service, its slice, its addresses, its
 // status, and the status of the export.
 func TestANewNameIsWrittenInOnePass(t *testing.T) {
-	cluster := controlplane.New(t, controlplane.Options{})
-	if err := prepare(t.Context(), cluster, controlplane.BothVersions); err != nil {
+	cluster := kube.New(t, kube.Options{})
+	if err := prepare(t.Context(), cluster, kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	w := newWire()
@@ -31,14 +31,14 @@ func TestANewNameIsWrittenInOnePass(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		controlplane.Eventually(t, name+" is exported", func() error {
+		kube.Eventually(t, name+" is exported", func() error {
 			imp, err := p.imp(name)
 			of, exportErr := p.export(name)
 			return errors.Join(err, exportErr, ready(imp, metav1.ConditionTrue, "Ready"), exportReady(of))
 		})
 	}
 	export("first")
-	controlplane.Eventually(t, "the descriptions are announced", func() error {
+	kube.Eventually(t, "the descriptions are announced", func() error {
 		namespace := new(corev1.Namespace)
 		err := p.Get(t.Context(), client.ObjectKey{Name: "multicluster-system"}, namespace)
 		if got := namespace.Annotations[mcs.AnnotationTerms]; err == nil && got != "v1" {

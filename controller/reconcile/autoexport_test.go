@@ -16,14 +16,14 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/autoexport"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // exporting starts a controller of a cluster of its own, with the shipped rights.
 func exporting(t *testing.T, mode AutoExport, grace time.Duration) *place {
 	t.Helper()
-	cluster := controlplane.New(t, controlplane.Options{})
-	if err := prepare(t.Context(), cluster, controlplane.BothVersions); err != nil {
+	cluster := kube.New(t, kube.Options{})
+	if err := prepare(t.Context(), cluster, kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "auto-export", "clusterrole.yaml"))

@@ -22,7 +22,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // A value that must be written again after each of three reverts in a minute is contested. A value
@@ -474,7 +474,7 @@ func TestWriterOfReady(t *testing.T) {
 
 // mutate makes the API server change each object in the place that matches a rule, as a mutating
 // webhook does.
-func mutate(t *testing.T, p *place, cluster *controlplane.Cluster, rule, mutation string, inForce func() error) {
+func mutate(t *testing.T, p *place, cluster *kube.Cluster, rule, mutation string, inForce func() error) {
 	t.Helper()
 	text := `
 apiVersion: admissionregistration.k8s.io/v1

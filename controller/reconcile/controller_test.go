@@ -9,13 +9,13 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // until polls a step of a scenario.
 func until(t testing.TB, what string, step func() error) {
 	t.Helper()
-	controlplane.Eventually(t, what, step)
+	kube.Eventually(t, what, step)
 }
 
 func TestScenarios(t *testing.T) {

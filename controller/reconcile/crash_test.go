@@ -10,7 +10,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // mostWrites is more than any scenario needs.
@@ -95,7 +95,7 @@ func TestRestartInTheMiddleOfEachStep(t *testing.T) {
 	before, versions := reconciles(t), versionsOf(t, admin)
 	third := newWire()
 	start(t, third.config(config))
-	controlplane.Eventually(t, "every import reconciled once", func() error {
+	kube.Eventually(t, "every import reconciled once", func() error {
 		if done := reconciles(t) - before; done < len(all.Items) {
 			return fmt.Errorf("%d of %d", done, len(all.Items))
 		}

@@ -24,7 +24,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // TestEachFormOfTheCRD installs the forms of the CRD that clusters have, one after another: none,
@@ -32,7 +32,7 @@ import (
 // stops when the form is no longer the one that it was started for (A4, A5, K10; cilium#47793
 // treats a missing version as an empty set).
 func TestEachFormOfTheCRD(t *testing.T) {
-	cluster := controlplane.New(t, controlplane.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
+	cluster := kube.New(t, kube.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
 	known, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -48,21 +48,21 @@ func TestEachFormOfTheCRD(t *testing.T) {
 	var former <-chan error
 	for _, form := range []struct {
 		name    string
-		form    controlplane.CRDs
+		form    kube.CRDs
 		version string
 		want    observed.CRD
 		test    func(*testing.T, *place)
 	}{
-		{"Karmada's", controlplane.OldKarmada, "v1alpha1", observed.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 1}, onKarmadasCRD},
-		{"v1alpha1 alone", controlplane.OnlyV1Alpha1, "v1alpha1",
+		{"Karmada's", kube.OldKarmada, "v1alpha1", observed.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 1}, onKarmadasCRD},
+		{"v1alpha1 alone", kube.OnlyV1Alpha1, "v1alpha1",
 			observed.CRD{APIVersion: "multicluster.x-k8s.io/v1alpha1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}, onAnyCRD},
-		{"both versions", controlplane.BothVersions, "v1beta1",
+		{"both versions", kube.BothVersions, "v1beta1",
 			observed.CRD{APIVersion: "multicluster.x-k8s.io/v1beta1", MaxIPs: 2, IPFamilies: true, Conditions: true, EndpointSliceObjects: true, Policies: true}, onAnyCRD},
 	} {
 		if err := cluster.InstallCRDs(t.Context(), form.form); err != nil {
 			t.Fatal(err)
 		}
-		controlplane.Eventually(t, form.name, func() error {
+		kube.Eventually(t, form.name, func() error {
 			got, err := Discover(known, false)
 			if err == nil && got != form.want {
 				err = fmt.Errorf("got %+v, want %+v", got, form.want)
@@ -85,7 +85,7 @@ func TestEachFormOfTheCRD(t *testing.T) {
 }
 
 // startOn starts a controller that checks the CRD often.
-func startOn(t *testing.T, cluster *controlplane.Cluster, crd observed.CRD) <-chan error {
+func startOn(t *testing.T, cluster *kube.Cluster, crd observed.CRD) <-chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
@@ -209,8 +209,8 @@ func onKarmadasSlices(t *testing.T, p *place) {
 
 // A write of the controller keeps fields of a newer CRD that the controller's types do not have.
 func TestFieldsThatOurTypesDoNotKnowSurvive(t *testing.T) {
-	cluster := controlplane.New(t, controlplane.Options{})
-	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
+	cluster := kube.New(t, kube.Options{})
+	if err := cluster.InstallCRDs(t.Context(), kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	addField(t, cluster, "spec", "future")
@@ -252,7 +252,7 @@ func TestFieldsThatOurTypesDoNotKnowSurvive(t *testing.T) {
 	}
 }
 
-func addField(t *testing.T, cluster *controlplane.Cluster, part, name string) {
+func addField(t *testing.T, cluster *kube.Cluster, part, name string) {
 	t.Helper()
 	definitions := apiextensions.NewForConfigOrDie(cluster.Config).ApiextensionsV1().CustomResourceDefinitions()
 	until(t, "the CRD with a new field", func() error {
@@ -270,8 +270,8 @@ func addField(t *testing.T, cluster *controlplane.Cluster, part, name string) {
 
 // C19, C27 on a cluster with one IP family.
 func TestFamiliesOnASingleStackCluster(t *testing.T) {
-	cluster := controlplane.New(t, controlplane.Options{ServiceCIDRs: "10.0.0.0/24"})
-	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
+	cluster := kube.New(t, kube.Options{ServiceCIDRs: "10.0.0.0/24"})
+	if err := cluster.InstallCRDs(t.Context(), kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	start(t, cluster.Config)

@@ -11,8 +11,8 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // Of the import that had a name before, the record is known for a minute, and no longer.
@@ -55,10 +55,10 @@ func TestFormers(t *testing.T) {
 // Service. The name keeps its address. It runs several times, because the garbage collector can be earlier or
 // later than the controller.
 func TestAnImportReplacedByForceKeepsItsAddress(t *testing.T) {
-	controlplane.NotShort(t)
+	kube.NotShort(t)
 	t.Parallel()
-	cluster := controlplane.New(t, controlplane.Options{})
-	if err := prepare(t.Context(), cluster, controlplane.BothVersions); err != nil {
+	cluster := kube.New(t, kube.Options{})
+	if err := prepare(t.Context(), cluster, kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	if err := cluster.StartControllers(t.Context()); err != nil {

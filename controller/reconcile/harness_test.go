@@ -31,16 +31,16 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // shared is a dual-stack cluster with the CRDs of mcs-api and the role from deploy/controller. Its
 // address ranges are the largest that Kubernetes 1.30 takes, so that an address that a test releases for a moment is not assigned to
 // another test's Service by chance.
-var shared = controlplane.Shared{
-	Options: controlplane.Options{ServiceCIDRs: "10.0.0.0/12,fd00:10::/108"},
-	Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
-		return prepare(ctx, c, controlplane.BothVersions)
+var shared = kube.Shared{
+	Options: kube.Options{ServiceCIDRs: "10.0.0.0/12,fd00:10::/108"},
+	Prepare: func(ctx context.Context, c *kube.Cluster) error {
+		return prepare(ctx, c, kube.BothVersions)
 	},
 }
 
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(shared.Main(m))
 }
 
-func prepare(ctx context.Context, c *controlplane.Cluster, form controlplane.CRDs) error {
+func prepare(ctx context.Context, c *kube.Cluster, form kube.CRDs) error {
 	if err := c.InstallCRDs(ctx, form); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func readObjects(name string) ([]client.Object, error) {
 }
 
 // adminClient returns an uncached client with all permissions, for the actions of a test.
-func adminClient(c *controlplane.Cluster, version string) (client.Client, error) {
+func adminClient(c *kube.Cluster, version string) (client.Client, error) {
 	scheme, err := newScheme(observed.CRD{APIVersion: mcsv1beta1.GroupName + "/" + version})
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func adminClient(c *controlplane.Cluster, version string) (client.Client, error)
 
 // account returns the identity of the controller: the shipped service account with the shipped
 // role.
-func account(t testing.TB, c *controlplane.Cluster) *rest.Config {
+func account(t testing.TB, c *kube.Cluster) *rest.Config {
 	t.Helper()
 	config, _, err := c.ServiceAccount(t.Context(), "multicluster-system", mcs.ControllerName)
 	if err != nil {
@@ -164,18 +164,18 @@ type place struct {
 	namespace string
 }
 
-func newPlace(t testing.TB, c *controlplane.Cluster) *place {
+func newPlace(t testing.TB, c *kube.Cluster) *place {
 	t.Helper()
 	return newPlaceOf(t, c, "v1beta1")
 }
 
-func newPlaceOf(t testing.TB, c *controlplane.Cluster, version string) *place {
+func newPlaceOf(t testing.TB, c *kube.Cluster, version string) *place {
 	t.Helper()
 	admin, err := adminClient(c, version)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &place{admin, t.Context(), controlplane.Namespace(t, c)}
+	return &place{admin, t.Context(), kube.Namespace(t, c)}
 }
 
 func (p *place) key(name string) client.ObjectKey {
@@ -396,7 +396,7 @@ func plainService(name string) *corev1.Service {
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9}}}}
 }
 
-// eventually is controlplane.Eventually for goroutines. It returns an error and does not fail the
+// eventually is kube.Eventually for goroutines. It returns an error and does not fail the
 // test.
 func eventually(t testing.TB, condition func() error) error {
 	t.Helper()

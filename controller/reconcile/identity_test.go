@@ -17,7 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 func clusterID(value string) *unstructured.Unstructured {
@@ -28,13 +28,13 @@ func clusterID(value string) *unstructured.Unstructured {
 }
 
 // installAbout installs the CRD and waits until it is served.
-func installAbout(t *testing.T, c *controlplane.Cluster) client.Client {
+func installAbout(t *testing.T, c *kube.Cluster) client.Client {
 	t.Helper()
-	if err := c.Apply(t.Context(), "", controlplane.AboutCRD); err != nil {
+	if err := c.Apply(t.Context(), "", kube.AboutCRD); err != nil {
 		t.Fatal(err)
 	}
 	var admin client.Client
-	controlplane.Eventually(t, "serve ClusterProperties", func() (err error) {
+	kube.Eventually(t, "serve ClusterProperties", func() (err error) {
 		if admin, err = client.New(c.Config, client.Options{}); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func TestRetriesAreNeverFarApart(t *testing.T) {
 // C50, C51, C53: the ID is that of the flag, otherwise that of the ClusterProperty. It must be
 // valid.
 func TestIdentity(t *testing.T) {
-	cluster := controlplane.New(t, controlplane.Options{})
+	cluster := kube.New(t, kube.Options{})
 	for _, bad := range []string{"Not-An-Id", "under_score", strings.Repeat("a", 64)} {
 		if _, err := NewIdentity(cluster.Config, bad, ""); err == nil || !strings.Contains(err.Error(), "--cluster-id") {
 			t.Errorf("flag %q gives %v", bad, err)
@@ -109,12 +109,12 @@ func TestIdentity(t *testing.T) {
 		t.Error("without the CRD:", err)
 	}
 	admin := installAbout(t, cluster)
-	controlplane.Eventually(t, "without the property", func() error { return finds("") })
+	kube.Eventually(t, "without the property", func() error { return finds("") })
 	property := clusterID("one.registry")
 	if err := admin.Create(t.Context(), property); err != nil {
 		t.Fatal(err)
 	}
-	controlplane.Eventually(t, "C45: an id of two labels", func() error { return finds("one.registry") })
+	kube.Eventually(t, "C45: an id of two labels", func() error { return finds("one.registry") })
 	if named, err := NewIdentity(cluster.Config, "flag", ""); err != nil {
 		t.Error(err)
 	} else if id, err := named.Find(t.Context()); id != "flag" || err != nil {
@@ -148,7 +148,7 @@ func TestIdentity(t *testing.T) {
 // The properties are those of the flag, otherwise those of the ClusterProperties. What no label can
 // have is left out, with a note.
 func TestProperties(t *testing.T) {
-	cluster := controlplane.New(t, controlplane.Options{})
+	cluster := kube.New(t, kube.Options{})
 	for flag, says := range map[string]string{
 		"region":                                "want KEY=VALUE",
 		"region=eu":                             "want a key with a domain",
@@ -187,7 +187,7 @@ func TestProperties(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	controlplane.Eventually(t, "ClusterProperties", func() error {
+	kube.Eventually(t, "ClusterProperties", func() error {
 		return finds(identity, "region.topology.kubernetes.io=eu,tier.example.com=gold", 3)
 	})
 	flag, err := NewIdentity(cluster.Config, "", "topology.kubernetes.io/region=us,zone.example.com=a")

@@ -22,7 +22,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -30,8 +30,8 @@ import (
 // The garbage collection of Kubernetes runs in this test. It deletes the derived Service of a
 // deleted import, and keeps those of existing imports.
 func TestOutageAndGarbageCollection(t *testing.T) {
-	cluster := controlplane.New(t, controlplane.Options{})
-	if err := errors.Join(cluster.InstallCRDs(t.Context(), controlplane.BothVersions), cluster.StartControllers(t.Context())); err != nil {
+	cluster := kube.New(t, kube.Options{})
+	if err := errors.Join(cluster.InstallCRDs(t.Context(), kube.BothVersions), cluster.StartControllers(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	start(t, cluster.Config, func(o *Options) { o.Poll = 2 * time.Second })
@@ -201,8 +201,8 @@ func alone(t *testing.T) (p *place, counts func(ready, not int) func() error) {
 		return int(m.GetGauge().GetValue())
 	}
 	readyBefore, notBefore := gauge("ready"), gauge("not_ready")
-	cluster := controlplane.New(t, controlplane.Options{})
-	if err := cluster.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
+	cluster := kube.New(t, kube.Options{})
+	if err := cluster.InstallCRDs(t.Context(), kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	start(t, cluster.Config)

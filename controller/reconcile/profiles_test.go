@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // TestClusterProfilesNeedTheirRole runs the controller with the shipped account. The option makes it read
 // ClusterProfiles, which deploy/cluster-profiles permits. The cluster has no CRD for them, which only
 // a controller with the permission can find out. Package peers tests the rest.
 func TestClusterProfilesNeedTheirRole(t *testing.T) {
-	cluster := controlplane.New(t, controlplane.Options{})
-	if err := prepare(t.Context(), cluster, controlplane.BothVersions); err != nil {
+	cluster := kube.New(t, kube.Options{})
+	if err := prepare(t.Context(), cluster, kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	p := newPlace(t, cluster)
@@ -33,7 +33,7 @@ func TestClusterProfilesNeedTheirRole(t *testing.T) {
 	}
 	says := func(want string) {
 		t.Helper()
-		controlplane.Eventually(t, "the Lease of member1 contains "+want, func() error {
+		kube.Eventually(t, "the Lease of member1 contains "+want, func() error {
 			var lease coordinationv1.Lease
 			if err := p.Get(t.Context(), types.NamespacedName{Namespace: system, Name: "member1"}, &lease); err != nil {
 				return err

@@ -22,7 +22,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -99,7 +99,7 @@ func TestRoleHasNothingSpareAndNothingMissing(t *testing.T) {
 }
 
 // asMember exports a Service and withdraws it, has an invalid peer, and repairs edited objects.
-func asMember(t *testing.T, p *place, cluster *controlplane.Cluster) {
+func asMember(t *testing.T, p *place, cluster *kube.Cluster) {
 	t.Helper()
 	peer := meetPeer(t, p, cluster)
 	if err := p.Delete(p.ctx, peer); err != nil {
@@ -181,7 +181,7 @@ func endpointsTakenAway(t *testing.T, p *place) {
 
 // meetPeer adds a peer that is this cluster itself, and interrupts its connection for a while. The
 // same condition twice is one event, which is patched.
-func meetPeer(t *testing.T, p *place, cluster *controlplane.Cluster) *corev1.Secret {
+func meetPeer(t *testing.T, p *place, cluster *kube.Cluster) *corev1.Secret {
 	t.Helper()
 	way, err := faultproxy.Listen(strings.TrimPrefix(cluster.Config.Host, "https://"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // scenario is a sequence of steps with a real API server: before, settled, change, done, in this
@@ -226,7 +226,7 @@ var scenarios = []scenario{
 				ports = append(ports, fmt.Sprintf("%s %s/%d>%s", port.Name, port.Protocol, port.Port, port.TargetPort.String()))
 			}
 			if !slices.Equal(ports, []string{"http TCP/8080>8080", "dns UDP/53>53"}) || svc.Spec.SessionAffinity != corev1.ServiceAffinityClientIP ||
-				*svc.Spec.InternalTrafficPolicy != corev1.ServiceInternalTrafficPolicyLocal || (svc.Spec.TrafficDistribution == nil) != controlplane.IsOldest() { // which has no such field
+				*svc.Spec.InternalTrafficPolicy != corev1.ServiceInternalTrafficPolicyLocal || (svc.Spec.TrafficDistribution == nil) != kube.IsOldest() { // which has no such field
 				err = fmt.Errorf("ports %v, affinity %s", ports, svc.Spec.SessionAffinity)
 			}
 			return errors.Join(err, p.served("foo"), p.addressStays("foo", m))

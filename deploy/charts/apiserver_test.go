@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // everything are values for each mode of dns with all on that an API server of itself knows.
@@ -59,7 +59,7 @@ networkPolicy: {enabled: true, apiServers: [192.0.2.1/32, "2001:db8::/64"], metr
 clientPod: {enabled: true}
 `
 
-func kubectl(t *testing.T, c *controlplane.Cluster, args ...string) string {
+func kubectl(t *testing.T, c *kube.Cluster, args ...string) string {
 	t.Helper()
 	out, err := binaries.Kubectl(t.Context(), c, args...)
 	if err != nil {
@@ -69,7 +69,7 @@ func kubectl(t *testing.T, c *controlplane.Cluster, args ...string) string {
 }
 
 // onCluster runs Helm as the cluster's administrator.
-func onCluster(t *testing.T, c *controlplane.Cluster, values string, args ...string) string {
+func onCluster(t *testing.T, c *kube.Cluster, values string, args ...string) string {
 	t.Helper()
 	out, err := helm(t, c.Kubeconfig, values, append(args, "--namespace", system)...)
 	if err != nil {
@@ -82,7 +82,7 @@ func onCluster(t *testing.T, c *controlplane.Cluster, values string, args ...str
 // and nothing stays of a mode that is left. It admits the pods, also where the namespaces enforce the Pod Security Standard "restricted",
 // and critical priority classes are limited as on GKE.
 func TestReleaseThroughAllModes(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{APIServerFlags: controlplane.LimitCriticalPods(t)})
+	c := kube.New(t, kube.Options{APIServerFlags: kube.LimitCriticalPods(t)})
 	onCluster(t, c, c1+"dns: {mode: none}", "install", release, chart, "--create-namespace", "--values", "-")
 	permitCriticalPods(t, c, "kube-system")
 	for _, account := range []string{"default", "multicluster-test"} { // of a controller manager, and of `helm test`
@@ -109,7 +109,7 @@ func TestReleaseThroughAllModes(t *testing.T) {
 }
 
 // strict wants the API server to take a manifest in which it knows each field.
-func strict(t *testing.T, c *controlplane.Cluster, manifest string) {
+func strict(t *testing.T, c *kube.Cluster, manifest string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "manifest.yaml")
 	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
@@ -119,7 +119,7 @@ func strict(t *testing.T, c *controlplane.Cluster, manifest string) {
 }
 
 // permitCriticalPods creates the quota that GKE has in kube-system, with the status that kube-controller-manager gives it.
-func permitCriticalPods(t *testing.T, c *controlplane.Cluster, namespace string) {
+func permitCriticalPods(t *testing.T, c *kube.Cluster, namespace string) {
 	t.Helper()
 	kubectl(t, c, "create", "quota", "critical-pods", "--namespace="+namespace, "--hard=pods=1G", "--scopes=PriorityClass")
 	kubectl(t, c, "patch", "quota", "critical-pods", "--namespace="+namespace, "--subresource=status", "--type=merge",
@@ -152,7 +152,7 @@ func podOf(t *testing.T, object *unstructured.Unstructured) *corev1.Pod {
 
 // isAdmitted wants the API server to admit a pod, and it not to write to its root. The API server refuses pods of less security, and those
 // with a critical priority class outside of kube-system.
-func isAdmitted(t *testing.T, c *controlplane.Cluster, pod *corev1.Pod) {
+func isAdmitted(t *testing.T, c *kube.Cluster, pod *corev1.Pod) {
 	t.Helper()
 	admit := func(change func(*corev1.Pod)) error {
 		changed := pod.DeepCopy()
@@ -181,7 +181,7 @@ func isAdmitted(t *testing.T, c *controlplane.Cluster, pod *corev1.Pod) {
 // TestCRDsAreUpgradedAndStay: an upgrade of the chart upgrades them, and they outlive the release, with their objects. So do the rights of the
 // cluster's own CoreDNS. Another release takes them over.
 func TestCRDsAreUpgradedAndStay(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := kube.New(t, kube.Options{})
 	older := filepath.Join(t.TempDir(), "multicluster")
 	if err := os.CopyFS(older, os.DirFS("multicluster")); err != nil {
 		t.Fatal(err)
@@ -242,13 +242,13 @@ func TestCoreDNSTakesTheCorefile(t *testing.T) {
 			"  plugin: {alias: [k8s.example], noEndpoints: true, fallthrough: {enabled: true}}\n", "kube-system:coredns", "53"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			controlplane.InNetNS(t, func(t *testing.T) { startsWith(t, test.values, test.account, test.port) })
+			kube.InNetNS(t, func(t *testing.T) { startsWith(t, test.values, test.account, test.port) })
 		})
 	}
 }
 
 func startsWith(t *testing.T, values, account, port string) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := kube.New(t, kube.Options{})
 	onCluster(t, c, values, "install", release, chart, "--create-namespace", "--values", "-")
 	kubectl(t, c, "wait", "--for=condition=Established", "--all", "customresourcedefinitions")
 	namespace, name, _ := strings.Cut(account, ":")
@@ -279,7 +279,7 @@ func startsWith(t *testing.T, values, account, port string) {
 	}
 	serves(t, ":8080/health", ":8181/ready", ":9153/metrics")
 	for _, network := range []string{"udp6", "tcp6"} {
-		controlplane.Eventually(t, "an answer over "+network, func() error { // CoreDNS says that it is ready a moment before it listens
+		kube.Eventually(t, "an answer over "+network, func() error { // CoreDNS says that it is ready a moment before it listens
 			m, _, err := (&dns.Client{Net: network}).Exchange(new(dns.Msg).SetQuestion("dns-version.clusterset.local.", dns.TypeTXT), "[::1]:"+port)
 			if err == nil && len(m.Answer) != 1 {
 				err = fmt.Errorf("%v", m)
@@ -294,8 +294,8 @@ func startsWith(t *testing.T, values, account, port string) {
 
 // TestControllerServesBothFamilies runs the controller as the chart does: its account, its rights, its flags.
 func TestControllerServesBothFamilies(t *testing.T) {
-	controlplane.InNetNS(t, func(t *testing.T) {
-		c := controlplane.New(t, controlplane.Options{})
+	kube.InNetNS(t, func(t *testing.T) {
+		c := kube.New(t, kube.Options{})
 		onCluster(t, c, c1+"dns: {mode: none}", "install", release, chart, "--create-namespace", "--values", "-")
 		_, kubeconfig, err := c.ServiceAccount(t.Context(), system, "multicluster-controller")
 		if err != nil {

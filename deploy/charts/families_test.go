@@ -3,14 +3,14 @@ package charts
 import (
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // TestFamiliesOfTheService: by default the second CoreDNS has an address of the cluster's first family, also where that is IPv6 alone, and two
 // addresses where the values ask for them.
 func TestFamiliesOfTheService(t *testing.T) {
 	const two = c1 + "dns: {service: {ipFamilyPolicy: PreferDualStack}}"
-	wants := func(t *testing.T, c *controlplane.Cluster, byDefault, both string) {
+	wants := func(t *testing.T, c *kube.Cluster, byDefault, both string) {
 		defer onCluster(t, c, "", "uninstall", release)
 		for _, step := range []struct{ values, want string }{{c1, byDefault}, {two, both}} {
 			onCluster(t, c, step.values, "upgrade", "--install", release, chart, "--create-namespace", "--values", "-")
@@ -21,7 +21,7 @@ func TestFamiliesOfTheService(t *testing.T) {
 		}
 	}
 	t.Run("IPv6 alone", func(t *testing.T) {
-		wants(t, controlplane.New(t, controlplane.Options{ServiceCIDRs: "fd00:10::/112"}), `["IPv6"] SingleStack`, `["IPv6"] PreferDualStack`)
+		wants(t, kube.New(t, kube.Options{ServiceCIDRs: "fd00:10::/112"}), `["IPv6"] SingleStack`, `["IPv6"] PreferDualStack`)
 	})
 	t.Run("dual-stack", func(t *testing.T) {
 		wants(t, shared.Cluster(t), `["IPv4"] SingleStack`, `["IPv4","IPv6"] PreferDualStack`)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 )
 
 // shared is a dual-stack cluster for tests that uninstall their release.
-var shared = controlplane.Shared{Options: controlplane.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"}}
+var shared = kube.Shared{Options: kube.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"}}
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
@@ -62,7 +62,7 @@ func helm(t *testing.T, kubeconfig, input string, args ...string) (string, error
 // kustomize renders a base.
 func kustomize(t *testing.T, base string) []*unstructured.Unstructured {
 	t.Helper()
-	programs, err := controlplane.Build(t.Context(), os.Stderr, "kubectl")
+	programs, err := kube.Build(t.Context(), os.Stderr, "kubectl")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // notes are what Helm prints after an installation.
@@ -107,7 +107,7 @@ var helmLine = regexp.MustCompile(`(?m)^ {4,}helm (.*)$`)
 var imageTag = regexp.MustCompile(`image\.tag=(\S+)`)
 
 // types runs each line with Helm that a document shows, in their order. Where one names tags, the pods are of these then.
-func types(t *testing.T, c *controlplane.Cluster, name string, atLeast int) {
+func types(t *testing.T, c *kube.Cluster, name string, atLeast int) {
 	t.Helper()
 	lines := helmLine.FindAllStringSubmatch(document(t, name), -1)
 	tagged := false
@@ -134,13 +134,13 @@ func types(t *testing.T, c *controlplane.Cluster, name string, atLeast int) {
 // uninstall.md.
 func TestDocumentsLinesWork(t *testing.T) {
 	t.Run("README.md", func(t *testing.T) {
-		c := controlplane.New(t, controlplane.Options{})
+		c := kube.New(t, kube.Options{})
 		types(t, c, "deploy/README.md", 4)
 		// A line has made it, and none after that has deleted it.
 		kubectl(t, c, "get", "service", "kube-dns", "--namespace=kube-system")
 	})
 	t.Run("upgrade.md", func(t *testing.T) {
-		c := controlplane.New(t, controlplane.Options{})
+		c := kube.New(t, kube.Options{})
 		if _, err := helm(t, c.Kubeconfig, "", documented(t, "deploy/README.md", "install multicluster")...); err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestDocumentsLinesWork(t *testing.T) {
 
 // TestNotesForAStockCoreDNS: the notes know the version of the cluster's own CoreDNS, and its account can read imports.
 func TestNotesForAStockCoreDNS(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := kube.New(t, kube.Options{})
 	const values = c1 + "dns: {mode: stock}"
 	said := func() string {
 		t.Helper()
@@ -186,7 +186,7 @@ func TestNotesForAStockCoreDNS(t *testing.T) {
 // TestNotesForTheClustersCoreDNS: the commands in the notes work on a CoreDNS as kubeadm installs
 // it.
 func TestNotesForTheClustersCoreDNS(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := kube.New(t, kube.Options{})
 	if err := c.Apply(t.Context(), "", kubeadms()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,13 +14,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // testsRelease runs `helm test` where the release's CoreDNS is the one of pods: it fails for each of the causes that it looks for, and names
 // the cause.
-func testsRelease(t *testing.T, c *controlplane.Cluster, server *controlplane.Beside) {
+func testsRelease(t *testing.T, c *kube.Cluster, server *kube.Beside) {
 	t.Helper()
 	nameserver(t, "127.0.0.1")
 	lease := func(connected, reason string) {
@@ -51,7 +51,7 @@ func testsRelease(t *testing.T, c *controlplane.Cluster, server *controlplane.Be
 }
 
 // wantsTest wants `helm test` to pass or to fail, and texts in the log of its pod.
-func wantsTest(t *testing.T, c *controlplane.Cluster, passes bool, texts ...string) {
+func wantsTest(t *testing.T, c *kube.Cluster, passes bool, texts ...string) {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() {
@@ -70,11 +70,11 @@ func wantsTest(t *testing.T, c *controlplane.Cluster, passes bool, texts ...stri
 }
 
 // kubelet runs the pod of the test, as its account, and sets its phase. It returns the log.
-func kubelet(t *testing.T, c *controlplane.Cluster) string {
+func kubelet(t *testing.T, c *kube.Cluster) string {
 	t.Helper()
 	pods := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Pods(system)
 	var pod *corev1.Pod
-	controlplane.Eventually(t, "the pod of the test", func() (err error) {
+	kube.Eventually(t, "the pod of the test", func() (err error) {
 		if pod, err = pods.Get(t.Context(), "multicluster-test", metav1.GetOptions{}); err == nil && pod.Status.Phase != corev1.PodPending {
 			err = errors.New("there is the one of the last test")
 		}

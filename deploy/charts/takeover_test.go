@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // kubeadms is CoreDNS as kubeadm installs it.
@@ -39,7 +39,7 @@ func documented(t *testing.T, name, phrase string) []string {
 
 // TestReleaseTakesOverTheBases: by the line that upgrade.md shows. Then all of it is the release's.
 func TestReleaseTakesOverTheBases(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := kube.New(t, kube.Options{})
 	for _, base := range []string{"crd", "controller", "peer", "plugin/cluster-coredns"} {
 		kubectl(t, c, "apply", "-k", "deploy/"+base)
 	}
@@ -63,7 +63,7 @@ func TestReleaseTakesOverTheBases(t *testing.T) {
 
 // TestReleaseTakesOverTheClustersCoreDNS: its pods are ours then, in one Deployment that the API server takes, at the same address.
 func TestReleaseTakesOverTheClustersCoreDNS(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := kube.New(t, kube.Options{})
 	path := filepath.Join(t.TempDir(), "kubeadm.yaml")
 	if err := os.WriteFile(path, []byte(kubeadms()), 0o600); err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestForwardingIsRemovedFirst(t *testing.T) {
 // TestClustersDNSIsHandedOn: no upgrade deletes the cluster's DNS by the way. By the lines that uninstall.md shows it outlives the mode, and
 // then the release.
 func TestClustersDNSIsHandedOn(t *testing.T) {
-	c := controlplane.New(t, controlplane.Options{})
+	c := kube.New(t, kube.Options{})
 	onCluster(t, c, replace, "install", release, chart, "--create-namespace", "--values", "-")
 	inUse := func() string {
 		t.Helper()

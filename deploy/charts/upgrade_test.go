@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // previous is the chart as of the last release, or, as there is none yet, of commit c5dd75b: `helm package deploy/charts/multicluster`.
@@ -47,7 +47,7 @@ func TestUpgradeFromThePreviousChart(t *testing.T) {
 }
 
 // refusesStored wants the messages for stored values that lack those that are new, and for the flags by their former name.
-func refusesStored(t *testing.T, c *controlplane.Cluster) {
+func refusesStored(t *testing.T, c *kube.Cluster) {
 	t.Helper()
 	for flag, want := range map[string]string{
 		"--reuse-values":            "use --reset-then-reuse-values instead",
@@ -70,7 +70,7 @@ func renamed(t *testing.T) []string {
 }
 
 // uids are those of the objects of the release, by kind and name.
-func uids(t *testing.T, c *controlplane.Cluster) map[string]string {
+func uids(t *testing.T, c *kube.Cluster) map[string]string {
 	t.Helper()
 	const kinds = "deployments,services,configmaps,secrets,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,poddisruptionbudgets,networkpolicies,customresourcedefinitions"
 	all := map[string]string{}

@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/badobjects"
 )
 
@@ -29,7 +29,7 @@ func TestBesideBadObjectsANeighboursChangeIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	evil, neighbour := controlplane.Namespace(t, c), controlplane.Namespace(t, c)
+	evil, neighbour := kube.Namespace(t, c), kube.Namespace(t, c)
 	peak := watchMemory(t)
 	apply(t, c, neighbour, importText("v1beta1", "foo", "10.0.0.1"))
 	w, h := start(t, c.Config, Options{})

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -19,7 +19,7 @@ import (
 // check needs 45 seconds to notice; the limit has room for a slow machine.
 func TestAConnectionThatHangsIsNoticedSoon(t *testing.T) {
 	c := shared.Cluster(t)
-	ns := controlplane.Namespace(t, c)
+	ns := kube.Namespace(t, c)
 	proxy, err := faultproxy.Listen(strings.TrimPrefix(c.Config.Host, "https://"))
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestAcceptedWatchAloneIsNotARecovery(t *testing.T) {
 	}))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	_, h := start(t, &rest.Config{Host: server.URL}, Options{NoEndpoints: true})
-	controlplane.Eventually(t, "four tries", func() error {
+	kube.Eventually(t, "four tries", func() error {
 		if n := tries.Load(); n < 4 {
 			return fmt.Errorf("%d", n)
 		}

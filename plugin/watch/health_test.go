@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -19,7 +19,7 @@ import (
 func healthy(t *testing.T, what string, w *Watch, fits func(Health) bool) []Health {
 	t.Helper()
 	var all []Health
-	controlplane.Eventually(t, what, func() error {
+	kube.Eventually(t, what, func() error {
 		all = w.Health()
 		for _, h := range all {
 			if !fits(h) {
@@ -39,7 +39,7 @@ func TestASilentlyCutOffServerBecomesVisible(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = proxy.Close() })
-	w, _ := start(t, proxy.Config(c.Config), Options{Namespaces: []string{controlplane.Namespace(t, c), controlplane.Namespace(t, c)}})
+	w, _ := start(t, proxy.Config(c.Config), Options{Namespaces: []string{kube.Namespace(t, c), kube.Namespace(t, c)}})
 	if all := w.Health(); len(all) != 2 || all[0].Up || !all[0].Contact.IsZero() {
 		t.Errorf("before the first answer it is %+v", all)
 	}

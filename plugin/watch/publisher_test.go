@@ -11,7 +11,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // A secondary compares serials by RFC 1982: the later one has to be the larger, also over the end of the 32 bits.
@@ -191,7 +191,7 @@ func TestTheBacklogEndsInTheNewestState(t *testing.T) {
 		b.neighbour(generation)
 	}
 	for name, want := range map[string]string{"10-20-0-0.c.large.ns": "10.20.0.0", "small.ns": "11.0.0.20"} {
-		controlplane.Eventually(t, name+" is the newest", func() error {
+		kube.Eventually(t, name+" is the newest", func() error {
 			a := b.published.Load().Index.Lookup(&b.zone, name+".svc.clusterset.local.", dns.TypeA)
 			if len(a.Answer) != 1 || a.Answer[0].(*dns.A).A.String() != want {
 				return fmt.Errorf("got %v, want %s", a, want)

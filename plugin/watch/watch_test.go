@@ -18,11 +18,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/plugin/index"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
-var shared = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
-	return c.InstallCRDs(ctx, controlplane.BothVersions)
+var shared = kube.Shared{Prepare: func(ctx context.Context, c *kube.Cluster) error {
+	return c.InstallCRDs(ctx, kube.BothVersions)
 }}
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
@@ -66,7 +66,7 @@ func (h *heard) Programmed(kind string, took time.Duration) {
 // eventually waits until a message with this prefix has arrived.
 func (h *heard) eventually(prefix string) {
 	h.t.Helper()
-	controlplane.Eventually(h.t, "hear "+prefix, func() error {
+	kube.Eventually(h.t, "hear "+prefix, func() error {
 		if said := h.all(); !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, prefix) }) {
 			return fmt.Errorf("heard %q", said)
 		}
@@ -77,7 +77,7 @@ func (h *heard) eventually(prefix string) {
 // becomes waits until the messages have these prefixes.
 func (h *heard) becomes(want []string) {
 	h.t.Helper()
-	controlplane.Eventually(h.t, fmt.Sprintf("hear %q", want), func() error {
+	kube.Eventually(h.t, fmt.Sprintf("hear %q", want), func() error {
 		var said []string
 		for _, s := range h.all() {
 			word, _, _ := strings.Cut(s, " ")
@@ -165,7 +165,7 @@ func partialAnswers(w *Watch, name string) string {
 
 func become(t *testing.T, w *Watch, name, want string) {
 	t.Helper()
-	controlplane.Eventually(t, name+" is "+want, func() error {
+	kube.Eventually(t, name+" is "+want, func() error {
 		if got := answers(w, name); got != want {
 			return fmt.Errorf("it is %q", got)
 		}
@@ -173,14 +173,14 @@ func become(t *testing.T, w *Watch, name, want string) {
 	})
 }
 
-func apply(t *testing.T, c *controlplane.Cluster, namespace, text string) {
+func apply(t *testing.T, c *kube.Cluster, namespace, text string) {
 	t.Helper()
 	if err := c.Apply(t.Context(), namespace, text); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func remove(t *testing.T, c *controlplane.Cluster, namespace, text string) {
+func remove(t *testing.T, c *kube.Cluster, namespace, text string) {
 	t.Helper()
 	if err := c.Delete(t.Context(), namespace, text); err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ ports: [{name: pg, port: 5432}]
 
 func TestAnswersFollowTheObjects(t *testing.T) {
 	c := shared.Cluster(t)
-	ns := controlplane.Namespace(t, c)
+	ns := kube.Namespace(t, c)
 	apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1"))
 	w, _ := start(t, c.Config, Options{})
 	become(t, w, "foo."+ns, "10.0.0.1")
@@ -228,7 +228,7 @@ func TestAnswersFollowTheObjects(t *testing.T) {
 // The time from a change to its answer counts for changes of what is answered, and not for what was there before us.
 func TestProgrammingDuration(t *testing.T) {
 	c := shared.Cluster(t)
-	ns := controlplane.Namespace(t, c)
+	ns := kube.Namespace(t, c)
 	apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1"))
 	w, h := start(t, c.Config, Options{Namespaces: []string{ns}})
 	become(t, w, "foo."+ns, "10.0.0.1")
@@ -239,7 +239,7 @@ func TestProgrammingDuration(t *testing.T) {
 	apply(t, c, ns, strings.Replace(headlessText, "{name: db-east,", "{name: db-east, annotations: {endpoints.kubernetes.io/last-change-trigger-time: \""+hourAgo+"\"},", 1))
 	become(t, w, "db."+ns, "10.1.0.1")
 
-	controlplane.Eventually(t, "hear of two imports and a slice", func() error {
+	kube.Eventually(t, "hear of two imports and a slice", func() error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		imports, slices := h.programmed["ServiceImport"], h.programmed["EndpointSlice"]
@@ -252,7 +252,7 @@ func TestProgrammingDuration(t *testing.T) {
 
 func TestNamespacesLabelsAndNoEndpointsNarrowTheWatch(t *testing.T) {
 	c := shared.Cluster(t)
-	in, in2, out := controlplane.Namespace(t, c), controlplane.Namespace(t, c), controlplane.Namespace(t, c)
+	in, in2, out := kube.Namespace(t, c), kube.Namespace(t, c), kube.Namespace(t, c)
 	for _, ns := range []string{in, in2, out} {
 		apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1")+"\n---\n"+importText("v1beta1", "bar", "10.0.0.2")+"\n---"+headlessText)
 	}
@@ -275,7 +275,7 @@ func TestNamespacesLabelsAndNoEndpointsNarrowTheWatch(t *testing.T) {
 
 func TestBadObjectsCostOnlyTheirOwnRecords(t *testing.T) {
 	c := shared.Cluster(t)
-	ns := controlplane.Namespace(t, c)
+	ns := kube.Namespace(t, c)
 	w, h := start(t, c.Config, Options{Namespaces: []string{ns}})
 	bad := `
 {apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {name: bad}, spec: {type: ClusterSetIP, ips: [nonsense, 10.0.0.3], ports: [{port: 0, name: zero}]}}
@@ -305,7 +305,7 @@ func TestBadObjectsCostOnlyTheirOwnRecords(t *testing.T) {
 // A right that is missing is not an empty list: there is no Index, so that the answer is SERVFAIL.
 func TestAForbiddenListIsNotEmpty(t *testing.T) {
 	c := shared.Cluster(t)
-	config, _, err := c.ServiceAccount(t.Context(), controlplane.Namespace(t, c), "nobody")
+	config, _, err := c.ServiceAccount(t.Context(), kube.Namespace(t, c), "nobody")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestAForbiddenListIsNotEmpty(t *testing.T) {
 
 func TestOneOfTwoResourcesIsNotSynced(t *testing.T) {
 	c := shared.Cluster(t)
-	ns := controlplane.Namespace(t, c)
+	ns := kube.Namespace(t, c)
 	config, _, err := c.ServiceAccount(t.Context(), ns, "half")
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +340,7 @@ func TestOneOfTwoResourcesIsNotSynced(t *testing.T) {
 	}
 	known := func(name, want string) {
 		t.Helper()
-		controlplane.Eventually(t, name+" is "+want, func() error {
+		kube.Eventually(t, name+" is "+want, func() error {
 			if got := partialAnswers(w, name); got != want {
 				return fmt.Errorf("it is %q", got)
 			}
@@ -372,7 +372,7 @@ func TestOneOfTwoResourcesIsNotSynced(t *testing.T) {
 func TestCRDsComeChangeAndGo(t *testing.T) {
 	c := shared.Cluster(t)
 	withoutCRDs(t, c)
-	install := func(form controlplane.CRDs) {
+	install := func(form kube.CRDs) {
 		t.Helper()
 		if err := c.InstallCRDs(t.Context(), form); err != nil {
 			t.Fatal(err)
@@ -382,15 +382,15 @@ func TestCRDsComeChangeAndGo(t *testing.T) {
 	h.eventually("absent serviceimports")
 	become(t, w, "foo.default", "NameError") // synced: a cluster without the CRD keeps its DNS
 
-	install(controlplane.OldKarmada)
+	install(kube.OldKarmada)
 	apply(t, c, "default", importText("v1alpha1", "foo", "10.0.0.1"))
 	become(t, w, "foo.default", "10.0.0.1")
 
 	apply(t, c, "default", importText("v1alpha1", "canary", "10.0.0.2"))
 	become(t, w, "canary.default", "10.0.0.2")
 	never := watchFor(t, w, "foo.default", "10.0.0.1")
-	install(controlplane.BothVersions)
-	install(controlplane.OnlyV1Beta1)
+	install(kube.BothVersions)
+	install(kube.OnlyV1Beta1)
 	apply(t, c, "default", importText("v1beta1", "canary", "10.0.0.3"))
 	become(t, w, "canary.default", "10.0.0.3")
 	if got := never(); got != "" {
@@ -401,13 +401,13 @@ func TestCRDsComeChangeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	become(t, w, "foo.default", "NameError")
-	install(controlplane.BothVersions)
+	install(kube.BothVersions)
 	apply(t, c, "default", importText("v1beta1", "foo", "10.0.0.4"))
 	become(t, w, "foo.default", "10.0.0.4")
 }
 
 // withoutCRDs removes the CRDs with their objects, and brings them back at the end of the test.
-func withoutCRDs(t *testing.T, c *controlplane.Cluster) {
+func withoutCRDs(t *testing.T, c *kube.Cluster) {
 	t.Helper()
 	if err := c.RemoveCRDs(t.Context()); err != nil {
 		t.Fatal(err)
@@ -416,7 +416,7 @@ func withoutCRDs(t *testing.T, c *controlplane.Cluster) {
 		if err := c.RemoveCRDs(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
-		if err := c.InstallCRDs(context.WithoutCancel(t.Context()), controlplane.BothVersions); err != nil {
+		if err := c.InstallCRDs(context.WithoutCancel(t.Context()), kube.BothVersions); err != nil {
 			t.Error(err)
 		}
 	})
@@ -444,7 +444,7 @@ func watchFor(t *testing.T, w *Watch, name, want string) (stop func() string) {
 
 func TestAnOutageKeepsTheLastAnswers(t *testing.T) {
 	c := shared.Cluster(t)
-	ns := controlplane.Namespace(t, c)
+	ns := kube.Namespace(t, c)
 	apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1")+"\n---"+headlessText)
 	w, h := start(t, c.Config, Options{})
 	become(t, w, "foo."+ns, "10.0.0.1")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
 	"github.com/clusterset-dns/multicluster/test/clusters/lock"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // parent has a folder for each cluster. It is the same for all users, as names and indexes are: and paths of sockets are short.
@@ -97,7 +97,7 @@ func (c *Cluster) build(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	c.built, err = controlplane.Build(ctx, c.options.Progress, names...)
+	c.built, err = kube.Build(ctx, c.options.Progress, names...)
 	return err
 }
 

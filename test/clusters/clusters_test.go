@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // needClusters skips a test unless clusters are asked for: they need root, and minutes at the first time. Where they are asked for
@@ -226,12 +226,12 @@ func newWeb(t *testing.T, c *Cluster) *web {
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs, err := controlplane.Build(t.Context(), os.Stderr, "kubectl")
+	programs, err := kube.Build(t.Context(), os.Stderr, "kubectl")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &web{cluster: c, kubectl: programs["kubectl"], service: service, pod: pod}
-	controlplane.Eventually(t, "a pod of "+c.Name+" runs", func() error {
+	kube.Eventually(t, "a pod of "+c.Name+" runs", func() error {
 		if w.pod, err = client.Pods("default").Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func newWeb(t *testing.T, c *Cluster) *web {
 func (w *web) wants(t *testing.T, want, line string, args ...any) {
 	t.Helper()
 	line = fmt.Sprintf(line, args...)
-	controlplane.Eventually(t, line, func() error {
+	kube.Eventually(t, line, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		text, err := exec.CommandContext(ctx, w.kubectl, "--kubeconfig="+w.cluster.Kubeconfig, "exec", "web", "--", "sh", "-c", line).CombinedOutput()

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane/pki"
+	"github.com/clusterset-dns/multicluster/test/kube/pki"
 )
 
 // kubeconfigFile is the administrator's, in the cluster's folder.

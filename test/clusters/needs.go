@@ -5,7 +5,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // plugins is where Debian's containernetworking-plugins has them.
@@ -25,5 +25,5 @@ func checkNeeds() error {
 	if os.Geteuid() != 0 {
 		return errRoot
 	}
-	return controlplane.Needs("clusters")
+	return kube.Needs("clusters")
 }

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // program is one that this process started. Another process knows it by its record alone.
@@ -114,7 +114,7 @@ func (c *Cluster) wait(ctx context.Context, what string, of *program, condition 
 	case dead != nil:
 		return fmt.Errorf("%s: %w", what, dead)
 	case err != nil:
-		return fmt.Errorf("%s: %w\nthe last that %s said:\n%s", what, errors.Join(context.Cause(ctx), err), of.name, controlplane.Tail(of.log))
+		return fmt.Errorf("%s: %w\nthe last that %s said:\n%s", what, errors.Join(context.Cause(ctx), err), of.name, kube.Tail(of.log))
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (c *Cluster) dead() *exited {
 	for _, p := range c.programs {
 		select {
 		case <-p.done:
-			return &exited{p.name, p.cmd.ProcessState.String(), controlplane.Tail(p.log)}
+			return &exited{p.name, p.cmd.ProcessState.String(), kube.Tail(p.log)}
 		default:
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 func TestOptionsAreChecked(t *testing.T) {
@@ -50,7 +50,7 @@ func TestZombiesHaveEnded(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	controlplane.Eventually(t, "the kernel ends the child", func() error {
+	kube.Eventually(t, "the kernel ends the child", func() error {
 		if _, ok := startOf(cmd.Process.Pid); ok {
 			return errors.New("it runs")
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/miekg/dns"
 
 	_ "github.com/clusterset-dns/multicluster/plugin"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // The order of plugins is that of CoreDNS, with ours where plugin.cfg.patch puts it.
@@ -36,7 +36,7 @@ func init() {
 
 // start runs CoreDNS with one server block until the test's end, on ports that the system chooses. It waits longer than usual for
 // a question over TCP: a machine that is busy with other tests must not make it hang up on a client.
-func start(t *testing.T, c *controlplane.Cluster, plugins, option string, key zoneKey) (udp, tcp string) {
+func start(t *testing.T, c *kube.Cluster, plugins, option string, key zoneKey) (udp, tcp string) {
 	t.Helper()
 	emptyZone := filepath.Join(t.TempDir(), "zone")
 	write(t, emptyZone, "@ 5 IN SOA ns.dns hostmaster 1 7200 1800 86400 5\n")

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // chain is a server block, and what its plugins do to our answers.
@@ -189,7 +189,7 @@ const (
 
 // keepChanging gives one import another IP as soon as its last one is served, until it is stopped. It then gives the number of
 // changes, each of which was a new index.
-func keepChanging(t *testing.T, c *controlplane.Cluster, server string) (stop func() int) {
+func keepChanging(t *testing.T, c *kube.Cluster, server string) (stop func() int) {
 	t.Helper()
 	api, err := dynamic.NewForConfig(c.Config)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/miekg/dns"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // TestReloadsLeakNoWatch reloads again and again, with other options, other watches, and Corefiles that cannot work: in the end there
@@ -57,7 +57,7 @@ func TestReloadsLeakNoWatch(t *testing.T) {
 // settled waits until a server answers.
 func settled(t *testing.T, instance *caddy.Instance) {
 	t.Helper()
-	controlplane.Eventually(t, "an answer", func() error {
+	kube.Eventually(t, "an answer", func() error {
 		m, err := dns.Exchange(new(dns.Msg).SetQuestion(foo, dns.TypeA), instance.Servers()[0].LocalAddr().String())
 		if err == nil && len(m.Answer) != 1 {
 			err = fmt.Errorf("%s", m)
@@ -68,7 +68,7 @@ func settled(t *testing.T, instance *caddy.Instance) {
 
 func goroutinesFall(t *testing.T, what string, most int) {
 	t.Helper()
-	controlplane.Eventually(t, what, func() error {
+	kube.Eventually(t, what, func() error {
 		if got := watching(); got > most {
 			return fmt.Errorf("%d goroutines, want at most %d", got, most)
 		}

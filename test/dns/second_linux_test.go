@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // TestCentral: a CoreDNS in no pod at all reads a cluster by a kubeconfig, as an account that has nothing but deploy/plugin/rights.

@@ -6,15 +6,15 @@ import (
 	"os"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // shared is the API server of all tests. Its ClusterIPs are those of corefile-examples.
-var shared = controlplane.Shared{
-	Options: controlplane.Options{ServiceCIDRs: "10.96.0.0/24"},
-	Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
-		if err := c.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
+var shared = kube.Shared{
+	Options: kube.Options{ServiceCIDRs: "10.96.0.0/24"},
+	Prepare: func(ctx context.Context, c *kube.Cluster) error {
+		if err := c.InstallCRDs(ctx, kube.BothVersions); err != nil {
 			return err
 		}
 		if _, err := binaries.Kubectl(ctx, c, "apply", "-k", "deploy/plugin/cluster-coredns"); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // TestEachCorefileShownStarts is for all that users may copy: the files of corefile-examples, and the blocks of the plugin's manual.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // aLocalFoo has the import's name.
@@ -182,7 +182,7 @@ func TestWithoutCRDs(t *testing.T) {
 		w.wants(foo+" A", "NXDOMAIN")
 		w.wants(local+" A", "NOERROR 10.96.0.100")
 		w.wants(outside+" A", "NOERROR 192.0.2.1")
-		w.must(w.cluster.InstallCRDs(w.Context(), controlplane.BothVersions))
+		w.must(w.cluster.InstallCRDs(w.Context(), kube.BothVersions))
 		w.apply(anImport)
 		w.wants(foo+" A", "NOERROR 10.0.0.77")
 	})
@@ -197,7 +197,7 @@ func TestStockCorefileInTreeWithoutCRDs(t *testing.T) {
 		w.wants("kubernetes.default.svc.cluster.local. A", "NOERROR 10.96.0.1")
 		w.wants("nobody.default.svc.cluster.local. A", "SERVFAIL")
 		w.readyIs(http.StatusServiceUnavailable)
-		w.must(w.cluster.InstallCRDs(w.Context(), controlplane.BothVersions))
+		w.must(w.cluster.InstallCRDs(w.Context(), kube.BothVersions))
 		w.getsReady()
 		w.wants("nobody.default.svc.cluster.local. A", "NXDOMAIN")
 	})
@@ -208,7 +208,7 @@ func (w *world) withoutCRDs() {
 	w.Helper()
 	w.changes(anImport)
 	w.Cleanup(func() {
-		if err := w.cluster.InstallCRDs(context.WithoutCancel(w.Context()), controlplane.BothVersions); err != nil {
+		if err := w.cluster.InstallCRDs(context.WithoutCancel(w.Context()), kube.BothVersions); err != nil {
 			w.Error(err)
 		}
 	})

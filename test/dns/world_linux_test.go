@@ -15,8 +15,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -26,8 +26,8 @@ const server = "127.0.0.1"
 // world is the network of one test.
 type world struct {
 	*testing.T
-	cluster  *controlplane.Cluster // shared by all tests
-	api      *faultproxy.Proxy     // by which each CoreDNS reaches the API server
+	cluster  *kube.Cluster     // shared by all tests
+	api      *faultproxy.Proxy // by which each CoreDNS reaches the API server
 	upstream *upstream
 	changed  *[]objects // that are not as they were
 
@@ -41,7 +41,7 @@ type objects struct{ namespace, text string }
 // inNetwork runs a test in a network of its own.
 func inNetwork(t *testing.T, body func(w *world)) {
 	t.Helper()
-	shared.InNetNS(t, func(t *testing.T, c *controlplane.Cluster) {
+	shared.InNetNS(t, func(t *testing.T, c *kube.Cluster) {
 		api, err := faultproxy.Listen(strings.TrimPrefix(c.Config.Host, "https://"))
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func (w *world) putBack() {
 // ownNamespace is for tests that run beside others: what they change is there.
 func (w *world) ownNamespace() {
 	w.Helper()
-	w.namespace = controlplane.Namespace(w.T, w.cluster)
+	w.namespace = kube.Namespace(w.T, w.cluster)
 }
 
 // imported is the name of an import there.
@@ -158,7 +158,7 @@ func (w *world) asPod() {
 
 // process is a CoreDNS that runs.
 type process struct {
-	*controlplane.Beside
+	*kube.Beside
 	corefile string // its path
 }
 
@@ -225,7 +225,7 @@ func (w *world) wants(question, want string) {
 
 func (w *world) eventually(what string, condition func() error) {
 	w.Helper()
-	controlplane.Eventually(w.T, what, condition)
+	kube.Eventually(w.T, what, condition)
 }
 
 // ready gives an error unless the plugin `ready` has that HTTP status.

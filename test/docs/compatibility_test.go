@@ -11,8 +11,8 @@ import (
 func TestCompatibilityIsOfTheVersions(t *testing.T) {
 	makefile := string(readFile(t, "Makefile"))
 	want := []string{
-		"kubernetes " + only(t, `k8s\.io/kubernetes (v\S+)`, string(readFile(t, "test/controlplane/oldest/go.mod"))),
-		"kubernetes " + only(t, `k8s\.io/kubernetes (v\S+)`, string(readFile(t, "test/controlplane/kube/go.mod"))),
+		"kubernetes " + only(t, `k8s\.io/kubernetes (v\S+)`, string(readFile(t, "test/kube/oldest/go.mod"))),
+		"kubernetes " + only(t, `k8s\.io/kubernetes (v\S+)`, string(readFile(t, "test/kube/programs/go.mod"))),
 		"coredns " + only(t, `(?m)^COREDNS_VERSION \?= (\S+)$`, makefile),
 	}
 	for _, older := range regexp.MustCompile(`coredns=(v\S+)`).FindAllStringSubmatch(only(t, `(?m)^COMPAT := (.*)$`, makefile), -1) {

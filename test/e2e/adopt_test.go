@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // instead lists the lines of the documents that cannot be typed here unchanged: the replacement of
@@ -29,7 +29,7 @@ var instead = []struct{ line, typed, why string }{
 	{`git clone --branch (v\S+) https://github.com/coredns/coredns && cd coredns`,
 		`cp -r "$(go mod download -json github.com/coredns/coredns@$1 | sed -n 's/^.*"Dir": "\(.*\)".*$/\1/p')" coredns && chmod -R u+w coredns && cd coredns && git init -q && git add . && git -c user.name=e2e -c user.email=e2e@example.org commit -q -m $1`,
 		"the same source, from where all other modules come from, made a repository"},
-	{`export GOFLAGS=-mod=mod`, `export GOFLAGS='-mod=mod ` + controlplane.Flags + `'`, "what was compiled for the images is not compiled once more"},
+	{`export GOFLAGS=-mod=mod`, `export GOFLAGS='-mod=mod ` + kube.Flags + `'`, "what was compiled for the images is not compiled once more"},
 	{`go get (github.com/clusterset-dns/multicluster)`, `go mod edit -require=$1@v0.0.0 -replace=$1=$(realpath ../multicluster) && go get $1@v0.0.0`,
 		"what is tested is this tree, not the last release of it"},
 	{`make`, `make GOLANG_VERSION=$(go env GOVERSION | sed s/^go//)`, "CoreDNS' Makefile would fetch another release of Go, and compile everything with that"},

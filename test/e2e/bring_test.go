@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/e2e/dnsload"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // program builds one of the project's programs for the node that the pod runs on, and gives its file.
@@ -19,7 +19,7 @@ func (p *clientPod) program(pkg string) string {
 	node := s.kubectl(p.cluster, "get", "pod", p.name, "-o", "jsonpath={.spec.nodeName}")
 	arch := s.kubectl(p.cluster, "get", "node", node, "-o", "jsonpath={.status.nodeInfo.architecture}")
 	file := filepath.Join(s.dir, "program-"+arch)
-	if _, err := s.run(s.t.Context(), "", "env", "CGO_ENABLED=0", "GOFLAGS="+controlplane.Flags, "GOOS=linux", "GOARCH="+arch, "go", "build", "-o", file, pkg); err != nil {
+	if _, err := s.run(s.t.Context(), "", "env", "CGO_ENABLED=0", "GOFLAGS="+kube.Flags, "GOOS=linux", "GOARCH="+arch, "go", "build", "-o", file, pkg); err != nil {
 		s.t.Fatal(err)
 	}
 	return file

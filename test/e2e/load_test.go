@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/e2e/dnsload"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // The servers of the scenarios below.
@@ -25,7 +25,7 @@ var (
 // drain is for how many seconds a server continues after its signal, before those of lameduck: the chart's default, or longer than
 // resolverPatience and all that kube-proxy needs.
 func drain() string {
-	if measure() || controlplane.Full() {
+	if measure() || kube.Full() {
 		return "30"
 	}
 	return "10"

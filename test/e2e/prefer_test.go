@@ -6,14 +6,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // regions gives each cluster a ClusterProperty with its region, which goes with the scene.
 func (s *scene) regions(names ...string) {
 	s.t.Helper()
 	for i, c := range s.clusters {
-		s.apply(c, controlplane.AboutCRD)
+		s.apply(c, kube.AboutCRD)
 		s.undo = append(s.undo, func(ctx context.Context) error {
 			_, err := c.kubectl(ctx, "delete", "crd", "clusterproperties.about.k8s.io", "--wait=false")
 			return err

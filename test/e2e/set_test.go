@@ -24,8 +24,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 const (
@@ -193,7 +193,7 @@ func (s *set) writeKubeconfig(files []string) error {
 
 // findPrograms builds kubectl and helm from their modules, unless they are in the user's cache.
 func (s *set) findPrograms(ctx context.Context) error {
-	programs, err := controlplane.Build(ctx, os.Stderr, "kubectl")
+	programs, err := kube.Build(ctx, os.Stderr, "kubectl")
 	if err != nil {
 		return err
 	}

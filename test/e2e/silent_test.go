@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // faultOf returns a function that makes a cluster fail in one way, or takes that back (README.md,
@@ -238,7 +238,7 @@ func (y *story) clustersLoseEachOther(a, b *cluster) {
 func (y *story) clustersAreCutOff() {
 	y.t.Helper()
 	all := []*cluster{y.peer}
-	if measure() || controlplane.Full() {
+	if measure() || kube.Full() {
 		all = append(all, except(y.clusters, y.peer)...)
 	}
 	var last []time.Duration

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // ourLine is the one line that stock.Corefile has more than what kubeadm installs.

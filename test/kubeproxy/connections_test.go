@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // echo serves on TCP port 8080 and UDP port 5300 of an address: it answers each line, or packet, with
@@ -71,7 +71,7 @@ func (a asker) ask() (string, error) {
 func dialAsker(t *testing.T, network, address, want string) asker {
 	t.Helper()
 	var a asker
-	controlplane.Eventually(t, fmt.Sprintf("%s answers over %s", want, network), func() error {
+	kube.Eventually(t, fmt.Sprintf("%s answers over %s", want, network), func() error {
 		c, err := new(net.Dialer).DialContext(t.Context(), network, address)
 		if err != nil {
 			return err
@@ -127,7 +127,7 @@ metadata: {name: foo}
 	if who, err := tcp.ask(); err != nil || who != goes {
 		t.Errorf("the TCP connection is answered by %q, %v", who, err)
 	}
-	controlplane.Eventually(t, "the UDP socket reaches the other endpoint", func() error {
+	kube.Eventually(t, "the UDP socket reaches the other endpoint", func() error {
 		who, err := udp.ask()
 		if err == nil && who != stays {
 			err = errors.New(who)
@@ -149,7 +149,7 @@ func TestSourcePortOfAnUnansweredConnection(t *testing.T) {
 	w.start()
 	const stays, goes = "10.99.0.11", "10.99.0.13" // where no server of another test has left a connection in TIME_WAIT
 	echo(t, stays)
-	controlplane.Deaf(t, goes+":8080")
+	kube.Deaf(t, goes+":8080")
 	w.apply(`
 apiVersion: v1
 kind: Service

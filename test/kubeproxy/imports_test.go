@@ -9,8 +9,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 const corefile = `
@@ -64,7 +64,7 @@ func (r resolver) ask(name string) (string, error) {
 func (r resolver) reaches(name string, want ...string) {
 	r.Helper()
 	heard := map[string]bool{}
-	controlplane.Eventually(r.T, fmt.Sprintf("%s is answered by %v", name, want), func() error {
+	kube.Eventually(r.T, fmt.Sprintf("%s is answered by %v", name, want), func() error {
 		who, err := r.ask(name)
 		if err != nil {
 			return err
@@ -114,7 +114,7 @@ func TestAnImportAppliedByHandCarriesTraffic(t *testing.T) {
 	w.startWith() // in no clusterset
 	r := w.startDNS()
 	for _, address := range []string{"10.99.0.11", "10.99.0.12"} {
-		controlplane.Greet(t, net.JoinHostPort(address, "8080"), address)
+		kube.Greet(t, net.JoinHostPort(address, "8080"), address)
 	}
 	w.apply(imported("serve", ""))
 	r.reaches("serve", "10.99.0.11", "10.99.0.12")
@@ -132,7 +132,7 @@ func TestAnImportAppliedByHandCarriesTraffic(t *testing.T) {
 
 	// One cluster's pods go: the others take all.
 	w.delete(strings.NewReplacer("NAME", "serve", "CLUSTER", "c1", "ADDRESS", "10.99.0.11").Replace(sliceOfServe))
-	controlplane.Eventually(t, "only c2 answers", func() error {
+	kube.Eventually(t, "only c2 answers", func() error {
 		for range 20 {
 			if who, err := r.ask("serve"); err != nil || who != "10.99.0.12" {
 				return fmt.Errorf("%q, %w", who, err)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // kube-proxy ignores an update of an EndpointSlice that removes the label kubernetes.io/service-name or changes it, and the deletion
@@ -113,7 +113,7 @@ func TestForgedEndpointsLeaveKubeProxy(t *testing.T) {
 	} {
 		t.Log(what + " is made")
 		w.apply(forged(labels))
-		controlplane.Eventually(t, "it is deleted", func() error { return w.gone("forged") })
+		kube.Eventually(t, "it is deleted", func() error { return w.gone("forged") })
 		w.serves("derived-foo", "10.99.0.11")
 
 		t.Log(what + " is made and loses its label, all labels, or itself at once")
@@ -128,7 +128,7 @@ func TestForgedEndpointsLeaveKubeProxy(t *testing.T) {
 			if client.IgnoreNotFound(err) != nil {
 				t.Fatal(err)
 			}
-			controlplane.Eventually(t, "it is gone", func() error { return w.gone("forged") })
+			kube.Eventually(t, "it is gone", func() error { return w.gone("forged") })
 			w.serves("derived-foo", "10.99.0.11")
 		}
 
@@ -174,13 +174,13 @@ func TestForgedNameOfAnotherFamily(t *testing.T) {
 		if client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
-		controlplane.Eventually(t, "the name is of IPv6", func() error {
+		kube.Eventually(t, "the name is of IPv6", func() error {
 			if err := client.IgnoreNotFound(w.admin.Delete(t.Context(), w.slice("forged"))); err != nil {
 				return err
 			}
 			return w.cluster.Apply(t.Context(), w.namespace, squatter) // The empty slice of the cure may have the name.
 		})
-		controlplane.Eventually(t, "the controller has seen it", func() error { return w.noted("forged") })
+		kube.Eventually(t, "the controller has seen it", func() error { return w.noted("forged") })
 		w.delete(squatter)
 		w.serves("derived-foo", "10.99.0.11")
 	}
@@ -227,7 +227,7 @@ func TestImportsOfOthersLeaveNothingInKubeProxy(t *testing.T) {
 	w.apply(forged(ofImport))
 	w.serves("derived-foo", "10.99.0.66")
 	w.patch(w.slice("forged"), `{"metadata":{"labels":{"kubernetes.io/service-name":"derived-foo"}}}`)
-	controlplane.Eventually(t, "the copy is gone", func() error {
+	kube.Eventually(t, "the copy is gone", func() error {
 		names, err := w.ours("derived-foo")
 		if len(names) > 0 {
 			err = errors.Join(err, fmt.Errorf("copies %v", names))
@@ -263,7 +263,7 @@ func TestEditedLabelsOfOurSlices(t *testing.T) {
 			t.Fatalf("slices %v: %v", names, err)
 		}
 		w.patch(w.slice(names[0]), `{"metadata":{"labels":{"kubernetes.io/service-name":`+label+`}}}`)
-		controlplane.Eventually(t, "the slice has its label again", func() error {
+		kube.Eventually(t, "the slice has its label again", func() error {
 			names, err := w.ours("derived-foo")
 			if len(names) != 1 {
 				err = errors.Join(err, fmt.Errorf("slices %v", names))
@@ -323,7 +323,7 @@ func TestWaysOfDisconnecting(t *testing.T) {
 		}
 		w.apply(text)
 		if text == headless {
-			controlplane.Eventually(t, "the derived Service is gone", func() error {
+			kube.Eventually(t, "the derived Service is gone", func() error {
 				err := w.admin.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "derived-foo"}, new(corev1.Service))
 				if err == nil {
 					return errors.New("it is there")
@@ -342,7 +342,7 @@ func TestWaysOfDisconnecting(t *testing.T) {
 // programmed waits until kube-proxy knows of a Service with that ClusterIP, with endpoints or without.
 func (w *world) programmed(ip string) {
 	w.Helper()
-	controlplane.Eventually(w.T, "kube-proxy knows "+ip, func() error {
+	kube.Eventually(w.T, "kube-proxy knows "+ip, func() error {
 		text, err := w.rules()
 		if err == nil && !regexp.MustCompile(`\b`+regexp.QuoteMeta(ip)+`\b`).MatchString(text) {
 			err = errors.New("it does not")

@@ -13,22 +13,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	members "github.com/clusterset-dns/multicluster/test/world"
 )
 
 // TestNewcomerLeavesTheOldestsTraffic is a regression test as clients see it: east exports one port without a name. West comes with named ports, goes,
 // and comes with others, while clients in west connect to east's port without a pause. Each of them reaches east.
 func TestNewcomerLeavesTheOldestsTraffic(t *testing.T) {
-	controlplane.InNetNS(t, func(t *testing.T) { // two clusters, and one of them with a kube-proxy of its own
+	kube.InNetNS(t, func(t *testing.T) { // two clusters, and one of them with a kube-proxy of its own
 		east, west := startMember(t, "east"), startMember(t, "west")
 		err := errors.Join(west.StartKubeProxy(t.Context()),
 			west.Join(t.Context(), "east", east.ReaderKubeconfig), east.Join(t.Context(), "west", west.ReaderKubeconfig))
 		if err != nil {
 			t.Fatal(err)
 		}
-		controlplane.Greet(t, "10.99.0.11:8080", "east")
-		controlplane.Greet(t, "10.99.0.12:8080", "west")
+		kube.Greet(t, "10.99.0.11:8080", "east")
+		kube.Greet(t, "10.99.0.12:8080", "west")
 
 		applied(t, east, exportOf("{port: 80}", `{name: "", port: 8080}`, "10.99.0.11"))
 		ip := importedAddress(t, west)
@@ -53,7 +53,7 @@ func TestNewcomerLeavesTheOldestsTraffic(t *testing.T) {
 
 func startMember(t *testing.T, id string) *members.Cluster {
 	t.Helper()
-	c, err := members.Start(t.Context(), id, controlplane.Options{})
+	c, err := members.Start(t.Context(), id, kube.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func applied(t *testing.T, c *members.Cluster, text string) {
 // leads waits until an address leads to somebody, or nowhere.
 func leads(t *testing.T, address, who string) {
 	t.Helper()
-	controlplane.Eventually(t, fmt.Sprintf("%s leads to %q", address, who), func() error {
+	kube.Eventually(t, fmt.Sprintf("%s leads to %q", address, who), func() error {
 		name, err := hear(t.Context(), 5*time.Second, address)
 		if name == who {
 			return nil
@@ -95,7 +95,7 @@ func leads(t *testing.T, address, who string) {
 // importedAddress waits for the first address of foo.
 func importedAddress(t *testing.T, c *members.Cluster) (ip string) {
 	t.Helper()
-	controlplane.Eventually(t, "foo has an address", func() error {
+	kube.Eventually(t, "foo has an address", func() error {
 		imp := new(mcsv1beta1.ServiceImport)
 		err := c.Admin.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "foo"}, imp)
 		if err == nil && len(imp.Spec.IPs) == 0 {

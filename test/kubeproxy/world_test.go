@@ -25,34 +25,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	members "github.com/clusterset-dns/multicluster/test/world"
 )
 
-var shared = controlplane.Shared{Prepare: func(ctx context.Context, c *controlplane.Cluster) error {
-	return errors.Join(c.InstallCRDs(ctx, controlplane.BothVersions), c.StartKubeProxy(ctx))
+var shared = kube.Shared{Prepare: func(ctx context.Context, c *kube.Cluster) error {
+	return errors.Join(c.InstallCRDs(ctx, kube.BothVersions), c.StartKubeProxy(ctx))
 }}
 
 // TestMain gives all tests one network with one kube-proxy.
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(controlplane.MainInNetNS(m, shared.Main))
+	os.Exit(kube.MainInNetNS(m, shared.Main))
 }
 
 // world is a namespace of a test's own in the shared cluster, and a controller that the test starts and ends.
 type world struct {
 	*testing.T
-	cluster    *controlplane.Cluster
+	cluster    *kube.Cluster
 	namespace  string
 	admin      client.Client
-	controller *controlplane.Beside
+	controller *kube.Beside
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, cluster: shared.Cluster(t)}
-	w.namespace = controlplane.Namespace(t, w.cluster)
+	w.namespace = kube.Namespace(t, w.cluster)
 	var err error
 	if w.admin, err = client.New(w.cluster.Config, client.Options{Scheme: members.Scheme}); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func (w *world) rules() (string, error) {
 // serves waits until kube-proxy sends traffic of a Service to exactly these addresses.
 func (w *world) serves(service string, addresses ...string) {
 	w.Helper()
-	controlplane.Eventually(w.T, fmt.Sprintf("kube-proxy has %v for %s", addresses, service), func() error {
+	kube.Eventually(w.T, fmt.Sprintf("kube-proxy has %v for %s", addresses, service), func() error {
 		text, err := w.rules()
 		if err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // files is the folder of the chart from which users get the alerts and the dashboard.
@@ -22,7 +22,7 @@ const files = "deploy/charts/multicluster/files/monitoring"
 
 func path(t testing.TB, below ...string) string {
 	t.Helper()
-	root, err := controlplane.Root()
+	root, err := kube.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ var brief = []fault{
 // TestAlertRules lets promtool evaluate the rules: each fault has one alert, which ends with it, whether all clusters have their own
 // Prometheus or share one. A healthy cluster, and one without the plugin, has none.
 func TestAlertRules(t *testing.T) {
-	controlplane.NotShort(t) // it can have to build promtool
+	kube.NotShort(t) // it can have to build promtool
 	all := alerts(t)
 	var groups []string
 	tested := map[string]bool{}
@@ -225,7 +225,7 @@ func TestAlertRules(t *testing.T) {
 // TestAlertsAfterDays: what is gone is not forgotten over a weekend, and what a limit refuses all the time is not news. A leader that
 // starts has counted nothing yet.
 func TestAlertsAfterDays(t *testing.T) {
-	controlplane.NotShort(t) // it can have to build promtool
+	kube.NotShort(t) // it can have to build promtool
 	const hour, day = 60, 24 * 60
 	all := alerts(t)
 	var groups []string
@@ -257,7 +257,7 @@ func TestAlertsAfterDays(t *testing.T) {
 // TestOwnCoreDNS: with dns.mode=stock, the expressions that docs/operations/alerts.md has instead of alerts see each fault, and none in a
 // healthy cluster.
 func TestOwnCoreDNS(t *testing.T) {
-	controlplane.NotShort(t) // it can have to build promtool
+	kube.NotShort(t) // it can have to build promtool
 	_, text, found := strings.Cut(read(t, "docs/operations/alerts.md"), "## The cluster's own CoreDNS\n")
 	expressions := regexp.MustCompile(`(?m)^    (\S.*)$`).FindAllStringSubmatch(text, -1)
 	if !found || len(expressions) != 3 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // panel is a panel of dashboard.json.
@@ -65,7 +65,7 @@ func TestPanelsSeparateClusters(t *testing.T) {
 
 // TestPanelsOfTwoClusters: watches are a share of all, and versions are those of both programs, of each cluster.
 func TestPanelsOfTwoClusters(t *testing.T) {
-	controlplane.NotShort(t) // it can have to build promtool
+	kube.NotShort(t) // it can have to build promtool
 	want := map[string][]string{
 		"Watches that work": {`{labels: '{cluster="east",resource="serviceimports"}', value: 0.5}, {labels: '{cluster="west",resource="serviceimports"}', value: 1}`},
 		"Versions": {

@@ -35,8 +35,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
@@ -47,7 +47,7 @@ import (
 //
 // It has a network of its own, because the endpoint of the peer needs an address that is not on loopback.
 func TestAlertsLive(t *testing.T) {
-	controlplane.InNetNS(t, func(t *testing.T) {
+	kube.InNetNS(t, func(t *testing.T) {
 		s := newStage(t)
 		s.firing("nothing is wrong")
 		seen := map[string]bool{}
@@ -87,8 +87,8 @@ type trouble struct {
 type stage struct {
 	*testing.T
 	home, east *world.Cluster
-	controller *controlplane.Beside // of home
-	coredns    *controlplane.Beside
+	controller *kube.Beside // of home
+	coredns    *kube.Beside
 	toEast     *faultproxy.API   // between the controller of home and the API server of east
 	toHome     *faultproxy.Proxy // between CoreDNS and the API server of home
 	endpoint   string            // of the Service web in east
@@ -106,13 +106,13 @@ func newStage(t *testing.T) *stage {
 	for _, name := range []string{"home", "east", "coredns", "dns", "prometheus", "pprof"} {
 		s.metrics[name] = "127.0.0.1:" + freePort(t)
 	}
-	s.endpoint = net.JoinHostPort(controlplane.NodeIP, freePort(t))
+	s.endpoint = net.JoinHostPort(kube.NodeIP, freePort(t))
 	s.listen()
 	var starting sync.WaitGroup
 	for id, c := range map[string]**world.Cluster{"home": &s.home, "east": &s.east} {
 		starting.Go(func() {
 			var err error
-			if *c, err = world.Start(t.Context(), id, controlplane.Options{}); err != nil {
+			if *c, err = world.Start(t.Context(), id, kube.Options{}); err != nil {
 				t.Errorf("start %s: %v", id, err)
 			}
 		})
@@ -142,7 +142,7 @@ func newStage(t *testing.T) *stage {
 	s.must(s.home.Join(t.Context(), "east", kubeconfig))
 	s.startCoreDNS()
 	s.startPrometheus()
-	controlplane.Eventually(t, "web resolves in home", s.ask)
+	kube.Eventually(t, "web resolves in home", s.ask)
 	s.sees("the endpoint of the peer answers", `multicluster_peer_data_path{cluster="home",peer="east",verdict="Proven"} == 1`)
 	s.sees("the peer announces its version", `multicluster_peer_info{cluster="home",version!=""} and on (version) multicluster_build_info{cluster="east"}`)
 	go s.asking()
@@ -180,7 +180,7 @@ metadata:
 addressType: IPv4
 ports: [{name: http, port: %[3]s}]
 endpoints: [{addresses: [%[4]s], conditions: {ready: true}}]
-`, name, time.Now().UTC().Format(time.RFC3339Nano), portOf(s.endpoint), controlplane.NodeIP))
+`, name, time.Now().UTC().Format(time.RFC3339Nano), portOf(s.endpoint), kube.NodeIP))
 }
 
 // broken is a ServiceImport without ports, which no Service can have.
@@ -299,7 +299,7 @@ func (s *stage) must(err error) {
 
 func freePort(t testing.TB) string {
 	t.Helper()
-	port, err := controlplane.FreePort()
+	port, err := kube.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +349,7 @@ func (s *stage) listen() {
 	}()
 }
 
-func (s *stage) start(c *world.Cluster, flags ...string) *controlplane.Beside {
+func (s *stage) start(c *world.Cluster, flags ...string) *kube.Beside {
 	s.Helper()
 	flags = append(flags, "--cluster-id", c.ID, "--metrics-bind-address", s.metrics[c.ID])
 	b, err := binaries.StartController(s.Context(), c.Cluster, flags...)
@@ -456,7 +456,7 @@ func (s *stage) firing(when string, want ...string) {
 	s.Helper()
 	began := time.Now()
 	slices.Sort(want)
-	controlplane.EventuallyEvery(s.T, 100*time.Millisecond, fmt.Sprintf("%s, %q fire", when, want), func() error {
+	kube.EventuallyEvery(s.T, 100*time.Millisecond, fmt.Sprintf("%s, %q fire", when, want), func() error {
 		var of struct {
 			Alerts []struct {
 				State  string
@@ -486,7 +486,7 @@ func (s *stage) firing(when string, want ...string) {
 // sees waits until an expression has a result.
 func (s *stage) sees(what, expr string) {
 	s.Helper()
-	controlplane.EventuallyEvery(s.T, 100*time.Millisecond, what, func() error {
+	kube.EventuallyEvery(s.T, 100*time.Millisecond, what, func() error {
 		var of struct{ Result []any }
 		err := s.get(&of, "query", url.Values{"query": {expr}})
 		if err == nil && len(of.Result) == 0 {

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // version is the version of Prometheus.
@@ -33,7 +33,7 @@ func Programs(ctx context.Context) (prometheus, promtool string, err error) {
 	}
 	const commands = "github.com/prometheus/prometheus/cmd/"
 	install := exec.CommandContext(ctx, "go", "install", "-tags=remove_all_sd", "-ldflags=-s -w", commands+"prometheus@"+version, commands+"promtool@"+version)
-	install.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+controlplane.Flags, "GOWORK=off", "GOBIN="+dir)
+	install.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+kube.Flags, "GOWORK=off", "GOBIN="+dir)
 	// An interrupt lets go end its compilers; killed, it would leave them running.
 	install.Cancel = func() error { return install.Process.Signal(os.Interrupt) }
 	if out, err := install.CombinedOutput(); err != nil {

@@ -18,7 +18,7 @@ import (
 	"syscall"
 )
 
-// full asks for the full form of all parts: also tests read the variable (test/controlplane, Full).
+// full asks for the full form of all parts: also tests read the variable (test/kube, Full).
 var full = os.Getenv("CI_FULL") != ""
 
 func main() {

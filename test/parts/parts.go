@@ -55,12 +55,12 @@ var parts = []part{
 	{name: "e2e", group: "clusters", alone: true, covers: "e2e-cli", module: ".", tests: []string{"./test/e2e/..."}, command: "make e2e",
 		inputs: with("build", "docs/install.md", "docs/operations/uninstall.md")},
 	{name: "e2e-cli", group: "clusters", alone: true, command: `make e2e ARGS="--run 'TestReadme|TestVerify'"`, inputs: []string{"cli", "build/cli.sh", "test/e2e"}},
-	{name: "demo", servers: 2, group: "clusters", alone: true, command: "make demo ARGS=--once", inputs: with("test/controlplane", "test/clusters", "cli", "build")},
+	{name: "demo", servers: 2, group: "clusters", alone: true, command: "make demo ARGS=--once", inputs: with("test/kube", "test/clusters", "cli", "build")},
 
-	{name: "compat", servers: 14, group: "nightly", nightly: true, alone: true, command: "make compat", inputs: []string{"go.mod", "test/controlplane/oldest", "build/compat.sh", "deploy/crd"}},
+	{name: "compat", servers: 14, group: "nightly", nightly: true, alone: true, command: "make compat", inputs: []string{"go.mod", "test/kube/oldest", "build/compat.sh", "deploy/crd"}},
 	{name: "karmada", servers: 4, group: "nightly", nightly: true, alone: true, command: "make e2e-karmada", inputs: []string{"test/interop/karmada", "test/interop/programs/karmada", "test/interop/beside", "corefile-examples/alias.Corefile"}},
 	{name: "test-clusters", group: "nightly", nightly: true, alone: true, command: "make test-clusters", inputs: []string{"test/clusters"}},
-	{name: "harness", servers: 12, group: "nightly", nightly: true, alone: true, module: ".", tests: []string{"./test/controlplane/...", "./test/clusters/..."}, inputs: []string{"test/controlplane", "test/clusters"}},
+	{name: "harness", servers: 12, group: "nightly", nightly: true, alone: true, module: ".", tests: []string{"./test/kube/...", "./test/clusters/..."}, inputs: []string{"test/kube", "test/clusters"}},
 	{name: "reproducible", group: "nightly", nightly: true, alone: true, module: "build/images", tests: []string{"."}, flags: []string{"-run=^TestReproducible$"}, inputs: []string{"build", "go.mod", "cli/go.mod"}},
 	{name: "alerts", servers: 4, group: "nightly", nightly: true, alone: true, module: ".", tests: []string{"./test/monitoring"}, flags: []string{"-run=^TestAlertsLive$"}, inputs: []string{"test/monitoring"}},
 }

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // beside is how many parts run at the same time: each alone leaves a part of two cores idle, as most tests wait for API servers.
@@ -116,7 +116,7 @@ func (p part) start(ctx context.Context, log string, mu *sync.Mutex) (line, erro
 	if err := os.RemoveAll(starts); err != nil {
 		return line{}, err
 	}
-	cmd.Env = append(os.Environ(), controlplane.Starts+"="+starts)
+	cmd.Env = append(os.Environ(), kube.Starts+"="+starts)
 	began := time.Now()
 	err = cmd.Run()
 	l := line{name: p.name, wall: time.Since(began)}

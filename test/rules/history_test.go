@@ -25,7 +25,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
@@ -300,7 +300,7 @@ func (h *history) settle() {
 
 func (h *history) until(what string, condition func() error) {
 	h.Helper()
-	controlplane.Eventually(h.T, what, condition)
+	kube.Eventually(h.T, what, condition)
 }
 
 // pardon has those peers leave and join again that came and went so often that they would have to stay for long before they count.

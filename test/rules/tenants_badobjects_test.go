@@ -11,8 +11,8 @@ import (
 
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world"
 	"github.com/clusterset-dns/multicluster/test/world/badobjects"
 )
@@ -62,7 +62,7 @@ func TestBadObjectsCostOthersNothing(t *testing.T) {
 
 // server is a CoreDNS that only one test asks.
 type server struct {
-	*controlplane.Beside
+	*kube.Beside
 	address string
 }
 
@@ -78,7 +78,7 @@ func (s *tenants) startServer() server {
 
 func (s server) answers(t *testing.T, name, ip string) {
 	t.Helper()
-	controlplane.Eventually(t, name+" is "+ip, func() error {
+	kube.Eventually(t, name+" is "+ip, func() error {
 		got, err := ask(s.address, name, typeA)
 		if err == nil && got != "NOERROR "+ip {
 			err = fmt.Errorf("it has %q", got)

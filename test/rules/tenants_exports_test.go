@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -138,7 +138,7 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 	}
 	theirs.settled()
 	// What decoders have of the last objects goes with later collections. An export that is kept stays.
-	controlplane.Eventually(t, "the exports are not kept", func() error {
+	kube.Eventually(t, "the exports are not kept", func() error {
 		if grown := heap() - before; grown > exports*3<<18 { // three quarters of what they hold
 			return fmt.Errorf("%d exports of 1 MB take %d MiB", exports, grown>>20)
 		}

@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -36,9 +36,9 @@ const (
 
 // beside is what runs beside c1 and c2 of world.Three for the tests of tenants.
 var beside struct {
-	coredns    *controlplane.Beside // of c1
-	server     string               // its address
-	kubernetes []*controlplane.Beside
+	coredns    *kube.Beside // of c1
+	server     string       // its address
+	kubernetes []*kube.Beside
 }
 
 // corefile is of the cluster's own CoreDNS, without its zones.
@@ -83,7 +83,7 @@ func startKubernetes(ctx context.Context, w *world.World) error {
 	if beside.kubernetes != nil {
 		return nil
 	}
-	programs, err := controlplane.Build(ctx, os.Stderr, "kube-controller-manager")
+	programs, err := kube.Build(ctx, os.Stderr, "kube-controller-manager")
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -126,7 +126,7 @@ func newTokens(t *testing.T) *tokens {
 	t.Helper()
 	s := &tokens{}
 	for id, to := range map[string]**world.Cluster{"east": &s.east, "home": &s.home} {
-		c, err := world.Start(t.Context(), id, controlplane.Options{})
+		c, err := world.Start(t.Context(), id, kube.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -24,7 +24,7 @@ import (
 func TestOldCRDs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
-	old, err := world.StartWith(ctx, "c2", controlplane.Options{ServiceCIDRs: "10.2.0.0/16,fd00:2::/112"}, controlplane.OldKarmada, "v1alpha1")
+	old, err := world.StartWith(ctx, "c2", kube.Options{ServiceCIDRs: "10.2.0.0/16,fd00:2::/112"}, kube.OldKarmada, "v1alpha1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // SystemNamespace is the controller's own.
@@ -34,7 +34,7 @@ const SystemNamespace = "multicluster-system"
 
 // Cluster is one member.
 type Cluster struct {
-	*controlplane.Cluster
+	*kube.Cluster
 	ID string
 	// Admin may do everything, past all caches.
 	Admin client.Client
@@ -62,13 +62,13 @@ func schemeOf(version string) *runtime.Scheme {
 }
 
 // Start gives a cluster with the newest CRDs and the accounts, and without a controller.
-func Start(ctx context.Context, id string, options controlplane.Options) (*Cluster, error) {
-	return StartWith(ctx, id, options, controlplane.BothVersions, "v1beta1")
+func Start(ctx context.Context, id string, options kube.Options) (*Cluster, error) {
+	return StartWith(ctx, id, options, kube.BothVersions, "v1beta1")
 }
 
 // StartWith does so with another form of the CRDs. The test itself uses the given version.
-func StartWith(ctx context.Context, id string, options controlplane.Options, form controlplane.CRDs, version string) (*Cluster, error) {
-	c, err := controlplane.Start(ctx, options)
+func StartWith(ctx context.Context, id string, options kube.Options, form kube.CRDs, version string) (*Cluster, error) {
+	c, err := kube.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func StartWith(ctx context.Context, id string, options controlplane.Options, for
 	return member, nil
 }
 
-func (c *Cluster) prepare(ctx context.Context, form controlplane.CRDs, version string) (err error) {
+func (c *Cluster) prepare(ctx context.Context, form kube.CRDs, version string) (err error) {
 	if err := c.InstallCRDs(ctx, form); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // Namespace is a namespace of one test, with the same name in each cluster.
@@ -32,7 +32,7 @@ func (w *World) Namespace(in ...string) *Namespace {
 	if len(in) == 0 {
 		in = w.IDs()
 	}
-	ns := &Namespace{w, controlplane.Namespace(w, w.Cluster(in[0]).Cluster)}
+	ns := &Namespace{w, kube.Namespace(w, w.Cluster(in[0]).Cluster)}
 	for _, id := range in[1:] {
 		ns.AddTo(id)
 	}

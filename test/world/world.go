@@ -14,7 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
 
@@ -128,7 +128,7 @@ func (w *World) Exclusive() {
 
 func (s *set) start(t testing.TB) *World {
 	t.Helper()
-	controlplane.NotShort(t)
+	kube.NotShort(t)
 	s.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 15*time.Minute) // of the first build of the programs
 		defer cancel()
@@ -147,7 +147,7 @@ func startSet(ctx context.Context, cidrs []string) ([]*Cluster, error) {
 	var wg sync.WaitGroup
 	for i, cidr := range cidrs {
 		wg.Go(func() {
-			all[i], failed[i] = Start(ctx, fmt.Sprintf("c%d", i+1), controlplane.Options{ServiceCIDRs: cidr})
+			all[i], failed[i] = Start(ctx, fmt.Sprintf("c%d", i+1), kube.Options{ServiceCIDRs: cidr})
 		})
 	}
 	wg.Wait()
@@ -262,7 +262,7 @@ func (w *World) Restart(id string, change ...Option) {
 // Until waits for a condition. If it does not come, the test fails with the last error.
 func (w *World) Until(what string, condition func() error) {
 	w.Helper()
-	controlplane.Eventually(w, what, condition)
+	kube.Eventually(w, what, condition)
 }
 
 // Must ends the test with an error.

@@ -32,8 +32,8 @@ import (
 	"github.com/clusterset-dns/multicluster/cli/command"
 	"github.com/clusterset-dns/multicluster/cli/system"
 	"github.com/clusterset-dns/multicluster/deploy/peer"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // World is some clusters, and a kubeconfig with a context for each. A context's name is also the
@@ -48,17 +48,17 @@ type World struct {
 
 // Cluster is one of them.
 type Cluster struct {
-	*controlplane.Cluster
+	*kube.Cluster
 	ID         string
 	Kube       kubernetes.Interface
 	Dynamic    dynamic.Interface
-	controller *controlplane.Beside
+	controller *kube.Beside
 }
 
 // pool has the clusters of this test binary, by their IDs.
 var (
 	poolLock sync.Mutex
-	pool     = map[string]*controlplane.Cluster{}
+	pool     = map[string]*kube.Cluster{}
 )
 
 // Main runs the tests of a package, and stops their clusters.
@@ -78,10 +78,10 @@ func Main(m *testing.M) {
 // the other: for each, the namespace multicluster-system is as new, and there are no exports and imports. Other namespaces stay.
 func New(t testing.TB, ids ...string) *World {
 	t.Helper()
-	controlplane.NotShort(t)
+	kube.NotShort(t)
 	poolLock.Lock()
 	defer poolLock.Unlock()
-	all := map[string]*controlplane.Cluster{}
+	all := map[string]*kube.Cluster{}
 	var preparing sync.WaitGroup
 	var mu sync.Mutex
 	for _, id := range ids {
@@ -106,9 +106,9 @@ func New(t testing.TB, ids ...string) *World {
 }
 
 // Of is New with clusters that a test has started for itself. Nothing is installed in them.
-func Of(t testing.TB, all map[string]*controlplane.Cluster, current string) *World {
+func Of(t testing.TB, all map[string]*kube.Cluster, current string) *World {
 	t.Helper()
-	w := &World{t: t, Clusters: map[string]*Cluster{}, Config: controlplane.Contexts(all), Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	w := &World{t: t, Clusters: map[string]*Cluster{}, Config: kube.Contexts(all), Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	for id, c := range all {
 		w.Clusters[id] = &Cluster{
 			Cluster: c, ID: id, Kube: kubernetes.NewForConfigOrDie(c.Config), Dynamic: dynamic.NewForConfigOrDie(c.Config),
@@ -121,13 +121,13 @@ func Of(t testing.TB, all map[string]*controlplane.Cluster, current string) *Wor
 
 // prepare starts a cluster, or removes what the test before has left in it. Then it applies what an administrator applies. The images of the
 // Deployments are never run.
-func prepare(ctx context.Context, shared *controlplane.Cluster) (c *controlplane.Cluster, err error) {
+func prepare(ctx context.Context, shared *kube.Cluster) (c *kube.Cluster, err error) {
 	if c = shared; c == nil {
-		if c, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
+		if c, err = kube.Start(ctx, kube.Options{}); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.InstallCRDs(ctx, controlplane.BothVersions); err != nil {
+	if err := c.InstallCRDs(ctx, kube.BothVersions); err != nil {
 		return c, err
 	}
 	if shared != nil {
@@ -143,7 +143,7 @@ func prepare(ctx context.Context, shared *controlplane.Cluster) (c *controlplane
 }
 
 // clean removes all exports and imports, and what joins and controllers write outside of the namespaces of tests.
-func clean(ctx context.Context, c *controlplane.Cluster) error {
+func clean(ctx context.Context, c *kube.Cluster) error {
 	if _, err := binaries.Kubectl(ctx, c, "delete", "serviceexports,serviceimports", "--all", "--all-namespaces"); err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (w *World) StartController(id string, flags ...string) {
 		w.t.Fatal(err)
 	}
 	c := w.Clusters[id]
-	port, err := controlplane.FreePort()
+	port, err := kube.FreePort()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func (w *World) StartController(id string, flags ...string) {
 		w.t.Fatalf("start the controller of %s: %v", id, err)
 	}
 	w.t.Cleanup(c.controller.Stop)
-	controlplane.Eventually(w.t, id+" announces its ID", func() error {
+	kube.Eventually(w.t, id+" announces its ID", func() error {
 		found, err := system.ReadIdentity(w.t.Context(), c.Kube)
 		if err == nil && found.ID != id {
 			err = fmt.Errorf("it announces %q", found.ID)
@@ -269,7 +269,7 @@ func (w *World) Kubectl(id string, args ...string) string {
 // Path is the PATH of a user who has kubectl and the plugin.
 func Path(t testing.TB) string {
 	t.Helper()
-	built, err := controlplane.Build(context.WithoutCancel(t.Context()), os.Stderr, "kubectl") // also in a Cleanup
+	built, err := kube.Build(context.WithoutCancel(t.Context()), os.Stderr, "kubectl") // also in a Cleanup
 	if err != nil {
 		t.Fatal(err)
 	}

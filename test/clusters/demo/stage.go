@@ -15,8 +15,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 //go:embed Corefile
@@ -36,10 +36,10 @@ type stage struct {
 	out            io.Writer
 	passed, failed int
 
-	clusters    map[string]*controlplane.Cluster
-	controllers map[string]*controlplane.Beside
-	coredns     *controlplane.Beside // of member2
-	dns         string               // its address and port
+	clusters    map[string]*kube.Cluster
+	controllers map[string]*kube.Beside
+	coredns     *kube.Beside // of member2
+	dns         string       // its address and port
 
 	programs        map[string]string // of Kubernetes, by their names
 	dir, kubeconfig string
@@ -62,12 +62,12 @@ func (s *stage) part(what string, start func() error) error {
 }
 
 func (s *stage) start(ctx context.Context) error {
-	programs, err := controlplane.Find(ctx, os.Stderr, "etcd", "kube-apiserver", "kubectl", "controllers")
+	programs, err := kube.Find(ctx, os.Stderr, "etcd", "kube-apiserver", "kubectl", "controllers")
 	if err != nil {
 		return err
 	}
 	s.programs = programs
-	s.clusters, s.controllers = map[string]*controlplane.Cluster{}, map[string]*controlplane.Beside{}
+	s.clusters, s.controllers = map[string]*kube.Cluster{}, map[string]*kube.Beside{}
 	for _, name := range members {
 		if err := s.startMember(ctx, name); err != nil {
 			return err
@@ -83,7 +83,7 @@ func (s *stage) start(ctx context.Context) error {
 		return err
 	}
 	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
-	return clientcmd.WriteToFile(*controlplane.Contexts(s.clusters), s.kubeconfig)
+	return clientcmd.WriteToFile(*kube.Contexts(s.clusters), s.kubeconfig)
 }
 
 func (s *stage) startMember(ctx context.Context, name string) error {
@@ -92,7 +92,7 @@ func (s *stage) startMember(ctx context.Context, name string) error {
 		start func() error
 	}{
 		{"etcd, kube-apiserver and Kubernetes' controllers", func() (err error) {
-			c, err := controlplane.Start(ctx, controlplane.Options{Programs: s.programs})
+			c, err := kube.Start(ctx, kube.Options{Programs: s.programs})
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func (s *stage) startMember(ctx context.Context, name string) error {
 			return c.StartControllers(ctx)
 		}},
 		{"the CRDs of multicluster.x-k8s.io", func() error {
-			return s.clusters[name].InstallCRDs(ctx, controlplane.BothVersions)
+			return s.clusters[name].InstallCRDs(ctx, kube.BothVersions)
 		}},
 		{"multicluster-controller, with its own account's rights", func() error {
 			return s.startController(ctx, name)

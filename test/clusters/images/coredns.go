@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // The CoreDNS that a cluster has of its own: a release as it is, without our plugin.
@@ -36,7 +36,7 @@ func (m maker) stock(ctx context.Context, root string) (image, error) {
 	_, _ = fmt.Fprintf(m.progress, "making the image %s, once (1 to 5 minutes on two cores)\n", made.name)
 	install := exec.CommandContext(ctx, "go", "install", "-ldflags=-s -w", "github.com/coredns/coredns@"+stockVersion)
 	install.Dir = root
-	install.Env = append(os.Environ(), "GOBIN="+root, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+controlplane.Flags)
+	install.Env = append(os.Environ(), "GOBIN="+root, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+kube.Flags)
 	return made, explained(install)
 }
 

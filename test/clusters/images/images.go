@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/clusterset-dns/multicluster/test/clusters/lock"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // Names of the images. A pod has to ask for them with imagePullPolicy IfNotPresent or Never.
@@ -157,7 +157,7 @@ func goBuild(ctx context.Context, source []byte, to string) error {
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", to, file)
 	build.Dir = dir
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+controlplane.Flags)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+kube.Flags)
 	return explained(build)
 }
 

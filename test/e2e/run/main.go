@@ -27,7 +27,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/clusters"
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // name is the name of a cluster that this command starts. Other clusters do not use it.
@@ -154,7 +154,7 @@ func (o options) environment(s suite) ([]string, error) {
 // anything has begun.
 func loadFor() (string, error) {
 	text := "30s"
-	if controlplane.Full() {
+	if kube.Full() {
 		text = "5m"
 	}
 	text = cmp.Or(os.Getenv("E2E_LOAD_FOR"), text)

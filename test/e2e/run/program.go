@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // test builds the tests and runs them. All that they write outside of the clusters is in the scratch folder.
@@ -32,7 +32,7 @@ func test(ctx context.Context, o options, scratch string, environment ...string)
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+controlplane.Flags) // also where it is not make that has started us
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+kube.Flags) // also where it is not make that has started us
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second

@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // StartController starts our controller on a cluster until the end of the test. If the test fails, the end of its log is shown.
-func StartController(t *testing.T, c *controlplane.Cluster, flags ...string) {
+func StartController(t *testing.T, c *kube.Cluster, flags ...string) {
 	t.Helper()
 	controller, err := binaries.StartController(t.Context(), c, flags...)
 	if err != nil {
@@ -24,7 +24,7 @@ func StartController(t *testing.T, c *controlplane.Cluster, flags ...string) {
 	t.Cleanup(func() {
 		controller.Stop()
 		if t.Failed() {
-			t.Logf("the controller ended with:\n%s", controlplane.Tail(controller.Log()))
+			t.Logf("the controller ended with:\n%s", kube.Tail(controller.Log()))
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // Servers are the addresses of two CoreDNS on one cluster: one with our plugin, one with the in-tree one.
@@ -38,7 +38,7 @@ const (
 )
 
 // StartServers starts both. They end with the cluster's test.
-func StartServers(t *testing.T, c *controlplane.Cluster) (s Servers) {
+func StartServers(t *testing.T, c *kube.Cluster) (s Servers) {
 	t.Helper()
 	for corefile, address := range map[string]*string{ourCorefile: &s.Ours, inTreeCorefile: &s.InTree} {
 		server, at, err := binaries.StartCoreDNS(t.Context(), c, "coredns", corefile)
@@ -63,7 +63,7 @@ func (s Servers) Answer(t *testing.T, questions ...Question) {
 	t.Helper()
 	for _, q := range questions {
 		what := fmt.Sprintf("%s %s", q.Name, dns.TypeToString[q.Type])
-		controlplane.Eventually(t, what, func() error {
+		kube.Eventually(t, what, func() error {
 			ours, err := ask(s.Ours, q)
 			if err != nil {
 				return err

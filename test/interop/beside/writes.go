@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // resources are the kinds of objects that implementations of the API write, with the API's version that the cluster serves.
@@ -42,7 +42,7 @@ type Writes struct {
 type write struct{ object, event, by string }
 
 // WatchWrites begins to count, in a version of the API that the cluster serves. It ends with the test.
-func WatchWrites(t *testing.T, c *controlplane.Cluster, namespace, version string) *Writes {
+func WatchWrites(t *testing.T, c *kube.Cluster, namespace, version string) *Writes {
 	t.Helper()
 	w := &Writes{}
 	Follow(t, c.Config, resources(version), namespace, w.add)

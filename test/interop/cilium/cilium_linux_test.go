@@ -9,8 +9,8 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // clusterSetIP and headless are exported Services. The endpoints are of pods that do not exist: no connection is made.
@@ -63,7 +63,7 @@ func TestBesideCilium(t *testing.T) {
 	if _, err := programs.Build(t.Context(), os.Stderr); err != nil { // where there is a network
 		t.Fatal(err)
 	}
-	controlplane.InNetNS(t, func(t *testing.T) {
+	kube.InNetNS(t, func(t *testing.T) {
 		ctrl.SetLogger(logr.Discard())
 		w := newWorld(t)
 		t.Run("DNS answers", w.testAnswers)
@@ -156,7 +156,7 @@ func (w *world) change(t *testing.T, value string) {
 			t.Fatal(err)
 		}
 	}
-	controlplane.Eventually(t, value, func() error {
+	kube.Eventually(t, value, func() error {
 		svc, err := beside.Derived(t.Context(), w.api, namespace, "web")
 		if err == nil && svc.Labels["round"] != value {
 			err = fmt.Errorf("labels %v", svc.Labels)

@@ -16,20 +16,20 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 const namespace = "shop"
 
 // importer is a cluster with imports, where our programs run.
 type importer struct {
-	*controlplane.Cluster
+	*kube.Cluster
 	api     client.Client
 	servers beside.Servers
 }
 
-func newImporter(t *testing.T, c *controlplane.Cluster) *importer {
+func newImporter(t *testing.T, c *kube.Cluster) *importer {
 	t.Helper()
 	return &importer{Cluster: c, api: newClient(t, c), servers: beside.StartServers(t, c)}
 }
@@ -41,7 +41,7 @@ func makeNamespace(t *testing.T, api client.Client) {
 	}
 }
 
-func newClient(t *testing.T, c *controlplane.Cluster) client.Client {
+func newClient(t *testing.T, c *kube.Cluster) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), mcsv1beta1.Install(scheme)); err != nil {
@@ -58,7 +58,7 @@ func newClient(t *testing.T, c *controlplane.Cluster) client.Client {
 func (w *importer) imported(t *testing.T, name string) *mcsv1beta1.ServiceImport {
 	t.Helper()
 	imp := new(mcsv1beta1.ServiceImport)
-	controlplane.Eventually(t, "the import of "+name, func() error {
+	kube.Eventually(t, "the import of "+name, func() error {
 		if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, imp); err != nil {
 			return err
 		}

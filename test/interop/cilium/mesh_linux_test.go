@@ -9,11 +9,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
-var programs = controlplane.Module{
+var programs = kube.Module{
 	Dir:      "test/interop/programs/cilium",
 	Requires: "github.com/cilium/cilium",
 	Packages: map[string]string{
@@ -26,10 +26,10 @@ var programs = controlplane.Module{
 
 // member is one cluster of the mesh.
 type member struct {
-	*controlplane.Cluster
+	*kube.Cluster
 	id            int // from 1
 	etcd          string
-	operator, api *controlplane.Beside
+	operator, api *kube.Beside
 }
 
 func (m *member) name() string { return fmt.Sprintf("c%d", m.id) }
@@ -47,7 +47,7 @@ func startMesh(t *testing.T) [2]*member {
 	}
 	mesh := [2]*member{{id: 1}, {id: 2}}
 	for _, m := range mesh {
-		m.Cluster = controlplane.New(t, controlplane.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/24,fd00:%d::/112", m.id, m.id)})
+		m.Cluster = kube.New(t, kube.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/24,fd00:%d::/112", m.id, m.id)})
 		m.startEtcd(t)
 	}
 	for i, m := range mesh {
@@ -60,7 +60,7 @@ func startMesh(t *testing.T) [2]*member {
 // startEtcd starts the etcd that the other cluster reads.
 func (m *member) startEtcd(t *testing.T) {
 	t.Helper()
-	etcd, err := controlplane.Build(t.Context(), os.Stderr, "etcd")
+	etcd, err := kube.Build(t.Context(), os.Stderr, "etcd")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (m *member) startCilium(t *testing.T, paths map[string]string) {
 }
 
 // start runs a program until the test's end, and waits for the status 200 of a page. What it printed last is shown if the test fails.
-func (m *member) start(t *testing.T, page, path string, args ...string) *controlplane.Beside {
+func (m *member) start(t *testing.T, page, path string, args ...string) *kube.Beside {
 	t.Helper()
 	ready := func(ctx context.Context) error {
 		_, err := binaries.Get(ctx, page)
@@ -119,7 +119,7 @@ func (m *member) start(t *testing.T, page, path string, args ...string) *control
 	t.Cleanup(func() {
 		program.Stop()
 		if t.Failed() {
-			t.Logf("%s of %s ended with:\n%s", filepath.Base(path), m.name(), controlplane.Tail(program.Log()))
+			t.Logf("%s of %s ended with:\n%s", filepath.Base(path), m.name(), kube.Tail(program.Log()))
 		}
 	})
 	return program
@@ -127,7 +127,7 @@ func (m *member) start(t *testing.T, page, path string, args ...string) *control
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	port, err := controlplane.FreePort()
+	port, err := kube.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

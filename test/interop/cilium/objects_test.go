@@ -13,8 +13,8 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // These objects have the shape that cilium-operator 1.20.2 gives them (its source: pkg/clustermesh/mcsapi and endpointslicesync). It writes
@@ -72,8 +72,8 @@ endpoints:
 // derived a second Service from an import whose derived Service Cilium had not made yet, and wrote both of its addresses.
 func TestObjectsOfCilium(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
-	c := controlplane.New(t, controlplane.Options{ServiceCIDRs: "10.2.0.0/24,fd00:2::/112"})
-	if err := c.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
+	c := kube.New(t, kube.Options{ServiceCIDRs: "10.2.0.0/24,fd00:2::/112"})
+	if err := c.InstallCRDs(t.Context(), kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
 	i := newImporter(t, c)
@@ -135,7 +135,7 @@ func (i *importer) hasSeenAll(t *testing.T) {
 	if err := i.api.Create(t.Context(), user); err != nil {
 		t.Fatal(err)
 	}
-	controlplane.Eventually(t, "an import of a user", func() error {
+	kube.Eventually(t, "an import of a user", func() error {
 		err := i.api.Get(t.Context(), client.ObjectKeyFromObject(user), user)
 		if err == nil && len(user.Spec.IPs) == 0 {
 			err = errors.New("no ips")

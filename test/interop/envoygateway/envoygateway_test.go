@@ -22,7 +22,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -135,7 +135,7 @@ func TestRoutes(t *testing.T) {
 	if os.Getenv("INTEROP") == "" {
 		t.Skip("builds and runs Envoy Gateway: run it with make e2e-envoygateway")
 	}
-	controlplane.InNetNS(t, func(t *testing.T) {
+	kube.InNetNS(t, func(t *testing.T) {
 		c1, c2 := joined(t)
 		for _, c := range []*world.Cluster{c1, c2} {
 			apply(t, c, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
@@ -167,7 +167,7 @@ func joined(t *testing.T) (c1, c2 *world.Cluster) {
 	for i := range set {
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // with a first build of the programs
 		defer cancel()
-		c, err := world.Start(ctx, fmt.Sprintf("c%d", i+1), controlplane.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", i+1)})
+		c, err := world.Start(ctx, fmt.Sprintf("c%d", i+1), kube.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", i+1)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func joined(t *testing.T) (c1, c2 *world.Cluster) {
 func apply(t *testing.T, c *world.Cluster, text string) {
 	t.Helper()
 	// Again, as a CRD may not be served yet.
-	controlplane.EventuallyEvery(t, 100*time.Millisecond, "apply to "+c.ID, func() error {
+	kube.EventuallyEvery(t, 100*time.Millisecond, "apply to "+c.ID, func() error {
 		at := namespace
 		if strings.Contains(text, "kind: Namespace") || strings.Contains(text, "kind: GatewayClass") {
 			at = ""
@@ -204,7 +204,7 @@ func apply(t *testing.T, c *world.Cluster, text string) {
 func imported(t *testing.T, c *world.Cluster, name string) *mcsv1beta1.ServiceImport {
 	t.Helper()
 	imp, key := new(mcsv1beta1.ServiceImport), client.ObjectKey{Namespace: namespace, Name: name}
-	controlplane.Eventually(t, "import "+name, func() error {
+	kube.Eventually(t, "import "+name, func() error {
 		if err := c.Admin.Get(t.Context(), key, imp); err != nil {
 			return err
 		}
@@ -237,14 +237,14 @@ func change(t *testing.T, c *world.Cluster, name string, addresses ...string) {
 func (g *gateway) native(t *testing.T, c1, c2 *world.Cluster) {
 	var imp mcsv1beta1.ServiceImport
 	key := client.ObjectKey{Namespace: namespace, Name: "foo"}
-	controlplane.Eventually(t, "annotate the import", func() error {
+	kube.Eventually(t, "annotate the import", func() error {
 		if err := c2.Admin.Get(t.Context(), key, &imp); err != nil {
 			return err
 		}
 		imp.Annotations["clusterset-dns.io/native-name"] = "true"
 		return c2.Admin.Update(t.Context(), &imp)
 	})
-	controlplane.Eventually(t, "Service foo", func() error { return c2.Admin.Get(t.Context(), key, new(corev1.Service)) })
+	kube.Eventually(t, "Service foo", func() error { return c2.Admin.Get(t.Context(), key, new(corev1.Service)) })
 	g.leadsTo(t, "native", "10.9.1.1:8080", "10.9.1.2:8080")
 	g.hasLabels(t, "foo", "")
 	g.hasLabels(t, "derived-foo", "foo")
@@ -278,7 +278,7 @@ func (g *gateway) hasLabels(t *testing.T, service, imp string) {
 // leadsTo wants a route that is accepted, with resolved backends, and exactly these endpoints.
 func (g *gateway) leadsTo(t *testing.T, name string, want ...string) {
 	t.Helper()
-	controlplane.EventuallyEvery(t, 200*time.Millisecond, "route "+name, func() error {
+	kube.EventuallyEvery(t, 200*time.Millisecond, "route "+name, func() error {
 		if err := errors.Join(g.condition(t, name, "Accepted", "True", "Accepted"), g.condition(t, name, "ResolvedRefs", "True", "ResolvedRefs")); err != nil {
 			return err
 		}
@@ -293,7 +293,7 @@ func (g *gateway) leadsTo(t *testing.T, name string, want ...string) {
 // notFound wants a route whose backend has no endpoints.
 func (g *gateway) notFound(t *testing.T, name string) {
 	t.Helper()
-	controlplane.EventuallyEvery(t, 200*time.Millisecond, "route "+name, func() error {
+	kube.EventuallyEvery(t, 200*time.Millisecond, "route "+name, func() error {
 		return g.condition(t, name, "BackendsAvailable", "False", "EndpointsNotFound")
 	})
 	if got, err := g.endpoints(name); err == nil && len(got) > 0 {

@@ -16,11 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
-var module = controlplane.Module{
+var module = kube.Module{
 	Dir:      "test/interop/programs/envoygateway",
 	Requires: "github.com/envoyproxy/gateway",
 	Packages: map[string]string{"envoy-gateway": "github.com/envoyproxy/gateway/cmd/envoy-gateway", "xds": "./xds"},
@@ -46,7 +46,7 @@ type gateway struct {
 	at     *world.Cluster
 	xds    string // the path of the program
 	certs  string // the folder of an Envoy's certificates
-	beside *controlplane.Beside
+	beside *kube.Beside
 }
 
 // startGateway installs Envoy Gateway's CRDs and certificates, and runs it. It has fixed ports, and reads its certificates from /certs:
@@ -75,7 +75,7 @@ func startGateway(t *testing.T, at *world.Cluster) *gateway {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("Envoy Gateway's log:\n%s", controlplane.Tail(g.beside.Log()))
+			t.Logf("Envoy Gateway's log:\n%s", kube.Tail(g.beside.Log()))
 		}
 		g.beside.Stop()
 	})

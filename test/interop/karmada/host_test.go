@@ -11,18 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
-	"github.com/clusterset-dns/multicluster/test/controlplane/pki"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube/pki"
 )
 
 // host is a Karmada control plane: a kube-apiserver with what Karmada needs of kube-controller-manager, and Karmada's own
 // programs. A CRD replaces the aggregated API server, which serves the kind Cluster.
 type host struct {
 	place
-	cluster  *controlplane.Cluster
+	cluster  *kube.Cluster
 	programs map[string]string
-	manager  *controlplane.Beside
+	manager  *kube.Beside
 	metrics  string // the URL of those of the controller-manager
 }
 
@@ -68,7 +68,7 @@ func startHost(t *testing.T) *host {
 		t.Fatal(err)
 	}
 	// As Karmada starts its API server: its objects are templates, which no pod of this cluster uses.
-	c, err := controlplane.Start(ctx, controlplane.Options{APIServerFlags: []string{"--disable-admission-plugins=ServiceAccount"}})
+	c, err := kube.Start(ctx, kube.Options{APIServerFlags: []string{"--disable-admission-plugins=ServiceAccount"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func startHost(t *testing.T) *host {
 const startLimit = 2 * time.Minute
 
 // start runs one of Karmada's programs, and returns when it listens at an address that is in its flags.
-func (h *host) start(t *testing.T, name, listens string, flags ...string) *controlplane.Beside {
+func (h *host) start(t *testing.T, name, listens string, flags ...string) *kube.Beside {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
@@ -173,13 +173,13 @@ func (h *host) counted(ctx context.Context, metric, labels string) (sum int, err
 
 func (h *host) showLogs(t *testing.T) {
 	for name := range h.programs {
-		t.Logf("%s:\n%s", name, controlplane.Tail(filepath.Join(filepath.Dir(h.kubeconfig), name+".log")))
+		t.Logf("%s:\n%s", name, kube.Tail(filepath.Join(filepath.Dir(h.kubeconfig), name+".log")))
 	}
 }
 
 func address(t *testing.T) string {
 	t.Helper()
-	port, err := controlplane.FreePort()
+	port, err := kube.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // scene is a Karmada control plane with two members. The import foo of member2 has the address that ip is.
@@ -22,7 +22,7 @@ type scene struct {
 
 // TestKarmada shows what docs/interop/karmada.md says. Its parts use one scene, one after the other.
 func TestKarmada(t *testing.T) {
-	controlplane.NotShort(t)
+	kube.NotShort(t)
 	if os.Getenv("CLUSTERS") != "1" {
 		t.Skip("starts real clusters, as root: make e2e-karmada")
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/clusters"
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // member is a cluster with pods, whose CoreDNS has the plugin, and which runs our controller.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // place is a cluster that the test types commands for, as its administrator.
@@ -60,7 +60,7 @@ func (p place) has(t *testing.T, object, path, want string) {
 // eventually waits for a condition that starts a program each time.
 func eventually(t *testing.T, what string, condition func(context.Context) error) {
 	t.Helper()
-	controlplane.EventuallyEvery(t, 200*time.Millisecond, what, func() error { return condition(t.Context()) })
+	kube.EventuallyEvery(t, 200*time.Millisecond, what, func() error { return condition(t.Context()) })
 }
 
 // prints waits until a shell's line in the pod client of a cluster prints all of want, and none of what follows a dash.

@@ -1,10 +1,10 @@
 // Package karmada tests this project in member clusters of a real Karmada control plane. README.md of package interop describes how.
 package karmada
 
-import "github.com/clusterset-dns/multicluster/test/controlplane"
+import "github.com/clusterset-dns/multicluster/test/kube"
 
 // Programs are Karmada's, of the version that test/interop/programs/karmada pins.
-var Programs = controlplane.Module{
+var Programs = kube.Module{
 	Dir:      "test/interop/programs/karmada",
 	Requires: "github.com/karmada-io/karmada",
 	Packages: map[string]string{

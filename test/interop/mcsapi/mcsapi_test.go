@@ -19,12 +19,12 @@ import (
 	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
-var programs = controlplane.Module{
+var programs = kube.Module{
 	Dir:      "test/interop/programs/mcsapi",
 	Requires: "sigs.k8s.io/mcs-api/controllers",
 	Packages: map[string]string{"servicecontroller": "sigs.k8s.io/mcs-api/controllers/cmd/servicecontroller"},
@@ -71,7 +71,7 @@ endpoints: [{addresses: [10.20.1.10], hostname: db-0, conditions: {ready: true}}
 
 // place is one namespace of a cluster with the reference controllers.
 type place struct {
-	*controlplane.Cluster
+	*kube.Cluster
 	namespace string
 	api       client.Client
 	servers   beside.Servers
@@ -82,7 +82,7 @@ func TestBesideReference(t *testing.T) {
 		t.Skip("needs the reference controllers: run make e2e-mcsapi")
 	}
 	ctrl.SetLogger(logr.Discard())
-	for name, form := range map[string]controlplane.CRDs{"v1alpha1 and v1beta1": controlplane.BothVersions, "v1alpha1": controlplane.OnlyV1Alpha1} {
+	for name, form := range map[string]kube.CRDs{"v1alpha1 and v1beta1": kube.BothVersions, "v1alpha1": kube.OnlyV1Alpha1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, form)
@@ -97,17 +97,17 @@ func TestBesideReference(t *testing.T) {
 	}
 }
 
-func newPlace(t *testing.T, form controlplane.CRDs) *place {
+func newPlace(t *testing.T, form kube.CRDs) *place {
 	t.Helper()
 	paths, err := programs.Build(t.Context(), os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &place{Cluster: controlplane.New(t, controlplane.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})}
+	p := &place{Cluster: kube.New(t, kube.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})}
 	if err := p.InstallCRDs(t.Context(), form); err != nil {
 		t.Fatal(err)
 	}
-	p.namespace = controlplane.Namespace(t, p.Cluster)
+	p.namespace = kube.Namespace(t, p.Cluster)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), mcsv1alpha1.Install(scheme)); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func newPlace(t *testing.T, form controlplane.CRDs) *place {
 	if p.api, err = client.New(p.Config, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
-	port, err := controlplane.FreePort()
+	port, err := kube.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func (p *place) create(t *testing.T, name string) {
 func (p *place) served(t *testing.T, name string) *mcsv1alpha1.ServiceImport {
 	t.Helper()
 	imp := new(mcsv1alpha1.ServiceImport)
-	controlplane.Eventually(t, "the import "+name, func() error {
+	kube.Eventually(t, "the import "+name, func() error {
 		if err := p.api.Get(t.Context(), client.ObjectKey{Namespace: p.namespace, Name: name}, imp); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (p *place) served(t *testing.T, name string) *mcsv1alpha1.ServiceImport {
 		}
 		return nil
 	})
-	controlplane.Eventually(t, "the endpoints of "+name, func() error { return p.carried(t, name, imp.Annotations[mcs.AnnotationDerivedService]) })
+	kube.Eventually(t, "the endpoints of "+name, func() error { return p.carried(t, name, imp.Annotations[mcs.AnnotationDerivedService]) })
 	return imp
 }
 

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // submariner is what its agent makes of an exported Service foo and a headless one db of the cluster c2. In its own namespace is what it makes of a
@@ -145,13 +145,13 @@ var kinds = []schema.GroupVersionKind{
 
 // TestOthers: nothing of these systems is written, nothing is added to it, and no name gets a wrong answer.
 func TestOthers(t *testing.T) {
-	controlplane.NotShort(t)
+	kube.NotShort(t)
 	t.Parallel()
-	c := controlplane.New(t, controlplane.Options{})
-	if err := c.InstallCRDs(t.Context(), controlplane.BothVersions); err != nil {
+	c := kube.New(t, kube.Options{})
+	if err := c.InstallCRDs(t.Context(), kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
-	namespace := controlplane.Namespace(t, c)
+	namespace := kube.Namespace(t, c)
 	apply := func(text string) {
 		t.Helper()
 		if err := c.Apply(t.Context(), namespace, strings.ReplaceAll(text, "NAMESPACE", namespace)); err != nil {
@@ -159,7 +159,7 @@ func TestOthers(t *testing.T) {
 		}
 	}
 	apply(gkeCRD)
-	controlplane.Eventually(t, "GKE's kind is served", func() error { return c.Apply(t.Context(), namespace, gke) })
+	kube.Eventually(t, "GKE's kind is served", func() error { return c.Apply(t.Context(), namespace, gke) })
 	apply(submariner)
 	apply(kosmos)
 	utilruntime.Must(apiextensionsv1.AddToScheme(scheme.Scheme))
@@ -175,7 +175,7 @@ func TestOthers(t *testing.T) {
 	below := "." + namespace + ".svc"
 	hasIPs := func(what string, want bool) {
 		t.Helper()
-		controlplane.Eventually(t, what, func() error {
+		kube.Eventually(t, what, func() error {
 			imp := &unstructured.Unstructured{}
 			imp.SetGroupVersionKind(kinds[0])
 			if err := api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "mine"}, imp); err != nil {
@@ -202,7 +202,7 @@ func TestOthers(t *testing.T) {
 	// The user's import turns out to be Submariner's.
 	apply(strings.ReplaceAll(sliceOfFoo, "foo", "mine"))
 	hasIPs("the import is left to Submariner", false)
-	controlplane.Eventually(t, "no Service is derived from it", func() error {
+	kube.Eventually(t, "no Service is derived from it", func() error {
 		err := api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "derived-mine"}, new(corev1.Service))
 		if err == nil {
 			return errors.New("there is one")

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // exports wants the conditions of each ServiceExport of a page, in both versions of the API.
@@ -24,7 +24,7 @@ func (m *member) exports(t *testing.T, p page) {
 	t.Helper()
 	for _, version := range []string{"v1alpha1", "v1beta1"} {
 		for _, namespace := range p.namespaces() {
-			controlplane.Eventually(t, fmt.Sprintf("conditions of the exports in %s of %s, %s", namespace, m.ID, version), func() error {
+			kube.Eventually(t, fmt.Sprintf("conditions of the exports in %s of %s, %s", namespace, m.ID, version), func() error {
 				list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": mcsv1beta1.GroupName + "/" + version, "kind": "ServiceExportList"}}
 				if err := m.Admin.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
 					return err
@@ -61,7 +61,7 @@ func healthy(export unstructured.Unstructured) error {
 func (m *member) resolves(t *testing.T, name string, members []*member) {
 	t.Helper()
 	labels := strings.Split(strings.TrimSuffix(name, ".svc.clusterset.local"), ".")
-	controlplane.EventuallyEvery(t, 50*time.Millisecond, name+" in "+m.ID, func() error {
+	kube.EventuallyEvery(t, 50*time.Millisecond, name+" in "+m.ID, func() error {
 		switch {
 		case len(labels) == 4 && strings.HasPrefix(labels[0], "_"):
 			return m.hasTargets(t, name, labels[0], client.ObjectKey{Namespace: labels[3], Name: labels[2]}, members)

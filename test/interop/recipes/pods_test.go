@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 const nodeName = "node-1"
@@ -34,7 +34,7 @@ func (p page) namespaces() (all []string) {
 func (m *member) runs(t *testing.T, p page) {
 	t.Helper()
 	for _, namespace := range p.namespaces() {
-		controlplane.Eventually(t, "run the pods of "+namespace+" in "+m.ID, func() error { return m.kubelet(t.Context(), namespace) })
+		kube.Eventually(t, "run the pods of "+namespace+" in "+m.ID, func() error { return m.kubelet(t.Context(), namespace) })
 	}
 }
 

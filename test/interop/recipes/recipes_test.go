@@ -20,8 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
-	"github.com/clusterset-dns/multicluster/test/controlplane/binaries"
+	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -101,7 +101,7 @@ type member struct {
 
 func start(t *testing.T) []*member {
 	t.Helper()
-	controlplane.NotShort(t)
+	kube.NotShort(t)
 	ctrl.SetLogger(logr.Discard())
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // with a first build of the programs
 	defer cancel()
@@ -133,7 +133,7 @@ func start(t *testing.T) []*member {
 }
 
 func (m *member) start(ctx context.Context) (err error) {
-	m.Cluster, err = world.Start(ctx, fmt.Sprintf("member%d", m.number), controlplane.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", m.number)})
+	m.Cluster, err = world.Start(ctx, fmt.Sprintf("member%d", m.number), kube.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", m.number)})
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (m *member) start(ctx context.Context) (err error) {
 	if err := m.Admin.Create(ctx, node); err != nil {
 		return err
 	}
-	programs, err := controlplane.Build(ctx, os.Stderr, "kube-controller-manager")
+	programs, err := kube.Build(ctx, os.Stderr, "kube-controller-manager")
 	if err != nil {
 		return err
 	}

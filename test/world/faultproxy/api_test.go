@@ -26,17 +26,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/clusterset-dns/multicluster/test/controlplane"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
-var shared = controlplane.Shared{Prepare: bindEditor}
+var shared = kube.Shared{Prepare: bindEditor}
 
 func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
 
 const editor = "editor"
 
 // bindEditor lets the account of the tests do everything.
-func bindEditor(ctx context.Context, c *controlplane.Cluster) error {
+func bindEditor(ctx context.Context, c *kube.Cluster) error {
 	_, err := kubernetes.NewForConfigOrDie(c.Config).RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: editor},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
@@ -74,7 +74,7 @@ func newWorld(t *testing.T, encoding string) *world {
 			t.Error(err)
 		}
 	})
-	return &world{a, controlplane.Namespace(t, c), token, kubernetes.NewForConfigOrDie(a.Config(token)), kubernetes.NewForConfigOrDie(token)}
+	return &world{a, kube.Namespace(t, c), token, kubernetes.NewForConfigOrDie(a.Config(token)), kubernetes.NewForConfigOrDie(token)}
 }
 
 // put writes a ConfigMap past the API.
@@ -459,7 +459,7 @@ func TestAnInformerComesThrough(t *testing.T) {
 		t.Helper()
 		n++
 		w.put(t, fmt.Sprintf("map-%d", n), after)
-		controlplane.Eventually(t, after, func() error {
+		kube.Eventually(t, after, func() error {
 			if have := len(store.List()); have != n {
 				return fmt.Errorf("%d objects, want %d", have, n)
 			}
@@ -582,7 +582,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if conn, err := net.Dial("tcp", a.Address()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("%v, %v: somebody listens", conn, err)
 	}
-	controlplane.Eventually(t, "all goroutines end", func() error {
+	kube.Eventually(t, "all goroutines end", func() error {
 		var text strings.Builder
 		if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
 			return err

@@ -1,0 +1,172 @@
+// Package binaries runs this project's two programs, as `make build` left them in bin, beside a kube.Cluster.
+package binaries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"text/template"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/test/kube"
+)
+
+// Root is the project's top folder. It panics outside of it, where no test runs.
+func Root() string {
+	root, err := kube.Root()
+	if err != nil {
+		panic(err)
+	}
+	return root
+}
+
+// Helm is the path of the Helm that deploy/charts pins, built from its module unless it is in the user's cache. It is built as our
+// programs are.
+var Helm = sync.OnceValues(func() (string, error) {
+	find := exec.Command("go", "tool", "-n", "helm")
+	find.Dir = filepath.Join(Root(), "deploy", "charts")
+	find.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+kube.Flags)
+	var stderr strings.Builder
+	find.Stderr = &stderr
+	path, err := find.Output()
+	if err != nil {
+		return "", fmt.Errorf("build helm: %w: %s", err, &stderr)
+	}
+	return strings.TrimSpace(string(path)), nil
+})
+
+// Program returns the path of one of this project's programs. The error contains how to build it.
+func Program(name string) (string, error) {
+	path := filepath.Join(Root(), "bin", name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%w: run `make build` first", err)
+	}
+	return path, nil
+}
+
+// Kubectl runs kubectl as the cluster's administrator, in the project's top folder, and gives its output.
+func Kubectl(ctx context.Context, c *kube.Cluster, args ...string) (string, error) {
+	return KubectlWith(ctx, c.Kubeconfig, "", args...)
+}
+
+// KubectlWith is Kubectl with any kubeconfig, and a text that kubectl reads.
+func KubectlWith(ctx context.Context, kubeconfig, stdin string, args ...string) (string, error) {
+	programs, err := kube.Build(ctx, os.Stderr, "kubectl")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, programs["kubectl"], args...)
+	// Clusters of two tests can have the same address, and different CRDs: kubectl keeps what an address serves for six hours.
+	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+kubeconfig+".cache")
+	cmd.Stdin = strings.NewReader(stdin)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out), err
+}
+
+// StartController runs the controller as deploy/controller does: as its account, with its role, and the Lease in its namespace; and
+// with more flags, if any are given.
+func StartController(ctx context.Context, c *kube.Cluster, flags ...string) (*kube.Beside, error) {
+	if _, err := Kubectl(ctx, c, "apply", "-k", "deploy/controller"); err != nil {
+		return nil, err
+	}
+	const namespace, account = "multicluster-system", "multicluster-controller"
+	_, kubeconfig, err := c.ServiceAccount(ctx, namespace, account)
+	if err != nil {
+		return nil, err
+	}
+	port, err := kube.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	program, err := Program("multicluster-controller")
+	if err != nil {
+		return nil, err
+	}
+	probes := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return c.Beside(ctx, listens(probes), program, append([]string{"--kubeconfig", kubeconfig,
+		"--namespace", namespace, "--metrics-bind-address", "0", "--health-probe-bind-address", probes}, flags...)...)
+}
+
+// StartCoreDNS runs a CoreDNS, by its name in bin, on loopback with a Corefile, in which {{.Port}} and {{.Kubeconfig}} stand for a free port and for the
+// administrator's kubeconfig. It returns once clusterset.local has an SOA record, with the server's address.
+func StartCoreDNS(ctx context.Context, c *kube.Cluster, name, corefile string) (b *kube.Beside, address string, err error) {
+	program, err := Program(name)
+	if err != nil {
+		return nil, "", err
+	}
+	port, err := kube.FreePort()
+	if err != nil {
+		return nil, "", err
+	}
+	path, err := writeCorefile(c, corefile, port)
+	if err != nil {
+		return nil, "", err
+	}
+	address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	answers := func(context.Context) error {
+		m, err := dns.Exchange(new(dns.Msg).SetQuestion("clusterset.local.", dns.TypeSOA), address)
+		if err == nil && len(m.Answer) == 0 {
+			err = fmt.Errorf("clusterset.local has no SOA record: %s", dns.RcodeToString[m.Rcode])
+		}
+		return err
+	}
+	b, err = c.Beside(ctx, answers, program, "-conf", path)
+	return b, address, err
+}
+
+// Get is what a program of ours says at a URL, its metrics for one. Another status than 200 is an error.
+func Get(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return string(text), err
+}
+
+// writeCorefile puts the Corefile beside the kubeconfig, in the cluster's folder, which goes with the cluster.
+func writeCorefile(c *kube.Cluster, corefile string, port int) (path string, err error) {
+	text, err := template.New("Corefile").Parse(corefile)
+	if err != nil {
+		return "", err
+	}
+	file, err := os.Create(filepath.Join(filepath.Dir(c.Kubeconfig), fmt.Sprintf("Corefile-%d", port)))
+	if err != nil {
+		return "", err
+	}
+	err = text.Execute(file, map[string]any{"Port": port, "Kubeconfig": c.Kubeconfig})
+	return file.Name(), errors.Join(err, file.Close())
+}
+
+func listens(address string) func(context.Context) error {
+	return func(context.Context) error {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	}
+}

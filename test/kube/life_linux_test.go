@@ -1,0 +1,85 @@
+package kube
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestProgramsEndWithAKilledProcess: a test that is killed tidies nothing up; the kernel ends its programs, and the next start
+// removes its folder.
+func TestProgramsEndWithAKilledProcess(t *testing.T) {
+	const inside = "REALKUBE_HOLD"
+	if os.Getenv(inside) != "" {
+		c := New(t, Options{})
+		fmt.Println("holding", c.dir, c.etcd.cmd.Process.Pid, c.apiserver.cmd.Process.Pid)
+		<-t.Context().Done() // never: it is killed here
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), inside+"=1", "TMPDIR="+t.TempDir())
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dir, pids := readHolding(t, bufio.NewScanner(output))
+	if ended(pids[0]) == nil || ended(pids[1]) == nil {
+		t.Fatal("the programs did not even run")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the error is that it was killed
+	for _, pid := range pids {
+		Eventually(t, "the kernel ends a program", func() error { return ended(pid) })
+	}
+	removeAbandoned(filepath.Dir(dir))
+	if exists(dir) {
+		t.Errorf("%s is left", dir)
+	}
+}
+
+func readHolding(t *testing.T, lines *bufio.Scanner) (dir string, pids [2]int) {
+	t.Helper()
+	var said []string
+	for lines.Scan() {
+		if _, err := fmt.Sscanf(lines.Text(), "holding %s %d %d", &dir, &pids[0], &pids[1]); err == nil {
+			return dir, pids
+		}
+		said = append(said, lines.Text())
+	}
+	t.Fatal(strings.Join(said, "\n"))
+	return dir, pids
+}
+
+// ended wants the process gone, or dead and waiting for its new parent.
+func ended(pid int) error {
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil || strings.Contains(string(state), ") Z ") {
+		return nil
+	}
+	return fmt.Errorf("process %d lives: %s", pid, state)
+}
+
+func TestFoldersInUseAreNotRemoved(t *testing.T) {
+	parent := t.TempDir()
+	dir, alive, err := newFolder(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if removeAbandoned(parent); !exists(dir) {
+		t.Fatal("removed while in use")
+	}
+	if err := alive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if removeAbandoned(parent); exists(dir) {
+		t.Fatal("not removed after use")
+	}
+}

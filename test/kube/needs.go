@@ -1,0 +1,26 @@
+package kube
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// Needs returns an error that names the packages that are missing on this machine for a purpose of build/needs.sh, which has the lists:
+// "network", "test" or "clusters".
+func Needs(purpose string) error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	said, err := exec.Command(filepath.Join(root, "build", "needs.sh"), "-n", purpose).CombinedOutput()
+	if failed := new(exec.ExitError); errors.As(err, &failed) {
+		return errors.New(string(bytes.TrimSpace(said)))
+	}
+	if err != nil {
+		return fmt.Errorf("look for what %s needs: %w", purpose, err)
+	}
+	return nil
+}

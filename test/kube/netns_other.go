@@ -1,0 +1,16 @@
+//go:build !linux
+
+package kube
+
+import "testing"
+
+// InNetNS needs Linux.
+func InNetNS(t *testing.T, _ func(t *testing.T)) {
+	t.Helper()
+	t.Fatal("this test needs Linux: network namespaces and nftables")
+}
+
+// MainInNetNS runs the tests, which fail, as they need Linux.
+func MainInNetNS(m *testing.M, main func(*testing.M) int) int { return main(m) }
+
+func insideNetNS() bool { return false }
