@@ -116,7 +116,13 @@ func (p part) start(ctx context.Context, log string, mu *sync.Mutex) (line, erro
 	if err := os.RemoveAll(starts); err != nil {
 		return line{}, err
 	}
-	cmd.Env = append(os.Environ(), kube.Starts+"="+starts)
+	// kubectl remembers for ten minutes what the API server at an address serves, and the next server there can be another one.
+	remembered, err := os.MkdirTemp("", "kubectl-")
+	if err != nil {
+		return line{}, err
+	}
+	defer func() { _ = os.RemoveAll(remembered) }()
+	cmd.Env = append(os.Environ(), kube.Starts+"="+starts, "KUBECACHEDIR="+remembered)
 	began := time.Now()
 	err = cmd.Run()
 	l := line{name: p.name, wall: time.Since(began)}
