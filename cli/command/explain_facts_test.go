@@ -244,7 +244,7 @@ func printed(t *testing.T, report *chain.Report) string {
 	return steady(text.String())
 }
 
-// TestRecordedFaults explains each fault from the facts of a real run: the one cause, and its golden output.
+// TestRecordedFaults explains each fault from the facts of a real run: the one cause, its golden output, and the whole report for programs.
 func TestRecordedFaults(t *testing.T) {
 	for _, f := range append([]fault{{name: base}}, faults...) {
 		t.Run(f.name, func(t *testing.T) {
@@ -255,6 +255,10 @@ func TestRecordedFaults(t *testing.T) {
 			}
 			if want := expected(t, f.name+".txt"); text != want {
 				t.Errorf("%s.txt differs:\n%s\nwant:\n%s", f.name, text, want)
+			}
+			programs := new(chain.Report)
+			if err := json.Unmarshal([]byte(encoded(t, report)), programs); err != nil || printed(t, programs) != text {
+				t.Errorf("for programs, the report is %+v: %v", programs, err)
 			}
 		})
 	}
