@@ -24,7 +24,7 @@ type member struct {
 	*world.Cluster
 	api        *kubernetes.Clientset
 	metrics    string // the controller's address; "" before it is started
-	controller *kube.Beside
+	controller *kube.Program
 }
 
 // start starts a cluster without a controller.

@@ -17,7 +17,7 @@ import (
 
 // CoreDNS is a running CoreDNS.
 type CoreDNS struct {
-	*kube.Beside
+	*kube.Program
 	Address    string
 	pprof      string        // its address: on a port of its own, it costs a query nothing
 	Took, Used time.Duration // from its start until it was ready, and its CPU until then
@@ -50,7 +50,7 @@ func StartCoreDNS(ctx context.Context, c *kube.Cluster, program, plugins string,
 		s.Took = time.Since(begin)
 		return err
 	}
-	if s.Beside, err = c.Beside(ctx, check, program, "-conf", corefile); err != nil {
+	if s.Program, err = c.Beside(ctx, check, program, "-conf", corefile); err != nil {
 		return nil, err
 	}
 	s.Used, err = s.CPU()

@@ -56,7 +56,7 @@ type lab struct {
 // server is a CoreDNS that runs as a pod.
 type server struct {
 	corefile, address string
-	running           *kube.Beside
+	running           *kube.Program
 	uid               string // of the pod, and what else a restart follows from
 }
 

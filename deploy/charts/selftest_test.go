@@ -20,7 +20,7 @@ import (
 
 // testsRelease runs `helm test` where the release's CoreDNS is the one of pods: it fails for each of the causes that it looks for, and names
 // the cause.
-func testsRelease(t *testing.T, c *kube.Cluster, server *kube.Beside) {
+func testsRelease(t *testing.T, c *kube.Cluster, server *kube.Program) {
 	t.Helper()
 	nameserver(t, "127.0.0.1")
 	lease := func(connected, reason string) {

@@ -158,7 +158,7 @@ func (w *world) asPod() {
 
 // process is a CoreDNS that runs.
 type process struct {
-	*kube.Beside
+	*kube.Program
 	corefile string // its path
 }
 

@@ -133,7 +133,7 @@ func (b *builder) lock(ctx context.Context) (func(), error) {
 	}
 	done := report(b.progress, "waiting for another build of "+b.source.what)
 	defer done()
-	err = poll(ctx, 100*time.Millisecond, func(context.Context) error {
+	err = Poll(ctx, 100*time.Millisecond, func(context.Context) error {
 		return tryLock(file)
 	})
 	if err != nil {

@@ -51,7 +51,7 @@ type Cluster struct {
 	port    int // of the API server
 	first   beginning
 
-	etcd, apiserver, controllers, proxy *program
+	etcd, apiserver, controllers, proxy *Program
 }
 
 // Start returns a new cluster when its API server is ready. The context limits the start, not the
@@ -124,8 +124,8 @@ func (c *Cluster) programs(ctx context.Context, names ...string) (map[string]str
 
 // Stop ends every program of the cluster and removes its folder.
 func (c *Cluster) Stop() error {
-	for _, p := range []*program{c.proxy, c.controllers, c.apiserver, c.etcd} {
-		p.stop()
+	for _, p := range []*Program{c.proxy, c.controllers, c.apiserver, c.etcd} {
+		p.Stop()
 	}
 	if c.dir == "" || !exists(c.dir) {
 		return nil
@@ -149,7 +149,7 @@ func (c *Cluster) startEtcd(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return c.etcd.wait(ctx, func(ctx context.Context) error {
+	return c.etcd.until(ctx, func(ctx context.Context) error {
 		return getOverSocket(ctx, filepath.Join(c.dir, "etcd.sock"), "/health")
 	})
 }
@@ -170,11 +170,11 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	return c.apiserver.wait(ctx, func(ctx context.Context) error { return get(ctx, client, c.Config.Host+"/readyz") })
+	return c.apiserver.until(ctx, func(ctx context.Context) error { return get(ctx, client, c.Config.Host+"/readyz") })
 }
 
 // StopAPIServer ends the API server as an outage does: at once, with every connection. Its data stays.
-func (c *Cluster) StopAPIServer() { c.apiserver.stop() }
+func (c *Cluster) StopAPIServer() { c.apiserver.Stop() }
 
 // apiserverFlags leave out what only costs time here; every check of requests stays.
 func (c *Cluster) apiserverFlags() []string {

@@ -20,7 +20,7 @@ func (c *Cluster) StartControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.controllers.wait(ctx, func(ctx context.Context) error {
+	return c.controllers.until(ctx, func(ctx context.Context) error {
 		return getOverSocket(ctx, filepath.Join(c.dir, controllersSocket), "/healthz")
 	})
 }

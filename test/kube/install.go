@@ -34,7 +34,7 @@ func (c *Cluster) InstallCRDs(ctx context.Context, form CRDs) error {
 			return fmt.Errorf("install %s: %w", d.Name, err)
 		}
 	}
-	return poll(ctx, crdPoll, func(ctx context.Context) error { return w.check(ctx, form) })
+	return Poll(ctx, crdPoll, func(ctx context.Context) error { return w.check(ctx, form) })
 }
 
 // RemoveCRDs deletes both CRDs with all their objects, and waits until the API server no longer
@@ -50,7 +50,7 @@ func (c *Cluster) RemoveCRDs(ctx context.Context) error {
 			return fmt.Errorf("remove %s: %w", resource, err)
 		}
 	}
-	return poll(ctx, crdPoll, w.checkGone)
+	return Poll(ctx, crdPoll, w.checkGone)
 }
 
 // crdPoll is slower than other polls: each one is a handful of requests.

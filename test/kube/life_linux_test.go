@@ -16,7 +16,7 @@ func TestProgramsEndWithAKilledProcess(t *testing.T) {
 	const inside = "REALKUBE_HOLD"
 	if os.Getenv(inside) != "" {
 		c := New(t, Options{})
-		fmt.Println("holding", c.dir, c.etcd.cmd.Process.Pid, c.apiserver.cmd.Process.Pid)
+		fmt.Println("holding", c.dir, c.etcd.PID(), c.apiserver.PID())
 		<-t.Context().Done() // never: it is killed here
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")

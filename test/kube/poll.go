@@ -24,16 +24,16 @@ func EventuallyEvery(t testing.TB, every time.Duration, what string, condition f
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience) // also in a Cleanup
 	defer cancel()
-	err := poll(ctx, every, func(context.Context) error { return condition() })
+	err := Poll(ctx, every, func(context.Context) error { return condition() })
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
 
-// poll calls condition until it returns nil or the context ends. A pause is at least every. Up to slowest, it is a tenth of the time that
+// Poll calls condition until it returns nil or the context ends. A pause is at least every. Up to slowest, it is a tenth of the time that
 // has passed: else several packages at once, on two cores, ask a hundred times a second for what takes minutes. The error has what the
 // condition said last, other than that the context has ended: that a request was cut short says nothing about why it was waited for.
-func poll(ctx context.Context, every time.Duration, condition func(context.Context) error) error {
+func Poll(ctx context.Context, every time.Duration, condition func(context.Context) error) error {
 	began := time.Now()
 	var last error
 	for {

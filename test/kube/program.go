@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 )
 
-// program is a running child. Its output goes to a file, for the message when it ends too early.
-type program struct {
-	name string
+// Program is a running child. Its output goes to a file, for the message when it ends too early. A nil Program was never started.
+type Program struct {
+	Name string
 	log  string
 	cmd  *exec.Cmd
 	done chan struct{} // closed once the process is gone
@@ -23,45 +25,97 @@ type exited struct{ name, state, tail string }
 
 func (e *exited) Error() string { return fmt.Sprintf("%s ended (%s):\n%s", e.name, e.state, e.tail) }
 
-// run starts a program in the folder dir. Its log is continued there, not begun anew, when it runs a second time.
-func run(dir, path string, args ...string) (*program, error) {
-	p := &program{name: filepath.Base(path), done: make(chan struct{})}
-	p.log = filepath.Join(dir, p.name+".log")
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+// run starts a program in the folder dir, which ends with this process.
+func run(dir, path string, args ...string) (*Program, error) {
+	cmd := exec.Command(path, args...)
+	cmd.Dir = dir
+	return start(cmd, filepath.Join(dir, filepath.Base(path)+".log"), spawn)
+}
+
+// Detach starts a program in a session of its own: neither a terminal's interrupt nor the end of this process ends it.
+func Detach(cmd *exec.Cmd, log string) (*Program, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return start(cmd, log, (*exec.Cmd).Start)
+}
+
+// start continues a log that is there, when a program runs a second time. The program is named after it.
+func start(cmd *exec.Cmd, log string, by func(*exec.Cmd) error) (*Program, error) {
+	p := &Program{Name: strings.TrimSuffix(filepath.Base(log), ".log"), log: log, cmd: cmd, done: make(chan struct{})}
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = log.Close() }() // the child has its own
-	p.cmd = exec.Command(path, args...)
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
-	if err := spawn(p.cmd); err != nil {
-		return nil, fmt.Errorf("start %s: %w", p.name, err)
+	defer func() { _ = file.Close() }() // the child has its own
+	cmd.Stdout, cmd.Stderr = file, file
+	if err := by(cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.Name, err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // the state is asked for where it matters
+		_ = cmd.Wait() // the state is asked for where it matters
 		close(p.done)
 	}()
 	return p, nil
 }
 
-// wait polls until the program is ready. It gives up at once when the program ends: nothing would come any more.
-func (p *program) wait(ctx context.Context, ready func(context.Context) error) error {
+// Beside starts a program in the cluster's folder and returns once it is ready. It ends with the process that started it, and
+// with its own Stop.
+func (c *Cluster) Beside(ctx context.Context, ready func(context.Context) error, path string, args ...string) (*Program, error) {
+	p, err := run(c.dir, path, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.until(ctx, ready); err != nil {
+		p.Stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// until polls until the program is ready. It gives up at once when the program ends: nothing would come any more.
+func (p *Program) until(ctx context.Context, ready func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
 		select {
 		case <-p.done:
-			cancel(p.exited())
+			cancel(p.Ended())
 		case <-ctx.Done():
 		}
 	}()
-	if err := poll(ctx, 10*time.Millisecond, ready); err != nil {
-		return fmt.Errorf("wait for %s: %w", p.name, err)
+	if err := Poll(ctx, 10*time.Millisecond, ready); err != nil {
+		return fmt.Errorf("wait for %s: %w", p.Name, err)
 	}
 	return nil
 }
 
-func (p *program) exited() error { return &exited{p.name, p.cmd.ProcessState.String(), Tail(p.log)} }
+// Ended is nil as long as the program runs.
+func (p *Program) Ended() error {
+	select {
+	case <-p.done:
+		return &exited{p.Name, p.cmd.ProcessState.String(), Tail(p.log)}
+	default:
+		return nil
+	}
+}
+
+// Log is the file that the program's output goes to.
+func (p *Program) Log() string { return p.log }
+
+// PID is the program's process id.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
+
+// Wait returns when the program has ended.
+func (p *Program) Wait() { <-p.done }
+
+// Stop kills the program and returns once it is gone. There is no gentle end: the data goes with the folder, and an outage should
+// look like one.
+func (p *Program) Stop() {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill() // fails only where it has ended already
+	<-p.done
+}
 
 // Tail is the end of a program's log.
 func Tail(log string) string {
@@ -72,27 +126,4 @@ func Tail(log string) string {
 	}
 	all := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
-}
-
-// runs reports whether the program was started and has not ended.
-func (p *program) runs() bool {
-	if p == nil {
-		return false
-	}
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
-}
-
-// stop kills the program and returns once it is gone. There is no gentle end: the data goes with the folder, and an outage should
-// look like one. A nil program is one that was never started.
-func (p *program) stop() {
-	if p == nil {
-		return
-	}
-	_ = p.cmd.Process.Kill() // fails only where it has ended already
-	<-p.done
 }

@@ -47,7 +47,7 @@ func (c *Cluster) StartKubeProxy(ctx context.Context) error {
 		if c.proxy, err = run(c.dir, programs["kube-proxy"], "--config=proxy.yaml"); err != nil {
 			return err
 		}
-		return c.proxy.wait(ctx, func(ctx context.Context) error { return get(ctx, http.DefaultClient, "http://"+health+"/healthz") })
+		return c.proxy.until(ctx, func(ctx context.Context) error { return get(ctx, http.DefaultClient, "http://"+health+"/healthz") })
 	})
 }
 

@@ -87,7 +87,7 @@ func TestOutageKeepsAddressAndData(t *testing.T) {
 
 func TestStopLeavesNoProcessAndNoFile(t *testing.T) {
 	c := New(t, Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
-	pids := []int{c.etcd.cmd.Process.Pid, c.apiserver.cmd.Process.Pid}
+	pids := []int{c.etcd.PID(), c.apiserver.PID()}
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)
 	}

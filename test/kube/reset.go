@@ -34,7 +34,7 @@ func isOfTheServer(key string) bool {
 // begin notes what the cluster has when its API server has made all that it makes by itself: some of it comes after it is ready.
 func (c *Cluster) begin(ctx context.Context) error {
 	keys := 0
-	return poll(ctx, 200*time.Millisecond, func(context.Context) (err error) {
+	return Poll(ctx, 200*time.Millisecond, func(context.Context) (err error) {
 		before := keys
 		if c.first.values, err = c.values(ctx); err != nil {
 			return err
@@ -50,7 +50,7 @@ func (c *Cluster) begin(ctx context.Context) error {
 // reset gives the cluster what it had at its beginning, past the API server, which sees all of it as changes: finalizers and admission have
 // no say. It returns when no group of a CRD is served any more.
 func (c *Cluster) reset(ctx context.Context) error {
-	c.controllers.stop()
+	c.controllers.Stop()
 	c.controllers = nil
 	// Its socket would be in the way of the next ones, and what kubectl knows of CRDs is of the test before.
 	if err := errors.Join(os.RemoveAll(filepath.Join(c.dir, controllersSocket)), os.RemoveAll(c.Kubeconfig+".cache")); err != nil {
@@ -73,7 +73,7 @@ func (c *Cluster) reset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return poll(ctx, slowest/10, func(context.Context) error {
+	return Poll(ctx, slowest/10, func(context.Context) error {
 		groups, err := c.groups()
 		if err == nil && !reflect.DeepEqual(groups, c.first.groups) {
 			err = fmt.Errorf("the API server has the groups %q, and had %q", groups, c.first.groups)

@@ -89,7 +89,7 @@ func takeIdle(options Options) *Cluster {
 
 // release keeps a cluster for the next test, as it was at its beginning, or ends it.
 func release(ctx context.Context, t testing.TB, c *Cluster) error {
-	if !idle.open || t.Failed() || c.first.values == nil || !c.etcd.runs() || !c.apiserver.runs() || c.proxy != nil {
+	if !idle.open || t.Failed() || c.first.values == nil || c.etcd.Ended() != nil || c.apiserver.Ended() != nil || c.proxy != nil {
 		return c.Stop()
 	}
 	if err := c.reset(ctx); err != nil {

@@ -71,7 +71,7 @@ func (s *Shared) enter(t *testing.T, outside string) (*Cluster, error) {
 	if c.port, err = strconv.Atoi(address[strings.LastIndex(address, ":")+1:]); err != nil {
 		return nil, err
 	}
-	t.Cleanup(func() { c.proxy.stop() })
+	t.Cleanup(func() { c.proxy.Stop() })
 	return c, c.writeAdmin()
 }
 

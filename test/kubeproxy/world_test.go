@@ -46,7 +46,7 @@ type world struct {
 	cluster    *kube.Cluster
 	namespace  string
 	admin      client.Client
-	controller *kube.Beside
+	controller *kube.Program
 }
 
 func newWorld(t *testing.T) *world {

@@ -87,8 +87,8 @@ type trouble struct {
 type stage struct {
 	*testing.T
 	home, east *world.Cluster
-	controller *kube.Beside // of home
-	coredns    *kube.Beside
+	controller *kube.Program // of home
+	coredns    *kube.Program
 	toEast     *faultproxy.API   // between the controller of home and the API server of east
 	toHome     *faultproxy.Proxy // between CoreDNS and the API server of home
 	endpoint   string            // of the Service web in east
@@ -349,7 +349,7 @@ func (s *stage) listen() {
 	}()
 }
 
-func (s *stage) start(c *world.Cluster, flags ...string) *kube.Beside {
+func (s *stage) start(c *world.Cluster, flags ...string) *kube.Program {
 	s.Helper()
 	flags = append(flags, "--cluster-id", c.ID, "--metrics-bind-address", s.metrics[c.ID])
 	b, err := binaries.StartController(s.Context(), c.Cluster, flags...)

@@ -62,7 +62,7 @@ func TestBadObjectsCostOthersNothing(t *testing.T) {
 
 // server is a CoreDNS that only one test asks.
 type server struct {
-	*kube.Beside
+	*kube.Program
 	address string
 }
 

@@ -36,9 +36,9 @@ const (
 
 // beside is what runs beside c1 and c2 of world.Three for the tests of tenants.
 var beside struct {
-	coredns    *kube.Beside // of c1
-	server     string       // its address
-	kubernetes []*kube.Beside
+	coredns    *kube.Program // of c1
+	server     string        // its address
+	kubernetes []*kube.Program
 }
 
 // corefile is of the cluster's own CoreDNS, without its zones.

@@ -52,7 +52,7 @@ type Cluster struct {
 	ID         string
 	Kube       kubernetes.Interface
 	Dynamic    dynamic.Interface
-	controller *kube.Beside
+	controller *kube.Program
 }
 
 // pool has the clusters of this test binary, by their IDs.

@@ -37,9 +37,9 @@ type stage struct {
 	passed, failed int
 
 	clusters    map[string]*kube.Cluster
-	controllers map[string]*kube.Beside
-	coredns     *kube.Beside // of member2
-	dns         string       // its address and port
+	controllers map[string]*kube.Program
+	coredns     *kube.Program // of member2
+	dns         string        // its address and port
 
 	programs        map[string]string // of Kubernetes, by their names
 	dir, kubeconfig string
@@ -67,7 +67,7 @@ func (s *stage) start(ctx context.Context) error {
 		return err
 	}
 	s.programs = programs
-	s.clusters, s.controllers = map[string]*kube.Cluster{}, map[string]*kube.Beside{}
+	s.clusters, s.controllers = map[string]*kube.Cluster{}, map[string]*kube.Program{}
 	for _, name := range members {
 		if err := s.startMember(ctx, name); err != nil {
 			return err

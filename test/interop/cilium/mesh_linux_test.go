@@ -29,7 +29,7 @@ type member struct {
 	*kube.Cluster
 	id            int // from 1
 	etcd          string
-	operator, api *kube.Beside
+	operator, api *kube.Program
 }
 
 func (m *member) name() string { return fmt.Sprintf("c%d", m.id) }
@@ -106,7 +106,7 @@ func (m *member) startCilium(t *testing.T, paths map[string]string) {
 }
 
 // start runs a program until the test's end, and waits for the status 200 of a page. What it printed last is shown if the test fails.
-func (m *member) start(t *testing.T, page, path string, args ...string) *kube.Beside {
+func (m *member) start(t *testing.T, page, path string, args ...string) *kube.Program {
 	t.Helper()
 	ready := func(ctx context.Context) error {
 		_, err := binaries.Get(ctx, page)

@@ -46,7 +46,7 @@ type gateway struct {
 	at     *world.Cluster
 	xds    string // the path of the program
 	certs  string // the folder of an Envoy's certificates
-	beside *kube.Beside
+	beside *kube.Program
 }
 
 // startGateway installs Envoy Gateway's CRDs and certificates, and runs it. It has fixed ports, and reads its certificates from /certs:

@@ -22,7 +22,7 @@ type host struct {
 	place
 	cluster  *kube.Cluster
 	programs map[string]string
-	manager  *kube.Beside
+	manager  *kube.Program
 	metrics  string // the URL of those of the controller-manager
 }
 
@@ -97,7 +97,7 @@ func startHost(t *testing.T) *host {
 const startLimit = 2 * time.Minute
 
 // start runs one of Karmada's programs, and returns when it listens at an address that is in its flags.
-func (h *host) start(t *testing.T, name, listens string, flags ...string) *kube.Beside {
+func (h *host) start(t *testing.T, name, listens string, flags ...string) *kube.Program {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()

@@ -80,7 +80,7 @@ func KubectlWith(ctx context.Context, kubeconfig, stdin string, args ...string) 
 
 // StartController runs the controller as deploy/controller does: as its account, with its role, and the Lease in its namespace; and
 // with more flags, if any are given.
-func StartController(ctx context.Context, c *kube.Cluster, flags ...string) (*kube.Beside, error) {
+func StartController(ctx context.Context, c *kube.Cluster, flags ...string) (*kube.Program, error) {
 	if _, err := Kubectl(ctx, c, "apply", "-k", "deploy/controller"); err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func StartController(ctx context.Context, c *kube.Cluster, flags ...string) (*ku
 
 // StartCoreDNS runs a CoreDNS, by its name in bin, on loopback with a Corefile, in which {{.Port}} and {{.Kubeconfig}} stand for a free port and for the
 // administrator's kubeconfig. It returns once clusterset.local has an SOA record, with the server's address.
-func StartCoreDNS(ctx context.Context, c *kube.Cluster, name, corefile string) (b *kube.Beside, address string, err error) {
+func StartCoreDNS(ctx context.Context, c *kube.Cluster, name, corefile string) (b *kube.Program, address string, err error) {
 	program, err := Program(name)
 	if err != nil {
 		return nil, "", err
