@@ -12,6 +12,9 @@ import (
 // repository is a module of its own under git, in which a imports b. It is the working folder, and the home of stamps.
 func repository(t *testing.T) {
 	t.Helper()
+	asked := full
+	full = false
+	t.Cleanup(func() { full = asked })
 	t.Chdir(t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	for path, text := range map[string]string{
@@ -84,7 +87,6 @@ func TestAPartRunsAgainWhenItsInputsChange(t *testing.T) {
 		t.Error("another command does not run")
 	}
 	full = true
-	defer func() { full = false }()
 	if !p.runs(t) {
 		t.Error("CI_FULL does not run what has passed")
 	}
