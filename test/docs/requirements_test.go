@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-const requirements = "../../docs/requirements.md"
+const requirements = "docs/requirements.md"
 
 var (
 	requirement = regexp.MustCompile(`(?m)^\| ([A-Z][0-9]+) \|.*$`)
@@ -34,7 +34,7 @@ func TestCodesAreRequirements(t *testing.T) {
 			for _, code := range citation.FindAllString(lines.Text(), -1) {
 				cited++
 				if _, ok := listed[code]; !ok && !slices.Contains(notCodes, code) {
-					t.Errorf("%s:%d cites %s, which %s does not list", file, n, code, filepath.Base(requirements))
+					t.Errorf("%s:%d cites %s, which %s does not list", file, n, code, requirements)
 				}
 			}
 		}
@@ -44,65 +44,40 @@ func TestCodesAreRequirements(t *testing.T) {
 	}
 }
 
-// TestRequirementsNameTheirTests: each row names tests that exist, or says in words why there is none.
-func TestRequirementsNameTheirTests(t *testing.T) {
-	exists := testsIn(t, "_test.go")
+// TestRequirementsSayWhatShowsThem: each row names tests, or contains why there is none.
+func TestRequirementsSayWhatShowsThem(t *testing.T) {
 	for code, row := range listedRequirements(t) {
 		cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(row, "|"), "|"), "|")
-		if shown := cells[len(cells)-1]; strings.TrimSpace(shown) == "" {
+		if strings.TrimSpace(cells[len(cells)-1]) == "" {
 			t.Errorf("%s: the last cell is empty", code)
 		}
-		for _, match := range testName.FindAllStringSubmatch(row, -1) {
-			if !exists[match[1]] {
-				t.Errorf("%s: there is no %s", code, match[1])
-			}
-		}
 	}
 }
 
-// TestSecurityPageNamesItsTests: each test that docs/operations/security.md names exists, and it names each of those of test/rules that is
-// about tenants.
-func TestSecurityPageNamesItsTests(t *testing.T) {
-	exists, named := testsIn(t, "_test.go"), map[string]bool{"TestPoliciesNameTheControllersAccount": true}
-	for _, match := range testName.FindAllStringSubmatch(string(readFile(t, "docs/operations/security.md")), -1) {
-		if named[match[1]] = true; !exists[match[1]] {
-			t.Errorf("docs/operations/security.md names %s, which does not exist", match[1])
-		}
-	}
-	ofTenants := testsIn(t, "/tenants_[a-z]*_test.go")
-	if len(ofTenants) < 20 {
-		t.Errorf("found %d tests of tenants only", len(ofTenants))
-	}
-	for name := range ofTenants {
-		if !named[name] {
-			t.Errorf("docs/operations/security.md does not name %s", name)
-		}
-	}
-}
-
-// testsIn are the names of the tests in the files whose paths end as the pattern says.
-func testsIn(t *testing.T, pattern string) map[string]bool {
-	t.Helper()
-	names, ends := map[string]bool{}, regexp.MustCompile(pattern+"$")
+// TestDocumentsNameTestsThatExist is for all documents, docs/requirements.md first of all.
+func TestDocumentsNameTestsThatExist(t *testing.T) {
+	exists := map[string]bool{}
 	eachText(t, func(file, text string) {
-		if ends.MatchString(file) {
+		if strings.HasSuffix(file, "_test.go") {
 			for _, match := range testFunc.FindAllStringSubmatch(text, -1) {
-				names[match[1]] = true
+				exists[match[1]] = true
 			}
 		}
 	})
-	return names
+	for file, text := range documents(t) {
+		for _, match := range testName.FindAllStringSubmatch(text, -1) {
+			if !exists[match[1]] {
+				t.Errorf("%s: there is no %s", file, match[1])
+			}
+		}
+	}
 }
 
 // listedRequirements returns the rows of docs/requirements.md by code.
 func listedRequirements(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(requirements)
-	if err != nil {
-		t.Fatal(err)
-	}
 	listed := map[string]string{}
-	for _, match := range requirement.FindAllStringSubmatch(string(text), -1) {
+	for _, match := range requirement.FindAllStringSubmatch(string(readFile(t, requirements)), -1) {
 		if _, twice := listed[match[1]]; twice {
 			t.Errorf("%s is listed twice", match[1])
 		}
