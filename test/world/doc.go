@@ -7,7 +7,7 @@
 //	ns.Until("c2 has it", func() error { return ns.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
 //
 // World.Two is for tests that stop controllers, or disturb the way between two clusters. A test that needs a cluster of
-// another kind starts it with Start, and says why: an API server costs five seconds of processor time.
+// another kind starts it with Joined or Start, and says why: an API server costs five seconds of processor time.
 //
 // The package's TestMain is
 //

@@ -108,6 +108,29 @@ func Two(t testing.TB) *World {
 	return w
 }
 
+// Joined starts clusters for this test alone, joined all to all, without controllers: for a test in a network of its own, or whose clusters
+// have other names.
+func Joined(t testing.TB, ids ...string) *World {
+	t.Helper()
+	kube.NotShort(t)
+	ctrl.SetLogger(logr.Discard())
+	ctx, cancel := context.WithTimeout(t.Context(), starting)
+	defer cancel()
+	var cidrs []string
+	for i := range ids {
+		cidrs = append(cidrs, fmt.Sprintf("10.%d.0.0/16", i+1))
+	}
+	clusters, err := startSet(ctx, ids, cidrs)
+	w := Of(t, clusters...)
+	w.Cleanup(func() {
+		for _, c := range clusters {
+			w.Check(c.Stop())
+		}
+	})
+	w.Must(err)
+	return w
+}
+
 // Of gives clusters that a test has started itself, and stops.
 func Of(t testing.TB, clusters ...*Cluster) *World {
 	return &World{TB: t, Clusters: clusters, usual: func(*Cluster) []Option { return nil }}
@@ -130,9 +153,9 @@ func (s *set) start(t testing.TB) *World {
 	t.Helper()
 	kube.NotShort(t)
 	s.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 15*time.Minute) // of the first build of the programs
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), starting)
 		defer cancel()
-		s.clusters, s.err = startSet(ctx, s.cidrs)
+		s.clusters, s.err = startSet(ctx, []string{"c1", "c2", "c3"}[:len(s.cidrs)], s.cidrs)
 	})
 	if s.err != nil {
 		t.Fatalf("start %d clusters: %v", len(s.cidrs), s.err)
@@ -140,14 +163,18 @@ func (s *set) start(t testing.TB) *World {
 	return &World{TB: t, Clusters: s.clusters, usual: s.usual}
 }
 
-// startSet starts clusters c1, c2, ... with these ranges of ClusterIPs, joined all to all, without controllers.
-func startSet(ctx context.Context, cidrs []string) ([]*Cluster, error) {
-	all := make([]*Cluster, len(cidrs))
-	failed := make([]error, len(cidrs))
+// starting has time for the first build of the programs.
+const starting = 15 * time.Minute
+
+// startSet starts clusters with these ranges of ClusterIPs, joined all to all, without controllers. Those that started it gives also with an
+// error.
+func startSet(ctx context.Context, ids, cidrs []string) ([]*Cluster, error) {
+	all := make([]*Cluster, len(ids))
+	failed := make([]error, len(ids))
 	var wg sync.WaitGroup
-	for i, cidr := range cidrs {
+	for i, id := range ids {
 		wg.Go(func() {
-			all[i], failed[i] = Start(ctx, fmt.Sprintf("c%d", i+1), kube.Options{ServiceCIDRs: cidr})
+			all[i], failed[i] = Start(ctx, id, kube.Options{ServiceCIDRs: cidrs[i]})
 		})
 	}
 	wg.Wait()

@@ -3,7 +3,6 @@
 package envoygateway
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,16 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
@@ -30,41 +26,6 @@ const namespace = "shop"
 
 // gateways are those of gatewayObjects.
 var gateways = []string{"web", "by-ip"}
-
-// exported is what cluster c1 has: foo, of type ClusterIP, and db, headless, with the endpoints of their pods.
-const exported = `
-apiVersion: v1
-kind: Service
-metadata: {name: foo}
-spec: {ports: [{name: http, port: 80, targetPort: 8080}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: foo-abc, labels: {kubernetes.io/service-name: foo, endpointslice.kubernetes.io/managed-by: endpointslice-controller.k8s.io}}
-addressType: IPv4
-ports: [{name: http, port: 8080, protocol: TCP}]
-endpoints: [{addresses: [10.9.1.1], conditions: {ready: true}}, {addresses: [10.9.1.2], conditions: {ready: true}}]
----
-apiVersion: v1
-kind: Service
-metadata: {name: db}
-spec: {clusterIP: None, ports: [{name: http, port: 80, targetPort: 8080}]}
----
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: db-abc, labels: {kubernetes.io/service-name: db, endpointslice.kubernetes.io/managed-by: endpointslice-controller.k8s.io}}
-addressType: IPv4
-ports: [{name: http, port: 8080, protocol: TCP}]
-endpoints: [{addresses: [10.9.2.1], hostname: db-0, conditions: {ready: true}}]
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceExport
-metadata: {name: foo}
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceExport
-metadata: {name: db}
-`
 
 const gatewayObjects = `
 apiVersion: gateway.networking.k8s.io/v1
@@ -136,13 +97,17 @@ func TestRoutes(t *testing.T) {
 		t.Skip("builds and runs Envoy Gateway: run it with make e2e-envoygateway")
 	}
 	kube.InNetNS(t, func(t *testing.T) {
-		c1, c2 := joined(t)
-		for _, c := range []*world.Cluster{c1, c2} {
-			apply(t, c, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
-		}
-		apply(t, c1, exported)
-		foo := imported(t, c2, "foo")
-		imported(t, c2, "db")
+		w := world.Joined(t, "c1", "c2")
+		ns := w.Called(namespace, "c1", "c2")
+		w.Run("c1")
+		w.Run("c2")
+		ns.Export("c1", world.Service("foo"), "10.9.1.1", "10.9.1.2")
+		ns.Export("c1", world.Service("db", world.Headless), "10.9.2.1")
+		ns.Until("c2 has foo", func() error { return ns.Imported("c2", "foo", []string{"c1"}, "10.9.1.1", "10.9.1.2") })
+		ns.Until("c2 has db", func() error { return ns.Imported("c2", "db", []string{"c1"}, "10.9.2.1") })
+		foo, err := ns.Import("c2", "foo")
+		ns.Must(err)
+		c2 := w.Cluster("c2")
 		g := startGateway(t, c2)
 		apply(t, c2, gatewayObjects)
 		apply(t, c2, routes)
@@ -151,41 +116,12 @@ func TestRoutes(t *testing.T) {
 		t.Run("by the import's IP, for a whole Gateway", func(t *testing.T) { g.leadsTo(t, "import-by-proxy", foo.Spec.IPs[0]+":80") })
 		t.Run("headless, to endpoints", func(t *testing.T) { g.leadsTo(t, "headless", "10.9.2.1:8080") })
 		t.Run("by the derived Service's IP", func(t *testing.T) { g.leadsTo(t, "derived-by-service", foo.Spec.IPs[0]+":80") })
-		t.Run("by the native name, to endpoints", func(t *testing.T) { g.native(t, c1, c2) })
+		t.Run("by the native name, to endpoints", func(t *testing.T) { g.native(t, ns.For(t)) })
 		t.Run("headless endpoints change", func(t *testing.T) {
-			change(t, c1, "db-abc", "10.9.2.1", "10.9.2.2")
+			change(ns.For(t), "db", "10.9.2.1", "10.9.2.2")
 			g.leadsTo(t, "headless", "10.9.2.1:8080", "10.9.2.2:8080")
 		})
 	})
-}
-
-// joined are two clusters with this project's controllers.
-func joined(t *testing.T) (c1, c2 *world.Cluster) {
-	t.Helper()
-	ctrl.SetLogger(logr.Discard())
-	set := make([]*world.Cluster, 2)
-	for i := range set {
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // with a first build of the programs
-		defer cancel()
-		c, err := world.Start(ctx, fmt.Sprintf("c%d", i+1), kube.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", i+1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := c.Stop(); err != nil {
-				t.Errorf("stop %s: %v", c.ID, err)
-			}
-		})
-		set[i] = c
-	}
-	c1, c2 = set[0], set[1]
-	if err := errors.Join(
-		c1.Join(t.Context(), c2.ID, c2.ReaderKubeconfig), c2.Join(t.Context(), c1.ID, c1.ReaderKubeconfig),
-		c1.Run(context.WithoutCancel(t.Context())), c2.Run(context.WithoutCancel(t.Context()), func(o *reconcile.Options) { o.ServiceGrace = time.Second }),
-	); err != nil {
-		t.Fatal(err)
-	}
-	return c1, c2
 }
 
 func apply(t *testing.T, c *world.Cluster, text string) {
@@ -193,62 +129,30 @@ func apply(t *testing.T, c *world.Cluster, text string) {
 	// Again, as a CRD may not be served yet.
 	kube.EventuallyEvery(t, 100*time.Millisecond, "apply to "+c.ID, func() error {
 		at := namespace
-		if strings.Contains(text, "kind: Namespace") || strings.Contains(text, "kind: GatewayClass") {
+		if strings.Contains(text, "kind: GatewayClass") {
 			at = ""
 		}
 		return c.Apply(t.Context(), at, text)
 	})
 }
 
-// imported waits for a ready import with endpoints.
-func imported(t *testing.T, c *world.Cluster, name string) *mcsv1beta1.ServiceImport {
-	t.Helper()
-	imp, key := new(mcsv1beta1.ServiceImport), client.ObjectKey{Namespace: namespace, Name: name}
-	kube.Eventually(t, "import "+name, func() error {
-		if err := c.Admin.Get(t.Context(), key, imp); err != nil {
-			return err
-		}
-		slices, err := c.Imported(t.Context(), key)
-		if err == nil && (len(slices) == 0 || imp.Spec.Type == mcsv1beta1.ClusterSetIP && len(imp.Spec.IPs) == 0) {
-			err = fmt.Errorf("it has IPs %v and slices %v", imp.Spec.IPs, slices)
-		}
-		return err
-	})
-	return imp
-}
-
-// change gives a slice other endpoints.
-func change(t *testing.T, c *world.Cluster, name string, addresses ...string) {
-	t.Helper()
-	var slice discoveryv1.EndpointSlice
-	if err := c.Admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &slice); err != nil {
-		t.Fatal(err)
-	}
-	slice.Endpoints = nil
-	for _, address := range addresses {
-		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}})
-	}
-	if err := c.Admin.Update(t.Context(), &slice); err != nil {
-		t.Fatal(err)
-	}
+// change gives the endpoints of a Service of c1 other addresses.
+func change(ns *world.Namespace, service string, addresses ...string) {
+	ns.Helper()
+	slice := world.Endpoints(world.Service(service), "", addresses...)
+	world.Edit(ns, "c1", new(discoveryv1.EndpointSlice), slice.Name, func(s *discoveryv1.EndpointSlice) { s.Endpoints = slice.Endpoints })
 }
 
 // native asks for the native name: a Service foo, whose slices have the label of that Service only, and which follows changes.
-func (g *gateway) native(t *testing.T, c1, c2 *world.Cluster) {
-	var imp mcsv1beta1.ServiceImport
-	key := client.ObjectKey{Namespace: namespace, Name: "foo"}
-	kube.Eventually(t, "annotate the import", func() error {
-		if err := c2.Admin.Get(t.Context(), key, &imp); err != nil {
-			return err
-		}
+func (g *gateway) native(t *testing.T, ns *world.Namespace) {
+	world.Edit(ns, "c2", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
 		imp.Annotations["clusterset-dns.io/native-name"] = "true"
-		return c2.Admin.Update(t.Context(), &imp)
 	})
-	kube.Eventually(t, "Service foo", func() error { return c2.Admin.Get(t.Context(), key, new(corev1.Service)) })
+	ns.Until("Service foo", func() error { return g.at.Admin.Get(t.Context(), ns.Key("foo"), new(corev1.Service)) })
 	g.leadsTo(t, "native", "10.9.1.1:8080", "10.9.1.2:8080")
 	g.hasLabels(t, "foo", "")
 	g.hasLabels(t, "derived-foo", "foo")
-	change(t, c1, "foo-abc", "10.9.1.2", "10.9.1.3")
+	change(ns, "foo", "10.9.1.2", "10.9.1.3")
 	g.leadsTo(t, "native", "10.9.1.2:8080", "10.9.1.3:8080")
 }
 

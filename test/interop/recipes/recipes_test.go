@@ -4,21 +4,15 @@ package recipes
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
@@ -99,59 +93,24 @@ type member struct {
 	pods    int    // that run
 }
 
-func start(t *testing.T) []*member {
+func start(t *testing.T) (members []*member) {
 	t.Helper()
-	kube.NotShort(t)
-	ctrl.SetLogger(logr.Discard())
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // with a first build of the programs
-	defer cancel()
-	members := []*member{{t: t, number: 1}, {t: t, number: 2}}
-	failed := make([]error, len(members))
-	var wg sync.WaitGroup
-	for i, m := range members {
-		wg.Go(func() { failed[i] = m.start(ctx) })
-	}
-	wg.Wait()
-	for i, m := range members {
-		if m.Cluster == nil {
-			continue
-		}
-		t.Cleanup(func() {
-			if err := m.Stop(); err != nil {
-				t.Errorf("stop %s: %v", m.ID, err)
-			}
-		})
-		peer := members[1-i]
-		if failed[0] == nil && failed[1] == nil {
-			failed[i] = errors.Join(m.Join(ctx, peer.ID, peer.ReaderKubeconfig), m.Run(context.WithoutCancel(t.Context())))
-		}
-	}
-	if err := errors.Join(failed...); err != nil {
-		t.Fatalf("start two clusters: %v", err)
+	w := world.Joined(t, "member1", "member2")
+	programs, err := kube.Build(t.Context(), os.Stderr, "kube-controller-manager")
+	w.Must(err)
+	for i, c := range w.Clusters {
+		m := &member{Cluster: c, t: t, number: i + 1}
+		w.Must(m.Admin.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}))
+		started := func(context.Context) error { return nil }
+		_, err = m.Beside(t.Context(), started, programs["kube-controller-manager"], "--kubeconfig="+m.Kubeconfig, "--leader-elect=false", "--secure-port=0",
+			"--controllers=statefulset-controller,endpointslice-controller,serviceaccount-controller")
+		w.Must(err)
+		_, m.address, err = binaries.StartCoreDNS(t.Context(), m.Cluster.Cluster, "coredns", corefile)
+		w.Must(err)
+		w.Run(m.ID)
+		members = append(members, m)
 	}
 	return members
-}
-
-func (m *member) start(ctx context.Context) (err error) {
-	m.Cluster, err = world.Start(ctx, fmt.Sprintf("member%d", m.number), kube.Options{ServiceCIDRs: fmt.Sprintf("10.%d.0.0/16", m.number)})
-	if err != nil {
-		return err
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	if err := m.Admin.Create(ctx, node); err != nil {
-		return err
-	}
-	programs, err := kube.Build(ctx, os.Stderr, "kube-controller-manager")
-	if err != nil {
-		return err
-	}
-	started := func(context.Context) error { return nil }
-	_, err = m.Beside(ctx, started, programs["kube-controller-manager"], "--kubeconfig="+m.Kubeconfig, "--leader-elect=false", "--secure-port=0",
-		"--controllers=statefulset-controller,endpointslice-controller,serviceaccount-controller")
-	if err == nil {
-		_, m.address, err = binaries.StartCoreDNS(ctx, m.Cluster.Cluster, "coredns", corefile)
-	}
-	return err
 }
 
 func TestPages(t *testing.T) {
