@@ -112,6 +112,11 @@ parts = { echo "$$(nproc) cores, $$(sed -n 's/^model name.*: //p' /proc/cpuinfo 
 ci-results: ## Copy what the parts of the last .ci/run took into CONTRIBUTING.md
 	@$(call parts,ci)
 
+.PHONY: broken-rules
+broken-rules: programs ## Break rules of the product, one at a time, to see that a test finds each (an hour)
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT), and the seconds that the test took"; echo; go run ./test/broken; } | tee docs/results/broken-rules.txt
+	@go run ./test/docs
+
 .PHONY: fuzz
 fuzz: ## Fuzz names, Corefiles, answers and transfers (FUZZTIME=30s for each)
 	@for target in index.FuzzParseName index.FuzzLookup index.FuzzTransfer .FuzzParse .FuzzServeDNS .FuzzTransfer; do \
