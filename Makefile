@@ -234,12 +234,8 @@ define interop
 @go run ./test/docs
 endef
 
-.PHONY: karmada
-karmada: ## Build Karmada's programs for the tests, once
-	@go run ./test/interop/karmada/build
-
 .PHONY: e2e-karmada
-e2e-karmada: needs-clusters coredns controller karmada ## Test with a real Karmada (needs root; 7 minutes to build it, once)
+e2e-karmada: needs-clusters coredns controller ## Test with a real Karmada (needs root; 7 minutes to build it, once)
 	$(call interop,karmada,CLUSTERS=1)
 
 .PHONY: e2e-envoygateway

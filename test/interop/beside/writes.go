@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
@@ -45,22 +44,14 @@ type write struct{ object, event, by string }
 func WatchWrites(t *testing.T, c *kube.Cluster, namespace, version string) *Writes {
 	t.Helper()
 	w := &Writes{}
-	Follow(t, c.Config, resources(version), namespace, w.add)
-	return w
-}
-
-// Follow calls add with each write to the objects of a namespace, until add returns false or the test ends. ok is false at the end of a
-// watch.
-func Follow(t *testing.T, config *rest.Config, kinds []schema.GroupVersionResource, namespace string, add func(event watch.Event, ok bool) bool) {
-	t.Helper()
-	client, err := dynamic.NewForConfig(config)
+	client, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait() })
-	for _, kind := range kinds {
+	for _, kind := range resources(version) {
 		objects := client.Resource(kind).Namespace(namespace)
 		list, err := objects.List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -70,18 +61,19 @@ func Follow(t *testing.T, config *rest.Config, kinds []schema.GroupVersionResour
 		if err != nil {
 			t.Fatal(err)
 		}
-		running.Go(func() { follow(ctx, events, add) })
+		running.Go(func() { w.follow(ctx, events) })
 	}
+	return w
 }
 
-func follow(ctx context.Context, events watch.Interface, add func(event watch.Event, ok bool) bool) {
+func (w *Writes) follow(ctx context.Context, events watch.Interface) {
 	defer events.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case event, ok := <-events.ResultChan():
-			if !add(event, ok) {
+			if !w.add(event, ok) {
 				return
 			}
 		}

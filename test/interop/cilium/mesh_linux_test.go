@@ -1,7 +1,6 @@
 package cilium
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -9,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/clusterset-dns/multicluster/test/interop/beside"
 	"github.com/clusterset-dns/multicluster/test/kube"
-	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 var programs = kube.Module{
@@ -27,9 +26,8 @@ var programs = kube.Module{
 // member is one cluster of the mesh.
 type member struct {
 	*kube.Cluster
-	id            int // from 1
-	etcd          string
-	operator, api *kube.Program
+	id   int // from 1
+	etcd string
 }
 
 func (m *member) name() string { return fmt.Sprintf("c%d", m.id) }
@@ -65,9 +63,8 @@ func (m *member) startEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	const nobody = "http://127.0.0.1:1"
-	address := freeAddress(t)
-	m.etcd = "http://" + address
-	m.start(t, "http://"+address+"/health", etcd["etcd"], "--data-dir=mesh", "--unsafe-no-fsync",
+	m.etcd = "http://" + beside.FreeAddress(t)
+	beside.Run(t, m.Cluster, beside.Page(m.etcd+"/health"), etcd["etcd"], "--data-dir=mesh", "--unsafe-no-fsync",
 		"--listen-client-urls="+m.etcd, "--advertise-client-urls="+m.etcd,
 		"--listen-peer-urls=unix://"+filepath.Join(m.folder(), "mesh.sock"), "--initial-advertise-peer-urls="+nobody,
 		"--initial-cluster=default="+nobody, "--log-level=warn")
@@ -93,43 +90,14 @@ func (m *member) startCilium(t *testing.T, paths map[string]string) {
 		fmt.Sprintf("--cluster-id=%d", m.id), "--cluster-name=" + m.name(), "--clustermesh-enable-mcs-api",
 		"--k8s-kubeconfig-path=" + m.Kubeconfig, "--enable-gops=false", "--shell-sock-path=",
 	}
-	api := freeAddress(t)
-	m.operator = m.start(t, "http://"+api+"/healthz", paths["operator"], append(both,
+	api := beside.FreeAddress(t)
+	beside.Run(t, m.Cluster, beside.Page("http://"+api+"/healthz"), paths["operator"], append(both,
 		"--clustermesh-config="+m.remotes(), "--clustermesh-enable-endpoint-sync", "--ipam=kubernetes",
 		"--operator-api-serve-addr="+api, "--enable-metrics=false")...)
-	_, port, err := net.SplitHostPort(freeAddress(t))
+	_, port, err := net.SplitHostPort(beside.FreeAddress(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.api = m.start(t, "http://127.0.0.1:"+port+"/readyz", paths["clustermesh-apiserver"], append([]string{"clustermesh"}, append(both,
+	beside.Run(t, m.Cluster, beside.Page("http://127.0.0.1:"+port+"/readyz"), paths["clustermesh-apiserver"], append([]string{"clustermesh"}, append(both,
 		"--kvstore-opt=etcd.address="+m.etcd, "--health-port="+port, "--prometheus-serve-addr=")...)...)
-}
-
-// start runs a program until the test's end, and waits for the status 200 of a page. What it printed last is shown if the test fails.
-func (m *member) start(t *testing.T, page, path string, args ...string) *kube.Program {
-	t.Helper()
-	ready := func(ctx context.Context) error {
-		_, err := binaries.Get(ctx, page)
-		return err
-	}
-	program, err := m.Beside(t.Context(), ready, path, args...)
-	if err != nil {
-		t.Fatalf("%s: %v", m.name(), err)
-	}
-	t.Cleanup(func() {
-		program.Stop()
-		if t.Failed() {
-			t.Logf("%s of %s ended with:\n%s", filepath.Base(path), m.name(), kube.Tail(program.Log()))
-		}
-	})
-	return program
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	port, err := kube.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("127.0.0.1:%d", port)
 }

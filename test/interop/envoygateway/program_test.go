@@ -1,12 +1,9 @@
 package envoygateway
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset-dns/multicluster/test/interop/beside"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
@@ -42,11 +40,10 @@ provider:
 
 // gateway is a running Envoy Gateway: its control plane, without an Envoy.
 type gateway struct {
-	t      *testing.T
-	at     *world.Cluster
-	xds    string // the path of the program
-	certs  string // the folder of an Envoy's certificates
-	beside *kube.Program
+	t     *testing.T
+	at    *world.Cluster
+	xds   string // the path of the program
+	certs string // the folder of an Envoy's certificates
 }
 
 // startGateway installs Envoy Gateway's CRDs and certificates, and runs it. It has fixed ports, and reads its certificates from /certs:
@@ -70,15 +67,7 @@ func startGateway(t *testing.T, at *world.Cluster) *gateway {
 	}
 	g.certs = t.TempDir()
 	g.certificates("envoy", g.certs)
-	if g.beside, err = at.Beside(t.Context(), ready, "chroot", g.root(programs["envoy-gateway"]), "/envoy-gateway", "server", "--config-path=/config.yaml"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("Envoy Gateway's log:\n%s", kube.Tail(g.beside.Log()))
-		}
-		g.beside.Stop()
-	})
+	beside.Run(t, at.Cluster, beside.Page("http://127.0.0.1:8081/readyz"), "chroot", g.root(programs["envoy-gateway"]), "/envoy-gateway", "server", "--config-path=/config.yaml")
 	return g
 }
 
@@ -110,35 +99,20 @@ func (g *gateway) root(program string) string {
 	g.t.Helper()
 	root := g.t.TempDir()
 	certs := filepath.Join(root, "certs")
-	kubeconfig, err := os.ReadFile(g.at.Kubeconfig)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	kubeconfig, kubeconfigErr := os.ReadFile(g.at.Kubeconfig)
+	binary, binaryErr := os.ReadFile(program)
 	if err := errors.Join(
+		kubeconfigErr, binaryErr,
 		os.Mkdir(certs, 0o700), os.Mkdir(filepath.Join(root, "tmp"), 0o700),
 		os.WriteFile(filepath.Join(root, "config.yaml"), []byte(config), 0o600),
 		os.WriteFile(filepath.Join(root, "kubeconfig"), kubeconfig, 0o600),
-		copyProgram(program, filepath.Join(root, "envoy-gateway")),
+		os.WriteFile(filepath.Join(root, "envoy-gateway"), binary, 0o700),
 	); err != nil {
 		g.t.Fatal(err)
 	}
 	g.certificates("envoy-gateway", certs)
 	g.t.Setenv("KUBECONFIG", "/kubeconfig")
 	return root
-}
-
-func copyProgram(from, to string) error {
-	source, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = source.Close() }()
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o700)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(target, source)
-	return errors.Join(err, target.Close())
 }
 
 // certificates writes what certgen has put into a Secret.
@@ -153,21 +127,6 @@ func (g *gateway) certificates(secret, dir string) {
 			g.t.Fatal(err)
 		}
 	}
-}
-
-func ready(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:8081/readyz", nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		err = errors.New(response.Status)
-	}
-	return errors.Join(err, response.Body.Close())
 }
 
 // endpoints are what an Envoy of the route's Gateway gets by xDS for the first rule of an HTTPRoute. It is an error if the route has no

@@ -11,10 +11,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/clusterset-dns/multicluster/test/interop/beside"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/kube/pki"
 )
+
+// module has Karmada's programs, of the version that it pins.
+var module = kube.Module{
+	Dir:      "test/interop/programs/karmada",
+	Requires: "github.com/karmada-io/karmada",
+	Packages: map[string]string{
+		"controller-manager": "github.com/karmada-io/karmada/cmd/controller-manager",
+		"scheduler":          "github.com/karmada-io/karmada/cmd/scheduler",
+		"webhook":            "github.com/karmada-io/karmada/cmd/webhook",
+	},
+	Usual: "about 7 minutes",
+}
 
 // host is a Karmada control plane: a kube-apiserver with what Karmada needs of kube-controller-manager, and Karmada's own
 // programs. A CRD replaces the aggregated API server, which serves the kind Cluster.
@@ -59,11 +72,11 @@ metadata: {name: karmada-cluster}
 func startHost(t *testing.T) *host {
 	t.Helper()
 	ctx := t.Context()
-	programs, err := Programs.Build(ctx, os.Stderr)
+	programs, err := module.Build(ctx, os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := Programs.Source(ctx)
+	source, err := module.Source(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +101,7 @@ func startHost(t *testing.T) *host {
 	}
 	h.startWebhook(t, filepath.Join(source, "artifacts/deploy/webhook-configuration.yaml"))
 	h.startManager(t)
-	health := address(t)
+	health := beside.FreeAddress(t)
 	h.start(t, "scheduler", health, "--health-probe-bind-address="+health, "--metrics-bind-address=0", "--leader-elect=false")
 	return h
 }
@@ -118,7 +131,7 @@ func (h *host) start(t *testing.T, name, listens string, flags ...string) *kube.
 // startManager starts the controller-manager, also after it was stopped. It looks at the members each second, so that tests wait less.
 func (h *host) startManager(t *testing.T) {
 	t.Helper()
-	metrics := address(t)
+	metrics := beside.FreeAddress(t)
 	h.metrics = "http://" + metrics + "/metrics"
 	h.manager = h.start(t, "controller-manager", metrics, "--metrics-bind-address="+metrics, "--health-probe-bind-address=0",
 		"--leader-elect=false", "--cluster-status-update-frequency=1s", "-v=2")
@@ -141,7 +154,7 @@ func (h *host) startWebhook(t *testing.T, configuration string) {
 			t.Fatal(err)
 		}
 	}
-	listens := address(t)
+	listens := beside.FreeAddress(t)
 	h.start(t, "webhook", listens, "--bind-address=127.0.0.1", "--secure-port="+strings.TrimPrefix(listens, "127.0.0.1:"), "--cert-dir="+dir,
 		"--metrics-bind-address=0", "--health-probe-bind-address=0")
 	text, err := os.ReadFile(configuration)
@@ -175,13 +188,4 @@ func (h *host) showLogs(t *testing.T) {
 	for name := range h.programs {
 		t.Logf("%s:\n%s", name, kube.Tail(filepath.Join(filepath.Dir(h.kubeconfig), name+".log")))
 	}
-}
-
-func address(t *testing.T) string {
-	t.Helper()
-	port, err := kube.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

@@ -1,3 +1,4 @@
+// Package karmada tests this project in member clusters of a real Karmada control plane. README.md of package interop describes how.
 package karmada
 
 import (
@@ -72,9 +73,7 @@ func newScene(t *testing.T) *scene {
 		})
 	}
 	s.ips = watchIPs(t, s.member2.cluster.Config, "foo")
-	s.apply(t, withPod("foo", foo)+"---"+fooImport)
-	s.apply(t, withPod("db", db))
-	s.apply(t, withPod("web", web))
+	s.apply(t, foo+db+web)
 	s.member2.apply(t, client)
 	for _, m := range members {
 		m.awaitPods(t)

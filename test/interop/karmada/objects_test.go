@@ -1,6 +1,7 @@
 package karmada
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
@@ -18,151 +19,81 @@ spec:
   placement: {clusterAffinity: {clusterNames: [member1, member2]}}
 `
 
-// foo runs in member1 and is exported there. A policy propagates all of it.
-const foo = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: foo, namespace: default}
-spec: {replicas: 1, selector: {matchLabels: {app: foo}}, POD}
----
-apiVersion: v1
-kind: Service
-metadata: {name: foo, namespace: default}
-spec: {selector: {app: foo}, ports: [{name: http, port: 80, targetPort: 8080}]}
----
-apiVersion: multicluster.x-k8s.io/v1alpha1
-kind: ServiceExport
-metadata: {name: foo, namespace: default}
----
+// The texts below are of one object each, and can follow one another.
+
+// policy propagates objects, each such as "v1 Service foo", to a member.
+func policy(name, member string, objects ...string) string {
+	selectors := ""
+	for _, object := range objects {
+		of := strings.Fields(object)
+		selectors += fmt.Sprintf("    - {apiVersion: %s, kind: %s, name: %s}\n", of[0], of[1], of[2])
+	}
+	return fmt.Sprintf(`---
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
-metadata: {name: foo, namespace: default}
+metadata: {name: %s, namespace: default}
 spec:
   resourceSelectors:
-    - {apiVersion: apps/v1, kind: Deployment, name: foo}
-    - {apiVersion: v1, kind: Service, name: foo}
-    - {apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceExport, name: foo}
-  placement: {clusterAffinity: {clusterNames: [member1]}}
-`
+%s  placement: {clusterAffinity: {clusterNames: [%s]}}
+`, name, selectors, member)
+}
 
-// fooImport is imported by member2.
-const fooImport = `
-apiVersion: multicluster.x-k8s.io/v1alpha1
-kind: ServiceImport
-metadata: {name: foo, namespace: default}
-spec: {type: ClusterSetIP, ports: [{name: http, port: 80, protocol: TCP}]}
----
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: foo-import, namespace: default}
-spec:
-  resourceSelectors: [{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, name: foo}]
-  placement: {clusterAffinity: {clusterNames: [member2]}}
-`
-
-// db is a StatefulSet of member1, imported by member2.
-const db = `
+// workload has one pod, which answers HTTP with its host name and member1.
+func workload(kind, name string) string {
+	return strings.NewReplacer("KIND", kind, "NAME", name, "IMAGE", images.Tools,
+		"SERVICE", map[string]string{"StatefulSet": "serviceName: " + name + ", "}[kind]).Replace(`---
 apiVersion: apps/v1
-kind: StatefulSet
-metadata: {name: db, namespace: default}
-spec: {replicas: 1, serviceName: db, selector: {matchLabels: {app: db}}, POD}
----
-apiVersion: v1
-kind: Service
-metadata: {name: db, namespace: default}
-spec: {clusterIP: None, selector: {app: db}, ports: [{name: http, port: 8080}]}
----
-apiVersion: multicluster.x-k8s.io/v1alpha1
-kind: ServiceExport
-metadata: {name: db, namespace: default}
----
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: db, namespace: default}
-spec:
-  resourceSelectors:
-    - {apiVersion: apps/v1, kind: StatefulSet, name: db}
-    - {apiVersion: v1, kind: Service, name: db}
-    - {apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceExport, name: db}
-  placement: {clusterAffinity: {clusterNames: [member1]}}
----
-apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: KIND
+metadata: {name: NAME, namespace: default}
+spec: {replicas: 1, SERVICEselector: {matchLabels: {app: NAME}},
+  template: {metadata: {labels: {app: NAME}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: serve,
+  image: "IMAGE", imagePullPolicy: IfNotPresent, command: [serve, --http, "8080"], env: [{name: CLUSTER_ID, value: member1}],
+  ports: [{name: http, containerPort: 8080}], readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}}]}}}
+`)
+}
+
+func service(name, spec string) string {
+	return fmt.Sprintf("---\napiVersion: v1\nkind: Service\nmetadata: {name: %s, namespace: default}\nspec: {selector: {app: %[1]s}, %s}\n", name, spec)
+}
+
+const mcs = "multicluster.x-k8s.io/v1alpha1"
+
+func export(name string) string {
+	return fmt.Sprintf("---\napiVersion: %s\nkind: ServiceExport\nmetadata: {name: %s, namespace: default}\n", mcs, name)
+}
+
+// imported is an import, which a policy propagates to member2.
+func imported(name, kind string, port int) string {
+	return fmt.Sprintf(`---
+apiVersion: %s
 kind: ServiceImport
-metadata: {name: db, namespace: default}
-spec: {type: Headless, ports: [{name: http, port: 8080, protocol: TCP}]}
----
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: db-import, namespace: default}
-spec:
-  resourceSelectors: [{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, name: db}]
-  placement: {clusterAffinity: {clusterNames: [member2]}}
-`
+metadata: {name: %s, namespace: default}
+spec: {type: %s, ports: [{name: http, port: %d, protocol: TCP}]}
+`, mcs, name, kind, port) + policy(name+"-import", "member2", mcs+" ServiceImport "+name)
+}
 
-// web is Karmada's own way: a MultiClusterService, whose Service has the same name in both members.
-const web = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web, namespace: default}
-spec: {replicas: 1, selector: {matchLabels: {app: web}}, POD}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: default}
-spec: {selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]}
----
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: web, namespace: default}
-spec:
-  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}]
-  placement: {clusterAffinity: {clusterNames: [member1]}}
----` + webService
+const toPod = "ports: [{name: http, port: 80, targetPort: 8080}]"
 
-const webService = `
+var (
+	// foo and db, which is a StatefulSet, run in member1 and are exported there. member2 imports them.
+	foo = workload("Deployment", "foo") + service("foo", toPod) + export("foo") +
+		policy("foo", "member1", "apps/v1 Deployment foo", "v1 Service foo", mcs+" ServiceExport foo") + imported("foo", "ClusterSetIP", 80)
+	db = workload("StatefulSet", "db") + service("db", "clusterIP: None, ports: [{name: http, port: 8080}]") + export("db") +
+		policy("db", "member1", "apps/v1 StatefulSet db", "v1 Service db", mcs+" ServiceExport db") + imported("db", "Headless", 8080)
+
+	// web is Karmada's own way: a MultiClusterService, whose Service has the same name in both members.
+	web = workload("Deployment", "web") + service("web", toPod) + policy("web", "member1", "apps/v1 Deployment web") + webService
+
+	// webImport exports and imports web beside its MultiClusterService. The first policy keeps the Service in member1 without it.
+	webImport = export("web") + policy("web-export", "member1", "v1 Service web", mcs+" ServiceExport web") + imported("web", "ClusterSetIP", 80)
+)
+
+const webService = `---
 apiVersion: networking.karmada.io/v1alpha1
 kind: MultiClusterService
 metadata: {name: web, namespace: default}
 spec: {types: [CrossCluster], providerClusters: [{name: member1}], consumerClusters: [{name: member2}]}
 `
-
-// webImport exports and imports web beside its MultiClusterService. The first policy keeps the Service in member1 without it.
-const webImport = `
-apiVersion: multicluster.x-k8s.io/v1alpha1
-kind: ServiceExport
-metadata: {name: web, namespace: default}
----
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: web-export, namespace: default}
-spec:
-  resourceSelectors:
-    - {apiVersion: v1, kind: Service, name: web}
-    - {apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceExport, name: web}
-  placement: {clusterAffinity: {clusterNames: [member1]}}
----
-apiVersion: multicluster.x-k8s.io/v1alpha1
-kind: ServiceImport
-metadata: {name: web, namespace: default}
-spec: {type: ClusterSetIP, ports: [{name: http, port: 80, protocol: TCP}]}
----
-apiVersion: policy.karmada.io/v1alpha1
-kind: PropagationPolicy
-metadata: {name: web-import, namespace: default}
-spec:
-  resourceSelectors: [{apiVersion: multicluster.x-k8s.io/v1alpha1, kind: ServiceImport, name: web}]
-  placement: {clusterAffinity: {clusterNames: [member2]}}
-`
-
-// pod answers HTTP with its host name and member1.
-const pod = `template: {metadata: {labels: {app: NAME}}, spec: {terminationGracePeriodSeconds: 1, containers: [{name: serve,
-  image: "IMAGE", imagePullPolicy: IfNotPresent, command: [serve, --http, "8080"], env: [{name: CLUSTER_ID, value: member1}],
-  ports: [{name: http, containerPort: 8080}], readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}}]}}`
-
-// withPod completes the text of an application.
-func withPod(name, text string) string {
-	return strings.Replace(text, "POD", strings.NewReplacer("NAME", name, "IMAGE", images.Tools).Replace(pod), 1)
-}
 
 // client is a pod as any other: its resolver is what the kubelet gives it.
 const client = `

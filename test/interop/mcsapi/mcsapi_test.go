@@ -1,7 +1,6 @@
 package mcsapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,7 +20,6 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
 	"github.com/clusterset-dns/multicluster/test/kube"
-	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 var programs = kube.Module{
@@ -115,16 +113,8 @@ func newPlace(t *testing.T, form kube.CRDs) *place {
 	if p.api, err = client.New(p.Config, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
-	port, err := kube.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics := fmt.Sprintf("127.0.0.1:%d", port)
-	reference, err := p.Beside(t.Context(), serves(metrics), paths["servicecontroller"], "--kubeconfig="+p.Kubeconfig, "--metrics-addr="+metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(reference.Stop)
+	metrics := beside.FreeAddress(t)
+	beside.Run(t, p.Cluster, beside.Page("http://"+metrics+"/metrics"), paths["servicecontroller"], "--kubeconfig="+p.Kubeconfig, "--metrics-addr="+metrics)
 	p.servers = beside.StartServers(t, p.Cluster)
 	return p
 }
@@ -222,13 +212,6 @@ func (p *place) testWrites(t *testing.T) {
 		p.create(t, name)
 		p.served(t, name)
 	})
-}
-
-func serves(address string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		_, err := binaries.Get(ctx, "http://"+address+"/metrics")
-		return err
-	}
 }
 
 // testVIP is the demo's import whose ips a user set. The reference controllers replace them with the address of their Service, so the

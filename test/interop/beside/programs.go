@@ -3,6 +3,7 @@ package beside
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -18,15 +19,46 @@ import (
 func StartController(t *testing.T, c *kube.Cluster, flags ...string) {
 	t.Helper()
 	controller, err := binaries.StartController(t.Context(), c, flags...)
+	untilEnd(t, controller, err)
+}
+
+// Run runs a program until the end of the test. If the test fails, the end of its log is shown.
+func Run(t *testing.T, c *kube.Cluster, ready func(context.Context) error, path string, args ...string) *kube.Program {
+	t.Helper()
+	program, err := c.Beside(t.Context(), ready, path, args...)
+	untilEnd(t, program, err)
+	return program
+}
+
+func untilEnd(t *testing.T, program *kube.Program, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		controller.Stop()
+		program.Stop()
 		if t.Failed() {
-			t.Logf("the controller ended with:\n%s", kube.Tail(controller.Log()))
+			t.Logf("%s ended with:\n%s", filepath.Base(program.Log()), kube.Tail(program.Log()))
 		}
 	})
+}
+
+// Page is ready when it has the status 200.
+func Page(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := binaries.Get(ctx, url)
+		return err
+	}
+}
+
+// FreeAddress finds an address and port on loopback.
+func FreeAddress(t *testing.T) string {
+	t.Helper()
+	port, err := kube.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // Derived returns the only Service that an import owns. With none or several, it returns an error.
