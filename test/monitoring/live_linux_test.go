@@ -24,7 +24,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
@@ -32,9 +31,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset-dns/multicluster/test/interop/beside"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world"
@@ -85,7 +84,7 @@ type trouble struct {
 }
 
 type stage struct {
-	*testing.T
+	*world.World
 	home, east *world.Cluster
 	controller *kube.Program // of home
 	coredns    *kube.Program
@@ -101,48 +100,29 @@ type stage struct {
 }
 
 func newStage(t *testing.T) *stage {
-	ctrl.SetLogger(logr.Discard())
-	s := &stage{T: t, metrics: map[string]string{}, received: &receiver{}}
+	s := &stage{World: world.Joined(t, "home", "east"), metrics: map[string]string{}, received: &receiver{}}
+	s.home, s.east = s.Cluster("home"), s.Cluster("east")
 	for _, name := range []string{"home", "east", "coredns", "dns", "prometheus", "pprof"} {
-		s.metrics[name] = "127.0.0.1:" + freePort(t)
+		s.metrics[name] = beside.FreeAddress(t)
 	}
-	s.endpoint = net.JoinHostPort(kube.NodeIP, freePort(t))
+	s.endpoint = net.JoinHostPort(kube.NodeIP, portOf(beside.FreeAddress(t)))
 	s.listen()
-	var starting sync.WaitGroup
-	for id, c := range map[string]**world.Cluster{"home": &s.home, "east": &s.east} {
-		starting.Go(func() {
-			var err error
-			if *c, err = world.Start(t.Context(), id, kube.Options{}); err != nil {
-				t.Errorf("start %s: %v", id, err)
-			}
-		})
-	}
-	starting.Wait()
-	for _, c := range []*world.Cluster{s.home, s.east} {
-		if c != nil {
-			t.Cleanup(func() { _ = c.Stop() })
-		}
-	}
-	if t.Failed() {
-		t.FailNow()
-	}
 	var err error
 	s.toEast, err = faultproxy.Before(s.east.Config)
-	s.must(err)
+	s.Must(err)
 	t.Cleanup(func() { _ = s.toEast.Close() })
 	s.toHome, err = faultproxy.Listen(strings.TrimPrefix(s.home.Config.Host, "https://"))
-	s.must(err)
+	s.Must(err)
 	t.Cleanup(func() { _ = s.toHome.Close() })
 
 	s.export("web")
+	s.Must(s.east.Lose(t.Context(), "home")) // home's faults are not those of a peer
+	s.giveToken()
 	_ = s.start(s.east)
 	s.controller = s.start(s.home, "--pprof-bind-address", s.metrics["pprof"])
-	kubeconfig, err := s.toEast.Kubeconfig(s.east.Reader)
-	s.must(err)
-	s.must(s.home.Join(t.Context(), "east", kubeconfig))
 	s.startCoreDNS()
 	s.startPrometheus()
-	kube.Eventually(t, "web resolves in home", s.ask)
+	s.Until("web resolves in home", s.ask)
 	s.sees("the endpoint of the peer answers", `multicluster_peer_data_path{cluster="home",peer="east",verdict="Proven"} == 1`)
 	s.sees("the peer announces its version", `multicluster_peer_info{cluster="home",version!=""} and on (version) multicluster_build_info{cluster="east"}`)
 	go s.asking()
@@ -218,7 +198,7 @@ func (s *stage) phases() [][]trouble {
 		},
 		{
 			{"the controller ends", "MulticlusterControllerDown", func() {
-				s.must(syscall.Kill(s.controller.PID(), syscall.SIGTERM)) // it releases its Lease
+				s.Must(syscall.Kill(s.controller.PID(), syscall.SIGTERM)) // it releases its Lease
 				s.controller.Wait()
 			}, func() { s.controller = s.start(s.home) }},
 		},
@@ -231,15 +211,15 @@ func (s *stage) refused(name, alert string, proxy func() *faultproxy.Proxy) trou
 	return trouble{name, alert, func() {
 		var err error
 		resume, err = proxy().Refuse()
-		s.must(err)
-	}, func() { s.must(resume()) }}
+		s.Must(err)
+	}, func() { s.Must(resume()) }}
 }
 
 // dead cuts off the API server and the endpoint of the peer.
 func (s *stage) dead() trouble {
 	cut := s.refused("the peer is dead", "MulticlusterPeerDataPath", func() *faultproxy.Proxy { return s.toEast.Proxy })
 	return trouble{cut.name, cut.alert, func() {
-		s.must(s.listener.Close())
+		s.Must(s.listener.Close())
 		cut.begin()
 	}, func() {
 		s.listen()
@@ -273,37 +253,22 @@ func (s *stage) giveOldToken() {
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
 		Subject: "system:serviceaccount:multicluster-system:multicluster-peer", IssuedAt: jwt.NewNumericDate(now.Add(-3 * time.Hour)), ExpiresAt: jwt.NewNumericDate(now.Add(30 * time.Minute)),
 	}).SignedString([]byte("no key of east"))
-	s.must(err)
+	s.Must(err)
 	admin := s.east.Config
 	kubeconfig, err := clientcmd.Write(api.Config{
 		Clusters:  map[string]*api.Cluster{"east": {Server: admin.Host, CertificateAuthorityData: admin.CAData}},
 		AuthInfos: map[string]*api.AuthInfo{"east": {Token: token, ClientCertificateData: admin.CertData, ClientKeyData: admin.KeyData}},
 		Contexts:  map[string]*api.Context{"east": {Cluster: "east", AuthInfo: "east"}}, CurrentContext: "east",
 	})
-	s.must(err)
-	s.must(s.home.Join(s.Context(), "east", kubeconfig))
+	s.Must(err)
+	s.Must(s.home.Join(s.Context(), "east", kubeconfig))
 }
 
+// giveToken lets home read east through the proxy.
 func (s *stage) giveToken() {
 	kubeconfig, err := s.toEast.Kubeconfig(s.east.Reader)
-	s.must(err)
-	s.must(s.home.Join(s.Context(), "east", kubeconfig))
-}
-
-func (s *stage) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	port, err := kube.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strconv.Itoa(port)
+	s.Must(err)
+	s.Must(s.home.Join(s.Context(), "east", kubeconfig))
 }
 
 func portOf(address string) string {
@@ -313,19 +278,19 @@ func portOf(address string) string {
 
 func (s *stage) apply(c *world.Cluster, text string) {
 	s.Helper()
-	s.must(c.Apply(s.Context(), "default", text))
+	s.Must(c.Apply(s.Context(), "default", text))
 }
 
 func (s *stage) delete(c *world.Cluster, text string) {
 	s.Helper()
-	s.must(c.Delete(s.Context(), "default", text))
+	s.Must(c.Delete(s.Context(), "default", text))
 }
 
 // annotate changes the annotations of the Secret of the peer.
 func (s *stage) annotate(annotations string) {
 	s.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: "east"}}
-	s.must(s.home.Admin.Patch(s.Context(), secret, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":%s}}`, annotations))))
+	s.Must(s.home.Admin.Patch(s.Context(), secret, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":%s}}`, annotations))))
 }
 
 // listen accepts connections at the endpoint of the peer.
@@ -333,7 +298,7 @@ func (s *stage) listen() {
 	s.Helper()
 	var err error
 	s.listener, err = net.Listen("tcp", s.endpoint)
-	s.must(err)
+	s.Must(err)
 	listener := s.listener
 	s.Cleanup(func() { _ = listener.Close() })
 	go func() {
@@ -353,7 +318,7 @@ func (s *stage) start(c *world.Cluster, flags ...string) *kube.Program {
 	s.Helper()
 	flags = append(flags, "--cluster-id", c.ID, "--metrics-bind-address", s.metrics[c.ID])
 	b, err := binaries.StartController(s.Context(), c.Cluster, flags...)
-	s.must(err)
+	s.Must(err)
 	s.Cleanup(b.Stop)
 	return b
 }
@@ -361,10 +326,10 @@ func (s *stage) start(c *world.Cluster, flags ...string) *kube.Program {
 func (s *stage) startCoreDNS() {
 	s.Helper()
 	text, err := s.toHome.Kubeconfig(s.home.Config)
-	s.must(err)
+	s.Must(err)
 	kubeconfig, conf := filepath.Join(s.TempDir(), "kubeconfig"), filepath.Join(s.TempDir(), "Corefile")
-	s.must(os.WriteFile(kubeconfig, text, 0o600))
-	s.must(os.WriteFile(conf, fmt.Appendf(nil, `clusterset.local:%s {
+	s.Must(os.WriteFile(kubeconfig, text, 0o600))
+	s.Must(os.WriteFile(conf, fmt.Appendf(nil, `clusterset.local:%s {
     bind 127.0.0.1
     errors
     prometheus %s
@@ -374,9 +339,9 @@ func (s *stage) startCoreDNS() {
 }
 `, portOf(s.metrics["dns"]), s.metrics["coredns"], kubeconfig), 0o600))
 	program, err := binaries.Program("coredns")
-	s.must(err)
+	s.Must(err)
 	s.coredns, err = s.home.Beside(s.Context(), func(context.Context) error { return s.ask() }, program, "-conf", conf)
-	s.must(err)
+	s.Must(err)
 	s.Cleanup(s.coredns.Stop)
 }
 
@@ -416,12 +381,12 @@ func short(t testing.TB) string {
 func (s *stage) startPrometheus() {
 	s.Helper()
 	program, _, err := Programs(s.Context())
-	s.must(err)
+	s.Must(err)
 	receives := httptest.NewServer(s.received)
 	s.Cleanup(receives.Close)
 	dir := s.TempDir()
-	s.must(os.WriteFile(filepath.Join(dir, "alerts.yaml"), []byte(short(s)), 0o600))
-	s.must(os.WriteFile(filepath.Join(dir, "prometheus.yaml"), fmt.Appendf(nil, `
+	s.Must(os.WriteFile(filepath.Join(dir, "alerts.yaml"), []byte(short(s)), 0o600))
+	s.Must(os.WriteFile(filepath.Join(dir, "prometheus.yaml"), fmt.Appendf(nil, `
 global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
 rule_files: [alerts.yaml]
 alerting: {alertmanagers: [{static_configs: [{targets: [%q]}]}]}
@@ -432,13 +397,9 @@ scrape_configs:
   - {targets: [%q], labels: {cluster: east}}
 `, strings.TrimPrefix(receives.URL, "http://"), s.metrics["home"], s.metrics["coredns"], s.metrics["east"]), 0o600))
 	s.prometheus, s.began = "http://"+s.metrics["prometheus"], time.Now()
-	ready := func(ctx context.Context) error {
-		_, err := binaries.Get(ctx, s.prometheus+"/-/ready")
-		return err
-	}
-	b, err := s.home.Beside(s.Context(), ready, program, "--config.file="+filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
+	b, err := s.home.Beside(s.Context(), beside.Page(s.prometheus+"/-/ready"), program, "--config.file="+filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+s.metrics["prometheus"], "--rules.alert.resend-delay=1s")
-	s.must(err)
+	s.Must(err)
 	s.Cleanup(b.Stop)
 }
 
@@ -456,7 +417,7 @@ func (s *stage) firing(when string, want ...string) {
 	s.Helper()
 	began := time.Now()
 	slices.Sort(want)
-	kube.EventuallyEvery(s.T, 100*time.Millisecond, fmt.Sprintf("%s, %q fire", when, want), func() error {
+	kube.EventuallyEvery(s, 100*time.Millisecond, fmt.Sprintf("%s, %q fire", when, want), func() error {
 		var of struct {
 			Alerts []struct {
 				State  string
@@ -486,7 +447,7 @@ func (s *stage) firing(when string, want ...string) {
 // sees waits until an expression has a result.
 func (s *stage) sees(what, expr string) {
 	s.Helper()
-	kube.EventuallyEvery(s.T, 100*time.Millisecond, what, func() error {
+	kube.EventuallyEvery(s, 100*time.Millisecond, what, func() error {
 		var of struct{ Result []any }
 		err := s.get(&of, "query", url.Values{"query": {expr}})
 		if err == nil && len(of.Result) == 0 {
@@ -581,7 +542,7 @@ func (s *stage) evaluate(panel, expr, legend string) (points []point) {
 		name := label.ReplaceAllStringFunc(legend, func(key string) string { return series.Metric[strings.Trim(key, "{}")] })
 		for _, value := range series.Values {
 			number, err := strconv.ParseFloat(value[1].(string), 64)
-			s.must(err)
+			s.Must(err)
 			if !math.IsNaN(number) {
 				points = append(points, point{panel, cmp.Or(name, series.Metric["alertname"]), value[0].(float64) - float64(s.began.Unix()), number})
 			}
@@ -597,11 +558,11 @@ func (s *stage) record(points []point) {
 	to := csv.NewWriter(&text)
 	for _, p := range points {
 		if p.series != "" { // series of tables have no name
-			s.must(to.Write([]string{p.panel, p.series, strconv.FormatFloat(p.seconds, 'f', -1, 64), strconv.FormatFloat(p.value, 'g', 4, 64)}))
+			s.Must(to.Write([]string{p.panel, p.series, strconv.FormatFloat(p.seconds, 'f', -1, 64), strconv.FormatFloat(p.value, 'g', 4, 64)}))
 		}
 	}
 	to.Flush()
-	s.must(os.WriteFile(path(s, "docs/results/monitoring.csv"), text.Bytes(), 0o644))
+	s.Must(os.WriteFile(path(s, "docs/results/monitoring.csv"), text.Bytes(), 0o644))
 }
 
 func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }

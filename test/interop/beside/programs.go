@@ -52,7 +52,7 @@ func Page(url string) func(context.Context) error {
 }
 
 // FreeAddress finds an address and port on loopback.
-func FreeAddress(t *testing.T) string {
+func FreeAddress(t testing.TB) string {
 	t.Helper()
 	port, err := kube.FreePort()
 	if err != nil {
