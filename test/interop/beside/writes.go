@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
@@ -44,14 +45,22 @@ type write struct{ object, event, by string }
 func WatchWrites(t *testing.T, c *kube.Cluster, namespace, version string) *Writes {
 	t.Helper()
 	w := &Writes{}
-	client, err := dynamic.NewForConfig(c.Config)
+	Follow(t, c.Config, resources(version), namespace, w.add)
+	return w
+}
+
+// Follow calls add with each write to the objects of a namespace, until add returns false or the test ends. ok is false at the end of a
+// watch.
+func Follow(t *testing.T, config *rest.Config, kinds []schema.GroupVersionResource, namespace string, add func(event watch.Event, ok bool) bool) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait() })
-	for _, kind := range resources(version) {
+	for _, kind := range kinds {
 		objects := client.Resource(kind).Namespace(namespace)
 		list, err := objects.List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -61,19 +70,18 @@ func WatchWrites(t *testing.T, c *kube.Cluster, namespace, version string) *Writ
 		if err != nil {
 			t.Fatal(err)
 		}
-		running.Go(func() { w.follow(ctx, events) })
+		running.Go(func() { follow(ctx, events, add) })
 	}
-	return w
 }
 
-func (w *Writes) follow(ctx context.Context, events watch.Interface) {
+func follow(ctx context.Context, events watch.Interface, add func(event watch.Event, ok bool) bool) {
 	defer events.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case event, ok := <-events.ResultChan():
-			if !w.add(event, ok) {
+			if !add(event, ok) {
 				return
 			}
 		}
