@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,16 +25,11 @@ type Options struct {
 	// Programs are paths to use instead of those that Build returns, by the names of the programs:
 	// see Find.
 	Programs map[string]string
-	// Progress hears about programs that must be built first; os.Stderr unless given.
-	Progress io.Writer
 }
 
 func (o Options) withDefaults() Options {
 	if o.ServiceCIDRs == "" {
 		o.ServiceCIDRs = "10.0.0.0/24"
-	}
-	if o.Progress == nil {
-		o.Progress = os.Stderr
 	}
 	return o
 }
@@ -75,7 +71,12 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := countStart(); err != nil {
 		return err
 	}
-	if c.ids, err = writeIdentities(c.dir); err != nil {
+	ca, err := WriteIdentities(c.dir, "kube")
+	if err != nil {
+		return err
+	}
+	c.ids.ca = ca.PEM()
+	if c.ids.admin, err = ca.Client("admin", "system:masters"); err != nil {
 		return err
 	}
 	if err := c.startEtcd(ctx, programs["etcd"]); err != nil {
@@ -115,7 +116,7 @@ func (c *Cluster) programs(ctx context.Context, names ...string) (map[string]str
 	if len(names) == 0 {
 		return given, nil
 	}
-	all, err := Build(ctx, c.options.Progress, names...)
+	all, err := Build(ctx, os.Stderr, names...)
 	if err == nil {
 		maps.Copy(all, given)
 	}
@@ -133,20 +134,8 @@ func (c *Cluster) Stop() error {
 	return errors.Join(os.RemoveAll(c.dir), c.alive.Close())
 }
 
-// startEtcd lets etcd listen on Unix sockets in the cluster's own folder: no port to collide, and no way in for other users. The
-// addresses that it would tell other members are never used.
-func (c *Cluster) startEtcd(ctx context.Context, path string) error {
-	const nobody = "http://127.0.0.1:1"
-	var err error
-	c.etcd, err = run(c.dir, path,
-		"--data-dir=etcd", "--unsafe-no-fsync",
-		"--listen-client-urls="+c.etcdSocket(), "--advertise-client-urls="+nobody,
-		"--listen-peer-urls=unix://"+filepath.Join(c.dir, "peer.sock"), "--initial-advertise-peer-urls="+nobody,
-		"--initial-cluster=default="+nobody,
-		// Alone, it elects itself: sooner than in the usual second. Shorter heartbeats take a hundredth of a core for each cluster.
-		"--heartbeat-interval=100", "--election-timeout=500",
-		"--log-level=warn")
-	if err != nil {
+func (c *Cluster) startEtcd(ctx context.Context, path string) (err error) {
+	if c.etcd, err = run(c.dir, path, EtcdFlags(c.dir)...); err != nil {
 		return err
 	}
 	return c.etcd.until(ctx, func(ctx context.Context) error {
@@ -154,7 +143,22 @@ func (c *Cluster) startEtcd(ctx context.Context, path string) error {
 	})
 }
 
-func (c *Cluster) etcdSocket() string { return "unix://" + filepath.Join(c.dir, "etcd.sock") }
+// EtcdFlags let etcd listen on Unix sockets in the cluster's own folder: no port to collide, and no way in for other users. The
+// addresses that it would tell other members are never used.
+func EtcdFlags(dir string) []string {
+	const nobody = "http://127.0.0.1:1"
+	return []string{
+		"--data-dir=" + filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
+		"--listen-client-urls=" + etcdSocket(dir), "--advertise-client-urls=" + nobody,
+		"--listen-peer-urls=unix://" + filepath.Join(dir, "peer.sock"), "--initial-advertise-peer-urls=" + nobody,
+		"--initial-cluster=default=" + nobody,
+		// Alone, it elects itself: sooner than in the usual second. Shorter heartbeats take a hundredth of a core for each cluster.
+		"--heartbeat-interval=100", "--election-timeout=500",
+		"--log-level=warn",
+	}
+}
+
+func etcdSocket(dir string) string { return "unix://" + filepath.Join(dir, "etcd.sock") }
 
 // StartAPIServer starts the API server and waits until it is ready: after StopAPIServer with the same address and data.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
@@ -170,7 +174,10 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	return c.apiserver.until(ctx, func(ctx context.Context) error { return get(ctx, client, c.Config.Host+"/readyz") })
+	return c.apiserver.until(ctx, func(ctx context.Context) error {
+		_, err := Get(ctx, client, c.Config.Host+"/readyz")
+		return err
+	})
 }
 
 // StopAPIServer ends the API server as an outage does: at once, with every connection. Its data stays.
@@ -182,43 +189,75 @@ func (c *Cluster) apiserverFlags() []string {
 	if first, _, _ := strings.Cut(c.options.ServiceCIDRs, ","); strings.Contains(first, ":") {
 		advertised = "::1" // has to be of the first range's family
 	}
-	return append([]string{
-		"--etcd-servers=" + c.etcdSocket(),
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.port), "--advertise-address=" + advertised,
-		"--service-cluster-ip-range=" + c.options.ServiceCIDRs,
+	return slices.Concat(ServerFlags(c.dir, c.port, c.options.ServiceCIDRs), []string{
+		"--bind-address=127.0.0.1", "--advertise-address=" + advertised,
 		"--authorization-mode=RBAC",
-		"--client-ca-file=ca.crt", "--tls-cert-file=server.crt", "--tls-private-key-file=server.key",
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=tokens.key", "--service-account-signing-key-file=tokens.key",
-		"--allow-privileged=true",
 		// The endpoints of the Service «kubernetes» may not be loopback addresses: there would be an error every ten seconds.
 		"--endpoint-reconciler-type=none",
 		// Tests should wait for what they test, not for their turn.
 		"--enable-priority-and-fairness=false",
-		"--profiling=false",
-	}, c.options.APIServerFlags...)
+	}, c.options.APIServerFlags)
 }
 
-func getOverSocket(ctx context.Context, socket, path string) error {
-	transport := &http.Transport{DialContext: dialSocket(socket)}
-	defer transport.CloseIdleConnections()
-	return get(ctx, &http.Client{Transport: transport}, "http://localhost"+path)
+// ServerFlags are those of any API server that runs beside an etcd with EtcdFlags, in a folder with the files of WriteIdentities.
+func ServerFlags(dir string, port int, services string) []string {
+	in := func(file string) string { return filepath.Join(dir, file) }
+	return []string{
+		"--etcd-servers=" + etcdSocket(dir),
+		fmt.Sprintf("--secure-port=%d", port), "--service-cluster-ip-range=" + services,
+		"--client-ca-file=" + in("ca.crt"), "--tls-cert-file=" + in("server.crt"), "--tls-private-key-file=" + in("server.key"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + in("tokens.key"), "--service-account-signing-key-file=" + in("tokens.key"),
+		"--allow-privileged=true", "--profiling=false",
+	}
 }
 
-// get asks for a page and wants the status 200.
-func get(ctx context.Context, client *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+const controllersSocket = "controllers.sock"
+
+// StartControllers makes owners' dependents and deleted namespaces go, as in a cluster, and fills the Secrets that ask for a service
+// account's token: by kube-controller-manager's own code, without its other controllers. Garbage collection learns of new CRDs every five
+// seconds only: install them before.
+func (c *Cluster) StartControllers(ctx context.Context) error {
+	programs, err := c.programs(ctx, "controllers")
 	if err != nil {
 		return err
 	}
-	response, err := client.Do(request)
+	c.controllers, err = run(c.dir, programs["controllers"],
+		"--kubeconfig="+c.Kubeconfig, "--service-account-private-key-file=tokens.key", "--socket="+controllersSocket)
 	if err != nil {
 		return err
+	}
+	return c.controllers.until(ctx, func(ctx context.Context) error {
+		return getOverSocket(ctx, filepath.Join(c.dir, controllersSocket), "/healthz")
+	})
+}
+
+// overSocket is a client that connects to a Unix socket, whatever address is asked for.
+func overSocket(path string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}}
+}
+
+func getOverSocket(ctx context.Context, socket, path string) error {
+	_, err := Get(ctx, overSocket(socket), "http://localhost"+path)
+	return err
+}
+
+// Get is what a server says at a URL. Another status than 200 is an error.
+func Get(ctx context.Context, client *http.Client, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return "", err
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
 		err = fmt.Errorf("%s: %s: %s", url, response.Status, text)
 	}
-	return err
+	return string(text), err
 }

@@ -1,10 +1,12 @@
 package kube
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // folderPrefix is short: the path of a Unix socket may have a hundred characters only.
@@ -43,4 +45,17 @@ func removeAbandoned(parent string) {
 // tryLock fails where another process has the lock. The system lets go of a lock when its holder ends, however it ends.
 func tryLock(file *os.File) error {
 	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}
+
+// LockFolder waits until no other holder of the folder's lock is left, in this process or another. The folder itself is the lock: no
+// file is left behind.
+func LockFolder(ctx context.Context, dir string) (unlock func(), err error) {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := Poll(ctx, 20*time.Millisecond, func(context.Context) error { return tryLock(folder) }); err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	return func() { _ = folder.Close() }, nil
 }

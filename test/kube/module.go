@@ -2,11 +2,13 @@ package kube
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
-	"io"
-	"maps"
+	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
+	"runtime"
 	"strings"
 )
 
@@ -20,26 +22,31 @@ type Module struct {
 	Usual    string // how long the first build takes on two cores
 }
 
-// Build gives the paths of the named programs (all, if none is named), and builds those that are not in the user's cache yet.
-func (m Module) Build(ctx context.Context, progress io.Writer, names ...string) (map[string]string, error) {
-	if len(names) == 0 {
-		names = m.programs()
-	}
-	b, err := newBuilder(progress, m.source)
-	if err != nil {
-		return nil, err
-	}
-	paths := map[string]string{}
-	for _, name := range names {
-		if m.Packages[name] == "" {
-			return nil, fmt.Errorf("%s has no program %q: there are %s", m.Dir, name, strings.Join(m.programs(), ", "))
-		}
-		paths[name] = b.path(name)
-	}
-	return paths, b.ensure(ctx, names)
+// source is what is known of a module on this machine.
+type source struct {
+	Module
+	dir     string
+	version string // of the other project, with the leading v
+	cache   string // the folder of the built programs: another one when anything changes that changes a program
+	ldflags string
 }
 
-func (m Module) programs() []string { return slices.Sorted(maps.Keys(m.Packages)) }
+var errNoSource = errors.New("the module test/kube/programs is not there: package kube works inside a checkout of the repository only")
+
+// Root is this project's top folder: upwards from the working directory, which `go test` sets to the package's own folder. The
+// compiler's record of a source file's place is no use, as there is none under -trimpath.
+func Root() (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; here != filepath.Dir(here); here = filepath.Dir(here) {
+		if exists(filepath.Join(here, newest.Dir, "go.mod")) {
+			return here, nil
+		}
+	}
+	return "", errNoSource
+}
 
 // Version is the version of the other project's module, with the leading v.
 func (m Module) Version() (string, error) {
@@ -49,26 +56,63 @@ func (m Module) Version() (string, error) {
 
 // Source is the folder of the other project's files, which Go downloads if need be: its CRDs are read from there, not copied.
 func (m Module) Source(ctx context.Context) (string, error) {
-	b, err := newBuilder(io.Discard, m.source)
+	s, err := m.source()
 	if err != nil {
 		return "", err
 	}
-	out, err := b.goCommand(ctx, "mod", "download", "-json", m.Requires).Output()
+	out, err := s.goCommand(ctx, "mod", "download", "-json", m.Requires).Output()
 	if err != nil {
 		return "", fmt.Errorf("download %s: %w: %s", m.Requires, err, out)
 	}
-	dir, err := b.goCommand(ctx, "list", "-m", "-f", "{{.Dir}}", m.Requires).Output()
+	dir, err := s.goCommand(ctx, "list", "-m", "-f", "{{.Dir}}", m.Requires).Output()
 	return strings.TrimSpace(string(dir)), err
 }
 
+// source reads the version that is required. What the name of the cache is made of stays as it is: another name, and all is built again.
 func (m Module) source() (source, error) {
 	root, err := Root()
 	if err != nil {
 		return source{}, err
 	}
-	s, err := readSource(filepath.Join(root, m.Dir), m.Requires, m.Files...)
-	s.what, s.packages, s.tags, s.ldflags = m.Requires, m.Packages, m.Tags, "-s -w"
-	s.usual = func([]string) string { return m.Usual }
-	s.key = filepath.Base(m.Dir) + "-" + s.key
-	return s, err
+	s := source{Module: m, dir: filepath.Join(root, m.Dir), ldflags: "-s -w"}
+	sum := sha256.New()
+	for _, name := range append([]string{"go.mod", "go.sum"}, m.Files...) {
+		text, err := os.ReadFile(filepath.Join(s.dir, name))
+		if err != nil {
+			return source{}, err
+		}
+		sum.Write(text)
+		if name == "go.mod" {
+			s.version = required(text, m.Requires)
+		}
+	}
+	if s.version == "" {
+		return source{}, fmt.Errorf("%s/go.mod does not require %s", s.dir, m.Requires)
+	}
+	_, _ = fmt.Fprint(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	key := fmt.Sprintf("%s-%.6x", s.version, sum.Sum(nil))
+	if m.Requires == kubernetesModule {
+		s.ldflags += " -X k8s.io/component-base/version.gitVersion=" + s.version
+	} else {
+		key = filepath.Base(m.Dir) + "-" + key
+	}
+	if s.cache, err = cacheFolder(key); err != nil {
+		return source{}, err
+	}
+	return s, os.MkdirAll(s.cache, 0o755)
+}
+
+// cacheFolder is a folder of the user's cache that is this project's.
+func cacheFolder(name string) (string, error) {
+	cache, err := os.UserCacheDir()
+	return filepath.Join(cache, "clusterset-dns", name), err
+}
+
+// required is the version of a module in a go.mod file, or "".
+func required(gomod []byte, module string) string {
+	found := regexp.MustCompile(`(?m)^(?:require)?\s+` + regexp.QuoteMeta(module) + ` (v\S+)`).FindSubmatch(gomod)
+	if found == nil {
+		return ""
+	}
+	return string(found[1])
 }

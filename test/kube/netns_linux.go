@@ -24,25 +24,21 @@ const insideVariable = "REALKUBE_INSIDE"
 func InNetNS(t *testing.T, body func(t *testing.T)) {
 	t.Helper()
 	NotShort(t)
-	if os.Getenv(insideVariable) == t.Name() {
-		if err := makeNetwork(t.Context()); err != nil {
-			t.Fatalf("%v\n%s", err, adviceNamespaces)
-		}
+	var output strings.Builder
+	inside := false
+	err := inNetNS(t.Context(), t.Name(), &output, only(t), func() {
+		inside = true
 		body(t)
+	})
+	if inside {
 		return
 	}
-	if err := Needs("network"); err != nil { // before a cryptic message of theirs
-		t.Fatal(err)
+	t.Logf("in its own network:\n%s", &output)
+	if err == nil && !strings.Contains(output.String(), "--- PASS: "+t.Name()+" ") { // also where nothing ran at all
+		err = errors.New("the test did not pass in its own network")
 	}
-	output, err := runAgain(t)
-	t.Logf("in its own network:\n%s", output)
-	switch {
-	case refused(err):
-		t.Fatalf("%v\n%s", err, adviceNamespaces)
-	case err != nil:
+	if err != nil {
 		t.Fatal(err)
-	case !strings.Contains(output, "--- PASS: "+t.Name()+" "): // also where nothing ran at all
-		t.Fatal("the test did not pass in its own network")
 	}
 }
 
@@ -50,47 +46,48 @@ func InNetNS(t *testing.T, body func(t *testing.T)) {
 const inMain = "TestMain"
 
 // MainInNetNS is TestMain's part for a package whose tests share one network, and one API server in it: main, such as Shared.Main,
-// is called in a second process, as the body of InNetNS is.
-func MainInNetNS(m *testing.M, main func(*testing.M) int) int {
+// is called as the body of InNetNS is.
+func MainInNetNS(m *testing.M, main func(*testing.M) int) (code int) {
 	flag.Parse()
-	var err error
-	switch inside := os.Getenv(insideVariable); {
-	case inside == inMain:
-		if err = makeNetwork(context.Background()); err == nil { //nolint:forbidigo // TestMain has no other
-			return main(m)
-		}
-	case inside != "" || testing.Short(): // a test of InNetNS, which makes a network of its own; or nothing needs one
+	inside := os.Getenv(insideVariable)
+	if inside != "" && inside != inMain || testing.Short() { // a test of InNetNS, which makes a network of its own; or nothing needs one
 		return main(m)
-	default:
-		if err = Needs("network"); err == nil {
-			err = again(inMain, os.Stdout, os.Args[1:]...)
-		}
-		if failed, ok := errors.AsType[*exec.ExitError](err); ok {
-			return failed.ExitCode()
-		}
+	}
+	ctx := context.Background() //nolint:forbidigo // TestMain has no other
+	err := inNetNS(ctx, inMain, os.Stdout, os.Args[1:], func() { code = main(m) })
+	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
+		return failed.ExitCode()
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s\n", err, adviceNamespaces)
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return 0
+	return code
+}
+
+// inNetNS calls body in the second process of that name, and is in the first what starts it and waits for it.
+func inNetNS(ctx context.Context, name string, output io.Writer, args []string, body func()) error {
+	if os.Getenv(insideVariable) == name {
+		if err := makeNetwork(ctx); err != nil {
+			return fmt.Errorf("%w\n%s", err, adviceNamespaces)
+		}
+		body()
+		return nil
+	}
+	if err := Needs("network"); err != nil { // before a cryptic message of theirs
+		return err
+	}
+	err := again(name, output, args...)
+	if refused(err) {
+		err = fmt.Errorf("%w\n%s", err, adviceNamespaces)
+	}
+	return err
 }
 
 const adviceNamespaces = `This test needs user and network namespaces. Either run it as root, or allow them:
 	sysctl -w user.max_user_namespaces=10000
 	sysctl -w kernel.unprivileged_userns_clone=1               (older Debian)
 	sysctl -w kernel.apparmor_restrict_unprivileged_userns=0   (Ubuntu 24.04 and later)`
-
-// toolFolders complete the PATH of users who are not root.
-var toolFolders = []string{"/usr/sbin", "/sbin"}
-
-// runAgain runs the test in a second process, and returns its output.
-func runAgain(t *testing.T) (string, error) {
-	t.Helper()
-	var output strings.Builder
-	err := again(t.Name(), &output, "-test.run="+onlyTest(t.Name()), "-test.v", "-test.count=1", "-test.timeout="+timeLeft(t))
-	return output.String(), err
-}
 
 // again runs this program a second time, first as root of a user namespace. Root itself may do without one, where the system has
 // none to give.
@@ -113,8 +110,7 @@ func runInside(name string, cloneFlags uintptr, output io.Writer, args ...string
 		return err
 	}
 	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), insideVariable+"="+name,
-		"PATH="+strings.Join(append([]string{os.Getenv("PATH")}, toolFolders...), ":"))
+	cmd.Env = append(os.Environ(), insideVariable+"="+name, "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin") // which other users than root may lack
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: cloneFlags,
 		// Unshared, not cloned: then the os package also makes all mounts private, and none made inside appears outside.
@@ -131,23 +127,18 @@ func runInside(name string, cloneFlags uintptr, output io.Writer, args ...string
 	return cmd.Wait()
 }
 
-// onlyTest is the pattern of -test.run that means one test, or one subtest.
-func onlyTest(name string) string {
-	parts := strings.Split(name, "/")
+// only gives the arguments with which the second process runs this test or subtest alone. It ends a little before the first, so that its output
+// shows where it hung.
+func only(t *testing.T) []string {
+	parts := strings.Split(t.Name(), "/")
 	for i, part := range parts {
 		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
 	}
-	return strings.Join(parts, "/")
-}
-
-// timeLeft ends the second process a little before the first, so that its output shows where it
-// hung.
-func timeLeft(t *testing.T) string {
-	deadline, ok := t.Deadline()
-	if !ok {
-		return "0"
+	timeout := time.Duration(0)
+	if deadline, ok := t.Deadline(); ok {
+		timeout = max(time.Second, time.Until(deadline)-5*time.Second)
 	}
-	return max(time.Second, time.Until(deadline)-5*time.Second).String()
+	return []string{"-test.run=" + strings.Join(parts, "/"), "-test.v", "-test.count=1", "-test.timeout=" + timeout.String()}
 }
 
 // makeNetwork gives the new network its addresses, and the routes without which nothing is sent to a ClusterIP at all. Everything
@@ -158,13 +149,7 @@ func makeNetwork(ctx context.Context) error {
 		commands = append(commands, fmt.Sprintf("-6 address add fd00:99::%d/128 dev lo nodad", i+1))
 	}
 	commands = append(commands, "route add default dev lo src "+NodeIP, "-6 route add default dev lo src "+NodeIPv6)
-	for _, command := range commands {
-		cmd := exec.CommandContext(ctx, "ip", strings.Fields(command)...)
-		if output, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("ip %s: %w: %s", command, err, output)
-		}
-	}
-	return nil
+	return IP(ctx, commands...)
 }
 
 // insideNetNS says whether this process has a network of its own.

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 )
@@ -51,3 +52,6 @@ func Poll(ctx context.Context, every time.Duration, condition func(context.Conte
 		}
 	}
 }
+
+// Full says whether tests run in their full form, as every night: where CI_FULL is set.
+func Full() bool { return os.Getenv("CI_FULL") != "" }

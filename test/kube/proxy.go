@@ -47,7 +47,10 @@ func (c *Cluster) StartKubeProxy(ctx context.Context) error {
 		if c.proxy, err = run(c.dir, programs["kube-proxy"], "--config=proxy.yaml"); err != nil {
 			return err
 		}
-		return c.proxy.until(ctx, func(ctx context.Context) error { return get(ctx, http.DefaultClient, "http://"+health+"/healthz") })
+		return c.proxy.until(ctx, func(ctx context.Context) error {
+			_, err := Get(ctx, http.DefaultClient, "http://"+health+"/healthz")
+			return err
+		})
 	})
 }
 
@@ -76,21 +79,24 @@ func (c *Cluster) writeProxyConfig() (health string, err error) {
 		}
 		addresses[i] = fmt.Sprintf("127.0.0.1:%d", port)
 	}
-	text, err := yaml.Marshal(map[string]any{
-		"apiVersion":         "kubeproxy.config.k8s.io/v1alpha1",
-		"kind":               "KubeProxyConfiguration",
+	return addresses[0], WriteProxyConfig(filepath.Join(c.dir, "proxy.yaml"), map[string]any{
 		"clientConnection":   map[string]any{"kubeconfig": c.Kubeconfig},
-		"mode":               "nftables",
 		"hostnameOverride":   nodeName,
 		"healthzBindAddress": addresses[0],
 		"metricsBindAddress": addresses[1],
 		"nodePortAddresses":  []string{"127.0.0.0/8"},
 		"nftables":           map[string]any{"minSyncPeriod": "10ms"}, // a second otherwise
-		// Limits of connection tracking belong to the machine: who is root in a namespace only may not set them.
-		"conntrack": map[string]any{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
 	})
+}
+
+// WriteProxyConfig adds to a configuration of kube-proxy what all have.
+func WriteProxyConfig(path string, config map[string]any) error {
+	config["apiVersion"], config["kind"], config["mode"] = "kubeproxy.config.k8s.io/v1alpha1", "KubeProxyConfiguration", "nftables"
+	// Limits of connection tracking belong to the machine: who is root in a namespace only may not set them.
+	config["conntrack"] = map[string]any{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}
+	text, err := yaml.Marshal(config)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return addresses[0], os.WriteFile(filepath.Join(c.dir, "proxy.yaml"), text, 0o600)
+	return os.WriteFile(path, text, 0o600)
 }

@@ -129,9 +129,7 @@ func (c *Cluster) askEtcd(ctx context.Context, verb string, question kv, answer 
 	if err != nil {
 		return err
 	}
-	transport := &http.Transport{DialContext: dialSocket(filepath.Join(c.dir, "etcd.sock"))}
-	defer transport.CloseIdleConnections()
-	response, err := (&http.Client{Transport: transport}).Do(request)
+	response, err := overSocket(filepath.Join(c.dir, "etcd.sock")).Do(request)
 	if err != nil {
 		return err
 	}

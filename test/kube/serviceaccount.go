@@ -32,7 +32,7 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	if err != nil {
 		return nil, "", fmt.Errorf("ask for a token of %s/%s: %w", namespace, name, err)
 	}
-	return c.identity(namespace+"."+name, api.AuthInfo{Token: token.Status.Token})
+	return c.identity(namespace+"."+name, &api.AuthInfo{Token: token.Status.Token})
 }
 
 func makeNamespace(ctx context.Context, client kubernetes.Interface, name string) error {

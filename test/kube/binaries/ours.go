@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -131,20 +130,7 @@ func StartCoreDNS(ctx context.Context, c *kube.Cluster, name, corefile string) (
 
 // Get is what a program of ours says at a URL, its metrics for one. Another status than 200 is an error.
 func Get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", url, response.Status)
-	}
-	return string(text), err
+	return kube.Get(ctx, http.DefaultClient, url)
 }
 
 // writeCorefile puts the Corefile beside the kubeconfig, in the cluster's folder, which goes with the cluster.
