@@ -2,12 +2,13 @@ package clusters
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
-	"github.com/clusterset-dns/multicluster/test/clusters/lock"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
@@ -43,7 +43,7 @@ type Cluster struct {
 	began     time.Time
 
 	mu       sync.Mutex // of what steps do that run at the same time: the programs, and lines of progress
-	programs []*program
+	programs []*kube.Program
 }
 
 // startLimit is for a machine that does other work too. Programs and images are built before it begins.
@@ -90,14 +90,11 @@ func newCluster(ctx context.Context, name string, at addresses) *Cluster {
 
 // build does what is done once for each user: programs from their sources, and images.
 func (c *Cluster) build(ctx context.Context) (err error) {
-	names := []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy"}
-	if !c.options.NoNodes {
-		names = append(names, "kube-scheduler", "kubelet")
-		if c.images, err = images.Make(ctx, c.options.Progress); err != nil {
-			return err
-		}
+	if c.images, err = images.Make(ctx, c.options.Progress); err != nil {
+		return err
 	}
-	c.built, err = kube.Build(ctx, c.options.Progress, names...)
+	c.built, err = kube.Build(ctx, c.options.Progress,
+		"etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet")
 	return err
 }
 
@@ -108,12 +105,6 @@ func (c *Cluster) start(ctx context.Context) error {
 	}
 	if err := c.writeIdentities(); err != nil {
 		return err
-	}
-	if c.options.NoNodes {
-		if err := c.startControlPlane(ctx); err != nil {
-			return err
-		}
-		return together(ctx, c.makeNode, c.startProxy, c.awaitAccounts)
 	}
 	containerd := make(chan struct{}) // closed when it runs
 	return together(ctx, func(ctx context.Context) error {
@@ -145,7 +136,7 @@ func together(ctx context.Context, steps ...func(context.Context) error) error {
 
 // prepare makes the cluster's folder and network, after what was left of an earlier one is gone.
 func (c *Cluster) prepare(ctx context.Context) error {
-	unlock, err := lock.Folder(ctx, grandparent)
+	unlock, err := kube.LockFolder(ctx, grandparent)
 	if err != nil {
 		return err
 	}
@@ -189,7 +180,7 @@ func (c *Cluster) claimIndex() error {
 
 // Stop ends every program of the cluster, and removes its network and its folder.
 func (c *Cluster) Stop() error {
-	unlock, err := lock.Folder(c.unbounded, grandparent)
+	unlock, err := kube.LockFolder(c.unbounded, grandparent)
 	if err != nil {
 		return err
 	}
@@ -237,26 +228,27 @@ func (c *Cluster) say(what string) {
 }
 
 // program is one that was started by this process.
-func (c *Cluster) program(name string) *program {
+func (c *Cluster) program(name string) *kube.Program {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range c.programs {
-		if p.name == name {
-			return p
-		}
-	}
-	return &program{name: name, log: c.path("log", name+".log")}
+	i := slices.IndexFunc(c.programs, func(p *kube.Program) bool { return p.Name == name })
+	return c.programs[i]
 }
 
-// state is what another process has to know of a cluster.
-type state struct{ Index int }
-
-const stateFile = "cluster.json"
+// stateFile is what another process has to know of a cluster: its index.
+const stateFile = "index"
 
 func (c *Cluster) writeState() error {
-	text, err := json.Marshal(state{int(c.at)})
-	if err != nil {
-		return err
+	return os.WriteFile(c.path(stateFile), []byte(strconv.Itoa(int(c.at))), 0o600)
+}
+
+var errRoot = errors.New("clusters need root: network namespaces and containers are made")
+
+// checkNeeds returns what is missing on the machine, before a program fails with a message of its
+// own.
+func checkNeeds() error {
+	if os.Geteuid() != 0 {
+		return errRoot
 	}
-	return os.WriteFile(c.path(stateFile), text, 0o600)
+	return kube.Needs("clusters")
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,6 +81,10 @@ func TestClustersSideBySide(t *testing.T) {
 		from.wants(t, "20 of 20 at once", "for i in $(seq 20); do dig +tries=1 +time=5 @%s example.org | grep -q 'connection refused' && echo yes; done | "+
 			"grep -c yes | sed 's/$/ of 20 at once/'", nodeResolver(t, from.cluster))
 	}
+	_, err := Start(t.Context(), Options{Name: "other", Index: 9})
+	if err == nil || !strings.Contains(err.Error(), both[1].Name) {
+		t.Errorf("%v; want the name of the cluster that has the index", err)
+	}
 	leavesNothing(t, both[0], both[0].Stop)
 	b.wants(t, both[1].Name, "curl -sS -m 5 http://%s/", b.service.Spec.ClusterIP)
 	// As another process would, which knows the name alone.
@@ -105,36 +110,42 @@ func TestStartRemovesAnEarlierCluster(t *testing.T) {
 	}
 	newWeb(t, first)
 	leavesNothing(t, first, func() error {
-		second := start(t, Options{Name: "again", Index: 9, NoNodes: true})
+		second := start(t, Options{Name: "again", Index: 9})
 		if second == nil {
 			return errors.New("no second cluster")
-		}
-		if first.at == second.at || second.Running() != 4 {
-			t.Errorf("%d processes; want etcd, the API server, the controller manager and kube-proxy", second.Running())
 		}
 		return second.Stop()
 	})
 }
 
-func TestStartRefusesAnIndexInUse(t *testing.T) {
-	needClusters(t)
-	if start(t, Options{Name: "owner", Index: 9, NoNodes: true}) == nil {
-		t.FailNow()
+// TestRecordsDoNotOutliveTheirProcess: another process with the number of a recorded one is not the cluster's, nor is one that has ended and is
+// not waited for yet.
+func TestRecordsDoNotOutliveTheirProcess(t *testing.T) {
+	c := &Cluster{Dir: t.TempDir()}
+	if err := os.MkdirAll(c.path("run"), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := Start(t.Context(), Options{Name: "other", Index: 9, NoNodes: true}); err == nil || !strings.Contains(err.Error(), "owner") {
-		t.Errorf("%v; want the name of the cluster that has it", err)
+	zombie := exec.CommandContext(t.Context(), "sleep", "1000")
+	if err := zombie.Start(); err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestStartErrorNamesTheProgram(t *testing.T) {
-	needClusters(t)
-	_, err := Start(t.Context(), Options{Name: "wrong", Index: 9, APIServerFlags: []string{"--nonsense"}})
-	if err == nil || !strings.Contains(err.Error(), "kube-apiserver ended") || !strings.Contains(err.Error(), "unknown flag: --nonsense") {
-		t.Errorf("%v; want the program and its words", err)
+	err := errors.Join(c.record("self", os.Getpid()), c.record("zombie", zombie.Process.Pid), os.WriteFile(c.path("run", "reused.pid"), []byte("1 never\n"), 0o600))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if exists(filepath.Join(parent, "wrong")) || exists(netnsFile(hub+"-wrong")) {
-		t.Error("something is left")
+	if got := c.allRecorded(); len(got) != 2 {
+		t.Errorf("%v; want this process and its child", got)
 	}
+	if err := zombie.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, "this process alone is recorded", func() error {
+		if got := c.allRecorded(); !slices.Equal(got, []int{os.Getpid()}) {
+			return fmt.Errorf("%v", got)
+		}
+		return nil
+	})
+	_ = zombie.Wait() // the error is that it was killed
 }
 
 // leavesNothing ends a cluster and looks for all that it had.

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
-	"strconv"
-	"strings"
 	"syscall"
+
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // Fault makes a running cluster fail in one way, or takes that back:
@@ -21,9 +20,9 @@ func (c *Cluster) Fault(ctx context.Context, verb string, addresses ...string) e
 	case verb == "end" && len(addresses) == 0:
 		return Remove(ctx, c.Name)
 	case verb == "cut" && len(addresses) == 0:
-		return ip(ctx, "-n "+hub+" link set "+c.port()+" down")
+		return kube.IP(ctx, "-n "+hub+" link set "+c.port()+" down")
 	case verb == "reconnect" && len(addresses) == 0:
-		return ip(ctx, "-n "+hub+" link set "+c.port()+" up")
+		return kube.IP(ctx, "-n "+hub+" link set "+c.port()+" up")
 	case verb == "freeze" && len(addresses) == 0:
 		return c.signal("kube-apiserver", syscall.SIGSTOP)
 	case verb == "thaw" && len(addresses) == 0:
@@ -45,7 +44,7 @@ func (c *Cluster) block(ctx context.Context, verb string, addresses []string) er
 		if address.Is6() {
 			family = "-6"
 		}
-		if err := ip(ctx, fmt.Sprintf("%s -n %s route %s blackhole %s", family, c.netns(), verb, netip.PrefixFrom(address, address.BitLen()))); err != nil {
+		if err := kube.IP(ctx, fmt.Sprintf("%s -n %s route %s blackhole %s", family, c.netns(), verb, netip.PrefixFrom(address, address.BitLen()))); err != nil {
 			return err
 		}
 	}
@@ -54,19 +53,8 @@ func (c *Cluster) block(ctx context.Context, verb string, addresses []string) er
 
 // signal sends a signal to a recorded program that still runs.
 func (c *Cluster) signal(program string, signal syscall.Signal) error {
-	text, err := os.ReadFile(c.path("run", program+".pid"))
-	if err != nil {
-		return err
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) != 2 {
-		return fmt.Errorf("the record of %s is %q", program, text)
-	}
-	pid, err := strconv.Atoi(fields[0])
-	if err != nil {
-		return err
-	}
-	if started, ok := startOf(pid); !ok || started != fields[1] {
+	pid, runs := recorded(c.path("run", program+".pid"))
+	if !runs {
 		return fmt.Errorf("%s of %s does not run", program, c.Name)
 	}
 	return syscall.Kill(pid, signal)

@@ -2,14 +2,9 @@ package clusters
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/clusterset-dns/multicluster/test/kube/pki"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // kubeconfigFile is the administrator's, in the cluster's folder.
@@ -28,30 +23,7 @@ func (c *Cluster) clients() []struct{ file, user, group string } {
 
 // writeIdentities makes everything that proves who is who in a new cluster, and sets Config.
 func (c *Cluster) writeIdentities() error {
-	ca, err := pki.New(c.Name)
-	if err != nil {
-		return err
-	}
-	if err := c.writeServers(ca); err != nil {
-		return err
-	}
-	for _, who := range c.clients() {
-		p, err := ca.Client(who.user, who.group)
-		if err != nil {
-			return err
-		}
-		if err := c.writeKubeconfig(who.file, ca.PEM(), p); err != nil {
-			return err
-		}
-	}
-	c.Config, err = readConfig(c.Kubeconfig)
-	return err
-}
-
-// writeServers makes the files that the API server and the kubelet read.
-func (c *Cluster) writeServers(ca *pki.Authority) error {
-	apiserver, err := ca.Server("kube-apiserver", "127.0.0.1", "::1", c.at.node(), c.at.node6(), c.at.api(),
-		"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+	ca, err := kube.WriteIdentities(c.Dir, c.Name, c.at.node(), c.at.node6(), c.at.api(), "kubernetes", "kubernetes.default", "kubernetes.default.svc.cluster.local")
 	if err != nil {
 		return err
 	}
@@ -63,41 +35,27 @@ func (c *Cluster) writeServers(ca *pki.Authority) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := pki.Key()
-	if err != nil {
+	if err := kube.WriteFiles(c.Dir, map[string][]byte{
+		"kubelet.crt": kubelet.Cert, "kubelet.key": kubelet.Key, "to-kubelet.crt": toKubelet.Cert, "to-kubelet.key": toKubelet.Key,
+	}); err != nil {
 		return err
 	}
-	for name, text := range map[string][]byte{
-		"ca.crt":        ca.PEM(),
-		"apiserver.crt": apiserver.Cert, "apiserver.key": apiserver.Key,
-		"kubelet.crt": kubelet.Cert, "kubelet.key": kubelet.Key,
-		"to-kubelet.crt": toKubelet.Cert, "to-kubelet.key": toKubelet.Key,
-		"tokens.key": tokens,
-	} {
-		if err := os.WriteFile(c.path(name), text, 0o600); err != nil {
+	server := fmt.Sprintf("https://%s:%d", c.at.node(), apiPort)
+	for _, who := range c.clients() {
+		pair, err := ca.Client(who.user, who.group)
+		if err != nil {
 			return err
+		}
+		// Kubeconfigs of several clusters are merged, where names have to differ.
+		config, err := kube.WriteKubeconfig(c.path(who.file), c.Name, server, ca.PEM(), "admin-"+c.Name, kube.ClientOf(pair))
+		if err != nil {
+			return err
+		}
+		if who.file == kubeconfigFile {
+			c.Config = config
 		}
 	}
 	return nil
-}
-
-func (c *Cluster) writeKubeconfig(file string, ca []byte, p pki.Pair) error {
-	config := api.NewConfig()
-	config.Clusters[c.Name] = &api.Cluster{Server: fmt.Sprintf("https://%s:%d", c.at.node(), apiPort), CertificateAuthorityData: ca}
-	user := "admin-" + c.Name // kubeconfigs of several clusters are merged, where names have to differ
-	config.AuthInfos[user] = &api.AuthInfo{ClientCertificateData: p.Cert, ClientKeyData: p.Key}
-	config.Contexts[c.Name] = &api.Context{Cluster: c.Name, AuthInfo: user}
-	config.CurrentContext = c.Name
-	return clientcmd.WriteToFile(*config, c.path(file))
-}
-
-func readConfig(path string) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		return nil, err
-	}
-	config.QPS = -1 // no limit: the server is ours alone
-	return config, nil
 }
 
 func (c *Cluster) path(parts ...string) string {

@@ -2,10 +2,12 @@ package clusters
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // List gives all clusters that were started and not removed, by name. Of one that did not come up, Config is nil.
@@ -20,13 +22,13 @@ func List(ctx context.Context) ([]*Cluster, error) {
 		if err != nil {
 			return nil, err
 		}
-		var s state
-		if err := json.Unmarshal(text, &s); err != nil {
+		index, err := strconv.Atoi(string(text))
+		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", file, err)
 		}
-		c := newCluster(ctx, filepath.Base(filepath.Dir(file)), addresses(s.Index))
+		c := newCluster(ctx, filepath.Base(filepath.Dir(file)), addresses(index))
 		if exists(c.Kubeconfig) {
-			if c.Config, err = readConfig(c.Kubeconfig); err != nil {
+			if c.Config, err = kube.ReadKubeconfig(c.Kubeconfig); err != nil {
 				return nil, err
 			}
 		}

@@ -2,10 +2,11 @@ package clusters
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
+
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // Load gives the cluster's node the images of an archive, of Docker's format or OCI's, under the names in it. It returns once pods
@@ -29,14 +30,13 @@ func (c *Cluster) Tag(ctx context.Context, image, name string) error {
 }
 
 func (c *Cluster) untilManaged(ctx context.Context) error {
-	err := poll(ctx.Done(), func() error {
+	return kube.Poll(ctx, pollEvery, func(ctx context.Context) error {
 		list, err := c.ctr(ctx, "images", "list")
 		if err != nil {
 			return err
 		}
 		return checkManaged(list)
 	})
-	return errors.Join(err, ctx.Err())
 }
 
 // managed is the label that containerd gives an image when its part for Kubernetes knows it, some time after the import: a pod

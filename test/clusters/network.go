@@ -8,8 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
+
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // hub is the network namespace with the bridge that joins all nodes and the machine. It is not the machine's own: there the rules
@@ -30,7 +31,7 @@ func makeHub(ctx context.Context) error {
 	}
 	return errors.Join(
 		removeHub(ctx), // where the one that made it was killed half-way
-		ip(ctx,
+		kube.IP(ctx,
 			"netns add "+hub,
 			"-n "+hub+" link set lo up",
 			"-n "+hub+" link add nodes type bridge",
@@ -48,7 +49,7 @@ func hasMachineLink() bool { return exists("/sys/class/net/" + machineLink) }
 // removeHub removes its link first, which the machine sees: the kernel takes its time over those of a removed namespace.
 func removeHub(ctx context.Context) error {
 	if hasMachineLink() {
-		if err := ip(ctx, "link delete "+machineLink); err != nil {
+		if err := kube.IP(ctx, "link delete "+machineLink); err != nil {
 			return err
 		}
 	}
@@ -81,33 +82,37 @@ func (c *Cluster) makeNetwork(ctx context.Context) error {
 				inside+"-6 route add "+other.pods6()+" via "+other.node6())
 		}
 	}
-	if err := ip(ctx, commands...); err != nil {
+	if err := kube.IP(ctx, commands...); err != nil {
 		return err
 	}
 	// Without the last setting, the kernel reports a closed port only once a second: see
 	// writeKubeletConfig.
-	return command(ctx, "nsenter", "--net="+netnsFile(c.netns()), "--", "sh", "-c",
-		"echo 1 >/proc/sys/net/ipv4/ip_forward && echo 1 >/proc/sys/net/ipv6/conf/all/forwarding && echo 0 >/proc/sys/net/ipv4/icmp_ratelimit")
+	output, err := exec.CommandContext(ctx, "nsenter", "--net="+netnsFile(c.netns()), "--", "sh", "-c",
+		"echo 1 >/proc/sys/net/ipv4/ip_forward && echo 1 >/proc/sys/net/ipv6/conf/all/forwarding && echo 0 >/proc/sys/net/ipv4/icmp_ratelimit").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("set up the network: %w: %s", err, output)
+	}
+	return err
 }
 
 // removeNetwork removes the link first: the kernel takes its time over those of a removed namespace, and the next cluster of the
 // name makes the same.
 func (c *Cluster) removeNetwork(ctx context.Context) error {
-	err := poll(time.After(10*time.Second), func() error {
-		if !exists(netnsFile(hub)) || ip(ctx, "-n "+hub+" link show "+c.port()) != nil {
+	err := within(10*time.Second, func() error {
+		if !exists(netnsFile(hub)) || kube.IP(ctx, "-n "+hub+" link show "+c.port()) != nil {
 			return nil
 		}
-		return errors.Join(errors.New("the link "+c.port()+" is there"), ip(ctx, "-n "+hub+" link delete "+c.port()))
+		return errors.Join(errors.New("the link "+c.port()+" is there"), kube.IP(ctx, "-n "+hub+" link delete "+c.port()))
 	})
 	return errors.Join(err, removeNetns(ctx, c.netns()))
 }
 
 // cut takes the cluster from the network before it ends: what dies like that closes no connection of others, as a machine without power.
 func (c *Cluster) cut(ctx context.Context) error {
-	if !exists(netnsFile(hub)) || ip(ctx, "-n "+hub+" link show "+c.port()) != nil {
+	if !exists(netnsFile(hub)) || kube.IP(ctx, "-n "+hub+" link show "+c.port()) != nil {
 		return nil
 	}
-	return ip(ctx, "-n "+hub+" link set "+c.port()+" down")
+	return kube.IP(ctx, "-n "+hub+" link set "+c.port()+" down")
 }
 
 // port is the bridge's end of the cluster's link.
@@ -117,24 +122,7 @@ func removeNetns(ctx context.Context, name string) error {
 	if !exists(netnsFile(name)) {
 		return nil
 	}
-	return ip(ctx, "netns delete "+name)
-}
-
-// ip runs `ip` with each line in turn, until one fails.
-func ip(ctx context.Context, lines ...string) error {
-	for _, line := range lines {
-		if err := command(ctx, "ip", strings.Fields(line)...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func command(ctx context.Context, name string, args ...string) error {
-	if output, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, output)
-	}
-	return nil
+	return kube.IP(ctx, "netns delete "+name)
 }
 
 func exists(path string) bool {

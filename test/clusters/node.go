@@ -20,6 +20,9 @@ import (
 // them, in memory: two kubelets would otherwise take each other's sockets, and what a killed one leaves would stay.
 var privateFolders = []string{"/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers"}
 
+// plugins is where Debian's containernetworking-plugins has them.
+const plugins = "/usr/lib/cni"
+
 // containerdNamespace is where the kubelet's images and containers are.
 const containerdNamespace = "k8s.io"
 
@@ -108,7 +111,7 @@ func (c *Cluster) startNode(ctx context.Context) error {
 	if err := c.writeKubeletConfig(); err != nil {
 		return err
 	}
-	mounts := fmt.Sprintf("--mount=/proc/%d/ns/mnt", c.program("containerd").cmd.Process.Pid)
+	mounts := fmt.Sprintf("--mount=/proc/%d/ns/mnt", c.program("containerd").PID())
 	kubelet, err := c.run("kubelet", "nsenter", mounts, "--", c.built["kubelet"],
 		"--config="+c.path("kubelet.yaml"), "--kubeconfig="+c.path("kubelet.kubeconfig"),
 		"--root-dir="+c.path("kubelet"), "--cert-dir="+c.Dir,

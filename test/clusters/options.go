@@ -13,10 +13,6 @@ type Options struct {
 	Name string
 	// Index is 1 to 9, and unique on the machine: addresses are made from it.
 	Index int
-	// NoNodes leaves out what runs pods: scheduler, containerd and kubelet. The node is an object only, for kube-proxy.
-	NoNodes bool
-	// APIServerFlags come after the flags that Start gives, so that they win.
-	APIServerFlags []string
 	// Progress receives a line for each stage. By default there is no output.
 	Progress io.Writer
 }

@@ -16,7 +16,7 @@ import (
 // killAll ends every process of the cluster, and returns once they are gone. There is no gentle end: all data goes with them.
 func (c *Cluster) killAll() error {
 	self := os.Getpid()
-	return poll(time.After(time.Minute), func() error {
+	return within(time.Minute, func() error {
 		// Again and again: what started another process after it was looked for is itself dead by then.
 		pids := c.processes()
 		for _, pid := range pids {
@@ -35,7 +35,7 @@ func (c *Cluster) killAll() error {
 // processes are those that Start recorded, those in the cluster's network namespace (also containerd's shims, and pods in the
 // node's network), and those in its containers' cgroups.
 func (c *Cluster) processes() []int {
-	pids := c.recorded()
+	pids := c.allRecorded()
 	network, _ := os.Stat(netnsFile(c.netns()))
 	cgroups := c.cgroups()
 	all, _ := filepath.Glob("/proc/[0-9]*")
@@ -107,7 +107,7 @@ func removeCgroup(top string) error {
 		return err
 	}
 	slices.Reverse(folders)
-	return poll(time.After(10*time.Second), func() error {
+	return within(10*time.Second, func() error {
 		for _, folder := range folders {
 			if err := syscall.Rmdir(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("remove cgroup %s: %w", folder, err)

@@ -1,11 +1,9 @@
 package images
 
 import (
-	"archive/tar"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,44 +20,43 @@ type image struct {
 // left out of images: what only a machine that installs packages needs, and devices, which a container runtime makes.
 var left = []string{"./dev/*", "./var/cache/apt/*", "./var/lib/apt/lists/*", "./usr/share/doc/*", "./usr/share/man/*", "./usr/share/locale/*"}
 
-// write makes an archive of one layer, everything below root, of Docker's format. The layer is not compressed: it is read often,
-// and goes nowhere.
-func (i image) write(ctx context.Context, archive, root string) error {
-	const layerName, configName, manifestName = "layer.tar", "config.json", "manifest.json"
-	layer := filepath.Join(filepath.Dir(archive), layerName)
-	args := []string{"--create", "--file=" + layer, "--numeric-owner", "--directory=" + root}
+// write makes an archive of Docker's format in a scratch folder, of one layer: all in its folder root. The layer is not compressed: it is
+// read often, and goes nowhere.
+func (i image) write(ctx context.Context, scratch string) (archive string, err error) {
+	const layer, config, manifest = "layer.tar", "config.json", "manifest.json"
+	args := []string{"--create", "--file=" + filepath.Join(scratch, layer), "--numeric-owner", "--directory=" + filepath.Join(scratch, rootFolder)}
 	for _, path := range left {
 		args = append(args, "--exclude="+path)
 	}
 	if err := run(ctx, "tar", append(args, ".")...); err != nil {
-		return err
+		return "", err
 	}
-	sum, err := sumOf(layer)
+	sum, err := sumOf(filepath.Join(scratch, layer))
 	if err != nil {
-		return err
+		return "", err
 	}
-	config, err := json.Marshal(i.config(sum))
-	if err != nil {
-		return err
-	}
-	manifest, err := json.Marshal([]any{map[string]any{"Config": configName, "RepoTags": []string{i.name}, "Layers": []string{layerName}}})
-	if err != nil {
-		return err
-	}
-	return writeTar(archive, []entry{{manifestName, manifest}, {configName, config}}, layer)
-}
-
-// config is OCI's image configuration.
-func (i image) config(layerSum string) any {
-	return map[string]any{
-		"architecture": runtime.GOARCH,
-		"os":           "linux",
-		"config": map[string]any{
-			"Entrypoint": i.entrypoint,
-			"Env":        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+	for name, content := range map[string]any{
+		manifest: []any{map[string]any{"Config": config, "RepoTags": []string{i.name}, "Layers": []string{layer}}},
+		config: map[string]any{ // OCI's image configuration
+			"architecture": runtime.GOARCH,
+			"os":           "linux",
+			"config": map[string]any{
+				"Entrypoint": i.entrypoint,
+				"Env":        []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+			},
+			"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + sum}},
 		},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + layerSum}},
+	} {
+		text, err := json.Marshal(content)
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(scratch, name), text, 0o600); err != nil {
+			return "", err
+		}
 	}
+	archive = filepath.Join(scratch, "archive.tar")
+	return archive, run(ctx, "tar", "--create", "--file="+archive, "--mode=0644", "--directory="+scratch, manifest, config, layer)
 }
 
 func sumOf(path string) (string, error) {
@@ -71,42 +68,4 @@ func sumOf(path string) (string, error) {
 	sum := sha256.New()
 	_, err = io.Copy(sum, file)
 	return fmt.Sprintf("%x", sum.Sum(nil)), err
-}
-
-type entry struct {
-	name string
-	text []byte
-}
-
-// writeTar makes an archive of small entries and one big file.
-func writeTar(path string, entries []entry, big string) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	w := tar.NewWriter(file)
-	for _, e := range entries {
-		err = errors.Join(err, w.WriteHeader(&tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.text))}))
-		if err == nil {
-			_, err = w.Write(e.text)
-		}
-	}
-	return errors.Join(err, addFile(w, big), w.Close(), file.Close())
-}
-
-func addFile(w *tar.Writer, path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if err := w.WriteHeader(&tar.Header{Name: filepath.Base(path), Mode: 0o644, Size: info.Size()}); err != nil {
-		return err
-	}
-	_, err = io.Copy(w, file)
-	return err
 }

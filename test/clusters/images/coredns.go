@@ -2,7 +2,6 @@ package images
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,61 +41,44 @@ func (m maker) stock(ctx context.Context, root string) (image, error) {
 
 // Export writes archives of the additional images that the end-to-end tests need, for clusters on
 // other machines: the tools, and a stock CoreDNS. It prints which file is which image.
-func Export(ctx context.Context, progress io.Writer, folder string) (map[string]string, error) {
+func Export(ctx context.Context, progress io.Writer, folder string) error {
 	made, err := Make(ctx, progress)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	stock, err := MakeStock(ctx, progress)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, err
+		return err
 	}
-	names := map[string]string{}
 	for _, image := range []struct{ name, from, file string }{{Tools, made.Tools, "tools.tar"}, {Stock, stock, "stock-coredns.tar"}} {
 		file := filepath.Join(folder, image.file)
-		if err := copyFile(image.from, file, 0o644); err != nil {
-			return nil, err
+		if err := run(ctx, "cp", image.from, file); err != nil {
+			return err
 		}
-		names[file] = image.name
+		_, _ = fmt.Fprintf(progress, "%s: %s\n", file, image.name)
 	}
-	return names, nil
+	return nil
 }
 
 // OfProgram writes the archive of an image that has one program, which runs without any other file.
 func OfProgram(ctx context.Context, archive, name, program string) error {
-	scratch, err := os.MkdirTemp("", "multicluster-image-")
+	scratch, err := os.MkdirTemp(filepath.Dir(archive), "image-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	root := filepath.Join(scratch, "root")
-	inside := filepath.Join(root, filepath.Base(program))
-	if err := os.Mkdir(root, 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(scratch, rootFolder), 0o755); err != nil {
 		return err
 	}
-	if err := copyFile(program, inside, 0o755); err != nil {
+	if err := run(ctx, "cp", program, filepath.Join(scratch, rootFolder)); err != nil {
 		return err
 	}
-	unfinished := filepath.Join(scratch, "archive")
-	if err := (image{name: name, entrypoint: []string{"/" + filepath.Base(program)}}).write(ctx, unfinished, root); err != nil {
+	unfinished, err := image{name: name, entrypoint: []string{"/" + filepath.Base(program)}}.write(ctx, scratch)
+	if err != nil {
 		return fmt.Errorf("write the image %s: %w", name, err)
 	}
-	return copyFile(unfinished, archive, 0o644)
-}
-
-func copyFile(from, to string, mode os.FileMode) error {
-	source, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = source.Close() }()
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(target, source)
-	return errors.Join(err, target.Close())
+	return os.Rename(unfinished, archive)
 }

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/test/clusters/lock"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
@@ -43,10 +42,7 @@ const (
 	included = "bind9-dnsutils,curl,iproute2,netcat-openbsd,procps,socat"
 )
 
-var (
-	errDebootstrap = errors.New("debootstrap is missing: apt-get install -y debootstrap")
-	errRoot        = errors.New("debootstrap needs root, to make the image's devices and users")
-)
+var errRoot = errors.New("debootstrap needs root, to make the image's devices and users")
 
 // Make gives the images, and makes those that are not in the user's cache yet.
 func Make(ctx context.Context, progress io.Writer) (Archives, error) {
@@ -73,9 +69,12 @@ func newMaker(ctx context.Context, progress io.Writer, folder string) (m maker, 
 	if err := os.MkdirAll(m.dir, 0o755); err != nil {
 		return m, nil, err
 	}
-	unlock, err = lock.Folder(ctx, m.dir)
+	unlock, err = kube.LockFolder(ctx, m.dir)
 	return m, unlock, err
 }
+
+// rootFolder is the folder of an image's content, in a scratch folder.
+const rootFolder = "root"
 
 type maker struct {
 	dir      string // of the archives
@@ -97,16 +96,16 @@ func (m maker) ensure(ctx context.Context, name string, fill func(context.Contex
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	root := filepath.Join(scratch, "root")
-	if err := os.Mkdir(root, 0o755); err != nil {
+	content := filepath.Join(scratch, rootFolder)
+	if err := os.Mkdir(content, 0o755); err != nil {
 		return "", err
 	}
-	made, err := fill(ctx, root)
+	made, err := fill(ctx, content)
 	if err != nil {
 		return "", fmt.Errorf("make the image %s: %w", made.name, err)
 	}
-	unfinished := filepath.Join(scratch, "archive")
-	if err := made.write(ctx, unfinished, root); err != nil {
+	unfinished, err := made.write(ctx, scratch)
+	if err != nil {
 		return "", fmt.Errorf("write the image %s: %w", made.name, err)
 	}
 	_, _ = fmt.Fprintf(m.progress, "made the image %s, once (%.0f s)\n", made.name, time.Since(began).Seconds())
@@ -130,9 +129,6 @@ func (m maker) pause(ctx context.Context, root string) (image, error) {
 // tools lets debootstrap work in mounts of its own: killed, it would leave /proc mounted in the folder.
 func (m maker) tools(ctx context.Context, root string) (image, error) {
 	made := image{name: Tools}
-	if _, err := exec.LookPath("debootstrap"); err != nil {
-		return made, errDebootstrap
-	}
 	if os.Geteuid() != 0 {
 		return made, errRoot
 	}
@@ -151,11 +147,10 @@ func goBuild(ctx context.Context, source []byte, to string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	file := filepath.Join(dir, "main.go")
-	if err := os.WriteFile(file, source, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), source, 0o600); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", to, file)
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", to, "main.go")
 	build.Dir = dir
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+kube.Flags)
 	return explained(build)
