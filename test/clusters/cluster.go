@@ -31,9 +31,8 @@ type Cluster struct {
 	Config     *rest.Config // of an administrator, without client-side rate limit
 	Kubeconfig string       // the path of the same as a file
 	DNS        string       // where pods look for DNS: no Service has the address yet
-	// Of each family one, IPv4 first.
-	NodeIPs, PodCIDRs, ServiceCIDRs []string
-	Dir                             string // holds everything; goes with Stop
+	Node, Pods string       // the IPv4 addresses
+	Dir        string       // holds everything; goes with Stop
 
 	at        addresses
 	options   Options
@@ -75,14 +74,13 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 
 func newCluster(ctx context.Context, name string, at addresses) *Cluster {
 	c := &Cluster{
-		Name:         name,
-		DNS:          at.dns(),
-		NodeIPs:      []string{at.node(), at.node6()},
-		PodCIDRs:     []string{at.pods(), at.pods6()},
-		ServiceCIDRs: []string{at.services(), at.services6()},
-		Dir:          filepath.Join(parent, name),
-		at:           at,
-		unbounded:    context.WithoutCancel(ctx),
+		Name:      name,
+		DNS:       at.dns(),
+		Node:      at.node(),
+		Pods:      at.pods(),
+		Dir:       filepath.Join(parent, name),
+		at:        at,
+		unbounded: context.WithoutCancel(ctx),
 	}
 	c.Kubeconfig = c.path(kubeconfigFile)
 	return c

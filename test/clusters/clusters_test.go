@@ -15,11 +15,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
 	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // needClusters skips a test unless clusters are asked for: they need root, and minutes at the first time. Where they are asked for
@@ -207,42 +207,38 @@ func output(t *testing.T, name string, args ...string) string {
 // web is a pod that returns the name of its cluster.
 type web struct {
 	cluster *Cluster
-	kubectl string
 	pod     *corev1.Pod
 	service *corev1.Service
 }
 
+const webObjects = `
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec:
+  selector: {app: web}
+  ipFamilyPolicy: RequireDualStack
+  ports: [{port: 80, targetPort: 8080}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec:
+  containers:
+    - {name: web, image: "` + images.Tools + `", imagePullPolicy: Never, command: [serve, --http, "8080", --udp, "5300"], env: [{name: CLUSTER_ID, value: NAME}]}
+`
+
 func newWeb(t *testing.T, c *Cluster) *web {
 	t.Helper()
+	if _, err := binaries.KubectlWith(t.Context(), c.Kubeconfig, strings.ReplaceAll(webObjects, "NAME", c.Name), "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
 	client := kubernetes.NewForConfigOrDie(c.Config).CoreV1()
-	label := map[string]string{"app": "web"}
-	both := corev1.IPFamilyPolicyRequireDualStack
-	service, err := client.Services("default").Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: corev1.ServiceSpec{Selector: label, IPFamilyPolicy: &both, Ports: []corev1.ServicePort{
-			{Port: 80, TargetPort: intstr.FromInt32(8080)},
-		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pod, err := client.Pods("default").Create(t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: label},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "web", Image: images.Tools, ImagePullPolicy: corev1.PullNever,
-			Command: []string{"serve", "--http", "8080", "--udp", "5300"},
-			Env:     []corev1.EnvVar{{Name: "CLUSTER_ID", Value: c.Name}},
-		}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	programs, err := kube.Build(t.Context(), os.Stderr, "kubectl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &web{cluster: c, kubectl: programs["kubectl"], service: service, pod: pod}
-	kube.Eventually(t, "a pod of "+c.Name+" runs", func() error {
+	w := &web{cluster: c}
+	kube.Eventually(t, "a pod of "+c.Name+" runs", func() (err error) {
+		if w.service, err = client.Services("default").Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
+			return err
+		}
 		if w.pod, err = client.Pods("default").Get(t.Context(), "web", metav1.GetOptions{}); err != nil {
 			return err
 		}
@@ -261,11 +257,11 @@ func (w *web) wants(t *testing.T, want, line string, args ...any) {
 	kube.Eventually(t, line, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		text, err := exec.CommandContext(ctx, w.kubectl, "--kubeconfig="+w.cluster.Kubeconfig, "exec", "web", "--", "sh", "-c", line).CombinedOutput()
-		if err != nil || !strings.Contains(string(text), want) {
-			return errors.Join(fmt.Errorf("%q; want %q", text, want), err)
+		text, err := binaries.KubectlWith(ctx, w.cluster.Kubeconfig, "", "exec", "web", "--", "sh", "-c", line)
+		if err == nil && !strings.Contains(text, want) {
+			err = fmt.Errorf("%q; want %q", text, want)
 		}
-		return nil
+		return err
 	})
 }
 

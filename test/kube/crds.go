@@ -31,6 +31,8 @@ const (
 	exports = "serviceexports"
 )
 
+var resources = []string{imports, exports}
+
 // serves says whether the API server answers for a version.
 func (f CRDs) serves(version string) bool {
 	switch f {

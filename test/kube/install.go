@@ -34,7 +34,12 @@ func (c *Cluster) InstallCRDs(ctx context.Context, form CRDs) error {
 			return fmt.Errorf("install %s: %w", d.Name, err)
 		}
 	}
-	return Poll(ctx, crdPoll, func(ctx context.Context) error { return w.check(ctx, form) })
+	return Poll(ctx, crdPoll, func(ctx context.Context) error {
+		if err := w.check(ctx, form.serves); err != nil {
+			return err
+		}
+		return w.checkIPs(ctx, form)
+	})
 }
 
 // RemoveCRDs deletes both CRDs with all their objects, and waits until the API server no longer
@@ -44,13 +49,13 @@ func (c *Cluster) RemoveCRDs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, resource := range []string{imports, exports} {
+	for _, resource := range resources {
 		err := w.definitions.Delete(ctx, resource+"."+group, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("remove %s: %w", resource, err)
 		}
 	}
-	return Poll(ctx, crdPoll, w.checkGone)
+	return Poll(ctx, crdPoll, func(ctx context.Context) error { return w.check(ctx, func(string) bool { return false }) })
 }
 
 // crdPoll is slower than other polls: each one is a handful of requests.
@@ -107,63 +112,30 @@ func withStored(wanted []v1.CustomResourceDefinitionVersion, found *v1.CustomRes
 	return all
 }
 
-var errStill = errors.New("still served")
-
-// check returns what the API server does not serve yet.
-func (w *crdWriter) check(ctx context.Context, form CRDs) error {
-	for _, version := range []string{alpha, beta} {
-		for _, resource := range []string{imports, exports} {
-			if err := w.checkServed(ctx, version, resource, form.serves(version)); err != nil {
-				return err
-			}
-		}
-	}
-	return w.checkIPs(ctx, form)
-}
-
-func (w *crdWriter) checkGone(ctx context.Context) error {
-	for _, resource := range []string{imports, exports} {
-		_, err := w.definitions.Get(ctx, resource+"."+group, metav1.GetOptions{})
-		if !apierrors.IsNotFound(err) {
-			return errors.Join(fmt.Errorf("%s: %w", resource, errStill), err)
-		}
-		for _, version := range []string{alpha, beta} {
-			if err := w.checkServed(ctx, version, resource, false); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// checkServed compares the lists and the two kinds of discovery with what is wanted: a RESTMapper made from now on is right.
-func (w *crdWriter) checkServed(ctx context.Context, version, resource string, want bool) error {
-	_, err := w.objects.Resource(versioned(version, resource)).List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil && !apierrors.IsNotFound(err) {
+// check compares lists and the two kinds of discovery with what is to be served: a RESTMapper made from now on is right.
+func (w *crdWriter) check(ctx context.Context, serves func(version string) bool) error {
+	_, aggregated, err := w.discovery.ServerGroupsAndResources()
+	if err != nil {
 		return err
 	}
-	listed, discovered := err == nil, w.discovered(version, resource)
-	if aggregated, err := w.aggregated(version, resource); err != nil || aggregated != want || listed != want || discovered != want {
-		return errors.Join(err, fmt.Errorf("%s of %s: listed %t, discovered %t and %t, where it should be %t",
-			resource, version, listed, discovered, aggregated, want))
+	for _, version := range []string{alpha, beta} {
+		want := serves(version)
+		single, _ := w.discovery.ServerResourcesForGroupVersion(group + "/" + version) // empty where there is none
+		for _, resource := range resources {
+			has := func(list *metav1.APIResourceList) bool {
+				return list.GroupVersion == group+"/"+version && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
+			}
+			_, err := w.objects.Resource(versioned(version, resource)).List(ctx, metav1.ListOptions{Limit: 1})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+			listed, discovered, all := err == nil, single != nil && has(single), slices.ContainsFunc(aggregated, has)
+			if listed != want || discovered != want || all != want {
+				return fmt.Errorf("%s of %s: listed %t, discovered %t and %t, where it should be %t", resource, version, listed, discovered, all, want)
+			}
+		}
 	}
 	return nil
-}
-
-func (w *crdWriter) discovered(version, resource string) bool {
-	list, err := w.discovery.ServerResourcesForGroupVersion(group + "/" + version)
-	return err == nil && names(list, resource)
-}
-
-func (w *crdWriter) aggregated(version, resource string) (bool, error) {
-	_, lists, err := w.discovery.ServerGroupsAndResources()
-	return slices.ContainsFunc(lists, func(list *metav1.APIResourceList) bool {
-		return list.GroupVersion == group+"/"+version && names(list, resource)
-	}), err
-}
-
-func names(list *metav1.APIResourceList, resource string) bool {
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 }
 
 // checkIPs asks, without writing, whether two IPs are refused: the sign that the form's schema has replaced the one before it.

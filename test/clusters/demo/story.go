@@ -10,6 +10,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
@@ -45,11 +46,7 @@ func showJoin(ctx context.Context, s *stage) error {
 	}
 	if err := s.until(ctx, "each reads the other", func() error {
 		for _, name := range members {
-			connected, err := s.get(ctx, name, append(slices.Clone(leases), "-o", `jsonpath={.items[*].metadata.labels.clusterset-dns\.io/connected}`)...)
-			if err == nil && connected != "True" {
-				err = fmt.Errorf("the peer of %s is connected: %q", name, connected)
-			}
-			if err != nil {
+			if err := s.isTrue(ctx, name, append(slices.Clone(leases), "-o", `jsonpath={.items[*].metadata.labels.clusterset-dns\.io/connected}`)...); err != nil {
 				return err
 			}
 		}
@@ -58,6 +55,15 @@ func showJoin(ctx context.Context, s *stage) error {
 		return err
 	}
 	return s.getShown(ctx, append(slices.Clone(leases), columns...)...)
+}
+
+// isTrue is nil when kubectl gets True.
+func (s *stage) isTrue(ctx context.Context, cluster string, args ...string) error {
+	got, err := s.get(ctx, cluster, args...)
+	if err == nil && got != "True" {
+		err = fmt.Errorf("it is %q in %s", got, cluster)
+	}
+	return err
 }
 
 // What a cluster knows of its peers.
@@ -226,11 +232,7 @@ func showGone(ctx context.Context, s *stage) error {
 	}
 	s.say("   %.1f s after the stop; the timeout is %s here, from the last contact with member1\n", time.Since(began).Seconds(), peerTimeout)
 	if err := s.until(ctx, "foo has the condition EndpointsKept", func() error {
-		status, err := s.get(ctx, member2, "serviceimport", "foo", "-o", "jsonpath={.status.conditions[?(@.type=='EndpointsKept')].status}")
-		if err == nil && status != "True" {
-			err = fmt.Errorf("it is %q", status)
-		}
-		return err
+		return s.isTrue(ctx, member2, "serviceimport", "foo", "-o", "jsonpath={.status.conditions[?(@.type=='EndpointsKept')].status}")
 	}); err != nil {
 		return err
 	}
@@ -280,20 +282,11 @@ func (s *stage) applied(ctx context.Context, cluster string, files ...string) er
 func (s *stage) until(ctx context.Context, what string, condition func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := condition()
-		if err == nil {
-			s.check(what, "yes", "yes")
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited for this in vain: %s: %w", what, err)
-		case <-tick.C:
-		}
+	if err := kube.Poll(ctx, 20*time.Millisecond, func(context.Context) error { return condition() }); err != nil {
+		return fmt.Errorf("waited for this in vain: %s: %w", what, err)
 	}
+	s.check(what, "yes", "yes")
+	return nil
 }
 
 func (s *stage) check(what, got, want string) {

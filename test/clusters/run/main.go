@@ -1,13 +1,5 @@
-// Command run starts real Kubernetes clusters on this machine, for people:
-//
-//	go run ./test/clusters/run up NAME INDEX                prints the kubeconfig's path
-//	go run ./test/clusters/run load NAME ARCHIVE...         images into its node
-//	go run ./test/clusters/run list
-//	go run ./test/clusters/run fault NAME VERB [ADDRESS...]  makes it fail in one way, or takes that back (clusters.Fault)
-//	go run ./test/clusters/run down NAME...
-//	go run ./test/clusters/run images FOLDER                the images that tests need beside ours, for clusters elsewhere
-//
-// The addresses follow from INDEX, 1 to 9: see the package's comment (go doc ./test/clusters).
+// Command run starts real Kubernetes clusters on this machine, for people: without arguments, it prints what it can do. The addresses follow from
+// INDEX, 1 to 9: see the package's comment (go doc ./test/clusters).
 package main
 
 import (
@@ -100,7 +92,7 @@ func list(ctx context.Context) error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "NAME\tPROCESSES\tNODE\tPODS\tDNS\tKUBECONFIG") // errors come with Flush
 	for _, c := range all {
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\n", c.Name, c.Running(), c.NodeIPs[0], c.PodCIDRs[0], c.DNS, c.Kubeconfig)
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\n", c.Name, c.Running(), c.Node, c.Pods, c.DNS, c.Kubeconfig)
 	}
 	return table.Flush()
 }

@@ -12,6 +12,9 @@ import (
 	"math/big"
 	"net"
 	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // Pair is a certificate and its key, in PEM.
@@ -21,7 +24,6 @@ type Pair struct{ Cert, Key []byte }
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	pem  []byte
 }
 
 // New makes an authority that signs itself.
@@ -30,23 +32,24 @@ func New(name string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Authority{key: key, cert: &x509.Certificate{
-		Subject:               pkix.Name{CommonName: name},
-		KeyUsage:              x509.KeyUsageCertSign,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-	}}
-	der, err := a.sign(a.cert, key)
-	if err != nil {
-		return nil, err
-	}
-	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	a.cert, err = x509.ParseCertificate(der)
-	return a, err
+	made, err := cert.NewSelfSignedCACert(cert.Config{CommonName: name, NotBefore: time.Now().Add(-setBack)}, key)
+	return &Authority{made, key}, err
 }
 
+// setBack is for clocks that were set back.
+const setBack = time.Hour
+
+func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
+
+// Key is a key alone, in PEM: such as API servers sign tokens with.
+func Key() ([]byte, error) { return keyutil.MakeEllipticPrivateKeyPEM() }
+
 // PEM is the authority's own certificate.
-func (a *Authority) PEM() []byte { return a.pem }
+func (a *Authority) PEM() []byte { return encoded(a.cert.Raw) }
+
+func encoded(certificate []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: certificate})
+}
 
 // Client proves to a server who its user is, and of what group if one is given.
 func (a *Authority) Client(user, group string) (Pair, error) {
@@ -76,37 +79,14 @@ func (a *Authority) issue(template *x509.Certificate) (Pair, error) {
 		return Pair{}, err
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	der, err := a.sign(template, key)
+	if template.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62)); err != nil {
+		return Pair{}, err
+	}
+	template.NotBefore, template.NotAfter = time.Now().Add(-setBack), time.Now().AddDate(1, 0, 0)
+	certificate, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 	if err != nil {
 		return Pair{}, err
 	}
-	keyPEM, err := encode(key)
-	return Pair{pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM}, err
-}
-
-func (a *Authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		return nil, err
-	}
-	template.SerialNumber = serial
-	template.NotBefore = time.Now().Add(-time.Hour) // clocks that were set back
-	template.NotAfter = time.Now().AddDate(1, 0, 0)
-	return x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
-}
-
-// Key is a key alone, in PEM: such as API servers sign tokens with.
-func Key() ([]byte, error) {
-	key, err := newKey()
-	if err != nil {
-		return nil, err
-	}
-	return encode(key)
-}
-
-func newKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
-
-func encode(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), err
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	return Pair{encoded(certificate), keyPEM}, err
 }
