@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset-dns/multicluster/test/clusters/images"
 )
@@ -91,7 +91,7 @@ func snapshotter() string {
 // writeCNIConfig gives pods addresses of both families behind one bridge. Nothing is masqueraded: pods of other clusters see who
 // asks, and so do ours.
 func (c *Cluster) writeCNIConfig() error {
-	return c.writeYAML("cni/10-pods.conflist", map[string]any{
+	return c.writeJSON("cni/10-pods.conflist", map[string]any{
 		"cniVersion": "0.4.0",
 		"name":       "pods",
 		"plugins": []any{map[string]any{
@@ -154,7 +154,7 @@ func ready(node *corev1.Node) error {
 func (c *Cluster) writeKubeletConfig() error {
 	resolver := c.path("resolv.conf")
 	return errors.Join(os.WriteFile(resolver, []byte("nameserver "+c.at.node()+"\n"), 0o644),
-		c.writeYAML("kubelet.yaml", map[string]any{
+		c.writeJSON("kubelet.yaml", map[string]any{
 			"apiVersion": "kubelet.config.k8s.io/v1beta1",
 			"kind":       "KubeletConfiguration",
 			"address":    c.at.node(),
@@ -185,16 +185,12 @@ func (c *Cluster) writeKubeletConfig() error {
 		}))
 }
 
-func (c *Cluster) writeYAML(file string, value any) error {
-	text, err := yaml.Marshal(value)
+// writeJSON writes a configuration: libcni reads nothing else, and all that read YAML read it too.
+func (c *Cluster) writeJSON(file string, value any) error {
+	text, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
 	path := c.path(file)
-	if strings.HasSuffix(file, ".conflist") { // libcni reads nothing but JSON
-		if text, err = yaml.YAMLToJSON(text); err != nil {
-			return err
-		}
-	}
 	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, text, 0o600))
 }

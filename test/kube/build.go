@@ -133,7 +133,7 @@ func (s source) build(ctx context.Context, progress io.Writer, names []string) e
 	for _, name := range names {
 		args = append(args, s.Packages[name])
 	}
-	if err := runGo(progress, "building "+all, s.goCommand(ctx, args...)); err != nil {
+	if err := runGo(progress, "building "+all, Go(ctx, s.dir, args...)); err != nil {
 		return fmt.Errorf("build %s: %w", all, errors.Join(err, ctx.Err()))
 	}
 	for _, name := range names {
@@ -172,11 +172,23 @@ func runGo(progress io.Writer, what string, cmd *exec.Cmd) error {
 	return nil
 }
 
-func (s source) goCommand(ctx context.Context, args ...string) *exec.Cmd {
+// Go is a run of go in a folder, with the flags of all that tests build.
+func Go(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = s.dir
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+Flags, "GOWORK=off")
 	// An interrupt lets go end its compilers; killed, it would leave them running.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	return cmd
+}
+
+// Output is what a command prints. Its other words are in the error.
+func Output(cmd *exec.Cmd) (string, error) {
+	var words strings.Builder
+	cmd.Stderr = &words
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, &words)
+	}
+	return strings.TrimSpace(string(out)), err
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strings"
 )
 
 // Module is a module of this repository that pins the version of another project, whose programs tests run.
@@ -60,12 +59,10 @@ func (m Module) Source(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := s.goCommand(ctx, "mod", "download", "-json", m.Requires).Output()
-	if err != nil {
-		return "", fmt.Errorf("download %s: %w: %s", m.Requires, err, out)
+	if _, err := Output(Go(ctx, s.dir, "mod", "download", m.Requires)); err != nil {
+		return "", err
 	}
-	dir, err := s.goCommand(ctx, "list", "-m", "-f", "{{.Dir}}", m.Requires).Output()
-	return strings.TrimSpace(string(dir)), err
+	return Output(Go(ctx, s.dir, "list", "-m", "-f", "{{.Dir}}", m.Requires))
 }
 
 // source reads the version that is required. What the name of the cache is made of stays as it is: another name, and all is built again.

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 )
 
 // setupEnvtest is the tool that downloads the programs of Kubernetes' envtest. It has no module of this project's: go install fetches it.
@@ -58,22 +57,11 @@ func envtest(ctx context.Context, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	run := func(program string, args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, program, args...)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+Flags, "GOWORK=off", "GOBIN="+store)
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.WaitDelay = 5 * time.Second
-		var words strings.Builder
-		cmd.Stderr = &words
-		out, err := cmd.Output()
-		if err != nil {
-			err = fmt.Errorf("%w: %s", err, &words)
-		}
-		return strings.TrimSpace(string(out)), err
-	}
-	if _, err := run("go", "install", setupEnvtest); err != nil {
+	install := Go(ctx, "", "install", setupEnvtest)
+	install.Env = append(install.Env, "GOBIN="+store)
+	if _, err := Output(install); err != nil {
 		return "", err
 	}
-	minor := version[:strings.LastIndex(version, ".")+1] + "x"
-	return run(filepath.Join(store, "setup-envtest"), "use", strings.TrimPrefix(minor, "v"), "--print=path", "--bin-dir="+store)
+	minor := strings.TrimPrefix(version[:strings.LastIndex(version, ".")+1], "v") + "x"
+	return Output(exec.CommandContext(ctx, filepath.Join(store, "setup-envtest"), "use", minor, "--print=path", "--bin-dir="+store))
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -92,11 +91,12 @@ func (c *Cluster) groups() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]bool{}
+	var names []string
 	for _, g := range list.Groups {
-		names[g.Name] = true
+		names = append(names, g.Name)
 	}
-	return slices.Sorted(maps.Keys(names)), nil
+	slices.Sort(names)
+	return names, nil
 }
 
 // kv is a key of etcd's, or a range of keys, in the JSON of etcd's gateway.

@@ -20,7 +20,8 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 	if err != nil {
 		return nil, "", err
 	}
-	if err := makeNamespace(ctx, client, namespace); err != nil {
+	itself := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, itself, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, "", err
 	}
 	accounts := client.CoreV1().ServiceAccounts(namespace)
@@ -33,13 +34,4 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 		return nil, "", fmt.Errorf("ask for a token of %s/%s: %w", namespace, name, err)
 	}
 	return c.identity(namespace+"."+name, &api.AuthInfo{Token: token.Status.Token})
-}
-
-func makeNamespace(ctx context.Context, client kubernetes.Interface, name string) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
 }

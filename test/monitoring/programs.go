@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 
@@ -32,12 +31,10 @@ func Programs(ctx context.Context) (prometheus, promtool string, err error) {
 		return prometheus, promtool, nil
 	}
 	const commands = "github.com/prometheus/prometheus/cmd/"
-	install := exec.CommandContext(ctx, "go", "install", "-tags=remove_all_sd", "-ldflags=-s -w", commands+"prometheus@"+version, commands+"promtool@"+version)
-	install.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+kube.Flags, "GOWORK=off", "GOBIN="+dir)
-	// An interrupt lets go end its compilers; killed, it would leave them running.
-	install.Cancel = func() error { return install.Process.Signal(os.Interrupt) }
-	if out, err := install.CombinedOutput(); err != nil {
-		return "", "", fmt.Errorf("build prometheus and promtool %s: %w\n%s", version, errors.Join(err, ctx.Err()), out)
+	install := kube.Go(ctx, "", "install", "-tags=remove_all_sd", "-ldflags=-s -w", commands+"prometheus@"+version, commands+"promtool@"+version)
+	install.Env = append(install.Env, "GOBIN="+dir)
+	if _, err := kube.Output(install); err != nil {
+		return "", "", fmt.Errorf("build prometheus and promtool %s: %w", version, errors.Join(err, ctx.Err()))
 	}
 	return prometheus, promtool, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 
@@ -19,24 +18,18 @@ const (
 	Stock = "registry.invalid/clusterset-dns/stock-coredns:" + stockVersion
 )
 
-// MakeStock gives the image of a stock CoreDNS, and makes it if it is not in the user's cache yet.
+// MakeStock gives the image of a stock CoreDNS, and makes it if it is not in the user's cache yet: in a folder of its own, as clusters that start
+// now need the other images.
 func MakeStock(ctx context.Context, progress io.Writer) (archive string, err error) {
-	m, unlock, err := newMaker(ctx, progress, "stock") // another folder: clusters that start now need the other images
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	return m.ensure(ctx, "stock-coredns", m.stock, Stock, runtime.Version(), runtime.GOARCH)
+	return cached(ctx, progress, "stock", "stock-coredns", stock, Stock, runtime.Version(), runtime.GOARCH)
 }
 
 // stock compiles as our programs are compiled, and go.mod has its versions of Kubernetes' modules: most of it is in Go's cache.
-func (m maker) stock(ctx context.Context, root string) (image, error) {
-	made := image{name: Stock, entrypoint: []string{"/coredns"}}
-	_, _ = fmt.Fprintf(m.progress, "making the image %s, once (1 to 5 minutes on two cores)\n", made.name)
-	install := exec.CommandContext(ctx, "go", "install", "-ldflags=-s -w", "github.com/coredns/coredns@"+stockVersion)
-	install.Dir = root
-	install.Env = append(os.Environ(), "GOBIN="+root, "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+kube.Flags)
-	return made, explained(install)
+func stock(ctx context.Context, root string) (image, error) {
+	install := kube.Go(ctx, root, "install", "-ldflags=-s -w", "github.com/coredns/coredns@"+stockVersion)
+	install.Env = append(install.Env, "GOBIN="+root)
+	_, err := kube.Output(install)
+	return image{name: Stock, entrypoint: []string{"/coredns"}}, err
 }
 
 // Export writes archives of the additional images that the end-to-end tests need, for clusters on

@@ -32,16 +32,8 @@ func Root() string {
 // Helm is the path of the Helm that deploy/charts pins, built from its module unless it is in the user's cache. It is built as our
 // programs are.
 var Helm = sync.OnceValues(func() (string, error) {
-	find := exec.Command("go", "tool", "-n", "helm")
-	find.Dir = filepath.Join(Root(), "deploy", "charts")
-	find.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+kube.Flags)
-	var stderr strings.Builder
-	find.Stderr = &stderr
-	path, err := find.Output()
-	if err != nil {
-		return "", fmt.Errorf("build helm: %w: %s", err, &stderr)
-	}
-	return strings.TrimSpace(string(path)), nil
+	ctx := context.Background() //nolint:forbidigo // once for all tests
+	return kube.Output(kube.Go(ctx, filepath.Join(Root(), "deploy", "charts"), "tool", "-n", "helm"))
 })
 
 // Program returns the path of one of this project's programs. The error contains how to build it.
