@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +34,6 @@ type Cluster struct {
 	Dir        string       // holds everything; goes with Stop
 
 	at        addresses
-	options   Options
 	built     map[string]string // paths of programs
 	images    images.Archives
 	unbounded context.Context // for Stop, which takes none
@@ -54,11 +52,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := errors.Join(options.check(), checkNeeds()); err != nil {
 		return nil, err
 	}
-	if options.Progress == nil {
-		options.Progress = io.Discard
-	}
 	c := newCluster(ctx, options.Name, addresses(options.Index))
-	c.options = options
 	if err := c.build(ctx); err != nil {
 		return nil, err
 	}
@@ -88,10 +82,10 @@ func newCluster(ctx context.Context, name string, at addresses) *Cluster {
 
 // build does what is done once for each user: programs from their sources, and images.
 func (c *Cluster) build(ctx context.Context) (err error) {
-	if c.images, err = images.Make(ctx, c.options.Progress); err != nil {
+	if c.images, err = images.Make(ctx); err != nil {
 		return err
 	}
-	c.built, err = kube.Build(ctx, c.options.Progress,
+	c.built, err = kube.Build(ctx, os.Stderr,
 		"etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet")
 	return err
 }
@@ -222,7 +216,7 @@ func (c *Cluster) remove(ctx context.Context) error {
 func (c *Cluster) say(what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, _ = fmt.Fprintf(c.options.Progress, "%s: %s (%.1f s)\n", c.Name, what, time.Since(c.began).Seconds())
+	_, _ = fmt.Fprintf(os.Stderr, "%s: %s (%.1f s)\n", c.Name, what, time.Since(c.began).Seconds())
 }
 
 // program is one that was started by this process.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,7 +41,6 @@ func needClusters(t *testing.T) {
 // start gives a cluster that ends with the test, if not before.
 func start(t *testing.T, options Options) *Cluster {
 	t.Helper()
-	options.Progress = os.Stderr
 	c, err := Start(t.Context(), options)
 	if err != nil {
 		t.Error(err)
@@ -71,15 +71,15 @@ func TestClustersSideBySide(t *testing.T) {
 	for _, pair := range [][2]*web{{a, b}, {b, a}} {
 		from, to := pair[0], pair[1]
 		for _, address := range to.pod.Status.PodIPs {
-			from.wants(t, to.cluster.Name, "curl -sS -m 5 http://%s/", bracketed(address.IP)+":8080")
-			from.wants(t, to.cluster.Name, "echo hello | socat -T 5 - UDP:%s", bracketed(address.IP)+":5300")
+			from.wants(t, to.cluster.Name, "curl -sS -m 5 http://%s/", net.JoinHostPort(address.IP, "8080"))
+			from.wants(t, to.cluster.Name, "echo hello | socat -T 5 - UDP:%s", net.JoinHostPort(address.IP, "5300"))
 		}
 		for _, address := range from.service.Spec.ClusterIPs {
-			from.wants(t, from.cluster.Name, "curl -sS -m 5 http://%s/", bracketed(address))
+			from.wants(t, from.cluster.Name, "curl -sS -m 5 http://%s/", net.JoinHostPort(address, "80"))
 		}
 		from.wants(t, "nameserver "+from.cluster.DNS, "cat /etc/resolv.conf")
 		from.wants(t, "20 of 20 at once", "for i in $(seq 20); do dig +tries=1 +time=5 @%s example.org | grep -q 'connection refused' && echo yes; done | "+
-			"grep -c yes | sed 's/$/ of 20 at once/'", nodeResolver(t, from.cluster))
+			"grep -c yes | sed 's/$/ of 20 at once/'", from.cluster.Node) // which is the node's resolver
 	}
 	_, err := Start(t.Context(), Options{Name: "other", Index: 9})
 	if err == nil || !strings.Contains(err.Error(), both[1].Name) {
@@ -89,16 +89,6 @@ func TestClustersSideBySide(t *testing.T) {
 	b.wants(t, both[1].Name, "curl -sS -m 5 http://%s/", b.service.Spec.ClusterIP)
 	// As another process would, which knows the name alone.
 	leavesNothing(t, both[1], func() error { return Remove(t.Context(), both[1].Name) })
-}
-
-// nodeResolver is where a pod asks that asks the node's resolver.
-func nodeResolver(t *testing.T, c *Cluster) string {
-	t.Helper()
-	text, err := os.ReadFile(c.path("resolv.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(strings.TrimPrefix(string(text), "nameserver "))
 }
 
 // TestStartRemovesAnEarlierCluster: the first, with its pod, is never stopped.
@@ -185,23 +175,15 @@ func leavesNothing(t *testing.T, c *Cluster, stop func() error) {
 		t.Fatal(err)
 	}
 	if len(others) > 0 {
-		if links := output(t, "ip", "-n", hub, "link", "show"); strings.Contains(links, c.port()) {
-			t.Errorf("a link is left:\n%s", links)
+		links, err := kube.Output(exec.CommandContext(t.Context(), "ip", "-n", hub, "link", "show"))
+		if err != nil || strings.Contains(links, c.port()) {
+			t.Errorf("%v; a link is left:\n%s", err, links)
 		}
 		return
 	}
-	if links := output(t, "ip", "link", "show"); exists(parent) || exists(netnsFile(hub)) || strings.Contains(links, machineLink) {
-		t.Errorf("what clusters share is left, or a link of:\n%s", links)
+	if exists(parent) || exists(netnsFile(hub)) || hasMachineLink() {
+		t.Error("what clusters share is left")
 	}
-}
-
-func output(t *testing.T, name string, args ...string) string {
-	t.Helper()
-	text, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %v: %v: %s", name, args, err, text)
-	}
-	return string(text)
 }
 
 // web is a pod that returns the name of its cluster.
@@ -263,11 +245,4 @@ func (w *web) wants(t *testing.T, want, line string, args ...any) {
 		}
 		return err
 	})
-}
-
-func bracketed(address string) string {
-	if strings.Contains(address, ":") {
-		return "[" + address + "]"
-	}
-	return address
 }

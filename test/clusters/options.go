@@ -3,7 +3,6 @@ package clusters
 import (
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 )
 
@@ -13,8 +12,6 @@ type Options struct {
 	Name string
 	// Index is 1 to 9, and unique on the machine: addresses are made from it.
 	Index int
-	// Progress receives a line for each stage. By default there is no output.
-	Progress io.Writer
 }
 
 var (

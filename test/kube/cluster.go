@@ -43,8 +43,7 @@ type Cluster struct {
 	options Options
 	dir     string   // holds everything; goes with Stop
 	alive   *os.File // keeps other processes from removing dir
-	ids     identities
-	port    int // of the API server
+	port    int      // of the API server
 	first   beginning
 
 	etcd, apiserver, controllers, proxy *Program
@@ -75,8 +74,8 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.ids.ca = ca.PEM()
-	if c.ids.admin, err = ca.Client("admin", "system:masters"); err != nil {
+	admin, err := ca.Client("admin", "system:masters")
+	if err != nil {
 		return err
 	}
 	if err := c.startEtcd(ctx, programs["etcd"]); err != nil {
@@ -86,7 +85,9 @@ func (c *Cluster) start(ctx context.Context) error {
 		if c.port, err = FreePort(); err != nil {
 			return err
 		}
-		if err := c.writeAdmin(); err != nil {
+		c.Kubeconfig = c.kubeconfig("admin")
+		c.Config, err = WriteKubeconfig(c.Kubeconfig, "kube", fmt.Sprintf("https://127.0.0.1:%d", c.port), ca.PEM(), "admin", ClientOf(admin))
+		if err != nil {
 			return err
 		}
 		return c.StartAPIServer(ctx)

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -11,12 +10,6 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/kube/pki"
 )
-
-// identities are what clients need.
-type identities struct {
-	ca    []byte
-	admin pki.Pair
-}
 
 // WriteIdentities makes the files of a new cluster that its API server reads (see ServerFlags). The hosts are where clients reach it.
 func WriteIdentities(dir, name string, hosts ...string) (*pki.Authority, error) {
@@ -83,20 +76,16 @@ func ReadKubeconfig(path string) (*rest.Config, error) {
 func Contexts(clusters map[string]*Cluster) *api.Config {
 	all := api.NewConfig()
 	for name, c := range clusters {
-		add(all, name, c.Config.Host, c.ids.ca, name, ClientOf(c.ids.admin))
+		add(all, name, c.Config.Host, c.Config.CAData, name, ClientOf(pki.Pair{Cert: c.Config.CertData, Key: c.Config.KeyData}))
 	}
 	return all
 }
 
-// writeAdmin sets Config and Kubeconfig.
-func (c *Cluster) writeAdmin() (err error) {
-	c.Config, c.Kubeconfig, err = c.identity("admin", ClientOf(c.ids.admin))
-	return err
-}
-
 // identity is somebody's way to the API server, as a value and as a file in the cluster's folder.
 func (c *Cluster) identity(name string, who *api.AuthInfo) (*rest.Config, string, error) {
-	path := filepath.Join(c.dir, name+".kubeconfig")
-	config, err := WriteKubeconfig(path, "kube", fmt.Sprintf("https://127.0.0.1:%d", c.port), c.ids.ca, name, who)
+	path := c.kubeconfig(name)
+	config, err := WriteKubeconfig(path, "kube", c.Config.Host, c.Config.CAData, name, who)
 	return config, path, err
 }
+
+func (c *Cluster) kubeconfig(name string) string { return filepath.Join(c.dir, name+".kubeconfig") }

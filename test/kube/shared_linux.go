@@ -5,13 +5,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-
-	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/clusterset-dns/multicluster/test/kube/pki"
 )
 
 // doorVariable holds, in the second process of a test, the folder of the shared cluster.
@@ -54,25 +49,26 @@ func (c *Cluster) openDoor() error {
 
 // enter gives a test's own Cluster, whose API server is that of the cluster in the folder outside.
 func (s *Shared) enter(t *testing.T, outside string) (*Cluster, error) {
-	admin, err := clientcmd.BuildConfigFromFlags("", filepath.Join(outside, "admin.kubeconfig"))
+	c := &Cluster{options: s.Options.withDefaults(), dir: outside}
+	admin, err := os.ReadFile(c.kubeconfig("admin"))
 	if err != nil {
 		return nil, err
 	}
-	address := strings.TrimPrefix(admin.Host, "https://")
-	listener, err := net.Listen("tcp", address)
+	c.dir = t.TempDir()
+	c.Kubeconfig = c.kubeconfig("admin")
+	if err := os.WriteFile(c.Kubeconfig, admin, 0o600); err != nil {
+		return nil, err
+	}
+	if c.Config, err = ReadKubeconfig(c.Kubeconfig); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", strings.TrimPrefix(c.Config.Host, "https://"))
 	if err != nil {
 		return nil, err
 	}
 	go relay(listener, func() (net.Conn, error) { return net.Dial("unix", filepath.Join(outside, doorSocket)) })
-	c := &Cluster{
-		options: s.Options.withDefaults(), dir: t.TempDir(),
-		ids: identities{ca: admin.CAData, admin: pki.Pair{Cert: admin.CertData, Key: admin.KeyData}},
-	}
-	if c.port, err = strconv.Atoi(address[strings.LastIndex(address, ":")+1:]); err != nil {
-		return nil, err
-	}
 	t.Cleanup(func() { c.proxy.Stop() })
-	return c, c.writeAdmin()
+	return c, nil
 }
 
 // relay passes connections on. When one side of a connection ends, so does the other.

@@ -3,7 +3,6 @@ package images
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,8 +19,8 @@ const (
 
 // MakeStock gives the image of a stock CoreDNS, and makes it if it is not in the user's cache yet: in a folder of its own, as clusters that start
 // now need the other images.
-func MakeStock(ctx context.Context, progress io.Writer) (archive string, err error) {
-	return cached(ctx, progress, "stock", "stock-coredns", stock, Stock, runtime.Version(), runtime.GOARCH)
+func MakeStock(ctx context.Context) (archive string, err error) {
+	return cached(ctx, "stock", "stock-coredns", stock, Stock, runtime.Version(), runtime.GOARCH)
 }
 
 // stock compiles as our programs are compiled, and go.mod has its versions of Kubernetes' modules: most of it is in Go's cache.
@@ -34,12 +33,12 @@ func stock(ctx context.Context, root string) (image, error) {
 
 // Export writes archives of the additional images that the end-to-end tests need, for clusters on
 // other machines: the tools, and a stock CoreDNS. It prints which file is which image.
-func Export(ctx context.Context, progress io.Writer, folder string) error {
-	made, err := Make(ctx, progress)
+func Export(ctx context.Context, folder string) error {
+	made, err := Make(ctx)
 	if err != nil {
 		return err
 	}
-	stock, err := MakeStock(ctx, progress)
+	stock, err := MakeStock(ctx)
 	if err != nil {
 		return err
 	}
@@ -51,7 +50,7 @@ func Export(ctx context.Context, progress io.Writer, folder string) error {
 		if err := run(ctx, "cp", image.from, file); err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(progress, "%s: %s\n", file, image.name)
+		_, _ = fmt.Fprintf(os.Stderr, "%s: %s\n", file, image.name)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,11 +43,11 @@ const (
 var errRoot = errors.New("debootstrap needs root, to make the image's devices and users")
 
 // Make gives the images, and makes those that are not in the user's cache yet.
-func Make(ctx context.Context, progress io.Writer) (all Archives, err error) {
-	if all.Pause, err = cached(ctx, progress, "images", "pause", pause, Pause, string(pauseSource), runtime.GOARCH); err != nil {
+func Make(ctx context.Context) (all Archives, err error) {
+	if all.Pause, err = cached(ctx, "images", "pause", pause, Pause, string(pauseSource), runtime.GOARCH); err != nil {
 		return Archives{}, err
 	}
-	all.Tools, err = cached(ctx, progress, "images", "tools", tools, Tools, string(serveSource), suite, included, runtime.GOARCH)
+	all.Tools, err = cached(ctx, "images", "tools", tools, Tools, string(serveSource), suite, included, runtime.GOARCH)
 	return all, err
 }
 
@@ -57,7 +56,7 @@ const rootFolder = "root"
 
 // cached makes an image unless it is in a folder of the user's cache, made of the same things. It waits for its turn there: a second process
 // finds what the first has made. An image is written under another name first: nothing that was cut short looks finished.
-func cached(ctx context.Context, progress io.Writer, folder, name string, fill func(context.Context, string) (image, error), of ...string) (string, error) {
+func cached(ctx context.Context, folder, name string, fill func(context.Context, string) (image, error), of ...string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
@@ -75,7 +74,7 @@ func cached(ctx context.Context, progress io.Writer, folder, name string, fill f
 	if _, err := os.Stat(archive); err == nil {
 		return archive, nil
 	}
-	_, _ = fmt.Fprintf(progress, "making the image %s, once (1 to 5 minutes on two cores)\n", name)
+	_, _ = fmt.Fprintf(os.Stderr, "making the image %s, once (1 to 5 minutes on two cores)\n", name)
 	older, _ := filepath.Glob(filepath.Join(dir, name+"-*")) // also what was not finished: only one process makes images at a time
 	for _, path := range older {
 		_ = os.RemoveAll(path)

@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string) error {
 	case verb == "down" && n > 0:
 		return down(ctx, args)
 	case verb == "images" && n == 1:
-		return images.Export(ctx, os.Stderr, args[0])
+		return images.Export(ctx, args[0])
 	}
 	return errUsage
 }
@@ -63,7 +63,7 @@ func up(ctx context.Context, name, number string) error {
 	if err != nil {
 		return errUsage
 	}
-	c, err := clusters.Start(ctx, clusters.Options{Name: name, Index: index, Progress: os.Stderr})
+	c, err := clusters.Start(ctx, clusters.Options{Name: name, Index: index})
 	if err != nil {
 		return err
 	}

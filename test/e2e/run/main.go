@@ -182,12 +182,12 @@ func startAll(ctx context.Context, scratch string, o options) (running []*cluste
 		if old, err = makeFrom(ctx, scratch, o.from); err != nil {
 			return err
 		}
-		stock, err = images.MakeStock(ctx, os.Stderr)
+		stock, err = images.MakeStock(ctx)
 		return err
 	})
 	for i, index := range indexes {
 		all.Go(func() (err error) {
-			started[i], err = clusters.Start(ctx, clusters.Options{Name: name(index), Index: index, Progress: os.Stderr})
+			started[i], err = clusters.Start(ctx, clusters.Options{Name: name(index), Index: index})
 			return err
 		})
 	}

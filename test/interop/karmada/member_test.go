@@ -49,7 +49,7 @@ func startMembers(t *testing.T) []*member {
 	}
 	for i, index := range indexes {
 		all.Go(func() error {
-			c, err := clusters.Start(ctx, clusters.Options{Name: fmt.Sprintf("karmada%d", i+1), Index: index, Progress: os.Stderr})
+			c, err := clusters.Start(ctx, clusters.Options{Name: fmt.Sprintf("karmada%d", i+1), Index: index})
 			if err == nil {
 				members[i] = &member{place{fmt.Sprintf("member%d", i+1), c.Kubeconfig}, c}
 			}

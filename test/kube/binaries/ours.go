@@ -3,7 +3,6 @@ package binaries
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"text/template"
 
 	"github.com/miekg/dns"
 
@@ -89,7 +87,11 @@ func StartController(ctx context.Context, c *kube.Cluster, flags ...string) (*ku
 		return nil, err
 	}
 	probes := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	return c.Beside(ctx, listens(probes), program, append([]string{"--kubeconfig", kubeconfig,
+	alive := func(ctx context.Context) error {
+		_, err := Get(ctx, "http://"+probes+"/healthz")
+		return err
+	}
+	return c.Beside(ctx, alive, program, append([]string{"--kubeconfig", kubeconfig,
 		"--namespace", namespace, "--metrics-bind-address", "0", "--health-probe-bind-address", probes}, flags...)...)
 }
 
@@ -104,8 +106,9 @@ func StartCoreDNS(ctx context.Context, c *kube.Cluster, name, corefile string) (
 	if err != nil {
 		return nil, "", err
 	}
-	path, err := writeCorefile(c, corefile, port)
-	if err != nil {
+	path := filepath.Join(filepath.Dir(c.Kubeconfig), fmt.Sprintf("Corefile-%d", port)) // in the cluster's folder, which goes with the cluster
+	text := strings.NewReplacer("{{.Port}}", strconv.Itoa(port), "{{.Kubeconfig}}", c.Kubeconfig).Replace(corefile)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return nil, "", err
 	}
 	address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
@@ -123,28 +126,4 @@ func StartCoreDNS(ctx context.Context, c *kube.Cluster, name, corefile string) (
 // Get is what a program of ours says at a URL, its metrics for one. Another status than 200 is an error.
 func Get(ctx context.Context, url string) (string, error) {
 	return kube.Get(ctx, http.DefaultClient, url)
-}
-
-// writeCorefile puts the Corefile beside the kubeconfig, in the cluster's folder, which goes with the cluster.
-func writeCorefile(c *kube.Cluster, corefile string, port int) (path string, err error) {
-	text, err := template.New("Corefile").Parse(corefile)
-	if err != nil {
-		return "", err
-	}
-	file, err := os.Create(filepath.Join(filepath.Dir(c.Kubeconfig), fmt.Sprintf("Corefile-%d", port)))
-	if err != nil {
-		return "", err
-	}
-	err = text.Execute(file, map[string]any{"Port": port, "Kubeconfig": c.Kubeconfig})
-	return file.Name(), errors.Join(err, file.Close())
-}
-
-func listens(address string) func(context.Context) error {
-	return func(context.Context) error {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			return err
-		}
-		return c.Close()
-	}
 }
