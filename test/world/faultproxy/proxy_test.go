@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -34,199 +33,110 @@ func echo(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func start(t *testing.T, target string) *Proxy {
-	t.Helper()
-	p, err := Listen(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return p
-}
+const long, short = 10 * time.Second, 100 * time.Millisecond
 
+// line is a connection to echo.
 type line struct {
 	net.Conn
 	in *bufio.Reader
 }
 
+// dial connects and says the first word. A refusal gives no line.
 func dial(t *testing.T, p *Proxy) *line {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Address())
 	if err != nil {
-		t.Fatal(err)
+		return nil
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return &line{conn, bufio.NewReader(conn)}
+	l := &line{conn, bufio.NewReader(conn)}
+	l.say(t)
+	return l
 }
 
-func (l *line) say(t *testing.T, text string) {
+func (l *line) say(t *testing.T) {
 	t.Helper()
-	if _, err := io.WriteString(l, text+"\n"); err != nil {
+	if _, err := io.WriteString(l, "word\n"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (l *line) hear(within time.Duration) (string, error) {
-	if err := l.SetReadDeadline(time.Now().Add(within)); err != nil {
-		return "", err
+// hears is what becomes of a word: "word", "nothing" for some time, or "the end".
+func (l *line) hears(patience time.Duration) string {
+	if l == nil {
+		return "the end"
 	}
-	return l.in.ReadString('\n')
+	_ = l.SetReadDeadline(time.Now().Add(patience))
+	switch text, err := l.in.ReadString('\n'); {
+	case err == nil:
+		return text[:len(text)-1]
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "nothing"
+	default:
+		return "the end"
+	}
 }
 
-const long, short = 10 * time.Second, 100 * time.Millisecond
-
-func (l *line) echoes(t *testing.T, text string) {
-	t.Helper()
-	l.say(t, text)
-	if got, err := l.hear(long); got != text+"\n" {
-		t.Fatalf("heard %q, %v; want %q", got, err, text)
-	}
-}
-
-func TestCutEndsWhatThereIsAndTakesNewConnections(t *testing.T) {
-	p := start(t, echo(t))
-	l := dial(t, p)
-	l.echoes(t, "one")
-	if n := p.Cut(); n != 1 {
-		t.Errorf("cut %d connections, want 1", n)
-	}
-	if got, err := l.hear(long); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("heard %q, %v; want an end", got, err)
-	}
-	dial(t, p).echoes(t, "two")
-}
-
-func TestStallDelaysAndLosesNothing(t *testing.T) {
-	p := start(t, echo(t))
-	l := dial(t, p)
-	l.echoes(t, "one")
-	resume := p.Stall()
-	fresh := dial(t, p)
-	l.say(t, "two")
-	fresh.say(t, "three")
-	if got, err := l.hear(short); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("heard %q, %v; want nothing", got, err)
-	}
-	resume()
-	for _, want := range []struct {
-		*line
-		text string
-	}{{l, "two\n"}, {fresh, "three\n"}} {
-		if got, err := want.hear(long); got != want.text {
-			t.Errorf("heard %q, %v; want %q", got, err, want.text)
+// TestEachFaultIsThere: a fault that is not there would let the tests that set it pass.
+func TestEachFaultIsThere(t *testing.T) {
+	refuse := func(p *Proxy) func() {
+		resume, err := p.Refuse()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if err := resume(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-}
-
-// Clients that time out connect again and again, for as long as a stall lasts.
-func TestAClientThatGivesUpAStalledConnectionLeavesNothing(t *testing.T) {
-	p := start(t, echo(t))
-	l := dial(t, p)
-	l.echoes(t, "one")
-	resume := p.Stall()
-	gone := dial(t, p)
-	gone.say(t, "two")
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
-	deadline := time.After(long)
-	for n := 2; n > 1; {
-		select {
-		case <-time.After(time.Millisecond):
-		case <-deadline:
-			t.Fatalf("%d connections are left, want 1", n)
-		}
-		p.mu.Lock()
-		n = len(p.pairs)
-		p.mu.Unlock()
-	}
-	resume()
-	l.echoes(t, "three")
-}
-
-func TestSlownessDelaysEachDirectionUntilItResumes(t *testing.T) {
-	p := start(t, echo(t))
-	l := dial(t, p)
-	l.echoes(t, "one")
-	resume := p.Slow(short)
-	begin := time.Now()
-	l.echoes(t, "two")
-	if took := time.Since(begin); took < 2*short {
-		t.Errorf("there and back took %v, want %v at least", took, 2*short)
-	}
-	resume()
-	resume = p.Slow(time.Hour)
-	fresh := dial(t, p)
-	resume()
-	fresh.echoes(t, "three")
-}
-
-func TestACutEndsASlowConnection(t *testing.T) {
-	p := start(t, echo(t))
-	l := dial(t, p)
-	l.echoes(t, "one")
-	p.Slow(time.Hour)
-	l.say(t, "two")
-	p.Cut()
-	if got, err := l.hear(long); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("heard %q, %v; want an end", got, err)
-	}
-}
-
-func TestACutEndsAStalledConnection(t *testing.T) {
-	p := start(t, echo(t))
-	l := dial(t, p)
-	l.echoes(t, "one")
-	resume := p.Stall()
-	l.say(t, "two")
-	p.Cut()
-	resume()
-	if got, err := l.hear(long); err == nil {
-		t.Errorf("heard %q; want an end", got)
-	}
-}
-
-func TestAStrandedConnectionStaysSilent(t *testing.T) {
-	p := start(t, echo(t))
-	l := dial(t, p)
-	l.echoes(t, "one")
-	if n := p.Strand(); n != 1 {
-		t.Errorf("stranded %d connections, want 1", n)
-	}
-	l.say(t, "two")
-	if got, err := l.hear(short); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("heard %q, %v; want nothing", got, err)
-	}
-	dial(t, p).echoes(t, "three")
-}
-
-func TestConnectionsAreRefusedUntilItResumes(t *testing.T) {
-	p := start(t, echo(t))
-	l := dial(t, p)
-	l.echoes(t, "one")
-	resume, err := p.Refuse()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := l.hear(long); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("heard %q, %v; want an end", got, err)
-	}
-	if _, err := net.Dial("tcp", p.Address()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("%v, want %v", err, syscall.ECONNREFUSED)
-	}
-	if err := resume(); err != nil {
-		t.Fatal(err)
-	}
-	dial(t, p).echoes(t, "two")
-}
-
-func TestATargetThatIsAwayEndsTheConnection(t *testing.T) {
-	p := start(t, "127.0.0.1:1")
-	if got, err := dial(t, p).hear(long); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("heard %q, %v; want an end", got, err)
+	nothing := func() {}
+	for name, c := range map[string]struct {
+		begin           func(*Proxy) (end func())
+		old, fresh      string // what connections of before the fault hear, and new ones
+		oldAfter, after string // the same when it has ended
+	}{
+		"no fault":          {func(*Proxy) func() { return nothing }, "word", "word", "nothing", "nothing"},
+		"cut":               {func(p *Proxy) func() { p.Cut(); return nothing }, "the end", "word", "the end", "nothing"},
+		"refused":           {refuse, "the end", "the end", "the end", "the end"},
+		"stalled":           {(*Proxy).Stall, "nothing", "nothing", "word", "word"},
+		"slow":              {func(p *Proxy) func() { return p.Slow(10 * short) }, "nothing", "nothing", "word", "word"},
+		"stranded":          {func(p *Proxy) func() { p.Strand(); return nothing }, "nothing", "word", "nothing", "nothing"},
+		"cut while stalled": {func(p *Proxy) func() { resume := p.Stall(); p.Cut(); return resume }, "the end", "nothing", "the end", "word"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Listen(echo(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := p.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			old := dial(t, p)
+			if got := old.hears(long); got != "word" {
+				t.Fatalf("before the fault, a connection hears %s", got)
+			}
+			end := c.begin(p)
+			_, _ = io.WriteString(old, "word\n") // fails where it has ended
+			fresh := dial(t, p)
+			hears := func(when, want string, l *line) {
+				t.Helper()
+				patience := long
+				if want == "nothing" {
+					patience = short
+				}
+				if got := l.hears(patience); got != want {
+					t.Errorf("%s hears %s; want %s", when, got, want)
+				}
+			}
+			hears("an old connection", c.old, old)
+			hears("a new connection", c.fresh, fresh)
+			end()
+			hears("afterwards an old connection", c.oldAfter, old)
+			hears("afterwards a new connection", c.after, fresh)
+			hears("a connection made afterwards", "word", dial(t, p))
+		})
 	}
 }
