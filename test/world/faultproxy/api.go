@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/clusterset-dns/multicluster/test/kube/pki"
 )
 
 // API stands before an API server as if it were one.
@@ -60,12 +62,21 @@ func Before(server *rest.Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	cert, ca, err := newCertificate()
+	// Each API has an authority of its own, so that none is taken for another that had its port before.
+	authority, err := pki.New("fault")
+	if err != nil {
+		return nil, err
+	}
+	pair, err := authority.Server("fault", "127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
 	if err != nil {
 		return nil, err
 	}
 	// HTTP/1.1 on this side: a request that ends takes its connection along. Replies go on as they came, compressed ones too.
-	a := &API{ca: ca, upstream: &http.Transport{TLSClientConfig: secure, DisableCompression: true}}
+	a := &API{ca: authority.PEM(), upstream: &http.Transport{TLSClientConfig: secure, DisableCompression: true}}
 	a.streams, a.listed = map[*stream]struct{}{}, map[string]int{}
 	silent := log.New(io.Discard, "", 0) // connections that break are what it is for
 	a.forward = &httputil.ReverseProxy{

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Proxy listens on a port of loopback, and passes TCP connections on to one address. What they carry it does not look at: TLS goes
@@ -67,6 +69,19 @@ func (p *Proxy) Config(of *rest.Config) *rest.Config {
 
 // Kubeconfig is Config as a file, with everything in it.
 func (p *Proxy) Kubeconfig(of *rest.Config) ([]byte, error) { return kubeconfig(p.Config(of)) }
+
+func kubeconfig(of *rest.Config) ([]byte, error) {
+	if err := rest.LoadTLSFiles(of); err != nil {
+		return nil, err
+	}
+	const here = "fault"
+	file := api.NewConfig()
+	file.Clusters[here] = &api.Cluster{Server: of.Host, CertificateAuthorityData: of.CAData, TLSServerName: of.ServerName}
+	file.AuthInfos[here] = &api.AuthInfo{Token: of.BearerToken, ClientCertificateData: of.CertData, ClientKeyData: of.KeyData}
+	file.Contexts[here] = &api.Context{Cluster: here, AuthInfo: here}
+	file.CurrentContext = here
+	return clientcmd.Write(*file)
+}
 
 // Close ends everything, and returns when it has ended.
 func (p *Proxy) Close() error {
