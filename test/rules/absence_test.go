@@ -317,26 +317,3 @@ func TestWithoutTheController(t *testing.T) {
 	s.Delete("c2", imp)
 	s.Until("all of it", func() error { return s.Nothing("c2", "foo") })
 }
-
-// What a test leaves behind in the clusters of world.Two, the next one does not find.
-func TestTwoIsAsItWasAtFirst(t *testing.T) {
-	s := reads(t, time.Minute)
-	s.Export("c1", world.Service("foo"), "10.9.1.1")
-	s.Until("imported", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
-	s.Until("connected", func() error { return connected(s, "True", "Connected") })
-	w := world.Two(t)
-	for _, id := range w.IDs() {
-		var leases coordinationv1.LeaseList
-		system := new(corev1.Namespace)
-		if err := errors.Join(w.Admin(id).List(t.Context(), &leases, client.InNamespace(world.SystemNamespace)),
-			w.Admin(id).Get(t.Context(), client.ObjectKey{Name: world.SystemNamespace}, system)); err != nil {
-			t.Fatal(err)
-		}
-		if len(leases.Items) > 0 || len(system.Annotations) > 0 {
-			t.Errorf("%s still has the Leases %v and the annotations %v", id, leases.Items, system.Annotations)
-		}
-		if err := w.Admin(id).Get(t.Context(), client.ObjectKey{Name: s.Name}, new(corev1.Namespace)); !apierrors.IsNotFound(err) {
-			t.Errorf("%s still has the namespace %s: %v", id, s.Name, err)
-		}
-	}
-}

@@ -6,39 +6,10 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
-	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
-
-// An export names the clusters that import it. The others have nothing of it, and its own cluster always has it.
-func TestExportForSomeClustersOnly(t *testing.T) {
-	s := world.Three(t).Namespace()
-	s.Create("c1", world.Service("foo"), world.Endpoints(world.Service("foo"), "", "10.9.1.1"))
-	export := world.Export("foo")
-	export.Annotations = map[string]string{mcs.AnnotationToClusters: "c3"}
-	s.Create("c1", export)
-	for _, id := range []string{"c1", "c3"} {
-		s.Until("imported", func() error { return s.Imported(id, "foo", []string{"c1"}, "10.9.1.1") })
-	}
-	s.Export("c1", world.Service("later"), "10.9.1.2")
-	s.Until("later ones", func() error { return s.Imported("c2", "later", []string{"c1"}, "10.9.1.2") })
-	s.Check(s.Nothing("c2", "foo"))
-	world.Edit(s, "c1", new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) {
-		export.Annotations[mcs.AnnotationToClusters] = "c2, c3"
-	})
-	s.Until("one more cluster", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
-	world.Edit(s, "c1", new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) {
-		export.Annotations[mcs.AnnotationToClusters] = "c2"
-	})
-	s.Until("one less", func() error {
-		return errors.Join(s.Nothing("c3", "foo"), s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"))
-	})
-	world.Edit(s, "c1", new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) { export.Annotations = nil })
-	s.Until("all", func() error { return s.Imported("c3", "foo", []string{"c1"}, "10.9.1.1") })
-}
 
 // A cluster imports to the namespaces that it selects. Its own exports do not depend on this. A namespace that loses its label keeps
 // its imports for a while.

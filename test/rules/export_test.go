@@ -71,41 +71,6 @@ func TestExportAppearsEverywhereAndDisappears(t *testing.T) {
 	}
 }
 
-// C4, and back.
-func TestExternalNameIsNotExported(t *testing.T) {
-	s := world.Three(t).Namespace()
-	s.Export("c1", world.Service("foo", func(spec *corev1.ServiceSpec) {
-		spec.Type, spec.ExternalName, spec.Ports = corev1.ServiceTypeExternalName, "example.org", nil
-	}))
-	s.Until("refused", func() error {
-		return errors.Join(s.Condition("c1", "foo", "Valid", metav1.ConditionFalse, "InvalidServiceType"), s.Condition("c1", "foo", "Ready", metav1.ConditionFalse, "Failed"))
-	})
-	s.Export("c1", world.Service("bar")) // what would have come with it has come after it
-	s.Until("later ones", func() error { return s.Imported("c2", "bar", []string{"c1"}) })
-	for _, id := range s.IDs() {
-		if err := s.Nothing(id, "foo"); err != nil {
-			t.Error("C4:", err)
-		}
-	}
-	world.Edit(s, "c1", new(corev1.Service), "foo", func(svc *corev1.Service) {
-		svc.Spec.Type, svc.Spec.ExternalName, svc.Spec.Ports = corev1.ServiceTypeClusterIP, "", []corev1.ServicePort{{Port: 80}}
-	})
-	s.Until("exported", func() error { return s.Imported("c2", "foo", []string{"c1"}) })
-}
-
-// C3: node ports and load balancers are local matters.
-func TestNodePortAndLoadBalancerAreClusterSetIP(t *testing.T) {
-	s := world.Three(t).Namespace()
-	for name, kind := range map[string]corev1.ServiceType{"node": corev1.ServiceTypeNodePort, "balanced": corev1.ServiceTypeLoadBalancer} {
-		s.Export("c1", world.Service(name, func(spec *corev1.ServiceSpec) { spec.Type = kind }), "10.9.1.1")
-		s.Until(name, func() error { return s.Imported("c2", name, []string{"c1"}, "10.9.1.1") })
-		imp, err := s.Import("c2", name)
-		if err != nil || imp.Spec.Type != mcsv1beta1.ClusterSetIP || len(imp.Spec.Ports) != 1 || imp.Spec.Ports[0].Port != 80 {
-			t.Errorf("%s: %+v %v", name, imp.Spec, err)
-		}
-	}
-}
-
 // C20, C21: only where the namespace is, also if it comes later; and what the namespace had goes with it.
 func TestNamespaceDecides(t *testing.T) {
 	s := world.Three(t).Namespace("c1", "c2")
@@ -209,31 +174,6 @@ func TestServiceReplacedByForce(t *testing.T) {
 	p.Create("c1", world.Endpoints(svc, "2", "10.9.1.2"))
 	p.Until("the new endpoints", func() error { return p.Imported("c2", "foo", []string{"c1"}, "10.9.1.2") })
 	same(p, before, "foo")
-}
-
-// TestNewcomerWithNamedPorts is a regression test: the oldest export has one port without a name; a newcomer names its ports.
-func TestNewcomerWithNamedPorts(t *testing.T) {
-	s := world.Three(t).Namespace()
-	s.Export("c1", world.Service("foo", world.Ports(corev1.ServicePort{Port: 80})), "10.9.1.1")
-	s.Until("imported", func() error { return s.Imported("c3", "foo", []string{"c1"}, "10.9.1.1") })
-	before := found(s, "foo")
-	s.Export("c2", world.Service("foo", world.Ports(corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "metrics", Port: 9090})), "10.9.2.1")
-	s.Until("both", func() error { return s.Imported("c3", "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.1") })
-	s.Until("the port of the oldest export has its endpoints", func() error {
-		derived := new(corev1.Service)
-		err := s.Admin("c3").Get(s.Context(), s.Key("derived-foo"), derived)
-		if err == nil && (len(derived.Spec.Ports) != 2 || derived.Spec.Ports[0].Name != "unnamed-80-tcp" || derived.Spec.Ports[0].Port != 80) {
-			err = fmt.Errorf("ports %+v", derived.Spec.Ports)
-		}
-		imported, listed := s.Cluster("c3").Imported(s.Context(), s.Key("foo"))
-		for _, slice := range imported["c1"] {
-			if len(slice.Ports) != 2 || *slice.Ports[1].Name != "unnamed-80-tcp" || *slice.Ports[1].Port != 8080 {
-				err = errors.Join(err, fmt.Errorf("slice %s has ports %v", slice.Name, slice.Ports))
-			}
-		}
-		return errors.Join(err, listed, s.Condition("c1", "foo", "Conflict", "True", "PortConflict"))
-	})
-	same(s, before, "foo")
 }
 
 // identityOf is what of an import must never change.

@@ -247,25 +247,3 @@ func TestClusterPreference(t *testing.T) {
 		t.Errorf("the annotations are gone, and this has changed (-before +after):\n%s", diff)
 	}
 }
-
-// The clusters of a headless import that are not chosen have the label that the plugin reads, and their endpoints keep their
-// conditions.
-func TestClusterPreferenceOfAHeadlessService(t *testing.T) {
-	s := world.Three(t).Namespace()
-	for i, address := range []string{"10.9.1.1", "10.9.2.1"} {
-		id := s.IDs()[i]
-		s.Create(id, world.Service("db", world.Headless), world.Endpoints(world.Service("db"), "", address))
-		s.Create(id, preferring(world.Export("db"), "local, any"))
-	}
-	s.Until("on standby", func() error {
-		by, err := s.Cluster("c1").Imported(s.Context(), s.Key("db"))
-		if err != nil || len(by["c1"]) != 1 || len(by["c2"]) != 1 {
-			return fmt.Errorf("the slices are %+v: %w", by, err)
-		}
-		near, far := by["c1"][0], by["c2"][0]
-		if near.Labels[mcs.LabelStandby] != "" || far.Labels[mcs.LabelStandby] != "true" || !*far.Endpoints[0].Conditions.Ready {
-			return fmt.Errorf("the slices are %+v", by)
-		}
-		return nil
-	})
-}

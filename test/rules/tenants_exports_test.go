@@ -168,16 +168,6 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// TestExportWithoutAServiceExportsNothing (C2): an export of a name that a tenant has no Service of is nothing.
-func TestExportWithoutAServiceExportsNothing(t *testing.T) {
-	s := newTenants(t)
-	tenant := s.tenant("c1", "edit", exportsToo)
-	s.CreateAs(tenant, world.Export("ghost"))
-	s.Until("said", func() error { return s.Condition("c1", "ghost", "Valid", metav1.ConditionFalse, "NoService") })
-	s.settled()
-	s.Check(s.answered("ghost", typeA, "NXDOMAIN"))
-}
-
 // TestExportWithoutAServiceKeepsItsAge (C11): the age of an export is its own, and not that of its
 // Service. A tenant with the first export of a name, without a Service, decides on type and ports
 // as soon as they create the Service, although others already use the name.
