@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // reply contains the sections of a message, without their order.
@@ -94,7 +96,7 @@ func isProof(rr dns.RR) bool {
 
 // text is a record without its TTL, and an SOA without its numbers.
 func text(rr dns.RR) string {
-	content := data(rr)
+	content := resolver.Data(rr)
 	if soa, ok := rr.(*dns.SOA); ok {
 		content = soa.Ns
 	}

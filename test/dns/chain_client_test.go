@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // client is one of several that ask at once.
@@ -55,7 +57,7 @@ func (c *client) burst(questions []question) error {
 
 // receive reads one reply over UDP.
 func (c *client) receive(waiting map[uint16]ask) error {
-	if err := c.udp.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.udp.SetReadDeadline(time.Now().Add(resolver.Patience)); err != nil {
 		return err
 	}
 	wire := make([]byte, dns.MaxMsgSize)
@@ -98,7 +100,7 @@ func (c *client) retry(a ask) error {
 }
 
 func (c *client) overTCP(a ask) (*dns.Msg, error) {
-	m, err := exchangeMessage("tcp", c.chain.tcp, a.message())
+	m, err := resolver.Exchange("tcp", c.chain.tcp, a.message())
 	switch {
 	case err != nil:
 	case m.Truncated:

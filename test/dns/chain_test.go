@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // chain is a server block, and what its plugins do to our answers.
@@ -212,7 +213,7 @@ func keepChanging(t *testing.T, c *kube.Cluster, server string) (stop func() int
 				}
 				return
 			}
-			for ctx.Err() == nil && !serves(server, ip) {
+			for ctx.Err() == nil && resolver.Differs("udp", server, ticker+" A", "NOERROR "+ip) != nil {
 				<-tick.C
 			}
 			changes++
@@ -222,9 +223,4 @@ func keepChanging(t *testing.T, c *kube.Cluster, server string) (stop func() int
 		cancel()
 		return <-done
 	}
-}
-
-func serves(server, ip string) bool {
-	m, err := dns.Exchange(new(dns.Msg).SetQuestion(ticker, dns.TypeA), server)
-	return err == nil && len(m.Answer) == 1 && m.Answer[0].(*dns.A).A.String() == ip
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // door sees each question on its way into a server, over UDP. The server's own counters change a
@@ -39,7 +41,7 @@ func (d *door) questions(w *world) (all []dns.Question) {
 	d.seen++
 	last := fmt.Sprintf("last-%d.%d.example.", d.seen, d.port)
 	w.at(d.address).ask(last + " TXT")
-	w.must(d.packets.SetReadDeadline(time.Now().Add(patience)))
+	w.must(d.packets.SetReadDeadline(time.Now().Add(resolver.Patience)))
 	buffer := make([]byte, dns.MaxMsgSize)
 	for {
 		n, _, err := d.packets.ReadFrom(buffer) // without the IP header, which Read leaves there

@@ -2,17 +2,12 @@ package dns
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-
-	"github.com/miekg/dns"
 )
 
 const resolvConf = "/etc/resolv.conf"
@@ -78,55 +73,3 @@ func (w *world) resolves(name, want string) {
 
 // upstreamIP is where a pod's /etc/resolv.conf leads: the rest of the world.
 const upstreamIP = "10.99.0.8"
-
-// upstream knows one name outside of the cluster, and remembers what it was asked.
-type upstream struct {
-	mu    sync.Mutex
-	asked []string
-}
-
-func (u *upstream) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
-	name := r.Question[0].Name
-	u.mu.Lock()
-	u.asked = append(u.asked, name)
-	u.mu.Unlock()
-	m := new(dns.Msg).SetRcode(r, dns.RcodeNameError)
-	for _, record := range []string{outside + " 30 IN A 192.0.2.1", "1.2.0.192.in-addr.arpa. 30 IN PTR " + outside} {
-		rr, _ := dns.NewRR(record)
-		if rr.Header().Name != name {
-			continue
-		}
-		m.Rcode = dns.RcodeSuccess
-		if rr.Header().Rrtype == r.Question[0].Qtype {
-			m.Answer = []dns.RR{rr}
-		}
-	}
-	_ = w.WriteMsg(m)
-}
-
-// askedBelow are the names of a zone that it was asked for.
-func (u *upstream) askedBelow(zone string) []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(u.asked), func(name string) bool { return !dns.IsSubDomain(zone, name) })
-}
-
-// startUpstream runs until the test's end. CoreDNS listens on the same port of all addresses: this one is more exact, and wins.
-func startUpstream(t *testing.T) *upstream {
-	t.Helper()
-	u := &upstream{}
-	for _, network := range []string{"udp", "tcp"} {
-		started := make(chan error, 1)
-		s := &dns.Server{Net: network, Addr: net.JoinHostPort(upstreamIP, "53"), Handler: u, ReusePort: true, NotifyStartedFunc: func() { started <- nil }}
-		go func() {
-			if err := s.ListenAndServe(); err != nil {
-				started <- err
-			}
-		}()
-		if err := <-started; err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Shutdown() })
-	}
-	return u
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // way is one of those to have imports on the search path.
@@ -111,7 +112,7 @@ func (way way) test(w *world, imports bool) {
 	}
 	w.coreDNS(way.corefile)
 	if imports {
-		w.eventually(foo, func() error { return differsOver("tcp", w.address, foo+" A", "NOERROR 10.0.0.77") })
+		w.eventually(foo, func() error { return resolver.Differs("tcp", w.address, foo+" A", "NOERROR 10.0.0.77") })
 	}
 	counter := counter{first: w.door(), asked: w.questionsCounted()}
 	if way.second != "" {
@@ -124,7 +125,7 @@ func (way way) test(w *world, imports bool) {
 	}
 	w.apply(aLocalFoo)
 	defer w.remove(aLocalFoo)
-	w.eventually(localFoo, func() error { return differsOver("tcp", w.address, localFoo+" A", "NOERROR 10.96.0.101") })
+	w.eventually(localFoo, func() error { return resolver.Differs("tcp", w.address, localFoo+" A", "NOERROR 10.96.0.101") })
 	for i, lookup := range lookups {
 		if lookup.local {
 			way.look(w, lookup.name, way.costs[i], "10.96.0.101", &counter)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 const line, withTTL = "    multicluster clusterset.local\n", "    multicluster clusterset.local {\n        ttl 7\n    }\n"
@@ -62,7 +64,7 @@ func (w *world) hasTTL(want uint32) {
 	w.Helper()
 	w.eventually("the new TTL", func() error {
 		m := w.ask(foo + " A")
-		if got := short(m); got != "NOERROR 10.0.0.77" {
+		if got := resolver.Short(m); got != "NOERROR 10.0.0.77" {
 			w.Fatalf("%s: %s", foo, got)
 		}
 		if got := m.Answer[0].Header().Ttl; got != want {
@@ -81,10 +83,10 @@ func (w *world) askUntil(stop <-chan struct{}, network string, asked *atomic.Int
 				return nil
 			default:
 			}
-			err := differsOver(network, w.address, question, want)
+			err := resolver.Differs(network, w.address, question, want)
 			if err != nil && network == "tcp" {
 				// CoreDNS closes the connections that its old listener has, answered or not: a client asks again (RFC 7766 6.2.4).
-				err = differsOver(network, w.address, question, want)
+				err = resolver.Differs(network, w.address, question, want)
 			}
 			if err != nil {
 				return err

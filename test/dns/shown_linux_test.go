@@ -79,7 +79,7 @@ func TestManualsChoice(t *testing.T) {
 		for _, name := range others {
 			w.wants(name+" A", "NXDOMAIN")
 		}
-		if asked := slices.Compact(slices.Sorted(slices.Values(w.upstream.askedBelow(".")))); !slices.Equal(asked, slices.Sorted(slices.Values(others))) {
+		if asked := slices.Compact(slices.Sorted(slices.Values(w.upstream.AskedBelow(".")))); !slices.Equal(asked, slices.Sorted(slices.Values(others))) {
 			w.Errorf("the other server was asked for %v; want %v", asked, others)
 		}
 	})

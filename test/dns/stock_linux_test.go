@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // aLocalFoo has the import's name.
@@ -165,7 +166,7 @@ func TestAutopath(t *testing.T) {
 		w.coreDNS(uncached(example("autopath")))
 		w.findsFoo("default.svc.cluster.local svc.cluster.local cluster.local")
 		// One question replaces the whole search: the first name that the resolver asks for gets the import's address.
-		if got := short(w.ask("foo.default.svc.app.svc.cluster.local. A")); got != "NOERROR 10.0.0.77 foo.default.svc.clusterset.local." {
+		if got := resolver.Short(w.ask("foo.default.svc.app.svc.cluster.local. A")); got != "NOERROR 10.0.0.77 foo.default.svc.clusterset.local." {
 			w.Errorf("got %s", got)
 		}
 		if got := w.getent("www.example.org"); got != "192.0.2.1" {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // secondaryIP is the address that the manual's Corefile transfers to. It is also an address of this
@@ -151,7 +153,7 @@ func testWhole(w *world, zone []dns.RR) {
 	asked := map[string][]string{}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		for _, qtype := range []string{"A", "AAAA", "SRV", "TXT", "SOA", "NS", "PTR", "CNAME", "MX", "HTTPS"} {
-			m, err := exchange("tcp", w.address, name+" "+qtype)
+			m, err := resolver.Ask("tcp", w.address, name+" "+qtype)
 			w.must(err)
 			for _, rr := range m.Answer {
 				asked[name+" "+qtype] = append(asked[name+" "+qtype], rr.String())

@@ -18,6 +18,7 @@ import (
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // server is where clients reach CoreDNS, without the port.
@@ -28,7 +29,7 @@ type world struct {
 	*testing.T
 	cluster  *kube.Cluster     // shared by all tests
 	api      *faultproxy.Proxy // by which each CoreDNS reaches the API server
-	upstream *upstream
+	upstream *resolver.Upstream
 	changed  *[]objects // that are not as they were
 
 	address   string // that is asked
@@ -48,13 +49,13 @@ func inNetwork(t *testing.T, body func(w *world)) {
 		}
 		w := &world{T: t, cluster: c, api: api, changed: new([]objects), address: server + ":53", pod: "kube-system/coredns", namespace: "default"}
 		w.ownFiles()
-		w.upstream = startUpstream(t)
+		w.upstream = resolver.NewUpstream(t, upstreamIP, "53", outside+" 30 IN A 192.0.2.1", "1.2.0.192.in-addr.arpa. 30 IN PTR "+outside)
 		t.Cleanup(func() {
 			if log, err := os.ReadFile(w.log()); t.Failed() && err == nil {
 				t.Logf("CoreDNS said:\n%s", log)
 			}
 			for _, zone := range []string{"clusterset.local.", "cluster.local."} {
-				if leaked := w.upstream.askedBelow(zone); len(leaked) > 0 {
+				if leaked := w.upstream.AskedBelow(zone); len(leaked) > 0 {
 					t.Errorf("the cluster's names went upstream: %v", leaked)
 				}
 			}
@@ -210,7 +211,7 @@ func (w *world) answers(context.Context) error {
 // ask puts a question, such as "foo.default.svc.clusterset.local. A", over UDP.
 func (w *world) ask(question string) *dns.Msg {
 	w.Helper()
-	m, err := exchange("udp", w.address, question)
+	m, err := resolver.Ask("udp", w.address, question)
 	if err != nil {
 		w.Fatalf("%s: %v", question, err)
 	}
@@ -230,7 +231,7 @@ func (w *world) eventually(what string, condition func() error) {
 
 // ready gives an error unless the plugin `ready` has that HTTP status.
 func ready(want int) error {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: resolver.Patience}
 	response, err := client.Get("http://" + server + ":8181/ready")
 	if err != nil {
 		return err

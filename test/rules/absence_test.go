@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,34 +46,39 @@ func away(s *world.Namespace) (back func() error) {
 	return back
 }
 
-// leaseOfC1 is what c2 knows of c1.
-func leaseOfC1(s *world.Namespace) (*coordinationv1.Lease, error) {
-	lease := leaseOf("c1")
-	return lease, s.Admin("c2").Get(s.Context(), client.ObjectKeyFromObject(lease), lease)
-}
-
 // heard is when c2 heard c1 last, by the Lease.
-func heard(s *world.Namespace) (time.Time, error) {
-	lease, err := leaseOfC1(s)
-	if err == nil && lease.Spec.RenewTime == nil {
-		err = errors.New("the Lease was never renewed")
-	}
-	if err != nil {
-		return time.Time{}, err
-	}
-	return lease.Spec.RenewTime.Time, nil
+func heard(s *world.Namespace) time.Time {
+	s.Helper()
+	return world.Live(s.System(), "c2", new(coordinationv1.Lease), "c1").Spec.RenewTime.Time
 }
 
 // connected wants what the Lease's labels say of c1.
 func connected(s *world.Namespace, status, reason string) error {
-	lease, err := leaseOfC1(s)
-	if err != nil {
+	lease := leaseOf("c1")
+	if err := s.Admin("c2").Get(s.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
 		return err
 	}
 	if got := lease.Labels["clusterset-dns.io/connected"]; got != status || reason != "" && lease.Labels["clusterset-dns.io/reason"] != reason {
 		return fmt.Errorf("c1 is %v; want %s %s", lease.Labels, status, reason)
 	}
 	return nil
+}
+
+// stays notes some imports of a cluster. The returned function wants each to be the same object still, with the same addresses.
+func stays(s *world.Namespace, id string, names ...string) (still func()) {
+	s.Helper()
+	before := map[string]*mcsv1beta1.ServiceImport{}
+	for _, name := range names {
+		before[name] = s.MustImport(id, name)
+	}
+	return func() {
+		s.Helper()
+		for name, was := range before {
+			if is := s.MustImport(id, name); is.UID != was.UID || !slices.Equal(is.Spec.IPs, was.Spec.IPs) {
+				s.Errorf("C24: import %s had the UID %s and ips %v, and has %s and %v", name, was.UID, was.Spec.IPs, is.UID, is.Spec.IPs)
+			}
+		}
+	}
 }
 
 // works lets c2's controller show that it has seen everything up to now: it imports something new of its own.
@@ -103,16 +107,10 @@ func TestPeerAwayThenBackThenLeft(t *testing.T) {
 		return errors.Join(s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"), s.Imported("c2", "both", []string{"c1", "c2"}, "10.9.1.2", "10.9.2.2"), connected(s, "True", "Connected"))
 	}
 	s.Until("imported", all)
-	before, err := s.Import("c2", "foo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	still := stays(s, "c2", "foo")
 	back := away(s)
 	s.Until("noticed", func() error { return connected(s, "False", "Unreachable") })
-	contact, err := heard(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	contact := heard(s)
 	s.Until("its time runs out", func() error {
 		return errors.Join(s.Imported("c2", "foo", []string{"c1"}), s.Imported("c2", "both", []string{"c1", "c2"}, "10.9.2.2"))
 	})
@@ -121,14 +119,12 @@ func TestPeerAwayThenBackThenLeft(t *testing.T) {
 	}
 	s.Must(back())
 	s.Until("back", all)
-	if after, err := s.Import("c2", "foo"); err != nil || after.UID != before.UID || !slices.Equal(after.Spec.IPs, before.Spec.IPs) {
-		t.Errorf("C24: ips were %v and are %v: %v", before.Spec.IPs, after.Spec.IPs, err)
-	}
+	still()
 	leave(s)
 	s.Until("C40: left", func() error {
 		return errors.Join(s.Nothing("c2", "foo"), s.Imported("c2", "both", []string{"c2"}, "10.9.2.2"))
 	})
-	s.Until("its Lease", func() error { return forgotten(s) })
+	s.Until("its Lease goes", func() error { return s.System().Gone("c2", new(coordinationv1.Lease), "c1") })
 }
 
 // A controller that ends while it removes a peer's imports continues after its restart. By then
@@ -155,16 +151,7 @@ func TestRestartWhileAPeerLeaves(t *testing.T) {
 	for i := range names {
 		s.Until("left", func() error { return s.Nothing("c2", fmt.Sprint("foo-", i)) })
 	}
-	s.Until("its Lease", func() error { return forgotten(s) })
-}
-
-// forgotten wants no Lease of c1 in c2.
-func forgotten(s *world.Namespace) error {
-	err := s.Admin("c2").Get(s.Context(), client.ObjectKey{Namespace: world.SystemNamespace, Name: "c1"}, new(coordinationv1.Lease))
-	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("it is there: %w", err)
-	}
-	return nil
+	s.Until("its Lease goes", func() error { return s.System().Gone("c2", new(coordinationv1.Lease), "c1") })
 }
 
 // Absent is not empty: a controller that starts while a peer is away keeps everything from it, also
@@ -176,10 +163,7 @@ func TestRestartWhilePeerIsAway(t *testing.T) {
 	s.Until("imported", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
 	s.Export("c2", world.Service("foo"), "10.9.2.1")
 	s.Until("imported", func() error { return s.Imported("c2", "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.1") })
-	before, err := s.Import("c2", "foo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := s.MustImport("c2", "foo")
 	back := away(s)
 	s.End("c2")
 	world.Edit(s, "c2", new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.2.9"} })
@@ -188,8 +172,8 @@ func TestRestartWhilePeerIsAway(t *testing.T) {
 	s.Until("the other's endpoints follow, c1's stay", func() error {
 		return s.Imported("c2", "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.9")
 	})
-	if after, err := s.Import("c2", "foo"); err != nil || !equality.Semantic.DeepEqual(after.Spec, before.Spec) || after.UID != before.UID {
-		t.Errorf("the import was\n%+v\nand is\n%+v\n%v", before.Spec, after.Spec, err)
+	if after := s.MustImport("c2", "foo"); !equality.Semantic.DeepEqual(after.Spec, before.Spec) || after.UID != before.UID {
+		t.Errorf("the import was\n%+v\nand is\n%+v", before.Spec, after.Spec)
 	}
 	s.Delete("c2", world.Export("foo"))
 	s.Until("what is left is c1's", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
@@ -253,9 +237,9 @@ func TestFaultsOnTheWayToAPeer(t *testing.T) {
 				s.Until("noticed", func() error { return connected(s, "False", "") })
 			}
 			works(s, fmt.Sprintf("bar-%d", i))
-			imp, err := s.Import("c2", "foo")
-			if err != nil || len(imp.Spec.IPs) == 0 || len(imp.Status.Clusters) != 1 {
-				t.Errorf("the import is %+v: %v", imp, err)
+			imp := s.MustImport("c2", "foo")
+			if len(imp.Spec.IPs) == 0 || len(imp.Status.Clusters) != 1 {
+				t.Errorf("the import is %+v", imp)
 			}
 			if now, err := s.Endpoints("c2", "foo", imp); err != nil || len(now) != 1 {
 				t.Errorf("its endpoints are %v: %v", now, err)
@@ -275,19 +259,14 @@ func TestClocksAMinuteApart(t *testing.T) {
 			s := reads(t, 4*time.Second, func(o *reconcile.Options) { o.Now = func() time.Time { return time.Now().Add(shift) } })
 			s.Export("c1", world.Service("foo"), "10.9.1.1")
 			s.Export("c2", world.Service("foo"), "10.9.2.1")
-			for _, id := range s.IDs() {
-				s.Until("imported", func() error { return s.Imported(id, "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.1") })
-			}
+			s.Everywhere("foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.1")
 			s.Until("well", func() error {
 				return errors.Join(s.Healthy("c1", "foo"), s.Healthy("c2", "foo"), connected(s, "True", "Connected"))
 			})
-			before, err := heard(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := heard(s)
 			s.Until("renewed", func() error {
-				if now, err := heard(s); err != nil || !now.After(before) {
-					return errors.Join(err, errors.New("not yet"))
+				if !heard(s).After(before) {
+					return errors.New("not yet")
 				}
 				return nil
 			})
@@ -307,13 +286,9 @@ func TestWithoutTheController(t *testing.T) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: mcs.ControllerName}}
 	s.Must(s.Admin("c2").Delete(t.Context(), account))
 	t.Cleanup(func() {
-		s.Check(s.Cluster("c2").Install(context.WithoutCancel(t.Context())))
+		s.Check(s.Cluster("c2").Install(s.Late()))
 	})
 	s.Check(s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"))
-	imp, err := s.Import("c2", "foo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Delete("c2", imp)
+	s.Delete("c2", s.MustImport("c2", "foo"))
 	s.Until("all of it", func() error { return s.Nothing("c2", "foo") })
 }

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -170,7 +169,7 @@ webhooks:
     rules: [{apiGroups: [discovery.k8s.io], apiVersions: [v1], resources: [endpointslices], operations: [CREATE, UPDATE]}]
 `, s.Name)
 	s.Must(s.Cluster("c2").Apply(t.Context(), "", hook))
-	remove := func() error { return s.Cluster("c2").Delete(context.WithoutCancel(t.Context()), "", hook) }
+	remove := func() error { return s.Cluster("c2").Delete(s.Late(), "", hook) }
 	t.Cleanup(func() { _ = remove() }) // for when the test fails before
 	probe := world.Endpoints(world.Service("probe"), "", "10.9.1.1")
 	probe.Namespace = s.Name

@@ -30,17 +30,12 @@ func TestImportNamespaces(t *testing.T) {
 	s.Until("selected", func() error {
 		return errors.Join(s.Imported("c3", "foo", []string{"c1"}, "10.9.1.1"), s.Imported("c3", "both", []string{"c2", "c3"}, "10.9.2.1", "10.9.3.1"))
 	})
-	imp, err := s.Import("c3", "foo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	still := stays(s, "c3", "foo")
 	label("no") // by mistake, and back at once
 	label("yes")
 	s.Export("c1", world.Service("later"), "10.9.1.2")
 	s.Until("later ones", func() error { return s.Imported("c3", "later", []string{"c1"}, "10.9.1.2") })
-	if now, err := s.Import("c3", "foo"); err != nil || now.UID != imp.UID {
-		t.Errorf("foo was deleted and created again: %v", err)
-	}
+	still()
 	label("no")
 	s.Until("no longer selected", func() error {
 		return errors.Join(s.Nothing("c3", "foo"), s.Imported("c3", "both", []string{"c3"}, "10.9.3.1"))
@@ -61,33 +56,27 @@ func TestExportNamespaces(t *testing.T) {
 			s.Imported("c1", "foo", []string{"c2"}, "10.9.2.1"), s.Imported("c3", "foo", []string{"c2"}, "10.9.2.1"))
 	})
 	s.Label("c1", "export", "yes")
-	both := func() error {
-		var failed []error
-		for _, id := range s.IDs() {
-			failed = append(failed, s.Imported(id, "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.1"))
-		}
-		return errors.Join(append(failed, s.Condition("c1", "foo", "Ready", metav1.ConditionTrue, "Ready"))...)
+	both := func() {
+		s.Everywhere("foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.2.1")
+		s.Until("exported", func() error { return s.Condition("c1", "foo", "Ready", metav1.ConditionTrue, "Ready") })
 	}
-	s.Until("selected", both)
+	both()
 	s.Export("c1", world.Service("alone"), "10.9.1.2")
 	s.Until("an import of its own", func() error { return s.Imported("c3", "alone", []string{"c1"}, "10.9.1.2") })
-	imp, err := s.Import("c3", "alone")
-	if err != nil {
-		t.Fatal(err)
-	}
+	still := stays(s, "c3", "alone")
 	s.Label("c1", "export", "no") // by mistake, and back at once
 	s.Label("c1", "export", "yes")
 	s.Export("c1", world.Service("later"), "10.9.1.3")
-	s.Until("later ones", func() error { return errors.Join(both(), s.Imported("c3", "later", []string{"c1"}, "10.9.1.3")) })
-	if now, err := s.Import("c3", "alone"); err != nil || now.UID != imp.UID {
-		t.Errorf("alone was deleted and created again: %v", err)
-	}
+	s.Until("later ones", func() error { return s.Imported("c3", "later", []string{"c1"}, "10.9.1.3") })
+	both()
+	still()
 	s.Label("c1", "export", "no")
 	s.Until("no longer selected", func() error {
 		return errors.Join(s.Nothing("c1", "alone"), s.Nothing("c3", "alone"), s.Imported("c1", "foo", []string{"c2"}, "10.9.2.1"), s.Imported("c2", "foo", []string{"c2"}, "10.9.2.1"))
 	})
 	back()
-	s.Until("from all namespaces again", func() error { return errors.Join(both(), s.Imported("c3", "alone", []string{"c1"}, "10.9.1.2")) })
+	both() // from all namespaces again
+	s.Until("and alone", func() error { return s.Imported("c3", "alone", []string{"c1"}, "10.9.1.2") })
 }
 
 func namespaces(t *testing.T, selector string) (n reconcile.Namespaces) {

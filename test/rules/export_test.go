@@ -3,13 +3,11 @@ package rules
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
@@ -21,54 +19,46 @@ func TestExportAppearsEverywhereAndDisappears(t *testing.T) {
 	s := world.Three(t).Namespace()
 	foo := world.Service("foo")
 	s.Export("c1", foo, "10.9.1.1", "10.9.1.2")
-	ips := map[string][]string{}
+	s.Everywhere("foo", []string{"c1"}, "10.9.1.1", "10.9.1.2")
+	var still []func()
 	for _, id := range s.IDs() {
-		s.Until("imported", func() error { return s.Imported(id, "foo", []string{"c1"}, "10.9.1.1", "10.9.1.2") })
-		imp, err := s.Import(id, "foo")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ips[id] = imp.Spec.IPs
-		if imp.Status.EndpointSliceObjects != mcsv1beta1.EndpointSliceObjectsPresent {
-			t.Errorf("C29: endpointSliceObjects is %q", imp.Status.EndpointSliceObjects)
+		still = append(still, stays(s, id, "foo"))
+		if got := s.MustImport(id, "foo").Status.EndpointSliceObjects; got != mcsv1beta1.EndpointSliceObjectsPresent {
+			t.Errorf("C29: endpointSliceObjects is %q", got)
 		}
 	}
 	s.Until("well", func() error { return s.Healthy("c1", "foo") })
 
-	// C1: a Service of the same name without an export is ignored.
-	s.Create("c2", world.Service("foo"), world.Endpoints(foo, "", "10.9.2.1"))
-	s.Create("c2", world.Export("bar")) // and this one has no Service
-	s.Until("C2, C8: NoService", func() error {
-		return errors.Join(s.Condition("c2", "bar", "Valid", metav1.ConditionFalse, "NoService"), s.Condition("c2", "bar", "Ready", metav1.ConditionFalse, "Pending"))
+	// A Service of the same name without an export, an export without a Service, and one whose Service is no Service of this cluster.
+	s.Create("c2", world.Service("foo"), world.Endpoints(foo, "", "10.9.2.1"), world.Export("bar"))
+	s.Export("c2", world.Service("external", func(spec *corev1.ServiceSpec) {
+		spec.Type, spec.ExternalName, spec.Ports = corev1.ServiceTypeExternalName, "example.org", nil
+	}))
+	s.Until("C2, C4, C8: reported", func() error {
+		return errors.Join(s.Condition("c2", "bar", "Valid", metav1.ConditionFalse, "NoService"), s.Condition("c2", "bar", "Ready", metav1.ConditionFalse, "Pending"),
+			s.Condition("c2", "external", "Valid", metav1.ConditionFalse, "InvalidServiceType"), s.Condition("c2", "external", "Ready", metav1.ConditionFalse, "Failed"))
 	})
+	works(s, "later")
+	s.Nowhere("bar")
+	s.Nowhere("external")
 	if err := s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1", "10.9.1.2"); err != nil {
 		t.Error("C1:", err)
 	}
 
 	s.Create("c2", world.Export("foo"))
-	for _, id := range s.IDs() {
-		s.Until("from both", func() error {
-			return s.Imported(id, "foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.1.2", "10.9.2.1")
-		})
-	}
+	s.Everywhere("foo", []string{"c1", "c2"}, "10.9.1.1", "10.9.1.2", "10.9.2.1")
 	s.Delete("c1", world.Export("foo"))
-	for _, id := range s.IDs() {
-		s.Until("C22: from the other", func() error { return s.Imported(id, "foo", []string{"c2"}, "10.9.2.1") })
-		if imp, err := s.Import(id, "foo"); err != nil || fmt.Sprint(imp.Spec.IPs) != fmt.Sprint(ips[id]) {
-			t.Errorf("C24: ips in %s were %v and are %v (%v)", id, ips[id], imp.Spec.IPs, err)
-		}
+	s.Everywhere("foo", []string{"c2"}, "10.9.2.1") // C22
+	for _, same := range still {
+		same()
 	}
 	s.Delete("c2", foo)
-	for _, id := range s.IDs() {
-		s.Until("C2: without the Service nothing is exported", func() error { return s.Nothing(id, "foo") })
-	}
+	s.Nowhere("foo")
 	s.Until("said", func() error { return s.Condition("c2", "foo", "Valid", metav1.ConditionFalse, "NoService") })
 	s.Create("c2", world.Service("foo"))
 	s.Until("a Service that comes after its export", func() error { return s.Imported("c3", "foo", []string{"c2"}, "10.9.2.1") })
 	s.Delete("c2", world.Export("foo"))
-	for _, id := range s.IDs() {
-		s.Until("unexported", func() error { return s.Nothing(id, "foo") })
-	}
+	s.Nowhere("foo")
 }
 
 // C20, C21: only where the namespace is, also if it comes later; and what the namespace had goes with it.
@@ -105,13 +95,9 @@ func TestHeadless(t *testing.T) {
 	// C16: a flip of the type, there and back.
 	s.Delete("c1", world.Service("db"))
 	s.Delete("c2", world.Service("db"))
-	for _, id := range s.IDs() {
-		s.Until("gone", func() error { return s.Nothing(id, "db") })
-	}
+	s.Nowhere("db")
 	s.Create("c1", world.Service("db"))
-	for _, id := range s.IDs() {
-		s.Until("ClusterSetIP", func() error { return s.Imported(id, "db", []string{"c1"}, "10.9.1.1", "10.9.1.2") })
-	}
+	s.Everywhere("db", []string{"c1"}, "10.9.1.1", "10.9.1.2")
 }
 
 // C38: what becomes of endpoints is in the other cluster's slices, conditions and zones included.
@@ -161,41 +147,17 @@ func TestServiceReplacedByForce(t *testing.T) {
 	p.Export("c1", svc, "10.9.1.1")
 	whole := func() error { return p.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") }
 	p.Until("imported", whole)
-	before := found(p, "foo")
+	still := stays(p, "c2", "foo")
 	slice := world.Endpoints(svc, "", "10.9.1.1")
 	slice.Namespace = p.Name
 	p.Delete("c1", world.Service("foo"), slice)
 	p.Until("the export reports it", func() error { return p.Condition("c1", "foo", "Valid", "False", "NoService") })
 	works(p, "marker") // Both controllers have seen it by now.
-	same(p, before, "foo")
+	still()
 	p.Check(whole())
 	p.Create("c1", world.Service("foo"))
 	p.Until("the export is ready", func() error { return p.Healthy("c1", "foo") })
 	p.Create("c1", world.Endpoints(svc, "2", "10.9.1.2"))
 	p.Until("the new endpoints", func() error { return p.Imported("c2", "foo", []string{"c1"}, "10.9.1.2") })
-	same(p, before, "foo")
-}
-
-// identityOf is what of an import must never change.
-type identityOf struct {
-	uid types.UID
-	ips []string
-}
-
-// found is the identity of an import in the last cluster.
-func found(s *world.Namespace, name string) identityOf {
-	s.Helper()
-	imp, err := s.Import(s.IDs()[len(s.Clusters)-1], name)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return identityOf{imp.UID, imp.Spec.IPs}
-}
-
-// same wants the import as it was.
-func same(s *world.Namespace, before identityOf, name string) {
-	s.Helper()
-	if now := found(s, name); now.uid != before.uid || !slices.Equal(now.ips, before.ips) {
-		s.Errorf("%s was %v and is %v", name, before, now)
-	}
+	still()
 }

@@ -391,9 +391,7 @@ func (h *history) idle() {
 	for _, id := range s.IDs() {
 		s.Delete(id, world.Export(late), world.Service(late), world.Endpoints(world.Service(late), ""))
 	}
-	for _, id := range s.IDs() {
-		s.Until("gone", func() error { return s.Nothing(id, late) })
-	}
+	s.Nowhere(late)
 }
 
 // readBy are the ids of a cluster and its peers.

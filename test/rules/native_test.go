@@ -62,17 +62,15 @@ func TestNativeNameWithoutALocalService(t *testing.T) {
 	s := world.Three(t).Namespace()
 	const c2, c3 = "10.9.2.1", "10.9.3.1"
 	s.Create("c2", world.Service("foo"), world.Endpoints(world.Service("foo"), "", c2), world.Export("foo"))
-	for _, id := range s.IDs() {
-		s.Until("imported", func() error { return s.Imported(id, "foo", []string{"c2"}, c2) })
-	}
+	s.Everywhere("foo", []string{"c2"}, c2)
 	before := dump(s, "c1")
 	s.Label("c1", "native-names", "yes")
 	world.Edit(s, "c2", new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { native(e) })
 	ip := ours(s, "c1", "foo")
 	servesOf(s, "c1", "foo", c2)
-	says(s, "c1", "foo", "NativeName", "OwnService", "entry 2 of 2, any, is used: the traffic goes to c2")
-	says(s, "c2", "foo", "NativeName", "NotAllowed", "--native-names")
-	says(s, "c3", "foo", "NativeName", "NotAllowed", `to "true"`)
+	s.Says("c1", "foo", "NativeName", "OwnService", "entry 2 of 2, any, is used: the traffic goes to c2")
+	s.Says("c2", "foo", "NativeName", "NotAllowed", "--native-names")
+	s.Says("c3", "foo", "NativeName", "NotAllowed", `to "true"`)
 
 	world.Edit(s, "c3", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Annotations[mcs.AnnotationNativeName] = "true" })
 	ours(s, "c3", "foo")
@@ -101,7 +99,7 @@ func TestNativeNameWithoutALocalService(t *testing.T) {
 
 	world.Edit(s, "c2", new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { e.Annotations = nil })
 	s.Until("the Service has gone", func() error { return absent(s, "c1", "foo") })
-	says(s, "c1", "foo", "NativeName", "", "")
+	s.Says("c1", "foo", "NativeName", "", "")
 	asBefore(s, "c1", before)
 }
 
@@ -185,7 +183,7 @@ func TestNativeNameIsHandedOver(t *testing.T) {
 				}
 				return nil
 			})
-			says(s, "c1", "foo", "NativeName", "Attached", "entry 2 of 2, any, is used: the traffic goes to c2")
+			s.Says("c1", "foo", "NativeName", "Attached", "entry 2 of 2, any, is used: the traffic goes to c2")
 			own := world.Slice("own", map[string]string{discoveryv1.LabelServiceName: "foo"}, "10.9.1.1")
 			s.Create("c1", own)
 			servesOf(s, "c1", "foo", "10.9.1.1")
@@ -204,7 +202,7 @@ func TestNativeNameIsHandedOver(t *testing.T) {
 			}
 			last := svc.Spec.ClusterIP
 			s.Delete("c1", svc, own)
-			says(s, "c1", "foo", "NativeName", "Waiting", "unless a user creates it again")
+			s.Says("c1", "foo", "NativeName", "Waiting", "unless a user creates it again")
 			if again := ours(s, "c1", "foo"); again != last {
 				t.Errorf("the address was %s and is %s", last, again)
 			}
@@ -239,7 +237,7 @@ func TestNativeNameOfALocalService(t *testing.T) {
 			}
 			annotate(mcs.AnnotationReturnAfter, "1s")
 			annotate(mcs.AnnotationNativeName, "true")
-			says(s, "c1", "foo", "NativeName", "Attached", `entry 1 of 2, local, is used: the traffic goes to c1; left out: port "admin" (TCP) of other clusters`)
+			s.Says("c1", "foo", "NativeName", "Attached", `entry 1 of 2, local, is used: the traffic goes to c1; left out: port "admin" (TCP) of other clusters`)
 			s.Until("one slice is attached, in reserve", func() error {
 				all, err := attached(s, "c1", "foo")
 				if err != nil || len(all) != 1 || all[0].Labels[mcs.LabelStandby] != "reserve" || len(all[0].Ports) != 1 || *all[0].Ports[0].Port != 16000 {
@@ -262,7 +260,7 @@ func TestNativeNameOfALocalService(t *testing.T) {
 
 			// The local endpoints stay connected, whatever is preferred.
 			annotate(mcs.AnnotationPreferClusters, "cluster=c2")
-			says(s, "c1", "foo", "NativeName", "Attached", "standby of this cluster, because Kubernetes manages its endpoints")
+			s.Says("c1", "foo", "NativeName", "Attached", "standby of this cluster, because Kubernetes manages its endpoints")
 			servesOf(s, "c1", "foo", c1+" "+c2)
 
 			// The user of the Service has the last word.
@@ -275,7 +273,7 @@ func TestNativeNameOfALocalService(t *testing.T) {
 
 			world.Edit(s, "c2", new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { e.Annotations = nil })
 			servesOf(s, "c1", "foo", c1)
-			says(s, "c1", "foo", "NativeName", "", "")
+			s.Says("c1", "foo", "NativeName", "", "")
 			stop()
 			asBefore(s, "c1", before)
 			if now, err := named(s, "c1", "foo"); err != nil || now.UID != user.UID || !slices.Equal(now.Spec.ClusterIPs, user.Spec.ClusterIPs) {
@@ -322,7 +320,7 @@ func TestNativeNameSlips(t *testing.T) {
 	world.Edit(s, "c1", new(corev1.Service), "foo", func(svc *corev1.Service) {
 		svc.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "foo.example.com"}
 	})
-	says(s, "c1", "foo", "NativeName", "UnsupportedService", "has the type ExternalName")
+	s.Says("c1", "foo", "NativeName", "UnsupportedService", "has the type ExternalName")
 	s.Until("nothing is attached", func() error {
 		all, err := attached(s, "c1", "foo")
 		if err == nil && len(all) > 0 {

@@ -53,9 +53,8 @@ func TestForeignImportIsLeftAlone(t *testing.T) {
 	// Handed over by the label, it is ours; their slice stays.
 	world.Edit(s, "c1", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels[mcs.LabelManagedBy] = mcs.ControllerName })
 	s.Until("handed over", func() error { return s.Healthy("c1", "foo") })
-	live := new(discoveryv1.EndpointSlice)
-	if err := s.Admin("c1").Get(t.Context(), s.Key(slice.Name), live); err != nil || len(live.Endpoints) != 1 || len(live.OwnerReferences) > 0 {
-		t.Errorf("their slice is %+v: %v", live, err)
+	if live := world.Live(s, "c1", new(discoveryv1.EndpointSlice), slice.Name); len(live.Endpoints) != 1 || len(live.OwnerReferences) > 0 {
+		t.Errorf("their slice is %+v", live)
 	}
 }
 
@@ -112,10 +111,7 @@ func TestOwnSlicesAreRepaired(t *testing.T) {
 		}
 		return well()
 	})
-	imp, err := s.Import("c2", "foo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	imp := s.MustImport("c2", "foo")
 	s.Delete("c2", imp)
 	s.Until("a deleted import", func() error {
 		now, err := s.Import("c2", "foo")
@@ -124,8 +120,7 @@ func TestOwnSlicesAreRepaired(t *testing.T) {
 		}
 		return errors.Join(err, well())
 	})
-	export := new(mcsv1beta1.ServiceExport)
-	s.Must(s.Admin("c1").Get(t.Context(), s.Key("foo"), export))
+	export := world.Live(s, "c1", new(mcsv1beta1.ServiceExport), "foo")
 	meta.RemoveStatusCondition(&export.Status.Conditions, "Ready")
 	s.Must(s.Admin("c1").Status().Update(t.Context(), export))
 	s.Until("a condition", func() error { return s.Healthy("c1", "foo") })

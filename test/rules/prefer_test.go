@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -81,28 +80,6 @@ func served(s *world.Namespace, id, name, want string) error {
 		return fmt.Errorf("%s in %s is served by %q; want %q", name, id, got, want)
 	}
 	return nil
-}
-
-// preference waits for the condition ClusterPreference of an import.
-func preference(s *world.Namespace, id, name, reason, message string) {
-	s.Helper()
-	says(s, id, name, "ClusterPreference", reason, message)
-}
-
-// says waits for a condition of an import, or for none if there is no reason.
-func says(s *world.Namespace, id, name, kind, reason, says string) {
-	s.Helper()
-	s.Until("the condition "+reason, func() error {
-		imp, err := s.Import(id, name)
-		if err != nil {
-			return err
-		}
-		c := meta.FindStatusCondition(imp.Status.Conditions, kind)
-		if c == nil && reason != "" || c != nil && (c.Reason != reason || !strings.Contains(c.Message, says)) {
-			return fmt.Errorf("it is %+v", c)
-		}
-		return nil
-	})
 }
 
 // neverEmpty watches the slices of a cluster until the returned function is called. That function fails the test if at some
@@ -205,11 +182,11 @@ func TestClusterPreference(t *testing.T) {
 	serves(s, "c1", "foo", c1)
 	serves(s, "c2", "foo", c2)
 	serves(s, "c3", "foo", c3)
-	preference(s, "c1", "foo", "Preferred", "entry 1 of 3, local, is used: the traffic goes to c1")
+	s.Says("c1", "foo", "ClusterPreference", "Preferred", "entry 1 of 3, local, is used: the traffic goes to c1")
 
 	setReady(s, "c1", "foo", false)
 	serves(s, "c1", "foo", c2)
-	preference(s, "c1", "foo", "Fallback", "entry 2 of 3, topology.kubernetes.io/region, is used: the traffic goes to c1, c2")
+	s.Says("c1", "foo", "ClusterPreference", "Fallback", "entry 2 of 3, topology.kubernetes.io/region, is used: the traffic goes to c1, c2")
 	setReady(s, "c2", "foo", false)
 	serves(s, "c1", "foo", c3)
 	serves(s, "c2", "foo", c3)
@@ -232,7 +209,7 @@ func TestClusterPreference(t *testing.T) {
 		imp.Annotations[mcs.AnnotationPreferClusters] = "nearby"
 	})
 	serves(s, "c1", "foo", c1)
-	preference(s, "c1", "foo", "MalformedAnnotation", `has "nearby" as entry 1, want one of: local, any`)
+	s.Says("c1", "foo", "ClusterPreference", "MalformedAnnotation", `has "nearby" as entry 1, want one of: local, any`)
 
 	for _, id := range s.IDs() {
 		world.Edit(s, id, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) { export.Annotations = nil })
@@ -241,7 +218,7 @@ func TestClusterPreference(t *testing.T) {
 		delete(imp.Annotations, mcs.AnnotationPreferClusters)
 	})
 	serves(s, "c1", "foo", strings.Join([]string{c1, c2, c3}, " "))
-	preference(s, "c1", "foo", "", "")
+	s.Says("c1", "foo", "ClusterPreference", "", "")
 	stop()
 	if diff := cmp.Diff(before, dump(s, "c1")); diff != "" {
 		t.Errorf("the annotations are gone, and this has changed (-before +after):\n%s", diff)

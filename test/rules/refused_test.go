@@ -65,7 +65,7 @@ func TestRefusedUpdateOfAnImport(t *testing.T) {
 		return s.Admin("c2").Patch(t.Context(), imp, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"ports":[{"port":81}]}}`)), client.DryRunAll)
 	})
 	world.Edit(s, "c1", new(corev1.Service), "foo", func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 81 })
-	says(s, "c2", "foo", "Ready", desired.ReasonImportRefused, "refused by a test")
+	s.Says("c2", "foo", "Ready", desired.ReasonImportRefused, "refused by a test")
 	versions := func() string {
 		imp, err := s.Import("c2", "foo")
 		svc := new(corev1.Service)
@@ -130,9 +130,8 @@ func TestForeignSliceOfOurName(t *testing.T) {
 		}
 		return nil
 	})
-	live := new(discoveryv1.EndpointSlice)
-	if err := s.Admin("c2").Get(t.Context(), s.Key(name), live); err != nil || live.ResourceVersion != theirs.ResourceVersion {
-		t.Errorf("theirs is %+v: %v", live, err)
+	if live := world.Live(s, "c2", new(discoveryv1.EndpointSlice), name); live.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("theirs is %+v", live)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -44,9 +43,14 @@ func TestSlipsCostNothing(t *testing.T) {
 		{"the controller's namespace is deleted, and made again", (*slips).namespaceDeleted},
 	} {
 		t.Run(step.name, func(t *testing.T) {
-			s := &slips{Namespace: s.For(t), whole: whole}
+			s := &slips{Namespace: s.For(t)}
 			s.Until("imported", func() error { return errors.Join(whole(), connected(s.Namespace, "True", "Connected")) })
-			s.remember()
+			still := stays(s.Namespace, "c2", "foo", "bare", "both")
+			s.same = func() {
+				s.Helper()
+				still()
+				s.Check(whole())
+			}
 			step.run(s)
 		})
 	}
@@ -54,37 +58,12 @@ func TestSlipsCostNothing(t *testing.T) {
 
 type slips struct {
 	*world.Namespace
-	whole func() error
-	uids  map[string]types.UID
-	ips   map[string][]string
-}
-
-func (s *slips) remember() {
-	s.uids, s.ips = map[string]types.UID{}, map[string][]string{}
-	for _, name := range []string{"foo", "bare", "both"} {
-		imp, err := s.Import("c2", name)
-		if err != nil {
-			s.Fatal(err)
-		}
-		s.uids[name], s.ips[name] = imp.UID, imp.Spec.IPs
-	}
-}
-
-// same wants every import as it was.
-func (s *slips) same() {
-	s.Helper()
-	for name, uid := range s.uids {
-		if imp, err := s.Import("c2", name); err != nil || imp.UID != uid || !slices.Equal(imp.Spec.IPs, s.ips[name]) {
-			s.Errorf("%s: the UID was %s and is %s, ips were %v and are %v: %v", name, uid, imp.UID, s.ips[name], imp.Spec.IPs, err)
-		}
-	}
-	s.Check(s.whole())
+	same func() // wants every import as it was, with its endpoints
 }
 
 func (s *slips) secret() *corev1.Secret {
 	s.Helper()
-	secret := new(corev1.Secret)
-	s.Must(s.Admin("c2").Get(s.Context(), client.ObjectKey{Namespace: world.SystemNamespace, Name: "c1"}, secret))
+	secret := world.Live(s.System(), "c2", new(corev1.Secret), "c1")
 	secret.ObjectMeta = metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name, Labels: secret.Labels}
 	return secret
 }
@@ -94,30 +73,34 @@ func (s *slips) lose() {
 	s.Must(s.Cluster("c2").Lose(s.Context(), "c1"))
 }
 
-func (s *slips) makeAgain(secret *corev1.Secret) {
+// makeAgain also waits for the peer.
+func (s *slips) makeAgain(secret *corev1.Secret, marker string) {
 	s.Helper()
-	s.Must(s.Admin("c2").Create(s.Context(), secret))
+	s.Create("c2", secret)
+	s.works(marker)
 }
 
-// reason wants the reason on the Lease of c1.
-func (s *slips) reason(want string) error {
-	lease, err := leaseOfC1(s.Namespace)
-	if got := lease.Labels["clusterset-dns.io/reason"]; err == nil && got != want {
-		err = fmt.Errorf("c1 is %s; want %s", got, want)
-	}
-	return err
+// works waits until c2 reads c1, and has seen everything up to now.
+func (s *slips) works(marker string) {
+	s.Helper()
+	s.Until("connected", func() error { return connected(s.Namespace, "True", "Connected") })
+	works(s.Namespace, marker)
+	s.same()
+}
+
+// reports waits for the reason on the Lease of c1.
+func (s *slips) reports(reason string) {
+	s.Helper()
+	s.Until("the Lease has it", func() error { return connected(s.Namespace, "False", reason) })
+	s.same()
 }
 
 func (s *slips) secretMadeAgain() {
 	secret := s.secret()
 	s.lose()
 	works(s.Namespace, "a1")
-	s.Until("the Lease has it", func() error { return s.reason("SecretMissing") })
-	s.same()
-	s.makeAgain(secret)
-	s.Until("connected", func() error { return connected(s.Namespace, "True", "Connected") })
-	works(s.Namespace, "a2")
-	s.same()
+	s.reports("SecretMissing")
+	s.makeAgain(secret, "a2")
 }
 
 func (s *slips) startWithoutSecret() {
@@ -127,16 +110,13 @@ func (s *slips) startWithoutSecret() {
 	s.Run("c2")
 	works(s.Namespace, "b1")
 	s.same()
-	s.makeAgain(secret)
-	s.Until("connected", func() error { return connected(s.Namespace, "True", "Connected") })
-	works(s.Namespace, "b2")
-	s.same()
+	s.makeAgain(secret, "b2")
 }
 
 // start wants a refusal. A controller that works nevertheless is given the time for its first pass, and ended.
 func (s *slips) start(in, id string) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), time.Minute)
+	ctx, cancel := context.WithTimeout(s.Late(), time.Minute)
 	defer cancel()
 	if err := s.Cluster(in).Run(ctx, func(o *reconcile.Options) { o.ClusterID = id }); err != nil {
 		return
@@ -157,7 +137,7 @@ func (s *slips) startWithPeersID() {
 	s.same()
 	// Also where nothing is announced.
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID))
-	s.Must(s.Admin("c2").Patch(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: world.SystemNamespace}}, patch))
+	s.Must(s.Admin("c2").Patch(s.Context(), namespaceOf(world.SystemNamespace), patch))
 	s.start("c2", "c1")
 	s.same()
 	s.Run("c2")
@@ -171,24 +151,16 @@ func (s *slips) startWithWrongID() {
 	works(s.Namespace, "d1")
 	s.same()
 	s.Run("c1")
-	s.Until("connected", func() error { return connected(s.Namespace, "True", "Connected") })
-	works(s.Namespace, "d2")
-	s.same()
+	s.works("d2")
 }
 
 // rightsGo is an uninstallation that begins with the rights, of both accounts, and its repair.
 func (s *slips) rightsGo() {
 	for id, name := range map[string]string{"c1": "multicluster-peer", "c2": mcs.ControllerName} {
 		at := metav1.ObjectMeta{Name: name}
-		if err := errors.Join(s.Admin(id).Delete(s.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: at}),
-			s.Admin(id).Delete(s.Context(), &rbacv1.ClusterRole{ObjectMeta: at})); err != nil {
-			s.Fatal(err)
-		}
+		s.Delete(id, &rbacv1.ClusterRoleBinding{ObjectMeta: at}, &rbacv1.ClusterRole{ObjectMeta: at})
 	}
-	reads, err := client.New(s.Cluster("c2").Account, client.Options{Scheme: world.Scheme})
-	if err != nil {
-		s.Fatal(err)
-	}
+	reads := s.As(s.Cluster("c2").Account)
 	s.Until("the rights are gone", func() error {
 		if err := reads.List(s.Context(), new(corev1.ServiceList)); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the list of Services is not refused: %w", err)
@@ -196,28 +168,18 @@ func (s *slips) rightsGo() {
 		return nil
 	})
 	s.Way.Expire() // the controller lists again what it watches
-	s.Until("the Lease has it", func() error { return s.reason("Forbidden") })
-	s.same()
+	s.reports("Forbidden")
 	for _, c := range s.Clusters {
 		s.Must(c.Install(s.Context()))
 	}
-	s.Until("connected", func() error { return connected(s.Namespace, "True", "Connected") })
-	works(s.Namespace, "f1")
-	s.same()
+	s.works("f1")
 }
 
 // namespaceDeleted also installs everything anew: the controller first, as README does, and the Secret of the peer later.
 func (s *slips) namespaceDeleted() {
 	secret := s.secret()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: world.SystemNamespace}}
-	s.Must(s.Admin("c2").Delete(s.Context(), namespace))
-	s.Until("the namespace goes", func() error {
-		err := s.Admin("c2").Get(s.Context(), client.ObjectKeyFromObject(namespace), new(corev1.Namespace))
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %w", err)
-		}
-		return nil
-	})
+	s.Delete("c2", namespaceOf(world.SystemNamespace))
+	s.Until("the namespace goes", func() error { return s.System().Gone("c2", new(corev1.Namespace), world.SystemNamespace) })
 	s.same()
 	if err := s.Cluster("c2").End(); err != nil {
 		s.Logf("the controller ended with: %v", err)
@@ -226,14 +188,10 @@ func (s *slips) namespaceDeleted() {
 	s.Must(s.Cluster("c2").Install(s.Context()))
 	s.Run("c2")
 	works(s.Namespace, "e1")
-	s.Until("the Lease has it", func() error { return s.reason("SecretMissing") })
-	s.same()
+	s.reports("SecretMissing")
 	s.End("c2")
 	s.Run("c2") // as when the Deployment is changed before the Secret is back
 	works(s.Namespace, "e2")
 	s.same()
-	s.makeAgain(secret)
-	s.Until("connected", func() error { return connected(s.Namespace, "True", "Connected") })
-	works(s.Namespace, "e3")
-	s.same()
+	s.makeAgain(secret, "e3")
 }

@@ -18,14 +18,14 @@ import (
 // Service, by deleting or editing it, and gives it to a Service of their own. As soon as the
 // controller has seen that, the import has no address, and then another one.
 func TestFreedAddressesAreNotAnswered(t *testing.T) {
-	for what, frees := range map[string]func(tenant clientOf, derived *corev1.Service) error{
-		"deleted": func(clientOf, *corev1.Service) error { return nil },
-		"made anew as a headless one, with the controller's marks": func(tenant clientOf, derived *corev1.Service) error {
+	for what, frees := range map[string]func(tenant client.Client, derived *corev1.Service) error{
+		"deleted": func(client.Client, *corev1.Service) error { return nil },
+		"made anew as a headless one, with the controller's marks": func(tenant client.Client, derived *corev1.Service) error {
 			forged := world.Service(derived.Name, world.Headless)
 			forged.Namespace, forged.Labels, forged.OwnerReferences = derived.Namespace, derived.Labels, derived.OwnerReferences
 			return tenant.Create(t.Context(), forged)
 		},
-		"made anew as an ExternalName, with the controller's marks": func(tenant clientOf, derived *corev1.Service) error {
+		"made anew as an ExternalName, with the controller's marks": func(tenant client.Client, derived *corev1.Service) error {
 			forged := world.Service(derived.Name)
 			forged.Namespace, forged.Labels, forged.OwnerReferences = derived.Namespace, derived.Labels, derived.OwnerReferences
 			forged.Spec.Type, forged.Spec.ExternalName = corev1.ServiceTypeExternalName, "example.org"
@@ -47,7 +47,7 @@ func TestFreedAddressesAreNotAnswered(t *testing.T) {
 				if svc.Spec.ClusterIP == vip || svc.Spec.ClusterIP == corev1.ClusterIPNone {
 					return fmt.Errorf("derived-foo has %q", svc.Spec.ClusterIP)
 				}
-				return errors.Join(s.answered("foo", typeA, "NOERROR "+svc.Spec.ClusterIP), s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1"))
+				return errors.Join(s.answered("foo", "NOERROR "+svc.Spec.ClusterIP), s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1"))
 			})
 		})
 	}
@@ -59,15 +59,14 @@ func TestForgedMarksGiveNoAddress(t *testing.T) {
 	s := newTenants(t)
 	vip := s.importedFromC2()
 	tenant := s.tenant("c1", "edit")
-	derived := new(corev1.Service)
-	s.Must(s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), derived))
+	derived := world.Live(s.Namespace, "c1", new(corev1.Service), "derived-foo")
 	forge := func(his *corev1.Service) {
 		his.Labels, his.OwnerReferences, his.Finalizers = derived.Labels, derived.OwnerReferences, []string{held}
 	}
-	s.takesFreed(tenant, vip, func(clientOf, *corev1.Service) error { return nil }, forge)
+	s.takesFreed(tenant, vip, func(client.Client, *corev1.Service) error { return nil }, forge)
 	s.answers("foo", "NOERROR")
 	world.EditAs(s.Namespace, tenant, new(corev1.Service), "his", func(svc *corev1.Service) { svc.Finalizers = nil })
-	s.says("c1", "foo", "Ready: served by Service derived-foo")
+	s.Says("c1", "foo", "Ready", "Ready", "served by Service derived-foo")
 }
 
 // TestKarmadasLabelGivesNoAddress: nor does Karmada's label make a Service one whose address the import follows.
@@ -82,11 +81,10 @@ func TestKarmadasLabelGivesNoAddress(t *testing.T) {
 		derived.Namespace = s.Name
 		return errors.Join(client.IgnoreNotFound(tenant.Delete(t.Context(), derived)), s.Try(tenant, his.DeepCopy()))
 	})
-	s.says("c1", "foo", "ForeignService")
+	s.Says("c1", "foo", "Ready", "ForeignService", "")
 	s.answers("foo", "NOERROR")
-	live := new(corev1.Service)
-	if err := s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), live); err != nil || live.Spec.Selector["app"] != "his" {
-		t.Errorf("the tenant's Service, which has or had %s, is %+v %v", vip, live.Spec, err)
+	if live := world.Live(s.Namespace, "c1", new(corev1.Service), "derived-foo"); live.Spec.Selector["app"] != "his" {
+		t.Errorf("the tenant's Service, which has or had %s, is %+v", vip, live.Spec)
 	}
 }
 
@@ -96,13 +94,13 @@ func (s *tenants) importedFromC2() string {
 	s.Export("c2", world.Service("foo"), "10.9.2.1")
 	vip := s.answersOfImport("foo")
 	s.Until("foo leads to c2", func() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") })
-	s.says("c1", "foo", "Ready: served by")
+	s.Says("c1", "foo", "Ready", "Ready", "served by")
 	return vip
 }
 
 // takesFreed lets a tenant delete derived-foo, create another Service, and take the address,
 // repeatedly until the tenant was faster than the controller.
-func (s *tenants) takesFreed(tenant clientOf, address string, frees func(clientOf, *corev1.Service) error, forge func(*corev1.Service)) {
+func (s *tenants) takesFreed(tenant client.Client, address string, frees func(client.Client, *corev1.Service) error, forge func(*corev1.Service)) {
 	s.Helper()
 	s.Until("the tenant's Service has the address", func() error {
 		his := world.Service("his")
@@ -133,10 +131,7 @@ func (s *tenants) takesFreed(tenant clientOf, address string, frees func(clientO
 // watchImports yields each change of the import foo in c1.
 func (s *tenants) watchImports() watch.Interface {
 	s.Helper()
-	watching, err := client.NewWithWatch(s.Cluster("c1").Config, client.Options{Scheme: world.Scheme})
-	if err != nil {
-		s.Fatal(err)
-	}
+	watching := s.As(s.Cluster("c1").Config)
 	changes, err := watching.Watch(s.Context(), &mcsv1beta1.ServiceImportList{}, client.InNamespace(s.Name))
 	if err != nil {
 		s.Fatal(err)

@@ -40,7 +40,7 @@ func TestLaterExportsAddEndpointsAndPorts(t *testing.T) {
 	if err != nil || imp.Spec.Type != mcsv1beta1.ClusterSetIP || portsOf(imp) != "http/80 his/7777" {
 		t.Errorf("the import is %+v: %v", imp.Spec, err)
 	}
-	s.Check(s.answered("foo", typeA, "NOERROR "+vip))
+	s.Check(s.answered("foo", "NOERROR "+vip))
 }
 
 // portsOf are an import's, by name and number.
@@ -66,7 +66,7 @@ func TestExportsReachTheSameNamespaceOnly(t *testing.T) {
 	}
 	s.answersOfImport("foo")
 	s.settled()
-	s.Check(theirs.answered("foo", typeA, "NOERROR "+vip))
+	s.Check(theirs.answered("foo", "NOERROR "+vip))
 	imp, err := theirs.Import("c1", "foo")
 	if err != nil || len(imp.Status.Clusters) != 1 || imp.Status.Clusters[0].Cluster != "c1" {
 		t.Errorf("the other namespace's import is from %v: %v", imp.Status.Clusters, err)
@@ -88,10 +88,7 @@ func TestExportedMarksAreNotTakenOver(t *testing.T) {
 	}
 	s.CreateAs(tenant, world.Service("foo"), export)
 	vip := s.answersOfImport("foo")
-	imp, err := s.Import("c1", "foo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	imp := s.MustImport("c1", "foo")
 	if imp.Labels[labelKeeper] != controller || imp.Labels["team"] != "blue" || imp.Labels["karmada.io/managed"] != "" || imp.Labels["lighthouse.submariner.io/sourceNamespace"] != "" {
 		t.Errorf("labels %v", imp.Labels)
 	}

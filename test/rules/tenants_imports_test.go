@@ -8,14 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/world"
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // TestImportsTakeNoServiceOver (C23): whatever marks a tenant's import bears, a Service that is not its own stays as it is, byte for byte.
@@ -42,15 +41,14 @@ func TestImportsTakeNoServiceOver(t *testing.T) {
 		marked("recorded", map[string]string{
 			"multicluster.kubernetes.io/derived-service": "recorded", "clusterset-dns.io/cluster-ips": recorded.Spec.ClusterIP}),
 		marked("elsewhere", map[string]string{"multicluster.kubernetes.io/derived-service": "default/kubernetes"}))
-	s.says("c1", "taken", "ForeignService")
-	s.says("c1", "named", "which another writer manages")
-	s.says("c1", "recorded", "ForeignService")
-	s.says("c1", "elsewhere", "InvalidName")
+	s.Says("c1", "taken", "Ready", "ForeignService", "")
+	s.Says("c1", "named", "Ready", "Ready", "which another writer manages")
+	s.Says("c1", "recorded", "Ready", "ForeignService", "")
+	s.Says("c1", "elsewhere", "Ready", "InvalidName", "")
 	s.settled()
 	for _, svc := range []*corev1.Service{inTheWay, named, recorded} {
-		live := new(corev1.Service)
-		if err := s.Admin("c1").Get(t.Context(), s.Key(svc.Name), live); err != nil || live.ResourceVersion != svc.ResourceVersion {
-			t.Errorf("Service %s was changed: %v %v", svc.Name, live, err)
+		if live := world.Live(s.Namespace, "c1", new(corev1.Service), svc.Name); live.ResourceVersion != svc.ResourceVersion {
+			t.Errorf("Service %s was changed: %v", svc.Name, live)
 		}
 	}
 }
@@ -78,17 +76,13 @@ func TestImportsAreOfTheirNamespace(t *testing.T) {
 	s.answers("svc", "NOERROR 10.66.0.2")
 	s.settled()
 	for below, want := range map[string]string{"db": "NOERROR 10.9.1.1", "pod-0.c1.db": "NOERROR 10.9.1.1", "c1.db": "NOERROR", "pod-0.c1": "NXDOMAIN"} {
-		s.Check(s.answered(below, typeA, want))
+		s.Check(s.answered(below, want))
 	}
 	called, system := s.called("svc")
 	system.CreateAs(called, world.Import("svc", mcsv1beta1.ClusterSetIP, "10.66.0.4"))
 	system.answers("svc", "NOERROR 10.66.0.4")
-	if got, err := ask(s.server, "svc.clusterset.local.", typeA); err != nil || got != "NOERROR" {
-		t.Errorf("svc itself: %q %v", got, err)
-	}
-	if got, err := ask(s.server, "clusterset.local.", typeNS); err != nil || got != "NOERROR ns.dns.clusterset.local." {
-		t.Errorf("the zone's name server: %q %v", got, err)
-	}
+	s.Check(resolver.Differs("udp", s.server, "svc.clusterset.local. A", "NOERROR"))
+	s.Check(resolver.Differs("udp", s.server, "clusterset.local. NS", "NOERROR ns.dns.clusterset.local."))
 }
 
 // TestAddressesOfImports: `ips` answer under the tenant's own name, as an A record in any zone. A cluster's nodes answer on none of a
@@ -99,7 +93,7 @@ func TestAddressesOfImports(t *testing.T) {
 	other := world.Service("other")
 	other.Namespace = "default"
 	s.Create("c1", other)
-	t.Cleanup(func() { _ = s.Admin("c1").Delete(contextOf(t), other) })
+	t.Cleanup(func() { _ = s.Admin("c1").Delete(s.Late(), other) })
 
 	never := []string{"127.0.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0", "::1", "fe80::1", other.Spec.ClusterIP}
 	for i, ip := range never {
@@ -109,14 +103,13 @@ func TestAddressesOfImports(t *testing.T) {
 	s.CreateAs(tenant, world.Import("own-any", mcsv1beta1.ClusterSetIP, "192.0.2.1"))
 	s.Until("kube-proxy would take it", func() error { return s.takes("own-any", "192.0.2.1") })
 	for i, ip := range never {
-		s.says("c1", fmt.Sprint("own-", i), "InvalidIPs")
+		s.Says("c1", fmt.Sprint("own-", i), "Ready", "InvalidIPs", "")
 		if err := s.takes(fmt.Sprint("own-", i)); err != nil {
 			t.Errorf("%s: %v", ip, err)
 		}
 	}
-	live := new(corev1.Service)
-	if err := s.Admin("c1").Get(t.Context(), keyOf(other), live); err != nil || live.ResourceVersion != other.ResourceVersion {
-		t.Errorf("the other Service: %v %v", live, err)
+	if live := world.Live(s.Called("default"), "c1", new(corev1.Service), "other"); live.ResourceVersion != other.ResourceVersion {
+		t.Errorf("the other Service was changed: %v", live)
 	}
 	for i := range 4 {
 		s.answers(fmt.Sprint("own-", i), "NOERROR")
@@ -179,16 +172,12 @@ func TestFloodCostsOthersNothing(t *testing.T) {
 		t.Errorf("it took %v; want less than 30 s", during)
 	}
 	s.Until("the tenant's own names are answered", func() error {
-		got, err := askOver("tcp", s.server, s.name("byhand"), typeA)
-		if err == nil && got != "NOERROR "+strings.Join(manyAddresses(1000), " ") {
-			err = fmt.Errorf("there are %d addresses", len(strings.Fields(got))-1)
-		}
-		return err
+		return resolver.Differs("tcp", s.server, s.name("byhand")+" A", "NOERROR "+strings.Join(manyAddresses(1000), " "))
 	})
 }
 
 // flood makes 200 imports without a port that could be used, one with 1000 ports, and a headless one with 20 slices of 1000 endpoints.
-func (s *tenants) flood(by clientOf) {
+func (s *tenants) flood(by client.Client) {
 	s.Helper()
 	for i := range 200 {
 		odd := world.Import(fmt.Sprint("odd-", i), mcsv1beta1.ClusterSetIP, "\n1.2.3.4 forged", strings.Repeat("9", 10_000))
@@ -244,11 +233,6 @@ func TestWrongAddressesForgeNoLogLine(t *testing.T) {
 	})
 }
 
-// keyOf is where an object is.
-func keyOf(object metav1.Object) client.ObjectKey {
-	return client.ObjectKey{Namespace: object.GetNamespace(), Name: object.GetName()}
-}
-
 // TestWritersOfImportsHaveEveryName: users with permission to write imports own all names of the
 // namespace, including those of the controller. The addresses that they set in `ips` are answered,
 // as an administrator's are, and what they take from the controller does not return.
@@ -274,8 +258,6 @@ func TestWritersOfImportsHaveEveryName(t *testing.T) {
 		s.Until(name+" has no endpoints", func() error { return s.leads("c1", labelLeadsTo, "derived-"+name) })
 	}
 	s.settled()
-	if err := errors.Join(s.answered("answered", typeA, "NOERROR 192.0.2.66"),
-		s.leads("c1", labelLeadsTo, "derived-taken"), s.leads("c1", labelLeadsTo, "derived-karmadas")); err != nil {
-		t.Error(err)
-	}
+	s.Check(errors.Join(s.answered("answered", "NOERROR 192.0.2.66"),
+		s.leads("c1", labelLeadsTo, "derived-taken"), s.leads("c1", labelLeadsTo, "derived-karmadas")))
 }

@@ -2,47 +2,23 @@ package rules
 
 import (
 	"fmt"
-	"net"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world"
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // outside is what the rest of the world answers.
 var outside = map[string]string{"github.com.": "192.0.2.2", "api.github.svc.": "192.0.2.3", "www.example.": "192.0.2.4"}
-
-// upstream answers for the rest of the world until the test's end.
-func upstream(t testing.TB) (address string) {
-	t.Helper()
-	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &dns.Server{PacketConn: packets, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
-		m := new(dns.Msg).SetRcode(r, dns.RcodeNameError)
-		if ip, ok := outside[strings.ToLower(r.Question[0].Name)]; ok {
-			m.Rcode = dns.RcodeSuccess
-			m.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 5}, A: net.ParseIP(ip)}}
-		}
-		_ = w.WriteMsg(m)
-	})}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.ActivateAndServe() // until its socket is closed
-	}()
-	t.Cleanup(func() {
-		_ = packets.Close()
-		<-ended
-	})
-	return packets.LocalAddr().String()
-}
 
 // serves runs a cluster's own CoreDNS until the test's end: the cluster's zones, imports, and the rest of the world.
 func (s *tenants) serves(autopath, alias bool) (address string) {
@@ -65,11 +41,17 @@ func (s *tenants) serves(autopath, alias bool) (address string) {
 }`
 	with := map[bool]string{true: "autopath @multicluster"}[autopath]
 	as := map[bool]string{true: "alias cluster.local"}[alias]
-	text = strings.NewReplacer("AUTOPATH", with, "ALIAS", as, "UPSTREAM", upstream(s.TB)).Replace(text)
-	b, address, err := binaries.StartCoreDNS(s.Context(), s.Cluster("c1").Cluster, "coredns", text)
-	if err != nil {
-		s.Fatal(err)
+	free, err := kube.FreePort()
+	s.Must(err)
+	port := strconv.Itoa(free)
+	var records []string
+	for name, ip := range outside {
+		records = append(records, name+" 5 IN A "+ip)
 	}
+	resolver.NewUpstream(s.TB, "127.0.0.1", port, records...)
+	text = strings.NewReplacer("AUTOPATH", with, "ALIAS", as, "UPSTREAM", "127.0.0.1:"+port).Replace(text)
+	b, address, err := binaries.StartCoreDNS(s.Context(), s.Cluster("c1").Cluster, "coredns", text)
+	s.Must(err)
 	s.Cleanup(b.Stop)
 	s.Cleanup(func() {
 		if s.Failed() {
@@ -81,7 +63,7 @@ func (s *tenants) serves(autopath, alias bool) (address string) {
 }
 
 // called makes a namespace of a chosen name in c1, with a tenant with permission to write imports in it.
-func (s *tenants) called(name string) (tenant clientOf, theirs *tenants) {
+func (s *tenants) called(name string) (tenant client.Client, theirs *tenants) {
 	s.Helper()
 	theirs = &tenants{s.Called(name, "c1"), s.server}
 	return theirs.tenant("c1", "view", importsToo), theirs
@@ -91,9 +73,9 @@ func (s *tenants) called(name string) (tenant clientOf, theirs *tenants) {
 func lookup(server, name, namespace string, more ...string) (string, error) {
 	config := dns.ClientConfig{Ndots: 5, Search: append([]string{namespace + ".svc.cluster.local", "svc.cluster.local", "cluster.local"}, more...)}
 	for _, full := range config.NameList(name) {
-		got, err := ask(server, full, dns.TypeA)
-		if err != nil || got != "NXDOMAIN" {
-			return got, err
+		m, err := resolver.Ask("udp", server, full+" A")
+		if err != nil || m.Rcode != dns.RcodeNameError {
+			return resolver.Short(m), err
 		}
 	}
 	return "NXDOMAIN", nil
@@ -119,11 +101,7 @@ func TestImportsChangeNoOutsideName(t *testing.T) {
 	com.CreateAs(tenant, world.Import("github", mcsv1beta1.ClusterSetIP, "10.66.0.1"))
 	own := s.serves(false, false)
 	s.Until("the import is there", func() error {
-		got, err := ask(own, "github.com.svc.clusterset.local.", dns.TypeA)
-		if err == nil && got != "NOERROR 10.66.0.1" {
-			err = fmt.Errorf("it has %q", got)
-		}
-		return err
+		return resolver.Differs("udp", own, "github.com.svc.clusterset.local. A", "NOERROR 10.66.0.1")
 	})
 	for name, ip := range outside {
 		s.looksUp(own, strings.TrimSuffix(name, "."), "NOERROR "+ip, "clusterset.local")
@@ -131,13 +109,7 @@ func TestImportsChangeNoOutsideName(t *testing.T) {
 	auto := s.serves(true, false)
 	for name, ip := range outside {
 		asked := strings.TrimSuffix(name, ".") + "." + s.Name + ".svc.cluster.local."
-		s.Until("autopath for "+name, func() error {
-			got, err := ask(auto, asked, dns.TypeA)
-			if err == nil && got != "NOERROR "+ip+" "+name {
-				err = fmt.Errorf("%s has %q; want %s behind a CNAME", asked, got, ip)
-			}
-			return err
-		})
+		s.Until("autopath for "+name, func() error { return resolver.Differs("udp", auto, asked+" A", "NOERROR "+ip+" "+name) }) // behind a CNAME
 	}
 	// Names that end in svc do not exist on the Internet, and the namespace before that belongs to
 	// the tenant.
@@ -191,34 +163,23 @@ func TestAliasLeavesLocalServicesAlone(t *testing.T) {
 	foo := world.Service("foo")
 	theirs.Create("c1", foo)
 	server := s.serves(true, true)
-	name := "foo." + theirs.Name + ".svc.cluster.local."
-	is := func(want string) func() error {
-		return func() error {
-			got, err := ask(server, name, dns.TypeA)
-			if err == nil && got != want {
-				err = fmt.Errorf("%s has %q; want %q", name, got, want)
-			}
-			return err
-		}
+	local := func() error {
+		return resolver.Differs("udp", server, "foo."+theirs.Name+".svc.cluster.local. A", "NOERROR "+foo.Spec.ClusterIP)
 	}
-	s.Until("the local Service", is("NOERROR "+foo.Spec.ClusterIP))
+	s.Until("the local Service", local)
 	tenant := theirs.tenant("c1", "view", importsToo) // in that very namespace
 	theirs.CreateAs(tenant, world.Import("foo", mcsv1beta1.ClusterSetIP, "10.66.0.1"), world.Import("derived-foo", mcsv1beta1.ClusterSetIP, "10.66.0.2"))
 	theirs.answers("foo", "NOERROR 10.66.0.1")
 	theirs.settled()
-	s.Check(is("NOERROR " + foo.Spec.ClusterIP)())
+	s.Check(local())
 }
 
 // TestZoneCannotBeListed: without the plugin `transfer`, which has its own list of permitted
 // servers, names cannot be listed.
 func TestZoneCannotBeListed(t *testing.T) {
 	s := newTenants(t)
-	for what, qtype := range map[string]uint16{"AXFR": dns.TypeAXFR, "IXFR": dns.TypeIXFR} {
-		client := &dns.Client{Net: "tcp"}
-		m, _, err := client.Exchange(new(dns.Msg).SetQuestion("clusterset.local.", qtype), s.server)
-		if err != nil || m.Rcode != dns.RcodeRefused || len(m.Answer) > 0 {
-			t.Errorf("%s: %v %v; want REFUSED", what, m, err)
-		}
+	for _, qtype := range []string{"AXFR", "IXFR"} {
+		s.Check(resolver.Differs("tcp", s.server, "clusterset.local. "+qtype, "REFUSED"))
 	}
 }
 

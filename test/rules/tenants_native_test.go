@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -78,9 +77,8 @@ func TestNativeNamesOfTenants(t *testing.T) {
 	s.Until("the Service refuses", func() error { return s.attached(false) })
 
 	// Only the label and the slices of the controller are involved: the Service is its user's.
-	now := new(corev1.Service)
-	if err := s.Admin("c1").Get(t.Context(), s.Key("db"), now); err != nil || now.UID != db.UID || now.Labels[mcs.LabelNativeOf] != "" || now.Spec.ClusterIP != db.Spec.ClusterIP {
-		t.Errorf("the Service was %+v and is %+v: %v", db, now, err)
+	if now := world.Live(s.Namespace, "c1", new(corev1.Service), "db"); now.UID != db.UID || now.Labels[mcs.LabelNativeOf] != "" || now.Spec.ClusterIP != db.Spec.ClusterIP {
+		t.Errorf("the Service was %+v and is %+v", db, now)
 	}
 }
 
@@ -92,7 +90,7 @@ func TestNativeNamesLeaveTheAPIServerAlone(t *testing.T) {
 	export.Namespace = metav1.NamespaceDefault
 	s.Must(s.Admin("c2").Create(t.Context(), export))
 	t.Cleanup(func() { // the namespace does not go with the test
-		s.Check(s.Admin("c2").Delete(context.WithoutCancel(t.Context()), export))
+		s.Check(s.Admin("c2").Delete(s.Late(), export))
 	})
 	key := client.ObjectKeyFromObject(export)
 	imp := new(mcsv1beta1.ServiceImport)

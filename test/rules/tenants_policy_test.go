@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,10 +44,7 @@ func TestPolicies(t *testing.T) {
 	s.answersOfImport("foo")
 	s.Until("endpoints come, too", func() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") })
 
-	imp, err := s.Import("c1", "foo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	imp := s.MustImport("c1", "foo")
 	for what, spy := range spies(imp) {
 		if err := s.Try(tenant, spy); !refusedFor(err, "may not give endpoints") {
 			t.Errorf("a slice %s: %v; want it refused", what, err)
@@ -78,7 +74,7 @@ const (
 )
 
 // givesNoEndpoints has a tenant try each way to an endpoint of an import alone, so that no clause is there for nothing.
-func (s *tenants) givesNoEndpoints(tenant clientOf) {
+func (s *tenants) givesNoEndpoints(tenant client.Client) {
 	s.Helper()
 	for _, a := range slices.Concat(s.creations(tenant), s.editions(tenant), s.statuses(tenant), s.deletions(tenant)) {
 		if err := a.do(); !refusedFor(err, a.words) {
@@ -102,7 +98,7 @@ func endpointsOf(name string) *corev1.Endpoints { //nolint:staticcheck // it is 
 	return e
 }
 
-func (s *tenants) creations(tenant clientOf) []attempt {
+func (s *tenants) creations(tenant client.Client) []attempt {
 	generated := world.Service("")
 	generated.GenerateName = "derived-"
 	var all []attempt
@@ -129,7 +125,7 @@ func (s *tenants) creations(tenant clientOf) []attempt {
 }
 
 // editions remove what each object has, or change which Service it belongs to.
-func (s *tenants) editions(tenant clientOf) []attempt {
+func (s *tenants) editions(tenant client.Client) []attempt {
 	const unlabelled = `{"metadata":{"labels":null}}`
 	var all []attempt
 	for _, e := range []struct {
@@ -160,7 +156,7 @@ func (s *tenants) editions(tenant clientOf) []attempt {
 }
 
 // statuses write the metadata of Services by their status.
-func (s *tenants) statuses(tenant clientOf) []attempt {
+func (s *tenants) statuses(tenant client.Client) []attempt {
 	const labels = `{"metadata":{"labels":{"%s":"%s"}}}`
 	plain, derived := world.Service("of-a-status"), world.Service("derived-foo")
 	derived.Namespace = s.Name
@@ -181,16 +177,16 @@ func (s *tenants) statuses(tenant clientOf) []attempt {
 	return all
 }
 
-func (s *tenants) patchStatus(by clientOf, object client.Object, patch string) error {
+func (s *tenants) patchStatus(by client.Client, object client.Object, patch string) error {
 	return by.Status().Patch(s.Context(), object.DeepCopyObject().(client.Object), client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
-func (s *tenants) patch(by clientOf, object client.Object, patch string) error {
+func (s *tenants) patch(by client.Client, object client.Object, patch string) error {
 	return by.Patch(s.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
 // deletions are of Services whose address is free then.
-func (s *tenants) deletions(tenant clientOf) []attempt {
+func (s *tenants) deletions(tenant client.Client) []attempt {
 	var all []attempt
 	for what, service := range map[string]*corev1.Service{
 		"to delete a derived Service":                 world.Service("derived-foo"),
@@ -207,7 +203,7 @@ func (s *tenants) deletions(tenant clientOf) []attempt {
 
 // keepsHisOwn: with the policy, a tenant can write slices that belong to no import, and delete
 // slices that they cannot write.
-func (s *tenants) keepsHisOwn(tenant clientOf) {
+func (s *tenants) keepsHisOwn(tenant client.Client) {
 	s.Helper()
 	plain, of := world.Service("plain"), endpointsOf("plain")
 	s.CreateAs(tenant, plain, of, labelled(world.Service("packed"), labelKeeper, "Helm"),
@@ -237,7 +233,7 @@ func (s *tenants) lets() {
 		s.Errorf("the controller's mark by another implementation: %v; want it refused", err)
 	}
 	s.balances()
-	for name, kubernetes := range map[string]clientOf{
+	for name, kubernetes := range map[string]client.Client{
 		"account": s.account("kube-system", "endpointslice-controller", slicesToo, servicesToo, importsToo),
 		"user":    s.user("system:kube-controller-manager", slicesToo, servicesToo, importsToo),
 	} {
@@ -276,7 +272,7 @@ func (s *tenants) administers() {
 	s.bindCluster("cluster-admin", rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: group})
 	config := rest.CopyConfig(s.Cluster("c1").Config)
 	config.Impersonate.UserName, config.Impersonate.Groups = "administrator", []string{group}
-	by := s.clientFor(config)
+	by := s.As(config)
 	s.Until("the tenant has the rights", func() error {
 		return by.Create(s.Context(), namespaceOf("administrators"), client.DryRunAll)
 	})
@@ -294,16 +290,8 @@ func (s *tenants) administers() {
 // withdraws: the controller deletes an import that no cluster exports any more.
 func (s *tenants) withdraws() {
 	s.Helper()
-	export := world.Export("db")
-	export.Namespace = s.Name
-	s.Must(s.Admin("c1").Delete(s.Context(), export))
-	s.Until("the import is gone", func() error {
-		_, err := s.Import("c1", "db")
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return orElse(err, "it is there")
-	})
+	s.Delete("c1", world.Export("db"))
+	s.Until("the import is gone", func() error { return s.Gone("c1", new(mcsv1beta1.ServiceImport), "db") })
 }
 
 // readsPolicies permits an account of the stage's namespace to read policies. This makes the
@@ -313,7 +301,7 @@ func (s *tenants) readsPolicies(account string) {
 	role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{policiesToo}}
 	role.Name, role.Rules[0].Verbs = s.Name+"-policies", []string{"get", "list", "watch"}
 	s.Create("c1", role)
-	s.Cleanup(func() { _ = s.Admin("c1").Delete(contextOf(s.TB), role) })
+	s.Cleanup(func() { _ = s.Admin("c1").Delete(s.Late(), role) })
 	s.bindCluster(role.Name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.Name, Name: account})
 }
 
@@ -323,11 +311,11 @@ func (s *tenants) bindCluster(role string, who rbacv1.Subject) {
 	binding := &rbacv1.ClusterRoleBinding{Subjects: []rbacv1.Subject{who}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}}
 	binding.Name = s.Name + "-" + role
 	s.Create("c1", binding)
-	s.Cleanup(func() { _ = s.Admin("c1").Delete(contextOf(s.TB), binding) })
+	s.Cleanup(func() { _ = s.Admin("c1").Delete(s.Late(), binding) })
 }
 
 // takesNoImport has a tenant try to take from the controller an import that it keeps: its endpoints would go, and with it its address.
-func (s *tenants) takesNoImport(tenant clientOf) {
+func (s *tenants) takesNoImport(tenant client.Client) {
 	s.Helper()
 	kept := world.Import("foo", mcsv1beta1.ClusterSetIP)
 	kept.Namespace = s.Name
@@ -361,7 +349,7 @@ func (s *tenants) takesNoImport(tenant clientOf) {
 
 // choosesNoAddress lets a tenant try to give addresses, or a Service of a chosen name, to an
 // import.
-func (s *tenants) choosesNoAddress(tenant clientOf) {
+func (s *tenants) choosesNoAddress(tenant client.Client) {
 	s.Helper()
 	const noAddresses, noService = "may not choose the addresses", "may not choose the derived Service"
 	if err := s.Try(tenant, world.Import("vip", mcsv1beta1.ClusterSetIP, "192.0.2.1")); !refusedFor(err, noAddresses) {
@@ -392,7 +380,7 @@ func (s *tenants) choosesNoAddress(tenant clientOf) {
 }
 
 // empties: a tenant can remove what they cannot choose, also if an administrator chose it.
-func (s *tenants) empties(tenant clientOf) {
+func (s *tenants) empties(tenant client.Client) {
 	s.Helper()
 	chosen := world.Import("chosen", mcsv1beta1.ClusterSetIP, "192.0.2.7")
 	chosen.Annotations = map[string]string{"clusterset-dns.io/vips": "192.0.2.7", "multicluster.kubernetes.io/derived-service": "derived-other"}
@@ -412,7 +400,7 @@ func (s *tenants) empties(tenant clientOf) {
 
 // enforce applies deploy/policy, with one account more on its lists, until the test's end. The API server heeds policies a moment after
 // they are written, and after they are deleted.
-func (s *tenants) enforce(tenant clientOf) {
+func (s *tenants) enforce(tenant client.Client) {
 	s.Helper()
 	var text string
 	for _, name := range []string{"endpoints.yaml", "imports.yaml"} {
@@ -429,7 +417,7 @@ func (s *tenants) enforce(tenant clientOf) {
 	text = strings.Replace(text, list, "[variables.controller, '"+karmada+"']", 1)
 	s.Must(s.Cluster("c1").Apply(s.Context(), "", text))
 	s.Cleanup(func() {
-		s.Check(s.Cluster("c1").Delete(contextOf(s.TB), "", text))
+		s.Check(s.Cluster("c1").Delete(s.Late(), "", text))
 		s.Until("the policies are gone", func() error { return s.probes(tenant, false) })
 	})
 	s.Until("the policies are there", func() error { return s.probes(tenant, true) })
@@ -437,12 +425,12 @@ func (s *tenants) enforce(tenant clientOf) {
 
 // probes lets a tenant try what several clauses of each policy refuse: if one clause is missing,
 // its tests fail.
-func (s *tenants) probes(tenant clientOf, refused bool) error {
+func (s *tenants) probes(tenant client.Client, refused bool) error {
 	imp := world.Import("probe", mcsv1beta1.ClusterSetIP, "192.0.2.1")
 	imp.Annotations = map[string]string{"multicluster.kubernetes.io/derived-service": "his"}
 	for _, object := range []client.Object{world.Slice("probe", map[string]string{labelService: "probe", labelManager: controller, labelKeeper: controller}, "10.9.1.1"), imp} {
 		object.SetNamespace(s.Name)
-		if err := tenant.Create(contextOf(s.TB), object, client.DryRunAll); refusedFor(err, "") != refused {
+		if err := tenant.Create(s.Late(), object, client.DryRunAll); refusedFor(err, "") != refused {
 			return orElse(err, "not refused yet")
 		}
 	}
@@ -455,23 +443,23 @@ func refusedFor(err error, words string) bool {
 }
 
 // account is a client of an account of a namespace of its own, with rights in the stage's.
-func (s *tenants) account(namespace, name string, rules ...rbacv1.PolicyRule) clientOf {
+func (s *tenants) account(namespace, name string, rules ...rbacv1.PolicyRule) client.Client {
 	s.Helper()
 	config, _, err := s.Cluster("c1").ServiceAccount(s.Context(), namespace, name)
 	if err != nil {
 		s.Fatal(err)
 	}
 	s.bind(name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}, rules)
-	return s.clientFor(config)
+	return s.As(config)
 }
 
 // user is a client of a user with rights in the stage's namespace.
-func (s *tenants) user(name string, rules ...rbacv1.PolicyRule) clientOf {
+func (s *tenants) user(name string, rules ...rbacv1.PolicyRule) client.Client {
 	s.Helper()
 	s.bind("user", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}, rules)
 	config := rest.CopyConfig(s.Cluster("c1").Config)
 	config.Impersonate.UserName = name
-	return s.clientFor(config)
+	return s.As(config)
 }
 
 // bind gives rights in the stage's namespace.
@@ -482,15 +470,6 @@ func (s *tenants) bind(name string, who rbacv1.Subject, rules []rbacv1.PolicyRul
 	binding := &rbacv1.RoleBinding{Subjects: []rbacv1.Subject{who}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}}
 	binding.Name = name
 	s.Create("c1", role, binding)
-}
-
-func (s *tenants) clientFor(config *rest.Config) clientOf {
-	s.Helper()
-	by, err := client.New(config, client.Options{Scheme: world.Scheme})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return by
 }
 
 // TestPoliciesNameTheControllersAccount: the account in deploy/policy is the one of deploy/controller.

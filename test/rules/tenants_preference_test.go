@@ -37,11 +37,8 @@ func TestPreferencesOfTenants(t *testing.T) {
 	s.settled()
 	s.Check(served(s.Namespace, "c1", "derived-foo", both))
 
-	imp, err := s.Import("c1", "foo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	prefer := func(tenant clientOf, list string) error {
+	imp := s.MustImport("c1", "foo")
+	prefer := func(tenant client.Client, list string) error {
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mcs.AnnotationPreferClusters, list)
 		return tenant.Patch(s.Context(), imp.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 	}
@@ -64,7 +61,7 @@ func TestProbesOfTenants(t *testing.T) {
 	const both = "10.9.1.1 10.9.2.1"
 	serves(s.Namespace, "c1", "foo", both) // both serve
 
-	ask := func(by clientOf) {
+	ask := func(by client.Client) {
 		world.EditAs(s.Namespace, by, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) {
 			export.Annotations = map[string]string{mcs.AnnotationProbe: "true"}
 		})
@@ -80,7 +77,7 @@ func TestProbesOfTenants(t *testing.T) {
 	// The controllers of these tests run with --probe-peers=false.
 	s.Until("the oldest export decides", func() error { return s.tested("c2", "foo", "ProbesOff") })
 
-	refuse := func(in string, by clientOf) error {
+	refuse := func(in string, by client.Client) error {
 		imp, err := s.Import(in, "foo")
 		if err != nil {
 			return err

@@ -27,7 +27,7 @@ func TestEditorsOfServices(t *testing.T) {
 	s.CreateAs(tenant, his)
 	s.Export("c2", world.Service("foo"), "10.9.2.1")
 	s.Export("c2", world.Service("bar"), "10.9.2.2")
-	s.says("c1", "foo", "ForeignService: Service derived-foo exists")
+	s.Says("c1", "foo", "Ready", "ForeignService", "Service derived-foo exists")
 	vip := s.answersOfImport("bar")
 
 	is := func(what string, want func(*corev1.Service) bool) {
@@ -46,7 +46,7 @@ func TestEditorsOfServices(t *testing.T) {
 	})
 	// Without its label, the Service does not belong to the controller: it stays unchanged, and the
 	// name does not have its address.
-	s.says("c1", "bar", "ForeignService")
+	s.Says("c1", "bar", "Ready", "ForeignService", "")
 	s.answers("bar", "NOERROR")
 	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", func(svc *corev1.Service) { svc.Labels = map[string]string{labelKeeper: controller} })
 	is("the Service is put right", func(svc *corev1.Service) bool { return svc.Spec.Selector == nil && svc.Spec.Ports[0].Port == 80 })
@@ -61,17 +61,15 @@ func TestEditorsOfServices(t *testing.T) {
 		_, headless := svc.Labels[corev1.IsHeadlessService]
 		return svc.Spec.ExternalIPs == nil && svc.Labels[labelProxy] == "" && !headless && svc.Labels["theirs"] == "too"
 	})
-	old := new(corev1.Service)
-	s.Must(s.Admin("c1").Get(t.Context(), s.Key("derived-bar"), old))
+	old := world.Live(s.Namespace, "c1", new(corev1.Service), "derived-bar")
 	s.Must(tenant.Delete(t.Context(), old))
 	is("it comes back", func(svc *corev1.Service) bool { return svc.UID != old.UID })
 	s.Until("with its endpoints", func() error { return s.leads("c1", labelLeadsTo, "derived-bar", "10.9.2.2") })
 	if err := s.leads("c1", labelLeadsTo, "derived-foo"); err != nil {
 		t.Errorf("the tenant's Service has imported endpoints: %v", err)
 	}
-	live := new(corev1.Service)
-	if err := s.Admin("c1").Get(t.Context(), s.Key(his.Name), live); err != nil || live.ResourceVersion != his.ResourceVersion {
-		t.Errorf("the tenant's Service was changed: %v %v", live, err)
+	if live := world.Live(s.Namespace, "c1", new(corev1.Service), his.Name); live.ResourceVersion != his.ResourceVersion {
+		t.Errorf("the tenant's Service was changed: %v", live)
 	}
 }
 
@@ -132,17 +130,14 @@ func TestSelectorOfADerivedServiceTakesNoTraffic(t *testing.T) {
 		})
 	}
 	s.settled()
-	s.Check(errors.Join(leads(), s.noEndpoints("derived-foo"), s.answered("foo", typeA, "NOERROR "+vip)))
+	s.Check(errors.Join(leads(), s.noEndpoints("derived-foo"), s.answered("foo", "NOERROR "+vip)))
 	s.Until("the tenant's own Service has the tenant's pod", func() error { return s.leads("c1", labelLeadsTo, "derived-his", "10.66.0.1") })
 }
 
 // hijacks patches a Service, again and again, until Kubernetes has made a slice of it: the controller may take the patch back sooner.
-func (s *tenants) hijacks(by clientOf, name, patch string) {
+func (s *tenants) hijacks(by client.Client, name, patch string) {
 	s.Helper()
-	watching, err := client.NewWithWatch(s.Cluster("c1").Config, client.Options{Scheme: world.Scheme})
-	if err != nil {
-		s.Fatal(err)
-	}
+	watching := s.As(s.Cluster("c1").Config)
 	made, err := watching.Watch(s.Context(), &discoveryv1.EndpointSliceList{}, client.InNamespace(s.Name), client.MatchingLabels{labelLeadsTo: name})
 	if err != nil {
 		s.Fatal(err)
@@ -174,10 +169,7 @@ func (s *tenants) hijacks(by clientOf, name, patch string) {
 func (s *tenants) noEndpoints(name string) error {
 	there := new(metav1.PartialObjectMetadata)
 	there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Endpoints"))
-	if err := s.Admin("c1").Get(s.Context(), s.Key(name), there); !apierrors.IsNotFound(err) {
-		return orElse(err, "there are Endpoints "+name)
-	}
-	return nil
+	return s.Gone("c1", there, name)
 }
 
 // TestDefaultRolesReachNothing (C6, C23): neither `edit` nor `admin` of a namespace may write what names are answered from.
@@ -231,7 +223,7 @@ func (s *tenants) answersOfImport(name string) (address string) {
 			return orElse(err, "it has no ips")
 		}
 		address = imp.Spec.IPs[0]
-		return s.answered(name, typeA, "NOERROR "+address)
+		return s.answered(name, "NOERROR "+address)
 	})
 	return address
 }

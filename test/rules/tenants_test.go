@@ -10,17 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world"
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // Labels, as users write them.
@@ -137,11 +136,7 @@ func (s *tenants) tenant(in, role string, more ...rbacv1.PolicyRule) client.Clie
 		own.Name = name
 		s.CreateAs(s.Admin(in), own, bound("Role", name))
 	}
-	by, err := client.New(config, client.Options{Scheme: world.Scheme})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return by
+	return s.As(config)
 }
 
 // may is all verbs of some resources of a group.
@@ -156,25 +151,6 @@ var (
 	exportsToo = may("multicluster.x-k8s.io", "serviceexports")
 )
 
-// ask gives a reply's rcode, and the data of its answers in a fixed order.
-func ask(server, name string, qtype uint16) (string, error) {
-	return askOver("udp", server, name, qtype)
-}
-
-func askOver(network, server, name string, qtype uint16) (string, error) {
-	client := &dns.Client{Net: network, Timeout: 5 * time.Second}
-	m, _, err := client.Exchange(new(dns.Msg).SetQuestion(name, qtype), server)
-	if err != nil {
-		return "", err
-	}
-	var data []string
-	for _, rr := range m.Answer {
-		data = append(data, strings.TrimPrefix(rr.String(), rr.Header().String()))
-	}
-	slices.Sort(data)
-	return strings.Join(append([]string{dns.RcodeToString[m.Rcode]}, data...), " "), nil
-}
-
 // name is one below the stage's namespace.
 func (s *tenants) name(below string) string {
 	return below + "." + s.Name + ".svc.clusterset.local."
@@ -183,16 +159,12 @@ func (s *tenants) name(below string) string {
 // answers waits for the addresses of a name below the stage's namespace.
 func (s *tenants) answers(below, want string) {
 	s.Helper()
-	s.Until("answers of "+below, func() error { return s.answered(below, dns.TypeA, want) })
+	s.Until("answers of "+below, func() error { return s.answered(below, want) })
 }
 
-// answered wants an answer now.
-func (s *tenants) answered(below string, qtype uint16, want string) error {
-	got, err := ask(s.server, s.name(below), qtype)
-	if err == nil && got != want {
-		err = fmt.Errorf("%s has %q; want %q", below, got, want)
-	}
-	return err
+// answered wants them now.
+func (s *tenants) answered(below, want string) error {
+	return resolver.Differs("udp", s.server, s.name(below)+" A", want)
 }
 
 // settled waits until all that was written before has been seen: by the controllers, which bring a new export to both clusters, and by
@@ -205,31 +177,6 @@ func (s *tenants) settled() {
 	s.Until("seen in c2", func() error { return s.hasEndpoints("c2", name, "10.9.9.9") })
 	s.Export("c2", world.Service(name+"-too", world.Headless), "10.9.9.8")
 	s.answers(name+"-too", "NOERROR 10.9.9.8")
-}
-
-// ready is the condition Ready of an import, as reason and message.
-func (s *tenants) ready(in, name string) (string, error) {
-	imp, err := s.Import(in, name)
-	if err != nil {
-		return "", err
-	}
-	c := meta.FindStatusCondition(imp.Status.Conditions, "Ready")
-	if c == nil {
-		return "", fmt.Errorf("import %s has no condition Ready", name)
-	}
-	return c.Reason + ": " + c.Message, nil
-}
-
-// says waits for words in the condition Ready.
-func (s *tenants) says(in, name, words string) {
-	s.Helper()
-	s.Until("the import says "+words, func() error {
-		said, err := s.ready(in, name)
-		if err == nil && !strings.Contains(said, words) {
-			err = fmt.Errorf("it says %q", said)
-		}
-		return err
-	})
 }
 
 // endpoints are the addresses of the slices that have a label, sorted.
@@ -262,15 +209,6 @@ func (s *tenants) leads(in, label, value string, want ...string) error {
 	return err
 }
 
-const (
-	typeA   = dns.TypeA
-	typeNS  = dns.TypeNS
-	typeSRV = dns.TypeSRV
-)
-
-// clientOf returns the client of an actor.
-type clientOf = client.Client
-
 // orElse is the error, or one of these words.
 func orElse(err error, words string) error {
 	if err != nil {
@@ -278,9 +216,6 @@ func orElse(err error, words string) error {
 	}
 	return errors.New(words)
 }
-
-// contextOf outlives a test's end, for what tidies up after it.
-func contextOf(t testing.TB) context.Context { return context.WithoutCancel(t.Context()) }
 
 func namespaceOf(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}

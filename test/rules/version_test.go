@@ -131,6 +131,6 @@ func rights(s *world.Namespace, id string, without func(rbacv1.PolicyRule) bool)
 		return rest
 	})
 	s.Cleanup(func() {
-		set(context.WithoutCancel(s.Context()), func([]rbacv1.PolicyRule) []rbacv1.PolicyRule { return before })
+		set(s.Late(), func([]rbacv1.PolicyRule) []rbacv1.PolicyRule { return before })
 	})
 }

@@ -1,10 +1,10 @@
 package world
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -49,13 +50,16 @@ func (w *World) Called(name string, in ...string) *Namespace {
 	return ns
 }
 
+// System is the controller's own namespace.
+func (w *World) System() *Namespace { return &Namespace{w, SystemNamespace} }
+
 // AddTo makes the namespace in one more cluster.
 func (n *Namespace) AddTo(id string) {
 	n.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
 	n.Create(id, object)
 	n.Cleanup(func() {
-		if err := n.Admin(id).Delete(context.WithoutCancel(n.Context()), object); client.IgnoreNotFound(err) != nil {
+		if err := n.Admin(id).Delete(n.Late(), object); client.IgnoreNotFound(err) != nil {
 			n.Logf("delete namespace %s of %s: %v", n.Name, id, err)
 		}
 	})
@@ -77,6 +81,14 @@ func (n *Namespace) Key(name string) client.ObjectKey {
 func (w *World) Admin(id string) client.Client {
 	w.Helper()
 	return w.Cluster(id).Admin
+}
+
+// As is a client with an identity.
+func (w *World) As(identity *rest.Config) client.WithWatch {
+	w.Helper()
+	c, err := client.NewWithWatch(identity, client.Options{Scheme: Scheme})
+	w.Must(err)
+	return c
 }
 
 // Create creates objects in a cluster.
@@ -155,6 +167,30 @@ func (n *Namespace) Export(id string, service *corev1.Service, addresses ...stri
 	n.Create(id, Export(service.Name))
 }
 
+// Live reads an object of the namespace, which has to be there.
+func Live[T client.Object](n *Namespace, id string, object T, name string) T {
+	n.Helper()
+	if err := n.Admin(id).Get(n.Context(), n.Key(name), object); err != nil {
+		n.Fatalf("read %T %s in %s: %v", object, name, id, err)
+	}
+	return object
+}
+
+// Gone wants no object of a name.
+func (n *Namespace) Gone(id string, object client.Object, name string) error {
+	err := n.Admin(id).Get(n.Context(), n.Key(name), object)
+	if err == nil {
+		return fmt.Errorf("%T %s in %s is there: %v", object, name, id, object.GetLabels())
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// MustImport is an import that has to be there.
+func (n *Namespace) MustImport(id, name string) *mcsv1beta1.ServiceImport {
+	n.Helper()
+	return Live(n, id, new(mcsv1beta1.ServiceImport), name)
+}
+
 // Import reads an import.
 func (n *Namespace) Import(id, name string) (*mcsv1beta1.ServiceImport, error) {
 	imp := new(mcsv1beta1.ServiceImport)
@@ -192,6 +228,41 @@ func (n *Namespace) Imported(id, name string, clusters []string, addresses ...st
 	slices.Sort(addresses)
 	if !slices.Equal(got, addresses) {
 		return fmt.Errorf("%s has endpoints %v; want %v", where, got, addresses)
+	}
+	return nil
+}
+
+// Everywhere waits until each cluster has imported a name from these clusters, with these endpoints' addresses.
+func (n *Namespace) Everywhere(name string, clusters []string, addresses ...string) {
+	n.Helper()
+	for _, id := range n.IDs() {
+		n.Until("import "+name, func() error { return n.Imported(id, name, clusters, addresses...) })
+	}
+}
+
+// Nowhere waits until no cluster has anything of a name.
+func (n *Namespace) Nowhere(name string) {
+	n.Helper()
+	for _, id := range n.IDs() {
+		n.Until("no "+name, func() error { return n.Nothing(id, name) })
+	}
+}
+
+// Says waits for a condition of an import with a reason, and with words in its message; without a reason, for none.
+func (n *Namespace) Says(id, name, kind, reason, words string) {
+	n.Helper()
+	n.Until("the condition "+kind, func() error { return n.Said(id, name, kind, reason, words) })
+}
+
+// Said wants it now.
+func (n *Namespace) Said(id, name, kind, reason, words string) error {
+	imp, err := n.Import(id, name)
+	if err != nil {
+		return err
+	}
+	c := meta.FindStatusCondition(imp.Status.Conditions, kind)
+	if c == nil && reason != "" || c != nil && (c.Reason != reason || !strings.Contains(c.Message, words)) {
+		return fmt.Errorf("%s of import %s in %s is %+v; want %s, and %q", kind, name, id, c, reason, words)
 	}
 	return nil
 }

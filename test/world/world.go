@@ -214,10 +214,13 @@ func AllowNativeNames(o *reconcile.Options) {
 	}
 }
 
+// Late is a context that outlives the test, for what tidies up after it.
+func (w *World) Late() context.Context { return context.WithoutCancel(w.Context()) }
+
 // reset brings the clusters back to what they were at first, joined and without controllers.
 func (w *World) reset() {
 	w.Helper()
-	ctx := context.WithoutCancel(w.Context()) // also in a Cleanup
+	ctx := w.Late() // also in a Cleanup
 	w.endAll()
 	for _, c := range w.Clusters {
 		if err := c.clean(ctx); err != nil {
@@ -266,7 +269,7 @@ func oftener(o *reconcile.Options) { o.Heartbeat, o.ProbeInterval = 3*time.Secon
 func (w *World) Run(id string, change ...Option) {
 	w.Helper()
 	c := w.Cluster(id)
-	if err := c.Run(context.WithoutCancel(w.Context()), slices.Concat([]Option{oftener}, w.usual(c), change)...); err != nil {
+	if err := c.Run(w.Late(), slices.Concat([]Option{oftener}, w.usual(c), change)...); err != nil {
 		w.Fatalf("start the controller of %s: %v", id, err)
 	}
 }
