@@ -1,9 +1,6 @@
 package rules
 
 import (
-	"errors"
-	"fmt"
-	"maps"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,9 +26,9 @@ func TestForeignImportIsLeftAlone(t *testing.T) {
 	s.Create("c1", theirs, slice)
 	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	s.Until("said", func() error { return s.Condition("c1", "foo", "Ready", metav1.ConditionFalse, "Failed") })
-	imp, err := s.Import("c1", "foo")
-	if err != nil || imp.Spec.Type != mcsv1beta1.Headless || imp.Spec.Ports[0].Port != 7 || imp.Labels[mcs.LabelManagedBy] != "somebody" || len(imp.Status.Clusters) > 0 {
-		t.Errorf("it is %+v %+v: %v", imp.Spec, imp.Status, err)
+	imp := s.MustImport("c1", "foo")
+	if imp.Spec.Type != mcsv1beta1.Headless || imp.Spec.Ports[0].Port != 7 || imp.Labels[mcs.LabelManagedBy] != "somebody" || len(imp.Status.Clusters) > 0 {
+		t.Errorf("it is %+v %+v", imp.Spec, imp.Status)
 	}
 	by, err := s.Cluster("c1").Imported(t.Context(), s.Key("foo"))
 	if err != nil || len(by["c1"]) != 2 {
@@ -64,61 +61,36 @@ func TestOwnSlicesAreRepaired(t *testing.T) {
 	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	well := func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") }
 	s.Until("imported", well)
-	slice := func() *discoveryv1.EndpointSlice {
-		by, err := s.Cluster("c2").Imported(t.Context(), s.Key("foo"))
-		if err != nil || len(by["c1"]) != 1 {
-			t.Fatalf("slices: %v %v", by, err)
-		}
-		return &by["c1"][0]
-	}
-	name := slice().Name
+	slice := s.SliceOf("c2", "foo", "c1")
 	healed := func(what string) {
 		t.Helper()
-		s.Until(what, func() error {
-			live := new(discoveryv1.EndpointSlice)
-			if err := s.Admin("c2").Get(t.Context(), s.Key(name), live); err != nil {
-				return err
-			}
-			if live.Labels[mcsv1beta1.LabelServiceName] != "foo" {
-				return fmt.Errorf("labels are %v", live.Labels)
-			}
-			return well()
+		world.Becomes(s, "c2", new(discoveryv1.EndpointSlice), slice.Name, what, func(live *discoveryv1.EndpointSlice) bool {
+			return live.Labels[mcsv1beta1.LabelServiceName] == "foo" && well() == nil
 		})
 	}
-	s.Delete("c2", slice())
+	s.Delete("c2", slice)
 	healed("a deleted slice")
 	for what, change := range map[string]func(*discoveryv1.EndpointSlice){
 		"edited endpoints":         func(e *discoveryv1.EndpointSlice) { e.Endpoints[0].Addresses = []string{"10.6.6.6"} },
 		"a label of the cluster":   func(e *discoveryv1.EndpointSlice) { e.Labels[mcsv1beta1.LabelSourceCluster] = "c9" },
 		"a label of the name":      func(e *discoveryv1.EndpointSlice) { e.Labels[mcsv1beta1.LabelServiceName] = "bar" },
 		"the label of the manager": func(e *discoveryv1.EndpointSlice) { e.Labels[discoveryv1.LabelManagedBy] = "me" },
-		"no labels": func(e *discoveryv1.EndpointSlice) {
-			maps.DeleteFunc(e.Labels, func(string, string) bool { return true })
-		},
-		"no owner": func(e *discoveryv1.EndpointSlice) { e.OwnerReferences = nil },
+		"no labels":                func(e *discoveryv1.EndpointSlice) { e.Labels = nil },
+		"no owner":                 func(e *discoveryv1.EndpointSlice) { e.OwnerReferences = nil },
 	} {
-		world.Edit(s, "c2", new(discoveryv1.EndpointSlice), name, change)
+		world.Edit(s, "c2", new(discoveryv1.EndpointSlice), slice.Name, change)
 		healed(what)
 	}
 	world.Edit(s, "c2", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
-		imp.Spec.Ports, imp.Spec.SessionAffinity = nil, corev1.ServiceAffinityClientIP
-		imp.Spec.Ports = []mcsv1beta1.ServicePort{{Port: 1}}
+		imp.Spec.Ports, imp.Spec.SessionAffinity = []mcsv1beta1.ServicePort{{Port: 1}}, corev1.ServiceAffinityClientIP
 	})
-	s.Until("an edited import", func() error {
-		imp, err := s.Import("c2", "foo")
-		if err != nil || imp.Spec.Ports[0].Port != 80 || imp.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
-			return errors.Join(err, fmt.Errorf("it is %+v", imp.Spec))
-		}
-		return well()
+	world.Becomes(s, "c2", new(mcsv1beta1.ServiceImport), "foo", "an edited import", func(imp *mcsv1beta1.ServiceImport) bool {
+		return imp.Spec.Ports[0].Port == 80 && imp.Spec.SessionAffinity != corev1.ServiceAffinityClientIP && well() == nil
 	})
 	imp := s.MustImport("c2", "foo")
 	s.Delete("c2", imp)
-	s.Until("a deleted import", func() error {
-		now, err := s.Import("c2", "foo")
-		if err == nil && now.UID == imp.UID {
-			err = errors.New("it is still the same")
-		}
-		return errors.Join(err, well())
+	world.Becomes(s, "c2", new(mcsv1beta1.ServiceImport), "foo", "a deleted import", func(now *mcsv1beta1.ServiceImport) bool {
+		return now.UID != imp.UID && well() == nil
 	})
 	export := world.Live(s, "c1", new(mcsv1beta1.ServiceExport), "foo")
 	meta.RemoveStatusCondition(&export.Status.Conditions, "Ready")

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,16 +65,10 @@ func TestRefusedUpdateOfAnImport(t *testing.T) {
 	})
 	world.Edit(s, "c1", new(corev1.Service), "foo", func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 81 })
 	s.Says("c2", "foo", "Ready", desired.ReasonImportRefused, "refused by a test")
-	versions := func() string {
-		imp, err := s.Import("c2", "foo")
-		svc := new(corev1.Service)
-		s.Must(errors.Join(err, s.Admin("c2").Get(t.Context(), s.Key("derived-foo"), svc)))
-		return imp.ResourceVersion + " " + svc.ResourceVersion
-	}
-	before := versions()
+	before := versionsOf(s, "c2", "foo")
 	s.Export("c1", world.Service("another"), "10.9.1.2")
 	s.Until("others go on", func() error { return s.Imported("c2", "another", []string{"c1"}, "10.9.1.2") })
-	if after := versions(); after != before {
+	if after := versionsOf(s, "c2", "foo"); after != before {
 		t.Errorf("the import and its Service are still written: %s, then %s", before, after)
 	}
 	allow()
@@ -89,6 +82,12 @@ func TestRefusedUpdateOfAnImport(t *testing.T) {
 		}
 		return errors.Join(err, s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"))
 	})
+}
+
+// versionsOf changes with each write of an import and its derived Service.
+func versionsOf(s *world.Namespace, id, name string) string {
+	s.Helper()
+	return s.MustImport(id, name).ResourceVersion + " " + world.Live(s, id, new(corev1.Service), "derived-"+name).ResourceVersion
 }
 
 // C8: an export is not Ready where peers do not find its endpoints.
@@ -109,27 +108,14 @@ func TestForeignSliceOfOurName(t *testing.T) {
 	s := world.Three(t).Namespace("c1", "c2")
 	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	s.Until("imported", func() error { return s.Imported("c1", "foo", []string{"c1"}, "10.9.1.1") })
-	by, err := s.Cluster("c1").Imported(t.Context(), s.Key("foo"))
-	if err != nil || len(by["c1"]) != 1 {
-		t.Fatalf("slices: %v %v", by, err)
-	}
-	name := by["c1"][0].Name
+	name := s.SliceOf("c1", "foo", "c1").Name
 	s.Delete("c1", world.Export("foo"))
 	s.Until("unexported", func() error { return s.Nothing("c2", "foo") })
 	theirs := world.Endpoints(world.Service("foo"), "", "10.8.8.8")
 	theirs.Name, theirs.Labels = name, map[string]string{"is": "theirs"}
 	s.Create("c2", theirs)
 	s.Create("c1", world.Export("foo"))
-	s.Until("said", func() error {
-		imp, err := s.Import("c2", "foo")
-		if err != nil {
-			return err
-		}
-		if ready := meta.FindStatusCondition(imp.Status.Conditions, "Ready"); ready == nil || !strings.Contains(ready.Message, "endpoints of c1") {
-			return fmt.Errorf("Ready is %+v", ready)
-		}
-		return nil
-	})
+	s.Says("c2", "foo", "Ready", "Ready", "endpoints of c1")
 	if live := world.Live(s, "c2", new(discoveryv1.EndpointSlice), name); live.ResourceVersion != theirs.ResourceVersion {
 		t.Errorf("theirs is %+v", live)
 	}
@@ -138,18 +124,19 @@ func TestForeignSliceOfOurName(t *testing.T) {
 // TestAnotherWriterOfStatus is a regression test for what the clusterset gives to a status: another writer sets it back each time. Both wrote as fast
 // as they could, and nothing told of it.
 func TestAnotherWriterOfStatus(t *testing.T) {
+	imp, export := new(mcsv1beta1.ServiceImport), new(mcsv1beta1.ServiceExport)
 	for what, rival := range map[string]struct {
 		kind   string
-		object func() client.Object
+		empty  client.Object
 		revert func(client.Object) bool // false where there is nothing to set back
 	}{
-		"status.clusters of the import": {"ServiceImport", func() client.Object { return new(mcsv1beta1.ServiceImport) }, func(obj client.Object) bool {
+		"status.clusters of the import": {"ServiceImport", imp, func(obj client.Object) bool {
 			status := &obj.(*mcsv1beta1.ServiceImport).Status
 			there := len(status.Clusters) > 0
 			status.Clusters = nil
 			return there
 		}},
-		"a condition of the export": {"ServiceExport", func() client.Object { return new(mcsv1beta1.ServiceExport) }, func(obj client.Object) bool {
+		"a condition of the export": {"ServiceExport", export, func(obj client.Object) bool {
 			status := &obj.(*mcsv1beta1.ServiceExport).Status
 			for i, c := range status.Conditions {
 				if c.Type == "Ready" && c.Reason == "Ready" {
@@ -159,10 +146,10 @@ func TestAnotherWriterOfStatus(t *testing.T) {
 			}
 			return false
 		}},
-		"the generation of a condition of the import": {"ServiceImport", func() client.Object { return new(mcsv1beta1.ServiceImport) }, func(obj client.Object) bool {
+		"the generation of a condition of the import": {"ServiceImport", imp, func(obj client.Object) bool {
 			return forgetGeneration(obj.(*mcsv1beta1.ServiceImport).Status.Conditions)
 		}},
-		"the generation of a condition of the export": {"ServiceExport", func() client.Object { return new(mcsv1beta1.ServiceExport) }, func(obj client.Object) bool {
+		"the generation of a condition of the export": {"ServiceExport", export, func(obj client.Object) bool {
 			return forgetGeneration(obj.(*mcsv1beta1.ServiceExport).Status.Conditions)
 		}},
 	} {
@@ -170,28 +157,20 @@ func TestAnotherWriterOfStatus(t *testing.T) {
 			t.Parallel()
 			s := world.Three(t).Namespace("c1")
 			s.Export("c1", world.Service("foo"), "10.9.1.1")
-			s.Until("healthy", func() error {
+			well := func() error {
 				return errors.Join(s.Healthy("c1", "foo"), s.Imported("c1", "foo", []string{"c1"}, "10.9.1.1"))
-			})
+			}
+			s.Until("well", well)
 			ctx, stop := context.WithCancel(t.Context())
 			reverts := make(chan int, 1)
-			go func() { reverts <- revert(s, ctx, rival.object, rival.revert) }()
+			go func() { reverts <- revert(s, ctx, rival.empty, rival.revert) }()
 			s.Until("told", func() error { return told(s, "c1", rival.kind, "foo", desired.ReasonContested) })
-			s.Until("left alone", func() error {
-				obj := rival.object()
-				err := s.Admin("c1").Get(t.Context(), s.Key("foo"), obj)
-				if err == nil && rival.revert(obj) {
-					err = errors.New("it is not")
-				}
-				return err
-			})
+			world.Becomes(s, "c1", rival.empty, "foo", "left alone", func(obj client.Object) bool { return !rival.revert(obj) })
 			stop()
 			if n := <-reverts; n > 8 {
 				t.Errorf("written %d times before it was left alone", n)
 			}
-			s.Until("as it should be, when no writer sets it back any more", func() error {
-				return errors.Join(s.Healthy("c1", "foo"), s.Imported("c1", "foo", []string{"c1"}, "10.9.1.1"))
-			})
+			s.Until("as it should be, when no writer sets it back any more", well)
 		})
 	}
 }
@@ -208,7 +187,7 @@ func forgetGeneration(conditions []metav1.Condition) bool {
 }
 
 // revert sets back the status of foo whenever it is written, until ctx ends; it returns how often.
-func revert(s *world.Namespace, ctx context.Context, object func() client.Object, edit func(client.Object) bool) (times int) {
+func revert(s *world.Namespace, ctx context.Context, empty client.Object, edit func(client.Object) bool) (times int) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -217,7 +196,7 @@ func revert(s *world.Namespace, ctx context.Context, object func() client.Object
 			return times
 		case <-tick.C:
 		}
-		obj := object()
+		obj := empty.DeepCopyObject().(client.Object)
 		if s.Admin("c1").Get(ctx, s.Key("foo"), obj) == nil && edit(obj) && s.Admin("c1").Status().Update(ctx, obj) == nil {
 			times++
 		}

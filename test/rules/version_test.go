@@ -10,10 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
@@ -28,12 +27,8 @@ func TestOldCRDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := old.Stop(); err != nil {
-			t.Error("stop the cluster with old CRDs:", err)
-		}
-	})
 	w := world.Of(t, world.Two(t).Cluster("c1"), old)
+	t.Cleanup(func() { w.Check(old.Stop()) })
 	for i, c := range w.Clusters {
 		peer := w.Clusters[1-i]
 		w.Must(errors.Join(c.Join(ctx, peer.ID, peer.ReaderKubeconfig), c.Run(context.WithoutCancel(t.Context()))))
@@ -48,16 +43,10 @@ func TestOldCRDs(t *testing.T) {
 	s.Until("said in the older one", func() error { return s.Healthy("c2", "bar") })
 	s.Until("imported by the older one", func() error { return onOldCRD(s, "foo", "10.9.1.1") })
 
-	versions := func() string {
-		imp, err := s.Import("c2", "foo")
-		svc := new(corev1.Service)
-		s.Must(errors.Join(err, s.Admin("c2").Get(t.Context(), client.ObjectKey{Namespace: s.Name, Name: ownership.DerivedName(imp)}, svc)))
-		return imp.ResourceVersion + " " + svc.ResourceVersion
-	}
-	before := versions()
+	before := versionsOf(s, "c2", "foo")
 	s.Export("c1", world.Service("another"), "10.9.1.2")
 	s.Until("others go on", func() error { return onOldCRD(s, "another", "10.9.1.2") })
-	if after := versions(); after != before {
+	if after := versionsOf(s, "c2", "foo"); after != before {
 		t.Errorf("they are still written: %s, then %s", before, after)
 	}
 }
@@ -81,19 +70,19 @@ func onOldCRD(s *world.Namespace, name string, addresses ...string) error {
 // A cluster whose slices describe its exported Services needs to give its peers no right to read Services.
 func TestPeersNeedNotReadServices(t *testing.T) {
 	s := world.Three(t).Namespace()
-	s.Until("announced", func() error {
-		namespace := new(corev1.Namespace)
-		if err := s.Admin("c1").Get(t.Context(), client.ObjectKey{Name: world.SystemNamespace}, namespace); err != nil {
-			return err
-		}
-		if got := namespace.Annotations[mcs.AnnotationTerms]; got != "v1" {
-			return fmt.Errorf("%s is %q", mcs.AnnotationTerms, got)
-		}
-		return nil
+	world.Becomes(s.System(), "c1", new(corev1.Namespace), world.SystemNamespace, "announced", func(own *corev1.Namespace) bool {
+		return own.Annotations[mcs.AnnotationTerms] == "v1"
 	})
 	s.Export("c1", world.Service("old"), "10.9.1.1")
 	s.Until("imported", func() error { return s.Imported("c2", "old", []string{"c1"}, "10.9.1.1") })
-	rights(s, "c1", func(rule rbacv1.PolicyRule) bool { return rule.Resources[0] == "services" })
+	role := world.Live(s, "c1", new(rbacv1.ClusterRole), "multicluster-peer")
+	before := role.DeepCopy()
+	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return rule.Resources[0] == "services" })
+	s.Must(s.Admin("c1").Update(t.Context(), role))
+	t.Cleanup(func() {
+		before.ResourceVersion = ""
+		s.Check(s.Admin("c1").Update(s.Late(), before))
+	})
 	s.Restart("c2")
 	s.Export("c1", world.Service("foo"), "10.9.1.2")
 	s.Create("c1", world.Service("empty"), world.Export("empty"))
@@ -101,36 +90,7 @@ func TestPeersNeedNotReadServices(t *testing.T) {
 		return errors.Join(s.Imported("c2", "old", []string{"c1"}, "10.9.1.1"), s.Imported("c2", "foo", []string{"c1"}, "10.9.1.2"), s.Imported("c2", "empty", []string{"c1"}))
 	})
 	world.Edit(s, "c1", new(corev1.Service), "foo", func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 8443 })
-	s.Until("another port", func() error {
-		imp, err := s.Import("c2", "foo")
-		if err == nil && imp.Spec.Ports[0].Port != 8443 {
-			err = fmt.Errorf("ports %v", imp.Spec.Ports)
-		}
-		return err
-	})
-}
-
-// rights removes rules from the role for peers in a cluster, until the end of the test.
-func rights(s *world.Namespace, id string, without func(rbacv1.PolicyRule) bool) {
-	s.Helper()
-	admin, key := s.Admin(id), client.ObjectKey{Name: "multicluster-peer"}
-	set := func(ctx context.Context, change func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) {
-		role := new(rbacv1.ClusterRole)
-		s.Must(admin.Get(ctx, key, role))
-		role.Rules = change(role.Rules)
-		s.Must(admin.Update(ctx, role))
-	}
-	var before []rbacv1.PolicyRule
-	set(s.Context(), func(rules []rbacv1.PolicyRule) (rest []rbacv1.PolicyRule) {
-		before = rules
-		for _, rule := range rules {
-			if !without(rule) {
-				rest = append(rest, rule)
-			}
-		}
-		return rest
-	})
-	s.Cleanup(func() {
-		set(s.Late(), func([]rbacv1.PolicyRule) []rbacv1.PolicyRule { return before })
+	world.Becomes(s, "c2", new(mcsv1beta1.ServiceImport), "foo", "another port", func(imp *mcsv1beta1.ServiceImport) bool {
+		return imp.Spec.Ports[0].Port == 8443
 	})
 }

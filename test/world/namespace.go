@@ -176,6 +176,19 @@ func Live[T client.Object](n *Namespace, id string, object T, name string) T {
 	return object
 }
 
+// Becomes waits until an object of the namespace is as it should be. The object given is empty.
+func Becomes[T client.Object](n *Namespace, id string, object T, name, what string, is func(T) bool) {
+	n.Helper()
+	n.Until(what, func() error {
+		now := object.DeepCopyObject().(T)
+		err := n.Admin(id).Get(n.Context(), n.Key(name), now)
+		if err == nil && !is(now) {
+			err = fmt.Errorf("%s in %s is %+v", name, id, now)
+		}
+		return err
+	})
+}
+
 // Gone wants no object of a name.
 func (n *Namespace) Gone(id string, object client.Object, name string) error {
 	err := n.Admin(id).Get(n.Context(), n.Key(name), object)
@@ -295,6 +308,16 @@ func (n *Namespace) Endpoints(id, name string, imp *mcsv1beta1.ServiceImport) (a
 	}
 	slices.Sort(addresses)
 	return addresses, nil
+}
+
+// SliceOf is the only slice of an import that came from a cluster.
+func (n *Namespace) SliceOf(id, name, from string) *discoveryv1.EndpointSlice {
+	n.Helper()
+	imported, err := n.Cluster(id).Imported(n.Context(), n.Key(name))
+	if err != nil || len(imported[from]) != 1 {
+		n.Fatalf("the slices of %s in %s are %v: %v", name, id, imported, err)
+	}
+	return &imported[from][0]
 }
 
 // Nothing wants no import and no slice of a name in a cluster, nor a derived Service.
