@@ -3,8 +3,6 @@ package rules
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -29,31 +26,30 @@ func native(export *mcsv1beta1.ServiceExport) *mcsv1beta1.ServiceExport {
 }
 
 // named is the Service of a name.
-func named(s *world.Namespace, id, name string) (*corev1.Service, error) {
-	svc := new(corev1.Service)
-	return svc, s.Admin(id).Get(s.Context(), s.Key(name), svc)
+func named(s *world.Namespace, id, name string) *corev1.Service {
+	s.Helper()
+	return world.Live(s, id, new(corev1.Service), name)
+}
+
+// becomes waits until the Service of a name is as it should be.
+func becomes(s *world.Namespace, id, name, what string, is func(*corev1.Service) bool) {
+	s.Helper()
+	world.Becomes(s, id, new(corev1.Service), name, what, is)
 }
 
 // ours waits until the controller has made a Service of the name, and returns its ClusterIP.
 func ours(s *world.Namespace, id, name string) (ip string) {
 	s.Helper()
-	s.Until("the controller's Service "+name, func() error {
-		svc, err := named(s, id, name)
-		if err == nil && (svc.Labels[mcs.LabelNativeOf] != name || svc.Spec.ClusterIP == "") {
-			err = fmt.Errorf("it is %+v", svc)
-		}
+	becomes(s, id, name, "the controller's", func(svc *corev1.Service) bool {
 		ip = svc.Spec.ClusterIP
-		return err
+		return svc.Labels[mcs.LabelNativeOf] == name && ip != ""
 	})
 	return ip
 }
 
-// kubectl runs kubectl as the cluster's administrator, in the stage's namespace. The manifest is a file's content.
+// kubectl runs kubectl as the cluster's administrator, in the stage's namespace, with a manifest.
 func kubectl(s *world.Namespace, id, manifest string, args ...string) (string, error) {
-	s.Helper()
-	path := filepath.Join(s.TempDir(), "manifest.yaml")
-	s.Must(os.WriteFile(path, []byte(manifest), 0o600))
-	return binaries.Kubectl(s.Context(), s.Cluster(id).Cluster, append([]string{"--namespace=" + s.Name, "--filename=" + path}, args...)...)
+	return binaries.KubectlWith(s.Context(), s.Cluster(id).Kubeconfig, manifest, append([]string{"--namespace=" + s.Name, "--filename=-"}, args...)...)
 }
 
 // Without a local Service, the controller makes one of the export's name, if the cluster's administrators allow it. It goes with
@@ -61,7 +57,7 @@ func kubectl(s *world.Namespace, id, manifest string, args ...string) (string, e
 func TestNativeNameWithoutALocalService(t *testing.T) {
 	s := world.Three(t).Namespace()
 	const c2, c3 = "10.9.2.1", "10.9.3.1"
-	s.Create("c2", world.Service("foo"), world.Endpoints(world.Service("foo"), "", c2), world.Export("foo"))
+	s.Export("c2", world.Service("foo"), c2)
 	s.Everywhere("foo", []string{"c2"}, c2)
 	before := dump(s, "c1")
 	s.Label("c1", "native-names", "yes")
@@ -89,7 +85,7 @@ func TestNativeNameWithoutALocalService(t *testing.T) {
 	world.Edit(s, "c3", new(mcsv1beta1.ServiceExport), "other", func(e *mcsv1beta1.ServiceExport) { native(e) })
 	ours(s, "c1", "other")
 	s.Delete("c3", world.Export("other"))
-	s.Until("the Service has gone", func() error { return absent(s, "c1", "other") })
+	s.Until("the Service has gone", func() error { return s.Gone("c1", new(corev1.Service), "other") })
 
 	// A deleted Service comes back with its address.
 	s.Delete("c1", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "foo"}})
@@ -98,18 +94,9 @@ func TestNativeNameWithoutALocalService(t *testing.T) {
 	}
 
 	world.Edit(s, "c2", new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { e.Annotations = nil })
-	s.Until("the Service has gone", func() error { return absent(s, "c1", "foo") })
+	s.Until("the Service has gone", func() error { return s.Gone("c1", new(corev1.Service), "foo") })
 	s.Says("c1", "foo", "NativeName", "", "")
 	asBefore(s, "c1", before)
-}
-
-// absent wants no Service of the name.
-func absent(s *world.Namespace, id, name string) error {
-	svc, err := named(s, id, name)
-	if err == nil {
-		return fmt.Errorf("Service %s is there: %+v", name, svc.ObjectMeta)
-	}
-	return client.IgnoreNotFound(err)
 }
 
 // asBefore waits until the Services and slices of a cluster are as they were.
@@ -153,10 +140,7 @@ func TestNativeNameIsHandedOver(t *testing.T) {
 			s.Create("c2", world.Service("foo"), world.Endpoints(world.Service("foo"), "", "10.9.2.1"), native(world.Export("foo")))
 			ip := ours(s, "c1", "foo")
 			servesOf(s, "c1", "foo", "10.9.2.1")
-			derived, err := named(s, "c1", "derived-foo")
-			if err != nil {
-				t.Fatal(err)
-			}
+			derived := named(s, "c1", "derived-foo")
 			stop := neverEmpty(s, "c1", "foo")
 			out, err := kubectl(s, "c1", usersService, c.args...)
 			if c.refused != "" {
@@ -169,37 +153,22 @@ func TestNativeNameIsHandedOver(t *testing.T) {
 			if err != nil {
 				t.Fatalf("kubectl: %s: %v", out, err)
 			}
-			s.Until("handed over", func() error {
-				svc, err := named(s, "c1", "foo")
-				if err != nil || svc.Labels[mcs.LabelNativeOf] != "" || svc.Spec.Selector["app"] != "foo" || svc.Spec.Ports[0].TargetPort.IntVal != 8080 || len(svc.Spec.Ports) != 1 {
-					return fmt.Errorf("it is %+v: %w", svc, err)
-				}
-				if svc.Spec.ClusterIP != ip && !c.moves {
-					return fmt.Errorf("the address was %s and is %s", ip, svc.Spec.ClusterIP)
-				}
-				// A replace also replaces the label by which the controller knows its Service.
-				if c.name != "replace" && slices.ContainsFunc(svc.ManagedFields, func(m metav1.ManagedFieldsEntry) bool { return m.Manager == mcs.ControllerName }) {
-					return fmt.Errorf("it has fields of the controller: %+v", svc.ManagedFields)
-				}
-				return nil
+			becomes(s, "c1", "foo", "handed over, with the address "+ip, func(svc *corev1.Service) bool {
+				users := svc.Spec.Selector["app"] == "foo" && svc.Spec.Ports[0].TargetPort.IntVal == 8080 && len(svc.Spec.Ports) == 1
+				ours := slices.ContainsFunc(svc.ManagedFields, func(m metav1.ManagedFieldsEntry) bool { return m.Manager == mcs.ControllerName })
+				// A replace also replaces the label by which the controller knows its Service, so its fields stay.
+				return users && svc.Labels[mcs.LabelNativeOf] == "" && (svc.Spec.ClusterIP == ip || c.moves) && (!ours || c.name == "replace")
 			})
 			s.Says("c1", "foo", "NativeName", "Attached", "entry 2 of 2, any, is used: the traffic goes to c2")
 			own := world.Slice("own", map[string]string{discoveryv1.LabelServiceName: "foo"}, "10.9.1.1")
 			s.Create("c1", own)
 			servesOf(s, "c1", "foo", "10.9.1.1")
-			s.Until("the import is as before", func() error {
-				now, err := named(s, "c1", "derived-foo")
-				if err != nil || now.Spec.ClusterIP != derived.Spec.ClusterIP {
-					return fmt.Errorf("it is %+v: %w", now, err)
-				}
-				return s.Imported("c1", "foo", []string{"c2"}, "10.9.2.1")
+			becomes(s, "c1", "derived-foo", "the import is as before", func(now *corev1.Service) bool {
+				return now.Spec.ClusterIP == derived.Spec.ClusterIP && s.Imported("c1", "foo", []string{"c2"}, "10.9.2.1") == nil
 			})
 			stop()
 
-			svc, err := named(s, "c1", "foo")
-			if err != nil {
-				t.Fatal(err)
-			}
+			svc := named(s, "c1", "foo")
 			last := svc.Spec.ClusterIP
 			s.Delete("c1", svc, own)
 			s.Says("c1", "foo", "NativeName", "Waiting", "unless a user creates it again")
@@ -227,10 +196,7 @@ func TestNativeNameOfALocalService(t *testing.T) {
 			s.Create("c1", world.Service("foo", edits...), world.Endpoints(world.Service("foo"), "", c1))
 			s.Create("c2", world.Service("foo", append(edits, more)...), world.Endpoints(world.Service("foo", more), "", c2), world.Export("foo"))
 			s.Until("imported", func() error { return s.Imported("c1", "foo", []string{"c2"}, c2) })
-			user, err := named(s, "c1", "foo")
-			if err != nil {
-				t.Fatal(err)
-			}
+			user := named(s, "c1", "foo")
 			before := dump(s, "c1")
 			annotate := func(key, value string) {
 				world.Edit(s, "c2", new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { metav1.SetMetaDataAnnotation(&e.ObjectMeta, key, value) })
@@ -238,12 +204,9 @@ func TestNativeNameOfALocalService(t *testing.T) {
 			annotate(mcs.AnnotationReturnAfter, "1s")
 			annotate(mcs.AnnotationNativeName, "true")
 			s.Says("c1", "foo", "NativeName", "Attached", `entry 1 of 2, local, is used: the traffic goes to c1; left out: port "admin" (TCP) of other clusters`)
-			s.Until("one slice is attached, in reserve", func() error {
-				all, err := attached(s, "c1", "foo")
-				if err != nil || len(all) != 1 || all[0].Labels[mcs.LabelStandby] != "reserve" || len(all[0].Ports) != 1 || *all[0].Ports[0].Port != 16000 {
-					return fmt.Errorf("attached are %+v: %w", all, err)
-				}
-				return nil
+			name := attached(s, "c1", "foo", 1)[0].Name
+			world.Becomes(s, "c1", new(discoveryv1.EndpointSlice), name, "in reserve", func(one *discoveryv1.EndpointSlice) bool {
+				return one.Labels[mcs.LabelStandby] == "reserve" && len(one.Ports) == 1 && *one.Ports[0].Port == 16000
 			})
 			servesOf(s, "c1", "foo", c1)
 			setReady(s, "c1", "foo", false)
@@ -276,18 +239,26 @@ func TestNativeNameOfALocalService(t *testing.T) {
 			s.Says("c1", "foo", "NativeName", "", "")
 			stop()
 			asBefore(s, "c1", before)
-			if now, err := named(s, "c1", "foo"); err != nil || now.UID != user.UID || !slices.Equal(now.Spec.ClusterIPs, user.Spec.ClusterIPs) {
-				t.Errorf("the Service was %+v and is %+v: %v", user, now, err)
+			if now := named(s, "c1", "foo"); now.UID != user.UID || !slices.Equal(now.Spec.ClusterIPs, user.Spec.ClusterIPs) {
+				t.Errorf("the Service was %+v and is %+v", user, now)
 			}
 		})
 	}
 }
 
-// attached are the slices that the controller attached to a Service of the name.
-func attached(s *world.Namespace, id, name string) ([]discoveryv1.EndpointSlice, error) {
+// attached waits until the controller has attached so many slices to a Service of the name.
+func attached(s *world.Namespace, id, name string, want int) []discoveryv1.EndpointSlice {
+	s.Helper()
 	var all discoveryv1.EndpointSliceList
-	err := s.Admin(id).List(s.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{mcs.LabelNativeOf: name, discoveryv1.LabelServiceName: name})
-	return all.Items, err
+	s.Until(fmt.Sprintf("%d slices are attached to %s", want, name), func() error {
+		labels := client.MatchingLabels{mcs.LabelNativeOf: name, discoveryv1.LabelServiceName: name}
+		err := s.Admin(id).List(s.Context(), &all, client.InNamespace(s.Name), labels)
+		if err == nil && len(all.Items) != want {
+			err = fmt.Errorf("attached are %+v", all.Items)
+		}
+		return err
+	})
+	return all.Items
 }
 
 // Attached slices come back, and a Service of another type gets none.
@@ -297,17 +268,11 @@ func TestNativeNameSlips(t *testing.T) {
 	s.Create("c1", world.Service("foo"), world.Endpoints(world.Service("foo"), ""))
 	s.Create("c2", world.Service("foo"), world.Endpoints(world.Service("foo"), "", "10.9.2.1"), native(world.Export("foo")))
 	servesOf(s, "c1", "foo", "10.9.2.1")
-	all, err := attached(s, "c1", "foo")
-	if err != nil || len(all) != 1 {
-		t.Fatalf("attached are %+v: %v", all, err)
-	}
-	name := all[0].Name
+	name := attached(s, "c1", "foo", 1)[0].Name
 	for what, change := range map[string]func(*discoveryv1.EndpointSlice){
-		"loses its Service": func(slice *discoveryv1.EndpointSlice) { delete(slice.Labels, discoveryv1.LabelServiceName) },
-		"loses its labels":  func(slice *discoveryv1.EndpointSlice) { slice.Labels = nil },
-		"loses its endpoints": func(slice *discoveryv1.EndpointSlice) {
-			slice.Endpoints = nil
-		},
+		"loses its Service":           func(slice *discoveryv1.EndpointSlice) { delete(slice.Labels, discoveryv1.LabelServiceName) },
+		"loses its labels":            func(slice *discoveryv1.EndpointSlice) { slice.Labels = nil },
+		"loses its endpoints":         func(slice *discoveryv1.EndpointSlice) { slice.Endpoints = nil },
 		"is given to another Service": func(slice *discoveryv1.EndpointSlice) { slice.Labels[discoveryv1.LabelServiceName] = "bar" },
 	} {
 		t.Logf("a slice %s", what)
@@ -321,23 +286,15 @@ func TestNativeNameSlips(t *testing.T) {
 		svc.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "foo.example.com"}
 	})
 	s.Says("c1", "foo", "NativeName", "UnsupportedService", "has the type ExternalName")
-	s.Until("nothing is attached", func() error {
-		all, err := attached(s, "c1", "foo")
-		if err == nil && len(all) > 0 {
-			err = fmt.Errorf("attached are %+v", all)
-		}
-		return err
-	})
-	if svc, err := named(s, "c1", "foo"); err != nil || svc.Spec.ExternalName != "foo.example.com" {
-		t.Errorf("it is %+v: %v", svc, err)
+	attached(s, "c1", "foo", 0)
+	if svc := named(s, "c1", "foo"); svc.Spec.ExternalName != "foo.example.com" {
+		t.Errorf("it is %+v", svc)
 	}
 	world.Edit(s, "c2", new(mcsv1beta1.ServiceExport), "foo", func(e *mcsv1beta1.ServiceExport) { e.Annotations[mcs.AnnotationNativeName] = "yes" })
 	s.Until("the export's author is told", func() error {
 		return s.Condition("c2", "foo", "NativeName", metav1.ConditionFalse, "MalformedAnnotation")
 	})
-	if err := s.Admin("c1").Get(t.Context(), s.Key("foo"), new(corev1.Service)); apierrors.IsNotFound(err) {
-		t.Error(errors.Join(errors.New("the user's Service is gone"), err))
-	}
+	named(s, "c1", "foo") // the user's Service is still there
 }
 
 // What the controller attached goes when the export is deleted, when the peer leaves, and when the controller has ended and the import is deleted as
@@ -370,13 +327,7 @@ func TestNativeNameEndsWithThePeerAndTheController(t *testing.T) {
 	asBefore(s, "c1", before)
 	for _, name := range names {
 		s.Create("c2", native(world.Export(name)))
-		s.Until("attached again", func() error {
-			all, err := attached(s, "c1", name)
-			if err == nil && len(all) != 1 {
-				err = fmt.Errorf("attached are %+v", all)
-			}
-			return err
-		})
+		attached(s, "c1", name, 1)
 	}
 	home, far := s.Cluster("c1"), s.Cluster("c2")
 	s.Must(home.Leave(t.Context(), "c2"))
@@ -389,23 +340,14 @@ func TestNativeNameEndsWithThePeerAndTheController(t *testing.T) {
 	if out, err := kubectl(s, "c1", bar, "apply"); err != nil {
 		t.Fatal(out, err)
 	}
-	users, err := named(s, "c1", "bar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	users := named(s, "c1", "bar")
 	for _, name := range names {
 		s.Delete("c1", &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		s.Until("nothing is attached to "+name, func() error {
-			all, err := attached(s, "c1", name)
-			if err == nil && len(all) > 0 {
-				err = fmt.Errorf("attached are %+v", all)
-			}
-			return err
-		})
-		s.Until("the derived Service has gone", func() error { return absent(s, "c1", "derived-"+name) })
+		attached(s, "c1", name, 0)
+		s.Until("the derived Service has gone", func() error { return s.Gone("c1", new(corev1.Service), "derived-"+name) })
 	}
-	if now, err := named(s, "c1", "bar"); err != nil || now.UID != users.UID {
-		t.Fatalf("the user's Service was %+v and is %+v: %v", users, now, err)
+	if now := named(s, "c1", "bar"); now.UID != users.UID {
+		t.Fatalf("the user's Service was %+v and is %+v", users, now)
 	}
 	s.Delete("c1", users)
 	asBefore(s, "c1", before)

@@ -39,15 +39,9 @@ func TestFreedAddressesAreNotAnswered(t *testing.T) {
 			tenant := s.tenant("c1", "edit")
 			s.takesFreed(tenant, vip, frees, func(*corev1.Service) {})
 			s.Until("the import has no address", s.seesNoIPs(imports))
-			s.Until("it has another one", func() error {
-				svc := new(corev1.Service)
-				if err := s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), svc); err != nil {
-					return err
-				}
-				if svc.Spec.ClusterIP == vip || svc.Spec.ClusterIP == corev1.ClusterIPNone {
-					return fmt.Errorf("derived-foo has %q", svc.Spec.ClusterIP)
-				}
-				return errors.Join(s.answered("foo", "NOERROR "+svc.Spec.ClusterIP), s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1"))
+			becomes(s.Namespace, "c1", "derived-foo", "it has another one", func(svc *corev1.Service) bool {
+				ip := svc.Spec.ClusterIP
+				return ip != vip && ip != corev1.ClusterIPNone && errors.Join(s.answered("foo", "NOERROR "+ip), s.leadsToC2()) == nil
 			})
 		})
 	}
@@ -86,16 +80,6 @@ func TestKarmadasLabelGivesNoAddress(t *testing.T) {
 	if live := world.Live(s.Namespace, "c1", new(corev1.Service), "derived-foo"); live.Spec.Selector["app"] != "his" {
 		t.Errorf("the tenant's Service, which has or had %s, is %+v", vip, live.Spec)
 	}
-}
-
-// importedFromC2 is the address of the import foo in c1.
-func (s *tenants) importedFromC2() string {
-	s.Helper()
-	s.Export("c2", world.Service("foo"), "10.9.2.1")
-	vip := s.answersOfImport("foo")
-	s.Until("foo leads to c2", func() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") })
-	s.Says("c1", "foo", "Ready", "Ready", "served by")
-	return vip
 }
 
 // takesFreed lets a tenant delete derived-foo, create another Service, and take the address,

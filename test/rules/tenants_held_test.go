@@ -21,10 +21,7 @@ const held = "example.org/held"
 // nor one that is associated with a derived Service.
 func TestFinalizersDoNotKeepForgedSlices(t *testing.T) {
 	s := newTenants(t)
-	s.Export("c1", world.Service("db", world.Headless), "10.9.1.1")
-	s.Export("c1", world.Service("foo"), "10.9.1.1")
-	s.answers("db", "NOERROR 10.9.1.1")
-	s.answersOfImport("foo")
+	s.exportsDBAndFoo()
 	tenant := s.tenant("c1", "edit", slicesToo)
 	for name, labels := range map[string]map[string]string{
 		"marked":      {labelService: "db", labelCluster: "c1", labelManager: controller},
@@ -60,11 +57,7 @@ func TestFinalizersDoNotKeepOwnSlices(t *testing.T) {
 	s.Export("c2", world.Service("db", world.Headless), "10.9.2.1")
 	s.answers("db", "NOERROR 10.9.2.1")
 	tenant := s.tenant("c1", "edit", slicesToo)
-	var all discoveryv1.EndpointSliceList
-	if err := s.Admin("c1").List(t.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{labelService: "db"}); err != nil || len(all.Items) != 1 {
-		t.Fatalf("%d slices of db: %v; want one", len(all.Items), err)
-	}
-	name := all.Items[0].Name
+	name := s.SliceOf("c1", "db", "c2").Name
 	for how, hold := range map[string]func(*discoveryv1.EndpointSlice) []client.DeleteOption{
 		"by a finalizer": func(*discoveryv1.EndpointSlice) []client.DeleteOption { return nil },
 		"by an object that depends on it": func(slice *discoveryv1.EndpointSlice) []client.DeleteOption {
@@ -95,26 +88,16 @@ func TestFinalizersDoNotKeepOwnSlices(t *testing.T) {
 // TestOwnSlicesStayWithKubeProxy: labels by which kube-proxy leaves a slice to others do not stay on one of the controller's; others do.
 func TestOwnSlicesStayWithKubeProxy(t *testing.T) {
 	s := newTenants(t)
-	s.Export("c2", world.Service("foo"), "10.9.2.1")
-	s.Until("foo leads to c2", func() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") })
+	s.importedFromC2()
 	tenant := s.tenant("c1", "edit", slicesToo)
-	var all discoveryv1.EndpointSliceList
-	if err := s.Admin("c1").List(t.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{labelLeadsTo: "derived-foo"}); err != nil || len(all.Items) != 1 {
-		t.Fatalf("%d slices of foo: %v; want one", len(all.Items), err)
-	}
-	name := all.Items[0].Name
+	name := s.SliceOf("c1", "foo", "c2").Name
 	world.EditAs(s.Namespace, tenant, new(discoveryv1.EndpointSlice), name, func(slice *discoveryv1.EndpointSlice) {
 		slice.Labels[labelProxy], slice.Labels[corev1.IsHeadlessService], slice.Labels["theirs"] = "his", "", "too"
 	})
-	s.Until("it is kube-proxy's again", func() error {
-		live := new(discoveryv1.EndpointSlice)
-		err := s.Admin("c1").Get(t.Context(), s.Key(name), live)
+	world.Becomes(s.Namespace, "c1", new(discoveryv1.EndpointSlice), name, "it is kube-proxy's again", func(live *discoveryv1.EndpointSlice) bool {
 		_, proxied := live.Labels[labelProxy]
 		_, headless := live.Labels[corev1.IsHeadlessService]
-		if err == nil && (proxied || headless || live.Labels["theirs"] != "too") {
-			err = fmt.Errorf("its labels are %v", live.Labels)
-		}
-		return err
+		return !proxied && !headless && live.Labels["theirs"] == "too"
 	})
 }
 
@@ -122,9 +105,7 @@ func TestOwnSlicesStayWithKubeProxy(t *testing.T) {
 // put right as long as it is there; then it is made anew.
 func TestDerivedServicesWithFinalizersContinueToServe(t *testing.T) {
 	s := newTenants(t)
-	s.Export("c2", world.Service("foo"), "10.9.2.1")
-	vip := s.answersOfImport("foo")
-	s.Until("foo leads to c2", func() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") })
+	vip := s.importedFromC2()
 	tenant := s.tenant("c1", "edit")
 	svc := new(corev1.Service)
 	world.EditAs(s.Namespace, tenant, svc, "derived-foo", func(svc *corev1.Service) { svc.Finalizers = []string{held} })
@@ -133,17 +114,13 @@ func TestDerivedServicesWithFinalizersContinueToServe(t *testing.T) {
 	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-foo", func(svc *corev1.Service) {
 		svc.Spec.Selector, svc.Spec.Ports[0].Port = map[string]string{"app": "his"}, 6666
 	})
-	s.Until("put right", func() error {
-		live := new(corev1.Service)
-		err := s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), live)
-		if err == nil && (live.Spec.Selector != nil || live.Spec.Ports[0].Port != 80 || live.UID != svc.UID) {
-			err = fmt.Errorf("the Service is %+v", live.Spec)
-		}
-		return errors.Join(err, s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1"), s.answered("foo", "NOERROR "+vip))
+	well := func() error { return errors.Join(s.leadsToC2(), s.answered("foo", "NOERROR "+vip)) }
+	becomes(s.Namespace, "c1", "derived-foo", "put right", func(live *corev1.Service) bool {
+		return live.Spec.Selector == nil && live.Spec.Ports[0].Port == 80 && live.UID == svc.UID && well() == nil
 	})
 	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-foo", func(svc *corev1.Service) { svc.Finalizers = nil })
 	s.Says("c1", "foo", "Ready", "Ready", "served by Service derived-foo")
-	s.Check(errors.Join(s.answered("foo", "NOERROR "+vip), s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1")))
+	s.Check(well())
 }
 
 // TestAssociatedForeignSlicesAreDeleted: a slice that a tenant associates with a derived Service is
@@ -156,18 +133,8 @@ func TestAssociatedForeignSlicesAreDeleted(t *testing.T) {
 	t.Run("not those of a user's Service", func(t *testing.T) { newTenants(t).replaced() })
 }
 
-// imports has foo of c2, whose endpoint the derived Service leads to.
-func (s *tenants) imports() {
-	s.Helper()
-	s.Export("c2", world.Service("foo"), "10.9.2.1")
-	s.answersOfImport("foo")
-	s.Until("foo leads to c2", s.leadsToC2)
-}
-
-func (s *tenants) leadsToC2() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") }
-
 func (s *tenants) owned() {
-	s.imports()
+	s.importedFromC2()
 	tenant := s.tenant("c1", "edit", slicesToo, may("", "endpoints"))
 	his, others := world.Service("his"), endpointsOf("other")
 	s.CreateAs(tenant, his, others)
@@ -200,7 +167,7 @@ func (s *tenants) owned() {
 }
 
 func (s *tenants) heldFirst() {
-	s.imports()
+	s.importedFromC2()
 	tenant := s.tenant("c1", "edit", slicesToo)
 	for name, labels := range map[string]map[string]string{
 		"of-the-name":    {labelService: "foo"},
@@ -227,7 +194,7 @@ func (s *tenants) heldFirst() {
 }
 
 func (s *tenants) replaced() {
-	s.imports()
+	s.importedFromC2()
 	s.Until("a user's Service instead of the derived one", func() error {
 		derived := world.Service("derived-foo")
 		derived.Namespace = s.Name

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,14 +31,7 @@ func TestEditorsOfServices(t *testing.T) {
 
 	is := func(what string, want func(*corev1.Service) bool) {
 		t.Helper()
-		s.Until(what, func() error {
-			svc := new(corev1.Service)
-			err := s.Admin("c1").Get(t.Context(), s.Key("derived-bar"), svc)
-			if err == nil && (!want(svc) || svc.Spec.ClusterIP != vip) {
-				err = fmt.Errorf("the Service is %+v", svc.Spec)
-			}
-			return err
-		})
+		becomes(s.Namespace, "c1", "derived-bar", what, func(svc *corev1.Service) bool { return want(svc) && svc.Spec.ClusterIP == vip })
 	}
 	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", func(svc *corev1.Service) {
 		svc.Labels, svc.Spec.Selector, svc.Spec.Ports[0].Port = nil, map[string]string{"app": "his"}, 6666
@@ -78,24 +70,17 @@ func TestEditorsOfVIPs(t *testing.T) {
 	s := newTenants(t)
 	tenant := s.tenant("c1", "edit")
 	s.Create("c1", world.Import("vip", mcsv1beta1.ClusterSetIP, "192.0.2.7"))
-	is := func(what string) {
-		t.Helper()
-		s.Until(what, func() error {
-			svc := new(corev1.Service)
-			err := s.Admin("c1").Get(t.Context(), s.Key("derived-vip"), svc)
-			if ingress := svc.Status.LoadBalancer.Ingress; err == nil && (len(ingress) != 1 || ingress[0].IP != "192.0.2.7" ||
-				len(svc.Spec.LoadBalancerSourceRanges) > 0 || svc.Spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyCluster) {
-				err = fmt.Errorf("the Service is %+v %+v", svc.Spec, svc.Status)
-			}
-			return err
-		})
+	isRight := func(svc *corev1.Service) bool {
+		ingress := svc.Status.LoadBalancer.Ingress
+		return len(ingress) == 1 && ingress[0].IP == "192.0.2.7" && len(svc.Spec.LoadBalancerSourceRanges) == 0 &&
+			svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyCluster
 	}
-	is("the Service has the address")
+	becomes(s.Namespace, "c1", "derived-vip", "the Service has the address", isRight)
 	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-vip", func(svc *corev1.Service) {
 		svc.Spec.LoadBalancerSourceRanges = []string{"10.66.0.0/16"}
 		svc.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	})
-	is("it is put right")
+	becomes(s.Namespace, "c1", "derived-vip", "it is put right", isRight)
 }
 
 // TestSelectorOfADerivedServiceTakesNoTraffic: with `edit` a tenant gives a derived Service a
@@ -104,10 +89,7 @@ func TestEditorsOfVIPs(t *testing.T) {
 // them. It does not touch a Service of the tenant.
 func TestSelectorOfADerivedServiceTakesNoTraffic(t *testing.T) {
 	s := newTenants(t)
-	s.Export("c2", world.Service("foo"), "10.9.2.1")
-	vip := s.answersOfImport("foo")
-	leads := func() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") }
-	s.Until("foo leads to c2", leads)
+	vip := s.importedFromC2()
 	tenant := s.tenant("c1", "edit")
 	s.runsPod(tenant, "spy", "10.66.0.1")
 	his := world.Service("derived-his")
@@ -120,17 +102,12 @@ func TestSelectorOfADerivedServiceTakesNoTraffic(t *testing.T) {
 		"one, and endpoints that do not last": `{"spec":{"selector":{"app":"spy"},"publishNotReadyAddresses":true}}`,
 	} {
 		s.hijacks(tenant, "derived-foo", patch)
-		s.Until(what+": it is back as it was", func() error {
-			svc := new(corev1.Service)
-			err := s.Admin("c1").Get(t.Context(), s.Key("derived-foo"), svc)
-			if svc.Spec.Selector != nil || svc.Spec.PublishNotReadyAddresses {
-				err = fmt.Errorf("the Service is %+v", svc.Spec)
-			}
-			return errors.Join(err, leads(), s.noEndpoints("derived-foo"))
+		becomes(s.Namespace, "c1", "derived-foo", what+": it is back as it was", func(svc *corev1.Service) bool {
+			return svc.Spec.Selector == nil && !svc.Spec.PublishNotReadyAddresses && errors.Join(s.leadsToC2(), s.noEndpoints("derived-foo")) == nil
 		})
 	}
 	s.settled()
-	s.Check(errors.Join(leads(), s.noEndpoints("derived-foo"), s.answered("foo", "NOERROR "+vip)))
+	s.Check(errors.Join(s.leadsToC2(), s.noEndpoints("derived-foo"), s.answered("foo", "NOERROR "+vip)))
 	s.Until("the tenant's own Service has the tenant's pod", func() error { return s.leads("c1", labelLeadsTo, "derived-his", "10.66.0.1") })
 }
 
@@ -212,18 +189,4 @@ func TestDefaultRolesReachNothing(t *testing.T) {
 // announcing is the patch of a namespace by which a controller announces its cluster's ID.
 func announcing(id string) client.Patch {
 	return client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"clusterset-dns.io/cluster-id":"`+id+`"}}}`))
-}
-
-// answersOfImport waits until a name has the address of its import.
-func (s *tenants) answersOfImport(name string) (address string) {
-	s.Helper()
-	s.Until("import "+name, func() error {
-		imp, err := s.Import("c1", name)
-		if err != nil || len(imp.Spec.IPs) == 0 {
-			return orElse(err, "it has no ips")
-		}
-		address = imp.Spec.IPs[0]
-		return s.answered(name, "NOERROR "+address)
-	})
-	return address
 }

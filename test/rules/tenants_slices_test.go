@@ -24,10 +24,7 @@ import (
 // their endpoints, under no name, in no cluster.
 func TestServiceLabelsGiveNoEndpoints(t *testing.T) {
 	s := newTenants(t)
-	s.Export("c1", world.Service("db", world.Headless), "10.9.1.1")
-	s.Export("c1", world.Service("foo"), "10.9.1.1")
-	s.answers("db", "NOERROR 10.9.1.1")
-	vip := s.answersOfImport("foo")
+	vip := s.exportsDBAndFoo()
 	tenant := s.tenant("c1", "edit")
 	s.runsPod(tenant, "spy", "10.66.0.1")
 	for _, name := range []string{"db", "foo", "byhand"} {
@@ -99,10 +96,7 @@ func spies(imp *mcsv1beta1.ServiceImport) map[string]*discoveryv1.EndpointSlice 
 // controller keeps, and takes no name from it: point 5 of the issue, C32.
 func TestSlicesOfOthersGiveNoEndpoints(t *testing.T) {
 	s := newTenants(t)
-	s.Export("c1", world.Service("db", world.Headless), "10.9.1.1")
-	s.Export("c1", world.Service("foo"), "10.9.1.1")
-	s.answers("db", "NOERROR 10.9.1.1")
-	vip := s.answersOfImport("foo")
+	vip := s.exportsDBAndFoo()
 	tenant := s.tenant("c1", "edit", slicesToo)
 	for _, name := range []string{"db", "foo"} {
 		imp := s.MustImport("c1", name)

@@ -179,6 +179,41 @@ func (s *tenants) settled() {
 	s.answers(name+"-too", "NOERROR 10.9.9.8")
 }
 
+// answersOfImport waits until a name has the address of its import.
+func (s *tenants) answersOfImport(name string) (address string) {
+	s.Helper()
+	s.Until("import "+name, func() error {
+		imp, err := s.Import("c1", name)
+		if err != nil || len(imp.Spec.IPs) == 0 {
+			return errors.Join(err, errors.New("it has no ips"))
+		}
+		address = imp.Spec.IPs[0]
+		return s.answered(name, "NOERROR "+address)
+	})
+	return address
+}
+
+// importedFromC2 exports foo from c2, and gives its address in c1, which leads there.
+func (s *tenants) importedFromC2() (vip string) {
+	s.Helper()
+	s.Export("c2", world.Service("foo"), "10.9.2.1")
+	vip = s.answersOfImport("foo")
+	s.Until("foo leads to c2", s.leadsToC2)
+	s.Says("c1", "foo", "Ready", "Ready", "served by")
+	return vip
+}
+
+func (s *tenants) leadsToC2() error { return s.leads("c1", labelLeadsTo, "derived-foo", "10.9.2.1") }
+
+// exportsDBAndFoo exports a headless Service and another one from c1, and gives the address of the other.
+func (s *tenants) exportsDBAndFoo() (vip string) {
+	s.Helper()
+	s.Export("c1", world.Service("db", world.Headless), "10.9.1.1")
+	s.Export("c1", world.Service("foo"), "10.9.1.1")
+	s.answers("db", "NOERROR 10.9.1.1")
+	return s.answersOfImport("foo")
+}
+
 // endpoints are the addresses of the slices that have a label, sorted.
 func (s *tenants) endpoints(in, label, value string) ([]string, error) {
 	var all discoveryv1.EndpointSliceList
