@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,11 +41,11 @@ func TestFinalizersDoNotKeepForgedSlices(t *testing.T) {
 // goneSlice wants no slice of a name in c1, or another than that.
 func (s *tenants) goneSlice(name string, uid types.UID) error {
 	live := new(discoveryv1.EndpointSlice)
-	err := s.Admin("c1").Get(s.Context(), s.Key(name), live)
-	if apierrors.IsNotFound(err) || err == nil && live.UID != uid {
+	err := s.Gone("c1", live, name)
+	if live.UID != "" && live.UID != uid {
 		return nil
 	}
-	return orElse(err, name+" is there")
+	return err
 }
 
 // TestFinalizersDoNotKeepOwnSlices: a slice of the controller that a tenant deletes, blocks with a

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -46,41 +45,50 @@ func TestPolicies(t *testing.T) {
 
 	imp := s.MustImport("c1", "foo")
 	for what, spy := range spies(imp) {
-		if err := s.Try(tenant, spy); !refusedFor(err, "may not give endpoints") {
-			t.Errorf("a slice %s: %v; want it refused", what, err)
-		}
+		s.try("a slice "+what, noEndpoints, s.Try(tenant, spy))
 	}
-	s.givesNoEndpoints(tenant)
+	s.creations(tenant)
+	s.editions(tenant)
+	s.statuses(tenant)
+	s.deletions(tenant)
 	s.keepsHisOwn(tenant)
 	s.choosesNoAddress(tenant)
 	s.takesNoImport(tenant)
 
 	s.lets()
 	s.administers()
-	s.withdraws()
+	s.Delete("c1", world.Export("db")) // the controller deletes an import that no cluster exports any more
+	s.Until("the import is gone", func() error { return s.Gone("c1", new(mcsv1beta1.ServiceImport), "db") })
 }
 
-// attempt is what a tenant tries, and a word of the refusal.
-type attempt struct {
-	what, words string
-	do          func() error
+// try takes what came of an attempt, each of which one clause of a policy alone refuses, so that no clause is there for nothing. Words are
+// of the refusal, and permitted where it must succeed.
+func (s *tenants) try(what, words string, err error) {
+	s.Helper()
+	switch {
+	case words == permitted:
+		if err != nil {
+			s.Errorf("%s: %v", what, err)
+		}
+	case !refusedFor(err, words):
+		s.Errorf("%s: %v; want it refused: he %s", what, err, words)
+	}
 }
 
 const (
+	permitted   = ""
 	noEndpoints = "may not give endpoints"
 	noMark      = "is not the multicluster-controller"
 	noDerived   = "may not write derived Services"
 	noTaking    = "may not take a ServiceImport from the multicluster-controller"
+	noAddresses = "may not choose the addresses"
+	noService   = "may not choose the derived Service"
 )
 
-// givesNoEndpoints has a tenant try each way to an endpoint of an import alone, so that no clause is there for nothing.
-func (s *tenants) givesNoEndpoints(tenant client.Client) {
-	s.Helper()
-	for _, a := range slices.Concat(s.creations(tenant), s.editions(tenant), s.statuses(tenant), s.deletions(tenant)) {
-		if err := a.do(); !refusedFor(err, a.words) {
-			s.Errorf("%s: %v; want it refused: he %s", a.what, err, a.words)
-		}
-	}
+// of gives an object the stage's namespace, for requests other than its creation.
+func of[T client.Object](s *tenants, object T) T {
+	object.SetNamespace(s.Name)
+	return object
 }
 
 // labelled gives an object a label.
@@ -98,10 +106,9 @@ func endpointsOf(name string) *corev1.Endpoints { //nolint:staticcheck // it is 
 	return e
 }
 
-func (s *tenants) creations(tenant client.Client) []attempt {
+func (s *tenants) creations(tenant client.Client) {
 	generated := world.Service("")
 	generated.GenerateName = "derived-"
-	var all []attempt
 	for _, c := range []struct {
 		what, words string
 		object      client.Object
@@ -119,15 +126,13 @@ func (s *tenants) creations(tenant client.Client) []attempt {
 		{"a Service of such a name that the API server chooses", noDerived, generated},
 		{"Endpoints of a derived Service", noDerived, endpointsOf("derived-foo")},
 	} {
-		all = append(all, attempt{c.what, c.words, func() error { return s.Try(tenant, c.object) }})
+		s.try(c.what, c.words, s.Try(tenant, c.object))
 	}
-	return all
 }
 
 // editions remove what each object has, or change which Service it belongs to.
-func (s *tenants) editions(tenant client.Client) []attempt {
+func (s *tenants) editions(tenant client.Client) {
 	const unlabelled = `{"metadata":{"labels":null}}`
-	var all []attempt
 	for _, e := range []struct {
 		what, words, patch string
 		object             client.Object
@@ -139,29 +144,21 @@ func (s *tenants) editions(tenant client.Client) []attempt {
 		{"to take the controller's mark", noMark, unlabelled, labelled(world.Service("marked"), labelManager, controller)},
 		{"to take the controller's label", noDerived, unlabelled, labelled(world.Service("kept"), labelKeeper, controller)},
 		{"to change the addresses of Endpoints", noDerived, `{"subsets":null}`, endpointsOf("derived-other")},
+		{"to give a Service the controller's label", noDerived, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"multicluster-controller"}}}`,
+			world.Service("relabelled")},
 	} {
 		s.Create("c1", e.object)
-		all = append(all, attempt{e.what, e.words, func() error { return s.patch(tenant, e.object, e.patch) }})
+		s.try(e.what, e.words, s.patch(tenant, e.object, e.patch))
 	}
-	plain := world.Service("relabelled")
-	s.Create("c1", plain)
-	derived := world.Service("derived-foo")
-	derived.Namespace = s.Name
-	const selector = `{"spec":{"selector":{"app":"his"}}}`
-	return append(all,
-		attempt{"to give a Service the controller's label", noDerived, func() error {
-			return s.patch(tenant, plain, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"multicluster-controller"}}}`)
-		}},
-		attempt{"to have a derived Service select pods", noDerived, func() error { return s.patch(tenant, derived, selector) }})
+	derived := of(s, world.Service("derived-foo"))
+	s.try("to have a derived Service select pods", noDerived, s.patch(tenant, derived, `{"spec":{"selector":{"app":"his"}}}`))
 }
 
 // statuses write the metadata of Services by their status.
-func (s *tenants) statuses(tenant client.Client) []attempt {
+func (s *tenants) statuses(tenant client.Client) {
 	const labels = `{"metadata":{"labels":{"%s":"%s"}}}`
-	plain, derived := world.Service("of-a-status"), world.Service("derived-foo")
-	derived.Namespace = s.Name
+	plain, derived := world.Service("of-a-status"), of(s, world.Service("derived-foo"))
 	s.Create("c1", plain)
-	var all []attempt
 	for _, e := range []struct {
 		what, words, patch string
 		object             *corev1.Service
@@ -172,9 +169,8 @@ func (s *tenants) statuses(tenant client.Client) []attempt {
 		{"a derived Service without its label", noDerived, `{"metadata":{"labels":null}}`, derived},
 		{"a derived Service without its owner", noDerived, `{"metadata":{"ownerReferences":null}}`, derived},
 	} {
-		all = append(all, attempt{"by a Service's status, " + e.what, e.words, func() error { return s.patchStatus(tenant, e.object, e.patch) }})
+		s.try("by a Service's status, "+e.what, e.words, s.patchStatus(tenant, e.object, e.patch))
 	}
-	return all
 }
 
 func (s *tenants) patchStatus(by client.Client, object client.Object, patch string) error {
@@ -186,35 +182,25 @@ func (s *tenants) patch(by client.Client, object client.Object, patch string) er
 }
 
 // deletions are of Services whose address is free then.
-func (s *tenants) deletions(tenant client.Client) []attempt {
-	var all []attempt
-	for what, service := range map[string]*corev1.Service{
-		"to delete a derived Service":                 world.Service("derived-foo"),
-		"to delete a Service of another derived name": labelled(world.Service("custom"), labelKeeper, controller),
-	} {
-		service.Namespace = s.Name
-		if service.Name == "custom" {
-			s.Create("c1", service)
-		}
-		all = append(all, attempt{what, noDerived, func() error { return tenant.Delete(s.Context(), service) }})
-	}
-	return all
+func (s *tenants) deletions(tenant client.Client) {
+	custom := labelled(world.Service("custom"), labelKeeper, controller)
+	s.Create("c1", custom)
+	s.try("to delete a derived Service", noDerived, tenant.Delete(s.Context(), of(s, world.Service("derived-foo"))))
+	s.try("to delete a Service of another derived name", noDerived, tenant.Delete(s.Context(), custom))
 }
 
 // keepsHisOwn: with the policy, a tenant can write slices that belong to no import, and delete
 // slices that they cannot write.
 func (s *tenants) keepsHisOwn(tenant client.Client) {
 	s.Helper()
-	plain, of := world.Service("plain"), endpointsOf("plain")
-	s.CreateAs(tenant, plain, of, labelled(world.Service("packed"), labelKeeper, "Helm"),
+	plain, endpoints := world.Service("plain"), endpointsOf("plain")
+	s.CreateAs(tenant, plain, endpoints, labelled(world.Service("packed"), labelKeeper, "Helm"),
 		world.Slice("plain", map[string]string{labelLeadsTo: "plain", labelManager: "me"}, "10.9.3.1"), world.Slice("derived-plain", nil, "10.9.3.2"))
 	labels, mark := labelled(world.Service("labels"), labelService, "byhand"), labelled(world.Service("mark"), labelManager, controller)
 	s.Create("c1", labels, mark)
 	world.EditAs(s.Namespace, tenant, plain, "plain", func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "his"} })
-	for _, object := range []client.Object{of, plain, labels, mark} {
-		if err := tenant.Delete(s.Context(), object); err != nil {
-			s.Errorf("to delete %T %s: %v", object, object.GetName(), err)
-		}
+	for _, object := range []client.Object{endpoints, plain, labels, mark} {
+		s.try("to delete "+object.GetName(), permitted, tenant.Delete(s.Context(), object))
 	}
 }
 
@@ -222,28 +208,25 @@ func (s *tenants) keepsHisOwn(tenant client.Client) {
 // controllers, with either form of account.
 func (s *tenants) lets() {
 	s.Helper()
-	other := s.account("karmada-cluster", "karmada-c1", slicesToo, servicesToo)
+	other, who := s.account("c1", "karmada-cluster", "karmada-c1")
+	s.permit("c1", "karmada-c1", who, slicesToo, servicesToo)
 	s.CreateAs(other, world.Slice("theirs", map[string]string{labelService: "byhand", labelCluster: "c2", labelManager: "endpointslice-controller.karmada.io"}, "10.9.4.1"))
 	theirs := world.Service("derived-byhand")
 	s.CreateAs(other, theirs, endpointsOf("derived-theirs"))
-	if err := other.Delete(s.Context(), theirs); err != nil {
-		s.Errorf("to delete a derived Service by another implementation: %v", err)
-	}
-	if err := s.Try(other, world.Slice("theirs-forged", map[string]string{labelService: "db", labelManager: controller}, "10.66.0.1")); !refusedFor(err, noMark) {
-		s.Errorf("the controller's mark by another implementation: %v; want it refused", err)
-	}
+	s.try("to delete a derived Service by another implementation", permitted, other.Delete(s.Context(), theirs))
+	forged := world.Slice("theirs-forged", map[string]string{labelService: "db", labelManager: controller}, "10.66.0.1")
+	s.try("the controller's mark by another implementation", noMark, s.Try(other, forged))
 	s.balances()
-	for name, kubernetes := range map[string]client.Client{
-		"account": s.account("kube-system", "endpointslice-controller", slicesToo, servicesToo, importsToo),
-		"user":    s.user("system:kube-controller-manager", slicesToo, servicesToo, importsToo),
-	} {
+	account, who := s.account("c1", "kube-system", "endpointslice-controller")
+	s.permit("c1", "account", who, slicesToo, servicesToo, importsToo)
+	const manager = "system:kube-controller-manager"
+	s.permit("c1", "user", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: manager}, slicesToo, servicesToo, importsToo)
+	for name, kubernetes := range map[string]client.Client{"account": account, "user": s.impersonating(manager)} {
 		s.CreateAs(kubernetes, world.Slice("copied-"+name, map[string]string{labelLeadsTo: "derived-by-the-user", labelManager: "endpointslice-controller.k8s.io"}, "10.9.4.2"))
 		collected := labelled(world.Import("collected-"+name, mcsv1beta1.Headless), labelKeeper, controller)
 		collected.Finalizers = []string{held} // or the controller is faster: no cluster exports it
 		s.Create("c1", collected)
-		if err := kubernetes.Delete(s.Context(), collected); err != nil {
-			s.Errorf("to delete the controller's import by Kubernetes' own %s: %v", name, err)
-		}
+		s.try("to delete the controller's import by Kubernetes' own "+name, permitted, kubernetes.Delete(s.Context(), collected))
 		world.EditAs(s.Namespace, s.Admin("c1"), collected, collected.Name, func(imp *mcsv1beta1.ServiceImport) { imp.Finalizers = nil })
 		s.CreateAs(kubernetes, endpointsOf("derived-"+name), labelled(world.Service("collected-"+name), labelKeeper, controller), labelled(world.Slice("mark-"+name, nil, "10.9.4.2"), labelManager, controller))
 	}
@@ -252,15 +235,14 @@ func (s *tenants) lets() {
 // balances: who is on no list, and gives load balancers their addresses, may do so for any Service.
 func (s *tenants) balances() {
 	s.Helper()
-	balancer := s.account("metallb-system", "metallb", may("", "services/status"))
+	balancer, who := s.account("c1", "metallb-system", "metallb")
+	s.permit("c1", "metallb", who, may("", "services/status"))
 	svc := world.Service("derived-balanced")
 	svc.Labels = map[string]string{labelService: "byhand", labelManager: controller, labelKeeper: controller}
 	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
 	s.Create("c1", svc)
 	const patch = `{"metadata":{"finalizers":["service.kubernetes.io/load-balancer-cleanup"]},"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.8"}]}}}`
-	if err := s.patchStatus(balancer, svc, patch); err != nil {
-		s.Errorf("a load balancer's address: %v", err)
-	}
+	s.try("a load balancer's address", permitted, s.patchStatus(balancer, svc, patch))
 	world.EditAs(s.Namespace, s.Admin("c1"), svc, svc.Name, func(svc *corev1.Service) { svc.Finalizers = nil })
 }
 
@@ -270,28 +252,22 @@ func (s *tenants) administers() {
 	s.Helper()
 	const group = "example:cluster-admins"
 	s.bindCluster("cluster-admin", rbacv1.Subject{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: group})
-	config := rest.CopyConfig(s.Cluster("c1").Config)
-	config.Impersonate.UserName, config.Impersonate.Groups = "administrator", []string{group}
-	by := s.As(config)
+	by := s.impersonating("administrator", group)
 	s.Until("the tenant has the rights", func() error {
 		return by.Create(s.Context(), namespaceOf("administrators"), client.DryRunAll)
 	})
 	s.CreateAs(by, world.Import("administrators", mcsv1beta1.ClusterSetIP, "192.0.2.9"),
 		world.Slice("administrators", map[string]string{labelService: "administrators", labelManager: controller}, "10.9.5.1"))
-	imp, derived := world.Import("foo", mcsv1beta1.ClusterSetIP), world.Service("derived-foo")
-	imp.Namespace, derived.Namespace = s.Name, s.Name
-	for what, err := range map[string]error{"the derived Service": by.Delete(s.Context(), derived), "the import": by.Delete(s.Context(), imp)} {
-		if err != nil {
-			s.Errorf("to delete %s by an administrator: %v", what, err)
-		}
-	}
+	s.try("to delete the derived Service by an administrator", permitted, by.Delete(s.Context(), of(s, world.Service("derived-foo"))))
+	s.try("to delete the import by an administrator", permitted, by.Delete(s.Context(), of(s, world.Import("foo", mcsv1beta1.ClusterSetIP))))
 }
 
-// withdraws: the controller deletes an import that no cluster exports any more.
-func (s *tenants) withdraws() {
+// impersonating is the client of a user.
+func (s *tenants) impersonating(user string, groups ...string) client.Client {
 	s.Helper()
-	s.Delete("c1", world.Export("db"))
-	s.Until("the import is gone", func() error { return s.Gone("c1", new(mcsv1beta1.ServiceImport), "db") })
+	config := rest.CopyConfig(s.Cluster("c1").Config)
+	config.Impersonate.UserName, config.Impersonate.Groups = user, groups
+	return s.As(config)
 }
 
 // readsPolicies permits an account of the stage's namespace to read policies. This makes the
@@ -317,33 +293,22 @@ func (s *tenants) bindCluster(role string, who rbacv1.Subject) {
 // takesNoImport has a tenant try to take from the controller an import that it keeps: its endpoints would go, and with it its address.
 func (s *tenants) takesNoImport(tenant client.Client) {
 	s.Helper()
-	kept := world.Import("foo", mcsv1beta1.ClusterSetIP)
-	kept.Namespace = s.Name
-	all := []attempt{
-		{"to delete an import", noTaking, func() error { return tenant.Delete(s.Context(), kept) }},
-		{"to delete all imports", noTaking, func() error { return tenant.DeleteAllOf(s.Context(), kept, client.InNamespace(s.Name)) }},
-	}
+	kept := of(s, world.Import("foo", mcsv1beta1.ClusterSetIP))
+	s.try("to delete an import", noTaking, tenant.Delete(s.Context(), kept))
+	s.try("to delete all imports", noTaking, tenant.DeleteAllOf(s.Context(), kept, client.InNamespace(s.Name)))
 	for _, patch := range []string{
 		`{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`, `{"metadata":{"labels":{"app.kubernetes.io/managed-by":"me"}}}`,
 		`{"metadata":{"labels":{"karmada.io/managed":"true"}}}`, `{"metadata":{"annotations":{"work.karmada.io/name":"x"}}}`,
 	} {
-		all = append(all, attempt{"to change an import by " + patch, noTaking, func() error { return s.patch(tenant, kept, patch) }})
+		s.try("to change an import by "+patch, noTaking, s.patch(tenant, kept, patch))
 	}
-	for _, a := range all {
-		if err := a.do(); !refusedFor(err, a.words) {
-			s.Errorf("%s: %v; want it refused: he %s", a.what, err, a.words)
-		}
-	}
-	if err := s.patch(tenant, kept, `{"metadata":{"labels":{"his":"own","karmada.io/managed":"false"},"annotations":{"work.karmada.io/name":""}}}`); err != nil {
-		s.Errorf("the tenant's own label on the controller's import: %v", err)
-	}
+	s.try("the tenant's own label on the controller's import", permitted,
+		s.patch(tenant, kept, `{"metadata":{"labels":{"his":"own","karmada.io/managed":"false"},"annotations":{"work.karmada.io/name":""}}}`))
 	his, karmadas := world.Import("his", mcsv1beta1.ClusterSetIP), labelled(world.Import("karmadas", mcsv1beta1.ClusterSetIP), labelKeeper, controller)
 	karmadas.Labels["karmada.io/managed"] = "true"
 	s.Create("c1", his, karmadas, labelled(world.Import("theirs", mcsv1beta1.ClusterSetIP), labelKeeper, "theirs"))
 	for _, imp := range []*mcsv1beta1.ServiceImport{his, karmadas} {
-		if err := tenant.Delete(s.Context(), imp); err != nil {
-			s.Errorf("to delete an import that the controller does not keep, %s: %v", imp.Name, err)
-		}
+		s.try("to delete an import that the controller does not keep, "+imp.Name, permitted, tenant.Delete(s.Context(), imp))
 	}
 }
 
@@ -351,29 +316,21 @@ func (s *tenants) takesNoImport(tenant client.Client) {
 // import.
 func (s *tenants) choosesNoAddress(tenant client.Client) {
 	s.Helper()
-	const noAddresses, noService = "may not choose the addresses", "may not choose the derived Service"
-	if err := s.Try(tenant, world.Import("vip", mcsv1beta1.ClusterSetIP, "192.0.2.1")); !refusedFor(err, noAddresses) {
-		s.Errorf("an import with ips: %v; want it refused", err)
-	}
+	s.try("an import with ips", noAddresses, s.Try(tenant, world.Import("vip", mcsv1beta1.ClusterSetIP, "192.0.2.1")))
 	for annotation, words := range map[string]string{"clusterset-dns.io/vips": noAddresses, "multicluster.kubernetes.io/derived-service": noService} {
 		annotated := world.Import("annotated", mcsv1beta1.ClusterSetIP)
 		annotated.Annotations = map[string]string{annotation: "192-0-2-1"}
-		if err := s.Try(tenant, annotated); !refusedFor(err, words) {
-			s.Errorf("an import with %s: %v; want it refused", annotation, err)
-		}
+		s.try("an import with "+annotation, words, s.Try(tenant, annotated))
 	}
 	s.CreateAs(tenant, world.Import("byhand", mcsv1beta1.Headless), world.Import("none", mcsv1beta1.ClusterSetIP))
 	s.answersOfImport("none") // the controller's own writes of ips are allowed
-	none := world.Import("none", mcsv1beta1.ClusterSetIP)
-	none.Namespace = s.Name
+	none := of(s, world.Import("none", mcsv1beta1.ClusterSetIP))
 	for patch, words := range map[string]string{
 		`{"spec":{"ips":["192.0.2.1"]}}`:                                                    noAddresses,
 		`{"metadata":{"annotations":{"clusterset-dns.io/vips":"192.0.2.1"}}}`:               noAddresses,
 		`{"metadata":{"annotations":{"multicluster.kubernetes.io/derived-service":"his"}}}`: noService,
 	} {
-		if err := s.patch(tenant, none, patch); !refusedFor(err, words) {
-			s.Errorf("to change an import by %s: %v; want it refused", patch, err)
-		}
+		s.try("to change an import by "+patch, words, s.patch(tenant, none, patch))
 	}
 	world.EditAs(s.Namespace, tenant, new(mcsv1beta1.ServiceImport), "none", func(imp *mcsv1beta1.ServiceImport) { imp.Labels = map[string]string{"his": "own"} })
 	s.empties(tenant)
@@ -385,16 +342,13 @@ func (s *tenants) empties(tenant client.Client) {
 	chosen := world.Import("chosen", mcsv1beta1.ClusterSetIP, "192.0.2.7")
 	chosen.Annotations = map[string]string{"clusterset-dns.io/vips": "192.0.2.7", "multicluster.kubernetes.io/derived-service": "derived-other"}
 	s.Create("c1", chosen)
-	if err := s.patch(tenant, chosen, `{"metadata":{"annotations":{"clusterset-dns.io/vips":"192.0.2.8"}}}`); !refusedFor(err, "may not choose the addresses") {
-		s.Errorf("other addresses than an administrator chose: %v; want it refused", err)
-	}
+	s.try("other addresses than an administrator chose", noAddresses,
+		s.patch(tenant, chosen, `{"metadata":{"annotations":{"clusterset-dns.io/vips":"192.0.2.8"}}}`))
 	for _, patch := range []string{
 		`{"metadata":{"labels":{"his":"own"}}}`, `{"spec":{"ips":null}}`,
 		`{"metadata":{"annotations":{"clusterset-dns.io/vips":null,"multicluster.kubernetes.io/derived-service":null}}}`,
 	} {
-		if err := s.patch(tenant, chosen, patch); err != nil {
-			s.Errorf("to change an import that an administrator made by %s: %v", patch, err)
-		}
+		s.try("to change an import that an administrator made by "+patch, permitted, s.patch(tenant, chosen, patch))
 	}
 }
 
@@ -431,7 +385,7 @@ func (s *tenants) probes(tenant client.Client, refused bool) error {
 	for _, object := range []client.Object{world.Slice("probe", map[string]string{labelService: "probe", labelManager: controller, labelKeeper: controller}, "10.9.1.1"), imp} {
 		object.SetNamespace(s.Name)
 		if err := tenant.Create(s.Late(), object, client.DryRunAll); refusedFor(err, "") != refused {
-			return orElse(err, "not refused yet")
+			return fmt.Errorf("refused has to be %t: %w", refused, err)
 		}
 	}
 	return nil
@@ -440,36 +394,6 @@ func (s *tenants) probes(tenant client.Client, refused bool) error {
 // refusedFor is true for a refusal by a policy, with these words in it.
 func refusedFor(err error, words string) bool {
 	return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy") && strings.Contains(err.Error(), words)
-}
-
-// account is a client of an account of a namespace of its own, with rights in the stage's.
-func (s *tenants) account(namespace, name string, rules ...rbacv1.PolicyRule) client.Client {
-	s.Helper()
-	config, _, err := s.Cluster("c1").ServiceAccount(s.Context(), namespace, name)
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.bind(name, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}, rules)
-	return s.As(config)
-}
-
-// user is a client of a user with rights in the stage's namespace.
-func (s *tenants) user(name string, rules ...rbacv1.PolicyRule) client.Client {
-	s.Helper()
-	s.bind("user", rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}, rules)
-	config := rest.CopyConfig(s.Cluster("c1").Config)
-	config.Impersonate.UserName = name
-	return s.As(config)
-}
-
-// bind gives rights in the stage's namespace.
-func (s *tenants) bind(name string, who rbacv1.Subject, rules []rbacv1.PolicyRule) {
-	s.Helper()
-	role := &rbacv1.Role{Rules: rules}
-	role.Name = name
-	binding := &rbacv1.RoleBinding{Subjects: []rbacv1.Subject{who}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}}
-	binding.Name = name
-	s.Create("c1", role, binding)
 }
 
 // TestPoliciesNameTheControllersAccount: the account in deploy/policy is the one of deploy/controller.

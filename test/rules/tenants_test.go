@@ -119,24 +119,33 @@ func stopKubernetes() {
 // tenant is an account with a role of Kubernetes' own in the stage's namespace, and with more rights there.
 func (s *tenants) tenant(in, role string, more ...rbacv1.PolicyRule) client.Client {
 	s.Helper()
-	const name = "tenant"
-	config, _, err := s.Cluster(in).ServiceAccount(s.Context(), s.Name, name)
-	if err != nil {
-		s.Fatal(err)
-	}
-	who := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Name, Name: name}}
-	bound := func(kind, role string) *rbacv1.RoleBinding {
-		b := &rbacv1.RoleBinding{Subjects: who, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role}}
-		b.Name = strings.ToLower(kind) + "-" + role
-		return b
-	}
-	s.CreateAs(s.Admin(in), bound("ClusterRole", role))
+	by, who := s.account(in, s.Name, "tenant")
+	s.Create(in, bound("ClusterRole", role, who))
 	if len(more) > 0 {
-		own := &rbacv1.Role{Rules: more}
-		own.Name = name
-		s.CreateAs(s.Admin(in), own, bound("Role", name))
+		s.permit(in, "tenant", who, more...)
 	}
-	return s.As(config)
+	return by
+}
+
+// account is the client of an account of a namespace, without rights.
+func (s *tenants) account(in, namespace, name string) (client.Client, rbacv1.Subject) {
+	s.Helper()
+	config, _, err := s.Cluster(in).ServiceAccount(s.Context(), namespace, name)
+	s.Must(err)
+	return s.As(config), rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}
+}
+
+// permit gives rights in the stage's namespace.
+func (s *tenants) permit(in, name string, who rbacv1.Subject, rules ...rbacv1.PolicyRule) {
+	s.Helper()
+	s.Create(in, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, bound("Role", name, who))
+}
+
+func bound(kind, role string, who rbacv1.Subject) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(kind) + "-" + role}, Subjects: []rbacv1.Subject{who},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role},
+	}
 }
 
 // may is all verbs of some resources of a group.
@@ -242,14 +251,6 @@ func (s *tenants) leads(in, label, value string, want ...string) error {
 		err = fmt.Errorf("%s=%s in %s has endpoints %v; want %v", label, value, in, got, want)
 	}
 	return err
-}
-
-// orElse is the error, or one of these words.
-func orElse(err error, words string) error {
-	if err != nil {
-		return err
-	}
-	return errors.New(words)
 }
 
 func namespaceOf(name string) *corev1.Namespace {
