@@ -40,10 +40,10 @@ type place struct {
 
 func (h *history) place() place {
 	a, b := h.namespaces[0], h.namespaces[1]
-	return place{h.IntN(len(h.set)), client.ObjectKey{Namespace: oneOf(h.dice, a, a, b), Name: oneOf(h.dice, "foo", "foo", "bar")}}
+	return place{h.IntN(len(h.Clusters)), client.ObjectKey{Namespace: oneOf(h.dice, a, a, b), Name: oneOf(h.dice, "foo", "foo", "bar")}}
 }
 
-func (h *history) admin(p place) client.Client { return h.set[p.in].Admin }
+func (h *history) admin(p place) client.Client { return h.Clusters[p.in].Admin }
 
 // stepKinds are drawn in proportion to their weight. Each returns a description of what it did, or
 // "" if there was nothing to do.
@@ -110,7 +110,7 @@ func (h *history) populate() {
 func (h *history) do(p place, step func(*history, place) (string, error)) bool {
 	said, err := step(h, p)
 	if said != "" {
-		h.steps = append(h.steps, fmt.Sprintf("%3d %s: %s", len(h.steps)+1, h.set[p.in].ID, said))
+		h.steps = append(h.steps, fmt.Sprintf("%3d %s: %s", len(h.steps)+1, h.Clusters[p.in].ID, said))
 	}
 	if err = lost(err); err != nil {
 		h.Fatalf("%s: %v", said, err)
@@ -300,13 +300,13 @@ func (h *history) deleteSlice(p place) (string, error) {
 
 func (h *history) deleteNamespace(p place) (string, error) {
 	maps.DeleteFunc(h.theirs, func(obj client.Object, in int) bool { return in == p.in && obj.GetNamespace() == p.Namespace })
-	return exists("delete namespace "+p.Namespace, h.admin(p).Delete(h.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.Namespace}}))
+	return exists("delete namespace "+p.Namespace, h.admin(p).Delete(h.Context(), namespaceOf(p.Namespace)))
 }
 
 // createNamespace makes one that has not been yet, or whose former one has gone (C21).
 func (h *history) createNamespace(p place) (string, error) {
 	for _, namespace := range h.namespaces {
-		err := h.admin(p).Create(h.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		err := h.admin(p).Create(h.Context(), namespaceOf(namespace))
 		if !apierrors.IsAlreadyExists(err) {
 			return "create namespace " + namespace, err
 		}
@@ -341,23 +341,23 @@ func (h *history) await(p place) (string, error) {
 
 // link is one of a cluster to a peer.
 func (h *history) link(p place) linkOf {
-	return linkOf{p.in, (p.in + 1 + h.IntN(len(h.set)-1)) % len(h.set)}
+	return linkOf{p.in, (p.in + 1 + h.IntN(len(h.Clusters)-1)) % len(h.Clusters)}
 }
 
 func (h *history) joinPeer(p place) (string, error) {
 	link := h.link(p)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: h.set[link.peer].ID}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: h.Clusters[link.peer].ID}}
 	if err := h.admin(p).Get(h.Context(), client.ObjectKeyFromObject(secret), secret); err == nil {
 		return "", nil
 	}
-	return "join " + h.set[link.peer].ID, h.join(link)
+	return "join " + h.Clusters[link.peer].ID, h.join(link)
 }
 
 func (h *history) leavePeer(p place) (string, error) {
 	link := h.link(p)
 	h.left[link] = true
-	peer := h.set[link.peer].ID
-	return "leave " + peer, h.set[p.in].Leave(h.Context(), peer)
+	peer := h.Clusters[link.peer].ID
+	return "leave " + peer, h.Clusters[p.in].Leave(h.Context(), peer)
 }
 
 // disturb is what package fault can do to a link. What lasts, lasts until resume.
@@ -366,7 +366,7 @@ func (h *history) disturb(p place) (string, error) {
 	if h.disturbed[link] != nil {
 		return "", nil
 	}
-	api, peer := h.links[link], h.set[link.peer].ID
+	api, peer := h.links[link], h.Clusters[link.peer].ID
 	lasts := func(resume func()) { h.disturbed[link] = func() error { resume(); return nil } }
 	switch h.IntN(10) {
 	case 0:
@@ -409,14 +409,14 @@ func (h *history) resume(p place) (string, error) {
 		return "", nil
 	}
 	delete(h.disturbed, link)
-	return "reach again " + h.set[link.peer].ID, resume()
+	return "reach again " + h.Clusters[link.peer].ID, resume()
 }
 
 func (h *history) restart(p place) (string, error) {
 	if h.ended[p.in] {
 		return "", nil
 	}
-	if err := h.set[p.in].End(); err != nil {
+	if err := h.Clusters[p.in].End(); err != nil {
 		return "restart", err
 	}
 	return "restart", h.runController(p.in)
@@ -427,7 +427,7 @@ func (h *history) endController(p place) (string, error) {
 		return "", nil
 	}
 	h.ended[p.in] = true
-	return "end the controller", h.set[p.in].End()
+	return "end the controller", h.Clusters[p.in].End()
 }
 
 func (h *history) startController(p place) (string, error) {
@@ -439,7 +439,7 @@ func (h *history) startController(p place) (string, error) {
 
 // edit is what hands do to objects of ours; they heal. Hands do not take away the marks by which a Service or an import is ours.
 func (h *history) edit(p place) (string, error) {
-	seen, err := see(h.Context(), h.set[p.in], []string{p.Namespace})
+	seen, err := see(h.Context(), h.Clusters[p.in], []string{p.Namespace})
 	if err != nil {
 		return "look", err
 	}

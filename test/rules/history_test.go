@@ -1,11 +1,9 @@
 package rules
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -14,18 +12,13 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
-	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
@@ -78,10 +71,10 @@ func historySeeds(t *testing.T) []uint64 {
 
 // histories are three clusters. Each reads the others through a proxy of its own.
 type histories struct {
-	set    []*world.Cluster
+	*world.World
 	links  map[linkOf]*faultproxy.API
 	joined map[linkOf][]byte // the kubeconfigs
-	ledger *ledger
+	ledger recorder
 }
 
 // linkOf is a cluster and a peer that it reads, by their places.
@@ -90,32 +83,25 @@ type linkOf struct{ reader, peer int }
 func startHistories(t *testing.T) *histories {
 	t.Helper()
 	w := world.Three(t)
-	all := &histories{set: w.Clusters, links: map[linkOf]*faultproxy.API{}, joined: map[linkOf][]byte{}, ledger: &ledger{}}
+	all := &histories{World: w, links: map[linkOf]*faultproxy.API{}, joined: map[linkOf][]byte{}}
 	t.Cleanup(func() {
 		for _, api := range all.links {
-			if err := api.Close(); err != nil {
-				t.Errorf("close a proxy: %v", err)
-			}
+			w.Check(api.Close())
 		}
 	})
 	w.Exclusive()
 	stopKubernetes()
-	for i, c := range all.set {
-		account := c.Account
-		t.Cleanup(func() { c.Account = account })
-		c.Account = all.ledger.watching(c)
-		for j, peer := range all.set {
+	for i, c := range all.Clusters {
+		all.ledger.follow(w, c.ID)
+		for j, peer := range all.Clusters {
 			if i == j {
 				continue
 			}
 			api, err := faultproxy.Before(peer.Config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w.Must(err)
 			all.links[linkOf{i, j}] = api
-			if all.joined[linkOf{i, j}], err = api.Kubeconfig(peer.Reader); err != nil {
-				t.Fatal(err)
-			}
+			all.joined[linkOf{i, j}], err = api.Kubeconfig(peer.Reader)
+			w.Must(err)
 		}
 	}
 	return all
@@ -123,7 +109,7 @@ func startHistories(t *testing.T) *histories {
 
 // history is one of them.
 type history struct {
-	*testing.T
+	*world.World
 	*histories
 	dice
 	seed       uint64
@@ -140,7 +126,7 @@ type history struct {
 }
 
 func newHistory(t *testing.T, all *histories, run int, seed uint64) *history {
-	h := &history{T: t, histories: all, seed: seed, dice: dice{rand.New(rand.NewPCG(seed, 0))}, ended: map[int]bool{}, disturbed: map[linkOf]func() error{},
+	h := &history{World: all.For(t), histories: all, seed: seed, dice: dice{rand.New(rand.NewPCG(seed, 0))}, ended: map[int]bool{}, disturbed: map[linkOf]func() error{},
 		left: map[linkOf]bool{}, theirs: map[client.Object]int{}}
 	for _, suffix := range []string{"a", "b", "steady"} {
 		h.namespaces = append(h.namespaces, fmt.Sprintf("%s%d-%s", prefix, run, suffix))
@@ -171,26 +157,26 @@ func (h *history) run() {
 // begin joins all to all anew, as if no history had been before.
 func (h *history) begin() {
 	for link := range h.links {
-		lease := leaseOf(h.set[link.peer].ID)
-		h.must("forget a peer", client.IgnoreNotFound(h.set[link.reader].Admin.Delete(h.Context(), lease)))
-		h.must("forget a peer", h.set[link.reader].Leave(h.Context(), h.set[link.peer].ID))
-		h.must("join", h.join(link))
+		lease := leaseOf(h.Clusters[link.peer].ID)
+		h.Must(client.IgnoreNotFound(h.Clusters[link.reader].Admin.Delete(h.Context(), lease)))
+		h.Must(h.Clusters[link.reader].Leave(h.Context(), h.Clusters[link.peer].ID))
+		h.Must(h.join(link))
 	}
-	for i, c := range h.set {
+	for i, c := range h.Clusters {
 		for n, namespace := range h.namespaces {
 			if n == 1 && i > 0 { // later, by a step
 				continue
 			}
-			h.must("create a namespace", c.Admin.Create(h.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+			h.Must(c.Admin.Create(h.Context(), namespaceOf(namespace)))
 		}
-		h.must("run", h.runController(i))
+		h.Must(h.runController(i))
 	}
-	h.addresses = readAddresses(h.T, h.set)
-	s := h.in(h.namespaces[2])
-	for i, c := range h.set {
+	h.addresses = readAddresses(h.World)
+	s := h.Called(h.namespaces[2])
+	for i, c := range h.Clusters {
 		s.Export(c.ID, world.Service("from-"+c.ID), fmt.Sprintf("10.9.%d.1", i))
 	}
-	for i, c := range h.set {
+	for i, c := range h.Clusters {
 		s.Until("exported", func() error { return s.Healthy(c.ID, "from-"+c.ID) })
 		for _, in := range s.IDs() {
 			s.Until("imported", func() error { return s.Imported(in, "from-"+c.ID, []string{c.ID}, fmt.Sprintf("10.9.%d.1", i)) })
@@ -199,18 +185,14 @@ func (h *history) begin() {
 	h.steady = h.undisturbed()
 }
 
-func (h *history) in(namespace string) *world.Namespace {
-	return world.Of(h.T, h.set...).Called(namespace)
-}
-
 // undisturbed contains the versions of the objects that no step touches, by their cluster and the
 // cluster that they come from: outages and restarts must not change them.
 func (h *history) undisturbed() map[linkOf]picture {
 	all := map[linkOf]picture{}
-	for i, c := range h.set {
+	for i, c := range h.Clusters {
 		one, err := see(h.Context(), c, h.namespaces[2:])
-		h.must("see", err)
-		for j, from := range h.set {
+		h.Must(err)
+		for j, from := range h.Clusters {
 			p := picture{}
 			for _, obj := range one.objects() {
 				if strings.Contains(obj.GetName(), "from-"+from.ID) {
@@ -234,60 +216,43 @@ func (h *history) end() {
 	}
 	h.addresses.close()
 	for _, resume := range h.disturbed {
-		if err := resume(); err != nil {
-			h.Errorf("resume: %v", err)
-		}
+		h.Check(resume())
 	}
-	for _, c := range h.set {
-		if err := c.End(); err != nil {
-			h.Errorf("end the controller of %s: %v", c.ID, err)
-		}
+	for _, c := range h.Clusters {
+		h.Check(c.End())
 		for _, namespace := range h.namespaces {
-			doomed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-			if err := client.IgnoreNotFound(c.Admin.Delete(h.Context(), doomed)); err != nil {
-				h.Errorf("delete a namespace: %v", err)
-			}
+			h.Check(client.IgnoreNotFound(c.Admin.Delete(h.Context(), namespaceOf(namespace))))
 		}
-	}
-}
-
-// must ends a test whose own requests fail: they are the administrator's, past all that is disturbed.
-func (h *history) must(what string, err error) {
-	h.Helper()
-	if err != nil {
-		h.Fatalf("%s: %v", what, err)
 	}
 }
 
 func (h *history) join(link linkOf) error {
-	return h.set[link.reader].Join(h.Context(), h.set[link.peer].ID, h.joined[link])
+	return h.Clusters[link.reader].Join(h.Context(), h.Clusters[link.peer].ID, h.joined[link])
 }
 
 func (h *history) runController(i int) error {
 	delete(h.ended, i)
-	return h.set[i].Run(context.WithoutCancel(h.Context()), func(o *reconcile.Options) { o.PeerTimeout = h.timeout })
+	return h.Clusters[i].Run(h.Late(), func(o *reconcile.Options) { o.PeerTimeout = h.timeout })
 }
 
 // settle ends all that disturbs, and waits until each cluster is as it should be.
 func (h *history) settle() {
 	for link, resume := range h.disturbed {
-		h.must("resume", resume())
+		h.Must(resume())
 		delete(h.disturbed, link)
 	}
 	for i := range h.ended {
-		h.must("run", h.runController(i))
+		h.Must(h.runController(i))
 	}
 	h.pardon()
-	h.until("as it should be, after all", h.check)
+	h.Until("as it should be, after all", h.check)
 	// Once all is quiet, nothing but the namespaces themselves says that they have come (C21).
-	for i := range h.set {
-		what, err := h.createNamespace(place{in: i})
-		h.must(what, err)
+	for i := range h.Clusters {
+		_, err := h.createNamespace(place{in: i})
+		h.Must(err)
 	}
-	h.until("as it should be, with the namespaces that were missing", h.check)
-	if err := h.addresses.fault(); err != nil {
-		h.Error(err)
-	}
+	h.Until("as it should be, with the namespaces that were missing", h.check)
+	h.Check(h.addresses.fault())
 	for link, is := range h.undisturbed() {
 		if own := link.reader == link.peer; !own && (h.timeout > 0 || h.left[link]) {
 			continue
@@ -298,42 +263,31 @@ func (h *history) settle() {
 	}
 }
 
-func (h *history) until(what string, condition func() error) {
-	h.Helper()
-	kube.Eventually(h.T, what, condition)
-}
-
 // pardon has those peers leave and join again that came and went so often that they would have to stay for long before they count.
 func (h *history) pardon() {
 	for link := range h.links {
 		if h.timeout == 0 {
 			return
 		}
-		reader, peer := h.set[link.reader], h.set[link.peer].ID
+		reader, peer := h.Clusters[link.reader], h.Clusters[link.peer].ID
 		lease := leaseOf(peer)
 		if err := reader.Admin.Get(h.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
-			h.must("read a Lease", client.IgnoreNotFound(err))
+			h.Must(client.IgnoreNotFound(err))
 			continue
 		}
 		if n := lease.Spec.LeaseTransitions; n == nil || *n == 0 {
 			continue
 		}
-		h.must("leave", reader.Leave(h.Context(), peer))
-		h.until("the Lease of one that left goes", func() error {
-			err := reader.Admin.Get(h.Context(), client.ObjectKeyFromObject(lease), lease)
-			if err == nil {
-				err = fmt.Errorf("lease %s of %s is there", peer, reader.ID)
-			}
-			return client.IgnoreNotFound(err)
-		})
-		h.must("join", h.join(link))
+		h.Must(reader.Leave(h.Context(), peer))
+		h.Until("the Lease of one that left goes", func() error { return h.System().Gone(reader.ID, lease, peer) })
+		h.Must(h.join(link))
 	}
 }
 
 // check compares each cluster with the truth.
 func (h *history) check() error {
 	var seen []*seenCluster
-	for _, c := range h.set {
+	for _, c := range h.Clusters {
 		one, err := see(h.Context(), c, h.namespaces)
 		if err != nil {
 			return err
@@ -352,22 +306,22 @@ func (h *history) check() error {
 
 // idle starts all controllers again: they find everything as it should be, and write nothing.
 func (h *history) idle() {
-	for i, c := range h.set {
-		h.must("end", c.End())
+	for i, c := range h.Clusters {
+		h.Must(c.End())
 		h.ended[i] = true
 	}
 	before := h.versions()
-	h.ledger.begin()
-	for i := range h.set {
-		h.must("run", h.runController(i))
+	h.ledger.take()
+	for i := range h.Clusters {
+		h.Must(h.runController(i))
 	}
 	// What is exported now comes after all that there was.
 	const late = "late"
-	s := h.in("default")
+	s := h.Called("default")
 	ids, addresses := map[string][]string{}, map[string][]string{}
-	for i, home := range h.set {
+	for i, home := range h.Clusters {
 		ids[home.ID] = h.readBy(i)
-		for j, c := range h.set {
+		for j, c := range h.Clusters {
 			if slices.Contains(ids[home.ID], c.ID) {
 				addresses[home.ID] = append(addresses[home.ID], fmt.Sprintf("10.9.%d.9", j))
 			}
@@ -379,11 +333,12 @@ func (h *history) idle() {
 	}
 	h.quiet()
 	// Former histories are still on their way out.
-	matters := func(in string) bool {
-		return in != s.Name && (!strings.HasPrefix(in, prefix) || slices.Contains(h.namespaces, in))
-	}
-	if writes := h.ledger.stop(matters); len(writes) > 0 {
-		h.Errorf("after a restart that should write nothing:\n%s", strings.Join(writes, "\n"))
+	for _, write := range h.ledger.take() {
+		_, path, _ := strings.Cut(write.request, "/namespaces/")
+		in, _, _ := strings.Cut(path, "/")
+		if in != s.Name && (!strings.HasPrefix(in, prefix) || slices.Contains(h.namespaces, in)) {
+			h.Errorf("a restart in %s should write nothing: %s", write.cluster, write.request)
+		}
 	}
 	if diff := differences(before, h.versions()); diff != "" {
 		h.Errorf("a restart changed something:\n%s", diff)
@@ -396,9 +351,9 @@ func (h *history) idle() {
 
 // readBy are the ids of a cluster and its peers.
 func (h *history) readBy(i int) []string {
-	one, err := see(h.Context(), h.set[i], nil)
-	h.must("see", err)
-	ids := append(one.peers, h.set[i].ID)
+	one, err := see(h.Context(), h.Clusters[i], nil)
+	h.Must(err)
+	ids := append(one.peers, h.Clusters[i].ID)
 	slices.Sort(ids)
 	return ids
 }
@@ -407,7 +362,7 @@ func (h *history) readBy(i int) []string {
 func (h *history) quiet() {
 	const calm = 20
 	last, same := -1.0, 0
-	h.until("nothing is left to reconcile", func() error {
+	h.Until("nothing is left to reconcile", func() error {
 		now, err := reconciled()
 		if err != nil {
 			return err
@@ -425,9 +380,9 @@ func (h *history) quiet() {
 // versions returns the resourceVersions of all objects.
 func (h *history) versions() picture {
 	p := picture{}
-	for _, c := range h.set {
+	for _, c := range h.Clusters {
 		one, err := see(h.Context(), c, h.namespaces)
-		h.must("see", err)
+		h.Must(err)
 		for _, obj := range one.objects() {
 			p[described(c, obj)] = obj.GetResourceVersion()
 		}
@@ -446,18 +401,12 @@ type addressBook struct {
 	faults []string
 }
 
-func readAddresses(t *testing.T, set []*world.Cluster) *addressBook {
-	t.Helper()
+func readAddresses(w *world.World) *addressBook {
+	w.Helper()
 	b := &addressBook{first: map[types.UID]string{}}
-	for _, c := range set {
-		watcher, err := client.NewWithWatch(c.Config, client.Options{Scheme: world.Scheme})
-		if err != nil {
-			t.Fatal(err)
-		}
-		events, err := watcher.Watch(t.Context(), new(mcsv1beta1.ServiceImportList))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, c := range w.Clusters {
+		events, err := w.As(c.Config).Watch(w.Context(), new(mcsv1beta1.ServiceImportList))
+		w.Must(err)
 		b.watches = append(b.watches, events)
 		b.running.Go(func() {
 			for event := range events.ResultChan() {
@@ -508,57 +457,6 @@ func (b *addressBook) close() {
 		events.Stop()
 	}
 	b.running.Wait()
-}
-
-// ledger notes what the controllers write, each write with its path.
-type ledger struct {
-	mu     sync.Mutex
-	open   bool
-	writes []string
-}
-
-// watching is the account of a cluster's controller, under the ledger's eye.
-func (l *ledger) watching(c *world.Cluster) *rest.Config {
-	config := rest.CopyConfig(c.Account)
-	config.Wrap(transport.WrapperFunc(func(next http.RoundTripper) http.RoundTripper { return &clerk{l, c.ID, next} }))
-	return config
-}
-
-func (l *ledger) begin() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open, l.writes = true, nil
-}
-
-// stop gives the writes since begin, but for those in namespaces that do not matter.
-func (l *ledger) stop(matters func(namespace string) bool) (writes []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open = false
-	for _, write := range l.writes {
-		_, path, _ := strings.Cut(write, "/namespaces/")
-		if namespace, _, _ := strings.Cut(path, "/"); matters(namespace) {
-			writes = append(writes, write)
-		}
-	}
-	return writes
-}
-
-type clerk struct {
-	ledger  *ledger
-	cluster string
-	next    http.RoundTripper
-}
-
-func (c *clerk) RoundTrip(r *http.Request) (*http.Response, error) {
-	if isWork(r) {
-		c.ledger.mu.Lock()
-		if c.ledger.open {
-			c.ledger.writes = append(c.ledger.writes, c.cluster+": "+r.Method+" "+r.URL.Path)
-		}
-		c.ledger.mu.Unlock()
-	}
-	return c.next.RoundTrip(r)
 }
 
 // reconciled is how often all controllers of this process have reconciled, or have begun to.

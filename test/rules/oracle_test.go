@@ -305,11 +305,11 @@ func (h *history) untouched(in int) error {
 			continue
 		}
 		is := was.DeepCopyObject().(client.Object)
-		if err := h.set[in].Admin.Get(h.Context(), client.ObjectKeyFromObject(was), is); err != nil {
-			return fmt.Errorf("what others made in %s: %w", h.set[in].ID, err)
+		if err := h.Clusters[in].Admin.Get(h.Context(), client.ObjectKeyFromObject(was), is); err != nil {
+			return fmt.Errorf("what others made in %s: %w", h.Clusters[in].ID, err)
 		}
 		if diff := gocmp.Diff(foreignText(was), foreignText(is)); diff != "" {
-			return fmt.Errorf("%T %s of others in %s has changed:\n%s", was, was.GetName(), h.set[in].ID, diff)
+			return fmt.Errorf("%T %s of others in %s has changed:\n%s", was, was.GetName(), h.Clusters[in].ID, diff)
 		}
 	}
 	return nil

@@ -66,11 +66,7 @@ func (n *Namespace) AddTo(id string) {
 }
 
 // For is the same for a subtest.
-func (n *Namespace) For(t testing.TB) *Namespace {
-	w := *n.World
-	w.TB = t
-	return &Namespace{&w, n.Name}
-}
+func (n *Namespace) For(t testing.TB) *Namespace { return &Namespace{n.World.For(t), n.Name} }
 
 // Key is that of an object of the namespace.
 func (n *Namespace) Key(name string) client.ObjectKey {

@@ -136,6 +136,13 @@ func Of(t testing.TB, clusters ...*Cluster) *World {
 	return &World{TB: t, Clusters: clusters, usual: func(*Cluster) []Option { return nil }}
 }
 
+// For is the same for a subtest.
+func (w *World) For(t testing.TB) *World {
+	other := *w
+	other.TB = t
+	return &other
+}
+
 // Exclusive ends the controllers of Three and gives the clusters to this test as Two does. They come back with its end.
 func (w *World) Exclusive() {
 	w.Helper()
