@@ -71,9 +71,7 @@ func TestKarmadasLabelGivesNoAddress(t *testing.T) {
 	his := world.Service("derived-foo")
 	his.Labels, his.Spec.Selector = map[string]string{"karmada.io/managed": "true"}, map[string]string{"app": "his"}
 	s.Until("the tenant's Service replaces derived-foo", func() error {
-		derived := world.Service("derived-foo")
-		derived.Namespace = s.Name
-		return errors.Join(client.IgnoreNotFound(tenant.Delete(t.Context(), derived)), s.Try(tenant, his.DeepCopy()))
+		return errors.Join(client.IgnoreNotFound(tenant.Delete(t.Context(), of(s, world.Service("derived-foo")))), s.Try(tenant, his.DeepCopy()))
 	})
 	s.Says("c1", "foo", "Ready", "ForeignService", "")
 	s.answers("foo", "NOERROR")

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -36,9 +35,8 @@ func TestLaterExportsAddEndpointsAndPorts(t *testing.T) {
 		})
 	}
 	s.settled()
-	imp, err := s.Import("c1", "foo")
-	if err != nil || imp.Spec.Type != mcsv1beta1.ClusterSetIP || portsOf(imp) != "http/80 his/7777" {
-		t.Errorf("the import is %+v: %v", imp.Spec, err)
+	if imp := s.MustImport("c1", "foo"); imp.Spec.Type != mcsv1beta1.ClusterSetIP || portsOf(imp) != "http/80 his/7777" {
+		t.Errorf("the import is %+v", imp.Spec)
 	}
 	s.Check(s.answered("foo", "NOERROR "+vip))
 }
@@ -67,10 +65,7 @@ func TestExportsReachTheSameNamespaceOnly(t *testing.T) {
 	s.answersOfImport("foo")
 	s.settled()
 	s.Check(theirs.answered("foo", "NOERROR "+vip))
-	imp, err := theirs.Import("c1", "foo")
-	if err != nil || len(imp.Status.Clusters) != 1 || imp.Status.Clusters[0].Cluster != "c1" {
-		t.Errorf("the other namespace's import is from %v: %v", imp.Status.Clusters, err)
-	}
+	s.Check(theirs.Imported("c1", "foo", []string{"c1"}, "10.9.1.1"))
 }
 
 // TestExportedMarksAreNotTakenOver (C5, C18): the labels and annotations of an export do not change
@@ -120,18 +115,11 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 	for _, c := range []string{"c1", "c2"} {
 		for i := range exports {
 			name := fmt.Sprint("huge-", i)
-			s.Until(name+" is in "+c, func() error {
-				imp, err := s.Import(c, name)
-				if err == nil && (imp.Annotations["a"] != "b" || imp.Annotations["z"] != "" || len(imp.Labels["long"]) > 0) {
-					err = fmt.Errorf("it has %d annotations and %d labels", len(imp.Annotations), len(imp.Labels))
-				}
-				return err
+			world.Becomes(s.Namespace, c, new(mcsv1beta1.ServiceImport), name, "without what is too much", func(imp *mcsv1beta1.ServiceImport) bool {
+				return imp.Annotations["a"] == "b" && imp.Annotations["z"] == "" && len(imp.Labels["long"]) == 0
 			})
+			s.Until(name+" has its last condition", func() error { return s.Condition("c1", name, "Ready", metav1.ConditionTrue, "Ready") })
 		}
-	}
-	for i := range exports {
-		name := fmt.Sprint("huge-", i)
-		s.Until(name+" has its last condition", func() error { return s.Condition("c1", name, "Ready", metav1.ConditionTrue, "Ready") })
 	}
 	theirs.settled()
 	// What decoders have of the last objects goes with later collections. An export that is kept stays.
@@ -142,18 +130,10 @@ func TestHugeExportsCostOthersNothing(t *testing.T) {
 		return nil
 	})
 	// Without this, the tests that follow would wait for the deletion of these exports.
+	s.Must(s.Admin("c1").DeleteAllOf(t.Context(), new(mcsv1beta1.ServiceExport), client.InNamespace(s.Name)))
 	for i := range exports {
-		s.Must(s.Admin("c1").Delete(t.Context(), &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: fmt.Sprint("huge-", i)}}))
+		s.Nowhere(fmt.Sprint("huge-", i))
 	}
-	s.Until("their imports are gone", func() error {
-		for _, c := range []string{"c1", "c2"} {
-			var left mcsv1beta1.ServiceImportList
-			if err := s.Admin(c).List(t.Context(), &left, client.InNamespace(s.Name)); err != nil || len(left.Items) > 0 {
-				return errors.Join(err, fmt.Errorf("%d are left in %s", len(left.Items), c))
-			}
-		}
-		return nil
-	})
 	theirs.settled()
 }
 
@@ -178,12 +158,8 @@ func TestExportWithoutAServiceKeepsItsAge(t *testing.T) {
 	his.Spec.Ports[0].Port = 6666
 	s.CreateAs(tenant, his)
 	for _, c := range []string{"c1", "c2"} {
-		s.Until("it is the tenant's in "+c, func() error {
-			imp, err := s.Import(c, "foo")
-			if err == nil && (imp.Spec.Type != mcsv1beta1.Headless || portsOf(imp) != "http/6666" || len(imp.Spec.IPs) > 0) {
-				err = fmt.Errorf("it is %+v", imp.Spec)
-			}
-			return err
+		world.Becomes(s.Namespace, c, new(mcsv1beta1.ServiceImport), "foo", "it is the tenant's", func(imp *mcsv1beta1.ServiceImport) bool {
+			return imp.Spec.Type == mcsv1beta1.Headless && portsOf(imp) == "http/6666" && len(imp.Spec.IPs) == 0
 		})
 	}
 }

@@ -195,9 +195,7 @@ func (s *tenants) heldFirst() {
 func (s *tenants) replaced() {
 	s.importedFromC2()
 	s.Until("a user's Service instead of the derived one", func() error {
-		derived := world.Service("derived-foo")
-		derived.Namespace = s.Name
-		if err := s.Admin("c1").Delete(s.Context(), derived); client.IgnoreNotFound(err) != nil {
+		if err := s.Admin("c1").Delete(s.Context(), of(s, world.Service("derived-foo"))); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		return s.Try(s.Admin("c1"), world.Service("derived-foo"))

@@ -145,8 +145,8 @@ func TestFinalizersBlockOnlyTheirOwnSlice(t *testing.T) {
 	s.Must(tenant.Delete(t.Context(), held))
 	s.Export("c1", world.Service("free"), "10.9.1.1")
 	s.answersOfImport("free")
-	if imp, err := s.Import("c1", "held"); err != nil || imp.DeletionTimestamp == nil {
-		t.Errorf("the held import: %v %v", imp, err)
+	if imp := s.MustImport("c1", "held"); imp.DeletionTimestamp == nil {
+		t.Errorf("the held import: %v", imp)
 	}
 	world.EditAs(s.Namespace, tenant, new(mcsv1beta1.ServiceImport), "held", func(imp *mcsv1beta1.ServiceImport) { imp.Finalizers = nil })
 	s.answers("held", "NXDOMAIN")
@@ -249,15 +249,13 @@ func TestWritersOfImportsHaveEveryName(t *testing.T) {
 		"taken":    `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`,
 		"karmadas": `{"metadata":{"labels":{"karmada.io/managed":"true"}}}`,
 	} {
-		imp := world.Import(name, mcsv1beta1.ClusterSetIP)
-		imp.Namespace = s.Name
-		s.Must(s.patch(tenant, imp, patch))
+		s.Must(s.patch(tenant, of(s, world.Import(name, mcsv1beta1.ClusterSetIP)), patch))
 	}
 	s.answers("answered", "NOERROR 192.0.2.66")
-	for _, name := range []string{"taken", "karmadas"} {
-		s.Until(name+" has no endpoints", func() error { return s.leads("c1", labelLeadsTo, "derived-"+name) })
+	empty := func() error {
+		return errors.Join(s.leads("c1", labelLeadsTo, "derived-taken"), s.leads("c1", labelLeadsTo, "derived-karmadas"))
 	}
+	s.Until("no endpoints are left", empty)
 	s.settled()
-	s.Check(errors.Join(s.answered("answered", "NOERROR 192.0.2.66"),
-		s.leads("c1", labelLeadsTo, "derived-taken"), s.leads("c1", labelLeadsTo, "derived-karmadas")))
+	s.Check(errors.Join(s.answered("answered", "NOERROR 192.0.2.66"), empty()))
 }

@@ -1,12 +1,10 @@
 package rules
 
 import (
-	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -41,12 +39,8 @@ func TestNativeNamesOfTenants(t *testing.T) {
 	s.CreateAs(far, world.Service("db"), world.Slice("db-1", map[string]string{labelLeadsTo: "db"}, "10.66.0.1"), asking("db"), world.Service("new"), asking("new"))
 	serves(s.Namespace, "c1", "db", "10.66.0.1")
 	s.settled()
-	if err := s.attached(false); err != nil {
-		t.Error("without consent:", err)
-	}
-	if err := s.Admin("c1").Get(t.Context(), s.Key("new"), new(corev1.Service)); !apierrors.IsNotFound(err) {
-		t.Errorf("without consent, there is a Service new: %v", err)
-	}
+	s.Check(s.attached(false))
+	s.Check(s.Gone("c1", new(corev1.Service), "new"))
 
 	near := s.tenant("c1", "edit", importsToo)
 	answer := func(object client.Object, value string) {
@@ -68,9 +62,7 @@ func TestNativeNamesOfTenants(t *testing.T) {
 	s.Until("where administrators allow it, a name begins to exist", func() error {
 		return s.Admin("c1").Get(t.Context(), s.Key("new"), new(corev1.Service))
 	})
-	if err := s.attached(false); err != nil {
-		t.Error("the import refuses:", err)
-	}
+	s.Check(s.attached(false)) // the import refuses
 	world.EditAs(s.Namespace, near, new(mcsv1beta1.ServiceImport), "db", func(imp *mcsv1beta1.ServiceImport) { delete(imp.Annotations, mcs.AnnotationNativeName) })
 	s.Until("endpoints of the other cluster are attached", func() error { return s.attached(true) })
 	answer(new(corev1.Service), "false")
@@ -85,34 +77,17 @@ func TestNativeNamesOfTenants(t *testing.T) {
 // TestNativeNamesLeaveTheAPIServerAlone: the own Service of the API server never gets endpoints of another cluster.
 func TestNativeNamesLeaveTheAPIServerAlone(t *testing.T) {
 	s := newTenants(t)
-	s.Called(metav1.NamespaceDefault).Label("c1", "native-names", "yes")
+	theirs := s.Called(metav1.NamespaceDefault)
+	theirs.Label("c1", "native-names", "yes")
 	export := asking("kubernetes")
-	export.Namespace = metav1.NamespaceDefault
-	s.Must(s.Admin("c2").Create(t.Context(), export))
+	theirs.Create("c2", export)
 	t.Cleanup(func() { // the namespace does not go with the test
 		s.Check(s.Admin("c2").Delete(s.Late(), export))
 	})
-	key := client.ObjectKeyFromObject(export)
-	imp := new(mcsv1beta1.ServiceImport)
-	s.Until("it is imported", func() error { return s.Admin("c1").Get(t.Context(), key, imp) })
-	s.Until("and allowed by a user", func() error {
-		if err := s.Admin("c1").Get(t.Context(), key, imp); err != nil {
-			return err
-		}
+	world.Edit(theirs, "c1", new(mcsv1beta1.ServiceImport), "kubernetes", func(imp *mcsv1beta1.ServiceImport) { // as soon as it is imported
 		metav1.SetMetaDataAnnotation(&imp.ObjectMeta, mcs.AnnotationNativeName, "true")
-		return s.Admin("c1").Update(t.Context(), imp)
 	})
-	s.Until("the condition says why not", func() error {
-		if err := s.Admin("c1").Get(t.Context(), key, imp); err != nil {
-			return err
-		}
-		for _, c := range imp.Status.Conditions {
-			if c.Type == "NativeName" && c.Reason == "UnsupportedService" {
-				return nil
-			}
-		}
-		return fmt.Errorf("the conditions are %+v", imp.Status.Conditions)
-	})
+	theirs.Says("c1", "kubernetes", "NativeName", "UnsupportedService", "")
 	var all discoveryv1.EndpointSliceList
 	if err := s.Admin("c1").List(t.Context(), &all, client.InNamespace(metav1.NamespaceDefault), client.HasLabels{mcs.LabelNativeOf}); err != nil || len(all.Items) > 0 {
 		t.Errorf("attached are the slices %+v: %v", all.Items, err)

@@ -6,9 +6,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -39,8 +37,7 @@ func TestPreferencesOfTenants(t *testing.T) {
 
 	imp := s.MustImport("c1", "foo")
 	prefer := func(tenant client.Client, list string) error {
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mcs.AnnotationPreferClusters, list)
-		return tenant.Patch(s.Context(), imp.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+		return s.patch(tenant, imp.DeepCopy(), fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, mcs.AnnotationPreferClusters, list))
 	}
 	if err := prefer(later, "cluster=c2"); !apierrors.IsForbidden(err) {
 		t.Errorf("an import by a tenant without the right: %v; want forbidden", err)
@@ -70,41 +67,18 @@ func TestProbesOfTenants(t *testing.T) {
 	ask(later)
 	s.Until("the later export is in conflict", func() error { return s.Condition("c2", "foo", "Conflict", metav1.ConditionTrue, "ProbeConflict") })
 	s.settled()
-	if err := s.tested("c1", "foo", ""); err != nil {
-		t.Error("the later export decides:", err)
-	}
+	s.Check(s.Said("c1", "foo", "EndpointsProbed", "", "")) // the later export does not decide
 	ask(s.Admin("c1"))
 	// The controllers of these tests run with --probe-peers=false.
-	s.Until("the oldest export decides", func() error { return s.tested("c2", "foo", "ProbesOff") })
+	s.Says("c2", "foo", "EndpointsProbed", "ProbesOff", "")
 
 	refuse := func(in string, by client.Client) error {
-		imp, err := s.Import(in, "foo")
-		if err != nil {
-			return err
-		}
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"false"}}}`, mcs.AnnotationProbe)
-		return by.Patch(s.Context(), imp, client.RawPatch(types.MergePatchType, patch))
+		return s.patch(by, s.MustImport(in, "foo"), fmt.Sprintf(`{"metadata":{"annotations":{%q:"false"}}}`, mcs.AnnotationProbe))
 	}
 	if err := refuse("c2", later); !apierrors.IsForbidden(err) {
 		t.Errorf("an import by a tenant without the right: %v; want forbidden", err)
 	}
 	s.Must(refuse("c1", s.tenant("c1", "view", importsToo)))
-	s.Until("the import's own cluster follows", func() error { return s.tested("c1", "foo", "") })
-	s.Check(errors.Join(s.tested("c2", "foo", "ProbesOff"), served(s.Namespace, "c1", "derived-foo", both), served(s.Namespace, "c2", "derived-foo", both)))
-}
-
-// tested wants an import to have the condition EndpointsProbed with a reason, or not to have it for "".
-func (s *tenants) tested(in, name, reason string) error {
-	imp, err := s.Import(in, name)
-	if err != nil {
-		return err
-	}
-	got := ""
-	if c := meta.FindStatusCondition(imp.Status.Conditions, "EndpointsProbed"); c != nil {
-		got = c.Reason
-	}
-	if got != reason {
-		return fmt.Errorf("EndpointsProbed of %s in %s is %q, want %q", name, in, got, reason)
-	}
-	return nil
+	s.Says("c1", "foo", "EndpointsProbed", "", "") // the import's own cluster follows
+	s.Check(errors.Join(s.Said("c2", "foo", "EndpointsProbed", "ProbesOff", ""), served(s.Namespace, "c1", "derived-foo", both), served(s.Namespace, "c2", "derived-foo", both)))
 }
