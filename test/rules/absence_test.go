@@ -52,13 +52,13 @@ func heard(s *world.Namespace) time.Time {
 	return world.Live(s.System(), "c2", new(coordinationv1.Lease), "c1").Spec.RenewTime.Time
 }
 
-// connected wants what the Lease's labels say of c1.
+// connected wants what the Lease's labels say of c1: a status, a reason, or both.
 func connected(s *world.Namespace, status, reason string) error {
 	lease := leaseOf("c1")
 	if err := s.Admin("c2").Get(s.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
 		return err
 	}
-	if got := lease.Labels["clusterset-dns.io/connected"]; got != status || reason != "" && lease.Labels["clusterset-dns.io/reason"] != reason {
+	if got := lease.Labels["clusterset-dns.io/connected"]; status != "" && got != status || reason != "" && lease.Labels["clusterset-dns.io/reason"] != reason {
 		return fmt.Errorf("c1 is %v; want %s %s", lease.Labels, status, reason)
 	}
 	return nil

@@ -91,7 +91,7 @@ func (s *slips) works(marker string) {
 // reports waits for the reason on the Lease of c1.
 func (s *slips) reports(reason string) {
 	s.Helper()
-	s.Until("the Lease has it", func() error { return connected(s.Namespace, "False", reason) })
+	s.Until("the Lease has it", func() error { return connected(s.Namespace, "", reason) })
 	s.same()
 }
 
