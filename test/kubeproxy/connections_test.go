@@ -11,10 +11,13 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
-// echo serves on TCP port 8080 and UDP port 5300 of an address: it answers each line, or packet, with
+// echo serves on TCP port 8080 and UDP port 8053 of an address: it answers each line, or packet, with
 // the address.
 func echo(t *testing.T, address string) {
 	t.Helper()
@@ -22,7 +25,7 @@ func echo(t *testing.T, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packets, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", address+":5300")
+	packets, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", address+":8053")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,37 +96,28 @@ func dialAsker(t *testing.T, network, address, want string) asker {
 // What docs/silent-clusters.md promises about traffic when an endpoint is removed that still serves:
 // TCP connections stay, a UDP socket reaches another endpoint, and session affinity ends.
 func TestTrafficOfARemovedEndpoint(t *testing.T) {
-	w := newWorld(t)
-	w.start()
+	s := newStage(t)
+	s.start()
 	const stays, goes = "10.99.0.11", "10.99.0.12"
 	echo(t, stays)
 	echo(t, goes)
-	w.apply(`
-apiVersion: v1
-kind: Service
-metadata: {name: foo}
-spec:
-  sessionAffinity: ClientIP
-  ports: [{name: http, port: 80}, {name: dns, port: 53, protocol: UDP}]
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceExport
-metadata: {name: foo}
-`)
-	w.apply(endpointsOfFoo(goes))
-	w.serves("derived-foo", goes)
-	ip := w.clusterIP("derived-foo")
+	foo := world.Service("foo", world.Ports(corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}),
+		func(spec *corev1.ServiceSpec) { spec.SessionAffinity = corev1.ServiceAffinityClientIP })
+	leaves, more := world.Endpoints(foo, "-goes", goes), world.Endpoints(foo, "-stays", stays)
+	s.Create("c1", foo, world.Export("foo"), leaves)
+	s.serves("derived-foo", goes)
+	ip := s.clusterIP("derived-foo")
 	tcp, udp := dialAsker(t, "tcp", net.JoinHostPort(ip, "80"), goes), dialAsker(t, "udp", net.JoinHostPort(ip, "53"), goes)
-	w.apply(endpointsOfFoo(stays))
-	w.serves("derived-foo", stays, goes)
+	s.Create("c1", more)
+	s.serves("derived-foo", stays, goes)
 	for range 20 { // by session affinity
 		if who, err := once(t.Context(), net.JoinHostPort(ip, "80")); err != nil || who != goes {
 			t.Fatalf("with session affinity, %q answers, %v", who, err)
 		}
 	}
 
-	w.delete(endpointsOfFoo(goes))
-	w.serves("derived-foo", stays)
+	s.Delete("c1", leaves)
+	s.serves("derived-foo", stays)
 	if who, err := tcp.ask(); err != nil || who != goes {
 		t.Errorf("the TCP connection is answered by %q, %v", who, err)
 	}
@@ -145,47 +139,28 @@ metadata: {name: foo}
 // the source port again reaches the same endpoint, although it is removed: what
 // docs/silent-clusters.md promises about new connections is true of other ports.
 func TestSourcePortOfAnUnansweredConnection(t *testing.T) {
-	w := newWorld(t)
-	w.start()
+	s := newStage(t)
+	s.start()
 	const stays, goes = "10.99.0.11", "10.99.0.13" // where no server of another test has left a connection in TIME_WAIT
 	echo(t, stays)
 	kube.Deaf(t, goes+":8080")
-	w.apply(`
-apiVersion: v1
-kind: Service
-metadata: {name: foo}
-spec: {ports: [{name: http, port: 80}]}
----
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceExport
-metadata: {name: foo}
-`)
-	w.apply(endpointsOfFoo(goes))
-	w.serves("derived-foo", goes)
-	foo := net.JoinHostPort(w.clusterIP("derived-foo"), "80")
+	svc := world.Service("foo")
+	leaves := world.Endpoints(svc, "-goes", goes)
+	s.Create("c1", svc, world.Export("foo"), leaves)
+	s.serves("derived-foo", goes)
+	foo := net.JoinHostPort(s.clusterIP("derived-foo"), "80")
 	if who, err := from(t.Context(), 20001, foo); !os.IsTimeout(err) {
 		t.Fatalf("before the endpoint is removed, %q answers, %v", who, err)
 	}
-	w.apply(endpointsOfFoo(stays))
-	w.delete(endpointsOfFoo(goes))
-	w.serves("derived-foo", stays)
+	s.Create("c1", world.Endpoints(svc, "-stays", stays))
+	s.Delete("c1", leaves)
+	s.serves("derived-foo", stays)
 	if who, err := from(t.Context(), 20001, foo); !os.IsTimeout(err) {
 		t.Errorf("on the same source port, %q answers, %v", who, err)
 	}
 	if who, err := from(t.Context(), 20002, foo); err != nil || who != stays {
 		t.Errorf("on another source port, %q answers, %v", who, err)
 	}
-}
-
-func endpointsOfFoo(address string) string {
-	return `
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {name: foo-` + address + `, labels: {kubernetes.io/service-name: foo, endpointslice.kubernetes.io/managed-by: example.org}}
-addressType: IPv4
-ports: [{name: http, port: 8080}, {name: dns, port: 5300, protocol: UDP}]
-endpoints: [{addresses: [` + address + `]}]
-`
 }
 
 // once asks on a connection of its own.

@@ -5,79 +5,60 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
-	members "github.com/clusterset-dns/multicluster/test/world"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // TestNewcomerLeavesTheOldestsTraffic is a regression test as clients see it: east exports one port without a name. West comes with named ports, goes,
 // and comes with others, while clients in west connect to east's port without a pause. Each of them reaches east.
 func TestNewcomerLeavesTheOldestsTraffic(t *testing.T) {
 	kube.InNetNS(t, func(t *testing.T) { // two clusters, and one of them with a kube-proxy of its own
-		east, west := startMember(t, "east"), startMember(t, "west")
-		err := errors.Join(west.StartKubeProxy(t.Context()),
-			west.Join(t.Context(), "east", east.ReaderKubeconfig), east.Join(t.Context(), "west", west.ReaderKubeconfig))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ns := world.Joined(t, "east", "west").Namespace()
+		ns.Run("east")
+		ns.Run("west")
+		ns.Must(ns.Cluster("west").StartKubeProxy(t.Context()))
 		kube.Greet(t, "10.99.0.11:8080", "east")
 		kube.Greet(t, "10.99.0.12:8080", "west")
 
-		applied(t, east, exportOf("{port: 80}", `{name: "", port: 8080}`, "10.99.0.11"))
-		ip := importedAddress(t, west)
+		ns.Create("east", exported("10.99.0.11", corev1.ServicePort{Port: 80})...)
+		var ip string
+		world.Becomes(ns, "west", new(mcsv1beta1.ServiceImport), "foo", "it has an address", func(imp *mcsv1beta1.ServiceImport) bool {
+			if len(imp.Spec.IPs) > 0 {
+				ip = imp.Spec.IPs[0]
+			}
+			return ip != ""
+		})
 		oldest := net.JoinHostPort(ip, "80")
 		leads(t, oldest, "east")
 		end := keepConnecting(t, oldest, "east")
-		for _, ports := range []struct{ service, slice, newest string }{
-			{"{name: http, port: 80}, {name: metrics, port: 9090}", "{name: http, port: 8080}, {name: metrics, port: 8080}", "9090"},
-			{"{name: http, port: 8080}", "{name: http, port: 8080}", "8080"},
-		} {
-			export := exportOf(ports.service, ports.slice, "10.99.0.12")
-			applied(t, west, export)
-			leads(t, net.JoinHostPort(ip, ports.newest), "west")
-			if err := west.Delete(t.Context(), "default", export); err != nil {
-				t.Fatal(err)
-			}
-			leads(t, net.JoinHostPort(ip, ports.newest), "")
+		for _, ports := range [][]corev1.ServicePort{{{Name: "http", Port: 80}, {Name: "metrics", Port: 9090}}, {{Name: "http", Port: 8080}}} {
+			export := exported("10.99.0.12", ports...)
+			ns.Create("west", export...)
+			newest := net.JoinHostPort(ip, fmt.Sprint(ports[len(ports)-1].Port))
+			leads(t, newest, "west")
+			ns.Delete("west", export...)
+			leads(t, newest, "")
 		}
 		end()
 	})
 }
 
-func startMember(t *testing.T, id string) *members.Cluster {
-	t.Helper()
-	c, err := members.Start(t.Context(), id, kube.Options{})
-	if err != nil {
-		t.Fatal(err)
+// exported is foo with some ports, all of which lead to the same server.
+func exported(address string, ports ...corev1.ServicePort) []client.Object {
+	svc := world.Service("foo", world.Ports(ports...))
+	slice := world.Endpoints(svc, "", address)
+	for i := range slice.Ports {
+		slice.Ports[i].Port = new(int32(8080))
 	}
-	t.Cleanup(func() {
-		if err := c.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := c.Run(context.WithoutCancel(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// exportOf is foo, exported with some ports.
-func exportOf(servicePorts, slicePorts, address string) string {
-	return strings.NewReplacer("{name: http, port: 80}", servicePorts, "{name: http, port: 8080}", slicePorts, "10.99.0.11", address).Replace(exportedFoo)
-}
-
-func applied(t *testing.T, c *members.Cluster, text string) {
-	t.Helper()
-	if err := c.Apply(t.Context(), "default", text); err != nil {
-		t.Fatal(err)
-	}
+	return []client.Object{svc, slice, world.Export("foo")}
 }
 
 // leads waits until an address leads to somebody, or nowhere.
@@ -90,23 +71,6 @@ func leads(t *testing.T, address, who string) {
 		}
 		return errors.Join(err, fmt.Errorf("it leads to %q", name))
 	})
-}
-
-// importedAddress waits for the first address of foo.
-func importedAddress(t *testing.T, c *members.Cluster) (ip string) {
-	t.Helper()
-	kube.Eventually(t, "foo has an address", func() error {
-		imp := new(mcsv1beta1.ServiceImport)
-		err := c.Admin.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "foo"}, imp)
-		if err == nil && len(imp.Spec.IPs) == 0 {
-			err = errors.New("it has none")
-		}
-		if err == nil {
-			ip = imp.Spec.IPs[0]
-		}
-		return err
-	})
-	return ip
 }
 
 // keepConnecting lets clients connect until the end, which reports the clients that did not reach

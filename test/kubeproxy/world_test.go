@@ -27,7 +27,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
-	members "github.com/clusterset-dns/multicluster/test/world"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 var shared = kube.Shared{Prepare: func(ctx context.Context, c *kube.Cluster) error {
@@ -40,88 +40,81 @@ func TestMain(m *testing.M) {
 	os.Exit(kube.MainInNetNS(m, shared.Main))
 }
 
-// world is a namespace of a test's own in the shared cluster, and a controller that the test starts and ends.
-type world struct {
-	*testing.T
-	cluster    *kube.Cluster
-	namespace  string
-	admin      client.Client
+// stage is a namespace of a test's own in the shared cluster, c1, and a controller that the test starts and ends.
+type stage struct {
+	*world.Namespace
 	controller *kube.Program
+	dns        string // the address of a CoreDNS, if the test has started it
 }
 
-func newWorld(t *testing.T) *world {
+func newStage(t *testing.T) *stage {
 	t.Helper()
-	w := &world{T: t, cluster: shared.Cluster(t)}
-	w.namespace = kube.Namespace(t, w.cluster)
-	var err error
-	if w.admin, err = client.New(w.cluster.Config, client.Options{Scheme: members.Scheme}); err != nil {
+	c := shared.Cluster(t)
+	admin, err := client.New(c.Config, client.Options{Scheme: world.Scheme})
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.stop)
-	return w
+	s := &stage{Namespace: world.Of(t, &world.Cluster{Cluster: c, ID: "c1", Admin: admin}).Namespace()}
+	t.Cleanup(s.stop)
+	return s
 }
 
 // start starts the controller as the cluster c1 of a clusterset.
-func (w *world) start() { w.startWith("--cluster-id=c1") }
+func (s *stage) start() { s.startWith("--cluster-id=c1") }
 
-func (w *world) startWith(flags ...string) {
-	w.Helper()
+func (s *stage) startWith(flags ...string) {
+	s.Helper()
 	var err error
-	if w.controller, err = binaries.StartController(w.Context(), w.cluster, flags...); err != nil {
-		w.Fatal(err)
-	}
+	s.controller, err = binaries.StartController(s.Context(), s.Cluster("c1").Cluster, flags...)
+	s.Must(err)
 }
 
 // stop kills the controller. The next one does not wait until its Lease expires.
-func (w *world) stop() {
-	if w.controller == nil {
+func (s *stage) stop() {
+	if s.controller == nil {
 		return
 	}
-	w.controller.Stop()
-	w.controller = nil
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: members.SystemNamespace, Name: "multicluster-controller.clusterset-dns.io"}}
-	if err := w.admin.Delete(context.WithoutCancel(w.Context()), lease); client.IgnoreNotFound(err) != nil {
-		w.Error(err)
-	}
+	s.controller.Stop()
+	s.controller = nil
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: "multicluster-controller.clusterset-dns.io"}}
+	s.Check(client.IgnoreNotFound(s.Admin("c1").Delete(s.Late(), lease)))
 }
 
-func (w *world) apply(text string) {
-	w.Helper()
-	if err := w.cluster.Apply(w.Context(), w.namespace, text); err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) delete(text string) {
-	w.Helper()
-	if err := w.cluster.Delete(w.Context(), w.namespace, text); err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) slice(name string) *discoveryv1.EndpointSlice {
-	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
+// slice is one to be patched or deleted.
+func (s *stage) slice(name string) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, Name: name}}
 }
 
 // patch patches an object of the namespace.
-func (w *world) patch(object client.Object, text string) {
-	w.Helper()
-	if err := w.admin.Patch(w.Context(), object, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
-		w.Fatal(err)
-	}
+func (s *stage) patch(object client.Object, text string) {
+	s.Helper()
+	s.Must(s.Admin("c1").Patch(s.Context(), object, client.RawPatch(types.MergePatchType, []byte(text))))
 }
 
-// ours are the names of the controller's slices of foo that belong to a Service.
-func (w *world) ours(service string) ([]string, error) {
-	var all discoveryv1.EndpointSliceList
-	err := w.admin.List(w.Context(), &all, client.InNamespace(w.namespace), client.MatchingLabels{
-		mcsv1beta1.LabelServiceName: "foo", discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: "multicluster-controller",
+// removed deletes an object that somebody else may have deleted.
+func (s *stage) removed(object client.Object) {
+	s.Helper()
+	s.Must(client.IgnoreNotFound(s.Admin("c1").Delete(s.Context(), object)))
+}
+
+// ours waits until so many of the controller's slices of foo belong to a Service, and gives their names.
+func (s *stage) ours(service string, want int) (names []string) {
+	s.Helper()
+	s.Until(fmt.Sprintf("%d slices belong to %s", want, service), func() error {
+		var all discoveryv1.EndpointSliceList
+		err := s.Admin("c1").List(s.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{
+			mcsv1beta1.LabelServiceName: "foo", discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: "multicluster-controller",
+		})
+		names = nil
+		for _, slice := range all.Items {
+			names = append(names, slice.Name)
+		}
+		if err == nil && len(names) != want {
+			err = fmt.Errorf("they are %v", names)
+		}
+		return err
 	})
-	var names []string
-	for _, slice := range all.Items {
-		names = append(names, slice.Name)
-	}
-	return names, err
+	return names
 }
 
 // endpointPattern is an endpoint in the chain of a Service, which is named after the Service's namespace, name and port:
@@ -129,16 +122,16 @@ func (w *world) ours(service string) ([]string, error) {
 var endpointPattern = regexp.MustCompile(`(?:: |dnat to )(\d+\.\d+\.\d+\.\d+)(?: \. |:)\d+`)
 
 // rules is what kube-proxy has programmed.
-func (w *world) rules() (string, error) {
-	text, err := exec.CommandContext(w.Context(), "nft", "list", "table", "ip", "kube-proxy").CombinedOutput()
+func (s *stage) rules() (string, error) {
+	text, err := exec.CommandContext(s.Context(), "nft", "list", "table", "ip", "kube-proxy").CombinedOutput()
 	return string(text), err
 }
 
 // serves waits until kube-proxy sends traffic of a Service to exactly these addresses.
-func (w *world) serves(service string, addresses ...string) {
-	w.Helper()
-	kube.Eventually(w.T, fmt.Sprintf("kube-proxy has %v for %s", addresses, service), func() error {
-		text, err := w.rules()
+func (s *stage) serves(service string, addresses ...string) {
+	s.Helper()
+	s.Until(fmt.Sprintf("kube-proxy has %v for %s", addresses, service), func() error {
+		text, err := s.rules()
 		if err != nil {
 			return err
 		}
@@ -146,7 +139,7 @@ func (w *world) serves(service string, addresses ...string) {
 		for _, chain := range strings.Split(text, "\tchain ") {
 			name, body, _ := strings.Cut(chain, " {")
 			// A chain that nothing leads to any more is deleted later.
-			if strings.Contains(name, "-"+w.namespace+"/"+service+"/") && strings.Contains(text, "goto "+name) {
+			if strings.Contains(name, "-"+s.Name+"/"+service+"/") && strings.Contains(text, "goto "+name) {
 				for _, match := range endpointPattern.FindAllStringSubmatch(body, -1) {
 					found[match[1]] = true
 				}
@@ -165,13 +158,9 @@ func (w *world) serves(service string, addresses ...string) {
 }
 
 // clusterIP is that of a Service.
-func (w *world) clusterIP(service string) string {
-	w.Helper()
-	found := new(corev1.Service)
-	if err := w.admin.Get(w.Context(), client.ObjectKey{Namespace: w.namespace, Name: service}, found); err != nil {
-		w.Fatal(err)
-	}
-	return found.Spec.ClusterIP
+func (s *stage) clusterIP(service string) string {
+	s.Helper()
+	return world.Live(s.Namespace, "c1", new(corev1.Service), service).Spec.ClusterIP
 }
 
 // hear connects and returns the server's text. A packet without a matching rule is lost, so a short

@@ -71,7 +71,7 @@ type server struct {
 
 func (s *tenants) startServer() server {
 	s.Helper()
-	started, address, err := binaries.StartCoreDNS(s.Context(), s.Cluster("c1").Cluster, "coredns", corefile)
+	started, address, err := binaries.StartCoreDNS(s.Context(), s.Cluster("c1").Cluster, "coredns", resolver.Corefile)
 	s.Cleanup(started.Stop)
 	if err != nil {
 		s.Fatal(err)

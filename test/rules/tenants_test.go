@@ -40,16 +40,6 @@ var beside struct {
 	kubernetes []*kube.Program
 }
 
-// corefile is of the cluster's own CoreDNS, without its zones.
-const corefile = `
-clusterset.local:{{.Port}} {
-    bind 127.0.0.1
-    errors
-    multicluster {
-        kubeconfig {{.Kubeconfig}}
-    }
-}`
-
 // tenants is a namespace of c1 and c2, where somebody with rights in it alone tries what they can do to others. Tenants
 // have accounts of their own, bound to Kubernetes' own roles and to what a test adds; administrators only prepare.
 // docs/operations/security.md says the same in words.
@@ -71,7 +61,7 @@ func newTenants(t *testing.T) *tenants {
 
 func startCoreDNS(ctx context.Context, w *world.World) (err error) {
 	if beside.coredns == nil {
-		beside.coredns, beside.server, err = binaries.StartCoreDNS(ctx, w.Cluster("c1").Cluster, "coredns", corefile)
+		beside.coredns, beside.server, err = binaries.StartCoreDNS(ctx, w.Cluster("c1").Cluster, "coredns", resolver.Corefile)
 	}
 	return err
 }

@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -114,6 +116,29 @@ func (n *Namespace) put(object client.Object) client.Object {
 		object.SetNamespace(n.Name)
 	}
 	return object
+}
+
+// Apply creates objects in a cluster, or changes them, as `kubectl apply` does.
+func (n *Namespace) Apply(id string, objects ...client.Object) {
+	n.Helper()
+	for _, object := range objects {
+		n.Must(n.TryApply(id, object))
+	}
+}
+
+// TryApply applies an object, which may be refused.
+func (n *Namespace) TryApply(id string, object client.Object) error {
+	object = n.put(object.DeepCopyObject().(client.Object))
+	gvk, err := apiutil.GVKForObject(object, Scheme)
+	if err != nil {
+		return err
+	}
+	object.GetObjectKind().SetGroupVersionKind(gvk)
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	return n.Cluster(id).Cluster.Apply(n.Context(), n.Name, string(text))
 }
 
 // Delete deletes objects in a cluster.

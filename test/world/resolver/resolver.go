@@ -10,6 +10,16 @@ import (
 	"github.com/miekg/dns"
 )
 
+// Corefile is that of a server with our plugin alone, for binaries.StartCoreDNS.
+const Corefile = `
+clusterset.local:{{.Port}} {
+    bind 127.0.0.1
+    errors
+    multicluster {
+        kubeconfig {{.Kubeconfig}}
+    }
+}`
+
 // Patience is far more than any reply takes, so that only one that never comes fails.
 const Patience = 30 * time.Second
 
