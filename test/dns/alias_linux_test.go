@@ -108,8 +108,7 @@ func TestAliasOfEmptyServices(t *testing.T) {
 func TestEmptyServicesOnTheSearchPath(t *testing.T) {
 	inNetwork(t, func(w *world) {
 		w.apply(aLocalFoo)
-		const untouched = "default.svc.cluster.local svc.cluster.local cluster.local"
-		for name, search := range map[string]string{"stock": untouched + " clusterset.local", "autopath": untouched} {
+		for name, search := range map[string]string{"stock": podSearch + " clusterset.local", "autopath": podSearch} {
 			w.run(name, func(w *world) {
 				w.apply(endpoints(true))
 				w.coreDNS(edited(example(name), "        pods insecure\n", "        pods insecure\n        ignore empty_service\n"))

@@ -129,7 +129,7 @@ func testAliasForwarding(w *world) {
 		second.Stop()
 		w.wants(localFoo+" A", "SERVFAIL")
 		w.wants(local+" A", "NOERROR 10.96.0.100")
-		w.searches("default.svc.cluster.local svc.cluster.local cluster.local")
+		w.searches(podSearch)
 		for name, want := range map[string]string{"www.example.org": "192.0.2.1", "local": "10.96.0.100"} {
 			if got := w.getent(name); got != want {
 				w.Errorf("%s is %s; want %s", name, got, want)

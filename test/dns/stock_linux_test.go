@@ -49,10 +49,15 @@ func TestStockCorefileWithOurLine(t *testing.T) {
 		before := w.otherAnswers(stockAlone())
 		w.coreDNS(example("stock"))
 		w.run("imports are answered", (*world).hasImports)
+		w.run("the zone cannot be listed", func(w *world) {
+			for _, qtype := range []string{"AXFR", "IXFR"} {
+				w.must(resolver.Differs("tcp", w.address, "clusterset.local. "+qtype, "REFUSED"))
+			}
+		})
 		w.run("D3: cluster.local and all else is as without the zone", func(w *world) { w.hasStill(before) })
 		// The local Service where it is, else the import.
 		w.run("the search path in glibc", func(w *world) {
-			w.findsFoo("default.svc.cluster.local svc.cluster.local cluster.local clusterset.local")
+			w.findsFoo(podSearch + " clusterset.local")
 		})
 		w.run("what was known is served on in an outage, by a server that stays ready", testOutage)
 	})
@@ -164,7 +169,7 @@ func (w *world) findsFoo(search string) {
 func TestAutopath(t *testing.T) {
 	inNetwork(t, func(w *world) {
 		w.coreDNS(uncached(example("autopath")))
-		w.findsFoo("default.svc.cluster.local svc.cluster.local cluster.local")
+		w.findsFoo(podSearch)
 		// One question replaces the whole search: the first name that the resolver asks for gets the import's address.
 		if got := resolver.Short(w.ask("foo.default.svc.app.svc.cluster.local. A")); got != "NOERROR 10.0.0.77 foo.default.svc.clusterset.local." {
 			w.Errorf("got %s", got)

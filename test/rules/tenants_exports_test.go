@@ -68,35 +68,6 @@ func TestExportsReachTheSameNamespaceOnly(t *testing.T) {
 	s.Check(theirs.Imported("c1", "foo", []string{"c1"}, "10.9.1.1"))
 }
 
-// TestExportedMarksAreNotTakenOver (C5, C18): the labels and annotations of an export do not change
-// who manages the import in another cluster, do not point it at another Service, and give it no
-// address.
-func TestExportedMarksAreNotTakenOver(t *testing.T) {
-	s := newTenants(t)
-	tenant := s.tenant("c2", "edit", exportsToo)
-	export := world.Export("foo")
-	export.Spec.ExportedLabels = map[string]string{labelKeeper: "me", "karmada.io/managed": "true", "lighthouse.submariner.io/sourceNamespace": "foo", "team": "blue"}
-	export.Spec.ExportedAnnotations = map[string]string{
-		"clusterset-dns.io/vips": "192.0.2.1", "clusterset-dns.io/cluster-ips": "192.0.2.1",
-		"multicluster.kubernetes.io/derived-service": "kubernetes", "work.karmada.io/name": "x",
-		"clustermesh.cilium.io/supported-ip-families": "IPv4", "kosmos.io/address": "192.0.2.1",
-	}
-	s.CreateAs(tenant, world.Service("foo"), export)
-	vip := s.answersOfImport("foo")
-	imp := s.MustImport("c1", "foo")
-	if imp.Labels[labelKeeper] != controller || imp.Labels["team"] != "blue" || imp.Labels["karmada.io/managed"] != "" || imp.Labels["lighthouse.submariner.io/sourceNamespace"] != "" {
-		t.Errorf("labels %v", imp.Labels)
-	}
-	for key, want := range map[string]string{
-		"multicluster.kubernetes.io/derived-service": "derived-foo", "clusterset-dns.io/cluster-ips": vip, "clusterset-dns.io/vips": "", "work.karmada.io/name": "",
-		"clustermesh.cilium.io/supported-ip-families": "", "kosmos.io/address": "",
-	} {
-		if got := imp.Annotations[key]; got != want {
-			t.Errorf("annotation %s is %q; want %q", key, got, want)
-		}
-	}
-}
-
 // TestHugeExportsCostOthersNothing is a regression test: an export can hold 1 MB of labels and annotations, of which an import takes 64 KiB. Each
 // controller kept all of it, its own cluster's exports and its peers'. Here both run in the process of the test.
 func TestHugeExportsCostOthersNothing(t *testing.T) {
