@@ -9,8 +9,7 @@ import (
 const podSearch = "default.svc.cluster.local svc.cluster.local cluster.local"
 
 // wwwExample is an import in a namespace that is called like a top-level domain. Upstream has www.example, too.
-var wwwExample = "{apiVersion: v1, kind: Namespace, metadata: {name: example}}\n---" +
-	strings.Replace(anImport, "{name: foo}", "{name: www, namespace: example}", 1)
+var wwwExample = strings.Replace(anImport, "{name: foo}", "{name: www, namespace: example}", 1)
 
 const aLocalWWW = `
 apiVersion: v1

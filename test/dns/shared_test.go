@@ -46,8 +46,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: multiclu
 subjects: [{kind: ServiceAccount, name: central, namespace: default}]
 `
 
-// fixtures are there when a test begins: the imports foo and db, and a Service of the cluster's own.
-const fixtures = anImport + "---" + aHeadlessImport + "---" + aLocalService
+// fixtures are there when a test begins: the imports foo and db, a Service of the cluster's own, and a namespace.
+const fixtures = "{apiVersion: v1, kind: Namespace, metadata: {name: example}}\n---" + anImport + "---" + aHeadlessImport + "---" + aLocalService
 
 const anImport = `
 apiVersion: multicluster.x-k8s.io/v1beta1

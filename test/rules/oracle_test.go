@@ -141,19 +141,12 @@ func (s *seenCluster) members() []string {
 }
 
 func (s *seenCluster) objects() []client.Object {
-	var all []client.Object
-	add := func(obj client.Object) { all = append(all, obj) }
-	for _, obj := range s.services {
-		add(obj)
-	}
-	for _, obj := range s.exports {
-		add(obj)
-	}
-	for _, obj := range s.imports {
-		add(obj)
-	}
-	for _, obj := range s.slices {
-		add(obj)
+	return slices.Concat(objectsOf(s.services), objectsOf(s.exports), objectsOf(s.imports), objectsOf(s.slices))
+}
+
+func objectsOf[T client.Object](some map[client.ObjectKey]T) (all []client.Object) {
+	for _, obj := range some {
+		all = append(all, obj)
 	}
 	return all
 }
@@ -242,12 +235,10 @@ func importTextOf(imp *mcsv1beta1.ServiceImport) importText {
 
 func serviceTextOf(svc *corev1.Service) serviceText {
 	terms := merge.TrimService(svc)
-	t := serviceText{
-		Owner: ownerOf(svc), Type: svc.Spec.Type, Affinity: terms.Affinity, Timeout: terms.AffinityTimeout,
+	return serviceText{
+		Owner: ownerOf(svc), Type: svc.Spec.Type, Ports: portTexts(terms.Ports), Affinity: terms.Affinity, Timeout: terms.AffinityTimeout,
 		Internal: terms.InternalPolicy, Distribution: terms.Distribution, Families: terms.Families, Selector: svc.Spec.Selector,
 	}
-	t.Ports = portTexts(terms.Ports)
-	return t
 }
 
 func portTexts(ports []mcsv1beta1.ServicePort) []string {

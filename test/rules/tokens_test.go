@@ -17,8 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
@@ -75,9 +73,7 @@ func TestTokensRenewed(t *testing.T) {
 	}
 	s := newTokens(t)
 	controller, err := binaries.StartController(t.Context(), s.home.Cluster, "--cluster-id=home")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.Must(err)
 	defer func() { controller.Stop() }()
 	s.Until("connected", func() error { return s.connected() })
 	began := time.Now()
@@ -101,9 +97,7 @@ func TestTokensRenewed(t *testing.T) {
 		t.Logf("%-60s %v after its expiry", "a token is refused", refused.Round(time.Second))
 	}
 	controller, err = binaries.StartController(t.Context(), s.home.Cluster, "--cluster-id=home")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.Must(err)
 	const fix = "run `kubectl multicluster rotate home --from east`"
 	expired := "expired at " + s.expiry(last).UTC().Format(time.RFC3339)
 	s.Until("the expiry is reported", func() error {
@@ -124,60 +118,33 @@ func TestTokensRenewed(t *testing.T) {
 // newTokens starts the clusters and the controller of east, and joins them.
 func newTokens(t *testing.T) *tokens {
 	t.Helper()
-	s := &tokens{}
-	for id, to := range map[string]**world.Cluster{"east": &s.east, "home": &s.home} {
-		c, err := world.Start(t.Context(), id, kube.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Stop() })
-		*to = c
-	}
-	s.Namespace = world.Of(t, s.east, s.home).Namespace()
-	for _, apply := range []func() error{
-		func() error { return s.east.Apply(t.Context(), "", peerOfHome) },
-		func() error {
-			_, err := binaries.Kubectl(t.Context(), s.home.Cluster, "apply", "-k", "deploy/renew")
-			return err
-		},
-		func() error {
-			c, err := binaries.StartController(t.Context(), s.east.Cluster, "--cluster-id=east")
-			t.Cleanup(c.Stop)
-			return err
-		},
-		s.join,
-	} {
-		if err := apply(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s := &tokens{Namespace: world.Joined(t, "east", "home").Namespace()}
+	s.east, s.home = s.Cluster("east"), s.Cluster("home")
+	s.Must(s.east.Apply(t.Context(), "", peerOfHome))
+	_, err := binaries.Kubectl(t.Context(), s.home.Cluster, "apply", "-k", "deploy/renew")
+	s.Must(err)
+	c, err := binaries.StartController(t.Context(), s.east.Cluster, "--cluster-id=east")
+	t.Cleanup(c.Stop)
+	s.Must(err)
+
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLife / time.Second))}}
+	answer, err := kubernetes.NewForConfigOrDie(s.east.Config).CoreV1().ServiceAccounts(world.SystemNamespace).
+		CreateToken(s.Context(), "multicluster-peer-home", request, metav1.CreateOptions{})
+	s.Must(err)
+	text := strings.Replace(string(s.east.ReaderKubeconfig), s.east.Reader.BearerToken, answer.Status.Token, 1)
+	world.Edit(s.System(), "home", new(corev1.Secret), "east", func(secret *corev1.Secret) {
+		secret.Annotations = map[string]string{"clusterset-dns.io/renew-token": "true"}
+		secret.Data["kubeconfig"] = []byte(text)
+	})
 	s.Export("east", world.Service("foo"), "10.9.0.1")
 	return s
 }
 
-func (s *tokens) join() error {
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLife / time.Second))}}
-	answer, err := kubernetes.NewForConfigOrDie(s.east.Config).CoreV1().ServiceAccounts(world.SystemNamespace).
-		CreateToken(s.Context(), "multicluster-peer-home", request, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	text := strings.Replace(string(s.east.ReaderKubeconfig), s.east.Reader.BearerToken, answer.Status.Token, 1)
-	return s.home.Admin.Create(s.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: world.SystemNamespace, Name: "east", Labels: map[string]string{mcs.LabelPeer: ""},
-			Annotations: map[string]string{"clusterset-dns.io/renew-token": "true"},
-		},
-		Data: map[string][]byte{"kubeconfig": []byte(text)},
-	})
-}
-
+// lease is an empty one before the controller has made it.
 func (s *tokens) lease() *coordinationv1.Lease {
 	s.Helper()
-	l := new(coordinationv1.Lease)
-	if err := s.home.Admin.Get(s.Context(), client.ObjectKey{Namespace: world.SystemNamespace, Name: "east"}, l); client.IgnoreNotFound(err) != nil {
-		s.Fatal(err)
-	}
+	l := leaseOf("east")
+	s.Must(client.IgnoreNotFound(s.home.Admin.Get(s.Context(), client.ObjectKeyFromObject(l), l)))
 	return l
 }
 
@@ -201,14 +168,9 @@ func (s *tokens) connected() error {
 // look reads once, and notes a new token.
 func (s *tokens) look() {
 	s.Helper()
-	if err := s.connected(); err != nil {
-		s.Fatal(err)
-	}
+	s.Must(s.connected())
 	s.reads++
-	secret := new(corev1.Secret)
-	if err := s.home.Admin.Get(s.Context(), client.ObjectKey{Namespace: world.SystemNamespace, Name: "east"}, secret); err != nil {
-		s.Fatal(err)
-	}
+	secret := world.Live(s.System(), "home", new(corev1.Secret), "east")
 	_, after, _ := strings.Cut(string(secret.Data["kubeconfig"]), "token: ")
 	token := strings.Fields(after)[0]
 	if len(s.seen) == 0 || s.seen[len(s.seen)-1] != token {
@@ -220,9 +182,8 @@ func (s *tokens) look() {
 func (s *tokens) expiry(token string) time.Time {
 	s.Helper()
 	var claims jwt.RegisteredClaims
-	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil {
-		s.Fatal(err)
-	}
+	_, _, err := jwt.NewParser().ParseUnverified(token, &claims)
+	s.Must(err)
 	return claims.ExpiresAt.Time
 }
 
