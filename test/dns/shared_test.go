@@ -47,7 +47,7 @@ subjects: [{kind: ServiceAccount, name: central, namespace: default}]
 `
 
 // fixtures are there when a test begins: the imports foo and db, a Service of the cluster's own, and a namespace.
-const fixtures = "{apiVersion: v1, kind: Namespace, metadata: {name: example}}\n---" + anImport + "---" + aHeadlessImport + "---" + aLocalService
+const fixtures = anImport + "---" + aHeadlessImport + "---" + aLocalService + "---\n{apiVersion: v1, kind: Namespace, metadata: {name: example}}\n"
 
 const anImport = `
 apiVersion: multicluster.x-k8s.io/v1beta1
