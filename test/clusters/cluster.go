@@ -139,10 +139,8 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	if err := c.claimIndex(); err != nil {
 		return err
 	}
-	for _, folder := range []string{"run", "log"} {
-		if err := os.MkdirAll(c.path(folder), 0o700); err != nil {
-			return err
-		}
+	if err := os.MkdirAll(c.path("log"), 0o700); err != nil {
+		return err
 	}
 	if err := c.writeState(); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,36 +107,6 @@ func TestStartRemovesAnEarlierCluster(t *testing.T) {
 	})
 }
 
-// TestRecordsDoNotOutliveTheirProcess: another process with the number of a recorded one is not the cluster's, nor is one that has ended and is
-// not waited for yet.
-func TestRecordsDoNotOutliveTheirProcess(t *testing.T) {
-	c := &Cluster{Dir: t.TempDir()}
-	if err := os.MkdirAll(c.path("run"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	zombie := exec.CommandContext(t.Context(), "sleep", "1000")
-	if err := zombie.Start(); err != nil {
-		t.Fatal(err)
-	}
-	err := errors.Join(c.record("self", os.Getpid()), c.record("zombie", zombie.Process.Pid), os.WriteFile(c.path("run", "reused.pid"), []byte("1 never\n"), 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := c.allRecorded(); len(got) != 2 {
-		t.Errorf("%v; want this process and its child", got)
-	}
-	if err := zombie.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	kube.Eventually(t, "this process alone is recorded", func() error {
-		if got := c.allRecorded(); !slices.Equal(got, []int{os.Getpid()}) {
-			return fmt.Errorf("%v", got)
-		}
-		return nil
-	})
-	_ = zombie.Wait() // the error is that it was killed
-}
-
 // leavesNothing ends a cluster and looks for all that it had.
 func leavesNothing(t *testing.T, c *Cluster, stop func() error) {
 	t.Helper()
@@ -145,15 +114,11 @@ func leavesNothing(t *testing.T, c *Cluster, stop func() error) {
 	if len(pids) < 10 || len(cgroups) < 2 {
 		t.Fatalf("%d processes, %d containers: the cluster does not even run", len(pids), len(cgroups))
 	}
-	starts := map[int]string{}
-	for _, pid := range pids {
-		starts[pid], _ = startOf(pid)
-	}
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	for _, pid := range pids {
-		if started, alive := startOf(pid); alive && started == starts[pid] {
+		if alive(pid) {
 			t.Errorf("the process %d is left", pid)
 		}
 	}

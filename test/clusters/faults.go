@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
+	"strings"
 	"syscall"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
@@ -51,11 +53,12 @@ func (c *Cluster) block(ctx context.Context, verb string, addresses []string) er
 	return nil
 }
 
-// signal sends a signal to a recorded program that still runs.
+// signal sends a signal to a program that runs.
 func (c *Cluster) signal(program string, signal syscall.Signal) error {
-	pid, runs := recorded(c.path("run", program+".pid"))
-	if !runs {
-		return fmt.Errorf("%s of %s does not run", program, c.Name)
+	for _, pid := range c.processes() {
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && strings.TrimSpace(string(name)) == program {
+			return syscall.Kill(pid, signal)
+		}
 	}
-	return syscall.Kill(pid, signal)
+	return fmt.Errorf("%s of %s does not run", program, c.Name)
 }

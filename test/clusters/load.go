@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -29,37 +30,22 @@ func (c *Cluster) Tag(ctx context.Context, image, name string) error {
 	return c.untilManaged(ctx)
 }
 
+// untilManaged waits until every image has the label that containerd's part for Kubernetes gives when it knows the image, some time after the
+// import: a pod made earlier would ask a registry.
 func (c *Cluster) untilManaged(ctx context.Context) error {
 	return kube.Poll(ctx, pollEvery, func(ctx context.Context) error {
 		list, err := c.ctr(ctx, "images", "list")
-		if err != nil {
-			return err
+		for line := range strings.Lines(list) {
+			if !strings.HasPrefix(line, "REF ") && !strings.Contains(line, "io.cri-containerd.image=managed") {
+				return errors.Join(err, fmt.Errorf("containerd has not noticed an image yet: %s", line))
+			}
 		}
-		return checkManaged(list)
+		return err
 	})
 }
 
-// managed is the label that containerd gives an image when its part for Kubernetes knows it, some time after the import: a pod
-// made earlier would ask a registry.
-const managed = "io.cri-containerd.image=managed"
-
-// checkManaged wants the label on every image of a list: below the heading, a line for each.
-func checkManaged(list string) error {
-	for line := range strings.Lines(list) {
-		if !strings.HasPrefix(line, "REF ") && !strings.Contains(line, managed) {
-			return fmt.Errorf("containerd has not noticed an image yet: %s", line)
-		}
-	}
-	return nil
-}
-
 func (c *Cluster) ctr(ctx context.Context, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, "ctr", append([]string{"--address=" + c.containerdSocket(), "--namespace=" + containerdNamespace}, args...)...)
-	output, err := command.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("ctr %s: %w: %s", strings.Join(args, " "), err, output)
-	}
-	return string(output), err
+	return kube.Output(exec.CommandContext(ctx, "ctr", append([]string{"--address=" + c.containerdSocket(), "--namespace=" + containerdNamespace}, args...)...))
 }
 
 // loadImages loads what every pod needs, and the tools.

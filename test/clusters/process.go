@@ -1,14 +1,9 @@
 package clusters
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
@@ -24,58 +19,9 @@ func (c *Cluster) run(name string, command ...string) (*kube.Program, error) {
 		return nil, err
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.programs = append(c.programs, p)
-	c.mu.Unlock()
-	return p, c.record(name, p.PID())
-}
-
-// record lets another process end the program, if this one is killed: that knows it by its record alone.
-func (c *Cluster) record(name string, pid int) error {
-	started, ok := startOf(pid)
-	if !ok {
-		return nil // has ended already, which those who wait for it will say
-	}
-	return os.WriteFile(c.path("run", name+".pid"), fmt.Appendf(nil, "%d %s\n", pid, started), 0o600)
-}
-
-// recorded is the process of a record, if it still runs: the number may have gone to another process since.
-func recorded(file string) (pid int, runs bool) {
-	text, err := os.ReadFile(file)
-	fields := strings.Fields(string(text))
-	if err != nil || len(fields) != 2 {
-		return 0, false
-	}
-	if pid, err = strconv.Atoi(fields[0]); err != nil {
-		return 0, false
-	}
-	started, ok := startOf(pid)
-	return pid, ok && started == fields[1]
-}
-
-// allRecorded are the processes that run of those that were ever recorded.
-func (c *Cluster) allRecorded() (pids []int) {
-	files, _ := filepath.Glob(c.path("run", "*.pid"))
-	for _, file := range files {
-		if pid, runs := recorded(file); runs {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// startOf is when a process started, in the kernel's own count. It is not ok for one that has ended, waited for or not.
-func startOf(pid int) (string, bool) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return "", false
-	}
-	// After the program's name, which is in parentheses and may hold anything: the state, and 18 fields later the start.
-	const state, start = 0, 19
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) <= start || fields[state] == "Z" || fields[state] == "X" {
-		return "", false
-	}
-	return fields[start], true
+	return p, nil
 }
 
 // pollEvery is slower than in package kube: most of what is waited for here takes long.

@@ -32,23 +32,25 @@ func (c *Cluster) killAll() error {
 	})
 }
 
-// processes are those that Start recorded, those in the cluster's network namespace (also containerd's shims, and pods in the
-// node's network), and those in its containers' cgroups.
-func (c *Cluster) processes() []int {
-	pids := c.allRecorded()
+// processes are those in the cluster's network namespace (all that Start started, also containerd's shims, and pods in the node's network), and
+// those in its containers' cgroups.
+func (c *Cluster) processes() (pids []int) {
 	network, _ := os.Stat(netnsFile(c.netns()))
 	cgroups := c.cgroups()
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, process := range all {
 		pid, err := strconv.Atoi(filepath.Base(process))
-		if err != nil || slices.Contains(pids, pid) {
-			continue
-		}
-		if _, alive := startOf(pid); alive && (inNetwork(process, network) || inCgroup(process, cgroups)) {
+		if err == nil && alive(pid) && (inNetwork(process, network) || inCgroup(process, cgroups)) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// alive is false for a process that has ended, waited for or not.
+func alive(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return err == nil && !bytes.Contains(status, []byte("\nState:\tZ")) && !bytes.Contains(status, []byte("\nState:\tX"))
 }
 
 func inNetwork(process string, network fs.FileInfo) bool {

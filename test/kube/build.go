@@ -71,10 +71,8 @@ func Build(ctx context.Context, progress io.Writer, names ...string) (map[string
 }
 
 // IsOldest reports whether the API server of the tests is the oldest supported one, which lacks what later versions have.
-func IsOldest() bool { return os.Getenv(Oldest) != "" }
-
-// Oldest is the variable of the environment that, not empty, makes Build take the oldest supported kube-apiserver: `make compat` runs tests with it.
-const Oldest = "OLDEST_KUBERNETES"
+// `make compat` sets the variable.
+func IsOldest() bool { return os.Getenv("OLDEST_KUBERNETES") != "" }
 
 // Build gives the paths of the named programs (all, if none is named), and builds those that are not in the user's cache yet.
 func (m Module) Build(ctx context.Context, progress io.Writer, names ...string) (map[string]string, error) {

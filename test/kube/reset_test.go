@@ -1,14 +1,14 @@
 package kube
 
 import (
-	"context"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
+
+const foo = "{apiVersion: v1, kind: Service, metadata: {name: foo}, spec: {clusterIP: 10.0.0.99, ports: [{port: 80}]}}"
 
 // TestNewGivesAClusterAsItWasAtItsBeginning: the second test has the cluster of the first one, without what that one made, changed and deleted.
 func TestNewGivesAClusterAsItWasAtItsBeginning(t *testing.T) {
@@ -21,8 +21,14 @@ func TestNewGivesAClusterAsItWasAtItsBeginning(t *testing.T) {
 		if err := first.StartControllers(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := edit(t.Context(), first); err != nil {
-			t.Fatal(err)
+		for _, err := range []error{
+			first.Apply(t.Context(), "default", foo),
+			first.Delete(t.Context(), "default", "{apiVersion: v1, kind: Service, metadata: {name: kubernetes}}"),
+			first.Apply(t.Context(), "", "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: cluster-admin, labels: {edited: \"yes\"}}}"),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 	t.Run("second", func(t *testing.T) {
@@ -47,7 +53,7 @@ func TestNewGivesAClusterAsItWasAtItsBeginning(t *testing.T) {
 		if err := second.InstallCRDs(t.Context(), BothVersions); err != nil {
 			t.Error(err)
 		}
-		if _, err := client.CoreV1().Services("default").Create(t.Context(), fooAt("10.0.0.99"), metav1.CreateOptions{}); err != nil {
+		if err := second.Apply(t.Context(), "default", foo); err != nil {
 			t.Error(err)
 		}
 		second.StopAPIServer()
@@ -60,26 +66,4 @@ func TestNewGivesAClusterAsItWasAtItsBeginning(t *testing.T) {
 			t.Error("it is a cluster with other options")
 		}
 	})
-}
-
-func fooAt(address string) *corev1.Service {
-	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "foo"}, Spec: corev1.ServiceSpec{ClusterIP: address, Ports: []corev1.ServicePort{{Port: 80}}}}
-}
-
-// edit creates, changes and deletes an object.
-func edit(ctx context.Context, c *Cluster) error {
-	client := kubernetes.NewForConfigOrDie(c.Config)
-	if _, err := client.CoreV1().Services("default").Create(ctx, fooAt("10.0.0.99"), metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	if err := client.CoreV1().Services("default").Delete(ctx, "kubernetes", metav1.DeleteOptions{}); err != nil {
-		return err
-	}
-	role, err := client.RbacV1().ClusterRoles().Get(ctx, "cluster-admin", metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	role.Labels["edited"] = "yes"
-	_, err = client.RbacV1().ClusterRoles().Update(ctx, role, metav1.UpdateOptions{})
-	return err
 }

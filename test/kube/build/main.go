@@ -22,9 +22,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	for _, name := range kube.Programs {
-		if path, ok := paths[name]; ok {
-			fmt.Println(path)
-		}
+	for _, path := range paths {
+		fmt.Println(path)
 	}
 }
