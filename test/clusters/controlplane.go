@@ -18,8 +18,6 @@ import (
 const (
 	apiPort         = 6443
 	proxyHealthPort = 10256
-	// answerTime is how long one answer may take: the question is repeated.
-	answerTime = 2 * time.Second
 )
 
 // startControlPlane returns once the API server is ready; the programs that work for it follow.
@@ -78,10 +76,15 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client.Timeout = answerTime
 	defer client.CloseIdleConnections()
-	return c.wait(ctx, "wait for kube-apiserver", apiserver, func(ctx context.Context) error {
-		_, err := kube.Get(ctx, client, c.Config.Host+"/readyz")
+	return c.answers(ctx, apiserver, client, c.Config.Host+"/readyz")
+}
+
+// answers waits until a page has the status 200. One answer does not take long: the question is repeated.
+func (c *Cluster) answers(ctx context.Context, p *kube.Program, client *http.Client, url string) error {
+	client.Timeout = 2 * time.Second
+	return c.wait(ctx, "wait for "+p.Name, p, func(ctx context.Context) error {
+		_, err := kube.Get(ctx, client, url)
 		return err
 	})
 }
@@ -105,11 +108,7 @@ func (c *Cluster) startProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Timeout: answerTime}
-	return c.wait(ctx, "wait for kube-proxy", proxy, func(ctx context.Context) error {
-		_, err := kube.Get(ctx, client, "http://"+health+"/healthz")
-		return err
-	})
+	return c.answers(ctx, proxy, &http.Client{}, "http://"+health+"/healthz")
 }
 
 // awaitAccounts returns once pods can be made: without its namespace's service account, none is accepted.

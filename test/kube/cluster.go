@@ -139,9 +139,7 @@ func (c *Cluster) startEtcd(ctx context.Context, path string) (err error) {
 	if c.etcd, err = run(c.dir, path, EtcdFlags(c.dir)...); err != nil {
 		return err
 	}
-	return c.etcd.until(ctx, func(ctx context.Context) error {
-		return getOverSocket(ctx, filepath.Join(c.dir, "etcd.sock"), "/health")
-	})
+	return c.etcd.answers(ctx, overSocket(filepath.Join(c.dir, "etcd.sock")), "http://localhost/health")
 }
 
 // EtcdFlags let etcd listen on Unix sockets in the cluster's own folder: no port to collide, and no way in for other users. The
@@ -175,10 +173,7 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	return c.apiserver.until(ctx, func(ctx context.Context) error {
-		_, err := Get(ctx, client, c.Config.Host+"/readyz")
-		return err
-	})
+	return c.apiserver.answers(ctx, client, c.Config.Host+"/readyz")
 }
 
 // StopAPIServer ends the API server as an outage does: at once, with every connection. Its data stays.
@@ -228,9 +223,7 @@ func (c *Cluster) StartControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.controllers.until(ctx, func(ctx context.Context) error {
-		return getOverSocket(ctx, filepath.Join(c.dir, controllersSocket), "/healthz")
-	})
+	return c.controllers.answers(ctx, overSocket(filepath.Join(c.dir, controllersSocket)), "http://localhost/healthz")
 }
 
 // overSocket is a client that connects to a Unix socket, whatever address is asked for.
@@ -238,11 +231,6 @@ func overSocket(path string) *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}}
-}
-
-func getOverSocket(ctx context.Context, socket, path string) error {
-	_, err := Get(ctx, overSocket(socket), "http://localhost"+path)
-	return err
 }
 
 // Get is what a server says at a URL. Another status than 200 is an error.

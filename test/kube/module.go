@@ -93,16 +93,18 @@ func (m Module) source() (source, error) {
 	} else {
 		key = filepath.Base(m.Dir) + "-" + key
 	}
-	if s.cache, err = cacheFolder(key); err != nil {
-		return source{}, err
-	}
-	return s, os.MkdirAll(s.cache, 0o755)
+	s.cache, err = CacheFolder(key)
+	return s, err
 }
 
-// cacheFolder is a folder of the user's cache that is this project's.
-func cacheFolder(name string) (string, error) {
+// CacheFolder is a folder of this project's in the user's cache.
+func CacheFolder(name string) (string, error) {
 	cache, err := os.UserCacheDir()
-	return filepath.Join(cache, "clusterset-dns", name), err
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "clusterset-dns", name)
+	return dir, os.MkdirAll(dir, 0o755)
 }
 
 // required is the version of a module in a go.mod file, or "".

@@ -53,7 +53,7 @@ func Find(ctx context.Context, progress io.Writer, names ...string) (map[string]
 
 // envtest gives the folder where setup-envtest has programs of a minor version.
 func envtest(ctx context.Context, version string) (string, error) {
-	store, err := cacheFolder("envtest")
+	store, err := CacheFolder("envtest")
 	if err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,6 +87,14 @@ func (p *Program) until(ctx context.Context, ready func(context.Context) error) 
 		return fmt.Errorf("wait for %s: %w", p.Name, err)
 	}
 	return nil
+}
+
+// answers polls until a page has the status 200.
+func (p *Program) answers(ctx context.Context, client *http.Client, url string) error {
+	return p.until(ctx, func(ctx context.Context) error {
+		_, err := Get(ctx, client, url)
+		return err
+	})
 }
 
 // Ended is nil as long as the program runs.

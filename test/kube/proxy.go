@@ -47,10 +47,7 @@ func (c *Cluster) StartKubeProxy(ctx context.Context) error {
 		if c.proxy, err = run(c.dir, programs["kube-proxy"], "--config=proxy.yaml"); err != nil {
 			return err
 		}
-		return c.proxy.until(ctx, func(ctx context.Context) error {
-			_, err := Get(ctx, http.DefaultClient, "http://"+health+"/healthz")
-			return err
-		})
+		return c.proxy.answers(ctx, http.DefaultClient, "http://"+health+"/healthz")
 	})
 }
 

@@ -19,11 +19,10 @@ const version = "v0.316.0"
 // Programs returns the paths of prometheus and promtool. They are built unless they are in the user's cache. Of the ways to discover
 // targets they have only files and fixed addresses: the others are most of Prometheus.
 func Programs(ctx context.Context) (prometheus, promtool string, err error) {
-	cache, err := os.UserCacheDir()
+	dir, err := kube.CacheFolder(fmt.Sprintf("prometheus-%s-%s", version, runtime.Version()))
 	if err != nil {
 		return "", "", err
 	}
-	dir := filepath.Join(cache, "clusterset-dns", fmt.Sprintf("prometheus-%s-%s", version, runtime.Version()))
 	prometheus, promtool = filepath.Join(dir, "prometheus"), filepath.Join(dir, "promtool")
 	_, have1 := os.Stat(prometheus)
 	_, have2 := os.Stat(promtool)

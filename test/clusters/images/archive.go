@@ -2,13 +2,14 @@ package images
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
-	"fmt"
-	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
+
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // image is what an archive says of the folder in it.
@@ -31,10 +32,11 @@ func (i image) write(ctx context.Context, scratch string) (archive string, err e
 	if err := run(ctx, "tar", append(args, ".")...); err != nil {
 		return "", err
 	}
-	sum, err := sumOf(filepath.Join(scratch, layer))
+	sum, err := kube.Output(exec.CommandContext(ctx, "sha256sum", filepath.Join(scratch, layer)))
 	if err != nil {
 		return "", err
 	}
+	sum, _, _ = strings.Cut(sum, " ")
 	for name, content := range map[string]any{
 		manifest: []any{map[string]any{"Config": config, "RepoTags": []string{i.name}, "Layers": []string{layer}}},
 		config: map[string]any{ // OCI's image configuration
@@ -57,15 +59,4 @@ func (i image) write(ctx context.Context, scratch string) (archive string, err e
 	}
 	archive = filepath.Join(scratch, "archive.tar")
 	return archive, run(ctx, "tar", "--create", "--file="+archive, "--mode=0644", "--directory="+scratch, manifest, config, layer)
-}
-
-func sumOf(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }()
-	sum := sha256.New()
-	_, err = io.Copy(sum, file)
-	return fmt.Sprintf("%x", sum.Sum(nil)), err
 }

@@ -57,12 +57,8 @@ const rootFolder = "root"
 // cached makes an image unless it is in a folder of the user's cache, made of the same things. It waits for its turn there: a second process
 // finds what the first has made. An image is written under another name first: nothing that was cut short looks finished.
 func cached(ctx context.Context, folder, name string, fill func(context.Context, string) (image, error), of ...string) (string, error) {
-	cache, err := os.UserCacheDir()
+	dir, err := kube.CacheFolder(folder)
 	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(cache, "clusterset-dns", folder)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	unlock, err := kube.LockFolder(ctx, dir)
