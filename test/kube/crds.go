@@ -8,19 +8,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// CRDs is a form in which clusters have the ServiceImport and ServiceExport CRDs.
-type CRDs int
+// CRDs is a form in which clusters have the ServiceImport and ServiceExport CRDs: the versions that the API server answers for.
+type CRDs struct{ v1alpha1, v1beta1, karmada bool }
 
-const (
+var (
 	// BothVersions is what mcs-api ships: v1alpha1 and v1beta1 served, v1beta1 stored.
-	BothVersions CRDs = iota
+	BothVersions = CRDs{v1alpha1: true, v1beta1: true}
 	// OnlyV1Alpha1 serves and stores v1alpha1, with every field of today.
-	OnlyV1Alpha1
+	OnlyV1Alpha1 = CRDs{v1alpha1: true}
 	// OnlyV1Beta1 serves and stores v1beta1.
-	OnlyV1Beta1
+	OnlyV1Beta1 = CRDs{v1beta1: true}
 	// OldKarmada is v1alpha1 as Karmada ships it: one IP, no ipFamilies, internalTrafficPolicy or trafficDistribution, and neither
 	// conditions nor endpointSliceObjects in the status of a ServiceImport.
-	OldKarmada
+	OldKarmada = CRDs{v1alpha1: true, karmada: true}
 )
 
 const (
@@ -33,20 +33,12 @@ const (
 
 var resources = []string{imports, exports}
 
-// serves says whether the API server answers for a version.
 func (f CRDs) serves(version string) bool {
-	switch f {
-	case OnlyV1Alpha1, OldKarmada:
-		return version == alpha
-	case OnlyV1Beta1:
-		return version == beta
-	default:
-		return true
-	}
+	return version == alpha && f.v1alpha1 || version == beta && f.v1beta1
 }
 
 func (f CRDs) stored() string {
-	if f.serves(beta) {
+	if f.v1beta1 {
 		return beta
 	}
 	return alpha
@@ -76,7 +68,7 @@ func (f CRDs) shape(d *v1.CustomResourceDefinition) {
 		}
 	}
 	d.Spec.Versions = kept
-	if f == OldKarmada && d.Spec.Names.Plural == imports {
+	if f.karmada && d.Spec.Names.Plural == imports {
 		trimToKarmada(kept[0].Schema.OpenAPIV3Schema)
 	}
 }

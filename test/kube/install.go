@@ -143,7 +143,7 @@ func (w *crdWriter) checkIPs(ctx context.Context, form CRDs) error {
 	_, err := w.objects.Resource(versioned(form.stored(), imports)).Namespace(metav1.NamespaceDefault).
 		Create(ctx, twoIPs(form.stored()), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
-	case form != OldKarmada:
+	case !form.karmada:
 		return err
 	case apierrors.IsInvalid(err):
 		return nil
