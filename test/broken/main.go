@@ -91,9 +91,9 @@ func (r rule) try(ctx context.Context, dir string) (found string, err error) {
 	if bytes.Equal(broken, text) {
 		return "", fmt.Errorf("%s does not contain %q", r.File, r.Old)
 	}
-	test, folder := r.Test, packageOf(dir, r.Test)
-	if folder == "" || r.Before != "" && packageOf(dir, r.Before) != "" {
-		test, folder = r.Before, packageOf(dir, r.Before)
+	folder, test := find(dir, r.Test)
+	if folder == "" && r.Before != "" {
+		folder, test = find(dir, r.Before)
 	}
 	if folder == "" {
 		return "", fmt.Errorf("no package has the test %s", r.Test)
@@ -124,18 +124,22 @@ func (r rule) build(ctx context.Context, dir, folder string) error {
 	return nil
 }
 
-// packageOf returns the folder whose test has that name, or "".
-func packageOf(dir, test string) (folder string) {
-	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+// find returns the folder, or "", and the name of a test.
+func find(dir, test string) (folder, name string) {
+	in, name, ok := strings.Cut(test, " ")
+	if !ok {
+		in, name = ".", test
+	}
+	_ = filepath.WalkDir(filepath.Join(dir, in), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || folder != "" || !strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
-		if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("\nfunc "+test+"(")) {
+		if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("\nfunc "+name+"(")) {
 			folder, _ = filepath.Rel(dir, filepath.Dir(path))
 		}
 		return nil
 	})
-	return folder
+	return folder, name
 }
 
 func command(ctx context.Context, dir, name string, args ...string) error {
