@@ -156,6 +156,18 @@ func record(path string, w simulated.World, rows []row) error {
 	return os.WriteFile(path, out.Bytes(), 0o644)
 }
 
+// inTurn measures one thing after another.
+func inTurn(ctx context.Context, stages ...func(context.Context) ([]row, error)) (rows []row, err error) {
+	for _, stage := range stages {
+		more, err := stage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
 // part shows what is done and how long it took.
 func part(what string, do func() error) error {
 	fmt.Printf("%-90s", what+" ...")

@@ -31,14 +31,6 @@ writes      3 writes  2 writes  not reached: 1.50 x
 	}
 }
 
-func TestFiguresHaveNoExponent(t *testing.T) {
-	for number, want := range map[float64]string{0: "0", 1.2588: "1.259", 1157.4: "1157", 9999.7: "10000", 17810.4: "17810", 1234567: "1234567"} {
-		if got := figure(number); got != want {
-			t.Errorf("%v: %s, want %s", number, got, want)
-		}
-	}
-}
-
 func TestMetricsAreAddedByTheirLabels(t *testing.T) {
 	all, err := parse("# TYPE requests counter\n" +
 		"requests{resource=\"services\",verb=\"POST\"} 1\nrequests{resource=\"services\",verb=\"GET\"} 2\nrequests{resource=\"leases\",verb=\"PUT\"} 4\n")

@@ -19,29 +19,20 @@ import (
 type many struct {
 	world simulated.World
 	idle  time.Duration // how long requests and CPU time are counted while nothing changes
-	// rate is how many endpoints change in a second, for as long as changing.
-	rate     int
-	changing time.Duration
 
 	*member
 	peers []*simulated.Server
 }
 
 func (m *many) flags(f *flag.FlagSet) {
+	m.world.Endpoints, m.world.Namespaces = 3, 10
 	f.IntVar(&m.world.Peers, "peers", 99, "peers")
 	f.IntVar(&m.world.Services, "services", 500, "Services that each peer exports")
 	f.IntVar(&m.world.Shared, "shared", 0, "how many of them have the same names in all peers")
-	f.IntVar(&m.world.Endpoints, "endpoints", 3, "endpoints of each Service in each peer")
-	f.IntVar(&m.world.Unexported, "unexported", 0, "further Services of each peer")
-	f.BoolVar(&m.world.Undescribed, "undescribed", false, "peers of earlier releases, whose Services are read")
-	f.IntVar(&m.world.Namespaces, "namespaces", 10, "namespaces that the Services are in")
 	f.DurationVar(&m.idle, "idle", 5*time.Minute, "how long requests are counted while nothing changes")
-	f.IntVar(&m.rate, "rate", 200, "endpoints that change in a second")
-	f.DurationVar(&m.changing, "changing", time.Minute, "how long endpoints change")
 }
 
-// run measures the first sync, then idleness, disturbances and a restart; and the floor before and after them, because an API server takes
-// longer for a Service, the more there are.
+// run measures the first sync, then idleness, disturbances and a restart, and the floor.
 func (m *many) run(ctx context.Context) (title string, rows []row, err error) {
 	w := m.world
 	if w.Shared > w.Services {
@@ -53,32 +44,12 @@ func (m *many) run(ctx context.Context) (title string, rows []row, err error) {
 	if err := part(fmt.Sprintf("starting a cluster and %d peers", w.Peers), func() error { return m.start(ctx) }); err != nil {
 		return "", nil, err
 	}
+	title = fmt.Sprintf("; all of it on this one machine\n%d simulated peers x %d exported Services x %d endpoints, %d of the names in all peers: %d imports, %d EndpointSlices",
+		w.Peers, w.Services, w.Endpoints, w.Shared, w.Imports(), w.Slices())
 	bare := floor{world: w, most: 200}
-	before, err := bare.measure(ctx, set{m.member}, "floor-before")
-	if err != nil {
-		return "", nil, err
-	}
-	took, rows, err := m.firstSync(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	for _, measured := range []func(context.Context) ([]row, error){m.idling, m.changes, m.flap, m.rolling, m.restart} {
-		more, err := measured(ctx)
-		if err != nil {
-			return "", nil, err
-		}
-		rows = append(rows, more...)
-	}
-	m.controller.Stop()
-	after, err := bare.measure(ctx, set{m.member}, "floor-after")
-	middle := (before + after).Seconds() / 2
-	title = fmt.Sprintf("; all of it on this one machine\n%d simulated peers x %d exported Services x %d endpoints, %d of the names in all peers, %d other Services in each: %d imports, %d EndpointSlices",
-		w.Peers, w.Services, w.Endpoints, w.Shared, w.Unexported, w.Imports(), w.Slices())
-	return title, append([]row{
-		{what: "first sync: until all imports are ready, with all slices", got: took.Seconds(), unit: "s"},
-		{what: fmt.Sprintf("the same writes by a bare client, 8 at a time (from up to %d names of each sort): the floor", bare.most), got: middle, unit: "s"},
-		{what: "first sync, in relation to the floor", got: took.Seconds() / middle, unit: "x"},
-	}, rows...), err
+	rows, err = bare.compare(ctx, set{m.member}, fmt.Sprintf("the same writes by a bare client, 8 at a time (from up to %d names of each sort): the floor", bare.most),
+		m.firstSync, m.idling, m.changes, m.flap, m.rolling, m.restart)
+	return title, rows, err
 }
 
 // start starts everything but the controller. The peers' endpoints are in 10.0.0.0/8.
@@ -96,7 +67,7 @@ func (m *many) start(ctx context.Context) (err error) {
 		return err
 	}
 	for i := range m.world.Peers {
-		peer, err := simulated.New(certificates, simulated.Options{}, m.world.Objects(i))
+		peer, err := simulated.New(certificates, m.world.Objects(i))
 		if err != nil {
 			return err
 		}
@@ -112,14 +83,14 @@ func (m *many) start(ctx context.Context) (err error) {
 			return fmt.Errorf("peer %s: %w", m.world.ID(i), err)
 		}
 	}
-	go func() { _ = simulated.Beat(ctx, m.peers, simulated.BeatEvery) }() // every peer has the namespace
+	go func() { _ = m.world.Beat(ctx, m.peers) }()
 	return nil
 }
 
 // end ends what start started.
 func (m *many) end() (err error) {
 	for _, peer := range m.peers {
-		err = errors.Join(err, peer.Stop())
+		err = errors.Join(err, peer.Refuse())
 	}
 	if m.member != nil {
 		err = errors.Join(err, m.stop())
@@ -138,12 +109,14 @@ func (m *many) sync(ctx context.Context) (took time.Duration, err error) {
 	return time.Since(began), err
 }
 
-func (m *many) firstSync(ctx context.Context) (took time.Duration, rows []row, err error) {
+func (m *many) firstSync(ctx context.Context) ([]row, error) {
+	var took time.Duration
 	spent, err := m.during(ctx, "the first sync", func() (err error) {
 		took, err = m.sync(ctx)
 		return err
 	})
-	return took, []row{
+	return []row{
+		{what: "first sync: until all imports are ready, with all slices", got: took.Seconds(), unit: "s"},
 		{what: "writes of the first sync, for each import", got: spent.writes / float64(m.world.Imports()), unit: "writes"},
 		{what: "CPU time of the controller for the first sync", got: spent.cpu, unit: "s"},
 		{what: "memory of the controller, resident, after the first sync", got: spent.memory, unit: "MiB"},
@@ -193,9 +166,9 @@ func (m *many) idling(ctx context.Context) ([]row, error) {
 }
 
 // requests returns how many requests all peers together have got.
-func (m *many) requests() (total int) {
+func (m *many) requests() (total int64) {
 	for _, peer := range m.peers {
-		total += simulated.Total(peer.Requests())
+		total += peer.Requests()
 	}
 	return total
 }
@@ -206,10 +179,11 @@ func (m *many) changes(ctx context.Context) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An address that is replaced at once may never arrive, so each slice changes once at most.
-	total := min(int(m.changing.Seconds()*float64(m.rate)), m.world.Peers*m.world.Services)
-	spent, err := m.between(ctx, fmt.Sprintf("%d changes, %d a second", total, m.rate), func() error {
-		if err := steadily(ctx, total, m.rate, func(i int) error { return m.change(i, seen) }); err != nil {
+	const perSecond = 200
+	// For a minute. An address that is replaced at once may never arrive, so each slice changes once at most.
+	total := min(60*perSecond, m.world.Peers*m.world.Services)
+	spent, err := m.between(ctx, fmt.Sprintf("%d changes, %d a second", total, perSecond), func() error {
+		if err := steadily(ctx, total, perSecond, func(i int) error { return m.change(i, seen) }); err != nil {
 			return err
 		}
 		return wait(ctx, "see all changes", 100*time.Millisecond, seen.complete)
@@ -226,7 +200,7 @@ func (m *many) changes(ctx context.Context) ([]row, error) {
 // change gives the first endpoint of a Service an address that nothing had before. Each change is in another slice.
 func (m *many) change(i int, seen *arrivals) error {
 	peer := i % m.world.Peers
-	slice := m.world.Slice(peer, i/m.world.Peers%m.world.Services, 0)
+	slice := m.world.Slice(peer, i/m.world.Peers%m.world.Services)
 	address := measure.IP(128, i)
 	slice.Endpoints[0].Addresses = []string{address}
 	seen.expect(address)

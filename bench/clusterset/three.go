@@ -9,7 +9,6 @@ import (
 
 	"github.com/miekg/dns"
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +18,7 @@ import (
 	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/bench/simulated"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // three is how much there is of everything in three clusters.
@@ -29,56 +29,56 @@ type three struct {
 	changeFor time.Duration // long
 	services  int           // of the big clusterset
 	endpoints int           // of each Service
+
+	set // clusters c1 to c3
 }
 
 func (t *three) flags(f *flag.FlagSet) {
-	f.IntVar(&t.exports, "exports", 300, "exports to time, one after the other")
-	f.IntVar(&t.changing, "changing", 1000, "exported Services whose endpoints change")
-	f.IntVar(&t.changes, "changes", 100, "changes of endpoints a second")
-	f.DurationVar(&t.changeFor, "change-for", time.Minute, "how long endpoints change")
-	f.IntVar(&t.services, "services", 5000, "Services that each of three clusters exports")
-	f.IntVar(&t.endpoints, "endpoints", 10, "endpoints of each Service in each cluster")
+	*t = three{exports: 300, changing: 1000, changes: 100, changeFor: time.Minute, services: 5000, endpoints: 10}
+	f.BoolFunc("quick", "small and short: shows that it works, and what the figures look like, not what they are", func(string) error {
+		*t = three{exports: 10, changing: 50, changes: 20, changeFor: 5 * time.Second, services: 100, endpoints: 10}
+		return nil
+	})
 }
 
 func (t *three) run(ctx context.Context) (title string, rows []row, err error) {
-	for _, measured := range []func(context.Context, set) ([]row, error){t.latencies, t.atScale} {
-		more, err := onThree(ctx, measured)
-		if err != nil {
-			return "", nil, err
-		}
-		rows = append(rows, more...)
-	}
-	return "; three clusters, all of it on this one machine", rows, nil
+	rows, err = inTurn(ctx, t.onThree(t.latencies), t.onThree(t.atScale))
+	return "; three clusters, all of it on this one machine", rows, err
 }
 
-// onThree does something with clusters c1 to c3, joined all to all, without controllers.
-func onThree(ctx context.Context, do func(context.Context, set) ([]row, error)) (rows []row, err error) {
-	var s set
-	defer func() { err = errors.Join(err, s.stop()) }()
-	if err := part("starting three clusters", func() error {
-		for i := range 3 {
-			m, err := start(ctx, fmt.Sprintf("c%d", i+1), fmt.Sprintf("10.%d.0.0/16", i+1))
-			if err != nil {
-				return err
-			}
-			s = append(s, m)
+// onThree measures something in three new clusters, joined all to all, without controllers.
+func (t *three) onThree(stage func(context.Context) ([]row, error)) func(context.Context) ([]row, error) {
+	return func(ctx context.Context) (rows []row, err error) {
+		t.set = nil
+		defer func() { err = errors.Join(err, t.stop()) }()
+		if err := part("starting three clusters", func() error { return t.start(ctx) }); err != nil {
+			return nil, err
 		}
-		return s.each(ctx, func(ctx context.Context, m *member) (err error) {
-			for _, peer := range s {
-				if m != peer {
-					err = errors.Join(err, m.Join(ctx, peer.ID, peer.ReaderKubeconfig))
-				}
-			}
-			return err
-		})
-	}); err != nil {
-		return nil, err
+		return stage(ctx)
 	}
-	return do(ctx, s)
+}
+
+func (t *three) start(ctx context.Context) error {
+	for i := range 3 {
+		m, err := start(ctx, fmt.Sprintf("c%d", i+1), fmt.Sprintf("10.%d.0.0/16", i+1))
+		if err != nil {
+			return err
+		}
+		t.set = append(t.set, m)
+	}
+	return t.each(ctx, func(ctx context.Context, m *member) (err error) {
+		for _, peer := range t.set {
+			if m != peer {
+				err = errors.Join(err, m.Join(ctx, peer.ID, peer.ReaderKubeconfig))
+			}
+		}
+		return err
+	})
 }
 
 // latencies are of a small clusterset: of exports while nothing else happens, then of endpoints under changes.
-func (t *three) latencies(ctx context.Context, s set) (rows []row, err error) {
+func (t *three) latencies(ctx context.Context) (rows []row, err error) {
+	s := t.set
 	if err := part("starting the controllers", func() error { return s.control(ctx) }); err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (t *three) propagated(ctx context.Context, in, at *member) ([]float64, erro
 		seen.expect(hostname)
 		writers.Go(func() error {
 			patch := fmt.Appendf(nil, `[{"op":"add","path":"/endpoints/%d/hostname","value":%q}]`, n/t.changing%t.endpoints, hostname)
-			slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sliceName(t.exports + n%t.changing)}}
+			slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceName(t.exports+n%t.changing) + "-abcde"}}
 			return in.Admin.Patch(writing, slice, client.RawPatch(types.JSONPatchType, patch))
 		})
 		return nil
@@ -170,60 +170,38 @@ func (t *three) propagated(ctx context.Context, in, at *member) ([]float64, erro
 }
 
 // atScale is of a clusterset in which each cluster exports each Service.
-func (t *three) atScale(ctx context.Context, s set) ([]row, error) {
+func (t *three) atScale(ctx context.Context) ([]row, error) {
 	if err := part(fmt.Sprintf("exporting %d Services in each cluster", t.services), func() error {
-		return s.each(ctx, func(ctx context.Context, m *member) error { return m.fill(ctx, 0, t.services, t.endpoints, true) })
+		return t.each(ctx, func(ctx context.Context, m *member) error { return m.fill(ctx, 0, t.services, t.endpoints, true) })
 	}); err != nil {
 		return nil, err
 	}
-	world := simulated.World{Peers: len(s), Services: t.services, Shared: t.services, Endpoints: t.endpoints, Undescribed: true}
-	bare := floor{world: world, most: 300, exports: true}
-	before, err := bare.measure(ctx, s, "floor-before")
-	if err != nil {
-		return nil, err
-	}
-	took, rows, err := t.firstSync(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	again, err := t.restart(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range s {
-		m.controller.Stop()
-	}
-	after, err := bare.measure(ctx, s, "floor-after")
-	// An API server takes longer for a Service, the more there are: it counts them all, twice. So the middle of both is taken.
-	middle := (before + after).Seconds() / 2
-	rows = append([]row{
-		row{what: fmt.Sprintf("3 clusters x %d exported services of %d endpoints: first sync", t.services, t.endpoints), got: took.Seconds(), unit: "s"}.to(60),
-		{what: fmt.Sprintf("the same writes by a bare client, 8 at a time for each cluster (from %d names): the floor", 2*min(bare.most, t.services)), got: middle, unit: "s"},
-		{what: "first sync, in relation to the floor", got: took.Seconds() / middle, unit: "x"},
-	}, rows...)
-	return append(rows, again...), err
+	bare := floor{simulated.World{Peers: len(t.set), Services: t.services, Shared: t.services, Endpoints: t.endpoints}, 300, true}
+	what := fmt.Sprintf("the same writes by a bare client, 8 at a time for each cluster (from %d names): the floor", 2*min(bare.most, t.services))
+	return bare.compare(ctx, t.set, what, t.firstSync, t.restart)
 }
 
 // firstSync starts the controllers, with everything exported already.
-func (t *three) firstSync(ctx context.Context, s set) (took time.Duration, rows []row, err error) {
-	var tenth time.Duration
-	spent, err := s.during(ctx, "the first sync, with all controllers started at once", func() error {
+func (t *three) firstSync(ctx context.Context) ([]row, error) {
+	var tenth, took time.Duration
+	spent, err := t.during(ctx, "the first sync, with all controllers started at once", func() error {
 		began := time.Now()
-		if err := s.control(ctx); err != nil {
+		if err := t.control(ctx); err != nil {
 			return err
 		}
-		if err := s.each(ctx, func(ctx context.Context, m *member) error { return m.ready(ctx, t.services/10, 0) }); err != nil {
+		if err := t.each(ctx, func(ctx context.Context, m *member) error { return m.ready(ctx, t.services/10, 0) }); err != nil {
 			return err
 		}
 		tenth = time.Since(began)
-		err := t.complete(ctx, s)
+		err := t.complete(ctx)
 		took = time.Since(began)
 		return err
 	})
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	return took, []row{
+	return []row{
+		row{what: fmt.Sprintf("3 clusters x %d exported services of %d endpoints: first sync", t.services, t.endpoints), got: took.Seconds(), unit: "s"}.to(60),
 		{what: "until a tenth of the names is ready in each cluster", got: tenth.Seconds(), unit: "s"},
 		{what: "CPU time of a controller for the first sync", got: most(spent, func(r reading) float64 { return r.cpu }), unit: "s"},
 		{what: "CPU time of an API server for the first sync", got: spent[0].serverCPU, unit: "s"},
@@ -233,18 +211,18 @@ func (t *three) firstSync(ctx context.Context, s set) (took time.Duration, rows 
 }
 
 // restart counts the writes from before the end of all controllers until, started again, they have looked at everything.
-func (t *three) restart(ctx context.Context, s set) ([]row, error) {
-	if _, err := s.quiet(ctx); err != nil {
+func (t *three) restart(ctx context.Context) ([]row, error) {
+	if _, err := t.quiet(ctx); err != nil {
 		return nil, err
 	}
-	spent, err := s.during(ctx, "a restart of all controllers", func() error {
-		for _, m := range s {
+	spent, err := t.during(ctx, "a restart of all controllers", func() error {
+		for _, m := range t.set {
 			m.controller.Stop()
 		}
-		if err := errors.Join(s.control(ctx), t.complete(ctx, s)); err != nil {
+		if err := errors.Join(t.control(ctx), t.complete(ctx)); err != nil {
 			return err
 		}
-		_, err := s.quiet(ctx)
+		_, err := t.quiet(ctx)
 		return err
 	})
 	if err != nil {
@@ -274,9 +252,9 @@ func memory(of []reading, when string) row {
 }
 
 // complete waits for the imports, their slices beside the cluster's own, and the last write: the conditions of the exports.
-func (t *three) complete(ctx context.Context, s set) error {
-	return s.each(ctx, func(ctx context.Context, m *member) error {
-		if err := m.ready(ctx, t.services, (1+len(s))*t.services); err != nil {
+func (t *three) complete(ctx context.Context) error {
+	return t.each(ctx, func(ctx context.Context, m *member) error {
+		if err := m.ready(ctx, t.services, (1+len(t.set))*t.services); err != nil {
 			return err
 		}
 		return wait(ctx, "have conditions in "+m.ID, time.Second, func() error {
@@ -296,44 +274,25 @@ const namespace = "default"
 
 func serviceName(i int) string { return fmt.Sprintf("s%d", i) }
 
-func sliceName(i int) string { return serviceName(i) + "-abcde" }
-
-// fill makes Services with endpoints, from a number on, and their exports.
+// fill makes Services with endpoints, in the range of the cluster's pods, from a number on, and their exports.
 func (m *member) fill(ctx context.Context, from, count, endpoints int, export bool) error {
 	return measure.Parallel(ctx, 16, count, func(ctx context.Context, i int) error {
-		meta := metav1.ObjectMeta{Namespace: namespace, Name: serviceName(from + i)}
-		svc := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"app": meta.Name}, Ports: []corev1.ServicePort{{Name: "http", Port: 80}},
-		}}
-		objects := []client.Object{svc, m.slice(from+i, endpoints)}
+		name := serviceName(from + i)
+		var addresses []string
+		for e := range endpoints {
+			addresses = append(addresses, measure.IP(100+int(m.ID[1]-'0')*10, (from+i)*16+e))
+		}
+		svc := world.Service(name, world.Selecting(name))
+		objects := []client.Object{svc, world.Endpoints(svc, "de", addresses...)}
 		if export {
-			objects = append(objects, &mcsv1beta1.ServiceExport{ObjectMeta: meta})
+			objects = append(objects, world.Export(name))
 		}
 		for _, obj := range objects {
+			obj.SetNamespace(namespace)
 			if err := m.Admin.Create(ctx, obj); err != nil {
-				return fmt.Errorf("create %T %s in %s: %w", obj, meta.Name, m.ID, err)
+				return fmt.Errorf("create %T %s in %s: %w", obj, name, m.ID, err)
 			}
 		}
 		return nil
 	})
-}
-
-// slice is as the cluster's own controller makes it, with addresses in the range of its pods.
-func (m *member) slice(i, endpoints int) *discoveryv1.EndpointSlice {
-	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sliceName(i), Labels: map[string]string{
-			discoveryv1.LabelServiceName: serviceName(i), discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io",
-		}},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
-	}
-	for e := range endpoints {
-		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
-			Addresses:  []string{measure.IP(100+int(m.ID[1]-'0')*10, i*16+e)},
-			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
-			NodeName:   new(fmt.Sprintf("node-%d", e%50)), Zone: new(fmt.Sprintf("zone-%d", e%3)),
-			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: fmt.Sprintf("%s-%d", serviceName(i), e), UID: "00000000-0000-0000-0000-000000000000"},
-		})
-	}
-	return slice
 }

@@ -3,27 +3,27 @@
 //
 //	World   which objects each peer has: peers × Services × endpoints, always the same for the same numbers
 //	Server  the API server of one peer, on a loopback port of its own
-//	Beat    the heartbeats that the controllers of the peers would write
 //
-// A Server has the four kinds that a controller reads of a peer, and answers what a controller asks for:
+// A Server has the three kinds that a controller reads of a peer that describes its Services, each in the encoding that the
+// controller asks for, and answers what it is asked:
 //
-//	World.Objects ─▶ store: one for each kind ◀── Apply, Edit, Delete
+//	World.Objects ─▶ store: one for each kind ◀── Apply
 //	                   │
-//	                   │ items (encoded once), events (the last ones)
+//	                   │ items (encoded once), changes (the last ones)
 //	                   ▼
 //	request ─▶ handler ─▶ discovery                      which versions are served
 //	                  ├─▶ list   selectors               ◀─ items
-//	                  └─▶ watch  from a version, or all  ◀─ items, then events, with bookmarks
+//	                  └─▶ watch  from a version, or all  ◀─ items, then changes, with bookmarks
 //
-// An answer is what a kube-apiserver answers, as far as a client of these requests can see. controller_test.go tests this: one
-// controller reads a real API server and another one a Server with the same objects, and both write the same.
+// An answer is what a kube-apiserver answers, as far as a client of these requests can see. Its tests show this: the answers of both
+// are compared, and one controller reads a real API server and another one a Server with the same objects, and both write the same.
 //
-// What it does not do:
+// What it does not do, because nothing that is measured needs it:
 //
 //   - It checks no credentials. The kubeconfig has a token, as that of a real peer has, and the token is not looked at.
 //   - It has no admission and no defaulting: World makes objects with the defaults of a kube-apiserver, and Apply stores what it is
 //     given.
-//   - It does not write over HTTP, and does not get single objects. Nothing that reads peers does.
-//   - It has no pages, which nothing that reads peers asks for: a list is whole.
-//   - It keeps no old states: a list at an exact version other than the current one has expired.
+//   - It does not write over HTTP, and does not get single objects.
+//   - It has no pages and no old states. Requests for them are refused.
+//   - No object is deleted, or gets other labels.
 package simulated

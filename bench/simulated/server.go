@@ -1,51 +1,58 @@
 package simulated
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"log"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/kube/pki"
 )
 
 const host = "127.0.0.1"
 
-// Options of a Server. The zero value is a current Kubernetes.
-type Options struct {
-	// History is how many changes of each kind are kept for watches that begin at an earlier version, 1000 unless given.
-	History int
-	// BookmarkEvery is the time between two bookmarks of a watch: a minute, as in a kube-apiserver, unless given.
-	BookmarkEvery time.Duration
+// Certificates are the authority and the server certificate that all Servers of a process share.
+type Certificates struct {
+	authority []byte // in PEM
+	server    tls.Certificate
 }
 
-func (o Options) withDefaults() Options {
-	o.History = cmp.Or(o.History, 1000)
-	o.BookmarkEvery = cmp.Or(o.BookmarkEvery, time.Minute)
-	return o
+// NewCertificates makes certificates for servers on loopback.
+func NewCertificates() (*Certificates, error) {
+	ca, err := pki.New("simulated")
+	if err != nil {
+		return nil, err
+	}
+	pair, err := ca.Server("kube-apiserver", host)
+	if err != nil {
+		return nil, err
+	}
+	server, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	return &Certificates{ca.PEM(), server}, err
 }
 
 // Server is the API server of one peer.
 type Server struct {
-	options      Options
 	certificates *Certificates
-	counts       counts
+	requests     atomic.Int64
 
 	mu      sync.Mutex
-	stores  []*store
-	version uint64 // of the last change of any object, as etcd's revision
+	stores  []*store // by the place of the kind in kinds
+	version uint64   // of the last change of any object, as etcd's revision
 
 	port      int // 0 before Start
 	http      *http.Server
@@ -53,13 +60,13 @@ type Server struct {
 }
 
 // New returns a Server with objects, which Start lets listen. It changes the objects.
-func New(certificates *Certificates, options Options, objects iter.Seq[client.Object]) (*Server, error) {
-	s := &Server{options: options.withDefaults(), certificates: certificates, version: 1}
-	for _, k := range kinds() {
-		s.stores = append(s.stores, newStore(k))
+func New(certificates *Certificates, objects iter.Seq[client.Object]) (*Server, error) {
+	s := &Server{certificates: certificates, version: 1}
+	for _, k := range kinds {
+		s.stores = append(s.stores, &store{kind: k, items: map[types.NamespacedName]*item{}, changed: make(chan struct{})})
 	}
 	for object := range objects {
-		if err := s.load(object); err != nil {
+		if err := s.Apply(object); err != nil {
 			return nil, err
 		}
 	}
@@ -67,40 +74,9 @@ func New(certificates *Certificates, options Options, objects iter.Seq[client.Ob
 	return s, nil
 }
 
-// load adds an object that has always been there. The objects of one kind come in any order.
-func (s *Server) load(object client.Object) error {
-	of, err := s.of(object)
-	if err != nil {
-		return err
-	}
-	s.version++
-	loaded, err := newItem(of.kind, complete(object, s.version), s.version)
-	if err != nil {
-		return err
-	}
-	at, found := of.find(loaded)
-	if found {
-		return fmt.Errorf("%s %s/%s is given twice", of.kind.name, loaded.namespace, loaded.name)
-	}
-	of.items = slices.Insert(of.items, at, loaded)
-	of.forgotten = s.version
-	return nil
-}
-
-// of returns the store of an object.
-func (s *Server) of(object client.Object) (*store, error) {
-	for _, of := range s.stores {
-		if of.kind.is(object) {
-			return of, nil
-		}
-	}
-	return nil, fmt.Errorf("no peer is asked for a %T", object)
-}
-
 // Start begins to listen on a free port of loopback.
-func (s *Server) Start(ctx context.Context) error {
+func (s *Server) Start(ctx context.Context) (err error) {
 	const attempts = 5 // another process can take the port
-	var err error
 	for range attempts {
 		if s.port, err = kube.FreePort(); err != nil {
 			return err
@@ -118,14 +94,14 @@ func (s *Server) Resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.http = &http.Server{
+	server := &http.Server{
 		Handler:           http.HandlerFunc(s.serve),
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{s.certificates.server}, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: 10 * time.Second,
 		// Connections that Refuse has closed are expected.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
-	server := s.http
+	s.http = server
 	s.accepting.Go(func() { _ = server.ServeTLS(listener, "", "") }) // Refuse ends it
 	return nil
 }
@@ -133,26 +109,27 @@ func (s *Server) Resume(ctx context.Context) error {
 // Refuse ends all requests and connections, and refuses new ones, as the outage of an API server does. The objects stay, and change if
 // they are changed.
 func (s *Server) Refuse() error {
-	if s.http == nil {
-		return nil
-	}
 	err := s.http.Close()
 	s.accepting.Wait()
 	return err
 }
 
-// Stop ends the Server.
-func (s *Server) Stop() error { return s.Refuse() }
-
 func (s *Server) address() string { return net.JoinHostPort(host, strconv.Itoa(s.port)) }
 
-// Kubeconfig returns the text of a kubeconfig for the Server, which has been started.
+// Kubeconfig returns the text of a kubeconfig for the Server, which has been started. It has a token because real peers have one. It is
+// not a JWT, so that no controller tries to renew it.
 func (s *Server) Kubeconfig() ([]byte, error) {
 	if s.port == 0 {
 		return nil, errors.New("the server has no port before its start")
 	}
-	return s.certificates.kubeconfig(s.address())
+	const name = "simulated"
+	config := api.NewConfig()
+	config.Clusters[name] = &api.Cluster{Server: "https://" + s.address(), CertificateAuthorityData: s.certificates.authority}
+	config.AuthInfos[name] = &api.AuthInfo{Token: name}
+	config.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
+	config.CurrentContext = name
+	return clientcmd.Write(*config)
 }
 
 // Requests returns how many requests there were since New.
-func (s *Server) Requests() map[Request]int { return s.counts.get() }
+func (s *Server) Requests() int64 { return s.requests.Load() }

@@ -2,87 +2,139 @@ package simulated
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
-	"k8s.io/apimachinery/pkg/watch"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/world"
 )
+
+// kind is a kind of objects that a Server has, in the encoding that controllers ask for.
+type kind struct {
+	schema.GroupVersionKind
+	resource   string
+	namespaced bool
+	encoding   runtime.SerializerInfo
+}
+
+var jsonEncoding, protobufEncoding = encoding(runtime.ContentTypeJSON), encoding(runtime.ContentTypeProtobuf)
+
+var kinds = []kind{
+	{mcsv1beta1.SchemeGroupVersion.WithKind(mcsv1beta1.ServiceExportKindName), mcsv1beta1.ServiceExportPluralName, true, jsonEncoding},
+	{corev1.SchemeGroupVersion.WithKind("Namespace"), "namespaces", false, protobufEncoding},
+	{discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), "endpointslices", true, protobufEncoding},
+}
+
+func encoding(media string) runtime.SerializerInfo {
+	info, found := runtime.SerializerInfoForMediaType(serializer.NewCodecFactory(world.Scheme).SupportedMediaTypes(), media)
+	if !found {
+		panic("apimachinery lacks " + media)
+	}
+	return info
+}
+
+// path is where the objects of all namespaces are.
+func (k kind) path() string { return groupPath(k.GroupVersion()) + "/" + k.resource }
+
+func (k kind) encode(object runtime.Object) ([]byte, error) {
+	object.GetObjectKind().SetGroupVersionKind(k.GroupVersionKind)
+	text, err := runtime.Encode(k.encoding.Serializer, object)
+	return bytes.Clone(text), err // without the spare capacity, which would stay in memory
+}
+
+// empty returns an object without content, or a list of them.
+func (k kind) empty(suffix string) runtime.Object {
+	object, err := world.Scheme.New(k.GroupVersion().WithKind(k.Kind + suffix))
+	if err != nil {
+		panic(err) // the types are compiled in
+	}
+	return object
+}
+
+// item is one state of an object. It does not change. The object itself is not kept: decoded, it needs several times the memory.
+type item struct {
+	types.NamespacedName
+	labels  labels.Set
+	version uint64
+	added   bool // there was no earlier state
+	text    []byte
+}
+
+func (i *item) compare(other *item) int {
+	return cmp.Or(strings.Compare(i.Namespace, other.Namespace), strings.Compare(i.Name, other.Name))
+}
 
 // store has the objects of one kind, and the last changes of them. The Server's lock guards it.
 type store struct {
-	kind *kind
-	// items are sorted. A change makes a new slice, so that a list can be read without the lock.
-	items []*item
-	// events are the last changes, in their order. They are only appended to or replaced.
-	events []event
-	// forgotten is the version of the last change that is not in events.
+	kind
+	items map[types.NamespacedName]*item
+	// changes are only appended to or replaced.
+	changes []*item
+	// forgotten is the version of the last change that is not in changes.
 	forgotten uint64
 	// changed is closed by the next change.
 	changed chan struct{}
 }
 
-// event is a change of one object.
-type event struct {
-	version       uint64
-	before, after *item // nil if there was none, or is none
-	// gone is before with the event's version, for the watches that lose the object: it is deleted, or has other labels.
-	gone *item
+// history is how many changes are kept at least.
+const history = 1000
+
+// created is the time of objects that have none.
+var created = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+
+// uid returns the UID for a text, in the form of those of an API server.
+func uid(text string) types.UID {
+	sum := sha256.Sum256([]byte(text))
+	return types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
 }
 
-func newStore(k *kind) *store { return &store{kind: k, changed: make(chan struct{})} }
-
-// find returns where an object is, or where it would be.
-func (s *store) find(of *item) (at int, found bool) {
-	return slices.BinarySearchFunc(s.items, of, (*item).compare)
-}
-
-// get returns an object, or nil.
-func (s *store) get(namespace, name string) *item {
-	if at, found := s.find(&item{namespace: namespace, name: name}); found {
-		return s.items[at]
-	}
-	return nil
-}
-
-// put adds or replaces an object.
-func (s *store) put(after *item, history int) error {
-	at, found := s.find(after)
-	all := slices.Clone(s.items)
-	if !found {
-		s.items = slices.Insert(all, at, after)
-		s.append(event{version: after.version, after: after}, history)
-		return nil
-	}
-	e := event{version: after.version, before: s.items[at], after: after}
-	if !maps.Equal(e.before.labels, after.labels) {
-		var err error
-		if e.gone, err = e.before.at(after.version); err != nil {
-			return err
-		}
-	}
-	all[at] = after
-	s.items = all
-	s.append(e, history)
-	return nil
-}
-
-// remove removes an object that exists.
-func (s *store) remove(before *item, version uint64, history int) error {
-	gone, err := before.at(version)
+// Apply stores an object as it is given, with what an API server sets in each, and the watches see it.
+func (s *Server) Apply(object client.Object) error {
+	gvk, err := apiutil.GVKForObject(object, world.Scheme)
 	if err != nil {
 		return err
 	}
-	at, _ := s.find(before)
-	s.items = slices.Delete(slices.Clone(s.items), at, at+1)
-	s.append(event{version: version, before: before, gone: gone}, history)
+	of := s.stores[slices.IndexFunc(kinds, func(k kind) bool { return k.GroupVersionKind == gvk })]
+	key := client.ObjectKeyFromObject(object)
+	if object.GetUID() == "" {
+		object.SetUID(uid(of.resource + "/" + key.String()))
+	}
+	object.SetCreationTimestamp(created)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object.SetResourceVersion(strconv.FormatUint(s.version+1, 10))
+	text, err := of.encode(object)
+	if err != nil {
+		return err
+	}
+	s.version++
+	of.put(&item{NamespacedName: key, labels: maps.Clone(object.GetLabels()), version: s.version, added: of.items[key] == nil, text: text})
 	return nil
 }
 
-// append adds a change, forgets the oldest ones, and wakes the watches.
-func (s *store) append(e event, history int) {
-	s.events = append(s.events, e)
-	if len(s.events) > 2*history {
-		s.forget(len(s.events) - history)
+// put stores a state, forgets the oldest changes, and wakes the watches.
+func (s *store) put(one *item) {
+	s.items[one.NamespacedName] = one
+	s.changes = append(s.changes, one)
+	if len(s.changes) > 2*history {
+		s.forget(len(s.changes) - history)
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -91,46 +143,31 @@ func (s *store) append(e event, history int) {
 // forget forgets the oldest changes. Those that remain are copied: a watch can be reading the old slice.
 func (s *store) forget(count int) {
 	if count > 0 {
-		s.forgotten = s.events[count-1].version
-		s.events = slices.Clone(s.events[count:])
+		s.forgotten = s.changes[count-1].version
+		s.changes = slices.Clone(s.changes[count:])
 	}
 }
 
 // after returns the changes after a version, or false if some of them are forgotten.
-func (s *store) after(version uint64) (events []event, known bool) {
-	if version < s.forgotten {
-		return nil, false
-	}
-	at, _ := slices.BinarySearchFunc(s.events, version+1, func(e event, v uint64) int { return int(int64(e.version) - int64(v)) })
-	return s.events[at:len(s.events):len(s.events)], true
+func (s *store) after(version uint64) (changes []*item, known bool) {
+	at, _ := slices.BinarySearchFunc(s.changes, version+1, func(one *item, v uint64) int { return cmp.Compare(one.version, v) })
+	return slices.Clip(s.changes[at:]), version >= s.forgotten
 }
 
-// last returns the version of the last change.
-func (s *store) last() uint64 {
-	if len(s.events) == 0 {
-		return s.forgotten
-	}
-	return s.events[len(s.events)-1].version
-}
-
-// seen returns the change as a watch of a selection sees it, or false if it sees nothing: an object whose labels are no longer selected
-// is deleted for the watch.
-func (e event) seen(by selection) (kind watch.EventType, of *item, sees bool) {
-	had, has := by.has(e.before), by.has(e.after)
-	switch {
-	case had && has:
-		return watch.Modified, e.after, true
-	case has:
-		return watch.Added, e.after, true
-	case had:
-		return watch.Deleted, e.gone, true
-	default:
-		return "", nil, false
+// Forget forgets all changes: a watch can then only begin at the current version, or with all objects. Running watches go on. It is
+// what the restart of an API server does.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, of := range s.stores {
+		of.forget(len(of.changes))
 	}
 }
 
-// same reports whether an object differs from the stored one in nothing but its version: an API server makes no event of that.
-func (i *item) same(other *item) bool {
-	again, err := other.at(i.version)
-	return err == nil && bytes.Equal(again.text, i.text)
+// snapshot returns the selected objects in the order of etcd, and the version of which they are.
+func (s *Server) snapshot(of *store, by selection) (items []*item, version uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	items = slices.SortedFunc(maps.Values(of.items), (*item).compare)
+	return slices.DeleteFunc(items, func(one *item) bool { return !by.has(one) }), s.version
 }

@@ -1,16 +1,26 @@
 package simulated
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 
+	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -20,22 +30,13 @@ type World struct {
 	Services int // that each peer exports
 	// Shared is how many of them have the same names in all peers. The others have names that no other peer exports.
 	Shared    int
-	Endpoints int // of each exported Service
-	// SliceSize is the largest number of endpoints of an EndpointSlice, 100 unless given, as controllers have it.
-	SliceSize int
-	// HeadlessEvery makes every so-manieth exported Service a headless one; 0 for none.
-	HeadlessEvery int
-	// Unexported are further Services of each peer. A controller reads all Services of a peer that does not describe those that it
-	// exports, also the derived Services of what the peer imports.
-	Unexported int
-	// Undescribed makes the peers as those of earlier releases, whose slices do not describe the Services.
-	Undescribed bool
-	// Namespaces is how many namespaces the Services are in, by turns; 1 unless given.
+	Endpoints int // of each exported Service, in one slice
+	// Namespaces is how many namespaces the Services are in, by turns.
 	Namespaces int
 }
 
-// SystemNamespace is the namespace of the peers' controllers.
-const SystemNamespace = "multicluster-system"
+// systemNamespace is the namespace of the peers' controllers.
+const systemNamespace = "multicluster-system"
 
 // ID returns the cluster ID of a peer.
 func (w World) ID(peer int) string { return fmt.Sprintf("p%02d", peer) }
@@ -59,108 +60,163 @@ func (w World) Name(peer, i int) string {
 	return fmt.Sprintf("app-%s-%d", w.ID(peer), i)
 }
 
+// meta is the head of a Service and of its export.
+func (w World) meta(peer, i int) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: w.Namespace(i), Name: w.Name(peer, i)}
+}
+
 // Imports returns how many names all peers together export.
 func (w World) Imports() int { return w.Shared + w.Peers*(w.Services-w.Shared) }
 
 // Slices returns how many EndpointSlices an importing cluster gets.
-func (w World) Slices() int { return w.Peers * w.Services * w.slicesOfService() }
-
-func (w World) slicesOfService() int { return max(1, (w.Endpoints+w.sliceSize()-1)/w.sliceSize()) }
-
-func (w World) sliceSize() int {
-	if w.SliceSize == 0 {
-		return 100
-	}
-	return w.SliceSize
-}
-
-// Headless reports whether an exported Service is headless.
-func (w World) Headless(i int) bool {
-	return w.HeadlessEvery > 0 && i%w.HeadlessEvery == w.HeadlessEvery-1
-}
+func (w World) Slices() int { return w.Peers * w.Services }
 
 // Objects returns the objects of a peer, one after another: all together need much more memory than their encodings.
 func (w World) Objects(peer int) iter.Seq[client.Object] {
-	return func(yield func(client.Object) bool) {
-		for object := range w.namespaces(peer) {
-			if !yield(object) {
-				return
-			}
-		}
-		for i := range w.Services {
-			for _, object := range w.Exported(peer, i) {
-				if !yield(object) {
-					return
-				}
-			}
-		}
-		for i := range w.Unexported {
-			at := name{w.Namespace(i), fmt.Sprintf("internal-%d", i)}
-			if !yield(service(at, w.clusterIP(w.Services+i), 80)) {
-				return
-			}
-		}
-	}
-}
-
-// namespaces returns those of Kubernetes, that of the controller, and those of the Services.
-func (w World) namespaces(peer int) iter.Seq[client.Object] {
 	return func(yield func(client.Object) bool) {
 		for _, name := range slices.Concat([]string{"default", "kube-node-lease", "kube-public", "kube-system"}, w.AllNamespaces()) {
 			if !yield(namespace(name, w.ID(peer))) {
 				return
 			}
 		}
-		yield(w.announcing(peer))
-	}
-}
-
-// Exported returns a Service of a peer, its ServiceExport, and the EndpointSlices that the peer's controller made of its endpoints.
-// Those that the peer's Kubernetes made are not read by others.
-func (w World) Exported(peer, i int) []client.Object {
-	at := name{w.Namespace(i), w.Name(peer, i)}
-	all := []client.Object{w.service(peer, i), export(at)}
-	for part := range w.slicesOfService() {
-		all = append(all, w.Slice(peer, i, part))
-	}
-	return all
-}
-
-// service returns an exported Service.
-func (w World) service(peer, i int) *corev1.Service {
-	ip := w.clusterIP(i)
-	if w.Headless(i) {
-		ip = corev1.ClusterIPNone
-	}
-	return service(name{w.Namespace(i), w.Name(peer, i)}, ip, 80)
-}
-
-// Slice returns one EndpointSlice of an exported Service. The first describes the Service.
-func (w World) Slice(peer, i, part int) *discoveryv1.EndpointSlice {
-	at := name{w.Namespace(i), w.Name(peer, i)}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s-%d", w.ID(peer), at.name, part))
-	hash := hex.EncodeToString(sum[:])[:ownership.HashLength]
-	slice := emptySlice(at, w.ID(peer), ownership.SliceStem(at.name, w.ID(peer), discoveryv1.AddressTypeIPv4)+hash, w.Headless(i))
-	begin := part * w.sliceSize()
-	for e := begin; e < min(begin+w.sliceSize(), w.Endpoints); e++ {
-		one := endpoint(w.Address(peer, i, e), e)
-		if w.Headless(i) { // a StatefulSet's pods have names
-			one.Hostname = new(fmt.Sprintf("%s-%d", at.name, e))
+		if !yield(w.announcing(peer)) {
+			return
 		}
-		slice.Endpoints = append(slice.Endpoints, one)
+		for i := range w.Services {
+			if !yield(w.export(peer, i)) || !yield(w.Slice(peer, i)) {
+				return
+			}
+		}
 	}
-	if part == 0 && !w.Undescribed {
-		describe(slice, w.service(peer, i))
+}
+
+// The objects are as a kube-apiserver returns them: with all defaults, and with managedFields, which are a large part of what is read.
+
+// namespace returns a Namespace of the cluster with an ID. The UID of kube-system identifies a cluster, so it depends on the ID.
+func namespace(name, cluster string) *corev1.Namespace {
+	n := &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}, UID: uid(cluster + "/" + name),
+		},
+		Spec:   corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
+		Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
 	}
+	return managed(n, "kubectl")
+}
+
+// announcing returns the namespace of a peer's controller. There is no heartbeat before the first one of Beat.
+func (w World) announcing(peer int) *corev1.Namespace {
+	n := namespace(systemNamespace, w.ID(peer))
+	n.Annotations = map[string]string{mcs.AnnotationClusterID: w.ID(peer), mcs.AnnotationVersion: "simulated", mcs.AnnotationTerms: "simulated"}
+	return managed(n, mcs.ControllerName)
+}
+
+// Beat writes the heartbeats of the controllers of all peers until ctx ends or a write fails: one of each peer in half a minute, evenly
+// spread, as controllers that were started at different times do. Without heartbeats, a peer counts as one with an older controller.
+func (w World) Beat(ctx context.Context, servers []*Server) error {
+	tick := time.NewTicker(30 * time.Second / time.Duration(len(servers)))
+	defer tick.Stop()
+	for peer := 0; ; peer = (peer + 1) % len(servers) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			n := w.announcing(peer)
+			n.Annotations[mcs.AnnotationHeartbeat] = now.UTC().Format(time.RFC3339)
+			if err := servers[peer].Apply(n); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// export returns a ServiceExport with the conditions that the peer's controller wrote.
+func (w World) export(peer, i int) *mcsv1beta1.ServiceExport {
+	e := &mcsv1beta1.ServiceExport{ObjectMeta: w.meta(peer, i)}
+	e.Generation = 1
+	for _, kind := range []string{"Valid", "Ready", "Conflict"} {
+		e.Status.Conditions = append(e.Status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, ObservedGeneration: 1, LastTransitionTime: created, Reason: kind, Message: "as long as a message is",
+		})
+	}
+	conflict := &e.Status.Conditions[2]
+	conflict.Status, conflict.Reason = metav1.ConditionFalse, string(mcsv1beta1.ServiceExportReasonNoConflicts)
+	return managed(e, "kubectl")
+}
+
+// Slice returns the EndpointSlice that the peer's controller made of the endpoints of an exported Service. Those that the peer's Kubernetes
+// made are not read by others. It describes the Service.
+func (w World) Slice(peer, i int) *discoveryv1.EndpointSlice {
+	at, cluster := w.meta(peer, i), w.ID(peer)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s-0", cluster, at.Name))
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: at.Namespace, Generation: 1,
+			Name: ownership.SliceStem(at.Name, cluster, discoveryv1.AddressTypeIPv4) + hex.EncodeToString(sum[:])[:ownership.HashLength],
+			Labels: map[string]string{
+				mcsv1beta1.LabelServiceName: at.Name, mcsv1beta1.LabelSourceCluster: cluster, discoveryv1.LabelManagedBy: mcs.ControllerName,
+				discoveryv1.LabelServiceName: ownership.DefaultDerivedName(at.Namespace, at.Name),
+			},
+			Annotations: map[string]string{corev1.EndpointsLastChangeTriggerTime: "2026-01-01T00:00:00Z"},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: mcsv1beta1.GroupVersion.String(), Kind: mcsv1beta1.ServiceImportKindName, Name: at.Name,
+				UID: "00000000-0000-4000-8000-000000000000", Controller: new(true), BlockOwnerDeletion: new(false),
+			}},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(8080)), Protocol: new(corev1.ProtocolTCP)}},
+	}
+	managed(slice, mcs.ControllerName)
+	for e := range w.Endpoints {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses:  []string{w.address(peer, i, e)},
+			Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
+			NodeName:   new(fmt.Sprintf("node-%d", e%50)), Zone: new(fmt.Sprintf("zone-%d", e%3)),
+		})
+	}
+	describe(slice, func(*corev1.ServiceSpec) {})
 	return slice
 }
 
-// Address returns the address of an endpoint. No other endpoint of the World has it. The first 65,536 addresses of 10.0.0.0/8 are left to
+// describe sets the description of a Service on its slice.
+func describe(slice *discoveryv1.EndpointSlice, edit func(*corev1.ServiceSpec)) {
+	svc := &corev1.Service{Spec: corev1.ServiceSpec{
+		Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		Type:  corev1.ServiceTypeClusterIP, ClusterIP: "10.0.0.10", ClusterIPs: []string{"10.0.0.10"}, SessionAffinity: corev1.ServiceAffinityNone,
+		IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack),
+		InternalTrafficPolicy: new(corev1.ServiceInternalTrafficPolicyCluster),
+	}}
+	edit(&svc.Spec)
+	slice.Annotations[mcs.AnnotationTerms] = merge.TrimService(svc).Terms()
+}
+
+// address returns the address of an endpoint. No other endpoint of the World has it. The first 65,536 addresses of 10.0.0.0/8 are left to
 // ClusterIPs.
-func (w World) Address(peer, i, e int) string {
+func (w World) address(peer, i, e int) string {
 	n := 1<<16 + (peer*w.Services+i)*w.Endpoints + e
 	return fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255)
 }
 
-// clusterIP returns an address that may be the same in several peers, as nothing outside of a cluster uses it.
-func (w World) clusterIP(i int) string { return fmt.Sprintf("10.0.%d.%d", (i+10)>>8, (i+10)&255) }
+// managed sets managedFields that are about as long as those of an API server. Nothing reads them.
+func managed[T client.Object](object T, manager string) T {
+	object.SetManagedFields(nil)
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(err) // the types of Kubernetes marshal
+	}
+	fields := map[string]any{}
+	if err := json.Unmarshal(text, &fields); err != nil {
+		panic(err)
+	}
+	delete(fields["metadata"].(map[string]any), "namespace")
+	delete(fields["metadata"].(map[string]any), "name")
+	owned, err := fieldpath.SetFromValue(value.NewValueInterface(fields)).ToJSON()
+	if err != nil {
+		panic(err)
+	}
+	object.SetManagedFields([]metav1.ManagedFieldsEntry{{
+		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &created, FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(string(owned)),
+	}})
+	return object
+}
