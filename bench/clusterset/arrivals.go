@@ -100,20 +100,3 @@ func (a *arrivals) end() []float64 {
 	a.running.Wait()
 	return a.took
 }
-
-// steadily does something total times, at an even rate.
-func steadily(ctx context.Context, total, perSecond int, do func(i int) error) error {
-	tick := time.NewTicker(time.Second / time.Duration(perSecond))
-	defer tick.Stop()
-	for i := range total {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-		if err := do(i); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -183,7 +183,7 @@ func (m *many) changes(ctx context.Context) ([]row, error) {
 	// For a minute. An address that is replaced at once may never arrive, so each slice changes once at most.
 	total := min(60*perSecond, m.world.Peers*m.world.Services)
 	spent, err := m.between(ctx, fmt.Sprintf("%d changes, %d a second", total, perSecond), func() error {
-		if err := steadily(ctx, total, perSecond, func(i int) error { return m.change(i, seen) }); err != nil {
+		if err := measure.Steadily(ctx, perSecond, 1, total, func(i int) error { return m.change(i, seen) }); err != nil {
 			return err
 		}
 		return wait(ctx, "see all changes", 100*time.Millisecond, seen.complete)

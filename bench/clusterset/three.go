@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	"golang.org/x/sync/errgroup"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -151,19 +150,14 @@ func (t *three) propagated(ctx context.Context, in, at *member) ([]float64, erro
 	if err != nil {
 		return nil, err
 	}
-	writers, writing := errgroup.WithContext(ctx)
-	writers.SetLimit(measure.Writers)
-	err = steadily(writing, int(t.changeFor.Seconds())*t.changes, t.changes, func(n int) error {
+	err = measure.Steadily(ctx, t.changes, measure.Writers, int(t.changeFor.Seconds())*t.changes, func(n int) error {
 		hostname := fmt.Sprintf("h%d", n)
 		seen.expect(hostname)
-		writers.Go(func() error {
-			patch := fmt.Appendf(nil, `[{"op":"add","path":"/endpoints/%d/hostname","value":%q}]`, n/t.changing%t.endpoints, hostname)
-			slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceName(t.exports+n%t.changing) + "-abcde"}}
-			return in.Admin.Patch(writing, slice, client.RawPatch(types.JSONPatchType, patch))
-		})
-		return nil
+		patch := fmt.Appendf(nil, `[{"op":"add","path":"/endpoints/%d/hostname","value":%q}]`, n/t.changing%t.endpoints, hostname)
+		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceName(t.exports+n%t.changing) + "-abcde"}}
+		return in.Admin.Patch(ctx, slice, client.RawPatch(types.JSONPatchType, patch))
 	})
-	if err = errors.Join(writers.Wait(), err); err == nil {
+	if err == nil {
 		err = wait(ctx, "see all changes", 100*time.Millisecond, seen.complete)
 	}
 	return seen.end(), err

@@ -71,9 +71,15 @@ var (
 )
 
 // Heap is what is reachable on the heap, in bytes, after another garbage collection. The plugin pprof hangs up after five seconds, in which
-// the big heap of a busy process is not always collected: that is an error.
-func (s *CoreDNS) Heap(ctx context.Context) (int64, error) {
-	return Figure(ctx, "http://"+s.pprof+"/debug/pprof/heap?gc=1&debug=1", heapLine)
+// the big heap of a busy process is not always collected: then it is tried again.
+func (s *CoreDNS) Heap(ctx context.Context) (heap int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	defer cancel()
+	err = Until(ctx, time.Second, func() (err error) {
+		heap, err = Figure(ctx, "http://"+s.pprof+"/debug/pprof/heap?gc=1&debug=1", heapLine)
+		return err
+	})
+	return heap, err
 }
 
 // Goroutines is how many there are.

@@ -27,6 +27,23 @@ func Parallel(ctx context.Context, atOnce, n int, do func(ctx context.Context, i
 	return cmp.Or(group.Wait(), ctx.Err())
 }
 
+// Steadily calls do with the numbers from 0 on, at an even rate, a few at a time, until all calls are done, ctx ends, or one fails.
+func Steadily(ctx context.Context, perSecond, atOnce, n int, do func(i int) error) error {
+	tick := time.NewTicker(time.Second / time.Duration(perSecond))
+	defer tick.Stop()
+	group, working := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range n {
+		select {
+		case <-working.Done():
+			return group.Wait()
+		case <-tick.C:
+		}
+		group.Go(func() error { return do(i) })
+	}
+	return group.Wait()
+}
+
 // Until calls a condition until it has no error, or the context ends: then the error contains the last one.
 func Until(ctx context.Context, every time.Duration, condition func() error) error {
 	tick := time.NewTicker(every)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,23 +44,11 @@ func (c *changer) newIP() string { return measure.IP(64, int(c.written.Add(1))) 
 // any is one of all imports.
 func (c *changer) any() measure.Name { return c.importName(rand.IntN(c.imports.many)) }
 
-// waitForChanges measures how long changes of single imports take to be answered while nothing else
-// happens.
-// All servers see all changes, so there is a pause between two changes.
+// waitForChanges measures how long changes of single imports take to be answered while nothing else happens. All servers see all
+// changes, so there is a pause between two changes.
 func (b *bench) waitForChanges(ctx context.Context, c *changer, servers []*server) error {
-	next := time.NewTicker(100 * time.Millisecond)
-	defer next.Stop()
-	for range b.changes {
-		for _, s := range servers {
-			if err := b.waitForChange(ctx, c, s); err != nil {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-next.C:
-			}
-		}
+	if err := measure.Steadily(ctx, 10, 1, b.changes*len(servers), func(i int) error { return b.waitForChange(ctx, c, servers[i%len(servers)]) }); err != nil {
+		return err
 	}
 	b.say("  %d changes each", b.changes)
 	return nil
@@ -150,7 +138,7 @@ func (c *changer) during(ctx context.Context, b *bench, s *server, do func() err
 	begin := time.Now()
 	before := c.written.Load()
 	errs := make(chan error, 1)
-	go func() { errs <- c.keepChanging(changing, b.changesPerSecond) }()
+	go func() { errs <- c.keepChanging(changing) }()
 	err := do()
 	b.samples.add(changesDone, changingA, s.who, float64(c.written.Load()-before)/time.Since(begin).Seconds())
 	stop()
@@ -169,7 +157,7 @@ func (b *bench) costOfChanges(ctx context.Context, c *changer, servers []*server
 	}
 	changing, cancel := context.WithTimeout(ctx, time.Duration(b.rounds)*b.load)
 	defer cancel()
-	if err := c.keepChanging(changing, b.changesPerSecond); err != nil {
+	if err := c.keepChanging(changing); err != nil {
 		return err
 	}
 	for i, s := range servers {
@@ -184,26 +172,8 @@ func (b *bench) costOfChanges(ctx context.Context, c *changer, servers []*server
 
 // keepChanging changes imports at a rate, until its context ends. Beside a load, the API server takes longer for a change than there
 // is time between two: hence several at a time.
-func (c *changer) keepChanging(ctx context.Context, perSecond int) error {
-	tick := time.NewTicker(time.Second / time.Duration(perSecond))
-	defer tick.Stop()
-	var running sync.WaitGroup
-	failed := make(chan error, measure.Writers)
-	for range measure.Writers {
-		running.Go(func() {
-			for ctx.Err() == nil {
-				select {
-				case <-ctx.Done():
-				case <-tick.C:
-					if err := c.change(context.WithoutCancel(ctx), c.any(), c.newIP()); err != nil {
-						failed <- err
-						return
-					}
-				}
-			}
-		})
-	}
-	running.Wait()
-	close(failed)
-	return <-failed
+func (c *changer) keepChanging(ctx context.Context) error {
+	return measure.Steadily(ctx, c.changesPerSecond, measure.Writers, math.MaxInt, func(int) error {
+		return c.change(context.WithoutCancel(ctx), c.any(), c.newIP())
+	})
 }

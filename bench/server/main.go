@@ -49,7 +49,6 @@ var small = plan{
 func main() {
 	quick := flag.Bool("quick", false, "small and short: shows that it works, and what the figures look like, not what they are")
 	out := flag.String("out", "", "the folder to write bench.txt and bench.csv to; docs/results unless given, and none for a quick run")
-	only := flag.String("only", "", "measure a part alone: imports, headless or stock")
 	flag.Parse()
 	b := &bench{plan: full, program: filepath.Join("bin", "coredns-bench")}
 	switch {
@@ -64,7 +63,7 @@ func main() {
 			return fmt.Errorf("ask CoreDNS for its version: %w: run `make bench-server`", err)
 		}
 		b.title = fmt.Sprintf("%s; %s; %d questions open", measure.Machine(), release(string(version)), window)
-		if err := b.measure(ctx, *only); err != nil {
+		if err := b.measure(ctx); err != nil {
 			return errors.Join(err, b.write("")) // what was measured until then is still of use, though no result
 		}
 		return b.write(*out)
@@ -73,9 +72,8 @@ func main() {
 
 // release makes one line of «CoreDNS-1.15.0», and a line with the platform, Go's version and the commit.
 func release(version string) string {
-	name, rest, _ := strings.Cut(version, "\n")
-	fields := strings.Split(strings.TrimSpace(rest), ", ")
-	return strings.Join(append([]string{strings.Replace(name, "-", " ", 1)}, fields[:min(2, len(fields))]...), ", ")
+	parts := strings.Split(strings.Replace(version, "\n", ", ", 1), ", ")
+	return strings.Replace(strings.Join(parts[:min(3, len(parts))], ", "), "-", " ", 1)
 }
 
 // bench is one run.

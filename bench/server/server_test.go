@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -61,56 +59,6 @@ func TestGoalsAreOfQuestionsThatAreAsked(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatWasMeasuredIsInTheTable(t *testing.T) {
-	b := &bench{plan: full}
-	b.samples.add(cpuPerQuery, "A", ours, 11)
-	b.samples.add(cpuPerQuery, "A", inTree, 22)
-	var out strings.Builder
-	if err := writeTable(&out, b.sections()); err != nil {
-		t.Fatal(err)
-	}
-	const want = `      ours  in-tree  whoami  ready-made  goal  ours/in-tree    ours/whoami  ours/ready-made
-
-CPU per query, µs, at 10 000 imports
-  A  11.00    22.00                            0.50 ≤0.55 yes  ≤1.00 no
-
-1 of 2 goals are reached.
-`
-	if out.String() != want {
-		t.Errorf("%s\nwant\n%s", out.String(), want)
-	}
-}
-
-func TestNamesInTheHeading(t *testing.T) {
-	if got := release("CoreDNS-1.15.0\nlinux/amd64, go1.26.8, abc-dirty\n"); got != "CoreDNS 1.15.0, linux/amd64, go1.26.8" {
-		t.Errorf("%q", got)
-	}
-	for n, want := range map[int]string{500: "500", 2000: "2000", 10_000: "10 000", 100_000: "100 000"} {
-		if got := grouped(n); got != want {
-			t.Errorf("%q; want %q", got, want)
-		}
-	}
-}
-
-// One answer that comes is not enough: the first collections leave what is still to be freed.
-func TestAHeapIsThatAfterAllCollections(t *testing.T) {
-	for _, every := range []int64{1, 3, 10} { // which of the requests is answered
-		requests := int64(0)
-		heap, err := afterCollections(t.Context(), func(context.Context) (int64, error) {
-			if requests++; requests%every != 0 {
-				return 0, errors.New("busy")
-			}
-			return 1000 - requests, nil
-		})
-		switch want := 1000 - 4*every; {
-		case every < 10 && (err != nil || heap != want):
-			t.Errorf("one of %d requests is answered: %d, %v; want %d", every, heap, err, want)
-		case every == 10 && (err == nil || !strings.Contains(err.Error(), "2 of 4 garbage collections")):
-			t.Errorf("two requests are answered: %d, %v", heap, err)
-		}
-	}
-}
-
 func TestReadingShowsWhyAWatchEnded(t *testing.T) {
 	const added, end = `{"type":"ADDED","object":{}}` + "\n", `{"type":"BOOKMARK","object":{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 	for stream, want := range map[string]string{
@@ -149,28 +97,16 @@ func listen(t *testing.T) (address string) {
 }
 
 func TestRepliesAreCounted(t *testing.T) {
-	address := listen(t)
-	l, err := newLoad(4096, []dns.Question{{Name: "a.example.", Qtype: dns.TypeA}, {Name: "nx.example.", Qtype: dns.TypeA}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := l.ask(t.Context(), address, 200*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ok, nx := o.rcodes[dns.RcodeSuccess], o.rcodes[dns.RcodeNameError]
-	if o.answered < window || o.lost > 0 || ok+nx != o.answered || ok-nx > window || nx-ok > window {
-		t.Errorf("%+v; want half of them NXDOMAIN", o)
-	}
-}
-
-func TestLostQuestionsMakeRoom(t *testing.T) {
-	l, err := newLoad(0, []dns.Question{{Name: "no.example.", Qtype: dns.TypeA}, {Name: "a.example.", Qtype: dns.TypeA}})
+	l, err := newLoad(4096, []dns.Question{{Name: "a.example.", Qtype: dns.TypeA}, {Name: "nx.example.", Qtype: dns.TypeA}, {Name: "no.example.", Qtype: dns.TypeA}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	o, err := l.ask(t.Context(), listen(t), 10*time.Millisecond)
-	if err != nil || o.lost < window/2 || o.answered < window/2 {
-		t.Errorf("%+v, %v; want half of them lost", o, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ok, nx := o.rcodes[dns.RcodeSuccess], o.rcodes[dns.RcodeNameError]
+	if o.lost < window/3 || ok < window/3 || nx < window/3 || ok+nx != o.answered {
+		t.Errorf("%+v; want a third of them lost, and a third NXDOMAIN", o)
 	}
 }

@@ -25,14 +25,11 @@ type world struct {
 }
 
 // measure measures what is to be measured, each stage in a cluster of its own.
-func (b *bench) measure(ctx context.Context, only string) error {
+func (b *bench) measure(ctx context.Context) error {
 	for _, stage := range []struct {
 		name    string
 		measure func(context.Context, *world) error
 	}{{"imports", b.onImports}, {"headless", b.onHeadless}, {"stock", b.onStock}} {
-		if only != "" && only != stage.name {
-			continue
-		}
 		b.say("%s: starting a cluster", stage.name)
 		if err := onWorld(ctx, stage.measure); err != nil {
 			return fmt.Errorf("%s: %w", stage.name, err)

@@ -40,10 +40,14 @@ func (b *bench) memory(ctx context.Context, w *world, title string, ready func(a
 	return nil
 }
 
+// weigh takes the heap after several garbage collections: the first ones free what was held by finalizers and pools.
 func (b *bench) weigh(ctx context.Context, s *server, title string) error {
-	heap, err := afterCollections(ctx, s.Heap)
-	if err != nil {
-		return err
+	var heap int64
+	for range 4 {
+		var err error
+		if heap, err = s.Heap(ctx); err != nil {
+			return err
+		}
 	}
 	peak, err := s.Peak()
 	b.samples.add(firstAnswer, title, s.who, s.Took.Seconds())
@@ -51,24 +55,6 @@ func (b *bench) weigh(ctx context.Context, s *server, title string) error {
 	b.samples.add(heapBytes, title, s.who, float64(heap))
 	b.samples.add(peakBytes, title, s.who, float64(peak))
 	return err
-}
-
-// afterCollections is the heap after several garbage collections: the first ones free what was held by finalizers and pools. Some may fail.
-func afterCollections(ctx context.Context, collect func(context.Context) (int64, error)) (heap int64, err error) {
-	const collections, tries = 4, 20
-	done, failed := 0, error(nil)
-	for try := 0; try < tries && done < collections; try++ {
-		if now, err := collect(ctx); err != nil {
-			failed = err
-		} else {
-			heap = now
-			done++
-		}
-	}
-	if done < collections {
-		return 0, fmt.Errorf("%d of %d garbage collections: %w", done, collections, failed)
-	}
-	return heap, nil
 }
 
 // onlyRead measures what the API server alone needs to send all imports: how long a client waits that only reads our watch. It is

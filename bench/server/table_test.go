@@ -5,24 +5,6 @@ import (
 	"testing"
 )
 
-func TestSamplesStayInOrder(t *testing.T) {
-	var s samples
-	s.add("cpu", "A", ours, 3)
-	s.add("cpu", "A", inTree, 9)
-	s.add("cpu", "A", ours, 1.5)
-	var out strings.Builder
-	if err := s.writeCSV(&out); err != nil {
-		t.Fatal(err)
-	}
-	const want = "measure,case,answerer,sample,value\ncpu,A,ours,1,3\ncpu,A,ours,2,1.5\ncpu,A,in-tree,1,9\n"
-	if out.String() != want {
-		t.Errorf("%s; want %s", out.String(), want)
-	}
-	if m := s.quantile("cpu", "A", ours, 0.5); m != 2.25 {
-		t.Errorf("the median is %v; want 2.25", m)
-	}
-}
-
 func TestTheTable(t *testing.T) {
 	var out strings.Builder
 	err := writeTable(&out, []section{

@@ -23,7 +23,6 @@ type api struct {
 	now     func() time.Duration
 	crd     sync.RWMutex // read-locked by writers of imports; write-locked while the resource does not exist
 	written atomic.Int64
-	retried atomic.Int64
 }
 
 func newAPI(config *rest.Config, now func() time.Duration) (*api, error) {
@@ -51,12 +50,15 @@ func (a *api) writeLocked(ctx context.Context, t *thing, choose next) error {
 	if err != nil || s.Gone && last.Gone {
 		return err
 	}
-	request, err := a.request(t, last, s)
+	body, err := json.Marshal(t.content(s))
 	if err != nil {
 		return err
 	}
 	t.Begin(s, a.now())
-	if err := a.insist(ctx, request); err != nil {
+	insisting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	// An API server that is away, or has just come back, comes round.
+	if err := measure.Until(insisting, 50*time.Millisecond, func() error { return a.send(insisting, t, last, s, body) }); err != nil {
 		return fmt.Errorf("write %s/%s: %w", t.collection, t.name, err)
 	}
 	t.End(a.now())
@@ -64,24 +66,17 @@ func (a *api) writeLocked(ctx context.Context, t *thing, choose next) error {
 	return nil
 }
 
-// request prepares what brings a thing from one state to another. It may be sent again where it is not known whether it was done: it
-// then changes nothing more, and is no error.
-func (a *api) request(t *thing, last, s oracle.State) (func(context.Context) error, error) {
-	if s.Gone {
-		return func(ctx context.Context) error {
-			return unless(apierrors.IsNotFound, a.client.Delete().AbsPath(t.collection, t.name).Do(ctx).Error())
-		}, nil
-	}
-	if last.Gone {
-		body, err := json.Marshal(t.object(s))
-		return func(ctx context.Context) error {
-			return unless(apierrors.IsAlreadyExists, a.client.Post().AbsPath(t.collection).Body(body).SetHeader("Content-Type", "application/json").Do(ctx).Error())
-		}, err
-	}
-	body, err := json.Marshal(t.content(s))
-	return func(ctx context.Context) error {
+// send brings a thing from one state to another. It may be sent again where it is not known whether it was done: it then changes nothing
+// more, and is no error.
+func (a *api) send(ctx context.Context, t *thing, last, s oracle.State, body []byte) error {
+	switch {
+	case s.Gone:
+		return unless(apierrors.IsNotFound, a.client.Delete().AbsPath(t.collection, t.name).Do(ctx).Error())
+	case last.Gone:
+		return unless(apierrors.IsAlreadyExists, a.client.Post().AbsPath(t.collection).Body(body).SetHeader("Content-Type", "application/json").Do(ctx).Error())
+	default:
 		return a.client.Patch(types.MergePatchType).AbsPath(t.collection, t.name).Body(body).Do(ctx).Error()
-	}, err
+	}
 }
 
 // unless lets an error pass as success. A 404 of a path that the server does not have says nothing about the object.
@@ -95,21 +90,3 @@ func unless(done func(error) bool, err error) error {
 // patience limits how long an expected event can take: far more than any needs, except for a
 // connection that hangs forever, which the clients of Kubernetes notice after 45 seconds.
 const patience = 90 * time.Second
-
-// insist sends a request until it is done: an API server that is away, or has just come back, comes round.
-func (a *api) insist(ctx context.Context, send func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return measure.Until(ctx, 50*time.Millisecond, func() error {
-		err := send(ctx)
-		if err != nil && ctx.Err() == nil {
-			a.retried.Add(1)
-		}
-		return err
-	})
-}
-
-// writeAll writes all the things, many at the same time.
-func (a *api) writeAll(ctx context.Context, things []*thing, writers int, write func(context.Context, *thing) error) error {
-	return measure.Parallel(ctx, writers, len(things), func(ctx context.Context, i int) error { return write(ctx, things[i]) })
-}

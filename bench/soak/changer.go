@@ -3,33 +3,31 @@ package main
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/util/flowcontrol"
 )
 
 // change keeps changing things at a rate until changing ends, and returns when the last change is done; a change that has begun is
 // finished unless ctx ends. Each writer has things of its own: so each thing has one.
 func (s *soak) change(ctx, changing context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	limit := flowcontrol.NewTokenBucketRateLimiter(float32(s.options.rate), s.options.writers)
+	limit := flowcontrol.NewTokenBucketRateLimiter(perSecond, writers)
 	defer limit.Stop()
-	var running sync.WaitGroup
-	for i := range s.options.writers {
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range writers {
 		own := s.shares(i)
-		running.Go(func() {
+		group.Go(func() error {
 			for limit.Wait(changing) == nil && ctx.Err() == nil {
 				t := pick(own)
 				if err := s.write(ctx, t, t.next); err != nil {
-					cancel(err)
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	running.Wait()
-	return context.Cause(ctx)
+	return group.Wait()
 }
 
 // share is some things, and how many of a hundred changes are theirs.
@@ -41,7 +39,7 @@ type share struct {
 func (s *soak) shares(writer int) []share {
 	own := func(things []*thing) []*thing {
 		var some []*thing
-		for i := writer; i < len(things); i += s.options.writers {
+		for i := writer; i < len(things); i += writers {
 			some = append(some, things[i])
 		}
 		return some

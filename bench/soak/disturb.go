@@ -169,9 +169,8 @@ func removeCRD(ctx context.Context, s *soak) error {
 	if err := s.cluster.InstallCRDs(ctx, kube.BothVersions); err != nil {
 		return err
 	}
-	return s.writeAll(ctx, s.importsOnly(), s.options.writers, func(ctx context.Context, t *thing) error {
-		return s.writeLocked(ctx, t, t.full)
-	})
+	all := s.importsOnly()
+	return measure.Parallel(ctx, writers, len(all), func(ctx context.Context, i int) error { return s.writeLocked(ctx, all[i], all[i].full) })
 }
 
 // removeImports returns when no import is answered any more. From then on, none may be.

@@ -20,27 +20,20 @@ import (
 	"github.com/clusterset-dns/multicluster/bench/measure"
 )
 
-// options are those of the command line.
-type options struct {
-	length            time.Duration
-	rate              float64
-	queriers, writers int
-	imports, headless int
-	coredns, out      string
-}
+// How much happens at the same time.
+const (
+	perSecond = 1000 // changes, as far as the API server gets on with them
+	queriers  = 4    // each asks again as soon as it has its answer
+	writers   = measure.Writers
+	imports   = 2000 // of type ClusterSetIP
+	headless  = 40   // imports of type Headless
+)
 
 func main() {
-	var o options
-	flag.DurationVar(&o.length, "for", 10*time.Minute, "how long to change, ask and disturb")
-	flag.Float64Var(&o.rate, "rate", 1000, "changes per second, as far as the API server gets on with them")
-	flag.IntVar(&o.queriers, "queriers", 4, "how many ask at the same time; each asks again as soon as it has its answer")
-	flag.IntVar(&o.writers, "writers", 32, "how many write at the same time")
-	flag.IntVar(&o.imports, "imports", 2000, "imports of type ClusterSetIP")
-	flag.IntVar(&o.headless, "headless", 40, "imports of type Headless")
-	flag.StringVar(&o.coredns, "coredns", filepath.Join("bin", "coredns"), "the CoreDNS to test; one that is broken on purpose tests the test")
-	flag.StringVar(&o.out, "out", filepath.Join("docs", "results", "soak.txt"), "the file for the results; none if empty")
+	length := flag.Duration("for", 10*time.Minute, "how long to change, ask and disturb")
+	out := flag.String("out", filepath.Join("docs", "results", "soak.txt"), "the file for the results; none if empty")
 	flag.Parse()
-	measure.Main("soak", func(ctx context.Context) error { return run(ctx, o) })
+	measure.Main("soak", func(ctx context.Context) error { return run(ctx, *length, *out) })
 }
 
 var errBad = errors.New("not everything was as it has to be")

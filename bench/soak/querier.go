@@ -116,7 +116,7 @@ func questionOf(v *oracle.VIP) oracle.Question {
 	case n < 9:
 		return v.AskPort(rand.IntN(len(oracle.Ports)))
 	default:
-		return v.AskPorts()
+		return v.AskPort(oracle.All)
 	}
 }
 
@@ -131,6 +131,6 @@ func podsQuestion(h *oracle.Headless) oracle.Question {
 	case n < 19:
 		return h.AskPort(rand.IntN(len(oracle.Ports)))
 	default:
-		return h.AskPorts()
+		return h.AskPort(oracle.All)
 	}
 }

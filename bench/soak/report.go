@@ -35,7 +35,7 @@ func (c counts) String() string {
 }
 
 func (s *soak) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.out, "%5.0f s  %s\n", s.now().Seconds(), fmt.Sprintf(format, args...))
+	fmt.Printf("%5.0f s  %s\n", s.now().Seconds(), fmt.Sprintf(format, args...))
 }
 
 // progress says a line every ten seconds.
@@ -64,14 +64,14 @@ func (s *soak) progress(ctx context.Context) {
 }
 
 // finish shows the results, writes them to the file, and says whether they are good.
-func (s *soak) finish() error {
+func (s *soak) finish(out string) error {
 	var text strings.Builder
 	s.report(&text)
-	_, _ = fmt.Fprintf(s.out, "\n%s", text.String())
-	if s.options.out == "" {
+	fmt.Printf("\n%s", text.String())
+	if out == "" {
 		return s.verdict()
 	}
-	return errors.Join(s.verdict(), os.WriteFile(s.options.out, []byte(text.String()), 0o644))
+	return errors.Join(s.verdict(), os.WriteFile(out, []byte(text.String()), 0o644))
 }
 
 func (s *soak) verdict() error {
@@ -94,7 +94,7 @@ func (s *soak) report(w io.Writer) {
 	imports, endpoints := s.size()
 	row("world", "%d imports, %d endpoints", imports, endpoints)
 	row("time", "%.0f s, of which %.0f s calm", s.whole.time.Seconds(), s.calmly.time.Seconds())
-	row("changes", "%d; %.0f/s while it was calm, of %.0f/s wanted", s.whole.changed, float64(s.calmly.changed)/max(s.calmly.time.Seconds(), 1), s.options.rate)
+	row("changes", "%d; %.0f/s while it was calm, of %.0f/s wanted", s.whole.changed, float64(s.calmly.changed)/max(s.calmly.time.Seconds(), 1), float64(perSecond))
 	row("questions", "%d, each answer checked; %.0f/s while it was calm", s.whole.queries, float64(s.calmly.queries)/max(s.calmly.time.Seconds(), 1))
 	row("", "%d over TCP, %d sent again", s.overTCP.Load(), s.resent.Load())
 	row("wrong answers", "%s", &s.wrong)

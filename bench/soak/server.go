@@ -22,7 +22,7 @@ type server struct {
 }
 
 // startServer starts CoreDNS, which reaches the API server at the address given, and returns when it answers.
-func startServer(ctx context.Context, c *kube.Cluster, program, apiserver string) (*server, error) {
+func startServer(ctx context.Context, c *kube.Cluster, apiserver string) (*server, error) {
 	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func startServer(ctx context.Context, c *kube.Cluster, program, apiserver string
 		return nil, err
 	}
 	plugins := fmt.Sprintf("errors\n prometheus %s\n multicluster clusterset.local {\n kubeconfig %s\n }", s.metrics, kubeconfig)
-	s.CoreDNS, err = measure.StartCoreDNS(ctx, c, program, plugins, func(address string) error {
+	s.CoreDNS, err = measure.StartCoreDNS(ctx, c, filepath.Join("bin", "coredns"), plugins, func(address string) error {
 		m, err := dns.Exchange(new(dns.Msg).SetQuestion(oracle.Zone, dns.TypeSOA), address)
 		if err == nil && len(m.Answer) == 0 {
 			err = fmt.Errorf("%s has no SOA record: %s", oracle.Zone, dns.RcodeToString[m.Rcode])
@@ -82,14 +82,9 @@ func (s *server) weigh(ctx context.Context) (least memory, err error) {
 	return least, nil
 }
 
-// glance looks once. Who collects the garbage of a busy process waits for its turn, and may have to try several times.
+// glance looks once.
 func (s *server) glance(ctx context.Context) (m memory, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err = measure.Until(ctx, time.Second, func() error {
-		m.heap, err = s.Heap(ctx)
-		return err
-	}); err != nil {
+	if m.heap, err = s.Heap(ctx); err != nil {
 		return m, err
 	}
 	if m.goroutines, err = s.Goroutines(ctx); err != nil {

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -23,10 +22,8 @@ import (
 
 // soak is one run.
 type soak struct {
-	options options
 	*world
 	*api
-	out     io.Writer
 	start   time.Time
 	cluster *kube.Cluster
 	proxy   *faultproxy.Proxy
@@ -50,15 +47,14 @@ type soak struct {
 // now is the time since the beginning, by a clock that cannot be set.
 func (s *soak) now() time.Duration { return time.Since(s.start) }
 
-func run(ctx context.Context, o options) (err error) {
-	s := &soak{options: o, world: newWorld(o.imports, o.headless), out: os.Stdout, start: time.Now()}
-	s.wrong.out = s.out
+func run(ctx context.Context, length time.Duration, out string) (err error) {
+	s := &soak{world: newWorld(), start: time.Now()}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
 	// Buffers and pools grow to what the load needs before they are weighed.
-	err = s.load(ctx, func(ctx context.Context) error { return measure.Pause(ctx, min(15*time.Second, o.length/4)) })
+	err = s.load(ctx, func(ctx context.Context) error { return measure.Pause(ctx, min(15*time.Second, length/4)) })
 	if err != nil {
 		return fmt.Errorf("warm up: %w", err)
 	}
@@ -66,16 +62,16 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	before := s.count()
-	err = s.load(ctx, func(ctx context.Context) error { return s.disturb(ctx, o.length) })
+	err = s.load(ctx, func(ctx context.Context) error { return s.disturb(ctx, length) })
 	s.whole = s.count().minus(before)
 	if err != nil {
-		s.report(s.out)
+		s.report(os.Stdout)
 		return errors.Join(err, s.lastWords())
 	}
 	if err := s.weighEnd(ctx); err != nil {
 		return err
 	}
-	return s.finish()
+	return s.finish(out)
 }
 
 // prepare starts everything, and makes all things full.
@@ -105,7 +101,7 @@ func (s *soak) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	s.say("starting CoreDNS")
-	s.server, err = startServer(ctx, s.cluster, s.options.coredns, s.proxy.Address())
+	s.server, err = startServer(ctx, s.cluster, s.proxy.Address())
 	return err
 }
 
@@ -125,7 +121,7 @@ func (s *soak) makeNamespaces(ctx context.Context) error {
 
 // fill makes things full.
 func (s *soak) fill(ctx context.Context, things []*thing) error {
-	return s.writeAll(ctx, things, s.options.writers, func(ctx context.Context, t *thing) error { return s.write(ctx, t, t.full) })
+	return measure.Parallel(ctx, writers, len(things), func(ctx context.Context, i int) error { return s.write(ctx, things[i], things[i].full) })
 }
 
 // stop ends what prepare started.
@@ -143,56 +139,39 @@ func (s *soak) stop() error {
 	return errors.Join(errs...)
 }
 
-// tasks run at the same time. The first that fails ends all.
-type tasks struct {
-	sync.WaitGroup
-	cancel context.CancelCauseFunc
-}
-
-func (t *tasks) run(task func() error) {
-	t.Go(func() {
-		if err := task(); err != nil {
-			t.cancel(err)
-		}
-	})
-}
-
 // load has changes and questions go on while it does something. At the end, all things are full, and every name is asked for.
 func (s *soak) load(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	group, ctx := errgroup.WithContext(ctx)
 	asking, stopAsking := context.WithCancel(ctx)
-	defer stopAsking()
 	changing, stopChanging := context.WithCancel(ctx)
-	defer stopChanging()
-	changes, others := tasks{cancel: cancel}, tasks{cancel: cancel}
-	changes.run(func() error { return s.change(ctx, changing) })
-	for range s.options.queriers {
-		others.run(func() error {
+	changed := make(chan struct{})
+	group.Go(func() error {
+		defer close(changed)
+		return s.change(ctx, changing)
+	})
+	for range queriers {
+		group.Go(func() error {
 			return s.withQuerier(func(q *querier) error { q.run(asking); return nil })
 		})
 	}
 	for _, c := range s.canaries {
-		others.run(func() error {
+		group.Go(func() error {
 			return s.withQuerier(func(q *querier) error { return s.keepFencing(ctx, asking, c, q) })
 		})
 	}
-	others.run(func() error { s.progress(asking); return nil })
-
-	if err := do(ctx); err != nil {
-		cancel(err)
-	}
-	s.phase.Store("ending")
-	stopChanging()
-	changes.Wait()
-	if ctx.Err() == nil {
-		if err := s.settle(ctx); err != nil {
-			cancel(err)
+	group.Go(func() error { s.progress(asking); return nil })
+	group.Go(func() error {
+		defer stopAsking()
+		err := do(ctx)
+		s.phase.Store("ending")
+		stopChanging()
+		<-changed
+		if err == nil {
+			err = s.settle(ctx)
 		}
-	}
-	stopAsking()
-	others.Wait()
-	return context.Cause(ctx)
+		return err
+	})
+	return group.Wait()
 }
 
 // settle makes all things full (the canaries, which have another writer, always are), and asks for each name: none but the newest answer is right then.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -19,8 +18,7 @@ type thing struct {
 	most       int  // its size when it is full
 	fickle     bool // it comes and goes, and may be of any size; others are nearly full
 	number     func() (uint32, error)
-	base       map[string]any                    // what every state has
-	content    func(oracle.State) map[string]any // and what only this one has
+	content    func(oracle.State) map[string]any
 }
 
 // next is some state that it may have after another one.
@@ -40,13 +38,6 @@ func (t *thing) full(oracle.State) (oracle.State, error) { return t.ofSize(t.mos
 func (t *thing) ofSize(size int) (oracle.State, error) {
 	number, err := t.number()
 	return oracle.State{Number: number, Size: size}, err
-}
-
-// object is what is created for a state.
-func (t *thing) object(s oracle.State) map[string]any {
-	whole := maps.Clone(t.base)
-	maps.Copy(whole, t.content(s))
-	return whole
 }
 
 // canary is a thing that only a fence is made of, and the question that shows it.
@@ -83,7 +74,7 @@ const (
 
 func namespaceOf(i int) string { return fmt.Sprintf("soak-%d", i%namespaces) }
 
-func newWorld(imports, headless int) *world {
+func newWorld() *world {
 	w := &world{}
 	for i := range imports {
 		t := w.addVIP(fmt.Sprintf("import-%d", i), namespaceOf(i), i%2 == 1, i%fickleImports == 0)
@@ -119,22 +110,23 @@ func dnsName(name, namespace string) string { return name + "." + namespace + ".
 
 func (w *world) addVIP(name, namespace string, dual, fickle bool) *thing {
 	v := &oracle.VIP{Object: oracle.NewObject(&w.importFence), Name: dnsName(name, namespace), Dual: dual}
+	w.vips = append(w.vips, v)
 	t := w.newImport(v.Object, name, namespace, func(s oracle.State) map[string]any {
-		return map[string]any{"spec": map[string]any{"type": "ClusterSetIP", "ips": v.Addresses(s), "ports": portsOf(s.Number)}}
+		return map[string]any{"type": "ClusterSetIP", "ips": v.Addresses(s), "ports": portsOf(s.Number)}
 	})
 	t.fickle = fickle
-	w.vips = append(w.vips, v)
 	return t
 }
 
-func (w *world) newImport(o *oracle.Object, name, namespace string, content func(oracle.State) map[string]any) *thing {
+func (w *world) newImport(o *oracle.Object, name, namespace string, spec func(oracle.State) map[string]any) *thing {
 	t := &thing{
 		Object: o, collection: "/apis/multicluster.x-k8s.io/v1beta1/namespaces/" + namespace + "/serviceimports", name: name,
 		isImport: true, most: 1, number: w.nextImport,
-		base: map[string]any{
-			"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": map[string]any{"name": name},
+		content: func(s oracle.State) map[string]any {
+			return map[string]any{
+				"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": map[string]any{"name": name}, "spec": spec(s),
+			}
 		},
-		content: content,
 	}
 	w.all = append(w.all, t)
 	return t
@@ -142,15 +134,13 @@ func (w *world) newImport(o *oracle.Object, name, namespace string, content func
 
 func (w *world) addHeadless(name, namespace string, size, clusters int) (t *thing, parts []*thing) {
 	h := &oracle.Headless{Import: oracle.NewObject(&w.importFence), Name: dnsName(name, namespace)}
-	t = w.newImport(h.Import, name, namespace, func(oracle.State) map[string]any {
-		return map[string]any{"spec": map[string]any{"type": "Headless", "ports": []any{}}}
-	})
+	w.headless = append(w.headless, h)
+	t = w.newImport(h.Import, name, namespace, func(oracle.State) map[string]any { return map[string]any{"type": "Headless", "ports": []any{}} })
 	for i := range clusters {
 		s := w.newSlice(name, namespace, i, size)
 		parts = append(parts, s)
 		h.Slices = append(h.Slices, s.Object)
 	}
-	w.headless = append(w.headless, h)
 	return t, parts
 }
 
@@ -158,15 +148,15 @@ func (w *world) newSlice(service, namespace string, cluster, size int) *thing {
 	name := service + "-" + oracle.Clusters[cluster]
 	t := &thing{
 		Object: oracle.NewObject(&w.sliceFence), collection: "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices", name: name,
-		most: size, fickle: size == smallSlice, number: func() (uint32, error) { return w.nextSlice(cluster) },
-		base: map[string]any{
-			"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-			"metadata": map[string]any{"name": name, "labels": map[string]any{
-				"multicluster.kubernetes.io/service-name": service, "multicluster.kubernetes.io/source-cluster": oracle.Clusters[cluster],
-			}},
-		},
+		most: size, fickle: size == smallSlice, number: func() (uint32, error) { return oracle.SliceNumber(w.sliceTick.Add(1), cluster) },
 		content: func(s oracle.State) map[string]any {
-			return map[string]any{"endpoints": endpointsOf(s), "ports": portsOf(s.Number)}
+			return map[string]any{
+				"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+				"metadata": map[string]any{"name": name, "labels": map[string]any{
+					"multicluster.kubernetes.io/service-name": service, "multicluster.kubernetes.io/source-cluster": oracle.Clusters[cluster],
+				}},
+				"endpoints": endpointsOf(s), "ports": portsOf(s.Number),
+			}
 		},
 	}
 	w.all = append(w.all, t)
@@ -197,10 +187,6 @@ func (w *world) nextImport() (uint32, error) {
 		return 0, fmt.Errorf("imports have changed %d times, which is more than can be told apart", number)
 	}
 	return number, nil
-}
-
-func (w *world) nextSlice(cluster int) (uint32, error) {
-	return oracle.SliceNumber(w.sliceTick.Add(1), cluster)
 }
 
 func (w *world) withoutCanaries() []*thing {

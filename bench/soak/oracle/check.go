@@ -2,7 +2,6 @@ package oracle
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,18 +17,17 @@ type Kind string
 
 // The kinds of wrong answers.
 const (
-	Stale     Kind = "stale"      // true at another time
-	Torn      Kind = "torn"       // of parts that do not belong together, or not all of them
-	Never     Kind = "never true" // of no state of this name
-	Empty     Kind = "empty"      // no record, where there had to be some
-	Failure   Kind = "failure"    // such as SERVFAIL
-	Malformed Kind = "malformed"  // not what a reply to this question looks like
-	Backwards Kind = "backwards"  // the zone's serial went back
-	Silence   Kind = "silence"    // none at all
+	Stale     Kind = "stale"     // true at another time
+	Torn      Kind = "torn"      // of no one state: of parts that do not belong together, or not all of them
+	Empty     Kind = "empty"     // no record, where there had to be some
+	Failure   Kind = "failure"   // such as SERVFAIL
+	Malformed Kind = "malformed" // not what a reply to this question looks like
+	Backwards Kind = "backwards" // the zone's serial went back
+	Silence   Kind = "silence"   // none at all
 )
 
 // Kinds are all of them.
-var Kinds = []Kind{Stale, Torn, Never, Empty, Failure, Malformed, Backwards, Silence}
+var Kinds = []Kind{Stale, Torn, Empty, Failure, Malformed, Backwards, Silence}
 
 // Wrong is an answer that was wrong.
 type Wrong struct {
@@ -126,44 +124,23 @@ func (c *Checker) checkSerial(before uint64, r reply) (Kind, string) {
 
 // explain says in which way a reply is wrong that fits nothing, and what would have been right.
 func explain(a Asked, windows []window, r reply) (Kind, string) {
-	var why strings.Builder
+	var why []string
 	var histories []window
 	for i, o := range a.about.objects() {
-		h := o.history()
-		histories = append(histories, h)
-		_, _ = fmt.Fprintf(&why, "object %d could be %s\n", i, windows[i])
-		for _, number := range shownOf(a.about.numbers(r), i) {
-			_, _ = fmt.Fprintf(&why, "object %d was shown as %s\n", i, h.describe(number))
-		}
+		histories = append(histories, o.history())
+		why = append(why, fmt.Sprintf("object %d could be %s", i, windows[i]))
 	}
-	return a.kind(histories, r), strings.TrimSuffix(why.String(), "\n")
-}
-
-func shownOf(numbers [][]uint32, object int) []uint32 {
-	if object < len(numbers) {
-		return numbers[object]
+	kind := Torn
+	_, was := a.about.fits(a.Question, histories, r)
+	switch {
+	case r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError:
+		kind = Failure
+	case r.empty():
+		kind = Empty
+	case was:
+		kind = Stale
 	}
-	return nil
-}
-
-func (a Asked) kind(histories []window, r reply) Kind {
-	if r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError {
-		return Failure
-	}
-	if r.empty() {
-		return Empty
-	}
-	if _, ok := a.about.fits(a.Question, histories, r); ok {
-		return Stale
-	}
-	for i, numbers := range a.about.numbers(r) {
-		for _, number := range numbers {
-			if histories[i].has(func(s State) bool { return !s.Gone && s.Number == number }) {
-				return Torn
-			}
-		}
-	}
-	return Never
+	return kind, strings.Join(why, "\n")
 }
 
 // String is the first and the last states.
@@ -189,16 +166,4 @@ func (s State) String() string {
 		return fmt.Sprintf("[%s, sent at %.3f s]", what, s.began.Seconds())
 	}
 	return fmt.Sprintf("[%s, sent at %.3f s, done at %.3f s]", what, s.began.Seconds(), s.done.Seconds())
-}
-
-// describe is the state of a number, with the one after it, which ended its time.
-func (w window) describe(number uint32) string {
-	i := slices.IndexFunc(w.states, func(s State) bool { return !s.Gone && s.Number == number })
-	if i < 0 {
-		return fmt.Sprintf("%d, which it never was", number)
-	}
-	if i+1 == len(w.states) {
-		return w.states[i].String() + ", its last state"
-	}
-	return fmt.Sprintf("%s, followed by %s", w.states[i], w.states[i+1])
 }

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -121,8 +120,8 @@ func TestAnswersOfAnImport(t *testing.T) {
 		{"no such name, while it is being deleted", 4050 * time.Millisecond, nxdomain, nil, ""},
 		{"a state that is not confirmed", 7 * second, 0, []netip.Addr{IPv4(6)}, ""},
 		{"what is known to be done, beside that", 7 * second, 0, []netip.Addr{IPv4(5)}, ""},
-		{"a state that never was", 7 * second, 0, []netip.Addr{IPv4(4)}, Never},
-		{"an address that was never written", 7 * second, 0, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Never},
+		{"a state that never was", 7 * second, 0, []netip.Addr{IPv4(4)}, Torn},
+		{"an address that was never written", 7 * second, 0, []netip.Addr{netip.MustParseAddr("192.0.2.1")}, Torn},
 		{"two states at once", 7 * second, 0, []netip.Addr{IPv4(5), IPv4(6)}, Torn},
 		{"a failure", 7 * second, dns.RcodeServerFailure, nil, Failure},
 	} {
@@ -160,19 +159,6 @@ func TestAnswersDoNotGoBack(t *testing.T) {
 	}
 }
 
-func TestTheAgeOfAnAnswer(t *testing.T) {
-	v, _ := newVIP()
-	put(v.Object, 1*second, State{Number: 1, Size: 1})
-	put(v.Object, 2*second, State{Number: 2, Size: 1})
-	for number, want := range map[uint32]time.Duration{1: 900 * time.Millisecond, 2: 0} {
-		v.oldest = 0
-		age, err := answered(t, v.Ask(dns.TypeA), 3*second, 4*second, 0, addresses(IPv4(number))...)
-		if err != nil || age != want {
-			t.Errorf("the age of state %d is %v, %v; want %v", number, age, err, want)
-		}
-	}
-}
-
 func TestPortsOfAnImport(t *testing.T) {
 	v, _ := newVIP()
 	v.Dual = true
@@ -191,10 +177,10 @@ func TestPortsOfAnImport(t *testing.T) {
 		want    Kind
 	}{
 		{"one port", v.AskPort(1), append(glue(2), srv(2, 1)), ""},
-		{"all ports", v.AskPorts(), append(glue(1), srv(1, 1), srv(1, 0)), ""},
+		{"all ports", v.AskPort(All), append(glue(1), srv(1, 1), srv(1, 0)), ""},
 		{"the other port", v.AskPort(1), append(glue(2), srv(2, 0)), Torn},
-		{"a port too few", v.AskPorts(), append(glue(1), srv(1, 0)), Torn},
-		{"ports of two states", v.AskPorts(), append(glue(1), srv(1, 0), srv(2, 1)), Torn},
+		{"a port too few", v.AskPort(All), append(glue(1), srv(1, 0)), Torn},
+		{"ports of two states", v.AskPort(All), append(glue(1), srv(1, 0), srv(2, 1)), Torn},
 		{"addresses of another state", v.AskPort(0), append(glue(1), srv(2, 0)), Torn},
 		{"an address too few", v.AskPort(0), append(glue(2)[:1], srv(2, 0)), Torn},
 		{"addresses of no state", v.AskPort(0), append(glue(2), srv(2, 0), "who.ns.svc.clusterset.local. 5 IN A 10.0.0.1"), Malformed},
@@ -253,7 +239,7 @@ func TestAnswersOfAHeadlessImport(t *testing.T) {
 		{"an endpoint too many", all, second, 4 * second, 0, endpoints(4, 0, 1, 2, 3), Torn},
 		{"an endpoint twice", all, second, 4 * second, 0, endpoints(4, 0, 1, 1), Torn},
 		{"two states of one slice", all, second, 2500 * time.Millisecond, 0, slices.Concat(endpoints(2, 0), endpoints(4, 1, 2), endpoints(3, 0)), Torn},
-		{"a slice of no state", all, second, 4 * second, 0, endpoints(6, 0), Never},
+		{"a slice of no state", all, second, 4 * second, 0, endpoints(6, 0), Torn},
 		{"no endpoint, though there are", all, second, 4 * second, nxdomain, nil, Empty},
 		{"no address at all", all, second, 4 * second, 0, nil, Empty},
 		{"no IPv6", h.Ask(dns.TypeAAAA), second, 4 * second, 0, nil, ""},
@@ -264,8 +250,8 @@ func TestAnswersOfAHeadlessImport(t *testing.T) {
 		{"a host that is there", h.AskHost(0, 1), second, 2500 * time.Millisecond, nxdomain, nil, Empty},
 		{"a host of a slice that is gone", h.AskHost(1, 0), second, 4 * second, nxdomain, nil, ""},
 		{"a port", h.AskPort(0), second, 4 * second, 0, pods(h, 0, 4, 0, 0, 1, 2), ""},
-		{"all ports", h.AskPorts(), second, 4 * second, 0, slices.Concat(pods(h, 0, 4, 0, 0, 1, 2), pods(h, 0, 4, 1, 2, 1, 0)), ""},
-		{"a port of one too few", h.AskPorts(), second, 4 * second, 0, slices.Concat(pods(h, 0, 4, 0, 0, 1, 2), pods(h, 0, 4, 1, 2, 1)), Torn},
+		{"all ports", h.AskPort(All), second, 4 * second, 0, slices.Concat(pods(h, 0, 4, 0, 0, 1, 2), pods(h, 0, 4, 1, 2, 1, 0)), ""},
+		{"a port of one too few", h.AskPort(All), second, 4 * second, 0, slices.Concat(pods(h, 0, 4, 0, 0, 1, 2), pods(h, 0, 4, 1, 2, 1)), Torn},
 		{"no import, before it was there", all, 0, 4 * second, nxdomain, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -344,96 +330,5 @@ func TestRepliesOfAWrongForm(t *testing.T) {
 				t.Errorf("%v, want %q", err, Malformed)
 			}
 		})
-	}
-}
-
-func TestWrongAnswerNamesTheRightOnes(t *testing.T) {
-	v, fence := newVIP()
-	put(v.Object, second, State{Number: 1, Size: 1})
-	put(v.Object, 2*second, State{Number: 2, Size: 1})
-	fence.Pass(3 * second)
-	_, err := answered(t, v.Ask(dns.TypeA), 4*second, 5*second, 0, addresses(IPv4(1))...)
-	want := `stale: foo.ns.svc.clusterset.local. A, asked at 4.000 s, answered at 5.000 s
-  answer: NOERROR, 1 addresses [10.0.0.1]
-  object 0 could be [2 of size 1, sent at 2.000 s, done at 2.100 s]
-  object 0 was shown as [1 of size 1, sent at 1.000 s, done at 1.100 s], followed by [2 of size 1, sent at 2.000 s, done at 2.100 s]`
-	if err == nil || err.Error() != want {
-		t.Errorf("%v\nwant %s", err, want)
-	}
-}
-
-func TestTwoWritersOfOneObjectAreRefused(t *testing.T) {
-	v, _ := newVIP()
-	v.Begin(State{Number: 1}, second)
-	defer func() {
-		if recover() == nil {
-			t.Error("no panic")
-		}
-	}()
-	v.Begin(State{Number: 2}, second)
-}
-
-// One writer, and a server that is always up to date or one state behind, asked by several: there is nothing wrong, and no race.
-func TestRightAnswersAreRightAtAnyTime(t *testing.T) {
-	v, fence := newVIP()
-	var ticks clock
-	put(v.Object, ticks.next(), State{Number: 1, Size: 1})
-	q, checker := v.Ask(dns.TypeA), &Checker{}
-	var served sync.RWMutex
-	number := uint32(1)
-	var running sync.WaitGroup
-	for range 4 {
-		running.Go(func() {
-			for range 500 {
-				a := checker.Ask(q, ticks.next())
-				served.RLock()
-				answer := IPv4(number)
-				served.RUnlock()
-				if _, err := checker.Answered(a, message(t, q, 0, addresses(answer)...), ticks.next()); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	for next := uint32(2); next < 500; next++ {
-		sent := ticks.next()
-		v.Begin(State{Number: next, Size: 1}, sent)
-		served.Lock()
-		number = next
-		served.Unlock()
-		v.End(ticks.next())
-		fence.Pass(sent)
-	}
-	running.Wait()
-}
-
-// clock gives a later instant each time.
-type clock struct {
-	mu sync.Mutex
-	at time.Duration
-}
-
-func (c *clock) next() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at++
-	return c.at
-}
-
-func TestNumbersComeBackFromAddresses(t *testing.T) {
-	for _, number := range []uint32{0, 1, 4711, maxSliceNumber} {
-		for _, ordinal := range []int{0, 5, MaxSize - 1} {
-			if n, o, ok := endpoint(Endpoint(number, ordinal)); n != number || o != ordinal || !ok {
-				t.Errorf("endpoint %d of state %d comes back as %d of %d, %t", ordinal, number, o, n, ok)
-			}
-		}
-		for _, ip := range []netip.Addr{IPv4(number), IPv6(number)} {
-			if n, ok := virtual(ip); n != number || !ok {
-				t.Errorf("%s comes back as %d, %t; want %d", ip, n, ok, number)
-			}
-		}
-	}
-	if _, err := SliceNumber(maxSliceNumber/2+1, 0); err == nil {
-		t.Error("a number that does not fit is no error")
 	}
 }

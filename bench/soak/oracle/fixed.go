@@ -20,5 +20,3 @@ type fixed func(reply) bool
 func (fixed) objects() []*Object { return nil }
 
 func (f fixed) fits(_ Question, _ []window, r reply) ([]int, bool) { return nil, f(r) }
-
-func (fixed) numbers(reply) [][]uint32 { return nil }

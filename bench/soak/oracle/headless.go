@@ -33,17 +33,12 @@ func Hostname(ordinal int) string { return "pod-" + strconv.Itoa(ordinal) }
 
 // Ask is a question for the addresses of all endpoints, of type A or AAAA.
 func (h *Headless) Ask(qtype uint16) Question {
-	return Question{Name: h.Name, Type: qtype, about: h, slice: all}
+	return Question{Name: h.Name, Type: qtype, about: h, slice: All}
 }
 
-// AskPort is an SRV question for one port of all endpoints, by the place of its name in Ports.
+// AskPort is an SRV question for one port of all endpoints, by the place of its name in Ports, or for All.
 func (h *Headless) AskPort(port int) Question {
-	return Question{Name: portName(port, h.Name), Type: dns.TypeSRV, about: h, port: port, slice: all}
-}
-
-// AskPorts is an SRV question for all ports of all endpoints.
-func (h *Headless) AskPorts() Question {
-	return Question{Name: h.Name, Type: dns.TypeSRV, about: h, port: all, slice: all}
+	return Question{Name: portName(port, h.Name), Type: dns.TypeSRV, about: h, port: port, slice: All}
 }
 
 // AskHost is a question for the address of one endpoint.
@@ -74,7 +69,7 @@ func (h *Headless) fits(q Question, w []window, r reply) ([]int, bool) {
 	case q.Type == dns.TypeAAAA:
 		shown = append(shown, h.unseen()...)
 		return shown, r.noData() && slices.ContainsFunc(w[1:], func(w window) bool { return w.has(State.hasEndpoints) })
-	case q.slice != all:
+	case q.slice != All:
 		return h.fitsHost(q, w, r, shown)
 	}
 	parts, ok := h.split(r)
@@ -96,7 +91,7 @@ func (h *Headless) fitsNameError(q Question, w []window) ([]int, bool) {
 	shown, noEndpoint := []int{none}, true
 	for i := range h.Slices {
 		at := none
-		if q.slice == all || q.slice == i {
+		if q.slice == All || q.slice == i {
 			var fits bool
 			at, fits = w[1+i].find(func(s State) bool { return s.Size == 0 || q.slice == i && s.Size <= q.host })
 			noEndpoint = noEndpoint && fits
@@ -206,16 +201,4 @@ func (h *Headless) parseHost(name string) (slice, ordinal int, ok bool) {
 	ordinal, err := strconv.Atoi(digits)
 	slice = slices.Index(Clusters, cluster)
 	return slice, ordinal, ok && err == nil && slice >= 0 && slice < len(h.Slices)
-}
-
-func (h *Headless) numbers(r reply) [][]uint32 {
-	shown := make([][]uint32, 1+len(h.Slices))
-	for _, ip := range r.everyAddress() {
-		number, _, ok := endpoint(ip)
-		i := 1 + h.sliceOf(number)
-		if ok && i < len(shown) && !slices.Contains(shown[i], number) {
-			shown[i] = append(shown[i], number)
-		}
-	}
-	return shown
 }

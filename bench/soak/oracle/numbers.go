@@ -50,13 +50,3 @@ func endpoint(ip netip.Addr) (number uint32, ordinal int, ok bool) {
 	v := binary.BigEndian.Uint32(b[:])
 	return v >> ordinalBits & maxSliceNumber, int(v & (MaxSize - 1)), v>>28 == 1
 }
-
-// virtual is the number of an import's address.
-func virtual(ip netip.Addr) (uint32, bool) {
-	if ip.Is4() {
-		b := ip.As4()
-		return binary.BigEndian.Uint32(b[:]) & MaxNumber, b[0] == 10
-	}
-	b := ip.As16()
-	return binary.BigEndian.Uint32(b[12:]), b[0] == 0xfd
-}

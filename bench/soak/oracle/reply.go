@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/miekg/dns"
 )
@@ -15,12 +14,13 @@ type Question struct {
 	Name  string // in lower case
 	Type  uint16
 	about subject
-	port  int // of an SRV question: the place of the port's name; all: every port
-	slice int // of a question for a host: its slice; all: it is for the service
+	port  int // of an SRV question: the place of the port's name; All: every port
+	slice int // of a question for a host: its slice; All: it is for the service
 	host  int // and so is the position of the endpoint
 }
 
-const all = -1
+// All are all ports, or all slices.
+const All = -1
 
 // subject is the names of one service, or names of which nothing changes.
 type subject interface {
@@ -29,8 +29,6 @@ type subject interface {
 	// fits looks for states of the objects, in their windows, that make the reply right. It gives their places; none where
 	// the reply shows nothing of an object.
 	fits(q Question, w []window, r reply) (shown []int, ok bool)
-	// numbers are the states' numbers that a reply shows, of each object.
-	numbers(r reply) [][]uint32
 }
 
 const none = -1
@@ -143,20 +141,7 @@ func (r *reply) readAuthority(m *dns.Msg) error {
 
 // String is the reply in short: of many records the first ones.
 func (r reply) String() string {
-	var text strings.Builder
-	text.WriteString(dns.RcodeToString[r.rcode])
-	if r.noData() && r.serial == nil {
-		text.WriteString(", no record")
-	}
-	if r.serial != nil {
-		_, _ = fmt.Fprintf(&text, ", serial %d", *r.serial)
-	}
 	const most = 12
-	if n := len(r.addresses); n > 0 {
-		_, _ = fmt.Fprintf(&text, ", %d addresses %v", n, r.addresses[:min(n, most)])
-	}
-	if n := len(r.targets); n > 0 {
-		_, _ = fmt.Fprintf(&text, ", %d targets %v", n, r.targets[:min(n, most)])
-	}
-	return text.String()
+	return fmt.Sprintf("%s, %d addresses %v, %d targets %v", dns.RcodeToString[r.rcode],
+		len(r.addresses), r.addresses[:min(len(r.addresses), most)], len(r.targets), r.targets[:min(len(r.targets), most)])
 }

@@ -29,17 +29,17 @@ func (v *VIP) Addresses(s State) []netip.Addr {
 // Ask is a question for its addresses, of type A or AAAA.
 func (v *VIP) Ask(qtype uint16) Question { return Question{Name: v.Name, Type: qtype, about: v} }
 
-// AskPort is an SRV question for one of its ports, by the place of its name in Ports.
+// AskPort is an SRV question for one of its ports, by the place of its name in Ports, or for All.
 func (v *VIP) AskPort(port int) Question {
 	return Question{Name: portName(port, v.Name), Type: dns.TypeSRV, about: v, port: port}
 }
 
-// AskPorts is an SRV question for all its ports.
-func (v *VIP) AskPorts() Question {
-	return Question{Name: v.Name, Type: dns.TypeSRV, about: v, port: all}
+func portName(port int, service string) string {
+	if port == All {
+		return service
+	}
+	return "_" + Ports[port] + "._tcp." + service
 }
-
-func portName(port int, service string) string { return "_" + Ports[port] + "._tcp." + service }
 
 func (v *VIP) objects() []*Object { return []*Object{v.Object} }
 
@@ -73,7 +73,7 @@ func (v *VIP) fitsTargets(q Question, s State, got []target) bool {
 
 // ports are the numbers that an SRV question asks for, in a state.
 func (q Question) ports(number uint32) []uint16 {
-	if q.port != all {
+	if q.port != All {
 		return []uint16{Port(number, q.port)}
 	}
 	var numbers []uint16
@@ -103,23 +103,4 @@ func sameAddresses(got, want []netip.Addr) bool {
 func samePorts(got, want []uint16) bool {
 	slices.Sort(got)
 	return slices.Equal(got, want) // which is in the order of Ports, and so sorted
-}
-
-func (v *VIP) numbers(r reply) [][]uint32 {
-	var shown []uint32
-	for _, ip := range r.everyAddress() {
-		if n, ok := virtual(ip); ok && !slices.Contains(shown, n) {
-			shown = append(shown, n)
-		}
-	}
-	return [][]uint32{shown}
-}
-
-// everyAddress is those of the answer and of its targets.
-func (r reply) everyAddress() []netip.Addr {
-	all := slices.Clone(r.addresses)
-	for _, t := range r.targets {
-		all = append(all, t.addresses...)
-	}
-	return all
 }
