@@ -5,8 +5,6 @@ import (
 	"os"
 	"testing"
 	"time"
-
-	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
 func TestQuantiles(t *testing.T) {
@@ -68,33 +66,5 @@ func TestFiguresAreFound(t *testing.T) {
 	}
 	if peak, err := status(os.Getpid(), peakLine); err != nil || peak < resident {
 		t.Errorf("%d, %v; want at least what is resident", peak, err)
-	}
-}
-
-func TestProcessorsName(t *testing.T) {
-	if got := processor("processor\t: 0\nmodel name\t: Some CPU @ 1GHz\nstepping\t: 7\n"); got != "Some CPU @ 1GHz" {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestHeadlessImportsHaveSlicesOfHundreds(t *testing.T) {
-	seen := map[string]bool{}
-	for i := range 2 {
-		objects := Headless(Name{"ns", "pods"}, 250, 128, i*250)
-		if len(objects) != 4 {
-			t.Fatalf("%d objects; want an import and three slices", len(objects))
-		}
-		for part, want := range []int{100, 100, 50} {
-			s := objects[part+1].(*discoveryv1.EndpointSlice)
-			if len(s.Endpoints) != want {
-				t.Errorf("%s has %d endpoints; want %d", s.Name, len(s.Endpoints), want)
-			}
-			for _, e := range s.Endpoints {
-				if seen[e.Addresses[0]] {
-					t.Errorf("%s is twice", e.Addresses[0])
-				}
-				seen[e.Addresses[0]] = true
-			}
-		}
 	}
 }

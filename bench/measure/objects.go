@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
@@ -71,13 +69,19 @@ func Headless(n Name, endpoints, network, first int) []client.Object {
 	return all
 }
 
-// Client is one for all kinds that benchmarks write.
-func Client(config *rest.Config) (client.Client, error) {
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, mcsv1beta1.Install} {
-		if err := add(known); err != nil {
-			return nil, err
-		}
+// Question is a kind of question, with many names of it, that are asked in turn.
+type Question struct {
+	Title   string
+	Names   []dns.Question
+	Rcode   int
+	Answers int    // records in the answer section of each reply
+	Size    uint16 // of the replies that the client allows, by an OPT record; it has none for 0, as the questions of pods
+}
+
+// Ask adds names of a type, by their numbers.
+func (q Question) Ask(qtype uint16, count int, name func(int) string) Question {
+	for i := range count {
+		q.Names = append(q.Names, dns.Question{Name: name(i), Qtype: qtype})
 	}
-	return client.New(config, client.Options{Scheme: known})
+	return q
 }

@@ -26,14 +26,12 @@ func run(in io.Reader, out io.Writer) error {
 	f := figures{}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		line := lines.Text()
-		switch {
-		case strings.HasPrefix(line, "FAIL"), strings.HasPrefix(line, "--- FAIL"):
-			return fmt.Errorf("the benchmarks failed: %s", line)
-		case strings.HasPrefix(line, "Benchmark"):
-			if err := f.read(line); err != nil {
-				return err
-			}
+		text := lines.Text()
+		if strings.HasPrefix(text, "FAIL") || strings.HasPrefix(text, "--- FAIL") {
+			return fmt.Errorf("the benchmarks failed: %s", text)
+		}
+		if err := f.read(text); err != nil {
+			return err
 		}
 	}
 	if err := lines.Err(); err != nil {

@@ -37,15 +37,6 @@ func create(b *testing.B, api client.Client, n int, object func(int) client.Obje
 	}
 }
 
-// question is one kind, with many names of it, that are asked in turn.
-type question struct {
-	name    string
-	qtype   uint16
-	names   []string
-	rcode   int
-	answers int
-}
-
 // Of each kind of headless service there are several, so that their memory is not always in the processor's cache.
 const several = 10
 
@@ -64,34 +55,21 @@ func createHeadless(b *testing.B, api client.Client) {
 	create(b, api, len(all), func(i int) client.Object { return all[i] })
 }
 
-func questionA(imports int) question {
-	return question{name: "A", qtype: dns.TypeA, names: importNames(0, imports), answers: 1}
-}
-
-func importNames(first, last int) (all []string) {
-	for i := first; i < last; i++ {
-		all = append(all, importName(i).DNS())
-	}
-	return all
+func questionA(imports int) measure.Question {
+	return measure.Question{Title: "A", Answers: 1}.Ask(dns.TypeA, imports, func(i int) string { return importName(i).DNS() })
 }
 
 // questions are called as the table calls them.
-func questions(imports int) []question {
-	all := []question{
+func questions(imports int) []measure.Question {
+	all := []measure.Question{
 		questionA(imports),
-		{name: "SRV-2-ports", qtype: dns.TypeSRV, names: importNames(0, imports), answers: 2},
-		{name: "NXDOMAIN", qtype: dns.TypeA, names: importNames(900_000, 900_000+imports), rcode: dns.RcodeNameError},
+		measure.Question{Title: "SRV-2-ports", Answers: 2}.Ask(dns.TypeSRV, imports, func(i int) string { return importName(i).DNS() }),
+		measure.Question{Title: "NXDOMAIN", Rcode: dns.RcodeNameError}.Ask(dns.TypeA, imports, func(i int) string { return importName(900_000 + i).DNS() }),
 	}
 	for _, n := range sizes {
-		q := question{name: fmt.Sprintf("headless-%d", n), qtype: dns.TypeA, answers: n}
-		for i := range several {
-			q.names = append(q.names, podsName(n, i).DNS())
-		}
-		all = append(all, q)
+		all = append(all, measure.Question{Title: fmt.Sprintf("headless-%d", n), Answers: n}.Ask(dns.TypeA, several, func(i int) string {
+			return podsName(n, i).DNS()
+		}))
 	}
-	q := question{name: fmt.Sprintf("host-of-%d", manyHosts), qtype: dns.TypeA, answers: 1}
-	for i := range manyHosts {
-		q.names = append(q.names, podsName(manyHosts, 0).Host(i))
-	}
-	return append(all, q)
+	return append(all, measure.Question{Title: fmt.Sprintf("host-of-%d", manyHosts), Answers: 1}.Ask(dns.TypeA, manyHosts, podsName(manyHosts, 0).Host))
 }

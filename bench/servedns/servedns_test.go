@@ -7,9 +7,11 @@ import (
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/miekg/dns"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/test/kube"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // BenchmarkServeDNS measures what a plugin does for a question, without the server around it, in a process that has both plugins:
@@ -19,7 +21,7 @@ func BenchmarkServeDNS(b *testing.B) {
 	if err := c.InstallCRDs(b.Context(), kube.BothVersions); err != nil { // the in-tree plugin reads v1alpha1 only
 		b.Fatal(err)
 	}
-	api, err := measure.Client(c.Config)
+	api, err := client.New(c.Config, client.Options{Scheme: world.Scheme})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,15 +45,14 @@ func BenchmarkServeDNS(b *testing.B) {
 }
 
 // benchmark asks the names of a question in turn.
-func benchmark(b *testing.B, imports int, q question, name string, h plugin.Handler) {
-	messages := make([]*dns.Msg, len(q.names))
-	for i, n := range q.names {
-		messages[i] = new(dns.Msg).SetQuestion(n, q.qtype).SetEdns0(dns.MaxMsgSize, false) // so that every answer fits
+func benchmark(b *testing.B, imports int, q measure.Question, name string, h plugin.Handler) {
+	var messages []*dns.Msg
+	for _, n := range q.Names {
+		m := new(dns.Msg).SetQuestion(n.Name, n.Qtype).SetEdns0(dns.MaxMsgSize, false) // so that every answer fits
+		kube.Eventually(b, fmt.Sprintf("%s answers %s", name, n.Name), func() error { return answers(b, h, m, q) })
+		messages = append(messages, m)
 	}
-	for i := range messages {
-		kube.Eventually(b, fmt.Sprintf("%s answers %s", name, q.names[i]), func() error { return answers(b, h, messages[i], q) })
-	}
-	b.Run(fmt.Sprintf("imports=%d/question=%s/plugin=%s", imports, q.name, name), func(b *testing.B) {
+	b.Run(fmt.Sprintf("imports=%d/question=%s/plugin=%s", imports, q.Title, name), func(b *testing.B) {
 		ctx, w, i := b.Context(), &writer{}, 0
 		b.ReportAllocs()
 		for b.Loop() {
@@ -67,12 +68,12 @@ func benchmark(b *testing.B, imports int, q question, name string, h plugin.Hand
 }
 
 // answers says whether the answer is the expected one: what answers less would be faster.
-func answers(b *testing.B, h plugin.Handler, m *dns.Msg, q question) error {
+func answers(b *testing.B, h plugin.Handler, m *dns.Msg, q measure.Question) error {
 	w := &writer{}
 	if _, err := h.ServeDNS(b.Context(), w, m); err != nil {
 		return err
 	}
-	if w.last == nil || w.last.Rcode != q.rcode || len(w.last.Answer) != q.answers {
+	if w.last == nil || w.last.Rcode != q.Rcode || len(w.last.Answer) != q.Answers {
 		return fmt.Errorf("answered %v", w.last)
 	}
 	return nil

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -22,46 +24,20 @@ type figures map[what]samples
 
 type samples struct{ ns, allocs []float64 }
 
-// read takes the figures of one line of output.
-func (f figures) read(line string) error {
-	fields := strings.Fields(line)
-	w := what{}
-	for part := range strings.SplitSeq(fields[0], "/") {
-		key, value, _ := strings.Cut(part, "=")
-		switch key {
-		case "imports":
-			w.imports = value
-		case "question":
-			w.question = value
-		case "plugin":
-			w.plugin = withoutCPUs(value)
-		}
-	}
-	of := f[w]
-	for i := 2; i+1 < len(fields); i += 2 { // after the name and the number of rounds: value, unit
-		value, err := strconv.ParseFloat(fields[i], 64)
-		if err != nil {
-			return fmt.Errorf("%q: %w", line, err)
-		}
-		switch fields[i+1] {
-		case "ns/op":
-			of.ns = append(of.ns, value)
-		case "allocs/op":
-			of.allocs = append(of.allocs, value)
-		}
-	}
-	f[w] = of
-	return nil
-}
+// line is one of the output. Behind the name is -2 on two cores.
+var line = regexp.MustCompile(`^BenchmarkServeDNS/imports=(\d+)/question=(\S+)/plugin=(\S+?)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op\s+\d+ B/op\s+(\d+) allocs/op`)
 
-// withoutCPUs takes off the -2 that the testing package puts behind the name on two cores.
-func withoutCPUs(name string) string {
-	if dash := strings.LastIndexByte(name, '-'); dash >= 0 {
-		if _, err := strconv.Atoi(name[dash+1:]); err == nil {
-			return name[:dash]
-		}
+// read takes the figures of one line, if it has some.
+func (f figures) read(text string) error {
+	found := line.FindStringSubmatch(text)
+	if found == nil {
+		return nil
 	}
-	return name
+	w := what{found[1], found[2], found[3]}
+	ns, err := strconv.ParseFloat(found[4], 64)
+	allocs, err2 := strconv.ParseFloat(found[5], 64)
+	f[w] = samples{append(f[w].ns, ns), append(f[w].allocs, allocs)}
+	return errors.Join(err, err2)
 }
 
 // ns and allocs are medians, NaN of what was not measured.

@@ -119,7 +119,7 @@ func (b *bench) onChanges(ctx context.Context, w *world, servers []*server) erro
 	if err := b.costOfChanges(ctx, c, servers); err != nil {
 		return err
 	}
-	l, err := newLoad(0, b.importNames(b.imports.some, "", dns.TypeA))
+	l, err := newLoad(b.addresses(b.imports.some))
 	if err != nil {
 		return err
 	}

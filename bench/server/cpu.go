@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/bench/measure"
 )
 
 // What is measured of a load.
@@ -17,8 +19,8 @@ const (
 )
 
 // askAll measures a question of each server, after a look at one reply of each.
-func (b *bench) askAll(ctx context.Context, servers []*server, q question) error {
-	l, err := newLoad(q.size, q.names)
+func (b *bench) askAll(ctx context.Context, servers []*server, q measure.Question) error {
+	l, err := newLoad(q)
 	if err != nil {
 		return err
 	}
@@ -27,7 +29,7 @@ func (b *bench) askAll(ctx context.Context, servers []*server, q question) error
 			return fmt.Errorf("%s of %s: %w", s.title, s.who, err)
 		}
 	}
-	return b.turns(ctx, servers, l, func(s *server) error { return b.ask(ctx, s, l, q.rcode, s.title) })
+	return b.turns(ctx, servers, l, func(s *server) error { return b.ask(ctx, s, l, q.Rcode, s.title) })
 }
 
 // turns calls ask for each server in each round, after each was warmed up with a load. Another one begins each round: what slows the
@@ -90,7 +92,7 @@ func valid(o outcome, who answerer, rcode int) error {
 }
 
 // inspect looks at one reply: that it has what is asked for and is not cut, and how big it is.
-func (b *bench) inspect(s *server, q question, l *load) error {
+func (b *bench) inspect(s *server, q measure.Question, l *load) error {
 	reply, err := exchange(s.Address, l.packets[0])
 	if err != nil {
 		return err
@@ -100,8 +102,8 @@ func (b *bench) inspect(s *server, q question, l *load) error {
 	if err := m.Unpack(reply); err != nil {
 		return err
 	}
-	if s.who != whoami && (m.Truncated || m.Rcode != q.rcode || len(m.Answer) != q.answers) {
-		return fmt.Errorf("want %d whole records, got %v", q.answers, m)
+	if s.who != whoami && (m.Truncated || m.Rcode != q.Rcode || len(m.Answer) != q.Answers) {
+		return fmt.Errorf("want %d whole records, got %v", q.Answers, m)
 	}
 	return nil
 }

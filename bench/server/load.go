@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/bench/measure"
 )
 
 // window is how many questions are open at a time. With much fewer, the server falls asleep between them; with more, the replies with
@@ -22,18 +24,17 @@ const (
 // load is what to ask, over and over, from the first question to the last.
 type load struct{ packets [][]byte }
 
-// newLoad packs the questions. With a size other than 0 they have an OPT record that allows replies of that size: those that would be cut
-// at 512 bytes.
-func newLoad(size uint16, questions []dns.Question) (*load, error) {
+// newLoad packs the questions.
+func newLoad(q measure.Question) (*load, error) {
 	l := &load{}
-	for _, q := range questions {
-		m := new(dns.Msg).SetQuestion(q.Name, q.Qtype)
-		if size > 0 {
-			m.SetEdns0(size, false)
+	for _, name := range q.Names {
+		m := new(dns.Msg).SetQuestion(name.Name, name.Qtype)
+		if q.Size > 0 {
+			m.SetEdns0(q.Size, false)
 		}
 		packet, err := m.Pack()
 		if err != nil {
-			return nil, fmt.Errorf("pack %s: %w", q.Name, err)
+			return nil, fmt.Errorf("pack %s: %w", name.Name, err)
 		}
 		l.packets = append(l.packets, packet)
 	}

@@ -52,15 +52,6 @@ func headlessOf(endpoints int) func(int) []client.Object {
 	}
 }
 
-// question is a kind of question, with many names of it.
-type question struct {
-	title   string
-	names   []dns.Question
-	rcode   int
-	answers int // records in the answer section of each reply
-	size    uint16
-}
-
 // bigReplies is the reply size that clients of big headless services allow. Without it theirs would be cut, and the measurement one of
 // cutting. All others ask without an OPT record, as pods do.
 const bigReplies = 4096
@@ -70,43 +61,34 @@ var headlessSizes = []int{10, 50, 200}
 // hostsOf is the size of the headless services whose single hosts are asked for.
 const hostsOf = 50
 
-func (p plan) questions() []question {
-	all := []question{
-		{title: "A", names: p.importNames(p.imports.some, "", dns.TypeA), answers: 1},
-		{title: "SRV of a port, with glue", names: p.importNames(p.imports.some, "_http._tcp.", dns.TypeSRV), answers: 1},
-		{title: "SRV of both ports, with glue", names: p.importNames(p.imports.some, "", dns.TypeSRV), answers: len(measure.Ports)},
-		{title: "NXDOMAIN", rcode: dns.RcodeNameError},
-		{title: fmt.Sprintf("one host of a headless of %d", hostsOf), answers: 1},
-	}
-	for i := range p.imports.some {
-		all[3].ask(measure.Name{Namespace: someNamespace, Name: fmt.Sprintf("missing-%06d", i)}.DNS())
-	}
-	for i := range p.headless {
-		for e := range hostsOf {
-			all[4].ask(headlessName(hostsOf, i).Host(e))
-		}
+func (p plan) questions() []measure.Question {
+	all := []measure.Question{
+		p.ofImports(measure.Question{Title: "A", Answers: 1}, dns.TypeA, ""),
+		p.ofImports(measure.Question{Title: "SRV of a port, with glue", Answers: 1}, dns.TypeSRV, "_http._tcp."),
+		p.ofImports(measure.Question{Title: "SRV of both ports, with glue", Answers: len(measure.Ports)}, dns.TypeSRV, ""),
+		measure.Question{Title: "NXDOMAIN", Rcode: dns.RcodeNameError}.Ask(dns.TypeA, p.imports.some, func(i int) string {
+			return measure.Name{Namespace: someNamespace, Name: fmt.Sprintf("missing-%06d", i)}.DNS()
+		}),
+		measure.Question{Title: fmt.Sprintf("one host of a headless of %d", hostsOf), Answers: 1}.Ask(dns.TypeA, p.headless*hostsOf, func(i int) string {
+			return headlessName(hostsOf, i/hostsOf).Host(i % hostsOf)
+		}),
 	}
 	for _, n := range headlessSizes {
-		q := question{title: fmt.Sprintf("headless of %d", n), answers: n}
+		q := measure.Question{Title: fmt.Sprintf("headless of %d", n), Answers: n}
 		if n > headlessSizes[0] {
-			q.size = bigReplies
+			q.Size = bigReplies
 		}
-		for i := range p.headless {
-			q.ask(headlessName(n, i).DNS())
-		}
-		all = append(all, q)
+		all = append(all, q.Ask(dns.TypeA, p.headless, func(i int) string { return headlessName(n, i).DNS() }))
 	}
 	return all
 }
 
-func (q *question) ask(name string) {
-	q.names = append(q.names, dns.Question{Name: name, Qtype: dns.TypeA})
+// ofImports asks for some imports, with a prefix.
+func (p plan) ofImports(q measure.Question, qtype uint16, prefix string) measure.Question {
+	return q.Ask(qtype, p.imports.some, func(i int) string { return prefix + p.importName(i).DNS() })
 }
 
-// importNames are those of the first imports, with a prefix.
-func (p plan) importNames(count int, prefix string, qtype uint16) (all []dns.Question) {
-	for i := range count {
-		all = append(all, dns.Question{Name: prefix + p.importName(i).DNS(), Qtype: qtype})
-	}
-	return all
+// addresses asks for the first imports.
+func (p plan) addresses(count int) measure.Question {
+	return measure.Question{}.Ask(dns.TypeA, count, func(i int) string { return p.importName(i).DNS() })
 }

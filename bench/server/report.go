@@ -60,7 +60,7 @@ func rowOf(title string, digits int, goals []goal, value func(answerer) float64)
 
 func (b *bench) ofQuestions(measure string, digits int, goals map[string][]goal) (rows []row) {
 	for _, q := range b.questions() {
-		rows = append(rows, b.row(q.title, measure, q.title, digits, goals[q.title]))
+		rows = append(rows, b.row(q.Title, measure, q.Title, digits, goals[q.Title]))
 	}
 	return rows
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset-dns/multicluster/bench/measure"
 )
 
 func TestAllNamesOfImportsAreOfOneLength(t *testing.T) {
@@ -19,7 +21,7 @@ func TestAllNamesOfImportsAreOfOneLength(t *testing.T) {
 			t.Errorf("%s is not of length %d", name, length)
 		}
 	}
-	for _, q := range append(p.questions()[3].names, dns.Question{Name: headlessName(10, 0).DNS()}) {
+	for _, q := range append(p.questions()[3].Names, dns.Question{Name: headlessName(10, 0).DNS()}) {
 		if len(q.Name) != length {
 			t.Fatalf("%s is not of length %d", q.Name, length)
 		}
@@ -50,7 +52,7 @@ func TestOutcomesThatCount(t *testing.T) {
 func TestGoalsAreOfQuestionsThatAreAsked(t *testing.T) {
 	titles := map[string]bool{}
 	for _, q := range full.questions() {
-		titles[q.title] = true
+		titles[q.Title] = true
 	}
 	for title := range goals {
 		if !titles[title] {
@@ -97,7 +99,7 @@ func listen(t *testing.T) (address string) {
 }
 
 func TestRepliesAreCounted(t *testing.T) {
-	l, err := newLoad(4096, []dns.Question{{Name: "a.example.", Qtype: dns.TypeA}, {Name: "nx.example.", Qtype: dns.TypeA}, {Name: "no.example.", Qtype: dns.TypeA}})
+	l, err := newLoad(measure.Question{Size: 4096}.Ask(dns.TypeA, 3, func(i int) string { return []string{"a", "nx", "no"}[i] + ".example." }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
 	"github.com/clusterset-dns/multicluster/test/kube"
+	testworld "github.com/clusterset-dns/multicluster/test/world"
 )
 
 // world is a cluster, and what speaks to it.
@@ -51,7 +52,7 @@ func onWorld(ctx context.Context, do func(context.Context, *world) error) (err e
 		return err
 	}
 	w := &world{Cluster: c}
-	if w.api, err = measure.Client(c.Config); err != nil {
+	if w.api, err = client.New(c.Config, client.Options{Scheme: testworld.Scheme}); err != nil {
 		return err
 	}
 	for _, name := range namespaces {
@@ -139,13 +140,13 @@ func (b *bench) compare(ctx context.Context, w *world) error {
 	for _, q := range b.questions() {
 		if err := b.serve(ctx, w, alike(everybody, b.lastOf(b.imports.some)), func(servers []*server) error {
 			for _, s := range servers {
-				s.title = q.title
+				s.title = q.Title
 			}
 			return b.askAll(ctx, servers, q)
 		}); err != nil {
 			return err
 		}
-		b.say("  %s", q.title)
+		b.say("  %s", q.Title)
 	}
 	return nil
 }
@@ -161,13 +162,13 @@ func (b *bench) sizes(ctx context.Context, w *world) error {
 		setups = append(setups, setup{who: ours, option: of.watched, imports: of.count, ready: b.lastOf(of.count)})
 	}
 	return b.serve(ctx, w, setups, func(servers []*server) error {
-		same, err := newLoad(0, b.importNames(b.imports.few, "", dns.TypeA))
+		same, err := newLoad(b.addresses(b.imports.few))
 		if err != nil {
 			return err
 		}
 		own := map[*server]*load{}
 		for _, s := range servers {
-			if own[s], err = newLoad(0, b.importNames(s.imports, "", dns.TypeA)); err != nil {
+			if own[s], err = newLoad(b.addresses(s.imports)); err != nil {
 				return err
 			}
 		}
@@ -214,7 +215,7 @@ func (b *bench) onStock(ctx context.Context, w *world) error {
 		if err := b.serve(ctx, w, b.stockSetups(q), func(servers []*server) error { return b.askAll(ctx, servers, q) }); err != nil {
 			return err
 		}
-		b.say("  %s%s", inStock, q.title)
+		b.say("  %s%s", inStock, q.Title)
 	}
 	return nil
 }
@@ -230,13 +231,13 @@ const inStock = "stock Corefile: "
 
 // stockSetups are who answers in the stock Corefile. Then it is ours alone: if cache keeps its answers, and without cache. With the option,
 // a name in the zone could fall through, though none that is asked for does.
-func (b *bench) stockSetups(q question) (setups []setup) {
+func (b *bench) stockSetups(q measure.Question) (setups []setup) {
 	for _, s := range []setup{
-		{who: ours, plugins: stockPlugins, title: q.title},
-		{who: inTree, plugins: stockPlugins, title: q.title},
-		{who: whoami, plugins: stockPlugins, title: q.title},
-		{who: ours, plugins: stockPlugins, option: "fallthrough none.clusterset.local", title: q.title + ", if cache keeps it"},
-		{who: ours, plugins: withoutCache, title: q.title + ", without cache"},
+		{who: ours, plugins: stockPlugins, title: q.Title},
+		{who: inTree, plugins: stockPlugins, title: q.Title},
+		{who: whoami, plugins: stockPlugins, title: q.Title},
+		{who: ours, plugins: stockPlugins, option: "fallthrough none.clusterset.local", title: q.Title + ", if cache keeps it"},
+		{who: ours, plugins: withoutCache, title: q.Title + ", without cache"},
 	} {
 		s.title, s.ready = inStock+s.title, b.lastOf(b.imports.some)
 		setups = append(setups, s)
@@ -245,9 +246,9 @@ func (b *bench) stockSetups(q question) (setups []setup) {
 }
 
 // stockQuestions are those that are asked through the stock Corefile.
-func (p plan) stockQuestions() (asked []question) {
+func (p plan) stockQuestions() (asked []measure.Question) {
 	for _, q := range p.questions() {
-		if q.title == "A" || q.rcode == dns.RcodeNameError || q.answers == hostsOf {
+		if q.Title == "A" || q.Rcode == dns.RcodeNameError || q.Answers == hostsOf {
 			asked = append(asked, q)
 		}
 	}
