@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,7 @@ type Kind string
 // The kinds of wrong answers.
 const (
 	Stale     Kind = "stale"     // true at another time
-	Torn      Kind = "torn"      // of no one state: of parts that do not belong together, or not all of them
+	Torn      Kind = "torn"      // of parts that do not belong together, or not all of them, or of no state
 	Empty     Kind = "empty"     // no record, where there had to be some
 	Failure   Kind = "failure"   // such as SERVFAIL
 	Malformed Kind = "malformed" // not what a reply to this question looks like
@@ -82,20 +83,59 @@ func (c *Checker) Answered(a Asked, m *dns.Msg, now time.Duration) (age time.Dur
 	for i, o := range objects {
 		windows[i] = o.window(a.oldest[i], now)
 	}
-	shown, ok := a.about.fits(a.Question, windows, r)
+	oldest, newest, ok := fit(a.Question, windows, r)
 	if !ok {
 		wrong.Kind, wrong.Why = explain(a, windows, r)
 		return 0, wrong
 	}
-	for i, place := range shown {
-		if place == none {
-			continue
-		}
-		if since, old := objects[i].shown(place, a.at); old {
-			age = max(age, since)
-		}
+	for i, o := range objects {
+		age = max(age, o.shown(oldest[i], newest[i], a.at))
 	}
 	return age, nil
+}
+
+// combination is a state of each object.
+type combination struct {
+	places  []int
+	has     []bool
+	records int  // how many there are
+	shown   bool // the reply has all of them
+}
+
+func (c combination) isRight(q Question, r reply) bool {
+	if !q.about.exists(c.has) {
+		return r.rcode == dns.RcodeNameError && len(r.records) == 0
+	}
+	return r.rcode == dns.RcodeSuccess && len(r.records) == c.records && c.shown
+}
+
+// fit tries all combinations of states, one of each window. Of those that make the reply right, it returns the first and the last place of
+// each object, which are the ends of its window where the reply does not depend on it. It is not ok if there is no such combination.
+func fit(q Question, windows []window, r reply) (oldest, newest []int, ok bool) {
+	all := []combination{{shown: true}}
+	for i, w := range windows {
+		var longer []combination
+		for place, s := range w.states {
+			m := q.about.means(q, i, s)
+			for _, c := range all {
+				longer = append(longer, combination{
+					append(slices.Clip(c.places), w.first+place), append(slices.Clip(c.has), m.has), c.records + len(m.records), c.shown && r.shows(m),
+				})
+			}
+		}
+		all = longer
+	}
+	all = slices.DeleteFunc(all, func(c combination) bool { return !c.isRight(q, r) })
+	if len(all) == 0 {
+		return nil, nil, false
+	}
+	oldest, newest = slices.Clone(all[0].places), slices.Clone(all[0].places)
+	for _, c := range all {
+		for i, place := range c.places {
+			oldest[i], newest[i] = min(oldest[i], place), max(newest[i], place)
+		}
+	}
+	return oldest, newest, true
 }
 
 // Unanswered is the error for a question that had no reply.
@@ -123,24 +163,24 @@ func (c *Checker) checkSerial(before uint64, r reply) (Kind, string) {
 }
 
 // explain says in which way a reply is wrong that fits nothing, and what would have been right.
-func explain(a Asked, windows []window, r reply) (Kind, string) {
-	var why []string
-	var histories []window
+func explain(a Asked, windows []window, r reply) (kind Kind, why string) {
+	kind = Torn
 	for i, o := range a.about.objects() {
-		histories = append(histories, o.history())
-		why = append(why, fmt.Sprintf("object %d could be %s", i, windows[i]))
+		why += fmt.Sprintf("object %d could be %s\n", i, windows[i])
+		for place, s := range o.history() {
+			possible := place >= windows[i].first && place < windows[i].first+len(windows[i].states)
+			if m := a.about.means(a.Question, i, s); !possible && len(m.records) > 0 && r.shows(m) {
+				kind = Stale
+			}
+		}
 	}
-	kind := Torn
-	_, was := a.about.fits(a.Question, histories, r)
 	switch {
 	case r.rcode != dns.RcodeSuccess && r.rcode != dns.RcodeNameError:
 		kind = Failure
-	case r.empty():
+	case len(r.records) == 0:
 		kind = Empty
-	case was:
-		kind = Stale
 	}
-	return kind, strings.Join(why, "\n")
+	return kind, why
 }
 
 // String is the first and the last states.

@@ -128,7 +128,7 @@ func TestAnswersOfAnImport(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			q := v.Ask(dns.TypeA)
 			// Each case is for itself: what one shows would bind the next.
-			fresh := &VIP{Object: &Object{fence: v.fence, states: v.history().states}, Name: v.Name}
+			fresh := &VIP{Object: &Object{fence: v.fence, states: v.history()}, Name: v.Name}
 			q.about = fresh
 			_, err := answered(t, q, c.replied-second/2, c.replied, c.rcode, addresses(c.ips...)...)
 			if got := kindOf(err); got != c.want {
@@ -233,7 +233,7 @@ func TestAnswersOfAHeadlessImport(t *testing.T) {
 		{"both slices, new", all, second, 4 * second, 0, endpoints(4, 0, 1, 2), ""},
 		{"before the slices", all, second, 0, nxdomain, nil, ""},
 		{"one slice, before there was another", all, second, 0, 0, endpoints(2, 0, 1), ""},
-		{"one slice, as before the other one, which is known to be there", all, second, 2500 * time.Millisecond, 0, endpoints(3, 0), Stale},
+		{"one slice, as before the other one, which is known to be there", all, second, 2500 * time.Millisecond, 0, endpoints(3, 0), Torn},
 		{"a slice that is known to be gone", all, second, 4 * second, 0, slices.Concat(endpoints(4, 0, 1, 2), endpoints(3, 0)), Stale},
 		{"an endpoint too few", all, second, 4 * second, 0, endpoints(4, 0, 2), Torn},
 		{"an endpoint too many", all, second, 4 * second, 0, endpoints(4, 0, 1, 2, 3), Torn},

@@ -87,22 +87,22 @@ func (o *Object) window(oldest int, replied time.Duration) window {
 }
 
 // history is all the states.
-func (o *Object) history() window {
+func (o *Object) history() []State {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return window{0, slices.Clone(o.states)}
+	return slices.Clone(o.states)
 }
 
-// shown notes that a reply has shown a state. Was another one there when the question was asked, it gives how long already.
-func (o *Object) shown(i int, asked time.Duration) (age time.Duration, old bool) {
+// shown notes that a reply has shown a state between two places, and gives for how long the last of them had not been the newest state when
+// the question was asked.
+func (o *Object) shown(oldest, newest int, asked time.Duration) (age time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.oldest = max(o.oldest, i)
-	if i+1 == len(o.states) {
-		return 0, false
+	o.oldest = max(o.oldest, oldest)
+	if newest+1 < len(o.states) && o.states[newest+1].done != 0 {
+		age = max(0, asked-o.states[newest+1].done)
 	}
-	next := o.states[i+1]
-	return asked - next.done, next.done != 0 && next.done < asked
+	return age
 }
 
 // window is some successive states of an object.
@@ -110,14 +110,6 @@ type window struct {
 	first  int // the place of the first of them among all
 	states []State
 }
-
-// find gives the place, among all states, of the first of the window that fits.
-func (w window) find(fits func(State) bool) (int, bool) {
-	i := slices.IndexFunc(w.states, fits)
-	return w.first + i, i >= 0
-}
-
-func (w window) has(fits func(State) bool) bool { return slices.ContainsFunc(w.states, fits) }
 
 // Fence is the instant before which every write to one resource is known to be answered.
 type Fence struct{ passed atomic.Int64 }
