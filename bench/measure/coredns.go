@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
@@ -66,8 +67,6 @@ func FreeAddress() (string, error) {
 var (
 	heapLine      = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
 	goroutineLine = regexp.MustCompile(`^goroutine profile: total (\d+)\n`)
-	peakLine      = regexp.MustCompile(`(?m)^VmHWM:\s+(\d+) kB$`)
-	residentLine  = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB$`)
 )
 
 // Heap is what is reachable on the heap, in bytes, after another garbage collection. The plugin pprof hangs up after five seconds, in which
@@ -87,48 +86,24 @@ func (s *CoreDNS) Goroutines(ctx context.Context) (int64, error) {
 	return Figure(ctx, "http://"+s.pprof+"/debug/pprof/goroutine?debug=1", goroutineLine)
 }
 
-// Peak is the most memory that the process ever had resident, in bytes.
-func (s *CoreDNS) Peak() (int64, error) { return status(s.PID(), peakLine) }
-
-// Resident is the memory that the process has resident now, in bytes.
-func (s *CoreDNS) Resident() (int64, error) { return status(s.PID(), residentLine) }
+// Memory is what the process has: resident now, and the most that it ever had.
+func (s *CoreDNS) Memory() (resident, peak int64, err error) {
+	process, err := procfs.NewProc(s.PID())
+	if err != nil {
+		return 0, 0, err
+	}
+	status, err := process.NewStatus()
+	return int64(status.VmRSS), int64(status.VmHWM), err
+}
 
 // CPU is the user and system time that the process has used so far, in all its threads.
 func (s *CoreDNS) CPU() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID()))
+	process, err := procfs.NewProc(s.PID())
 	if err != nil {
 		return 0, err
 	}
-	return cpuTime(string(text))
-}
-
-// cpuTime adds the fields 14 and 15 of /proc/PID/stat. It counts from the end of the second, the program's name in brackets, which may have
-// spaces and brackets itself.
-func cpuTime(stat string) (time.Duration, error) {
-	const user, system = 14 - 3, 15 - 3
-	const tick = 10 * time.Millisecond // for every program, whatever the kernel's own clock is
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) <= system {
-		return 0, fmt.Errorf("no /proc/PID/stat: %q", stat)
-	}
-	var sum time.Duration
-	for _, field := range []string{fields[user], fields[system]} {
-		ticks, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read /proc/PID/stat: %w", err)
-		}
-		sum += time.Duration(ticks) * tick
-	}
-	return sum, nil
-}
-
-func status(pid int, line *regexp.Regexp) (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	kib, err := find(string(text), line)
-	return kib << 10, err
+	stat, err := process.Stat()
+	return time.Duration(stat.CPUTime() * float64(time.Second)), err
 }
 
 // Figure is the number on a page's line.
@@ -137,10 +112,6 @@ func Figure(ctx context.Context, url string, line *regexp.Regexp) (int64, error)
 	if err != nil {
 		return 0, err
 	}
-	return find(text, line)
-}
-
-func find(text string, line *regexp.Regexp) (int64, error) {
 	found := line.FindStringSubmatch(text)
 	if found == nil {
 		return 0, fmt.Errorf("no line like %s", line)

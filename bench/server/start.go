@@ -49,7 +49,7 @@ func (b *bench) weigh(ctx context.Context, s *server, title string) error {
 			return err
 		}
 	}
-	peak, err := s.Peak()
+	_, peak, err := s.Memory()
 	b.samples.add(firstAnswer, title, s.who, s.Took.Seconds())
 	b.samples.add(cpuToAnswer, title, s.who, s.Used.Seconds())
 	b.samples.add(heapBytes, title, s.who, float64(heap))

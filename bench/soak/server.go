@@ -90,7 +90,7 @@ func (s *server) glance(ctx context.Context) (m memory, err error) {
 	if m.goroutines, err = s.Goroutines(ctx); err != nil {
 		return m, err
 	}
-	m.resident, err = s.Resident()
+	m.resident, _, err = s.Memory()
 	return m, err
 }
 
