@@ -16,10 +16,9 @@ func (s *soak) change(ctx, changing context.Context) error {
 	defer limit.Stop()
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range writers {
-		own := s.shares(i)
 		group.Go(func() error {
 			for limit.Wait(changing) == nil && ctx.Err() == nil {
-				t := pick(own)
+				t := s.pick(i)
 				if err := s.write(ctx, t, t.next); err != nil {
 					return err
 				}
@@ -30,33 +29,17 @@ func (s *soak) change(ctx, changing context.Context) error {
 	return group.Wait()
 }
 
-// share is some things, and how many of a hundred changes are theirs.
-type share struct {
-	things []*thing
-	weight int
-}
-
-func (s *soak) shares(writer int) []share {
-	own := func(things []*thing) []*thing {
-		var some []*thing
-		for i := writer; i < len(things); i += writers {
-			some = append(some, things[i])
-		}
-		return some
+// pick takes one of a writer's own things. Of a hundred changes, three are of slices, and ten of what comes and goes.
+func (w *world) pick(writer int) *thing {
+	things := w.steady
+	switch n := rand.IntN(100); {
+	case n < 3:
+		things = w.endpoints
+	case n < 13:
+		things = w.fickle
 	}
-	return []share{{own(s.endpoints), 3}, {own(s.fickle), 10}, {own(s.steady), 100}}
-}
-
-// pick takes one of the last share where another one has nothing.
-func pick(own []share) *thing {
-	n := rand.IntN(100)
-	for _, share := range own {
-		if n -= share.weight; n < 0 && len(share.things) > 0 {
-			return share.things[rand.IntN(len(share.things))]
-		}
-	}
-	rest := own[len(own)-1].things
-	return rest[rand.IntN(len(rest))]
+	own := (len(things)-writer-1)/writers + 1 // each writer has every so manieth
+	return things[rand.IntN(own)*writers+writer]
 }
 
 // fenceEvery is how often a fence is made of each resource.

@@ -92,45 +92,32 @@ func (q *querier) exchange(question oracle.Question) (m *dns.Msg, err error) {
 	return m, err
 }
 
-// someQuestion returns a question as clients ask them: mostly for addresses, of existing names and
-// of names that never existed.
+// someQuestion returns a question as clients ask them: mostly for addresses, of existing names and of names that never existed.
 func (w *world) someQuestion() oracle.Question {
+	v, h := w.vips[rand.IntN(len(w.vips))], w.headless[rand.IntN(len(w.headless))]
+	somePort := rand.IntN(len(oracle.Ports))
 	switch n := rand.IntN(100); {
+	case n < 45:
+		return v.Ask(typeA)
+	case n < 60:
+		return v.Ask(typeAAAA)
+	case n < 68:
+		return v.AskPort(somePort)
 	case n < 75:
-		return questionOf(w.vips[rand.IntN(len(w.vips))])
+		return v.AskPort(oracle.All)
+	case n < 82:
+		return h.Ask(typeA)
+	case n < 83:
+		return h.Ask(typeAAAA)
+	case n < 90:
+		return h.AskHost(rand.IntN(len(h.Slices)), rand.IntN(smallSlice))
+	case n < 91:
+		return h.AskPort(somePort)
 	case n < 92:
-		return podsQuestion(w.headless[rand.IntN(len(w.headless))])
+		return h.AskPort(oracle.All)
 	case n < 97:
 		return oracle.AskNothing(dnsName(fmt.Sprintf("nobody-%d", rand.IntN(1000)), namespaceOf(rand.IntN(namespaces+1))), typeA)
 	default:
 		return oracle.AskZone()
-	}
-}
-
-func questionOf(v *oracle.VIP) oracle.Question {
-	switch n := rand.IntN(10); {
-	case n < 6:
-		return v.Ask(typeA)
-	case n < 8:
-		return v.Ask(typeAAAA)
-	case n < 9:
-		return v.AskPort(rand.IntN(len(oracle.Ports)))
-	default:
-		return v.AskPort(oracle.All)
-	}
-}
-
-func podsQuestion(h *oracle.Headless) oracle.Question {
-	switch n := rand.IntN(20); {
-	case n < 8:
-		return h.Ask(typeA)
-	case n < 9:
-		return h.Ask(typeAAAA)
-	case n < 17:
-		return h.AskHost(rand.IntN(len(h.Slices)), rand.IntN(smallSlice))
-	case n < 19:
-		return h.AskPort(rand.IntN(len(oracle.Ports)))
-	default:
-		return h.AskPort(oracle.All)
 	}
 }
