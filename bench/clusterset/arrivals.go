@@ -2,20 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
 )
 
 // arrivals are changes of endpoints that are expected in slices of a cluster, and when they came. A change is a new address or hostname.
 type arrivals struct {
-	stop    context.CancelFunc
+	stop    func()
 	running sync.WaitGroup
 
 	mu      sync.Mutex
@@ -35,29 +35,18 @@ func (m *member) follow(ctx context.Context) (*arrivals, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &arrivals{changed: map[string]time.Time{}}
-	ctx, a.stop = context.WithCancel(ctx)
-	a.running.Go(func() { a.read(ctx, events) })
-	return a, nil
-}
-
-func (a *arrivals) read(ctx context.Context, events watch.Interface) {
-	defer events.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case event, ok := <-events.ResultChan():
-			slice, is := event.Object.(*discoveryv1.EndpointSlice)
-			if !ok || !is {
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				a.err = fmt.Errorf("the watch of EndpointSlices ended: %v", event.Object)
-				return
+	a := &arrivals{changed: map[string]time.Time{}, stop: events.Stop}
+	a.running.Go(func() {
+		for event := range events.ResultChan() {
+			if slice, is := event.Object.(*discoveryv1.EndpointSlice); is {
+				a.note(slice)
 			}
-			a.note(slice)
 		}
-	}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.err = errors.New("the watch of EndpointSlices has ended")
+	})
+	return a, nil
 }
 
 func (a *arrivals) note(slice *discoveryv1.EndpointSlice) {

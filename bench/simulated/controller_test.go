@@ -39,13 +39,6 @@ func TestMain(m *testing.M) {
 // compared is the World of the comparison.
 var compared = World{Peers: 1, Services: 20, Endpoints: 5, Namespaces: 2}
 
-// peer is what the test changes: a Server, or a real API server.
-type peer struct {
-	apply func(object client.Object) error
-	// restart is a short outage, after which watches cannot go on where they ended.
-	restart func() error
-}
-
 // TestLikeAKubeAPIServer gives a kube-apiserver and a Server the same objects.
 //
 //  1. Both get the requests that a controller sends, and a write: the answers are the same.
@@ -59,18 +52,9 @@ func TestLikeAKubeAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, simulated := peer{applyTo(t.Context(), actual), func() error {
-		actual.StopAPIServer()
-		return actual.StartAPIServer(t.Context())
-	}}, peer{server.Apply, func() error {
-		if err := server.Refuse(); err != nil {
-			return err
-		}
-		server.Forget()
-		return server.Resume(t.Context())
-	}}
+	applyTo := [2]func(client.Object) error{applyActual(t.Context(), actual), server.Apply}
 	for object := range compared.Objects(0) {
-		if err := other.apply(object); err != nil {
+		if err := applyTo[0](object); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,9 +77,19 @@ func TestLikeAKubeAPIServer(t *testing.T) {
 			count(objects, "Service ", compared.Services))
 	})
 	for _, change := range changes() {
-		for _, p := range []peer{other, simulated} {
-			if err := change.make(p); err != nil {
-				t.Fatalf("%s: %v", change.what, err)
+		if change.restart {
+			actual.StopAPIServer()
+			err := errors.Join(actual.StartAPIServer(t.Context()), server.Refuse())
+			server.Forget()
+			if err := errors.Join(err, server.Resume(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, apply := range applyTo {
+			for _, object := range change.objects() {
+				if err := apply(object); err != nil {
+					t.Fatalf("%s: %v", change.what, err)
+				}
 			}
 		}
 		before = same(t, change.what, homes, func(objects map[string]string) error {
@@ -146,9 +140,9 @@ func newCluster(t *testing.T, id string) *world.Cluster {
 	return c
 }
 
-// applyTo creates or replaces objects, without what only the server sets. There are no owners: a garbage collector would delete what they
+// applyActual creates or replaces objects, without what only the server sets. There are no owners: a garbage collector would delete what they
 // own, and nothing that reads a peer reads them.
-func applyTo(ctx context.Context, c *world.Cluster) func(client.Object) error {
+func applyActual(ctx context.Context, c *world.Cluster) func(client.Object) error {
 	return func(object client.Object) error {
 		object.SetUID("")
 		object.SetManagedFields(nil)
@@ -165,49 +159,49 @@ func applyTo(ctx context.Context, c *world.Cluster) func(client.Object) error {
 }
 
 type change struct {
-	what string
-	make func(peer) error
+	what    string
+	restart bool // is a short outage before it, after which watches cannot go on where they ended
+	objects func() []client.Object
 }
 
 // changes are what happens in the peer. Each changes something in the importing cluster.
 func changes() []change {
-	slice := func(i int, edit func(*discoveryv1.EndpointSlice)) func(peer) error {
-		return func(p peer) error {
+	slice := func(i int, edit func(*discoveryv1.EndpointSlice)) func() []client.Object {
+		return func() []client.Object {
 			of := compared.Slice(0, i)
 			edit(of)
-			return p.apply(of)
+			return []client.Object{of}
 		}
 	}
-	exported := func(i int) func(peer) error {
-		return func(p peer) error { return errors.Join(p.apply(compared.export(0, i)), p.apply(compared.Slice(0, i))) }
-	}
 	return []change{
-		{"an address changes", slice(0, func(of *discoveryv1.EndpointSlice) { of.Endpoints[0].Addresses[0] = "10.200.0.1" })},
-		{"an endpoint is no longer ready", slice(1, func(of *discoveryv1.EndpointSlice) { of.Endpoints[0].Conditions.Ready = new(false) })},
-		{"the pods of a Service leave", slice(4, func(of *discoveryv1.EndpointSlice) { of.Endpoints = nil })},
-		{"the ports of a Service change", slice(5, func(of *discoveryv1.EndpointSlice) {
+		{what: "an address changes", objects: slice(0, func(of *discoveryv1.EndpointSlice) { of.Endpoints[0].Addresses[0] = "10.200.0.1" })},
+		{what: "an endpoint is no longer ready", objects: slice(1, func(of *discoveryv1.EndpointSlice) { of.Endpoints[0].Conditions.Ready = new(false) })},
+		{what: "the pods of a Service leave", objects: slice(4, func(of *discoveryv1.EndpointSlice) { of.Endpoints = nil })},
+		{what: "the ports of a Service change", objects: slice(5, func(of *discoveryv1.EndpointSlice) {
 			describe(of, func(spec *corev1.ServiceSpec) { spec.Ports[0].Port = 8443 })
 		})},
-		{"the session affinity of a Service changes", slice(7, func(of *discoveryv1.EndpointSlice) {
+		{what: "the session affinity of a Service changes", objects: slice(7, func(of *discoveryv1.EndpointSlice) {
 			describe(of, func(spec *corev1.ServiceSpec) {
 				spec.SessionAffinity = corev1.ServiceAffinityClientIP
 				spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(int32(600))}}
 			})
 		})},
-		{"labels are exported", func(p peer) error {
+		{what: "labels are exported", objects: func() []client.Object {
 			labelled := compared.export(0, 6)
 			labelled.Spec.ExportedLabels = map[string]string{"team": "shop"}
-			return p.apply(labelled)
+			return []client.Object{labelled}
 		}},
-		{"a new Service is exported", exported(compared.Services)},
-		{"the API server restarts, and an address changes", func(p peer) error {
-			return errors.Join(p.restart(), slice(8, func(of *discoveryv1.EndpointSlice) { of.Endpoints[1].Addresses[0] = "10.200.0.2" })(p))
+		{what: "a new Service is exported", objects: func() []client.Object {
+			return []client.Object{compared.export(0, compared.Services), compared.Slice(0, compared.Services)}
 		}},
-		{"the cluster announces properties", func(p peer) error {
+		{what: "an address changes after a restart of the API server", restart: true, objects: slice(8, func(of *discoveryv1.EndpointSlice) {
+			of.Endpoints[1].Addresses[0] = "10.200.0.2"
+		})},
+		{what: "the cluster announces properties", objects: func() []client.Object {
 			n := compared.announcing(0)
 			n.Annotations[mcs.AnnotationHeartbeat] = time.Now().UTC().Format(time.RFC3339)
 			n.Annotations[mcs.AnnotationExportNamespaces] = compared.Namespace(0)
-			return p.apply(n)
+			return []client.Object{n}
 		}},
 	}
 }
