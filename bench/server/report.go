@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -39,23 +38,14 @@ func (b *bench) sections() []section {
 		{title: "one change among " + b.manyImports(), rows: b.ofChanges()},
 	}
 	for i := range all {
-		all[i].rows = slices.DeleteFunc(all[i].rows, func(r row) bool { return len(r.values) == 0 })
+		all[i].rows = slices.DeleteFunc(all[i].rows, row.isEmpty)
 	}
 	return slices.DeleteFunc(all, func(s section) bool { return len(s.rows) == 0 })
 }
 
 // row is the medians of one case.
 func (b *bench) row(title, measure, at string, digits int, goals []goal) row {
-	return rowOf(title, digits, goals, func(who answerer) float64 { return b.samples.quantile(measure, at, who, 0.5) })
-}
-
-func rowOf(title string, digits int, goals []goal, value func(answerer) float64) row {
-	values := map[answerer]float64{}
-	for _, who := range everybody {
-		values[who] = value(who)
-	}
-	maps.DeleteFunc(values, func(_ answerer, v float64) bool { return math.IsNaN(v) })
-	return row{title: title, digits: digits, values: values, goals: goals}
+	return row{title, digits, goals, func(who answerer) float64 { return b.samples.quantile(measure, at, who, 0.5) }}
 }
 
 func (b *bench) ofQuestions(measure string, digits int, goals map[string][]goal) (rows []row) {
@@ -88,12 +78,12 @@ func (b *bench) bySize() (rows []row) {
 			v := b.samples.quantile(cpuPerQuery, title(count), ours, 0.5)
 			lowest, highest = min(lowest, v), max(highest, v)
 		}
-		rows = append(rows, rowOf("  highest/lowest of these", 2, spreadGoal, func(who answerer) float64 {
+		rows = append(rows, row{"  highest/lowest of these", 2, spreadGoal, func(who answerer) float64 {
 			if who != ours || lowest > highest {
 				return math.NaN()
 			}
 			return highest / lowest
-		}))
+		}})
 	}
 	return rows
 }
@@ -101,12 +91,12 @@ func (b *bench) bySize() (rows []row) {
 func (b *bench) ofMemory() []row {
 	const mib = 1 << 20
 	scaled := func(title, measure, at string, by float64, goals []goal) row {
-		return rowOf(title, 1, goals, func(who answerer) float64 { return b.samples.quantile(measure, at, who, 0.5) / by })
+		return row{title, 1, goals, func(who answerer) float64 { return b.samples.quantile(measure, at, who, 0.5) / by }}
 	}
 	perPiece := func(title, at string, pieces int) row {
-		return rowOf(title, 0, heapGoal, func(who answerer) float64 {
+		return row{title, 0, heapGoal, func(who answerer) float64 {
 			return (b.samples.quantile(heapBytes, at, who, 0.5) - b.samples.quantile(heapBytes, nothing, who, 0.5)) / float64(pieces)
-		})
+		}}
 	}
 	imports, pods := b.manyImports(), b.manyPods()
 	return []row{
@@ -125,7 +115,7 @@ func (b *bench) ofMemory() []row {
 
 func (b *bench) ofChanges() []row {
 	p99 := func(measure string) row {
-		return rowOf(measure+", p99", 1, changeGoal, func(who answerer) float64 { return b.samples.quantile(measure, idle, who, 0.99) })
+		return row{measure + ", p99", 1, changeGoal, func(who answerer) float64 { return b.samples.quantile(measure, idle, who, 0.99) }}
 	}
 	return []row{
 		b.row(sinceDone+", p50", sinceDone, idle, 1, nil), p99(sinceDone),

@@ -71,12 +71,16 @@ type section struct {
 	rows  []row
 }
 
-// row has a figure of each answerer that was measured, and what is wanted of them.
+// row has a figure of each answerer, and what is wanted of them.
 type row struct {
 	title  string
 	digits int // after the point
-	values map[answerer]float64
 	goals  []goal
+	value  func(answerer) float64 // NaN of what was not measured
+}
+
+func (r row) isEmpty() bool {
+	return !slices.ContainsFunc(everybody, func(who answerer) bool { return !math.IsNaN(r.value(who)) })
 }
 
 // goal is the highest value that is wanted: of ours divided by that of another answerer, or of ours alone where of is empty.
@@ -85,21 +89,12 @@ type goal struct {
 	most float64
 }
 
-// reached is by the figures as they were measured: 1.004 does not reach 1.00.
-func (g goal) reached(r row) bool { return g.value(r) <= g.most }
-
-func (g goal) value(r row) float64 {
+// reached is by the figures as they were measured: 1.004 does not reach 1.00, and nothing reaches no goal.
+func (g goal) reached(r row) bool {
 	if g.of == "" {
-		return r.value(ours)
+		return r.value(ours) <= g.most
 	}
-	return r.value(ours) / r.value(g.of)
-}
-
-func (r row) value(who answerer) float64 {
-	if v, ok := r.values[who]; ok {
-		return v
-	}
-	return math.NaN()
+	return r.value(ours)/r.value(g.of) <= g.most
 }
 
 // writeTable sets the sections as one table, and counts below it how many goals are reached.
@@ -110,8 +105,12 @@ func writeTable(out io.Writer, sections []section) error {
 		lines = append(lines, nil, []string{s.title})
 		for _, r := range s.rows {
 			lines = append(lines, append([]string{"  " + r.title}, r.cells()...))
-			goals += len(r.goals)
-			reached += r.reached()
+			for _, g := range r.goals {
+				goals++
+				if g.reached(r) {
+					reached++
+				}
+			}
 		}
 	}
 	_, err := fmt.Fprintf(out, "%s\n%d of %d goals are reached.\n", align(lines), reached, goals)
@@ -159,16 +158,7 @@ func heading() []string {
 	return cells
 }
 
-func (r row) reached() (count int) {
-	for _, g := range r.goals {
-		if g.reached(r) {
-			count++
-		}
-	}
-	return count
-}
-
-// cells are the figures, and ours divided by each other's, with the goal and whether it is reached beside what it is of.
+// cells are the figures, the goal of ours, and ours divided by each other's, with the goal and whether it is reached.
 func (r row) cells() (cells []string) {
 	for _, who := range everybody {
 		cells = append(cells, figure(r.value(who), r.digits))
@@ -184,17 +174,13 @@ func (r row) cells() (cells []string) {
 	return cells
 }
 
-func (r row) judged(of answerer, digits int) string {
+func (r row) judged(of answerer, digits int) (text string) {
 	for _, g := range r.goals {
-		switch {
-		case g.of != of:
-		case g.reached(r):
-			return fmt.Sprintf("≤%.*f yes", digits, g.most)
-		default:
-			return fmt.Sprintf("≤%.*f no ", digits, g.most)
+		if g.of == of {
+			text = fmt.Sprintf("≤%.*f %s", digits, g.most, map[bool]string{true: "yes", false: "no "}[g.reached(r)])
 		}
 	}
-	return ""
+	return text
 }
 
 func figure(v float64, digits int) string {
