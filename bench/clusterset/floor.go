@@ -30,75 +30,59 @@ type floor struct {
 
 // compare measures the floor before and after a first sync and what follows, and adds it behind the first row, which is the time of that
 // sync. An API server takes longer for a Service, the more there are: it counts them all, twice. So the middle of both is taken.
-func (f floor) compare(ctx context.Context, s set, what string, stages ...func(context.Context) ([]row, error)) ([]row, error) {
-	before, err := f.measure(ctx, s, "floor-before")
-	if err != nil {
-		return nil, err
-	}
-	rows, err := inTurn(ctx, stages...)
-	if err != nil {
-		return nil, err
+func (f floor) compare(ctx context.Context, s set, what string, stages ...func(context.Context) []row) (rows []row) {
+	before := f.measure(ctx, s, "floor-before")
+	for _, stage := range stages {
+		rows = append(rows, stage(ctx)...)
 	}
 	for _, m := range s {
 		m.controller.Stop()
 	}
-	after, err := f.measure(ctx, s, "floor-after")
-	middle := (before + after).Seconds() / 2
+	middle := (before + f.measure(ctx, s, "floor-after")).Seconds() / 2
 	return slices.Insert(rows, 1, row{what: what, got: middle, unit: "s"},
-		row{what: "first sync, in relation to the floor", got: rows[0].got / middle, unit: "x"}), err
+		row{what: "first sync, in relation to the floor", got: rows[0].got / middle, unit: "x"})
 }
 
 // measure writes some names in a namespace of its own in each cluster, eight at a time, as a controller does, and deletes them. It gives
 // the time for all imports of the World.
-func (f floor) measure(ctx context.Context, s set, namespace string) (took time.Duration, err error) {
-	err = part("the writes of some names by a bare client", func() error {
+func (f floor) measure(ctx context.Context, s set, namespace string) (took time.Duration) {
+	part("the writes of some names by a bare client", func() {
 		clients := map[*member]bare{}
 		for _, m := range s {
-			if clients[m], err = f.prepare(ctx, m, namespace); err != nil {
-				return err
-			}
+			clients[m] = f.prepare(ctx, m, namespace)
 		}
-		shared, err := f.average(ctx, s, clients, 0, f.world.Shared)
-		if err != nil {
-			return err
-		}
-		others, err := f.average(ctx, s, clients, f.world.Shared, f.world.Services)
-		if err != nil {
-			return err
-		}
+		shared := f.average(ctx, s, clients, 0, f.world.Shared)
+		others := f.average(ctx, s, clients, f.world.Shared, f.world.Services)
 		took = shared*time.Duration(f.world.Shared) + others*time.Duration(f.world.Imports()-f.world.Shared)
-		return s.each(ctx, func(ctx context.Context, m *member) error { return m.removeNamespace(ctx, namespace) })
+		measure.Check(s.each(ctx, func(ctx context.Context, m *member) error { return m.removeNamespace(ctx, namespace) }))
 	})
-	return took, err
+	return took
 }
 
-func (f floor) prepare(ctx context.Context, m *member, namespace string) (bare, error) {
+func (f floor) prepare(ctx context.Context, m *member, namespace string) bare {
 	account := rest.CopyConfig(m.Account)
 	account.QPS = -1
-	api, err := client.New(account, client.Options{Scheme: world.Scheme})
-	b := bare{api, f, namespace}
-	if err == nil {
-		err = m.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	b := bare{measure.Must(client.New(account, client.Options{Scheme: world.Scheme})), f, namespace}
+	measure.Check(m.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	if f.exports {
+		measure.Check(measure.Parallel(ctx, 8, min(f.most, f.world.Shared), func(ctx context.Context, i int) error {
+			return m.Admin.Create(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: f.world.Name(0, i)}})
+		}))
 	}
-	if err != nil || !f.exports {
-		return b, err
-	}
-	return b, measure.Parallel(ctx, 8, min(f.most, f.world.Shared), func(ctx context.Context, i int) error {
-		return m.Admin.Create(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: f.world.Name(0, i)}})
-	})
+	return b
 }
 
 // average writes some of the names with the numbers from ≤ i < to, and gives the time for one in all clusters.
-func (f floor) average(ctx context.Context, s set, clients map[*member]bare, from, to int) (time.Duration, error) {
+func (f floor) average(ctx context.Context, s set, clients map[*member]bare, from, to int) time.Duration {
 	count := min(to-from, f.most)
 	if count == 0 {
-		return 0, nil
+		return 0
 	}
 	began := time.Now()
-	err := s.each(ctx, func(ctx context.Context, m *member) error {
+	measure.Check(s.each(ctx, func(ctx context.Context, m *member) error {
 		return measure.Parallel(ctx, 8, count, func(ctx context.Context, i int) error { return clients[m].write(ctx, from+i) })
-	})
-	return time.Since(began) / time.Duration(count), err
+	}))
+	return time.Since(began) / time.Duration(count)
 }
 
 type bare struct {

@@ -40,7 +40,7 @@ import (
 func main() {
 	flags, args := flag.NewFlagSet("clusterset", flag.ExitOnError), os.Args[1:]
 	var out *string
-	var run func(context.Context) (title string, rows []row, err error)
+	var run func(context.Context) (title string, rows []row)
 	var m many
 	if len(args) > 0 && args[0] == "many" {
 		args = args[1:]
@@ -52,23 +52,17 @@ func main() {
 		run, out = t.run, outFlag(flags, "clusterset.txt")
 	}
 	_ = flags.Parse(args) // ends the program on an error
-	measure.Main("clusterset", func(ctx context.Context) error {
-		title, rows, err := run(ctx)
-		if err != nil {
-			return err
-		}
-		text, err := report(measure.Machine()+title, rows)
-		if err != nil {
-			return err
-		}
+	measure.Main("clusterset", func(ctx context.Context) {
+		title, rows := run(ctx)
+		text := report(measure.Machine()+title, rows)
 		fmt.Print("\n", text)
 		if *out == "" {
-			return nil
+			return
 		}
-		if err := os.WriteFile(*out, []byte(text), 0o644); err != nil || m.world.Peers == 0 || m.world.Shared > 0 {
-			return err
+		measure.Check(os.WriteFile(*out, []byte(text), 0o644))
+		if m.world.Peers > 0 && m.world.Shared == 0 {
+			measure.Check(record(filepath.Join(filepath.Dir(*out), "scale.csv"), m.world, rows))
 		}
-		return record(filepath.Join(filepath.Dir(*out), "scale.csv"), m.world, rows)
 	})
 }
 
@@ -90,7 +84,7 @@ func (r row) to(most float64) row {
 	return r
 }
 
-func report(title string, rows []row) (string, error) {
+func report(title string, rows []row) string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	reached, goals := 0, 0
@@ -117,11 +111,11 @@ func report(title string, rows []row) (string, error) {
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s %s%s\n", r.what, figure(r.got), r.unit, verdict)
 	}
-	err := table.Flush()
+	_ = table.Flush()
 	if goals > 0 {
 		_, _ = fmt.Fprintf(&text, "\n%d of %d goals are reached.\n", reached, goals)
 	}
-	return text.String(), err
+	return text.String()
 }
 
 // figure is a number with four digits or more, without an exponent.
@@ -156,25 +150,12 @@ func record(path string, w simulated.World, rows []row) error {
 	return os.WriteFile(path, out.Bytes(), 0o644)
 }
 
-// inTurn measures one thing after another.
-func inTurn(ctx context.Context, stages ...func(context.Context) ([]row, error)) (rows []row, err error) {
-	for _, stage := range stages {
-		more, err := stage(ctx)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, more...)
-	}
-	return rows, nil
-}
-
 // part shows what is done and how long it took.
-func part(what string, do func() error) error {
+func part(what string, do func()) {
 	fmt.Printf("%-90s", what+" ...")
 	began := time.Now()
-	err := do()
+	do()
 	fmt.Printf(" %6.1f s\n", time.Since(began).Seconds())
-	return err
 }
 
 // wait polls a condition, and shows what is missing now and then.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -33,136 +32,97 @@ func (m *many) flags(f *flag.FlagSet) {
 }
 
 // run measures the first sync, then idleness, disturbances and a restart, and the floor.
-func (m *many) run(ctx context.Context) (title string, rows []row, err error) {
+func (m *many) run(ctx context.Context) (title string, rows []row) {
 	w := m.world
 	if w.Shared > w.Services {
-		return "", nil, fmt.Errorf("--shared is %d, but there are only %d Services (--services)", w.Shared, w.Services)
+		measure.Check(fmt.Errorf("--shared is %d, but there are only %d Services (--services)", w.Shared, w.Services))
 	}
 	ctx, cancel := context.WithCancel(ctx) // ends the heartbeats
 	defer cancel()
-	defer func() { err = errors.Join(err, m.end()) }()
-	if err := part(fmt.Sprintf("starting a cluster and %d peers", w.Peers), func() error { return m.start(ctx) }); err != nil {
-		return "", nil, err
-	}
+	defer m.end()
+	part(fmt.Sprintf("starting a cluster and %d peers", w.Peers), func() { m.start(ctx) })
 	title = fmt.Sprintf("; all of it on this one machine\n%d simulated peers x %d exported Services x %d endpoints, %d of the names in all peers: %d imports, %d EndpointSlices",
 		w.Peers, w.Services, w.Endpoints, w.Shared, w.Imports(), w.Slices())
 	bare := floor{world: w, most: 200}
-	rows, err = bare.compare(ctx, set{m.member}, fmt.Sprintf("the same writes by a bare client, 8 at a time (from up to %d names of each sort): the floor", bare.most),
-		m.firstSync, m.idling, m.changes, m.flap, m.rolling, m.restart)
-	return title, rows, err
+	what := fmt.Sprintf("the same writes by a bare client, 8 at a time (from up to %d names of each sort): the floor", bare.most)
+	return title, bare.compare(ctx, set{m.member}, what, m.firstSync, m.idling, m.changes, m.flap, m.rolling, m.restart)
 }
 
 // start starts everything but the controller. The peers' endpoints are in 10.0.0.0/8.
-func (m *many) start(ctx context.Context) (err error) {
-	if m.member, err = start(ctx, "home", "172.16.0.0/12"); err != nil {
-		return err
-	}
+func (m *many) start(ctx context.Context) {
+	m.member = measure.Must(start(ctx, "home", "172.16.0.0/12"))
 	for _, name := range m.world.AllNamespaces() {
-		if err := m.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-			return err
-		}
+		measure.Check(m.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
-	certificates, err := simulated.NewCertificates()
-	if err != nil {
-		return err
-	}
+	certificates := measure.Must(simulated.NewCertificates())
 	for i := range m.world.Peers {
-		peer, err := simulated.New(certificates, m.world.Objects(i))
-		if err != nil {
-			return err
-		}
-		if err := peer.Start(ctx); err != nil {
-			return err
-		}
+		peer := measure.Must(simulated.New(certificates, m.world.Objects(i)))
+		measure.Check(peer.Start(ctx))
 		m.peers = append(m.peers, peer)
-		kubeconfig, err := peer.Kubeconfig()
-		if err == nil {
-			err = m.Join(ctx, m.world.ID(i), kubeconfig)
-		}
-		if err != nil {
-			return fmt.Errorf("peer %s: %w", m.world.ID(i), err)
-		}
+		measure.Check(m.Join(ctx, m.world.ID(i), measure.Must(peer.Kubeconfig())))
 	}
 	go func() { _ = m.world.Beat(ctx, m.peers) }()
-	return nil
 }
 
 // end ends what start started.
-func (m *many) end() (err error) {
+func (m *many) end() {
 	for _, peer := range m.peers {
-		err = errors.Join(err, peer.Refuse())
+		_ = peer.Refuse()
 	}
 	if m.member != nil {
-		err = errors.Join(err, m.stop())
+		_ = m.stop()
 	}
-	return err
 }
 
 // sync starts the controller, and gives the time until all imports are ready. It includes about a second for the objects of
 // deploy/controller, which are applied first.
-func (m *many) sync(ctx context.Context) (took time.Duration, err error) {
+func (m *many) sync(ctx context.Context) time.Duration {
 	began := time.Now()
-	if err := m.control(ctx); err != nil {
-		return 0, err
-	}
-	err = m.ready(ctx, m.world.Imports(), m.world.Slices())
-	return time.Since(began), err
+	measure.Check(m.control(ctx))
+	measure.Check(m.ready(ctx, m.world.Imports(), m.world.Slices()))
+	return time.Since(began)
 }
 
-func (m *many) firstSync(ctx context.Context) ([]row, error) {
+func (m *many) firstSync(ctx context.Context) []row {
 	var took time.Duration
-	spent, err := m.during(ctx, "the first sync", func() (err error) {
-		took, err = m.sync(ctx)
-		return err
-	})
+	spent := m.during(ctx, "the first sync", func() { took = m.sync(ctx) })
 	return []row{
 		{what: "first sync: until all imports are ready, with all slices", got: took.Seconds(), unit: "s"},
 		{what: "writes of the first sync, for each import", got: spent.writes / float64(m.world.Imports()), unit: "writes"},
 		{what: "CPU time of the controller for the first sync", got: spent.cpu, unit: "s"},
 		{what: "memory of the controller, resident, after the first sync", got: spent.memory, unit: "MiB"},
 		{what: "of it, what the last garbage collection left", got: spent.live, unit: "MiB"},
-	}, err
+	}
 }
 
-func (m *many) during(ctx context.Context, what string, do func() error) (reading, error) {
-	spent, err := set{m.member}.during(ctx, what, do)
-	if err != nil {
-		return reading{}, err
-	}
-	return spent[0], nil
+func (m *many) during(ctx context.Context, what string, do func()) reading {
+	return set{m.member}.during(ctx, what, do)[0]
 }
 
 // quiet waits until the controller is idle, and gives the time since which it is.
-func (m *many) quiet(ctx context.Context) (time.Time, error) { return set{m.member}.quiet(ctx) }
+func (m *many) quiet(ctx context.Context) time.Time { return set{m.member}.quiet(ctx) }
 
 // between gives what was used while something was done, from idleness until nothing is reconciled any more.
-func (m *many) between(ctx context.Context, what string, do func() error) (reading, error) {
-	if _, err := m.quiet(ctx); err != nil {
-		return reading{}, err
-	}
-	return m.during(ctx, what, func() error {
-		if err := do(); err != nil {
-			return err
-		}
-		_, err := m.quiet(ctx)
-		return err
+func (m *many) between(ctx context.Context, what string, do func()) reading {
+	m.quiet(ctx)
+	return m.during(ctx, what, func() {
+		do()
+		m.quiet(ctx)
 	})
 }
 
 // idling measures while nothing changes but heartbeats.
-func (m *many) idling(ctx context.Context) ([]row, error) {
-	if _, err := m.quiet(ctx); err != nil {
-		return nil, err
-	}
+func (m *many) idling(ctx context.Context) []row {
+	m.quiet(ctx)
 	requests, began := m.requests(), time.Now()
-	spent, err := m.during(ctx, fmt.Sprintf("counting for %v while nothing changes", m.idle), func() error { return measure.Pause(ctx, m.idle) })
+	spent := m.during(ctx, fmt.Sprintf("counting for %v while nothing changes", m.idle), func() { measure.Check(measure.Pause(ctx, m.idle)) })
 	took := time.Since(began).Seconds()
 	return []row{
 		{what: "idle: requests to each peer a second", got: float64(m.requests()-requests) / took / float64(len(m.peers)), unit: "1/s"},
 		{what: "idle: CPU time of the controller a second", got: spent.cpu / took * 1000, unit: "ms"},
 		{what: "idle: writes", got: spent.writes, unit: "writes"},
 		{what: "idle: memory of the controller, resident, at the end", got: spent.memory, unit: "MiB"},
-	}, err
+	}
 }
 
 // requests returns how many requests all peers together have got.
@@ -174,19 +134,14 @@ func (m *many) requests() (total int64) {
 }
 
 // changes gives endpoints other addresses, at an even rate, each in the next peer, and measures when this cluster's slices have them.
-func (m *many) changes(ctx context.Context) ([]row, error) {
-	seen, err := m.follow(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (m *many) changes(ctx context.Context) []row {
+	seen := measure.Must(m.follow(ctx))
 	const perSecond = 200
 	// For a minute. An address that is replaced at once may never arrive, so each slice changes once at most.
 	total := min(60*perSecond, m.world.Peers*m.world.Services)
-	spent, err := m.between(ctx, fmt.Sprintf("%d changes, %d a second", total, perSecond), func() error {
-		if err := measure.Steadily(ctx, perSecond, 1, total, func(i int) error { return m.change(i, seen) }); err != nil {
-			return err
-		}
-		return wait(ctx, "see all changes", 100*time.Millisecond, seen.complete)
+	spent := m.between(ctx, fmt.Sprintf("%d changes, %d a second", total, perSecond), func() {
+		measure.Check(measure.Steadily(ctx, perSecond, 1, total, func(i int) error { return m.change(i, seen) }))
+		measure.Check(wait(ctx, "see all changes", 100*time.Millisecond, seen.complete))
 	})
 	took := seen.end()
 	return []row{
@@ -194,7 +149,7 @@ func (m *many) changes(ctx context.Context) ([]row, error) {
 		{what: "changes: the same, 99th percentile", got: measure.Quantile(took, 0.99), unit: "ms"},
 		{what: "changes: writes for each", got: spent.writes / float64(total), unit: "writes"},
 		{what: "changes: CPU time of the controller for each", got: spent.cpu / float64(total) * 1000, unit: "ms"},
-	}, err
+	}
 }
 
 // change gives the first endpoint of a Service an address that nothing had before. Each change is in another slice.
@@ -208,57 +163,47 @@ func (m *many) change(i int, seen *arrivals) error {
 }
 
 // flap lets the API server of one peer end and return. Nothing that it exports changes.
-func (m *many) flap(ctx context.Context) ([]row, error) {
+func (m *many) flap(ctx context.Context) []row {
 	const flaps = 5
-	spent, err := m.between(ctx, fmt.Sprintf("one peer ends and returns, %d times", flaps), func() error {
-		return m.endAndReturn(ctx, slices.Repeat(m.peers[:1], flaps))
+	spent := m.between(ctx, fmt.Sprintf("one peer ends and returns, %d times", flaps), func() {
+		m.endAndReturn(ctx, slices.Repeat(m.peers[:1], flaps))
 	})
 	return []row{
 		{what: "one peer ends and returns: plans, each time", got: spent.plans / flaps, unit: "names"},
 		{what: "one peer ends and returns: writes", got: spent.writes, unit: "writes"},
-	}, err
+	}
 }
 
 // rolling lets the API servers of all peers end and return, one after another, as an upgrade of the clusters does.
-func (m *many) rolling(ctx context.Context) ([]row, error) {
+func (m *many) rolling(ctx context.Context) []row {
 	var took time.Duration
-	spent, err := m.between(ctx, "all peers end and return, one after another", func() error {
+	spent := m.between(ctx, "all peers end and return, one after another", func() {
 		began := time.Now()
-		err := m.endAndReturn(ctx, m.peers)
+		m.endAndReturn(ctx, m.peers)
 		took = time.Since(began)
-		return err
 	})
 	each := float64(len(m.peers))
 	return []row{
 		{what: "all peers end and return: the time for each", got: took.Seconds() / each, unit: "s"},
 		{what: "all peers end and return: writes", got: spent.writes, unit: "writes"},
 		{what: "all peers end and return: CPU time of the controller for each", got: spent.cpu / each * 1000, unit: "ms"},
-	}, err
+	}
 }
 
 // endAndReturn lets API servers of peers end and start again, one after another, each time until the controller has noticed.
-func (m *many) endAndReturn(ctx context.Context, peers []*simulated.Server) error {
+func (m *many) endAndReturn(ctx context.Context, peers []*simulated.Server) {
 	for _, peer := range peers {
-		if err := peer.Refuse(); err != nil {
-			return err
-		}
-		if err := m.connected(ctx, m.world.Peers-1); err != nil {
-			return err
-		}
+		measure.Check(peer.Refuse())
+		m.connected(ctx, m.world.Peers-1)
 		peer.Forget()
-		if err := peer.Resume(ctx); err != nil {
-			return err
-		}
-		if err := m.connected(ctx, m.world.Peers); err != nil {
-			return err
-		}
+		measure.Check(peer.Resume(ctx))
+		m.connected(ctx, m.world.Peers)
 	}
-	return nil
 }
 
 // connected waits until so many peers are connected.
-func (m *many) connected(ctx context.Context, want int) error {
-	return wait(ctx, "count peers", 100*time.Millisecond, func() error {
+func (m *many) connected(ctx context.Context, want int) {
+	measure.Check(wait(ctx, "count peers", 100*time.Millisecond, func() error {
 		all, err := m.figures(ctx)
 		if err != nil {
 			return err
@@ -267,26 +212,22 @@ func (m *many) connected(ctx context.Context, want int) error {
 			return fmt.Errorf("%d of %d peers are connected", is, want)
 		}
 		return nil
-	})
+	}))
 }
 
 // restart measures until the controller has looked at everything again.
-func (m *many) restart(ctx context.Context) ([]row, error) {
+func (m *many) restart(ctx context.Context) []row {
 	var took, all time.Duration
-	spent, err := m.during(ctx, "a restart of the controller", func() (err error) {
+	spent := m.during(ctx, "a restart of the controller", func() {
 		m.controller.Stop()
 		began := time.Now()
-		if took, err = m.sync(ctx); err != nil {
-			return err
-		}
-		last, err := m.quiet(ctx)
-		all = last.Sub(began)
-		return err
+		took = m.sync(ctx)
+		all = m.quiet(ctx).Sub(began)
 	})
 	return []row{
 		{what: "restart: until all imports are ready", got: took.Seconds(), unit: "s"},
 		{what: "restart: until all names are reconciled", got: all.Seconds(), unit: "s"},
 		{what: "restart: writes for an unchanged world", got: spent.writes, unit: "writes"},
 		{what: "restart: memory of the controller, resident", got: spent.memory, unit: "MiB"},
-	}, err
+	}
 }

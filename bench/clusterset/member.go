@@ -109,29 +109,17 @@ func (m *member) read(ctx context.Context) (r reading, err error) {
 const reconciles = "controller_runtime_reconcile_total"
 
 // during gives what was used and done while something happened, and the memory at its end.
-func (s set) during(ctx context.Context, what string, do func() error) (spent []reading, err error) {
-	read := func() (all []reading, err error) {
-		for _, m := range s {
-			r, failed := m.read(ctx)
-			all, err = append(all, r), errors.Join(err, failed)
-		}
-		return all, err
+func (s set) during(ctx context.Context, what string, do func()) (spent []reading) {
+	before := map[*member]reading{}
+	for _, m := range s {
+		before[m] = measure.Must(m.read(ctx))
 	}
-	before, err := read()
-	if err != nil {
-		return nil, err
+	part(what, do)
+	for _, m := range s {
+		r, b := measure.Must(m.read(ctx)), before[m]
+		spent = append(spent, reading{r.writes - b.writes, r.serverCPU - b.serverCPU, r.cpu - b.cpu, r.memory, r.live, r.plans - b.plans})
 	}
-	if err := part(what, do); err != nil {
-		return nil, err
-	}
-	spent, err = read()
-	for i, b := range before {
-		spent[i].writes -= b.writes
-		spent[i].serverCPU -= b.serverCPU
-		spent[i].cpu -= b.cpu
-		spent[i].plans -= b.plans
-	}
-	return spent, err
+	return spent
 }
 
 // figures give the sum of a metric's series that have all the labels, each with one of the values, which are set apart by spaces.
@@ -197,9 +185,9 @@ func (m *member) ready(ctx context.Context, imports, parts int) error {
 const settled = 5 * time.Second
 
 // quiet waits until the controllers are idle, and gives the time since which they are.
-func (s set) quiet(ctx context.Context) (since time.Time, err error) {
+func (s set) quiet(ctx context.Context) (since time.Time) {
 	last := -1.0
-	err = wait(ctx, "become idle", 200*time.Millisecond, func() error {
+	measure.Check(wait(ctx, "become idle", 200*time.Millisecond, func() error {
 		var total float64
 		for _, m := range s {
 			all, err := m.figures(ctx)
@@ -215,6 +203,6 @@ func (s set) quiet(ctx context.Context) (since time.Time, err error) {
 			return fmt.Errorf("%.0f reconciles so far", total)
 		}
 		return nil
-	})
-	return since, err
+	}))
+	return since
 }

@@ -40,160 +40,115 @@ func (t *three) flags(f *flag.FlagSet) {
 	})
 }
 
-func (t *three) run(ctx context.Context) (title string, rows []row, err error) {
-	rows, err = inTurn(ctx, t.onThree(t.latencies), t.onThree(t.atScale))
-	return "; three clusters, all of it on this one machine", rows, err
+func (t *three) run(ctx context.Context) (title string, rows []row) {
+	for _, stage := range []func(context.Context) []row{t.latencies, t.atScale} {
+		rows = append(rows, t.onThree(ctx, stage)...)
+	}
+	return "; three clusters, all of it on this one machine", rows
 }
 
 // onThree measures something in three new clusters, joined all to all, without controllers.
-func (t *three) onThree(stage func(context.Context) ([]row, error)) func(context.Context) ([]row, error) {
-	return func(ctx context.Context) (rows []row, err error) {
-		t.set = nil
-		defer func() { err = errors.Join(err, t.stop()) }()
-		if err := part("starting three clusters", func() error { return t.start(ctx) }); err != nil {
-			return nil, err
+func (t *three) onThree(ctx context.Context, stage func(context.Context) []row) []row {
+	t.set = nil
+	defer func() { _ = t.stop() }()
+	part("starting three clusters", func() {
+		for i := range 3 {
+			t.set = append(t.set, measure.Must(start(ctx, fmt.Sprintf("c%d", i+1), fmt.Sprintf("10.%d.0.0/16", i+1))))
 		}
-		return stage(ctx)
-	}
-}
-
-func (t *three) start(ctx context.Context) error {
-	for i := range 3 {
-		m, err := start(ctx, fmt.Sprintf("c%d", i+1), fmt.Sprintf("10.%d.0.0/16", i+1))
-		if err != nil {
-			return err
-		}
-		t.set = append(t.set, m)
-	}
-	return t.each(ctx, func(ctx context.Context, m *member) (err error) {
-		for _, peer := range t.set {
-			if m != peer {
-				err = errors.Join(err, m.Join(ctx, peer.ID, peer.ReaderKubeconfig))
+		for _, m := range t.set {
+			for _, peer := range t.set {
+				if m != peer {
+					measure.Check(m.Join(ctx, peer.ID, peer.ReaderKubeconfig))
+				}
 			}
 		}
-		return err
 	})
+	return stage(ctx)
 }
 
 // latencies are of a small clusterset: of exports while nothing else happens, then of endpoints under changes.
-func (t *three) latencies(ctx context.Context) (rows []row, err error) {
-	s := t.set
-	if err := part("starting the controllers", func() error { return s.control(ctx) }); err != nil {
-		return nil, err
-	}
-	var took []float64
-	if err := part(fmt.Sprintf("exporting %d Services in c1, one after the other, until CoreDNS in c2 has each", t.exports), func() (err error) {
-		took, err = t.resolvable(ctx, s[0], s[1])
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	rows = append(rows,
-		row{what: "export to resolvable in another cluster, idle: median", got: measure.Quantile(took, 0.5), unit: "ms"},
-		row{what: "export to resolvable in another cluster, idle: p99", got: measure.Quantile(took, 0.99), unit: "ms"}.to(500))
-	if err := part(fmt.Sprintf("exporting %d Services in c1", t.changing), func() error {
-		return errors.Join(s[0].fill(ctx, t.exports, t.changing, t.endpoints, true), s[1].ready(ctx, t.exports+t.changing, t.exports+t.changing))
-	}); err != nil {
-		return nil, err
-	}
-	if _, err := s.quiet(ctx); err != nil {
-		return nil, err
-	}
-	if err := part(fmt.Sprintf("%d changes of endpoints a second for %s", t.changes, t.changeFor), func() (err error) {
-		took, err = t.propagated(ctx, s[0], s[1])
-		return err
-	}); err != nil {
-		return nil, err
-	}
+func (t *three) latencies(ctx context.Context) []row {
+	in, at := t.set[0], t.set[1]
+	var resolved, arrived []float64
+	part("starting the controllers", func() { measure.Check(t.control(ctx)) })
+	part(fmt.Sprintf("exporting %d Services in c1, one after the other, until CoreDNS in c2 has each", t.exports), func() {
+		resolved = t.resolvable(ctx, in, at)
+	})
+	part(fmt.Sprintf("exporting %d Services in c1", t.changing), func() {
+		measure.Check(in.fill(ctx, t.exports, t.changing, t.endpoints, true))
+		measure.Check(at.ready(ctx, t.exports+t.changing, t.exports+t.changing))
+	})
+	t.quiet(ctx)
+	part(fmt.Sprintf("%d changes of endpoints a second for %s", t.changes, t.changeFor), func() { arrived = t.propagated(ctx, in, at) })
 	of := fmt.Sprintf("a changed endpoint to the other cluster's slice, %d Services, %d changes/s", t.changing, t.changes)
-	return append(rows,
-		row{what: of + ": median", got: measure.Quantile(took, 0.5), unit: "ms"},
-		row{what: of + ": p99", got: measure.Quantile(took, 0.99), unit: "ms"}.to(1000)), nil
+	return []row{
+		{what: "export to resolvable in another cluster, idle: median", got: measure.Quantile(resolved, 0.5), unit: "ms"},
+		row{what: "export to resolvable in another cluster, idle: p99", got: measure.Quantile(resolved, 0.99), unit: "ms"}.to(500),
+		{what: of + ": median", got: measure.Quantile(arrived, 0.5), unit: "ms"},
+		row{what: of + ": p99", got: measure.Quantile(arrived, 0.99), unit: "ms"}.to(1000),
+	}
 }
 
 const corefile = "clusterset.local:{{.Port}} {\n bind 127.0.0.1\n errors\n multicluster {\n kubeconfig {{.Kubeconfig}}\n }\n}\n"
 
 // resolvable times exports, each from the request that creates it until the name has an address.
-func (t *three) resolvable(ctx context.Context, in, at *member) (took []float64, err error) {
+func (t *three) resolvable(ctx context.Context, in, at *member) (took []float64) {
 	server, address, err := binaries.StartCoreDNS(ctx, at.Cluster.Cluster, "coredns", corefile)
-	if err != nil {
-		return nil, err
-	}
+	measure.Check(err)
 	defer server.Stop()
-	if err := in.fill(ctx, 0, t.exports, 1, false); err != nil {
-		return nil, err
-	}
+	measure.Check(in.fill(ctx, 0, t.exports, 1, false))
 	for i := range t.exports {
 		question := new(dns.Msg).SetQuestion(serviceName(i)+"."+namespace+".svc.clusterset.local.", dns.TypeA)
 		began := time.Now()
-		if err := in.Admin.Create(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceName(i)}}); err != nil {
-			return nil, err
-		}
-		if err := wait(ctx, "resolve "+serviceName(i), time.Millisecond, func() error {
+		measure.Check(in.Admin.Create(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceName(i)}}))
+		measure.Check(wait(ctx, "resolve "+serviceName(i), time.Millisecond, func() error {
 			answer, err := dns.Exchange(question, address)
 			if err == nil && len(answer.Answer) == 0 {
 				err = errors.New(dns.RcodeToString[answer.Rcode])
 			}
 			return err
-		}); err != nil {
-			return nil, err
-		}
+		}))
 		took = append(took, measure.Milliseconds(time.Since(began)))
 	}
-	return took, nil
+	return took
 }
 
 // propagated gives endpoints other hostnames, one of a Service at a time, and times each change from its request until a watch of the other
 // cluster's slices has it.
-func (t *three) propagated(ctx context.Context, in, at *member) ([]float64, error) {
-	seen, err := at.follow(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = measure.Steadily(ctx, t.changes, measure.Writers, int(t.changeFor.Seconds())*t.changes, func(n int) error {
+func (t *three) propagated(ctx context.Context, in, at *member) []float64 {
+	seen := measure.Must(at.follow(ctx))
+	measure.Check(measure.Steadily(ctx, t.changes, measure.Writers, int(t.changeFor.Seconds())*t.changes, func(n int) error {
 		hostname := fmt.Sprintf("h%d", n)
 		seen.expect(hostname)
 		patch := fmt.Appendf(nil, `[{"op":"add","path":"/endpoints/%d/hostname","value":%q}]`, n/t.changing%t.endpoints, hostname)
 		slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: serviceName(t.exports+n%t.changing) + "-abcde"}}
 		return in.Admin.Patch(ctx, slice, client.RawPatch(types.JSONPatchType, patch))
-	})
-	if err == nil {
-		err = wait(ctx, "see all changes", 100*time.Millisecond, seen.complete)
-	}
-	return seen.end(), err
+	}))
+	measure.Check(wait(ctx, "see all changes", 100*time.Millisecond, seen.complete))
+	return seen.end()
 }
 
 // atScale is of a clusterset in which each cluster exports each Service.
-func (t *three) atScale(ctx context.Context) ([]row, error) {
-	if err := part(fmt.Sprintf("exporting %d Services in each cluster", t.services), func() error {
-		return t.each(ctx, func(ctx context.Context, m *member) error { return m.fill(ctx, 0, t.services, t.endpoints, true) })
-	}); err != nil {
-		return nil, err
-	}
+func (t *three) atScale(ctx context.Context) []row {
+	part(fmt.Sprintf("exporting %d Services in each cluster", t.services), func() {
+		measure.Check(t.each(ctx, func(ctx context.Context, m *member) error { return m.fill(ctx, 0, t.services, t.endpoints, true) }))
+	})
 	bare := floor{simulated.World{Peers: len(t.set), Services: t.services, Shared: t.services, Endpoints: t.endpoints}, 300, true}
 	what := fmt.Sprintf("the same writes by a bare client, 8 at a time for each cluster (from %d names): the floor", 2*min(bare.most, t.services))
 	return bare.compare(ctx, t.set, what, t.firstSync, t.restart)
 }
 
 // firstSync starts the controllers, with everything exported already.
-func (t *three) firstSync(ctx context.Context) ([]row, error) {
+func (t *three) firstSync(ctx context.Context) []row {
 	var tenth, took time.Duration
-	spent, err := t.during(ctx, "the first sync, with all controllers started at once", func() error {
+	spent := t.during(ctx, "the first sync, with all controllers started at once", func() {
 		began := time.Now()
-		if err := t.control(ctx); err != nil {
-			return err
-		}
-		if err := t.each(ctx, func(ctx context.Context, m *member) error { return m.ready(ctx, t.services/10, 0) }); err != nil {
-			return err
-		}
+		measure.Check(t.control(ctx))
+		measure.Check(t.each(ctx, func(ctx context.Context, m *member) error { return m.ready(ctx, t.services/10, 0) }))
 		tenth = time.Since(began)
-		err := t.complete(ctx)
+		t.complete(ctx)
 		took = time.Since(began)
-		return err
 	})
-	if err != nil {
-		return nil, err
-	}
 	return []row{
 		row{what: fmt.Sprintf("3 clusters x %d exported services of %d endpoints: first sync", t.services, t.endpoints), got: took.Seconds(), unit: "s"}.to(60),
 		{what: "until a tenth of the names is ready in each cluster", got: tenth.Seconds(), unit: "s"},
@@ -201,30 +156,23 @@ func (t *three) firstSync(ctx context.Context) ([]row, error) {
 		{what: "CPU time of an API server for the first sync", got: spent[0].serverCPU, unit: "s"},
 		{what: "writes of the first sync, for each name in each cluster (it needs 8)", got: writes(spent) / float64(3*t.services), unit: "writes"},
 		memory(spent, "after the first sync"),
-	}, nil
+	}
 }
 
 // restart counts the writes from before the end of all controllers until, started again, they have looked at everything.
-func (t *three) restart(ctx context.Context) ([]row, error) {
-	if _, err := t.quiet(ctx); err != nil {
-		return nil, err
-	}
-	spent, err := t.during(ctx, "a restart of all controllers", func() error {
+func (t *three) restart(ctx context.Context) []row {
+	t.quiet(ctx)
+	spent := t.during(ctx, "a restart of all controllers", func() {
 		for _, m := range t.set {
 			m.controller.Stop()
 		}
-		if err := errors.Join(t.control(ctx), t.complete(ctx)); err != nil {
-			return err
-		}
-		_, err := t.quiet(ctx)
-		return err
+		measure.Check(t.control(ctx))
+		t.complete(ctx)
+		t.quiet(ctx)
 	})
-	if err != nil {
-		return nil, err
-	}
 	return []row{
 		row{what: "writes for an unchanged world: restart of every controller", got: writes(spent), unit: "writes"}.to(0), memory(spent, "after a restart"),
-	}, nil
+	}
 }
 
 func writes(of []reading) (total float64) {
@@ -246,8 +194,8 @@ func memory(of []reading, when string) row {
 }
 
 // complete waits for the imports, their slices beside the cluster's own, and the last write: the conditions of the exports.
-func (t *three) complete(ctx context.Context) error {
-	return t.each(ctx, func(ctx context.Context, m *member) error {
+func (t *three) complete(ctx context.Context) {
+	measure.Check(t.each(ctx, func(ctx context.Context, m *member) error {
 		if err := m.ready(ctx, t.services, (1+len(t.set))*t.services); err != nil {
 			return err
 		}
@@ -261,7 +209,7 @@ func (t *three) complete(ctx context.Context) error {
 			}
 			return nil
 		})
-	})
+	}))
 }
 
 const namespace = "default"

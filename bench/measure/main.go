@@ -16,18 +16,48 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Main runs a benchmark until it returns or a signal ends its context, and ends the program with its error. The libraries of Kubernetes
+// Main runs a benchmark until it returns, or Check ends it, which a signal leads to as well: it ends the context. The libraries of Kubernetes
 // log nothing: while an API server is away, each watch would.
-func Main(name string, run func(context.Context) error) {
+func Main(name string, run func(context.Context)) {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
+	err := Catch(func() { run(ctx) })
 	stop()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "\n%s: %v\n", name, err)
 		os.Exit(1)
 	}
+}
+
+type failure struct{ error }
+
+// Check ends the benchmark with an error, if there is one; what is deferred is done. It is for the goroutine of Main, or of Catch.
+func Check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// Must gives what a function returned, unless Check ends the benchmark.
+func Must[T any](value T, err error) T {
+	Check(err)
+	return value
+}
+
+// Catch returns the error with which Check has ended a function.
+func Catch(do func()) (err error) {
+	defer func() {
+		switch end := recover().(type) {
+		case nil:
+		case failure:
+			err = end.error
+		default:
+			panic(end)
+		}
+	}()
+	do()
+	return nil
 }
 
 // Machine is what the figures of a run were measured with: the first words of its results.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -46,39 +47,28 @@ func (c *changer) any() measure.Name { return c.importName(rand.IntN(c.imports.m
 
 // waitForChanges measures how long changes of single imports take to be answered while nothing else happens. All servers see all
 // changes, so there is a pause between two changes.
-func (b *bench) waitForChanges(ctx context.Context, c *changer, servers []*server) error {
-	if err := measure.Steadily(ctx, 10, 1, b.changes*len(servers), func(i int) error { return b.waitForChange(ctx, c, servers[i%len(servers)]) }); err != nil {
-		return err
-	}
+func (b *bench) waitForChanges(ctx context.Context, c *changer, servers []*server) {
+	measure.Check(measure.Steadily(ctx, 10, 1, b.changes*len(servers), func(i int) error { return b.waitForChange(ctx, c, servers[i%len(servers)]) }))
 	b.say("  %d changes each", b.changes)
-	return nil
 }
 
 func (b *bench) waitForChange(ctx context.Context, c *changer, s *server) error {
 	k, ip := c.any(), c.newIP()
-	type seen struct {
-		at  time.Time
-		err error
-	}
-	answered := make(chan seen, 1)
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		at, err := awaitAnswer(waiting, s.Address, k, ip)
-		answered <- seen{at, err}
-	}()
-	begin := time.Now()
-	if err := c.change(ctx, k, ip); err != nil {
+	var answered time.Time
+	var waiting errgroup.Group
+	waiting.Go(func() (err error) {
+		answered, err = awaitAnswer(ctx, s.Address, k, ip)
 		return err
-	}
+	})
+	begin := time.Now()
+	err := c.change(ctx, k, ip)
 	done := time.Now()
-	got := <-answered
-	if got.err != nil {
-		return fmt.Errorf("the change of %s in %s: %w", k.Name, s.who, got.err)
+	if err := errors.Join(err, waiting.Wait()); err != nil {
+		return fmt.Errorf("the change of %s in %s: %w", k.Name, s.who, err)
 	}
 	// The answer may come before the API server's own reply has.
-	b.samples.add(sinceDone, idle, s.who, max(0, measure.Milliseconds(got.at.Sub(done))))
-	b.samples.add(sinceRequest, idle, s.who, measure.Milliseconds(got.at.Sub(begin)))
+	b.samples.add(sinceDone, idle, s.who, max(0, measure.Milliseconds(answered.Sub(done))))
+	b.samples.add(sinceRequest, idle, s.who, measure.Milliseconds(answered.Sub(begin)))
 	return nil
 }
 
@@ -111,63 +101,46 @@ const (
 
 // onChanges measures how long changes take to be answered, what they cost, and what a query costs while imports change and while none
 // does, in turns.
-func (b *bench) onChanges(ctx context.Context, w *world, servers []*server) error {
+func (b *bench) onChanges(ctx context.Context, w *world, servers []*server) {
 	c := &changer{world: w, plan: b.plan}
-	if err := b.waitForChanges(ctx, c, servers); err != nil {
-		return err
-	}
-	if err := b.costOfChanges(ctx, c, servers); err != nil {
-		return err
-	}
-	l, err := newLoad(b.addresses(b.imports.some))
-	if err != nil {
-		return err
-	}
-	defer b.say("  load beside changes")
-	return b.turns(ctx, servers, l, func(s *server) error {
-		if err := b.ask(ctx, s, l, dns.RcodeSuccess, quietA); err != nil {
-			return err
-		}
-		return c.during(ctx, b, s, func() error { return b.ask(ctx, s, l, dns.RcodeSuccess, changingA) })
+	b.waitForChanges(ctx, c, servers)
+	b.costOfChanges(ctx, c, servers)
+	l := newLoad(b.addresses(b.imports.some))
+	b.turns(ctx, servers, l, func(s *server) {
+		b.ask(ctx, s, l, dns.RcodeSuccess, quietA)
+		b.duringChanges(ctx, c, s, func() { b.ask(ctx, s, l, dns.RcodeSuccess, changingA) })
 	})
+	b.say("  load beside changes")
 }
 
-// during keeps changing imports while it does something else.
-func (c *changer) during(ctx context.Context, b *bench, s *server, do func() error) error {
+// duringChanges keeps changing imports while it does something else.
+func (b *bench) duringChanges(ctx context.Context, c *changer, s *server, do func()) {
 	changing, stop := context.WithCancel(ctx)
-	begin := time.Now()
-	before := c.written.Load()
+	defer stop()
+	begin, before := time.Now(), c.written.Load()
 	errs := make(chan error, 1)
 	go func() { errs <- c.keepChanging(changing) }()
-	err := do()
+	do()
 	b.samples.add(changesDone, changingA, s.who, float64(c.written.Load()-before)/time.Since(begin).Seconds())
 	stop()
-	return errors.Join(err, <-errs)
+	measure.Check(<-errs)
 }
 
-// costOfChanges measures what a change costs a server without queries: beside a load, the
-// difference of two large numbers would be inexact. All servers see the same changes.
-func (b *bench) costOfChanges(ctx context.Context, c *changer, servers []*server) error {
-	before, first := make([]time.Duration, len(servers)), c.written.Load()
-	for i, s := range servers {
-		var err error
-		if before[i], err = s.CPU(); err != nil {
-			return err
-		}
+// costOfChanges measures what a change costs a server without queries: beside a load, the difference of two large numbers would be
+// inexact. All servers see the same changes.
+func (b *bench) costOfChanges(ctx context.Context, c *changer, servers []*server) {
+	before, first := map[*server]time.Duration{}, c.written.Load()
+	for _, s := range servers {
+		before[s] = measure.Must(s.CPU())
 	}
 	changing, cancel := context.WithTimeout(ctx, time.Duration(b.rounds)*b.load)
 	defer cancel()
-	if err := c.keepChanging(changing); err != nil {
-		return err
+	measure.Check(c.keepChanging(changing))
+	for _, s := range servers {
+		spent := measure.Must(s.CPU()) - before[s]
+		b.samples.add(cpuPerChange, idle, s.who, float64(spent.Nanoseconds())/1e3/float64(c.written.Load()-first))
 	}
-	for i, s := range servers {
-		after, err := s.CPU()
-		if err != nil {
-			return err
-		}
-		b.samples.add(cpuPerChange, idle, s.who, float64((after-before[i]).Nanoseconds())/1e3/float64(c.written.Load()-first))
-	}
-	return ctx.Err()
+	measure.Check(ctx.Err())
 }
 
 // keepChanging changes imports at a rate, until its context ends. Beside a load, the API server takes longer for a change than there

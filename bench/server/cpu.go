@@ -19,64 +19,47 @@ const (
 )
 
 // askAll measures a question of each server, after a look at one reply of each.
-func (b *bench) askAll(ctx context.Context, servers []*server, q measure.Question) error {
-	l, err := newLoad(q)
-	if err != nil {
-		return err
-	}
+func (b *bench) askAll(ctx context.Context, servers []*server, q measure.Question) {
+	l := newLoad(q)
 	for _, s := range servers {
 		if err := b.inspect(s, q, l); err != nil {
-			return fmt.Errorf("%s of %s: %w", s.title, s.who, err)
+			measure.Check(fmt.Errorf("%s of %s: %w", s.title, s.who, err))
 		}
 	}
-	return b.turns(ctx, servers, l, func(s *server) error { return b.ask(ctx, s, l, q.Rcode, s.title) })
+	b.turns(ctx, servers, l, func(s *server) { b.ask(ctx, s, l, q.Rcode, s.title) })
 }
 
 // turns calls ask for each server in each round, after each was warmed up with a load. Another one begins each round: what slows the
 // machine down for a while then slows all of them.
-func (b *bench) turns(ctx context.Context, servers []*server, warm *load, ask func(*server) error) error {
+func (b *bench) turns(ctx context.Context, servers []*server, warm *load, ask func(*server)) {
 	for _, s := range servers {
-		if _, err := warm.ask(ctx, s.Address, b.warmUp); err != nil {
-			return err
-		}
+		measure.Must(warm.ask(ctx, s.Address, b.warmUp))
 	}
 	for round := range b.rounds {
 		for i := range servers {
-			if err := ask(servers[(round+i)%len(servers)]); err != nil {
-				return err
-			}
+			ask(servers[(round+i)%len(servers)])
 		}
 	}
-	return nil
 }
 
 // ask loads a server and adds what a query cost it: the server's own user and system time. On two cores, queries per second measure the load
 // generator as well. A sample in which packets were lost, because something else kept the machine busy, is taken anew: only a server that
 // loses them always is an error.
-func (b *bench) ask(ctx context.Context, s *server, l *load, rcode int, title string) error {
+func (b *bench) ask(ctx context.Context, s *server, l *load, rcode int, title string) {
 	const tries = 4
 	var bad error
 	for range tries {
-		before, err := s.CPU()
-		if err != nil {
-			return err
-		}
-		o, err := l.ask(ctx, s.Address, b.load)
-		if err != nil {
-			return err
-		}
-		after, err := s.CPU()
-		if err != nil {
-			return err
-		}
+		before := measure.Must(s.CPU())
+		o := measure.Must(l.ask(ctx, s.Address, b.load))
+		spent := measure.Must(s.CPU()) - before
 		if bad = valid(o, s.who, rcode); bad == nil {
-			b.samples.add(cpuPerQuery, title, s.who, float64((after-before).Nanoseconds())/1e3/float64(o.answered))
+			b.samples.add(cpuPerQuery, title, s.who, float64(spent.Nanoseconds())/1e3/float64(o.answered))
 			b.samples.add(perSecond, title, s.who, float64(o.answered)/o.elapsed.Seconds())
-			return nil
+			return
 		}
 		b.say("  again, as %s of %s was no measurement: %v", title, s.who, bad)
 	}
-	return fmt.Errorf("%s of %s: %w", title, s.who, bad)
+	measure.Check(fmt.Errorf("%s of %s: %w", title, s.who, bad))
 }
 
 // valid refuses what would be a measurement of something else: lost packets, or other answers than those asked for.
@@ -115,13 +98,14 @@ func exchange(address string, packet []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return nil, err
-	}
-	if _, err := conn.Write(packet); err != nil {
-		return nil, err
-	}
 	reply := make([]byte, 1<<16)
+	err = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if err == nil {
+		_, err = conn.Write(packet)
+	}
+	if err != nil {
+		return nil, err
+	}
 	n, err := conn.Read(reply)
 	return reply[:n], err
 }

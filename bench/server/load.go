@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"time"
@@ -25,20 +24,16 @@ const (
 type load struct{ packets [][]byte }
 
 // newLoad packs the questions.
-func newLoad(q measure.Question) (*load, error) {
+func newLoad(q measure.Question) *load {
 	l := &load{}
 	for _, name := range q.Names {
 		m := new(dns.Msg).SetQuestion(name.Name, name.Qtype)
 		if q.Size > 0 {
 			m.SetEdns0(q.Size, false)
 		}
-		packet, err := m.Pack()
-		if err != nil {
-			return nil, fmt.Errorf("pack %s: %w", name.Name, err)
-		}
-		l.packets = append(l.packets, packet)
+		l.packets = append(l.packets, measure.Must(m.Pack()))
 	}
-	return l, nil
+	return l
 }
 
 // outcome is what came back.

@@ -57,16 +57,16 @@ func main() {
 	case *out == "":
 		*out = filepath.Join("docs", "results")
 	}
-	measure.Main("bench", func(ctx context.Context) error {
+	measure.Main("bench", func(ctx context.Context) {
 		version, err := exec.CommandContext(ctx, b.program, "-version").Output()
 		if err != nil {
-			return fmt.Errorf("ask CoreDNS for its version: %w: run `make bench-server`", err)
+			measure.Check(fmt.Errorf("ask CoreDNS for its version: %w: run `make bench-server`", err))
 		}
 		b.title = fmt.Sprintf("%s; %s; %d questions open", measure.Machine(), release(string(version)), window)
-		if err := b.measure(ctx); err != nil {
-			return errors.Join(err, b.write("")) // what was measured until then is still of use, though no result
+		if err := measure.Catch(func() { b.measure(ctx) }); err != nil {
+			measure.Check(errors.Join(err, b.write(""))) // what was measured until then is still of use, though no result
 		}
-		return b.write(*out)
+		measure.Check(b.write(*out))
 	})
 }
 

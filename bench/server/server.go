@@ -43,30 +43,23 @@ type server struct {
 }
 
 // start runs a setup until it is ready. The one that knows no names is ready with any reply.
-func (b *bench) start(ctx context.Context, w *world, of setup) (*server, error) {
+func (b *bench) start(ctx context.Context, w *world, of setup) *server {
 	if of.who == whoami {
 		of.ready = replies
 	}
 	block := strings.NewReplacer("KUBECONFIG", w.Kubeconfig, "OPTION", of.option).Replace(plugins[of.who])
-	s, err := measure.StartCoreDNS(ctx, w.Cluster, b.program, of.plugins+" "+block, of.ready)
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", of.who, err)
-	}
-	return &server{s, of}, nil
+	return &server{measure.Must(measure.StartCoreDNS(ctx, w.Cluster, b.program, of.plugins+" "+block, of.ready)), of}
 }
 
 // serve starts servers, does something with them, and ends them.
-func (b *bench) serve(ctx context.Context, w *world, setups []setup, do func([]*server) error) error {
+func (b *bench) serve(ctx context.Context, w *world, setups []setup, do func([]*server)) {
 	var servers []*server
 	for _, each := range setups {
-		s, err := b.start(ctx, w, each)
-		if err != nil {
-			return err
-		}
+		s := b.start(ctx, w, each)
 		defer s.Stop()
 		servers = append(servers, s)
 	}
-	return do(servers)
+	do(servers)
 }
 
 // answers is a condition: that a question has so many records for an answer. It asks over TCP, which any number fits in.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -26,48 +25,35 @@ type world struct {
 }
 
 // measure measures what is to be measured, each stage in a cluster of its own.
-func (b *bench) measure(ctx context.Context) error {
+func (b *bench) measure(ctx context.Context) {
 	for _, stage := range []struct {
 		name    string
-		measure func(context.Context, *world) error
+		measure func(context.Context, *world)
 	}{{"imports", b.onImports}, {"headless", b.onHeadless}, {"stock", b.onStock}} {
 		b.say("%s: starting a cluster", stage.name)
-		if err := onWorld(ctx, stage.measure); err != nil {
-			return fmt.Errorf("%s: %w", stage.name, err)
-		}
+		onWorld(ctx, stage.measure)
 	}
-	return nil
 }
 
 // onWorld starts a cluster with the CRDs as the in-tree plugin needs them too, which reads v1alpha1 only, and empty namespaces.
-func onWorld(ctx context.Context, do func(context.Context, *world) error) (err error) {
+func onWorld(ctx context.Context, do func(context.Context, *world)) {
 	// Every five minutes an API server reads all imports from etcd, twice, and compares them with its cache. With 100 000 imports that
 	// takes it up to 15 s of CPU: the first answer of whoever starts just then would be seconds later.
-	c, err := kube.Start(ctx, kube.Options{APIServerFlags: []string{"--feature-gates=DetectCacheInconsistency=false"}})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Stop()) }()
-	if err := c.InstallCRDs(ctx, kube.BothVersions); err != nil {
-		return err
-	}
-	w := &world{Cluster: c}
-	if w.api, err = client.New(c.Config, client.Options{Scheme: testworld.Scheme}); err != nil {
-		return err
-	}
+	c := measure.Must(kube.Start(ctx, kube.Options{APIServerFlags: []string{"--feature-gates=DetectCacheInconsistency=false"}}))
+	defer func() { _ = c.Stop() }()
+	measure.Check(c.InstallCRDs(ctx, kube.BothVersions))
+	w := &world{c, measure.Must(client.New(c.Config, client.Options{Scheme: testworld.Scheme}))}
 	for _, name := range namespaces {
-		if err := w.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-			return err
-		}
+		measure.Check(w.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
-	return do(ctx, w)
+	do(ctx, w)
 }
 
 // fill creates count times some objects, numbered from 0, and prints its progress.
-func (b *bench) fill(ctx context.Context, w *world, what string, count int, objects func(int) []client.Object) error {
+func (b *bench) fill(ctx context.Context, w *world, what string, count int, objects func(int) []client.Object) {
 	begin := time.Now()
 	var done atomic.Int64
-	return measure.Parallel(ctx, measure.Writers, count, func(ctx context.Context, i int) error {
+	measure.Check(measure.Parallel(ctx, measure.Writers, count, func(ctx context.Context, i int) error {
 		for _, object := range objects(i) {
 			if err := w.api.Create(ctx, object); err != nil {
 				return fmt.Errorf("create %s: %w", object.GetName(), err)
@@ -77,54 +63,34 @@ func (b *bench) fill(ctx context.Context, w *world, what string, count int, obje
 			b.say("  %d of %d %s, %.0f s", n, count, what, time.Since(begin).Seconds())
 		}
 		return nil
-	})
+	}))
 }
 
 // empty deletes all that fill made in a namespace.
-func (w *world) empty(ctx context.Context, namespace string) error {
+func (w *world) empty(ctx context.Context, namespace string) {
 	for _, kind := range []client.Object{&mcsv1beta1.ServiceImport{}, &discoveryv1.EndpointSlice{}} {
-		if err := w.api.DeleteAllOf(ctx, kind, client.InNamespace(namespace)); err != nil {
-			return fmt.Errorf("empty %s: %w", namespace, err)
-		}
+		measure.Check(w.api.DeleteAllOf(ctx, kind, client.InNamespace(namespace)))
 	}
-	return nil
 }
 
 const nothing = "no imports"
 
 // onImports measures at no imports, some and many.
-func (b *bench) onImports(ctx context.Context, w *world) error {
-	if err := b.memory(ctx, w, nothing, replies); err != nil {
-		return err
-	}
+func (b *bench) onImports(ctx context.Context, w *world) {
+	b.memory(ctx, w, nothing, replies)
 	// 1. Some imports, and headless ones beside them: what a query costs.
-	if err := b.fill(ctx, w, "imports", b.imports.some, b.clusterSetIPs(0)); err != nil {
-		return err
-	}
+	b.fill(ctx, w, "imports", b.imports.some, b.clusterSetIPs(0))
 	for _, n := range headlessSizes {
-		if err := b.fill(ctx, w, fmt.Sprintf("headless imports of %d", n), b.headless, headlessOf(n)); err != nil {
-			return err
-		}
+		b.fill(ctx, w, fmt.Sprintf("headless imports of %d", n), b.headless, headlessOf(n))
 	}
-	if err := b.compare(ctx, w); err != nil {
-		return err
-	}
+	b.compare(ctx, w)
 	// 2. Many imports, and nothing else: what they weigh, and whether their number slows anything down.
-	if err := w.empty(ctx, headlessNamespace); err != nil {
-		return err
-	}
-	if err := b.fill(ctx, w, "more imports", b.imports.many-b.imports.some, b.clusterSetIPs(b.imports.some)); err != nil {
-		return err
-	}
-	if err := b.memory(ctx, w, b.manyImports(), b.lastOf(b.imports.many), func() error { return b.onlyRead(ctx, w) }); err != nil {
-		return err
-	}
-	if err := b.sizes(ctx, w); err != nil {
-		return err
-	}
+	w.empty(ctx, headlessNamespace)
+	b.fill(ctx, w, "more imports", b.imports.many-b.imports.some, b.clusterSetIPs(b.imports.some))
+	b.memory(ctx, w, b.manyImports(), b.lastOf(b.imports.many), func() { b.onlyRead(ctx, w) })
+	b.sizes(ctx, w)
 	// 3. Changes among many.
-	pair := alike([]answerer{ours, inTree}, b.lastOf(b.imports.many))
-	return b.serve(ctx, w, pair, func(servers []*server) error { return b.onChanges(ctx, w, servers) })
+	b.serve(ctx, w, alike([]answerer{ours, inTree}, b.lastOf(b.imports.many)), func(servers []*server) { b.onChanges(ctx, w, servers) })
 }
 
 func (b *bench) manyImports() string { return grouped(b.imports.many) + " imports" }
@@ -136,24 +102,21 @@ func (b *bench) lastOf(count int) func(string) error {
 
 // compare measures all questions, each with new servers: what the ready-made messages of other questions weigh would let the garbage
 // collector run less often.
-func (b *bench) compare(ctx context.Context, w *world) error {
+func (b *bench) compare(ctx context.Context, w *world) {
 	for _, q := range b.questions() {
-		if err := b.serve(ctx, w, alike(everybody, b.lastOf(b.imports.some)), func(servers []*server) error {
+		b.serve(ctx, w, alike(everybody, b.lastOf(b.imports.some)), func(servers []*server) {
 			for _, s := range servers {
 				s.title = q.Title
 			}
-			return b.askAll(ctx, servers, q)
-		}); err != nil {
-			return err
-		}
+			b.askAll(ctx, servers, q)
+		})
 		b.say("  %s", q.Title)
 	}
-	return nil
 }
 
 // sizes measures A of our plugin with few, some and many imports, side by side: it is the number of namespaces that it watches. First
 // all are asked for the few names that they all have, then each for all that it has.
-func (b *bench) sizes(ctx context.Context, w *world) error {
+func (b *bench) sizes(ctx context.Context, w *world) {
 	var setups []setup
 	for _, of := range []struct {
 		count   int
@@ -161,21 +124,14 @@ func (b *bench) sizes(ctx context.Context, w *world) error {
 	}{{b.imports.few, "namespaces " + fewNamespace}, {b.imports.some, "namespaces " + fewNamespace + " " + someNamespace}, {b.imports.many, ""}} {
 		setups = append(setups, setup{who: ours, option: of.watched, imports: of.count, ready: b.lastOf(of.count)})
 	}
-	return b.serve(ctx, w, setups, func(servers []*server) error {
-		same, err := newLoad(b.addresses(b.imports.few))
-		if err != nil {
-			return err
-		}
-		own := map[*server]*load{}
+	b.serve(ctx, w, setups, func(servers []*server) {
+		same, own := newLoad(b.addresses(b.imports.few)), map[*server]*load{}
 		for _, s := range servers {
-			if own[s], err = newLoad(b.addresses(s.imports)); err != nil {
-				return err
-			}
+			own[s] = newLoad(b.addresses(s.imports))
 		}
-		defer b.say("  A at three numbers of imports")
-		return errors.Join(
-			b.turns(ctx, servers, same, func(s *server) error { return b.ask(ctx, s, same, dns.RcodeSuccess, b.sameTitle(s.imports)) }),
-			b.turns(ctx, servers, own[servers[0]], func(s *server) error { return b.ask(ctx, s, own[s], dns.RcodeSuccess, b.ownTitle(s.imports)) }))
+		b.turns(ctx, servers, same, func(s *server) { b.ask(ctx, s, same, dns.RcodeSuccess, b.sameTitle(s.imports)) })
+		b.turns(ctx, servers, own[servers[0]], func(s *server) { b.ask(ctx, s, own[s], dns.RcodeSuccess, b.ownTitle(s.imports)) })
+		b.say("  A at three numbers of imports")
 	})
 }
 
@@ -188,15 +144,11 @@ func (b *bench) ownTitle(count int) string {
 }
 
 // onHeadless measures what many headless imports with many endpoints weigh.
-func (b *bench) onHeadless(ctx context.Context, w *world) error {
-	if err := b.memory(ctx, w, nothing, replies); err != nil {
-		return err
-	}
-	if err := b.fill(ctx, w, "headless imports", b.manyHeadless, headlessOf(b.manyEndpoints)); err != nil {
-		return err
-	}
+func (b *bench) onHeadless(ctx context.Context, w *world) {
+	b.memory(ctx, w, nothing, replies)
+	b.fill(ctx, w, "headless imports", b.manyHeadless, headlessOf(b.manyEndpoints))
 	last := dns.Question{Name: headlessName(b.manyEndpoints, b.manyHeadless-1).DNS(), Qtype: dns.TypeA}
-	return b.memory(ctx, w, b.manyPods(), answers(last, b.manyEndpoints))
+	b.memory(ctx, w, b.manyPods(), answers(last, b.manyEndpoints))
 }
 
 func (b *bench) manyPods() string {
@@ -204,20 +156,13 @@ func (b *bench) manyPods() string {
 }
 
 // onStock measures queries through the stock Corefile, as users run it.
-func (b *bench) onStock(ctx context.Context, w *world) error {
-	if err := b.fill(ctx, w, "imports", b.imports.some, b.clusterSetIPs(0)); err != nil {
-		return err
-	}
-	if err := b.fill(ctx, w, "headless imports", b.headless, headlessOf(hostsOf)); err != nil {
-		return err
-	}
+func (b *bench) onStock(ctx context.Context, w *world) {
+	b.fill(ctx, w, "imports", b.imports.some, b.clusterSetIPs(0))
+	b.fill(ctx, w, "headless imports", b.headless, headlessOf(hostsOf))
 	for _, q := range b.stockQuestions() {
-		if err := b.serve(ctx, w, b.stockSetups(q), func(servers []*server) error { return b.askAll(ctx, servers, q) }); err != nil {
-			return err
-		}
+		b.serve(ctx, w, b.stockSetups(q), func(servers []*server) { b.askAll(ctx, servers, q) })
 		b.say("  %s%s", inStock, q.Title)
 	}
-	return nil
 }
 
 // The plugins that a query passes before the answerer. The stock ones are those of corefile-examples/stock.Corefile.

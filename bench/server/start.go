@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/clusterset-dns/multicluster/bench/measure"
 )
 
 // What is measured of a server's start.
@@ -23,59 +25,42 @@ const (
 
 // memory starts ours and the in-tree plugin, in turns, until they are ready, and adds how long that took, what is on their heap, and
 // the most memory that they had. Before them, in each turn, it does what else is to be compared with their starts.
-func (b *bench) memory(ctx context.Context, w *world, title string, ready func(address string) error, before ...func() error) error {
+func (b *bench) memory(ctx context.Context, w *world, title string, ready func(address string) error, before ...func()) {
 	for range b.starts {
 		for _, do := range before {
-			if err := do(); err != nil {
-				return err
-			}
+			do()
 		}
 		for _, each := range alike([]answerer{ours, inTree}, ready) {
-			if err := b.serve(ctx, w, []setup{each}, func(s []*server) error { return b.weigh(ctx, s[0], title) }); err != nil {
-				return fmt.Errorf("memory of %s: %w", each.who, err)
-			}
+			b.serve(ctx, w, []setup{each}, func(s []*server) { b.weigh(ctx, s[0], title) })
 		}
 	}
 	b.say("  memory at %s", title)
-	return nil
 }
 
 // weigh takes the heap after several garbage collections: the first ones free what was held by finalizers and pools.
-func (b *bench) weigh(ctx context.Context, s *server, title string) error {
+func (b *bench) weigh(ctx context.Context, s *server, title string) {
 	var heap int64
 	for range 4 {
-		var err error
-		if heap, err = s.Heap(ctx); err != nil {
-			return err
-		}
+		heap = measure.Must(s.Heap(ctx))
 	}
 	_, peak, err := s.Memory()
+	measure.Check(err)
 	b.samples.add(firstAnswer, title, s.who, s.Took.Seconds())
 	b.samples.add(cpuToAnswer, title, s.who, s.Used.Seconds())
 	b.samples.add(heapBytes, title, s.who, float64(heap))
 	b.samples.add(peakBytes, title, s.who, float64(peak))
-	return err
 }
 
 // onlyRead measures what the API server alone needs to send all imports: how long a client waits that only reads our watch. It is
 // in the column of what is ready-made.
-func (b *bench) onlyRead(ctx context.Context, w *world) error {
-	api, err := kubernetes.NewForConfig(w.Config)
-	if err != nil {
-		return err
-	}
+func (b *bench) onlyRead(ctx context.Context, w *world) {
+	api := measure.Must(kubernetes.NewForConfig(w.Config))
 	begin := time.Now()
-	events, err := api.Discovery().RESTClient().Get().AbsPath("/apis/multicluster.x-k8s.io/v1beta1/serviceimports").Param("watch", "true").
-		Param("sendInitialEvents", "true").Param("resourceVersionMatch", "NotOlderThan").Param("allowWatchBookmarks", "true").Stream(ctx)
-	if err != nil {
-		return err
-	}
+	events := measure.Must(api.Discovery().RESTClient().Get().AbsPath("/apis/multicluster.x-k8s.io/v1beta1/serviceimports").Param("watch", "true").
+		Param("sendInitialEvents", "true").Param("resourceVersionMatch", "NotOlderThan").Param("allowWatchBookmarks", "true").Stream(ctx))
 	defer func() { _ = events.Close() }()
-	if err := readImports(events); err != nil {
-		return fmt.Errorf("read all imports: %w", err)
-	}
+	measure.Check(readImports(events))
 	b.samples.add(firstAnswer, b.manyImports(), readyMade, time.Since(begin).Seconds())
-	return nil
 }
 
 // readImports reads a watch that begins with all imports, up to the last of these.

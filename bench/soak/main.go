@@ -33,7 +33,7 @@ func main() {
 	length := flag.Duration("for", 10*time.Minute, "how long to change, ask and disturb")
 	out := flag.String("out", filepath.Join("docs", "results", "soak.txt"), "the file for the results; none if empty")
 	flag.Parse()
-	measure.Main("soak", func(ctx context.Context) error { return run(ctx, *length, *out) })
+	measure.Main("soak", func(ctx context.Context) { measure.Check(run(ctx, *length, *out)) })
 }
 
 var errBad = errors.New("not everything was as it has to be")
