@@ -21,7 +21,7 @@ import (
 // to come back into step.
 type disturbance struct {
 	name string
-	do   func(context.Context, *soak) error
+	do   func(context.Context, *soak)
 }
 
 // disturbances in their turn. The last takes a minute: short runs do not get there.
@@ -42,139 +42,112 @@ type happened struct {
 }
 
 // disturb has calm and a disturbance follow each other until the time is up, and ends with calm.
-func (s *soak) disturb(ctx context.Context, length time.Duration) error {
+func (s *soak) disturb(ctx context.Context, length time.Duration) {
 	end := s.now() + length
 	for i := 0; ; i++ {
 		calm := min(10*time.Second, max(3*time.Second, length/30))
 		if s.now()+calm >= end {
-			return s.beCalm(ctx, max(0, end-s.now()))
+			s.beCalm(ctx, max(0, end-s.now()))
+			return
 		}
-		if err := s.beCalm(ctx, calm); err != nil {
-			return err
-		}
+		s.beCalm(ctx, calm)
 		d := disturbances[i%len(disturbances)]
 		s.phase.Store(d.name)
-		begin := s.now()
-		if err := d.do(ctx, s); err != nil {
-			return fmt.Errorf("%s: %w", d.name, err)
-		}
-		over := s.now()
-		if err := s.awaitStep(ctx, over); err != nil {
-			return fmt.Errorf("after «%s»: %w", d.name, err)
+		begin, over := s.now(), time.Duration(0)
+		if err := measure.Catch(func() {
+			d.do(ctx, s)
+			over = s.now()
+			s.awaitStep(ctx, over)
+		}); err != nil {
+			measure.Check(fmt.Errorf("%s: %w", d.name, err))
 		}
 		s.happened = append(s.happened, happened{d.name, over - begin, s.now() - over})
 	}
 }
 
 // awaitStep waits until writes that were sent after an instant are answered.
-func (s *soak) awaitStep(ctx context.Context, since time.Duration) error {
+func (s *soak) awaitStep(ctx context.Context, since time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return measure.Until(ctx, 5*time.Millisecond, func() error {
-		for _, f := range []struct {
-			what string
-			*oracle.Fence
-		}{{"imports", &s.importFence}, {"slices", &s.sliceFence}} {
-			if f.Passed() < since {
-				return fmt.Errorf("changes of %s are not answered since %.1f s", f.what, (s.now() - f.Passed()).Seconds())
-			}
+	measure.Check(measure.Until(ctx, 5*time.Millisecond, func() error {
+		if passed := min(s.importFence.Passed(), s.sliceFence.Passed()); passed < since {
+			return fmt.Errorf("changes are not answered since %.1f s", (s.now() - passed).Seconds())
 		}
 		return nil
-	})
+	}))
 }
 
 // beCalm lets changes and questions go on, and counts them.
-func (s *soak) beCalm(ctx context.Context, length time.Duration) error {
+func (s *soak) beCalm(ctx context.Context, length time.Duration) {
 	s.phase.Store("calm")
 	s.calm.Store(true)
 	defer s.calm.Store(false)
 	begin := s.count()
-	err := measure.Pause(ctx, length)
+	measure.Check(measure.Pause(ctx, length))
 	s.calmly = s.calmly.plus(s.count().minus(begin))
-	return err
 }
 
 // refuse stops the API server as if there were no proxy before it.
-func refuse(ctx context.Context, s *soak) error {
-	resume, err := s.proxy.Refuse()
-	if err != nil {
-		return err
-	}
-	return errors.Join(stopAPIServer(ctx, s), resume())
+func refuse(ctx context.Context, s *soak) {
+	resume := measure.Must(s.proxy.Refuse())
+	stopAPIServer(ctx, s)
+	measure.Check(resume())
 }
 
 // stopAPIServer leaves the proxy, which ends connections as soon as they are there.
-func stopAPIServer(ctx context.Context, s *soak) error {
+func stopAPIServer(ctx context.Context, s *soak) {
 	s.cluster.StopAPIServer()
-	if err := measure.Pause(ctx, 5*time.Second); err != nil {
-		return err
-	}
+	measure.Check(measure.Pause(ctx, 5*time.Second))
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return s.cluster.StartAPIServer(ctx)
+	measure.Check(s.cluster.StartAPIServer(ctx))
 }
 
 // cutWatches cuts again what comes back at once.
-func cutWatches(ctx context.Context, s *soak) error {
+func cutWatches(ctx context.Context, s *soak) {
 	for range 5 {
 		s.proxy.Cut()
-		if err := measure.Pause(ctx, 700*time.Millisecond); err != nil {
-			return err
-		}
+		measure.Check(measure.Pause(ctx, 700*time.Millisecond))
 	}
-	return nil
 }
 
 // comeAndGo creates objects that the API server accepts and that cost much, and deletes them. Changes of others are answered beside each.
-func comeAndGo(ctx context.Context, s *soak) error {
-	writer, err := client.New(s.cluster.Config, client.Options{Scheme: badobjects.Scheme()})
-	if err != nil {
-		return err
-	}
+func comeAndGo(ctx context.Context, s *soak) {
+	writer := measure.Must(client.New(s.cluster.Config, client.Options{Scheme: badobjects.Scheme()}))
 	for _, bad := range badobjects.All(metav1.NamespacePublic) {
 		err := bad.Create(ctx, writer)
 		if err == nil {
-			err = s.awaitStep(ctx, s.now())
+			err = measure.Catch(func() { s.awaitStep(ctx, s.now()) })
 		}
 		if err := errors.Join(err, bad.Delete(ctx, writer)); err != nil {
-			return fmt.Errorf("%s: %w", bad.Name, err)
+			measure.Check(fmt.Errorf("%s: %w", bad.Name, err))
 		}
 	}
-	return nil
 }
 
-func stall(ctx context.Context, s *soak) error {
+func stall(ctx context.Context, s *soak) {
 	resume := s.proxy.Stall()
 	defer resume()
-	return measure.Pause(ctx, 8*time.Second)
+	measure.Check(measure.Pause(ctx, 8*time.Second))
 }
 
-func strand(_ context.Context, s *soak) error {
-	s.proxy.Strand()
-	return nil
-}
+func strand(_ context.Context, s *soak) { s.proxy.Strand() }
 
 // removeCRD removes every import with its CRD, and brings all of them back, those that were gone too.
-func removeCRD(ctx context.Context, s *soak) error {
+func removeCRD(ctx context.Context, s *soak) {
 	s.crd.Lock() // no other writer of imports runs meanwhile
 	defer s.crd.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
-	if err := s.removeImports(ctx); err != nil {
-		return err
-	}
-	if err := measure.Pause(ctx, 3*time.Second); err != nil {
-		return err
-	}
-	if err := s.cluster.InstallCRDs(ctx, kube.BothVersions); err != nil {
-		return err
-	}
+	s.removeImports(ctx)
+	measure.Check(measure.Pause(ctx, 3*time.Second))
+	measure.Check(s.cluster.InstallCRDs(ctx, kube.BothVersions))
 	all := s.importsOnly()
-	return measure.Parallel(ctx, writers, len(all), func(ctx context.Context, i int) error { return s.writeLocked(ctx, all[i], all[i].full) })
+	measure.Check(measure.Parallel(ctx, writers, len(all), func(ctx context.Context, i int) error { return s.writeLocked(ctx, all[i], all[i].full) }))
 }
 
 // removeImports returns when no import is answered any more. From then on, none may be.
-func (s *soak) removeImports(ctx context.Context) error {
+func (s *soak) removeImports(ctx context.Context) {
 	var went []*thing
 	for _, t := range s.importsOnly() {
 		if !t.Last().Gone {
@@ -182,38 +155,31 @@ func (s *soak) removeImports(ctx context.Context) error {
 			went = append(went, t)
 		}
 	}
-	if err := s.cluster.RemoveCRDs(ctx); err != nil {
-		return err
-	}
+	measure.Check(s.cluster.RemoveCRDs(ctx))
 	removed := s.now()
 	for _, t := range went {
 		t.End(removed)
 	}
-	if err := s.awaitNothing(ctx); err != nil {
-		return err
-	}
+	measure.Check(s.withQuerier(func(q *querier) error { return s.awaitNothing(ctx, q) }))
 	s.importFence.Pass(removed)
-	return nil
 }
 
 // awaitNothing asks for each name until there is no such name.
-func (s *soak) awaitNothing(ctx context.Context) error {
+func (s *soak) awaitNothing(ctx context.Context, q *querier) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return s.withQuerier(func(q *querier) error {
-		for _, question := range s.everyName() {
-			if err := measure.Until(ctx, 10*time.Millisecond, func() error {
-				m, err := q.exchange(question)
-				if err == nil && m.Rcode != dns.RcodeNameError {
-					err = fmt.Errorf("%s is still answered", question.Name)
-				}
-				return err
-			}); err != nil {
-				return err
+	for _, question := range s.everyName() {
+		if err := measure.Until(ctx, 10*time.Millisecond, func() error {
+			m, err := q.exchange(question)
+			if err == nil && m.Rcode != dns.RcodeNameError {
+				err = fmt.Errorf("%s is still answered", question.Name)
 			}
+			return err
+		}); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 func (w *world) importsOnly() []*thing {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -64,21 +63,16 @@ func (s *soak) progress(ctx context.Context) {
 }
 
 // finish shows the results, writes them to the file, and says whether they are good.
-func (s *soak) finish(out string) error {
+func (s *soak) finish(out string) {
 	var text strings.Builder
 	s.report(&text)
 	fmt.Printf("\n%s", text.String())
-	if out == "" {
-		return s.verdict()
+	if out != "" {
+		measure.Check(os.WriteFile(out, []byte(text.String()), 0o644))
 	}
-	return errors.Join(s.verdict(), os.WriteFile(out, []byte(text.String()), 0o644))
-}
-
-func (s *soak) verdict() error {
 	if s.wrong.count() > 0 || len(s.faults) > 0 {
-		return errors.Join(errBad, s.lastWords())
+		measure.Check(fmt.Errorf("not everything was as it has to be: %w", s.lastWords()))
 	}
-	return nil
 }
 
 // lastWords is the end of CoreDNS' log, which goes with the cluster's folder.

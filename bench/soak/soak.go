@@ -47,76 +47,41 @@ type soak struct {
 // now is the time since the beginning, by a clock that cannot be set.
 func (s *soak) now() time.Duration { return time.Since(s.start) }
 
-func run(ctx context.Context, length time.Duration, out string) (err error) {
+func run(ctx context.Context, length time.Duration, out string) {
 	s := &soak{world: newWorld(), start: time.Now()}
-	defer func() { err = errors.Join(err, s.stop()) }()
-	if err := s.prepare(ctx); err != nil {
-		return err
-	}
+	defer s.stop()
+	s.prepare(ctx)
 	// Buffers and pools grow to what the load needs before they are weighed.
-	err = s.load(ctx, func(ctx context.Context) error { return measure.Pause(ctx, min(15*time.Second, length/4)) })
-	if err != nil {
-		return fmt.Errorf("warm up: %w", err)
-	}
-	if s.begin, err = s.weigh(ctx); err != nil {
-		return err
-	}
+	s.load(ctx, func(ctx context.Context) { measure.Check(measure.Pause(ctx, min(15*time.Second, length/4))) })
+	s.begin = s.weigh(ctx)
 	before := s.count()
-	err = s.load(ctx, func(ctx context.Context) error { return s.disturb(ctx, length) })
+	err := measure.Catch(func() { s.load(ctx, func(ctx context.Context) { s.disturb(ctx, length) }) })
 	s.whole = s.count().minus(before)
 	if err != nil {
 		s.report(os.Stdout)
-		return errors.Join(err, s.lastWords())
+		measure.Check(errors.Join(err, s.lastWords()))
 	}
-	if err := s.weighEnd(ctx); err != nil {
-		return err
-	}
-	return s.finish(out)
+	s.weighEnd(ctx)
+	s.finish(out)
 }
 
 // prepare starts everything, and makes all things full.
-func (s *soak) prepare(ctx context.Context) (err error) {
+func (s *soak) prepare(ctx context.Context) {
 	s.say("starting etcd and kube-apiserver")
-	if s.cluster, err = kube.Start(ctx, kube.Options{}); err != nil {
-		return err
-	}
-	if err = s.cluster.InstallCRDs(ctx, kube.BothVersions); err != nil {
-		return err
-	}
-	if s.api, err = newAPI(s.cluster.Config, s.now); err != nil {
-		return err
-	}
-	if err = s.makeNamespaces(ctx); err != nil {
-		return err
-	}
-	s.say("creating %d objects", len(s.all))
-	if err = s.fill(ctx, s.all); err != nil {
-		return err
-	}
-	address, err := url.Parse(s.cluster.Config.Host)
-	if err != nil {
-		return err
-	}
-	if s.proxy, err = faultproxy.Listen(address.Host); err != nil {
-		return err
-	}
-	s.say("starting CoreDNS")
-	s.server, err = startServer(ctx, s.cluster, s.proxy.Address())
-	return err
-}
-
-func (s *soak) makeNamespaces(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(s.cluster.Config)
-	if err != nil {
-		return err
-	}
+	s.cluster = measure.Must(kube.Start(ctx, kube.Options{}))
+	measure.Check(s.cluster.InstallCRDs(ctx, kube.BothVersions))
+	s.api = measure.Must(newAPI(s.cluster.Config, s.now))
+	client := measure.Must(kubernetes.NewForConfig(s.cluster.Config))
 	for i := range namespaces {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaceOf(i)}}
-		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
-			return err
-		}
+		measure.Must(client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}))
 	}
-	return nil
+	s.say("creating %d objects", len(s.all))
+	measure.Check(s.fill(ctx, s.all))
+	address := measure.Must(url.Parse(s.cluster.Config.Host))
+	s.proxy = measure.Must(faultproxy.Listen(address.Host))
+	s.say("starting CoreDNS")
+	s.server = measure.Must(startServer(ctx, s.cluster, s.proxy.Address()))
 }
 
 // fill makes things full.
@@ -125,22 +90,20 @@ func (s *soak) fill(ctx context.Context, things []*thing) error {
 }
 
 // stop ends what prepare started.
-func (s *soak) stop() error {
+func (s *soak) stop() {
 	if s.server != nil {
 		s.server.Stop()
 	}
-	var errs []error
 	if s.proxy != nil {
-		errs = append(errs, s.proxy.Close())
+		_ = s.proxy.Close()
 	}
 	if s.cluster != nil {
-		errs = append(errs, s.cluster.Stop())
+		_ = s.cluster.Stop()
 	}
-	return errors.Join(errs...)
 }
 
 // load has changes and questions go on while it does something. At the end, all things are full, and every name is asked for.
-func (s *soak) load(ctx context.Context, do func(context.Context) error) error {
+func (s *soak) load(ctx context.Context, do func(context.Context)) {
 	group, ctx := errgroup.WithContext(ctx)
 	asking, stopAsking := context.WithCancel(ctx)
 	changing, stopChanging := context.WithCancel(ctx)
@@ -162,32 +125,28 @@ func (s *soak) load(ctx context.Context, do func(context.Context) error) error {
 	group.Go(func() error { s.progress(asking); return nil })
 	group.Go(func() error {
 		defer stopAsking()
-		err := do(ctx)
+		err := measure.Catch(func() { do(ctx) })
 		s.phase.Store("ending")
 		stopChanging()
 		<-changed
-		if err == nil {
-			err = s.settle(ctx)
+		if err != nil {
+			return err
 		}
-		return err
+		return measure.Catch(func() { s.settle(ctx) })
 	})
-	return group.Wait()
+	measure.Check(group.Wait())
 }
 
 // settle makes all things full (the canaries, which have another writer, always are), and asks for each name: none but the newest answer is right then.
-func (s *soak) settle(ctx context.Context) error {
-	if err := s.fill(ctx, s.withoutCanaries()); err != nil {
-		return err
-	}
-	if err := s.awaitStep(ctx, s.now()); err != nil {
-		return err
-	}
-	return s.withQuerier(func(q *querier) error {
+func (s *soak) settle(ctx context.Context) {
+	measure.Check(s.fill(ctx, s.withoutCanaries()))
+	s.awaitStep(ctx, s.now())
+	measure.Check(s.withQuerier(func(q *querier) error {
 		for _, question := range s.everyName() {
 			q.ask(ctx, question)
 		}
 		return nil
-	})
+	}))
 }
 
 func (s *soak) withQuerier(do func(*querier) error) error {
@@ -201,28 +160,21 @@ func (s *soak) withQuerier(do func(*querier) error) error {
 
 // weigh measures the memory of CoreDNS with new connections: the connection of a watch has a buffer
 // of the size of its longest event, for the lifetime of the watch.
-func (s *soak) weigh(ctx context.Context) (memory, error) {
+func (s *soak) weigh(ctx context.Context) memory {
 	s.proxy.Cut()
-	return s.server.weigh(ctx)
+	return measure.Must(s.server.weigh(ctx))
 }
 
 // weighEnd compares with the beginning, and the metrics of CoreDNS with the existing objects.
-func (s *soak) weighEnd(ctx context.Context) (err error) {
-	if s.end, err = s.weigh(ctx); err != nil {
-		return err
-	}
+func (s *soak) weighEnd(ctx context.Context) {
+	s.end = s.weigh(ctx)
 	if why := level(s.begin, s.end); why != "" {
 		s.faults = append(s.faults, "memory is not level: "+why)
 	}
 	imports, endpoints := s.size()
 	for name, want := range map[string]int{"imports": imports, "endpoints": endpoints, "watches": 1, "synced": 1} {
-		got, err := s.server.gauge(ctx, "coredns_multicluster_"+name)
-		if err != nil {
-			return err
-		}
-		if got != int64(want) {
+		if got := measure.Must(s.server.gauge(ctx, "coredns_multicluster_"+name)); got != int64(want) {
 			s.faults = append(s.faults, fmt.Sprintf("the metric %s is %d, and should be %d", name, got, want))
 		}
 	}
-	return nil
 }
