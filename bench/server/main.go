@@ -5,10 +5,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,9 +62,10 @@ func main() {
 		}
 		b.title = fmt.Sprintf("%s; %s; %d questions open", measure.Machine(), release(string(version)), window)
 		if err := measure.Catch(func() { b.measure(ctx) }); err != nil {
-			measure.Check(errors.Join(err, b.write(""))) // what was measured until then is still of use, though no result
+			b.write("") // what was measured until then is still of use, though no result
+			measure.Check(err)
 		}
-		measure.Check(b.write(*out))
+		b.write(*out)
 	})
 }
 
@@ -85,29 +84,17 @@ type bench struct {
 }
 
 // write shows the table, and writes it into the folder unless that is empty.
-func (b *bench) write(folder string) error {
-	show := func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, `%s
+func (b *bench) write(folder string) {
+	text := fmt.Sprintf(`%s
 everything on one machine, over UDP on loopback; a %s run: medians of %d rounds of %s, in which the answerers take turns
 CPU per query is the server's own user and system time over the queries answered; no goal is judged by rounded figures
 
-`, b.title, b.name, b.rounds, b.load)
-		return errors.Join(err, writeTable(w, b.sections()))
+%s`, b.title, b.name, b.rounds, b.load, table(b.sections()))
+	fmt.Print(text)
+	if folder != "" {
+		measure.Check(os.WriteFile(filepath.Join(folder, "bench.txt"), []byte(text), 0o644))
+		measure.Check(os.WriteFile(filepath.Join(folder, "bench.csv"), b.samples.csv(), 0o644))
 	}
-	if err := show(os.Stdout); folder == "" || err != nil {
-		return err
-	}
-	return errors.Join(
-		writeFile(filepath.Join(folder, "bench.csv"), b.samples.writeCSV),
-		writeFile(filepath.Join(folder, "bench.txt"), show))
-}
-
-func writeFile(path string, write func(io.Writer) error) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(file), file.Close())
 }
 
 func (b *bench) say(format string, args ...any) {

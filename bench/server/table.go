@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -54,15 +54,17 @@ func (s *samples) quantile(of, at string, who answerer, q float64) float64 {
 	return measure.Quantile(s.values[key{of, at, who}], q)
 }
 
-// writeCSV writes every figure, a line each, for those who want other statistics than ours.
-func (s *samples) writeCSV(w io.Writer) error {
+// csv has every figure, a line each, for those who want other statistics than ours.
+func (s *samples) csv() []byte {
 	lines := [][]string{{"measure", "case", "answerer", "sample", "value"}}
 	for _, k := range s.keys {
 		for i, v := range s.values[k] {
 			lines = append(lines, []string{k.measure, k.at, string(k.who), strconv.Itoa(i + 1), strconv.FormatFloat(v, 'g', 6, 64)})
 		}
 	}
-	return csv.NewWriter(w).WriteAll(lines)
+	var text bytes.Buffer
+	measure.Check(csv.NewWriter(&text).WriteAll(lines))
+	return text.Bytes()
 }
 
 // section is some rows under one heading.
@@ -97,8 +99,8 @@ func (g goal) reached(r row) bool {
 	return r.value(ours)/r.value(g.of) <= g.most
 }
 
-// writeTable sets the sections as one table, and counts below it how many goals are reached.
-func writeTable(out io.Writer, sections []section) error {
+// table sets the sections as one table, and counts below it how many goals are reached.
+func table(sections []section) string {
 	lines := [][]string{heading()}
 	reached, goals := 0, 0
 	for _, s := range sections {
@@ -113,8 +115,7 @@ func writeTable(out io.Writer, sections []section) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(out, "%s\n%d of %d goals are reached.\n", align(lines), reached, goals)
-	return err
+	return fmt.Sprintf("%s\n%d of %d goals are reached.\n", align(lines), reached, goals)
 }
 
 // align sets the first column and those with goals to the left, so that ratios stand below each other, and the figures to the right. A

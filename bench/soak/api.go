@@ -33,7 +33,7 @@ func newAPI(config *rest.Config, now func() time.Duration) (*api, error) {
 }
 
 // next is the choice of a state after the last one.
-type next func(last oracle.State) (oracle.State, error)
+type next func(last oracle.State) oracle.State
 
 // write gives a thing its next state, and returns when the API server has confirmed it.
 func (a *api) write(ctx context.Context, t *thing, choose next) error {
@@ -46,9 +46,9 @@ func (a *api) write(ctx context.Context, t *thing, choose next) error {
 
 func (a *api) writeLocked(ctx context.Context, t *thing, choose next) error {
 	last := t.Last()
-	s, err := choose(last)
-	if err != nil || s.Gone && last.Gone {
-		return err
+	s := choose(last)
+	if s.Gone && last.Gone {
+		return nil
 	}
 	body, err := json.Marshal(t.content(s))
 	if err != nil {

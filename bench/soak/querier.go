@@ -19,19 +19,20 @@ const (
 // querier asks one question after the other, and has each answer checked.
 type querier struct {
 	*soak
-	address string
-	conn    *dns.Conn
+	conn *dns.Conn
+}
+
+func (s *soak) withQuerier(do func(*querier) error) error {
+	conn, err := dns.Dial("udp", s.server.Address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	return do(&querier{s, conn})
 }
 
 // payload is the size of answers that is offered by EDNS: what is larger comes by TCP.
 const payload = 4096
-
-func (s *soak) newQuerier(address string) (*querier, error) {
-	conn, err := dns.Dial("udp", address)
-	return &querier{s, address, conn}, err
-}
-
-func (q *querier) close() { _ = q.conn.Close() }
 
 // run asks until ctx ends.
 func (q *querier) run(ctx context.Context) {
@@ -88,7 +89,7 @@ func (q *querier) exchange(question oracle.Question) (m *dns.Msg, err error) {
 	}
 	q.overTCP.Add(1)
 	tcp := &dns.Client{Net: "tcp", Timeout: timeout}
-	m, _, err = tcp.Exchange(query, q.address)
+	m, _, err = tcp.Exchange(query, q.server.Address)
 	return m, err
 }
 

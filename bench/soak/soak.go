@@ -149,15 +149,6 @@ func (s *soak) settle(ctx context.Context) {
 	}))
 }
 
-func (s *soak) withQuerier(do func(*querier) error) error {
-	q, err := s.newQuerier(s.server.Address)
-	if err != nil {
-		return err
-	}
-	defer q.close()
-	return do(q)
-}
-
 // weigh measures the memory of CoreDNS with new connections: the connection of a watch has a buffer
 // of the size of its longest event, for the lifetime of the watch.
 func (s *soak) weigh(ctx context.Context) memory {

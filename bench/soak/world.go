@@ -17,15 +17,15 @@ type thing struct {
 	isImport   bool
 	most       int  // its size when it is full
 	fickle     bool // it comes and goes, and may be of any size; others are nearly full
-	number     func() (uint32, error)
+	number     func() uint32
 	content    func(oracle.State) map[string]any
 }
 
 // next is some state that it may have after another one.
-func (t *thing) next(last oracle.State) (oracle.State, error) {
+func (t *thing) next(last oracle.State) oracle.State {
 	switch {
 	case t.fickle && !last.Gone && rand.IntN(4) == 0:
-		return oracle.State{Gone: true}, nil
+		return oracle.State{Gone: true}
 	case t.fickle:
 		return t.ofSize(rand.IntN(t.most + 1))
 	}
@@ -33,12 +33,9 @@ func (t *thing) next(last oracle.State) (oracle.State, error) {
 }
 
 // full is the state in which it is largest: the world has one size whenever all things are full.
-func (t *thing) full(oracle.State) (oracle.State, error) { return t.ofSize(t.most) }
+func (t *thing) full(oracle.State) oracle.State { return t.ofSize(t.most) }
 
-func (t *thing) ofSize(size int) (oracle.State, error) {
-	number, err := t.number()
-	return oracle.State{Number: number, Size: size}, err
-}
+func (t *thing) ofSize(size int) oracle.State { return oracle.State{Number: t.number(), Size: size} }
 
 // canary is a thing that only a fence is made of, and the question that shows it.
 type canary struct {
@@ -121,7 +118,7 @@ func (w *world) addVIP(name, namespace string, dual, fickle bool) *thing {
 func (w *world) newImport(o *oracle.Object, name, namespace string, spec func(oracle.State) map[string]any) *thing {
 	t := &thing{
 		Object: o, collection: "/apis/multicluster.x-k8s.io/v1beta1/namespaces/" + namespace + "/serviceimports", name: name,
-		isImport: true, most: 1, number: w.nextImport,
+		isImport: true, most: 1, number: func() uint32 { return w.importTick.Add(1) },
 		content: func(s oracle.State) map[string]any {
 			return map[string]any{
 				"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": map[string]any{"name": name}, "spec": spec(s),
@@ -148,7 +145,7 @@ func (w *world) newSlice(service, namespace string, cluster, size int) *thing {
 	name := service + "-" + oracle.Clusters[cluster]
 	t := &thing{
 		Object: oracle.NewObject(&w.sliceFence), collection: "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices", name: name,
-		most: size, fickle: size == smallSlice, number: func() (uint32, error) { return oracle.SliceNumber(w.sliceTick.Add(1), cluster) },
+		most: size, fickle: size == smallSlice, number: func() uint32 { return oracle.SliceNumber(w.sliceTick.Add(1), cluster) },
 		content: func(s oracle.State) map[string]any {
 			return map[string]any{
 				"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
@@ -179,14 +176,6 @@ func portsOf(number uint32) []any {
 		all = append(all, map[string]any{"name": name, "protocol": "TCP", "port": oracle.Port(number, i)})
 	}
 	return all
-}
-
-func (w *world) nextImport() (uint32, error) {
-	number := w.importTick.Add(1)
-	if number > oracle.MaxNumber {
-		return 0, fmt.Errorf("imports have changed %d times, which is more than can be told apart", number)
-	}
-	return number, nil
 }
 
 func (w *world) withoutCanaries() []*thing {

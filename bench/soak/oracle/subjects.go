@@ -185,20 +185,20 @@ func (h *Headless) means(q Question, object int, s State) (m meaning) {
 	return m
 }
 
-// MaxNumber is the largest number that the addresses of imports hold, and maxSliceNumber of endpoints: more than there are changes in hours.
+// An endpoint's address has 21 bits for the number of its slice's state, and the rest for its place.
 const (
-	MaxNumber      = 1<<24 - 1
 	maxSliceNumber = 1<<21 - 1
 	ordinalBits    = 7
 )
 
-// SliceNumber makes a number for a state of a slice, the clusters' slice of that place, from a count: no two slices have the same.
-func SliceNumber(count uint32, slice int) (uint32, error) {
+// SliceNumber makes a number for a state of a slice, the clusters' slice of that place, from a count: no two slices have the same. There are
+// enough for a day.
+func SliceNumber(count uint32, slice int) uint32 {
 	number := count*uint32(len(Clusters)) + uint32(slice)
 	if number > maxSliceNumber {
-		return 0, fmt.Errorf("slices have changed %d times, which is more than can be told apart", count)
+		panic("oracle: slices have changed more often than can be told apart")
 	}
-	return number, nil
+	return number
 }
 
 // Ports are the named ports of every import and slice.
