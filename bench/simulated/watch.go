@@ -32,17 +32,31 @@ type stream struct {
 	server  *Server
 	of      *store
 	asked   options
+	body    *gzipStream
+	network *http.ResponseController
 	events  streaming.Encoder
-	flush   func() error
 	version uint64 // up to which the client knows everything
 }
 
 // watch sends changes until the client leaves, the timeout is over, or the Server refuses.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, of *store, asked options) {
 	items, current := s.snapshot(of, asked.selection)
-	t := &stream{server: s, of: of, asked: asked, version: asked.version}
-	closeStream := t.open(w, r)
-	defer closeStream()
+	t := &stream{server: s, of: of, asked: asked, network: http.NewResponseController(w), version: asked.version}
+	// Compressed since Kubernetes 1.37.
+	compress := asked.streams() && asked.AllowWatchBookmarks && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+	t.body = &gzipStream{to: w, off: !compress}
+	defer func() { _ = t.body.Close() }()
+	media := of.encoding.MediaType
+	if media != runtime.ContentTypeJSON {
+		media += ";stream=watch"
+	}
+	w.Header().Set("Content-Type", media)
+	if compress {
+		w.Header().Set("Content-Encoding", "gzip")
+	}
+	w.WriteHeader(http.StatusOK)
+	_ = t.network.Flush() // fails if the client has gone, as the next write does
+	t.events = streaming.NewEncoder(of.encoding.StreamSerializer.NewFrameWriter(t.body), of.encoding.StreamSerializer.Serializer)
 	if asked.version == 0 || asked.streams() {
 		t.version = current
 	}
@@ -52,29 +66,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, of *store, asked 
 	t.follow(r)
 }
 
-// open writes the head of the answer. The returned function ends the answer.
-func (t *stream) open(w http.ResponseWriter, r *http.Request) (closeStream func()) {
-	media := t.of.encoding.MediaType
-	if media != runtime.ContentTypeJSON {
-		media += ";stream=watch"
-	}
-	w.Header().Set("Content-Type", media)
-	network := http.NewResponseController(w)
-	var body io.Writer = w
-	t.flush, closeStream = network.Flush, func() {}
-	if t.asked.streams() && t.asked.AllowWatchBookmarks && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") { // since Kubernetes 1.37
-		w.Header().Set("Content-Encoding", "gzip")
-		compressed := &gzipStream{to: w}
-		body = compressed
-		t.flush = func() error { return errors.Join(compressed.Close(), network.Flush()) }
-		closeStream = func() { _ = compressed.Close() }
-	}
-	w.WriteHeader(http.StatusOK)
-	_ = network.Flush() // fails if the client has gone, as the next write does
-	stream := t.of.encoding.StreamSerializer
-	t.events = streaming.NewEncoder(stream.NewFrameWriter(body), stream.Serializer)
-	return closeStream
-}
+func (t *stream) flush() error { return errors.Join(t.body.Close(), t.network.Flush()) }
 
 // initial sends all objects, and the bookmark that ends them.
 func (t *stream) initial(items []*item) error {
@@ -185,11 +177,15 @@ var compressors = sync.Pool{New: func() any {
 // no compressor.
 type gzipStream struct {
 	to  http.ResponseWriter
+	off bool         // it passes on what is written
 	now *gzip.Writer // nil if nothing was written
 }
 
 // Write implements io.Writer.
 func (g *gzipStream) Write(p []byte) (int, error) {
+	if g.off {
+		return g.to.Write(p)
+	}
 	if g.now == nil {
 		g.now = compressors.Get().(*gzip.Writer)
 		g.now.Reset(g.to)

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/clusterset-dns/multicluster/bench/measure"
 )
 
 // change keeps changing things at a rate until changing ends, and returns when the last change is done; a change that has begun is
@@ -42,20 +44,14 @@ func (w *world) pick(writer int) *thing {
 	return things[rand.IntN(own)*writers+writer]
 }
 
-// fenceEvery is how often a fence is made of each resource.
+// fenceEvery is the pause between two fences of a resource.
 const fenceEvery = 50 * time.Millisecond
 
 // keepFencing writes a canary, waits until it is answered, and so on until fencing ends.
 func (s *soak) keepFencing(ctx, fencing context.Context, c canary, q *querier) error {
-	tick := time.NewTicker(fenceEvery)
-	defer tick.Stop()
-	for fencing.Err() == nil {
+	for measure.Pause(fencing, fenceEvery) == nil {
 		if err := s.fence(ctx, fencing, c, q); err != nil {
 			return err
-		}
-		select {
-		case <-fencing.Done():
-		case <-tick.C:
 		}
 	}
 	return nil
@@ -67,15 +63,11 @@ func (s *soak) fence(ctx, fencing context.Context, c canary, q *querier) error {
 		return err
 	}
 	done, calm := s.now(), s.calm.Load()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
 	for !c.IsLastShown() {
-		select {
-		case <-fencing.Done():
+		if measure.Pause(fencing, time.Millisecond) != nil {
 			return nil
-		case <-tick.C:
-			q.ask(ctx, c.question)
 		}
+		q.ask(ctx, c.question)
 	}
 	c.fence.Pass(sent)
 	if calm && s.calm.Load() {

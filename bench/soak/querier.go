@@ -55,9 +55,9 @@ func (q *querier) ask(ctx context.Context, question oracle.Question) {
 		q.wrong.add(q.checker.Unanswered(asked, err, replied))
 		return
 	}
-	age, err := q.checker.Answered(asked, m, replied)
-	if err != nil {
-		q.wrong.add(err)
+	age, wrong := q.checker.Answered(asked, m, replied)
+	if wrong != nil {
+		q.wrong.add(wrong)
 	}
 	if age > 0 && calm && q.calm.Load() {
 		q.ages.add(age)

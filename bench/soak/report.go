@@ -40,15 +40,8 @@ func (s *soak) say(format string, args ...any) {
 // progress says a line every ten seconds.
 func (s *soak) progress(ctx context.Context) {
 	s.phase.Store("warming up")
-	tick := time.NewTicker(10 * time.Second)
-	defer tick.Stop()
 	before := s.count()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for measure.Pause(ctx, 10*time.Second) == nil {
 		m, err := s.server.glance(ctx)
 		if ctx.Err() != nil {
 			return
@@ -70,7 +63,7 @@ func (s *soak) finish(out string) {
 	if out != "" {
 		measure.Check(os.WriteFile(out, []byte(text.String()), 0o644))
 	}
-	if s.wrong.count() > 0 || len(s.faults) > 0 {
+	if s.wrong.any() || len(s.faults) > 0 {
 		measure.Check(fmt.Errorf("not everything was as it has to be: %w", s.lastWords()))
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -52,29 +51,20 @@ type wrongs struct {
 // mostPrinted is how many wrong answers are printed: the others are likely to be alike.
 const mostPrinted = 20
 
-func (w *wrongs) add(err error) {
-	var wrong *oracle.Wrong
-	kind := oracle.Malformed
-	if errors.As(err, &wrong) {
-		kind = wrong.Kind
-	}
+func (w *wrongs) add(wrong *oracle.Wrong) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.byKind == nil {
 		w.byKind = map[oracle.Kind]int{}
 	}
 	w.total++
-	w.byKind[kind]++
+	w.byKind[wrong.Kind]++
 	if w.total <= mostPrinted {
-		fmt.Printf("WRONG %v\n", err)
+		fmt.Printf("WRONG %v\n", wrong)
 	}
 }
 
-func (w *wrongs) count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.total
-}
+func (w *wrongs) any() bool { return w.String() != "0" }
 
 // String has the kinds of which there were any.
 func (w *wrongs) String() string {

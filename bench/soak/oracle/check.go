@@ -39,7 +39,7 @@ type Wrong struct {
 	Why            string
 }
 
-func (w *Wrong) Error() string {
+func (w *Wrong) String() string {
 	text := fmt.Sprintf("%s: %s %s, asked at %.3f s, answered at %.3f s\nanswer: %s\n%s", w.Kind, w.Question.Name,
 		dns.TypeToString[w.Question.Type], w.Asked.Seconds(), w.Replied.Seconds(), w.Reply, w.Why)
 	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ")
@@ -66,9 +66,9 @@ func (c *Checker) Ask(q Question, now time.Duration) Asked {
 }
 
 // Answered checks the reply to a question, and gives for how long the states that it showed had not been the newest ones when it was
-// asked; 0 if they were. An error is a *Wrong.
-func (c *Checker) Answered(a Asked, m *dns.Msg, now time.Duration) (age time.Duration, err error) {
-	wrong := &Wrong{Question: a.Question, Asked: a.at, Replied: now}
+// asked; 0 if they were.
+func (c *Checker) Answered(a Asked, m *dns.Msg, now time.Duration) (age time.Duration, wrong *Wrong) {
+	wrong = &Wrong{Question: a.Question, Asked: a.at, Replied: now}
 	r, err := read(a.Question, m)
 	if err != nil {
 		wrong.Kind, wrong.Reply, wrong.Why = Malformed, m.String(), err.Error()
@@ -138,8 +138,8 @@ func fit(q Question, windows []window, r reply) (oldest, newest []int, ok bool) 
 	return oldest, newest, true
 }
 
-// Unanswered is the error for a question that had no reply.
-func (c *Checker) Unanswered(a Asked, err error, now time.Duration) error {
+// Unanswered is what is wrong with a question that had no reply.
+func (c *Checker) Unanswered(a Asked, err error, now time.Duration) *Wrong {
 	return &Wrong{Silence, a.Question, a.at, now, "none", err.Error()}
 }
 

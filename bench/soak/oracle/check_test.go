@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -49,15 +48,11 @@ func message(t *testing.T, q Question, rcode int, records ...string) *dns.Msg {
 	return m
 }
 
-func kindOf(err error) Kind {
-	var wrong *Wrong
-	if errors.As(err, &wrong) {
-		return wrong.Kind
+func kindOf(wrong *Wrong) Kind {
+	if wrong == nil {
+		return ""
 	}
-	if err != nil {
-		return Kind(err.Error())
-	}
-	return ""
+	return wrong.Kind
 }
 
 const nxdomain = dns.RcodeNameError
