@@ -37,37 +37,34 @@ import (
 	"github.com/clusterset-dns/multicluster/bench/simulated"
 )
 
+// benchmark is one of the two forms.
+type benchmark interface {
+	flags(f *flag.FlagSet)
+	run(ctx context.Context) (title string, rows []row)
+}
+
 func main() {
-	flags, args := flag.NewFlagSet("clusterset", flag.ExitOnError), os.Args[1:]
-	var out *string
-	var run func(context.Context) (title string, rows []row)
-	var m many
+	var b benchmark = &three{}
+	name, args := "clusterset.txt", os.Args[1:]
 	if len(args) > 0 && args[0] == "many" {
-		args = args[1:]
-		m.flags(flags)
-		run, out = m.run, outFlag(flags, "many.txt")
-	} else {
-		var t three
-		t.flags(flags)
-		run, out = t.run, outFlag(flags, "clusterset.txt")
+		b, name, args = &many{}, "many.txt", args[1:]
 	}
+	flags := flag.NewFlagSet("clusterset", flag.ExitOnError)
+	b.flags(flags)
+	out := flags.String("out", filepath.Join("docs", "results", name), "the file for the results; none if empty")
 	_ = flags.Parse(args) // ends the program on an error
 	measure.Main("clusterset", func(ctx context.Context) {
-		title, rows := run(ctx)
+		title, rows := b.run(ctx)
 		text := report(measure.Machine()+title, rows)
 		fmt.Print("\n", text)
 		if *out == "" {
 			return
 		}
 		measure.Check(os.WriteFile(*out, []byte(text), 0o644))
-		if m.world.Peers > 0 && m.world.Shared == 0 {
+		if m, is := b.(*many); is && m.world.Shared == 0 {
 			measure.Check(record(filepath.Join(filepath.Dir(*out), "scale.csv"), m.world, rows))
 		}
 	})
-}
-
-func outFlag(flags *flag.FlagSet, name string) *string {
-	return flags.String("out", filepath.Join("docs", "results", name), "the file for the results; none if empty")
 }
 
 // row is one line of the results. A goal is the most that is wanted.
@@ -88,26 +85,20 @@ func report(title string, rows []row) string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	reached, goals := 0, 0
-	for _, r := range rows {
-		if r.goal != nil {
-			goals++
-		}
-	}
-	head := "what\tmeasured\n"
-	if goals > 0 {
-		head = "what\tmeasured\tto reach\t\n"
+	head, rest := "what\tmeasured\n", ""
+	if slices.ContainsFunc(rows, func(r row) bool { return r.goal != nil }) {
+		head, rest = "what\tmeasured\tto reach\t\n", "\t"
 	}
 	_, _ = fmt.Fprintf(table, "%s\n\n%s", title, head) // a Builder has no errors
 	for _, r := range rows {
-		verdict := ""
-		switch {
-		case r.goal != nil && r.got <= *r.goal:
-			reached++
-			verdict = fmt.Sprintf("\t%g %s\treached", *r.goal, r.unit)
-		case r.goal != nil:
+		verdict := rest
+		if r.goal != nil {
+			goals++
 			verdict = fmt.Sprintf("\t%g %s\tnot reached: %.2f x", *r.goal, r.unit, r.got / *r.goal)
-		case goals > 0:
-			verdict = "\t"
+			if r.got <= *r.goal {
+				reached++
+				verdict = fmt.Sprintf("\t%g %s\treached", *r.goal, r.unit)
+			}
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s %s%s\n", r.what, figure(r.got), r.unit, verdict)
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -47,49 +46,52 @@ var compared = World{Peers: 1, Services: 20, Endpoints: 5, Namespaces: 2}
 //     ClusterIPs, which differ between any two clusters.
 func TestLikeAKubeAPIServer(t *testing.T) {
 	kube.NotShort(t)
-	actual, server := newCluster(t, "p00"), start(t)
-	kubeconfig, err := server.Kubeconfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	applyTo := [2]func(client.Object) error{applyActual(t.Context(), actual), server.Apply}
-	for object := range compared.Objects(0) {
-		if err := applyTo[0](object); err != nil {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
+	actual := newCluster(t, "p00")
+	certificates, err := NewCertificates()
+	must(err)
+	server, err := New(certificates, compared.Objects(0))
+	must(err)
+	must(server.Start(t.Context()))
+	t.Cleanup(func() { _ = server.Refuse() })
+	kubeconfig, err := server.Kubeconfig()
+	must(err)
+	applyTo := [2]func(client.Object) error{applyActual(t.Context(), actual), server.Apply}
+	for object := range compared.Objects(0) {
+		must(applyTo[0](object))
 	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	must(err)
 	answerTheSame(t, actual.Reader, config, always)
 
 	var homes [2]*world.Cluster
 	for i, text := range [][]byte{actual.ReaderKubeconfig, kubeconfig} {
 		homes[i] = newCluster(t, "home")
-		if err := homes[i].Join(t.Context(), compared.ID(0), text); err != nil {
-			t.Fatal(err)
-		}
+		must(homes[i].Join(t.Context(), compared.ID(0), text))
 		beside.StartController(t, homes[i].Cluster, "--cluster-id=home", "--probe-peers=false", "--leader-elect=false")
 	}
 	before := same(t, "the first sync", homes, func(objects map[string]string) error {
-		return errors.Join(count(objects, "ServiceImport ", compared.Services), count(objects, "EndpointSlice ", compared.Slices()),
-			count(objects, "Service ", compared.Services))
+		if want := len(written) * compared.Services; len(objects) != want { // one of each kind for each name
+			return fmt.Errorf("%d objects, want %d", len(objects), want)
+		}
+		return nil
 	})
 	for _, change := range changes() {
 		if change.restart {
 			actual.StopAPIServer()
-			err := errors.Join(actual.StartAPIServer(t.Context()), server.Refuse())
+			must(actual.StartAPIServer(t.Context()))
+			must(server.Refuse())
 			server.Forget()
-			if err := errors.Join(err, server.Resume(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			must(server.Resume(t.Context()))
 		}
 		for _, apply := range applyTo {
 			for _, object := range change.objects() {
-				if err := apply(object); err != nil {
-					t.Fatalf("%s: %v", change.what, err)
-				}
+				must(apply(object))
 			}
 		}
 		before = same(t, change.what, homes, func(objects map[string]string) error {
@@ -100,24 +102,6 @@ func TestLikeAKubeAPIServer(t *testing.T) {
 		})
 	}
 	answerTheSame(t, actual.Reader, config, afterRestart)
-}
-
-// start starts a Server with the World's peer until the end of the test.
-func start(t *testing.T) *Server {
-	t.Helper()
-	certificates, err := NewCertificates()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(certificates, compared.Objects(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Refuse() })
-	return s
 }
 
 // newCluster starts a cluster with the namespaces of the World until the end of the test.
@@ -230,19 +214,6 @@ func same(t *testing.T, what string, clusters [2]*world.Cluster, condition func(
 		return nil
 	})
 	return has
-}
-
-func count(objects map[string]string, kind string, want int) error {
-	n := 0
-	for key := range objects {
-		if strings.HasPrefix(key, kind) {
-			n++
-		}
-	}
-	if n != want {
-		return fmt.Errorf("%d of %s; want %d", n, kind, want)
-	}
-	return nil
 }
 
 // written are the kinds that the controller writes in namespaces of users.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/miekg/dns"
@@ -180,10 +179,6 @@ func (s *soak) awaitNothing(ctx context.Context, q *querier) error {
 		}
 	}
 	return nil
-}
-
-func (w *world) importsOnly() []*thing {
-	return slices.DeleteFunc(slices.Clone(w.all), func(t *thing) bool { return !t.isImport })
 }
 
 // everyName is a question for each.

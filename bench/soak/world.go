@@ -178,10 +178,15 @@ func portsOf(number uint32) []any {
 	return all
 }
 
+// those are some of all things.
+func (w *world) those(wanted func(*thing) bool) []*thing {
+	return slices.DeleteFunc(slices.Clone(w.all), func(t *thing) bool { return !wanted(t) })
+}
+
+func (w *world) importsOnly() []*thing { return w.those(func(t *thing) bool { return t.isImport }) }
+
 func (w *world) withoutCanaries() []*thing {
-	return slices.DeleteFunc(slices.Clone(w.all), func(t *thing) bool {
-		return slices.ContainsFunc(w.canaries, func(c canary) bool { return c.thing == t })
-	})
+	return w.those(func(t *thing) bool { return t != w.canaries[0].thing && t != w.canaries[1].thing })
 }
 
 // size is what CoreDNS has to hold when all things are full.
