@@ -145,13 +145,13 @@ func parse(metrics string) (figures, error) {
 			for _, label := range series.GetLabel() {
 				has[label.GetName()] = label.GetValue()
 			}
-			wanted := true
+			value := series.GetGauge().GetValue() + series.GetCounter().GetValue()
 			for i := 0; i < len(labels); i += 2 {
-				wanted = wanted && slices.Contains(strings.Fields(labels[i+1]), has[labels[i]])
+				if !slices.Contains(strings.Fields(labels[i+1]), has[labels[i]]) {
+					value = 0
+				}
 			}
-			if wanted {
-				total += series.GetGauge().GetValue() + series.GetCounter().GetValue()
-			}
+			total += value
 		}
 		return total
 	}, err

@@ -209,7 +209,9 @@ func (a *asker) receive(count int) error {
 	for count > 0 {
 		n, err := a.conn.Read(a.reply[:])
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			a.giveUp()
+			a.lost += a.waiting
+			a.waiting = 0
+			clear(a.open[:])
 			return nil
 		}
 		if err != nil {
@@ -220,12 +222,6 @@ func (a *asker) receive(count int) error {
 		}
 	}
 	return nil
-}
-
-func (a *asker) giveUp() {
-	a.lost += a.waiting
-	a.waiting = 0
-	clear(a.open[:])
 }
 
 // note counts a reply. One that comes after it was given up, or twice, is none.

@@ -112,10 +112,10 @@ func (s *soak) reportDisturbance(name string, row func(what, format string, args
 	}
 	if inStep.count() == 0 {
 		row(name, "not in this run")
-		return
+	} else {
+		row(name, "%d times, for %.1f s; in step again %.2f s later, at most %.2f s", inStep.count(), took.quantile(0.5)/1000,
+			inStep.quantile(0.5)/1000, inStep.quantile(1)/1000)
 	}
-	row(name, "%d times, for %.1f s; in step again %.2f s later, at most %.2f s", inStep.count(), took.quantile(0.5)/1000,
-		inStep.quantile(0.5)/1000, inStep.quantile(1)/1000)
 }
 
 // durations are many of them, in milliseconds, for quantiles.

@@ -22,31 +22,23 @@ type server struct {
 }
 
 // startServer starts CoreDNS, which reaches the API server at the address given, and returns when it answers.
-func startServer(ctx context.Context, c *kube.Cluster, apiserver string) (*server, error) {
-	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
-	if err != nil {
-		return nil, err
-	}
+func startServer(ctx context.Context, c *kube.Cluster, apiserver string) *server {
+	config := measure.Must(clientcmd.LoadFromFile(c.Kubeconfig))
 	for _, cluster := range config.Clusters {
 		cluster.Server = "https://" + apiserver
 	}
 	kubeconfig := filepath.Join(filepath.Dir(c.Kubeconfig), "proxied.kubeconfig")
-	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
-		return nil, err
-	}
-	s := &server{}
-	if s.metrics, err = measure.FreeAddress(); err != nil {
-		return nil, err
-	}
+	measure.Check(clientcmd.WriteToFile(*config, kubeconfig))
+	s := &server{metrics: measure.Must(measure.FreeAddress())}
 	plugins := fmt.Sprintf("errors\n prometheus %s\n multicluster clusterset.local {\n kubeconfig %s\n }", s.metrics, kubeconfig)
-	s.CoreDNS, err = measure.StartCoreDNS(ctx, c, filepath.Join("bin", "coredns"), plugins, func(address string) error {
+	s.CoreDNS = measure.Must(measure.StartCoreDNS(ctx, c, filepath.Join("bin", "coredns"), plugins, func(address string) error {
 		m, err := dns.Exchange(new(dns.Msg).SetQuestion(oracle.Zone, dns.TypeSOA), address)
 		if err == nil && len(m.Answer) == 0 {
 			err = fmt.Errorf("%s has no SOA record: %s", oracle.Zone, dns.RcodeToString[m.Rcode])
 		}
 		return err
-	})
-	return s, err
+	}))
+	return s
 }
 
 // memory is what CoreDNS has of it.
@@ -65,21 +57,14 @@ const (
 
 // weigh looks several times, a second apart, and takes the least: connections that are about to be closed go, and what is held by
 // finalizers and pools goes with the second collection.
-func (s *server) weigh(ctx context.Context) (least memory, err error) {
-	for i := range 8 {
-		m, err := s.glance(ctx)
-		if err != nil {
-			return m, err
-		}
-		if i == 0 {
-			least = m
-		}
+func (s *server) weigh(ctx context.Context) memory {
+	least := measure.Must(s.glance(ctx))
+	for range 7 {
+		measure.Check(measure.Pause(ctx, time.Second))
+		m := measure.Must(s.glance(ctx))
 		least = memory{min(least.heap, m.heap), min(least.resident, m.resident), min(least.goroutines, m.goroutines)}
-		if err := measure.Pause(ctx, time.Second); err != nil {
-			return m, err
-		}
 	}
-	return least, nil
+	return least
 }
 
 // glance looks once.

@@ -81,7 +81,7 @@ func (s *soak) prepare(ctx context.Context) {
 	address := measure.Must(url.Parse(s.cluster.Config.Host))
 	s.proxy = measure.Must(faultproxy.Listen(address.Host))
 	s.say("starting CoreDNS")
-	s.server = measure.Must(startServer(ctx, s.cluster, s.proxy.Address()))
+	s.server = startServer(ctx, s.cluster, s.proxy.Address())
 }
 
 // fill makes things full.
@@ -153,7 +153,7 @@ func (s *soak) settle(ctx context.Context) {
 // of the size of its longest event, for the lifetime of the watch.
 func (s *soak) weigh(ctx context.Context) memory {
 	s.proxy.Cut()
-	return measure.Must(s.server.weigh(ctx))
+	return s.server.weigh(ctx)
 }
 
 // weighEnd compares with the beginning, and the metrics of CoreDNS with the existing objects.
