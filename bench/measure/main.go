@@ -16,8 +16,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Main runs a benchmark until it returns, or Check ends it, which a signal leads to as well: it ends the context. The libraries of Kubernetes
-// log nothing: while an API server is away, each watch would.
+// Main runs a benchmark until it returns, or Check ends it. A signal ends its context. The libraries of Kubernetes log nothing: while an API
+// server is away, each watch would.
 func Main(name string, run func(context.Context)) {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())

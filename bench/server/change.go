@@ -48,7 +48,9 @@ func (c *changer) any() measure.Name { return c.importName(rand.IntN(c.imports.m
 // waitForChanges measures how long changes of single imports take to be answered while nothing else happens. All servers see all
 // changes, so there is a pause between two changes.
 func (b *bench) waitForChanges(ctx context.Context, c *changer, servers []*server) {
-	measure.Check(measure.Steadily(ctx, 10, 1, b.changes*len(servers), func(i int) error { return b.waitForChange(ctx, c, servers[i%len(servers)]) }))
+	measure.Check(measure.Steadily(ctx, 10, 1, b.changes*len(servers), func(i int) error {
+		return b.waitForChange(ctx, c, servers[i%len(servers)])
+	}))
 	b.say("  %d changes each", b.changes)
 }
 

@@ -223,7 +223,9 @@ func same(t *testing.T, what string, clusters [2]*world.Cluster, condition func(
 
 // written are the kinds that the controller writes in namespaces of users.
 var written = []schema.GroupVersionKind{
-	mcsv1beta1.SchemeGroupVersion.WithKind("ServiceImportList"), corev1.SchemeGroupVersion.WithKind("ServiceList"), discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"),
+	mcsv1beta1.SchemeGroupVersion.WithKind("ServiceImportList"),
+	corev1.SchemeGroupVersion.WithKind("ServiceList"),
+	discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"),
 }
 
 // objects are those of the namespaces of users, normalized.
@@ -276,8 +278,11 @@ func normalize(object map[string]any) (string, error) {
 
 const ownSlices = mcsv1beta1.LabelSourceCluster + "=p00," + discoveryv1.LabelManagedBy + "=" + mcs.ControllerName
 
-// always are requests, and what is to be the same of their answers.
-var always = map[string]func(context.Context, *rest.Config) ([]string, error){
+// request asks an API server, and gives what is to be the same of its answer. The reason of an error is too.
+type request func(ctx context.Context, config *rest.Config) ([]string, error)
+
+// always are requests at any time.
+var always = map[string]request{
 	"versions and resources": func(_ context.Context, config *rest.Config) (found []string, err error) {
 		api := kubernetes.NewForConfigOrDie(config).Discovery()
 		groups, err := api.ServerGroups()
@@ -292,7 +297,8 @@ var always = map[string]func(context.Context, *rest.Config) ([]string, error){
 			for _, group := range groups.Groups {
 				for _, resource := range list.APIResources {
 					if group.Name == k.Group && resource.Name == k.resource {
-						found = append(found, fmt.Sprint(group.PreferredVersion.GroupVersion, resource.Name, resource.SingularName, resource.Kind, resource.Namespaced))
+						found = append(found, group.PreferredVersion.GroupVersion,
+							fmt.Sprint(resource.Name, resource.SingularName, resource.Kind, resource.Namespaced))
 					}
 				}
 			}
@@ -325,16 +331,17 @@ var always = map[string]func(context.Context, *rest.Config) ([]string, error){
 		})
 	},
 	"own slices, then a bookmark": events(metav1.ListOptions{
-		LabelSelector: ownSlices, SendInitialEvents: new(true), ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+		LabelSelector: ownSlices, SendInitialEvents: new(true), AllowWatchBookmarks: true,
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	}),
 }
 
 // afterRestart are requests to an API server that has forgotten its changes.
-var afterRestart = map[string]func(context.Context, *rest.Config) ([]string, error){
+var afterRestart = map[string]request{
 	"a watch from a version that is too old": events(metav1.ListOptions{ResourceVersion: "2"}),
 }
 
-func list(options metav1.ListOptions) func(context.Context, *rest.Config) ([]string, error) {
+func list(options metav1.ListOptions) request {
 	return func(ctx context.Context, config *rest.Config) (names []string, err error) {
 		all, err := kubernetes.NewForConfigOrDie(config).CoreV1().Namespaces().List(ctx, options)
 		if err != nil {
@@ -348,7 +355,7 @@ func list(options metav1.ListOptions) func(context.Context, *rest.Config) ([]str
 }
 
 // events are those of EndpointSlices up to the first that is none of an object.
-func events(options metav1.ListOptions) func(context.Context, *rest.Config) ([]string, error) {
+func events(options metav1.ListOptions) request {
 	return func(ctx context.Context, config *rest.Config) (seen []string, err error) {
 		w, err := kubernetes.NewForConfigOrDie(config).DiscoveryV1().EndpointSlices("").Watch(ctx, options)
 		if err != nil {
@@ -371,7 +378,7 @@ func events(options metav1.ListOptions) func(context.Context, *rest.Config) ([]s
 	}
 }
 
-func answerTheSame(t *testing.T, actual, simulated *rest.Config, requests map[string]func(context.Context, *rest.Config) ([]string, error)) {
+func answerTheSame(t *testing.T, actual, simulated *rest.Config, requests map[string]request) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

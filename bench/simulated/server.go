@@ -3,7 +3,6 @@ package simulated
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"iter"
 	"log"
@@ -119,9 +118,6 @@ func (s *Server) address() string { return net.JoinHostPort(host, strconv.Itoa(s
 // Kubeconfig returns the text of a kubeconfig for the Server, which has been started. It has a token because real peers have one. It is
 // not a JWT, so that no controller tries to renew it.
 func (s *Server) Kubeconfig() ([]byte, error) {
-	if s.port == 0 {
-		return nil, errors.New("the server has no port before its start")
-	}
 	const name = "simulated"
 	config := api.NewConfig()
 	config.Clusters[name] = &api.Cluster{Server: "https://" + s.address(), CertificateAuthorityData: s.certificates.authority}

@@ -141,7 +141,8 @@ func (a *api) send(ctx context.Context, t *thing, last, s oracle.State, body []b
 	case s.Gone:
 		return unless(apierrors.IsNotFound, a.client.Delete().AbsPath(t.collection, t.name).Do(ctx).Error())
 	case last.Gone:
-		return unless(apierrors.IsAlreadyExists, a.client.Post().AbsPath(t.collection).Body(body).SetHeader("Content-Type", "application/json").Do(ctx).Error())
+		create := a.client.Post().AbsPath(t.collection).SetHeader("Content-Type", "application/json").Body(body)
+		return unless(apierrors.IsAlreadyExists, create.Do(ctx).Error())
 	default:
 		return a.client.Patch(types.MergePatchType).AbsPath(t.collection, t.name).Body(body).Do(ctx).Error()
 	}

@@ -142,7 +142,9 @@ func removeCRD(ctx context.Context, s *soak) {
 	measure.Check(measure.Pause(ctx, 3*time.Second))
 	measure.Check(s.cluster.InstallCRDs(ctx, kube.BothVersions))
 	all := s.importsOnly()
-	measure.Check(measure.Parallel(ctx, writers, len(all), func(ctx context.Context, i int) error { return s.writeLocked(ctx, all[i], all[i].full) }))
+	measure.Check(measure.Parallel(ctx, writers, len(all), func(ctx context.Context, i int) error {
+		return s.writeLocked(ctx, all[i], all[i].full)
+	}))
 }
 
 // removeImports returns when no import is answered any more. From then on, none may be.

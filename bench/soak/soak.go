@@ -86,7 +86,9 @@ func (s *soak) prepare(ctx context.Context) {
 
 // fill makes things full.
 func (s *soak) fill(ctx context.Context, things []*thing) error {
-	return measure.Parallel(ctx, writers, len(things), func(ctx context.Context, i int) error { return s.write(ctx, things[i], things[i].full) })
+	return measure.Parallel(ctx, writers, len(things), func(ctx context.Context, i int) error {
+		return s.write(ctx, things[i], things[i].full)
+	})
 }
 
 // stop ends what prepare started.
