@@ -33,7 +33,7 @@ func BenchmarkServeDNS(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	our, stopOurs := serve(b, c, ourBlock)
+	our, stopOurs := serve(b, c, "multicluster clusterset.local", "ttl 5")
 	defer stopOurs()
 
 	createImports(b, api, 0, 100)
@@ -41,7 +41,7 @@ func BenchmarkServeDNS(b *testing.B) {
 
 	createImports(b, api, 100, 10_000)
 	createHeadless(b, api)
-	theirs, stopInTree := serve(b, c, inTreeBlock)
+	theirs, stopInTree := serve(b, c, "kubernetes clusterset.local", "multicluster clusterset.local")
 	for _, q := range questions(10_000) {
 		benchmark(b, 10_000, q, ours, our)
 		benchmark(b, 10_000, q, inTree, theirs)
@@ -185,9 +185,9 @@ func init() {
 var taken plugin.Handler
 
 // serve runs CoreDNS with one plugin, and gives that plugin. It ends with the benchmark or with stop.
-func serve(b *testing.B, c *kube.Cluster, block string) (h plugin.Handler, stop func()) {
+func serve(b *testing.B, c *kube.Cluster, block, property string) (h plugin.Handler, stop func()) {
 	b.Helper()
-	corefile := ".:0 {\n bind 127.0.0.1\n takenext\n " + block + " {\n kubeconfig " + c.Kubeconfig + "\n " + properties[block] + "\n }\n}"
+	corefile := ".:0 {\n bind 127.0.0.1\n takenext\n " + block + " {\n kubeconfig " + c.Kubeconfig + "\n " + property + "\n }\n}"
 	instance, err := caddy.Start(caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"})
 	if err != nil {
 		b.Fatal(err)
@@ -202,11 +202,3 @@ func serve(b *testing.B, c *kube.Cluster, block string) (h plugin.Handler, stop 
 	}
 	return taken, stop
 }
-
-// The blocks of both plugins, and what is in them.
-const (
-	ourBlock    = "multicluster clusterset.local"
-	inTreeBlock = "kubernetes clusterset.local"
-)
-
-var properties = map[string]string{ourBlock: "ttl 5", inTreeBlock: "multicluster clusterset.local"}

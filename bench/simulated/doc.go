@@ -20,10 +20,7 @@
 //
 // What it does not do, because nothing that is measured needs it:
 //
-//   - It checks no credentials. The kubeconfig has a token, as that of a real peer has, and the token is not looked at.
-//   - It has no admission and no defaulting: World makes objects with the defaults of a kube-apiserver, and Apply stores what it is
-//     given.
-//   - It does not write over HTTP, and does not get single objects.
-//   - It has no pages and no old states. Requests for them are refused.
+//   - It checks no credentials, and refuses writes and requests for single objects, pages and old states.
+//   - It has no defaulting: World makes objects with the defaults of a kube-apiserver, and Apply stores what it is given.
 //   - No object is deleted, or gets other labels.
 package simulated

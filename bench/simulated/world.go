@@ -22,6 +22,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // World says what all peers have. The same World always gives the same objects.
@@ -34,9 +35,6 @@ type World struct {
 	// Namespaces is how many namespaces the Services are in, by turns.
 	Namespaces int
 }
-
-// systemNamespace is the namespace of the peers' controllers.
-const systemNamespace = "multicluster-system"
 
 // ID returns the cluster ID of a peer.
 func (w World) ID(peer int) string { return fmt.Sprintf("p%02d", peer) }
@@ -106,7 +104,7 @@ func namespace(name, cluster string) *corev1.Namespace {
 
 // announcing returns the namespace of a peer's controller. There is no heartbeat before the first one of Beat.
 func (w World) announcing(peer int) *corev1.Namespace {
-	n := namespace(systemNamespace, w.ID(peer))
+	n := namespace(world.SystemNamespace, w.ID(peer))
 	n.Annotations = map[string]string{mcs.AnnotationClusterID: w.ID(peer), mcs.AnnotationVersion: "simulated", mcs.AnnotationTerms: "simulated"}
 	return managed(n, mcs.ControllerName)
 }

@@ -187,10 +187,10 @@ func (s *soak) awaitNothing(ctx context.Context, q *querier) error {
 func (w *world) everyName() []oracle.Question {
 	var questions []oracle.Question
 	for _, v := range w.vips {
-		questions = append(questions, v.Ask(typeA))
+		questions = append(questions, v.Ask(dns.TypeA))
 	}
 	for _, h := range w.headless {
-		questions = append(questions, h.Ask(typeA))
+		questions = append(questions, h.Ask(dns.TypeA))
 	}
 	return questions
 }

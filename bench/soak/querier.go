@@ -11,11 +11,6 @@ import (
 	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 )
 
-const (
-	typeA    = dns.TypeA
-	typeAAAA = dns.TypeAAAA
-)
-
 // querier asks one question after the other, and has each answer checked.
 type querier struct {
 	*soak
@@ -99,17 +94,17 @@ func (w *world) someQuestion() oracle.Question {
 	somePort := rand.IntN(len(oracle.Ports))
 	switch n := rand.IntN(100); {
 	case n < 45:
-		return v.Ask(typeA)
+		return v.Ask(dns.TypeA)
 	case n < 60:
-		return v.Ask(typeAAAA)
+		return v.Ask(dns.TypeAAAA)
 	case n < 68:
 		return v.AskPort(somePort)
 	case n < 75:
 		return v.AskPort(oracle.All)
 	case n < 82:
-		return h.Ask(typeA)
+		return h.Ask(dns.TypeA)
 	case n < 83:
-		return h.Ask(typeAAAA)
+		return h.Ask(dns.TypeAAAA)
 	case n < 90:
 		return h.AskHost(rand.IntN(len(h.Slices)), rand.IntN(smallSlice))
 	case n < 91:
@@ -117,7 +112,7 @@ func (w *world) someQuestion() oracle.Question {
 	case n < 92:
 		return h.AskPort(oracle.All)
 	case n < 97:
-		return oracle.AskNothing(dnsName(fmt.Sprintf("nobody-%d", rand.IntN(1000)), namespaceOf(rand.IntN(namespaces+1))), typeA)
+		return oracle.AskNothing(dnsName(fmt.Sprintf("nobody-%d", rand.IntN(1000)), namespaceOf(rand.IntN(namespaces+1))), dns.TypeA)
 	default:
 		return oracle.AskZone()
 	}

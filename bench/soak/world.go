@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/miekg/dns"
+
 	"github.com/clusterset-dns/multicluster/bench/soak/oracle"
 )
 
@@ -98,9 +100,9 @@ func newWorld() *world {
 
 func (w *world) addCanaries() {
 	t := w.addVIP("canary-import", namespaceOf(0), false, false)
-	w.canaries = append(w.canaries, canary{t, w.vips[len(w.vips)-1].Ask(typeA), &w.importFence})
+	w.canaries = append(w.canaries, canary{t, w.vips[len(w.vips)-1].Ask(dns.TypeA), &w.importFence})
 	_, parts := w.addHeadless("canary-slice", namespaceOf(0), 1, 1)
-	w.canaries = append(w.canaries, canary{parts[0], w.headless[len(w.headless)-1].Ask(typeA), &w.sliceFence})
+	w.canaries = append(w.canaries, canary{parts[0], w.headless[len(w.headless)-1].Ask(dns.TypeA), &w.sliceFence})
 }
 
 func dnsName(name, namespace string) string { return name + "." + namespace + ".svc." + oracle.Zone }
