@@ -39,7 +39,11 @@ func (m *many) run(ctx context.Context) (title string, rows []row) {
 	}
 	ctx, cancel := context.WithCancel(ctx) // ends the heartbeats
 	defer cancel()
-	defer m.end()
+	defer func() {
+		if m.member != nil {
+			_ = m.stop()
+		}
+	}()
 	part(fmt.Sprintf("starting a cluster and %d peers", w.Peers), func() { m.start(ctx) })
 	title = fmt.Sprintf("; all of it on this one machine\n%d simulated peers x %d exported Services x %d endpoints, %d of the names in all peers: %d imports, %d EndpointSlices",
 		w.Peers, w.Services, w.Endpoints, w.Shared, w.Imports(), w.Slices())
@@ -62,16 +66,6 @@ func (m *many) start(ctx context.Context) {
 		measure.Check(m.Join(ctx, m.world.ID(i), measure.Must(peer.Kubeconfig())))
 	}
 	go func() { _ = m.world.Beat(ctx, m.peers) }()
-}
-
-// end ends what start started.
-func (m *many) end() {
-	for _, peer := range m.peers {
-		_ = peer.Refuse()
-	}
-	if m.member != nil {
-		_ = m.stop()
-	}
 }
 
 // sync starts the controller, and gives the time until all imports are ready. It includes about a second for the objects of

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -67,14 +68,9 @@ func Machine() string {
 		commit = []byte("an unknown commit")
 	}
 	cpuinfo, _ := os.ReadFile("/proc/cpuinfo")
-	return fmt.Sprintf("%d cores, %s, %s, %s", runtime.NumCPU(), processor(string(cpuinfo)), runtime.Version(), strings.TrimSpace(string(commit)))
-}
-
-func processor(cpuinfo string) string {
-	_, rest, _ := strings.Cut(cpuinfo, "model name")
-	line, _, _ := strings.Cut(rest, "\n")
-	if _, name, ok := strings.Cut(line, ": "); ok {
-		return name
+	processor := runtime.GOARCH
+	if found := regexp.MustCompile(`model name\s*: (.*)`).FindSubmatch(cpuinfo); found != nil {
+		processor = string(found[1])
 	}
-	return runtime.GOARCH
+	return fmt.Sprintf("%d cores, %s, %s, %s", runtime.NumCPU(), processor, runtime.Version(), strings.TrimSpace(string(commit)))
 }

@@ -55,18 +55,14 @@ func (b *bench) ofQuestions(measure string, digits int, goals map[string][]goal)
 	return rows
 }
 
-// ofStock has a row for each question and setup.
+// ofStock has a row for each question and title.
 func (b *bench) ofStock() (rows []row) {
 	for _, q := range b.stockQuestions() {
-		last := ""
 		for _, s := range b.stockSetups(q) {
-			if s.title != last {
-				rows = append(rows, b.row(strings.TrimPrefix(s.title, inStock), cpuPerQuery, s.title, 2, nil))
-			}
-			last = s.title
+			rows = append(rows, b.row(strings.TrimPrefix(s.title, inStock), cpuPerQuery, s.title, 2, nil))
 		}
 	}
-	return rows
+	return slices.CompactFunc(rows, func(a, b row) bool { return a.title == b.title })
 }
 
 // bySize has, below the figures, the highest of them divided by the lowest.

@@ -66,13 +66,6 @@ func (b *bench) fill(ctx context.Context, w *world, what string, count int, obje
 	}))
 }
 
-// empty deletes all that fill made in a namespace.
-func (w *world) empty(ctx context.Context, namespace string) {
-	for _, kind := range []client.Object{&mcsv1beta1.ServiceImport{}, &discoveryv1.EndpointSlice{}} {
-		measure.Check(w.api.DeleteAllOf(ctx, kind, client.InNamespace(namespace)))
-	}
-}
-
 const nothing = "no imports"
 
 // onImports measures at no imports, some and many.
@@ -85,7 +78,9 @@ func (b *bench) onImports(ctx context.Context, w *world) {
 	}
 	b.compare(ctx, w)
 	// 2. Many imports, and nothing else: what they weigh, and whether their number slows anything down.
-	w.empty(ctx, headlessNamespace)
+	for _, kind := range []client.Object{&mcsv1beta1.ServiceImport{}, &discoveryv1.EndpointSlice{}} {
+		measure.Check(w.api.DeleteAllOf(ctx, kind, client.InNamespace(headlessNamespace)))
+	}
 	b.fill(ctx, w, "more imports", b.imports.many-b.imports.some, b.clusterSetIPs(b.imports.some))
 	b.memory(ctx, w, b.manyImports(), b.lastOf(b.imports.many), func() { b.onlyRead(ctx, w) })
 	b.sizes(ctx, w)

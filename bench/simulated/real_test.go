@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"testing"
@@ -35,11 +34,6 @@ import (
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	os.Exit(m.Run())
-}
-
 // compared is the World of the comparison.
 var compared = World{Peers: 1, Services: 20, Endpoints: 5, Namespaces: 2}
 
@@ -51,6 +45,7 @@ var compared = World{Peers: 1, Services: 20, Endpoints: 5, Namespaces: 2}
 //     ClusterIPs, which differ between any two clusters.
 func TestLikeAKubeAPIServer(t *testing.T) {
 	kube.NotShort(t)
+	ctrl.SetLogger(logr.Discard())
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

@@ -75,12 +75,11 @@ func New(certificates *Certificates, objects iter.Seq[client.Object]) (*Server, 
 
 // Start begins to listen on a free port of loopback.
 func (s *Server) Start(ctx context.Context) (err error) {
-	const attempts = 5 // another process can take the port
-	for range attempts {
-		if s.port, err = kube.FreePort(); err != nil {
-			return err
+	for range 5 { // another process can take the port
+		if s.port, err = kube.FreePort(); err == nil {
+			err = s.Resume(ctx)
 		}
-		if err = s.Resume(ctx); err == nil {
+		if err == nil {
 			return nil
 		}
 	}

@@ -91,13 +91,10 @@ func (s *soak) fill(ctx context.Context, things []*thing) error {
 	})
 }
 
-// stop ends what prepare started.
+// stop ends what prepare started, except what ends with this process.
 func (s *soak) stop() {
 	if s.server != nil {
 		s.server.Stop()
-	}
-	if s.proxy != nil {
-		_ = s.proxy.Close()
 	}
 	if s.cluster != nil {
 		_ = s.cluster.Stop()
