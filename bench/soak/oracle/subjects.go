@@ -191,8 +191,7 @@ const (
 	ordinalBits    = 7
 )
 
-// SliceNumber makes a number for a state of a slice, the clusters' slice of that place, from a count: no two slices have the same. There are
-// enough for a day.
+// SliceNumber makes a number for a state of a slice, by its place among the clusters, from a count. There are enough for a day.
 func SliceNumber(count uint32, slice int) uint32 {
 	number := count*uint32(len(Clusters)) + uint32(slice)
 	if number > maxSliceNumber {
