@@ -190,8 +190,7 @@ func changes() []change {
 	}
 }
 
-// of are what the peers of both clusters are.
-var of = [2]string{"kube-apiserver", "simulated"}
+var sides = [2]string{"kube-apiserver", "simulated"}
 
 // same waits until both clusters have the same objects, for which a condition holds, and returns them.
 func same(t *testing.T, what string, clusters [2]*world.Cluster, condition func(objects map[string]string) error) (has map[string]string) {
@@ -208,7 +207,7 @@ func same(t *testing.T, what string, clusters [2]*world.Cluster, condition func(
 		maps.Copy(all, b)
 		for _, key := range slices.Sorted(maps.Keys(all)) {
 			if has[key] != b[key] {
-				return fmt.Errorf("%s differs:\n%s: %s\n%s: %s", key, of[0], has[key], of[1], b[key])
+				return fmt.Errorf("%s differs:\n%s: %s\n%s: %s", key, sides[0], has[key], sides[1], b[key])
 			}
 		}
 		return nil
@@ -385,11 +384,11 @@ func answerTheSame(t *testing.T, actual, simulated *rest.Config, requests map[st
 			found, err := ask(ctx, config)
 			answers[i] = fmt.Sprintf("%q %s", found, apierrors.ReasonForError(err))
 			if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
-				t.Errorf("%s: %s: %v", what, of[i], err)
+				t.Errorf("%s: %s: %v", what, sides[i], err)
 			}
 		}
 		if answers[0] != answers[1] {
-			t.Errorf("%s:\n%s: %s\n%s: %s", what, of[0], answers[0], of[1], answers[1])
+			t.Errorf("%s:\n%s: %s\n%s: %s", what, sides[0], answers[0], sides[1], answers[1])
 		}
 	}
 }

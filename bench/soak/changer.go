@@ -100,11 +100,8 @@ func newAPI(config *rest.Config, now func() time.Duration) (*api, error) {
 	return &api{client: client, now: now}, err
 }
 
-// next is the choice of a state after the last one.
-type next func(last oracle.State) oracle.State
-
-// write gives a thing its next state, and returns when the API server has confirmed it.
-func (a *api) write(ctx context.Context, t *thing, choose next) error {
+// write gives a thing the state that is chosen after the last one, and returns when the API server has confirmed it.
+func (a *api) write(ctx context.Context, t *thing, choose func(last oracle.State) oracle.State) error {
 	if t.isImport {
 		a.crd.RLock()
 		defer a.crd.RUnlock()
@@ -112,7 +109,7 @@ func (a *api) write(ctx context.Context, t *thing, choose next) error {
 	return a.writeLocked(ctx, t, choose)
 }
 
-func (a *api) writeLocked(ctx context.Context, t *thing, choose next) error {
+func (a *api) writeLocked(ctx context.Context, t *thing, choose func(last oracle.State) oracle.State) error {
 	last := t.Last()
 	s := choose(last)
 	if s.Gone && last.Gone {

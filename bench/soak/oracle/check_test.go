@@ -70,8 +70,8 @@ func wants(t *testing.T, want Kind, q Question, asked, replied time.Duration, rc
 	}
 }
 
-// a is an A record of the name that was asked for.
-func a(ip netip.Addr) string { return "@ 5 IN A " + ip.String() }
+// address is an A record of the name that was asked for.
+func address(ip netip.Addr) string { return "@ 5 IN A " + ip.String() }
 
 func TestAnswersOfAnImport(t *testing.T) {
 	v, fence := newVIP()
@@ -109,7 +109,7 @@ func TestAnswersOfAnImport(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var records []string
 			for _, ip := range c.ips {
-				records = append(records, a(ip))
+				records = append(records, address(ip))
 			}
 			wants(t, c.want, v.Ask(dns.TypeA), c.replied-second/2, c.replied, c.rcode, records...)
 		})
@@ -122,7 +122,7 @@ func TestAnswersDoNotGoBack(t *testing.T) {
 	put(v.Object, 2*second, State{Number: 2, Size: 1})
 	q, checker := v.Ask(dns.TypeA), &Checker{}
 	answer := func(asked Asked, number uint32) Kind {
-		_, err := checker.Answered(asked, message(t, q, 0, a(IPv4(number))), 5*second)
+		_, err := checker.Answered(asked, message(t, q, 0, address(IPv4(number))), 5*second)
 		return kindOf(err)
 	}
 	early, also := checker.Ask(q, 3*second), checker.Ask(q, 3*second)
@@ -169,7 +169,7 @@ func TestPortsOfAnImport(t *testing.T) {
 
 func endpoints(number uint32, ordinals ...int) (records []string) {
 	for _, ordinal := range ordinals {
-		records = append(records, a(Endpoint(number, ordinal)))
+		records = append(records, address(Endpoint(number, ordinal)))
 	}
 	return records
 }
@@ -280,7 +280,7 @@ func TestRepliesOfAWrongForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			checker := &Checker{}
-			m := message(t, q, 0, a(IPv4(1)))
+			m := message(t, q, 0, address(IPv4(1)))
 			spoil(m)
 			if _, err := checker.Answered(checker.Ask(q, 2*second), m, 2*second); kindOf(err) != Malformed {
 				t.Errorf("%v, want %q", err, Malformed)

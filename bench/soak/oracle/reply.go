@@ -43,17 +43,7 @@ func read(q Question, m *dns.Msg) (reply, error) {
 		if rr.Header().Name != q.Name || rr.Header().Rrtype != q.Type {
 			return r, fmt.Errorf("the record %q is of another name or type", rr)
 		}
-		switch rr := rr.(type) {
-		case *dns.A:
-			r.records = append(r.records, rr.A.String())
-		case *dns.AAAA:
-			r.records = append(r.records, rr.AAAA.String())
-		case *dns.SRV:
-			r.records = append(r.records, srvRecord(rr.Port, rr.Target, glue[rr.Target]))
-			targets[rr.Target] = true
-		case *dns.SOA:
-			r.serial = &rr.Serial
-		}
+		r.add(rr, glue, targets)
 	}
 	for name := range glue {
 		if !targets[name] {
@@ -61,6 +51,20 @@ func read(q Question, m *dns.Msg) (reply, error) {
 		}
 	}
 	return r, r.readAuthority(m)
+}
+
+func (r *reply) add(rr dns.RR, glue map[string][]netip.Addr, targets map[string]bool) {
+	switch rr := rr.(type) {
+	case *dns.A:
+		r.records = append(r.records, rr.A.String())
+	case *dns.AAAA:
+		r.records = append(r.records, rr.AAAA.String())
+	case *dns.SRV:
+		r.records = append(r.records, srvRecord(rr.Port, rr.Target, glue[rr.Target]))
+		targets[rr.Target] = true
+	case *dns.SOA:
+		r.serial = &rr.Serial
+	}
 }
 
 func gluedTo(extra []dns.RR) (map[string][]netip.Addr, error) {
