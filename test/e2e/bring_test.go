@@ -44,11 +44,6 @@ func (p *clientPod) feed(ctx context.Context, stdin string, command ...string) (
 	return s.run(ctx, stdin, s.set.kubectl, append(args, command...)...)
 }
 
-const keptSockets = 2
-
-// enough is the file in the asking pod that ends its questions.
-const enough = "/tmp/enough"
-
 // blast asks the questions for some time in a pod, or until it is enough. It gives way to all else that runs on the node: a probe that comes
 // too late, because the clients are busy, says nothing of a server.
 func (l *load) blast(ctx context.Context, asker *clientPod, d time.Duration) (r dnsload.Result, err error) {
@@ -56,8 +51,8 @@ func (l *load) blast(ctx context.Context, asker *clientPod, d time.Duration) (r 
 	if err != nil {
 		return r, err
 	}
-	out, err := asker.feed(ctx, string(questions), "nice", "-n", "19", "/tmp/dnsload", "--server="+l.server, "--for="+d.String(),
-		"--stop="+enough, fmt.Sprintf("--kept=%d", keptSockets))
+	out, err := asker.feed(ctx, string(questions), "sh", "-c",
+		fmt.Sprintf("echo $$ >/tmp/dnsload.pid; exec nice -n 19 /tmp/dnsload --server=%s --for=%s", l.server, d))
 	if err != nil {
 		return r, err
 	}

@@ -201,7 +201,7 @@ func (l *load) disturb(d time.Duration, steps []step) {
 		steps[i%len(steps)].do()
 		l.done = append(l.done, done{steps[i%len(steps)], began, time.Now()})
 	}
-	_, err := l.asker.exec(l.t.Context(), "touch "+enough)
+	_, err := l.asker.exec(l.t.Context(), "kill -INT $(cat /tmp/dnsload.pid) || true")
 	if err = errors.Join(err, <-over); err != nil {
 		l.t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ const leastShare = 10
 var (
 	// Only what is in flight over a flow that kube-proxy makes the kernel forget may be lost: its answer comes from an address that was not
 	// asked. Sockets that are kept have such flows.
-	tollOfSockets = toll{keptSockets, math.MaxInt, beforeEnd, 30_000}
+	tollOfSockets = toll{dnsload.KeptSockets, math.MaxInt, beforeEnd, 30_000}
 	// A resolver's socket is new, but its port may have been another one's, and still have that one's flow: so rarely that more than one in a
 	// whole load says something else.
 	tollOfResolver = toll{1, 1, beforeEnd, 0}

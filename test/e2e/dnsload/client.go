@@ -20,8 +20,11 @@ type way struct {
 	keep    int // number of questions of a socket; 0: no limit
 }
 
-// Kept names the way over a socket that the client never closes.
-const Kept = "udp, one socket"
+// Kept names the way over a socket that the client never closes. So many clients of the program ask in this way.
+const (
+	Kept        = "udp, one socket"
+	KeptSockets = 2
+)
 
 var (
 	fresh = way{"udp", "udp", 16}
@@ -44,30 +47,20 @@ type client struct {
 	tally    tally
 }
 
-// run asks question after question, beginning with one of its own, until it is to end. The last one gets its answer.
-func (c *client) run(ctx context.Context, questions []Question, end <-chan struct{}) {
+// run asks question after question, beginning with one of its own, until the context ends. The last one gets its answer.
+func (c *client) run(ctx context.Context, questions []Question) {
 	defer c.hangUp()
-	for i := rand.IntN(len(questions)); ; i++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-end:
-			return
-		default:
-			c.ask(ctx, questions[i%len(questions)], c.messages[i%len(questions)])
-		}
+	for i := rand.IntN(len(questions)); ctx.Err() == nil; i++ {
+		c.ask(questions[i%len(questions)], c.messages[i%len(questions)])
 	}
 }
 
-func (c *client) ask(ctx context.Context, q Question, message *dns.Msg) {
+func (c *client) ask(q Question, message *dns.Msg) {
 	began := time.Now()
-	answer, err := c.exchange(ctx, message)
+	answer, err := c.exchange(message)
 	took := time.Since(began)
-	if ctx.Err() != nil {
-		return // it was cut off
-	}
 	if err != nil {
-		again, retryErr := c.exchange(ctx, message)
+		again, retryErr := c.exchange(message)
 		c.tally.unanswered(Failure{At: began, Took: took, Way: c.way.name, Question: q.String(), What: explain(err)},
 			retryErr == nil && q.check(again) == nil)
 		return
@@ -79,13 +72,13 @@ func (c *client) ask(ctx context.Context, q Question, message *dns.Msg) {
 }
 
 // exchange sends a question and waits for its answer. After an error, the next question has a new socket.
-func (c *client) exchange(ctx context.Context, message *dns.Msg) (*dns.Msg, error) {
+func (c *client) exchange(message *dns.Msg) (*dns.Msg, error) {
 	message.Id = uint16(rand.Uint32())
 	if c.conn != nil && c.way.keep > 0 && c.used >= c.way.keep {
 		c.hangUp()
 	}
 	if c.conn == nil {
-		conn, err := c.dial(ctx)
+		conn, err := c.dial()
 		if err != nil {
 			return nil, err
 		}
@@ -93,21 +86,21 @@ func (c *client) exchange(ctx context.Context, message *dns.Msg) (*dns.Msg, erro
 	}
 	c.used++
 	over := dns.Client{Net: c.way.network, Timeout: c.patience}
-	answer, _, err := over.ExchangeWithConnContext(ctx, message, c.conn)
+	answer, _, err := over.ExchangeWithConn(message, c.conn)
 	if err != nil {
 		c.hangUp()
 	}
 	return answer, err
 }
 
-func (c *client) dial(ctx context.Context) (net.Conn, error) {
+func (c *client) dial() (net.Conn, error) {
 	dialer := net.Dialer{Timeout: c.patience}
 	if c.way.network != "udp" {
-		return dialer.DialContext(ctx, c.way.network, c.server)
+		return dialer.Dial(c.way.network, c.server)
 	}
 	for {
 		dialer.LocalAddr = &net.UDPAddr{Port: c.ports.next()}
-		conn, err := dialer.DialContext(ctx, c.way.network, c.server)
+		conn, err := dialer.Dial(c.way.network, c.server)
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return conn, err
 		}

@@ -1,7 +1,7 @@
 // Package dnsload asks a DNS server as fast as it answers, and compares every answer with the one that is right.
 //
 //	Question   what to ask, and the right answer
-//	Run        asks until a time is over, or it is enough, by many clients at once
+//	Run        asks until it is enough, by many clients at once
 //	Result     how many answers there were, how long they took, and each that was wrong or missing, with its time
 //
 // Each client has one question open at a time. Most take a new socket after a few questions, as the resolvers of programs do; some

@@ -2,7 +2,6 @@ package dnsload
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 )
@@ -97,8 +96,8 @@ func sum(clients []*client, took time.Duration) Result {
 }
 
 func add(to, from map[string]int) {
-	for name := range maps.Keys(from) {
-		to[name] += from[name]
+	for name, n := range from {
+		to[name] += n
 	}
 }
 

@@ -8,16 +8,14 @@ import (
 	"time"
 )
 
-// Options contains the server, the duration, and the number of clients of each kind.
+// Options contains the server, and the number of clients of each kind.
 type Options struct {
-	Server           string // its address and port
-	For              time.Duration
-	Stop             <-chan struct{} // its end ends the questions before their time is over. nil: nothing does
-	Patience         time.Duration   // with one question
+	Server           string        // its address and port
+	Patience         time.Duration // with one question
 	Fresh, Kept, TCP int
 }
 
-// Run asks all questions, over and over.
+// Run asks all questions, over and over, until the context ends.
 func Run(ctx context.Context, o Options, questions []Question) (Result, error) {
 	if len(questions) == 0 {
 		return Result{}, errors.New("there is nothing to ask: no questions were given")
@@ -33,23 +31,12 @@ func Run(ctx context.Context, o Options, questions []Question) (Result, error) {
 		}
 	}
 	began := time.Now()
-	end := make(chan struct{})
-	go func() {
-		defer close(end)
-		over := time.NewTimer(o.For)
-		defer over.Stop()
-		select {
-		case <-ctx.Done():
-		case <-o.Stop:
-		case <-over.C:
-		}
-	}()
 	var running sync.WaitGroup
 	for _, c := range clients {
-		running.Go(func() { c.run(ctx, questions, end) })
+		running.Go(func() { c.run(ctx, questions) })
 	}
 	running.Wait()
-	return sum(clients, time.Since(began)), ctx.Err()
+	return sum(clients, time.Since(began)), nil
 }
 
 func (o Options) clients() []*client {

@@ -1,7 +1,7 @@
-// Command run asks a DNS server as fast as it answers (see package dnsload). test/e2e runs it in a
-// pod.
+// Command run asks a DNS server as fast as it answers (see package dnsload), until the time is over or it is interrupted. test/e2e runs it in
+// a pod.
 //
-//	run --server 10.0.0.10:53 --for 5m [--stop FILE] <questions.json >result.json
+//	run --server 10.0.0.10:53 --for 5m <questions.json >result.json
 package main
 
 import (
@@ -11,52 +11,25 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/clusterset-dns/multicluster/test/e2e/dnsload"
 )
 
 func main() {
-	var o dnsload.Options
-	stopFile := flag.String("stop", "", "file whose presence ends the questions before their time is over")
+	// Of the clients, most are as the resolvers of programs. They wait as long as glibc.
+	o := dnsload.Options{Patience: 5 * time.Second, Fresh: 28, Kept: dnsload.KeptSockets, TCP: 2}
 	flag.StringVar(&o.Server, "server", "", "address and port of the server")
-	flag.DurationVar(&o.For, "for", time.Minute, "how long to ask")
-	flag.DurationVar(&o.Patience, "patience", 5*time.Second, "how long to wait for an answer: glibc's, unless given")
-	flag.IntVar(&o.Fresh, "fresh", 28, "how many clients ask over UDP, with a new socket after a few questions")
-	flag.IntVar(&o.Kept, "kept", 2, "how many clients ask over UDP, with one socket")
-	flag.IntVar(&o.TCP, "tcp", 2, "how many clients ask over TCP")
+	duration := flag.Duration("for", time.Minute, "how long to ask")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if *stopFile != "" {
-		o.Stop = appears(ctx, *stopFile)
-	}
+	ctx, cancel := context.WithTimeout(ctx, *duration)
+	defer cancel()
 	if err := run(ctx, o); err != nil {
-		fmt.Fprintln(os.Stderr, "blast:", err)
+		fmt.Fprintln(os.Stderr, "dnsload:", err)
 		os.Exit(1)
 	}
-}
-
-// appears is closed once a file is there.
-func appears(ctx context.Context, file string) <-chan struct{} {
-	there := make(chan struct{})
-	go func() {
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			if _, err := os.Stat(file); err == nil {
-				close(there)
-				return
-			}
-		}
-	}()
-	return there
 }
 
 func run(ctx context.Context, o dnsload.Options) error {
