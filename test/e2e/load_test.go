@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +42,13 @@ const leastEnds = 2
 // disturb.
 func loadFor(t testing.TB) time.Duration {
 	t.Helper()
-	d, err := time.ParseDuration(os.Getenv("E2E_LOAD_FOR"))
+	usual := "30s"
+	if kube.Full() {
+		usual = "5m"
+	}
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("E2E_LOAD_FOR"), usual))
 	if err != nil {
-		t.Fatalf("E2E_LOAD_FOR, which `make e2e` sets: %v", err)
+		t.Fatalf("E2E_LOAD_FOR: %v", err)
 	}
 	return d
 }

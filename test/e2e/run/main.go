@@ -13,12 +13,15 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +41,6 @@ type options struct {
 	release, results, filter string
 	from, suite              string
 	count                    int
-	measure                  bool // times for the documents
 }
 
 func main() {
@@ -51,13 +53,9 @@ func main() {
 	flag.StringVar(&o.suite, "suite", "", "checkout of kubernetes-sigs/mcs-api, whose conformance suite TestConformance runs; a stub of it unless given")
 	flag.IntVar(&o.count, "clusters", 3, "how many clusters to start")
 	flag.Parse()
-	if err := o.check(flag.Args()); err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "e2e: %q is not a flag; see -h\n", flag.Arg(0))
 		os.Exit(2)
-	}
-	o.measure = o.results != ""
-	if o.results == "" && o.filter == "" {
-		o.results = "bin/e2e.txt"
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -67,23 +65,8 @@ func main() {
 	}
 }
 
-// check refuses what would be found out after minutes, or never.
-func (o *options) check(rest []string) error {
-	if len(rest) > 0 {
-		return fmt.Errorf("%q is no option; -h lists them", rest[0])
-	}
-	if o.count < 2 || o.count > 9 {
-		return fmt.Errorf("--clusters %d: a clusterset here has 2 to 9", o.count)
-	}
-	return nil
-}
-
 func run(ctx context.Context, o options) error {
 	began := time.Now()
-	load, err := loadFor()
-	if err != nil {
-		return err
-	}
 	suite, err := readSuite(cmp.Or(o.suite, stubSuite))
 	if err != nil {
 		return err
@@ -122,25 +105,25 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	environment = append(append(environment, p.environment()...), "E2E_LOAD_FOR="+load, "E2E_REPORT="+report)
+	environment = append(append(environment, p.environment...), "KUBECONFIGS="+strings.Join(p.kubeconfigs, separator), "E2E_REPORT="+report)
 	if err := test(ctx, o, scratch, environment...); err != nil {
 		return err
 	}
 	fmt.Printf("all of it: %.0f s\n", time.Since(began).Seconds())
-	if o.results == "" {
+	if o.results == "" && o.filter != "" {
 		return nil
 	}
-	return writeResults(ctx, o.results, report, fmt.Sprintf("load for %s; %s", load, p.what))
+	return writeResults(ctx, cmp.Or(o.results, "bin/e2e.txt"), report, p.what)
 }
 
-// environment is how the tests hear of the options. They run in a folder of their own, so all paths are full ones.
+// environment is how the tests get the options. They run in a folder of their own, so all paths are full ones.
 func (o options) environment(s suite) ([]string, error) {
 	folder, err := filepath.Abs(cmp.Or(o.release, ownRelease))
 	if err != nil {
 		return nil, err
 	}
 	all := []string{"E2E_RELEASE=" + folder}
-	if o.measure {
+	if o.results != "" {
 		all = append(all, "E2E_MEASURE=yes")
 	}
 	if o.suite == "" && os.Getenv("KUBECONFIGS") != "" {
@@ -150,19 +133,32 @@ func (o options) environment(s suite) ([]string, error) {
 	return append(all, "E2E_SUITE="+s.folder, "E2E_SUITE_RESULTS="+results), err
 }
 
-// loadFor is for how long the scenarios of load ask: E2E_LOAD_FOR, or 30s, or 5m in the full form. A wrong one is refused before
-// anything has begun.
-func loadFor() (string, error) {
-	text := "30s"
-	if kube.Full() {
-		text = "5m"
+// test builds the tests and runs them. All that they write outside of the clusters is in the scratch folder.
+func test(ctx context.Context, o options, scratch string, environment ...string) error {
+	binary := filepath.Join(scratch, "e2e.test")
+	if err := command(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-w", "-o", binary, "./test/e2e").Run(); err != nil {
+		return err
 	}
-	text = cmp.Or(os.Getenv("E2E_LOAD_FOR"), text)
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return "", fmt.Errorf("E2E_LOAD_FOR: %q is no time to ask for, such as 1m", text)
+	args := []string{"-test.v", "-test.timeout=55m", "-test.parallel=5", "-test.skip=^TestUnit"} // those need no clusters: make test runs them
+	if o.filter != "" {
+		args = append(args, "-test.run="+o.filter)
 	}
-	return text, nil
+	cmd := command(ctx, binary, args...)
+	cmd.Dir = filepath.Join("test", "e2e")
+	cmd.Env = append(append(cmd.Env, "TMPDIR="+scratch), environment...)
+	return cmd.Run()
+}
+
+// command is a program that ends with the context, and with it all that it has started: it has a process group of its own, which
+// a terminal's Ctrl-C does not reach.
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS="+kube.Flags) // also where it is not make that has started us
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
 }
 
 // startAll gives all that was started, also with an error. The clusters start while the images are made.
@@ -198,9 +194,38 @@ func startAll(ctx context.Context, scratch string, o options) (running []*cluste
 		if old != "" {
 			archives = append(archivesIn(filepath.Join(old, "bin", "images")), archives...)
 		}
-		err = loadAll(context.WithoutCancel(ctx), started, archives...)
+		for _, c := range started {
+			for _, archive := range archives {
+				err = errors.Join(err, c.Load(context.WithoutCancel(ctx), archive))
+			}
+		}
 	}
-	return present(started), old, err
+	running = slices.DeleteFunc(started, func(c *clusters.Cluster) bool { return c == nil }) // did not start
+	return running, old, err
+}
+
+// makeFrom makes the images of the commit that TestUpgrade upgrades from, in a checkout in the scratch folder. Their tag is the commit's. Without a
+// commit it gives no folder.
+func makeFrom(ctx context.Context, scratch, commit string) (folder string, err error) {
+	if commit == "" {
+		return "", nil
+	}
+	folder = filepath.Join(scratch, "from")
+	for _, words := range [][]string{
+		{"git", "clone", "--quiet", "--shared", "--no-checkout", ".", folder},
+		{"git", "-C", folder, "checkout", "--quiet", "--detach", commit},
+		{"make", "--no-print-directory", "--directory=" + folder, "images"},
+	} {
+		if err := command(ctx, words[0], words[1:]...).Run(); err != nil {
+			return "", err
+		}
+	}
+	return folder, nil
+}
+
+// archivesIn are those that `make images` wrote in a folder.
+func archivesIn(folder string) []string {
+	return []string{filepath.Join(folder, "coredns.tar"), filepath.Join(folder, "multicluster-controller.tar")}
 }
 
 // ownRelease is the folder of the release that makeRelease makes.
@@ -214,28 +239,6 @@ func makeRelease(ctx context.Context, given string) error {
 	cmd := command(ctx, "make", "--no-print-directory", "release-dry-run", "VERSION=v0.0.0-e2e", "ARCH="+runtime.GOARCH)
 	cmd.Env = append(cmd.Env, "SYSTEMS="+runtime.GOOS+"/"+runtime.GOARCH)
 	return cmd.Run()
-}
-
-// present leaves out clusters that did not start.
-func present(started []*clusters.Cluster) []*clusters.Cluster {
-	var all []*clusters.Cluster
-	for _, c := range started {
-		if c != nil {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-func loadAll(ctx context.Context, all []*clusters.Cluster, archives ...string) error {
-	for _, c := range all {
-		for _, archive := range archives {
-			if err := c.Load(ctx, archive); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func end(all []*clusters.Cluster) {

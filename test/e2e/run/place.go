@@ -18,20 +18,14 @@ const separator = string(filepath.ListSeparator)
 
 // place is where the tests run.
 type place struct {
-	what               string   // for the head of the results
-	kubeconfigs        []string // full paths: the tests run in a folder of their own
-	fault, load, names string   // E2E_FAULT, E2E_LOAD and E2E_IMAGES
-	from               string   // E2E_FROM
-}
-
-// environment is how the tests hear of it.
-func (p place) environment() []string {
-	return []string{"KUBECONFIGS=" + strings.Join(p.kubeconfigs, separator), "E2E_FAULT=" + p.fault, "E2E_LOAD=" + p.load, "E2E_IMAGES=" + p.names, "E2E_FROM=" + p.from}
+	what        string   // for the head of the results
+	kubeconfigs []string // full paths: the tests run in a folder of their own
+	environment []string // more than this program has
 }
 
 // given are clusters that were there before, of a list of kubeconfigs.
 func given(list string) (place, error) {
-	p := place{what: "clusters given by KUBECONFIGS, asked from this machine", fault: os.Getenv("E2E_FAULT"), load: os.Getenv("E2E_LOAD"), names: os.Getenv("E2E_IMAGES")}
+	p := place{what: "clusters given by KUBECONFIGS, asked from this machine"}
 	for _, file := range filepath.SplitList(list) {
 		full, err := filepath.Abs(file)
 		if err != nil {
@@ -69,14 +63,14 @@ func made(ctx context.Context, scratch string, started []*clusters.Cluster, old 
 	if err := command(ctx, "go", "build", "-o", program, "./test/clusters/run").Run(); err != nil {
 		return place{}, err
 	}
-	p := place{what: "clusters of one node each, all on this one machine", from: old,
-		names: "stock=" + images.Stock + "," + os.Getenv("E2E_IMAGES")} // a later one wins
+	p := place{what: "clusters of one node each, all on this one machine"}
 	var fault, load []string
 	for _, c := range started {
 		p.kubeconfigs = append(p.kubeconfigs, c.Kubeconfig)
 		fault = append(fault, program+" fault "+c.Name)
 		load = append(load, program+" load "+c.Name)
 	}
-	p.fault, p.load = strings.Join(fault, separator), strings.Join(load, separator)
+	p.environment = []string{"E2E_FAULT=" + strings.Join(fault, separator), "E2E_LOAD=" + strings.Join(load, separator),
+		"E2E_IMAGES=stock=" + images.Stock + "," + os.Getenv("E2E_IMAGES"), "E2E_FROM=" + old} // a later image wins
 	return p, nil
 }

@@ -24,10 +24,7 @@ type suite struct {
 	images []string // that its pods run
 }
 
-var (
-	errNoSuite = errors.New("want a checkout of kubernetes-sigs/mcs-api, with Go files in its folder conformance")
-	imageLine  = regexp.MustCompile(`\bImage:\s*"([^"]+)"`)
-)
+var imageLine = regexp.MustCompile(`\bImage:\s*"([^"]+)"`)
 
 // readSuite finds which images the suite's pods run: they are in its source.
 func readSuite(folder string) (suite, error) {
@@ -35,9 +32,9 @@ func readSuite(folder string) (suite, error) {
 	if err != nil {
 		return suite{}, err
 	}
-	files, err := filepath.Glob(filepath.Join(full, "conformance", "*.go"))
-	if err != nil || len(files) == 0 {
-		return suite{}, fmt.Errorf("--suite %s: %w", folder, errors.Join(errNoSuite, err))
+	files, _ := filepath.Glob(filepath.Join(full, "conformance", "*.go"))
+	if len(files) == 0 {
+		return suite{}, fmt.Errorf("--suite %s: want a checkout of kubernetes-sigs/mcs-api, with Go files in its folder conformance", folder)
 	}
 	s := suite{folder: full}
 	for _, file := range files {
@@ -51,21 +48,7 @@ func readSuite(folder string) (suite, error) {
 	}
 	slices.Sort(s.images)
 	s.images = slices.Compact(s.images)
-	return s, s.check(folder)
-}
-
-// check refuses images that a kubelet pulls from a registry also if the node has them.
-func (s suite) check(folder string) error {
-	if len(s.images) == 0 {
-		return fmt.Errorf("--suite %s: no line of its Go files has an image, such as Image: %q", folder, "alpine/socat:1.7.4.4")
-	}
-	for _, image := range s.images {
-		last := image[strings.LastIndex(image, "/")+1:]
-		if _, tag, _ := strings.Cut(last, ":"); tag == "" || tag == "latest" {
-			return fmt.Errorf("--suite %s: the image %s has no fixed tag, so a node pulls it from a registry each time: use a later commit of the suite", folder, image)
-		}
-	}
-	return nil
+	return s, nil
 }
 
 // loadImages gives the tools image the names of the suite's images. The suite needs sh, nc, socat, dig and nslookup of them.
