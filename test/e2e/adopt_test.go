@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -220,13 +219,6 @@ func TestUnitDocumentsHaveTheLines(t *testing.T) {
 		if !slices.ContainsFunc(shown, regexp.MustCompile("^"+i.line+"$").MatchString) {
 			t.Errorf("neither docs/install.md nor docs/operations/uninstall.md has the line %q", i.line)
 		}
-	}
-}
-
-func TestUnitStepsOf(t *testing.T) {
-	got := stepsOf("Before `this`.\n\n1. Type `one\n   line` and `make`:\n\n       kubectl a  # why\n       kubectl b `c`\n\n   Then `d`.\n2. `e`\n\nAfter `that`.\n")
-	if want := [][]string{{"one line", "make", "kubectl a", "kubectl b `c`", "d"}, {"e"}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 

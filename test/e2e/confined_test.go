@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func (s *scene) confined() {
@@ -35,7 +34,6 @@ func (s *scene) confined() {
 		t.Run(p.deployment, func(t *testing.T) {
 			pod := s.onePod(t, c, p)
 			checkStatus(t, s.proc(t, c, nodes, p.deployment, pod), p.capabilities)
-			s.checkRestricted(t, c, pod)
 			if p.deployment == "multicluster-controller" {
 				checkMemory(t, c, pod)
 			}
@@ -174,20 +172,6 @@ func checkStatus(t *testing.T, seen map[string]string, capabilities string) {
 	}
 }
 
-// checkRestricted lets the API server judge a pod like this one in the restricted namespace, and one that asks for more.
-func (s *scene) checkRestricted(t *testing.T, c *cluster, pod corev1.Pod) {
-	t.Helper()
-	again := corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: "again"}, Spec: *pod.Spec.DeepCopy()}
-	again.Spec.ServiceAccountName, again.Spec.DeprecatedServiceAccount, again.Spec.NodeName = "", "", ""
-	if err := s.dryRun(t, c, again); err != nil {
-		t.Errorf("a restricted namespace refuses the pod: %v", err)
-	}
-	again.Spec.Containers[0].SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"}
-	if err := s.dryRun(t, c, again); err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
-		t.Errorf("the same pod with NET_ADMIN: %v; want it refused, or the above proves nothing", err)
-	}
-}
-
 // checkMemory wants Go to know nine tenths of the container's memory limit.
 func checkMemory(t *testing.T, c *cluster, pod corev1.Pod) {
 	t.Helper()
@@ -201,14 +185,4 @@ func checkMemory(t *testing.T, c *cluster, pod corev1.Pod) {
 	if got, err := strconv.ParseFloat(line, 64); err != nil || limit == 0 || int64(got) != limit/10*9+limit%10*9/10 {
 		t.Errorf("Go's memory limit is %q, want nine tenths of %d: %v", line, limit, err)
 	}
-}
-
-func (s *scene) dryRun(t *testing.T, c *cluster, pod corev1.Pod) error {
-	t.Helper()
-	text, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.run(t.Context(), string(text), s.set.kubectl, "--context="+c.id, "create", "--namespace="+s.namespace, "--dry-run=server", "-f", "-")
-	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -42,12 +43,7 @@ func (s *scene) explainAll(ctx context.Context) string {
 		if err != nil {
 			fmt.Fprintln(&text, err)
 		}
-		asked := map[string]bool{}
-		for _, name := range strings.Fields(names) {
-			if asked[name] {
-				continue
-			}
-			asked[name] = true
+		for _, name := range slices.Compact(slices.Sorted(strings.FieldsSeq(names))) {
 			out, err := s.run(ctx, "", s.plugin, "explain", s.fqdn(name), "--context", c.id)
 			fmt.Fprintf(&text, "%s $ kubectl multicluster explain %s\n%s", c.id, s.fqdn(name), out)
 			if out == "" && err != nil {

@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -82,6 +85,36 @@ func (s *scene) nativeNames() {
 	}
 }
 
+// ready makes the one server of a workload ready or not, and returns when its pod is.
+func (s *scene) ready(c *cluster, name string, is bool) time.Time {
+	s.t.Helper()
+	command := "touch"
+	if is {
+		command = "rm"
+	}
+	s.kubectl(c, "exec", "deployment/"+name, "--", command, "/tmp/unready")
+	s.kubectl(c, "wait", fmt.Sprintf("--for=condition=Ready=%t", is), "pod", "-l", "app="+name, "--timeout=1m")
+	return time.Now()
+}
+
+// median reports how long it took from each time until a cluster answered.
+func (s *scene) median(all []request, since []time.Time, by *cluster) {
+	s.t.Helper()
+	var took []time.Duration
+	for _, at := range since {
+		began := time.Duration(at.UnixNano())
+		i := slices.IndexFunc(all, func(r request) bool { return r.at >= began && r.who == by.id })
+		if i < 0 {
+			s.t.Fatalf("no answer from %s after %v", by.id, at)
+		}
+		took = append(took, all[i].at-began)
+	}
+	slices.Sort(took)
+	s.t.Logf("from the last local pod that turns unready to the first answer from %s: %v", by.id, took)
+	s.report(fmt.Sprintf("the last local pod turns unready, until another cluster answers (median of %d)", len(took)), took[len(took)/2])
+	s.answered("a pod turns unready, and ready", all, 1)
+}
+
 // ways are how people put a Service where the controller has one, and what the program then says. Nothing means that it succeeds.
 var ways = []struct{ name, says string }{
 	{"kubectl create", `services "foo" already exists`},
@@ -142,7 +175,15 @@ func (s *scene) give(c *cluster, way string) (string, error) {
 	if words[0] == "kubectl" {
 		return c.set.run(s.t.Context(), fooOfUsers, c.set.kubectl, append(words[1:], "--context="+c.id, "--namespace="+s.namespace, "--filename=-")...)
 	}
-	return s.run(s.t.Context(), "", s.helm, append(words[1:], "foo", s.chartOf(map[string]string{"foo.yaml": fooOfUsers}), "--kube-context="+c.id, "--namespace="+s.namespace)...)
+	chart := s.t.TempDir()
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(chart, "templates"), 0o700),
+		os.WriteFile(filepath.Join(chart, "Chart.yaml"), []byte("apiVersion: v2\nname: users\nversion: 1.0.0\n"), 0o600),
+		os.WriteFile(filepath.Join(chart, "templates", "foo.yaml"), []byte(fooOfUsers), 0o600),
+	); err != nil {
+		return "", err
+	}
+	return s.run(s.t.Context(), "", s.helm, append(words[1:], "foo", chart, "--kube-context="+c.id, "--namespace="+s.namespace)...)
 }
 
 // take removes it as the same person would.

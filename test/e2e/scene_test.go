@@ -18,7 +18,7 @@ const patience = 2 * time.Minute
 // scene is one scenario's namespace, the same in all clusters.
 type scene struct {
 	*set
-	t         *recorder
+	t         *testing.T
 	namespace string
 	measured  []string                      // lines of the report
 	undo      []func(context.Context) error // at the end, after what a person would look at is in the log
@@ -101,7 +101,7 @@ const linger = 8 * time.Second
 // newScene makes the namespace, which goes with the test, in clusters as they are. The test's line for the report is written when it has passed.
 func (s *set) newScene(t *testing.T, title string) *scene {
 	t.Helper()
-	made := &scene{set: s, t: &recorder{T: t}, namespace: "e2e-" + strings.ToLower(rand.Text()[:8])}
+	made := &scene{set: s, t: t, namespace: "e2e-" + strings.ToLower(rand.Text()[:8])}
 	began := time.Now()
 	t.Cleanup(func() { made.end(title, time.Since(began)) })
 	if err := s.each(t.Context(), func(ctx context.Context, c *cluster) error {
@@ -132,9 +132,7 @@ func (s *scene) end(title string, took time.Duration) {
 			s.t.Error(err)
 		}
 	}
-	if s.t.Failed() {
-		s.t.repeat()
-	} else {
+	if !s.t.Failed() {
 		s.writeReport(fmt.Sprintf("%s\t%.1f s\n", title, took.Seconds()) + strings.Join(s.measured, ""))
 	}
 }

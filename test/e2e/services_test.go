@@ -54,25 +54,3 @@ func (s *scene) withoutEndpoints(ctx context.Context, at *cluster, name string, 
 	}
 	return err
 }
-
-func (s *scene) statefulSets() {
-	replicas := map[*cluster]int{s.clusters[0]: 2, s.clusters[1]: 1}
-	for c, n := range replicas {
-		s.expose(c, "db", "clusterIP: None\npublishNotReadyAddresses: false\nports: [{name: web, port: 8080}]")
-		s.deploy(c, workload{name: "db", kind: "StatefulSet", replicas: n})
-		s.export(c, "db")
-	}
-	for _, at := range []*cluster{s.clusters[0], s.clusters[1]} {
-		client := s.client(at, "client")
-		for c, n := range replicas {
-			for i := range n {
-				host := fmt.Sprintf("db-%d", i)
-				name := host + "." + c.id + "." + s.fqdn("db")
-				client.prints("curl -sS -m 5 http://"+name+":8080/", host+" "+c.id)
-				client.prints("nslookup "+name, name, "-NXDOMAIN")
-			}
-		}
-		client.prints("dig +short "+s.fqdn("db")+" | sort -u | wc -l", "3")
-		client.prints("nslookup db-1."+s.clusters[1].id+"."+s.fqdn("db")+" || true", "NXDOMAIN")
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -148,22 +149,6 @@ func splitImage(image string) (repository, tag string) {
 		return image, ""
 	}
 	return image[:colon], image[colon+1:]
-}
-
-// TestUnitImages: what E2E_IMAGES says, and what it leaves out.
-func TestUnitImages(t *testing.T) {
-	got, err := parseImages("stock=a/coredns:v1,coredns=registry.example.org:5000/coredns:v2,stock=b/coredns:v3")
-	if err != nil || got["stock"] != "b/coredns:v3" || got["tools"] != "registry.invalid/clusterset-dns/tools:1" {
-		t.Errorf("%v, %v", got, err)
-	}
-	if repository, tag := splitImage(got["coredns"]); repository != "registry.example.org:5000/coredns" || tag != "v2" {
-		t.Errorf("%s, %s", repository, tag)
-	}
-	for _, wrong := range []string{"coredns", "nonsense=a/b:c", "tools=registry.example.org:5000/tools"} {
-		if _, err := parseImages(wrong); err == nil {
-			t.Errorf("E2E_IMAGES=%s: no error", wrong)
-		}
-	}
 }
 
 func (s *set) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
@@ -390,7 +375,30 @@ func (c *cluster) dnsAddress(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return c.kubeletDNS(ctx, node)
+	config, err := c.kubelet(ctx, node)
+	if err == nil && len(config.ClusterDNS) == 0 {
+		err = fmt.Errorf("the kubelet of %s has no clusterDNS", node)
+	}
+	if err != nil {
+		return "", err
+	}
+	return config.ClusterDNS[0], nil
+}
+
+// kubeletConfig is a part of a kubelet's configuration.
+type kubeletConfig struct {
+	ClusterDNS []string
+	ResolvConf string
+}
+
+// kubelet asks a node's kubelet for its configuration.
+func (c *cluster) kubelet(ctx context.Context, node string) (kubeletConfig, error) {
+	var answer struct{ KubeletConfig kubeletConfig }
+	text, err := c.kubectl(ctx, "get", "--raw", "/api/v1/nodes/"+node+"/proxy/configz")
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &answer)
+	}
+	return answer.KubeletConfig, err
 }
 
 // join lets each cluster read the others.
