@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -12,7 +11,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -187,21 +185,10 @@ func (s *set) findPrograms(ctx context.Context) error {
 	return err
 }
 
-// run runs a program in the project's top folder, with the set's kubeconfig and without the
-// settings of the user. The error contains its output.
+// run runs a program with the set's kubeconfig, and without the settings of the user.
 func (s *set) run(ctx context.Context, stdin, program string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = binaries.Root()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig(), "PATH="+filepath.Dir(s.kubectl)+":"+os.Getenv("PATH"),
-		"HELM_CONFIG_HOME="+s.dir, "HELM_CACHE_HOME="+s.dir, "HELM_DATA_HOME="+s.dir)
-	cmd.Stdin = strings.NewReader(stdin)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("%s %s: %w: %s%s", filepath.Base(program), strings.Join(args, " "), err, out, &stderr)
-	}
-	return string(out), err
+	return binaries.Run(ctx, []string{"KUBECONFIG=" + s.kubeconfig(), "PATH=" + filepath.Dir(s.kubectl) + ":" + os.Getenv("PATH"),
+		"HELM_CONFIG_HOME=" + s.dir, "HELM_CACHE_HOME=" + s.dir, "HELM_DATA_HOME=" + s.dir}, stdin, program, args...)
 }
 
 // kubectl runs kubectl as the cluster's administrator.

@@ -8,9 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -136,16 +134,8 @@ func (s *stage) end() error {
 
 // run runs a program in the project's top folder, for which all clusters are contexts, and gives its output. kubectl finds its plugin.
 func (s *stage) run(ctx context.Context, program string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = binaries.Root()
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+filepath.Dir(s.programs["kubectl"])+":"+filepath.Join(binaries.Root(), "bin")+":"+os.Getenv("PATH"))
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		err = fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, stderr.String())
-	}
-	return string(out), err
+	path := filepath.Dir(s.programs["kubectl"]) + ":" + filepath.Join(binaries.Root(), "bin") + ":" + os.Getenv("PATH")
+	return binaries.Run(ctx, []string{"KUBECONFIG=" + s.kubeconfig, "PATH=" + path}, "", program, args...)
 }
 
 // get is what kubectl gets in a cluster.

@@ -54,15 +54,21 @@ func KubectlWith(ctx context.Context, kubeconfig, stdin string, args ...string) 
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, programs["kubectl"], args...)
 	// Clusters of two tests can have the same address, and different CRDs: kubectl keeps what an address serves for six hours.
-	cmd.Dir, cmd.Env = Root(), append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECACHEDIR="+kubeconfig+".cache")
+	return Run(ctx, []string{"KUBECONFIG=" + kubeconfig, "KUBECACHEDIR=" + kubeconfig + ".cache"}, stdin, programs["kubectl"], args...)
+}
+
+// Run runs a program in the project's top folder, with more variables and a text that it reads, and gives its output. An error has all that it
+// printed.
+func Run(ctx context.Context, environment []string, stdin, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.Env = Root(), append(os.Environ(), environment...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		err = fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
+		err = fmt.Errorf("%s %s: %w: %s%s", filepath.Base(program), strings.Join(args, " "), err, out, &stderr)
 	}
 	return string(out), err
 }
