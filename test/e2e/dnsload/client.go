@@ -44,7 +44,7 @@ type client struct {
 	ports    *ports
 	conn     *dns.Conn // or nil
 	used     int       // how many questions it was for
-	tally    tally
+	tally    *tally
 }
 
 // run asks question after question, beginning with one of its own, until the context ends. The last one gets its answer.

@@ -129,10 +129,10 @@ func TestMissingAnswersAreNoted(t *testing.T) {
 }
 
 func TestASecondTryIsNotTheAnswer(t *testing.T) {
-	c := &client{tally: newTally()}
-	c.tally.unanswered(Failure{Way: Kept, What: "no answer"}, true)
-	c.tally.answered("NOERROR", "udp", time.Second)
-	r := sum([]*client{c, {tally: newTally()}}, time.Minute)
+	counted := newTally()
+	counted.unanswered(Failure{Way: Kept, What: "no answer"}, true)
+	counted.answered("NOERROR", "udp", time.Second)
+	r := counted.sum(time.Minute)
 	if r.Asked != 2 || r.Unanswered[Kept] != 1 || r.Retried != 1 || !maps.Equal(r.Rcodes, map[string]int{"NOERROR": 1}) || r.Longest != time.Second {
 		t.Errorf("%+v", r)
 	}

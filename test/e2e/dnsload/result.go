@@ -3,6 +3,7 @@ package dnsload
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -33,20 +34,23 @@ type Failure struct {
 	What     string
 }
 
-// room is for how many failures a client notes. With more, one does not read them one by one.
-const room = 50
+// room is for how many failures are noted. With more, one does not read them one by one.
+const room = 1600
 
-// tally is one client's.
+// tally is what all clients count in.
 type tally struct {
+	mu     sync.Mutex
 	result Result
 	times  []time.Duration
 }
 
-func newTally() tally {
-	return tally{result: Result{Rcodes: map[string]int{}, Ways: map[string]int{}, Unanswered: map[string]int{}}}
+func newTally() *tally {
+	return &tally{result: Result{Rcodes: map[string]int{}, Ways: map[string]int{}, Unanswered: map[string]int{}}}
 }
 
 func (t *tally) answered(rcode, way string, took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.result.Asked++
 	t.result.Rcodes[rcode]++
 	t.result.Ways[way]++
@@ -54,11 +58,15 @@ func (t *tally) answered(rcode, way string, took time.Duration) {
 }
 
 func (t *tally) wrong(f Failure) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.result.Wrong++
 	t.note(f)
 }
 
 func (t *tally) unanswered(f Failure, retried bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.result.Asked++
 	t.result.Unanswered[f.Way]++
 	if retried {
@@ -73,32 +81,14 @@ func (t *tally) note(f Failure) {
 	}
 }
 
-// sum makes one result of all clients'.
-func sum(clients []*client, took time.Duration) Result {
-	all := newTally()
-	all.result.Took = took
-	for _, c := range clients {
-		r := &all.result
-		one := c.tally.result
-		r.Asked += one.Asked
-		r.Wrong += one.Wrong
-		r.Retried += one.Retried
-		add(r.Rcodes, one.Rcodes)
-		add(r.Ways, one.Ways)
-		add(r.Unanswered, one.Unanswered)
-		r.Failures = append(r.Failures, one.Failures...)
-		all.times = append(all.times, c.tally.times...)
-	}
-	slices.SortFunc(all.result.Failures, func(a, b Failure) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Question, b.Question)) })
-	slices.Sort(all.times)
-	all.result.P50, all.result.P99, all.result.Longest = part(all.times, 50), part(all.times, 99), part(all.times, 100)
-	return all.result
-}
-
-func add(to, from map[string]int) {
-	for name, n := range from {
-		to[name] += n
-	}
+// sum gives the result when all clients have ended.
+func (t *tally) sum(took time.Duration) Result {
+	r := t.result
+	r.Took = took
+	slices.SortFunc(r.Failures, func(a, b Failure) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Question, b.Question)) })
+	slices.Sort(t.times)
+	r.P50, r.P99, r.Longest = part(t.times, 50), part(t.times, 99), part(t.times, 100)
+	return r
 }
 
 // part is the time that so many percent of sorted times do not exceed.

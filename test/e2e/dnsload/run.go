@@ -20,7 +20,8 @@ func Run(ctx context.Context, o Options, questions []Question) (Result, error) {
 	if len(questions) == 0 {
 		return Result{}, errors.New("there is nothing to ask: no questions were given")
 	}
-	clients := o.clients()
+	counted := newTally()
+	clients := o.clients(counted)
 	for _, c := range clients {
 		for _, q := range questions {
 			message, err := q.message()
@@ -36,10 +37,10 @@ func Run(ctx context.Context, o Options, questions []Question) (Result, error) {
 		running.Go(func() { c.run(ctx, questions) })
 	}
 	running.Wait()
-	return sum(clients, time.Since(began)), nil
+	return counted.sum(time.Since(began)), nil
 }
 
-func (o Options) clients() []*client {
+func (o Options) clients(counted *tally) []*client {
 	var all []*client
 	shared := new(ports)
 	shared.taken.Store(rand.Uint32()) // who asks again soon has others
@@ -48,7 +49,7 @@ func (o Options) clients() []*client {
 		count int
 	}{{fresh, o.Fresh}, {kept, o.Kept}, {byTCP, o.TCP}} {
 		for range kind.count {
-			all = append(all, &client{way: kind.way, server: o.Server, patience: o.Patience, ports: shared, tally: newTally()})
+			all = append(all, &client{way: kind.way, server: o.Server, patience: o.Patience, ports: shared, tally: counted})
 		}
 	}
 	return all
