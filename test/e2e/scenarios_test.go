@@ -128,12 +128,6 @@ func TestTwoClustersServe(t *testing.T) {
 	beside(t, "a Service in two clusters: both serve, and one leaves while requests go on", (*scene).twoClustersServe)
 }
 
-// TestDatabaseMoves: the only server of a name ends in one cluster and begins in another, while a client in a third (or where there are
-// two, in the second) asks by the one name.
-func TestDatabaseMoves(t *testing.T) {
-	beside(t, "a database moves to another cluster while a client asks", (*scene).databaseMoves)
-}
-
 // TestOnePodIsUnreachable: a pod that is ready in its own cluster cannot be reached from another one.
 // With the annotation, it gets no traffic from there; but the last one stays.
 func TestOnePodIsUnreachable(t *testing.T) {

@@ -10,9 +10,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
-// patience is how long a scenario waits for a condition: far more than it takes, so that only a condition that never comes fails.
+// patience is how long the end of a scenario, or of a load, may take: far more than it takes.
 const patience = 2 * time.Minute
 
 // scene is one scenario's namespace, the same in all clusters.
@@ -206,26 +208,12 @@ func (s *scene) writeReport(lines string) {
 // of a second of a core, and scenarios run at the same time.
 const pause = 250 * time.Millisecond
 
-// eventually calls a condition until it returns nil. What it said last is in the failure.
+// eventually waits for a condition. A program that hangs is ended after the patience of kube.EventuallyEvery.
 func (s *scene) eventually(what string, condition func(context.Context) error) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*patience)
 	defer cancel()
-	var last error
-	for {
-		err := condition(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil || last == nil {
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			s.t.Fatalf("%s: not in %v: %v", what, patience, last)
-		case <-time.After(pause):
-		}
-	}
+	kube.EventuallyEvery(s.t, pause, what, func() error { return condition(ctx) })
 }
 
 // apply puts objects into a cluster; NAMESPACE in the text stands for the scene's.

@@ -2,9 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,39 +44,7 @@ func (y *story) clusterDies() {
 		y.t.Errorf("requests: %v; want answers of %s at first, and then failures", tally(requests), dies.id)
 	}
 	y.report("from the first request that failed to the last (an IP is asked for: no TTL counts)", last-first)
-	y.reportShares(requests, first, last, all)
 	db.judge(began)
-}
-
-// reportShares reports how the requests of a flow were distributed before the first failure, until
-// the last failure, and afterwards.
-func (s *scene) reportShares(requests []request, first, last time.Duration, clusters []*cluster) {
-	phases := []string{"before", "meanwhile", "afterwards"}
-	counts := make([]answers, len(phases))
-	for i := range counts {
-		counts[i] = answers{}
-	}
-	for _, r := range requests {
-		phase := 0
-		if r.at >= first {
-			phase = 1
-		}
-		if r.at > last {
-			phase = 2
-		}
-		who := "failed"
-		if slices.Contains(ids(clusters), r.who) {
-			who = r.who
-		}
-		counts[phase][who]++
-	}
-	for i, got := range counts {
-		var shares []string
-		for _, who := range slices.Sorted(maps.Keys(got)) {
-			shares = append(shares, fmt.Sprintf("%s %d", who, got[who]))
-		}
-		s.reportValue("requests, four at a time, and who answered: "+phases[i], strings.Join(shares, ", "))
-	}
 }
 
 // dying is a headless Service in the cluster that dies and in one that stays, and a client of it.
