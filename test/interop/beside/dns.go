@@ -51,7 +51,7 @@ func StartServers(t *testing.T, c *kube.Cluster) (s Servers) {
 	return s
 }
 
-// Question is a name below clusterset.local, a type, and what both servers answer: an rcode and the data of the records, sorted.
+// Question is a name below a namespace, a type, and what both servers answer: an rcode and the data of the records, sorted.
 type Question struct {
 	Name string
 	Type uint16
@@ -59,16 +59,16 @@ type Question struct {
 }
 
 // Answer waits until both servers give the wanted answers, and the same records.
-func (s Servers) Answer(t *testing.T, questions ...Question) {
+func (s Servers) Answer(t *testing.T, namespace string, questions ...Question) {
 	t.Helper()
 	for _, q := range questions {
-		what := fmt.Sprintf("%s %s", q.Name, dns.TypeToString[q.Type])
-		kube.Eventually(t, what, func() error {
-			ours, err := ask(s.Ours, q)
+		name := q.Name + "." + namespace + ".svc.clusterset.local."
+		kube.Eventually(t, name+" "+dns.TypeToString[q.Type], func() error {
+			ours, err := ask(s.Ours, name, q.Type)
 			if err != nil {
 				return err
 			}
-			inTree, err := ask(s.InTree, q)
+			inTree, err := ask(s.InTree, name, q.Type)
 			if err != nil {
 				return err
 			}
@@ -83,9 +83,9 @@ func (s Servers) Answer(t *testing.T, questions ...Question) {
 	}
 }
 
-func ask(server string, q Question) (*dns.Msg, error) {
+func ask(server, name string, kind uint16) (*dns.Msg, error) {
 	client := &dns.Client{Timeout: 3 * time.Second}
-	m, _, err := client.Exchange(new(dns.Msg).SetQuestion(q.Name+".clusterset.local.", q.Type), server)
+	m, _, err := client.Exchange(new(dns.Msg).SetQuestion(name, kind), server)
 	return m, err
 }
 

@@ -65,7 +65,7 @@ func TestBesideCilium(t *testing.T) {
 	}
 	kube.InNetNS(t, func(t *testing.T) {
 		ctrl.SetLogger(logr.Discard())
-		w := newWorld(t)
+		w := newScene(t)
 		t.Run("DNS answers", w.testAnswers)
 		t.Run("beside our controller", func(t *testing.T) {
 			beside.StartController(t, w.Cluster)
@@ -80,16 +80,16 @@ func TestBesideCilium(t *testing.T) {
 	})
 }
 
-// world is a mesh. Both clusters export. The tests look at the second, where our programs run.
-type world struct {
+// scene is a mesh. Both clusters export. The tests look at the second, where our programs run.
+type scene struct {
 	*importer // the second
 	mesh      [2]*member
 }
 
-func newWorld(t *testing.T) *world {
+func newScene(t *testing.T) *scene {
 	t.Helper()
 	mesh := startMesh(t)
-	w := &world{newImporter(t, mesh[1].Cluster), mesh}
+	w := &scene{newImporter(t, mesh[1].Cluster), mesh}
 	for i, m := range w.mesh {
 		makeNamespace(t, newClient(t, m.Cluster))
 		w.export(t, i, clusterSetIP, "web")
@@ -99,7 +99,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // export creates a Service and its export in a cluster of the mesh.
-func (w *world) export(t *testing.T, in int, text, name string) {
+func (w *scene) export(t *testing.T, in int, text, name string) {
 	t.Helper()
 	m := w.mesh[in]
 	text = strings.NewReplacer("NAME", name, "ID", fmt.Sprint(m.id)).Replace(text)
@@ -116,7 +116,7 @@ const (
 )
 
 // testWrites has new names, which both controllers see at once, and an export that changes.
-func (w *world) testWrites(t *testing.T) {
+func (w *scene) testWrites(t *testing.T) {
 	writes := beside.WatchWrites(t, w.Cluster, namespace, "v1beta1")
 	began := writes.Now()
 	for i := range newNames {
@@ -135,7 +135,7 @@ func (w *world) testWrites(t *testing.T) {
 }
 
 // settled has few writes since a mark, and none to what exists while a cluster exports more names.
-func (w *world) settled(t *testing.T, writes *beside.Writes, since beside.Mark, in int, name string) {
+func (w *scene) settled(t *testing.T, writes *beside.Writes, since beside.Mark, in int, name string) {
 	t.Helper()
 	writes.Rest(t, func(round int) {
 		another := fmt.Sprintf("%s-%d", name, round)
@@ -148,7 +148,7 @@ func (w *world) settled(t *testing.T, writes *beside.Writes, since beside.Mark, 
 
 // change exports another label of web from both clusters, and waits until the derived Service in the second has it. Users can export the
 // controller's own label as well.
-func (w *world) change(t *testing.T, value string) {
+func (w *scene) change(t *testing.T, value string) {
 	t.Helper()
 	text := strings.Replace("apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: web}\nspec: {exportedLabels: {round: VALUE, app.kubernetes.io/managed-by: multicluster-controller}}\n", "VALUE", value, 1)
 	for _, m := range w.mesh {
@@ -166,7 +166,7 @@ func (w *world) change(t *testing.T, value string) {
 }
 
 // testClusterset has our controller with the ID of this cluster, so that it too merges what the cluster exports.
-func (w *world) testClusterset(t *testing.T) {
+func (w *scene) testClusterset(t *testing.T) {
 	writes := beside.WatchWrites(t, w.Cluster, namespace, "v1beta1")
 	began := writes.Now()
 	for i := range newNames {

@@ -173,23 +173,20 @@ func (p *place) testAnswers(t *testing.T) {
 	if err := p.Apply(t.Context(), p.namespace, headless); err != nil {
 		t.Fatal(err)
 	}
-	below := "." + p.namespace + ".svc"
-	srv := "NOERROR 0 100 80 serve" + below + ".clusterset.local."
-	for _, q := range []beside.Question{
+	below := "." + p.namespace + ".svc.clusterset.local."
+	srv := "NOERROR 0 100 80 serve" + below
+	p.servers.Answer(t, p.namespace, []beside.Question{
 		{Name: "serve", Type: dns.TypeA, Want: "NOERROR " + serve.Spec.IPs[0]},
 		{Name: "serve", Type: dns.TypeSRV, Want: srv},
 		{Name: "_http._tcp.serve", Type: dns.TypeSRV, Want: srv},
 		{Name: "_sql._tcp.serve", Type: dns.TypeSRV, Want: "NXDOMAIN"},
 		{Name: "db", Type: dns.TypeA, Want: "NOERROR 10.20.1.10"},
 		{Name: "db-0.c1.db", Type: dns.TypeA, Want: "NOERROR 10.20.1.10"},
-		{Name: "_sql._tcp.db", Type: dns.TypeSRV, Want: "NOERROR 0 100 5432 db-0.c1.db" + below + ".clusterset.local."},
+		{Name: "_sql._tcp.db", Type: dns.TypeSRV, Want: "NOERROR 0 100 5432 db-0.c1.db" + below},
 		{Name: "db-1.c1.db", Type: dns.TypeA, Want: "NXDOMAIN"},
 		{Name: "nobody", Type: dns.TypeA, Want: "NXDOMAIN"},
 		{Name: serve.Annotations[mcs.AnnotationDerivedService], Type: dns.TypeA, Want: "NXDOMAIN"},
-	} {
-		q.Name += below
-		p.servers.Answer(t, q)
-	}
+	}...)
 }
 
 // testWrites has new imports, which both controllers see at once.
@@ -222,5 +219,5 @@ func (p *place) testVIP(t *testing.T) {
 		t.Fatal(err)
 	}
 	imp := p.served(t, "vip")
-	p.servers.Answer(t, beside.Question{Name: "vip." + p.namespace + ".svc", Type: dns.TypeA, Want: "NOERROR " + imp.Spec.IPs[0]})
+	p.servers.Answer(t, p.namespace, beside.Question{Name: "vip", Type: dns.TypeA, Want: "NOERROR " + imp.Spec.IPs[0]})
 }
