@@ -114,8 +114,9 @@ spec:
       securityContext: {capabilities: {add: [SYS_PTRACE]}}
 `
 
-// beside runs such a pod on the node of one of ours, in a namespace that does not mind.
-func (s *scene) beside(t *testing.T, c *cluster, namespace, name string, pod corev1.Pod) {
+// proc reads what the node's kernel says of a pod's only process: /proc/<pid>/status, and where / is mounted, of /proc/<pid>/mounts. It reads in a
+// pod on that node, in a namespace that is not restricted.
+func (s *scene) proc(t *testing.T, c *cluster, namespace, name string, pod corev1.Pod) map[string]string {
 	t.Helper()
 	text := strings.NewReplacer("NAME", name, "NODE", pod.Spec.NodeName, "IMAGE", s.images["tools"]).Replace(node)
 	if err := c.apply(t.Context(), namespace, text); err != nil {
@@ -124,12 +125,6 @@ func (s *scene) beside(t *testing.T, c *cluster, namespace, name string, pod cor
 	if _, err := c.kubectl(t.Context(), "wait", "--namespace="+namespace, "--for=condition=Ready", "pod/"+name, "--timeout=5m"); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// proc reads what the node's kernel says of a pod's only process: /proc/<pid>/status, and where / is mounted, of /proc/<pid>/mounts.
-func (s *scene) proc(t *testing.T, c *cluster, namespace, name string, pod corev1.Pod) map[string]string {
-	t.Helper()
-	s.beside(t, c, namespace, name, pod)
 	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
 	line := fmt.Sprintf(`for p in $(grep -l %s /proc/[0-9]*/cgroup); do cat ${p%%cgroup}status; grep " / " ${p%%cgroup}mounts | sed "s/^/mount: /"; done`, id)
 	out, err := c.kubectl(t.Context(), "exec", name, "--namespace="+namespace, "--", "sh", "-c", line)

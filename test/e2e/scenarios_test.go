@@ -34,11 +34,6 @@ func TestSecondCoreDNS(t *testing.T) {
 		part{"NodeLocalDNSCache", "NodeLocal DNSCache before a stock CoreDNS and a second one", (*scene).nodeLocalAndSecond})
 }
 
-// TestSecondCoreDNSAlias: names under cluster.local, where the second server has the imports.
-func TestSecondCoreDNSAlias(t *testing.T) {
-	scenario(t, bySecondAlias, "alias by a second CoreDNS: local endpoints unready, and ready again", (*scene).secondCoreDNSAlias)
-}
-
 // By the release alone.
 
 // TestAutopath: a pod without DNS settings reaches another cluster's Service by foo.<namespace>.svc, while there is no local one.

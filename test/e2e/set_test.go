@@ -214,9 +214,8 @@ var (
 	byAutopath = &resolving{values: values{"dns.autopath": "true"}}
 	byAlias    = &resolving{values: values{"dns.plugin.alias": "{cluster.local}"}}
 	// Beside a stock CoreDNS.
-	bySecond      = &resolving{values{"dns.mode": "server", "dns.leaveReplace": "true"}, stubZone}
-	bySecondAlias = &resolving{values{"dns.mode": "server", "dns.leaveReplace": "true", "dns.plugin.alias": "{cluster.local}"}, aliasZone}
-	byStock       = &resolving{values{"dns.mode": "stock", "dns.leaveReplace": "true"}, inTree}
+	bySecond = &resolving{values{"dns.mode": "server", "dns.leaveReplace": "true"}, stubZone}
+	byStock  = &resolving{values{"dns.mode": "stock", "dns.leaveReplace": "true"}, inTree}
 	// No DNS of ours at all.
 	byNobody = &resolving{values{"dns.mode": "none", "dns.leaveReplace": "true", "cluster.nativeNames": "kubernetes.io/metadata.name"}, kubeadms}
 	anyhow   *resolving // as it happens to be: for what does not depend on it

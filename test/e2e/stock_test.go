@@ -52,26 +52,17 @@ func stubZone(ctx context.Context, c *cluster) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	block, err := c.forwarding(ctx, "forwarding")
+	block, err := corefileExample("forwarding")
+	if err != nil {
+		return "", err
+	}
+	block, err = c.withAddress(ctx, block, sampleAddress)
 	return own + block, err
-}
-
-func aliasZone(ctx context.Context, c *cluster) (string, error) {
-	return c.forwarding(ctx, "alias-forwarding")
 }
 
 func inTree(context.Context, *cluster) (string, error) {
 	text, err := corefileExample("stock-intree")
 	return comment.ReplaceAllString(text, ""), err
-}
-
-// forwarding is an example with the address of the cluster's second server.
-func (c *cluster) forwarding(ctx context.Context, example string) (string, error) {
-	text, err := corefileExample(example)
-	if err != nil {
-		return "", err
-	}
-	return c.withAddress(ctx, text, sampleAddress)
 }
 
 // runStock gives each cluster a stock CoreDNS as its own, or gives the present one another Corefile.
@@ -150,19 +141,6 @@ func (s *scene) secondCoreDNS() {
 	client.prints("getent hosts "+s.fqdn("foo"), s.fqdn("foo"))
 	client.prints("getent hosts kubernetes.default", "kubernetes.default.svc.cluster.local")
 	s.isStock(client.cluster)
-}
-
-func (s *scene) secondCoreDNSAlias() {
-	// The values of the chart have made the Corefile of the example.
-	got, err := s.clusters[1].kubectl(s.t.Context(), "get", "configmap", "multicluster-dns", "--namespace="+system, "-o", "jsonpath={.data.Corefile}")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if want := comment.ReplaceAllString(s.example("alias-second-server"), ""); strings.TrimSpace(got) != strings.TrimSpace(want) {
-		s.t.Errorf("the second server runs with\n%s\nwant that of alias-second-server.Corefile:\n%s", got, want)
-	}
-	s.failsOver()
-	s.isStock(s.clusters[1])
 }
 
 func (s *scene) stockCoreDNS() {
