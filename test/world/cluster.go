@@ -47,10 +47,10 @@ type Cluster struct {
 }
 
 // Scheme has all kinds that tests write and read.
-var Scheme = schemeOf("v1beta1")
+var Scheme = SchemeOf("v1beta1")
 
-// schemeOf has the types of mcs-api under the version that a server has: no field differs (A2).
-func schemeOf(version string) *runtime.Scheme {
+// SchemeOf has the types of mcs-api under the version that a server has: no field differs (A2).
+func SchemeOf(version string) *runtime.Scheme {
 	s := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(s); err != nil {
 		panic(err) // the types are compiled in
@@ -87,7 +87,7 @@ func (c *Cluster) prepare(ctx context.Context, form kube.CRDs, version string) (
 	if err := c.StartControllers(ctx); err != nil {
 		return err
 	}
-	if c.Admin, err = client.New(c.Config, client.Options{Scheme: schemeOf(version)}); err != nil {
+	if c.Admin, err = client.New(c.Config, client.Options{Scheme: SchemeOf(version)}); err != nil {
 		return err
 	}
 	return c.Install(ctx)

@@ -4,12 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
@@ -59,19 +54,4 @@ func FreeAddress(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("127.0.0.1:%d", port)
-}
-
-// Derived returns the only Service that an import owns. With none or several, it returns an error.
-func Derived(ctx context.Context, api client.Client, namespace, imp string) (*corev1.Service, error) {
-	var all corev1.ServiceList
-	if err := api.List(ctx, &all, client.InNamespace(namespace)); err != nil {
-		return nil, err
-	}
-	all.Items = slices.DeleteFunc(all.Items, func(svc corev1.Service) bool {
-		return !slices.ContainsFunc(svc.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Name == imp })
-	})
-	if len(all.Items) != 1 {
-		return nil, fmt.Errorf("%d derived Services", len(all.Items))
-	}
-	return &all.Items[0], nil
 }

@@ -91,7 +91,9 @@ func newScene(t *testing.T) *scene {
 	mesh := startMesh(t)
 	w := &scene{newImporter(t, mesh[1].Cluster), mesh}
 	for i, m := range w.mesh {
-		makeNamespace(t, newClient(t, m.Cluster))
+		if err := m.Apply(t.Context(), "", makeNamespace); err != nil {
+			t.Fatal(err)
+		}
 		w.export(t, i, clusterSetIP, "web")
 		w.export(t, i, headless, "db")
 	}
@@ -157,7 +159,7 @@ func (w *scene) change(t *testing.T, value string) {
 		}
 	}
 	kube.Eventually(t, value, func() error {
-		svc, err := beside.Derived(t.Context(), w.api, namespace, "web")
+		svc, err := w.Derived(t, "web")
 		if err == nil && svc.Labels["round"] != value {
 			err = fmt.Errorf("labels %v", svc.Labels)
 		}

@@ -3,7 +3,6 @@ package cilium
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -77,12 +76,12 @@ func TestObjectsOfCilium(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := newImporter(t, c)
-	makeNamespace(t, i.api)
+	i.Write(t, makeNamespace)
 	beside.StartController(t, i.Cluster)
 	i.imports(t, "web", "ClusterSetIP", "http", "80")
 	i.imports(t, "db", "Headless", "sql", "5432")
 	for id, manager := range []string{"endpointslice-mesh-controller.cilium.io", "endpointslice-local-mcsapi-controller.cilium.io"} {
-		i.apply(t, ciliumSlice, "CLUSTER", fmt.Sprintf("c%d", id+1), "ID", fmt.Sprint(id+1), "MANAGER", manager)
+		i.Write(t, ciliumSlice, "CLUSTER", fmt.Sprintf("c%d", id+1), "ID", fmt.Sprint(id+1), "MANAGER", manager)
 	}
 	i.testAnswers(t)
 	i.hasSeenAll(t)
@@ -94,14 +93,14 @@ func TestObjectsOfCilium(t *testing.T) {
 func (i *importer) imports(t *testing.T, name, kind, port, number string) {
 	t.Helper()
 	words := []string{"NAME", name, "TYPE", kind, "PORTNAME", port, "PORT", number, "CLUSTERIP", map[string]string{"Headless": "clusterIP: None"}[kind]}
-	i.apply(t, ciliumImport, words...)
+	i.Write(t, ciliumImport, words...)
 	i.hasSeenAll(t)
 	imp := new(mcsv1beta1.ServiceImport)
-	if err := i.api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, imp); err != nil {
+	if err := i.API.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, imp); err != nil {
 		t.Fatal(err)
 	}
-	i.apply(t, ciliumService, append(words, "UID", string(imp.UID))...)
-	svc, err := beside.Derived(t.Context(), i.api, namespace, name)
+	i.Write(t, ciliumService, append(words, "UID", string(imp.UID))...)
+	svc, err := i.Derived(t, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,18 +110,11 @@ func (i *importer) imports(t *testing.T, name, kind, port, number string) {
 		edited.Spec.IPs = svc.Spec.ClusterIPs[:1]
 	}
 	edited.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Ready", Message: "ServiceImport is ready", LastTransitionTime: metav1.Now()}}
-	if err := errors.Join(i.api.Patch(t.Context(), edited.DeepCopy(), client.MergeFrom(imp)), i.api.Status().Patch(t.Context(), edited, client.MergeFrom(imp))); err != nil {
+	if err := errors.Join(i.API.Patch(t.Context(), edited.DeepCopy(), client.MergeFrom(imp)), i.API.Status().Patch(t.Context(), edited, client.MergeFrom(imp))); err != nil {
 		t.Fatal(err)
 	}
 	i.hasSeenAll(t)
 	i.imported(t, name)
-}
-
-func (i *importer) apply(t *testing.T, text string, words ...string) {
-	t.Helper()
-	if err := i.Apply(t.Context(), namespace, strings.NewReplacer(words...).Replace(text)); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // ofUser begins the names of the imports of users.
@@ -133,11 +125,11 @@ func (i *importer) hasSeenAll(t *testing.T) {
 	t.Helper()
 	user := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: ofUser}}
 	user.Spec = mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP, Ports: []mcsv1beta1.ServicePort{{Port: 80}}}
-	if err := i.api.Create(t.Context(), user); err != nil {
+	if err := i.API.Create(t.Context(), user); err != nil {
 		t.Fatal(err)
 	}
 	kube.Eventually(t, "an import of a user", func() error {
-		err := i.api.Get(t.Context(), client.ObjectKeyFromObject(user), user)
+		err := i.API.Get(t.Context(), client.ObjectKeyFromObject(user), user)
 		if err == nil && len(user.Spec.IPs) == 0 {
 			err = errors.New("no ips")
 		}

@@ -1,21 +1,18 @@
 package mcsapi
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
@@ -68,12 +65,7 @@ endpoints: [{addresses: [10.20.1.10], hostname: db-0, conditions: {ready: true}}
 `
 
 // place is one namespace of a cluster with the reference controllers.
-type place struct {
-	*kube.Cluster
-	namespace string
-	api       client.Client
-	servers   beside.Servers
-}
+type place struct{ *beside.Importer }
 
 func TestBesideReference(t *testing.T) {
 	if os.Getenv("INTEROP") == "" {
@@ -101,46 +93,27 @@ func newPlace(t *testing.T, form kube.CRDs) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &place{Cluster: kube.New(t, kube.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})}
-	if err := p.InstallCRDs(t.Context(), form); err != nil {
-		t.Fatal(err)
-	}
-	p.namespace = kube.Namespace(t, p.Cluster)
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), mcsv1alpha1.Install(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	if p.api, err = client.New(p.Config, client.Options{Scheme: scheme}); err != nil {
+	c := kube.New(t, kube.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
+	if err := c.InstallCRDs(t.Context(), form); err != nil {
 		t.Fatal(err)
 	}
 	metrics := beside.FreeAddress(t)
-	beside.Run(t, p.Cluster, beside.Page("http://"+metrics+"/metrics"), paths["servicecontroller"], "--kubeconfig="+p.Kubeconfig, "--metrics-addr="+metrics)
-	p.servers = beside.StartServers(t, p.Cluster)
-	return p
+	beside.Run(t, c, beside.Page("http://"+metrics+"/metrics"), paths["servicecontroller"], "--kubeconfig="+c.Kubeconfig, "--metrics-addr="+metrics)
+	return &place{beside.NewImporter(t, c, kube.Namespace(t, c), "v1alpha1")}
 }
 
 // create is what the user applies for a name.
 func (p *place) create(t *testing.T, name string) {
 	t.Helper()
-	if err := p.Apply(t.Context(), p.namespace, strings.ReplaceAll(imported, "NAME", name)); err != nil {
-		t.Fatal(err)
-	}
+	p.Write(t, imported, "NAME", name)
 }
 
 // served waits until an import has the addresses of the Service that its annotation names, and no other Service is derived from it.
-func (p *place) served(t *testing.T, name string) *mcsv1alpha1.ServiceImport {
+func (p *place) served(t *testing.T, name string) *mcsv1beta1.ServiceImport {
 	t.Helper()
-	imp := new(mcsv1alpha1.ServiceImport)
-	kube.Eventually(t, "the import "+name, func() error {
-		if err := p.api.Get(t.Context(), client.ObjectKey{Namespace: p.namespace, Name: name}, imp); err != nil {
-			return err
-		}
-		derived, err := beside.Derived(t.Context(), p.api, p.namespace, name)
-		if err != nil {
-			return err
-		}
-		if derived.Name != imp.Annotations[mcs.AnnotationDerivedService] || !slices.Equal(imp.Spec.IPs, derived.Spec.ClusterIPs) {
-			return fmt.Errorf("ips %v and annotations %v; Service %s has %v", imp.Spec.IPs, imp.Annotations, derived.Name, derived.Spec.ClusterIPs)
+	imp := p.Served(t, name, func(imp *mcsv1beta1.ServiceImport, derived *corev1.Service) error {
+		if !slices.Equal(imp.Spec.IPs, derived.Spec.ClusterIPs) {
+			return fmt.Errorf("ips %v; Service %s has %v", imp.Spec.IPs, derived.Name, derived.Spec.ClusterIPs)
 		}
 		return nil
 	})
@@ -152,7 +125,7 @@ func (p *place) served(t *testing.T, name string) *mcsv1alpha1.ServiceImport {
 func (p *place) carried(t *testing.T, name, service string) error {
 	t.Helper()
 	var all discoveryv1.EndpointSliceList
-	if err := p.api.List(t.Context(), &all, client.InNamespace(p.namespace), client.MatchingLabels{mcsv1alpha1.LabelServiceName: name}); err != nil {
+	if err := p.API.List(t.Context(), &all, client.InNamespace(p.Namespace), client.MatchingLabels{mcsv1beta1.LabelServiceName: name}); err != nil {
 		return err
 	}
 	var services []string
@@ -170,12 +143,10 @@ func (p *place) carried(t *testing.T, name, service string) error {
 func (p *place) testAnswers(t *testing.T) {
 	p.create(t, "serve")
 	serve := p.served(t, "serve")
-	if err := p.Apply(t.Context(), p.namespace, headless); err != nil {
-		t.Fatal(err)
-	}
-	below := "." + p.namespace + ".svc.clusterset.local."
+	p.Write(t, headless)
+	below := "." + p.Namespace + ".svc.clusterset.local."
 	srv := "NOERROR 0 100 80 serve" + below
-	p.servers.Answer(t, p.namespace, []beside.Question{
+	p.Answers(t, []beside.Question{
 		{Name: "serve", Type: dns.TypeA, Want: "NOERROR " + serve.Spec.IPs[0]},
 		{Name: "serve", Type: dns.TypeSRV, Want: srv},
 		{Name: "_http._tcp.serve", Type: dns.TypeSRV, Want: srv},
@@ -191,7 +162,7 @@ func (p *place) testAnswers(t *testing.T) {
 
 // testWrites has new imports, which both controllers see at once.
 func (p *place) testWrites(t *testing.T) {
-	writes := beside.WatchWrites(t, p.Cluster, p.namespace, "v1alpha1")
+	writes := beside.WatchWrites(t, p.Cluster, p.Namespace, "v1alpha1")
 	began := writes.Now()
 	const names = 20
 	for i := range names {
@@ -214,10 +185,7 @@ func (p *place) testWrites(t *testing.T) {
 // testVIP is the demo's import whose ips a user set. The reference controllers replace them with the address of their Service, so the
 // user's address does not stay, and both servers answer with the same.
 func (p *place) testVIP(t *testing.T) {
-	vip := strings.NewReplacer("NAME", "vip", "type: ClusterSetIP", "type: ClusterSetIP\n  ips: [192.0.2.1]").Replace(imported)
-	if err := p.Apply(t.Context(), p.namespace, vip); err != nil {
-		t.Fatal(err)
-	}
+	p.Write(t, imported, "NAME", "vip", "type: ClusterSetIP", "type: ClusterSetIP\n  ips: [192.0.2.1]")
 	imp := p.served(t, "vip")
-	p.servers.Answer(t, p.namespace, beside.Question{Name: "vip", Type: dns.TypeA, Want: "NOERROR " + imp.Spec.IPs[0]})
+	p.Answers(t, beside.Question{Name: "vip", Type: dns.TypeA, Want: "NOERROR " + imp.Spec.IPs[0]})
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/clusterset-dns/multicluster/test/interop/beside"
 	"github.com/clusterset-dns/multicluster/test/kube"
-	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // submariner is what its agent makes of an exported Service foo and a headless one db of the cluster c2. In its own namespace is what it makes of a
@@ -159,14 +158,11 @@ func TestOthers(t *testing.T) {
 	kube.Eventually(t, "GKE's kind is served", func() error { return c.Apply(t.Context(), namespace, gke) })
 	apply(submariner)
 	apply(kosmos)
-	api, err := client.New(c.Config, client.Options{Scheme: world.Scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := beside.NewImporter(t, c, namespace, "v1beta1")
+	api := i.API
 	before := objects(t, api, namespace)
 
 	beside.StartController(t, c)
-	servers := beside.StartServers(t, c)
 	apply(ofUser)
 	hasIPs := func(what string, want bool) {
 		t.Helper()
@@ -180,7 +176,7 @@ func TestOthers(t *testing.T) {
 		})
 	}
 	hasIPs("the user's import is served", true)
-	servers.Answer(t, namespace,
+	i.Answers(t,
 		beside.Question{Name: "foo", Type: dns.TypeA, Want: "NOERROR"},
 		beside.Question{Name: "db", Type: dns.TypeA, Want: "NOERROR 10.20.1.1"},
 		beside.Question{Name: "db-0.c2.db", Type: dns.TypeA, Want: "NOERROR 10.20.1.1"},
