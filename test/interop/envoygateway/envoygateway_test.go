@@ -96,6 +96,9 @@ func TestRoutes(t *testing.T) {
 	if os.Getenv("INTEROP") == "" {
 		t.Skip("builds and runs Envoy Gateway: run it with make e2e-envoygateway")
 	}
+	if _, err := module.Build(t.Context(), os.Stderr); err != nil { // where there is a network
+		t.Fatal(err)
+	}
 	kube.InNetNS(t, func(t *testing.T) {
 		w := world.Joined(t, "c1", "c2")
 		ns := w.Called(namespace, "c1", "c2")
