@@ -64,6 +64,38 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestRunbookCommands: a command of docs/operations/alerts.md is complete, and works as written: it prints no
+// credentials, reads the logs of all pods, also of containers that ended, and needs no program that pods do not have.
+func TestRunbookCommands(t *testing.T) {
+	verify := regexp.MustCompile(`^kubectl multicluster verify [a-z0-9-]+ [a-z0-9-]+$`)
+	commands, logs, previous := 0, 0, 0
+	for document, command := range allCommands(t) {
+		if !strings.HasSuffix(document, "docs/operations/alerts.md") {
+			continue
+		}
+		commands++
+		switch {
+		case strings.HasPrefix(command, "dig "):
+			t.Errorf("the images of Pods have no dig: %s", command)
+		case strings.Contains(command, " get secret") && !strings.Contains(command, " -o custom-columns="):
+			t.Errorf("the command prints credentials: %s", command)
+		case strings.Contains(command, "multicluster verify") && !verify.MatchString(command):
+			t.Errorf("verify needs two contexts: %s", command)
+		case strings.HasPrefix(command, "kubectl logs "):
+			logs++
+			if strings.HasSuffix(command, " --previous") {
+				previous++
+			}
+			if !strings.Contains(command, " -l app.kubernetes.io/name=") || !strings.Contains(command, " --prefix") {
+				t.Errorf("the command reads the log of one Pod: %s", command)
+			}
+		}
+	}
+	if commands < 10 || logs == 0 || previous == 0 {
+		t.Errorf("there are %d commands, %d of logs, %d of them of containers that ended", commands, logs, previous)
+	}
+}
+
 // ofKubectl are flags that the plugin has from cli-runtime.
 var ofKubectl = map[string]bool{"context": true, "kubeconfig": true, "help": true}
 
