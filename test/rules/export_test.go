@@ -2,11 +2,9 @@ package rules
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -98,43 +96,6 @@ func TestHeadless(t *testing.T) {
 	s.Nowhere("db")
 	s.Create("c1", world.Service("db"))
 	s.Everywhere("db", []string{"c1"}, "10.9.1.1", "10.9.1.2")
-}
-
-// C38: what becomes of endpoints is in the other cluster's slices, conditions and zones included.
-func TestEndpointsFollow(t *testing.T) {
-	s := world.Three(t).Namespace()
-	s.Export("c1", world.Service("foo"), "10.9.1.1", "10.9.1.2")
-	s.Until("imported", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1", "10.9.1.2") })
-	world.Edit(s, "c1", new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) {
-		slice.Endpoints = slice.Endpoints[1:]
-		slice.Endpoints[0].Conditions = discoveryv1.EndpointConditions{Ready: new(false), Serving: new(true), Terminating: new(true)}
-		slice.Endpoints[0].Zone = new("zone-b")
-		slice.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: "2026-11-21T10:00:00.5Z"}
-	})
-	for _, id := range s.IDs() {
-		s.Until("changed", func() error {
-			if err := s.Imported(id, "foo", []string{"c1"}, "10.9.1.2"); err != nil {
-				return err
-			}
-			by, err := s.Cluster(id).Imported(t.Context(), s.Key("foo"))
-			if err != nil {
-				return err
-			}
-			slice := by["c1"][0]
-			e := slice.Endpoints[0]
-			if *e.Conditions.Ready || !*e.Conditions.Serving || !*e.Conditions.Terminating || *e.Zone != "zone-b" || *e.Hostname != "pod-1" {
-				return fmt.Errorf("it is %+v", e)
-			}
-			if slice.Annotations[corev1.EndpointsLastChangeTriggerTime] == "" {
-				return fmt.Errorf("annotations %v: when the change was is not handed on", slice.Annotations)
-			}
-			return nil
-		})
-	}
-	s.Create("c1", world.Endpoints(world.Service("foo"), "-more", "10.9.1.7")) // lighthouse#1108: several slices of one Service
-	s.Until("both slices", func() error { return s.Imported("c3", "foo", []string{"c1"}, "10.9.1.2", "10.9.1.7") })
-	s.Delete("c1", world.Endpoints(world.Service("foo"), "-more"))
-	s.Until("one again", func() error { return s.Imported("c3", "foo", []string{"c1"}, "10.9.1.2") })
 }
 
 // TestServiceReplacedByForce is a regression test: `kubectl replace --force` deletes the only exporter's Service and creates it anew, its ServiceExport

@@ -16,6 +16,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -386,20 +387,13 @@ func (h *history) disturb(p place) (string, error) {
 		return fmt.Sprintf("hollow lists, %d connections cut: %s", api.Cut(), peer), nil
 	case 7:
 		code := oneOf(h.dice, http.StatusInternalServerError, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable)
-		lasts(api.Answer(&apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: reasons[code], Message: "disturbed"}}))
+		lasts(api.Answer(apierrors.NewGenericServerResponse(code, "get", schema.GroupResource{}, "", "disturbed", 0, true)))
 		return fmt.Sprintf("answers %d, %d connections cut: %s", code, api.Cut(), peer), nil
 	default:
 		resume, err := api.Refuse()
 		h.disturbed[link] = resume
 		return "refused: " + peer, err
 	}
-}
-
-var reasons = map[int]metav1.StatusReason{
-	http.StatusInternalServerError: metav1.StatusReasonInternalError,
-	http.StatusUnauthorized:        metav1.StatusReasonUnauthorized,
-	http.StatusForbidden:           metav1.StatusReasonForbidden,
-	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
 }
 
 func (h *history) resume(p place) (string, error) {

@@ -39,14 +39,6 @@ func TestForeignImportIsLeftAlone(t *testing.T) {
 			t.Errorf("it got %+v", one)
 		}
 	}
-	s.Delete("c1", world.Export("foo")) // and comes again: theirs outlives it
-	s.Export("c1", world.Service("later"))
-	s.Until("later ones are worked on", func() error { return s.Imported("c1", "later", []string{"c1"}) })
-	if _, err := s.Import("c1", "foo"); err != nil {
-		t.Error("unexported:", err)
-	}
-	s.Create("c1", world.Export("foo"))
-	s.Until("said again", func() error { return s.Condition("c1", "foo", "Ready", metav1.ConditionFalse, "Failed") })
 	// Handed over by the label, it is ours; their slice stays.
 	world.Edit(s, "c1", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Labels[mcs.LabelManagedBy] = mcs.ControllerName })
 	s.Until("handed over", func() error { return s.Healthy("c1", "foo") })

@@ -162,10 +162,8 @@ func dump(s *world.Namespace, id string) string {
 func TestClusterPreference(t *testing.T) {
 	s := world.Three(t).Namespace()
 	const c1, c2, c3 = "10.9.1.1", "10.9.2.1", "10.9.3.1"
-	for i, address := range []string{c1, c2, c3} {
-		id := s.IDs()[i]
-		s.Create(id, world.Service("foo"), world.Endpoints(world.Service("foo"), "", address))
-		s.Create(id, world.Export("foo"))
+	for id, address := range map[string]string{"c1": c1, "c2": c2, "c3": c3} {
+		s.Export(id, world.Service("foo"), address)
 	}
 	for _, id := range s.IDs() {
 		serves(s, id, "foo", strings.Join([]string{c1, c2, c3}, " "))

@@ -63,23 +63,6 @@ func TestForgedMarksGiveNoAddress(t *testing.T) {
 	s.Says("c1", "foo", "Ready", "Ready", "served by Service derived-foo")
 }
 
-// TestKarmadasLabelGivesNoAddress: nor does Karmada's label make a Service one whose address the import follows.
-func TestKarmadasLabelGivesNoAddress(t *testing.T) {
-	s := newTenants(t)
-	vip := s.importedFromC2()
-	tenant := s.tenant("c1", "edit")
-	his := world.Service("derived-foo")
-	his.Labels, his.Spec.Selector = map[string]string{"karmada.io/managed": "true"}, map[string]string{"app": "his"}
-	s.Until("the tenant's Service replaces derived-foo", func() error {
-		return errors.Join(client.IgnoreNotFound(tenant.Delete(t.Context(), of(s, world.Service("derived-foo")))), s.Try(tenant, his.DeepCopy()))
-	})
-	s.Says("c1", "foo", "Ready", "ForeignService", "")
-	s.answers("foo", "NOERROR")
-	if live := world.Live(s.Namespace, "c1", new(corev1.Service), "derived-foo"); live.Spec.Selector["app"] != "his" {
-		t.Errorf("the tenant's Service, which has or had %s, is %+v", vip, live.Spec)
-	}
-}
-
 // takesFreed lets a tenant delete derived-foo, create another Service, and take the address,
 // repeatedly until the tenant was faster than the controller.
 func (s *tenants) takesFreed(tenant client.Client, address string, frees func(client.Client, *corev1.Service) error, forge func(*corev1.Service)) {

@@ -16,14 +16,17 @@ import (
 
 const held = "example.org/held"
 
-// TestFinalizersDoNotKeepForgedSlices: a finalizer keeps neither a slice with the controller's mark
-// nor one that is associated with a derived Service.
+// TestFinalizersDoNotKeepForgedSlices: RBAC cannot keep the controller's mark from users with permission to write slices. A forged slice is
+// deleted at once, and disappears from all names, also in the other cluster. A finalizer keeps neither a slice with the mark nor one that is
+// associated with a derived Service.
 func TestFinalizersDoNotKeepForgedSlices(t *testing.T) {
 	s := newTenants(t)
 	s.exportsDBAndFoo()
 	tenant := s.tenant("c1", "edit", slicesToo)
 	for name, labels := range map[string]map[string]string{
 		"marked":      {labelService: "db", labelCluster: "c1", labelManager: controller},
+		"of-c2":       {labelService: "db", labelCluster: "c2", labelManager: controller},
+		"of-c9":       {labelService: "db", labelCluster: "c9", labelManager: controller},
 		"marked-foo":  {labelService: "foo", labelCluster: "c1", labelManager: controller, labelLeadsTo: "derived-foo"},
 		"led":         {labelLeadsTo: "derived-foo"},
 		"led-of-none": {labelLeadsTo: "derived-foo", labelService: "nobody", labelManager: controller},
@@ -32,6 +35,7 @@ func TestFinalizersDoNotKeepForgedSlices(t *testing.T) {
 		forged.Finalizers = []string{held}
 		s.CreateAs(tenant, forged)
 		s.Until(name+" is gone", func() error { return s.goneSlice(name, forged.UID) })
+		s.answers("db", "NOERROR 10.9.1.1")
 	}
 	s.settled()
 	s.Check(errors.Join(s.answered("db", "NOERROR 10.9.1.1"), s.answered("pod-0.c1.db", "NOERROR 10.9.1.1"),
