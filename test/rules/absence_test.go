@@ -40,9 +40,7 @@ func reads(t *testing.T, timeout time.Duration, change ...world.Option) *world.N
 func away(s *world.Namespace) (back func() error) {
 	s.Helper()
 	back, err := s.Way.Refuse()
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.Must(err)
 	return back
 }
 

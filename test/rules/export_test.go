@@ -80,12 +80,8 @@ func TestHeadless(t *testing.T) {
 	s.Export("c2", world.Service("db", world.Headless), "10.9.2.1")
 	for _, id := range s.IDs() {
 		s.Until("imported", func() error { return s.Imported(id, "db", []string{"c1", "c2"}, "10.9.1.1", "10.9.1.2", "10.9.2.1") })
-		by, err := s.Cluster(id).Imported(t.Context(), s.Key("db"))
-		if err != nil {
-			t.Fatal(err)
-		}
 		for source, address := range map[string]string{"c1": "10.9.1.1", "c2": "10.9.2.1"} {
-			if e := by[source][0].Endpoints[0]; *e.Hostname != "pod-0" || e.Addresses[0] != address {
+			if e := s.SliceOf(id, "db", source).Endpoints[0]; *e.Hostname != "pod-0" || e.Addresses[0] != address {
 				t.Errorf("pod-0 of %s is %+v", source, e)
 			}
 		}

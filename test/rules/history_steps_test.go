@@ -476,40 +476,37 @@ func (h *history) editImport(p place, imp *mcsv1beta1.ServiceImport, members []s
 	what := fmt.Sprintf("edit: import %s has ", p)
 	switch h.IntN(5) {
 	case 0:
-		imp.Spec.Ports = []mcsv1beta1.ServicePort{{Port: 1}}
-		return what + "port 1", h.admin(p).Update(h.Context(), imp)
+		imp.Spec.Ports, what = []mcsv1beta1.ServicePort{{Port: 1}}, what+"port 1"
 	case 1:
 		imp.Spec.Type, imp.Spec.IPs = oneOf(h.dice, mcsv1beta1.Headless, mcsv1beta1.ClusterSetIP), nil
-		return what + "type " + string(imp.Spec.Type) + " and no ips", h.admin(p).Update(h.Context(), imp)
+		what += "type " + string(imp.Spec.Type) + " and no ips"
 	case 2:
-		imp.Spec.IPs, imp.Spec.IPFamilies = nil, nil
-		return what + "no ips", h.admin(p).Update(h.Context(), imp)
+		imp.Spec.IPs, imp.Spec.IPFamilies, what = nil, nil, what+"no ips"
 	case 3:
 		delete(imp.Labels, "team")
 		delete(imp.Annotations, "example.org/note")
-		imp.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-		return what + "not what was exported", h.admin(p).Update(h.Context(), imp)
+		imp.Spec.SessionAffinity, what = corev1.ServiceAffinityClientIP, what+"not what was exported"
 	default:
 		// A cluster that the controller knows: for any other one it waits ten minutes after a restart
 		// (TestClusterKnownFromImportsOnlyIsAwaited), which is longer than this test waits.
 		imp.Status = mcsv1beta1.ServiceImportStatus{Clusters: []mcsv1beta1.ClusterStatus{{Cluster: oneOf(h.dice, members...)}}}
 		return what + "another status", h.admin(p).Status().Update(h.Context(), imp)
 	}
+	return what, h.admin(p).Update(h.Context(), imp)
 }
 
 func (h *history) editService(p place, svc *corev1.Service) (string, error) {
 	what := fmt.Sprintf("edit: Service %s has ", client.ObjectKeyFromObject(svc))
 	switch h.IntN(3) {
 	case 0:
-		svc.Spec.Ports = []corev1.ServicePort{{Name: "other", Port: 77}}
-		return what + "port 77", h.admin(p).Update(h.Context(), svc)
+		svc.Spec.Ports, what = []corev1.ServicePort{{Name: "other", Port: 77}}, what+"port 77"
 	case 1:
-		svc.Spec.Selector = map[string]string{"app": "other"}
-		return what + "a selector", h.admin(p).Update(h.Context(), svc)
+		svc.Spec.Selector, what = map[string]string{"app": "other"}, what+"a selector"
 	default:
 		svc.Spec.SessionAffinity, svc.Spec.InternalTrafficPolicy = corev1.ServiceAffinityClientIP, new(corev1.ServiceInternalTrafficPolicyLocal)
-		return what + "other policies", h.admin(p).Update(h.Context(), svc)
+		what += "other policies"
 	}
+	return what, h.admin(p).Update(h.Context(), svc)
 }
 
 // editSlice changes or deletes one that was imported for a name.

@@ -89,13 +89,9 @@ func neverEmpty(s *world.Namespace, id, name string) (stop func()) {
 	ctx, cancel := context.WithCancel(s.Context())
 	slicesOf := kubernetes.NewForConfigOrDie(s.Cluster(id).Config).DiscoveryV1().EndpointSlices(s.Name)
 	list, err := slicesOf.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.Must(err)
 	events, err := slicesOf.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.Must(err)
 	var running sync.WaitGroup
 	var history []string
 	running.Go(func() {
@@ -151,9 +147,7 @@ func dump(s *world.Namespace, id string) string {
 	}
 	services.ListMeta, all.ListMeta = metav1.ListMeta{}, metav1.ListMeta{}
 	text, err := json.MarshalIndent([]any{services, all}, "", " ")
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.Must(err)
 	return string(text)
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -121,85 +122,49 @@ func TestForeignSliceOfOurName(t *testing.T) {
 	}
 }
 
-// TestAnotherWriterOfStatus is a regression test for what the clusterset gives to a status: another writer sets it back each time. Both wrote as fast
-// as they could, and nothing told of it.
+// TestAnotherWriterOfStatus is a regression test for the status of an export: another writer sets it back each time. Both wrote as fast as they
+// could, and nothing told of it. In controller/reconcile, TestWebhookThatKeepsTheStatus is for that of an import.
 func TestAnotherWriterOfStatus(t *testing.T) {
-	imp, export := new(mcsv1beta1.ServiceImport), new(mcsv1beta1.ServiceExport)
-	for what, rival := range map[string]struct {
-		kind   string
-		empty  client.Object
-		revert func(client.Object) bool // false where there is nothing to set back
-	}{
-		"status.clusters of the import": {"ServiceImport", imp, func(obj client.Object) bool {
-			status := &obj.(*mcsv1beta1.ServiceImport).Status
-			there := len(status.Clusters) > 0
-			status.Clusters = nil
-			return there
-		}},
-		"a condition of the export": {"ServiceExport", export, func(obj client.Object) bool {
-			status := &obj.(*mcsv1beta1.ServiceExport).Status
-			for i, c := range status.Conditions {
-				if c.Type == "Ready" && c.Reason == "Ready" {
-					status.Conditions[i].Status, status.Conditions[i].Reason = metav1.ConditionFalse, "Theirs"
-					return true
-				}
-			}
-			return false
-		}},
-		"the generation of a condition of the import": {"ServiceImport", imp, func(obj client.Object) bool {
-			return forgetGeneration(obj.(*mcsv1beta1.ServiceImport).Status.Conditions)
-		}},
-		"the generation of a condition of the export": {"ServiceExport", export, func(obj client.Object) bool {
-			return forgetGeneration(obj.(*mcsv1beta1.ServiceExport).Status.Conditions)
-		}},
+	for what, setBack := range map[string]func(*metav1.Condition){
+		"a condition":    func(c *metav1.Condition) { c.Status, c.Reason = metav1.ConditionFalse, "Theirs" },
+		"its generation": func(c *metav1.Condition) { c.ObservedGeneration = 0 },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := world.Three(t).Namespace("c1")
 			s.Export("c1", world.Service("foo"), "10.9.1.1")
-			well := func() error {
-				return errors.Join(s.Healthy("c1", "foo"), s.Imported("c1", "foo", []string{"c1"}, "10.9.1.1"))
+			s.Until("well", func() error { return s.Healthy("c1", "foo") })
+			ours := func(export *mcsv1beta1.ServiceExport) *metav1.Condition {
+				c := meta.FindStatusCondition(export.Status.Conditions, "Ready")
+				if c == nil || c.Reason != "Ready" || c.ObservedGeneration == 0 {
+					return nil
+				}
+				return c
 			}
-			s.Until("well", well)
 			ctx, stop := context.WithCancel(t.Context())
 			reverts := make(chan int, 1)
-			go func() { reverts <- revert(s, ctx, rival.empty, rival.revert) }()
-			s.Until("told", func() error { return told(s, "c1", rival.kind, "foo", desired.ReasonContested) })
-			world.Becomes(s, "c1", rival.empty, "foo", "left alone", func(obj client.Object) bool { return !rival.revert(obj) })
+			go func() {
+				times := 0
+				for tick := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+					export := new(mcsv1beta1.ServiceExport)
+					_ = s.Admin("c1").Get(ctx, s.Key("foo"), export)
+					if c := ours(export); c != nil {
+						setBack(c)
+						if s.Admin("c1").Status().Update(ctx, export) == nil {
+							times++
+						}
+					}
+				}
+				reverts <- times
+			}()
+			s.Until("told", func() error { return told(s, "c1", "ServiceExport", "foo", desired.ReasonContested) })
+			world.Becomes(s, "c1", new(mcsv1beta1.ServiceExport), "foo", "left alone", func(export *mcsv1beta1.ServiceExport) bool { return ours(export) == nil })
 			stop()
 			if n := <-reverts; n > 8 {
 				t.Errorf("written %d times before it was left alone", n)
 			}
-			s.Until("as it should be, when no writer sets it back any more", well)
+			s.Until("as it should be, when no writer sets it back any more", func() error { return s.Healthy("c1", "foo") })
 		})
-	}
-}
-
-// forgetGeneration is false where there is none.
-func forgetGeneration(conditions []metav1.Condition) bool {
-	for i := range conditions {
-		if c := &conditions[i]; c.Type == "Ready" && c.ObservedGeneration > 0 {
-			c.ObservedGeneration = 0
-			return true
-		}
-	}
-	return false
-}
-
-// revert sets back the status of foo whenever it is written, until ctx ends; it returns how often.
-func revert(s *world.Namespace, ctx context.Context, empty client.Object, edit func(client.Object) bool) (times int) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return times
-		case <-tick.C:
-		}
-		obj := empty.DeepCopyObject().(client.Object)
-		if s.Admin("c1").Get(ctx, s.Key("foo"), obj) == nil && edit(obj) && s.Admin("c1").Status().Update(ctx, obj) == nil {
-			times++
-		}
 	}
 }
 

@@ -98,9 +98,7 @@ func (s *tenants) watchImports() watch.Interface {
 	s.Helper()
 	watching := s.As(s.Cluster("c1").Config)
 	changes, err := watching.Watch(s.Context(), &mcsv1beta1.ServiceImportList{}, client.InNamespace(s.Name))
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.Must(err)
 	s.Cleanup(changes.Stop)
 	return changes
 }

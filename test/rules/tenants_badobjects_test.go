@@ -73,9 +73,7 @@ func (s *tenants) startServer() server {
 	s.Helper()
 	started, address, err := binaries.StartCoreDNS(s.Context(), s.Cluster("c1").Cluster, "coredns", resolver.Corefile)
 	s.Cleanup(started.Stop)
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.Must(err)
 	return server{started, address}
 }
 

@@ -183,13 +183,9 @@ func (s *tenants) heldFirst() {
 		spy := world.Slice(name, labels, "10.66.0.1")
 		spy.Finalizers = []string{held}
 		s.CreateAs(tenant, spy)
-		if err := tenant.Delete(s.Context(), spy); client.IgnoreNotFound(err) != nil { // One with the mark goes by itself.
-			s.Fatal(err)
-		}
+		s.Must(client.IgnoreNotFound(tenant.Delete(s.Context(), spy))) // one with the mark goes by itself
 		err := s.patch(tenant, spy, `{"metadata":{"labels":{"kubernetes.io/service-name":"derived-foo"}}}`)
-		if client.IgnoreNotFound(err) != nil {
-			s.Fatal(err)
-		}
+		s.Must(client.IgnoreNotFound(err))
 		s.Until(name+": foo leads to c2 only", s.leadsToC2)
 	}
 	s.settled()

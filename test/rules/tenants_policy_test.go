@@ -359,9 +359,7 @@ func (s *tenants) enforce(tenant client.Client) {
 	var text string
 	for _, name := range []string{"endpoints.yaml", "imports.yaml"} {
 		file, err := os.ReadFile(filepath.Join(binaries.Root(), "deploy", "policy", name))
-		if err != nil {
-			s.Fatal(err)
-		}
+		s.Must(err)
 		text += string(file) + "---\n"
 	}
 	const list = "[variables.controller]"
@@ -400,9 +398,7 @@ func refusedFor(err error, words string) bool {
 func TestPoliciesNameTheControllersAccount(t *testing.T) {
 	s := newTenants(t)
 	text, err := binaries.Kubectl(t.Context(), s.Cluster("c1").Cluster, "kustomize", "deploy/policy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.Must(err)
 	account := "system:serviceaccount:" + world.SystemNamespace + ":" + controller
 	if n := strings.Count(text, "'"+account+"'"); n != 2 {
 		t.Errorf("%s is there %d times; want it once in each policy", account, n)

@@ -116,9 +116,7 @@ func (s *tenants) hijacks(by client.Client, name, patch string) {
 	s.Helper()
 	watching := s.As(s.Cluster("c1").Config)
 	made, err := watching.Watch(s.Context(), &discoveryv1.EndpointSliceList{}, client.InNamespace(s.Name), client.MatchingLabels{labelLeadsTo: name})
-	if err != nil {
-		s.Fatal(err)
-	}
+	s.Must(err)
 	defer made.Stop()
 	s.Until("Kubernetes makes a slice of "+name, func() error {
 		svc := &corev1.Service{}

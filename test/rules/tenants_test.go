@@ -51,31 +51,29 @@ type tenants struct {
 func newTenants(t *testing.T) *tenants {
 	t.Helper()
 	w := world.Three(t)
-	for _, start := range []func(context.Context, *world.World) error{startCoreDNS, startKubernetes} {
-		if err := start(context.WithoutCancel(t.Context()), w); err != nil {
-			t.Fatal(err)
-		}
-	}
+	startCoreDNS(w)
+	startKubernetes(w)
 	return &tenants{w.Namespace("c1", "c2"), beside.server}
 }
 
-func startCoreDNS(ctx context.Context, w *world.World) (err error) {
+func startCoreDNS(w *world.World) {
+	w.Helper()
 	if beside.coredns == nil {
-		beside.coredns, beside.server, err = binaries.StartCoreDNS(ctx, w.Cluster("c1").Cluster, "coredns", resolver.Corefile)
+		var err error
+		beside.coredns, beside.server, err = binaries.StartCoreDNS(w.Late(), w.Cluster("c1").Cluster, "coredns", resolver.Corefile)
+		w.Must(err)
 	}
-	return err
 }
 
 // startKubernetes runs more of Kubernetes' own controllers: one fills the roles `edit` and `admin`, the others make Endpoints and slices
 // of Services, and slices of Endpoints.
-func startKubernetes(ctx context.Context, w *world.World) error {
+func startKubernetes(w *world.World) {
+	w.Helper()
 	if beside.kubernetes != nil {
-		return nil
+		return
 	}
-	programs, err := kube.Build(ctx, os.Stderr, "kube-controller-manager")
-	if err != nil {
-		return err
-	}
+	programs, err := kube.Build(w.Late(), os.Stderr, "kube-controller-manager")
+	w.Must(err)
 	for _, id := range []string{"c1", "c2"} {
 		filled := func(ctx context.Context) error {
 			for _, name := range []string{"edit", "admin"} {
@@ -87,15 +85,12 @@ func startKubernetes(ctx context.Context, w *world.World) error {
 			return nil
 		}
 		c := w.Cluster(id)
-		b, err := c.Beside(ctx, filled, programs["kube-controller-manager"], "--kubeconfig="+c.Kubeconfig,
+		b, err := c.Beside(w.Late(), filled, programs["kube-controller-manager"], "--kubeconfig="+c.Kubeconfig,
 			"--controllers=clusterrole-aggregation-controller,endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller",
 			"--leader-elect=false", "--secure-port=0")
-		if err != nil {
-			return err
-		}
+		w.Must(err)
 		beside.kubernetes = append(beside.kubernetes, b)
 	}
-	return nil
 }
 
 // stopKubernetes is for tests that count each object: Kubernetes' controllers would add theirs.
@@ -213,22 +208,6 @@ func (s *tenants) exportsDBAndFoo() (vip string) {
 	return s.answersOfImport("foo")
 }
 
-// endpoints are the addresses of the slices that have a label, sorted.
-func (s *tenants) endpoints(in, label, value string) ([]string, error) {
-	var all discoveryv1.EndpointSliceList
-	if err := s.Admin(in).List(s.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{label: value}); err != nil {
-		return nil, err
-	}
-	var addresses []string
-	for _, slice := range all.Items {
-		for _, e := range slice.Endpoints {
-			addresses = append(addresses, e.Addresses...)
-		}
-	}
-	slices.Sort(addresses)
-	return addresses, nil
-}
-
 // hasEndpoints wants those that a cluster's controller gave to an import.
 func (s *tenants) hasEndpoints(in, name string, want ...string) error {
 	return s.leads(in, labelService, name, want...)
@@ -236,11 +215,20 @@ func (s *tenants) hasEndpoints(in, name string, want ...string) error {
 
 // leads wants the endpoints of the slices that have a label.
 func (s *tenants) leads(in, label, value string, want ...string) error {
-	got, err := s.endpoints(in, label, value)
-	if err == nil && !slices.Equal(got, want) {
-		err = fmt.Errorf("%s=%s in %s has endpoints %v; want %v", label, value, in, got, want)
+	var all discoveryv1.EndpointSliceList
+	if err := s.Admin(in).List(s.Context(), &all, client.InNamespace(s.Name), client.MatchingLabels{label: value}); err != nil {
+		return err
 	}
-	return err
+	var got []string
+	for _, slice := range all.Items {
+		for _, e := range slice.Endpoints {
+			got = append(got, e.Addresses...)
+		}
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		return fmt.Errorf("%s=%s in %s has endpoints %v; want %v", label, value, in, got, want)
+	}
+	return nil
 }
 
 func namespaceOf(name string) *corev1.Namespace {
