@@ -3,9 +3,7 @@ package rules
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -45,47 +43,4 @@ func TestForeignImportIsLeftAlone(t *testing.T) {
 	if live := world.Live(s, "c1", new(discoveryv1.EndpointSlice), slice.Name); len(live.Endpoints) != 1 || len(live.OwnerReferences) > 0 {
 		t.Errorf("their slice is %+v", live)
 	}
-}
-
-// lighthouse#696: what is ours comes back when it is deleted or edited.
-func TestOwnSlicesAreRepaired(t *testing.T) {
-	s := world.Three(t).Namespace()
-	s.Export("c1", world.Service("foo"), "10.9.1.1")
-	well := func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") }
-	s.Until("imported", well)
-	slice := s.SliceOf("c2", "foo", "c1")
-	healed := func(what string) {
-		t.Helper()
-		world.Becomes(s, "c2", new(discoveryv1.EndpointSlice), slice.Name, what, func(live *discoveryv1.EndpointSlice) bool {
-			return live.Labels[mcsv1beta1.LabelServiceName] == "foo" && well() == nil
-		})
-	}
-	s.Delete("c2", slice)
-	healed("a deleted slice")
-	for what, change := range map[string]func(*discoveryv1.EndpointSlice){
-		"edited endpoints":         func(e *discoveryv1.EndpointSlice) { e.Endpoints[0].Addresses = []string{"10.6.6.6"} },
-		"a label of the cluster":   func(e *discoveryv1.EndpointSlice) { e.Labels[mcsv1beta1.LabelSourceCluster] = "c9" },
-		"a label of the name":      func(e *discoveryv1.EndpointSlice) { e.Labels[mcsv1beta1.LabelServiceName] = "bar" },
-		"the label of the manager": func(e *discoveryv1.EndpointSlice) { e.Labels[discoveryv1.LabelManagedBy] = "me" },
-		"no labels":                func(e *discoveryv1.EndpointSlice) { e.Labels = nil },
-		"no owner":                 func(e *discoveryv1.EndpointSlice) { e.OwnerReferences = nil },
-	} {
-		world.Edit(s, "c2", new(discoveryv1.EndpointSlice), slice.Name, change)
-		healed(what)
-	}
-	world.Edit(s, "c2", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
-		imp.Spec.Ports, imp.Spec.SessionAffinity = []mcsv1beta1.ServicePort{{Port: 1}}, corev1.ServiceAffinityClientIP
-	})
-	world.Becomes(s, "c2", new(mcsv1beta1.ServiceImport), "foo", "an edited import", func(imp *mcsv1beta1.ServiceImport) bool {
-		return imp.Spec.Ports[0].Port == 80 && imp.Spec.SessionAffinity != corev1.ServiceAffinityClientIP && well() == nil
-	})
-	imp := s.MustImport("c2", "foo")
-	s.Delete("c2", imp)
-	world.Becomes(s, "c2", new(mcsv1beta1.ServiceImport), "foo", "a deleted import", func(now *mcsv1beta1.ServiceImport) bool {
-		return now.UID != imp.UID && well() == nil
-	})
-	export := world.Live(s, "c1", new(mcsv1beta1.ServiceExport), "foo")
-	meta.RemoveStatusCondition(&export.Status.Conditions, "Ready")
-	s.Must(s.Admin("c1").Status().Update(t.Context(), export))
-	s.Until("a condition", func() error { return s.Healthy("c1", "foo") })
 }

@@ -58,9 +58,35 @@ func TestBadObjectsCostOthersNothing(t *testing.T) {
 			server.staysSmall(t)
 		})
 	}
-	// The controllers go on as well, in both clusters.
-	theirs.Export("c1", world.Service("exported"), "10.9.1.1")
+	// The controllers go on as well, in both clusters, and during a flood. A new name waits ten seconds behind names that change, at most, and
+	// then comes before them. On a busy machine it takes that long.
+	s.flood()
+	began := time.Now()
+	theirs.Export("c1", world.Service("exported", world.Headless), "10.9.1.1")
+	theirs.answers("exported", "NOERROR 10.9.1.1")
 	theirs.Until("in c2", func() error { return theirs.hasEndpoints("c2", "exported", "10.9.1.1") })
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("during a flood, a neighbour's export was answered and imported after %v; want less than 30 s", took)
+	}
+}
+
+// flood makes 200 imports without a port that could be used, one with 1000 ports, and a headless one with 20 slices of 1000 endpoints.
+func (s *tenants) flood() {
+	s.Helper()
+	for i := range 200 {
+		odd := world.Import(fmt.Sprint("odd-", i), mcsv1beta1.ClusterSetIP, "\n1.2.3.4 forged", strings.Repeat("9", 10_000))
+		odd.Spec.Ports = []mcsv1beta1.ServicePort{{Name: strings.Repeat("x", 1000), Port: -1}}
+		s.Create("c1", odd)
+	}
+	huge := world.Import("huge", mcsv1beta1.ClusterSetIP)
+	huge.Spec.Ports = nil
+	for i := range 1000 {
+		huge.Spec.Ports = append(huge.Spec.Ports, mcsv1beta1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(i + 1)})
+	}
+	s.Create("c1", huge, world.Import("byhand", mcsv1beta1.Headless))
+	for i := range 20 {
+		s.Create("c1", badobjects.Slice(s.Name, fmt.Sprint("huge-", i), "byhand", 1000, 1))
+	}
 }
 
 // server is a CoreDNS that only one test asks.
