@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +27,7 @@ func TestBadObjectsCostOthersNothing(t *testing.T) {
 	theirs.Create("c1", world.Import("victim", mcsv1beta1.ClusterSetIP, "192.0.2.1"))
 	theirs.answers("victim", "NOERROR 192.0.2.1")
 	before := theirs.startServer()
-	before.answers(t, theirs.name("victim"), "192.0.2.1")
+	before.answers(theirs.name("victim"), "192.0.2.1")
 	ip := 1
 	for _, bad := range badobjects.All(s.Name) {
 		// Other work of a busy machine delays a change now and then; a bad object that was just made delays each.
@@ -54,8 +53,9 @@ func TestBadObjectsCostOthersNothing(t *testing.T) {
 	after, last := theirs.startServer(), fmt.Sprintf("192.0.2.%d", ip)
 	for when, server := range map[string]server{"before": before, "after": after} {
 		t.Run("a server that started "+when+" them", func(t *testing.T) {
-			server.answers(t, theirs.name("victim"), last)
-			server.staysSmall(t)
+			server.Namespace = theirs.For(t)
+			server.answers(theirs.name("victim"), last)
+			server.staysSmall()
 		})
 	}
 	// The controllers go on as well, in both clusters, and during a flood. A new name waits ten seconds behind names that change, at most, and
@@ -91,7 +91,8 @@ func (s *tenants) flood() {
 
 // server is a CoreDNS that only one test asks.
 type server struct {
-	*kube.Program
+	*world.Namespace
+	program *kube.Program
 	address string
 }
 
@@ -100,43 +101,28 @@ func (s *tenants) startServer() server {
 	started, address, err := binaries.StartCoreDNS(s.Context(), s.Cluster("c1").Cluster, "coredns", resolver.Corefile)
 	s.Cleanup(started.Stop)
 	s.Must(err)
-	return server{started, address}
+	return server{s.Namespace, started, address}
 }
 
-func (s server) answers(t *testing.T, name, ip string) {
-	t.Helper()
-	kube.Eventually(t, name+" is "+ip, func() error { return resolver.Differs("udp", s.address, name+" A", "NOERROR "+ip) })
+func (s server) answers(name, ip string) {
+	s.Helper()
+	s.Until(name+" is "+ip, func() error { return resolver.Differs("udp", s.address, name+" A", "NOERROR "+ip) })
 }
 
 // staysSmall holds the limits of memory and of lines of log that bad objects of tenants must not break.
-func (s server) staysSmall(t *testing.T) {
-	t.Helper()
-	peak := peakMemory(t, s.PID())
-	log, err := os.ReadFile(s.Log())
-	if err != nil {
-		t.Fatal(err)
-	}
+func (s server) staysSmall() {
+	s.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.program.PID()))
+	s.Must(err)
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	peak := 0 // of the resident memory, in kB
+	_, err = fmt.Sscan(rest, &peak)
+	s.Must(err)
+	log, err := os.ReadFile(s.program.Log())
+	s.Must(err)
 	lines := strings.Count(string(log), "\n")
-	t.Logf("it used %d MiB and wrote %d lines", peak>>20, lines)
-	if peak > 300<<20 {
-		t.Errorf("it used %d MiB", peak>>20)
+	s.Logf("it used %d MiB and wrote %d lines", peak>>10, lines)
+	if peak > 300<<10 || lines > 500 {
+		s.Errorf("it used %d MiB and wrote %d lines of log; want at most 300 and 500", peak>>10, lines)
 	}
-	if lines > 500 {
-		t.Errorf("it wrote %d lines of log", lines)
-	}
-}
-
-// peakMemory is the largest resident memory that a process had, in bytes.
-func peakMemory(t *testing.T, pid int) int {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
-	kilobytes, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), " kB"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kilobytes << 10
 }
