@@ -101,8 +101,8 @@ func TestTrafficOfARemovedEndpoint(t *testing.T) {
 	const stays, goes = "10.99.0.11", "10.99.0.12"
 	echo(t, stays)
 	echo(t, goes)
-	foo := world.Service("foo", world.Ports(corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}),
-		func(spec *corev1.ServiceSpec) { spec.SessionAffinity = corev1.ServiceAffinityClientIP })
+	foo := world.Service("foo", world.Ports(corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "dns", Port: 53, Protocol: "UDP"}))
+	foo.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
 	leaves, more := world.Endpoints(foo, "-goes", goes), world.Endpoints(foo, "-stays", stays)
 	s.Create("c1", foo, world.Export("foo"), leaves)
 	s.serves("derived-foo", goes)

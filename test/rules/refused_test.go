@@ -159,7 +159,8 @@ func TestAnotherWriterOfStatus(t *testing.T) {
 				reverts <- times
 			}()
 			s.Until("told", func() error { return told(s, "c1", "ServiceExport", "foo", desired.ReasonContested) })
-			world.Becomes(s, "c1", new(mcsv1beta1.ServiceExport), "foo", "left alone", func(export *mcsv1beta1.ServiceExport) bool { return ours(export) == nil })
+			alone := func(export *mcsv1beta1.ServiceExport) bool { return ours(export) == nil }
+			world.Becomes(s, "c1", new(mcsv1beta1.ServiceExport), "foo", "left alone", alone)
 			stop()
 			if n := <-reverts; n > 8 {
 				t.Errorf("written %d times before it was left alone", n)
