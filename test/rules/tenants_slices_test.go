@@ -146,8 +146,7 @@ func TestEndpointsOfAnExportedServiceAreItsNames(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			s := newTenants(t)
 			// A slice that Kubernetes' own controller leaves to its author, as the Service has a selector.
-			db := world.Service("db", world.Headless)
-			db.Spec.Selector = map[string]string{"app": "db"}
+			db := world.Service("db", world.Headless, world.Selecting("db"))
 			s.Create("c1", db, world.Slice("db-own", map[string]string{labelLeadsTo: "db"}, "10.9.1.1"), world.Export("db"))
 			s.answers("db", "NOERROR 10.9.1.1")
 			tenant := s.tenant("c1", "edit", c.more...)

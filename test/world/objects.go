@@ -34,6 +34,11 @@ func Ports(ports ...corev1.ServicePort) func(*corev1.ServiceSpec) {
 	return func(spec *corev1.ServiceSpec) { spec.Ports = ports }
 }
 
+// Selecting gives an edit of Service that selects the pods of an app.
+func Selecting(app string) func(*corev1.ServiceSpec) {
+	return func(spec *corev1.ServiceSpec) { spec.Selector = map[string]string{"app": app} }
+}
+
 // Export is a ServiceExport.
 func Export(name string) *mcsv1beta1.ServiceExport {
 	return &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: name}}
