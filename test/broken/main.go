@@ -37,7 +37,7 @@ type rule struct {
 func main() {
 	of := flag.String("of", "HEAD", "the commit whose product is broken")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt) //nolint:forbidigo // main
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx, *of, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -55,7 +55,7 @@ func run(ctx context.Context, of string, chosen []string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	if err := command(ctx, ".", "git", "clone", "-q", ".", dir); err != nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func (n *Namespace) TryApply(id string, object client.Object) error {
 	if err != nil {
 		return err
 	}
-	return n.Cluster(id).Cluster.Apply(n.Context(), n.Name, string(text))
+	return n.Cluster(id).Apply(n.Context(), n.Name, string(text))
 }
 
 // Delete deletes objects in a cluster.
