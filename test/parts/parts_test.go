@@ -17,6 +17,7 @@ func repository(t *testing.T) {
 	t.Cleanup(func() { full = asked })
 	t.Chdir(t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv(built, "1")
 	for path, text := range map[string]string{
 		"go.mod": "module tiny\n\ngo 1.26\n", "go.sum": "", "build/env.sh": "", "Makefile": "", "deploy/x": "", "corefile-examples/x": "",
 		"a/a_test.go": "package a\n\nimport _ \"tiny/b\"\n", "b/b.go": "package b\n", "c/c.go": "package c\n", "c/testdata/x.md": "",
@@ -86,6 +87,11 @@ func TestAPartRunsAgainWhenItsInputsChange(t *testing.T) {
 	if p.command = "true # another"; !p.runs(t) {
 		t.Error("another command does not run")
 	}
+	t.Setenv(built, "")
+	if p.command = "true # by hand"; !p.runs(t) || !p.runs(t) {
+		t.Error("a run with programs that nobody has just built leaves a stamp")
+	}
+	t.Setenv(built, "1")
 	full = true
 	if !p.runs(t) {
 		t.Error("CI_FULL does not run what has passed")
