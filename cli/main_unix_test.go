@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestHangup: a closed terminal ends the program as Ctrl-C does, so that verify can clean up.
+// TestHangup: a closed terminal ends the program as Ctrl-C does, with its status, so that verify can clean up.
 func TestHangup(t *testing.T) {
 	// Under nohup, the program would inherit that hangups are ignored.
 	hangups := make(chan os.Signal, 1)
@@ -34,16 +34,18 @@ func TestHangup(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "--kubeconfig", file, "--request-timeout=1h", "status")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	<-asked
-	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // the state tells how it ended
-	if code := cmd.ProcessState.ExitCode(); code != 1 {
-		t.Errorf("it ended with %v, want the status 1", cmd.ProcessState)
+	for _, end := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM} {
+		cmd := exec.CommandContext(t.Context(), program, "--kubeconfig", file, "--request-timeout=1h", "status")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-asked
+		if err := cmd.Process.Signal(end); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // the state tells how it ended
+		if code := cmd.ProcessState.ExitCode(); code != 1 {
+			t.Errorf("after %v it ended with %v, want the status 1", end, cmd.ProcessState)
+		}
 	}
 }

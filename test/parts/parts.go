@@ -25,7 +25,7 @@ type part struct {
 
 // product is what the programs in bin are built from. The Dockerfile has the version of CoreDNS, as the Makefile: a test in build/images
 // compares them.
-var product = []string{"plugin", "controller", "internal", "build/coredns.sh", "build/coredns.Dockerfile", "build/netbind", "plugin.cfg.patch", "go.mod", "go.sum"}
+var product = []string{"plugin", "controller", "internal", "build/coredns.sh", "build/controller.sh", "build/coredns.Dockerfile", "build/netbind", "plugin.cfg.patch", "go.mod", "go.sum"}
 
 // shipped are folders of files that users get, which many tests read.
 var shipped = []string{"deploy", "corefile-examples"}
@@ -40,7 +40,7 @@ var parts = []part{
 		inputs: with("docs", "LICENSE", "build/cli.sh", "build/cli-dist.sh")},
 	{name: "controller", servers: 7, group: "test", module: ".", tests: []string{"./controller/peers", "./controller/reconcile", "./controller/apply"}, race: true},
 	{name: "dns", servers: 1, group: "test", module: ".", tests: []string{"./test/dns"}, race: true, inputs: with("docs/results/questions.txt")},
-	{name: "charts", servers: 9, group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("build", "docs/operations")},
+	{name: "charts", servers: 9, group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("build", "docs/operations", "docs/pictures")},
 	{name: "images", group: "test", module: "build/images", tests: []string{"./..."}, flags: []string{"-skip=^TestReproducible$"}, inputs: with("build", "cli", "CHANGELOG.md", ".github", "Makefile")},
 	{name: "plugin", servers: 1, group: "test", module: ".", tests: []string{"./plugin/...", "./internal/reflector"}, race: true},
 	{name: "kubeproxy", servers: 3, group: "test", module: ".", tests: []string{"./test/kubeproxy"}, inputs: product},
@@ -53,9 +53,9 @@ var parts = []part{
 	{name: "docs", group: "test", module: ".", tests: []string{"./test/docs"}, inputs: []string{"."}},
 
 	{name: "e2e", group: "clusters", alone: true, covers: "e2e-cli", module: ".", tests: []string{"./test/e2e/..."}, command: "make e2e",
-		inputs: with("build", "docs/install.md", "docs/operations/uninstall.md")},
-	{name: "e2e-cli", group: "clusters", alone: true, command: `make e2e ARGS="--run 'TestReadme|TestVerify'"`, inputs: []string{"cli", "build/cli.sh", "test/e2e"}},
-	{name: "demo", servers: 2, group: "clusters", alone: true, command: "make demo ARGS=--once", inputs: with("test/kube", "test/clusters", "cli", "build")},
+		inputs: with("Makefile", "build", "docs/install.md", "docs/operations/uninstall.md")},
+	{name: "e2e-cli", group: "clusters", alone: true, command: `make e2e ARGS="--run 'TestReadme|TestVerify'"`, inputs: with("cli", "build/cli.sh", "test/e2e")},
+	{name: "demo", servers: 2, group: "clusters", alone: true, command: "make demo ARGS=--once", inputs: with("Makefile", "test/kube", "test/clusters", "cli", "build")},
 
 	{name: "compat", servers: 14, group: "nightly", nightly: true, alone: true, command: "make compat", inputs: []string{"go.mod", "test/kube/oldest", "build/compat.sh", "deploy/crd"}},
 	{name: "karmada", servers: 4, group: "nightly", nightly: true, alone: true, command: "make e2e-karmada", inputs: []string{"test/interop/karmada", "test/interop/programs/karmada", "test/interop/beside", "corefile-examples/alias.Corefile"}},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -126,7 +127,7 @@ func (p part) start(ctx context.Context, log string, mu *sync.Mutex) (line, erro
 		return line{}, err
 	}
 	defer func() { _ = os.RemoveAll(remembered) }()
-	cmd.Env = append(os.Environ(), kube.Starts+"="+starts, "KUBECACHEDIR="+remembered)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), narrows), kube.Starts+"="+starts, "KUBECACHEDIR="+remembered)
 	began := time.Now()
 	err = cmd.Run()
 	l := line{name: p.name, wall: time.Since(began)}
@@ -134,10 +135,21 @@ func (p part) start(ctx context.Context, log string, mu *sync.Mutex) (line, erro
 	if l.servers = bytes.Count(text, []byte("\n")); l.servers > p.servers && err == nil {
 		err = fmt.Errorf("%d API servers were started, %d are allowed: share one (test/README.md), or give the reason for another in test/parts/parts.go\n%s", l.servers, p.servers, text)
 	}
+	if text, _ := os.ReadFile(log); err == nil && slices.ContainsFunc(p.flags, isRun) && bytes.Contains(text, []byte("[no tests to run]")) {
+		err = fmt.Errorf("no test has the name of %v: was it renamed?", p.flags)
+	}
 	if cmd.ProcessState != nil { // with that of all its descendants that were waited for
 		l.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
 	return l, err
+}
+
+func isRun(flag string) bool { return strings.HasPrefix(flag, "-run=") }
+
+// narrows reports whether a variable of the environment can change what a part tests: a stamp is for all of it.
+func narrows(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return slices.Contains([]string{"ARGS", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "KUBECONFIGS", "HISTORIES", "HISTORY_SEED", "TOKENS"}, name) || strings.HasPrefix(name, "E2E_")
 }
 
 // script is the part's command for bash.

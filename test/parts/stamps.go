@@ -27,7 +27,7 @@ func (p part) passed(hash string) string {
 		return ""
 	}
 	text, _ := os.ReadFile(record)
-	if regexp.MustCompile(`(?m)^` + p.name + ` .* ` + hash + `$`).Match(text) {
+	if regexp.MustCompile(`(?m)^` + p.name + ` .* passed ` + hash + `$`).Match(text) {
 		return "the nightly run"
 	}
 	return ""

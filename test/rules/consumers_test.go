@@ -24,6 +24,10 @@ func TestImportNamespaces(t *testing.T) {
 		return errors.Join(s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1"), s.Imported("c1", "both", []string{"c2", "c3"}, "10.9.2.1", "10.9.3.1"))
 	})
 	s.Until("its own export", func() error { return s.Imported("c3", "both", []string{"c3"}, "10.9.3.1") })
+	other := world.Three(t).Namespace() // where c3 imports what c1 exports after foo
+	other.Label("c3", "import", "yes")
+	other.Export("c1", world.Service("marker"), "10.9.1.3")
+	other.Until("c3 has read c1 since", func() error { return other.Imported("c3", "marker", []string{"c1"}, "10.9.1.3") })
 	s.Check(s.Nothing("c3", "foo"))
 	label := func(value string) { s.Label("c3", "import", value) }
 	label("yes")

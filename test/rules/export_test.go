@@ -37,6 +37,7 @@ func TestExportAppearsEverywhereAndDisappears(t *testing.T) {
 			s.Condition("c2", "external", "Valid", metav1.ConditionFalse, "InvalidServiceType"), s.Condition("c2", "external", "Ready", metav1.ConditionFalse, "Failed"))
 	})
 	works(s, "later")
+	s.Everywhere("later", []string{"c2"}, "10.9.2.9") // all have read c2 since
 	s.Nowhere("bar")
 	s.Nowhere("external")
 	if err := s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1", "10.9.1.2"); err != nil {
