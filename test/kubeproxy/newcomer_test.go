@@ -13,12 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // TestNewcomerLeavesTheOldestsTraffic is a regression test as clients see it: east exports one port without a name. West comes with named ports, goes,
-// and comes with others, while clients in west connect to east's port without a pause. Each of them reaches east.
+// and comes with others, while clients in west connect to east's port without a pause. Each of them reaches east. Then both prefer local endpoints.
 func TestNewcomerLeavesTheOldestsTraffic(t *testing.T) {
 	kube.InNetNS(t, func(t *testing.T) { // two clusters, and one of them with a kube-proxy of its own
 		ns := world.Joined(t, "east", "west").Namespace()
@@ -48,6 +49,22 @@ func TestNewcomerLeavesTheOldestsTraffic(t *testing.T) {
 			leads(t, newest, "")
 		}
 		end()
+
+		// Both export the same now. Traffic goes to this cluster, as long as it has a ready endpoint.
+		export := exported("10.99.0.12", corev1.ServicePort{Port: 80})
+		ns.Create("west", export...)
+		for _, id := range []string{"east", "west"} {
+			world.Edit(ns, id, new(mcsv1beta1.ServiceExport), "foo", func(export *mcsv1beta1.ServiceExport) {
+				export.Annotations = map[string]string{mcs.AnnotationPreferClusters: "local, any"}
+			})
+		}
+		leadsOnly(t, oldest, "west")
+		end = keepConnecting(t, oldest, "west")
+		ns.Create("west", world.Service("later"), world.Export("later"))
+		ns.Until("the controller has worked since", func() error { return ns.Imported("west", "later", []string{"west"}) })
+		end()
+		ns.Delete("west", export[1])
+		leadsOnly(t, oldest, "east")
 	})
 }
 
@@ -70,6 +87,19 @@ func leads(t *testing.T, address, who string) {
 			return nil
 		}
 		return errors.Join(err, fmt.Errorf("it leads to %q", name))
+	})
+}
+
+// leadsOnly waits until many connections one after another all reach somebody.
+func leadsOnly(t *testing.T, address, who string) {
+	t.Helper()
+	kube.Eventually(t, fmt.Sprintf("%s leads to %s only", address, who), func() error {
+		for range 40 {
+			if name, err := hear(t.Context(), 5*time.Second, address); name != who {
+				return errors.Join(err, fmt.Errorf("it leads to %q", name))
+			}
+		}
+		return nil
 	})
 }
 
