@@ -206,7 +206,7 @@ clusters-down: ## Stop the clusters c1 and c2, and delete everything of them
 	@go run ./test/clusters/run down c1 c2
 
 .PHONY: e2e
-e2e: $(if $(KUBECONFIGS),,needs-clusters) ## Run the end-to-end tests in three clusters (needs root; 15 minutes; docs/e2e.md)
+e2e: $(if $(KUBECONFIGS),,needs-clusters) ## Run the end-to-end tests in three clusters (needs root; 20 minutes; docs/e2e.md)
 	@go run ./test/e2e/run $(ARGS)
 
 .PHONY: e2e-results

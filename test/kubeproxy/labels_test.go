@@ -193,6 +193,7 @@ func TestEditedLabelsOfOurSlices(t *testing.T) {
 	s := newStage(t)
 	s.exports()
 	s.Create("c1", ofUser("theirs", ""))
+	s.programmed(s.clusterIP("theirs"))
 	for _, label := range []string{"null", `"theirs"`} {
 		s.patch(s.slice(s.ours("derived-foo", 1)[0]), `{"metadata":{"labels":{"kubernetes.io/service-name":`+label+`}}}`)
 		s.ours("derived-foo", 1) // it has its label again

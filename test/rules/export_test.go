@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
@@ -65,7 +67,12 @@ func TestNamespaceDecides(t *testing.T) {
 	s := world.Three(t).Namespace("c1", "c2")
 	s.Export("c1", world.Service("foo"), "10.9.1.1")
 	s.Until("where the namespace is", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
-	s.Check(s.Nothing("c3", "foo"))
+	other := world.Three(t).Namespace()
+	other.Export("c1", world.Service("marker"), "10.9.1.2")
+	other.Until("c3 has read c1 since", func() error { return other.Imported("c3", "marker", []string{"c1"}, "10.9.1.2") })
+	if err := s.Admin("c3").Get(t.Context(), client.ObjectKey{Name: s.Name}, new(corev1.Namespace)); !apierrors.IsNotFound(err) {
+		t.Errorf("the namespace in c3: %v, want none", err)
+	}
 	s.AddTo("c3")
 	s.Until("a namespace that came later", func() error { return s.Imported("c3", "foo", []string{"c1"}, "10.9.1.1") })
 	s.Delete("c3", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}})
