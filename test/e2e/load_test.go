@@ -234,11 +234,11 @@ func (l *load) missing(steps []step) string {
 func TestUnitMissing(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	steps := []step{{what: "a"}, {what: "b"}, {what: "a"}}
-	l := &load{began: noon, servers: &withdrawals{ends: []end{{slice: noon.Add(-time.Second)}, {slice: noon}}}, done: []done{{step: steps[0]}}}
+	l := &load{began: noon, servers: &withdrawals{at: []time.Time{noon.Add(-time.Second), noon}}, done: []done{{step: steps[0]}}}
 	if got, want := l.missing(steps), "1 servers ended, want 2 at least; never: b"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	l.servers.ends = append(l.servers.ends, end{slice: noon.Add(time.Second)})
+	l.servers.at = append(l.servers.at, noon.Add(time.Second))
 	l.done = append(l.done, done{step: steps[1]})
 	if got := l.missing(steps); got != "" {
 		t.Errorf("%q, want nothing", got)

@@ -10,8 +10,8 @@ import (
 	"github.com/clusterset-dns/multicluster/test/e2e/dnsload"
 )
 
-// After a server has stopped serving kube-proxy hears of it, and at most once a second tells the kernel. Where the kubelet's time is not known,
-// the one who notes the time may hear of it as late.
+// After a server has stopped serving kube-proxy hears of it, and at most once a second tells the kernel. On a busy machine the one who notes
+// the time may hear of it as late.
 const (
 	beforeEnd = time.Second
 	afterEnd  = 3 * time.Second
@@ -43,7 +43,7 @@ var (
 
 // complaints are what is wrong with a result, where servers ended at some times: answers that are not right, and questions without an answer
 // that no end explains, or that had none either when asked again.
-func (c toll) complaints(r dnsload.Result, ends []end) []string {
+func (c toll) complaints(r dnsload.Result, ends []time.Time) []string {
 	var all []string
 	complain := func(wrong bool, format string, args ...any) {
 		if wrong {
@@ -72,17 +72,13 @@ func (c toll) complaints(r dnsload.Result, ends []end) []string {
 
 // unexplained are the failures around which no server ended, or too many were lost then. Ends explain as much as they can when each failure is
 // given to the first end that has room.
-func (c toll) unexplained(failures []dnsload.Failure, ends []end) []dnsload.Failure {
-	ends = slices.SortedFunc(slices.Values(ends), func(a, b end) int { return a.slice.Compare(b.slice) })
+func (c toll) unexplained(failures []dnsload.Failure, ends []time.Time) []dnsload.Failure {
+	ends = slices.SortedFunc(slices.Values(ends), time.Time.Compare)
 	failures = slices.SortedFunc(slices.Values(failures), func(a, b dnsload.Failure) int { return a.At.Compare(b.At) })
 	explains, all := make([]int, len(ends)), 0
 	return slices.DeleteFunc(failures, func(f dnsload.Failure) bool {
 		for i, end := range ends {
-			first, last := end.slice.Add(-c.before), end.slice.Add(afterEnd)
-			if !end.pod.IsZero() && end.pod.Before(first) {
-				first = end.pod
-			}
-			if !f.At.Before(first) && !f.At.After(last) && explains[i] < c.each && all < c.all {
+			if since := f.At.Sub(end); since >= -c.before && since <= afterEnd && explains[i] < c.each && all < c.all {
 				explains[i]++
 				all++
 				return true
@@ -97,7 +93,12 @@ func clock(at time.Time) string { return at.UTC().Format("15:04:05.000") }
 // TestUnitLossesAreExplainedByEndsOfServers: what a load is judged by.
 func TestUnitLossesAreExplainedByEndsOfServers(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	at := func(second float64) time.Time { return noon.Add(time.Duration(second * float64(time.Second))) }
+	at := func(seconds ...float64) (times []time.Time) {
+		for _, s := range seconds {
+			times = append(times, noon.Add(time.Duration(s*float64(time.Second))))
+		}
+		return times
+	}
 	for _, c := range []struct {
 		name       string
 		one        bool      // server
@@ -108,7 +109,6 @@ func TestUnitLossesAreExplainedByEndsOfServers(t *testing.T) {
 		unnoted    int
 		answered   int // questions over kept sockets
 		ends       []float64
-		late       float64 // seconds from the pod's end to the slice's
 		complaints int
 	}{
 		{name: "nothing lost, and no server ended"},
@@ -118,7 +118,6 @@ func TestUnitLossesAreExplainedByEndsOfServers(t *testing.T) {
 		{name: "one lost long after the end", lost: []float64{4.5}, ends: []float64{1}, complaints: 1},
 		{name: "one lost long before the end", lost: []float64{3}, ends: []float64{5}, complaints: 1},
 		{name: "one lost just before the end was reported", lost: []float64{4.5}, ends: []float64{5}},
-		{name: "one lost after its server had ended, and before that was reported", lost: []float64{3}, ends: []float64{9}, late: 7},
 		{name: "one lost, and no server ended", lost: []float64{3}, complaints: 1},
 		{name: "many ended, and all is lost at one of them", lost: []float64{3, 3, 3, 3}, ends: []float64{1, 60, 120}, complaints: 2},
 		{name: "as many as there may be", lost: slices.Repeat([]float64{1, 11, 21, 31, 41}, 2), ends: []float64{1, 11, 21, 31, 41, 51}},
@@ -141,14 +140,10 @@ func TestUnitLossesAreExplainedByEndsOfServers(t *testing.T) {
 		}
 		r := dnsload.Result{Rcodes: map[string]int{"NOERROR": 9, "NXDOMAIN": 9}, Wrong: c.wrong, Ways: map[string]int{dnsload.Kept: c.answered},
 			Unanswered: map[string]int{c.way: len(c.lost) + c.unnoted}, Retried: len(c.lost) + c.unnoted - c.notRetried}
-		for _, when := range slices.Concat(c.lost, slices.Repeat([]float64{2}, c.wrong)) {
-			r.Failures = append(r.Failures, dnsload.Failure{At: at(when), Way: c.way})
+		for _, when := range slices.Concat(at(c.lost...), at(slices.Repeat([]float64{2}, c.wrong)...)) {
+			r.Failures = append(r.Failures, dnsload.Failure{At: when, Way: c.way})
 		}
-		var ends []end
-		for _, when := range c.ends {
-			ends = append(ends, end{slice: at(when), pod: at(when - c.late)})
-		}
-		if got := judged.complaints(r, ends); len(got) != c.complaints {
+		if got := judged.complaints(r, at(c.ends...)); len(got) != c.complaints {
 			t.Errorf("%s: %q; want %d complaints", c.name, got, c.complaints)
 		}
 	}
@@ -169,15 +164,15 @@ func TestUnitPauses(t *testing.T) {
 		t.Fatalf("%v", got)
 	}
 	for since, explained := range map[time.Duration]bool{0: true, afterEnd: true, afterEnd + 1: false, -beforeEnd - 1: false} {
-		if left := tollOfResolver.unexplained(got, []end{{slice: got[0].At.Add(-since)}}); explained != (len(left) == 0) {
+		if left := tollOfResolver.unexplained(got, []time.Time{got[0].At.Add(-since)}); explained != (len(left) == 0) {
 			t.Errorf("%v after a server's end: %v", since, left)
 		}
 	}
-	if left := tollOfResolver.unexplained(append(got, got...), []end{{slice: got[0].At}}); len(left) != 1 {
+	if left := tollOfResolver.unexplained(append(got, got...), []time.Time{got[0].At}); len(left) != 1 {
 		t.Errorf("one end explains two: %v", left)
 	}
 	again := dnsload.Failure{At: got[0].At.Add(time.Minute)}
-	if left := tollOfResolver.unexplained(append(got, again), []end{{slice: got[0].At}, {slice: again.At}}); len(left) != 1 {
+	if left := tollOfResolver.unexplained(append(got, again), []time.Time{got[0].At, again.At}); len(left) != 1 {
 		t.Errorf("two are explained in one load: %v", left)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -25,25 +24,15 @@ type withdrawals struct {
 
 	mu      sync.Mutex
 	serving map[string]bool
-	ends    []end
+	at      []time.Time
 }
-
-// end is when a server stopped serving: its pod, as the kubelet noted it, and then its slice. On a busy machine seconds lie between, in which
-// questions reach nobody.
-type end struct{ pod, slice time.Time }
-
-// longestNotice bounds what lies between: an older time is that of another change.
-const longestNotice = 10 * time.Second
 
 // see compares the slices with those of before.
 func (w *withdrawals) see(now time.Time, all []*discoveryv1.EndpointSlice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	serving, pod := map[string]bool{}, time.Time{}
+	serving := map[string]bool{}
 	for _, slice := range all {
-		if at, err := time.Parse(time.RFC3339Nano, slice.Annotations[corev1.EndpointsLastChangeTriggerTime]); err == nil && at.After(pod) && now.Sub(at) <= longestNotice {
-			pod = at
-		}
 		for _, endpoint := range slice.Endpoints {
 			if s := endpoint.Conditions.Serving; slice.AddressType == w.family && (s == nil || *s) {
 				serving[endpoint.Addresses[0]] = true
@@ -52,17 +41,17 @@ func (w *withdrawals) see(now time.Time, all []*discoveryv1.EndpointSlice) {
 	}
 	for address := range w.serving {
 		if !serving[address] {
-			w.ends = append(w.ends, end{pod: pod, slice: now})
+			w.at = append(w.at, now)
 		}
 	}
 	w.serving = serving
 }
 
-// since are the ends from a time on.
-func (w *withdrawals) since(began time.Time) []end {
+// since are the times from one on.
+func (w *withdrawals) since(began time.Time) []time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(w.ends), func(e end) bool { return began.After(e.slice) })
+	return slices.DeleteFunc(slices.Clone(w.at), began.After)
 }
 
 // watchServers notes the withdrawals of the cluster that asks, until the test's end.
@@ -134,12 +123,5 @@ func TestUnitWithdrawals(t *testing.T) {
 	}
 	if got := w.since(noon.Add(3 * time.Second)); len(got) != 2 {
 		t.Errorf("%v; want those from the third second on", got)
-	}
-	noted := slice(v4, &no)
-	noted.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: noon.Format(time.RFC3339)}
-	w.see(noon, []*discoveryv1.EndpointSlice{slice(v4, &yes)})
-	w.see(noon.Add(9*time.Second), []*discoveryv1.EndpointSlice{noted})
-	if got := w.since(noon.Add(9 * time.Second)); len(got) != 1 || !got[0].pod.Equal(noon) {
-		t.Errorf("%v; want one, of whose pod the kubelet noted it at noon", got)
 	}
 }
