@@ -10,14 +10,13 @@ import (
 	"github.com/clusterset-dns/multicluster/test/e2e/dnsload"
 )
 
+// After a server has stopped serving kube-proxy hears of it, and at most once a second tells the kernel. On a busy machine the one who notes
+// the time may hear of it as late.
 const (
+	beforeEnd = time.Second
+	afterEnd  = 3 * time.Second
 	// From the signal that ends a server: `lameduck`, and a second.
 	lameduck = 6 * time.Second
-	// After a server has ended, the kubelet notices it, then its EndpointSlice says so, which is the time that is noted. On a busy machine this
-	// takes seconds.
-	beforeEnd = lameduck
-	// Then kube-proxy hears of it, and at most once a second tells the kernel.
-	afterEnd = 3 * time.Second
 )
 
 // toll is what ends of servers may cost: so many failures at each, from so long before on, and so many in all.
@@ -57,9 +56,7 @@ func (c toll) complaints(r dnsload.Result, ends []time.Time) []string {
 	}
 	complain(r.Rcodes["NOERROR"] == 0 || r.Rcodes["NXDOMAIN"] == 0, "answers %v; want some of NOERROR and some of NXDOMAIN", r.Rcodes)
 	complain(r.Wrong > 0, "%d wrong answers", r.Wrong)
-	// A new socket's port may have been another one's, as for tollOfResolver.
-	complain(c != tollOfOne && lost-r.Unanswered[dnsload.Kept] > tollOfResolver.all, "without an answer: %v; want none but over «%s», and at most %d",
-		r.Unanswered, dnsload.Kept, tollOfResolver.all)
+	complain(c != tollOfOne && lost > r.Unanswered[dnsload.Kept], "without an answer: %v; want none but over «%s»", r.Unanswered, dnsload.Kept)
 	if c.share > 0 {
 		most := max(leastShare, r.AskedBy(dnsload.Kept)/c.share)
 		complain(r.Unanswered[dnsload.Kept] > most, "%d of %d questions over «%s» were lost; want %d at most", r.Unanswered[dnsload.Kept],
@@ -119,16 +116,14 @@ func TestUnitLossesAreExplainedByEndsOfServers(t *testing.T) {
 		{name: "one more", lost: []float64{1.5, 1.5, 4}, ends: []float64{1}, complaints: 1},
 		{name: "two servers end soon one after the other", lost: []float64{2, 4, 4, 7}, ends: []float64{4, 1}},
 		{name: "one lost long after the end", lost: []float64{4.5}, ends: []float64{1}, complaints: 1},
-		{name: "one lost long before the end", lost: []float64{3}, ends: []float64{10}, complaints: 1},
+		{name: "one lost long before the end", lost: []float64{3}, ends: []float64{5}, complaints: 1},
 		{name: "one lost just before the end was reported", lost: []float64{4.5}, ends: []float64{5}},
 		{name: "one lost, and no server ended", lost: []float64{3}, complaints: 1},
 		{name: "many ended, and all is lost at one of them", lost: []float64{3, 3, 3, 3}, ends: []float64{1, 60, 120}, complaints: 2},
 		{name: "as many as there may be", lost: slices.Repeat([]float64{1, 11, 21, 31, 41}, 2), ends: []float64{1, 11, 21, 31, 41, 51}},
 		{name: "two at each end, and too many in all", lost: slices.Repeat([]float64{1, 11, 21, 31, 41, 51}, 2), ends: []float64{1, 11, 21, 31, 41, 51}, complaints: 1},
 		{name: "not too many of so many questions", lost: slices.Repeat([]float64{1, 11, 21, 31, 41, 51}, 2), answered: 360_000, ends: []float64{1, 11, 21, 31, 41, 51}},
-		{name: "a fresh socket's question", lost: []float64{3}, way: "udp", ends: []float64{1}},
-		{name: "two fresh sockets' questions", lost: []float64{3, 3}, way: "udp", ends: []float64{1}, complaints: 1},
-		{name: "a fresh socket's question, and no server ended", lost: []float64{3}, way: "udp", complaints: 1},
+		{name: "a fresh socket's question", lost: []float64{3}, way: "udp", ends: []float64{1}, complaints: 1},
 		{name: "no answer when asked again", lost: []float64{3}, notRetried: 1, ends: []float64{1}, complaints: 1},
 		{name: "a wrong answer", wrong: 1, ends: []float64{1}, complaints: 1},
 		{name: "more lost than noted", unnoted: 1, ends: []float64{1}, complaints: 1},
