@@ -87,7 +87,7 @@ func New(t testing.TB, ids ...string) *World {
 	for _, id := range ids {
 		shared := pool[id]
 		preparing.Go(func() {
-			c, err := prepare(t.Context(), shared)
+			c, err := prepare(t.Context(), shared, id)
 			mu.Lock()
 			defer mu.Unlock()
 			if c != nil {
@@ -121,9 +121,14 @@ func Of(t testing.TB, all map[string]*kube.Cluster, current string) *World {
 
 // prepare starts a cluster, or removes what the test before has left in it. Then it applies what an administrator applies. The images of the
 // Deployments are never run.
-func prepare(ctx context.Context, shared *kube.Cluster) (c *kube.Cluster, err error) {
+func prepare(ctx context.Context, shared *kube.Cluster, id string) (c *kube.Cluster, err error) {
 	if c = shared; c == nil {
-		if c, err = kube.Start(ctx, kube.Options{}); err != nil {
+		// Two halves of one range: a ClusterIP that both clusters have by chance would look as if it meant something.
+		half := "10.0.0.0/25"
+		if id == "member1" {
+			half = "10.0.0.128/25"
+		}
+		if c, err = kube.Start(ctx, kube.Options{ServiceCIDRs: half}); err != nil {
 			return nil, err
 		}
 	}
