@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -225,7 +224,7 @@ func (m *member) fill(ctx context.Context, from, count, endpoints int, export bo
 		for e := range endpoints {
 			addresses = append(addresses, measure.IP(100+int(m.ID[1]-'0')*10, (from+i)*16+e))
 		}
-		svc := world.Service(name, func(spec *corev1.ServiceSpec) { spec.Selector = map[string]string{"app": name} })
+		svc := world.Service(name, world.Selecting(name))
 		objects := []client.Object{svc, world.Endpoints(svc, "de", addresses...)}
 		if export {
 			objects = append(objects, world.Export(name))

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // startupTimeout is that of the plugin, where a Corefile gives none; the kubernetes plugin has the same.
@@ -74,6 +76,12 @@ func TestStartWithoutAPIServer(t *testing.T) {
 // testOutage is with a server that has synced.
 func testOutage(w *world) {
 	back := w.withoutAPIServer()
+	kube.Eventually(w, "the plugin has noticed", func() error {
+		if up := w.metric("coredns_multicluster_watch_up"); up > 0 {
+			return fmt.Errorf("%.0f watches work", up)
+		}
+		return nil
+	})
 	w.wants(foo+" A", "NOERROR 10.0.0.77")
 	w.wants(absent+" A", "NXDOMAIN")
 	w.readyIs(http.StatusOK)

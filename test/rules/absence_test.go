@@ -47,7 +47,11 @@ func away(s *world.Namespace) (back func() error) {
 // heard is when c2 heard c1 last, by the Lease.
 func heard(s *world.Namespace) time.Time {
 	s.Helper()
-	return world.Live(s.System(), "c2", new(coordinationv1.Lease), "c1").Spec.RenewTime.Time
+	lease := world.Live(s.System(), "c2", new(coordinationv1.Lease), "c1")
+	if lease.Spec.RenewTime == nil {
+		s.Fatal("the Lease was never renewed")
+	}
+	return lease.Spec.RenewTime.Time
 }
 
 // connected wants what the Lease's labels say of c1: a status, a reason, or both.

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -82,6 +83,13 @@ func TestPeersNeedNotReadServices(t *testing.T) {
 	t.Cleanup(func() {
 		before.ResourceVersion = ""
 		s.Check(s.Admin("c1").Update(s.Late(), before))
+	})
+	reads := s.As(s.Cluster("c1").Reader)
+	s.Until("the right is gone", func() error {
+		if err := reads.List(s.Context(), new(corev1.ServiceList)); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the list of Services is not refused: %w", err)
+		}
+		return nil
 	})
 	s.Restart("c2")
 	s.Export("c1", world.Service("foo"), "10.9.1.2")

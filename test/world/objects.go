@@ -29,6 +29,12 @@ func DualStack(spec *corev1.ServiceSpec) {
 	spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
 }
 
+// OnlyIPv6 is an edit of Service.
+func OnlyIPv6(spec *corev1.ServiceSpec) {
+	spec.IPFamilyPolicy = new(corev1.IPFamilyPolicySingleStack)
+	spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
+}
+
 // Ports gives an edit of Service.
 func Ports(ports ...corev1.ServicePort) func(*corev1.ServiceSpec) {
 	return func(spec *corev1.ServiceSpec) { spec.Ports = ports }
