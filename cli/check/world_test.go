@@ -23,6 +23,7 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
+// secondIP is the ClusterIP of multicluster-dns in member1.
 const secondIP = "10.0.0.200"
 
 // programs are the objects of a healthy cluster that no controller or kubelet makes here.
@@ -129,8 +130,9 @@ func healthy(t *testing.T) *world.World {
 	w := world.New(t, "member1", "member2")
 	for i, id := range []string{"member1", "member2"} {
 		c := w.Clusters[id]
-		apply(t, c, strings.ReplaceAll(programs, "POD_NETWORK", fmt.Sprintf("10.%d.0.0/24", i+1)))
-		setCorefile(t, c, "coredns", stockCorefile+forwarding)
+		own := strings.NewReplacer("POD_NETWORK", fmt.Sprintf("10.%d.0.0/24", i+1), secondIP, []string{secondIP, "10.0.0.100"}[i])
+		apply(t, c, own.Replace(programs))
+		setCorefile(t, c, "coredns", own.Replace(stockCorefile+forwarding))
 		w.Announce(id, id)
 		beat(t, c, time.Now())
 		for namespace, name := range map[string]string{"multicluster-system": "multicluster-controller", "kube-system": "coredns"} {
