@@ -127,7 +127,8 @@ func (c *connection) start(ctx context.Context) {
 		}
 	}
 	c.running.Go(func() { c.followServices(ctx) })
-	c.running.Go(func() { c.listenTo(ctx) })
+	c.running.Go(func() { c.hear(ctx) })
+	c.running.Go(func() { c.keepProbing(ctx) })
 	c.running.Go(func() { c.renewTokens(ctx) })
 }
 

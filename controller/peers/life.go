@@ -89,10 +89,33 @@ func (t *transport) lastAnswer() (at time.Time, answered bool) {
 	return now.Add(-t.unanswered(now)), t.answered.Load() != t.began
 }
 
-// listenTo records whether the API server is silent, until ctx ends. It lists each resource, without
-// objects, at the start, because a user with permission to watch may have no permission to list.
-// Later it lists one only if nothing was received for probeEvery, or if the last list failed.
-func (c *connection) listenTo(ctx context.Context) {
+// hear records whether the API server is silent, until ctx ends. It does so also while a probe waits
+// for an answer: that can last longer than it takes the endpoints to fail three times. They would then
+// count as unproven, and could no longer show that the cluster is dead.
+func (c *connection) hear(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(c.untilLook(time.Now())):
+		}
+		c.note(c.transport.quiet(time.Now()))
+	}
+}
+
+// untilLook returns how long nothing can be noticed. While a peer answers, that is until it could be
+// suspected at the earliest: data arrives at least every pingAfter, so that this is about 2 s.
+func (c *connection) untilLook(now time.Time) time.Duration {
+	if c.suspected || c.silent {
+		return listen
+	}
+	return max(suspectAfter-c.transport.quiet(now), time.Millisecond)
+}
+
+// keepProbing lists each resource, without objects, at the start, because a user with permission to
+// watch may have no permission to list. Later it lists one only if nothing was received for
+// probeEvery, or if the last list failed, until ctx ends.
+func (c *connection) keepProbing(ctx context.Context) {
 	c.probeAll(ctx)
 	c.peer.registry.mu.Lock()
 	c.probed = true
@@ -106,10 +129,9 @@ func (c *connection) listenTo(ctx context.Context) {
 		case <-c.swapped:
 			c.probeAll(ctx)
 			c.peer.notify()
-		case <-time.After(c.untilLook(time.Now(), pause)):
+		case <-time.After(c.untilProbe(time.Now(), pause)):
 		}
 		now := time.Now()
-		c.note(c.transport.quiet(now))
 		_, failing := c.failedProbe()
 		switch {
 		case failing && now.Sub(began) >= min(pause, probeTimeout):
@@ -127,13 +149,12 @@ func (c *connection) listenTo(ctx context.Context) {
 	}
 }
 
-// untilLook returns how long nothing can be noticed. While a peer answers, that is until it could be
-// suspected at the earliest: data arrives at least every pingAfter, so that this is about 2 s.
-func (c *connection) untilLook(now time.Time, pause time.Duration) time.Duration {
-	if _, failing := c.failedProbe(); failing || c.suspected || c.silent {
+// untilProbe returns how long no probe can be due.
+func (c *connection) untilProbe(now time.Time, pause time.Duration) time.Duration {
+	if _, failing := c.failedProbe(); failing {
 		return min(listen, pause)
 	}
-	return max(min(suspectAfter-c.transport.quiet(now), pause-c.transport.unanswered(now)), time.Millisecond)
+	return max(pause-c.transport.unanswered(now), time.Millisecond)
 }
 
 // probeAll probes each resource, until no answer arrives in time.
@@ -177,7 +198,7 @@ func (c *connection) probePause() time.Duration {
 	return wait.Jitter(every-every/10, 0.2)
 }
 
-// note records whether the API server is silent. Only listenTo calls it, and nothing else writes these
+// note records whether the API server is silent. Only hear calls it, and nothing else writes these
 // fields: without a change, no lock is needed. With 99 peers it would be taken 200 times a second.
 func (c *connection) note(quiet time.Duration) {
 	suspected, silent := quiet >= suspectAfter, quiet >= silentAfter

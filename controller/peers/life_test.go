@@ -11,22 +11,24 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestUntilLook: the next look is when a peer that answers could first be suspected, or has to be probed.
+// TestUntilLook: the next look is when a peer that answers could first be suspected, and the next probe when it has to be probed.
 func TestUntilLook(t *testing.T) {
 	now := time.Now()
+	const probeEvery = 30 * time.Second
 	for _, test := range []struct {
-		name                        string
-		pings, suspected, silent    bool
-		failed                      error
-		quiet, unanswered, expected time.Duration
+		name                     string
+		pings, suspected, silent bool
+		failed                   error
+		quiet, unanswered        time.Duration
+		look, probe              time.Duration
 	}{
-		{name: "data a second ago", pings: true, quiet: time.Second, unanswered: time.Second, expected: suspectAfter - time.Second},
-		{name: "only pings are answered", pings: true, unanswered: 29 * time.Second, expected: time.Second},
-		{name: "HTTP/1.1 has no pings", quiet: 20 * time.Second, unanswered: 20 * time.Second, expected: suspectAfter},
-		{name: "late already", pings: true, quiet: time.Hour, unanswered: time.Hour, expected: time.Millisecond},
-		{name: "suspected", pings: true, suspected: true, quiet: time.Hour, expected: listen},
-		{name: "silent", pings: true, silent: true, quiet: time.Hour, expected: listen},
-		{name: "a probe failed", pings: true, failed: errors.New("refused"), expected: listen},
+		{name: "data a second ago", pings: true, quiet: time.Second, unanswered: time.Second, look: suspectAfter - time.Second, probe: probeEvery - time.Second},
+		{name: "only pings are answered", pings: true, unanswered: 29 * time.Second, look: suspectAfter, probe: time.Second},
+		{name: "HTTP/1.1 has no pings", quiet: 20 * time.Second, unanswered: 20 * time.Second, look: suspectAfter, probe: 10 * time.Second},
+		{name: "late already", pings: true, quiet: time.Hour, unanswered: time.Hour, look: time.Millisecond, probe: time.Millisecond},
+		{name: "suspected", pings: true, suspected: true, quiet: time.Hour, look: listen, probe: probeEvery},
+		{name: "silent", pings: true, silent: true, quiet: time.Hour, look: listen, probe: probeEvery},
+		{name: "a probe failed", pings: true, failed: errors.New("refused"), look: suspectAfter, probe: listen},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := &connection{peer: &peer{registry: &Registry{}}, transport: &transport{}, suspected: test.suspected, silent: test.silent}
@@ -34,10 +36,39 @@ func TestUntilLook(t *testing.T) {
 			c.transport.heard.Store(sinceStart(now.Add(-test.quiet)))
 			c.transport.answered.Store(sinceStart(now.Add(-test.unanswered)))
 			c.probing[ofSlices] = test.failed
-			if got := c.untilLook(now, 30*time.Second); got != test.expected {
-				t.Errorf("the next look is in %v, expected in %v", got, test.expected)
+			if look, probe := c.untilLook(now), c.untilProbe(now, probeEvery); look != test.look || probe != test.probe {
+				t.Errorf("the next look is in %v, and the next probe in %v, expected in %v and %v", look, probe, test.look, test.probe)
 			}
 		})
+	}
+}
+
+// TestSilenceIsHeardDuringAProbe is a regression test: while a probe waited for its answer, up to ten seconds, nobody noticed that the
+// network was cut. Endpoints that failed three times meanwhile were no longer proven, so the peer was never dead.
+func TestSilenceIsHeardDuringAProbe(t *testing.T) {
+	ended := make(chan struct{}, 1)
+	l := hostile(t, func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		select {
+		case ended <- struct{}{}:
+		default:
+		}
+	})
+	l.transport.pings.Store(true)
+	l.transport.heard.Add(-int64(suspectAfter))
+	l.start(t.Context())
+	defer l.stop()
+	suspected := func() bool {
+		l.peer.registry.mu.RLock()
+		defer l.peer.registry.mu.RUnlock()
+		return l.suspected
+	}
+	for !suspected() {
+		select {
+		case <-ended:
+			t.Fatal("the probe ended first")
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 
