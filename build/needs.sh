@@ -8,7 +8,7 @@ set -euo pipefail
 
 # A program on the PATH or a file, and Debian's package that has it.
 network="ip:iproute2 nft:nftables" # tests with a network of their own
-test="$network gcc:gcc /usr/include/stdlib.h:libc6-dev" # the race detector
+test="$network gcc:gcc /usr/include/stdlib.h:libc6-dev musl-gcc:musl-tools" # the race detector, and Alpine's resolver
 clusters="$network nsenter:util-linux mount:mount containerd:containerd runc:runc \
   /usr/lib/cni/bridge:containernetworking-plugins debootstrap:debootstrap" # whole clusters with pods
 

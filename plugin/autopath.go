@@ -1,10 +1,10 @@
 package multicluster
 
 import (
-	"slices"
+	"context"
 	"strings"
 
-	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/nonwriter"
 	"github.com/coredns/coredns/request"
 	"github.com/miekg/dns"
 )
@@ -15,33 +15,44 @@ import (
 //
 // The namespace of the client is read from the question: the first name that a pod's resolver asks
 // for ends in <its namespace>.svc.<cluster domain> (resolv.conf(5), ndots:5). So no watch of Pods
-// is needed, unlike autopath with the kubernetes plugin. For any other question, AutoPath returns
-// nil, and the question is answered unchanged.
+// is needed, unlike autopath with the kubernetes plugin.
+//
+// shop.example.au.svc.<cluster domain> looks the same, and is the second name that the resolver of
+// any pod asks for, for shop.example.au. If that were completed, a pod could get the address of
+// shop.example, which is somebody else's (ADR 0018). So only names that end in svc are completed,
+// as those of all imports do and no name outside the cluster does, and only after a namespace that
+// exists. For any other question, AutoPath returns nil, and the question is answered unchanged.
+//
+// The path does not end with the empty suffix, against the words of autopath.Func: autopath asks
+// for the names of a path in turn, and a name that is found nowhere must not go upstream without
+// its suffix.
 func (m *Multicluster) AutoPath(state request.Request) []string {
 	below, ok := strings.CutSuffix(state.Name(), ".svc."+m.clusterDomain)
 	dot := strings.LastIndexByte(below, '.')
-	if !ok || dot < 0 {
+	if !ok || dot < 0 || !strings.HasSuffix(below[:dot], ".svc") {
 		return nil
 	}
-	return append([]string{below[dot+1:] + ".svc." + m.clusterDomain}, m.searchTail...)
+	first := below[dot+1:] + ".svc." + m.clusterDomain
+	if !m.mayExist(state.W, first) {
+		return nil
+	}
+	return append([]string{first}, m.searchTail...)
 }
 
 // searchTail returns the part of the search path that all clients share: the rest of the cluster's
-// suffixes, the plugin's zones, the suffixes of this server's own resolv.conf (pods have the same
-// from their node), and the empty suffix, which autopath requires.
-func searchTail(clusterDomain string, zones, own []string) []string {
-	tail := append([]string{"svc." + clusterDomain, clusterDomain}, zones...)
-	return append(append(tail, own...), "")
+// suffixes, and the plugin's zones.
+func searchTail(clusterDomain string, zones []string) []string {
+	return append([]string{"svc." + clusterDomain, clusterDomain}, zones...)
 }
 
-// ownSearch returns the search suffixes of the server's own resolv.conf, or none if the file does
-// not exist. systemd-resolved writes `search .` if it has no suffix. That is the empty suffix,
-// which ends the path anyway; autopath would make a name with two dots of it.
-func ownSearch(path string) []string {
-	conf, err := dns.ClientConfigFromFile(path)
-	if err != nil {
-		return nil
+// mayExist reports whether there is a namespace, whose name in the cluster's zone is given. That is
+// unknown without the plugin that owns the zone, and before it has listed the namespaces.
+func (m *Multicluster) mayExist(w dns.ResponseWriter, namespace string) bool {
+	if m.owner == nil {
+		return true
 	}
-	plugin.Zones(conf.Search).Normalize()
-	return slices.DeleteFunc(conf.Search, func(entry string) bool { return entry == "." })
+	answer := nonwriter.New(w)
+	ctx := context.Background() //nolint:forbidigo // autopath gives an AutoPather none
+	_, err := m.owner.ServeDNS(ctx, answer, new(dns.Msg).SetQuestion(namespace, dns.TypeA))
+	return err != nil || answer.Msg == nil || answer.Msg.Rcode != dns.RcodeNameError
 }

@@ -29,7 +29,7 @@ type Multicluster struct {
 	clusterDomain string   // of the pods' search path, with the final dot
 	searchTail    []string // the last part of each search path (AutoPath)
 
-	owner plugin.Handler // of the zones of `alias`; nil if no plugin of this server block serves them
+	owner plugin.Handler // of the cluster's own zone, and those of `alias`; nil if no plugin of this server block serves them
 }
 
 // Name implements plugin.Handler.

@@ -34,12 +34,10 @@ func setup(c *caddy.Controller) error {
 	server := dnsserver.GetConfig(c)
 	m := &Multicluster{
 		watch: shared.Watch, fall: conf.fall,
-		clusterDomain: conf.clusterDomain, searchTail: searchTail(conf.clusterDomain, conf.zones, ownSearch("/etc/resolv.conf")),
+		clusterDomain: conf.clusterDomain, searchTail: searchTail(conf.clusterDomain, conf.zones),
 	}
 	c.OnStartup(func() error {
-		if len(conf.aliases) > 0 {
-			m.owner = server.Handler("kubernetes") // known after all plugins are set up
-		}
+		m.owner = server.Handler("kubernetes") // known after all plugins are set up
 		m.boundReadiness(shared, conf.readyTimeout, i.ended)
 		i.await(shared, conf.startupTimeout)
 		return nil

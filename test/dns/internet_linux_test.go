@@ -1,8 +1,11 @@
 package dns
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/clusterset-dns/multicluster/test/world/resolver"
 )
 
 // podSearch is the search path that Kubernetes gives to a pod.
@@ -33,6 +36,66 @@ func TestImportsChangeNoOutsideName(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestNoNameOutsideIsShortened: in each of the ways to find imports, and by each resolver, a name outside the cluster that exists has its
+// own address, and one that does not, or whose server fails for a moment, has none: not that of the name without its last label, which
+// is somebody else's (coredns#2842). `example` is a namespace as well.
+func TestNoNameOutsideIsShortened(t *testing.T) {
+	inNetwork(t, func(w *world) {
+		w.withKubeProxy()
+		lookups := map[string]func(string) string{"glibc": w.getent, "musl": w.musl()}
+		for _, way := range ways[1:] {
+			w.run(way.name, func(w *world) {
+				if way.second != "" {
+					w.secondServer(withoutPorts(example(way.second)))
+				}
+				w.coreDNS(way.corefile)
+				w.eventually(foo, func() error { return resolver.Differs("tcp", w.address, foo+" A", "NOERROR 10.0.0.77") })
+				for _, namespace := range []string{"default", "example"} {
+					w.searches(fmt.Sprintf("%[1]s.svc.cluster.local svc.cluster.local cluster.local %[2]s", namespace, strings.ReplaceAll(way.searches, "NS", namespace)))
+					for by, lookup := range lookups {
+						for name, want := range outsideAndMissing(by) {
+							if got := lookup(name); got != want && (want != "" || !strings.HasPrefix(got, "nothing")) {
+								w.Errorf("%s in namespace %s, by %s, is %s; want %q", name, namespace, by, got, want)
+							}
+						}
+					}
+				}
+				if way.name != "autopath" {
+					return // these take seconds, and no other way depends on what upstream answers
+				}
+				for name, lookup := range map[string]func(string) string{
+					"www.example.org.silent": lookups["glibc"], "www.example.org.servfail": lookups["musl"], "foo.default.svc.refused": lookups["musl"],
+				} {
+					if got := lookup(name); !strings.HasPrefix(got, "nothing") {
+						w.Errorf("%s is %s", name, got)
+					}
+				}
+			})
+		}
+	})
+}
+
+// outsideAndMissing are names with one to five labels, and their addresses, or "" for none.
+func outsideAndMissing(by string) map[string]string {
+	want := map[string]string{
+		"www.example": "192.0.2.4", "www.example.org": "192.0.2.1", "a.www.example.org": "192.0.2.6", // outside
+		"foo.default.svc": "10.0.0.77", "local.default.svc": "10.96.0.100",
+		"au": "",
+	}
+	failing := []string{"servfail", "refused"}
+	if by == "musl" {
+		failing = nil // it waits for another answer, five seconds
+	}
+	for _, shorter := range []string{"example", "www.example", "www.example.org", "a.www.example.org", "foo", "local", "local.default", "foo.default.svc", "local.default.svc"} {
+		for _, last := range append(failing, "au", "example") {
+			if last != "example" || !strings.HasSuffix(shorter, ".svc") { // which is what a pod of that namespace asks for
+				want[shorter+"."+last] = ""
+			}
+		}
+	}
+	return want
 }
 
 // TestSvcOnTheSearchPathIsShared: if svc.clusterset.local is on the search path, or imports are in cluster.local by `alias`, a name of two

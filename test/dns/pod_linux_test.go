@@ -60,6 +60,22 @@ func (w *world) getent(name string) string {
 	return address
 }
 
+// musl gives the same by musl, as in images of Alpine.
+func (w *world) musl() (first func(name string) string) {
+	w.Helper()
+	program := filepath.Join(w.TempDir(), "lookup")
+	if out, err := exec.CommandContext(w.Context(), "musl-gcc", "-static", "-o", program, "testdata/lookup.c").CombinedOutput(); err != nil {
+		w.Fatalf("%v: %s", err, out)
+	}
+	return func(name string) string {
+		out, err := exec.CommandContext(w.Context(), program, name).CombinedOutput()
+		if err != nil {
+			return fmt.Sprintf("nothing: %v: %s", err, out)
+		}
+		return string(out)
+	}
+}
+
 // resolves waits until a program gets that address for a name.
 func (w *world) resolves(name, want string) {
 	w.Helper()

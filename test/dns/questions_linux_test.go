@@ -61,7 +61,7 @@ var ways = []way{
 	},
 	{
 		name: "autopath", corefile: example("autopath"),
-		costs: []cost{found(1), found(1), none(4), found(1), none(4), found(1), found(1)},
+		costs: []cost{found(1), found(1), none(4), found(2), none(4), found(1), found(4)},
 	},
 	{
 		name: "alias", corefile: example("alias"),
@@ -69,7 +69,7 @@ var ways = []way{
 	},
 	{
 		name: "alias and autopath", corefile: edited(example("alias"), "    kubernetes cluster.local", "    autopath @multicluster\n    kubernetes cluster.local"),
-		costs: []cost{found(1), found(1), found(1), found(1), found(1), found(1), found(1)},
+		costs: []cost{found(1), found(1), found(2), found(2), found(1), found(1), found(4)},
 	},
 	{
 		name: "second CoreDNS, dnsConfig", corefile: forwarding(), second: "second-server", searches: "clusterset.local",
@@ -139,7 +139,7 @@ func (way way) look(w *world, name string, want cost, address string, counter *c
 	if name == "www.example.org" {
 		address = "192.0.2.1"
 	}
-	for _, namespace := range []string{"default", "shop"} {
+	for _, namespace := range []string{"default", "example"} {
 		w.searches(fmt.Sprintf("%[1]s.svc.cluster.local svc.cluster.local cluster.local %[2]s", namespace, strings.ReplaceAll(way.searches, "NS", namespace)))
 		got := w.getent(name)
 		asked, onwards := counter.count(w)

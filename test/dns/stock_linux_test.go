@@ -171,7 +171,7 @@ func TestAutopath(t *testing.T) {
 		w.coreDNS(uncached(example("autopath")))
 		w.findsFoo(podSearch)
 		// One question replaces the whole search: the first name that the resolver asks for gets the import's address.
-		if got := resolver.Short(w.ask("foo.default.svc.app.svc.cluster.local. A")); got != "NOERROR 10.0.0.77 foo.default.svc.clusterset.local." {
+		if got := resolver.Short(w.ask("foo.default.svc.example.svc.cluster.local. A")); got != "NOERROR 10.0.0.77 foo.default.svc.clusterset.local." {
 			w.Errorf("got %s", got)
 		}
 		if got := w.getent("www.example.org"); got != "192.0.2.1" {

@@ -50,7 +50,7 @@ func inNetwork(t *testing.T, body func(w *world)) {
 		w := &world{T: t, cluster: c, api: api, changed: new([]objects), address: server + ":53", pod: "kube-system/coredns", namespace: "default"}
 		w.ownFiles()
 		w.upstream = resolver.NewUpstream(t, upstreamIP, "53", outside+" 30 IN A 192.0.2.1", "www.example. 30 IN A 192.0.2.4",
-			"1.2.0.192.in-addr.arpa. 30 IN PTR "+outside)
+			"example. 30 IN A 192.0.2.5", "a.www.example.org. 30 IN A 192.0.2.6", "1.2.0.192.in-addr.arpa. 30 IN PTR "+outside)
 		t.Cleanup(func() {
 			if log, err := os.ReadFile(w.log()); t.Failed() && err == nil {
 				t.Logf("CoreDNS said:\n%s", log)

@@ -9,8 +9,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Upstream is a server that has some records, such as "www.example.org. 30 IN A 192.0.2.1", and no other names. It remembers what it was
-// asked.
+// Upstream is a server that has some records, such as "www.example.org. 30 IN A 192.0.2.1", and no other names. Below servfail, refused and
+// silent it fails in that way. It remembers what it was asked.
 type Upstream struct {
 	records []dns.RR
 
@@ -53,6 +53,14 @@ func (u *Upstream) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 	u.asked = append(u.asked, q.Name)
 	u.mu.Unlock()
 	m := new(dns.Msg).SetRcode(r, dns.RcodeNameError)
+	switch {
+	case dns.IsSubDomain("servfail.", q.Name):
+		m.Rcode = dns.RcodeServerFailure
+	case dns.IsSubDomain("refused.", q.Name):
+		m.Rcode = dns.RcodeRefused
+	case dns.IsSubDomain("silent.", q.Name):
+		return
+	}
 	for _, rr := range u.records {
 		if rr.Header().Name != dns.CanonicalName(q.Name) {
 			continue
