@@ -24,6 +24,8 @@ type Multicluster struct {
 	watch interface{ View() *watch.View }
 	fall  fall.F
 
+	udpSize int // the largest reply over UDP, in bytes
+
 	waited atomic.Bool // how long to wait for the first sync: ready_timeout
 
 	clusterDomain string   // of the pods' search path, with the final dot
@@ -62,7 +64,7 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 		// ready.
 		return unsynced(w, r, zone, name)
 	}
-	a := v.Index.LookupIn(zone, q.Name, q.Qtype, maxSize(w, r))
+	a := v.Index.LookupIn(zone, q.Name, q.Qtype, m.maxSize(w, r))
 	if a.Result == index.NameError {
 		if !v.Whole() && v.Unknown(zone.Parse(name)) {
 			return unsynced(w, r, zone, name)
@@ -103,17 +105,20 @@ var noImports = watch.NewView(index.New(0))
 // sizeOPT is the size of an OPT record without options, in bytes.
 const sizeOPT = 11
 
-// maxSize returns the largest size of the reply in bytes: what the client accepts, less the OPT
-// record that the server adds, with some of the options of the question.
+// maxSize returns the largest size of the reply in bytes: what the client accepts, over UDP at most
+// udpSize, less the OPT record that the server adds, with some of the options of the question.
 // Records that do not fit are left out before, because the server would also set TC for additional
 // addresses.
-func maxSize(w dns.ResponseWriter, r *dns.Msg) int {
+func (m *Multicluster) maxSize(w dns.ResponseWriter, r *dns.Msg) int {
 	proto := (&request.Request{W: w}).Proto()
 	opt := r.IsEdns0()
 	if opt == nil {
 		return int(edns.Size(proto, 0))
 	}
 	size := int(edns.Size(proto, opt.UDPSize()))
+	if proto == "udp" {
+		size = min(size, m.udpSize)
+	}
 	if len(opt.Option) == 0 {
 		return size - sizeOPT
 	}

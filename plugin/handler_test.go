@@ -42,7 +42,7 @@ func handler(x *index.Index, f fall.F) *Multicluster {
 }
 
 func viewHandler(v *watch.View, f fall.F) *Multicluster {
-	m := &Multicluster{Next: next, watch: fixed{v}, fall: f}
+	m := &Multicluster{Next: next, watch: fixed{v}, fall: f, udpSize: defaultUDPSize}
 	for _, name := range []string{"deep.clusterset.local.", "clusterset.local.", "cluster.local."} {
 		m.zones = append(m.zones, index.Zone{Name: name, TTL: 5, NegativeTTL: 5, Alias: name == "cluster.local."})
 	}
@@ -159,6 +159,20 @@ func TestOnlyMissingAnswersAreTruncated(t *testing.T) {
 				if reply.Truncated != (len(reply.Answer) < endpoints) {
 					t.Fatalf("%d endpoints, buffer %d, options %v: truncated %v with %d records", endpoints, size, options, reply.Truncated, len(reply.Answer))
 				}
+			}
+		}
+	}
+}
+
+// A forged question of 61 bytes got 64 061: more than a thousand times what it cost.
+func TestRepliesOverUDPHaveABound(t *testing.T) {
+	x := many(4000)
+	for _, qtype := range []uint16{dns.TypeA, dns.TypeSRV, dns.TypeANY} {
+		for _, size := range []uint16{512, 1232, 4096, dns.MaxMsgSize} {
+			r := new(dns.Msg).SetQuestion("database.shop.svc.clusterset.local.", qtype).SetEdns0(size, false)
+			udp, tcp := served(t, x, r, false), served(t, x, r, true)
+			if udp.Len() > defaultUDPSize || !udp.Truncated || len(udp.Answer) == 0 || len(tcp.Answer) < 10*len(udp.Answer) {
+				t.Errorf("%s, buffer %d: %d bytes over UDP, truncated %v; %d records over TCP", dns.TypeToString[qtype], size, udp.Len(), udp.Truncated, len(tcp.Answer))
 			}
 		}
 	}

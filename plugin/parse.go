@@ -25,6 +25,7 @@ type config struct {
 	line                int      // place in the Corefile where the API server is named
 	watch               watch.Options
 	ttl, negTTL         uint32 // seconds
+	udpSize             uint32 // the largest reply over UDP, in bytes
 	clusterDomain       string // of the pods' search path; in lower case, with the final dot
 	startupTimeout      time.Duration
 	readyTimeout        time.Duration
@@ -32,8 +33,11 @@ type config struct {
 }
 
 const (
-	defaultTTL            = 5
-	maxTTL                = 3600
+	defaultTTL = 5
+	maxTTL     = 3600
+	// defaultUDPSize fits into one packet on all usual networks, as NSD and the DNS flag day of 2020
+	// have it. A reply of 64 KB to a question of 61 bytes would serve attackers with a forged source.
+	defaultUDPSize        = 1232
 	defaultStartupTimeout = 5 * time.Second
 	defaultReadyTimeout   = time.Minute
 )
@@ -46,10 +50,13 @@ var directives = map[string]func(c *caddy.Controller, conf *config, args []strin
 	"labels":      parseLabels,
 	"noendpoints": parseNoEndpoints,
 	"ttl": func(c *caddy.Controller, conf *config, args []string) error {
-		return parseTTL(c, "ttl", &conf.ttl, args)
+		return parseNumber(c, "ttl", &conf.ttl, "seconds", 0, maxTTL, args)
 	},
 	"negttl": func(c *caddy.Controller, conf *config, args []string) error {
-		return parseTTL(c, "negttl", &conf.negTTL, args)
+		return parseNumber(c, "negttl", &conf.negTTL, "seconds", 0, maxTTL, args)
+	},
+	"udp_size": func(c *caddy.Controller, conf *config, args []string) error {
+		return parseNumber(c, "udp_size", &conf.udpSize, "bytes", dns.MinMsgSize, dns.MaxMsgSize, args)
 	},
 	"alias":          parseAlias,
 	"cluster_domain": parseClusterDomain,
@@ -62,11 +69,11 @@ var directives = map[string]func(c *caddy.Controller, conf *config, args []strin
 	"fallthrough": parseFallthrough,
 }
 
-const directiveNames = "kubeconfig, namespaces, labels, noendpoints, ttl, negttl, alias, cluster_domain, startup_timeout, ready_timeout or fallthrough"
+const directiveNames = "kubeconfig, namespaces, labels, noendpoints, ttl, negttl, udp_size, alias, cluster_domain, startup_timeout, ready_timeout or fallthrough"
 
 // parse reads the multicluster block of a server block. Its errors contain the file and line.
 func parse(c *caddy.Controller) (config, error) {
-	conf := config{ttl: defaultTTL, clusterDomain: "cluster.local.", startupTimeout: defaultStartupTimeout, readyTimeout: defaultReadyTimeout}
+	conf := config{ttl: defaultTTL, udpSize: defaultUDPSize, clusterDomain: "cluster.local.", startupTimeout: defaultStartupTimeout, readyTimeout: defaultReadyTimeout}
 	for blocks := 0; c.Next(); blocks++ {
 		if blocks > 0 {
 			return conf, c.Err("multicluster is given twice in this server block; want it once, with all zones on its line")
@@ -146,13 +153,13 @@ func parseNoEndpoints(c *caddy.Controller, conf *config, args []string) error {
 	return nil
 }
 
-func parseTTL(c *caddy.Controller, name string, ttl *uint32, args []string) error {
+func parseNumber(c *caddy.Controller, name string, number *uint32, unit string, least, most uint64, args []string) error {
 	text := strings.Join(args, " ")
-	seconds, err := strconv.ParseUint(text, 10, 32)
-	if err != nil || seconds > maxTTL {
-		return c.Errf("%s %q; want seconds, from 0 to %d", name, text, maxTTL)
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n < least || n > most {
+		return c.Errf("%s %q; want %s, from %d to %d", name, text, unit, least, most)
 	}
-	*ttl = uint32(seconds)
+	*number = uint32(n)
 	return nil
 }
 

@@ -20,7 +20,7 @@ func parseText(text string, serverBlock ...string) (config, error) {
 }
 
 func TestParse(t *testing.T) {
-	basic := config{zones: []string{"clusterset.local."}, ttl: 5, negTTL: 5, clusterDomain: "cluster.local.", startupTimeout: 5 * time.Second, readyTimeout: time.Minute}
+	basic := config{zones: []string{"clusterset.local."}, ttl: 5, negTTL: 5, udpSize: 1232, clusterDomain: "cluster.local.", startupTimeout: 5 * time.Second, readyTimeout: time.Minute}
 	with := func(f func(*config)) config {
 		conf := basic
 		f(&conf)
@@ -41,6 +41,7 @@ func TestParse(t *testing.T) {
 		"noendpoints":                      {"multicluster clusterset.local {\nnoendpoints\n}", with(func(c *config) { c.watch = watch.Options{NoEndpoints: true} })},
 		"ttl is negttl too":                {"multicluster clusterset.local {\nttl 60\n}", with(func(c *config) { c.ttl, c.negTTL = 60, 60 })},
 		"negttl, before ttl":               {"multicluster clusterset.local {\nnegttl 0\nttl 3600\n}", with(func(c *config) { c.ttl, c.negTTL = 3600, 0 })},
+		"a size over UDP":                  {"multicluster clusterset.local {\nudp_size 65535\n}", with(func(c *config) { c.udpSize = 65535 })},
 		"aliases":                          {"multicluster clusterset.local {\nalias Cluster.Local example.org\n}", with(func(c *config) { c.aliases = []string{"cluster.local.", "example.org."} })},
 		"a cluster domain":                 {"multicluster clusterset.local {\ncluster_domain K8s.Example\n}", with(func(c *config) { c.clusterDomain = "k8s.example." })},
 		"a startup timeout":                {"multicluster clusterset.local {\nstartup_timeout 250ms\n}", with(func(c *config) { c.startupTimeout = 250 * time.Millisecond })},
@@ -82,6 +83,8 @@ func TestParseErrors(t *testing.T) {
 		"a ttl above":                        {"multicluster z.org {\nttl 3601\n}", ":2", "want seconds, from 0 to 3600"},
 		"a ttl without a number":             {"multicluster z.org {\nttl\n}", ":2", "want seconds, from 0 to 3600"},
 		"a negttl above":                     {"multicluster z.org {\nnegttl 3601\n}", ":2", "want seconds, from 0 to 3600"},
+		"a size over UDP below":              {"multicluster z.org {\nudp_size 511\n}", ":2", "want bytes, from 512 to 65535"},
+		"a size over UDP above":              {"multicluster z.org {\nudp_size 65536\n}", ":2", "want bytes, from 512 to 65535"},
 		"no alias":                           {"multicluster z.org {\nalias\n}", ":2", "want zones of another plugin"},
 		"an alias that is a zone of ours":    {"multicluster z.org {\nalias Z.org\n}", ":2", "want the zone of another plugin"},
 		"an alias that is no name":           {"multicluster z.org {\nalias a..b\n}", ":2", "not a domain name"},

@@ -33,7 +33,7 @@ func setup(c *caddy.Controller) error {
 	}
 	server := dnsserver.GetConfig(c)
 	m := &Multicluster{
-		watch: shared.Watch, fall: conf.fall,
+		watch: shared.Watch, fall: conf.fall, udpSize: int(conf.udpSize),
 		clusterDomain: conf.clusterDomain, searchTail: searchTail(conf.clusterDomain, conf.zones),
 	}
 	c.OnStartup(func() error {

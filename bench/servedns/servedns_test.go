@@ -33,7 +33,7 @@ func BenchmarkServeDNS(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	our, stopOurs := serve(b, c, "multicluster clusterset.local", "ttl 5")
+	our, stopOurs := serve(b, c, "multicluster clusterset.local", "udp_size 65535")
 	defer stopOurs()
 
 	createImports(b, api, 0, 100)

@@ -19,10 +19,10 @@ import (
 
 // plugins are what the Corefiles of the answerers differ in.
 var plugins = map[answerer]string{
-	ours:      "multicluster clusterset.local {\n kubeconfig KUBECONFIG\n OPTION\n }",
+	ours:      "multicluster clusterset.local {\n kubeconfig KUBECONFIG\n udp_size 4096\n OPTION\n }", // as large as bigReplies, as in-tree's are
 	inTree:    "kubernetes cluster.local clusterset.local {\n kubeconfig KUBECONFIG\n multicluster clusterset.local\n OPTION\n }",
 	whoami:    "whoami",
-	readyMade: "readymade\n multicluster clusterset.local {\n kubeconfig KUBECONFIG\n OPTION\n }",
+	readyMade: "readymade\n multicluster clusterset.local {\n kubeconfig KUBECONFIG\n udp_size 4096\n OPTION\n }",
 }
 
 // setup is an answerer behind some plugins, with one more option of its own plugin if that is not empty.

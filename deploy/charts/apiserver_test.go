@@ -235,7 +235,7 @@ func TestCRDsAreUpgradedAndStay(t *testing.T) {
 // the chart makes, with its rights. It answers over both families, and reports itself ready.
 func TestCoreDNSTakesTheCorefile(t *testing.T) {
 	for name, test := range map[string]struct{ values, account, port string }{
-		"server": {c1 + "dns: {upstreams: [127.0.0.1:9], plugin: {alias: [cluster.local], ttl: 7, negttl: 8, namespaces: [default, shop], labels: 'env in (a, b), c=d', " +
+		"server": {c1 + "dns: {upstreams: [127.0.0.1:9], plugin: {alias: [cluster.local], ttl: 7, negttl: 8, udpSize: 4096, namespaces: [default, shop], labels: 'env in (a, b), c=d', " +
 			"startupTimeout: 30s, fallthrough: {enabled: true, zones: [x.clusterset.local]}}}", system + ":multicluster-dns", "1053"},
 		"server, by default": {c1, system + ":multicluster-dns", "1053"},
 		"replace": {replace + "  autopath: true\n  upstreams: [127.0.0.1:9]\n  clusterDomain: k8s.example\n" +

@@ -45,7 +45,7 @@ func secondServer(options, more string) string {
 		options = strings.TrimPrefix(options+"\nready_timeout 24h", "\n")
 	}
 	options = " {" + strings.ReplaceAll("\n"+options, "\n", "\n        ") + "\n    }"
-	return fmt.Sprintf("%q", "clusterset.local {\n    errors\n    health {\n        lameduck 5s\n    }\n    ready\n    multicluster"+
+	return fmt.Sprintf("%q", "clusterset.local {\n    errors\n    bufsize 1232\n    health {\n        lameduck 5s\n    }\n    ready\n    multicluster"+
 		options+"\n    prometheus :9153\n"+more+"    reload\n    loadbalance\n}\n")
 }
 
@@ -203,7 +203,9 @@ var valueCases = map[string]valueCase{
 		clusterText: clusterServer("clusterset.local", "a.example b.example")}},
 	"a client pod's zones": {before: c1 + "dns: {mode: none}\nclientPod: {enabled: true}", values: c1 + "dns: {mode: none, plugin: {zones: [a.example]}}\nclientPod: {enabled: true}",
 		want: map[string]string{"Deployment/multicluster-client spec.template.spec.dnsConfig.searches": `["a.example"]`}},
-	"TTLs":            {values: c1 + "dns: {plugin: {ttl: 0, negttl: 3600}}", want: map[string]string{serverText: secondServer("ttl 0\nnegttl 3600", "")}},
+	"TTLs": {values: c1 + "dns: {plugin: {ttl: 0, negttl: 3600}}", want: map[string]string{serverText: secondServer("ttl 0\nnegttl 3600", "")}},
+	"size over UDP": {values: c1 + "dns: {plugin: {udpSize: 4096}}", want: map[string]string{
+		serverText: strings.Replace(secondServer("udp_size 4096", ""), "bufsize 1232", "bufsize 4096", 1)}},
 	"namespaces":      {values: c1 + "dns: {plugin: {namespaces: [default, shop]}}", want: map[string]string{serverText: secondServer("namespaces default shop", "")}},
 	"labels":          {values: c1 + `dns: {plugin: {labels: "env in (a, b), c=d"}}`, want: map[string]string{serverText: secondServer("labels env in (a, b), c=d", "")}},
 	"no endpoints":    {values: c1 + "dns: {plugin: {noEndpoints: true}}", want: map[string]string{serverText: secondServer("noendpoints", "")}},

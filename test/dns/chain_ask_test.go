@@ -106,6 +106,9 @@ func (a ask) message() *dns.Msg {
 	return m
 }
 
+// udpSize is the size of the largest reply of our plugin over UDP: the default of its option udp_size.
+const udpSize = 1232
+
 // limit is the size of the largest message that the client takes over UDP.
 func (a ask) limit() int { return max(dns.MinMsgSize, int(a.size)) }
 

@@ -93,7 +93,7 @@ func (c *client) retry(a ask) error {
 		return err
 	}
 	m.Compress = true
-	if m.Len() <= a.limit() {
+	if m.Len() <= min(a.limit(), udpSize) {
 		return a.wrong(fmt.Errorf("truncated over UDP, and has only %d bytes", m.Len()), m)
 	}
 	return nil

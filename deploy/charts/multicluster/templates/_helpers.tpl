@@ -86,6 +86,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- if $plugin.noEndpoints }}{{ $options = append $options "noendpoints" }}{{ end }}
 {{- if not (kindIs "invalid" $plugin.ttl) }}{{ $options = append $options (printf "ttl %d" (int $plugin.ttl)) }}{{ end }}
 {{- if not (kindIs "invalid" $plugin.negttl) }}{{ $options = append $options (printf "negttl %d" (int $plugin.negttl)) }}{{ end }}
+{{- with $plugin.udpSize }}{{ $options = append $options (printf "udp_size %d" (int .)) }}{{ end }}
 {{- with $plugin.alias }}{{ $options = append $options (printf "alias %s" (join " " .)) }}{{ end }}
 {{- if ne .dns.clusterDomain "cluster.local" }}{{ $options = append $options (printf "cluster_domain %s" .dns.clusterDomain) }}{{ end }}
 {{- with $plugin.startupTimeout }}{{ $options = append $options (printf "startup_timeout %s" .) }}{{ end }}
@@ -103,6 +104,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- $plugin := .Values.dns.plugin -}}
 {{ join " " (concat $plugin.zones $plugin.alias) }} {
     errors
+    bufsize {{ int ($plugin.udpSize | default 1232) }}
     health {
         lameduck 5s
     }
