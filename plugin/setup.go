@@ -27,19 +27,19 @@ func setup(c *caddy.Controller) error {
 		return plugin.Error(pluginName, err)
 	}
 	i := instanceOf(c)
-	shared, err := i.watch(conf)
+	block, err := i.block(c.ServerBlockKeys, conf)
 	if err != nil {
 		return plugin.Error(pluginName, fmt.Errorf("%s:%d: %w", c.File(), conf.line, err))
 	}
 	server := dnsserver.GetConfig(c)
 	m := &Multicluster{
-		watch: shared.Watch, fall: conf.fall, udpSize: int(conf.udpSize),
+		watch: block, fall: conf.fall, udpSize: int(conf.udpSize),
 		clusterDomain: conf.clusterDomain, searchTail: searchTail(conf.clusterDomain, conf.zones),
 	}
 	c.OnStartup(func() error {
 		m.owner = server.Handler("kubernetes") // known after all plugins are set up
-		m.boundReadiness(shared, conf.readyTimeout, i.ended)
-		i.await(shared, conf.startupTimeout)
+		m.boundReadiness(block.sharedWatch, conf.readyTimeout, i.ended)
+		i.await(block, conf.startupTimeout)
 		return nil
 	})
 	addrs := serverAddrs(server)

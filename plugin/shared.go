@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coredns/caddy"
@@ -21,21 +23,41 @@ type sharedWatch struct {
 	*watch.Watch
 	observer observer
 	cancel   context.CancelFunc
-	began    time.Time          // zero before it runs
-	holders  map[*instance]bool // number of instances that use it
+	began    time.Time         // zero before it runs
+	holders  map[*instance]int // how often each instance uses it
+}
+
+// blockWatch is what a block answers from: its watch, and until that has synced, that of the block that it
+// replaces. Otherwise a reload that changes what is watched, or the address of the API server, would
+// lose all names until an API server answers.
+type blockWatch struct {
+	*sharedWatch
+	before atomic.Pointer[sharedWatch] // nil once the watch has synced
+}
+
+// View returns the newest View, or nil.
+func (s *blockWatch) View() *watch.View { return s.newest().View() }
+
+func (s *blockWatch) newest() *sharedWatch {
+	if before := s.before.Load(); before != nil {
+		return before
+	}
+	return s.sharedWatch
 }
 
 // instance is what one CoreDNS instance, which is one reading of the Corefile, watches.
 type instance struct {
-	watches map[string]*sharedWatch
-	once    sync.Once
-	began   time.Time
-	over    sync.Once
-	ended   chan struct{} // closed by end
+	watches    map[string]*sharedWatch
+	blocks     map[string]*blockWatch // by the names of their server blocks
+	once       sync.Once
+	began      time.Time
+	restarting bool
+	over       sync.Once
+	ended      chan struct{} // closed when it ends, or has failed to start
 }
 
 func newInstance() *instance {
-	return &instance{watches: map[string]*sharedWatch{}, ended: make(chan struct{})}
+	return &instance{watches: map[string]*sharedWatch{}, blocks: map[string]*blockWatch{}, ended: make(chan struct{})}
 }
 
 // live contains the watches that run in this process, by what they watch.
@@ -54,25 +76,77 @@ func instanceOf(c *caddy.Controller) *instance {
 	if i, ok := c.Get(instanceKey{}).(*instance); ok {
 		return i
 	}
+	for _, running := range caddy.Instances() {
+		hearFailures(running)
+	}
 	i := newInstance()
 	c.Set(instanceKey{}, i)
 	c.OnFirstStartup(i.begin) // before the OnStartup of plugins that wait, so that all wait at the same time
 	c.OnStartup(i.begin)      // a reload calls no OnFirstStartup
-	c.OnShutdown(func() error { i.end(); return nil })
-	c.OnRestartFailed(func() error { i.restartFailed(); return nil })
+	c.OnRestart(func() error { i.restarting = true; return nil })
+	c.OnRestartFailed(i.restartFailed)
+	// During the lameduck of *health*, which is an OnFinalShutdown too, answers are still current.
+	c.OnShutdown(func() error {
+		if i.restarting {
+			i.end()
+		}
+		return nil
+	})
+	c.OnFinalShutdown(func() error { i.end(); return nil })
 	return i
+}
+
+// hearFailures lets a CoreDNS instance without a block of this plugin tell when another one failed to
+// replace it: the callbacks of the one that runs are called then.
+func hearFailures(running *caddy.Instance) {
+	running.StorageMu.Lock()
+	defer running.StorageMu.Unlock()
+	if running.Storage[instanceKey{}] == nil {
+		without := newInstance()
+		running.Storage[instanceKey{}] = without
+		running.OnRestartFailed = append(running.OnRestartFailed, without.restartFailed)
+	}
 }
 
 // end releases the watches.
 func (i *instance) end() {
-	i.over.Do(func() { close(i.ended) })
+	i.finish()
 	live.release(func(holder *instance) bool { return holder == i })
 }
 
-// restartFailed releases the watches of the instance that was to replace i.
-func (i *instance) restartFailed() { live.release(func(holder *instance) bool { return holder != i }) }
+func (i *instance) finish() { i.over.Do(func() { close(i.ended) }) }
 
-// watch returns the watch that a block needs. It sends no request to the API server.
+// restartFailed releases the watches of the instance that was to replace i.
+func (i *instance) restartFailed() error {
+	i.restarting = false
+	live.release(func(holder *instance) bool { return holder != i })
+	return nil
+}
+
+// block returns what the plugin's block in a server block answers from. It sends no request to the
+// API server.
+func (i *instance) block(serverBlock []string, conf config) (*blockWatch, error) {
+	own, err := i.watch(conf)
+	if err != nil {
+		return nil, err
+	}
+	s, name := &blockWatch{sharedWatch: own}, strings.Join(serverBlock, " ")
+	if before := live.predecessor(name, own, i); before != nil {
+		s.before.Store(before)
+		go func() {
+			select {
+			case <-own.Synced():
+			case <-i.ended:
+			}
+			s.before.Store(nil)
+			live.leave(before, i)
+		}()
+	}
+	i.blocks[name] = s
+	return s, nil
+}
+
+// watch returns the watch that a block needs.
 func (i *instance) watch(conf config) (*sharedWatch, error) {
 	config, err := watch.LoadConfig(conf.kubeconfig, conf.context)
 	if err != nil {
@@ -88,7 +162,7 @@ func (i *instance) watch(conf config) (*sharedWatch, error) {
 	}
 	if s == nil {
 		config.UserAgent = "coredns-multicluster"
-		s = &sharedWatch{holders: map[*instance]bool{i: true}}
+		s = &sharedWatch{holders: map[*instance]int{i: 1}}
 		if s.Watch, err = watch.New(config, conf.watch, &s.observer); err != nil {
 			return nil, err
 		}
@@ -130,10 +204,14 @@ func (i *instance) begin() error {
 // await waits until a watch has synced, at most for a time that counts from the start of the
 // instance. So several blocks and other plugins wait at the same time, and a watch that cannot sync
 // does not keep the server from serving its other zones.
-func (i *instance) await(s *sharedWatch, timeout time.Duration) {
+func (i *instance) await(s *blockWatch, timeout time.Duration) {
 	select {
 	case <-s.Synced():
 	case <-time.After(time.Until(i.began.Add(timeout))):
+		if s.before.Load() != nil {
+			log.Warningf("Not synced with the API server after %v: until it is, the answers are those of the options before this reload", timeout)
+			return
+		}
 		log.Warningf("Not synced with the API server after %v: unknown clusterset names are SERVFAIL until it is", timeout)
 	}
 }
@@ -163,9 +241,39 @@ func (l *liveWatches) find(key string, by *instance) *sharedWatch {
 	defer l.mu.Unlock()
 	s := l.running[key]
 	if s != nil {
-		s.holders[by] = true
+		s.holders[by]++
 	}
 	return s
+}
+
+// predecessor returns the watch that answers for a server block now, if it is another one and knows
+// something, and counts one more user of it.
+func (l *liveWatches) predecessor(block string, own *sharedWatch, by *instance) *sharedWatch {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.running {
+		for holder := range s.holders {
+			answering := holder.blocks[block]
+			if holder == by || answering == nil || own.View() != nil {
+				continue
+			}
+			if before := answering.newest(); before != own && before.View() != nil {
+				before.holders[by]++
+				return before
+			}
+		}
+	}
+	return nil
+}
+
+// leave is the end of one use of a watch.
+func (l *liveWatches) leave(s *sharedWatch, by *instance) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.holders[by]--; s.holders[by] <= 0 {
+		delete(s.holders, by)
+	}
+	l.endUnusedLocked()
 }
 
 // left returns the rest of a time that began with a watch.
@@ -194,17 +302,24 @@ func (l *liveWatches) run(key string, s *sharedWatch) {
 	}()
 }
 
-// release removes users, and ends the watches without users. It does not wait: a request in
-// progress can take a while to end.
+// release removes users, and ends the watches without users.
 func (l *liveWatches) release(who func(*instance) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, s := range l.running {
+	for _, s := range l.running {
 		for holder := range s.holders {
 			if who(holder) {
+				holder.finish()
 				delete(s.holders, holder)
 			}
 		}
+	}
+	l.endUnusedLocked()
+}
+
+// endUnusedLocked does not wait: a request in progress can take a while to end.
+func (l *liveWatches) endUnusedLocked() {
+	for key, s := range l.running {
 		if len(s.holders) == 0 {
 			s.cancel()
 			delete(l.running, key)

@@ -118,7 +118,7 @@ func TestWatchesAreSharedAndEnd(t *testing.T) {
 	}
 
 	_ = reading(t, a, b)
-	second.restartFailed()
+	_ = second.restartFailed()
 	running(t, "after a reload that failed", 1)
 
 	rewrite(t, a, "another token")

@@ -72,8 +72,10 @@ func (w *world) metric(name string, labels ...string) (sum float64) {
 	text, err := binaries.Get(w.Context(), "http://"+server+":9153/metrics")
 	w.must(err)
 	for line := range strings.Lines(text) {
-		series, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
-		if !strings.HasPrefix(series, name+"{") || slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(series, label) }) {
+		line = strings.TrimSpace(line)
+		end := strings.LastIndexByte(line, ' ')
+		series, value := line[:max(end, 0)], line[end+1:]
+		if series != name && !strings.HasPrefix(series, name+"{") || slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(series, label) }) {
 			continue
 		}
 		v, err := strconv.ParseFloat(value, 64)

@@ -1,10 +1,14 @@
 package dns
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/clusterset-dns/multicluster/test/world/resolver"
@@ -54,6 +58,89 @@ func TestReloadInAnOutage(t *testing.T) {
 		w.getsReady()
 		back()
 		// The watch that was handed on still follows.
+		w.apply(strings.ReplaceAll(anImport, "10.0.0.77", "10.0.0.78"))
+		w.wants(foo+" A", "NOERROR 10.0.0.78")
+	})
+}
+
+// TestReloadWithOtherOptionsInAnOutage: what is known also outlives a reload that changes what is watched, and one that takes the change
+// back. The new options count when the API server answers again. They were once the end of all names, from the reload to that moment.
+func TestReloadWithOtherOptionsInAnOutage(t *testing.T) {
+	hidden := strings.Replace(anImport, "{name: foo}", "{name: foo, labels: {hidden: yes-please}}", 1)
+	moved := strings.ReplaceAll(anImport, "10.0.0.77", "10.0.0.78")
+	inNetwork(t, func(w *world) {
+		w.writeKubeconfig("member1", "member1")
+		for option, after := range map[string]struct{ change, want string }{
+			"labels !hidden": {hidden, "NXDOMAIN"},
+			"kubeconfig /var/run/secrets/multicluster/kubeconfig": {moved, "NOERROR 10.0.0.78"},
+		} {
+			w.run(option, func(w *world) {
+				text := "clusterset.local {\n    errors\n    ready\n    prometheus :9153\n    reload 2s 1s\n" + line + "}\n"
+				other := edited(text, line, "    multicluster clusterset.local {\n        startup_timeout 0s\n        ttl 7\n        "+option+"\n    }\n")
+				p := w.coreDNS(text)
+				w.wants(foo+" A", "NOERROR 10.0.0.77")
+				back := w.withoutAPIServer()
+				for _, now := range []struct {
+					corefile string
+					ttl      uint32
+				}{{other, 7}, {text, 5}, {other, 7}} {
+					write(t, p.corefile, now.corefile)
+					w.hasTTL(now.ttl)
+					w.getsReady()
+				}
+				back()
+				w.apply(after.change)
+				w.wants(foo+" A", after.want)
+				w.eventually("one watch is left", func() error { return w.watches(1) })
+				w.remove(after.change)
+				w.apply(anImport)
+			})
+		}
+	})
+}
+
+// TestReloadThatFailsLeavesNoWatch: the first Corefile has no block of ours, and so nobody of ours to tell that the second one failed.
+func TestReloadThatFailsLeavesNoWatch(t *testing.T) {
+	inNetwork(t, func(w *world) {
+		const before = ".:53 {\n    errors\n    prometheus :9153\n    reload 2s 1s\n}\n"
+		taken, err := net.Listen("tcp", ":1953")
+		w.must(err)
+		p := w.start(before)
+		write(t, p.corefile, edited(before, "}\n", line+"}\nexample.org:1953 {\n}\n"))
+		w.eventually("the reload fails", func() error {
+			if w.metric("coredns_reload_failed_total") == 0 {
+				return errors.New("it has not")
+			}
+			return nil
+		})
+		w.eventually("no watch is left", func() error { return w.watches(0) })
+		w.must(taken.Close())
+		write(t, p.corefile, edited(before, "}\n", line+"}\n\n"))
+		w.wants(foo+" A", "NOERROR 10.0.0.77")
+		w.must(w.watches(1))
+	})
+}
+
+func (w *world) watches(want float64) error {
+	if got := w.metric("coredns_multicluster_watches"); got != want {
+		return fmt.Errorf("there are %v watches, want %v", got, want)
+	}
+	return nil
+}
+
+// TestAnswersAreCurrentDuringLameduck: a server that ends, and still answers, still follows the API server.
+func TestAnswersAreCurrentDuringLameduck(t *testing.T) {
+	inNetwork(t, func(w *world) {
+		p := w.coreDNS(edited(example("stock"), "lameduck 5s", "lameduck 10m"))
+		w.wants(foo+" A", "NOERROR 10.0.0.77")
+		w.must(syscall.Kill(p.PID(), syscall.SIGTERM))
+		w.eventually("lameduck", func() error {
+			text, err := os.ReadFile(w.log())
+			if err == nil && !strings.Contains(string(text), "lameduck") {
+				err = errors.New("the log does not say so")
+			}
+			return err
+		})
 		w.apply(strings.ReplaceAll(anImport, "10.0.0.77", "10.0.0.78"))
 		w.wants(foo+" A", "NOERROR 10.0.0.78")
 	})
