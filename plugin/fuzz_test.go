@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,8 +134,9 @@ func FuzzTransfer(f *testing.F) {
 				t.Fatalf("%v is answered by %v, and transferred as %v", q, reply, want)
 			}
 			for i, rr := range reply.Answer {
-				if !dns.IsDuplicate(rr, want[i]) {
-					t.Fatalf("%v is answered by %v, and transferred as %v", q, rr, want[i])
+				same := func(other dns.RR) bool { return dns.IsDuplicate(rr, other) }
+				if !slices.ContainsFunc(want, same) || slices.ContainsFunc(reply.Answer[:i], same) {
+					t.Fatalf("%v is answered by %v, and transferred as %v", q, reply.Answer, want)
 				}
 			}
 		}

@@ -139,9 +139,9 @@ func (o *observer) Programmed(kind string, took time.Duration) {
 // lines about other namespaces are not lost.
 var problemLines = limitedLines{all: rate.NewLimiter(rate.Every(3*time.Second), 50), share: 5}
 
-// maxShares limits the number of remembered namespaces. Beyond it, the count restarts for all; the
+// maxNamespaces limits the number of remembered namespaces. Beyond it, the count restarts for all; the
 // limit of all lines still holds.
-const maxShares = 1000
+const maxNamespaces = 1000
 
 // limitedLines counts the lines that were left out.
 type limitedLines struct {
@@ -167,7 +167,7 @@ func (l *limitedLines) allow(namespace string) (leftOut int64, ok bool) {
 func (l *limitedLines) shareOf(namespace string) *rate.Limiter {
 	limiter, ok := l.of[namespace]
 	if !ok {
-		if l.of == nil || len(l.of) == maxShares {
+		if l.of == nil || len(l.of) == maxNamespaces {
 			l.of = map[string]*rate.Limiter{}
 		}
 		limiter = rate.NewLimiter(l.all.Limit()/rate.Limit(l.share), max(1, l.all.Burst()/l.share))

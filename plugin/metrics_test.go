@@ -145,10 +145,10 @@ func TestOneNamespaceLeavesLinesToOthers(t *testing.T) {
 	if lines["flood"] != 10 || len(lines) != 21 {
 		t.Errorf("lines: %v; want 10 of the flood, and one of each of 20 others", lines)
 	}
-	for i := range 10 * maxShares {
+	for i := range 10 * maxNamespaces {
 		l.allow(fmt.Sprint("many-", i))
 	}
-	if len(l.of) > maxShares {
+	if len(l.of) > maxNamespaces {
 		t.Errorf("%d namespaces are remembered", len(l.of))
 	}
 }

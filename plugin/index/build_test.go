@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,10 +93,12 @@ func (h history) rebuilt() *Index {
 }
 
 func allTargets(b *block, n node) (all []target) {
-	walk := b.targetsOf(&n, nil)
-	for t, ok := walk.next(); ok; t, ok = walk.next() {
+	var w walk
+	w.start(b, &n, false)
+	for t, ok := w.step(); ok; t, ok = w.step() {
 		all = append(all, t)
 	}
+	slices.SortFunc(all, target.compare)
 	return all
 }
 
@@ -106,7 +109,7 @@ func addressesOf(h *hosts, host []place) (all []netip.Addr) {
 	return all
 }
 
-// contents is all that an index answers from, without its serial.
+// contents is all that an index answers from, without its serial: also which groups the targets come from, as the serial may grow with them.
 func contents(x *Index) map[string]string {
 	all := map[string]string{}
 	x.services.all(func(b *block) {
@@ -121,7 +124,7 @@ func contents(x *Index) map[string]string {
 			all[b.hosts.name(host[0])+fmt.Sprint(key)] = fmt.Sprint(addressesOf(b.hosts, host))
 		}
 		if b.hosts != nil {
-			all["parents"+fmt.Sprint(key)] = fmt.Sprint(b.hosts.parents)
+			all["parents"+fmt.Sprint(key)] = fmt.Sprint(b.hosts.parents, b.hosts.groups, b.ports.list)
 		}
 	})
 	x.namespaces.all(func(n *namespace) { all[n.name] = fmt.Sprint(n.services) })

@@ -116,7 +116,7 @@ func (h *hosts) check() (broken []error) {
 	at := int32(0)
 	for host := range h.all() {
 		name := h.name(host[0])
-		standby := !slices.ContainsFunc(host, func(p place) bool { return !h.slices[p.slice].Standby })
+		standby := !slices.ContainsFunc(host, func(p place) bool { return !h.parts[p.slice].Standby })
 		if grouped[at] == standby {
 			bad("host %q is in no group, or is on standby", name)
 		}

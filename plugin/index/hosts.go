@@ -8,14 +8,14 @@ import (
 // hosts contains the names below a headless service: its endpoints, and the clusters above them. It
 // stores positions in the slices, and no copy of their content.
 type hosts struct {
-	slices  []*Slice
+	parts   []*Slice
 	places  []place // sorted by host, then address, without duplicates; endpoints of an unknown cluster have no host
 	groups  []group
 	long    longAnswers
 	parents []string // the cluster IDs and the names above them: all exist, and none has a record (SPEC 2.4.4); sorted
 }
 
-// place is the position of an endpoint: slices[slice].Endpoints[endpoint].
+// place is the position of an endpoint: parts[slice].Endpoints[endpoint].
 type place struct{ slice, endpoint uint32 }
 
 // group contains the hosts of all slices with the same ports.
@@ -27,7 +27,7 @@ type group struct {
 // newHosts builds the hosts of a headless service and its ports. Each port has one SRV record per
 // ready endpoint (SPEC 2.4.3), except those on standby.
 func newHosts(parts []*Slice) (*hosts, []port) {
-	h := &hosts{slices: parts, parents: namesAbove(parts)}
+	h := &hosts{parts: parts, parents: namesAbove(parts)}
 	lists, groupOf := portLists(parts)
 	h.groups = make([]group, len(lists))
 	all := h.endpoints()
@@ -40,7 +40,7 @@ func newHosts(parts []*Slice) (*hosts, []port) {
 		if i == 0 || h.compare(all[i-1], p) != 0 {
 			h.places = append(h.places, p)
 		}
-		if !h.slices[p.slice].Standby {
+		if !h.parts[p.slice].Standby {
 			h.groups[groupOf[p.slice]].add(int32(first))
 		}
 	}
@@ -86,7 +86,7 @@ func (s *Slice) hasHosts() bool { return s.Cluster != "" && len(s.Endpoints) > 0
 // twice. Each slice is already sorted: merging takes a tenth of the time of sorting all.
 func (h *hosts) endpoints() []place {
 	var lists [][]place
-	for i, s := range h.slices {
+	for i, s := range h.parts {
 		if !s.hasHosts() {
 			continue
 		}
@@ -151,7 +151,7 @@ func namesAbove(parts []*Slice) []string {
 	return names
 }
 
-func (h *hosts) endpoint(p place) *Endpoint { return &h.slices[p.slice].Endpoints[p.endpoint] }
+func (h *hosts) endpoint(p place) *Endpoint { return &h.parts[p.slice].Endpoints[p.endpoint] }
 
 // compare orders by the name of the host, then by address.
 func (h *hosts) compare(p, q place) int {
@@ -166,18 +166,18 @@ func (h *hosts) compareNames(p, q place) int {
 	if byHost := strings.Compare(h.endpoint(p).Hostname, h.endpoint(q).Hostname); byHost != 0 {
 		return byHost
 	}
-	return strings.Compare(h.slices[p.slice].Cluster, h.slices[q.slice].Cluster)
+	return strings.Compare(h.parts[p.slice].Cluster, h.parts[q.slice].Cluster)
 }
 
 func (h *hosts) sameHost(p, q place) bool {
-	return h.endpoint(p).Hostname == h.endpoint(q).Hostname && h.slices[p.slice].Cluster == h.slices[q.slice].Cluster
+	return h.endpoint(p).Hostname == h.endpoint(q).Hostname && h.parts[p.slice].Cluster == h.parts[q.slice].Cluster
 }
 
 // name returns <hostname>.<clusterid>.
-func (h *hosts) name(p place) string { return h.endpoint(p).Hostname + "." + h.slices[p.slice].Cluster }
+func (h *hosts) name(p place) string { return h.endpoint(p).Hostname + "." + h.parts[p.slice].Cluster }
 
 func (h *hosts) nameLen(p place) int {
-	return len(h.endpoint(p).Hostname) + 1 + len(h.slices[p.slice].Cluster)
+	return len(h.endpoint(p).Hostname) + 1 + len(h.parts[p.slice].Cluster)
 }
 
 // from returns the endpoints of the host whose first endpoint has that position.
@@ -196,7 +196,7 @@ func (h *hosts) at(name string) ([]place, bool) {
 			if byHost := strings.Compare(h.endpoint(p).Hostname, hostname); byHost != 0 {
 				return byHost
 			}
-			return strings.Compare(h.slices[p.slice].Cluster, cluster)
+			return strings.Compare(h.parts[p.slice].Cluster, cluster)
 		})
 		if ok {
 			return h.from(first), true

@@ -2,6 +2,7 @@ package index
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -26,11 +27,11 @@ func (b *block) answerSRV(a *Answer, q *question, n *node) {
 	if below := q.name.Below; below != "" {
 		s.service = q.qname[len(below)+1:]
 	}
-	var few [8]target
-	list, left, ok := s.first(n, few[:0], q.room)
-	if !ok {
+	if s.weight = b.weight(n); s.weight == 0 {
 		return
 	}
+	var few [8]target
+	list, left := s.first(n, few[:0], q.room)
 	a.Answer = s.records(q.qname, list)
 	if a.Truncated = left < 0; a.Truncated {
 		return
@@ -41,35 +42,37 @@ func (b *block) answerSRV(a *Answer, q *question, n *node) {
 	}
 }
 
-// first takes the first targets of a node, as take does, and sets their weight. ok is false if the
-// node has no targets.
-func (s *srv) first(n *node, list []target, room int) (taken []target, left int, ok bool) {
-	var one [1]run
-	walk := s.targetsOf(n, one[:0])
-	if len(walk.runs) == 0 {
-		return nil, room, false
+// first takes the targets whose SRV records fit the given number of bytes: all, or if not all fit,
+// some from a random one on. It returns the remaining bytes, negative if there are more.
+func (s *srv) first(n *node, list []target, room int) (taken []target, left int) {
+	var w walk
+	w.start(s.block, n, false)
+	if taken, left = s.take(&w, list, math.MaxInt, room); left < 0 {
+		w.start(s.block, n, true)
+		taken, left = s.take(&w, taken[:0], math.MaxInt, room)
 	}
-	s.weight = walk.weight()
-	taken, left = s.take(&walk, list, math.MaxInt, room)
-	return taken, left, true
+	if w.known != nil { // a host can be in several groups, and its addresses are needed once
+		slices.SortFunc(taken, target.compare)
+	}
+	return taken, left
 }
 
 // take takes at most the given number of targets, whose SRV records fit the given number of bytes.
 // It returns the remaining bytes, negative if the next record does not fit. It leaves out a target
 // whose name would be too long for a message: that name cannot be queried, and the others must
 // still be sent.
-func (s *srv) take(walk *targets, list []target, most, left int) ([]target, int) {
-	if most = min(most, walk.atMost()); most > cap(list) {
-		list = make([]target, 0, min(most, left/(sizeSRV+len(s.service))))
+func (s *srv) take(w *walk, list []target, most, left int) ([]target, int) {
+	if n := min(most, (w.until-w.host)*w.width()); n > cap(list) {
+		list = make([]target, 0, min(n, left/(sizeSRV+len(s.service))))
 	}
 	for len(list) < most {
-		t, ok := walk.next()
+		t, ok := w.step()
 		if !ok {
 			break
 		}
 		length := s.nameLen(t)
 		if length > maxName {
-			walk.skipHost(t.host)
+			w.skip()
 			continue
 		}
 		if left -= sizeSRV + length; left < 0 {
@@ -124,7 +127,7 @@ func (h *hosts) writeName(names *strings.Builder, p place, service string) strin
 	from := names.Len()
 	names.WriteString(h.endpoint(p).Hostname)
 	names.WriteByte('.')
-	names.WriteString(h.slices[p.slice].Cluster)
+	names.WriteString(h.parts[p.slice].Cluster)
 	names.WriteByte('.')
 	names.WriteString(service)
 	return names.String()[from:]

@@ -2,6 +2,7 @@ package index
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -12,85 +13,151 @@ type target struct {
 	number uint16 // never 0
 }
 
+func (t target) compare(u target) int {
+	return cmp.Or(cmp.Compare(t.host, u.host), cmp.Compare(t.number, u.number))
+}
+
 const itself int32 = -1
 
 var itselfAlone = []int32{itself}
 
-// maxShares is the number of targets up to which the weight of an SRV record depends on their number.
-const maxShares = 50
+// maxWeighted is the number of targets up to which the weight of an SRV record depends on their
+// number.
+const maxWeighted = 50
 
-// run contains every port number of some hosts, ordered by host, then number. It has either
-// numbers, or ports with numbers.
-type run struct {
-	hosts   []int32
-	numbers []uint16
-	ports   []port
-	at      int // the next number of the first host
-}
-
-func (r *run) width() int { return len(r.numbers) + len(r.ports) }
-
-func (r *run) target() target {
-	if len(r.ports) > 0 {
-		return target{r.hosts[0], r.ports[r.at].number}
-	}
-	return target{r.hosts[0], r.numbers[r.at]}
-}
-
-// targets generates the targets of one name, ordered by host, then number, without duplicates. They
-// are never stored as a list: their number is the product of two numbers that the author of a
-// single object chooses.
-type targets struct {
-	runs []run // a heap: no run starts before the first one
-	last target
-}
-
-// targetsOf returns the targets of a node. It appends their runs to an empty list of the caller,
-// which can be on its stack.
-func (b *block) targetsOf(n *node, runs []run) targets {
-	switch {
-	case !n.own && len(n.ports) > 0:
-		last := n.ports[len(n.ports)-1].group
-		runs = roomy(runs, min(len(n.ports), int(last-n.ports[0].group)+1))
-		for rest := n.ports; len(rest) > 0; {
-			same := sameGroup(rest)
-			runs = withRun(runs, b.hostsOf(rest[0].group), nil, rest[:same])
-			rest = rest[same:]
-		}
-	case n.own && b.hosts != nil:
-		runs = roomy(runs, len(b.hosts.groups))
-		for i := range b.hosts.groups {
-			g := &b.hosts.groups[i]
-			runs = withRun(runs, g.hosts, g.numbers, nil)
-		}
-	case n.own:
-		runs = withRun(runs, itselfAlone, b.ports.numbers, nil)
-	}
-	t := targets{runs: runs}
-	for at := len(runs)/2 - 1; at >= 0; at-- {
-		t.sink(at)
-	}
-	return t
-}
-
-// roomy returns the empty list, or another one if it has no capacity for n.
-func roomy(runs []run, n int) []run {
-	if n > cap(runs) {
-		return make([]run, 0, n)
-	}
-	return runs
-}
-
-// withRun appends a run if it has numbers. noinline: inlined, it would use more of the stack than
-// everything else here.
+// walk goes through the targets of one name: group after group, each host of a group with all of its
+// port numbers. It begins at any host, and ends before it. A target that two groups have in common
+// comes once.
 //
-//go:noinline
-func withRun(runs []run, hosts []int32, numbers []uint16, ports []port) []run {
-	if len(numbers)+len(ports) == 0 {
-		return runs
-	}
-	return append(runs, run{hosts: hosts, numbers: numbers, ports: ports})
+// The targets are never stored as a list: their number is the product of two numbers that the author
+// of a single object chooses. A walk costs no more than its steps, however many groups there are.
+type walk struct {
+	b     *block
+	own   bool   // the name is that of the service, which has the targets of all groups
+	named []port // otherwise: of one name and protocol
+	from  int    // where the first group begins: an index into named or into the groups
+	begin int    // the first host of that group
+	next  int    // where the next group begins
+	over  bool
+	// known contains the targets so far. It is nil for a name with one group: that has none twice.
+	known map[target]struct{}
+
+	hosts       []int32 // of the current group
+	numbers     []uint16
+	ports       []port // instead of numbers, if the name is that of a port
+	host, until int    // the next host, and the end of the hosts
+	number      int    // the next number of that host
 }
+
+// start begins a walk at the first host, or at a random one: so clients that do not repeat the
+// question over TCP find all targets.
+func (w *walk) start(b *block, n *node, random bool) {
+	*w = walk{b: b, own: n.own, named: n.ports, over: true} // without n, which so stays on the stack
+	size := w.size()
+	if size == 0 {
+		return
+	}
+	w.over = false
+	if random {
+		w.from = rand.IntN(size) //nolint:gosec // to spread clients, not to keep a secret
+		for !w.own && w.from > 0 && w.named[w.from-1].group == w.named[w.from].group {
+			w.from--
+		}
+	}
+	w.enter(w.from)
+	if !w.isOne() {
+		w.known = map[target]struct{}{}
+	}
+	if random && w.until > 0 {
+		w.begin = rand.IntN(w.until) //nolint:gosec // as above
+	}
+	w.host = w.begin
+}
+
+// size returns the end of the indices of groups.
+func (w *walk) size() int {
+	switch {
+	case !w.own:
+		return len(w.named)
+	case w.b.hosts != nil:
+		return len(w.b.hosts.groups)
+	}
+	return 1
+}
+
+// enter goes to the first host of a group.
+func (w *walk) enter(at int) {
+	w.next, w.host, w.number = at+1, 0, 0
+	switch {
+	case !w.own:
+		same := sameGroup(w.named[at:])
+		w.hosts, w.ports, w.next = w.b.hostsOf(w.named[at].group), w.named[at:at+same], at+same
+	case w.b.hosts != nil:
+		g := &w.b.hosts.groups[at]
+		w.hosts, w.numbers = g.hosts, g.numbers
+	default:
+		w.hosts, w.numbers = itselfAlone, w.b.ports.numbers
+	}
+	if w.until = len(w.hosts); w.width() == 0 {
+		w.until = 0
+	}
+}
+
+// width returns how many targets each host of the group has.
+func (w *walk) width() int { return len(w.numbers) + len(w.ports) }
+
+// isOne reports whether the name has one group only. Call it before the first step.
+func (w *walk) isOne() bool { return w.from == 0 && w.next == w.size() }
+
+// step returns the next target; ok is false after the last one.
+func (w *walk) step() (t target, ok bool) {
+	for {
+		if t, ok = w.any(); !ok || w.known == nil {
+			return t, ok
+		}
+		if _, twice := w.known[t]; !twice {
+			w.known[t] = struct{}{}
+			return t, true
+		}
+	}
+}
+
+// any is step with targets that have come before.
+func (w *walk) any() (t target, ok bool) {
+	for w.host == w.until {
+		if w.over {
+			return target{}, false
+		}
+		if w.next == w.size() {
+			w.next = 0
+		}
+		w.over = w.next == w.from
+		w.enter(w.next)
+		if w.over {
+			w.until = min(w.until, w.begin)
+		}
+	}
+	t.host = w.hosts[w.host]
+	if len(w.ports) > 0 {
+		t.number = w.ports[w.number].number
+	} else {
+		t.number = w.numbers[w.number]
+	}
+	if w.number++; w.number == w.width() {
+		w.skipHost()
+	}
+	return t, true
+}
+
+// skip leaves out the other numbers of the last target's host.
+func (w *walk) skip() {
+	if w.number > 0 {
+		w.skipHost()
+	}
+}
+
+// skipHost goes to the next host.
+func (w *walk) skipHost() { w.host, w.number = w.host+1, 0 }
 
 // sameGroup returns how many of the ports, from the first one on, have the same group.
 func sameGroup(ports []port) int {
@@ -108,84 +175,21 @@ func (b *block) hostsOf(group int32) []int32 {
 	return b.hosts.groups[group].hosts
 }
 
-// next returns the next target; ok is false after the last one.
-func (t *targets) next() (target, bool) {
-	for len(t.runs) > 0 {
-		next := t.runs[0].target()
-		t.advance(1)
-		if next != t.last { // two groups can have a host and a number in common
-			t.last = next
-			return next, true
-		}
-	}
-	return target{}, false
-}
-
-// skipHost skips the other targets of the first run's host, if it is the given host.
-func (t *targets) skipHost(host int32) {
-	for len(t.runs) > 0 && t.runs[0].hosts[0] == host {
-		t.advance(t.runs[0].width())
-	}
-}
-
-// advance moves the first run by n numbers, at most to its next host.
-func (t *targets) advance(numbers int) {
-	first := &t.runs[0]
-	if first.at += numbers; first.at >= first.width() {
-		first.at, first.hosts = 0, first.hosts[1:]
-	}
-	if len(first.hosts) == 0 {
-		last := len(t.runs) - 1
-		t.runs[0] = t.runs[last]
-		t.runs = t.runs[:last]
-	}
-	if len(t.runs) > 1 {
-		t.sink(0)
-	}
-}
-
-// sink restores the order of the heap below a position.
-func (t *targets) sink(at int) {
-	for {
-		first := at
-		for child := 2*at + 1; child <= 2*at+2 && child < len(t.runs); child++ {
-			if t.runs[child].target().compare(t.runs[first].target()) < 0 {
-				first = child
-			}
-		}
-		if first == at {
-			return
-		}
-		t.runs[at], t.runs[first] = t.runs[first], t.runs[at]
-		at = first
-	}
-}
-
-func (t target) compare(u target) int {
-	return cmp.Or(cmp.Compare(t.host, u.host), cmp.Compare(t.number, u.number))
-}
-
-// atMost returns an upper bound of the number of targets: a target that two runs have in common
-// counts twice.
-func (t *targets) atMost() int {
-	n := 0
-	for i := range t.runs {
-		n += len(t.runs[i].hosts) * t.runs[i].width()
-	}
-	return n
-}
-
-// weight returns the weight that gives all targets equal shares, as CoreDNS' kubernetes plugin
-// does. Call it before the first target is taken.
-func (t *targets) weight() uint16 {
-	n := t.atMost()
-	if len(t.runs) > 1 {
-		counted := targets{runs: slices.Clone(t.runs)}
-		for n = 0; n <= maxShares; n++ {
-			if _, ok := counted.next(); !ok {
+// weight returns the weight that gives all targets of a name equal shares, as CoreDNS' kubernetes
+// plugin does, and 0 if it has none.
+func (b *block) weight(n *node) uint16 {
+	var w walk
+	w.start(b, n, false)
+	count := w.until * w.width()
+	if w.known != nil {
+		for count = 0; count <= maxWeighted; count++ {
+			if _, ok := w.step(); !ok {
 				break
 			}
 		}
 	}
-	return uint16(max(1, 100/max(1, n)))
+	if count == 0 {
+		return 0
+	}
+	return uint16(max(1, 100/count))
 }

@@ -87,15 +87,21 @@ func (b *block) transferAddresses(service string, ttl uint32, yield func([]dns.R
 // transferSRV lists SRV records without the additional section: a transfer contains those records
 // under the targets' own names.
 func (b *block) transferSRV(n *node, owner, service string, ttl uint32, yield func([]dns.RR) bool) bool {
-	walk := b.targetsOf(n, nil)
-	s := srv{block: b, service: service, ttl: ttl, weight: walk.weight()}
-	for len(owner) <= maxName && len(walk.runs) > 0 {
-		list, _ := s.take(&walk, nil, partSize, math.MaxInt)
-		if len(list) > 0 && !yield(s.records(owner, list)) {
+	if len(owner) > maxName {
+		return true
+	}
+	s := srv{block: b, service: service, ttl: ttl, weight: b.weight(n)}
+	var w walk
+	w.start(b, n, false)
+	for {
+		list, _ := s.take(&w, nil, partSize, math.MaxInt)
+		if len(list) == 0 {
+			return true
+		}
+		if !yield(s.records(owner, list)) {
 			return false
 		}
 	}
-	return true
 }
 
 // transfer lists the addresses of each host; h may be nil.
