@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ const (
 	afterEnd  = 3 * time.Second
 	// From the signal that ends a server: `lameduck`, and a second.
 	lameduck = 6 * time.Second
+	// refused is what a client hears when its flow leads to a host on which no server listens any more: it has seen the end itself. The
+	// kubelet then looks, writes the pod's status, and a controller the slice: on a busy machine that is noted as much later.
+	refused = "connection refused"
 )
 
 // toll is what ends of servers may cost: so many failures at each, from so long before on, and so many in all.
@@ -65,7 +69,7 @@ func (c toll) complaints(r dnsload.Result, ends []time.Time) []string {
 	complain(c != tollOfOne && lost > r.Retried, "%d questions had no answer when asked again, either", lost-r.Retried)
 	complain(lost+r.Wrong > len(r.Failures), "%d failures, of which %d were noted: more than can be looked at", lost+r.Wrong, len(r.Failures))
 	for _, f := range c.unexplained(r.Failures, ends) {
-		all = append(all, fmt.Sprintf("%s (%s), at %s: %s; no server's end explains it", f.Question, f.Way, clock(f.At), f.What))
+		all = append(all, fmt.Sprintf("%s (%s), at %s: %s; no server's end explains it: the next was noted at %s", f.Question, f.Way, clock(f.At), f.What, nextEnd(ends, f.At)))
 	}
 	return all
 }
@@ -78,7 +82,11 @@ func (c toll) unexplained(failures []dnsload.Failure, ends []time.Time) []dnsloa
 	explains, all := make([]int, len(ends)), 0
 	return slices.DeleteFunc(failures, func(f dnsload.Failure) bool {
 		for i, end := range ends {
-			if since := f.At.Sub(end); since >= -c.before && since <= afterEnd && explains[i] < c.each && all < c.all {
+			before := c.before
+			if strings.Contains(f.What, refused) {
+				before = lameduck
+			}
+			if since := f.At.Sub(end); since >= -before && since <= afterEnd && explains[i] < c.each && all < c.all {
 				explains[i]++
 				all++
 				return true
@@ -86,6 +94,15 @@ func (c toll) unexplained(failures []dnsload.Failure, ends []time.Time) []dnsloa
 		}
 		return false
 	})
+}
+
+// nextEnd is when the first server ended after a time.
+func nextEnd(ends []time.Time, at time.Time) string {
+	later := slices.DeleteFunc(slices.Clone(ends), at.After)
+	if len(later) == 0 {
+		return "no time"
+	}
+	return clock(slices.MinFunc(later, time.Time.Compare))
 }
 
 func clock(at time.Time) string { return at.UTC().Format("15:04:05.000") }
@@ -103,6 +120,7 @@ func TestUnitLossesAreExplainedByEndsOfServers(t *testing.T) {
 		name       string
 		one        bool      // server
 		lost       []float64 // seconds after noon
+		refused    bool      // instead of no answer
 		way        string    // dnsload.Kept unless given
 		notRetried int
 		wrong      int
@@ -118,6 +136,9 @@ func TestUnitLossesAreExplainedByEndsOfServers(t *testing.T) {
 		{name: "one lost long after the end", lost: []float64{4.5}, ends: []float64{1}, complaints: 1},
 		{name: "one lost long before the end", lost: []float64{3}, ends: []float64{5}, complaints: 1},
 		{name: "one lost just before the end was reported", lost: []float64{4.5}, ends: []float64{5}},
+		{name: "one refused long before the end was reported", lost: []float64{3}, refused: true, ends: []float64{8.5}},
+		{name: "one refused, and no server ended then", lost: []float64{3}, refused: true, ends: []float64{9.5}, complaints: 1},
+		{name: "more refused than sockets are kept", lost: []float64{3, 3, 3}, refused: true, ends: []float64{8.5}, complaints: 1},
 		{name: "one lost, and no server ended", lost: []float64{3}, complaints: 1},
 		{name: "many ended, and all is lost at one of them", lost: []float64{3, 3, 3, 3}, ends: []float64{1, 60, 120}, complaints: 2},
 		{name: "as many as there may be", lost: slices.Repeat([]float64{1, 11, 21, 31, 41}, 2), ends: []float64{1, 11, 21, 31, 41, 51}},
@@ -141,7 +162,11 @@ func TestUnitLossesAreExplainedByEndsOfServers(t *testing.T) {
 		r := dnsload.Result{Rcodes: map[string]int{"NOERROR": 9, "NXDOMAIN": 9}, Wrong: c.wrong, Ways: map[string]int{dnsload.Kept: c.answered},
 			Unanswered: map[string]int{c.way: len(c.lost) + c.unnoted}, Retried: len(c.lost) + c.unnoted - c.notRetried}
 		for _, when := range slices.Concat(at(c.lost...), at(slices.Repeat([]float64{2}, c.wrong)...)) {
-			r.Failures = append(r.Failures, dnsload.Failure{At: when, Way: c.way})
+			what := "no answer"
+			if c.refused {
+				what = "read: read: " + refused
+			}
+			r.Failures = append(r.Failures, dnsload.Failure{At: when, Way: c.way, What: what})
 		}
 		if got := judged.complaints(r, at(c.ends...)); len(got) != c.complaints {
 			t.Errorf("%s: %q; want %d complaints", c.name, got, c.complaints)
