@@ -27,11 +27,11 @@ func (b *block) answerSRV(a *Answer, q *question, n *node) {
 	if below := q.name.Below; below != "" {
 		s.service = q.qname[len(below)+1:]
 	}
-	if s.weight = b.weight(n); s.weight == 0 {
-		return
-	}
 	var few [8]target
 	list, left := s.first(n, few[:0], q.room)
+	if s.weight == 0 {
+		return
+	}
 	a.Answer = s.records(q.qname, list)
 	if a.Truncated = left < 0; a.Truncated {
 		return
@@ -43,10 +43,12 @@ func (b *block) answerSRV(a *Answer, q *question, n *node) {
 }
 
 // first takes the targets whose SRV records fit the given number of bytes: all, or if not all fit,
-// some from a random one on. It returns the remaining bytes, negative if there are more.
+// some from a random one on. It returns the remaining bytes, negative if there are more, and sets the
+// weight: 0 if the node has no target.
 func (s *srv) first(n *node, list []target, room int) (taken []target, left int) {
 	var w walk
 	w.start(s.block, n, false)
+	s.weight = w.weight()
 	if taken, left = s.take(&w, list, math.MaxInt, room); left < 0 {
 		w.start(s.block, n, true)
 		taken, left = s.take(&w, taken[:0], math.MaxInt, room)

@@ -176,14 +176,14 @@ func (b *block) hostsOf(group int32) []int32 {
 }
 
 // weight returns the weight that gives all targets of a name equal shares, as CoreDNS' kubernetes
-// plugin does, and 0 if it has none.
-func (b *block) weight(n *node) uint16 {
-	var w walk
-	w.start(b, n, false)
+// plugin does, and 0 if it has none. Call it before the first step.
+func (w *walk) weight() uint16 {
 	count := w.until * w.width()
 	if w.known != nil {
+		counted := *w
+		counted.known = map[target]struct{}{}
 		for count = 0; count <= maxWeighted; count++ {
-			if _, ok := w.step(); !ok {
+			if _, ok := counted.step(); !ok {
 				break
 			}
 		}

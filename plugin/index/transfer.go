@@ -90,9 +90,9 @@ func (b *block) transferSRV(n *node, owner, service string, ttl uint32, yield fu
 	if len(owner) > maxName {
 		return true
 	}
-	s := srv{block: b, service: service, ttl: ttl, weight: b.weight(n)}
 	var w walk
 	w.start(b, n, false)
+	s := srv{block: b, service: service, ttl: ttl, weight: w.weight()}
 	for {
 		list, _ := s.take(&w, nil, partSize, math.MaxInt)
 		if len(list) == 0 {
