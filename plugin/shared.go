@@ -27,9 +27,9 @@ type sharedWatch struct {
 	holders  map[*instance]int // how often each instance uses it
 }
 
-// blockWatch is what a block answers from: its watch, and until that has synced, that of the block that it
-// replaces. Otherwise a reload that changes what is watched, or the address of the API server, would
-// lose all names until an API server answers.
+// blockWatch is what a block answers from: its watch, and until that has synced, that of the block
+// that it replaces. Otherwise a reload that changes what is watched, or the address of the API server,
+// would lose all names until an API server answers.
 type blockWatch struct {
 	*sharedWatch
 	before atomic.Pointer[sharedWatch] // nil once the watch has synced
