@@ -222,3 +222,27 @@ func TestPartsHaveNamesOfTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestTheReportEndsWithWhatFailedTestsSaid: those that failed, in the order in which they did, with and without -v.
+func TestTheReportEndsWithWhatFailedTestsSaid(t *testing.T) {
+	verbose := `=== RUN   TestGood
+    good_test.go:1: no matter
+=== RUN   TestBad
+=== PAUSE TestBad
+--- PASS: TestGood (0.00s)
+=== CONT  TestBad
+    bad_test.go:7: 2 questions
+        had no answer
+=== RUN   TestBad/part
+    bad_test.go:9: nor this one
+--- FAIL: TestBad (1.00s)
+`
+	plain := "--- FAIL: TestPlain (0.00s)\n    plain_test.go:3: no\nFAIL\n"
+	want := "--- TestBad\n    bad_test.go:7: 2 questions\n        had no answer\n    bad_test.go:9: nor this one\n--- TestPlain\n    plain_test.go:3: no\n"
+	if got := complaints(verbose + plain); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if lines := strings.Count(complaints("--- FAIL: TestLong (0.00s)\n"+strings.Repeat("    long_test.go:3: no\n", 1000)), "\n"); lines != mostComplaints+1 {
+		t.Errorf("%d lines of a long one", lines)
+	}
+}

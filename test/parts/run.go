@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,12 @@ const beside = 2
 
 // ranFile is where each part that ran, or did not have to, leaves a line.
 const ranFile = "bin/parts.txt"
+
+// failedPart is what such a line says of a part that failed.
+const failedPart = "FAILED"
+
+// logOf is where the output of a part is kept.
+func logOf(name string) string { return filepath.Join("bin", "parts", name+".log") }
 
 // runAll runs parts, also after one has failed: a second fault is worth knowing. The error contains the names of those that failed.
 func runAll(ctx context.Context, chosen []part) error {
@@ -75,7 +82,7 @@ func (p part) run(ctx context.Context, tree string, mu *sync.Mutex) error {
 	if since != "" {
 		return write(mu, line{name: p.name, hash: hash, result: "unchanged since " + since}, "")
 	}
-	log := filepath.Join("bin", "parts", p.name+".log")
+	log := logOf(p.name)
 	l, err := p.start(ctx, log, mu)
 	l.hash = hash
 	if err == nil && hash != "" && os.Getenv(built) != "" {
@@ -84,7 +91,7 @@ func (p part) run(ctx context.Context, tree string, mu *sync.Mutex) error {
 		}
 	}
 	if l.result = "passed"; err != nil {
-		l.result = "FAILED"
+		l.result = failedPart
 		err = fmt.Errorf("%s: %w (%s)", p.name, err, log)
 	}
 	if p.alone {
@@ -196,12 +203,61 @@ func write(mu *sync.Mutex, l line, log string) error {
 	return errors.Join(err, file.Close())
 }
 
-// report prints what the parts took.
+// report prints what the parts took, and last what the tests that failed said: of a long output that is kept in part, the end is kept.
 func report(out io.Writer) error {
 	text, err := os.ReadFile(ranFile)
 	if err != nil {
 		return fmt.Errorf("no part has run: %w", err)
 	}
-	_, err = fmt.Fprintf(out, "%-14s %7s %7s %12s  result, and a hash of the inputs\n%s", "part", "wall, s", "CPU, s", "API servers", text)
-	return err
+	fmt.Fprintf(out, "%-14s %7s %7s %12s  result, and a hash of the inputs\n%s", "part", "wall, s", "CPU, s", "API servers", text)
+	for row := range strings.Lines(string(text)) {
+		name, _, _ := strings.Cut(row, " ")
+		if log, err := os.ReadFile(logOf(name)); err == nil && strings.Contains(row, failedPart) {
+			fmt.Fprintf(out, "\n%s, the tests that failed (all in %s):\n%s", name, logOf(name), complaints(string(log)))
+		}
+	}
+	return nil
+}
+
+var (
+	beginsTest = regexp.MustCompile(`^=== (?:RUN|NAME|CONT) +([^/\s]+)`)
+	endsTest   = regexp.MustCompile(`^--- (FAIL|PASS|SKIP): ([^/\s]+)`)
+	saysPlace  = regexp.MustCompile(`^ +\S+\.go:\d+: `)
+)
+
+// mostComplaints is how many lines are printed of each test that failed, and continued how many lines of each message.
+const (
+	mostComplaints = 60
+	continued      = 8
+)
+
+// complaints is what the tests that failed said, in the log of `go test` with or without -v: the begin of each message.
+func complaints(log string) string {
+	said, failed, test, room := map[string][]string{}, []string{}, "", 0
+	for line := range strings.Lines(log) {
+		if m := beginsTest.FindStringSubmatch(line); m != nil {
+			test, room = m[1], 0
+			continue
+		}
+		if m := endsTest.FindStringSubmatch(line); m != nil {
+			if test, room = m[2], 0; m[1] == "FAIL" {
+				failed = append(failed, test)
+			}
+			continue
+		}
+		if saysPlace.MatchString(line) {
+			room = continued
+		} else if line[0] != ' ' {
+			room = 0
+		}
+		if room > 0 {
+			room--
+			said[test] = append(said[test], line)
+		}
+	}
+	var text strings.Builder
+	for _, test := range failed {
+		fmt.Fprintf(&text, "--- %s\n%s", test, strings.Join(said[test][:min(len(said[test]), mostComplaints)], ""))
+	}
+	return text.String()
 }
