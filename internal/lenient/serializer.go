@@ -2,15 +2,16 @@ package lenient
 
 import (
 	"bytes"
-	gojson "encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/json"
 )
 
 // List is a decoded list.
@@ -53,11 +54,23 @@ func (readOnly) Identifier() runtime.Identifier { return "lenient" }
 type events struct{ readOnly }
 
 // Decode implements runtime.Decoder.
-func (events) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	if event, ok := into.(*metav1.WatchEvent); ok && split(data, event) {
+func (events) Decode(data []byte, _ *schema.GroupVersionKind, object runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	into, ok := object.(*metav1.WatchEvent)
+	if !ok {
+		return nil, nil, fmt.Errorf("the frame of a watch is no %T", object)
+	}
+	if split(data, into) {
 		return into, nil, nil
 	}
-	return into, nil, json.UnmarshalCaseSensitivePreserveInts(data, into)
+	var event struct {
+		Type   string         `json:"type"`
+		Object jsontext.Value `json:"object"`
+	}
+	if err := json.Unmarshal(data, &event, quick); err != nil {
+		return nil, nil, err
+	}
+	into.Type, into.Object.Raw = event.Type, event.Object
+	return into, nil, nil
 }
 
 // split takes a frame apart that has the form in which an API server writes it,
@@ -95,7 +108,7 @@ func (a *answers[T, P]) Decode(data []byte, _ *schema.GroupVersionKind, _ runtim
 		object, err = a.item(data)
 	case "Status":
 		object = &metav1.Status{}
-		err = unmarshal(data, object)
+		err = json.UnmarshalDecode(jsontext.NewDecoder(bytes.NewBuffer(data), jsonv1.DefaultOptionsV1()), object)
 	default:
 		err = fmt.Errorf("got the kind %q", kind)
 	}
@@ -116,16 +129,16 @@ func (a *answers[T, P]) kindOf(data []byte) (kind string, err error) {
 		}
 	}
 	found := errors.New("found")
-	err = fields(data, func(key string, d json.Decoder) error {
+	err = fields(data, quick, func(key string, d *jsontext.Decoder) error {
 		switch key {
 		case "items":
 			kind = a.kind + "List"
 		case "kind":
-			if err := d.Decode(&kind); err != nil {
+			if err := json.UnmarshalDecode(d, &kind); err != nil {
 				return err
 			}
 		default:
-			return skip(d)
+			return d.SkipValue()
 		}
 		return found
 	})
@@ -138,44 +151,35 @@ func (a *answers[T, P]) kindOf(data []byte) (kind string, err error) {
 	return "", err
 }
 
-// item decodes one object. Only invalid JSON is an error.
+// An API server has written what is decoded: its names are not repeated, and comparing them would cost time.
+var (
+	// quick stops at the first value that does not fit its field.
+	quick = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	// patient continues after such a value, and parses everything twice.
+	patient = json.JoinOptions(quick, jsonv1.ReportErrorsWithLegacySemantics(true))
+)
+
+// item decodes one object, and ignores what follows it: other keys of its frame. Only invalid JSON is an error.
 func (a *answers[T, P]) item(data []byte) (runtime.Object, error) {
 	item := P(new(T))
-	err := unmarshal(data, item)
-	if isBroken(err) {
-		return nil, err
+	err := json.Unmarshal(data, item, quick)
+	if err != nil {
+		item = P(new(T))
+		if err = json.UnmarshalDecode(jsontext.NewDecoder(bytes.NewBuffer(data), patient), item); isBroken(err) {
+			return nil, err
+		}
 	}
 	item.Complete(err)
 	return item, nil
 }
 
-// unmarshal decodes an object, and ignores what follows it: other keys of its frame.
-func unmarshal(data []byte, into any) error {
-	err := json.UnmarshalCaseSensitivePreserveInts(data, into)
-	if isBroken(err) {
-		return json.NewDecoderCaseSensitivePreserveInts(bytes.NewReader(data)).Decode(into)
-	}
-	return err
-}
-
-// list decodes a list. Only invalid JSON, or an answer that is not a list, is an error.
+// list decodes a list. Only invalid JSON, or an answer that is not a list, is an error. If one item has a value that does not fit its
+// field, all are decoded a second time, patiently.
 func (a *answers[T, P]) list(data []byte) (runtime.Object, error) {
-	list := &List[T, P]{}
-	complete := false
-	err := fields(data, func(key string, d json.Decoder) (err error) {
-		switch key {
-		case "kind":
-			err = d.Decode(&list.Kind)
-		case "metadata":
-			err = d.Decode(&list.ListMeta)
-		case "items":
-			complete = true
-			list.Items, err = items[T, P](d)
-		default:
-			err = skip(d)
-		}
-		return err
-	})
+	list, complete, err := decodeList[T, P](data, quick)
+	if err != nil {
+		list, complete, err = decodeList[T, P](data, patient)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -187,56 +191,73 @@ func (a *answers[T, P]) list(data []byte) (runtime.Object, error) {
 	return list, nil
 }
 
-// items decodes the items of a list, which can be null.
-func items[T any, P Item[T]](d json.Decoder) (all []P, err error) {
-	if begin, err := d.Token(); err != nil || begin == nil {
+// decodeList reports also whether the list has items, of which there can be none.
+func decodeList[T any, P Item[T]](data []byte, how json.Options) (list *List[T, P], complete bool, err error) {
+	list = &List[T, P]{}
+	err = fields(data, how, func(key string, d *jsontext.Decoder) (err error) {
+		switch key {
+		case "kind":
+			err = json.UnmarshalDecode(d, &list.Kind)
+		case "metadata":
+			err = json.UnmarshalDecode(d, &list.ListMeta)
+		case "items":
+			complete = true
+			list.Items, err = items[T, P](d)
+		default:
+			err = d.SkipValue()
+		}
+		return err
+	})
+	return list, complete, err
+}
+
+// items decodes the items of a list, which can be null. A quick decoder's errors end it.
+func items[T any, P Item[T]](d *jsontext.Decoder) (all []P, err error) {
+	begin, err := d.ReadToken()
+	if err != nil || begin.Kind() == jsontext.KindNull {
 		return nil, err
-	} else if begin != gojson.Delim('[') {
+	}
+	if begin.Kind() != jsontext.KindBeginArray {
 		return nil, fmt.Errorf("the items begin with %v", begin)
 	}
-	for d.More() {
+	for d.PeekKind() != jsontext.KindEndArray {
 		item := P(new(T))
-		err := d.Decode(item)
+		err := json.UnmarshalDecode(d, item)
 		if isBroken(err) {
 			return nil, err
 		}
 		item.Complete(err)
 		all = append(all, item)
 	}
-	_, err = d.Token()
+	_, err = d.ReadToken()
 	return all, err
 }
 
 // fields calls f with each key of a JSON object, and with a decoder positioned before the key's
 // value.
-func fields(data []byte, f func(key string, d json.Decoder) error) error {
-	d := json.NewDecoderCaseSensitivePreserveInts(bytes.NewReader(data))
-	if begin, err := d.Token(); err != nil {
+func fields(data []byte, how json.Options, f func(key string, d *jsontext.Decoder) error) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(data), how)
+	if begin, err := d.ReadToken(); err != nil {
 		return err
-	} else if begin != gojson.Delim('{') {
+	} else if begin.Kind() != jsontext.KindBeginObject {
 		return fmt.Errorf("the answer begins with %v", begin)
 	}
-	for d.More() {
-		key, err := d.Token()
+	for d.PeekKind() != jsontext.KindEndObject {
+		key, err := d.ReadToken()
 		if err != nil {
 			return err
 		}
-		if err := f(fmt.Sprint(key), d); err != nil {
+		if err := f(key.String(), d); err != nil {
 			return err
 		}
 	}
-	_, err := d.Token()
+	_, err := d.ReadToken()
 	return err
 }
 
-func skip(d json.Decoder) error {
-	var value gojson.RawMessage
-	return d.Decode(&value)
-}
-
-// isBroken reports whether the JSON itself is invalid, so that nothing more can be read. Other
-// errors mean that a value does not fit its field.
+// isBroken reports whether an error is another than that a value does not fit its field: the JSON itself is invalid, so that nothing more can be
+// read.
 func isBroken(err error) bool {
-	syntax, _ := json.SyntaxErrorOffset(err)
-	return syntax || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	_, misfit := errors.AsType[*jsonv1.UnmarshalTypeError](err) // so patient reports it
+	return err != nil && !misfit
 }

@@ -25,6 +25,13 @@ const oneService = `{"kind": "ServiceList", "apiVersion": "v1", "metadata": {"re
 // followServer returns a Follower of the Services of a server over HTTP/1.1, with its store.
 func followServer(t *testing.T, handler http.HandlerFunc, report Report) (*Follower, cache.Store, *rest.RESTClient) {
 	t.Helper()
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	f, client := followInto(t, store, handler, report)
+	return f, store, client
+}
+
+func followInto(t *testing.T, store cache.ReflectorStore, handler http.HandlerFunc, report Report) (*Follower, *rest.RESTClient) {
+	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	client, err := rest.RESTClientFor(&rest.Config{Host: server.URL, APIPath: "/api", ContentConfig: rest.ContentConfig{
@@ -33,9 +40,8 @@ func followServer(t *testing.T, handler http.HandlerFunc, report Report) (*Follo
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	resource := Resource{Name: "services", Object: &corev1.Service{}, Versions: []Version{{corev1.SchemeGroupVersion, client}}}
-	return New(resource, discovery.NewDiscoveryClient(client), store, report), store, client
+	return New(resource, discovery.NewDiscoveryClient(client), store, report), client
 }
 
 // run runs a Follower until the end of the test.
@@ -295,7 +301,7 @@ func TestAnEndedRunReportsNothing(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	lists := cache.NewListWatchFromClient(client, "services", metav1.NamespaceAll, fields.Everything())
-	if _, err := f.list(ended, lists, metav1.ListOptions{}); err == nil {
+	if _, err := f.list(ended, lists, nil, metav1.ListOptions{}); err == nil {
 		t.Fatal("the list succeeds")
 	}
 	select {

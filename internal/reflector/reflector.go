@@ -123,17 +123,22 @@ func New(r Resource, finder discovery.DiscoveryInterface, store cache.ReflectorS
 func (f *Follower) reflector(client cache.Getter, store cache.ReflectorStore) *cache.Reflector {
 	r := f.resource
 	lw := cache.NewFilteredListWatchFromClient(client, r.Name, r.Namespace, func(o *metav1.ListOptions) { o.LabelSelector = r.Labels })
+	to := &toldStore{store, f.listed}
 	told := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return f.list(ctx, lw, o)
+			return f.list(ctx, lw, to.Transformer(), o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return f.watch(ctx, lw, o)
 		},
 	}
 	quiet := logr.Discard()
-	return cache.NewReflectorWithOptions(told, r.Object, &toldStore{store, f.listed},
+	reflector := cache.NewReflectorWithOptions(told, r.Object, to,
 		cache.ReflectorOptions{Name: "multicluster", TypeDescription: r.Name, Backoff: newBackoff(), Logger: &quiet})
+	if !r.Whole {
+		reflector.WatchListPageSize = pageSize
+	}
+	return reflector
 }
 
 // Run lists and watches until ctx ends. A watch that ends is restarted where it ended. If the

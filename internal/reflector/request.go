@@ -8,8 +8,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -26,22 +28,55 @@ type limits struct {
 // come over a slow link.
 var defaultLimits = limits{list: 3 * time.Minute, grace: 30 * time.Second}
 
-// list requests a list, or a page of it. A success is reported when the store has all of it.
-func (f *Follower) list(ctx context.Context, lw cache.ListerWithContext, o metav1.ListOptions) (runtime.Object, error) {
+// pageSize is how many objects a list without streaming is read at a time. kubectl asks for as many.
+const pageSize = 500
+
+// list requests a list, or a page of it, and trims its objects. A success is reported when the store has all of it.
+func (f *Follower) list(ctx context.Context, lw cache.ListerWithContext, trim cache.TransformFunc, o metav1.ListOptions) (runtime.Object, error) {
 	limited, cancel := context.WithTimeout(ctx, f.limits.list)
 	defer cancel()
 	if f.resource.Whole {
 		o.Limit = 0
+	} else if o.Limit > 0 {
+		// The newest state is sent in pages. One that is at least as new as some version is sent whole, whatever the limit.
+		o.ResourceVersion, o.ResourceVersionMatch = "", ""
 	}
 	list, err := lw.ListWithContext(limited, o)
 	if err == nil && f.resource.Whole && hasMore(list) {
 		err = ErrPaged
+	}
+	if err == nil && trim != nil {
+		list, err = trimAll(list, trim)
 	}
 	if err != nil {
 		f.tellRequest(ctx, List, err)
 		return nil, err
 	}
 	return list, nil
+}
+
+// trimmed is what is kept of an object of a list. It is an object, as a list has nothing else.
+type trimmed struct{ kept any }
+
+// GetObjectKind implements runtime.Object.
+func (*trimmed) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject implements runtime.Object. Nobody edits it.
+func (t *trimmed) DeepCopyObject() runtime.Object { return t }
+
+// trimAll returns a list of what is kept of its objects. One that cannot be kept does not affect the others.
+func trimAll(list runtime.Object, trim cache.TransformFunc) (runtime.Object, error) {
+	head, err := meta.ListAccessor(list)
+	if err != nil {
+		return nil, err
+	}
+	short := &metainternalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: head.GetResourceVersion(), Continue: head.GetContinue()}}
+	return short, meta.EachListItem(list, func(object runtime.Object) error {
+		if kept, err := trim(object); err == nil {
+			short.Items = append(short.Items, &trimmed{kept: kept})
+		}
+		return nil
+	})
 }
 
 func hasMore(list runtime.Object) bool {

@@ -20,15 +20,18 @@ type Sink[K any] interface {
 }
 
 // NewStore returns a store for a Follower that writes to a sink. It implements
-// cache.TransformingStore: the objects of a list are trimmed one by one while they are decoded, so
-// that the whole objects of a large list are never in memory at the same time.
+// cache.TransformingStore: the objects of a list are trimmed one by one if the server streams it, and
+// page by page if it does not. So the whole objects of a large list are never in memory at the same time.
 func NewStore[K any](sink Sink[K]) cache.ReflectorStore { return store[K]{sink} }
 
 type store[K any] struct{ sink Sink[K] }
 
-// keep returns what is kept of an object. The Transformer can have processed the object already, as
-// for a streamed list.
+// keep returns what is kept of an object. The objects of a list have been through the Transformer: those of a page are in the form of
+// trimmed.
 func (s store[K]) keep(object any) (K, error) {
+	if t, ok := object.(*trimmed); ok {
+		object = t.kept
+	}
 	if kept, ok := object.(K); ok {
 		return kept, nil
 	}

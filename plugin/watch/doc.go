@@ -6,7 +6,8 @@
 //
 //	API server -> reflector -> trim -> index.State -> publisher -> atomic.Pointer[index.Index]
 //
-// An object is trimmed as it is decoded, and only the State keeps it: there is no informer cache.
+// An object is trimmed as soon as it is decoded, or a page of 500 where the API server does not stream
+// lists. Only the State keeps it: there is no informer cache.
 //
 // Absent is not empty. Before the first sync of every resource there is no Index. If a list or
 // watch fails, for any reason, the last Index stays. Only a server that answers discovery and does
