@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -109,6 +110,18 @@ func (b *bench) memory(ctx context.Context, w *world, title string, ready func(a
 		}
 	}
 	b.say("  memory at %s", title)
+}
+
+// listed is the title of what was read without streaming.
+func listed(of string) string { return of + ", not streamed" }
+
+// withoutStreaming does something while each server that starts asks for lists, as it does where the API server does not stream them
+// (Kubernetes 1.30, 1.31 and 1.33). The variable is client-go's.
+func withoutStreaming(do func()) {
+	const variable = "KUBE_FEATURE_WatchListClient"
+	measure.Check(os.Setenv(variable, "false"))
+	defer func() { measure.Check(os.Unsetenv(variable)) }()
+	do()
 }
 
 // weigh takes the heap after several garbage collections: the first ones free what was held by finalizers and pools.

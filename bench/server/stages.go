@@ -83,6 +83,7 @@ func (b *bench) onImports(ctx context.Context, w *world) {
 	}
 	b.fill(ctx, w, "more imports", b.imports.many-b.imports.some, b.clusterSetIPs(b.imports.some))
 	b.memory(ctx, w, b.manyImports(), b.lastOf(b.imports.many), func() { b.onlyRead(ctx, w) })
+	withoutStreaming(func() { b.memory(ctx, w, listed(b.manyImports()), b.lastOf(b.imports.many)) })
 	b.sizes(ctx, w)
 	// 3. Changes among many.
 	b.serve(ctx, w, alike([]answerer{ours, inTree}, b.lastOf(b.imports.many)), func(servers []*server) { b.onChanges(ctx, w, servers) })
@@ -144,6 +145,7 @@ func (b *bench) onHeadless(ctx context.Context, w *world) {
 	b.fill(ctx, w, "headless imports", b.manyHeadless, headlessOf(b.manyEndpoints))
 	last := dns.Question{Name: headlessName(b.manyEndpoints, b.manyHeadless-1).DNS(), Qtype: dns.TypeA}
 	b.memory(ctx, w, b.manyPods(), answers(last, b.manyEndpoints))
+	withoutStreaming(func() { b.memory(ctx, w, listed(b.manyPods()), answers(last, b.manyEndpoints)) })
 }
 
 func (b *bench) manyPods() string {

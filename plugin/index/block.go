@@ -127,7 +127,7 @@ func fitted[T any](list []T) []T {
 	if len(list) == cap(list) {
 		return list
 	}
-	return append(room[T](len(list)), list...)
+	return append(exactly[T](len(list)), list...)
 }
 
 func newAddrs(ips iter.Seq[netip.Addr]) addrs {
@@ -143,7 +143,7 @@ func newAddrs(ips iter.Seq[netip.Addr]) addrs {
 	}
 	slices.Sort(v4)
 	v4 = slices.Compact(v4)
-	a := addrs{v4: room[[4]byte](len(v4))[:len(v4)]}
+	a := addrs{v4: exactly[[4]byte](len(v4))[:len(v4)]}
 	for i, n := range v4 {
 		binary.BigEndian.PutUint32(a.v4[i][:], n)
 	}
@@ -165,9 +165,9 @@ func count(ips iter.Seq[netip.Addr]) (v4, v6 int) {
 	return v4, v6
 }
 
-// room returns an empty slice with capacity for exactly n values, so that long-lived slices have no
+// exactly returns an empty slice with capacity for exactly n values, so that long-lived slices have no
 // spare capacity.
-func room[T any](n int) []T {
+func exactly[T any](n int) []T {
 	if n == 0 {
 		return nil
 	}

@@ -5,9 +5,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -229,38 +231,45 @@ func TestTheSerialWrapsAround(t *testing.T) { // RFC 1982
 	}
 }
 
-// Services with the same ports share them, as long as one of them exists.
+// Services with the same ports share them, and what no service has any more is garbage.
 func TestPortsAreShared(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	h := newHistory(seed, 0)
 	for range 2000 {
 		h.edit()
-		users := map[*portSet]int{}
-		h.state.services.all(func(b *block) { users[b.ports]++ })
-		delete(users, noPorts)
-		if len(users) != len(h.state.ports) {
-			t.Fatalf("%d sets of ports are used, and %d kept", len(users), len(h.state.ports))
-		}
-		for _, used := range h.state.ports {
-			if used.users != users[used.set] {
-				t.Fatalf("%d users of %v, and %d counted", users[used.set], used.set, used.users)
+		users := map[uint64]*portSet{}
+		h.state.services.all(func(b *block) {
+			if first, found := users[b.ports.hash()]; found && first != b.ports {
+				t.Fatalf("two copies of %v", b.ports)
 			}
+			users[b.ports.hash()] = b.ports
+		})
+	}
+	s := NewState()
+	of := func(number int) Entry {
+		return Service{Key: NewKey("a", "b"), Ports: []Port{{"http", "tcp", uint16(number)}}}.Entry()
+	}
+	for number := 1; number < 60_000; number++ {
+		s.SetService(of(number))
+		if number%1000 == 0 {
+			runtime.GC()
 		}
+	}
+	if n := len(s.ports.sets); n > 10_000 {
+		t.Errorf("%d sets of ports are remembered of one service, which has had 60000", n)
 	}
 }
 
 // One hash for two sets does not mix them up.
 func TestPortsWithOneHashAreNotShared(t *testing.T) {
-	s := sharedPorts{}
+	s := NewState().ports
 	http, dns := newPortSet([]Port{{"http", "tcp", 80}}), newPortSet([]Port{{"dns", "udp", 53}})
-	s[dns.hash()] = &usedPorts{http, 1}
+	s.sets[dns.hash()] = weak.Make(http)
 	if got := s.share(dns); got != dns {
 		t.Errorf("%v in place of %v", got, dns)
 	}
-	if s.release(dns); len(s) != 1 {
-		t.Error("released the other set")
-	}
+	runtime.KeepAlive(http)
 }
 
 // A table has the entries that a map has, and a table that came from it keeps its own.

@@ -11,7 +11,6 @@ type hosts struct {
 	parts   []*Slice
 	places  []place // sorted by host, then address, without duplicates; endpoints of an unknown cluster have no host
 	groups  []group
-	long    longAnswers
 	parents []string // the cluster IDs and the names above them: all exist, and none has a record (SPEC 2.4.4); sorted
 }
 
@@ -31,7 +30,7 @@ func newHosts(parts []*Slice) (*hosts, []port) {
 	lists, groupOf := portLists(parts)
 	h.groups = make([]group, len(lists))
 	all := h.endpoints()
-	h.places = room[place](len(all))
+	h.places = exactly[place](len(all))
 	first := 0 // position of the current host
 	for i, p := range all {
 		if i > 0 && h.compareNames(all[i-1], p) != 0 {

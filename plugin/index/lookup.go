@@ -16,8 +16,7 @@ const (
 	NameError               // neither the name nor any name below it exists (RFC 2308 2.1, RFC 8020)
 )
 
-// Answer is the outcome of a Lookup, with the sections of the reply. Long answers share their
-// records with other Answers: do not change the records. The slices have no spare capacity.
+// Answer is the outcome of a Lookup, with the sections of the reply. The slices have no spare capacity.
 type Answer struct {
 	Result                        Result
 	Truncated                     bool // there are more records than fit the message (RFC 2181 9)
@@ -35,7 +34,7 @@ func (x *Index) Lookup(z *Zone, qname string, qtype uint16) Answer {
 // 1035 7.3 permits any case; resolvers that randomise it compare it).
 func (x *Index) LookupIn(z *Zone, qname string, qtype uint16, size int) (a Answer) {
 	lower := strings.ToLower(qname)
-	q := question{zone: z, lower: qname == lower, qname: qname, origin: qname[len(qname)-len(z.Name):], room: max(0, size-sizeQuestion(qname))}
+	q := question{zone: z, qname: qname, origin: qname[len(qname)-len(z.Name):], room: max(0, size-sizeQuestion(qname))}
 	q.name = z.Parse(lower)
 	var exists bool
 	if qtype == dns.TypeANY {
@@ -66,7 +65,6 @@ type question struct {
 	zone          *Zone
 	name          Name
 	qname, origin string // in the spelling of the question
-	lower         bool   // the question has no upper-case letters
 	room          int    // bytes of the message for records
 }
 
@@ -147,17 +145,13 @@ func (b *block) answerAddresses(a *Answer, q *question, n *node, qtype uint16) {
 		b.answerHost(a, q, n.host, qtype)
 		return
 	}
-	of, all, fits := addrs{v4: n.addrs.v4}, len(n.addrs.v4), q.room/sizeA
-	if qtype == dns.TypeAAAA {
-		of, all, fits = addrs{v6: n.addrs.v6}, len(n.addrs.v6), q.room/sizeAAAA
-	}
-	a.Truncated = all > fits
-	if b.hosts != nil && q.lower && longFrom <= all && all <= longTo {
-		a.Answer = some(b.hosts.long.get(q.qname, q.zone.TTL, qtype, of), fits)
-		return
-	}
-	if a.Truncated {
-		of = addrs{some(of.v4, fits), some(of.v6, fits)}
+	of := n.addrs
+	if qtype == dns.TypeA {
+		a.Truncated = len(of.v4) > q.room/sizeA
+		of = addrs{v4: some(of.v4, q.room/sizeA)}
+	} else {
+		a.Truncated = len(of.v6) > q.room/sizeAAAA
+		of = addrs{v6: some(of.v6, q.room/sizeAAAA)}
 	}
 	a.Answer = recordsOf(q.qname, q.zone.TTL, of)
 }

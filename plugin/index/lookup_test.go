@@ -37,7 +37,7 @@ func build(t testing.TB, services []Service, slices ...Slice) *Index {
 // check fails the test for every broken rule of the index.
 func check(t testing.TB, x *Index) {
 	t.Helper()
-	for _, err := range Check(x) {
+	for _, err := range broken(x) {
 		t.Error(err)
 	}
 }

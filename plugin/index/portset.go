@@ -3,7 +3,9 @@ package index
 import (
 	"cmp"
 	"hash/maphash"
+	"maps"
 	"slices"
+	"weak"
 )
 
 // portSet contains the named ports of a service. It never changes.
@@ -46,42 +48,29 @@ func (s *portSet) hash() uint64 {
 }
 
 // sharedPorts has one copy of each set of ports, because most services of a clusterset have one of
-// a few. Its keys are the hashes of the sets. If two sets have the same hash, only one is shared.
-type sharedPorts map[uint64]*usedPorts
-
-type usedPorts struct {
-	set   *portSet
-	users int // services
+// a few. Its keys are the hashes of the sets. If two sets have the same hash, only one is shared. A
+// set that no service and no index has any more goes with the garbage.
+type sharedPorts struct {
+	sets map[uint64]weak.Pointer[portSet]
+	most int // of entries, before those whose set has gone are removed
 }
 
-// share returns the copy to use in place of a set. Its user must release it.
-func (s sharedPorts) share(set *portSet) *portSet {
+// share returns the copy to use in place of a set.
+func (s *sharedPorts) share(set *portSet) *portSet {
 	if set == noPorts {
 		return set
 	}
 	hash := set.hash()
-	used, ok := s[hash]
-	if !ok {
-		s[hash] = &usedPorts{set, 1}
+	if used := s.sets[hash].Value(); used != nil {
+		if slices.Equal(used.list, set.list) {
+			return used
+		}
 		return set
 	}
-	if !slices.Equal(used.set.list, set.list) {
-		return set
+	if len(s.sets) >= s.most {
+		maps.DeleteFunc(s.sets, func(_ uint64, p weak.Pointer[portSet]) bool { return p.Value() == nil })
+		s.most = 2*len(s.sets) + 64
 	}
-	used.users++
-	return used.set
-}
-
-func (s sharedPorts) release(set *portSet) {
-	if set == noPorts {
-		return
-	}
-	hash := set.hash()
-	used, ok := s[hash]
-	if !ok || used.set != set {
-		return
-	}
-	if used.users--; used.users == 0 {
-		delete(s, hash)
-	}
+	s.sets[hash] = weak.Make(set)
+	return set
 }

@@ -4,8 +4,7 @@ import "github.com/miekg/dns"
 
 // The records of an answer are made for that answer only: a plugin that changes them changes no
 // other client's answer. They come from one array for each section, so that fifty records need no
-// more allocations than one. Only the addresses of a headless service with many endpoints are kept
-// for later answers, see longAnswer.
+// more allocations than one.
 
 type recordA struct {
 	rr dns.A
@@ -28,9 +27,9 @@ type addressRecords struct {
 	rrs  []dns.RR
 }
 
-// roomFor returns space for so many records. Most answers have one IPv4 address: one allocation is
+// newRecords returns space for so many records. Most answers have one IPv4 address: one allocation is
 // enough for its record and the section.
-func roomFor(v4, v6 int) addressRecords {
+func newRecords(v4, v6 int) addressRecords {
 	if v4 == 1 && v6 == 0 {
 		one := new(struct {
 			a   [1]recordA
@@ -38,7 +37,7 @@ func roomFor(v4, v6 int) addressRecords {
 		})
 		return addressRecords{a: one.a[:0], rrs: one.rrs[:0]}
 	}
-	return addressRecords{room[recordA](v4), room[recordAAAA](v6), room[dns.RR](v4 + v6)}
+	return addressRecords{exactly[recordA](v4), exactly[recordAAAA](v6), exactly[dns.RR](v4 + v6)}
 }
 
 // add4 and add6 write one record. There must be space for it: a record must not move once a pointer
@@ -73,14 +72,14 @@ func (r *addressRecords) addAll(name string, ttl uint32, a addrs) {
 
 // recordsOf returns the A and AAAA records of one name.
 func recordsOf(name string, ttl uint32, a addrs) []dns.RR {
-	r := roomFor(len(a.v4), len(a.v6))
+	r := newRecords(len(a.v4), len(a.v6))
 	r.addAll(name, ttl, a)
 	return r.rrs
 }
 
 // records returns the A and AAAA records of the endpoints of one host.
 func (h *hosts) records(name string, ttl uint32, v4, v6 []place) []dns.RR {
-	r := roomFor(len(v4), len(v6))
+	r := newRecords(len(v4), len(v6))
 	h.addAll(&r, name, ttl, v4, v6)
 	return r.rrs
 }

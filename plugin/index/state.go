@@ -1,6 +1,9 @@
 package index
 
-import "slices"
+import (
+	"slices"
+	"weak"
+)
 
 // State is the set of objects that an index is built from. It remembers which services an edit
 // affected, so that the next index costs in proportion to the change. The zero value is not ready;
@@ -24,7 +27,7 @@ type Change struct {
 func NewState() *State {
 	return &State{
 		services: newTable[Key, *block](),
-		ports:    sharedPorts{},
+		ports:    sharedPorts{sets: map[uint64]weak.Pointer[portSet]{}},
 		dirty:    map[Key]*block{},
 		slices:   map[SliceID]*Slice{},
 		owned:    map[Key][]*Slice{},
@@ -37,15 +40,12 @@ func (s *State) SetService(e Entry) bool {
 	if old.equal(e.block) {
 		return false
 	}
-	s.replace(old, e.Key, e.block.withPorts(s.ports.share(e.block.ports)))
+	s.replace(e.Key, e.block.withPorts(s.ports.share(e.block.ports)))
 	return true
 }
 
-// replace replaces the old block by the next one. Each can be nil.
-func (s *State) replace(old *block, key Key, next *block) {
-	if old != nil {
-		s.ports.release(old.ports)
-	}
+// replace replaces a block, nil by none.
+func (s *State) replace(key Key, next *block) {
 	s.services.set(key, next)
 	s.dirty[key] = next
 }
@@ -55,11 +55,10 @@ func (s *State) touch(key Key) { s.dirty[key] = s.services.get(key) }
 
 // DeleteService removes a service if it exists. It reports whether an answer can change.
 func (s *State) DeleteService(key Key) bool {
-	old := s.services.get(key)
-	if old == nil {
+	if s.services.get(key) == nil {
 		return false
 	}
-	s.replace(old, key, nil)
+	s.replace(key, nil)
 	return true
 }
 

@@ -57,7 +57,7 @@ func TestBesideBadObjectsANeighboursChangeIsAnswered(t *testing.T) {
 				t.Errorf("a neighbour's change is answered after %v (%v)", median, delays)
 			}
 			t.Logf("a neighbour's changes are answered after %v", delays)
-			again, _ := startUnchecked(t, c.Config, Options{})
+			again, _ := start(t, c.Config, Options{})
 			become(t, again, "foo."+neighbour, "10.0.1.3")
 		})
 	}

@@ -90,25 +90,8 @@ func (h *heard) becomes(want []string) {
 	})
 }
 
-// start runs a watch until the test's end, and checks that it then ends and what it last published.
+// start runs a watch until the test's end, and checks that it then ends.
 func start(t *testing.T, config *rest.Config, o Options) (*Watch, *heard) {
-	t.Helper()
-	var w *Watch
-	t.Cleanup(func() { // after the watch has ended
-		if w == nil || w.Index() == nil {
-			return
-		}
-		for _, err := range index.Check(w.Index()) {
-			t.Error(err)
-		}
-	})
-	var h *heard
-	w, h = startUnchecked(t, config, o)
-	return w, h
-}
-
-// startUnchecked is start for an index that takes long to check.
-func startUnchecked(t *testing.T, config *rest.Config, o Options) (*Watch, *heard) {
 	t.Helper()
 	h := &heard{t: t}
 	w, err := New(config, o, h)

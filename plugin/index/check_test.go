@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Check returns each violated rule of the index: rules that lookups rely on, and rules that are
-// visible from outside. It is for tests.
-func Check(x *Index) []error {
-	var broken []error
-	bad := func(format string, args ...any) { broken = append(broken, fmt.Errorf(format, args...)) }
+// broken returns each violated rule of the index: rules that lookups rely on, and rules that are
+// visible from outside.
+func broken(x *Index) (all []error) {
+	bad := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
 	services, namespaces := 0, map[string]int{}
 	x.services.all(func(b *block) {
 		key := b.key
@@ -41,7 +40,7 @@ func Check(x *Index) []error {
 	if held != len(namespaces) {
 		bad("%d namespaces are held, and %d have a name", held, len(namespaces))
 	}
-	return broken
+	return all
 }
 
 func (b *block) check() (broken []error) {
@@ -69,8 +68,6 @@ func (b *block) check() (broken []error) {
 	}
 	if b.hosts != nil {
 		broken = append(broken, b.hosts.check()...)
-		broken = append(broken, b.hosts.long.a.Load().check(addrs{v4: b.addrs().v4})...)
-		broken = append(broken, b.hosts.long.aaaa.Load().check(addrs{v6: b.addrs().v6})...)
 	}
 	return broken
 }
@@ -83,23 +80,6 @@ func increase[T any](list []T, compare func(T, T) int) bool {
 		}
 	}
 	return true
-}
-
-// check reports whether somebody has changed the shared records.
-func (l *longAnswer) check(of addrs) (broken []error) {
-	if l == nil {
-		return nil
-	}
-	for i, want := range recordsOf(l.owner, l.ttl, of) {
-		if i >= len(l.rrs) || l.rrs[i].String() != want.String() {
-			broken = append(broken, fmt.Errorf("the records of %s are not %s and so on any more: %v", l.owner, want, l.rrs))
-			break
-		}
-	}
-	if len(l.rrs) != cap(l.rrs) {
-		broken = append(broken, fmt.Errorf("the records of %s have spare room behind them", l.owner))
-	}
-	return broken
 }
 
 func (h *hosts) check() (broken []error) {
