@@ -66,7 +66,7 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 	}
 	a := v.Index.LookupIn(zone, q.Name, q.Qtype, m.maxSize(w, r))
 	if a.Result == index.NameError {
-		if !v.Whole() && v.Unknown(zone.Parse(name)) {
+		if parsed := zone.Parse(name); v.Unknown(parsed) || v.Unlisted(parsed) && !m.denies(zone) {
 			return unsynced(w, r, zone, name)
 		}
 		if m.fall.Through(name) {
@@ -88,17 +88,19 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 }
 
 // known returns the View that answers questions in a zone, or nil if they cannot be answered yet.
-// In a zone of `alias`, after ready_timeout, it returns a View without imports: unknown names are
-// denied, as without this plugin. Otherwise each name that a resolver completes with the cluster's
-// domain would be SERVFAIL. Resolvers such as musl's stop at SERVFAIL, so names outside the cluster
-// would not resolve.
 func (m *Multicluster) known(zone *index.Zone) *watch.View {
 	v := m.watch.View()
-	if v == nil && zone.Alias && m.waited.Load() {
+	if v == nil && m.denies(zone) {
 		return noImports
 	}
 	return v
 }
+
+// denies reports whether names of imports that were not listed are denied, as without this plugin: in a
+// zone of `alias`, after ready_timeout. Otherwise each name that a resolver completes with the cluster's
+// domain would be SERVFAIL. Resolvers such as musl's stop at SERVFAIL, so names outside the cluster
+// would not resolve.
+func (m *Multicluster) denies(zone *index.Zone) bool { return zone.Alias && m.waited.Load() }
 
 var noImports = watch.NewView(index.New(0))
 

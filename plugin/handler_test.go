@@ -299,7 +299,7 @@ func TestBeforeTheFirstSyncOnlyAutopathGetsAnAnswer(t *testing.T) {
 
 // Imports do not wait for EndpointSlices. What is not known yet is SERVFAIL, and nothing else is.
 func TestBeforeEndpointSlicesHaveSyncedOnlyHeadlessNamesFail(t *testing.T) {
-	m := viewHandler(watch.NewPartialView(oneImport(), index.NewKey("data", "db")), fall.Root)
+	m := viewHandler(watch.NewPartialView(oneImport(), "", index.NewKey("data", "db")), fall.Root)
 	for name, want := range map[string]int{
 		"foo.default.svc.clusterset.local.":      dns.RcodeSuccess,
 		"bar.default.svc.clusterset.local.":      dns.RcodeYXDomain, // by the next plugin
@@ -322,6 +322,36 @@ func TestBeforeEndpointSlicesHaveSyncedOnlyHeadlessNamesFail(t *testing.T) {
 	}
 	if m.Ready() {
 		t.Error("ready before every resource has synced")
+	}
+	if _, err := m.Transfer("clusterset.local.", 0); !errors.Is(err, errUnsynced) {
+		t.Errorf("a transfer: %v, want none of a part of the zone", err)
+	}
+}
+
+// A namespace whose ServiceImports cannot be listed costs no name of another one. After ready_timeout it also costs no name that a
+// resolver completes with the cluster's domain.
+func TestANamespaceThatIsNotListedIsUnknown(t *testing.T) {
+	m := viewHandler(watch.NewPartialView(oneImport(), "shop"), fall.Root)
+	for _, waited := range []bool{false, true} {
+		m.waited.Store(waited)
+		for name, want := range map[string]int{
+			"foo.default.svc.clusterset.local.":          dns.RcodeSuccess,
+			"bar.default.svc.clusterset.local.":          dns.RcodeYXDomain, // by the next plugin
+			"www.example.org.svc.clusterset.local.":      dns.RcodeYXDomain,
+			"clusterset.local.":                          dns.RcodeSuccess,
+			"shop.svc.clusterset.local.":                 dns.RcodeServerFailure,
+			"foo.shop.svc.clusterset.local.":             dns.RcodeServerFailure,
+			"a.c1.foo.SHOP.svc.clusterset.local.":        dns.RcodeServerFailure,
+			"www.example.org.shop.svc.clusterset.local.": dns.RcodeServerFailure,
+			"www.example.org.shop.svc.cluster.local.":    map[bool]int{false: dns.RcodeServerFailure, true: dns.RcodeYXDomain}[waited],
+		} {
+			if got, _ := ask(t, m, dns.ClassINET, name, dns.TypeA); got != want {
+				t.Errorf("%s: %s, want %s; ready_timeout has passed: %v", name, dns.RcodeToString[got], dns.RcodeToString[want], waited)
+			}
+		}
+		if m.Ready() != waited {
+			t.Errorf("ready: %v", m.Ready())
+		}
 	}
 	if _, err := m.Transfer("clusterset.local.", 0); !errors.Is(err, errUnsynced) {
 		t.Errorf("a transfer: %v, want none of a part of the zone", err)

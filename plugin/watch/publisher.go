@@ -15,8 +15,9 @@ import (
 type publisher struct {
 	mu       sync.Mutex
 	state    *index.State
-	unsynced map[string]int         // number of stores of each kind that have not received their first list
-	headless map[index.Key]struct{} // services; nil after the EndpointSlices have synced
+	unlisted map[string]namespaces  // of each kind: those whose first list has not arrived
+	listed   bool                   // the ServiceImports of at least one namespace are there
+	headless map[index.Key]struct{} // services whose EndpointSlices are not listed
 	changes  []change               // not published yet
 
 	backlog index.Backlog     // used by the publisher's goroutine only
@@ -29,9 +30,41 @@ type publisher struct {
 	published atomic.Pointer[View]
 }
 
+// namespaces is a set of namespaces, in which "" is all of them.
+type namespaces map[string]struct{}
+
+func (n namespaces) has(namespace string) bool {
+	_, all := n[""]
+	_, this := n[namespace]
+	return all || this
+}
+
+// wait says that a list of a kind is still to arrive.
+func (p *publisher) wait(kind, namespace string) {
+	if p.unlisted[kind] == nil {
+		p.unlisted[kind] = namespaces{}
+	}
+	p.unlisted[kind][namespace] = struct{}{}
+}
+
+// arrived says that a list of a kind is in the state.
+func (p *publisher) arrived(kind, namespace string) {
+	delete(p.unlisted[kind], namespace)
+	if kind == importKind.name {
+		p.listed = true
+	} else {
+		p.forget(namespace)
+	}
+}
+
+// forget removes the services of a namespace from those whose EndpointSlices are not listed.
+func (p *publisher) forget(namespace string) {
+	maps.DeleteFunc(p.headless, func(key index.Key, _ struct{}) bool { return namespace == "" || key.Namespace() == namespace })
+}
+
 func newPublisher(o Observer) *publisher {
 	return &publisher{
-		state: index.NewState(), unsynced: map[string]int{}, headless: map[index.Key]struct{}{},
+		state: index.NewState(), unlisted: map[string]namespaces{}, headless: map[index.Key]struct{}{},
 		observer: o, built: make(chan index.Change, 1), dirty: make(chan struct{}, 1), synced: make(chan struct{}),
 	}
 }
@@ -71,7 +104,7 @@ func (p *publisher) removeImport(key index.Key) bool {
 
 func (p *publisher) replaceImports(namespace string, all []entry) {
 	entries := make([]index.Entry, len(all))
-	maps.DeleteFunc(p.headless, func(key index.Key, _ struct{}) bool { return namespace == "" || key.Namespace() == namespace })
+	p.forget(namespace)
 	for i, e := range all {
 		entries[i] = e.Entry
 		p.note(e)
@@ -79,25 +112,23 @@ func (p *publisher) replaceImports(namespace string, all []entry) {
 	p.state.ReplaceServices(namespace, entries)
 }
 
-// note remembers which services are headless, until the EndpointSlices have synced.
+// note remembers which services are headless, until the EndpointSlices of their namespace are listed.
 func (p *publisher) note(e entry) {
-	if p.headless == nil {
-		return
-	}
 	delete(p.headless, e.Key)
-	if e.headless {
+	if e.headless && p.unlisted[sliceKind.name].has(e.Namespace()) {
 		p.headless[e.Key] = struct{}{}
 	}
 }
 
 // A zone's serial is the number of 1/64 seconds since 1970, so that it grows over restarts, and a
 // secondary server that was away for less than 388 days compares it correctly (RFC 1982 3.2: half
-// of 32 bits). It grows by one with each Index, and can run ahead of the clock by maxLead, ten
-// seconds. The first serial of a process is ten seconds ahead: so it is larger than any before a
-// restart, whatever the rate of changes was.
+// of 32 bits). It grows by one with each Index, and can run ahead of the clock by maxLead, one
+// second. The first serial of a process is a second ahead: so it is larger than any before a
+// restart, whatever the rate of changes was. Replicas have serials of their own. That of the later
+// state is the larger one if a second, and what their clocks differ by, is between the two.
 const (
 	serialsPerSecond = 64
-	maxLead          = 10 * serialsPerSecond
+	maxLead          = serialsPerSecond
 )
 
 func serialAt(t time.Time) uint32 { return uint32(t.UnixNano() / int64(time.Second/serialsPerSecond)) }
@@ -151,15 +182,12 @@ func (p *publisher) publish(ctx context.Context) {
 func (p *publisher) publishOnce() {
 	before := p.published.Load()
 	p.mu.Lock()
-	if p.unsynced[importKind.name] > 0 {
+	if !p.listed {
 		p.mu.Unlock()
-		return // the known objects are not complete yet
+		return // nothing is known yet
 	}
-	next := &View{whole: p.unsynced[sliceKind.name] == 0}
-	if next.whole {
-		p.headless = nil
-	}
-	next.headless = maps.Clone(p.headless)
+	imports := p.unlisted[importKind.name]
+	next := &View{whole: len(imports)+len(p.unlisted[sliceKind.name]) == 0, unlisted: maps.Clone(imports), headless: maps.Clone(p.headless)}
 	edited, changes := p.state.Drain(), p.changes
 	p.changes = nil
 	services, endpoints := p.state.Services(), p.state.Endpoints()

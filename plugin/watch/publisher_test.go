@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -34,6 +35,26 @@ func TestSerialsGrow(t *testing.T) {
 	}
 }
 
+// A secondary that took the zone from a replica that has just started gets the next change from any other replica.
+func TestSerialsOfReplicasAreComparable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := index.NewState()
+		publish := func(p *publisher, address byte) uint32 {
+			state.SetService(index.Service{Key: index.NewKey("ns", "foo"), IPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, address})}}.Entry())
+			p.replace(&View{}, state.Drain())
+			return p.published.Load().Index.Serial()
+		}
+		old, young := newPublisher(quiet{}), newPublisher(quiet{})
+		publish(old, 1)
+		time.Sleep(time.Hour)
+		taken := publish(young, 2)
+		time.Sleep(time.Second + 2*time.Second/serialsPerSecond) // its first Index counts too
+		if next := publish(old, 3); int32(next-taken) <= 0 {
+			t.Errorf("the serial of a change a second later is %d, and %d was that of a start: the change is taken for an older one", next, taken)
+		}
+	})
+}
+
 // quiet is an observer that counts its calls.
 type quiet struct {
 	Observer
@@ -55,6 +76,7 @@ func newBacklogged(t *testing.T) backlogged {
 	b.edit(change{}, func(h *publisher) bool {
 		return h.state.SetService(index.Service{Key: index.NewKey("ns", "large"), Type: index.Headless}.Entry())
 	})
+	b.arrived(importKind.name, "")
 	b.crowd(0)
 	b.neighbour(1)
 	b.publishOnce()

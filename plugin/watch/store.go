@@ -77,7 +77,7 @@ var sliceKind = kind[index.Slice]{
 }
 
 func newSink[T any](k kind[T], namespace string, h *publisher) *sink[T] {
-	h.unsynced[k.name]++
+	h.wait(k.name, namespace)
 	return &sink[T]{kind: k, namespace: namespace, publisher: h, problems: map[objectID]reported{}}
 }
 
@@ -132,7 +132,7 @@ func (s *sink[T]) ReplaceAll(atMost int, all iter.Seq[*item[T]]) {
 		s.kind.replace(h, s.namespace, values)
 		if !s.synced {
 			s.synced = true
-			h.unsynced[s.kind.name]--
+			h.arrived(s.kind.name, s.namespace)
 		}
 		return true
 	})

@@ -4,21 +4,25 @@ import "github.com/clusterset-dns/multicluster/plugin/index"
 
 // View is what can be answered at one time. It is immutable.
 type View struct {
-	// Index contains all ServiceImports, and the EndpointSlices as far as they have synced.
+	// Index contains the ServiceImports and EndpointSlices as far as they have synced.
 	Index *index.Index
 
 	whole bool
-	// headless contains the headless services, whose names are unknown until the EndpointSlices
-	// have synced.
+	// unlisted contains the namespaces whose ServiceImports have not synced.
+	unlisted namespaces
+	// headless contains the headless services whose EndpointSlices have not synced.
 	headless map[index.Key]struct{}
 }
 
 // NewView returns a View of a complete Index.
 func NewView(x *index.Index) *View { return &View{Index: x, whole: true} }
 
-// NewPartialView returns a View of an Index that lacks the endpoints of some services.
-func NewPartialView(x *index.Index, headless ...index.Key) *View {
-	v := &View{Index: x, headless: map[index.Key]struct{}{}}
+// NewPartialView returns a View of an Index that lacks the imports of a namespace ("" for none), and the endpoints of some services.
+func NewPartialView(x *index.Index, unlisted string, headless ...index.Key) *View {
+	v := &View{Index: x, headless: map[index.Key]struct{}{}, unlisted: namespaces{}}
+	if unlisted != "" {
+		v.unlisted[unlisted] = struct{}{}
+	}
 	for _, key := range headless {
 		v.headless[key] = struct{}{}
 	}
@@ -28,7 +32,12 @@ func NewPartialView(x *index.Index, headless ...index.Key) *View {
 // Whole reports whether every resource has synced.
 func (v *View) Whole() bool { return v.whole }
 
-// Unknown reports whether a name that the Index does not have can have records that are not known
+// Unlisted reports whether a name is at or below a namespace whose ServiceImports are not known yet.
+func (v *View) Unlisted(name index.Name) bool {
+	return !v.whole && name.Namespace != "" && v.unlisted.has(name.Namespace)
+}
+
+// Unknown reports whether a name that the Index does not have, in a namespace that is listed, can have records that are not known
 // yet: names of headless services, and the names above them, which exist if a service below them
 // has an endpoint.
 func (v *View) Unknown(name index.Name) bool {

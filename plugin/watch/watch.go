@@ -99,7 +99,10 @@ func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 
 // add watches a resource, in the first of its versions that the server has.
 func (w *Watch) add(to cache.ReflectorStore, r reflector.Resource, versions ...schema.GroupVersion) error {
-	told := &reporter{resource: r.Name, store: to, observer: w.publisher.observer}
+	told := &reporter{resource: r.Name, title: r.Name, store: to, observer: w.publisher.observer}
+	if r.Namespace != "" {
+		told.title += " in namespace " + r.Namespace
+	}
 	over := told.contact.noting(w.client)
 	for _, gv := range versions {
 		client, err := restClient(w.config, over, gv)
@@ -124,7 +127,7 @@ func (w *Watch) Run(ctx context.Context) {
 	w.publisher.publish(ctx)
 }
 
-// View returns the newest View, or nil before the first sync of the ServiceImports.
+// View returns the newest View, or nil before the first sync of the ServiceImports of any namespace.
 func (w *Watch) View() *View { return w.publisher.published.Load() }
 
 // Index returns the newest Index, or nil before the first sync of every resource.
@@ -144,6 +147,7 @@ func (w *Watch) Synced() <-chan struct{} { return w.publisher.synced }
 // accepted would be reported as failed and recovered at each retry.
 type reporter struct {
 	resource string
+	title    string // for the log
 	store    cache.ReflectorStore
 	observer Observer
 
@@ -167,15 +171,15 @@ func (r *reporter) report(verb reflector.Verb, err error) {
 		r.contact.note()           // of discovery
 		if !r.absent || r.failed { // also at the end of an outage, so that the next outage is reported too
 			r.absent, r.failed = true, false
-			r.observer.Absent(r.resource)
+			r.observer.Absent(r.title)
 			_ = r.store.Replace(nil, "") // an absent resource causes no error
 		}
 	case err != nil && !r.failed:
 		r.failed = true
-		r.observer.Failed(r.resource, err)
+		r.observer.Failed(r.title, err)
 	case err == nil:
 		if r.failed || r.absent {
-			r.observer.Recovered(r.resource)
+			r.observer.Recovered(r.title)
 		}
 		r.failed, r.absent = false, false
 	}

@@ -140,7 +140,7 @@ func partialAnswers(w *Watch, name string) string {
 	if v == nil {
 		return "unsynced"
 	}
-	if qname := name + ".svc.clusterset.local."; v.Unknown(zone.Parse(qname)) && v.Index.Lookup(zone, qname, dns.TypeA).Result == index.NameError {
+	if qname := name + ".svc.clusterset.local."; (v.Unknown(zone.Parse(qname)) || v.Unlisted(zone.Parse(qname))) && v.Index.Lookup(zone, qname, dns.TypeA).Result == index.NameError {
 		return "unknown"
 	}
 	return indexAnswers(v.Index, name)
@@ -349,6 +349,54 @@ func TestOneOfTwoResourcesIsNotSynced(t *testing.T) {
 	default:
 		t.Error("not synced")
 	}
+}
+
+// One namespace that cannot be read costs no name of another one, nor does one whose EndpointSlices cannot.
+func TestOneOfTwoNamespacesIsNotListed(t *testing.T) {
+	c := shared.Cluster(t)
+	open, closed := kube.Namespace(t, c), kube.Namespace(t, c)
+	config, _, err := c.ServiceAccount(t.Context(), open, "half")
+	if err != nil {
+		t.Fatal(err)
+	}
+	give := func(ns, resources string) {
+		t.Helper()
+		apply(t, c, ns, fmt.Sprintf(`
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: half}, rules: [{apiGroups: [multicluster.x-k8s.io, discovery.k8s.io], resources: [%s], verbs: [list, watch]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: half}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: half}, subjects: [{kind: ServiceAccount, name: half, namespace: %s}]}
+`, resources, open))
+	}
+	for _, ns := range []string{open, closed} {
+		apply(t, c, ns, importText("v1beta1", "foo", "10.0.0.1")+"\n---"+headlessText)
+	}
+	give(open, "serviceimports, endpointslices")
+	w, h := start(t, config, Options{Namespaces: []string{open, closed}})
+	h.eventually("failed serviceimports in namespace " + closed)
+	known := func(name, want string) {
+		t.Helper()
+		kube.Eventually(t, name+" is "+want, func() error {
+			if got := partialAnswers(w, name); got != want {
+				return fmt.Errorf("it is %q", got)
+			}
+			return nil
+		})
+	}
+	for name, want := range map[string]string{"foo." + open: "10.0.0.1", "db." + open: "10.1.0.1", "none." + open: "NameError"} {
+		known(name, want)
+	}
+	known("foo."+closed, "unknown")
+	known(closed, "unknown")
+	apply(t, c, open, importText("v1beta1", "foo", "10.0.0.2"))
+	known("foo."+open, "10.0.0.2")
+	give(closed, "serviceimports")
+	known("foo."+closed, "10.0.0.1")
+	known("db."+closed, "unknown")
+	apply(t, c, open, strings.ReplaceAll(headlessImportText, "name: db", "name: empty"))
+	known("empty."+open, "NameError") // its EndpointSlices are known: there are none
+	give(closed, "serviceimports, endpointslices")
+	become(t, w, "db."+closed, "10.1.0.1")
+	become(t, w, "foo."+open, "10.0.0.2")
 }
 
 // Absent is not empty, and absent CRDs are: they come late, change their versions and go, without a restart.
