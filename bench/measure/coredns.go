@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -22,6 +23,7 @@ type CoreDNS struct {
 	Address    string
 	pprof      string        // its address: on a port of its own, it costs a query nothing
 	Took, Used time.Duration // from its start until it was ready, and its CPU until then
+	corefile   string
 }
 
 // StartCoreDNS runs a CoreDNS with one server block, of the given plugins, beside a cluster until it is ready. Far more time than any
@@ -40,9 +42,8 @@ func StartCoreDNS(ctx context.Context, c *kube.Cluster, program, plugins string,
 		}
 	}
 	_, port, _ := net.SplitHostPort(s.Address)
-	corefile := filepath.Join(filepath.Dir(c.Kubeconfig), "Corefile-"+port)
-	text := fmt.Sprintf(".:%s {\n bind 127.0.0.1\n pprof %s\n %s\n}\n", port, s.pprof, plugins)
-	if err := os.WriteFile(corefile, []byte(text), 0o600); err != nil {
+	s.corefile = filepath.Join(filepath.Dir(c.Kubeconfig), "Corefile-"+port)
+	if err := s.write(plugins); err != nil {
 		return nil, err
 	}
 	begin := time.Now()
@@ -51,11 +52,25 @@ func StartCoreDNS(ctx context.Context, c *kube.Cluster, program, plugins string,
 		s.Took = time.Since(begin)
 		return err
 	}
-	if s.Program, err = c.Beside(ctx, check, program, "-conf", corefile); err != nil {
+	if s.Program, err = c.Beside(ctx, check, program, "-conf", s.corefile); err != nil {
 		return nil, err
 	}
 	s.Used, err = s.CPU()
 	return s, err
+}
+
+func (s *CoreDNS) write(plugins string) error {
+	_, port, _ := net.SplitHostPort(s.Address)
+	text := fmt.Sprintf(".:%s {\n bind 127.0.0.1\n pprof %s\n %s\n}\n", port, s.pprof, plugins)
+	return os.WriteFile(s.corefile, []byte(text), 0o600)
+}
+
+// Reload has the server read a Corefile of other plugins. It returns before that is done.
+func (s *CoreDNS) Reload(plugins string) error {
+	if err := s.write(plugins); err != nil {
+		return err
+	}
+	return syscall.Kill(s.PID(), syscall.SIGUSR1)
 }
 
 // FreeAddress is an unused address of loopback, over UDP and TCP.

@@ -23,7 +23,7 @@ type disturbance struct {
 	do   func(context.Context, *soak)
 }
 
-// disturbances in their turn. The last takes a minute: short runs do not get there.
+// disturbances in their turn. The last one takes a minute: short runs do not get there.
 var disturbances = []disturbance{
 	{"API server stopped", refuse},
 	{"watches cut", cutWatches},
@@ -31,6 +31,8 @@ var disturbances = []disturbance{
 	{"CRD removed", removeCRD},
 	{"API server stopped behind a proxy", stopAPIServer},
 	{"connections stalled", stall},
+	{"reloads", reloads},
+	{"reload in an outage", reloadInOutage},
 	{"connections hang forever", strand},
 }
 
@@ -128,6 +130,26 @@ func stall(ctx context.Context, s *soak) {
 	resume := s.proxy.Stall()
 	defer resume()
 	measure.Check(measure.Pause(ctx, 8*time.Second))
+}
+
+// reloads the Corefile with other options: with each selector, which all imports match, another watch begins, and one ends.
+func reloads(ctx context.Context, s *soak) {
+	for range 3 {
+		for _, options := range []string{"labels !none", "labels !nothing", "labels !nothing"} {
+			measure.Check(s.server.reload(ctx, options))
+		}
+	}
+}
+
+// reloadInOutage changes what is watched while the API server is away, and takes half of it back.
+func reloadInOutage(ctx context.Context, s *soak) {
+	s.cluster.StopAPIServer()
+	for _, options := range []string{"labels !none", "labels !nothing", "labels !none"} {
+		measure.Check(s.server.reload(ctx, options+"\n startup_timeout 0s"))
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	measure.Check(s.cluster.StartAPIServer(ctx))
 }
 
 func strand(_ context.Context, s *soak) { s.proxy.Strand() }

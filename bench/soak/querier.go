@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -65,9 +67,39 @@ const (
 	attempts = 3
 )
 
-// exchange asks over UDP, again if there is no reply, and over TCP for what does not fit.
-func (q *querier) exchange(question oracle.Question) (m *dns.Msg, err error) {
-	query := new(dns.Msg).SetQuestion(question.Name, question.Type)
+// exchange asks in one of the two zones, and gives what is answered in otherZone as if it had been answered in the first one.
+func (q *querier) exchange(question oracle.Question) (*dns.Msg, error) {
+	if rand.IntN(2) == 0 {
+		return q.send(question.Name, question.Type)
+	}
+	m, err := q.send(moved(question.Name, oracle.Zone, otherZone), question.Type)
+	if err != nil {
+		return nil, err
+	}
+	m.Question[0].Name = moved(m.Question[0].Name, otherZone, oracle.Zone)
+	for _, rr := range slices.Concat(m.Answer, m.Ns, m.Extra) {
+		rr.Header().Name = moved(rr.Header().Name, otherZone, oracle.Zone)
+		switch rr := rr.(type) {
+		case *dns.SRV:
+			rr.Target = moved(rr.Target, otherZone, oracle.Zone)
+		case *dns.SOA:
+			rr.Ns, rr.Mbox = moved(rr.Ns, otherZone, oracle.Zone), moved(rr.Mbox, otherZone, oracle.Zone)
+		}
+	}
+	return m, nil
+}
+
+// moved is a name of one zone in another one. Other names, such as that of an OPT record, stay as they are.
+func moved(name, from, to string) string {
+	if below, found := strings.CutSuffix(name, from); found {
+		return below + to
+	}
+	return name
+}
+
+// send asks over UDP, again if there is no reply, and over TCP for what does not fit.
+func (q *querier) send(name string, qtype uint16) (m *dns.Msg, err error) {
+	query := new(dns.Msg).SetQuestion(name, qtype)
 	query.SetEdns0(payload, false)
 	udp := &dns.Client{Timeout: timeout}
 	for range attempts {

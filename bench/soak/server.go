@@ -18,7 +18,34 @@ import (
 // server is the CoreDNS under test. It has only our plugin and those that report its state.
 type server struct {
 	*measure.CoreDNS
-	metrics string // its address
+	metrics    string // its address
+	kubeconfig string
+	ttl        int    // of answers: another one with each reload, which shows that it is done
+	options    string // others of our plugin
+}
+
+// otherZone has the same imports as oracle.Zone.
+const otherZone = "clusters.example."
+
+func (s *server) plugins() string {
+	return fmt.Sprintf("errors\n prometheus %s\n multicluster clusterset.local %s {\n kubeconfig %s\n ttl %d\n %s\n }", s.metrics, otherZone, s.kubeconfig, s.ttl, s.options)
+}
+
+// reload has the server read a Corefile with options of our plugin, and returns when it answers by it.
+func (s *server) reload(ctx context.Context, options string) error {
+	s.ttl, s.options = s.ttl%100+1, options
+	if err := s.Reload(s.plugins()); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return measure.Until(ctx, 50*time.Millisecond, func() error {
+		m, err := dns.Exchange(new(dns.Msg).SetQuestion(oracle.Zone, dns.TypeSOA), s.Address)
+		if err == nil && (len(m.Answer) == 0 || m.Answer[0].Header().Ttl != uint32(s.ttl)) {
+			err = fmt.Errorf("want an SOA record with a TTL of %d after the reload, got %v", s.ttl, m)
+		}
+		return err
+	})
 }
 
 // startServer starts CoreDNS, which reaches the API server at the address given, and returns when it answers.
@@ -29,9 +56,8 @@ func startServer(ctx context.Context, c *kube.Cluster, apiserver string) *server
 	}
 	kubeconfig := filepath.Join(filepath.Dir(c.Kubeconfig), "proxied.kubeconfig")
 	measure.Check(clientcmd.WriteToFile(*config, kubeconfig))
-	s := &server{metrics: measure.Must(measure.FreeAddress())}
-	plugins := fmt.Sprintf("errors\n prometheus %s\n multicluster clusterset.local {\n kubeconfig %s\n }", s.metrics, kubeconfig)
-	s.CoreDNS = measure.Must(measure.StartCoreDNS(ctx, c, filepath.Join("bin", "coredns"), plugins, func(address string) error {
+	s := &server{metrics: measure.Must(measure.FreeAddress()), kubeconfig: kubeconfig, ttl: 5}
+	s.CoreDNS = measure.Must(measure.StartCoreDNS(ctx, c, filepath.Join("bin", "coredns"), s.plugins(), func(address string) error {
 		m, err := dns.Exchange(new(dns.Msg).SetQuestion(oracle.Zone, dns.TypeSOA), address)
 		if err == nil && len(m.Answer) == 0 {
 			err = fmt.Errorf("%s has no SOA record: %s", oracle.Zone, dns.RcodeToString[m.Rcode])
