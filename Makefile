@@ -93,7 +93,7 @@ needs-test needs-clusters: needs-%:
 
 # What it consists of is in test/parts/parts.go. A part whose inputs have passed on this machine is not run again; CI_FULL=1 runs all.
 .PHONY: test
-test: needs-test build programs bin/govulncheck-$(GOVULNCHECK_VERSION) ## Run all tests except those of whole clusters (make e2e)
+test: needs-test programs build bin/govulncheck-$(GOVULNCHECK_VERSION) ## Run all tests except those of whole clusters (make e2e)
 	@BUILT=1 go run ./test/parts test
 
 .PHONY: check

@@ -38,7 +38,7 @@ func setup(c *caddy.Controller) error {
 	}
 	c.OnStartup(func() error {
 		m.owner = server.Handler("kubernetes") // known after all plugins are set up
-		m.boundReadiness(block.sharedWatch, conf.readyTimeout, i.ended)
+		m.boundReadiness(block, conf.readyTimeout, i.ended)
 		i.await(block, conf.startupTimeout)
 		return nil
 	})

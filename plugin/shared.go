@@ -27,12 +27,12 @@ type sharedWatch struct {
 	holders  map[*instance]int // how often each instance uses it
 }
 
-// blockWatch is what a block answers from: its watch, and until that has synced, that of the block
-// that it replaces. Otherwise a reload that changes what is watched, or the address of the API server,
+// blockWatch is what a block answers from: its watch, and until that knows each namespace that the
+// watch of the block that it replaces knows, that one. Otherwise a reload that changes what is watched, or the address of the API server,
 // would lose all names until an API server answers.
 type blockWatch struct {
 	*sharedWatch
-	before atomic.Pointer[sharedWatch] // nil once the watch has synced
+	before atomic.Pointer[sharedWatch] // nil once the watch knows as much
 }
 
 // View returns the newest View, or nil.
@@ -134,9 +134,13 @@ func (i *instance) block(serverBlock []string, conf config) (*blockWatch, error)
 	if before := live.predecessor(name, own, i); before != nil {
 		s.before.Store(before)
 		go func() {
-			select {
-			case <-own.Synced():
-			case <-i.ended:
+			for more := own.More(); !own.View().Covers(before.View()); more = own.More() {
+				select {
+				case <-more:
+					continue
+				case <-i.ended:
+				}
+				break
 			}
 			s.before.Store(nil)
 			live.leave(before, i)
@@ -219,8 +223,12 @@ func (i *instance) await(s *blockWatch, timeout time.Duration) {
 // boundReadiness reports the block as ready if its watch has not synced after a time. The server
 // can also answer all names of a cluster: Kubernetes would send it no questions because of imports
 // that cannot be listed. A reload does not restart the time.
-func (m *Multicluster) boundReadiness(s *sharedWatch, timeout time.Duration, ended <-chan struct{}) {
-	timer := time.NewTimer(live.left(s, timeout))
+func (m *Multicluster) boundReadiness(s *blockWatch, timeout time.Duration, ended <-chan struct{}) {
+	since := s.sharedWatch
+	if before := s.before.Load(); before != nil && !before.View().Whole() {
+		since = before
+	}
+	timer := time.NewTimer(live.left(since, timeout))
 	go func() {
 		defer timer.Stop()
 		select {
@@ -254,10 +262,10 @@ func (l *liveWatches) predecessor(block string, own *sharedWatch, by *instance) 
 	for _, s := range l.running {
 		for holder := range s.holders {
 			answering := holder.blocks[block]
-			if holder == by || answering == nil || own.View() != nil {
+			if holder == by || answering == nil {
 				continue
 			}
-			if before := answering.newest(); before != own && before.View() != nil {
+			if before := answering.newest(); before != own && !own.View().Covers(before.View()) {
 				before.holders[by]++
 				return before
 			}

@@ -140,8 +140,8 @@ func TestReadyAtTheLatestAfterItsTimeout(t *testing.T) {
 	before := testutil.ToFloat64(readyTimeouts)
 	for _, s := range i.watches {
 		late, early := viewHandler(nil, fall.Zero), viewHandler(nil, fall.Zero)
-		late.boundReadiness(s, time.Hour, i.ended)
-		early.boundReadiness(s, 10*time.Millisecond, i.ended)
+		late.boundReadiness(&blockWatch{sharedWatch: s}, time.Hour, i.ended)
+		early.boundReadiness(&blockWatch{sharedWatch: s}, 10*time.Millisecond, i.ended)
 		kube.Eventually(t, "ready", func() error {
 			if !early.Ready() {
 				return errors.New("it is not")
@@ -162,7 +162,7 @@ func TestReadyAtTheLatestAfterItsTimeout(t *testing.T) {
 			t.Error("ready before its time")
 		}
 		s.began = time.Now().Add(-2 * time.Hour) // A reload does not begin the time anew.
-		late.boundReadiness(s, time.Hour, i.ended)
+		late.boundReadiness(&blockWatch{sharedWatch: s}, time.Hour, i.ended)
 		kube.Eventually(t, "ready after a reload", func() error {
 			if !late.Ready() {
 				return errors.New("it is not")

@@ -28,8 +28,8 @@
 // and name are known in nearly all cases, because decoding continues after a field of the wrong
 // type.
 //
-// Do not use types with an UnmarshalJSON method that can fail, such as metav1.Time: decoding of the
-// item stops there. Use strings, and ParseTime.
+// Do not use types with an UnmarshalJSON method that can fail, such as metav1.Time: fields after it can
+// then be missing. Use strings, and ParseTime.
 //
 // An API server writes each event of a watch on one line. This package expects that: an event on
 // several lines is an error, and one without an end of line was cut. So an event in the usual form is

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -371,3 +373,29 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func (*endless) Close() error { return nil }
+
+// A fault is the same wherever it stands: what tells of it compares texts.
+func TestAFaultHasNoPosition(t *testing.T) {
+	const bad = `{"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "bad"}, "spec": {"ports": [%s{"port": "http"}]}}`
+	texts := map[string]bool{}
+	for _, before := range []string{"", `{"port": 1}, `} {
+		item := fmt.Sprintf(bad, before)
+		alone, err := decode(t, item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[alone.(*thing).Err.Error()] = true
+		for _, neighbours := range []string{"", item + ", " + item + ", "} {
+			list, err := decode(t, `{"apiVersion": "v1", "items": [`+neighbours+item+`], "kind": "ThingList", "metadata": {}}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range list.(*List[thing, *thing]).Items {
+				texts[item.Err.Error()] = true
+			}
+		}
+	}
+	if len(texts) != 1 || !texts["json: cannot unmarshal string into Go struct field thing.spec.ports.port of type int32"] {
+		t.Errorf("one fault has the texts %q", slices.Collect(maps.Keys(texts)))
+	}
+}

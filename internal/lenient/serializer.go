@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -129,7 +132,7 @@ func (a *answers[T, P]) kindOf(data []byte) (kind string, err error) {
 		}
 	}
 	found := errors.New("found")
-	err = fields(data, quick, func(key string, d *jsontext.Decoder) error {
+	err = fields(data, func(key string, d *jsontext.Decoder) error {
 		switch key {
 		case "items":
 			kind = a.kind + "List"
@@ -162,39 +165,45 @@ var (
 // item decodes one object, and ignores what follows it: other keys of its frame. Only invalid JSON is an error.
 func (a *answers[T, P]) item(data []byte) (runtime.Object, error) {
 	item := P(new(T))
-	err := json.Unmarshal(data, item, quick)
-	if err != nil {
-		item = P(new(T))
-		if err = json.UnmarshalDecode(jsontext.NewDecoder(bytes.NewBuffer(data), patient), item); isBroken(err) {
+	if err := json.Unmarshal(data, item, quick); err != nil {
+		value, err := jsontext.NewDecoder(bytes.NewBuffer(data), quick).ReadValue()
+		if err != nil {
 			return nil, err
 		}
+		return itemOf[T, P](value), nil
 	}
-	item.Complete(err)
+	item.Complete(nil)
 	return item, nil
 }
 
-// list decodes a list. Only invalid JSON, or an answer that is not a list, is an error. If one item has a value that does not fit its
-// field, all are decoded a second time, patiently.
-func (a *answers[T, P]) list(data []byte) (runtime.Object, error) {
-	list, complete, err := decodeList[T, P](data, quick)
+// itemOf decodes an object that is valid JSON.
+func itemOf[T any, P Item[T]](value jsontext.Value) P {
+	item := P(new(T))
+	err := json.Unmarshal(value, item, quick)
 	if err != nil {
-		list, complete, err = decodeList[T, P](data, patient)
+		item = P(new(T))
+		err = json.Unmarshal(value, item, patient)
 	}
-	switch {
-	case err != nil:
-		return nil, err
-	case list.Kind != a.kind+"List":
-		return nil, fmt.Errorf("got a list of the kind %q", list.Kind)
-	case !complete:
-		return nil, errors.New("got a list without items")
+	if misfit, ok := errors.AsType[*jsonv1.UnmarshalTypeError](err); ok {
+		misfit.Field = withoutPositions(misfit.Field)
 	}
-	return list, nil
+	item.Complete(err)
+	return item
 }
 
-// decodeList reports also whether the list has items, of which there can be none.
-func decodeList[T any, P Item[T]](data []byte, how json.Options) (list *List[T, P], complete bool, err error) {
-	list = &List[T, P]{}
-	err = fields(data, how, func(key string, d *jsontext.Decoder) (err error) {
+// withoutPositions returns the path of a field without the positions in lists: an object whose fault moves has the same fault.
+func withoutPositions(path string) string {
+	return strings.Join(slices.DeleteFunc(strings.Split(path, "."), func(part string) bool {
+		_, err := strconv.Atoi(part)
+		return err == nil
+	}), ".")
+}
+
+// list decodes a list. Only invalid JSON, or an answer that is not a list, is an error.
+func (a *answers[T, P]) list(data []byte) (runtime.Object, error) {
+	list := &List[T, P]{}
+	complete := false
+	err := fields(data, func(key string, d *jsontext.Decoder) (err error) {
 		switch key {
 		case "kind":
 			err = json.UnmarshalDecode(d, &list.Kind)
@@ -208,10 +217,18 @@ func decodeList[T any, P Item[T]](data []byte, how json.Options) (list *List[T, 
 		}
 		return err
 	})
-	return list, complete, err
+	switch {
+	case err != nil:
+		return nil, err
+	case list.Kind != a.kind+"List":
+		return nil, fmt.Errorf("got a list of the kind %q", list.Kind)
+	case !complete:
+		return nil, errors.New("got a list without items")
+	}
+	return list, nil
 }
 
-// items decodes the items of a list, which can be null. A quick decoder's errors end it.
+// items decodes the items of a list, which can be null.
 func items[T any, P Item[T]](d *jsontext.Decoder) (all []P, err error) {
 	begin, err := d.ReadToken()
 	if err != nil || begin.Kind() == jsontext.KindNull {
@@ -221,13 +238,11 @@ func items[T any, P Item[T]](d *jsontext.Decoder) (all []P, err error) {
 		return nil, fmt.Errorf("the items begin with %v", begin)
 	}
 	for d.PeekKind() != jsontext.KindEndArray {
-		item := P(new(T))
-		err := json.UnmarshalDecode(d, item)
-		if isBroken(err) {
+		value, err := d.ReadValue()
+		if err != nil {
 			return nil, err
 		}
-		item.Complete(err)
-		all = append(all, item)
+		all = append(all, itemOf[T, P](value))
 	}
 	_, err = d.ReadToken()
 	return all, err
@@ -235,8 +250,8 @@ func items[T any, P Item[T]](d *jsontext.Decoder) (all []P, err error) {
 
 // fields calls f with each key of a JSON object, and with a decoder positioned before the key's
 // value.
-func fields(data []byte, how json.Options, f func(key string, d *jsontext.Decoder) error) error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(data), how)
+func fields(data []byte, f func(key string, d *jsontext.Decoder) error) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(data), quick)
 	if begin, err := d.ReadToken(); err != nil {
 		return err
 	} else if begin.Kind() != jsontext.KindBeginObject {
@@ -253,11 +268,4 @@ func fields(data []byte, how json.Options, f func(key string, d *jsontext.Decode
 	}
 	_, err := d.ReadToken()
 	return err
-}
-
-// isBroken reports whether an error is another than that a value does not fit its field: the JSON itself is invalid, so that nothing more can be
-// read.
-func isBroken(err error) bool {
-	_, misfit := errors.AsType[*jsonv1.UnmarshalTypeError](err) // so patient reports it
-	return err != nil && !misfit
 }

@@ -301,7 +301,7 @@ func TestAnEndedRunReportsNothing(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	lists := cache.NewListWatchFromClient(client, "services", metav1.NamespaceAll, fields.Everything())
-	if _, err := f.list(ended, lists, nil, metav1.ListOptions{}); err == nil {
+	if _, err := f.list(ended, lists, nil, metav1.ListOptions{Limit: pageSize}); err == nil {
 		t.Fatal("the list succeeds")
 	}
 	select {

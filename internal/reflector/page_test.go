@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // names keeps the names of objects.
@@ -39,12 +40,12 @@ func (n *names) ReplaceAll(_ int, all iter.Seq[string]) {
 }
 
 // TestAListThatIsNotStreamedIsTrimmedPageByPage: no more than a page of whole objects is in memory, also when the list is read again as the
-// server has forgotten where the watch was.
+// server has forgotten where the watch was, or the list between two pages.
 func TestAListThatIsNotStreamedIsTrimmedPageByPage(t *testing.T) {
 	const total = 3*pageSize + 1
 	var mu sync.Mutex
 	var faults []string
-	lists, watches := 0, 0
+	lists, watches, forgotten := 0, 0, false
 	store := &names{}
 	listed := make(chan error, 100)
 	f, _ := followInto(t, NewStore[string](store), func(w http.ResponseWriter, r *http.Request) {
@@ -67,6 +68,13 @@ func TestAListThatIsNotStreamedIsTrimmedPageByPage(t *testing.T) {
 			return
 		}
 		from, _ := strconv.Atoi(query.Get("continue"))
+		if from == 2*pageSize && !forgotten {
+			forgotten = true
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusGone)
+			_, _ = w.Write([]byte(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410}`))
+			return
+		}
 		if from == 0 {
 			lists++
 			store.mu.Lock()
@@ -94,10 +102,12 @@ func TestAListThatIsNotStreamedIsTrimmedPageByPage(t *testing.T) {
 		}
 	})
 	run(t, f)
-	for range 2 {
+	for complete := 0; complete < 2; {
 		select {
 		case err := <-listed:
-			if err != nil {
+			if err == nil {
+				complete++
+			} else if !apierrors.IsResourceExpired(err) {
 				t.Fatal(err)
 			}
 		case <-time.After(time.Minute):
@@ -108,7 +118,7 @@ func TestAListThatIsNotStreamedIsTrimmedPageByPage(t *testing.T) {
 	defer mu.Unlock()
 	store.mu.Lock()
 	defer store.mu.Unlock()
-	if len(faults) > 0 || lists != 2 || len(store.replaced) != 2 {
+	if len(faults) > 0 || !forgotten || len(store.replaced) != 2 {
 		t.Errorf("%d lists, %d stored, and requests that are not for the next page: %v", lists, len(store.replaced), faults)
 	}
 	for _, list := range store.replaced {

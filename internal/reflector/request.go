@@ -37,7 +37,12 @@ func (f *Follower) list(ctx context.Context, lw cache.ListerWithContext, trim ca
 	defer cancel()
 	if f.resource.Whole {
 		o.Limit = 0
-	} else if o.Limit > 0 {
+	} else {
+		if o.Limit == 0 { // so client-go asks again if the server has forgotten the list between two pages
+			err := apierrors.NewResourceExpired("the API server forgot the list between two pages; it is read again from the first one")
+			f.tellRequest(ctx, List, err)
+			return nil, err
+		}
 		// The newest state is sent in pages. One that is at least as new as some version is sent whole, whatever the limit.
 		o.ResourceVersion, o.ResourceVersionMatch = "", ""
 	}

@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
@@ -96,7 +97,7 @@ func (h history) rebuilt() *Index {
 
 func allTargets(b *block, n node) (all []target) {
 	var w walk
-	w.start(b, &n, false)
+	w.start(b, &n, false, math.MaxInt)
 	for t, ok := w.step(); ok; t, ok = w.step() {
 		all = append(all, t)
 	}

@@ -60,6 +60,27 @@ var shapes = map[string]struct {
 		}
 		return service, parts
 	}, []string{wideName, "_p1._tcp." + wideName}},
+	"20 000 slices of the same hosts and other ports": {func() (Service, []Slice) {
+		service, parts := wide(20_000, 17, 2)
+		for i := range parts {
+			for j := range parts[i].Endpoints {
+				parts[i].Endpoints[j].Addr = netip.AddrFrom4([4]byte{10, 0, 0, byte(j)})
+			}
+			parts[i].Ports[1] = Port{fmt.Sprint("q", i), "tcp", 1}
+		}
+		return service, parts
+	}, []string{wideName, "_p0._tcp." + wideName}},
+	"targets too long for a message, in many groups": {func() (Service, []Slice) {
+		service, parts := wide(100, 1000, 2)
+		for i := range parts {
+			parts[i].Cluster = strings.Repeat(strings.Repeat("c", 63)+".", 3) + "c"
+			parts[i].Ports[1].Number = uint16(10_000 + i)
+			for j := range parts[i].Endpoints {
+				parts[i].Endpoints[j].Hostname = fmt.Sprintf("%03d%057d", i, j)
+			}
+		}
+		return service, parts
+	}, []string{wideName, "_p1._tcp." + wideName}},
 	"a port that only the last slice has": {func() (Service, []Slice) {
 		service, parts := wide(100, 1000, 1)
 		parts[99].Ports = append(parts[99].Ports, Port{"rare", "tcp", 7})

@@ -49,10 +49,10 @@ func (b *block) answerSRV(a *Answer, q *question, n *node) {
 // weight: 0 if the node has no target.
 func (s *srv) first(n *node, list []target, room int) (taken []target, left int) {
 	var w walk
-	w.start(s.block, n, false)
+	w.start(s.block, n, false, maxSteps)
 	s.weight = w.weight()
 	if taken, left = s.take(&w, list, math.MaxInt, room); left < 0 {
-		w.start(s.block, n, true)
+		w.start(s.block, n, true, maxSteps)
 		taken, left = s.take(&w, taken[:0], math.MaxInt, room)
 	}
 	if w.known != nil { // a host can be in several groups, and its addresses are needed once
@@ -62,7 +62,7 @@ func (s *srv) first(n *node, list []target, room int) (taken []target, left int)
 }
 
 // take takes at most the given number of targets, whose SRV records fit the given number of bytes.
-// It returns the remaining bytes, negative if the next record does not fit. It leaves out a target
+// It returns the remaining bytes, negative if the next record does not fit or the walk was cut. It leaves out a target
 // whose name would be too long for a message: that name cannot be queried, and the others must
 // still be sent.
 func (s *srv) take(w *walk, list []target, most, left int) ([]target, int) {
@@ -70,13 +70,19 @@ func (s *srv) take(w *walk, list []target, most, left int) ([]target, int) {
 		list = make([]target, 0, min(n, left/(sizeSRV+len(s.service))))
 	}
 	for len(list) < most {
-		t, ok := w.step()
+		t, ok := w.any()
 		if !ok {
+			if w.isCut() {
+				left = -1
+			}
 			break
 		}
 		length := s.nameLen(t)
 		if length > maxName {
 			w.skip()
+			continue
+		}
+		if w.seen(t) {
 			continue
 		}
 		if left -= sizeSRV + length; left < 0 {
@@ -217,13 +223,19 @@ var itselfAlone = []int32{itself}
 // number.
 const maxWeighted = 50
 
+// maxSteps is the number of targets that an answer's walk looks at: several times as many as fit the largest
+// message. A walk that ends there has found a part of the targets, as one that has filled its message.
+const maxSteps = 1 << 12
+
 // walk goes through the targets of one name: group after group, each host of a group with all of its
 // port numbers. It begins at any host, and ends before it. A target that two groups have in common
 // comes once.
 //
 // The targets are never stored as a list: their number is the product of two numbers that the author
-// of a single object chooses. A walk costs no more than its steps, however many groups there are.
+// of a single object chooses. A walk costs no more than its steps, however many groups there are. The
+// steps of an answer are bounded: a great many targets can be the same, or too long for a message.
 type walk struct {
+	steps int // that are left
 	b     *block
 	own   bool   // the name is that of the service, which has the targets of all groups
 	named []port // otherwise: of one name and protocol
@@ -243,8 +255,8 @@ type walk struct {
 
 // start begins a walk at the first host, or at a random one: so clients that do not repeat the
 // question over TCP find all targets.
-func (w *walk) start(b *block, n *node, random bool) {
-	*w = walk{b: b, own: n.own, named: n.ports, over: true} // without n, which so stays on the stack
+func (w *walk) start(b *block, n *node, random bool, steps int) {
+	*w = walk{steps: steps, b: b, own: n.own, named: n.ports, over: true} // without n, which so stays on the stack
 	size := w.size()
 	if size == 0 {
 		return
@@ -301,18 +313,27 @@ func (w *walk) width() int { return len(w.numbers) + len(w.ports) }
 // isOne reports whether the name has one group only. Call it before the first step.
 func (w *walk) isOne() bool { return w.from == 0 && w.next == w.size() }
 
-// step returns the next target; ok is false after the last one.
+// step returns the next target that has not come before; ok is false after the last one.
 func (w *walk) step() (t target, ok bool) {
 	for {
-		if t, ok = w.any(); !ok || w.known == nil {
+		if t, ok = w.any(); !ok || !w.seen(t) {
 			return t, ok
-		}
-		if _, twice := w.known[t]; !twice {
-			w.known[t] = struct{}{}
-			return t, true
 		}
 	}
 }
+
+// seen reports whether a target has come before, and notes it.
+func (w *walk) seen(t target) bool {
+	if w.known == nil {
+		return false
+	}
+	_, twice := w.known[t]
+	w.known[t] = struct{}{}
+	return twice
+}
+
+// isCut reports whether the walk has ended with targets left that it has not looked at.
+func (w *walk) isCut() bool { return w.steps < 0 }
 
 // any is step with targets that have come before.
 func (w *walk) any() (t target, ok bool) {
@@ -328,6 +349,9 @@ func (w *walk) any() (t target, ok bool) {
 		if w.over {
 			w.until = min(w.until, w.begin)
 		}
+	}
+	if w.steps--; w.isCut() {
+		return target{}, false
 	}
 	t.host = w.hosts[w.host]
 	if len(w.ports) > 0 {

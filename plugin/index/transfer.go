@@ -91,7 +91,7 @@ func (b *block) transferSRV(n *node, owner, service string, ttl uint32, yield fu
 		return true
 	}
 	var w walk
-	w.start(b, n, false)
+	w.start(b, n, false, math.MaxInt)
 	s := srv{block: b, service: service, ttl: ttl, weight: w.weight()}
 	for {
 		list, _ := s.take(&w, nil, partSize, math.MaxInt)

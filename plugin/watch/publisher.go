@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,10 +16,13 @@ import (
 type publisher struct {
 	mu       sync.Mutex
 	state    *index.State
-	unlisted map[string]namespaces  // of each kind: those whose first list has not arrived
-	listed   bool                   // the ServiceImports of at least one namespace are there
+	watched  namespaces             // of ServiceImports
+	missing  map[string]namespaces  // of each kind: those whose first list has not arrived
+	arrival  bool                   // a first list has arrived since the last View
 	headless map[index.Key]struct{} // services whose EndpointSlices are not listed
+	noted    bool                   // headless has changed since the last View
 	changes  []change               // not published yet
+	more     chan struct{}          // closed by the next View that contains a first list
 
 	backlog index.Backlog     // used by the publisher's goroutine only
 	built   chan index.Change // the finished build of the backlog
@@ -41,31 +45,34 @@ func (n namespaces) has(namespace string) bool {
 
 // wait says that a list of a kind is still to arrive.
 func (p *publisher) wait(kind, namespace string) {
-	if p.unlisted[kind] == nil {
-		p.unlisted[kind] = namespaces{}
+	if p.missing[kind] == nil {
+		p.missing[kind] = namespaces{}
 	}
-	p.unlisted[kind][namespace] = struct{}{}
+	p.missing[kind][namespace] = struct{}{}
+	if kind == importKind.name {
+		p.watched[namespace] = struct{}{}
+	}
 }
 
 // arrived says that a list of a kind is in the state.
 func (p *publisher) arrived(kind, namespace string) {
-	delete(p.unlisted[kind], namespace)
-	if kind == importKind.name {
-		p.listed = true
-	} else {
+	delete(p.missing[kind], namespace)
+	p.arrival = true
+	if kind == sliceKind.name {
 		p.forget(namespace)
 	}
 }
 
 // forget removes the services of a namespace from those whose EndpointSlices are not listed.
 func (p *publisher) forget(namespace string) {
+	p.noted = true
 	maps.DeleteFunc(p.headless, func(key index.Key, _ struct{}) bool { return namespace == "" || key.Namespace() == namespace })
 }
 
 func newPublisher(o Observer) *publisher {
 	return &publisher{
-		state: index.NewState(), unlisted: map[string]namespaces{}, headless: map[index.Key]struct{}{},
-		observer: o, built: make(chan index.Change, 1), dirty: make(chan struct{}, 1), synced: make(chan struct{}),
+		state: index.NewState(), watched: namespaces{}, missing: map[string]namespaces{}, headless: map[index.Key]struct{}{},
+		observer: o, built: make(chan index.Change, 1), dirty: make(chan struct{}, 1), synced: make(chan struct{}), more: make(chan struct{}),
 	}
 }
 
@@ -98,7 +105,7 @@ func (p *publisher) setImport(e entry) bool {
 }
 
 func (p *publisher) removeImport(key index.Key) bool {
-	delete(p.headless, key)
+	p.unnote(key)
 	return p.state.DeleteService(key)
 }
 
@@ -114,17 +121,26 @@ func (p *publisher) replaceImports(namespace string, all []entry) {
 
 // note remembers which services are headless, until the EndpointSlices of their namespace are listed.
 func (p *publisher) note(e entry) {
-	delete(p.headless, e.Key)
-	if e.headless && p.unlisted[sliceKind.name].has(e.Namespace()) {
+	if !e.headless || !p.missing[sliceKind.name].has(e.Namespace()) {
+		p.unnote(e.Key)
+	} else if _, known := p.headless[e.Key]; !known {
 		p.headless[e.Key] = struct{}{}
+		p.noted = true
+	}
+}
+
+func (p *publisher) unnote(key index.Key) {
+	if _, known := p.headless[key]; known {
+		delete(p.headless, key)
+		p.noted = true
 	}
 }
 
 // A zone's serial is the number of 1/64 seconds since 1970, so that it grows over restarts, and a
 // secondary server that was away for less than 388 days compares it correctly (RFC 1982 3.2: half
 // of 32 bits). It grows by one with each Index, and can run ahead of the clock by maxLead, one
-// second. The first serial of a process is a second ahead: so it is larger than any before a
-// restart, whatever the rate of changes was. Replicas have serials of their own. That of the later
+// second. With each first list it is a second ahead: so it is larger than any before a restart, or a
+// reload with other options, whatever the rate of changes was. Replicas have serials of their own. That of the later
 // state is the larger one if a second, and what their clocks differ by, is between the two.
 const (
 	serialsPerSecond = 64
@@ -182,33 +198,61 @@ func (p *publisher) publish(ctx context.Context) {
 func (p *publisher) publishOnce() {
 	before := p.published.Load()
 	p.mu.Lock()
-	if !p.listed {
+	if len(p.missing[importKind.name]) == len(p.watched) {
 		p.mu.Unlock()
-		return // nothing is known yet
+		return // no ServiceImport is known yet
 	}
-	imports := p.unlisted[importKind.name]
-	next := &View{whole: len(imports)+len(p.unlisted[sliceKind.name]) == 0, unlisted: maps.Clone(imports), headless: maps.Clone(p.headless)}
+	next, arrival := p.viewLocked(before), p.arrival
+	p.arrival, p.noted = false, false
 	edited, changes := p.state.Drain(), p.changes
 	p.changes = nil
 	services, endpoints := p.state.Services(), p.state.Endpoints()
 	p.mu.Unlock()
 
-	whole := before != nil && before.whole
-	if whole { // the first complete Index contains everything
-		edited, changes = p.split(edited, changes)
+	most, serial := mostAtOnce, serialAt(time.Now())
+	if arrival { // a list is answered as a whole
+		most, serial = math.MaxInt, serial+maxLead
 	}
-	p.replace(next, edited)
+	edited, changes = p.split(edited, changes, most)
+	p.replace(next, edited, serial)
 	p.programmed(changes)
 	p.observer.Published(services, endpoints, next.whole)
-	if next.whole && !whole {
+	if arrival {
+		p.tellMore()
+	}
+	if next.whole && (before == nil || !before.whole) {
 		close(p.synced)
 	}
 }
 
+// viewLocked returns the next View, without its Index.
+func (p *publisher) viewLocked(before *View) *View {
+	next := &View{watched: p.watched}
+	if before != nil {
+		*next = *before
+	}
+	if before == nil || p.arrival {
+		imports, parts := p.missing[importKind.name], p.missing[sliceKind.name]
+		next.unlisted, next.partless, next.whole = maps.Clone(imports), maps.Clone(parts), len(imports)+len(parts) == 0
+	}
+	if before == nil || p.noted {
+		next.headless, next.above = maps.Clone(p.headless), above(p.headless)
+	}
+	return next
+}
+
+// tellMore wakes those that wait for a View with more lists.
+func (p *publisher) tellMore() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.more)
+	p.more = make(chan struct{})
+}
+
 // split moves services that take long to build into the backlog. The slices of a large service are
 // not known here, so all slice changes of this round count as late.
-func (p *publisher) split(edited index.Change, changes []change) (index.Change, []change) {
-	edited, added := p.backlog.Take(edited, mostAtOnce)
+func (p *publisher) split(edited index.Change, changes []change, most int) (index.Change, []change) {
+	edited, added := p.backlog.Take(edited, most)
 	if added {
 		isSlice := func(c change) bool { return c.kind == sliceKind.name }
 		for _, c := range changes {
@@ -223,19 +267,19 @@ func (p *publisher) split(edited index.Change, changes []change) (index.Change, 
 
 // publishBuilt publishes a service of the backlog.
 func (p *publisher) publishBuilt(built index.Change) {
-	p.replace(&View{whole: true}, p.backlog.Done(built))
+	next := *p.published.Load()
+	p.replace(&next, p.backlog.Done(built), serialAt(time.Now()))
 	p.programmed(p.late)
 	p.late = nil
 }
 
 // replace publishes a View whose Index contains the change.
-func (p *publisher) replace(next *View, change index.Change) {
-	now := serialAt(time.Now())
-	last := index.New(now + maxLead)
+func (p *publisher) replace(next *View, change index.Change, serial uint32) {
+	last := index.New(serial - 1)
 	if before := p.published.Load(); before != nil {
 		last = before.Index
 	}
-	next.Index = last.With(change, now)
+	next.Index = last.With(change, serial)
 	p.published.Store(next)
 }
 

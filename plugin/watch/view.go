@@ -8,10 +8,11 @@ type View struct {
 	Index *index.Index
 
 	whole bool
-	// unlisted contains the namespaces whose ServiceImports have not synced.
-	unlisted namespaces
+	// Namespaces: all that are watched, and those whose ServiceImports or EndpointSlices have not synced.
+	watched, unlisted, partless namespaces
 	// headless contains the headless services whose EndpointSlices have not synced.
 	headless map[index.Key]struct{}
+	above    namespaces // of those services
 }
 
 // NewView returns a View of a complete Index.
@@ -26,30 +27,59 @@ func NewPartialView(x *index.Index, unlisted string, headless ...index.Key) *Vie
 	for _, key := range headless {
 		v.headless[key] = struct{}{}
 	}
+	v.above = above(v.headless)
 	return v
+}
+
+func above(services map[index.Key]struct{}) namespaces {
+	all := namespaces{}
+	for key := range services {
+		all[key.Namespace()] = struct{}{}
+	}
+	return all
 }
 
 // Whole reports whether every resource has synced.
 func (v *View) Whole() bool { return v.whole }
 
-// Unlisted reports whether a name is at or below a namespace whose ServiceImports are not known yet.
-func (v *View) Unlisted(name index.Name) bool {
-	return !v.whole && name.Namespace != "" && v.unlisted.has(name.Namespace)
+// Covers reports whether each namespace that has synced in another View has synced in this one too, or is not watched any more. Nil
+// is a View of nothing.
+func (v *View) Covers(other *View) bool {
+	if v == nil || other == nil {
+		return other == nil
+	}
+	return covers(v.unlisted, other.unlisted, other.watched) && covers(v.partless, other.partless, other.watched)
 }
 
-// Unknown reports whether a name that the Index does not have, in a namespace that is listed, can have records that are not known
-// yet: names of headless services, and the names above them, which exist if a service below them
-// has an endpoint.
-func (v *View) Unknown(name index.Name) bool {
-	if v.whole || len(v.headless) == 0 {
-		return false
+// covers reports whether what is missing here is also missing there, of what is watched there.
+func covers(missing, missingThere, watchedThere namespaces) bool {
+	for namespace := range missing {
+		known := watchedThere.has(namespace) && !missingThere.has(namespace)
+		if namespace == "" {
+			known = len(missingThere) < len(watchedThere)
+		}
+		if known {
+			return false
+		}
 	}
+	return true
+}
+
+// Unlisted reports whether a name is at or below a namespace whose ServiceImports are not known yet.
+func (v *View) Unlisted(name index.Name) bool {
+	return name.Namespace != "" && v.unlisted.has(name.Namespace)
+}
+
+// Unknown reports whether a name that the Index does not have, in a namespace that is listed, can have
+// records that are not known yet: names of headless services, and the namespace above them, which
+// exists if a service in it has an endpoint.
+func (v *View) Unknown(name index.Name) bool {
 	switch name.Kind {
 	case index.KindService:
 		_, headless := v.headless[name.Service]
 		return headless
-	case index.KindNamespace, index.KindSvc:
-		return true
+	case index.KindNamespace:
+		return v.above.has(name.Namespace)
 	}
 	return false
 }

@@ -139,6 +139,13 @@ func (w *Watch) Index() *index.Index {
 	return v.Index
 }
 
+// More returns a channel that is closed when a View has more lists than now.
+func (w *Watch) More() <-chan struct{} {
+	w.publisher.mu.Lock()
+	defer w.publisher.mu.Unlock()
+	return w.publisher.more
+}
+
 // Synced returns a channel that is closed when every resource has synced.
 func (w *Watch) Synced() <-chan struct{} { return w.publisher.synced }
 

@@ -99,6 +99,36 @@ func TestReloadWithOtherOptionsInAnOutage(t *testing.T) {
 	})
 }
 
+// TestReloadBesideANamespaceWithoutRights: a namespace that can be listed neither before a reload nor after it keeps no reload from taking
+// effect, costs no name of another namespace, and leaves the server ready.
+func TestReloadBesideANamespaceWithoutRights(t *testing.T) {
+	inNetwork(t, func(w *world) {
+		w.kubectl("delete", "clusterrolebinding", "multicluster-dns:coredns")
+		defer w.kubectl("apply", "-k", "deploy/plugin/cluster-coredns") // for the tests after this one
+		w.kubectl("create", "rolebinding", "half", "--clusterrole=multicluster-dns", "--serviceaccount=kube-system:coredns")
+		defer w.kubectl("delete", "rolebinding", "half")
+		with := func(option string) string {
+			return "clusterset.local {\n    errors\n    ready\n    prometheus :9153\n    reload 2s 1s\n    multicluster clusterset.local {\n" +
+				"        startup_timeout 0s\n        ready_timeout 5s\n        namespaces default example\n        " + option + "\n    }\n}\n"
+		}
+		p := w.start(with("ttl 5"))
+		w.wants(foo+" A", "NOERROR 10.0.0.77")
+		w.wants("foo.example.svc.clusterset.local. A", "SERVFAIL")
+		w.wants("bar.default.svc.clusterset.local. A", "NXDOMAIN")
+		w.getsReady()
+		write(t, p.corefile, with("labels !hidden"))
+		hidden := strings.Replace(anImport, "{name: foo}", "{name: foo, labels: {hidden: yes-please}}", 1)
+		w.apply(hidden)
+		w.wants(foo+" A", "NXDOMAIN")
+		w.eventually("one watch is left", func() error { return w.watches(1) })
+		w.wants("foo.example.svc.clusterset.local. A", "SERVFAIL")
+		w.getsReady()
+		w.remove(hidden)
+		w.apply(anImport)
+		w.wants(foo+" A", "NOERROR 10.0.0.77")
+	})
+}
+
 // TestReloadThatFailsLeavesNoWatch: the first Corefile has no block of ours, and so nobody of ours to tell that the second one failed.
 func TestReloadThatFailsLeavesNoWatch(t *testing.T) {
 	inNetwork(t, func(w *world) {

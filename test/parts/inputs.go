@@ -24,7 +24,7 @@ func (p part) hash(ctx context.Context, tree string) (string, error) {
 		return "", err
 	}
 	sum := sha256.New()
-	_, _ = fmt.Fprintln(sum, p.name, p.script(), p.servers, runtime.Version(), os.Getenv("COREDNS_VERSION"), os.Getuid()) // some tests need root
+	_, _ = fmt.Fprintln(sum, p.name, p.script(), p.servers, runtime.Version(), os.Getenv("COREDNS_VERSION"), os.Getuid(), programs()) // some tests need root, or skip without a program
 	for _, path := range paths {
 		object, err := git(ctx, nil, "rev-parse", "--verify", "--quiet", strings.TrimSuffix(tree+":"+path, ".")) // "." is the tree itself
 		if err != nil {
@@ -33,6 +33,16 @@ func (p part) hash(ctx context.Context, tree string) (string, error) {
 		_, _ = fmt.Fprintln(sum, path, object)
 	}
 	return fmt.Sprintf("%.6x", sum.Sum(nil)), nil
+}
+
+// programs are those of tests that skip where they are not installed.
+func programs() (found []string) {
+	for _, name := range []string{"containerd", "ctr", "runc"} {
+		if _, err := exec.LookPath(name); err == nil {
+			found = append(found, name)
+		}
+	}
+	return found
 }
 
 // paths are the files and folders of the repository that the part depends on, sorted.

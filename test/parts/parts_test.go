@@ -242,6 +242,11 @@ func TestTheReportEndsWithWhatFailedTestsSaid(t *testing.T) {
 	if got := complaints(verbose + plain); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	for _, log := range []string{"# example.org/bad\n./bad.go:3:2: undefined: x\nFAIL\texample.org/bad [build failed]\n", "panic: test timed out after 40m0s\n"} {
+		if got := complaints(log); got != log {
+			t.Errorf("of a log without a test that failed: %q", got)
+		}
+	}
 	if lines := strings.Count(complaints("--- FAIL: TestLong (0.00s)\n"+strings.Repeat("    long_test.go:3: no\n", 1000)), "\n"); lines != mostComplaints+1 {
 		t.Errorf("%d lines of a long one", lines)
 	}

@@ -82,12 +82,23 @@ func (p part) run(ctx context.Context, tree string, mu *sync.Mutex) error {
 	if since != "" {
 		return write(mu, line{name: p.name, hash: hash, result: "unchanged since " + since}, "")
 	}
+	noted := map[string]part{hash: p} // by the hashes of the inputs before the run
+	if covered, ok := p.covered(); ok && tree != "" {
+		of, err := covered.hash(ctx, tree)
+		if err != nil {
+			return err
+		}
+		noted[of] = covered
+	}
 	log := logOf(p.name)
 	l, err := p.start(ctx, log, mu)
 	l.hash = hash
-	if err == nil && hash != "" && os.Getenv(built) != "" {
-		if noErr := p.note(ctx, hash); noErr != nil { // such as a cache that cannot be written: the part has passed all the same
-			fmt.Printf("%s leaves no stamp: %v\n", p.name, noErr)
+	for of, part := range noted {
+		if err != nil || of == "" || os.Getenv(built) == "" {
+			break
+		}
+		if noErr := part.note(ctx, of); noErr != nil { // such as a cache that cannot be written: the part has passed all the same
+			fmt.Printf("%s leaves no stamp: %v\n", part.name, noErr)
 		}
 	}
 	if l.result = "passed"; err != nil {
@@ -156,7 +167,8 @@ func isRun(flag string) bool { return strings.HasPrefix(flag, "-run=") }
 // narrows reports whether a variable of the environment can change what a part tests: a stamp is for all of it.
 func narrows(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
-	return slices.Contains([]string{"ARGS", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "KUBECONFIGS", "HISTORIES", "HISTORY_SEED", "TOKENS"}, name) || strings.HasPrefix(name, "E2E_")
+	return slices.Contains([]string{"ARGS", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "KUBECONFIGS", "HISTORIES", "HISTORY_SEED", "TOKENS",
+		"OLDEST_KUBERNETES", "KUBEBUILDER_ASSETS", "QUESTIONS", "INTEROP"}, name) || strings.HasPrefix(name, "E2E_")
 }
 
 // script is the part's command for bash.
@@ -225,13 +237,14 @@ var (
 	saysPlace  = regexp.MustCompile(`^ +\S+\.go:\d+: `)
 )
 
-// mostComplaints is how many lines are printed of each test that failed, and continued how many lines of each message.
+// mostComplaints is how many lines are printed of each test that failed, the last ones, and continued how many lines of each message.
 const (
 	mostComplaints = 60
 	continued      = 8
 )
 
-// complaints is what the tests that failed said, in the log of `go test` with or without -v: the begin of each message.
+// complaints is what the tests that failed said, in the log of `go test` with or without -v: the begin of each message. Where no test says that
+// it failed, such as where a package does not compile, or a test panics or takes too long, it is the end of the log.
 func complaints(log string) string {
 	said, failed, test, room := map[string][]string{}, []string{}, "", 0
 	for line := range strings.Lines(log) {
@@ -242,6 +255,8 @@ func complaints(log string) string {
 		if m := endsTest.FindStringSubmatch(line); m != nil {
 			if test, room = m[2], 0; m[1] == "FAIL" {
 				failed = append(failed, test)
+			} else {
+				delete(said, test)
 			}
 			continue
 		}
@@ -257,7 +272,14 @@ func complaints(log string) string {
 	}
 	var text strings.Builder
 	for _, test := range failed {
-		fmt.Fprintf(&text, "--- %s\n%s", test, strings.Join(said[test][:min(len(said[test]), mostComplaints)], ""))
+		fmt.Fprintf(&text, "--- %s\n%s", test, last(said[test]))
+	}
+	if text.Len() == 0 || strings.Contains(log, "\npanic: ") || strings.HasPrefix(log, "panic: ") {
+		text.WriteString(last(slices.Collect(strings.Lines(log))))
 	}
 	return text.String()
+}
+
+func last(lines []string) string {
+	return strings.Join(lines[max(0, len(lines)-mostComplaints):], "")
 }

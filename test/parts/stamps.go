@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 )
 
 // record is written by `make ci-full`, and committed: the inputs with which each part has passed in its full form.
@@ -33,8 +34,17 @@ func (p part) passed(hash string) string {
 	return ""
 }
 
-// note creates the stamp of a part that has passed, and of the part that it covers, unless its inputs have changed meanwhile: then nobody
-// knows which of them the tests have read.
+// covered returns the part that this one covers, if there is one.
+func (p part) covered() (part, bool) {
+	i := slices.IndexFunc(parts, func(other part) bool { return other.name == p.covers })
+	if i < 0 {
+		return part{}, false
+	}
+	return parts[i], true
+}
+
+// note creates the stamp of a part that has passed, unless its inputs have changed meanwhile: then nobody knows which of them the tests
+// have read.
 func (p part) note(ctx context.Context, hash string) error {
 	tree, err := workTree(ctx)
 	if err != nil {
@@ -42,18 +52,6 @@ func (p part) note(ctx context.Context, hash string) error {
 	}
 	if now, err := p.hash(ctx, tree); err != nil || now != hash {
 		return err
-	}
-	for _, covered := range parts {
-		if covered.name != p.covers {
-			continue
-		}
-		of, err := covered.hash(ctx, tree)
-		if err == nil {
-			err = covered.note(ctx, of)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	path, err := stamp(p.name, hash)
 	if err != nil {
