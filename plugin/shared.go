@@ -216,7 +216,7 @@ func (i *instance) await(s *blockWatch, timeout time.Duration) {
 			log.Warningf("Not synced with the API server after %v: until it is, the answers are those of the options before this reload", timeout)
 			return
 		}
-		log.Warningf("Not synced with the API server after %v: unknown clusterset names are SERVFAIL until it is", timeout)
+		log.Warningf("Not synced with the API server after %v: clusterset names that are not listed are SERVFAIL until it is", timeout)
 	}
 }
 

@@ -6,8 +6,8 @@
 // answers. An object's change decides which names exist, which hosts are SRV targets, and which
 // addresses belong together (With). A query is one lookup, and the construction of its records.
 // There is one exception: SRV records are one for each endpoint and port, a product that does not
-// fit into memory. They are computed while they are written, and no more than fit the message. An
-// Index contains neither zone nor TTL: they come with the question, so that one Index serves every
+// fit into memory. They are computed while they are written, no more than fit the message, and from a
+// bounded number of targets. An Index contains neither zone nor TTL: they come with the question, so that one Index serves every
 // zone and server block.
 //
 // The names below a zone, and their records (SPEC is the multicluster DNS specification of

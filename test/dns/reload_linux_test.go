@@ -106,7 +106,7 @@ func TestReloadBesideANamespaceWithoutRights(t *testing.T) {
 		w.kubectl("delete", "clusterrolebinding", "multicluster-dns:coredns")
 		defer w.kubectl("apply", "-k", "deploy/plugin/cluster-coredns") // for the tests after this one
 		w.kubectl("create", "rolebinding", "half", "--clusterrole=multicluster-dns", "--serviceaccount=kube-system:coredns")
-		defer w.kubectl("delete", "rolebinding", "half")
+		defer w.kubectl("delete", "rolebinding", "half", "--ignore-not-found")
 		with := func(option string) string {
 			return "clusterset.local {\n    errors\n    ready\n    prometheus :9153\n    reload 2s 1s\n    multicluster clusterset.local {\n" +
 				"        startup_timeout 0s\n        ready_timeout 5s\n        namespaces default example\n        " + option + "\n    }\n}\n"
