@@ -46,9 +46,9 @@ func TestSerialsOfReplicasAreComparable(t *testing.T) {
 		}
 		old, young := newPublisher(quiet{}), newPublisher(quiet{})
 		publish(old, 1, maxLead)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // the clock of a bubble: it takes no time
 		taken := publish(young, 2, maxLead)
-		time.Sleep(time.Second + time.Second/serialsPerSecond)
+		time.Sleep(time.Second + time.Second/serialsPerSecond) //nolint:forbidigo // as above
 		if next := publish(old, 3, 0); int32(next-taken) <= 0 {
 			t.Errorf("the serial of a change a second later is %d, and %d was that of a start: the change is taken for an older one", next, taken)
 		}

@@ -221,11 +221,11 @@ func report(out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("no part has run: %w", err)
 	}
-	fmt.Fprintf(out, "%-14s %7s %7s %12s  result, and a hash of the inputs\n%s", "part", "wall, s", "CPU, s", "API servers", text)
+	_, _ = fmt.Fprintf(out, "%-14s %7s %7s %12s  result, and a hash of the inputs\n%s", "part", "wall, s", "CPU, s", "API servers", text)
 	for row := range strings.Lines(string(text)) {
 		name, _, _ := strings.Cut(row, " ")
 		if log, err := os.ReadFile(logOf(name)); err == nil && strings.Contains(row, failedPart) {
-			fmt.Fprintf(out, "\n%s, the tests that failed (all in %s):\n%s", name, logOf(name), complaints(string(log)))
+			_, _ = fmt.Fprintf(out, "\n%s, the tests that failed (all in %s):\n%s", name, logOf(name), complaints(string(log)))
 		}
 	}
 	return nil
