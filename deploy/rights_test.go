@@ -128,7 +128,7 @@ func TestFewerRightsAreEnoughForLess(t *testing.T) {
 func syncs(t *testing.T, w *watch.Watch, forbidden *refusals) {
 	t.Helper()
 	kube.Eventually(t, "sync", func() error {
-		if w.Index() == nil {
+		if v := w.View(); v == nil || !v.Whole() {
 			return fmt.Errorf("not yet; forbidden: %v", forbidden.all())
 		}
 		return nil

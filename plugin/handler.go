@@ -64,7 +64,7 @@ func (m *Multicluster) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dn
 		// ready.
 		return unsynced(w, r, zone, name)
 	}
-	a := v.Index.LookupIn(zone, q.Name, q.Qtype, m.maxSize(w, r))
+	a := v.Index.Lookup(zone, q.Name, q.Qtype, m.maxSize(w, r))
 	if a.Result == index.NameError {
 		if parsed := zone.Parse(name); v.Unknown(parsed) || v.Unlisted(parsed) && !m.denies(zone) {
 			return unsynced(w, r, zone, name)
@@ -102,7 +102,7 @@ func (m *Multicluster) known(zone *index.Zone) *watch.View {
 // would not resolve.
 func (m *Multicluster) denies(zone *index.Zone) bool { return zone.Alias && m.waited.Load() }
 
-var noImports = watch.NewView(index.New(0))
+var noImports = watch.NewView(index.New(0), "")
 
 // sizeOPT is the size of an OPT record without options, in bytes.
 const sizeOPT = 11

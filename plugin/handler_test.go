@@ -38,7 +38,7 @@ func handler(x *index.Index, f fall.F) *Multicluster {
 	if x == nil {
 		return viewHandler(nil, f)
 	}
-	return viewHandler(watch.NewView(x), f)
+	return viewHandler(watch.NewView(x, ""), f)
 }
 
 func viewHandler(v *watch.View, f fall.F) *Multicluster {
@@ -299,7 +299,7 @@ func TestBeforeTheFirstSyncOnlyAutopathGetsAnAnswer(t *testing.T) {
 
 // Imports do not wait for EndpointSlices. What is not known yet is SERVFAIL, and nothing else is.
 func TestBeforeEndpointSlicesHaveSyncedOnlyHeadlessNamesFail(t *testing.T) {
-	m := viewHandler(watch.NewPartialView(oneImport(), "", index.NewKey("data", "db")), fall.Root)
+	m := viewHandler(watch.NewView(oneImport(), "", index.NewKey("data", "db")), fall.Root)
 	for name, want := range map[string]int{
 		"foo.default.svc.clusterset.local.":      dns.RcodeSuccess,
 		"bar.default.svc.clusterset.local.":      dns.RcodeYXDomain, // by the next plugin
@@ -331,7 +331,7 @@ func TestBeforeEndpointSlicesHaveSyncedOnlyHeadlessNamesFail(t *testing.T) {
 // A namespace whose ServiceImports cannot be listed costs no name of another one. After ready_timeout it also costs no name that a
 // resolver completes with the cluster's domain.
 func TestANamespaceThatIsNotListedIsUnknown(t *testing.T) {
-	m := viewHandler(watch.NewPartialView(oneImport(), "shop"), fall.Root)
+	m := viewHandler(watch.NewView(oneImport(), "shop"), fall.Root)
 	for _, waited := range []bool{false, true} {
 		m.waited.Store(waited)
 		for name, want := range map[string]int{

@@ -17,8 +17,12 @@ import (
 
 var log = clog.NewWithPlugin(pluginName)
 
+func opts(name, help string) prometheus.Opts {
+	return prometheus.Opts{Namespace: plugin.Namespace, Subsystem: pluginName, Name: name, Help: help}
+}
+
 func gauge(name, help string) prometheus.Gauge {
-	return promauto.NewGauge(prometheus.GaugeOpts{Namespace: plugin.Namespace, Subsystem: pluginName, Name: name, Help: help})
+	return promauto.NewGauge(prometheus.GaugeOpts(opts(name, help)))
 }
 
 var (
@@ -26,12 +30,11 @@ var (
 	endpointsGauge = gauge("endpoints", "Number of ready endpoint addresses of all EndpointSlices in memory.")
 	watchesGauge   = gauge("watches", "Number of API server watches. Server blocks with the same options share one.")
 	syncedGauge    = gauge("synced", "Number of API server watches that have synced since they started.")
-	readyTimeouts  = promauto.NewCounter(prometheus.CounterOpts{
-		Namespace: plugin.Namespace,
-		Subsystem: pluginName,
-		Name:      "ready_timeouts_total",
-		Help:      "Counter of server blocks that ready_timeout reported as ready before their watch had synced.",
-	})
+	readyTimeouts  = promauto.NewCounter(prometheus.CounterOpts(opts("ready_timeouts_total",
+		"Counter of server blocks that ready_timeout reported as ready before their watch had synced.")))
+	invalidCount = promauto.NewCounterVec(prometheus.CounterOpts(opts("invalid_total",
+		"Counter of problems of API objects. A problem is a part that cannot be served. At most nine count for each change of an object.")),
+		[]string{"kind", "field"})
 	programmingDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: plugin.Namespace,
 		Subsystem: pluginName,
@@ -39,12 +42,6 @@ var (
 		Help:      "Histogram of the time from an object's change to the first answer with it.",
 		Buckets:   prometheus.ExponentialBuckets(0.001, 2, 20), // to 524 s, as in the kubernetes plugin
 	}, []string{"kind"})
-	invalidCount = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace,
-		Subsystem: pluginName,
-		Name:      "invalid_total",
-		Help:      "Counter of problems of API objects. A problem is a part that cannot be served. At most nine count for each change of an object.",
-	}, []string{"kind", "field"})
 )
 
 var (
@@ -57,9 +54,8 @@ var (
 
 func init() {
 	prometheus.MustRegister(&live)
-	promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "build_info", Help: "1, with the version of the plugin and of Go.",
-	}, []string{"version", "goversion"}).WithLabelValues(buildVersion(), runtime.Version()).Set(1)
+	promauto.NewGaugeVec(prometheus.GaugeOpts(opts("build_info", "1, with the version of the plugin and of Go.")),
+		[]string{"version", "goversion"}).WithLabelValues(buildVersion(), runtime.Version()).Set(1)
 }
 
 // Describe implements prometheus.Collector.

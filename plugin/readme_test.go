@@ -64,7 +64,7 @@ func TestReadmeListsEachDirective(t *testing.T) {
 }
 
 func TestReadmeListsEachMetric(t *testing.T) {
-	want := all(`(?:gauge\(|Name: +|pluginName, )"([a-z_]+)"`, source(t, "metrics.go"))
+	want := all(`(?:gauge\(|opts\(|Name: +|pluginName, )"([a-z_]+)"`, source(t, "metrics.go"))
 	if diff := cmp.Diff(want, all("(?m)^\\* `coredns_multicluster_([a-z_]+)\\{", readme(t))); diff != "" {
 		t.Error(diff)
 	}

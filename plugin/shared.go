@@ -27,8 +27,8 @@ type sharedWatch struct {
 	holders  map[*instance]int // how often each instance uses it
 }
 
-// blockWatch is what a block answers from: its watch, and until that knows each namespace that the
-// watch of the block that it replaces knows, that one. Otherwise a reload that changes what is watched, or the address of the API server,
+// blockWatch is what a block answers from: its watch, or until that knows as much, the watch of the
+// block that it replaces. Otherwise a reload that changes what is watched, or the address of the API server,
 // would lose all names until an API server answers.
 type blockWatch struct {
 	*sharedWatch
@@ -43,6 +43,32 @@ func (s *blockWatch) newest() *sharedWatch {
 		return before
 	}
 	return s.sharedWatch
+}
+
+// maxBehind bounds the wait for the version that another watch has got to. It may never come: if that watch selects other objects, or its API server is
+// another one.
+const maxBehind = 5 * time.Second
+
+// takeOver waits until the watch has listed each namespace that the one before it knows, and answers would not go back to what was true
+// earlier, or until the instance has ended.
+func (s *blockWatch) takeOver(before *sharedWatch, ended <-chan struct{}) {
+	defer s.before.Store(nil)
+	var late <-chan time.Time
+	for {
+		next := s.Next()
+		if covers, isAsNew := s.sharedWatch.View().Reaches(before.View()); covers && isAsNew {
+			return
+		} else if covers && late == nil {
+			late = time.After(maxBehind)
+		}
+		select {
+		case <-next:
+		case <-late:
+			return
+		case <-ended:
+			return
+		}
+	}
 }
 
 // instance is what one CoreDNS instance, which is one reading of the Corefile, watches.
@@ -134,15 +160,7 @@ func (i *instance) block(serverBlock []string, conf config) (*blockWatch, error)
 	if before := live.predecessor(name, own, i); before != nil {
 		s.before.Store(before)
 		go func() {
-			for more := own.More(); !own.View().Covers(before.View()); more = own.More() {
-				select {
-				case <-more:
-					continue
-				case <-i.ended:
-				}
-				break
-			}
-			s.before.Store(nil)
+			s.takeOver(before, i.ended)
 			live.leave(before, i)
 		}()
 	}
@@ -265,7 +283,7 @@ func (l *liveWatches) predecessor(block string, own *sharedWatch, by *instance) 
 			if holder == by || answering == nil {
 				continue
 			}
-			if before := answering.newest(); before != own && !own.View().Covers(before.View()) {
+			if before := answering.newest(); before != own && before.View() != nil {
 				before.holders[by]++
 				return before
 			}

@@ -1,11 +1,15 @@
 package multicluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +136,94 @@ func TestWatchesAreSharedAndEnd(t *testing.T) {
 	running(t, "after a reload with another account in the same file", 1)
 	third.end()
 	running(t, "at the end", 0)
+}
+
+// behind is an API server that tells a watch with a label selector of the first state of an import, and of the second one when it is
+// let go.
+func behind(t *testing.T) (kubeconfig string, letGo func()) {
+	held, release := context.WithCancel(t.Context())
+	event := func(kind string, version, last int, annotations string) string {
+		return fmt.Sprintf(`{"type": %q, "object": {"kind": "ServiceImport", "apiVersion": "multicluster.x-k8s.io/v1beta1", "metadata": {"namespace": "default",
+"name": "foo", "resourceVersion": "%d", "annotations": {%s}}, "spec": {"type": "ClusterSetIP", "ips": ["10.0.0.%d"]}}}`, kind, version, annotations, last)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		if query.Get("sendInitialEvents") != "true" {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		tell := func(text string) {
+			_, _ = fmt.Fprintln(w, strings.ReplaceAll(text, "\n", " "))
+			w.(http.Flusher).Flush()
+		}
+		tell(event("ADDED", 10, 1, ""))
+		tell(event("BOOKMARK", 10, 1, `"k8s.io/initial-events-end": "true"`))
+		if query.Get("labelSelector") != "" {
+			<-held.Done()
+		}
+		tell(event("MODIFIED", 11, 2, ""))
+		<-r.Context().Done()
+	}))
+	t.Cleanup(func() { release(); server.CloseClientConnections(); server.Close() })
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}`, server.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig, release
+}
+
+// A reload with other options goes over to the new watch when that has got as far as the one before it: otherwise an answer could go
+// back to an address of some time ago. A new watch that never gets there is waited for in vain, for five seconds.
+func TestAReloadDoesNotGoBack(t *testing.T) {
+	for name, never := range map[string]bool{"the new watch gets there": false, "never": true} {
+		t.Run(name, func(t *testing.T) {
+			kubeconfig, letGo := behind(t)
+			read := func(labels string) *blockWatch {
+				i := newInstance()
+				b, err := i.block([]string{"."}, config{kubeconfig: kubeconfig, watch: watch.Options{Labels: labels, NoEndpoints: true}})
+				if err = errors.Join(err, i.begin()); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(i.end)
+				return b
+			}
+			address := func(v *watch.View) string {
+				if v == nil {
+					return "unknown"
+				}
+				zone := &index.Zone{Name: "clusterset.local."}
+				return v.Index.Lookup(zone, "foo.default.svc.clusterset.local.", dns.TypeA, dns.MaxMsgSize).Answer[0].(*dns.A).A.String()
+			}
+			becomes := func(v func() *watch.View, want string) {
+				t.Helper()
+				kube.Eventually(t, "the address", func() error {
+					if got := address(v()); got != want {
+						return fmt.Errorf("it is %s, not %s", got, want)
+					}
+					return nil
+				})
+			}
+			becomes(read("").View, "10.0.0.2")
+			after := read("!none")
+			becomes(after.sharedWatch.View, "10.0.0.1")
+			asked := 0
+			kube.Eventually(t, "asked 20 times, and gone over", func() error {
+				over := after.before.Load() == nil
+				if got := address(after.View()); got != "10.0.0.2" && (!never || !over) {
+					t.Fatalf("the answer went back to %s", got)
+				}
+				if asked++; asked == 20 && !never {
+					letGo()
+				}
+				if !over || asked < 20 {
+					return fmt.Errorf("asked %d times", asked)
+				}
+				return nil
+			})
+		})
+	}
 }
 
 // The server that answers all of a cluster's names gets questions, also where imports can never be listed.

@@ -5,8 +5,6 @@ import (
 
 	"github.com/coredns/coredns/plugin/transfer"
 	"github.com/miekg/dns"
-
-	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
 var errUnsynced = errors.New("not synced with the API server yet, so the zone is unknown")
@@ -27,17 +25,13 @@ func (m *Multicluster) Transfer(name string, serial uint32) (<-chan []dns.RR, er
 	records := make(chan []dns.RR)
 	go func() { // the receiver reads all parts, also after its client has gone
 		defer close(records)
-		send(v.Index, zone, serial, records)
+		for part := range v.Index.Transfer(zone) {
+			if serial != 0 && v.Index.IsCurrent(serial) {
+				records <- part[:1]
+				return
+			}
+			records <- part
+		}
 	}()
 	return records, nil
-}
-
-func send(x *index.Index, zone *index.Zone, serial uint32, to chan<- []dns.RR) {
-	for part := range x.Transfer(zone) {
-		if serial != 0 && x.IsCurrent(serial) {
-			to <- part[:1]
-			return
-		}
-		to <- part
-	}
 }

@@ -98,7 +98,7 @@ func (s *sink[T]) edit(f func() []types.NamespacedName) {
 }
 
 // ReplaceAll implements reflector.Sink.
-func (s *sink[T]) ReplaceAll(atMost int, list iter.Seq[item[T]]) {
+func (s *sink[T]) ReplaceAll(_ string, atMost int, list iter.Seq[item[T]]) {
 	all := make([]item[T], 0, atMost)
 	there := make(map[types.NamespacedName]bool, atMost)
 	for k := range list {

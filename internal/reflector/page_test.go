@@ -29,7 +29,7 @@ func (n *names) Keep(object any) (string, error) {
 }
 func (*names) Set(string)       {}
 func (*names) Remove(any) error { return nil }
-func (n *names) ReplaceAll(_ int, all iter.Seq[string]) {
+func (n *names) ReplaceAll(_ string, _ int, all iter.Seq[string]) {
 	var list []string
 	for name := range all {
 		list = append(list, name)

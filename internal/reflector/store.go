@@ -14,9 +14,10 @@ type Sink[K any] interface {
 	Set(kept K)
 	// Remove removes an object that was deleted. It gets the last state of the object.
 	Remove(object any) error
-	// ReplaceAll replaces everything with the objects in all, of which there are at most atMost.
-	// Objects that Keep fails for are not among them.
-	ReplaceAll(atMost int, all iter.Seq[K])
+	// ReplaceAll replaces everything with the objects in all, of which there are at most atMost, as of a
+	// resource version, "" if the server does not have the resource. Objects that Keep fails for are not
+	// among them.
+	ReplaceAll(version string, atMost int, all iter.Seq[K])
 }
 
 // NewStore returns a store for a Follower that writes to a sink. It implements
@@ -60,8 +61,8 @@ func (s store[K]) Delete(object any) error { return s.sink.Remove(object) }
 
 // Replace implements cache.ReflectorStore. An object that Keep fails for does not affect the
 // others.
-func (s store[K]) Replace(objects []any, _ string) error {
-	s.sink.ReplaceAll(len(objects), func(yield func(K) bool) {
+func (s store[K]) Replace(objects []any, version string) error {
+	s.sink.ReplaceAll(version, len(objects), func(yield func(K) bool) {
 		for _, object := range objects {
 			if kept, err := s.keep(object); err == nil && !yield(kept) {
 				return

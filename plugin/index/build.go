@@ -79,6 +79,3 @@ func (x *Index) countNamespaces(blocks map[Key]*block) table[string, *namespace]
 
 // Serial returns the serial of the zone's SOA record.
 func (x *Index) Serial() uint32 { return x.serial }
-
-// Services returns the number of services whose names exist.
-func (x *Index) Services() int { return x.services.n }

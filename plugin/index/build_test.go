@@ -158,7 +158,7 @@ func TestAnyHistoryEndsInTheIndexOfItsEndState(t *testing.T) {
 		if diff := cmp.Diff(contents(h.rebuilt()), contents(x)); diff != "" {
 			t.Fatalf("run %d: the updates and a rebuild differ (-rebuild +updates):\n%s", run, diff)
 		}
-		if want, got := h.rebuilt().services.n, x.Services(); want != got {
+		if want, got := h.rebuilt().services.n, x.services.n; want != got {
 			t.Fatalf("run %d: %d services counted, want %d", run, got, want)
 		}
 		if t.Failed() {
@@ -184,7 +184,7 @@ func TestAListOfOneNamespaceReplacesThatOneOnly(t *testing.T) {
 	x := New(0).With(s.Drain(), 1)
 	check(t, x)
 	for name, want := range map[string]Result{"stays.a": Success, "goes.a": NameError, "stays.b": Success, "goes.b": Success} {
-		if got := x.Lookup(testZone, name+".svc.clusterset.local.", dns.TypeA).Result; got != want {
+		if got := x.whole(testZone, name+".svc.clusterset.local.", dns.TypeA).Result; got != want {
 			t.Errorf("%s: result %d, want %d", name, got, want)
 		}
 	}

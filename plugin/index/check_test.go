@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/miekg/dns"
 )
 
 // broken returns each violated rule of the index: rules that lookups rely on, and rules that are
@@ -116,4 +118,26 @@ func (h *hosts) check() (broken []error) {
 		bad("groups have hosts that do not exist: %v", grouped)
 	}
 	return broken
+}
+
+// check reports whether each part is sorted, and each entry in its place.
+func (t table[K, E]) check() bool {
+	n := 0
+	for i, part := range t.parts {
+		for _, s := range part {
+			if in, hash := placeOf(s.entry.id()); int(in) != i || hash != s.hash || t.get(s.entry.id()) != s.entry {
+				return false
+			}
+		}
+		n += len(part)
+		if !slices.IsSortedFunc(part, func(s, t slot[K, E]) int { return cmp.Compare(s.hash, t.hash) }) {
+			return false
+		}
+	}
+	return n == t.n
+}
+
+// whole is what Lookup answers in the largest message.
+func (x *Index) whole(z *Zone, qname string, qtype uint16) Answer {
+	return x.Lookup(z, qname, qtype, dns.MaxMsgSize)
 }

@@ -15,7 +15,7 @@ var zone = &index.Zone{Name: "clusterset.local.", TTL: 5, NegativeTTL: 5}
 const noLimit = dns.MaxMsgSize
 
 // A ServiceImport of type ClusterSetIP has the addresses in its spec.ips, and SRV records of its ports.
-func ExampleIndex_LookupIn() {
+func ExampleIndex_Lookup() {
 	state := index.NewState()
 	foo := index.Service{
 		Key:   index.NewKey("default", "foo"),
@@ -25,11 +25,11 @@ func ExampleIndex_LookupIn() {
 	state.SetService(foo.Entry())
 	x := index.New(1).With(state.Drain(), 2)
 
-	a := x.LookupIn(zone, "foo.default.svc.clusterset.local.", dns.TypeA, noLimit)
+	a := x.Lookup(zone, "foo.default.svc.clusterset.local.", dns.TypeA, noLimit)
 	fmt.Println(a.Answer[0])
-	a = x.LookupIn(zone, "_http._tcp.foo.default.svc.clusterset.local.", dns.TypeSRV, noLimit)
+	a = x.Lookup(zone, "_http._tcp.foo.default.svc.clusterset.local.", dns.TypeSRV, noLimit)
 	fmt.Println(a.Answer[0])
-	a = x.LookupIn(zone, "bar.default.svc.clusterset.local.", dns.TypeA, noLimit)
+	a = x.Lookup(zone, "bar.default.svc.clusterset.local.", dns.TypeA, noLimit)
 	fmt.Println(a.Result == index.NameError)
 	// Output:
 	// foo.default.svc.clusterset.local.	5	IN	A	10.0.0.1
@@ -53,7 +53,7 @@ func ExampleState_SetSlice() {
 	x := index.New(1).With(state.Drain(), 2)
 
 	for _, name := range []string{"db.default.svc", "db-1.member1.db.default.svc"} {
-		for _, record := range x.LookupIn(zone, name+".clusterset.local.", dns.TypeA, noLimit).Answer {
+		for _, record := range x.Lookup(zone, name+".clusterset.local.", dns.TypeA, noLimit).Answer {
 			fmt.Println(record)
 		}
 	}

@@ -46,12 +46,8 @@ func (a *Answer) fitGlue(q *question) {
 	m := dns.Msg{Question: []dns.Question{{Name: q.qname}}, Answer: a.Answer, Extra: a.Additional}
 	m.Truncate(q.room + sizeQuestion(q.qname))
 	fits := len(m.Extra)
-	for 0 < fits && fits < len(a.Additional) && sameSet(a.Additional[fits-1], a.Additional[fits]) {
+	for 0 < fits && fits < len(a.Additional) && dns.IsRRset(a.Additional[fits-1:fits+1]) {
 		fits--
 	}
 	a.Additional = slices.Clip(a.Additional[:fits])
-}
-
-func sameSet(a, b dns.RR) bool {
-	return a.Header().Rrtype == b.Header().Rrtype && a.Header().Name == b.Header().Name
 }

@@ -84,7 +84,7 @@ func TestAllocations(t *testing.T) {
 		"_pg._tcp.db.data.svc.clusterset.local. SRV":    6,
 	} {
 		name, qtype := cutQuestion(question)
-		if got := testing.AllocsPerRun(100, func() { x.Lookup(testZone, name, qtype) }); got > want {
+		if got := testing.AllocsPerRun(100, func() { x.whole(testZone, name, qtype) }); got > want {
 			t.Errorf("%s: %v allocations, want at most %v", question, got, want)
 		}
 	}

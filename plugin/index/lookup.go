@@ -23,16 +23,11 @@ type Answer struct {
 	Answer, Authority, Additional []dns.RR
 }
 
-// Lookup answers a question as LookupIn does, for a message of the largest size.
-func (x *Index) Lookup(z *Zone, qname string, qtype uint16) Answer {
-	return x.LookupIn(z, qname, qtype, dns.MaxMsgSize)
-}
-
-// LookupIn answers a question for a name in the zone, in a message of a size in bytes. It makes no
+// Lookup answers a question for a name in the zone, in a message of a size in bytes. It makes no
 // more records than fit, so that the cost of a query is bounded by the message, however many
 // endpoints and ports the name has. The owner of the records has the spelling of the question (RFC
 // 1035 7.3 permits any case; resolvers that randomise it compare it).
-func (x *Index) LookupIn(z *Zone, qname string, qtype uint16, size int) (a Answer) {
+func (x *Index) Lookup(z *Zone, qname string, qtype uint16, size int) (a Answer) {
 	lower := strings.ToLower(qname)
 	q := question{zone: z, qname: qname, origin: qname[len(qname)-len(z.Name):], room: max(0, size-sizeQuestion(qname))}
 	q.name = z.Parse(lower)

@@ -53,7 +53,7 @@ func ips(list ...string) []netip.Addr {
 // ask returns the answer as text: the result, and a line for each record ("answer", "authority" or "additional" before it).
 func ask(x *Index, z *Zone, question string) []string {
 	name, qtype, _ := strings.Cut(question, " ")
-	a := x.Lookup(z, name, dns.StringToType[qtype])
+	a := x.whole(z, name, dns.StringToType[qtype])
 	lines := []string{[]string{"Success", "NoData", "NameError"}[a.Result]}
 	for section, rrs := range map[string][]dns.RR{"answer": a.Answer, "authority": a.Authority, "additional": a.Additional} {
 		for _, rr := range rrs {
@@ -237,7 +237,7 @@ func TestAnSRVTargetTooLongForAMessageCostsOnlyItself(t *testing.T) { // D10
 	x := build(t, []Service{{Key: NewKey("ns", "s"), Type: Headless}},
 		Slice{SliceID: SliceID{"ns", "1"}, Service: "s", Cluster: long, Ports: port, Endpoints: []Endpoint{{strings.Repeat("h", 63), ips("10.0.0.1")[0]}}},
 		Slice{SliceID: SliceID{"ns", "2"}, Service: "s", Cluster: "c", Ports: port, Endpoints: []Endpoint{{"h", ips("10.0.0.2")[0]}}})
-	got := x.Lookup(testZone, "s.ns.svc.clusterset.local.", dns.TypeSRV)
+	got := x.whole(testZone, "s.ns.svc.clusterset.local.", dns.TypeSRV)
 	if len(got.Answer) != 1 || len(got.Additional) != 1 {
 		t.Fatalf("got %v, %v; want the short target alone", got.Answer, got.Additional)
 	}
@@ -255,7 +255,7 @@ func TestTheLongestSRVTarget(t *testing.T) {
 		host := strings.Repeat("h", length-len("."+cluster+"."+service))
 		x := build(t, []Service{{Key: NewKey("ns", "s"), Type: Headless}},
 			Slice{SliceID: SliceID{"ns", "1"}, Service: "s", Cluster: cluster, Ports: []Port{{"p", "tcp", 1}}, Endpoints: []Endpoint{{host, ips("10.0.0.1")[0]}}})
-		got := x.Lookup(testZone, service, dns.TypeSRV)
+		got := x.whole(testZone, service, dns.TypeSRV)
 		if len(got.Answer) != want {
 			t.Errorf("a target of %d characters: %d records, want %d", length, len(got.Answer), want)
 		}
@@ -274,16 +274,16 @@ func reply(a Answer) *dns.Msg {
 func TestAnswersShareNoRecord(t *testing.T) {
 	x := build(t, []Service{{Key: NewKey("a", "b"), IPs: ips("10.0.0.1"), Ports: []Port{{"p", "tcp", 1}}}})
 	for _, qtype := range []uint16{dns.TypeA, dns.TypeSRV} {
-		first := x.Lookup(testZone, "b.a.svc.clusterset.local.", qtype)
+		first := x.whole(testZone, "b.a.svc.clusterset.local.", qtype)
 		before := fmt.Sprint(first)
-		second := x.Lookup(testZone, "b.a.svc.clusterset.local.", qtype)
+		second := x.whole(testZone, "b.a.svc.clusterset.local.", qtype)
 		for _, rr := range append(second.Answer, second.Additional...) {
 			rr.Header().Ttl, rr.Header().Name = 99, "spoilt."
 			if a, ok := rr.(*dns.A); ok {
 				a.A[0] = 99
 			}
 		}
-		if third := fmt.Sprint(x.Lookup(testZone, "b.a.svc.clusterset.local.", qtype)); fmt.Sprint(first) != before || third != before {
+		if third := fmt.Sprint(x.whole(testZone, "b.a.svc.clusterset.local.", qtype)); fmt.Sprint(first) != before || third != before {
 			t.Errorf("a change to one answer reached another: %v, %s; want %s", first, third, before)
 		}
 	}

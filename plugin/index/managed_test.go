@@ -50,7 +50,7 @@ func TestHandsChange(t *testing.T) {
 		t.Helper()
 		x = x.With(s.Drain(), 2)
 		check(t, x)
-		if got := x.Lookup(testZone, "h.c1.db.data.svc.clusterset.local.", 1).Result; got != want {
+		if got := x.whole(testZone, "h.c1.db.data.svc.clusterset.local.", 1).Result; got != want {
 			t.Errorf("%s: result %d, want %d", what, got, want)
 		}
 	}

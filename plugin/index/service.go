@@ -73,6 +73,9 @@ func (s Service) Entry() Entry {
 	}
 }
 
+// Headless reports whether the service has no virtual IPs.
+func (e Entry) Headless() bool { return e.block.unbuilt != isBuilt }
+
 // SliceID names an EndpointSlice.
 type SliceID struct{ Namespace, Name string }
 

@@ -129,6 +129,14 @@ func garbage(f func()) (bytes uint64, took time.Duration) {
 	return (after.TotalAlloc - before.TotalAlloc) / calls, took
 }
 
+// A walk through 100 000 targets that are too long for any message ends after maxSteps of them, and says that there are more.
+func TestAWalkIsCut(t *testing.T) {
+	x := unchecked(shapes["targets too long for a message, in many groups"].make())
+	if a := x.whole(testZone, wideName, dns.TypeSRV); !a.Truncated || len(a.Answer) > 0 {
+		t.Errorf("truncated %v, with %d records; want a walk that was cut", a.Truncated, len(a.Answer))
+	}
+}
+
 // Of 1000 endpoints and 8000 ports one SRV question cost 1.15 GB and 2.9 s. Over UDP an answer costs little more than its 1232
 // bytes do; with the largest message it stays under 1 MB. The limit of the time is far above the aim of 1 ms, for
 // the race detector on a busy machine.
@@ -140,7 +148,7 @@ func TestNoAnswerCostsMoreThanItsMessage(t *testing.T) {
 				for _, qname := range shape.names {
 					for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeANY} {
 						var a Answer
-						bytes, took := garbage(func() { a = x.LookupIn(testZone, qname, qtype, size) })
+						bytes, took := garbage(func() { a = x.Lookup(testZone, qname, qtype, size) })
 						records := len(a.Answer) + len(a.Additional)
 						if bytes > most || records > size/sizeA || took > 300*time.Millisecond {
 							t.Errorf("%s %s in %d bytes: %d records, %d bytes of garbage, %v", qname, dns.TypeToString[qtype], size, records, bytes, took)
@@ -271,7 +279,7 @@ func TestGeneratedTargetsAreTheProduct(t *testing.T) {
 					qname = "_" + port.name + "._" + port.protocol + "." + suffix
 				}
 				want := h.product(key, port.name, port.protocol, suffix)
-				got := srvText(x.Lookup(testZone, qname, dns.TypeSRV).Answer)
+				got := srvText(x.whole(testZone, qname, dns.TypeSRV).Answer)
 				slices.Sort(got)
 				slices.Sort(want)
 				if !slices.Equal(got, want) {
@@ -286,9 +294,9 @@ func TestGeneratedTargetsAreTheProduct(t *testing.T) {
 // testParts asks for SRV records in messages of every size.
 func testParts(t *testing.T, x *Index, qname string, want []string) {
 	t.Helper()
-	all := x.LookupIn(testZone, qname, dns.TypeSRV, dns.MaxMsgSize).Answer
+	all := x.Lookup(testZone, qname, dns.TypeSRV, dns.MaxMsgSize).Answer
 	for size := 150; size < 900; size += 7 {
-		a := x.LookupIn(testZone, qname, dns.TypeSRV, size)
+		a := x.Lookup(testZone, qname, dns.TypeSRV, size)
 		got := srvText(a.Answer)
 		missing := slices.DeleteFunc(slices.Clone(want), func(text string) bool { return slices.Contains(got, text) })
 		if len(got)+len(missing) != len(want) || a.Truncated != (len(missing) > 0) {
@@ -336,9 +344,9 @@ func TestAnyOfManyTargetsIsAnswered(t *testing.T) {
 		}
 		x := unchecked(service, parts)
 		for _, qname := range []string{wideName, "_p0._tcp." + wideName} {
-			seen, want := map[string]bool{}, len(x.Lookup(testZone, qname, dns.TypeSRV).Answer)
+			seen, want := map[string]bool{}, len(x.whole(testZone, qname, dns.TypeSRV).Answer)
 			for asked := 0; len(seen) < want; asked++ {
-				for _, text := range srvText(x.LookupIn(testZone, qname, dns.TypeSRV, 1232).Answer) {
+				for _, text := range srvText(x.Lookup(testZone, qname, dns.TypeSRV, 1232).Answer) {
 					seen[text] = true
 				}
 				if asked == 10_000 {
@@ -360,7 +368,7 @@ func TestAnyOfManyAddressesIsAnswered(t *testing.T) {
 				if answers > 5000 {
 					t.Fatalf("after %d answers of %d bytes only %d addresses have been seen", answers, size, len(seen))
 				}
-				a := x.LookupIn(testZone, qname, dns.TypeA, size)
+				a := x.Lookup(testZone, qname, dns.TypeA, size)
 				once := map[string]bool{}
 				for _, rr := range a.Answer {
 					once[rr.(*dns.A).A.String()] = true
@@ -379,12 +387,12 @@ func TestAnAnswerWithoutRoomIsTruncated(t *testing.T) {
 	service, parts := wide(1, 1, 1)
 	x := unchecked(service, parts)
 	for _, qtype := range []uint16{dns.TypeA, dns.TypeSRV, dns.TypeANY} {
-		a := x.LookupIn(testZone, wideName, qtype, 0)
+		a := x.Lookup(testZone, wideName, qtype, 0)
 		if a.Result != Success || !a.Truncated || len(a.Answer)+len(a.Authority)+len(a.Additional) > 0 {
 			t.Errorf("%s: got %+v, want an empty truncated answer", dns.TypeToString[qtype], a)
 		}
 	}
-	if a := x.LookupIn(testZone, wideName, dns.TypeAAAA, 0); a.Result != NoData || a.Truncated {
+	if a := x.Lookup(testZone, wideName, dns.TypeAAAA, 0); a.Result != NoData || a.Truncated {
 		t.Errorf("got %+v, want no data", a)
 	}
 }
@@ -400,14 +408,14 @@ func TestGlueIsLeftOutByWholeSets(t *testing.T) {
 		}
 	}
 	x := build(t, []Service{{Key: NewKey("ns", "wide"), Type: Headless}}, slice)
-	whole := x.Lookup(testZone, wideName, dns.TypeSRV)
+	whole := x.whole(testZone, wideName, dns.TypeSRV)
 	if whole.Truncated || len(whole.Answer) != 700 || len(whole.Additional) == 0 {
 		t.Fatalf("%d records and %d of glue in the largest message; truncated: %v", len(whole.Answer), len(whole.Additional), whole.Truncated)
 	}
 	need := packedLen(t, wideName, Answer{Answer: whole.Answer})
 	last := -1
 	for size := need; size <= dns.MaxMsgSize; size += 211 {
-		a := x.LookupIn(testZone, wideName, dns.TypeSRV, size)
+		a := x.Lookup(testZone, wideName, dns.TypeSRV, size)
 		if a.Truncated || len(a.Answer) != 700 || packedLen(t, wideName, a) > size || len(a.Additional) < last {
 			t.Fatalf("%d bytes: truncated %v, %d records, %d of glue after %d", size, a.Truncated, len(a.Answer), len(a.Additional), last)
 		}

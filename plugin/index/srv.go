@@ -79,7 +79,9 @@ func (s *srv) take(w *walk, list []target, most, left int) ([]target, int) {
 		}
 		length := s.nameLen(t)
 		if length > maxName {
-			w.skip()
+			if w.number > 0 { // the host's other targets have the same name
+				w.skipHost()
+			}
 			continue
 		}
 		if w.seen(t) {
@@ -269,7 +271,7 @@ func (w *walk) start(b *block, n *node, random bool, steps int) {
 		}
 	}
 	w.enter(w.from)
-	if !w.isOne() {
+	if w.from > 0 || w.next < size { // several groups
 		w.known = map[target]struct{}{}
 	}
 	if random && w.until > 0 {
@@ -294,8 +296,9 @@ func (w *walk) enter(at int) {
 	w.next, w.host, w.number = at+1, 0, 0
 	switch {
 	case !w.own:
-		same := sameGroup(w.named[at:])
-		w.hosts, w.ports, w.next = w.b.hostsOf(w.named[at].group), w.named[at:at+same], at+same
+		group := w.named[at].group
+		w.next = at + alike(w.named[at:], func(p port) bool { return p.group == group })
+		w.hosts, w.ports = w.b.hostsOf(group), w.named[at:w.next]
 	case w.b.hosts != nil:
 		g := &w.b.hosts.groups[at]
 		w.hosts, w.numbers = g.hosts, g.numbers
@@ -310,8 +313,8 @@ func (w *walk) enter(at int) {
 // width returns how many targets each host of the group has.
 func (w *walk) width() int { return len(w.numbers) + len(w.ports) }
 
-// isOne reports whether the name has one group only. Call it before the first step.
-func (w *walk) isOne() bool { return w.from == 0 && w.next == w.size() }
+// isCut reports whether the walk has ended with targets left that it has not looked at.
+func (w *walk) isCut() bool { return w.steps < 0 }
 
 // step returns the next target that has not come before; ok is false after the last one.
 func (w *walk) step() (t target, ok bool) {
@@ -324,16 +327,12 @@ func (w *walk) step() (t target, ok bool) {
 
 // seen reports whether a target has come before, and notes it.
 func (w *walk) seen(t target) bool {
-	if w.known == nil {
-		return false
-	}
 	_, twice := w.known[t]
-	w.known[t] = struct{}{}
+	if w.known != nil {
+		w.known[t] = struct{}{}
+	}
 	return twice
 }
-
-// isCut reports whether the walk has ended with targets left that it has not looked at.
-func (w *walk) isCut() bool { return w.steps < 0 }
 
 // any is step with targets that have come before.
 func (w *walk) any() (t target, ok bool) {
@@ -365,24 +364,8 @@ func (w *walk) any() (t target, ok bool) {
 	return t, true
 }
 
-// skip leaves out the other numbers of the last target's host.
-func (w *walk) skip() {
-	if w.number > 0 {
-		w.skipHost()
-	}
-}
-
 // skipHost goes to the next host.
 func (w *walk) skipHost() { w.host, w.number = w.host+1, 0 }
-
-// sameGroup returns how many of the ports, from the first one on, have the same group.
-func sameGroup(ports []port) int {
-	group := ports[0].group
-	if ports[len(ports)-1].group == group {
-		return len(ports)
-	}
-	return slices.IndexFunc(ports, func(p port) bool { return p.group != group })
-}
 
 func (b *block) hostsOf(group int32) []int32 {
 	if b.hosts == nil {

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"cmp"
 	"hash/maphash"
 	"slices"
 )
@@ -89,26 +88,20 @@ func (t table[K, E]) with(change map[K]E) table[K, E] {
 
 // set sets or removes one entry of a table that shares no part with another one.
 func (t *table[K, E]) set(key K, e E) {
-	part, hash := placeOf(key)
-	before := len(t.parts[part])
-	t.parts[part] = edited(t.parts[part], slot[K, E]{hash, e}, key)
-	t.n += len(t.parts[part]) - before
-}
-
-// edited sets or removes one entry of a part that is not shared.
-func edited[K ~string, E entry[K]](part []slot[K, E], s slot[K, E], key K) []slot[K, E] {
 	var none E
-	i, ok := at(part, s.hash, key)
+	part, hash := placeOf(key)
+	slots := t.parts[part]
+	i, found := at(slots, hash, key)
 	switch {
-	case ok && s.entry == none:
-		return slices.Delete(part, i, i+1)
-	case ok:
-		part[i] = s
-		return part
-	case s.entry == none:
-		return part
+	case found && e == none:
+		t.parts[part] = slices.Delete(slots, i, i+1)
+		t.n--
+	case found:
+		slots[i].entry = e
+	case e != none:
+		t.parts[part] = slices.Insert(slots, i, slot[K, E]{hash, e})
+		t.n++
 	}
-	return slices.Insert(part, i, s)
 }
 
 // all calls f for each entry, in no particular order.
@@ -125,21 +118,4 @@ func (t table[K, E]) keys() []K {
 	keys := make([]K, 0, t.n)
 	t.all(func(e E) { keys = append(keys, e.id()) })
 	return keys
-}
-
-// check reports whether each part is sorted, and each entry in its place.
-func (t table[K, E]) check() bool {
-	n := 0
-	for i, part := range t.parts {
-		for _, s := range part {
-			if in, hash := placeOf(s.entry.id()); int(in) != i || hash != s.hash || t.get(s.entry.id()) != s.entry {
-				return false
-			}
-		}
-		n += len(part)
-		if !slices.IsSortedFunc(part, func(s, t slot[K, E]) int { return cmp.Compare(s.hash, t.hash) }) {
-			return false
-		}
-	}
-	return n == t.n
 }

@@ -54,7 +54,7 @@ func answered(x *Index, z *Zone, also map[string][]string) map[string][]string {
 	sets := map[string][]string{}
 	for question := range questions {
 		name, qtype, _ := strings.Cut(question, " ")
-		for _, rr := range x.Lookup(z, name, dns.StringToType[qtype]).Answer {
+		for _, rr := range x.whole(z, name, dns.StringToType[qtype]).Answer {
 			sets[question] = append(sets[question], rr.String())
 		}
 	}

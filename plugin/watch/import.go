@@ -40,7 +40,7 @@ func (i *serviceImport) DeepCopyObject() runtime.Object {
 
 // trimImport keeps the parts of a ServiceImport that its answers depend on.
 func trimImport(in *serviceImport) *trimmed[index.Service] {
-	t := &trimmed[index.Service]{namespace: in.Namespace, name: in.Name, changed: lastChange(in)}
+	t := &trimmed[index.Service]{head: headOf(in)}
 	service := index.Service{Key: index.NewKey(in.Namespace, in.Name)}
 	if in.Err != nil || in.Name == "" {
 		t.problem("object", "the object cannot be decoded: %s", clip(errorText(in.Err)))

@@ -16,13 +16,12 @@ import (
 type publisher struct {
 	mu       sync.Mutex
 	state    *index.State
-	watched  namespaces             // of ServiceImports
-	missing  map[string]namespaces  // of each kind: those whose first list has not arrived
+	known    map[string]known       // of each kind
 	arrival  bool                   // a first list has arrived since the last View
 	headless map[index.Key]struct{} // services whose EndpointSlices are not listed
 	noted    bool                   // headless has changed since the last View
 	changes  []change               // not published yet
-	more     chan struct{}          // closed by the next View that contains a first list
+	next     chan struct{}          // closed by the next View
 
 	backlog index.Backlog     // used by the publisher's goroutine only
 	built   chan index.Change // the finished build of the backlog
@@ -34,33 +33,12 @@ type publisher struct {
 	published atomic.Pointer[View]
 }
 
-// namespaces is a set of namespaces, in which "" is all of them.
-type namespaces map[string]struct{}
-
-func (n namespaces) has(namespace string) bool {
-	_, all := n[""]
-	_, this := n[namespace]
-	return all || this
-}
-
 // wait says that a list of a kind is still to arrive.
 func (p *publisher) wait(kind, namespace string) {
-	if p.missing[kind] == nil {
-		p.missing[kind] = namespaces{}
+	if _, ok := p.known[kind]; !ok {
+		p.known[kind] = known{namespaces{}, map[string]uint64{}}
 	}
-	p.missing[kind][namespace] = struct{}{}
-	if kind == importKind.name {
-		p.watched[namespace] = struct{}{}
-	}
-}
-
-// arrived says that a list of a kind is in the state.
-func (p *publisher) arrived(kind, namespace string) {
-	delete(p.missing[kind], namespace)
-	p.arrival = true
-	if kind == sliceKind.name {
-		p.forget(namespace)
-	}
+	p.known[kind].watched[namespace] = struct{}{}
 }
 
 // forget removes the services of a namespace from those whose EndpointSlices are not listed.
@@ -71,37 +49,43 @@ func (p *publisher) forget(namespace string) {
 
 func newPublisher(o Observer) *publisher {
 	return &publisher{
-		state: index.NewState(), watched: namespaces{}, missing: map[string]namespaces{}, headless: map[index.Key]struct{}{},
-		observer: o, built: make(chan index.Change, 1), dirty: make(chan struct{}, 1), synced: make(chan struct{}), more: make(chan struct{}),
+		state: index.NewState(), known: map[string]known{}, headless: map[index.Key]struct{}{}, observer: o,
+		built: make(chan index.Change, 1), dirty: make(chan struct{}, 1), synced: make(chan struct{}), next: make(chan struct{}),
 	}
 }
 
-// change is a change to one object. It measures the time until its answer.
+// change is a change to one object, or to all objects of a list.
 type change struct {
-	kind string
-	at   int64 // in nanoseconds since 1970, from the object; 0 if unknown
+	kind, namespace string // of the list
+	version         uint64 // of all objects of the list
+	at              int64  // in nanoseconds since 1970, from the object, to measure the time until its answer; 0 if unknown
 }
 
-// edit changes the state after a change to one object. f reports whether an answer can change; it
-// is called with mu held.
+// edit changes the state after a change. f reports whether an answer can change; it is called with mu
+// held.
 func (p *publisher) edit(c change, f func(*publisher) bool) {
 	p.mu.Lock()
-	changed := f(p)
-	if changed && c.at != 0 && p.published.Load() != nil { // changes older than this process are not measured
+	if f(p) && c.at != 0 && p.published.Load() != nil { // changes older than this process are not measured
 		p.changes = append(p.changes, c)
 	}
-	p.mu.Unlock()
-	if changed {
-		select {
-		case p.dirty <- struct{}{}:
-		default: // the publisher has not run yet, and will include this edit
+	lists := p.known[c.kind].at
+	if _, known := lists[c.namespace]; !known {
+		p.arrival = true
+		if c.kind == sliceKind.name {
+			p.forget(c.namespace)
 		}
+	}
+	lists[c.namespace] = c.version
+	p.mu.Unlock()
+	select {
+	case p.dirty <- struct{}{}:
+	default: // the publisher has not run yet, and will include this edit
 	}
 }
 
-func (p *publisher) setImport(e entry) bool {
+func (p *publisher) setImport(e index.Entry) bool {
 	p.note(e)
-	return p.state.SetService(e.Entry)
+	return p.state.SetService(e)
 }
 
 func (p *publisher) removeImport(key index.Key) bool {
@@ -109,19 +93,17 @@ func (p *publisher) removeImport(key index.Key) bool {
 	return p.state.DeleteService(key)
 }
 
-func (p *publisher) replaceImports(namespace string, all []entry) {
-	entries := make([]index.Entry, len(all))
+func (p *publisher) replaceImports(namespace string, all []index.Entry) {
 	p.forget(namespace)
-	for i, e := range all {
-		entries[i] = e.Entry
+	for _, e := range all {
 		p.note(e)
 	}
-	p.state.ReplaceServices(namespace, entries)
+	p.state.ReplaceServices(namespace, all)
 }
 
 // note remembers which services are headless, until the EndpointSlices of their namespace are listed.
-func (p *publisher) note(e entry) {
-	if !e.headless || !p.missing[sliceKind.name].has(e.Namespace()) {
+func (p *publisher) note(e index.Entry) {
+	if !e.Headless() || !p.known[sliceKind.name].lacks(e.Namespace()) {
 		p.unnote(e.Key)
 	} else if _, known := p.headless[e.Key]; !known {
 		p.headless[e.Key] = struct{}{}
@@ -198,7 +180,7 @@ func (p *publisher) publish(ctx context.Context) {
 func (p *publisher) publishOnce() {
 	before := p.published.Load()
 	p.mu.Lock()
-	if len(p.missing[importKind.name]) == len(p.watched) {
+	if len(p.known[importKind.name].at) == 0 {
 		p.mu.Unlock()
 		return // no ServiceImport is known yet
 	}
@@ -217,9 +199,6 @@ func (p *publisher) publishOnce() {
 	p.replace(next, edited, serial)
 	p.programmed(changes)
 	p.observer.Published(services, endpoints, next.whole)
-	if arrival {
-		p.tellMore()
-	}
 	if next.whole && (before == nil || !before.whole) {
 		close(p.synced)
 	}
@@ -227,26 +206,17 @@ func (p *publisher) publishOnce() {
 
 // viewLocked returns the next View, without its Index.
 func (p *publisher) viewLocked(before *View) *View {
-	next := &View{watched: p.watched}
-	if before != nil {
-		*next = *before
-	}
-	if before == nil || p.arrival {
-		imports, parts := p.missing[importKind.name], p.missing[sliceKind.name]
-		next.unlisted, next.partless, next.whole = maps.Clone(imports), maps.Clone(parts), len(imports)+len(parts) == 0
+	next := &View{whole: true, known: make(map[string]known, len(p.known))}
+	for kind, k := range p.known {
+		next.known[kind] = known{k.watched, maps.Clone(k.at)}
+		next.whole = next.whole && len(k.at) == len(k.watched)
 	}
 	if before == nil || p.noted {
 		next.headless, next.above = maps.Clone(p.headless), above(p.headless)
+	} else {
+		next.headless, next.above = before.headless, before.above
 	}
 	return next
-}
-
-// tellMore wakes those that wait for a View with more lists.
-func (p *publisher) tellMore() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.more)
-	p.more = make(chan struct{})
 }
 
 // split moves services that take long to build into the backlog. The slices of a large service are
@@ -281,6 +251,10 @@ func (p *publisher) replace(next *View, change index.Change, serial uint32) {
 	}
 	next.Index = last.With(change, serial)
 	p.published.Store(next)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.next)
+	p.next = make(chan struct{})
 }
 
 func (p *publisher) programmed(changes []change) {

@@ -73,11 +73,11 @@ type backlogged struct {
 
 func newBacklogged(t *testing.T) backlogged {
 	b := backlogged{t, newPublisher(quiet{programmed: map[string]int{}}), index.Zone{Name: "clusterset.local."}}
-	b.edit(change{}, func(h *publisher) bool {
+	b.wait(importKind.name, "")
+	b.wait(sliceKind.name, "")
+	b.edit(change{kind: importKind.name}, func(h *publisher) bool {
 		return h.state.SetService(index.Service{Key: index.NewKey("ns", "large"), Type: index.Headless}.Entry())
 	})
-	b.wait(importKind.name, "")
-	b.arrived(importKind.name, "")
 	b.crowd(0)
 	b.neighbour(1)
 	b.publishOnce()
@@ -92,12 +92,12 @@ func (b backlogged) crowd(generation int) {
 	for i := range mostAtOnce + 1 {
 		slice.Endpoints = append(slice.Endpoints, index.Endpoint{Addr: netip.AddrFrom4([4]byte{10, byte(generation), byte(i >> 8), byte(i)})})
 	}
-	b.edit(change{sliceKind.name, 1}, func(h *publisher) bool { return h.state.SetSlice(slice) })
+	b.edit(change{kind: sliceKind.name, at: 1}, func(h *publisher) bool { return h.state.SetSlice(slice) })
 }
 
 func (b backlogged) neighbour(generation int) {
 	ip := netip.AddrFrom4([4]byte{11, 0, 0, byte(generation)})
-	b.edit(change{importKind.name, 1}, func(h *publisher) bool {
+	b.edit(change{kind: importKind.name, at: 1}, func(h *publisher) bool {
 		return h.state.SetService(index.Service{Key: index.NewKey("ns", "small"), IPs: []netip.Addr{ip}}.Entry())
 	})
 }
@@ -106,7 +106,7 @@ func (b backlogged) neighbour(generation int) {
 func (b backlogged) answers(name, ip string) {
 	b.Helper()
 	if ip == "" {
-		if a := b.published.Load().Index.Lookup(&b.zone, name+".svc.clusterset.local.", dns.TypeA); a.Result != index.NameError {
+		if a := b.published.Load().Index.Lookup(&b.zone, name+".svc.clusterset.local.", dns.TypeA, dns.MaxMsgSize); a.Result != index.NameError {
 			b.Errorf("%s: result %d, want none", name, a.Result)
 		}
 		return
@@ -115,7 +115,7 @@ func (b backlogged) answers(name, ip string) {
 	if name == "small.ns" {
 		host = ""
 	}
-	a := b.published.Load().Index.Lookup(&b.zone, host+name+".svc.clusterset.local.", dns.TypeA)
+	a := b.published.Load().Index.Lookup(&b.zone, host+name+".svc.clusterset.local.", dns.TypeA, dns.MaxMsgSize)
 	if !slices.ContainsFunc(a.Answer, func(rr dns.RR) bool { return rr.(*dns.A).A.String() == ip }) {
 		b.Errorf("%s has not %s but %v", name, ip, a)
 	}
@@ -190,7 +190,7 @@ func TestOutdatedBlockIsNotPublished(t *testing.T) {
 			b.crowd(1)
 			b.publishOnce()
 			built := b.build()
-			b.edit(change{}, edit)
+			b.edit(change{kind: sliceKind.name}, edit)
 			b.publishOnce()
 			b.answers("large.ns", "")
 			b.publishBuilt(built)
@@ -215,7 +215,7 @@ func TestTheBacklogEndsInTheNewestState(t *testing.T) {
 	}
 	for name, want := range map[string]string{"10-20-0-0.c.large.ns": "10.20.0.0", "small.ns": "11.0.0.20"} {
 		kube.Eventually(t, name+" is the newest", func() error {
-			a := b.published.Load().Index.Lookup(&b.zone, name+".svc.clusterset.local.", dns.TypeA)
+			a := b.published.Load().Index.Lookup(&b.zone, name+".svc.clusterset.local.", dns.TypeA, dns.MaxMsgSize)
 			if len(a.Answer) != 1 || a.Answer[0].(*dns.A).A.String() != want {
 				return fmt.Errorf("got %v, want %s", a, want)
 			}

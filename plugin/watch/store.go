@@ -16,7 +16,6 @@ type sink[T any] struct {
 	namespace string // "" for all
 	publisher *publisher
 	problems  map[objectID]reported // of each object with problems
-	synced    bool
 }
 
 // kind describes how the State stores one kind of object.
@@ -35,6 +34,7 @@ type objectID struct{ namespace, name string }
 // thousand of them.
 type item[T any] struct {
 	value   *T
+	version uint64
 	changed int64   // in nanoseconds since 1970; 0 if unknown
 	faulty  *faulty // nil if all of the object is served
 }
@@ -46,7 +46,7 @@ type faulty struct {
 }
 
 func keep[T any](t *trimmed[T]) *item[T] {
-	k := &item[T]{value: t.value}
+	k := &item[T]{value: t.value, version: t.version}
 	if !t.changed.IsZero() {
 		k.changed = t.changed.UnixNano()
 	}
@@ -56,10 +56,10 @@ func keep[T any](t *trimmed[T]) *item[T] {
 	return k
 }
 
-var importKind = kind[entry]{
+var importKind = kind[index.Entry]{
 	name:    "ServiceImport",
-	trim:    func(object any) *item[entry] { return keep(entryOf(trimImport(object.(*serviceImport)))) },
-	id:      func(e entry) objectID { return objectID{e.Namespace(), e.Name()} },
+	trim:    func(object any) *item[index.Entry] { return keep(entryOf(trimImport(object.(*serviceImport)))) },
+	id:      func(e index.Entry) objectID { return objectID{e.Namespace(), e.Name()} },
 	set:     (*publisher).setImport,
 	remove:  func(h *publisher, id objectID) bool { return h.removeImport(index.NewKey(id.namespace, id.name)) },
 	replace: (*publisher).replaceImports,
@@ -94,7 +94,7 @@ func (s *sink[T]) Keep(object any) (*item[T], error) { return s.kind.trim(object
 // Set implements reflector.Sink.
 func (s *sink[T]) Set(k *item[T]) {
 	s.report(k)
-	s.publisher.edit(change{s.kind.name, k.changed}, func(h *publisher) bool {
+	s.edit(change{version: k.version, at: k.changed}, func(h *publisher) bool {
 		if k.value == nil {
 			return s.kind.remove(h, k.faulty.objectID)
 		}
@@ -110,12 +110,12 @@ func (s *sink[T]) Remove(object any) error {
 	}
 	id := objectID{m.GetNamespace(), m.GetName()}
 	delete(s.problems, id)
-	s.publisher.edit(change{}, func(h *publisher) bool { return s.kind.remove(h, id) })
+	s.edit(change{version: versionOf(m.GetResourceVersion())}, func(h *publisher) bool { return s.kind.remove(h, id) })
 	return nil
 }
 
 // ReplaceAll implements reflector.Sink.
-func (s *sink[T]) ReplaceAll(atMost int, all iter.Seq[*item[T]]) {
+func (s *sink[T]) ReplaceAll(version string, atMost int, all iter.Seq[*item[T]]) {
 	values := make([]T, 0, atMost)
 	known := s.problems
 	s.problems = make(map[objectID]reported, len(known))
@@ -128,14 +128,15 @@ func (s *sink[T]) ReplaceAll(atMost int, all iter.Seq[*item[T]]) {
 			values = append(values, *k.value)
 		}
 	}
-	s.publisher.edit(change{}, func(h *publisher) bool {
+	s.edit(change{version: versionOf(version)}, func(h *publisher) bool {
 		s.kind.replace(h, s.namespace, values)
-		if !s.synced {
-			s.synced = true
-			h.arrived(s.kind.name, s.namespace)
-		}
 		return true
 	})
+}
+
+func (s *sink[T]) edit(c change, f func(*publisher) bool) {
+	c.kind, c.namespace = s.kind.name, s.namespace
+	s.publisher.edit(c, f)
 }
 
 // report reports the problems of an object if they differ from the last ones. The problems of one

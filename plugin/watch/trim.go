@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unique"
@@ -21,11 +22,27 @@ import (
 
 // trimmed is the kept part of an object.
 type trimmed[T any] struct {
+	head
+	value    *T // nil: the object has no name that can be served
+	problems []Problem
+	more     int // problems beyond maxProblems
+}
+
+// head is what is kept of any object.
+type head struct {
 	namespace, name string
+	version         uint64
 	changed         time.Time // zero: unknown
-	value           *T        // nil: the object has no name that can be served
-	problems        []Problem
-	more            int // problems beyond maxProblems
+}
+
+func headOf(object metav1.Object) head {
+	return head{object.GetNamespace(), object.GetName(), versionOf(object.GetResourceVersion()), lastChange(object)}
+}
+
+// versionOf returns a resource version as a number that grows with each change of a resource (KEP-5504), or 0 if it is none.
+func versionOf(text string) uint64 {
+	version, _ := strconv.ParseUint(text, 10, 64)
+	return version
 }
 
 // lastChange returns when an object last changed: the time of the Pod's or Service's change if the
@@ -61,17 +78,12 @@ func (t *trimmed[T]) atMost(field, list string, have, most int) int {
 	return min(have, most)
 }
 
-// entry is a service in the State's form.
-type entry struct {
-	index.Entry
-	headless bool
-}
-
-// entryOf converts a trimmed ServiceImport.
-func entryOf(t *trimmed[index.Service]) *trimmed[entry] {
-	of := &trimmed[entry]{namespace: t.namespace, name: t.name, changed: t.changed, problems: t.problems, more: t.more}
+// entryOf converts a trimmed ServiceImport to the State's form.
+func entryOf(t *trimmed[index.Service]) *trimmed[index.Entry] {
+	of := &trimmed[index.Entry]{head: t.head, problems: t.problems, more: t.more}
 	if t.value != nil {
-		of.value = &entry{t.value.Entry(), t.value.Type == index.Headless}
+		entry := t.value.Entry()
+		of.value = &entry
 	}
 	return of
 }
@@ -81,7 +93,7 @@ func entryOf(t *trimmed[index.Service]) *trimmed[entry] {
 // could decide how long the slice is answered, and with which endpoints. Slices of others stay
 // until they are deleted.
 func trimSlice(in *discoveryv1.EndpointSlice) *trimmed[index.Slice] {
-	t := &trimmed[index.Slice]{namespace: in.Namespace, name: in.Name, changed: lastChange(in)}
+	t := &trimmed[index.Slice]{head: headOf(in)}
 	slice := index.Slice{
 		SliceID: index.SliceID{Namespace: in.Namespace, Name: in.Name},
 		Service: in.Labels[mcsv1beta1.LabelServiceName],

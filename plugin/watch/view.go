@@ -8,21 +8,37 @@ type View struct {
 	Index *index.Index
 
 	whole bool
-	// Namespaces: all that are watched, and those whose ServiceImports or EndpointSlices have not synced.
-	watched, unlisted, partless namespaces
+	known map[string]known // of each kind
 	// headless contains the headless services whose EndpointSlices have not synced.
 	headless map[index.Key]struct{}
 	above    namespaces // of those services
 }
 
-// NewView returns a View of a complete Index.
-func NewView(x *index.Index) *View { return &View{Index: x, whole: true} }
+// known is what is known of one kind of object. A namespace is "" for all.
+type known struct {
+	watched namespaces
+	at      map[string]uint64 // the resource version as of which each namespace is known; absent before its first list
+}
 
-// NewPartialView returns a View of an Index that lacks the imports of a namespace ("" for none), and the endpoints of some services.
-func NewPartialView(x *index.Index, unlisted string, headless ...index.Key) *View {
-	v := &View{Index: x, headless: map[index.Key]struct{}{}, unlisted: namespaces{}}
+// namespaces is a set of namespaces.
+type namespaces map[string]struct{}
+
+func has[V any](of map[string]V, namespace string) bool {
+	_, all := of[""]
+	_, this := of[namespace]
+	return all || this
+}
+
+// lacks reports whether a namespace is watched, and its first list has not arrived.
+func (k known) lacks(namespace string) bool {
+	return has(k.watched, namespace) && !has(k.at, namespace)
+}
+
+// NewView returns a View of an Index that lacks the imports of a namespace ("" for none), and the endpoints of some services.
+func NewView(x *index.Index, unlisted string, headless ...index.Key) *View {
+	v := &View{Index: x, whole: unlisted == "" && len(headless) == 0, known: map[string]known{}, headless: map[index.Key]struct{}{}}
 	if unlisted != "" {
-		v.unlisted[unlisted] = struct{}{}
+		v.known[importKind.name] = known{watched: namespaces{unlisted: {}}}
 	}
 	for _, key := range headless {
 		v.headless[key] = struct{}{}
@@ -42,32 +58,29 @@ func above(services map[index.Key]struct{}) namespaces {
 // Whole reports whether every resource has synced.
 func (v *View) Whole() bool { return v.whole }
 
-// Covers reports whether each namespace that has synced in another View has synced in this one too, or is not watched any more. Nil
-// is a View of nothing.
-func (v *View) Covers(other *View) bool {
+// Reaches compares with another View of the same API server: whether each namespace that has synced there has synced here too, or is not
+// watched any more, and whether none is of an earlier time here. Nil is a View of nothing.
+func (v *View) Reaches(other *View) (covers, isAsNew bool) {
 	if v == nil || other == nil {
-		return other == nil
+		return other == nil, other == nil
 	}
-	return covers(v.unlisted, other.unlisted, other.watched) && covers(v.partless, other.partless, other.watched)
-}
-
-// covers reports whether what is missing here is also missing there, of what is watched there.
-func covers(missing, missingThere, watchedThere namespaces) bool {
-	for namespace := range missing {
-		known := watchedThere.has(namespace) && !missingThere.has(namespace)
-		if namespace == "" {
-			known = len(missingThere) < len(watchedThere)
-		}
-		if known {
-			return false
+	covers, isAsNew = true, true
+	for kind, k := range v.known {
+		for namespace := range k.watched {
+			at, listed := k.at[namespace]
+			for there, atThere := range other.known[kind].at {
+				if namespace == there || namespace == "" || there == "" {
+					covers, isAsNew = covers && listed, isAsNew && at >= atThere
+				}
+			}
 		}
 	}
-	return true
+	return covers, isAsNew
 }
 
 // Unlisted reports whether a name is at or below a namespace whose ServiceImports are not known yet.
 func (v *View) Unlisted(name index.Name) bool {
-	return name.Namespace != "" && v.unlisted.has(name.Namespace)
+	return name.Namespace != "" && v.known[importKind.name].lacks(name.Namespace)
 }
 
 // Unknown reports whether a name that the Index does not have, in a namespace that is listed, can have
@@ -79,7 +92,7 @@ func (v *View) Unknown(name index.Name) bool {
 		_, headless := v.headless[name.Service]
 		return headless
 	case index.KindNamespace:
-		return v.above.has(name.Namespace)
+		return has(v.above, name.Namespace)
 	}
 	return false
 }

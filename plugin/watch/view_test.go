@@ -1,37 +1,52 @@
 package watch
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // A reload goes over to the new watch once that knows what the old one knew: what neither can read, and what only the new one is to read,
-// does not count.
-func TestAViewCoversAnother(t *testing.T) {
-	of := func(names ...string) namespaces {
-		n := namespaces{}
-		for _, name := range names {
-			n[name] = struct{}{}
+// does not count. Of what both know, the new one must be as new.
+func TestAViewReachesAnother(t *testing.T) {
+	of := func(watched string, at ...any) *View {
+		k := known{watched: namespaces{}, at: map[string]uint64{}}
+		for _, namespace := range strings.Split(watched, " ") {
+			k.watched[namespace] = struct{}{}
 		}
-		return n
+		for i := 0; i < len(at); i += 2 {
+			k.at[at[i].(string)] = uint64(at[i+1].(int))
+		}
+		return &View{known: map[string]known{importKind.name: k}}
 	}
+	imports := of("", "", 7)
+	both := &View{known: map[string]known{importKind.name: imports.known[importKind.name], sliceKind.name: of("", "", 8).known[importKind.name]}}
+	only := &View{known: map[string]known{importKind.name: imports.known[importKind.name], sliceKind.name: of("").known[importKind.name]}}
 	for name, c := range map[string]struct {
-		now, before *View
-		want        bool
+		now, before     *View
+		covers, isAsNew bool
 	}{
-		"nothing, before nothing":                    {nil, nil, true},
-		"nothing, before something":                  {nil, &View{watched: of("")}, false},
-		"something, before nothing":                  {&View{watched: of("a", "b"), unlisted: of("b")}, nil, true},
-		"all":                                        {&View{watched: of("")}, &View{watched: of("")}, true},
-		"all imports, no slices, before both":        {&View{watched: of(""), partless: of("")}, &View{watched: of("")}, false},
-		"all imports, before no slices either":       {&View{watched: of(""), partless: of("")}, &View{watched: of(""), partless: of("")}, true},
-		"one of two, before that one":                {&View{watched: of("a", "b"), unlisted: of("b"), partless: of("b")}, &View{watched: of("a", "b"), unlisted: of("b"), partless: of("b")}, true},
-		"one of two, before the other":               {&View{watched: of("a", "b"), unlisted: of("b")}, &View{watched: of("a", "b"), unlisted: of("a")}, false},
-		"one of two, before only that one":           {&View{watched: of("a", "b"), unlisted: of("b")}, &View{watched: of("a")}, true},
-		"one of two, before all":                     {&View{watched: of("a", "b"), unlisted: of("b")}, &View{watched: of("")}, false},
-		"none of all, before one":                    {&View{watched: of(""), unlisted: of("")}, &View{watched: of("a")}, false},
-		"one of two, before both, one not any more":  {&View{watched: of("a")}, &View{watched: of("a", "b")}, true},
-		"slices of one of two, before those of both": {&View{watched: of("a", "b"), partless: of("b")}, &View{watched: of("a", "b")}, false},
+		"nothing, before nothing":                   {nil, nil, true, true},
+		"nothing, before something":                 {nil, imports, false, false},
+		"something, before nothing":                 {of("a b", "a", 7), nil, true, true},
+		"all":                                       {imports, imports, true, true},
+		"all, before newer":                         {imports, of("", "", 8), true, false},
+		"all, before older":                         {of("", "", 8), imports, true, true},
+		"all imports, no slices, before both":       {only, both, false, false},
+		"all imports, before no slices either":      {only, only, true, true},
+		"slices are not watched any more":           {imports, both, true, true},
+		"one of two, before that one":               {of("a b", "a", 7), of("a b", "a", 7), true, true},
+		"one of two, before the other":              {of("a b", "a", 7), of("a b", "b", 7), false, false},
+		"one of two, before only that one":          {of("a b", "a", 7), of("a", "a", 7), true, true},
+		"one of two, before all":                    {of("a b", "a", 7), imports, false, false},
+		"none of all, before one":                   {of(""), of("a", "a", 7), false, false},
+		"one of two, before both, one not any more": {of("a", "a", 7), of("a b", "a", 7, "b", 9), true, true},
+		"two, before one of them newer":             {of("a b", "a", 7, "b", 9), of("a b", "a", 7, "b", 10), true, false},
+		"two, before all and newer":                 {of("a b", "a", 7, "b", 9), of("", "", 8), true, false},
+		"all, before two and one newer":             {of("", "", 8), of("a b", "a", 7, "b", 9), true, false},
+		"an absent resource":                        {of("", "", 0), of("", "", 0), true, true},
 	} {
-		if got := c.now.Covers(c.before); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+		if covers, isAsNew := c.now.Reaches(c.before); covers != c.covers || isAsNew != c.isAsNew {
+			t.Errorf("%s: covers %v, is as new %v; want %v and %v", name, covers, isAsNew, c.covers, c.isAsNew)
 		}
 	}
 }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
-	"github.com/clusterset-dns/multicluster/plugin/index"
 )
 
 // Options selects what to watch.
@@ -130,20 +129,11 @@ func (w *Watch) Run(ctx context.Context) {
 // View returns the newest View, or nil before the first sync of the ServiceImports of any namespace.
 func (w *Watch) View() *View { return w.publisher.published.Load() }
 
-// Index returns the newest Index, or nil before the first sync of every resource.
-func (w *Watch) Index() *index.Index {
-	v := w.View()
-	if v == nil || !v.whole {
-		return nil
-	}
-	return v.Index
-}
-
-// More returns a channel that is closed when a View has more lists than now.
-func (w *Watch) More() <-chan struct{} {
+// Next returns a channel that is closed when there is another View.
+func (w *Watch) Next() <-chan struct{} {
 	w.publisher.mu.Lock()
 	defer w.publisher.mu.Unlock()
-	return w.publisher.more
+	return w.publisher.next
 }
 
 // Synced returns a channel that is closed when every resource has synced.

@@ -113,6 +113,14 @@ func start(t *testing.T, config *rest.Config, o Options) (*Watch, *heard) {
 
 var zone = &index.Zone{Name: "clusterset.local.", TTL: 5}
 
+// Index is the newest one, or nil before every resource has synced.
+func (w *Watch) Index() *index.Index {
+	if v := w.View(); v != nil && v.Whole() {
+		return v.Index
+	}
+	return nil
+}
+
 // answers is the addresses that a name below svc.clusterset.local has, or why there are none.
 func answers(w *Watch, name string) string {
 	x := w.Index()
@@ -123,7 +131,7 @@ func answers(w *Watch, name string) string {
 }
 
 func indexAnswers(x *index.Index, name string) string {
-	a := x.Lookup(zone, name+".svc.clusterset.local.", dns.TypeA)
+	a := x.Lookup(zone, name+".svc.clusterset.local.", dns.TypeA, dns.MaxMsgSize)
 	if a.Result != index.Success {
 		return []string{"", "NoData", "NameError"}[a.Result]
 	}
@@ -140,7 +148,7 @@ func partialAnswers(w *Watch, name string) string {
 	if v == nil {
 		return "unsynced"
 	}
-	if qname := name + ".svc.clusterset.local."; (v.Unknown(zone.Parse(qname)) || v.Unlisted(zone.Parse(qname))) && v.Index.Lookup(zone, qname, dns.TypeA).Result == index.NameError {
+	if qname := name + ".svc.clusterset.local."; (v.Unknown(zone.Parse(qname)) || v.Unlisted(zone.Parse(qname))) && v.Index.Lookup(zone, qname, dns.TypeA, dns.MaxMsgSize).Result == index.NameError {
 		return "unknown"
 	}
 	return indexAnswers(v.Index, name)
