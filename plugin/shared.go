@@ -45,25 +45,32 @@ func (s *blockWatch) newest() *sharedWatch {
 	return s.sharedWatch
 }
 
-// maxBehind bounds the wait for the version that another watch has got to. It may never come: if that watch selects other objects, or its API server is
-// another one.
+// maxBehind bounds the wait for the version that another watch has got to. It may never come: if that watch selects other objects, or its
+// API server is another one.
 const maxBehind = 5 * time.Second
 
-// takeOver waits until the watch has listed each namespace that the one before it knows, and answers would not go back to what was true
-// earlier, or until the instance has ended.
+// takeOver waits until the watch has listed each namespace that the one before it knows, and neither answers nor serials would go back to
+// earlier ones, or until the instance has ended.
 func (s *blockWatch) takeOver(before *sharedWatch, ended <-chan struct{}) {
 	defer s.before.Store(nil)
 	var late <-chan time.Time
 	for {
-		next := s.Next()
-		if covers, isAsNew := s.sharedWatch.View().Reaches(before.View()); covers && isAsNew {
+		last := before.View()
+		next, now := s.After(last), s.sharedWatch.View()
+		covers, isAsNew := now.Reaches(last)
+		switch {
+		case covers && isAsNew && int32(now.Index.Serial()-last.Index.Serial()) > 0:
+			log.Info("What is watched since the reload is answered")
 			return
-		} else if covers && late == nil {
+		case !covers:
+			late = nil
+		case late == nil:
 			late = time.After(maxBehind)
 		}
 		select {
 		case <-next:
 		case <-late:
+			log.Infof("What is watched since the reload is answered. It has not seen all that was answered before, in %v", maxBehind)
 			return
 		case <-ended:
 			return
@@ -74,7 +81,7 @@ func (s *blockWatch) takeOver(before *sharedWatch, ended <-chan struct{}) {
 // instance is what one CoreDNS instance, which is one reading of the Corefile, watches.
 type instance struct {
 	watches    map[string]*sharedWatch
-	blocks     map[string]*blockWatch // by the names of their server blocks
+	blocks     map[string][]*blockWatch // by the names of their server blocks, which several can have: with *view*, or *bind*
 	once       sync.Once
 	began      time.Time
 	restarting bool
@@ -83,7 +90,7 @@ type instance struct {
 }
 
 func newInstance() *instance {
-	return &instance{watches: map[string]*sharedWatch{}, blocks: map[string]*blockWatch{}, ended: make(chan struct{})}
+	return &instance{watches: map[string]*sharedWatch{}, blocks: map[string][]*blockWatch{}, ended: make(chan struct{})}
 }
 
 // live contains the watches that run in this process, by what they watch.
@@ -164,7 +171,7 @@ func (i *instance) block(serverBlock []string, conf config) (*blockWatch, error)
 			live.leave(before, i)
 		}()
 	}
-	i.blocks[name] = s
+	i.blocks[name] = append(i.blocks[name], s)
 	return s, nil
 }
 
@@ -273,23 +280,30 @@ func (l *liveWatches) find(key string, by *instance) *sharedWatch {
 }
 
 // predecessor returns the watch that answers for a server block now, if it is another one and knows
-// something, and counts one more user of it.
-func (l *liveWatches) predecessor(block string, own *sharedWatch, by *instance) *sharedWatch {
+// something, and counts one more user of it. There is none if several blocks of that name answer from different watches: one of them could
+// have what the clients of another one must not see.
+func (l *liveWatches) predecessor(block string, own *sharedWatch, by *instance) (before *sharedWatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.running {
 		for holder := range s.holders {
-			answering := holder.blocks[block]
-			if holder == by || answering == nil {
+			if holder == by {
 				continue
 			}
-			if before := answering.newest(); before != own && before.View() != nil {
-				before.holders[by]++
-				return before
+			for _, answering := range holder.blocks[block] {
+				newest := answering.newest()
+				if newest == own || before != nil && newest != before {
+					return nil
+				}
+				before = newest
 			}
 		}
 	}
-	return nil
+	if before == nil || before.View() == nil || len(by.blocks[block]) > 0 {
+		return nil
+	}
+	before.holders[by]++
+	return before
 }
 
 // leave is the end of one use of a watch.

@@ -205,7 +205,10 @@ func TestAReloadDoesNotGoBack(t *testing.T) {
 					return nil
 				})
 			}
-			becomes(read("").View, "10.0.0.2")
+			before := read("")
+			becomes(before.View, "10.0.0.2")
+			serial := uint32(time.Now().Unix()*64 + 300) // as after some reloads
+			<-before.After(watch.NewView(index.New(serial), ""))
 			after := read("!none")
 			becomes(after.sharedWatch.View, "10.0.0.1")
 			asked := 0
@@ -213,6 +216,11 @@ func TestAReloadDoesNotGoBack(t *testing.T) {
 				over := after.before.Load() == nil
 				if got := address(after.View()); got != "10.0.0.2" && (!never || !over) {
 					t.Fatalf("the answer went back to %s", got)
+				}
+				if now := after.View().Index.Serial(); int32(now-serial) < 0 {
+					t.Fatalf("the serial went back from %d to %d", serial, now)
+				} else {
+					serial = now
 				}
 				if asked++; asked == 20 && !never {
 					letGo()
@@ -223,6 +231,46 @@ func TestAReloadDoesNotGoBack(t *testing.T) {
 				return nil
 			})
 		})
+	}
+}
+
+// Several server blocks can have the same names: for the plugin *view*, or with other addresses to bind to. After a reload, none of them
+// answers what another one knows.
+func TestBlocksOfOneNameKeepTheirWatches(t *testing.T) {
+	kubeconfig, _ := behind(t)
+	read := func(labels ...string) (all []*blockWatch) {
+		i := newInstance()
+		for _, selector := range labels {
+			b, err := i.block([]string{"."}, config{kubeconfig: kubeconfig, watch: watch.Options{Labels: selector, NoEndpoints: true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, b)
+		}
+		if err := i.begin(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(i.end)
+		kube.Eventually(t, "synced", func() error {
+			for _, b := range all {
+				if b.sharedWatch.View() == nil {
+					return errors.New("not yet")
+				}
+			}
+			return nil
+		})
+		return all
+	}
+	read("", "!none")
+	for i, b := range read("", "!none") {
+		if b.before.Load() != nil {
+			t.Errorf("block %d, which did not change, answers from another watch", i)
+		}
+	}
+	for i, b := range read("!new", "!other") {
+		if b.before.Load() != nil {
+			t.Errorf("block %d, which changed, answers from one of two watches", i)
+		}
 	}
 }
 

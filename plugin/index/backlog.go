@@ -72,6 +72,9 @@ func (b *Backlog) drop(key Key) {
 	b.stale = b.stale || key == b.current
 }
 
+// Busy reports whether some service of the backlog is not done.
+func (b *Backlog) Busy() bool { return b.current != "" || len(b.order) > 0 }
+
 // Next returns the next change to build, of one service. ok is false if none waits or one is being
 // built. The caller must call Done with the result.
 func (b *Backlog) Next() (Change, bool) {

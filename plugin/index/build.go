@@ -50,6 +50,13 @@ func (x *Index) With(change Change, serial uint32) *Index {
 	return next
 }
 
+// Renumbered returns x with another serial.
+func (x *Index) Renumbered(serial uint32) *Index {
+	next := *x
+	next.serial = serial
+	return &next
+}
+
 // countNamespaces updates, for each namespace, the number of names that exist in it.
 func (x *Index) countNamespaces(blocks map[Key]*block) table[string, *namespace] {
 	added := map[string]int{}

@@ -21,7 +21,9 @@ type publisher struct {
 	headless map[index.Key]struct{} // services whose EndpointSlices are not listed
 	noted    bool                   // headless has changed since the last View
 	changes  []change               // not published yet
-	next     chan struct{}          // closed by the next View
+	edited   bool                   // there are edits since the last View
+	next     chan struct{}          // closed by the next View, if somebody waits for it
+	floor    uint32                 // of the next View's serial, if not 0
 
 	backlog index.Backlog     // used by the publisher's goroutine only
 	built   chan index.Change // the finished build of the backlog
@@ -50,7 +52,7 @@ func (p *publisher) forget(namespace string) {
 func newPublisher(o Observer) *publisher {
 	return &publisher{
 		state: index.NewState(), known: map[string]known{}, headless: map[index.Key]struct{}{}, observer: o,
-		built: make(chan index.Change, 1), dirty: make(chan struct{}, 1), synced: make(chan struct{}), next: make(chan struct{}),
+		built: make(chan index.Change, 1), dirty: make(chan struct{}, 1), synced: make(chan struct{}),
 	}
 }
 
@@ -65,7 +67,9 @@ type change struct {
 // held.
 func (p *publisher) edit(c change, f func(*publisher) bool) {
 	p.mu.Lock()
-	if f(p) && c.at != 0 && p.published.Load() != nil { // changes older than this process are not measured
+	defer p.mu.Unlock()
+	changed := f(p)
+	if changed && c.at != 0 && p.published.Load() != nil { // changes older than this process are not measured
 		p.changes = append(p.changes, c)
 	}
 	lists := p.known[c.kind].at
@@ -75,12 +79,35 @@ func (p *publisher) edit(c change, f func(*publisher) bool) {
 			p.forget(c.namespace)
 		}
 	}
-	lists[c.namespace] = c.version
-	p.mu.Unlock()
+	lists[c.namespace], p.edited = c.version, true
+	if changed || p.next != nil { // who waits for a View waits for a version
+		p.wake()
+	}
+}
+
+func (p *publisher) wake() {
 	select {
 	case p.dirty <- struct{}{}:
-	default: // the publisher has not run yet, and will include this edit
+	default: // the publisher has not run yet, and will include all edits
 	}
+}
+
+// after returns a channel that is closed by the next View. Its serial will be above that of a View of another publisher, also of those that
+// will follow that in the next seconds: a secondary server that gets the zone from one and then from the other compares the two.
+func (p *publisher) after(other *View) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.next == nil {
+		p.next = make(chan struct{})
+	}
+	now, last := p.published.Load(), other.Index.Serial()
+	if isAbove := now != nil && int32(now.Index.Serial()-last) > 0; !isAbove {
+		p.floor = max(last, serialAt(time.Now())) + maxBehind
+	}
+	if p.edited || p.floor != 0 {
+		p.wake()
+	}
+	return p.next
 }
 
 func (p *publisher) setImport(e index.Entry) bool {
@@ -121,12 +148,13 @@ func (p *publisher) unnote(key index.Key) {
 // A zone's serial is the number of 1/64 seconds since 1970, so that it grows over restarts, and a
 // secondary server that was away for less than 388 days compares it correctly (RFC 1982 3.2: half
 // of 32 bits). It grows by one with each Index, and can run ahead of the clock by maxLead, one
-// second. With each first list it is a second ahead: so it is larger than any before a restart, or a
-// reload with other options, whatever the rate of changes was. Replicas have serials of their own. That of the later
+// second. With each first list it is a second ahead: so it is larger than any before a restart, whatever the rate of changes was. After a
+// reload with other options it is up to maxBehind ahead. Replicas have serials of their own. That of the later
 // state is the larger one if a second, and what their clocks differ by, is between the two.
 const (
 	serialsPerSecond = 64
 	maxLead          = serialsPerSecond
+	maxBehind        = 7 * serialsPerSecond // two more than a reload waits for at most
 )
 
 func serialAt(t time.Time) uint32 { return uint32(t.UnixNano() / int64(time.Second/serialsPerSecond)) }
@@ -184,8 +212,8 @@ func (p *publisher) publishOnce() {
 		p.mu.Unlock()
 		return // no ServiceImport is known yet
 	}
-	next, arrival := p.viewLocked(before), p.arrival
-	p.arrival, p.noted = false, false
+	next, arrival, floor := p.viewLocked(before), p.arrival, p.floor
+	p.arrival, p.noted, p.edited, p.floor = false, false, false, 0
 	edited, changes := p.state.Drain(), p.changes
 	p.changes = nil
 	services, endpoints := p.state.Services(), p.state.Endpoints()
@@ -196,7 +224,7 @@ func (p *publisher) publishOnce() {
 		most, serial = math.MaxInt, serial+maxLead
 	}
 	edited, changes = p.split(edited, changes, most)
-	p.replace(next, edited, serial)
+	p.replace(next, edited, serial, floor)
 	p.programmed(changes)
 	p.observer.Published(services, endpoints, next.whole)
 	if next.whole && (before == nil || !before.whole) {
@@ -238,23 +266,28 @@ func (p *publisher) split(edited index.Change, changes []change, most int) (inde
 // publishBuilt publishes a service of the backlog.
 func (p *publisher) publishBuilt(built index.Change) {
 	next := *p.published.Load()
-	p.replace(&next, p.backlog.Done(built), serialAt(time.Now()))
+	p.replace(&next, p.backlog.Done(built), serialAt(time.Now()), 0)
 	p.programmed(p.late)
 	p.late = nil
 }
 
-// replace publishes a View whose Index contains the change.
-func (p *publisher) replace(next *View, change index.Change, serial uint32) {
+// replace publishes a View whose Index contains the change. Its serial is at least the floor, if that is not 0.
+func (p *publisher) replace(next *View, change index.Change, serial, floor uint32) {
 	last := index.New(serial - 1)
 	if before := p.published.Load(); before != nil {
 		last = before.Index
 	}
-	next.Index = last.With(change, serial)
+	next.Index, next.late = last.With(change, serial), p.backlog.Busy()
+	if floor != 0 && int32(floor-next.Index.Serial()) > 0 {
+		next.Index = next.Index.Renumbered(floor)
+	}
 	p.published.Store(next)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	close(p.next)
-	p.next = make(chan struct{})
+	if p.next != nil {
+		close(p.next)
+		p.next = nil
+	}
 }
 
 func (p *publisher) programmed(changes []change) {

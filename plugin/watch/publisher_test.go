@@ -41,7 +41,7 @@ func TestSerialsOfReplicasAreComparable(t *testing.T) {
 		state := index.NewState()
 		publish := func(p *publisher, address byte, ahead uint32) uint32 {
 			state.SetService(index.Service{Key: index.NewKey("ns", "foo"), IPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, address})}}.Entry())
-			p.replace(&View{}, state.Drain(), serialAt(time.Now())+ahead)
+			p.replace(&View{}, state.Drain(), serialAt(time.Now())+ahead, 0)
 			return p.published.Load().Index.Serial()
 		}
 		old, young := newPublisher(quiet{}), newPublisher(quiet{})

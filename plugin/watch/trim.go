@@ -41,8 +41,10 @@ func headOf(object metav1.Object) head {
 
 // versionOf returns a resource version as a number that grows with each change of a resource (KEP-5504), or 0 if it is none.
 func versionOf(text string) uint64 {
-	version, _ := strconv.ParseUint(text, 10, 64)
-	return version
+	if version, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return version
+	}
+	return 0
 }
 
 // lastChange returns when an object last changed: the time of the Pod's or Service's change if the

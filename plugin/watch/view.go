@@ -8,6 +8,7 @@ type View struct {
 	Index *index.Index
 
 	whole bool
+	late  bool             // some services are those of an earlier version
 	known map[string]known // of each kind
 	// headless contains the headless services whose EndpointSlices have not synced.
 	headless map[index.Key]struct{}
@@ -58,13 +59,13 @@ func above(services map[index.Key]struct{}) namespaces {
 // Whole reports whether every resource has synced.
 func (v *View) Whole() bool { return v.whole }
 
-// Reaches compares with another View of the same API server: whether each namespace that has synced there has synced here too, or is not
-// watched any more, and whether none is of an earlier time here. Nil is a View of nothing.
+// Reaches compares with another View: whether each namespace that has synced there has synced here too, or is not
+// watched any more, and whether none is of an earlier version here. Nil is a View of nothing.
 func (v *View) Reaches(other *View) (covers, isAsNew bool) {
 	if v == nil || other == nil {
 		return other == nil, other == nil
 	}
-	covers, isAsNew = true, true
+	covers, isAsNew = true, !v.late
 	for kind, k := range v.known {
 		for namespace := range k.watched {
 			at, listed := k.at[namespace]

@@ -129,12 +129,8 @@ func (w *Watch) Run(ctx context.Context) {
 // View returns the newest View, or nil before the first sync of the ServiceImports of any namespace.
 func (w *Watch) View() *View { return w.publisher.published.Load() }
 
-// Next returns a channel that is closed when there is another View.
-func (w *Watch) Next() <-chan struct{} {
-	w.publisher.mu.Lock()
-	defer w.publisher.mu.Unlock()
-	return w.publisher.next
-}
+// After returns a channel that is closed when there is another View, with a serial above that of a View of another Watch.
+func (w *Watch) After(other *View) <-chan struct{} { return w.publisher.after(other) }
 
 // Synced returns a channel that is closed when every resource has synced.
 func (w *Watch) Synced() <-chan struct{} { return w.publisher.synced }
