@@ -291,15 +291,14 @@ func (l *liveWatches) predecessor(block string, own *sharedWatch, by *instance) 
 				continue
 			}
 			for _, answering := range holder.blocks[block] {
-				newest := answering.newest()
-				if newest == own || before != nil && newest != before {
+				if before != nil && answering.newest() != before {
 					return nil
 				}
-				before = newest
+				before = answering.newest()
 			}
 		}
 	}
-	if before == nil || before.View() == nil || len(by.blocks[block]) > 0 {
+	if before == nil || before == own || before.View() == nil || len(by.blocks[block]) > 0 {
 		return nil
 	}
 	before.holders[by]++

@@ -174,43 +174,61 @@ func behind(t *testing.T) (kubeconfig string, letGo func()) {
 	return kubeconfig, release
 }
 
+// blocks is one more reading of a Corefile, begun, with a block for each label selector. first are the watches that they answer from at first.
+func blocks(t *testing.T, kubeconfig, name string, labels ...string) (all []*blockWatch, first []*sharedWatch) {
+	t.Helper()
+	i := newInstance()
+	for _, selector := range labels {
+		b, err := i.block([]string{name}, config{kubeconfig: kubeconfig, watch: watch.Options{Labels: selector, NoEndpoints: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, first = append(all, b), append(first, b.newest())
+	}
+	if err := i.begin(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(i.end)
+	return all, first
+}
+
+func address(v *watch.View) string {
+	if v == nil {
+		return "unknown"
+	}
+	zone := &index.Zone{Name: "clusterset.local."}
+	return v.Index.Lookup(zone, "foo.default.svc.clusterset.local.", dns.TypeA, dns.MaxMsgSize).Answer[0].(*dns.A).A.String()
+}
+
+func becomes(t *testing.T, v func() *watch.View, want string) {
+	t.Helper()
+	kube.Eventually(t, "the address", func() error {
+		if got := address(v()); got != want {
+			return fmt.Errorf("it is %s, not %s", got, want)
+		}
+		return nil
+	})
+}
+
+// raise lets the serials of a watch begin at one that is seconds ahead of the clock, and returns it.
+func raise(w *blockWatch) uint32 {
+	serial := uint32(time.Now().Unix()*64 + 300)
+	<-w.After(watch.NewView(index.New(serial), ""))
+	return serial
+}
+
 // A reload with other options goes over to the new watch when that has got as far as the one before it: otherwise an answer could go
 // back to an address of some time ago. A new watch that never gets there is waited for in vain, for five seconds.
 func TestAReloadDoesNotGoBack(t *testing.T) {
 	for name, never := range map[string]bool{"the new watch gets there": false, "never": true} {
 		t.Run(name, func(t *testing.T) {
 			kubeconfig, letGo := behind(t)
-			read := func(labels string) *blockWatch {
-				i := newInstance()
-				b, err := i.block([]string{"."}, config{kubeconfig: kubeconfig, watch: watch.Options{Labels: labels, NoEndpoints: true}})
-				if err = errors.Join(err, i.begin()); err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(i.end)
-				return b
-			}
-			address := func(v *watch.View) string {
-				if v == nil {
-					return "unknown"
-				}
-				zone := &index.Zone{Name: "clusterset.local."}
-				return v.Index.Lookup(zone, "foo.default.svc.clusterset.local.", dns.TypeA, dns.MaxMsgSize).Answer[0].(*dns.A).A.String()
-			}
-			becomes := func(v func() *watch.View, want string) {
-				t.Helper()
-				kube.Eventually(t, "the address", func() error {
-					if got := address(v()); got != want {
-						return fmt.Errorf("it is %s, not %s", got, want)
-					}
-					return nil
-				})
-			}
-			before := read("")
-			becomes(before.View, "10.0.0.2")
-			serial := uint32(time.Now().Unix()*64 + 300) // as after some reloads
-			<-before.After(watch.NewView(index.New(serial), ""))
-			after := read("!none")
-			becomes(after.sharedWatch.View, "10.0.0.1")
+			all, _ := blocks(t, kubeconfig, ".", "")
+			becomes(t, all[0].View, "10.0.0.2")
+			serial := raise(all[0])
+			all, _ = blocks(t, kubeconfig, ".", "!none")
+			after := all[0]
+			becomes(t, after.sharedWatch.View, "10.0.0.1")
 			asked := 0
 			kube.Eventually(t, "asked 20 times, and gone over", func() error {
 				over := after.before.Load() == nil
@@ -234,43 +252,43 @@ func TestAReloadDoesNotGoBack(t *testing.T) {
 	}
 }
 
+// A reload can go over to a watch that runs already, for another block: it is as new, and its serial has to be the larger one, too.
+func TestAReloadToARunningWatch(t *testing.T) {
+	kubeconfig, letGo := behind(t)
+	letGo()
+	all, _ := blocks(t, kubeconfig, ".", "")
+	running, _ := blocks(t, kubeconfig, "other.", "!none")
+	becomes(t, all[0].View, "10.0.0.2")
+	becomes(t, running[0].View, "10.0.0.2")
+	serial := raise(all[0])
+	all, _ = blocks(t, kubeconfig, ".", "!none")
+	for over := false; !over; { // no pause: what is wrong is so for some microseconds
+		over = all[0].before.Load() == nil
+		if now := all[0].View().Index.Serial(); int32(now-serial) < 0 {
+			t.Fatalf("the serial went back from %d to %d", serial, now)
+		}
+	}
+}
+
 // Several server blocks can have the same names: for the plugin *view*, or with other addresses to bind to. After a reload, none of them
 // answers what another one knows.
 func TestBlocksOfOneNameKeepTheirWatches(t *testing.T) {
-	kubeconfig, _ := behind(t)
-	read := func(labels ...string) (all []*blockWatch) {
-		i := newInstance()
-		for _, selector := range labels {
-			b, err := i.block([]string{"."}, config{kubeconfig: kubeconfig, watch: watch.Options{Labels: selector, NoEndpoints: true}})
-			if err != nil {
-				t.Fatal(err)
+	kubeconfig, letGo := behind(t)
+	letGo()
+	all, _ := blocks(t, kubeconfig, ".", "", "!none")
+	becomes(t, all[0].View, "10.0.0.2")
+	becomes(t, all[1].View, "10.0.0.2")
+	for _, labels := range [][]string{{"", "!none"}, {"!new", "!other"}, {"!none"}} {
+		all, first := blocks(t, kubeconfig, ".", labels...)
+		for i, b := range all {
+			if first[i] != b.sharedWatch {
+				t.Errorf("of the blocks with the labels %q, number %d answers from another watch", labels, i)
 			}
-			all = append(all, b)
-		}
-		if err := i.begin(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(i.end)
-		kube.Eventually(t, "synced", func() error {
-			for _, b := range all {
-				if b.sharedWatch.View() == nil {
-					return errors.New("not yet")
-				}
-			}
-			return nil
-		})
-		return all
-	}
-	read("", "!none")
-	for i, b := range read("", "!none") {
-		if b.before.Load() != nil {
-			t.Errorf("block %d, which did not change, answers from another watch", i)
 		}
 	}
-	for i, b := range read("!new", "!other") {
-		if b.before.Load() != nil {
-			t.Errorf("block %d, which changed, answers from one of two watches", i)
-		}
+	one, _ := blocks(t, kubeconfig, "other.", "!none")
+	if _, first := blocks(t, kubeconfig, "other.", "!later", "!latest"); first[0] != one[0].sharedWatch || first[1] == one[0].sharedWatch {
+		t.Error("of two new blocks, the first one has to answer from the one that was there before, and the second one not")
 	}
 }
 
