@@ -33,7 +33,7 @@ func echo(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-const long, short = 10 * time.Second, 100 * time.Millisecond
+const long, short = time.Minute, 100 * time.Millisecond
 
 // line is a connection to echo.
 type line struct {
