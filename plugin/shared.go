@@ -32,7 +32,8 @@ type sharedWatch struct {
 // would lose all names until an API server answers.
 type blockWatch struct {
 	*sharedWatch
-	before atomic.Pointer[sharedWatch] // nil once the watch knows as much
+	before   atomic.Pointer[sharedWatch] // nil once the watch knows as much
+	followed bool                        // by a block of an instance that is being set up, which begins with what this one answers from; of live.mu
 }
 
 // View returns the newest View, or nil.
@@ -60,8 +61,10 @@ func (s *blockWatch) takeOver(before *sharedWatch, ended <-chan struct{}) {
 		covers, isAsNew := now.Reaches(last)
 		switch {
 		case covers && isAsNew && int32(now.Index.Serial()-last.Index.Serial()) > 0:
-			log.Info("What is watched since the reload is answered")
-			return
+			if live.goOver(s) {
+				log.Info("What is watched since the reload is answered")
+				return
+			}
 		case !covers:
 			late = nil
 		case late == nil:
@@ -70,8 +73,10 @@ func (s *blockWatch) takeOver(before *sharedWatch, ended <-chan struct{}) {
 		select {
 		case <-next:
 		case <-late:
-			log.Infof("What is watched since the reload is answered. It has not seen all that was answered before, in %v", maxBehind)
-			return
+			if late = nil; live.goOver(s) {
+				log.Infof("What is watched since the reload is answered. It has not seen all that was answered before, in %v", maxBehind)
+				return
+			}
 		case <-ended:
 			return
 		}
@@ -152,6 +157,7 @@ func (i *instance) finish() { i.over.Do(func() { close(i.ended) }) }
 // restartFailed releases the watches of the instance that was to replace i.
 func (i *instance) restartFailed() error {
 	i.restarting = false
+	live.unfollow(i)
 	live.release(func(holder *instance) bool { return holder != i })
 	return nil
 }
@@ -294,7 +300,7 @@ func (l *liveWatches) predecessor(block string, own *sharedWatch, by *instance) 
 				if before != nil && answering.newest() != before {
 					return nil
 				}
-				before = answering.newest()
+				before, answering.followed = answering.newest(), true
 			}
 		}
 	}
@@ -303,6 +309,27 @@ func (l *liveWatches) predecessor(block string, own *sharedWatch, by *instance) 
 	}
 	before.holders[by]++
 	return before
+}
+
+// goOver lets a block answer from its own watch, unless another block begins with what it answers from: answers would go back there.
+func (l *liveWatches) goOver(s *blockWatch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !s.followed {
+		s.before.Store(nil)
+	}
+	return !s.followed
+}
+
+// unfollow lets the blocks of an instance go over to their own watches: the one that was to replace it has failed.
+func (l *liveWatches) unfollow(i *instance) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, blocks := range i.blocks {
+		for _, s := range blocks {
+			s.followed = false
+		}
+	}
 }
 
 // leave is the end of one use of a watch.

@@ -270,6 +270,50 @@ func TestAReloadToARunningWatch(t *testing.T) {
 	}
 }
 
+// A second reload begins with what the block answers from that is still handing over: that must not go over to its own watch, whose
+// serial is larger, until the second reload has failed.
+func TestAReloadDuringAHandover(t *testing.T) {
+	kubeconfig, letGo := behind(t)
+	all, _ := blocks(t, kubeconfig, ".", "")
+	becomes(t, all[0].View, "10.0.0.2")
+	second, _ := blocks(t, kubeconfig, ".", "!none")
+	becomes(t, second[0].sharedWatch.View, "10.0.0.1")
+	third, first := blocks(t, kubeconfig, ".", "!other")
+	if first[0] != all[0].sharedWatch {
+		t.Fatal("the third one does not answer from the first watch")
+	}
+	letGo()
+	becomes(t, second[0].sharedWatch.View, "10.0.0.2")
+	kube.Eventually(t, "the third one goes over", func() error {
+		if second[0].before.Load() == nil {
+			t.Fatal("the second one has gone over")
+		}
+		if third[0].before.Load() != nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	live.unfollow(holderOf(t, second[0]))
+	kube.Eventually(t, "the second one goes over when the third one has failed", func() error {
+		if second[0].before.Load() != nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+// holderOf is the instance of a block.
+func holderOf(t *testing.T, b *blockWatch) *instance {
+	t.Helper()
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	for holder := range b.holders {
+		return holder
+	}
+	t.Fatal("no instance has the block")
+	return nil
+}
+
 // Several server blocks can have the same names: for the plugin *view*, or with other addresses to bind to. After a reload, none of them
 // answers what another one knows.
 func TestBlocksOfOneNameKeepTheirWatches(t *testing.T) {
