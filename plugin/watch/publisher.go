@@ -102,7 +102,7 @@ func (p *publisher) after(other *View) <-chan struct{} {
 	}
 	now, last := p.published.Load(), other.Index.Serial()
 	if isAbove := now != nil && int32(now.Index.Serial()-last) > 0; !isAbove {
-		p.floor = max(last, serialAt(time.Now())) + maxBehind
+		p.floor = max(last, serialAt(time.Now())) + reloadLead
 	}
 	if p.edited || p.floor != 0 {
 		p.wake()
@@ -149,12 +149,12 @@ func (p *publisher) unnote(key index.Key) {
 // secondary server that was away for less than 388 days compares it correctly (RFC 1982 3.2: half
 // of 32 bits). It grows by one with each Index, and can run ahead of the clock by maxLead, one
 // second. With each first list it is a second ahead: so it is larger than any before a restart, whatever the rate of changes was. After a
-// reload with other options it is up to maxBehind ahead. Replicas have serials of their own. That of the later
+// reload with other options it is up to reloadLead ahead. Replicas have serials of their own. That of the later
 // state is the larger one if a second, and what their clocks differ by, is between the two.
 const (
 	serialsPerSecond = 64
 	maxLead          = serialsPerSecond
-	maxBehind        = 7 * serialsPerSecond // two more than a reload waits for at most
+	reloadLead       = 7 * serialsPerSecond // two more than a reload waits for at most
 )
 
 func serialAt(t time.Time) uint32 { return uint32(t.UnixNano() / int64(time.Second/serialsPerSecond)) }
