@@ -54,8 +54,8 @@ const (
 	ControllerName = "multicluster-controller"
 
 	// AnnotationHiddenPorts, on a slice of the own cluster's endpoints, contains as JSON the ports
-	// that lost a conflict and receive no traffic (C14). Peers can see another conflict, and read
-	// these ports from the annotation.
+	// that lost a conflict: they receive no traffic (C14), or have another name in the import. Peers can
+	// see another conflict, and read these ports from the annotation.
 	AnnotationHiddenPorts = "clusterset-dns.io/hidden-ports"
 	// AnnotationCopyOf, on a slice of the controller in an import of others, names the slice that
 	// it copies.
@@ -163,17 +163,25 @@ var ProxyLabels = []string{"service.kubernetes.io/service-proxy-name", corev1.Is
 // writes the export. A controller that can write imports everywhere writes the import. Keys of this
 // project would point to addresses and Services (AnnotationVIPs, AnnotationDerivedService). Keys of
 // Karmada and of other implementations would make the import look like one of theirs. Keys of
-// Kubernetes are reserved for its components (such as kubectl's last-applied-configuration).
-var reservedDomains = []string{"cilium.io", "clusterset-dns.io", "k8s.io", "karmada.io", "kosmos.io", "kubernetes.io", "submariner.io", "x-k8s.io"}
+// Kubernetes are reserved for its components (such as kubectl's last-applied-configuration). By keys
+// of deployers (Argo CD, Flux, Helm, kapp, Velero), these find the objects that they delete.
+var reservedDomains = []string{
+	"argoproj.io", "cilium.io", "clusterset-dns.io", "fluxcd.io", "helm.sh", "k14s.io", "k8s.io", "karmada.io", "kosmos.io", "kubernetes.io",
+	"submariner.io", "velero.io", "x-k8s.io",
+}
 
 // appDomain is the domain of Kubernetes' recommended labels. They describe an application, and
-// everyone can use them, except LabelManagedBy, which identifies the owner of an object.
-const appDomain = "app.kubernetes.io"
+// everyone can use them, except LabelManagedBy, which identifies the owner of an object, and
+// labelInstance, by which Argo CD and others find the objects that they delete.
+const (
+	appDomain     = "app.kubernetes.io"
+	labelInstance = appDomain + "/instance"
+)
 
 // Reserved reports whether an import never takes over a label or annotation with this key.
 func Reserved(key string) bool {
 	domain, _, prefixed := strings.Cut(strings.ToLower(key), "/")
-	if !prefixed || domain == appDomain && key != LabelManagedBy {
+	if !prefixed || domain == appDomain && key != LabelManagedBy && key != labelInstance {
 		return false
 	}
 	return slices.ContainsFunc(reservedDomains, func(of string) bool { return domain == of || strings.HasSuffix(domain, "."+of) })
