@@ -36,8 +36,8 @@ func namespace(flag string) (string, error) {
 
 // clustersetFlags are the flags for what a cluster takes from the clusterset, and gives to it.
 func clustersetFlags(options *reconcile.Options) {
-	flag.TextVar(&options.ImportNamespaces, "import-namespaces", options.ImportNamespaces, "label selector of the namespaces that exports of peers are imported to, such as team=shop; default: all")
-	flag.TextVar(&options.ExportNamespaces, "export-namespaces", options.ExportNamespaces, "label selector of the namespaces that are exported from, such as team=shop; default: all")
+	flag.TextVar(&options.ImportNamespaces, "import-namespaces", options.ImportNamespaces, "label selector of the namespaces that exports of peers are imported to, such as team=shop; default: all but kube-*, openshift* and the controller's own")
+	flag.TextVar(&options.ExportNamespaces, "export-namespaces", options.ExportNamespaces, "label selector of the namespaces that are exported from, such as team=shop; default: all but kube-*, openshift* and the controller's own")
 	flag.StringVar(&options.ClusterProfiles, "cluster-profiles", "", "namespace of the ClusterProfiles with the addresses of peers whose Secrets contain only a token; default: none")
 	flag.TextVar(&options.NativeNames, "native-names", options.NativeNames, "label selector of the namespaces in which a ServiceExport can ask for the Service's own name by clusterset-dns.io/native-name, such as kubernetes.io/metadata.name for all; default: none")
 	flag.TextVar(&options.AutoExport, "auto-export", reconcile.AutoExportOff, "export Services by the label clusterset-dns.io/export of their namespace: on, off, or report for events only")

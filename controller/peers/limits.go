@@ -15,6 +15,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/brief"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // Annotations on a peer's Secret that limit what the peer can contribute.
@@ -128,9 +129,10 @@ func (l limits) within(all []*discoveryv1.EndpointSlice) []*discoveryv1.Endpoint
 }
 
 // memberLocked returns what a peer exports under a name, within its limits and the namespaces that
-// it announces.
+// it announces. Without an announcement, it exports from all but its own parts.
 func (p *peer) memberLocked(name types.NamespacedName) (merge.Member, bool) {
-	if p.exports != nil && !p.exports[name.Namespace] || !p.limits.inNamespace(name.Namespace) || p.excess[name] {
+	exported := p.exports[name.Namespace] || p.exports == nil && !mcs.System(name.Namespace, name.Name)
+	if !exported || !p.limits.inNamespace(name.Namespace) || p.excess[name] {
 		return merge.Member{}, false
 	}
 	m, ok := p.contents.member(p.id, name)

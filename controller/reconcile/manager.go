@@ -235,12 +235,12 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn), ofNamespaces).
 		WatchesRawSource(names)
+	e := &exporter{
+		Namespaces: options.ExportNamespaces, own: options.Namespace, cache: mgr.GetCache(), peers: registry, now: options.Now,
+		grace: r.clusterset.grace, wake: make(chan struct{}, 1),
+	}
+	r.clusterset.exporter = e
 	if options.ExportNamespaces.selector != nil {
-		e := &exporter{
-			Namespaces: options.ExportNamespaces, own: options.Namespace, cache: mgr.GetCache(), peers: registry, now: options.Now,
-			grace: r.clusterset.grace, wake: make(chan struct{}, 1),
-		}
-		r.clusterset.exporter = e
 		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(e.exportsIn), ofNamespaces)
 		if err := mgr.Add(e); err != nil {
 			return err

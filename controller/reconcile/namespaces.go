@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,18 +23,16 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/peers"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// Namespaces selects the namespaces that a cluster imports to, or exports from. The zero value selects all.
+// Namespaces selects the namespaces that a cluster imports to, or exports from. The zero value selects all but those of the cluster
+// itself (mcs.System), and that of the controller.
 type Namespaces struct {
 	selector labels.Selector
 	// named are the namespaces that the selector names.
 	named []string
 }
-
-// everywhere are namespaces that every cluster has and that have no common owner. A selector does
-// not select them by any other label than their name.
-var everywhere = []string{"kube-system", "kube-public", "kube-node-lease"}
 
 // UnmarshalText implements encoding.TextUnmarshaler, from a label selector. An empty text selects all
 // namespaces.
@@ -68,12 +65,12 @@ func (n Namespaces) MarshalText() ([]byte, error) {
 
 // have reports whether a name of a namespace is selected. own is the namespace of the controller.
 func (n Namespaces) have(namespace *corev1.Namespace, name, own string) bool {
-	if n.selector == nil {
-		return true
-	}
-	special := slices.Contains(everywhere, namespace.Name) || namespace.Name == own ||
-		namespace.Name == metav1.NamespaceDefault && name == "kubernetes"
-	return n.selector.Matches(labels.Set(namespace.Labels)) && (!special || slices.Contains(n.named, namespace.Name))
+	return !n.deny(namespace.Name, name, own) && (n.selector == nil || n.selector.Matches(labels.Set(namespace.Labels)))
+}
+
+// deny reports whether a name is one of the cluster itself, which no other label than the namespace's name selects.
+func (n Namespaces) deny(namespace, name, own string) bool {
+	return (namespace == own || mcs.System(namespace, name)) && !slices.Contains(n.named, namespace)
 }
 
 // ofNamespaces omits edits of a Namespace that change nothing which is read of it: the heartbeat is
@@ -89,7 +86,7 @@ func matters(e event.UpdateEvent) bool {
 // selectPeers removes what the peers export under a name whose namespace is not selected. It returns
 // the pause until the next gather.
 func (c *clusterset) selectPeers(ctx context.Context, key types.NamespacedName, cs *observed.Clusterset, namespace *corev1.Namespace, again time.Duration) (time.Duration, error) {
-	if c.imports.selector == nil {
+	if c.imports.selector == nil && !c.imports.deny(key.Namespace, key.Name, c.own) {
 		return again, nil
 	}
 	selected := c.imports.have(namespace, key.Name, c.own)
@@ -127,10 +124,13 @@ type exporter struct {
 // exports reports whether this cluster exports a name. A namespace that was announced stays for a
 // while when it is no longer selected; again is then the rest of that time.
 func (e *exporter) exports(namespace *corev1.Namespace, name string) (exports bool, again time.Duration) {
-	selected := e.have(namespace, name, e.own)
-	if !selected && e.have(namespace, "", e.own) { // only this name is not
+	switch {
+	case e.deny(namespace.Name, name, e.own):
 		return false, 0
+	case e.selector == nil:
+		return true, 0
 	}
+	selected := e.have(namespace, name, e.own)
 	again = e.deselected.left(types.NamespacedName{Namespace: namespace.Name}, selected, e.peers.Announced(namespace.Name), e.now(), e.grace)
 	return selected || again > 0, again
 }
@@ -191,7 +191,7 @@ func (e *exporter) exportsIn(ctx context.Context, namespace client.Object) []ctr
 // selectExport removes what this cluster exports under a name, if it does not export from the
 // namespace. It returns the pause until the next gather.
 func (c *clusterset) selectExport(name string, cs *observed.Clusterset, namespace *corev1.Namespace, again time.Duration) time.Duration {
-	if c.exporter == nil || cs.Export == nil {
+	if cs.Export == nil {
 		return again
 	}
 	exports, left := c.exporter.exports(namespace, name)

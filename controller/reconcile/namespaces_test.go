@@ -14,19 +14,20 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// Without a selector all namespaces are selected. Namespaces that every cluster has, the one of the
+// Without a selector all namespaces are selected. Namespaces that belong to the cluster itself, the one of the
 // controller, and the API server's own Service must be named.
 func TestNamespacesOfASelector(t *testing.T) {
-	all := []string{"shop/foo", "lab/foo", "default/foo", "default/kubernetes", "kube-system/foo", "multicluster-system/foo"}
+	all := []string{"shop/foo", "lab/foo", "default/foo", "default/kubernetes", "kube-system/foo", "kube-flannel/foo", "openshift-dns/foo", "multicluster-system/foo", "kubeflow/foo"}
 	for selector, want := range map[string][]string{
-		"":           all,
+		"":           {"shop/foo", "lab/foo", "default/foo", "kubeflow/foo"},
 		"team=shop":  {"shop/foo"},
 		"team":       {"shop/foo", "lab/foo"},
-		"team!=shop": {"lab/foo", "default/foo"},
-		"!nothing":   {"shop/foo", "lab/foo", "default/foo"},
-		"kubernetes.io/metadata.name in (kube-system, shop)": {"shop/foo", "kube-system/foo"},
-		"kubernetes.io/metadata.name=default":                {"default/foo", "default/kubernetes"},
-		"kubernetes.io/metadata.name!=shop":                  {"lab/foo", "default/foo"},
+		"team!=shop": {"lab/foo", "default/foo", "kubeflow/foo"},
+		"!nothing":   {"shop/foo", "lab/foo", "default/foo", "kubeflow/foo"},
+		"kubernetes.io/metadata.name in (kube-system, shop)":                  {"shop/foo", "kube-system/foo"},
+		"kubernetes.io/metadata.name in (openshift-dns, multicluster-system)": {"openshift-dns/foo", "multicluster-system/foo"},
+		"kubernetes.io/metadata.name=default":                                 {"default/foo", "default/kubernetes"},
+		"kubernetes.io/metadata.name!=shop":                                   {"lab/foo", "default/foo", "kubeflow/foo"},
 	} {
 		var n Namespaces
 		if err := n.UnmarshalText([]byte(selector)); err != nil {

@@ -83,6 +83,30 @@ func TestExportNamespaces(t *testing.T) {
 	s.Until("and alone", func() error { return s.Imported("c3", "alone", []string{"c1"}, "10.9.1.2") })
 }
 
+// Each cluster has its own names in kube-system. None of them leads to another cluster, unless both have chosen so by the namespace's
+// name.
+func TestSystemNamespaces(t *testing.T) {
+	set := world.Three(t)
+	s, system, marker := set.Namespace(), set.Called("kube-system"), set.Namespace()
+	system.Export("c1", world.Service("metrics"), "10.9.1.1")
+	marker.Export("c1", world.Service("marker"), "10.9.1.2")
+	marker.Until("c3 has read c1 since", func() error { return marker.Imported("c3", "marker", []string{"c1"}, "10.9.1.2") })
+	system.Until("refused", func() error { return system.Condition("c1", "metrics", "Ready", metav1.ConditionFalse, "Failed") })
+	system.Check(errors.Join(system.Nothing("c1", "metrics"), system.Nothing("c3", "metrics")))
+
+	named := namespaces(t, "kubernetes.io/metadata.name in (kube-system, "+s.Name+")")
+	s.Restart("c1", func(o *reconcile.Options) { o.ExportNamespaces = named })
+	t.Cleanup(func() { s.Restart("c1") })
+	system.Until("exported", func() error { return system.Condition("c1", "metrics", "Ready", metav1.ConditionTrue, "Ready") })
+	marker.Until("c2 has read c1 since", func() error { return marker.Nothing("c2", "marker") })
+	system.Check(system.Nothing("c2", "metrics"))
+	s.Restart("c2", func(o *reconcile.Options) { o.ImportNamespaces = named })
+	t.Cleanup(func() { s.Restart("c2") })
+	system.Until("imported", func() error { return system.Imported("c2", "metrics", []string{"c1"}, "10.9.1.1") })
+	system.Delete("c1", world.Export("metrics"), world.Service("metrics"), world.Endpoints(world.Service("metrics"), "", "10.9.1.1"))
+	system.Until("gone", func() error { return system.Nothing("c2", "metrics") })
+}
+
 func namespaces(t *testing.T, selector string) (n reconcile.Namespaces) {
 	t.Helper()
 	if err := n.UnmarshalText([]byte(selector)); err != nil {

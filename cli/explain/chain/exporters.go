@@ -410,6 +410,8 @@ func (w *walk) exportProblem(e exporter, connected bool) *output.Problem {
 	switch {
 	case c.Limited && !slices.Contains(c.Exporting, w.Name.Namespace):
 		return w.notExported(c)
+	case !c.Limited && mcs.System(w.Name.Namespace, w.Name.Service):
+		return w.notExported(c)
 	case ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason == "Failed":
 		return w.exportFailed(c, ready.Message)
 	case excluded(export, w.Here.ID) && !e.home:
@@ -461,6 +463,10 @@ func (w *walk) exportFailed(c *Cluster, message string) *output.Problem {
 
 func (w *walk) notExported(c *Cluster) *output.Problem {
 	p := problem("NamespaceNotExported", fmt.Sprintf("The controller of %s does not export from the namespace %s (--export-namespaces).", c.Context, w.Name.Namespace))
+	if mcs.System(w.Name.Namespace, w.Name.Service) {
+		p.Advice = "Names that belong to a cluster itself are exported only if --export-namespaces has their namespace in kubernetes.io/metadata.name. " + onPurpose
+		return p
+	}
 	p.Advice = "Label the namespace there so that the selector of --export-namespaces matches."
 	if selector, err := labels.Parse(argument(c, "--export-namespaces")); err == nil && !selector.Empty() {
 		if fix := labelFix(c.Context, w.Name.Namespace, selector); fix != nil {

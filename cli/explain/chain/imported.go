@@ -136,10 +136,15 @@ func (w *walk) start(p *output.Problem, c *Cluster) {
 func (w *walk) notChosen() *output.Problem {
 	h := &w.Here
 	text := argument(h, "--import-namespaces")
+	selector, err := labels.Parse(text)
+	if mcs.System(w.Name.Namespace, w.Name.Service) && !strings.Contains(text, corev1.LabelMetadataName) {
+		p := problem("NamespaceNotChosen", fmt.Sprintf("%s belongs to a cluster itself, so the controller of %s does not import it from others.", w.Name.Import(), h.Context))
+		p.Advice = "Such names are imported only if --import-namespaces has their namespace in kubernetes.io/metadata.name. " + onPurpose
+		return p
+	}
 	if text == "" {
 		return nil
 	}
-	selector, err := labels.Parse(text)
 	if err != nil || selector.Matches(labels.Set(h.Namespace.Value.Labels)) {
 		return nil
 	}
