@@ -3,6 +3,7 @@ package desired
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -113,7 +114,7 @@ type clusters struct {
 func (b builder) clustersOf(s Slices) clusters {
 	c := clusters{b, counts{}, counts{}, map[string]*discoveryv1.EndpointSlice{}}
 	for _, want := range s.Wanted {
-		c.ready.add(sourceOf(want), want, preference.Ready(want))
+		c.ready.add(sourceOf(want), want, c.usable(want))
 	}
 	for _, slice := range b.Slices {
 		if !ownership.SliceIsOurs(slice, b.Import) {
@@ -131,10 +132,23 @@ func (b builder) clustersOf(s Slices) clusters {
 	return c
 }
 
+// usable returns the number of ready endpoints that a port of the Service leads to. Kubernetes makes slices without ports of pods that lack
+// the named target port.
+func (c clusters) usable(slice *discoveryv1.EndpointSlice) int {
+	if c.merged.Type == mcsv1beta1.ClusterSetIP && len(slice.Ports) == 0 {
+		return 0
+	}
+	return preference.Ready(slice)
+}
+
 // addLocal adds endpoints of this cluster that Kubernetes connects to their Service.
 func (c clusters) addLocal(local []*discoveryv1.EndpointSlice) {
+	svc := c.usersService()
 	for _, slice := range local {
-		ready := preference.Ready(slice)
+		ready := c.usable(slice)
+		if svc != nil && svc.Spec.ClusterIP == corev1.ClusterIPNone {
+			ready = preference.Ready(slice)
+		}
 		c.ready.add(c.homeID(), slice, ready)
 		c.connected.add(c.homeID(), slice, ready)
 	}

@@ -136,7 +136,7 @@ func (m *sliceBuilder) peers(member merge.Member) {
 		if hash, ok := strings.CutPrefix(name, m.stem(member, source)); !ok || !ownership.IsHash(hash) {
 			name = m.sliceName(member, source, 0)
 		}
-		kept, _ := m.ports(member, append(slices.Clone(source.Ports), hiddenPorts(source)...))
+		kept, _ := m.ports(member, peerPorts(member, source))
 		m.add(name, member, source, source.Endpoints, kept)
 	}
 }

@@ -295,7 +295,7 @@ func TestMergeSharesNothing(t *testing.T) {
 	m := merge.Member{Cluster: "a", Service: terms(), Export: exportWith(map[string]string{"team": "red"}, nil)}
 	m.Service.Distribution = corev1.ServiceTrafficDistributionPreferSameNode
 	m.Service.Ports[0].AppProtocol = &appProtocol
-	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{AppProtocol: &appProtocol}}}
+	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: new("http"), AppProtocol: &appProtocol}}}
 	slice.Name, slice.Labels = "demo-1", map[string]string{discoveryv1.LabelServiceName: demo.Name}
 	slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}, Zone: &zone, NodeName: &zone, Hostname: &zone,
 		Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}}
@@ -578,11 +578,18 @@ func checkNewcomer(t *testing.T, d dice, all []merge.Member) {
 	has.Ports = append([]mcsv1beta1.ServicePort(nil), after.Ports[:min(len(before.Ports), len(after.Ports))]...)
 	equal(t, "merge after a newcomer", toJSON(t, has), toJSON(t, had))
 	for _, m := range all {
-		// A newcomer can cause a second name for an unnamed port, which also keeps its own.
+		// A newcomer can cause a second name for an unnamed port, which also keeps its own, and its ports can lead to one that had lost.
 		plain := func(merged merge.Merged) []*discoveryv1.EndpointSlice {
 			all := desired.ImportedSlices(m.Cluster, demo, merged, []merge.Member{m}, 4)
 			for _, slice := range all {
-				slice.Ports = slices.DeleteFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool { return strings.HasPrefix(*p.Name, "unnamed-") })
+				delete(slice.Annotations, mcs.AnnotationHiddenPorts)
+				slice.Ports = slices.DeleteFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
+					_, had := mcs.PortNamed(before.Ports, *p.Name)
+					return strings.HasPrefix(*p.Name, "unnamed-") || !had && *p.Name != "stray"
+				})
+				if len(slice.Ports) == 0 {
+					slice.Ports = nil
+				}
 			}
 			return asElsewhere(all)
 		}

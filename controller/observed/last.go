@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/merge"
@@ -27,7 +28,7 @@ func keepLast(st State, members []merge.Member) (kept []string) {
 		case !members[i].Assumed:
 		case !last:
 			members[i].Slices = nil
-		case members[i].Exports() && len(readyFamilies(members[i].Slices)) > 0:
+		case members[i].Exports() && len(readyFamilies(members[i])) > 0:
 			kept = append(kept, members[i].Cluster)
 		}
 	}
@@ -50,9 +51,9 @@ func needed(st State, members []merge.Member) bool {
 	for _, m := range members {
 		switch {
 		case m.Assumed && m.Exports():
-			maps.Copy(doubtful, readyFamilies(m.Slices))
+			maps.Copy(doubtful, readyFamilies(m))
 		case m.Exports():
-			maps.Copy(sure, readyFamilies(m.Slices))
+			maps.Copy(sure, readyFamilies(m))
 		}
 	}
 	maps.DeleteFunc(doubtful, func(family discoveryv1.AddressType, _ bool) bool { return sure[family] })
@@ -66,11 +67,11 @@ func (st State) existing(clusters ...string) map[discoveryv1.AddressType]bool {
 	}))
 }
 
-// readyFamilies returns the address families in which slices of a peer have a ready endpoint.
-func readyFamilies(all []*discoveryv1.EndpointSlice) map[discoveryv1.AddressType]bool {
+// readyFamilies returns the address families in which slices of a peer have a ready endpoint that traffic can reach.
+func readyFamilies(m merge.Member) map[discoveryv1.AddressType]bool {
 	families := map[discoveryv1.AddressType]bool{}
-	for _, slice := range all {
-		if preference.Ready(slice) > 0 {
+	for _, slice := range m.Slices {
+		if preference.Ready(slice) > 0 && (m.Service.Type == mcsv1beta1.Headless || len(slice.Ports) > 0) {
 			families[slice.AddressType] = true
 		}
 	}

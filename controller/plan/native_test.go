@@ -71,6 +71,7 @@ func (n *named) local() []*discoveryv1.EndpointSlice {
 	return []*discoveryv1.EndpointSlice{{
 		ObjectMeta: metav1.ObjectMeta{Name: "foo-abc", Labels: map[string]string{discoveryv1.LabelServiceName: "foo"}}, AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(n.ready["c1"])}}},
+		Ports:     []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(corev1.ProtocolTCP), Port: new(int32(8080))}},
 	}}
 }
 

@@ -9,8 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 )
@@ -90,4 +92,55 @@ func (c *oneName) servesOldest(t *testing.T) {
 		}
 	}
 	t.Errorf("port 80 has no endpoint of the oldest export: the Service has %+v", c.services["derived-foo"].Spec.Ports)
+}
+
+// A port of one protocol and number has another name in each cluster. The import has the name of the oldest export, and leads to the
+// endpoints of both clusters: in the newer one, in a third one that sees both, and in one that sees the newer one only.
+func TestOnePortWithTwoNames(t *testing.T) {
+	name := types.NamespacedName{Namespace: "default", Name: "foo"}
+	exposing := func(cluster string, second int, ports ...string) merge.Member { // each "name protocol number", at ten times the number
+		m := exporting(cluster, second, 80, "10.0.0.1")
+		m.Service.Ports, m.Slices[0].Ports = nil, nil
+		for _, text := range ports {
+			var name string
+			var protocol corev1.Protocol
+			var number int32
+			if _, err := fmt.Sscanf(text, "%s %s %d", &name, &protocol, &number); err != nil {
+				t.Fatal(err)
+			}
+			name = strings.TrimPrefix(name, "-") // for none
+			m.Service.Ports = append(m.Service.Ports, mcsv1beta1.ServicePort{Name: name, Protocol: protocol, Port: number})
+			m.Slices[0].Ports = append(m.Slices[0].Ports, discoveryv1.EndpointPort{Name: &name, Protocol: &protocol, Port: new(10 * number)})
+		}
+		return m
+	}
+	for what, c := range map[string]struct{ older, newer, both, alone []string }{
+		"swapped":                              {[]string{"dns UDP 53", "dns-tcp TCP 53"}, []string{"dns-udp UDP 53", "dns TCP 53"}, []string{"dns UDP 530", "dns-tcp TCP 530"}, []string{"dns TCP 530", "dns-udp UDP 530"}},
+		"without a name":                       {[]string{"http TCP 80"}, []string{"- TCP 80"}, []string{"http TCP 800"}, []string{" TCP 800"}},
+		"without a name, the older":            {[]string{"- TCP 80"}, []string{"http TCP 80"}, []string{" TCP 800"}, []string{"http TCP 800"}},
+		"another number":                       {[]string{"http TCP 80"}, []string{"http TCP 81"}, nil, []string{"http TCP 810"}},
+		"a name, and a number of another port": {[]string{"a TCP 1", "b TCP 2"}, []string{"a TCP 2", "b TCP 1"}, []string{"a TCP 10", "b TCP 20"}, []string{"a TCP 20", "b TCP 10"}},
+	} {
+		older, newer := exposing("c1", 0, c.older...), exposing("c2", 1, c.newer...)
+		seen := func(home string, members ...merge.Member) []*discoveryv1.EndpointSlice {
+			all := desired.ImportedSlices(home, name, merge.Merge(members), members, 100)
+			return slices.DeleteFunc(all, func(s *discoveryv1.EndpointSlice) bool { return s.Labels[mcsv1beta1.LabelSourceCluster] != "c2" })
+		}
+		has := func(where string, all []*discoveryv1.EndpointSlice, want []string) {
+			var ports []string
+			for _, slice := range all {
+				for _, p := range slice.Ports {
+					ports = append(ports, fmt.Sprintf("%s %s %d", *p.Name, *p.Protocol, *p.Port))
+				}
+			}
+			if !slices.Equal(ports, want) {
+				t.Errorf("%s: %s, the newer cluster's slices have the ports %q, want %q", what, where, ports, want)
+			}
+		}
+		own := seen("c2", older, newer)
+		has("at home", own, c.both)
+		newer.Slices = own
+		has("in a cluster that sees both", seen("c3", older, newer), c.both)
+		has("in a cluster that sees one", seen("c3", newer), c.alone)
+	}
 }
