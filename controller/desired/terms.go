@@ -26,13 +26,21 @@ func (d *Desired) publish(b builder) {
 	i := slices.IndexFunc(b.members, func(m merge.Member) bool { return m.Cluster == b.Clusterset.Home && m.Exports() })
 	// While the Service is being replaced, its slices stay as they are. Nothing is added to an import of
 	// another system.
-	if i < 0 || slices.Contains(b.Clusterset.Vacant, b.Clusterset.Home) || ownership.Other(b.Import, b.Slices) != "" {
+	if i < 0 || b.replacing() || ownership.Other(b.Import, b.Slices) != "" {
 		return
 	}
 	d.Slices.Home = b.homeID()
 	if home := b.members[i]; !d.Slices.Publish(b.name(), home) {
 		d.Notes = append(d.Notes, fmt.Sprintf("the Service in all other clusters: its %d ports are too many to publish", len(home.Service.Ports)))
 	}
+}
+
+// replacing reports whether the Service of this cluster is being replaced: it, or its endpoints, were there before.
+func (b builder) replacing() bool {
+	home := b.Clusterset.Home
+	return slices.Contains(b.Clusterset.Vacant, home) && slices.ContainsFunc(b.Slices, func(slice *discoveryv1.EndpointSlice) bool {
+		return ownership.SliceIsFrom(home, slice, b.Import)
+	})
 }
 
 // Publish writes the description of a Service of this cluster to the first of its slices. A Service without
