@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,5 +89,5 @@ func (w *Writer) delete(ctx context.Context, st observed.State, c diff.Changes) 
 }
 
 func ours(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
-	return svc.Namespace == imp.Namespace && slices.Contains(ownership.OwnerImports(svc), imp.Name)
+	return ownership.Derived(imp, svc)
 }

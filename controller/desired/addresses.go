@@ -88,7 +88,7 @@ func vipFault(st observed.State, addr netip.Addr) string {
 		return "a multicast address"
 	}
 	for _, svc := range sorted(slices.Clone(st.AddressHolders)) {
-		mine := svc.Namespace == st.Import.Namespace && slices.Contains(ownership.OwnerImports(svc), st.Import.Name)
+		mine := ownership.Derived(st.Import, svc)
 		if !mine && slices.Contains(ServiceAddresses(svc), addr) {
 			return fmt.Sprintf("the ClusterIP of Service %s/%s", svc.Namespace, svc.Name)
 		}

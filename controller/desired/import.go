@@ -97,7 +97,7 @@ func (d *Desired) takeBack(b builder, gone ...netip.Addr) {
 // the import's slices belong to it. The controller's marks are not sufficient, because other users
 // can set them.
 func (b builder) serves(svc *corev1.Service) bool {
-	ours := svc.Namespace == b.Import.Namespace && slices.Contains(ownership.OwnerImports(svc), b.Import.Name)
+	ours := ownership.Derived(b.Import, svc)
 	return ours && (svc.Name == ownership.DerivedName(b.Import) || slices.Contains(b.serving, svc.Name))
 }
 

@@ -348,14 +348,21 @@ func TestUnexpectedSlicesAreDeleted(t *testing.T) {
 	if changes := Plan(st); len(changes.Evict) != 1 || changes.ExportStatus == nil || changes.Ready.Type == "" || changes.Empty() {
 		t.Errorf("planned while it stays: %+v", changes)
 	}
-	svc.Labels = nil // no longer the controller's
+	svc.Labels, svc.OwnerReferences = nil, nil // no longer the controller's
 	if ownership.Unexpected(kubernetes, c.imp, svc) {
 		t.Error("a slice of a Service that is not ours has to go")
 	}
-	svc.Labels, c.imp.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName}, nil
+	svc.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName}
+	handOver(c.imp)
 	if ownership.Unexpected(kubernetes, c.imp, svc) {
 		t.Error("a slice has to go for an import of others")
 	}
+}
+
+// handOver gives an import of the controller to a user.
+func handOver(imp *mcsv1beta1.ServiceImport) {
+	delete(imp.Labels, mcs.LabelManagedBy)
+	delete(imp.Annotations, mcs.AnnotationExports)
 }
 
 func TestNoNamespaceNoImport(t *testing.T) {
@@ -422,7 +429,7 @@ func TestEndpointSliceObjectsAreAbsent(t *testing.T) {
 func TestOthersImportOutlivesTheExports(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	c.settle(t)
-	delete(c.imp.Labels, mcs.LabelManagedBy)
+	handOver(c.imp)
 	c.settle(t)
 	if len(c.slices) != 1 || len(c.slices[0].Endpoints) > 0 || c.slices[0].Annotations[mcs.AnnotationTerms] == "" {
 		t.Errorf("slices %v", c.slices)

@@ -8,7 +8,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/observed"
-	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // A user removed the mark of a slice that is no longer needed. The slice would otherwise keep
@@ -55,7 +54,7 @@ func TestLeaksAreHealed(t *testing.T) {
 	// The controller also owns the derived Service of an import that others made.
 	st := c.state()
 	st.Import = st.Import.DeepCopy()
-	delete(st.Import.Labels, mcs.LabelManagedBy)
+	handOver(st.Import)
 	st.Leaks = []observed.Leak{lost}
 	if changes := Plan(st); !slices.Equal(changes.Heal, []observed.Leak{lost}) {
 		t.Errorf("of an import of others: heals %v", changes.Heal)

@@ -7,8 +7,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
-
-	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // theirs returns a slice of foo that the controller did not make.
@@ -51,7 +49,7 @@ func TestSlicesOfOthersGetNoTraffic(t *testing.T) {
 	equal(t, "where they lead", leads, map[string]string{"foo": "derived-foo", "spy": "", "apart": "apart"})
 	c.says(t, "left out: EndpointSlices that multicluster-controller does not manage: apart, spy")
 
-	delete(c.imp.Labels, mcs.LabelManagedBy)
+	handOver(c.imp)
 	c.settle(t)
 	equal(t, "labels", labels(&c.world), []string{"spy=", "apart=apart", "ours=derived-foo", "ours=derived-foo", "ours=derived-foo"})
 }
@@ -81,7 +79,7 @@ func TestSlicesOfOthersWithFinalizersGetNoTraffic(t *testing.T) {
 	}
 	c.slices = append(c.slices, held("led", discoveryv1.LabelServiceName, "derived-foo"), held("spy"))
 	c.settle(t)
-	delete(c.imp.Labels, mcs.LabelManagedBy)
+	handOver(c.imp)
 	c.settle(t)
 	equal(t, "labels", labels(&c.world), []string{"spy=", "ours=derived-foo"})
 }

@@ -14,17 +14,25 @@ import (
 // process, so no user can write it.
 var annotationApplied = "clusterset-dns.io/applied-" + rand.Text()
 
-// appliedAnnotations are the annotations of tools that keep a Service as a file says. kubectl and
+// appliedAnnotations are the annotations of tools that keep an object as a file says. kubectl and
 // Helm write them.
 var appliedAnnotations = []string{corev1.LastAppliedConfigAnnotation, "meta.helm.sh/release-name", annotationApplied}
+
+// Applied reports whether somebody else keeps an object as a file says.
+func Applied(object metav1.Object) bool {
+	return annotated(object) || slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Operation == metav1.ManagedFieldsOperationApply && entry.Manager != mcs.ControllerName
+	})
+}
+
+func annotated(object metav1.Object) bool {
+	return slices.ContainsFunc(appliedAnnotations, func(key string) bool { return has(object.GetAnnotations(), key) })
+}
 
 // KeepApplied removes the managedFields of a Service, which are large. It keeps one fact of them:
 // that somebody else has applied the Service.
 func KeepApplied(svc *corev1.Service) {
-	others := slices.ContainsFunc(svc.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Operation == metav1.ManagedFieldsOperationApply && entry.Manager != mcs.ControllerName
-	})
-	if others && svc.Labels[mcs.LabelNativeOf] != "" {
+	if Applied(svc) && (svc.Labels[mcs.LabelNativeOf] != "" || svc.Labels[mcs.LabelManagedBy] == mcs.ControllerName || OwnedByImport(svc)) {
 		metav1.SetMetaDataAnnotation(&svc.ObjectMeta, annotationApplied, "")
 	}
 	svc.ManagedFields = nil
@@ -43,6 +51,5 @@ func TakenOver(svc *corev1.Service) bool {
 }
 
 func takenOver(svc *corev1.Service) bool {
-	return len(svc.Spec.Selector) > 0 || svc.Spec.Type == corev1.ServiceTypeExternalName ||
-		slices.ContainsFunc(appliedAnnotations, func(key string) bool { _, applied := svc.Annotations[key]; return applied })
+	return len(svc.Spec.Selector) > 0 || svc.Spec.Type == corev1.ServiceTypeExternalName || annotated(svc)
 }

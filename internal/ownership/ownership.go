@@ -2,8 +2,8 @@
 // must decide in the same way. In an import that the controller owns, only the controller's
 // EndpointSlices count.
 //
-// Users can easily set and remove labels. Names and owner references decide where a wrong decision
-// would cost endpoints or addresses.
+// Users and tools easily set and remove labels and owner references. So one mark of several, and the
+// name, decide where a wrong decision would cost endpoints or addresses.
 package ownership
 
 import (
@@ -20,9 +20,11 @@ import (
 
 // OfImport reports whether the controller made the ServiceImport, or a user handed it over by
 // setting the label. All other ServiceImports belong to their creators: a user, Karmada, Cilium.
-// Cilium gives its imports the labels of exports, which can be this one.
+// Cilium gives its imports the labels of exports, which can be this one. The controller's record is as good as the label, which other tools
+// overwrite: to take an import over from the controller, remove both.
 func OfImport(imp metav1.Object) bool {
-	return imp.GetLabels()[mcs.LabelManagedBy] == mcs.ControllerName && !ByKarmada(imp) && !byCilium(imp)
+	ours := imp.GetLabels()[mcs.LabelManagedBy] == mcs.ControllerName || has(imp.GetAnnotations(), mcs.AnnotationExports)
+	return ours && !ByKarmada(imp) && !byCilium(imp)
 }
 
 // ByKarmada reports whether Karmada propagated the object to this cluster.
@@ -161,7 +163,7 @@ func KindOf(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) ServiceKind {
 	switch {
 	case svc == nil:
 		return Absent
-	case slices.Contains(OwnerImports(svc), imp.Name):
+	case Derived(imp, svc):
 		return Ours
 	// Users with permission to write Services can set Karmada's label, so the label alone is not
 	// sufficient.
@@ -172,6 +174,24 @@ func KindOf(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) ServiceKind {
 	default:
 		return Foreign
 	}
+}
+
+// Derived reports whether the controller made a Service for an import: it has the controller's label and the import as its owner, or one
+// of them and the default name. Other tools overwrite labels, and `kubectl delete --cascade=orphan` and restores from a backup remove
+// owners. The other mark is then repaired. Whoever can set one of them can set both.
+func Derived(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
+	labelled := svc.Labels[mcs.LabelManagedBy] == mcs.ControllerName
+	owned := slices.ContainsFunc(svc.OwnerReferences, func(ref metav1.OwnerReference) bool { return isImport(ref) && ref.Name == imp.Name })
+	switch {
+	case svc.Namespace != imp.Namespace:
+		return false
+	case labelled && owned:
+		return true
+	case svc.Name != DefaultDerivedName(imp.Namespace, imp.Name) || svc.Name != DerivedName(imp) || ByKarmada(svc) ||
+		svc.Spec.ClusterIP == corev1.ClusterIPNone || takenOver(svc):
+		return false
+	}
+	return labelled && !OwnedByImport(svc) || owned && DerivedByUs(imp)
 }
 
 // DerivedByUs reports whether a derived Service of the controller has given the import its
@@ -227,6 +247,11 @@ func HasOwner(owners []metav1.OwnerReference, imp *mcsv1beta1.ServiceImport, api
 
 func ownedByImport(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) bool {
 	return slices.ContainsFunc(slice.OwnerReferences, func(ref metav1.OwnerReference) bool { return isImport(ref) && ref.Name == imp.Name })
+}
+
+// OwnedByImport reports whether any ServiceImport owns an object.
+func OwnedByImport(object metav1.Object) bool {
+	return slices.ContainsFunc(object.GetOwnerReferences(), isImport)
 }
 
 // isImport compares kind and group, but not the version: the import can have had another served
