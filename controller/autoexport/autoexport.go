@@ -9,18 +9,17 @@
 //  2. A Service is exported if its namespace has the label clusterset-dns.io/export with the value
 //     "annotated" and the Service has the annotation with the value "true", or if the label has the
 //     value "all" and the annotation is not "false".
-//  3. These are never exported: ExternalName Services, derived Services, Services that the controller
-//     made under the own name of an import (docs/native-names.md), and the API server's own
-//     Service default/kubernetes.
+//  3. These are never exported: ExternalName Services, derived Services, also those of other
+//     implementations, Services that the controller made under the own name of an import
+//     (docs/native-names.md), and those that belong to a cluster itself, such as default/kubernetes.
 //  4. A ServiceExport of the controller is deleted when the reason for it is gone. The caller waits
-//     for a while first.
+//     for a while first. One that a user has applied since is the user's.
 package autoexport
 
 import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -53,6 +52,8 @@ type Input struct {
 	Namespace *corev1.Namespace
 	Service   *corev1.Service
 	Export    *mcsv1beta1.ServiceExport
+	// Derived means that a ServiceImport names the Service as its derived one.
+	Derived bool
 	// Annotation is a second annotation of Services with the same meaning as Key, or "".
 	Annotation string
 }
@@ -83,8 +84,8 @@ func (in Input) wanted() (wanted bool, reason string) {
 		return false, "the namespace is gone"
 	case svc == nil || svc.DeletionTimestamp != nil:
 		return false, "the Service is gone"
-	case never(svc) != "":
-		return false, never(svc)
+	case in.never() != "":
+		return false, in.never()
 	}
 	key, value := in.annotation()
 	switch label := in.Namespace.Labels[Key]; {
@@ -99,15 +100,17 @@ func (in Input) wanted() (wanted bool, reason string) {
 	}
 }
 
-// never returns why a Service is never exported, or "" if it can be.
-func never(svc *corev1.Service) string {
-	switch {
+// never returns why the Service is never exported, or "" if it can be.
+func (in Input) never() string {
+	switch svc := in.Service; {
 	case svc.Spec.Type == corev1.ServiceTypeExternalName:
 		return "the Service has the type ExternalName"
 	case svc.Labels[mcs.LabelManagedBy] == mcs.ControllerName, ownership.NativeService(svc):
 		return "the controller made the Service"
-	case svc.Namespace == metav1.NamespaceDefault && svc.Name == "kubernetes":
-		return "the Service is that of the API server"
+	case in.Derived, ownership.OwnedByImport(svc):
+		return "the Service is the derived one of a ServiceImport"
+	case mcs.System(svc.Namespace, svc.Name):
+		return "the Service belongs to the cluster itself"
 	}
 	return ""
 }

@@ -66,6 +66,11 @@ func TestServicesThatAreNeverExported(t *testing.T) {
 		"a native name's":      func(in *Input) { in.Service.Labels = map[string]string{mcs.LabelNativeOf: in.Service.Name} },
 		"a derived Service":    func(in *Input) { in.Service.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName} },
 		"the API server's own": func(in *Input) { in.Service.Namespace, in.Service.Name = "default", "kubernetes" },
+		"the cluster's own":    func(in *Input) { in.Service.Namespace = "kube-system" },
+		"named by an import":   func(in *Input) { in.Derived = true },
+		"owned by an import": func(in *Input) { // of Cilium, or of the mcs-api reference controllers
+			in.Service.OwnerReferences = []metav1.OwnerReference{{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "ServiceImport", Name: "foo"}}
+		},
 	} {
 		in := input("all")
 		change(&in)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // annotationTrimmed exists only in the cache, on a ServiceExport. Its key has a random part that
@@ -32,6 +33,9 @@ type trimmings struct {
 func KeepTrimmed(export *mcsv1beta1.ServiceExport) {
 	trimmed, texts, consumers := TrimExport(export), preference.Read(export.Annotations), readConsumers(export.Annotations)
 	answers := mcs.Only(export.Annotations, mcs.AnnotationNativeName, mcs.AnnotationProbe)
+	if ownership.Applied(export) { // An export that auto-export made is its user's now, although apply has not removed the label.
+		export.Labels = nil
+	}
 	export.ManagedFields, export.Finalizers, export.OwnerReferences = nil, nil, nil
 	export.Labels = mcs.Only(export.Labels, mcs.LabelManagedBy) // Package autoexport reads it.
 	export.Annotations = texts.Annotations()

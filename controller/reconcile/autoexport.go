@@ -20,6 +20,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/apply"
 	"github.com/clusterset-dns/multicluster/controller/autoexport"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // AutoExport is whether Services are exported by labels of namespaces and annotations of Services.
@@ -74,9 +75,15 @@ func addAutoExport(mgr manager.Manager, options Options, grace time.Duration) er
 		Named("autoexport").
 		Watches(&corev1.Service{}, &handler.EnqueueRequestForObject{}).
 		Watches(&mcsv1beta1.ServiceExport{}, &handler.EnqueueRequestForObject{}).
+		Watches(&mcsv1beta1.ServiceImport{}, handler.EnqueueRequestsFromMapFunc(derivedOf)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.servicesIn), ofNamespaces).
 		WithOptions(controller.Options{RateLimiter: newLimiter(), SkipNameValidation: new(true)}).
 		Complete(r)
+}
+
+// derivedOf returns the derived Service of an import.
+func derivedOf(_ context.Context, imp client.Object) []ctrl.Request {
+	return []ctrl.Request{request(imp.GetNamespace(), ownership.DerivedName(imp.(*mcsv1beta1.ServiceImport)))}
 }
 
 // servicesIn returns the Services of a namespace.
@@ -106,6 +113,11 @@ func (r *exportReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	if in.Export, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
 		return result, err
 	}
+	var of mcsv1beta1.ServiceImportList
+	if err = r.cache.List(ctx, &of, client.InNamespace(key.Namespace), client.MatchingFields{indexDerived: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return result, err
+	}
+	in.Derived = len(of.Items) > 0
 	decision, reason := autoexport.Decide(in)
 	if decision != autoexport.Delete {
 		r.since.Delete(key)

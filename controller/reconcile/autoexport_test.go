@@ -69,7 +69,7 @@ func (p *place) mark(t *testing.T, service, key, value string) {
 }
 
 // Services are exported by the label of their namespace and their annotation, and no longer when the reason is gone. Exports of
-// users, derived Services and Services of other namespaces are left alone.
+// users, also those that a user has applied over one of the controller, derived Services and Services of other namespaces are left alone.
 func TestAutoExport(t *testing.T) {
 	p := exporting(t, AutoExportOn, time.Second)
 	if err := p.create(plainService("foo"), plainService("kosmos"), plainService("plain"), plainService("own"),
@@ -92,9 +92,18 @@ func TestAutoExport(t *testing.T) {
 	if err := p.exported(false, "derived-foo", "derived-plain"); err != nil {
 		t.Error(err)
 	}
+	applied := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "applied"}}
+	if err := p.create(plainService("applied")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a later one is exported, too", func() error { return p.exported(true, "applied") })
+	text := fmt.Appendf(nil, `{"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceExport", "metadata": {"namespace": %q, "name": "applied", "labels": {"team": "shop"}}}`, p.namespace)
+	if err := p.Patch(p.ctx, applied, client.RawPatch(types.ApplyPatchType, text), client.FieldOwner("argocd")); err != nil {
+		t.Fatal(err)
+	}
 	p.mark(t, "", autoexport.Key, "")
 	until(t, "none is exported", func() error { return p.exported(false, "foo", "plain") })
-	if err := p.exported(true, "own"); err != nil {
+	if err := p.exported(true, "own", "applied"); err != nil {
 		t.Error("the export of a user:", err)
 	}
 }
