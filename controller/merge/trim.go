@@ -16,7 +16,7 @@ import (
 func TrimSlice(slice *discoveryv1.EndpointSlice) {
 	slice.ManagedFields, slice.OwnerReferences, slice.Finalizers = nil, nil, nil
 	slice.Annotations = mcs.Only(slice.Annotations, corev1.EndpointsLastChangeTriggerTime, mcs.AnnotationHiddenPorts, mcs.AnnotationTerms)
-	slice.Labels = mcs.Only(slice.Labels, discoveryv1.LabelServiceName, mcsv1beta1.LabelServiceName)
+	slice.Labels = mcs.Only(slice.Labels, discoveryv1.LabelServiceName, mcsv1beta1.LabelServiceName, mcsv1beta1.LabelSourceCluster)
 	for i := range slice.Endpoints {
 		e := &slice.Endpoints[i]
 		slice.Endpoints[i] = discoveryv1.Endpoint{

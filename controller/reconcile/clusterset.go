@@ -121,11 +121,13 @@ func (c *clusterset) exported(ctx context.Context, name types.NamespacedName) bo
 	return err == nil
 }
 
-// homeSlices returns the slices of a Service of this cluster, sorted by name. They are read-only.
+// homeSlices returns the slices of a Service of this cluster, sorted by name. They are read-only. Slices with the endpoints of another
+// cluster are left out (C32): Cilium and Karmada attach such slices to a Service, and this cluster does not export them.
 func (c *clusterset) homeSlices(ctx context.Context, service types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
 	all, err := slicesOf(ctx, c.cache, service)
 	return slices.DeleteFunc(all, func(slice *discoveryv1.EndpointSlice) bool {
-		return isImported(slice) || slice.AddressType == discoveryv1.AddressTypeFQDN
+		from := slice.Labels[mcsv1beta1.LabelSourceCluster]
+		return isImported(slice) || slice.AddressType == discoveryv1.AddressTypeFQDN || from != "" && from != c.home || ownership.KarmadasSlice(slice)
 	}), err
 }
 
