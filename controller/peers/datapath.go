@@ -200,7 +200,7 @@ func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 		return fmt.Sprintf("the API server is silent, and %d of %d tested endpoints answer, %s: %s", c.Accepting, c.Targets, since, p.stayTextLocked())
 	case datapath.Dead:
 		if p.isolated {
-			return fmt.Sprintf("the API server is silent, so are the %d tested endpoints, %s, and all other peers fell silent at the same time: this cluster, or the node of its controller, can be the one without a network. "+
+			return fmt.Sprintf("the API server is silent, so are the %d tested endpoints, %s, and no other peer answers: this cluster, or the node of its controller, can be the one without a network. "+
 				"Endpoints are removed where this cluster has others, and stay where not", c.Targets, since)
 		}
 		return fmt.Sprintf("the API server is silent, and so are the %d tested endpoints, %s: all endpoints are removed", c.Targets, since)

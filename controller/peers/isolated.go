@@ -15,8 +15,11 @@ const (
 
 // isIsolatedLocked reports whether all peers with endpoints that have answered fell silent together
 // with this one, and none answers. Peers that were silent before, and those whose silence is not
-// noticed at once, show nothing.
+// noticed at once, show nothing. With a single peer, nothing else can show on which side the fault is.
 func (p *peer) isIsolatedLocked(now time.Time) bool {
+	if len(p.registry.peers) == 1 {
+		return true
+	}
 	others := 0
 	for _, other := range p.registry.peers {
 		apart := other.path.Silence(now) - p.path.Silence(now)

@@ -55,7 +55,7 @@ func TestAllPeersFallSilentAtOnce(t *testing.T) {
 	firstWay.Stall()
 	resume := secondWay.Stall()
 	for _, c := range []*cluster{first, second} {
-		r.finds(c.id, datapath.Dead, "all other peers fell silent at the same time")
+		r.finds(c.id, datapath.Dead, "no other peer answers")
 		r.assumed(c, true)
 	}
 	endpointsAnswer()
