@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -77,18 +76,14 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 	if c.accounts, err = typedcorev1.NewForConfigAndClient(config, c.transport.client); err != nil {
 		return nil, err
 	}
-	finder, err := discovery.NewDiscoveryClientForConfigAndClient(config, c.transport.client)
-	if err != nil {
-		return nil, err
-	}
-	if c.followers, err = c.follow(config, finder); err != nil {
+	if c.followers, err = c.follow(config); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 // follow prepares the followers. Of EndpointSlices, only those of the peer's own exports are read.
-func (c *connection) follow(config *rest.Config, finder discovery.DiscoveryInterface) ([]*reflector.Follower, error) {
+func (c *connection) follow(config *rest.Config) ([]*reflector.Follower, error) {
 	s, contents := c.peer.registry, c.contents
 	own := labels.SelectorFromSet(labels.Set{mcsv1beta1.LabelSourceCluster: c.peer.id, discoveryv1.LabelManagedBy: mcs.ControllerName})
 	all := [resources]reflector.Resource{
@@ -112,7 +107,7 @@ func (c *connection) follow(config *rest.Config, finder discovery.DiscoveryInter
 			return nil, err
 		}
 		c.probes[i] = r.Versions
-		followers = append(followers, reflector.New(r, finder, stores[i], c.report(i)))
+		followers = append(followers, reflector.New(r, stores[i], c.report(i)))
 	}
 	return followers, nil
 }

@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -28,10 +27,6 @@ func (r *Registry) followProfiles(config *rest.Config) (*reflector.Follower, err
 		return nil, err
 	}
 	client.Transport = boundedTransport{client.Transport, limit}
-	finder, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
-	if err != nil {
-		return nil, err
-	}
 	all := reflector.Resource{Name: "clusterprofiles", Namespace: r.inventory.namespace, Object: &clusterProfile{}, Whole: true}
 	for _, version := range []string{"v1alpha1", "v1alpha2"} {
 		config.GroupVersion = &schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: version}
@@ -42,7 +37,7 @@ func (r *Registry) followProfiles(config *rest.Config) (*reflector.Follower, err
 		all.Versions = append(all.Versions, reflector.Version{GroupVersion: *config.GroupVersion, Client: one})
 	}
 	store := newStore(r, r.inventory.profiles, &r.inventory.synced, trimProfile, func([]types.NamespacedName) { r.notifyAll() })
-	return reflector.New(all, finder, store, r.reportProfiles()), nil
+	return reflector.New(all, store, r.reportProfiles()), nil
 }
 
 // reportProfiles returns the function that receives the results of lists and watches.

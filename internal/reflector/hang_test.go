@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -41,7 +40,7 @@ func followInto(t *testing.T, store cache.ReflectorStore, handler http.HandlerFu
 		t.Fatal(err)
 	}
 	resource := Resource{Name: "services", Object: &corev1.Service{}, Versions: []Version{{corev1.SchemeGroupVersion, client}}}
-	return New(resource, discovery.NewDiscoveryClient(client), store, report), client
+	return New(resource, store, report), client
 }
 
 // run runs a Follower until the end of the test.

@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -89,7 +88,6 @@ func (t *Trouble) Note(verb Verb, err error) error {
 // Follower keeps one store equal to one resource.
 type Follower struct {
 	resource   Resource
-	finder     discovery.DiscoveryInterface
 	report     Report
 	reflectors []*cache.Reflector // one for each version
 	limits     limits
@@ -109,9 +107,9 @@ func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: retryFirst, Factor: 2, Jitter: 0.2, Steps: 30, Cap: retryMost}
 }
 
-// New prepares a Follower. It asks finder which version the server has.
-func New(r Resource, finder discovery.DiscoveryInterface, store cache.ReflectorStore, report Report) *Follower {
-	f := &Follower{resource: r, finder: finder, report: report, limits: defaultLimits, ended: func() bool { return false }}
+// New prepares a Follower.
+func New(r Resource, store cache.ReflectorStore, report Report) *Follower {
+	f := &Follower{resource: r, report: report, limits: defaultLimits, ended: func() bool { return false }}
 	for _, v := range r.Versions {
 		f.reflectors = append(f.reflectors, f.reflector(v.Client, store))
 	}

@@ -13,7 +13,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -40,7 +39,7 @@ func TestRunEndsAtOnceWithoutAListener(t *testing.T) {
 	failures, enough := 0, make(chan struct{})
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	follower := New(Resource{Name: "services", Object: &corev1.Service{}, Versions: []Version{{corev1.SchemeGroupVersion, client}}},
-		discovery.NewDiscoveryClient(client), store, func(_ Verb, err error) {
+		store, func(_ Verb, err error) {
 			if err == nil || errors.Is(err, ErrAbsent) {
 				t.Errorf("told %v of a server that is not there", err)
 			}
@@ -97,7 +96,7 @@ func TestA404OfWhatDiscoveryHas(t *testing.T) {
 	}
 	store, reports := cache.NewStore(cache.MetaNamespaceKeyFunc), make(chan error, 1024)
 	follower := New(Resource{Name: "services", Object: &corev1.Service{}, Versions: []Version{{corev1.SchemeGroupVersion, client}}},
-		discovery.NewDiscoveryClient(client), store, func(verb Verb, err error) {
+		store, func(verb Verb, err error) {
 			if verb == List {
 				reports <- err
 			}

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -54,7 +53,6 @@ type Watch struct {
 	// of the API server
 	config *rest.Config
 	client *http.Client
-	finder discovery.DiscoveryInterface
 }
 
 // New prepares a Watch. It sends no request. The error is that of an invalid client configuration
@@ -67,11 +65,7 @@ func New(config *rest.Config, o Options, observer Observer) (*Watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	finder, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
-	if err != nil {
-		return nil, fmt.Errorf("discovery client: %w", err)
-	}
-	w := &Watch{publisher: newPublisher(observer), config: config, client: client, finder: finder}
+	w := &Watch{publisher: newPublisher(observer), config: config, client: client}
 	namespaces := o.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -110,7 +104,7 @@ func (w *Watch) add(to cache.ReflectorStore, r reflector.Resource, versions ...s
 		}
 		r.Versions = append(r.Versions, reflector.Version{GroupVersion: gv, Client: client})
 	}
-	w.followers = append(w.followers, reflector.New(r, w.finder, to, told.report))
+	w.followers = append(w.followers, reflector.New(r, to, told.report))
 	w.reporters = append(w.reporters, told)
 	return nil
 }
@@ -161,7 +155,6 @@ func (r *reporter) report(verb reflector.Verb, err error) {
 	r.up.Store(err == nil && r.listed)
 	switch {
 	case errors.Is(err, reflector.ErrAbsent):
-		r.contact.note()           // of discovery
 		if !r.absent || r.failed { // also at the end of an outage, so that the next outage is reported too
 			r.absent, r.failed = true, false
 			r.observer.Absent(r.title)
