@@ -51,7 +51,7 @@ func (b builder) sliceService() string {
 	// A Service under a former name serves until it is gone. If there is none, the slices already
 	// get the label of the Service that will be created.
 	case ownership.Absent:
-		if former := b.formerService(); former != "" || len(validation.IsDNS1035Label(name)) > 0 {
+		if former := b.formerService(); former != "" || len(validation.IsDNS1123Label(name)) > 0 {
 			return former
 		}
 		return name

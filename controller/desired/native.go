@@ -148,7 +148,7 @@ func (b builder) usersService() *corev1.Service {
 func (b builder) nativeFault() string {
 	name, svc := b.Name, b.usersService()
 	switch {
-	case len(validation.IsDNS1035Label(name)) > 0:
+	case len(validation.IsDNS1123Label(name)) > 0:
 		return fmt.Sprintf("no Service can have the name %q", name)
 	case name == "kubernetes" && b.Namespace == metav1.NamespaceDefault:
 		return "Service kubernetes is that of the API server"

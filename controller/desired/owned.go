@@ -45,7 +45,7 @@ func createService(b builder) Desired {
 			a.recorded = stillFirst(a.recorded, gone)
 		}
 	}
-	if faults := validation.IsDNS1035Label(name); len(faults) > 0 {
+	if faults := validation.IsDNS1123Label(name); len(faults) > 0 {
 		return Desired{Ready: readyFor(ReasonInvalidName, "%q in the annotation %s is not a valid name of a Service: %s",
 			brief.Clip(name), mcs.AnnotationDerivedService, strings.Join(faults, "; "))}
 	}
