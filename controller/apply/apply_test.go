@@ -231,8 +231,8 @@ func TestRefusalNamesTheField(t *testing.T) {
 			if err := d.Do(t.Context(), observed.State{Import: d.imp}, changes); !errors.As(err, &refused) {
 				t.Fatalf("got %v, want a refusal", err)
 			}
-			if refused.Field != test.field || refused.Message == "" {
-				t.Errorf("got %+v, want field %s", refused.Refusal, test.field)
+			if first := refused.Refusals[0]; first.Field != test.field || first.Message == "" {
+				t.Errorf("got %+v, want field %s", refused.Refusals, test.field)
 			}
 		})
 	}

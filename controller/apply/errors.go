@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/controller/contested"
@@ -45,10 +47,11 @@ func (e SlicesRefusedError) Error() string {
 	return fmt.Sprintf("%d EndpointSlices were refused: %s", len(e), slices.Sorted(maps.Values(e))[0])
 }
 
-// RefusedError is the API server's refusal of a derived Service.
+// RefusedError is the API server's refusal of a derived Service. It has one Refusal for each fault that the API server
+// named, those of later ports first, so that each of them can be left out in turn.
 type RefusedError struct {
-	observed.Refusal
-	cause error
+	Refusals []observed.Refusal
+	cause    error
 }
 
 func (e *RefusedError) Error() string { return e.cause.Error() }
@@ -85,15 +88,29 @@ func wrap(err error, verb string, obj client.Object) error {
 	switch {
 	case err == nil:
 		return nil
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
+	case (apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)) && !denied(err.Error()):
 		return fmt.Errorf("%s %s/%s: %w: %w", verb, obj.GetNamespace(), obj.GetName(), ErrStale, err)
 	default:
 		return fmt.Errorf("%s %s/%s: %w", verb, obj.GetNamespace(), obj.GetName(), err)
 	}
 }
 
+// denied reports whether a message is that of a webhook or a policy. A webhook chooses the code of its answer: 409 is not
+// always a conflict.
+func denied(message string) bool {
+	return strings.Contains(message, "denied the request") || strings.Contains(message, "denied request")
+}
+
+func apiStatus(err error) apierrors.APIStatus {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return nil
+	}
+	return status
+}
+
 func importRefused(err error) error {
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsRequestEntityTooLargeError(err) {
+	if isRefusal(err) {
 		return &ImportRefusedError{err}
 	}
 	return err
@@ -102,17 +119,42 @@ func importRefused(err error) error {
 // refused converts an error to a RefusedError if the API server refuses the derived Service. Other
 // errors, such as those of an API server that does not work, are returned unchanged.
 func refused(err error) error {
-	if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
+	if !isRefusal(err) {
 		return err
 	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return err
+	status, all := apiStatus(err).Status(), []observed.Refusal(nil)
+	switch details := status.Details; {
+	case strings.Contains(status.Message, "failed to allocate a serviceIP"): // A range is full: kubernetes pkg/registry/core/service/storage/alloc.go.
+		all = []observed.Refusal{{Field: "spec.clusterIPs", Message: status.Message}}
+	case details != nil && len(details.Causes) > 0:
+		all = refusalsOf(details.Causes)
+	default:
+		all = []observed.Refusal{{Message: status.Message}}
 	}
-	r := observed.Refusal{Message: status.Status().Message}
-	if details := status.Status().Details; details != nil && len(details.Causes) > 0 {
-		first := details.Causes[0]
-		r = observed.Refusal{Field: first.Field, Message: first.Message}
+	return &RefusedError{all, err}
+}
+
+// refusalsOf returns one Refusal for each faulty port, and the first of any other fault. The indices of
+// the ports are those of one Service: the last port is left out first.
+func refusalsOf(causes []metav1.StatusCause) (all []observed.Refusal) {
+	ports := map[int]observed.Refusal{}
+	for _, cause := range causes {
+		r := observed.Refusal{Field: cause.Field, Message: cause.Message}
+		at := 0
+		n, err := fmt.Sscanf(cause.Field, "spec.ports[%d]", &at)
+		_, known := ports[at]
+		switch isPort := n == 1 && err == nil; {
+		case isPort && !known:
+			ports[at] = r
+		case !isPort && len(all) == 0:
+			all = append(all, r)
+		}
 	}
-	return &RefusedError{r, err}
+	if len(all) > 0 {
+		return all // Perhaps the faults of the ports come from it. If not, they come again.
+	}
+	for _, at := range slices.Backward(slices.Sorted(maps.Keys(ports))) {
+		all = append(all, ports[at])
+	}
+	return all
 }

@@ -20,8 +20,8 @@ import (
 
 // NativeRefusedError is the API server's refusal of a Service with an import's own name.
 type NativeRefusedError struct {
-	observed.Refusal
-	cause error
+	Refusals []observed.Refusal
+	cause    error
 }
 
 func (e *NativeRefusedError) Error() string { return e.cause.Error() }
@@ -75,7 +75,7 @@ func (w *Writer) applyNative(ctx context.Context, st observed.State, n diff.Nati
 		before = live.ResourceVersion
 	}
 	if applied.ResourceVersion == before {
-		return &NativeRefusedError{observed.Refusal{Message: errNoEffect.Error()}, fmt.Errorf("apply Service %s: %w", n.Apply.Name, errNoEffect)}
+		return &NativeRefusedError{[]observed.Refusal{{Message: errNoEffect.Error()}}, fmt.Errorf("apply Service %s: %w", n.Apply.Name, errNoEffect)}
 	}
 	return w.written(st, applied, before, nil)
 }
@@ -129,11 +129,11 @@ func fieldConflict(err error) bool {
 // another writer owns a field of it.
 func nativeRefused(err error) error {
 	if fieldConflict(err) {
-		return &NativeRefusedError{observed.Refusal{Message: err.Error()}, err}
+		return &NativeRefusedError{[]observed.Refusal{{Message: err.Error()}}, err}
 	}
 	service := new(RefusedError)
 	if errors.As(refused(err), &service) {
-		return &NativeRefusedError{service.Refusal, err}
+		return &NativeRefusedError{service.Refusals, err}
 	}
 	return err
 }

@@ -71,7 +71,7 @@ func (w *Writer) patchService(ctx context.Context, st observed.State, edit *diff
 	if len(fields) > 0 {
 		return &NoEffectError{fields}
 	}
-	return &RefusedError{observed.Refusal{Message: errNoEffect.Error()}, fmt.Errorf("patch Service %s: %w", edit.Old.Name, errNoEffect)}
+	return &RefusedError{[]observed.Refusal{{Message: errNoEffect.Error()}}, fmt.Errorf("patch Service %s: %w", edit.Old.Name, errNoEffect)}
 }
 
 // delete deletes only the object of the plan: a Service that was created under the same name in the

@@ -55,7 +55,7 @@ type outcomes struct {
 func (o *outcomes) note(slice *discoveryv1.EndpointSlice, err error) {
 	switch {
 	case err == nil:
-	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), errors.Is(err, errForeignSlice), errors.Is(err, errNoEffect):
+	case isRefusal(err), errors.Is(err, errForeignSlice), errors.Is(err, errNoEffect):
 		if o.refused == nil {
 			o.refused = SlicesRefusedError{}
 		}

@@ -82,6 +82,9 @@ func allocationAttempts(recorded []netip.Addr, families []corev1.IPFamily) []all
 	for _, family := range families {
 		ways = append(ways, allocation{families: []corev1.IPFamily{family}, policy: policy(len(families))})
 	}
+	for _, family := range families[:len(families)/2*2] { // The range of the other family is full.
+		ways = append(ways, allocation{families: []corev1.IPFamily{family}, policy: policy(1)})
+	}
 	if len(families) == 0 {
 		ways = append(ways, allocation{}) // The API's default.
 	}

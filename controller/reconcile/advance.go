@@ -44,7 +44,10 @@ func (p *pass) write(ctx context.Context, changes *diff.Changes) (answers []clie
 		answers = append(answers, object)
 	}
 	fields := changes.Written() // before Do replaces the wanted objects by the answers
+	cautious := p.refusals.Over(w.Client, p.now())
+	w.Client = cautious
 	err = w.Do(ctx, p.state, *changes)
+	p.again = sooner(p.again, cautious.Next)
 	if allWritten(err) {
 		p.report(ctx, p.state, p.contests.wrote(p.key, fields, p.now()))
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +54,7 @@ type serviceReconciler struct {
 	ready      readiness
 	exports    exportTally
 	expected   expected
+	refusals   apply.Refusals
 	contests   contests
 	// associations are the slices that kube-proxy may still use.
 	associations associations
@@ -119,13 +122,13 @@ func (r *serviceReconciler) learn(ctx context.Context, key types.NamespacedName,
 	native := new(apply.NativeRefusedError)
 	switch {
 	case errors.As(err, &native):
-		state.Native.Refused = append(state.Native.Refused, native.Refusal)
-		state.KeepTrying = r.patient(key)
+		state.Native.Refused = append(state.Native.Refused, native.Refusals...)
+		state.KeepTrying = r.patient(key, native.Refusals)
 	case errors.As(err, &noEffect):
 		r.learnNoEffect(ctx, key, state, noEffect)
 	case errors.As(err, &service):
-		state.Refused = append(state.Refused, service.Refusal)
-		state.KeepTrying = r.patient(key)
+		state.Refused = append(state.Refused, service.Refusals...)
+		state.KeepTrying = r.patient(key, service.Refusals)
 	case errors.As(err, &imp) && state.ImportRefused == "":
 		state.ImportRefused = imp.Error()
 	case errors.As(err, &slices) && anyNew(state.SlicesRefused, slices):
@@ -224,8 +227,12 @@ func (r *serviceReconciler) wrote(of types.NamespacedName, object client.Object)
 	}
 }
 
-// patient reports whether the first of several refusals was less than patience ago.
-func (r *serviceReconciler) patient(key types.NamespacedName) bool {
+// patient reports whether an address is not released yet, and the first of several refusals was less than patience
+// ago. Of another reason, such as an address that is not in the range of this cluster, waiting makes no end.
+func (r *serviceReconciler) patient(key types.NamespacedName, refused []observed.Refusal) bool {
+	if !slices.ContainsFunc(refused, func(r observed.Refusal) bool { return strings.Contains(r.Message, "already allocated") }) {
+		return false
+	}
 	first, _ := r.lacksAddress.LoadOrStore(key, r.now())
 	return r.now().Sub(first.(time.Time)) < patience
 }
