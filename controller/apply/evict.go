@@ -21,20 +21,34 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// evict deletes unexpected slices that belong to the derived Service and emits an event. It reads
-// from the API server first, because the caches can be stale: a user can have replaced the derived
-// Service with their own, or can have taken over the import. The slices then belong to the user.
+// evict deletes unexpected slices that belong to a Service of the controller and emits an event.
 func (w *Writer) evict(ctx context.Context, st observed.State, c diff.Changes) error {
-	if len(c.Evict) == 0 {
-		return nil
+	services := []*corev1.Service{st.Service}
+	if st.Native != nil {
+		services = append(services, st.Native.Service)
 	}
-	now, err := w.stillOurs(ctx, st)
+	var failed []error
+	for _, svc := range services {
+		all := slices.DeleteFunc(slices.Clone(c.Evict), func(slice *discoveryv1.EndpointSlice) bool {
+			return svc == nil || slice.Labels[discoveryv1.LabelServiceName] != svc.Name
+		})
+		if len(all) > 0 {
+			failed = append(failed, w.evictFrom(ctx, st, c, svc, all))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// evictFrom deletes the slices of one Service. It reads from the API server first, because the caches can be stale: a user
+// can have replaced the Service with their own, or can have taken over the import. The slices then belong to the user.
+func (w *Writer) evictFrom(ctx context.Context, st observed.State, c diff.Changes, svc *corev1.Service, all []*discoveryv1.EndpointSlice) error {
+	now, err := w.stillOurs(ctx, st, svc)
 	if err != nil {
 		return err
 	}
 	var failed []error
 	var evicted []string
-	for _, slice := range c.Evict {
+	for _, slice := range all {
 		takenBack := slices.ContainsFunc(c.CreateSlices, func(s *discoveryv1.EndpointSlice) bool { return s.Name == slice.Name })
 		if takenBack { // The controller owns the slice, and the slice has lost its labels.
 			continue
@@ -51,23 +65,24 @@ func (w *Writer) evict(ctx context.Context, st observed.State, c diff.Changes) e
 	return errors.Join(failed...)
 }
 
-// served is an import with its derived Service.
+// served is an import with a Service of the controller.
 type served struct {
 	imp *mcsv1beta1.ServiceImport
 	svc *corev1.Service
 }
 
-// stillOurs returns the import and its derived Service as the API server has them now. It returns
+// stillOurs returns the import and its Service as the API server has them now. It returns
 // ErrStale if they are not the objects of the plan, or if the controller does not own both.
-func (w *Writer) stillOurs(ctx context.Context, st observed.State) (*served, error) {
+func (w *Writer) stillOurs(ctx context.Context, st observed.State, of *corev1.Service) (*served, error) {
 	imp, svc := new(mcsv1beta1.ServiceImport), new(corev1.Service)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Import), imp); err != nil {
 		return nil, wrap(err, "read import", st.Import)
 	}
-	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(st.Service), svc); err != nil {
-		return nil, wrap(err, "read Service", st.Service)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(of), svc); err != nil {
+		return nil, wrap(err, "read Service", of)
 	}
-	if imp.UID != st.Import.UID || !ownership.OfImport(imp) || svc.UID != st.Service.UID || ownership.KindOf(imp, svc) != ownership.Ours {
+	ours := ownership.KindOf(imp, svc) == ownership.Ours || svc.Name == imp.Name && ownership.NativeService(svc)
+	if imp.UID != st.Import.UID || !ownership.OfImport(imp) || svc.UID != of.UID || !ours {
 		return nil, fmt.Errorf("delete unexpected EndpointSlices of Service %s/%s: %w", svc.Namespace, svc.Name, ErrStale)
 	}
 	return &served{imp, svc}, nil
@@ -88,7 +103,7 @@ func (w *Writer) evictSlice(ctx context.Context, st observed.State, slice *disco
 	return err == nil, errors.Join(source, err)
 }
 
-// deleteSource deletes the Endpoints of the derived Service from which Kubernetes made the slice:
+// deleteSource deletes the Endpoints of the Service from which Kubernetes made the slice:
 // otherwise Kubernetes makes the slice again. It does not delete Endpoints of another name, or
 // Endpoints that were created in the meantime.
 func (w *Writer) deleteSource(ctx context.Context, svc *corev1.Service, slice *discoveryv1.EndpointSlice) error {
@@ -109,7 +124,7 @@ func (w *Writer) deleteSource(ctx context.Context, svc *corev1.Service, slice *d
 	return nil
 }
 
-// evictedEvent returns the event for slices that belonged to the derived Service and were deleted.
+// evictedEvent returns the event for slices that belonged to a Service of the controller and were deleted.
 func evictedEvent(svc *corev1.Service, names []string) desired.Event {
 	return desired.Event{Type: corev1.EventTypeWarning, Reason: desired.EventEndpointsTaken, Message: fmt.Sprintf(
 		"deleted EndpointSlices of Service %s that the controller did not create: %s. A user edited the Service, or created the EndpointSlices; the audit log of the API server tells who",

@@ -26,7 +26,9 @@ func (b builder) attached(svc *corev1.Service) (n Native, notes []string) {
 	own := b
 	own.Slices, own.Preference = b.Native.Slices, b.Native.Preference
 	c := own.clustersOf(n.Slices)
-	c.addLocal(b.Native.Local)
+	if svc != nil { // Otherwise they are what a deleted Service has left behind, and are evicted.
+		c.addLocal(b.Native.Local)
+	}
 	n.Preferred = own.choose(&n.Slices, nativePolicy(preference.Read(b.Import.Annotations), b.merged.Preference), c)
 	n.Again = n.Preferred.Choice.Again
 	return n, notes
@@ -47,7 +49,7 @@ func nativePolicy(ofImport, ofExport preference.Texts) preference.Policy {
 // endpoint is no longer ready, and the controller follows.
 func (b builder) nativeSlices(svc *corev1.Service) (s Slices, notes []string) {
 	s = Slices{Service: b.Name, Home: b.homeID(), Awaited: b.awaited, Disconnect: true, Reserve: svc != nil, Complete: true}
-	others := slices.DeleteFunc(slices.Clone(b.members), func(m merge.Member) bool { return m.Cluster == s.Home })
+	others := besides(slices.DeleteFunc(slices.Clone(b.members), func(m merge.Member) bool { return m.Cluster == s.Home }), b.Native.Local)
 	m := &sliceBuilder{
 		home: s.Home, name: b.name(), merged: b.merged, most: b.Clusterset.MaxEndpoints, service: svc, wanted: map[string]*discoveryv1.EndpointSlice{},
 	}

@@ -100,8 +100,8 @@ type Changes struct {
 	Create *corev1.Service
 	// Service and ServiceStatus are edits of the derived Service. A plan never has both.
 	Service, ServiceStatus *Edit[*corev1.Service]
-	// Evict are EndpointSlices of others, sorted by name, that belong to a derived Service whose
-	// import the controller owns. They are deleted. No other write and no condition waits for this:
+	// Evict are EndpointSlices of others that belong to a Service of the controller, the derived one or that with the
+	// import's own name, whose import the controller owns. They are deleted. No other write and no condition waits for this:
 	// other users could create such slices again and again, or the API server could keep them, and
 	// the wait would never end. Package apply emits an event for the deleted slices.
 	Evict []*discoveryv1.EndpointSlice

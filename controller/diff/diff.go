@@ -42,7 +42,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	c.ofService(st, d)
 	c.Delete = d.Delete
 	if d.Exclusive {
-		c.Evict = evicted(st)
+		c.Evict = evicted(slices.Concat(st.UnexpectedSlices, st.Slices), st.Import, st.Service)
 	}
 	c.ofSlices(st, d.Slices)
 	c.ofNative(st, d.Native)
@@ -83,6 +83,9 @@ func (c *Changes) ofNative(st observed.State, d desired.Native) {
 	}
 	if c.Native = (Native{Apply: d.Apply, Delete: d.Delete, Release: d.Release}); d.Apply != nil {
 		c.Native.Have = st.Native.Service
+	}
+	if svc := st.Native.Service; svc != nil && d.Delete == nil && st.Import != nil {
+		c.Evict = append(c.Evict, evicted(st.Native.Local, st.Import, svc)...)
 	}
 	c.syncSlices(st, st.Native.Slices, d.Slices)
 }

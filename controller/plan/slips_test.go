@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/preference"
@@ -138,5 +139,105 @@ func TestEndpointsThatNoPortLeadsToAreNotReady(t *testing.T) {
 				t.Errorf("%s: the traffic does not go to c2", what)
 			}
 		}
+	}
+}
+
+// A ServiceExport is deleted and created again, as by `kubectl replace --force`. For a moment the cluster counts with
+// what it had, and nothing is written. Its endpoints come and go with its slices.
+func TestAnExportThatIsReplacedCostsNothing(t *testing.T) {
+	for _, id := range []string{"c1", "c2"} {
+		name := newName("c1", exporting(id, 0, 80, "10.1.0.1"))
+		if id != "c1" {
+			name.Members[0] = mirrored(name.Members[0])
+		} else {
+			name.Members = name.Members[:1]
+		}
+		name.settle(t)
+		export, object := name.Members[0].Export, name.Export
+		name.Members[0].Export, name.Export, name.Vacant = nil, nil, []string{id}
+		if changes := Plan(name.state()); !changes.Empty() {
+			t.Errorf("the export of %s is replaced, and the plan is not empty: %+v", id, changes)
+		}
+		name.Members[0].Export, name.Export, name.Vacant = export, object, nil
+		name.settle(t)
+		name.shows(t, id, 80, "10.1.0.1")
+		name.Members[0].Export, name.Export = nil, nil // for longer
+		if changes := Plan(name.state()); changes.DeleteImport == nil {
+			t.Errorf("the export of %s is gone, and the import stays", id)
+		}
+	}
+}
+
+// Two clusters export one address. Whatever the preference and the probes say, no slice has a copy that is not ready
+// beside one that is: kube-proxy would keep one of them by chance.
+func TestAnAddressIsGivenOnce(t *testing.T) {
+	for what, c := range map[string]struct {
+		list  string
+		ready map[string]bool
+	}{
+		"the other one on standby": {"local, any", map[string]bool{"c1": true, "c2": true}},
+		"not ready here":           {"local, any", map[string]bool{"c1": false, "c2": true}},
+		"not ready there":          {"any", map[string]bool{"c1": true, "c2": false}},
+		"ready nowhere":            {"any", map[string]bool{"c1": false, "c2": false}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			name := newName("c1")
+			name.Members = nil
+			for i, id := range []string{"c1", "c2"} {
+				m := exporting(id, i, 80, "192.0.2.10")
+				m.Slices[0].Endpoints[0].Conditions = discoveryv1.EndpointConditions{Ready: new(c.ready[id]), Serving: new(c.ready[id]), Terminating: new(false)}
+				if m.Export.Preference.Clusters = c.list; id != "c1" {
+					m = mirrored(m)
+				}
+				name.Members = append(name.Members, m)
+			}
+			name.settle(t)
+			var ready []bool
+			for _, slice := range name.slices {
+				for _, e := range slice.Endpoints {
+					ready = append(ready, *e.Conditions.Ready)
+				}
+			}
+			if want := []bool{c.ready["c1"] || c.ready["c2"]}; !slices.Equal(ready, want) {
+				t.Errorf("the copies are ready: %v; want %v", ready, want)
+			}
+		})
+	}
+	t.Run("beside a Service of this cluster", func(t *testing.T) {
+		n := newNamed("")
+		n.user = usersFoo()
+		n.Members[1].Slices[0].Endpoints[0].Addresses = []string{"10.1.0.1"} // that of the Service
+		n.Members[1].Slices[0].Ports[0].Port = new(int32(8080))
+		n.settle(t, func() {})
+		for _, slice := range n.attached {
+			for _, e := range slice.Endpoints {
+				if e.Addresses[0] == "10.1.0.1" {
+					t.Errorf("the address of this cluster is attached once more: %v", slice)
+				}
+			}
+		}
+	})
+}
+
+// What a deleted Service has left behind is neither counted nor kept beside the endpoints of the Service that the controller makes
+// under the name. A Service with a selector keeps its own.
+func TestLeftoverEndpointsDoNotCountAsThisCluster(t *testing.T) {
+	n := newNamed("")
+	n.settle(t, func() {})
+	left := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "foo-abc", Labels: map[string]string{discoveryv1.LabelServiceName: "foo"}}, AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}}},
+		Ports:     []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(corev1.ProtocolTCP), Port: new(int32(8080))}},
+	}
+	st := n.state()
+	st.Native.Local = []*discoveryv1.EndpointSlice{left}
+	changes := Plan(st)
+	if !slices.Equal(changes.Evict, []*discoveryv1.EndpointSlice{left}) || len(changes.UpdateSlices)+len(changes.SwitchSlices) > 0 {
+		t.Errorf("the leftover is not evicted, or others go on standby for it: evicted %v, updated %d", changes.Evict, len(changes.UpdateSlices))
+	}
+	st.Native.Service = st.Native.Service.DeepCopy()
+	st.Native.Service.Spec.Selector = map[string]string{"app": "foo"}
+	if changes := Plan(st); len(changes.Evict) > 0 {
+		t.Error("the endpoints of a user's pods are deleted")
 	}
 }

@@ -119,14 +119,20 @@ func SliceIsFrom(cluster string, slice *discoveryv1.EndpointSlice, imp *mcsv1bet
 	return strings.HasPrefix(slice.Name, stem) && IsHash(slice.Name[len(stem):]) && ownedByImport(slice, imp)
 }
 
-// Unexpected reports whether an EndpointSlice must be deleted: it belongs to a derived Service, the
-// controller owns this Service and its import, and the slice is not the import's. The whole slice
+// Unexpected reports whether an EndpointSlice must be deleted: it belongs to a derived Service, or to a Service that the
+// controller made under the import's own name, the controller owns this Service and its import, and the slice is not the
+// import's. The whole slice
 // is deleted while it has the label. A selector that was set on the Service leaves such slices
 // behind, and Endpoints from which Kubernetes makes more slices: Kubernetes deletes neither after
 // the Service has lost its selector. The slice's owners do not matter: users with permission to
 // write EndpointSlices can name any owner.
 func Unexpected(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
-	if slice.Labels[discoveryv1.LabelServiceName] != svc.Name || !OfImport(imp) || KindOf(imp, svc) != Ours {
+	switch {
+	case slice.Labels[discoveryv1.LabelServiceName] != svc.Name || !OfImport(imp):
+		return false
+	case svc.Name == imp.Name && NativeService(svc):
+		return slice.Labels[mcs.LabelNativeOf] != imp.Name || !OfSlice(slice)
+	case KindOf(imp, svc) != Ours:
 		return false
 	}
 	return slice.Labels[mcsv1beta1.LabelServiceName] != imp.Name || !SliceIsOurs(slice, imp)
