@@ -36,8 +36,8 @@ type Clusterset struct {
 	// cluster, and whether each of them fails.
 	Checked map[string]map[datapath.Target]bool
 	// Vacant are the clusters that have the ServiceExport but not its Service (in this cluster,
-	// also if the Service has no slices yet), if this was different a short time ago: the Service
-	// is being replaced. They count with what they had: absent is not empty.
+	// also if the Service has no slices yet), or that have deleted the ServiceExport, if this was
+	// different a short time ago: the object is being replaced. They count with what they had: absent is not empty.
 	Vacant []string
 	// Export is this cluster's ServiceExport, or nil if there is none.
 	Export *mcsv1beta1.ServiceExport

@@ -77,15 +77,21 @@ func exporters(st State) []merge.Member {
 	})
 }
 
-// withRecord returns a member, with its former Service while the Service is being replaced. The
+// withRecord returns a member, with its former export and Service while they are being replaced. The
 // slices of this cluster's Service disappear with the Service. The imported slices made from them
 // are kept.
 func withRecord(st State, m merge.Member, records map[string]recorded) merge.Member {
 	if !slices.Contains(st.Clusterset.Vacant, m.Cluster) {
 		return m
 	}
-	if r, ok := records[m.Cluster]; ok && m.Service == nil {
-		m.Service = &r.Spec
+	if r, ok := records[m.Cluster]; ok {
+		if m.Service == nil {
+			m.Service = &r.Spec
+		}
+		if m.Export == nil {
+			was := r.member(m.Cluster, st.Import)
+			m.Export, m.Properties = was.Export, was.Properties
+		}
 	}
 	if m.Cluster == st.Clusterset.Home {
 		m.Slices = nil

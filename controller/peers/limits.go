@@ -128,11 +128,16 @@ func (l limits) within(all []*discoveryv1.EndpointSlice) []*discoveryv1.Endpoint
 	return kept
 }
 
-// memberLocked returns what a peer exports under a name, within its limits and the namespaces that
-// it announces. Without an announcement, it exports from all but its own parts.
-func (p *peer) memberLocked(name types.NamespacedName) (merge.Member, bool) {
+// canExportLocked reports whether a name is within a peer's limits and the namespaces that it announces. Without an
+// announcement, it exports from all but its own parts.
+func (p *peer) canExportLocked(name types.NamespacedName) bool {
 	exported := p.exports[name.Namespace] || p.exports == nil && !mcs.System(name.Namespace, name.Name)
-	if !exported || !p.limits.inNamespace(name.Namespace) || p.excess[name] {
+	return exported && p.limits.inNamespace(name.Namespace) && !p.excess[name]
+}
+
+// memberLocked returns what a peer exports under a name, if it can.
+func (p *peer) memberLocked(name types.NamespacedName) (merge.Member, bool) {
+	if !p.canExportLocked(name) {
 		return merge.Member{}, false
 	}
 	m, ok := p.contents.member(p.id, name)

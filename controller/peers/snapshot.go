@@ -58,6 +58,14 @@ func (r *Registry) Snapshot(name types.NamespacedName) Snapshot {
 	return all
 }
 
+// Reads reports whether a peer is read, and can export a name. If it does not, it has withdrawn the name.
+func (r *Registry) Reads(id string, name types.NamespacedName) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	p := r.peers[id]
+	return p != nil && p.refused == "" && p.state == Active && p.contents != nil && p.canExportLocked(name)
+}
+
 // Names returns the names that peers export or have slices for, in one namespace, or in all for "".
 func (r *Registry) Names(namespace string) []types.NamespacedName {
 	r.mu.RLock()

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -65,6 +66,50 @@ func TestANewNameIsWrittenInOnePass(t *testing.T) {
 	if len(slices.Items) != 1 || slices.Items[0].Annotations[mcs.AnnotationTerms] == "" {
 		t.Errorf("slices %+v", slices.Items)
 	}
+}
+
+// A ServiceExport that is deleted and created again, as by `kubectl replace --force`, costs no name its import, its
+// address or its Service. One that is gone for longer does.
+func TestAReplacedExportKeepsItsImport(t *testing.T) {
+	cluster := kube.New(t, kube.Options{})
+	if err := prepare(t.Context(), cluster, kube.BothVersions); err != nil {
+		t.Fatal(err)
+	}
+	start(t, account(t, cluster), func(o *Options) { o.ClusterID, o.Namespace = "home", "multicluster-system" })
+	p := newPlace(t, cluster)
+	exported := func() error {
+		imp, err := p.imp("foo")
+		of, exportErr := p.export("foo")
+		return errors.Join(err, exportErr, ready(imp, metav1.ConditionTrue, "Ready"), exportReady(of))
+	}
+	export := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "foo"}}
+	if err := p.create(plainService("foo"), export.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, "foo is exported", exported)
+	before, svc, err := p.both("foo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := export.DeepCopy()
+	of.Namespace = p.namespace
+	if err := errors.Join(p.Delete(t.Context(), of), p.create(export.DeepCopy())); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, "foo is exported again", exported)
+	after, svcAfter, err := p.both("foo")
+	if err != nil || after.UID != before.UID || svcAfter.UID != svc.UID {
+		t.Errorf("import and Service were replaced: %v, %v", after.UID != before.UID, err)
+	}
+	if err := p.Delete(t.Context(), of); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, "the import goes", func() error {
+		if imp, err := p.imp("foo"); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("there is %+v, %w", imp.Spec, err)
+		}
+		return nil
+	})
 }
 
 func exportReady(export *mcsv1beta1.ServiceExport) error {

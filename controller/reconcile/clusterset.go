@@ -51,8 +51,8 @@ type fromClusterset struct {
 	again  time.Duration
 }
 
-// gather reads what the clusterset exports under a name.
-func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fromClusterset, error) {
+// gather reads what the clusterset exports under a name. imp is the import of this name, or nil.
+func (c *clusterset) gather(ctx context.Context, key types.NamespacedName, imp *mcsv1beta1.ServiceImport) (*fromClusterset, error) {
 	c.names.waiting.forget(key)
 	snapshot := c.peers.Snapshot(key)
 	cs := &observed.Clusterset{Home: c.home, Silent: snapshot.Unknown, SilentExpired: snapshot.UnknownExpired, Probes: c.probes, Checked: c.peers.Checked(key), MaxEndpoints: c.maxEndpoints}
@@ -70,22 +70,26 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName) (*fro
 	}
 	c.assume(cs, snapshot)
 	cs.Members = slices.Concat(snapshot.Active, snapshot.Expired, []merge.Member{home})
+	withdrawn := c.withdrawn(key, imp, cs)
 	var again time.Duration
-	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m merge.Member) bool {
+	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m merge.Member) time.Duration {
 		// Kubernetes creates a slice for each Service with a selector, even without pods.
 		populating := m.Cluster == c.home && svc != nil && len(svc.Spec.Selector) > 0 && len(m.Slices) == 0
-		return m.Service == nil || populating
-	}, c.now(), c.grace)
+		switch {
+		case slices.Contains(withdrawn, m.Cluster):
+			return replaceGrace
+		case m.Export != nil && (m.Service == nil || populating):
+			return c.grace
+		}
+		return 0
+	}, c.now())
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	if err != nil {
 		return nil, err
 	}
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
 	if cs.Namespace {
-		again, err = c.selectPeers(ctx, key, cs, namespace, c.selectExport(key.Name, cs, namespace, again))
-	}
-	if err != nil {
-		return nil, err
+		again = c.selectPeers(key, imp, cs, namespace, c.selectExport(key.Name, cs, namespace, again))
 	}
 	native, err := c.gatherNative(ctx, key, svc, namespace)
 	return &fromClusterset{cs, native.Native, sooner(again, native.again)}, err
@@ -102,6 +106,25 @@ func (c *clusterset) homeMember(ctx context.Context, key types.NamespacedName, e
 		home.Service = merge.TrimService(svc)
 	}
 	return home, err
+}
+
+// withdrawn returns the clusters whose export the import still has, and which have deleted it. It adds those to the
+// members that are not among them.
+func (c *clusterset) withdrawn(key types.NamespacedName, imp *mcsv1beta1.ServiceImport, cs *observed.Clusterset) (all []string) {
+	if imp == nil || !ownership.OfImport(imp) {
+		return nil
+	}
+	for _, status := range imp.Status.Clusters {
+		id := status.Cluster
+		i := slices.IndexFunc(cs.Members, func(m merge.Member) bool { return m.Cluster == id })
+		if i >= 0 && cs.Members[i].Export != nil || id != c.home && !c.peers.Reads(id, key) {
+			continue
+		}
+		if all = append(all, id); i < 0 {
+			cs.Members = append(cs.Members, merge.Member{Cluster: id})
+		}
+	}
+	return all
 }
 
 // assume keeps the endpoints of clusters that are only assumed to be dead, unless keepLast is off.

@@ -42,8 +42,12 @@ func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName
 	if err := r.gatherSlices(ctx, key, &g.State); err != nil {
 		return nil, err
 	}
+	var err error
+	if g.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); err != nil {
+		return nil, err
+	}
 	if r.clusterset != nil {
-		cs, err := r.clusterset.gather(ctx, key)
+		cs, err := r.clusterset.gather(ctx, key, g.Import)
 		if err != nil {
 			return nil, err
 		}
@@ -57,10 +61,6 @@ func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName
 	g.again = sooner(g.again, pause)
 	if g.Clusterset == nil || g.Clusterset.Export == nil {
 		r.contests.gone(key, ofExport)
-	}
-	var err error
-	if g.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); err != nil {
-		return g, err
 	}
 	g.Former, pause = r.formers.of(key, g.Import, r.now())
 	g.again = sooner(g.again, pause)

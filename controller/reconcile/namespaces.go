@@ -85,15 +85,11 @@ func matters(e event.UpdateEvent) bool {
 
 // selectPeers removes what the peers export under a name whose namespace is not selected. It returns
 // the pause until the next gather.
-func (c *clusterset) selectPeers(ctx context.Context, key types.NamespacedName, cs *observed.Clusterset, namespace *corev1.Namespace, again time.Duration) (time.Duration, error) {
+func (c *clusterset) selectPeers(key types.NamespacedName, imp *mcsv1beta1.ServiceImport, cs *observed.Clusterset, namespace *corev1.Namespace, again time.Duration) time.Duration {
 	if c.imports.selector == nil && !c.imports.deny(key.Namespace, key.Name, c.own) {
-		return again, nil
+		return again
 	}
 	selected := c.imports.have(namespace, key.Name, c.own)
-	imp, err := found(ctx, c.cache, key, new(mcsv1beta1.ServiceImport))
-	if err != nil {
-		return again, err
-	}
 	imported := imp != nil && len(observed.RecordedClusters(imp)) > 0
 	left := c.deselected.left(key, selected, imported, c.now(), c.grace)
 	switch {
@@ -106,7 +102,7 @@ func (c *clusterset) selectPeers(ctx context.Context, key types.NamespacedName, 
 		cs.Members = slices.DeleteFunc(cs.Members, func(m merge.Member) bool { return m.Cluster != c.home })
 		cs.Silent, cs.SilentExpired, cs.SilentAssumed = nil, nil, nil
 	}
-	return again, nil
+	return again
 }
 
 // exporter announces the namespaces that this cluster exports from.

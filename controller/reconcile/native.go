@@ -17,11 +17,6 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// nativeGrace is how long a name is left alone after the Service of this name was deleted, by
-// its user or by anybody else. Commands such as kubectl replace --force create it again: they would fail if the
-// controller had taken the name in the meantime.
-const nativeGrace = 5 * time.Second
-
 // natives are the own names of imports. The zero value allows none.
 type natives struct {
 	allowed    Namespaces
@@ -71,7 +66,8 @@ func (c *clusterset) allowNative(key types.NamespacedName, namespace *corev1.Nam
 	return left
 }
 
-// vacant returns how long a name is left alone. svc is the Service of this name, or nil. active
+// vacant returns how long a name is left alone after the Service of this name was deleted, by its user or by anybody
+// else: a command that creates it again would fail if the controller had taken the name. svc is the Service of this name, or nil. active
 // reports whether the own name is in use.
 func (n *natives) vacant(key types.NamespacedName, svc *corev1.Service, active bool, now time.Time) time.Duration {
 	n.mu.Lock()
@@ -89,11 +85,11 @@ func (n *natives) vacant(key types.NamespacedName, svc *corev1.Service, active b
 		return 0
 	case deleted.IsZero():
 		// A name that is no longer wanted is perhaps never gathered again.
-		maps.DeleteFunc(n.deleted, func(_ types.NamespacedName, at time.Time) bool { return !at.IsZero() && now.Sub(at) > nativeGrace })
+		maps.DeleteFunc(n.deleted, func(_ types.NamespacedName, at time.Time) bool { return !at.IsZero() && now.Sub(at) > replaceGrace })
 		deleted = now
 		n.deleted[key] = now
 	}
-	left := deleted.Add(nativeGrace).Sub(now)
+	left := deleted.Add(replaceGrace).Sub(now)
 	if left <= 0 {
 		delete(n.deleted, key)
 	}

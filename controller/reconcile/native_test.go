@@ -29,14 +29,14 @@ func TestDeletedServicesLeaveTheirNameForAMoment(t *testing.T) {
 		{users, false, 0, 0}, // a user's Service without a native name
 		{nil, false, 0, 0},
 		{users, true, 0, 0},
-		{nil, true, time.Second, nativeGrace},
-		{nil, true, time.Second, nativeGrace - time.Second},
+		{nil, true, time.Second, replaceGrace},
+		{nil, true, time.Second, replaceGrace - time.Second},
 		{users, true, time.Second, 0}, // created again
-		{nil, true, time.Second, nativeGrace},
-		{nil, true, nativeGrace, 0}, // it is not
+		{nil, true, time.Second, replaceGrace},
+		{nil, true, replaceGrace, 0}, // it is not
 		{nil, true, 0, 0},
 		{ours, true, 0, 0},
-		{nil, false, 0, nativeGrace}, // headless or without endpoints, nothing else is left
+		{nil, false, 0, replaceGrace}, // headless or without endpoints, nothing else is left
 		{ours, false, 0, 0},
 		{nil, false, 0, 0},
 	} {

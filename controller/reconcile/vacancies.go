@@ -14,20 +14,25 @@ import (
 // moment later.
 const serviceGrace = time.Minute
 
-// vacancies records since when exports have no Service. The zero value is empty.
+// replaceGrace is how long the deletion of an object has no effect. Commands such as kubectl replace --force create
+// it again at once.
+const replaceGrace = 5 * time.Second
+
+// vacancies records since when exports have no Service, or are deleted. The zero value is empty.
 type vacancies struct {
 	mu    sync.Mutex
 	since map[types.NamespacedName]map[string]time.Time // by name, then by cluster
 }
 
-// of returns the clusters of a name that have been vacant for less than grace, and the time until
-// the first of these periods ends, 0 for none. vacant reports whether a cluster is vacant now.
-func (v *vacancies) of(name types.NamespacedName, members []merge.Member, vacant func(merge.Member) bool, now time.Time, grace time.Duration) (clusters []string, next time.Duration) {
+// of returns the clusters of a name that have been vacant for less than their grace, and the time until
+// the first of these periods ends, 0 for none. grace is 0 for a cluster that is not vacant now.
+func (v *vacancies) of(name types.NamespacedName, members []merge.Member, grace func(merge.Member) time.Duration, now time.Time) (clusters []string, next time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before, after := v.since[name], map[string]time.Time{}
 	for _, m := range members {
-		if m.Export == nil || !vacant(m) {
+		grace := grace(m)
+		if grace == 0 {
 			continue
 		}
 		since, known := before[m.Cluster]
