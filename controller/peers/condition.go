@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,7 +17,7 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
-// Reasons of a peer's condition. Only Connected means that the peer is connected.
+// Reasons of a peer's condition. Connected means that the peer is connected; Stale and InvalidLimits can.
 const (
 	Connected         = "Connected"
 	Syncing           = "Syncing"
@@ -35,7 +36,33 @@ const (
 	WrongID           = "WrongID"
 	TooLarge          = "TooLarge"
 	Unreachable       = "Unreachable"
+	Stale             = "Stale"
 )
+
+// distrusts reports whether a reason means that the cluster at the other end is perhaps another one, or must not be
+// used. What it has is not used any longer, whatever its endpoints do.
+func distrusts(reason string) bool {
+	switch reason {
+	case InvalidID, DuplicateID, DuplicateCluster, WrongID, InvalidLimits, Leaving:
+		return true
+	}
+	return false
+}
+
+// answered reports whether a reason was found in an answer of the API server.
+func answered(reason string) bool {
+	switch reason {
+	case Connected, Stale, Unauthorized, Forbidden, NoCRD, NoController, ControllerSilent, WrongID, DuplicateID, DuplicateCluster, TooLarge:
+		return true
+	}
+	return false
+}
+
+// unread reports whether a peer cannot be read, or is no longer up to date, although it is trusted: a credential, a
+// right, a program in that cluster or the network has failed. Its endpoints stay while they are seen to answer.
+func (c condition) unread() bool {
+	return !c.connected && c.reason != Syncing && c.reason != "" && !distrusts(c.reason)
+}
 
 // refuse returns the reason and message why a peer cannot have this ID, or "" if it can.
 func (r *Registry) refuse(id string) (reason, message string) {
@@ -78,6 +105,10 @@ func (p *peer) conditionLocked() (reason, message string) {
 	if _, err := p.secret.limits.parse(); err != nil {
 		return InvalidLimits, err.Error() + ". The limits before this change stay in effect. If the controller starts, nothing new of this peer is used"
 	}
+	if resource, since := c.refusedLocked(); since > staleAfter {
+		return Stale, fmt.Sprintf("%s has refused each watch of %s for %v, because it has too many requests: what it exports is no longer up to date. Look at API Priority and Fairness in that cluster",
+			c.host, resourceNames[resource], since.Truncate(time.Second))
+	}
 	return Connected, "reads from " + c.host
 }
 
@@ -93,6 +124,19 @@ func (c *connection) troubleLocked() error {
 	default:
 		return fmt.Errorf("%w. A request failed: %s", errSilent, withoutURL(failed))
 	}
+}
+
+// staleAfter is how long a busy API server can refuse watches.
+const staleAfter = time.Minute
+
+// refusedLocked returns the resource whose watches a busy API server has refused for the longest time.
+func (c *connection) refusedLocked() (resource int, longest time.Duration) {
+	for i, since := range c.busy {
+		if refused := c.peer.registry.options.Now().Sub(since); !since.IsZero() && refused > longest {
+			resource, longest = i, refused
+		}
+	}
+	return resource, longest
 }
 
 // withoutURL returns the text of an error without the request: the next one is often for another URL,

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,8 @@ const (
 	resources
 )
 
+var resourceNames = [resources]string{mcsv1beta1.ServiceExportPluralName, "services", "namespaces", "endpointslices"}
+
 // connection reads a peer. It ends when the kubeconfig in the peer's Secret changes, unless only the
 // token is a new one of the same account.
 type connection struct {
@@ -51,10 +54,11 @@ type connection struct {
 	identity identity
 	// publishes means that the peer describes its Services on its slices; decided, that this is known.
 	decided, publishes bool
-	probed             bool             // each resource was probed once
-	probing            [resources]error // of the last probe of each resource
-	listing            [resources]error // of each follower's last list, nil after a complete list
-	watching           [resources]error // of each follower's last watch
+	probed             bool                 // each resource was probed once
+	probing            [resources]error     // of the last probe of each resource
+	listing            [resources]error     // of each follower's last list, nil after a complete list
+	watching           [resources]error     // of each follower's last watch
+	busy               [resources]time.Time // since when a busy API server has refused watches; zero if it does not
 	// suspected means that nothing has arrived for a moment, silent that this has lasted for a while.
 	suspected, silent bool
 }
@@ -87,10 +91,10 @@ func (c *connection) follow(config *rest.Config) ([]*reflector.Follower, error) 
 	s, contents := c.peer.registry, c.contents
 	own := labels.SelectorFromSet(labels.Set{mcsv1beta1.LabelSourceCluster: c.peer.id, discoveryv1.LabelManagedBy: mcs.ControllerName})
 	all := [resources]reflector.Resource{
-		ofExports:    {Name: mcsv1beta1.ServiceExportPluralName, Object: &serviceExport{}},
-		ofServices:   {Name: "services", Object: &corev1.Service{}},
-		ofNamespaces: {Name: "namespaces", Object: &corev1.Namespace{}},
-		ofSlices:     {Name: "endpointslices", Labels: own.String(), Object: &discoveryv1.EndpointSlice{}},
+		ofExports:    {Object: &serviceExport{}},
+		ofServices:   {Object: &corev1.Service{}},
+		ofNamespaces: {Object: &corev1.Namespace{}},
+		ofSlices:     {Labels: own.String(), Object: &discoveryv1.EndpointSlice{}},
 	}
 	groups := [resources][]schema.GroupVersion{mcs.Versions, {corev1.SchemeGroupVersion}, {corev1.SchemeGroupVersion}, {discoveryv1.SchemeGroupVersion}}
 	stores := [resources]cache.ReflectorStore{
@@ -102,7 +106,7 @@ func (c *connection) follow(config *rest.Config) ([]*reflector.Follower, error) 
 	var followers []*reflector.Follower
 	for i, r := range all {
 		var err error
-		r.Whole = true // the limits of an answer then apply to the whole list
+		r.Name, r.Whole = resourceNames[i], true // the limits of an answer then apply to the whole list
 		if r.Versions, err = versions(config, c.transport.client, c.budget, groups[i]...); err != nil {
 			return nil, err
 		}
@@ -142,15 +146,19 @@ func (c *connection) stop() {
 // clear the error of the other.
 func (c *connection) report(resource int) reflector.Report {
 	return func(verb reflector.Verb, err error) {
+		c.peer.registry.mu.Lock()
 		if apierrors.IsTooManyRequests(err) {
+			if verb == reflector.Watch && c.busy[resource].IsZero() {
+				c.busy[resource] = c.peer.registry.options.Now()
+			}
+			c.peer.registry.mu.Unlock()
 			return // A busy API server is not silent. The follower tries again.
 		}
-		c.peer.registry.mu.Lock()
 		if resource == ofServices && c.publishes {
 			err = nil // The follower has just been stopped.
 		}
 		if verb == reflector.Watch {
-			c.watching[resource] = err
+			c.watching[resource], c.busy[resource] = err, time.Time{}
 		} else {
 			c.listing[resource] = err
 		}

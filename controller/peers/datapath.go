@@ -29,8 +29,8 @@ type reach struct {
 	wasAlive, wasDead bool      // the last evaluation had Observation.Connected, Observation.Dead
 	retargeted        time.Time // when the endpoints to connect to were chosen
 	recalled          bool      // they were chosen from what this cluster has of the peer
-	barred            bool      // before its silence, the API server answered, and the peer was not connected
-	overdue           bool      // the API server has been silent for longer than Options.CutOffTimeout
+	barred            bool      // when it could be read last, it was not trusted
+	overdue           bool      // it could not be read for longer than Options.CutOffTimeout
 	isolated          bool      // the last evaluation had Observation.Isolated
 	isolatedAt        time.Time // when the peer was last dead together with all others
 }
@@ -52,17 +52,18 @@ func (p *peer) observeLocked() Observation {
 	}
 }
 
-// isAliveLocked reports whether endpoints keep a peer whose API server is silent.
+// isAliveLocked reports whether endpoints keep a peer that cannot be read.
 func (p *peer) isAliveLocked(verdict datapath.Verdict, now time.Time) bool {
-	if p.condition.reason != Unreachable && p.condition.reason != Syncing {
-		// Without a quorum of etcd, a controller writes no heartbeat, and later its API server stops.
-		mute := p.condition.reason == ControllerSilent && p.state != Expired
-		p.barred = !p.condition.connected && !mute
+	switch {
+	case p.condition.connected:
+		p.barred = false
+	case distrusts(p.condition.reason):
+		p.barred = true
 	}
 	limit := p.registry.options.CutOffTimeout
 	p.overdue = limit > 0 && p.path.Silence(now) > limit
 	// A check takes seconds only. Meanwhile the peer is what it was.
-	alive := verdict == datapath.Cut || verdict == datapath.Checking && p.condition.reason == Unreachable && p.wasAlive
+	alive := verdict == datapath.Cut || verdict == datapath.Checking && p.condition.unread() && p.wasAlive
 	return alive && !p.overdue && !p.barred
 }
 
@@ -96,7 +97,7 @@ func (p *peer) measureLocked(verdict datapath.Verdict) {
 
 // lookLocked updates what is known of the way to the peer's endpoints.
 func (p *peer) lookLocked(now time.Time) datapath.Verdict {
-	silent := p.condition.reason == Unreachable || p.connection != nil && p.connection.suspected
+	silent := p.condition.unread() || p.connection != nil && p.connection.suspected
 	if silent {
 		if !p.path.IsSilent() && p.contents != nil && p.registry.options.Connect != nil {
 			p.followLocked(now, skipNone) // pods may have been replaced since the last choice
@@ -110,8 +111,8 @@ func (p *peer) lookLocked(now time.Time) datapath.Verdict {
 	}
 	p.retargetLocked(now)
 	verdict := p.path.Verdict(now)
-	if p.condition.reason != Unreachable && (verdict == datapath.Cut || verdict == datapath.Dead) {
-		return datapath.Checking // It was silent for a moment only.
+	if !p.condition.unread() && (verdict == datapath.Cut || verdict == datapath.Dead) {
+		return datapath.Checking // It was silent for a moment only, or must not be used.
 	}
 	return verdict
 }
@@ -155,7 +156,7 @@ func (p *peer) servicesLocked() iter.Seq[[]*discoveryv1.EndpointSlice] {
 // since the start. Endpoints that answer show that only the API server of the peer is silent.
 func (p *peer) recallTargets(ctx context.Context) {
 	p.registry.mu.RLock()
-	wanted := p.registry.options.Connect != nil && p.contents == nil && p.condition.reason == Unreachable && !p.recalled
+	wanted := p.registry.options.Connect != nil && p.contents == nil && p.condition.unread() && !p.recalled
 	p.registry.mu.RUnlock()
 	if !wanted {
 		return
@@ -195,15 +196,19 @@ func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 		return "the API server answers again, and none of the tested endpoints does yet: endpoints return when one does"
 	}
 	since := "the last one at " + c.Last.UTC().Format(time.RFC3339)
+	unread := "the API server is silent"
+	if p.condition.reason != Unreachable {
+		unread = "the peer is " + p.condition.reason
+	}
 	switch verdict {
 	case datapath.Cut:
-		return fmt.Sprintf("the API server is silent, and %d of %d tested endpoints answer, %s: %s", c.Accepting, c.Targets, since, p.stayTextLocked())
+		return fmt.Sprintf("%s, and %d of %d tested endpoints answer, %s: %s", unread, c.Accepting, c.Targets, since, p.stayTextLocked())
 	case datapath.Dead:
 		if p.isolated {
-			return fmt.Sprintf("the API server is silent, so are the %d tested endpoints, %s, and no other peer answers: this cluster, or the node of its controller, can be the one without a network. "+
-				"Endpoints are removed where this cluster has others, and stay where not", c.Targets, since)
+			return fmt.Sprintf("%s, none of the %d tested endpoints answers, %s, and no other peer answers: this cluster, or the node of its controller, can be the one without a network. "+
+				"Endpoints are removed where this cluster has others, and stay where not", unread, c.Targets, since)
 		}
-		return fmt.Sprintf("the API server is silent, and so are the %d tested endpoints, %s: all endpoints are removed", c.Targets, since)
+		return fmt.Sprintf("%s, and none of the %d tested endpoints answers, %s: all endpoints are removed", unread, c.Targets, since)
 	default:
 		return fmt.Sprintf("%d of %d tested endpoints accept TCP connections, %s", c.Accepting, c.Targets, since)
 	}

@@ -377,7 +377,7 @@ func (r *reader) is(id, reason string, words ...string) {
 			connected = conditionTrue
 		}
 		message := l.Annotations[annotationMessage]
-		if l.Labels[labelReason] != reason || l.Labels[labelConnected] != connected && reason != SecretMissing && reason != InvalidLimits {
+		if l.Labels[labelReason] != reason || l.Labels[labelConnected] != connected && reason != SecretMissing && reason != InvalidLimits && reason != Stale {
 			return fmt.Errorf("%v, %q", l.Labels, message)
 		}
 		for _, word := range words {

@@ -25,7 +25,7 @@ func (p *peer) isIsolatedLocked(now time.Time) bool {
 		apart := other.path.Silence(now) - p.path.Silence(now)
 		switch silent := other.path.IsSilent(); {
 		case other == p, !silent && !other.answersPingsLocked():
-		case !silent, other.path.Verdict(now) == datapath.Cut:
+		case !silent, answered(other.condition.reason), other.path.Verdict(now) == datapath.Cut:
 			return false
 		case other.path.Counts().Last.IsZero():
 		case apart.Abs() <= together:

@@ -2,9 +2,11 @@ package peers
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,8 +34,8 @@ const (
 // lease is the state of a peer's Lease.
 type lease struct {
 	loaded   bool
-	foreign  bool   // the Lease belongs to another program
-	reported string // the reason of the last event
+	failed   time.Time // time of the last write that failed
+	reported string    // the reason of the last event
 	// reportedPath is the verdict of the last event about the way to the endpoints.
 	reportedPath datapath.Verdict
 	tokenFailed  bool       // the last event about the token was a failure
@@ -57,10 +59,10 @@ const (
 // heartbeat, after messageEvery, and renews the Lease of a connected peer at intervals of renewEvery. It
 // returns the pause until the next call.
 func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
-	if p.lease.foreign {
-		return idle, nil
-	}
 	now, w := p.registry.options.Now(), &p.lease
+	if left := w.failed.Add(retryAfter).Sub(now); left > 0 && left <= retryAfter {
+		return left, nil
+	}
 	since := now.Sub(w.at)
 	stays, secrets := p.stays()
 	due := w.at.IsZero() || p.condition.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns ||
@@ -108,7 +110,6 @@ func (p *peer) putLease(ctx context.Context, l *coordinationv1.Lease, unset ...s
 	case err != nil:
 		return err
 	case !isOurs(found):
-		p.lease.loaded = false // it is read again, and the peer is refused
 		return errForeignLease
 	default:
 		l.ResourceVersion = found.ResourceVersion
@@ -190,11 +191,13 @@ func (r *Registry) leaseOf(ctx context.Context, id string) (*coordinationv1.Leas
 	return l, r.options.Live.Get(ctx, types.NamespacedName{Namespace: r.options.Namespace, Name: id}, l)
 }
 
-// leaseTrouble logs only the first of several failures: a retry follows each second.
+// leaseTrouble reports only the first of several failures: a retry follows each second. A Lease only shows the state of
+// a peer, and keeps it over a restart. Nothing else depends on it.
 func (p *peer) leaseTrouble(ctx context.Context, what string, err error) {
 	if ctx.Err() != nil || p.lease.troubled {
 		return
 	}
 	p.lease.troubled = true
 	p.registry.options.Log.Error(err, what+", retrying", "peer", p.id)
+	p.emit(corev1.EventTypeWarning, "LeaseNotWritten", harmless(fmt.Sprintf("%s: %v", what, err)))
 }

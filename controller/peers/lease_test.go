@@ -167,12 +167,86 @@ func TestLeaseOfAnotherProgramIsNotOverwritten(t *testing.T) {
 	uid := elect(t, r.client, p.namespace, "operator")
 	r.join("operator", nil) // a change to write
 	kube.Eventually(t, "an event names the Lease", func() error {
-		if told := r.told("operator"); told[len(told)-1] != InvalidID {
+		if told := r.told("operator"); told[len(told)-1] != "LeaseNotWritten" {
 			return fmt.Errorf("the events are %v", told)
 		}
 		return nil
 	})
 	r.untouched("operator", uid)
+}
+
+// A Lease shows the state of a peer, and decides nothing: whether it is replaced by another program, cannot be read, or
+// cannot be deleted, the peer is read, and can join again.
+func TestALeaseDecidesNothing(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	foo, config := there.name("foo"), kubeconfig(t, there.config)
+	p := newPlace(t)
+	leases := &noLeases{}
+	r := p.read(t, timeout(time.Minute), func(o *Options) {
+		leases.Reader, leases.Writer, o.Live, o.Writer = o.Live, o.Writer, leases, leases
+	})
+	r.join(there.id, config)
+	r.is(there.id, Connected)
+	r.says(foo, there.id)
+
+	leases.refuse(true)
+	r.clock.forward(time.Hour) // a heartbeat of the Lease is due
+	kube.Eventually(t, "the trouble is told", func() error {
+		if told := r.told(there.id); told[len(told)-1] != "LeaseNotWritten" {
+			return fmt.Errorf("the events are %v", told)
+		}
+		return nil
+	})
+	if said := r.said(foo); said != there.id {
+		t.Errorf("with a Lease that cannot be written, foo is reported by %q", said)
+	}
+	r.leave(there.id)
+	r.says(foo, "")
+	r.join(there.id, config)
+	r.says(foo, there.id) // although the old Lease is still there
+	leases.refuse(false)
+	r.is(there.id, Connected)
+	r.stop()
+
+	leases.refuse(true)
+	r = p.read(t, timeout(time.Minute), func(o *Options) {
+		leases.Reader, leases.Writer, o.Live, o.Writer = o.Live, o.Writer, leases, leases
+	})
+	r.says(foo, there.id) // of a controller that cannot read it at the start
+	leases.refuse(false)
+	r.is(there.id, Connected)
+}
+
+// noLeases is an API server that refuses to get, write and delete Leases for a while.
+type noLeases struct {
+	client.Reader
+	Writer
+	refusing atomic.Bool
+}
+
+func (n *noLeases) refuse(yes bool) { n.refusing.Store(yes) }
+
+func (n *noLeases) Get(ctx context.Context, key client.ObjectKey, into client.Object, o ...client.GetOption) error {
+	if _, is := into.(*coordinationv1.Lease); is && n.refusing.Load() {
+		return errBusy
+	}
+	return n.Reader.Get(ctx, key, into, o...)
+}
+
+func (n *noLeases) PutLease(ctx context.Context, l *coordinationv1.Lease, unset ...string) error {
+	if n.refusing.Load() {
+		return errBusy
+	}
+	return n.Writer.PutLease(ctx, l, unset...)
+}
+
+func (n *noLeases) DeleteLease(ctx context.Context, l *coordinationv1.Lease) error {
+	if n.refusing.Load() {
+		return errBusy
+	}
+	return n.Writer.DeleteLease(ctx, l)
 }
 
 // A mark on the Lease of a disconnected peer is removed with the next change of its Secret.

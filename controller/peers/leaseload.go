@@ -13,7 +13,7 @@ import (
 )
 
 var errForeignLease = errors.New("a Lease with the name of the peer exists for another purpose, without the label " + mcs.LabelPeer +
-	": set another --cluster-id in the peer, and name the Secret after it")
+	", so the state of the peer is shown nowhere: delete that Lease, or set another --cluster-id in the peer, and name the Secret after it")
 
 // isOurs reports whether a Lease is the Lease of a peer. The label can have been removed while no
 // controller ran, so any other label or annotation of the controller is also sufficient.
@@ -28,28 +28,39 @@ func isOurs(l *coordinationv1.Lease) bool {
 	return false
 }
 
-// loadLease reads the peer's record from its Lease, or starts a new record.
-func (p *peer) loadLease(ctx context.Context) error {
+// loadLease reads the peer's record from its Lease, once. Until that succeeds, and without a Lease, the record is that
+// of this process.
+func (p *peer) loadLease(ctx context.Context) {
 	if p.lease.loaded {
-		return nil
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	now := metav1.NewTime(p.registry.options.Now())
 	found, err := p.registry.leaseOf(ctx, p.id)
-	if apierrors.IsNotFound(err) {
-		p.record = PeerRecord{Began: now}
+	if err != nil && !apierrors.IsNotFound(err) {
+		p.leaseTrouble(ctx, "cannot read the Lease of a peer", err)
+	} else {
 		p.lease.loaded = true
-		return nil
 	}
-	if err != nil {
-		return err
+	switch first := p.record.Began.IsZero(); {
+	case err == nil && isOurs(found):
+		p.restore(found, now, first)
+	case first:
+		p.record.Began = now
 	}
-	if !isOurs(found) {
-		p.lease.loaded, p.lease.foreign = true, true
-		return errForeignLease
-	}
+}
+
+// restore takes over what the last controller wrote. first means that the peer was not evaluated yet.
+func (p *peer) restore(found *coordinationv1.Lease, now metav1.Time, first bool) {
+	since := p.record.LastConnected
 	p.record = readRecord(found, now)
+	if !since.IsZero() {
+		p.record.LastConnected = since
+	}
+	if !first {
+		return
+	}
 	p.lease.tokenFailed = found.Annotations[annotationTrouble] != ""
 	p.lease.reported, p.lease.reportedPath = found.Labels[labelReason], datapath.Verdict(found.Labels[labelPath])
 	// A restart of this process is no sign of life of a controller that was silent before.
@@ -62,8 +73,6 @@ func (p *peer) loadLease(ctx context.Context) error {
 		p.wasAlive, p.record.LastConnected = true, now
 	}
 	p.wasDead = p.lease.reportedPath == datapath.Dead
-	p.lease.loaded = true
-	return nil
 }
 
 // readRecord replaces times after now by now: the clock may have been set back.

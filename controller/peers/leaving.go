@@ -39,29 +39,26 @@ func (p *peer) markLease(ctx context.Context) error {
 	if refused {
 		return nil
 	}
-	if err := p.loadLease(ctx); errors.Is(err, errForeignLease) || p.lease.foreign {
-		return nil
-	} else if err != nil {
-		return err
-	}
+	p.loadLease(ctx)
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	p.condition = condition{reason: Leaving, message: "this peer has left: its imports and endpoints are being removed"}
 	l := p.wantedLease()
 	l.Annotations[annotationLeaving] = "true"
-	return p.putLease(ctx, l)
+	if err := p.putLease(ctx, l); !errors.Is(err, errForeignLease) {
+		return err
+	}
+	return nil
 }
 
-// retry calls f until it succeeds or ctx ends.
+// retry calls f until it succeeds, the peer joins again, or ctx ends. A peer that joins again adopts the Lease.
 func (p *peer) retry(ctx context.Context, trouble string, f func(context.Context) error) {
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !p.registry.joined(p.id) {
 		err := f(ctx)
 		if err == nil {
 			return
 		}
-		if ctx.Err() == nil {
-			p.registry.options.Log.Error(err, trouble, "peer", p.id)
-		}
+		p.leaseTrouble(ctx, trouble, err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(retryAfter):

@@ -9,12 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/clusterset-dns/multicluster/internal/reflector"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
-
-	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
 // An API server that speaks HTTP/2 answers a ping even when it is too busy for requests. Without any
@@ -254,8 +252,7 @@ func (c *connection) ask(ctx context.Context, resource int) error {
 }
 
 func probe(version reflector.Version, resource int) *rest.Request {
-	names := [resources]string{mcsv1beta1.ServiceExportPluralName, "services", "namespaces", "endpointslices"}
 	// Version 0 is answered from the API server's cache, without the limit. No object has the name.
-	return version.Client.Get().Resource(names[resource]).Param("fieldSelector", "metadata.name=none.clusterset-dns.io").
+	return version.Client.Get().Resource(resourceNames[resource]).Param("fieldSelector", "metadata.name=none.clusterset-dns.io").
 		Param("resourceVersion", "0").MaxRetries(0)
 }

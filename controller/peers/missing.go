@@ -46,7 +46,7 @@ func (p *peer) leavesOnPurpose(ctx context.Context) bool {
 	p.registry.mu.RLock()
 	missing := !p.missing.IsZero()
 	p.registry.mu.RUnlock()
-	if !missing || p.lease.foreign {
+	if !missing {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)

@@ -3,7 +3,6 @@ package peers
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -101,17 +100,7 @@ func (p *peer) run(ctx context.Context) {
 // step evaluates the peer, and returns the pause until the next call if nothing changes.
 func (p *peer) step(ctx context.Context) time.Duration {
 	p.reconnect(ctx)
-	err := p.loadLease(ctx)
-	if errors.Is(err, errForeignLease) {
-		p.registry.mu.Lock()
-		p.refused, p.refusal = InvalidID, err.Error()
-		p.registry.mu.Unlock()
-		err = nil
-	}
-	if err != nil {
-		p.leaseTrouble(ctx, "cannot read the Lease of a peer", err)
-		return retryAfter
-	}
+	p.loadLease(ctx)
 	p.recallTargets(ctx)
 	return min(p.tendToken(), p.evaluate(), p.publish(ctx), p.outlast(p.leavesOnPurpose(ctx)), idle)
 }
@@ -193,8 +182,8 @@ func (p *peer) setConditionLocked() {
 	if silent, text := p.controllerLocked(reason); silent != "" {
 		reason, message = silent, text
 	}
-	// An edit of the limits that went wrong does not cost the endpoints of the peer.
-	inUse := reason == InvalidLimits && p.contents == p.connection.contents
+	// An edit of the limits that went wrong, or a busy API server, does not cost the endpoints of the peer.
+	inUse := (reason == InvalidLimits || reason == Stale) && p.contents == p.connection.contents
 	p.condition = p.orStale(condition{reason: reason, message: harmless(message), connected: reason == Connected || inUse})
 	if p.connection != nil {
 		p.version = cmp.Or(p.connection.identity.versionOf(p.id), p.version)
@@ -240,9 +229,10 @@ func (p *peer) publish(ctx context.Context) time.Duration {
 	p.announceToken()
 	pause, err := p.writeLease(ctx)
 	if err != nil {
+		p.lease.failed = p.registry.options.Now()
 		p.leaseTrouble(ctx, "cannot write the Lease of a peer", err)
 		return retryAfter
 	}
-	p.lease.troubled = false
+	p.lease.troubled = p.lease.troubled && !p.lease.loaded
 	return pause
 }

@@ -106,8 +106,9 @@ type Registry struct {
 	identity identity
 	// properties are those of this cluster; nil if they are not known yet.
 	properties map[string]string
-	exporting  *string // the namespaces to export from; nil if they are not known, or all
-	published  bool    // the slices of this cluster describe its exported Services
+	exporting  *string           // the namespaces to export from; nil if they are not known, or all
+	published  bool              // the slices of this cluster describe its exported Services
+	others     map[string]string // namespaces of this cluster with a controller: the heartbeat that was seen last
 	secrets    secrets
 	inventory  inventory
 	peers      map[string]*peer
@@ -130,7 +131,7 @@ func New(o Options) *Registry {
 		options: o, grace: grace, probeEvery: 30 * time.Second, turnEvery: turnEvery, renewEvery: o.Heartbeat,
 		settled: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
 		identity: newIdentity(o.Namespace), secrets: secrets{}, inventory: inventory{namespace: o.Profiles, profiles: profiles{}},
-		peers: map[string]*peer{}, checked: map[types.NamespacedName]bool{}, leaving: map[string]chan struct{}{},
+		others: map[string]string{}, peers: map[string]*peer{}, checked: map[types.NamespacedName]bool{}, leaving: map[string]chan struct{}{},
 	}
 	if o.Timeout > 0 { // tests use short timeouts
 		s.probeEvery, s.renewEvery = min(s.probeEvery, o.Timeout/4), min(s.renewEvery, o.Timeout/4)
@@ -155,8 +156,8 @@ func (*Registry) NeedLeaderElection() bool { return true }
 const settleWithin = 5 * time.Second
 
 // Start watches the clusters until ctx ends, and returns when everything that it started has ended.
-// The error is ErrOtherID or ErrPeersID: to continue would remove what the cluster with that ID
-// has.
+// The error is ErrOtherID, ErrPeersID or ErrSecondInstallation: to continue would remove what another cluster or
+// controller has.
 func (r *Registry) Start(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer r.running.Wait()
@@ -172,6 +173,9 @@ func (r *Registry) Start(ctx context.Context) error {
 		return nil
 	}
 	if err := r.idFault(); err != nil {
+		return err
+	}
+	if err := r.alone(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
 	close(r.begun)
@@ -190,7 +194,7 @@ func (r *Registry) Start(ctx context.Context) error {
 		r.mu.Unlock()
 	}
 	<-ctx.Done()
-	if err := context.Cause(ctx); errors.Is(err, ErrOtherID) {
+	if err := context.Cause(ctx); errors.Is(err, ErrOtherID) || errors.Is(err, ErrSecondInstallation) {
 		return err
 	}
 	return nil

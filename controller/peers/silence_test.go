@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/tools/clientcmd/api"
+
 	"github.com/clusterset-dns/multicluster/controller/datapath"
 )
 
@@ -49,6 +51,50 @@ func TestAPeerThatAnswersShowsTheNetwork(t *testing.T) {
 		r.finds(c.id, datapath.Dead, "all endpoints are removed")
 		r.assumed(c, false)
 	}
+}
+
+// A credential, or the controller of a peer, that fails is no reason to remove endpoints that answer. When they do not
+// answer either, they leave at once.
+func TestProvenEndpointsStayWhileAPeerCannotBeRead(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	pods := serve(t, there, "10.1.0.1", "10.1.0.2")
+	foo := there.name("foo")
+	good := kubeconfig(t, there.config)
+	place := newPlace(t)
+	r := place.read(t, timeout(5*time.Minute), connectingTo(pods))
+	there.beats("1")
+	r.join(there.id, good)
+	r.beatIs(there.id, "1")
+	r.finds(there.id, datapath.Proven)
+	stay := func(reason string) {
+		t.Helper()
+		r.is(there.id, reason)
+		for range 3 {
+			r.clock.forward(5 * time.Minute)
+			r.finds(there.id, datapath.Cut, "the peer is "+reason, "all endpoints stay")
+			r.answers(there.id, r.clock.now())
+		}
+		if said := r.said(foo); said != there.id {
+			t.Errorf("foo is reported by %q of a peer that is %s", said, reason)
+		}
+	}
+	r.pass(there.id, muteAfter)
+	stay(ControllerSilent)
+	there.beats("2")
+	r.is(there.id, Connected)
+	r.finds(there.id, datapath.Proven)
+
+	r.join(there.id, kubeconfig(t, there.config, func(_ *api.Cluster, u *api.AuthInfo) { u.Token = "x" }))
+	stay(Unauthorized)
+	again := pods.fail(t)
+	r.finds(there.id, datapath.Dead)
+	again()
+	r.join(there.id, good)
+	r.is(there.id, Connected)
+	r.finds(there.id, datapath.Proven)
+	r.says(foo, there.id)
 }
 
 // Without a quorum of etcd, a controller writes no heartbeat, and then its API server stops. Endpoints

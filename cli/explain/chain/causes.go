@@ -74,6 +74,7 @@ var causes = map[string]string{
 	"PeerSecretMissing":     join,
 	"PeerLeaving":           join,
 	"PeerTooLarge":          join,
+	"PeerStale":             join,
 	"PeerUnreachable":       join,
 	"PeerSyncing":           join,
 	"PeerUnknownReason":     join,

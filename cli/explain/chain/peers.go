@@ -106,6 +106,7 @@ var peerAdvice = map[string]string{
 	"PeerLeaving":          "The peer leaves on purpose, and its imports are being removed. The command lets it return.",
 	"PeerUnreachable":      "Look at the address, the certificate and the network in the message. If the pods reach the API server at another address, join again with --server.",
 	"PeerTooLarge":         "The peer has too many objects of one kind, or is hostile. The log of the controller has more.",
+	"PeerStale":            "The API server of that cluster has too many requests. Look at API Priority and Fairness there.",
 	"PeerNoController":     "Start the controller in that cluster, with its cluster ID.",
 	"PeerControllerSilent": "Start the controller in that cluster.",
 	"PeerSyncing":          "Wait some seconds. If it stays so, see the log of the controller.",
