@@ -98,7 +98,7 @@ func (c *connection) follow(config *rest.Config) ([]*reflector.Follower, error) 
 	}
 	groups := [resources][]schema.GroupVersion{mcs.Versions, {corev1.SchemeGroupVersion}, {corev1.SchemeGroupVersion}, {discoveryv1.SchemeGroupVersion}}
 	stores := [resources]cache.ReflectorStore{
-		ofExports:    newStore(s, contents.exports, &contents.synced[ofExports], trimExport, c.stored(ofExports)),
+		ofExports:    newStore(s, aged{contents.exports, &contents.watched, s.options.Now}, &contents.synced[ofExports], trimExport, c.stored(ofExports)),
 		ofServices:   newStore(s, contents.services, &contents.synced[ofServices], trimService, c.stored(ofServices)),
 		ofNamespaces: newStore(s, &c.identity, &contents.synced[ofNamespaces], trimNamespace, c.stored(ofNamespaces)),
 		ofSlices:     newStore(s, contents.slices, &contents.synced[ofSlices], s.trimSlice, c.stored(ofSlices)),

@@ -21,6 +21,7 @@ type contents struct {
 	synced   [resources]bool
 	// published means that slices describe the Services.
 	published bool
+	watched   watched
 }
 
 func newContents() *contents {
@@ -36,7 +37,7 @@ func (c *contents) complete() bool { return c.synced == [resources]bool{true, tr
 // snapshot returns a copy that does not change. Values are never changed in place, so only the
 // tables are copied.
 func (c *contents) snapshot() *contents {
-	copied := &contents{exports: maps.Clone(c.exports), slices: slicesOf{byService: maps.Clone(c.slices.byService)}, synced: c.synced}
+	copied := &contents{exports: maps.Clone(c.exports), slices: slicesOf{byService: maps.Clone(c.slices.byService), count: &count{c.slices.count.endpoints}}, synced: c.synced}
 	copied.services = services{of: copied, byName: maps.Clone(c.services.byName)}
 	return copied
 }

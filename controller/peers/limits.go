@@ -26,13 +26,19 @@ const (
 	annotationCIDRs = "clusterset-dns.io/endpoint-cidrs"
 	// annotationServices is the number of names that the peer can export.
 	annotationServices = "clusterset-dns.io/max-services"
+	// annotationEndpoints is the number of endpoints that the peer can give. Without it, the number is defaultEndpoints.
+	annotationEndpoints = "clusterset-dns.io/max-endpoints"
 )
 
+// defaultEndpoints is the number of endpoints that a peer can give if its Secret does not limit it. For each 100 of
+// them, each cluster that reads the peer writes an EndpointSlice, and every node of it gets that.
+const defaultEndpoints = 50_000
+
 // limitTexts are the values of the annotations, in the order of the constants. nil is absent.
-type limitTexts [3]*string
+type limitTexts [4]*string
 
 func readLimits(annotations map[string]string) (texts limitTexts) {
-	for i, key := range []string{annotationNamespaces, annotationCIDRs, annotationServices} {
+	for i, key := range []string{annotationNamespaces, annotationCIDRs, annotationServices, annotationEndpoints} {
 		if text, ok := annotations[key]; ok {
 			texts[i] = &text
 		}
@@ -49,11 +55,12 @@ func (t limitTexts) equal(other limitTexts) bool {
 	return true
 }
 
-// limits are what a peer can contribute. The zero value has no limit.
+// limits are what a peer can contribute. The zero value has the default limit of endpoints, and no other.
 type limits struct {
 	namespaces []string       // nil: all
 	cidrs      []netip.Prefix // nil: all
 	services   int            // 0: any number
+	endpoints  int            // 0: defaultEndpoints
 }
 
 // parse returns the limits. The error names the annotation and the accepted form.
@@ -68,9 +75,16 @@ func (t limitTexts) parse() (l limits, err error) {
 			return l, fmt.Errorf("the annotation %s of the Secret has %w, want networks with commas, such as 10.2.0.0/16, fd00:2::/64", annotationCIDRs, err)
 		}
 	}
-	if t[2] != nil {
-		if l.services, err = strconv.Atoi(strings.TrimSpace(*t[2])); err != nil || l.services < 1 {
-			return l, fmt.Errorf("the annotation %s of the Secret is %q, want a number of at least 1", annotationServices, brief.Clip(*t[2]))
+	for _, of := range []struct {
+		key  string
+		text *string
+		into *int
+	}{{annotationServices, t[2], &l.services}, {annotationEndpoints, t[3], &l.endpoints}} {
+		if of.text == nil {
+			continue
+		}
+		if *of.into, err = strconv.Atoi(strings.TrimSpace(*of.text)); err != nil || *of.into < 1 {
+			return l, fmt.Errorf("the annotation %s of the Secret is %q, want a number of at least 1", of.key, brief.Clip(*of.text))
 		}
 	}
 	return l, nil
@@ -142,7 +156,25 @@ func (p *peer) memberLocked(name types.NamespacedName) (merge.Member, bool) {
 	}
 	m, ok := p.contents.member(p.id, name)
 	m.Slices, m.Properties = p.limits.within(m.Slices), p.properties
+	if left, short := p.short[name]; short {
+		m.Slices = firstOf(m.Slices, left)
+	}
 	return m, ok
+}
+
+// firstOf returns slices with the first endpoints only. The given slices do not change.
+func firstOf(all []*discoveryv1.EndpointSlice, most int) []*discoveryv1.EndpointSlice {
+	kept := make([]*discoveryv1.EndpointSlice, 0, len(all))
+	for _, slice := range all {
+		if len(slice.Endpoints) > most {
+			copied := *slice
+			copied.Endpoints = slice.Endpoints[:most:most]
+			slice = &copied
+		}
+		most -= len(slice.Endpoints)
+		kept = append(kept, slice)
+	}
+	return kept
 }
 
 // setLimitsLocked sets the limits of a peer from its Secret. Malformed limits change nothing, and the
@@ -153,25 +185,14 @@ func (p *peer) setLimitsLocked() {
 	}
 }
 
-// countLocked updates the names beyond max-services, and returns those that changed. The oldest
-// exports are kept, so that a new one does not displace another.
+// countLocked updates the names beyond max-services, and those whose endpoints are beyond max-endpoints. It returns
+// those that changed. The oldest exports are kept, so that a new one does not displace another.
 func (p *peer) countLocked() (changed []types.NamespacedName) {
-	before := p.excess
-	p.excess = nil
-	if p.limits.services > 0 && p.contents != nil && len(p.contents.exports) > p.limits.services {
-		var names []types.NamespacedName
-		for name := range p.contents.exports {
-			if p.limits.inNamespace(name.Namespace) {
-				names = append(names, name)
-			}
-		}
-		slices.SortFunc(names, func(a, b types.NamespacedName) int {
-			return cmp.Or(p.contents.exports[a].Created.Compare(p.contents.exports[b].Created.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-		})
-		p.excess = map[types.NamespacedName]bool{}
-		for _, name := range names[min(len(names), p.limits.services):] {
-			p.excess[name] = true
-		}
+	before, shortBefore := p.excess, p.short
+	p.excess, p.short = nil, nil
+	if p.contents != nil {
+		p.excess = p.excessLocked()
+		p.short = p.shortLocked()
 	}
 	for name := range before {
 		if !p.excess[name] {
@@ -183,18 +204,85 @@ func (p *peer) countLocked() (changed []types.NamespacedName) {
 			changed = append(changed, name)
 		}
 	}
+	for name, left := range shortBefore {
+		if now, short := p.short[name]; !short || now != left {
+			changed = append(changed, name)
+		}
+	}
+	for name := range p.short {
+		if _, short := shortBefore[name]; !short {
+			changed = append(changed, name)
+		}
+	}
 	return changed
 }
 
+// excessLocked returns the names beyond max-services.
+func (p *peer) excessLocked() map[types.NamespacedName]bool {
+	if p.limits.services == 0 || len(p.contents.exports) <= p.limits.services {
+		return nil
+	}
+	names, excess := p.oldestLocked(), map[types.NamespacedName]bool{}
+	for _, name := range names[min(len(names), p.limits.services):] {
+		excess[name] = true
+	}
+	return excess
+}
+
+// shortLocked returns the names that do not keep all of their endpoints, and how many they keep.
+func (p *peer) shortLocked() map[types.NamespacedName]int {
+	left := cmp.Or(p.limits.endpoints, defaultEndpoints)
+	if p.contents.slices.count.endpoints <= left {
+		return nil
+	}
+	short := map[types.NamespacedName]int{}
+	for _, name := range p.oldestLocked() {
+		n := endpointsOf(p.limits.within(p.contents.slices.byService[name]))
+		if p.excess[name] || n == 0 {
+			continue
+		}
+		if n > left {
+			short[name] = left
+		}
+		left -= min(n, left)
+	}
+	return short
+}
+
+func endpointsOf(all []*discoveryv1.EndpointSlice) (n int) {
+	for _, slice := range all {
+		n += len(slice.Endpoints)
+	}
+	return n
+}
+
+// oldestLocked returns the names that a peer exports in the namespaces that it can, the oldest first.
+func (p *peer) oldestLocked() (names []types.NamespacedName) {
+	for name := range p.contents.exports {
+		if p.limits.inNamespace(name.Namespace) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b types.NamespacedName) int {
+		return cmp.Or(p.contents.exports[a].Created.Compare(p.contents.exports[b].Created.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return names
+}
+
 // refusals are the numbers of what a peer's limits refuse.
-type refusals struct{ namespaces, endpoints, services int }
+type refusals struct{ namespaces, endpoints, services, more int }
 
 // refusalsLocked counts what the limits refuse of a peer's contents.
 func (p *peer) refusalsLocked() (r refusals) {
-	if p.contents == nil || !p.limits.any() {
+	if p.contents == nil {
 		return r
 	}
-	r.services = len(p.excess)
+	for name, left := range p.short {
+		r.more += endpointsOf(p.limits.within(p.contents.slices.byService[name])) - left
+	}
+	if r.services = len(p.excess); !p.limits.any() {
+		return r
+	}
 	for name := range p.contents.exports {
 		if !p.limits.inNamespace(name.Namespace) {
 			r.namespaces++
@@ -223,6 +311,7 @@ func (r refusals) String() string {
 		{r.namespaces, "names in other namespaces", annotationNamespaces},
 		{r.endpoints, "endpoints in other networks", annotationCIDRs},
 		{r.services, "names too many", annotationServices},
+		{r.more, "endpoints too many", annotationEndpoints},
 	} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s (%s)", part.n, part.what, part.key))
@@ -235,12 +324,12 @@ func (r refusals) String() string {
 // metric.
 func (p *peer) reportRefusalsLocked() {
 	labels := prometheus.Labels{"peer": p.id}
-	if !p.limits.any() || p.left {
+	if !p.limits.any() && len(p.short) == 0 || p.left {
 		peerRefused.DeletePartialMatch(labels)
 		return
 	}
 	r := p.refusalsLocked()
-	for limit, n := range map[string]int{"namespaces": r.namespaces, "endpoint-cidrs": r.endpoints, "max-services": r.services} {
+	for limit, n := range map[string]int{"namespaces": r.namespaces, "endpoint-cidrs": r.endpoints, "max-services": r.services, "max-endpoints": r.more} {
 		peerRefused.WithLabelValues(p.id, limit).Set(float64(n))
 	}
 	if text := r.String(); text != "" && p.condition.connected {

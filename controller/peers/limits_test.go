@@ -2,12 +2,16 @@ package peers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
@@ -84,6 +88,55 @@ func TestLimitsOfAPeer(t *testing.T) {
 	})
 	r.limit(there.id, annotationServices, "-")
 	r.gives(there.name("d"), "10.1.0.1")
+}
+
+// The oldest exports keep their endpoints, and the others are imported without the rest. Without the annotation there is
+// a limit, too.
+func TestEndpointsOfAPeerAreLimited(t *testing.T) {
+	t.Parallel()
+	r := New(Options{Home: "home"})
+	p := &peer{registry: r, id: "east", contents: newContents()}
+	add := func(age int, name string, slices, endpoints int) types.NamespacedName {
+		id := types.NamespacedName{Namespace: "ns", Name: name}
+		p.contents.exports.put(id, &merge.Export{Created: metav1.Unix(int64(-age), 0)}, nil)
+		for i := range slices {
+			of := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("%s-%d", name, i), Labels: map[string]string{mcsv1beta1.LabelServiceName: name}}}
+			of.Endpoints = make([]discoveryv1.Endpoint, endpoints)
+			p.contents.slices.put(types.NamespacedName{Namespace: "ns", Name: of.Name}, of, nil)
+		}
+		return id
+	}
+	old, mid, young := add(3, "old", 2, 20), add(2, "mid", 3, 10), add(1, "young", 1, 10)
+	kept := func() (all []int) {
+		p.countLocked()
+		for _, id := range []types.NamespacedName{old, mid, young} {
+			m, _ := p.memberLocked(id)
+			all = append(all, endpointsOf(m.Slices))
+		}
+		return all
+	}
+	for _, c := range []struct {
+		limit int
+		want  []int
+		more  int
+	}{{0, []int{40, 30, 10}, 0}, {80, []int{40, 30, 10}, 0}, {79, []int{40, 30, 9}, 1}, {55, []int{40, 15, 0}, 25}, {1, []int{1, 0, 0}, 79}} {
+		p.limits.endpoints = c.limit
+		if got := kept(); !slices.Equal(got, c.want) || p.refusalsLocked().more != c.more {
+			t.Errorf("with a limit of %d, %v are kept and %d refused; want %v and %d", c.limit, got, p.refusalsLocked().more, c.want, c.more)
+		}
+	}
+	p.limits.endpoints = 0
+	add(1, "young", 60, 1000)
+	if got := kept(); !slices.Equal(got, []int{40, 30, defaultEndpoints - 70}) {
+		t.Errorf("without a limit, %v are kept", got)
+	}
+	p.contents.slices.drop(types.NamespacedName{Namespace: "ns", Name: "young-0"}, nil)
+	for i := range 60 {
+		p.contents.slices.drop(types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("young-%d", i)}, nil)
+	}
+	if got := kept(); !slices.Equal(got, []int{40, 30, 0}) || p.contents.slices.count.endpoints != 70 || len(p.short) > 0 {
+		t.Errorf("%v are kept of %d", got, p.contents.slices.count.endpoints)
+	}
 }
 
 // Malformed limits are reported with the accepted form. The former limits stay in effect, and a

@@ -26,7 +26,7 @@ var (
 // peerRefused has three series for each peer with limits.
 var peerRefused = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 	Name: "multicluster_peer_refused",
-	Help: "What the limits on a peer's Secret refuse: names in other namespaces, endpoints in other networks, names beyond max-services. Only the leader exports it.",
+	Help: "What the limits on a peer's Secret refuse: names in other namespaces, endpoints in other networks, names beyond max-services, endpoints beyond max-endpoints. Only the leader exports it.",
 }, []string{"peer", "limit"})
 
 // peerPath has one series for each peer and verdict, peerEndpoints two for each peer, and peerAnswer

@@ -41,6 +41,7 @@ type peer struct {
 	checks           datapath.Checks
 	connecting       int                           // connections to its endpoints at present
 	excess           map[types.NamespacedName]bool // names beyond limits.services
+	short            map[types.NamespacedName]int  // names beyond limits.endpoints: how many endpoints they keep
 	renewal          renewal                       // of the token
 
 	// Used only by run:
@@ -140,6 +141,9 @@ func (p *peer) evaluate() time.Duration {
 	p.describeTokenLocked()
 	before, old := p.state, p.contents
 	moved := false
+	if p.connection != nil {
+		p.connection.contents.watched.note(p.condition.reason == Connected, s.options.Now())
+	}
 	if p.condition.connected {
 		p.contents = p.connection.contents
 		moved = p.learnLocked()

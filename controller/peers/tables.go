@@ -101,10 +101,14 @@ type slicesOf struct {
 	of        *contents
 	byID      map[types.NamespacedName]*discoveryv1.EndpointSlice
 	byService map[types.NamespacedName][]*discoveryv1.EndpointSlice // sorted by name
+	count     *count
 }
 
+// count is the number of endpoints in a table.
+type count struct{ endpoints int }
+
 func newSlices() slicesOf {
-	return slicesOf{byID: map[types.NamespacedName]*discoveryv1.EndpointSlice{}, byService: map[types.NamespacedName][]*discoveryv1.EndpointSlice{}}
+	return slicesOf{count: &count{}, byID: map[types.NamespacedName]*discoveryv1.EndpointSlice{}, byService: map[types.NamespacedName][]*discoveryv1.EndpointSlice{}}
 }
 
 func exportedService(slice *discoveryv1.EndpointSlice) types.NamespacedName {
@@ -117,7 +121,12 @@ func (s slicesOf) put(id types.NamespacedName, slice *discoveryv1.EndpointSlice,
 		return changed
 	}
 	service := exportedService(slice)
+	if was != nil {
+		s.count.endpoints -= len(was.Endpoints)
+	}
+	s.count.endpoints += len(slice.Endpoints)
 	if was != nil && exportedService(was) != service {
+		s.count.endpoints += len(was.Endpoints)
 		changed = s.drop(id, changed)
 	}
 	s.byID[id] = slice
@@ -137,6 +146,7 @@ func (s slicesOf) drop(id types.NamespacedName, changed []types.NamespacedName) 
 		return changed
 	}
 	delete(s.byID, id)
+	s.count.endpoints -= len(was.Endpoints)
 	service := exportedService(was)
 	list := slices.DeleteFunc(slices.Clone(s.byService[service]), func(other *discoveryv1.EndpointSlice) bool { return other == was })
 	if len(list) > 0 {

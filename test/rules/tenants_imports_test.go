@@ -77,7 +77,7 @@ func TestWritersOfImportsHaveEveryName(t *testing.T) {
 	}
 	for name, patch := range map[string]string{
 		"answered": `{"spec":{"ips":["192.0.2.66"]}}`,
-		"taken":    `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`,
+		"taken":    `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null},"annotations":{"clusterset-dns.io/exports":null}}}`,
 		"karmadas": `{"metadata":{"labels":{"karmada.io/managed":"true"}}}`,
 	} {
 		s.Must(s.patch(tenant, of(s, world.Import(name, mcsv1beta1.ClusterSetIP)), patch))

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
@@ -77,9 +78,17 @@ func TestNativeNamesOfTenants(t *testing.T) {
 	}
 }
 
-// TestNativeNamesLeaveTheAPIServerAlone: the own Service of the API server never gets endpoints of another cluster.
+// TestNativeNamesLeaveTheAPIServerAlone: the own Service of the API server never gets endpoints of another cluster, also if its
+// namespace is named in the flags.
 func TestNativeNamesLeaveTheAPIServerAlone(t *testing.T) {
 	s := newTenants(t)
+	named := namespaces(t, "kubernetes.io/metadata.name in (default, "+s.Name+")")
+	s.Restart("c1", func(o *reconcile.Options) { o.ImportNamespaces = named })
+	s.Restart("c2", func(o *reconcile.Options) { o.ExportNamespaces = named })
+	t.Cleanup(func() {
+		s.Restart("c1")
+		s.Restart("c2")
+	})
 	theirs := s.Called(metav1.NamespaceDefault)
 	theirs.Label("c1", "native-names", "yes")
 	export := asking("kubernetes")
