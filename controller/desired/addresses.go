@@ -33,7 +33,7 @@ type addresses struct {
 // readAddresses separates the controller's addresses from the user's. The controller set ips if
 // each of them is recorded or is a current address of the Service. The order and the number do not
 // matter: a dual-stack Service on a CRD for one ip, or a Service that lost its second family, also
-// has the controller's ips. If ips is empty, the user's addresses that were saved while the import
+// has the controller's ips. Of an import that the controller owns, no address is a user's. If ips is empty, the user's addresses that were saved while the import
 // was Headless count instead.
 func readAddresses(st observed.State, current []netip.Addr) addresses {
 	imp := st.Import
@@ -58,7 +58,10 @@ func readAddresses(st observed.State, current []netip.Addr) addresses {
 			a.vips = append(a.vips, addr)
 		}
 	}
-	if theirs {
+	switch {
+	case theirs && ownership.OfImport(imp): // C23: nobody else sets the addresses of an import that the controller made.
+		a.vips, a.notes = nil, nil
+	case theirs:
 		a.keep = ips
 	}
 	return a

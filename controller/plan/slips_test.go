@@ -241,3 +241,18 @@ func TestLeftoverEndpointsDoNotCountAsThisCluster(t *testing.T) {
 		t.Error("the endpoints of a user's pods are deleted")
 	}
 }
+
+// C23: the addresses of an import that the controller made are those of its Service, whoever writes others.
+func TestNobodyElseSetsTheAddresses(t *testing.T) {
+	name := newName("c1", exporting("c1", 0, 80, "10.1.0.1"))
+	name.settle(t)
+	want := slices.Clone(name.imp.Spec.IPs)
+	for _, ips := range [][]string{{"192.0.2.66"}, {want[0], "192.0.2.66"}, {"garbage"}, nil} {
+		name.imp.Spec.IPs = ips
+		name.settle(t)
+		svc := name.services["derived-foo"]
+		if !slices.Equal(name.imp.Spec.IPs, want) || svc.Spec.Type != corev1.ServiceTypeClusterIP || len(svc.Status.LoadBalancer.Ingress) > 0 {
+			t.Errorf("after %v, the addresses are %v, and the Service is a %s with %v", ips, name.imp.Spec.IPs, svc.Spec.Type, svc.Status.LoadBalancer.Ingress)
+		}
+	}
+}
