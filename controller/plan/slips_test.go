@@ -231,6 +231,7 @@ func TestLeftoverEndpointsDoNotCountAsThisCluster(t *testing.T) {
 	}
 	st := n.state()
 	st.Native.Local = []*discoveryv1.EndpointSlice{left}
+	st.Native.Preference = preference.Memory{} // as of a controller that starts
 	changes := Plan(st)
 	if !slices.Equal(changes.Evict, []*discoveryv1.EndpointSlice{left}) || len(changes.UpdateSlices)+len(changes.SwitchSlices) > 0 {
 		t.Errorf("the leftover is not evicted, or others go on standby for it: evicted %v, updated %d", changes.Evict, len(changes.UpdateSlices))
