@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -231,7 +232,8 @@ func TestLeftoverEndpointsDoNotCountAsThisCluster(t *testing.T) {
 	}
 	st := n.state()
 	st.Native.Local = []*discoveryv1.EndpointSlice{left}
-	st.Native.Preference = preference.Memory{} // as of a controller that starts
+	st.Native.Preference = Plan(st).NativePreference
+	st.Now = metav1.NewTime(st.Now.Add(time.Hour)) // The traffic returns to a better entry after a while.
 	changes := Plan(st)
 	if !slices.Equal(changes.Evict, []*discoveryv1.EndpointSlice{left}) || len(changes.UpdateSlices)+len(changes.SwitchSlices) > 0 {
 		t.Errorf("the leftover is not evicted, or others go on standby for it: evicted %v, updated %d", changes.Evict, len(changes.UpdateSlices))
