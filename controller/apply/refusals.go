@@ -79,7 +79,7 @@ func (c *Cautious) try(verb string, object client.Object, body func() any, send 
 	key, known := [sha256.Size]byte{}, c.refusals.any()
 	if known { // Otherwise nothing has to be computed.
 		key = keyOf(verb, object, body())
-		if last, left := c.refusals.of(key, c.now); left > 0 {
+		if left, last := c.refusals.of(key, c.now); left > 0 {
 			c.wait(left)
 			return last
 		}
@@ -127,11 +127,11 @@ func (r *Refusals) any() bool {
 }
 
 // of returns the last answer to a write, and how long it stands.
-func (r *Refusals) of(key [sha256.Size]byte, now time.Time) (answer error, left time.Duration) {
+func (r *Refusals) of(key [sha256.Size]byte, now time.Time) (left time.Duration, answer error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.by[key]
-	return last.answer, min(last.until.Sub(now), last.pause) // The clock can have been set back.
+	return min(last.until.Sub(now), last.pause), last.answer // The clock can have been set back.
 }
 
 // note notes a refusal, and returns the pause until the next try.

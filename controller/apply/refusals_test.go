@@ -34,17 +34,17 @@ func TestARefusedWriteIsNotRepeatedAtOnce(t *testing.T) {
 	now := time.Now()
 	var refusals Refusals
 	api := &refusing{}
-	create := func(name, version string) (error, time.Duration) {
+	create := func(name, version string) (time.Duration, error) {
 		c := refusals.Over(api, now)
 		err := c.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}})
-		return err, c.Next
+		return c.Next, err
 	}
-	first, pause := create("foo", "1")
+	pause, first := create("foo", "1")
 	if pause != firstPause {
 		t.Errorf("the first pause is %v", pause)
 	}
 	for i := range 200 {
-		if again, _ := create("foo", fmt.Sprint(i)); again.Error() != first.Error() {
+		if _, again := create("foo", fmt.Sprint(i)); again.Error() != first.Error() {
 			t.Fatalf("the answer has changed: %v", again)
 		}
 	}
@@ -56,7 +56,7 @@ func TestARefusedWriteIsNotRepeatedAtOnce(t *testing.T) {
 	}
 	for want := 2 * firstPause; ; want = min(2*want, longestPause) {
 		now = now.Add(pause)
-		if _, pause = create("foo", "1"); pause != want {
+		if pause, _ = create("foo", "1"); pause != want {
 			t.Fatalf("the next pause is %v, want %v", pause, want)
 		}
 		if pause == longestPause {
@@ -64,7 +64,7 @@ func TestARefusedWriteIsNotRepeatedAtOnce(t *testing.T) {
 		}
 	}
 	now = now.Add(2*longestPause + time.Second)
-	create("baz", "1")
+	_, _ = create("baz", "1")
 	if len(refusals.by) != 1 {
 		t.Errorf("%d refusals are remembered of what was not tried for minutes", len(refusals.by))
 	}

@@ -60,9 +60,6 @@ const (
 // returns the pause until the next call.
 func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	now, w := p.registry.options.Now(), &p.lease
-	if left := w.failed.Add(retryAfter).Sub(now); left > 0 && left <= retryAfter {
-		return left, nil
-	}
 	since := now.Sub(w.at)
 	stays, secrets := p.stays()
 	due := w.at.IsZero() || p.condition.reason != w.written.reason || p.record.Began != w.record.Began || p.record.Returns != w.record.Returns ||

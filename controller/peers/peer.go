@@ -231,6 +231,9 @@ func (p *peer) publish(ctx context.Context) time.Duration {
 	p.announce()
 	p.announcePath()
 	p.announceToken()
+	if left := p.lease.failed.Add(retryAfter).Sub(p.registry.options.Now()); left > 0 && left <= retryAfter {
+		return left
+	}
 	pause, err := p.writeLease(ctx)
 	if err != nil {
 		p.lease.failed = p.registry.options.Now()
