@@ -24,7 +24,6 @@ import (
 func TestEverydaySlipsCostNoConnection(t *testing.T) {
 	kube.InNetNS(t, func(t *testing.T) {
 		s := world.Joined(t, "east", "west").Namespace()
-		s.Must(s.Cluster("west").StartControllers(t.Context())) // the garbage collector makes orphans
 		s.Run("east")
 		s.Run("west")
 		s.Must(s.Cluster("west").StartKubeProxy(t.Context()))
