@@ -109,7 +109,7 @@ func (p *peer) conditionLocked() (reason, message string) {
 		return Stale, fmt.Sprintf("%s has refused each watch of %s for %v, because it has too many requests: what it exports is no longer up to date. Look at API Priority and Fairness in that cluster",
 			c.host, resourceNames[resource], since.Truncate(time.Second))
 	}
-	return Connected, "reads from " + c.host
+	return Connected, "reads from " + c.host + c.exposed
 }
 
 // troubleLocked returns why the peer cannot be read, or nil. What a request has met tells more than

@@ -38,6 +38,7 @@ var resourceNames = [resources]string{mcsv1beta1.ServiceExportPluralName, "servi
 type connection struct {
 	peer      *peer
 	host      string
+	exposed   string // who else can read what is sent, for a message
 	transport *transport
 	budget    *budget
 	followers []*reflector.Follower
@@ -71,7 +72,7 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 	}
 	config.UserAgent, config.QPS, config.WarningHandler = p.registry.options.UserAgent, -1, rest.NoWarnings{}
 	c := &connection{
-		peer: p, host: config.Host, budget: newBudget(), contents: newContents(), identity: newIdentity(""),
+		peer: p, host: config.Host, exposed: exposureOf(config), budget: newBudget(), contents: newContents(), identity: newIdentity(""),
 		renewals: make(chan order, 1), swapped: make(chan struct{}, 1), turned: make(chan struct{}, 1),
 	}
 	if c.transport, err = newTransport(config, c.budget); err != nil {

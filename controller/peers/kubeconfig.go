@@ -3,6 +3,7 @@ package peers
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -41,6 +42,17 @@ func readKubeconfig(text []byte) (*rest.Config, error) {
 		return nil, fmt.Errorf("the kubeconfig cannot be used: %w", err)
 	}
 	return found, nil
+}
+
+// exposureOf returns the end of a message about a connection that is not safe, or "".
+func exposureOf(config *rest.Config) string {
+	switch {
+	case strings.HasPrefix(config.Host, "http://"):
+		return ". The connection is not encrypted: everybody on the way can read its token. Use https"
+	case config.Insecure:
+		return ". The certificate of the server is not verified (insecure-skip-tls-verify): whoever stands in between gets the token. Use certificate-authority-data"
+	}
+	return ""
 }
 
 // inline returns an error if the kubeconfig does not contain all credentials of a user.

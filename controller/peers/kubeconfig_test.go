@@ -43,6 +43,13 @@ func TestKubeconfigsAreData(t *testing.T) {
 			}
 		})
 	}
+	for want, config := range map[string]*rest.Config{
+		"": good, "not encrypted": {Host: "http://east.example"}, "not verified": {Host: good.Host, TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
+	} {
+		if got := exposureOf(config); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: the message is %q", config.Host, got)
+		}
+	}
 	for name, text := range map[string]string{
 		"no text": "", "no kubeconfig": "a: b: c", "another kind": "apiVersion: v1\nkind: Pod",
 		"no current context": strings.Replace(string(kubeconfig(t, good)), "current-context: x", "current-context: z", 1),
