@@ -75,6 +75,7 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 		peer: p, host: config.Host, exposed: exposureOf(config), budget: newBudget(), contents: newContents(), identity: newIdentity(""),
 		renewals: make(chan order, 1), swapped: make(chan struct{}, 1), turned: make(chan struct{}, 1),
 	}
+	c.identity.usual = p.registry.options.Namespace
 	if c.transport, err = newTransport(config, c.budget); err != nil {
 		return nil, err
 	}

@@ -44,17 +44,6 @@ func (h *heartbeat) hear(value string, now time.Time, muteAfter time.Duration) {
 // deaf notes that the heartbeat cannot be read now.
 func (h *heartbeat) deaf(now time.Time) { h.since, h.at = now, now }
 
-// beatOf returns the latest heartbeat that a namespace with this ID announces, or "". A namespace that
-// an installation has left behind keeps its old one.
-func (i *identity) beatOf(id string) (latest string) {
-	for namespace, value := range i.beats {
-		if i.by[namespace] == id {
-			latest = max(latest, value) // RFC 3339 in UTC
-		}
-	}
-	return latest
-}
-
 // controllerLocked returns the condition of the controller of a peer whose API server answers, or ""
 // if it is not silent.
 func (p *peer) controllerLocked(reason string) (newReason, message string) {
@@ -63,12 +52,14 @@ func (p *peer) controllerLocked(reason string) (newReason, message string) {
 		p.beat.deaf(now)
 		return "", ""
 	}
-	p.beat.hear(p.connection.identity.beatOf(p.id), now, p.registry.options.muteAfter())
+	found := &p.connection.identity
+	speaker := found.speaker(p.id)
+	p.beat.hear(found.beats[speaker], now, p.registry.options.muteAfter())
 	if !p.beat.mute {
 		return "", ""
 	}
-	return ControllerSilent, fmt.Sprintf("the API server answers, but the controller there has written no heartbeat for more than %v; the last one is %s. Look at its pods in that cluster: "+
-		"what it exports is no longer up to date", p.registry.options.muteAfter(), p.beat.value)
+	return ControllerSilent, fmt.Sprintf("the API server answers, but the controller there has written no heartbeat to its namespace %s for more than %v; the last one is %s. Look at its pods in that cluster: "+
+		"what it exports is no longer up to date. If it runs in another namespace by now, remove the annotation %s from %[1]s", speaker, p.registry.options.muteAfter(), p.beat.value, mcs.AnnotationClusterID)
 }
 
 // beat writes the heartbeat of this cluster, if it is time.

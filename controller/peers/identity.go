@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"iter"
 	"maps"
 	"slices"
@@ -24,6 +25,7 @@ type identity struct {
 	beats   map[string]string       // namespace: the heartbeat that is announced there
 	builds  map[string]string       // namespace: the version of the controller that is announced there
 	terms   map[string]string       // namespace: the version that describes its exported Services
+	usual   string                  // the namespace that speaks for a cluster, if it announces the ID
 	seen    map[string]announcement // namespace: the last announcement, without its heartbeat
 	home    string                  // the controller's own namespace; "" for a peer
 	lasts   bool                    // home exists and is not being deleted
@@ -53,6 +55,7 @@ type announcement struct {
 	beat       string    // the heartbeat
 	build      string    // the version of the controller
 	terms      string    // the version that describes its exported Services
+	created    int64     // when the Namespace was created, in seconds
 
 	// Of the controller's own namespace only:
 	lasts   bool
@@ -101,6 +104,22 @@ func (i *identity) put(id types.NamespacedName, value announcement, changed []ty
 	return append(changed, id)
 }
 
+// speaker returns the namespace that speaks for an ID, or "": the one with the usual name, otherwise the oldest one that
+// announces the ID. So neither a Namespace that a tenant creates, nor one that an earlier installation in a younger
+// namespace has left behind, can change what a cluster announces.
+func (i *identity) speaker(id string) (speaker string) {
+	for namespace, announced := range i.by {
+		switch {
+		case announced != id:
+		case namespace == i.usual:
+			return namespace
+		case speaker == "" || cmp.Or(cmp.Compare(i.seen[namespace].created, i.seen[speaker].created), cmp.Compare(namespace, speaker)) < 0:
+			speaker = namespace
+		}
+	}
+	return speaker
+}
+
 func (i *identity) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
 	delete(i.seen, id.Name)
 	delete(i.beats, id.Name)
@@ -136,6 +155,7 @@ func trimNamespace(object any) (announcement, bool) {
 	namespace := object.(*corev1.Namespace)
 	of := announcement{id: namespace.Annotations[mcs.AnnotationClusterID]}
 	if of.id != "" {
+		of.created = namespace.CreationTimestamp.Unix()
 		of.properties = namespace.Annotations[mcs.AnnotationProperties]
 		of.exports, of.limited = exportsOf(namespace)
 		if beat := namespace.Annotations[mcs.AnnotationHeartbeat]; len(beat) <= maxBeat {

@@ -90,25 +90,37 @@ func TestVersionsOfControllers(t *testing.T) {
 	})
 }
 
-// An installation that was moved to another namespace leaves the old one behind.
-func TestTheVersionIsThatOfTheLatestHeartbeat(t *testing.T) {
+// One namespace speaks for a cluster: that with the usual name, otherwise the oldest. Whoever can create or annotate another one changes nothing.
+func TestOneNamespaceSpeaksForACluster(t *testing.T) {
 	i := newIdentity("")
-	for _, of := range []struct{ namespace, id, build, beat string }{
-		{"old", "a", "v1", "2026-01-01T00:00:00Z"}, {"new", "a", "v2", "2026-01-02T00:00:00Z"}, {"older", "a", "v3", ""}, {"other", "b", "v4", "2026-01-03T00:00:00Z"},
-	} {
-		i.put(types.NamespacedName{Name: of.namespace}, announcement{id: of.id, build: of.build, beat: of.beat}, nil)
+	i.usual = "multicluster-system"
+	put := func(namespace, id, build string, created int64) {
+		of := announcement{id: id, build: build, beat: "9999", exports: "", limited: true, created: created}
+		i.put(types.NamespacedName{Name: namespace}, of, nil)
 	}
-	if a, b, c := i.versionOf("a"), i.versionOf("b"), i.versionOf("c"); a != "v2" || b != "v4" || c != "" {
-		t.Errorf("the versions are %q, %q and %q", a, b, c)
+	is := func(id, want string) {
+		t.Helper()
+		if speaker := i.speaker(id); speaker != want || i.versionOf(id) != i.builds[want] {
+			t.Errorf("%q speaks for %s with the version %s; want %q", speaker, id, i.versionOf(id), want)
+		}
 	}
-	i.drop(types.NamespacedName{Name: "new"}, nil)
+	is("a", "")
+	put("old", "a", "v1", 1)
+	put("a-tenant", "a", "v2", 2)
+	put("b-tenant", "b", "v3", 1)
+	is("a", "old")
+	is("b", "b-tenant")
+	put("multicluster-system", "a", "v4", 3)
+	is("a", "multicluster-system")
+	put("multicluster-system", "b", "v4", 3)
+	is("a", "old")
+	is("b", "multicluster-system")
+	i.drop(types.NamespacedName{Name: "old"}, nil)
+	is("a", "a-tenant")
 	for _, text := range []string{"", "v1 beta", "v1\n", strings.Repeat("1", 65)} {
 		if aVersion.MatchString(text) {
 			t.Errorf("%q is a version", text)
 		}
-	}
-	if got := i.versionOf("a"); got != "v1" {
-		t.Errorf("without the newer namespace it is %q", got)
 	}
 }
 

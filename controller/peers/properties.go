@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -53,22 +52,11 @@ func readNamespaces(text string) map[string]bool {
 	return all
 }
 
-// announcedBy returns the namespace that counts for an ID: the first in alphabetical order that
-// announces the ID and something beside it, or "".
-func (i *identity) announcedBy(id string) string {
-	for _, namespace := range slices.Sorted(maps.Keys(i.by)) {
-		if _, limited := i.exports[namespace]; i.by[namespace] == id && (limited || len(i.properties[namespace]) > 0) {
-			return namespace
-		}
-	}
-	return ""
-}
-
 // learnLocked reads what a peer announces beside its ID, while the peer is connected. It reports
 // whether this has changed. What was read stays when the connection ends.
 func (p *peer) learnLocked() (changed bool) {
 	found := &p.connection.identity
-	by := found.announcedBy(p.id)
+	by := found.speaker(p.id)
 	properties, exports := found.properties[by], found.exports[by]
 	changed = !maps.Equal(p.properties, properties) || (p.exports == nil) != (exports == nil) || !maps.Equal(p.exports, exports)
 	p.properties, p.exports = properties, exports

@@ -20,16 +20,9 @@ import (
 // publishes reports whether the cluster with an ID describes its exported Services. Only the version that
 // counts has to say so: a controller that was replaced by an older one has left its annotation behind.
 func (i *identity) publishes(id string) bool {
-	version := i.versionOf(id)
-	if version == "" {
-		return false
-	}
-	for namespace, of := range i.terms {
-		if i.by[namespace] == id && i.builds[namespace] == version && of == version {
-			return true
-		}
-	}
-	return false
+	speaker := i.speaker(id)
+	version := i.builds[speaker]
+	return version != "" && i.terms[speaker] == version
 }
 
 // turnLocked notes whether the peer describes its Services, and wakes followServices if that is new.
