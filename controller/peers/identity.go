@@ -16,19 +16,13 @@ import (
 
 // identity is the ID that a cluster announces in annotations on Namespaces.
 type identity struct {
-	uid types.UID         // of the namespace kube-system; unique for each cluster
-	by  map[string]string // namespace: the ID that is announced there
-	// properties are those that are announced in a namespace.
-	properties map[string]map[string]string
-	// exports are the namespaces to export from that are announced in a namespace; absent: all.
-	exports map[string]map[string]bool
-	beats   map[string]string       // namespace: the heartbeat that is announced there
-	builds  map[string]string       // namespace: the version of the controller that is announced there
-	terms   map[string]string       // namespace: the version that describes its exported Services
-	usual   string                  // the namespace that speaks for a cluster, if it announces the ID
-	seen    map[string]announcement // namespace: the last announcement, without its heartbeat
-	home    string                  // the controller's own namespace; "" for a peer
-	lasts   bool                    // home exists and is not being deleted
+	uid   types.UID               // of the namespace kube-system; unique for each cluster
+	by    map[string]string       // namespace: the ID that is announced there
+	beats map[string]string       // namespace: the heartbeat that is announced there
+	seen  map[string]announcement // namespace: the last announcement, without its heartbeat. Only that of the speaker is parsed
+	usual string                  // the namespace that speaks for a cluster, if it announces the ID
+	home  string                  // the controller's own namespace; "" for a peer
+	lasts bool                    // home exists and is not being deleted
 
 	version string // resourceVersion of home
 }
@@ -74,26 +68,9 @@ func (i *identity) put(id types.NamespacedName, value announcement, changed []ty
 	} else {
 		i.by[id.Name] = value.id
 	}
-	if properties := readProperties(value.properties); len(properties) > 0 {
-		i.properties[id.Name] = properties
-	} else {
-		delete(i.properties, id.Name)
-	}
-	delete(i.exports, id.Name)
-	if value.limited {
-		i.exports[id.Name] = readNamespaces(value.exports)
-	}
 	delete(i.beats, id.Name)
 	if value.beat != "" {
 		i.beats[id.Name] = value.beat
-	}
-	delete(i.builds, id.Name)
-	if value.build != "" {
-		i.builds[id.Name] = value.build
-	}
-	delete(i.terms, id.Name)
-	if value.terms != "" {
-		i.terms[id.Name] = value.terms
 	}
 	// A heartbeat alone is read at the next evaluation: it is no change for all peers.
 	value.beat = ""
@@ -123,15 +100,11 @@ func (i *identity) speaker(id string) (speaker string) {
 func (i *identity) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
 	delete(i.seen, id.Name)
 	delete(i.beats, id.Name)
-	delete(i.builds, id.Name)
-	delete(i.terms, id.Name)
 	own := id.Name == i.home && i.lasts
 	if _, announced := i.by[id.Name]; !announced && !own {
 		return changed
 	}
 	delete(i.by, id.Name)
-	delete(i.properties, id.Name)
-	delete(i.exports, id.Name)
 	i.lasts = i.lasts && !own
 	return append(changed, id)
 }
@@ -156,7 +129,9 @@ func trimNamespace(object any) (announcement, bool) {
 	of := announcement{id: namespace.Annotations[mcs.AnnotationClusterID]}
 	if of.id != "" {
 		of.created = namespace.CreationTimestamp.Unix()
-		of.properties = namespace.Annotations[mcs.AnnotationProperties]
+		if text := namespace.Annotations[mcs.AnnotationProperties]; len(text) <= maxProperties {
+			of.properties = strings.Clone(text)
+		}
 		of.exports, of.limited = exportsOf(namespace)
 		if beat := namespace.Annotations[mcs.AnnotationHeartbeat]; len(beat) <= maxBeat {
 			of.beat = strings.Clone(beat)
@@ -192,10 +167,7 @@ func trimHome(own string) func(any) (announcement, bool) {
 
 // newIdentity returns the identity of a cluster of which nothing is known.
 func newIdentity(home string) identity {
-	return identity{
-		by: map[string]string{}, home: home, properties: map[string]map[string]string{}, exports: map[string]map[string]bool{},
-		beats: map[string]string{}, builds: map[string]string{}, terms: map[string]string{}, seen: map[string]announcement{},
-	}
+	return identity{by: map[string]string{}, home: home, beats: map[string]string{}, seen: map[string]announcement{}}
 }
 
 func (i *identity) announced() []string { return slices.Compact(slices.Sorted(maps.Values(i.by))) }

@@ -100,7 +100,7 @@ func TestOneNamespaceSpeaksForACluster(t *testing.T) {
 	}
 	is := func(id, want string) {
 		t.Helper()
-		if speaker := i.speaker(id); speaker != want || i.versionOf(id) != i.builds[want] {
+		if speaker := i.speaker(id); speaker != want || i.versionOf(id) != i.seen[want].build {
 			t.Errorf("%q speaks for %s with the version %s; want %q", speaker, id, i.versionOf(id), want)
 		}
 	}

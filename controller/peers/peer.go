@@ -33,7 +33,8 @@ type peer struct {
 	broken           error     // why its kubeconfig cannot be used
 	contents         *contents // the contents in use; nil until the first are complete
 	state            PeerState
-	properties       map[string]string // as announced when the peer was connected last
+	announced        announcement      // as it was when the peer was connected last
+	properties       map[string]string // from it
 	exports          map[string]bool   // the namespaces that the peer exports from; nil: all
 	limits           limits
 	beat             heartbeat     // of its controller

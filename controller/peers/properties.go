@@ -38,7 +38,15 @@ func exportsOf(namespace *corev1.Namespace) (exports string, limited bool) {
 	if len(exports) > maxNamespaces {
 		exports = ""
 	}
-	return exports, limited
+	return strings.Clone(exports), limited
+}
+
+// from returns the namespaces to export from, or nil for all.
+func (a announcement) from() map[string]bool {
+	if !a.limited {
+		return nil
+	}
+	return readNamespaces(a.exports)
 }
 
 // readNamespaces returns announced namespaces.
@@ -56,8 +64,12 @@ func readNamespaces(text string) map[string]bool {
 // whether this has changed. What was read stays when the connection ends.
 func (p *peer) learnLocked() (changed bool) {
 	found := &p.connection.identity
-	by := found.speaker(p.id)
-	properties, exports := found.properties[by], found.exports[by]
+	announced := found.seen[found.speaker(p.id)]
+	if announced == p.announced {
+		return false
+	}
+	p.announced = announced
+	properties, exports := readProperties(announced.properties), announced.from()
 	changed = !maps.Equal(p.properties, properties) || (p.exports == nil) != (exports == nil) || !maps.Equal(p.exports, exports)
 	p.properties, p.exports = properties, exports
 	return changed
@@ -82,7 +94,7 @@ func (r *Registry) Properties() map[string]string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	if r.properties == nil {
-		return r.identity.properties[r.options.Namespace]
+		return readProperties(r.identity.seen[r.options.Namespace].properties)
 	}
 	return r.properties
 }
@@ -104,7 +116,7 @@ func (r *Registry) SetExportNamespaces(names []string) {
 func (r *Registry) Announced(namespace string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.identity.exports[r.options.Namespace][namespace]
+	return r.identity.seen[r.options.Namespace].from()[namespace]
 }
 
 // propertiesEvery is the shortest time between two writes of the announced properties. If somebody
@@ -118,8 +130,9 @@ func (r *Registry) announceNext(ctx context.Context, version string) error {
 	own := r.options.Namespace
 	r.mu.RLock()
 	id, exporting, properties := r.identity.by[own], r.exporting, r.properties
-	announced, exports := r.identity.properties[own], r.identity.exports[own]
+	seen := r.identity.seen[own]
 	r.mu.RUnlock()
+	announced, exports := readProperties(seen.properties), seen.from()
 	switch {
 	case !r.options.ExportsAll && exporting == nil: // They are not known yet.
 		return nil

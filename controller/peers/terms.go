@@ -20,9 +20,8 @@ import (
 // publishes reports whether the cluster with an ID describes its exported Services. Only the version that
 // counts has to say so: a controller that was replaced by an older one has left its annotation behind.
 func (i *identity) publishes(id string) bool {
-	speaker := i.speaker(id)
-	version := i.builds[speaker]
-	return version != "" && i.terms[speaker] == version
+	of := i.seen[i.speaker(id)]
+	return of.build != "" && of.terms == of.build
 }
 
 // turnLocked notes whether the peer describes its Services, and wakes followServices if that is new.
@@ -175,10 +174,11 @@ func (r *Registry) unannounced() map[string]any {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	own, missing := r.options.Namespace, map[string]any{}
-	if r.identity.builds[own] != r.options.Version {
+	seen := r.identity.seen[own]
+	if seen.build != r.options.Version {
 		missing[mcs.AnnotationVersion] = r.options.Version
 	}
-	if (published || r.published) && r.identity.terms[own] != r.options.Version {
+	if (published || r.published) && seen.terms != r.options.Version {
 		missing[mcs.AnnotationTerms] = r.options.Version
 	}
 	return missing
@@ -188,6 +188,6 @@ func (r *Registry) unannounced() map[string]any {
 func (r *Registry) Published() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	own := r.options.Namespace
-	return r.identity.terms[own] != "" && r.identity.terms[own] == r.identity.builds[own]
+	own := r.identity.seen[r.options.Namespace]
+	return own.terms != "" && own.terms == own.build
 }

@@ -208,7 +208,7 @@ func TestAnnouncementsThatFlapAreBounded(t *testing.T) {
 	announce := func(terms string) {
 		l.peer.registry.mu.Lock()
 		defer l.peer.registry.mu.Unlock()
-		l.identity.by["system"], l.identity.builds["system"], l.identity.terms["system"] = "east", "v1", terms
+		l.identity.by["system"], l.identity.seen["system"] = "east", announcement{id: "east", build: "v1", terms: terms}
 		l.turnLocked()
 	}
 	announce("")

@@ -6,4 +6,4 @@ import "regexp"
 var aVersion = regexp.MustCompile(`^[0-9A-Za-z.+_-]{1,64}$`)
 
 // versionOf returns the version of the controller that announces an ID, or "".
-func (i *identity) versionOf(id string) string { return i.builds[i.speaker(id)] }
+func (i *identity) versionOf(id string) string { return i.seen[i.speaker(id)].build }
