@@ -127,7 +127,7 @@ func syncFamilies(svc *corev1.Service, w desiredService) (fault string) {
 func (w *desiredService) noteUnserved(svc *corev1.Service) {
 	have, policy := svc.Spec.IPFamilies, svc.Spec.IPFamilyPolicy
 	if len(w.vips) == 0 && len(have) == 1 && policy != nil && *policy != corev1.IPFamilyPolicySingleStack && !w.single {
-		w.note("a second address family: this cluster assigns Service %s only %s", svc.Name, have[0])
+		w.note("a second address family: this cluster has assigned Service %[1]s only %[2]s. If it has another family by now, delete Service %[1]s: the controller creates it again with both", svc.Name, have[0])
 	}
 	for _, vip := range w.vips {
 		if !slices.Contains(svc.Spec.IPFamilies, familyOf(vip)) {
