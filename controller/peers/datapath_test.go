@@ -187,6 +187,7 @@ func cutOffThenDead(t *testing.T, says string, silence func(*testing.T, *faultpr
 	again := pods.fail(t)
 	r.finds(there.id, datapath.Dead, "4 tested endpoints")
 	r.says(foo, "")
+	r.assumed(there, true) // there is no other peer to show on which side the fault is
 	again()
 	r.finds(there.id, datapath.Cut)
 	r.says(foo, there.id) // at once, the first time
