@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -102,10 +104,31 @@ func (p *Proxy) Close() error {
 // differently.
 func (p *Proxy) Refuse() (resume func() error, err error) {
 	p.mu.Lock()
+	at := p.listener.Addr().(*net.TCPAddr)
 	err = p.listener.Close()
+	held, holdErr := hold(at)
+	err = errors.Join(err, holdErr)
 	p.mu.Unlock()
 	p.Cut()
-	return p.listen, err
+	return func() error { return errors.Join(p.listen(), held.Close()) }, err
+}
+
+// hold keeps a port from other programs, without listening on it: they would take it in the meantime. Linux lets two sockets with
+// SO_REUSEADDR have a port while at most one of them listens.
+func hold(at *net.TCPAddr) (*os.File, error) {
+	syscall.ForkLock.RLock()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fd)
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, err
+	}
+	to := &syscall.SockaddrInet4{Port: at.Port}
+	copy(to.Addr[:], at.IP.To4())
+	err = errors.Join(syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1), syscall.Bind(fd, to))
+	return os.NewFile(uintptr(fd), "port"), err
 }
 
 // Cut closes all connections, and gives their number. New ones are welcome.
