@@ -107,9 +107,6 @@ func updateImport(b builder) Desired {
 	}
 	d.ImportFirst = known && !sameButRecord(original, b.Import)
 	d.Checked = b.check()
-	if d.Checked.Asked || len(b.policy().Entries) > 0 {
-		b.members = once(b.members, b.homeID())
-	}
 	d.Slices = ownSlices(b)
 	d.publish(b)
 	d.Preferred = b.prefer(&d.Slices)

@@ -89,7 +89,8 @@ func (c *Checked) without(cluster string, all []*discoveryv1.EndpointSlice, fail
 	return marked
 }
 
-// withFailing returns a slice in which these endpoints are not ready, and named in an annotation.
+// withFailing returns a slice in which these endpoints are not ready, and named in an annotation. They are terminating, so that kube-proxy
+// does not prefer them to the same address of another cluster.
 func withFailing(slice *discoveryv1.EndpointSlice, fails []int, of map[int]datapath.Target) *discoveryv1.EndpointSlice {
 	if len(fails) == 0 {
 		return slice
@@ -97,7 +98,7 @@ func withFailing(slice *discoveryv1.EndpointSlice, fails []int, of map[int]datap
 	slice = slice.DeepCopy() // it belongs to a store
 	var texts []string
 	for _, at := range fails {
-		slice.Endpoints[at].Conditions = discoveryv1.EndpointConditions{Ready: new(false), Serving: new(false), Terminating: slice.Endpoints[at].Conditions.Terminating}
+		slice.Endpoints[at].Conditions = discoveryv1.EndpointConditions{Ready: new(false), Serving: new(false), Terminating: new(true)}
 		texts = append(texts, of[at].String())
 	}
 	if slice.Annotations == nil {

@@ -49,7 +49,7 @@ func nativePolicy(ofImport, ofExport preference.Texts) preference.Policy {
 // endpoint is no longer ready, and the controller follows.
 func (b builder) nativeSlices(svc *corev1.Service) (s Slices, notes []string) {
 	s = Slices{Service: b.Name, Home: b.homeID(), Awaited: b.awaited, Disconnect: true, Reserve: svc != nil, Complete: true}
-	others := besides(slices.DeleteFunc(slices.Clone(b.members), func(m merge.Member) bool { return m.Cluster == s.Home }), b.Native.Local)
+	others := slices.DeleteFunc(slices.Clone(b.members), func(m merge.Member) bool { return m.Cluster == s.Home })
 	m := &sliceBuilder{
 		home: s.Home, name: b.name(), merged: b.merged, most: b.Clusterset.MaxEndpoints, service: svc, wanted: map[string]*discoveryv1.EndpointSlice{},
 	}

@@ -52,12 +52,16 @@ func (b builder) choose(s *Slices, policy preference.Policy, c clusters) Preferr
 	p.Pending = c.connected.most(p.Clusters) < min(p.Policy.MinReady, c.ready.most(p.Clusters))
 
 	reserve := s.Reserve
+	connected := func(slice *discoveryv1.EndpointSlice) bool {
+		have := c.have[slice.Name]
+		return p.Choice.Clusters[sourceOf(slice)] || p.Pending && have != nil && !preference.OnStandby(have)
+	}
+	double := c.double(s, connected)
 	s.Standby = func(slice *discoveryv1.EndpointSlice) preference.Standby {
-		have, id := c.have[slice.Name], sourceOf(slice)
 		switch {
-		case p.Choice.Clusters[id], p.Pending && have != nil && !preference.OnStandby(have):
+		case connected(slice):
 			return preference.Connected
-		case reserve && p.Choice.Next[id]:
+		case reserve && p.Choice.Next[sourceOf(slice)], s.Disconnect && double(slice):
 			return preference.Reserve
 		default:
 			return preference.Off
@@ -109,10 +113,11 @@ type clusters struct {
 	ready     counts // of the desired slices, and of slices that are kept
 	connected counts // of the existing slices that are not on standby
 	have      map[string]*discoveryv1.EndpointSlice
+	local     []*discoveryv1.EndpointSlice // of this cluster, which Kubernetes connects
 }
 
 func (b builder) clustersOf(s Slices) clusters {
-	c := clusters{b, counts{}, counts{}, map[string]*discoveryv1.EndpointSlice{}}
+	c := clusters{b, counts{}, counts{}, map[string]*discoveryv1.EndpointSlice{}, nil}
 	for _, want := range s.Wanted {
 		c.ready.add(sourceOf(want), want, c.usable(want))
 	}
@@ -142,7 +147,8 @@ func (c clusters) usable(slice *discoveryv1.EndpointSlice) int {
 }
 
 // addLocal adds endpoints of this cluster that Kubernetes connects to their Service.
-func (c clusters) addLocal(local []*discoveryv1.EndpointSlice) {
+func (c *clusters) addLocal(local []*discoveryv1.EndpointSlice) {
+	c.local = local
 	svc := c.usersService()
 	for _, slice := range local {
 		ready := c.usable(slice)

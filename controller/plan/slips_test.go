@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,55 +170,57 @@ func TestAnExportThatIsReplacedCostsNothing(t *testing.T) {
 	}
 }
 
-// Two clusters export one address. Whatever the preference and the probes say, no slice has a copy that is not ready
-// beside one that is: kube-proxy would keep one of them by chance.
-func TestAnAddressIsGivenOnce(t *testing.T) {
+// Two clusters export one address. The copy of the one that is not chosen is terminating: kube-proxy, which keeps one of the two, never takes
+// such a one instead of the other. Each keeps all of its endpoints, as its own ones are read by peers. A headless name needs nothing of that.
+func TestNoStandbyCopyTakesAnAddress(t *testing.T) {
 	for what, c := range map[string]struct {
-		list  string
-		ready map[string]bool
+		list string
+		kind mcsv1beta1.ServiceImportType
+		port int32 // of c2
+		want string
 	}{
-		"the other one on standby": {"local, any", map[string]bool{"c1": true, "c2": true}},
-		"not ready here":           {"local, any", map[string]bool{"c1": false, "c2": true}},
-		"not ready there":          {"any", map[string]bool{"c1": true, "c2": false}},
-		"ready nowhere":            {"any", map[string]bool{"c1": false, "c2": false}},
+		"here":         {"local, any", mcsv1beta1.ClusterSetIP, 80, "c1 ready, c2 terminating"},
+		"there":        {"cluster=c2, any", mcsv1beta1.ClusterSetIP, 80, "c1 terminating, c2 ready"},
+		"both":         {"any", mcsv1beta1.ClusterSetIP, 80, "c1 ready, c2 ready"},
+		"another port": {"local, any", mcsv1beta1.ClusterSetIP, 81, "c1 ready, c2 off"},
+		"headless":     {"local, any", mcsv1beta1.Headless, 80, "c1 ready, c2 ready"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			name := newName("c1")
 			name.Members = nil
 			for i, id := range []string{"c1", "c2"} {
-				m := exporting(id, i, 80, "192.0.2.10")
-				m.Slices[0].Endpoints[0].Conditions = discoveryv1.EndpointConditions{Ready: new(c.ready[id]), Serving: new(c.ready[id]), Terminating: new(false)}
+				port := int32(80)
+				if id == "c2" {
+					port = c.port
+				}
+				m := exporting(id, i, port, "192.0.2.10")
+				m.Service.Type = c.kind
+				m.Slices[0].Endpoints[0].Conditions = discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)}
 				if m.Export.Preference.Clusters = c.list; id != "c1" {
 					m = mirrored(m)
 				}
 				name.Members = append(name.Members, m)
 			}
 			name.settle(t)
-			var ready []bool
+			var got []string
 			for _, slice := range name.slices {
 				for _, e := range slice.Endpoints {
-					ready = append(ready, *e.Conditions.Ready)
+					is := "off"
+					switch {
+					case *e.Conditions.Ready:
+						is = "ready"
+					case *e.Conditions.Terminating:
+						is = "terminating"
+					}
+					got = append(got, slice.Labels[mcsv1beta1.LabelSourceCluster]+" "+is)
 				}
 			}
-			if want := []bool{c.ready["c1"] || c.ready["c2"]}; !slices.Equal(ready, want) {
-				t.Errorf("the copies are ready: %v; want %v", ready, want)
+			slices.Sort(got)
+			if text := strings.Join(got, ", "); text != c.want {
+				t.Errorf("the copies are %q; want %q", text, c.want)
 			}
 		})
 	}
-	t.Run("beside a Service of this cluster", func(t *testing.T) {
-		n := newNamed("")
-		n.user = usersFoo()
-		n.Members[1].Slices[0].Endpoints[0].Addresses = []string{"10.1.0.1"} // that of the Service
-		n.Members[1].Slices[0].Ports[0].Port = new(int32(8080))
-		n.settle(t, func() {})
-		for _, slice := range n.attached {
-			for _, e := range slice.Endpoints {
-				if e.Addresses[0] == "10.1.0.1" {
-					t.Errorf("the address of this cluster is attached once more: %v", slice)
-				}
-			}
-		}
-	})
 }
 
 // What a deleted Service has left behind is neither counted nor kept beside the endpoints of the Service that the controller makes
