@@ -135,6 +135,9 @@ func TestEachReasonIsAFault(t *testing.T) {
 			if renamed := map[string]string{"Pending": "ImportPending"}[id]; renamed != "" {
 				id = renamed
 			}
+			if id == "PeerStale" {
+				continue // It takes a minute to come. TestFaultyAnswersRemoveNothing has it.
+			}
 			if id != "PeerConnected" && id != "Ready" && !slices.Contains(tried, id) {
 				t.Errorf("no fault has the cause %s, of %s", id, file)
 			}

@@ -124,7 +124,8 @@ func refused(err error) error {
 	}
 	status, all := apiStatus(err).Status(), []observed.Refusal(nil)
 	switch details := status.Details; {
-	case strings.Contains(status.Message, "failed to allocate a serviceIP"): // A range is full: kubernetes pkg/registry/core/service/storage/alloc.go.
+	case strings.Contains(status.Message, "failed to allocate a serviceIP") && strings.Contains(status.Message, "range is full"):
+		// As the API server says it: kubernetes pkg/registry/core/service/storage/alloc.go.
 		all = []observed.Refusal{{Field: "spec.clusterIPs", Message: status.Message}}
 	case details != nil && len(details.Causes) > 0:
 		all = refusalsOf(details.Causes)

@@ -76,7 +76,7 @@ func (c *Cautious) Apply(ctx context.Context, object runtime.ApplyConfiguration,
 
 // try sends what was not refused a moment ago.
 func (c *Cautious) try(verb string, object client.Object, body func() any, send func() error) error {
-	key, known := [sha256.Size]byte{}, c.refusals.any()
+	key, known := [sha256.Size]byte{}, c.refusals.any(c.now)
 	if known { // Otherwise nothing has to be computed.
 		key = keyOf(verb, object, body())
 		if left, last := c.refusals.of(key, c.now); left > 0 {
@@ -120,9 +120,14 @@ func keyOf(verb string, object client.Object, body any) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%s %s %s", verb, name, text))
 }
 
-func (r *Refusals) any() bool {
+// any reports whether any write was refused in the last minutes.
+func (r *Refusals) any(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.by) > 0 && now.Sub(r.swept).Abs() > longestPause { // Most refusals end because something else is sent.
+		maps.DeleteFunc(r.by, func(_ [sha256.Size]byte, old refusal) bool { return now.Sub(old.until).Abs() > longestPause })
+		r.swept = now
+	}
 	return len(r.by) > 0
 }
 
@@ -140,10 +145,6 @@ func (r *Refusals) note(key [sha256.Size]byte, answer error, now time.Time) time
 	defer r.mu.Unlock()
 	if r.by == nil {
 		r.by = map[[sha256.Size]byte]refusal{}
-	}
-	if now.Sub(r.swept).Abs() > longestPause { // Most refusals end because something else is sent.
-		maps.DeleteFunc(r.by, func(_ [sha256.Size]byte, old refusal) bool { return now.Sub(old.until).Abs() > longestPause })
-		r.swept = now
 	}
 	pause := min(max(2*r.by[key].pause, firstPause), longestPause)
 	r.by[key] = refusal{answer, pause, now.Add(pause)}

@@ -116,7 +116,7 @@ func (e exportConditions) setReady(st observed.State, home merge.Member, valid b
 		e.set(conditionReady, metav1.ConditionFalse, failed, "namespace %s is being deleted", e.export.Namespace)
 	case st.Clusterset.Unselected && mcs.System(e.export.Namespace, e.export.Name):
 		e.set(conditionReady, metav1.ConditionFalse, failed,
-			"nothing is exported, because %s belongs to the cluster itself, and --export-namespaces of the controller does not name its namespace: delete this ServiceExport", st.Name)
+			"nothing is exported, because names in kube-*, in openshift* and default/kubernetes belong to a cluster itself, and --export-namespaces of the controller does not name this namespace: delete this ServiceExport")
 	case st.Clusterset.Unselected:
 		e.set(conditionReady, metav1.ConditionFalse, failed,
 			"nothing is exported, because --export-namespaces of the controller does not select namespace %s: label the namespace, or delete this ServiceExport", e.export.Namespace)

@@ -28,7 +28,7 @@ func keepLast(st State, members []merge.Member) (kept []string) {
 		case !members[i].Assumed:
 		case !last:
 			members[i].Slices = nil
-		case members[i].Exports() && len(readyFamilies(members[i])) > 0:
+		case members[i].Exports() && len(readyFamilies(st, members[i])) > 0:
 			kept = append(kept, members[i].Cluster)
 		}
 	}
@@ -51,9 +51,9 @@ func needed(st State, members []merge.Member) bool {
 	for _, m := range members {
 		switch {
 		case m.Assumed && m.Exports():
-			maps.Copy(doubtful, readyFamilies(m))
+			maps.Copy(doubtful, readyFamilies(st, m))
 		case m.Exports():
-			maps.Copy(sure, readyFamilies(m))
+			maps.Copy(sure, readyFamilies(st, m))
 		}
 	}
 	maps.DeleteFunc(doubtful, func(family discoveryv1.AddressType, _ bool) bool { return sure[family] })
@@ -67,13 +67,22 @@ func (st State) existing(clusters ...string) map[discoveryv1.AddressType]bool {
 	}))
 }
 
-// readyFamilies returns the address families in which slices of a peer have a ready endpoint that traffic can reach.
-func readyFamilies(m merge.Member) map[discoveryv1.AddressType]bool {
+// readyFamilies returns the address families in which slices of a cluster have a ready endpoint that traffic can reach.
+func readyFamilies(st State, m merge.Member) map[discoveryv1.AddressType]bool {
 	families := map[discoveryv1.AddressType]bool{}
 	for _, slice := range m.Slices {
-		if preference.Ready(slice) > 0 && (m.Service.Type == mcsv1beta1.Headless || len(slice.Ports) > 0) {
+		if preference.Ready(slice) > 0 && leads(st.Clusterset.Home, m, slice) {
 			families[slice.AddressType] = true
 		}
 	}
 	return families
+}
+
+// leads reports whether a port of the Service leads to the endpoints of a slice. Peers have left out other ports.
+func leads(home string, m merge.Member, slice *discoveryv1.EndpointSlice) bool {
+	return m.Service.Type == mcsv1beta1.Headless || slices.ContainsFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
+		return m.Cluster != home || slices.ContainsFunc(m.Service.Ports, func(of mcsv1beta1.ServicePort) bool {
+			return p.Name == nil && of.Name == "" || p.Name != nil && *p.Name == of.Name
+		})
+	})
 }

@@ -43,7 +43,7 @@ const (
 // used. What it has is not used any longer, whatever its endpoints do.
 func distrusts(reason string) bool {
 	switch reason {
-	case InvalidID, DuplicateID, DuplicateCluster, WrongID, InvalidLimits, Leaving:
+	case InvalidID, DuplicateID, DuplicateCluster, WrongID, NoController, InvalidKubeconfig, InvalidLimits, Leaving:
 		return true
 	}
 	return false

@@ -59,7 +59,7 @@ type connection struct {
 	probing            [resources]error     // of the last probe of each resource
 	listing            [resources]error     // of each follower's last list, nil after a complete list
 	watching           [resources]error     // of each follower's last watch
-	busy               [resources]time.Time // since when a busy API server has refused watches; zero if it does not
+	busy               [resources]time.Time // since when a busy API server has refused lists and watches; zero if it does not
 	// suspected means that nothing has arrived for a moment, silent that this has lasted for a while.
 	suspected, silent bool
 }
@@ -75,7 +75,6 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 		peer: p, host: config.Host, exposed: exposureOf(config), budget: newBudget(), contents: newContents(), identity: newIdentity(""),
 		renewals: make(chan order, 1), swapped: make(chan struct{}, 1), turned: make(chan struct{}, 1),
 	}
-	c.identity.usual = p.registry.options.Namespace
 	if c.transport, err = newTransport(config, c.budget); err != nil {
 		return nil, err
 	}
@@ -150,7 +149,7 @@ func (c *connection) report(resource int) reflector.Report {
 	return func(verb reflector.Verb, err error) {
 		c.peer.registry.mu.Lock()
 		if apierrors.IsTooManyRequests(err) {
-			if verb == reflector.Watch && c.busy[resource].IsZero() {
+			if c.busy[resource].IsZero() {
 				c.busy[resource] = c.peer.registry.options.Now()
 			}
 			c.peer.registry.mu.Unlock()

@@ -97,7 +97,7 @@ func (r *Registry) announce(ctx context.Context) error {
 		if err := idFault(r.options.Home, r.options.Namespace, announced, false); err != nil {
 			return err
 		}
-		if other, _ := r.second(); other != "" && other < r.options.Namespace { // Both began at the same time: one goes on.
+		if other, _ := r.second(); other != "" {
 			return r.secondFault(other)
 		}
 		if !lasts {

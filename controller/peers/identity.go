@@ -20,7 +20,6 @@ type identity struct {
 	by    map[string]string       // namespace: the ID that is announced there
 	beats map[string]string       // namespace: the heartbeat that is announced there
 	seen  map[string]announcement // namespace: the last announcement, without its heartbeat. Only that of the speaker is parsed
-	usual string                  // the namespace that speaks for a cluster, if it announces the ID
 	home  string                  // the controller's own namespace; "" for a peer
 	lasts bool                    // home exists and is not being deleted
 
@@ -81,20 +80,20 @@ func (i *identity) put(id types.NamespacedName, value announcement, changed []ty
 	return append(changed, id)
 }
 
-// speaker returns the namespace that speaks for an ID, or "": the one with the usual name, otherwise the oldest one that
-// announces the ID. So neither a Namespace that a tenant creates, nor one that an earlier installation in a younger
-// namespace has left behind, can change what a cluster announces.
+// speaker returns the namespace that speaks for an ID, or "": the oldest one that announces it. So a Namespace that a tenant
+// creates cannot change what a cluster announces.
 func (i *identity) speaker(id string) (speaker string) {
 	for namespace, announced := range i.by {
-		switch {
-		case announced != id:
-		case namespace == i.usual:
-			return namespace
-		case speaker == "" || cmp.Or(cmp.Compare(i.seen[namespace].created, i.seen[speaker].created), cmp.Compare(namespace, speaker)) < 0:
+		if announced == id && (speaker == "" || i.isOlder(namespace, speaker)) {
 			speaker = namespace
 		}
 	}
 	return speaker
+}
+
+// isOlder reports whether a namespace is older than another one, by its name if both are from one second.
+func (i *identity) isOlder(a, b string) bool {
+	return cmp.Or(cmp.Compare(i.seen[a].created, i.seen[b].created), cmp.Compare(a, b)) < 0
 }
 
 func (i *identity) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
@@ -159,6 +158,7 @@ func trimHome(own string) func(any) (announcement, bool) {
 		of, ok := trimNamespace(object)
 		if namespace := object.(*corev1.Namespace); namespace.Name == own {
 			of.lasts, of.version, ok = namespace.DeletionTimestamp == nil, namespace.ResourceVersion, true
+			of.created = namespace.CreationTimestamp.Unix()
 			of.exports, of.limited = exportsOf(namespace) // It is announced before the ID.
 		}
 		return of, ok

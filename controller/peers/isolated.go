@@ -13,26 +13,19 @@ const (
 	isolationGrace = 10 * time.Second
 )
 
-// isIsolatedLocked reports whether all peers with endpoints that have answered fell silent together
-// with this one, and none answers. Peers that were silent before, and those whose silence is not
-// noticed at once, show nothing. With a single peer, nothing else can show on which side the fault is.
+// isIsolatedLocked reports whether no other peer shows that this cluster has a network: none answers, and none has
+// answered for a while after this one fell silent. Peers that were silent before, and those whose silence is not noticed at
+// once, show nothing.
 func (p *peer) isIsolatedLocked(now time.Time) bool {
-	if len(p.registry.peers) == 1 {
-		return true
-	}
-	others := 0
 	for _, other := range p.registry.peers {
-		apart := other.path.Silence(now) - p.path.Silence(now)
 		switch silent := other.path.IsSilent(); {
 		case other == p, !silent && !other.answersPingsLocked():
-		case !silent, answered(other.condition.reason), other.path.Verdict(now) == datapath.Cut:
+		case !silent, answered(other.condition.reason), other.path.Verdict(now) == datapath.Cut,
+			p.path.Silence(now)-other.path.Silence(now) > together: // It has answered while this one was silent.
 			return false
-		case other.path.Counts().Last.IsZero():
-		case apart.Abs() <= together:
-			others++
 		}
 	}
-	return others > 0
+	return true
 }
 
 // answersPingsLocked reports whether the API server of a peer that is not silent has answered, and a

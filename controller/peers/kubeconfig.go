@@ -3,7 +3,6 @@ package peers
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -46,8 +45,9 @@ func readKubeconfig(text []byte) (*rest.Config, error) {
 
 // exposureOf returns the end of a message about a connection that is not safe, or "".
 func exposureOf(config *rest.Config) string {
+	server, _, err := rest.DefaultServerUrlFor(config)
 	switch {
-	case strings.HasPrefix(config.Host, "http://"):
+	case err == nil && server.Scheme != "https":
 		return ". The connection is not encrypted: everybody on the way can read its token. Use https"
 	case config.Insecure:
 		return ". The certificate of the server is not verified (insecure-skip-tls-verify): whoever stands in between gets the token. Use certificate-authority-data"

@@ -44,7 +44,7 @@ func TestKubeconfigsAreData(t *testing.T) {
 		})
 	}
 	for want, config := range map[string]*rest.Config{
-		"": good, "not encrypted": {Host: "http://east.example"}, "not verified": {Host: good.Host, TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
+		"": good, "not encrypted": {Host: "HTTP://east.example"}, "everybody on the way": {Host: "10.0.0.1:8080"}, "not verified": {Host: good.Host, TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
 	} {
 		if got := exposureOf(config); !strings.Contains(got, want) || (got == "") != (want == "") {
 			t.Errorf("%s: the message is %q", config.Host, got)

@@ -30,6 +30,8 @@ func (p *peer) forget(ctx context.Context) {
 	p.retry(ctx, "cannot delete the Lease of a peer that has left", func(ctx context.Context) error { return s.deleteLease(ctx, p.id) })
 }
 
+var errLeaseUnread = errors.New("the Lease cannot be read")
+
 // markLease marks the Lease. It does nothing for a refused peer: its data is not used, so there
 // is nothing to remove.
 func (p *peer) markLease(ctx context.Context) error {
@@ -39,7 +41,9 @@ func (p *peer) markLease(ctx context.Context) error {
 	if refused {
 		return nil
 	}
-	p.loadLease(ctx)
+	if p.loadLease(ctx); !p.lease.loaded {
+		return errLeaseUnread
+	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	p.condition = condition{reason: Leaving, message: "this peer has left: its imports and endpoints are being removed"}

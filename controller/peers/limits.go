@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -142,11 +143,16 @@ func (l limits) within(all []*discoveryv1.EndpointSlice) []*discoveryv1.Endpoint
 	return kept
 }
 
-// canExportLocked reports whether a name is within a peer's limits and the namespaces that it announces. Without an
-// announcement, it exports from all but its own parts.
+// canExportLocked reports whether a name is within a peer's limits and the namespaces that it announces.
 func (p *peer) canExportLocked(name types.NamespacedName) bool {
+	return p.selectedLocked(name) && !p.excess[name]
+}
+
+// selectedLocked reports whether a peer announces the namespace of a name, and can export from there. Without an
+// announcement, it exports from all but its own parts.
+func (p *peer) selectedLocked(name types.NamespacedName) bool {
 	exported := p.exports[name.Namespace] || p.exports == nil && !mcs.System(name.Namespace, name.Name)
-	return exported && p.limits.inNamespace(name.Namespace) && !p.excess[name]
+	return exported && p.limits.inNamespace(name.Namespace)
 }
 
 // memberLocked returns what a peer exports under a name, if it can.
@@ -189,8 +195,10 @@ func (p *peer) setLimitsLocked() {
 // those that changed. The oldest exports are kept, so that a new one does not displace another.
 func (p *peer) countLocked() (changed []types.NamespacedName) {
 	before, shortBefore := p.excess, p.short
-	p.excess, p.short = nil, nil
-	if p.contents != nil {
+	p.excess, p.recount = nil, 0
+	if p.contents == nil {
+		p.short = nil
+	} else {
 		p.excess = p.excessLocked()
 		p.short = p.shortLocked()
 	}
@@ -229,12 +237,19 @@ func (p *peer) excessLocked() map[types.NamespacedName]bool {
 	return excess
 }
 
-// shortLocked returns the names that do not keep all of their endpoints, and how many they keep.
+// shortLocked returns the names that do not keep all of their endpoints, and how many they keep. A peer beyond the limit
+// is counted at most each second, and for a tenth of the time: its events would otherwise take the time of all peers.
 func (p *peer) shortLocked() map[types.NamespacedName]int {
 	left := cmp.Or(p.limits.endpoints, defaultEndpoints)
 	if p.contents.slices.count.endpoints <= left {
 		return nil
 	}
+	began := time.Now()
+	if p.recount = p.counted.Sub(began); p.recount > 0 && p.limits.endpoints == p.countedTo {
+		return p.short
+	}
+	p.recount, p.countedTo = 0, p.limits.endpoints
+	defer func() { p.counted = time.Now().Add(max(time.Second, 10*time.Since(began))) }()
 	short := map[types.NamespacedName]int{}
 	for _, name := range p.oldestLocked() {
 		n := endpointsOf(p.limits.within(p.contents.slices.byService[name]))
@@ -259,7 +274,7 @@ func endpointsOf(all []*discoveryv1.EndpointSlice) (n int) {
 // oldestLocked returns the names that a peer exports in the namespaces that it can, the oldest first.
 func (p *peer) oldestLocked() (names []types.NamespacedName) {
 	for name := range p.contents.exports {
-		if p.limits.inNamespace(name.Namespace) {
+		if p.selectedLocked(name) {
 			names = append(names, name)
 		}
 	}

@@ -43,6 +43,9 @@ type peer struct {
 	connecting       int                           // connections to its endpoints at present
 	excess           map[types.NamespacedName]bool // names beyond limits.services
 	short            map[types.NamespacedName]int  // names beyond limits.endpoints: how many endpoints they keep
+	counted          time.Time                     // when short can be computed again
+	countedTo        int                           // the limit that it was computed for
+	recount          time.Duration                 // until it has to be computed again; 0 if it is right
 	renewal          renewal                       // of the token
 
 	// Used only by run:
@@ -170,6 +173,7 @@ func (p *peer) evaluate() time.Duration {
 	}
 	p.reportRefusalsLocked()
 	p.reportBudgetLocked()
+	recount := p.recount
 	s.mu.Unlock()
 	s.call(names)
 	if changed {
@@ -177,6 +181,9 @@ func (p *peer) evaluate() time.Duration {
 	}
 	if sight.Silent {
 		again.Duration = min(again.Duration, recheck)
+	}
+	if recount > 0 {
+		again.Duration = min(again.Duration, recount)
 	}
 	return max(again.Duration, time.Millisecond)
 }
@@ -232,6 +239,9 @@ func (p *peer) publish(ctx context.Context) time.Duration {
 	p.announce()
 	p.announcePath()
 	p.announceToken()
+	if !p.lease.loaded { // A write would replace the record that could not be read.
+		return retryAfter
+	}
 	if left := p.lease.failed.Add(retryAfter).Sub(p.registry.options.Now()); left > 0 && left <= retryAfter {
 		return left
 	}
@@ -241,6 +251,6 @@ func (p *peer) publish(ctx context.Context) time.Duration {
 		p.leaseTrouble(ctx, "cannot write the Lease of a peer", err)
 		return retryAfter
 	}
-	p.lease.troubled = p.lease.troubled && !p.lease.loaded
+	p.lease.troubled = false
 	return pause
 }

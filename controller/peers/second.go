@@ -16,9 +16,10 @@ import (
 // election is one for each namespace, and does not help.
 var ErrSecondInstallation = errors.New("a second controller runs in this cluster")
 
-// second returns the first namespace, by its name, in which a controller with this cluster's ID runs: its heartbeat
-// has changed between two calls. recent reports whether any other namespace has a heartbeat of the last minutes: its
-// controller runs, or has just ended. Nodes of one cluster have one time.
+// second returns a namespace in which another controller with this cluster's ID runs, and which is older than that of this
+// controller: its heartbeat has changed between two calls. recent reports whether such a namespace has a heartbeat of the last
+// minutes: its controller runs, or has just ended. Nodes of one cluster have one time. A younger namespace does not
+// count: its controller is the second one, or somebody who can create Namespaces wants to stop this one.
 func (r *Registry) second() (namespace string, recent bool) {
 	now := r.options.Now()
 	r.mu.Lock()
@@ -26,7 +27,7 @@ func (r *Registry) second() (namespace string, recent bool) {
 	for _, other := range slices.Sorted(maps.Keys(r.identity.beats)) {
 		beat := r.identity.beats[other]
 		at, err := time.Parse(time.RFC3339, beat)
-		if other == r.options.Namespace || r.identity.by[other] != r.options.Home || err != nil || now.Sub(at).Abs() > r.options.muteAfter() {
+		if !r.identity.isOlder(other, r.options.Namespace) || r.identity.by[other] != r.options.Home || err != nil || now.Sub(at).Abs() > r.options.muteAfter() {
 			continue
 		}
 		recent = true
@@ -39,7 +40,7 @@ func (r *Registry) second() (namespace string, recent bool) {
 }
 
 func (r *Registry) secondFault(namespace string) error {
-	return fmt.Errorf("%w: namespace %s announces the ID %q with a heartbeat that changes, and this controller is in %s. Each would delete what the other one makes, so this one writes nothing. "+
+	return fmt.Errorf("%w: namespace %s announces the ID %q with a heartbeat that changes, and this controller is in %s. Each would delete what the other one makes, so this one, in the younger namespace, writes nothing. "+
 		"Uninstall one of the two. If no controller runs in %[2]s, somebody else writes the annotation %[5]s there",
 		ErrSecondInstallation, namespace, r.options.Home, r.options.Namespace, mcs.AnnotationHeartbeat)
 }

@@ -233,6 +233,8 @@ func TestLeftoverEndpointsDoNotCountAsThisCluster(t *testing.T) {
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}}},
 		Ports:     []discoveryv1.EndpointPort{{Name: new("http"), Protocol: new(corev1.ProtocolTCP), Port: new(int32(8080))}},
 	}
+	left.CreationTimestamp = metav1.NewTime(n.state().Now.Add(-time.Hour))
+	n.services["foo"].CreationTimestamp = n.state().Now
 	st := n.state()
 	st.Native.Local = []*discoveryv1.EndpointSlice{left}
 	st.Native.Preference = Plan(st).NativePreference
@@ -240,6 +242,10 @@ func TestLeftoverEndpointsDoNotCountAsThisCluster(t *testing.T) {
 	changes := Plan(st)
 	if !slices.Equal(changes.Evict, []*discoveryv1.EndpointSlice{left}) || len(changes.UpdateSlices)+len(changes.SwitchSlices) > 0 {
 		t.Errorf("the leftover is not evicted, or others go on standby for it: evicted %v, updated %d", changes.Evict, len(changes.UpdateSlices))
+	}
+	left.CreationTimestamp = metav1.NewTime(st.Now.Add(time.Second)) // by a user who is about to take the Service over
+	if changes := Plan(st); len(changes.Evict)+len(changes.UpdateSlices)+len(changes.SwitchSlices) > 0 {
+		t.Errorf("the endpoints that a user has added are deleted, or counted: %v", changes.Evict)
 	}
 	st.Native.Service = st.Native.Service.DeepCopy()
 	st.Native.Service.Spec.Selector = map[string]string{"app": "foo"}

@@ -34,7 +34,7 @@ const (
 	retryDelay = time.Minute
 	// patience is for addresses that the API server has not released yet. It rarely needs more than
 	// a moment.
-	patience  = 5 * time.Second
+	patience  = 7 * time.Second // The tries are after 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s.
 	soonDelay = 100 * time.Millisecond
 	// attempts limits the plans of one reconcile. Each refusal needs one more plan, and there are
 	// few parts to leave out.

@@ -120,7 +120,7 @@ func SliceIsFrom(cluster string, slice *discoveryv1.EndpointSlice, imp *mcsv1bet
 }
 
 // Unexpected reports whether an EndpointSlice must be deleted: it belongs to a derived Service, or to a Service that the
-// controller made under the import's own name, the controller owns this Service and its import, and the slice is not the
+// controller made later under the import's own name, the controller owns this Service and its import, and the slice is not the
 // import's. The whole slice
 // is deleted while it has the label. A selector that was set on the Service leaves such slices
 // behind, and Endpoints from which Kubernetes makes more slices: Kubernetes deletes neither after
@@ -131,7 +131,8 @@ func Unexpected(slice *discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport,
 	case slice.Labels[discoveryv1.LabelServiceName] != svc.Name || !OfImport(imp):
 		return false
 	case svc.Name == imp.Name && NativeService(svc):
-		return slice.Labels[mcs.LabelNativeOf] != imp.Name || !OfSlice(slice)
+		// One that is younger was made for this Service, perhaps by a user who is about to take it over.
+		return slice.CreationTimestamp.Before(&svc.CreationTimestamp) && (slice.Labels[mcs.LabelNativeOf] != imp.Name || !OfSlice(slice))
 	case KindOf(imp, svc) != Ours:
 		return false
 	}

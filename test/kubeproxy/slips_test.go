@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -131,6 +132,15 @@ func TestLeftoverEndpointsOfANativeName(t *testing.T) {
 		s.Run("west")
 		s.Must(s.Cluster("west").StartKubeProxy(t.Context()))
 		kube.Greet(t, "10.99.0.11:8080", "east")
+		left := world.Endpoints(world.Service("foo"), "left", "10.99.0.13") // nobody is there
+		s.Create("west", left)
+		created := world.Live(s, "west", new(discoveryv1.EndpointSlice), left.Name).CreationTimestamp
+		s.Until("what is made now is younger", func() error {
+			if !time.Now().After(created.Add(time.Second)) {
+				return errors.New("not yet")
+			}
+			return nil
+		})
 		s.Create("east", exported("10.99.0.11", corev1.ServicePort{Name: "http", Port: 80})...)
 		world.Edit(s, "west", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
 			metav1.SetMetaDataAnnotation(&imp.ObjectMeta, mcs.AnnotationNativeName, "true")
@@ -138,9 +148,6 @@ func TestLeftoverEndpointsOfANativeName(t *testing.T) {
 		s.Says("west", "foo", "NativeName", "OwnService", "")
 		own := world.Live(s, "west", new(corev1.Service), "foo")
 		address := net.JoinHostPort(own.Spec.ClusterIP, "80")
-		leads(t, address, "east")
-		left := world.Endpoints(world.Service("foo"), "left", "10.99.0.13") // nobody is there
-		s.Create("west", left)
 		s.Until("it is deleted", func() error { return s.Gone("west", new(discoveryv1.EndpointSlice), left.Name) })
 		leadsOnly(t, address, "east")
 	})
