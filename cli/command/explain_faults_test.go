@@ -555,10 +555,12 @@ spec: {type: ExternalName, externalName: example.org}`)
 		l.gate = nil
 		l.shop(ns)
 	}},
-	{name: "peer-no-crd", live: true, want: "PeerNoCRD", cause: func(l *lab, _ string) {
+	{name: "peer-no-crd", live: true, want: "PeerNoCRD", cause: func(l *lab, ns string) {
 		if err := l.Clusters["member1"].RemoveCRDs(l.all.Context()); err != nil {
 			l.Fatal(err)
 		}
+		// The exports go with their CRD. What a controller that starts cannot read, it leaves as it is.
+		l.Kubectl("member2", "-n", ns, "wait", "--for=delete", "serviceimport/foo", "--timeout=2m")
 		l.restart("member2")
 	}, after: func(l *lab, ns string) {
 		l.restart("member1")
