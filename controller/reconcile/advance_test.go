@@ -66,17 +66,13 @@ func TestANewNameIsWrittenInOnePass(t *testing.T) {
 	if len(slices.Items) != 1 || slices.Items[0].Annotations[mcs.AnnotationTerms] == "" {
 		t.Errorf("slices %+v", slices.Items)
 	}
+	t.Run("an export that is replaced", func(t *testing.T) { replacedExportKeepsItsImport(t, newPlace(t, cluster)) })
 }
 
-// A ServiceExport that is deleted and created again, as by `kubectl replace --force`, costs no name its import, its
-// address or its Service. One that is gone for longer does.
-func TestAReplacedExportKeepsItsImport(t *testing.T) {
-	cluster := kube.New(t, kube.Options{})
-	if err := prepare(t.Context(), cluster, kube.BothVersions); err != nil {
-		t.Fatal(err)
-	}
-	start(t, account(t, cluster), func(o *Options) { o.ClusterID, o.Namespace = "home", "multicluster-system" })
-	p := newPlace(t, cluster)
+// replacedExportKeepsItsImport: a ServiceExport that is deleted and created again, as by `kubectl replace --force`, costs no name its import,
+// its address or its Service. One that is gone for longer does.
+func replacedExportKeepsItsImport(t *testing.T, p *place) {
+	t.Helper()
 	exported := func() error {
 		imp, err := p.imp("foo")
 		of, exportErr := p.export("foo")

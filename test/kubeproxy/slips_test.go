@@ -83,6 +83,7 @@ func TestEverydaySlipsCostNoConnection(t *testing.T) {
 		oneAddressTwice(s)
 		endpointsWithoutAPort(s)
 		end()
+		leftoverEndpoints(t, s.World.Namespace())
 	})
 }
 
@@ -123,32 +124,25 @@ func endpointsWithoutAPort(s *world.Namespace) {
 	s.Until("only east exports it", func() error { return s.Imported("west", "foo", []string{"east"}, "10.99.0.11") })
 }
 
-// TestLeftoverEndpointsOfANativeName: what a deleted Service has left behind gets no traffic of the Service that the controller makes under
+// leftoverEndpoints: what a deleted Service has left behind gets no traffic of the Service that the controller makes under
 // the own name.
-func TestLeftoverEndpointsOfANativeName(t *testing.T) {
-	kube.InNetNS(t, func(t *testing.T) {
-		s := world.Joined(t, "east", "west").Namespace()
-		s.Run("east")
-		s.Run("west")
-		s.Must(s.Cluster("west").StartKubeProxy(t.Context()))
-		kube.Greet(t, "10.99.0.11:8080", "east")
-		left := world.Endpoints(world.Service("foo"), "left", "10.99.0.13") // nobody is there
-		s.Create("west", left)
-		created := world.Live(s, "west", new(discoveryv1.EndpointSlice), left.Name).CreationTimestamp
-		s.Until("what is made now is younger", func() error {
-			if !time.Now().After(created.Add(time.Second)) {
-				return errors.New("not yet")
-			}
-			return nil
-		})
-		s.Create("east", exported("10.99.0.11", corev1.ServicePort{Name: "http", Port: 80})...)
-		world.Edit(s, "west", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
-			metav1.SetMetaDataAnnotation(&imp.ObjectMeta, mcs.AnnotationNativeName, "true")
-		})
-		s.Says("west", "foo", "NativeName", "OwnService", "")
-		own := world.Live(s, "west", new(corev1.Service), "foo")
-		address := net.JoinHostPort(own.Spec.ClusterIP, "80")
-		s.Until("it is deleted", func() error { return s.Gone("west", new(discoveryv1.EndpointSlice), left.Name) })
-		leadsOnly(t, address, "east")
+func leftoverEndpoints(t *testing.T, s *world.Namespace) {
+	t.Helper()
+	left := world.Endpoints(world.Service("foo"), "left", "10.99.0.13") // nobody is there
+	s.Create("west", left)
+	created := world.Live(s, "west", new(discoveryv1.EndpointSlice), left.Name).CreationTimestamp
+	s.Until("what is made now is younger", func() error {
+		if !time.Now().After(created.Add(time.Second)) {
+			return errors.New("not yet")
+		}
+		return nil
 	})
+	s.Create("east", exported("10.99.0.11", corev1.ServicePort{Name: "http", Port: 80})...)
+	world.Edit(s, "west", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) {
+		metav1.SetMetaDataAnnotation(&imp.ObjectMeta, mcs.AnnotationNativeName, "true")
+	})
+	s.Says("west", "foo", "NativeName", "OwnService", "")
+	own := world.Live(s, "west", new(corev1.Service), "foo")
+	s.Until("the leftover is deleted", func() error { return s.Gone("west", new(discoveryv1.EndpointSlice), left.Name) })
+	leadsOnly(t, net.JoinHostPort(own.Spec.ClusterIP, "80"), "east")
 }
