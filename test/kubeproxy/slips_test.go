@@ -83,7 +83,7 @@ func TestEverydaySlipsCostNoConnection(t *testing.T) {
 		oneAddressTwice(s)
 		endpointsWithoutAPort(s)
 		end()
-		leftoverEndpoints(t, s.World.Namespace())
+		leftoverEndpoints(t, s.Namespace())
 	})
 }
 
