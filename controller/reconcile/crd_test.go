@@ -32,7 +32,7 @@ import (
 // stops when the form is no longer the one that it was started for (A4, A5, K10; cilium#47793
 // treats a missing version as an empty set).
 func TestEachFormOfTheCRD(t *testing.T) {
-	cluster := kube.New(t, kube.Options{ServiceCIDRs: "10.0.0.0/24,fd00:10::/112"})
+	cluster := kube.New(t, kube.Options{ServiceCIDRs: smallDualStack})
 	known, err := discovery.NewDiscoveryClientForConfig(cluster.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +270,7 @@ func addField(t *testing.T, cluster *kube.Cluster, part, name string) {
 
 // C19, C27 on a cluster with one IP family.
 func TestFamiliesOnASingleStackCluster(t *testing.T) {
-	cluster := kube.New(t, kube.Options{ServiceCIDRs: "10.0.0.0/24"})
+	cluster := kube.New(t, kube.Options{})
 	if err := cluster.InstallCRDs(t.Context(), kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,9 @@ var shared = kube.Shared{
 	},
 }
 
+// smallDualStack are ranges with few enough IPv4 addresses to use up. Tests that need a dual-stack cluster of their own share one with them.
+const smallDualStack = "10.0.0.0/28,fd00:10::/112"
+
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	os.Exit(shared.Main(m))

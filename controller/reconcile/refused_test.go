@@ -34,7 +34,7 @@ func saying(imp *mcsv1beta1.ServiceImport, reason, text string) error {
 // The API server answers a full range of addresses with 500, and a webhook without a code with 400. Both are told in the
 // condition, and tried again.
 func TestRefusalsOfARealAPIServer(t *testing.T) {
-	cluster := kube.New(t, kube.Options{ServiceCIDRs: "10.0.0.0/28,fd00:10::/112"})
+	cluster := kube.New(t, kube.Options{ServiceCIDRs: smallDualStack})
 	if err := prepare(t.Context(), cluster, kube.BothVersions); err != nil {
 		t.Fatal(err)
 	}
