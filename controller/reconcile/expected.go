@@ -66,6 +66,18 @@ func (e *expected) show(object client.Object) {
 	}
 }
 
+// change records that a cache contains another version of an object. An object's version goes back only if etcd was restored from a
+// backup. Then no version from before means anything: nothing is waited for, and what is written next has not been shown.
+func (e *expected) change(before, after client.Object) {
+	if !reached(after.GetResourceVersion(), before.GetResourceVersion()) {
+		e.mu.Lock()
+		clear(e.by)
+		delete(e.shown, reflect.TypeOf(after))
+		e.mu.Unlock()
+	}
+	e.show(after)
+}
+
 // missing reports whether the caches lack a write for the name. Call it before the caches are read
 // for a plan.
 func (e *expected) missing(of types.NamespacedName, now time.Time) bool {
@@ -94,15 +106,15 @@ func reached(version, other string) bool {
 	return err == nil && order >= 0
 }
 
-// showing calls show for the object of each event, before the handler enqueues a name, so that the
+// showing tells what the object of each event is, before the handler enqueues a name, so that the
 // next pass finds the write.
 func (e *expected) showing(next handler.EventHandler) handler.EventHandler {
-	return showing{next, e.show}
+	return showing{e, next}
 }
 
 type showing struct {
+	*expected
 	next handler.EventHandler
-	show func(client.Object)
 }
 
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
@@ -115,7 +127,7 @@ func (s showing) Create(ctx context.Context, e event.CreateEvent, q queue) {
 
 // Update implements handler.EventHandler.
 func (s showing) Update(ctx context.Context, e event.UpdateEvent, q queue) {
-	s.show(e.ObjectNew)
+	s.change(e.ObjectOld, e.ObjectNew)
 	s.next.Update(ctx, e, q)
 }
 
