@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 )
@@ -114,11 +113,6 @@ func (f *Follower) watch(ctx context.Context, lw cache.WatcherWithContext, o met
 	}
 	if err != nil {
 		cancel()
-		if streams && net.IsConnectionRefused(err) {
-			// This hides the cause. For a refused connection, the reflector would wait here, for
-			// seconds after ctx has ended.
-			err = errors.New(err.Error())
-		}
 		return nil, err
 	}
 	if streams {
