@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -111,15 +112,44 @@ func (m *sliceBuilder) own(member merge.Member) {
 	}
 }
 
-// parts splits the endpoints into parts that fit a slice. It sorts them first, so that the same
-// endpoints give the same parts. Zero endpoints give one part, because a slice also contains the
-// ports and shows that the cluster exports the name.
-func (m *sliceBuilder) parts(endpoints []discoveryv1.Endpoint) [][]discoveryv1.Endpoint {
-	if len(endpoints) <= m.most || m.most < 1 {
-		return [][]discoveryv1.Endpoint{endpoints}
+// parts splits the endpoints into parts that fit a slice, by a hash of their addresses: part n, if it is too long, becomes the parts 2n+1
+// and 2n+2. So one endpoint more or less changes one part, or splits it, and the same endpoints give the same parts. Zero endpoints give
+// one part, because a slice also contains the ports and shows that the cluster exports the name.
+func (m *sliceBuilder) parts(endpoints []discoveryv1.Endpoint) map[int][]discoveryv1.Endpoint {
+	parts := map[int][]discoveryv1.Endpoint{}
+	var split func(n, depth int, of []discoveryv1.Endpoint)
+	split = func(n, depth int, of []discoveryv1.Endpoint) {
+		if len(of) <= m.most || m.most < 1 || depth == deepest {
+			parts[n] = of
+			return
+		}
+		var halves [2][]discoveryv1.Endpoint
+		for _, e := range of {
+			half := addressHash(e) >> depth & 1
+			halves[half] = append(halves[half], e)
+		}
+		for i, half := range halves {
+			if len(half) > 0 {
+				split(2*n+1+i, depth+1, half)
+			}
+		}
 	}
-	sorted := slices.SortedFunc(slices.Values(endpoints), func(a, b discoveryv1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
-	return slices.Collect(slices.Chunk(sorted, m.most))
+	if m.most > 0 && len(endpoints) > m.most {
+		endpoints = slices.SortedFunc(slices.Values(endpoints), func(a, b discoveryv1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
+	}
+	split(0, 0, endpoints)
+	return parts
+}
+
+// deepest bounds the numbers of parts. Only endpoints with the same addresses get there, and a source slice has at most 1000.
+const deepest = 32
+
+func addressHash(e discoveryv1.Endpoint) uint32 {
+	h := fnv.New32a()
+	for _, address := range e.Addresses {
+		_, _ = h.Write([]byte(address)) // it returns no error
+	}
+	return h.Sum32()
 }
 
 // peers adds the slices that a peer's controller made. A name is kept if this cluster's controller

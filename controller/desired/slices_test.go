@@ -130,6 +130,6 @@ func TestSliceNamesStay(t *testing.T) {
 		names = append(names, slice.Name)
 	}
 	equal(t, "names", names, []string{
-		"demo.a.ipv4-6a36eecfe6", "demo.a.ipv4-a20c67fb85", "demo.a.ipv4-c8682f2c5e", "demo.a.ipv4-e54f6cf3da", "demo.a.ipv6-a58676603d",
+		"demo.a.ipv4-389dfd057d", "demo.a.ipv4-4a5cb57b6b", "demo.a.ipv4-6a36eecfe6", "demo.a.ipv4-c8682f2c5e", "demo.a.ipv6-a58676603d",
 	})
 }
