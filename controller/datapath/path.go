@@ -23,7 +23,14 @@ const (
 	// Dead: the API server is silent, and so are all endpoints that were proven. Three of them, or all
 	// if they are fewer, have failed three times.
 	Dead Verdict = "Dead"
+	// Returning: the cluster was dead, its API server answers again, and no endpoint has accepted a
+	// connection or failed often enough since then. An API server can start long before the pods, and fall
+	// silent again.
+	Returning Verdict = "Returning"
 )
+
+// Verdicts are all of them.
+var Verdicts = []Verdict{Unknown, Proven, Checking, Cut, Dead, Returning}
 
 // Interval is the pause between two connections to one endpoint while the API server answers.
 const Interval = 30 * time.Second
@@ -47,8 +54,7 @@ type Path struct {
 	targets  map[Target]*target
 	silent   time.Time // since when the API server is silent; zero if it answers
 	answered time.Time // when an endpoint has accepted a connection last
-	// returning: the cluster was dead, its API server has answered since, and no endpoint has accepted
-	// a connection yet. An API server can start long before the pods, and fall silent again.
+	// returning: the cluster was dead, and no endpoint has accepted a connection since its API server answered.
 	returning bool
 }
 
@@ -73,11 +79,14 @@ func (p *Path) Follow(targets []Target) {
 	p.settle()
 }
 
-// settle ends the return of a dead cluster of which no endpoint is proven any more.
+// settle ends the return of a cluster of which no endpoint is proven, or untried, any more.
 func (p *Path) settle() {
-	proven := func(t *target) bool { return !t.answered.IsZero() }
-	p.returning = p.returning && slices.ContainsFunc(slices.Collect(maps.Values(p.targets)), proven)
+	open := func(t *target) bool { return !t.answered.IsZero() || t.failures == 0 }
+	p.returning = p.returning && (p.IsSilent() || slices.ContainsFunc(slices.Collect(maps.Values(p.targets)), open))
 }
+
+// Restore takes over that a cluster was dead or returning when another process stopped.
+func (p *Path) Restore(now time.Time) { p.silent, p.returning = now, true }
 
 // Failed reports whether an endpoint has failed often enough to be a witness.
 func (p *Path) Failed(at Target) bool { return p.targets[at] != nil && p.targets[at].failed() }
@@ -96,8 +105,7 @@ func (p *Path) Heard(now time.Time) {
 	p.silent = time.Time{}
 }
 
-// IsReturning reports whether the API server of a dead cluster has answered again, and no endpoint has
-// accepted a connection or failed often enough since then.
+// IsReturning reports whether no endpoint of a dead cluster has accepted a connection yet, or failed often enough since its API server answered.
 func (p *Path) IsReturning() bool { return p.returning }
 
 // Silent notes that the API server does not answer.
@@ -123,7 +131,7 @@ func (t *target) failed() bool { return t.failures >= threshold }
 
 // pause returns the pause between two connections to an endpoint.
 func (p *Path) pause(t *target) time.Duration {
-	if p.IsSilent() || !t.answered.IsZero() && (t.failures > 0 || p.returning) {
+	if p.IsSilent() || p.returning || !t.answered.IsZero() && t.failures > 0 {
 		return fast
 	}
 	return cmp.Or(p.Interval, Interval)
@@ -155,20 +163,22 @@ func (p *Path) Answer(at Target, accepted bool, now time.Time) {
 	}
 	if t.failed() && !p.IsSilent() {
 		t.answered = time.Time{}
-		p.settle()
 	}
+	p.settle()
 }
 
 // Verdict returns what is known now.
 func (p *Path) Verdict(now time.Time) Verdict {
 	n := p.census(now)
 	switch {
-	case n.proven == 0 && n.untried > 0, p.returning && !p.IsSilent():
+	case p.returning && !p.IsSilent():
+		return Returning
+	case p.returning:
+		return Dead
+	case n.proven == 0 && n.untried > 0:
 		return Checking
 	case n.proven == 0:
 		return Unknown
-	case p.returning:
-		return Dead
 	case !p.IsSilent():
 		return Proven
 	case n.failing == n.proven && n.witnesses >= min(witnesses, n.proven) && now.Sub(p.answered) >= streak:

@@ -101,9 +101,9 @@ func TestVerdicts(t *testing.T) {
 		"cut off, one endpoint of many":  {64, []step{{false, time.Minute, answer, Proven}, {true, 20 * time.Second, only(1), Cut}, {true, time.Minute, only(1), Cut}}},
 		"cut off, then dead":             {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, answer, Cut}, {true, 7 * time.Second, timeOut, Dead}}},
 		"dead, then cut off":             {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {true, 3 * time.Second, answer, Cut}}},
-		"dead, then back":                {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {false, tick, timeOut, Checking}, {false, 3 * time.Second, answer, Proven}}},
-		"dead, then only the API server": {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {false, 3 * time.Second, timeOut, Checking}, {false, 5 * time.Second, timeOut, Unknown}}},
-		"dead, and the API server answers for a moment": {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {false, tick, timeOut, Checking}, {true, tick, timeOut, Dead}, {true, time.Minute, timeOut, Dead}, {true, 3 * time.Second, answer, Cut}}},
+		"dead, then back":                {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {false, tick, timeOut, Returning}, {false, 3 * time.Second, answer, Proven}}},
+		"dead, then only the API server": {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {false, 3 * time.Second, timeOut, Returning}, {false, 5 * time.Second, timeOut, Unknown}}},
+		"dead, and the API server answers for a moment": {5, []step{{false, time.Minute, answer, Proven}, {true, time.Minute, timeOut, Dead}, {false, tick, timeOut, Returning}, {true, tick, timeOut, Dead}, {true, time.Minute, timeOut, Dead}, {true, 3 * time.Second, answer, Cut}}},
 		"dead, and most were not asked":                 {64, []step{{false, time.Minute, answer, Proven}, {true, 3900 * time.Millisecond, timeOut, Checking}, {true, 5 * time.Second, timeOut, Dead}}},
 		"a failed connection is repeated":               {1, []step{{false, 29 * time.Second, answer, Proven}, {false, 2 * time.Second, refuse, Proven}, {false, time.Second, answer, Proven}}},
 		"no way to the pods any more":                   {5, []step{{false, 29 * time.Second, answer, Proven}, {false, 10 * time.Second, timeOut, Unknown}, {true, time.Minute, timeOut, Unknown}}},
@@ -226,12 +226,38 @@ func TestEndpointsComeAndGo(t *testing.T) {
 	}
 	w.Silent(start.Add(w.now))
 	w.run(10*time.Second, timeOut)
-	if w.Heard(start.Add(w.now)); w.verdict() != Checking || !w.IsReturning() {
-		t.Errorf("%s, returning %v", w.verdict(), w.IsReturning())
+	if w.Heard(start.Add(w.now)); w.verdict() != Returning {
+		t.Errorf("%s, want Returning", w.verdict())
 	}
 	w.Follow(nil)
-	if w.verdict() != Unknown || w.IsReturning() {
-		t.Errorf("without endpoints: %s, returning %v", w.verdict(), w.IsReturning())
+	if w.verdict() != Unknown {
+		t.Errorf("without endpoints: %s", w.verdict())
+	}
+}
+
+// Another process has found the cluster dead. Its endpoints stay away until one of them answers, or all have failed while the API server
+// answers.
+func TestRestore(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers func(Target) (bool, time.Duration)
+		want    Verdict
+	}{"one answers": {answer, Proven}, "none answers": {timeOut, Unknown}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(0)
+			w.Restore(start)
+			w.Follow(nil) // this cluster has none of them any more
+			w.Silent(start)
+			if w.run(10*time.Second, c.answers); w.verdict() != Dead {
+				t.Errorf("silent: %s", w.verdict())
+			}
+			w.Heard(start.Add(w.now))
+			if w.Follow(targets(3)); w.verdict() != Returning {
+				t.Errorf("its API server answers: %s", w.verdict())
+			}
+			if w.run(10*time.Second, c.answers); w.verdict() != c.want {
+				t.Errorf("%s: %s, want %s", name, w.verdict(), c.want)
+			}
+		})
 	}
 }
 

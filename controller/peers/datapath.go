@@ -69,18 +69,18 @@ func (p *peer) isAliveLocked(verdict datapath.Verdict, now time.Time) bool {
 
 // isDeadLocked reports whether the peer is dead. It also updates isolated.
 func (p *peer) isDeadLocked(verdict datapath.Verdict, now time.Time) bool {
-	dead := verdict == datapath.Dead || verdict == datapath.Checking && p.path.IsReturning()
+	dead := verdict == datapath.Dead || verdict == datapath.Returning
 	if dead && p.isIsolatedLocked(now) {
 		p.isolatedAt = now
 	}
 	// When the network is back, one peer answers first. The others get time to do so.
-	p.isolated = dead && (now.Sub(p.isolatedAt) < isolationGrace || p.isolated && p.path.IsReturning())
+	p.isolated = dead && (now.Sub(p.isolatedAt) < isolationGrace || p.isolated && verdict == datapath.Returning)
 	return dead
 }
 
 // measureLocked sets the metrics of the way to the endpoints.
 func (p *peer) measureLocked(verdict datapath.Verdict) {
-	for _, v := range []datapath.Verdict{datapath.Unknown, datapath.Proven, datapath.Checking, datapath.Cut, datapath.Dead} {
+	for _, v := range datapath.Verdicts {
 		is := 0.0
 		if v == verdict {
 			is = 1
@@ -111,10 +111,14 @@ func (p *peer) lookLocked(now time.Time) datapath.Verdict {
 	}
 	p.retargetLocked(now)
 	verdict := p.path.Verdict(now)
-	if !p.condition.unread() && (verdict == datapath.Cut || verdict == datapath.Dead) {
-		return datapath.Checking // It was silent for a moment only, or must not be used.
+	switch { // It was silent for a moment only, or must not be used.
+	case p.condition.unread() || verdict != datapath.Cut && verdict != datapath.Dead:
+		return verdict
+	case p.path.IsReturning():
+		return datapath.Returning
+	default:
+		return datapath.Checking
 	}
-	return verdict
 }
 
 // retargetLocked chooses the endpoints to connect to. While the API server is silent and endpoints
@@ -190,12 +194,15 @@ func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 		return "the peer exports no endpoint with a TCP port that can be tested"
 	case verdict == datapath.Unknown:
 		return fmt.Sprintf("none of %d tested endpoints accepts TCP connections from this cluster: check routes, firewalls and network policies between the pods of both clusters", c.Targets)
-	case c.Last.IsZero():
-		return fmt.Sprintf("%d endpoints are being tested", c.Targets)
-	case verdict == datapath.Checking && p.path.IsReturning():
+	case verdict == datapath.Returning:
 		return "the API server answers again, and none of the tested endpoints does yet: endpoints return when one does"
+	case verdict == datapath.Checking && c.Last.IsZero():
+		return fmt.Sprintf("%d endpoints are being tested", c.Targets)
 	}
 	since := "the last one at " + c.Last.UTC().Format(time.RFC3339)
+	if c.Last.IsZero() {
+		since = "the last one before this controller started"
+	}
 	unread := "the API server is silent"
 	if p.condition.reason != Unreachable {
 		unread = "the peer is " + p.condition.reason

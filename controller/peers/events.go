@@ -37,7 +37,7 @@ func (p *peer) emit(kind, reason, message string) {
 // announcePath emits an event for a new verdict. A peer without endpoints to test needs none.
 func (p *peer) announcePath() {
 	verdict := p.condition.path
-	if verdict == datapath.Checking || verdict == p.lease.reportedPath || verdict == datapath.Unknown && !p.condition.tested {
+	if reasonsOfPath[verdict] == "" || verdict == p.lease.reportedPath || verdict == datapath.Unknown && !p.condition.tested {
 		return
 	}
 	p.lease.reportedPath = verdict

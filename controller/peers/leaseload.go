@@ -64,15 +64,19 @@ func (p *peer) restore(found *coordinationv1.Lease, now metav1.Time, first bool)
 	p.lease.tokenFailed = found.Annotations[annotationTrouble] != ""
 	p.lease.reported, p.lease.reportedPath = found.Labels[labelReason], datapath.Verdict(found.Labels[labelPath])
 	// A restart of this process is no sign of life of a controller that was silent before.
+	wasDead := p.lease.reportedPath == datapath.Dead || p.lease.reportedPath == datapath.Returning
 	p.registry.mu.Lock()
 	p.beat = heartbeat{value: found.Annotations[annotationBeat], since: now.Time, at: now.Time, mute: found.Labels[labelReason] == ControllerSilent}
+	if wasDead {
+		p.path.Restore(now.Time) // its endpoints return when one of them answers, as they would without a restart
+	}
 	p.registry.mu.Unlock()
 	if found.Labels[labelConnected] == conditionTrue || p.lease.reportedPath == datapath.Cut {
 		// The peer was connected, or its endpoints answered, when the last controller stopped. The time
 		// since then does not count.
 		p.wasAlive, p.record.LastConnected = true, now
 	}
-	p.wasDead = p.lease.reportedPath == datapath.Dead
+	p.wasDead = wasDead
 }
 
 // readRecord replaces times after now by now: the clock may have been set back.
