@@ -69,7 +69,7 @@ func (b builder) nativeAddresses(svc *corev1.Service, w desiredService) (*corev1
 }
 
 // sameNative reports whether a Service has the fields that the controller wants. It ignores what
-// others add, and the targetPort: no pod has one.
+// others add (ownership.KeepApplied leaves out their ports), and the targetPort: no pod has one.
 func sameNative(have, want *corev1.Service) bool {
 	type port struct {
 		name     string

@@ -22,7 +22,7 @@ var values = []string{
 	"k8s.io/api/core/v1", "k8s.io/api/discovery/v1",
 	"k8s.io/apimachinery/pkg/api/equality", "k8s.io/apimachinery/pkg/api/meta", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/types",
 	"k8s.io/apimachinery/pkg/util/validation",
-	"sigs.k8s.io/mcs-api/pkg/apis/v1beta1",
+	"sigs.k8s.io/mcs-api/pkg/apis/v1beta1", "sigs.k8s.io/structured-merge-diff/v6/fieldpath",
 	Module + "internal/brief", Module + "internal/mcs", Module + "internal/ownership",
 }
 

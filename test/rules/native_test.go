@@ -68,6 +68,22 @@ func TestNativeNameWithoutALocalService(t *testing.T) {
 	s.Says("c2", "foo", "NativeName", "NotAllowed", "--native-names")
 	s.Says("c3", "foo", "NativeName", "NotAllowed", `to "true"`)
 
+	// A user adds a port to it. That is left alone, and the controller's own ports still change.
+	world.Edit(s, "c1", new(corev1.Service), "foo", func(svc *corev1.Service) {
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "mine", Port: 9999, Protocol: corev1.ProtocolTCP})
+	})
+	world.Edit(s, "c2", new(corev1.Service), "foo", func(svc *corev1.Service) {
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "more", Port: 8888, Protocol: corev1.ProtocolTCP})
+	})
+	becomes(s, "c1", "foo", "with the ports of both", func(svc *corev1.Service) bool {
+		has := func(port int32) bool {
+			return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port })
+		}
+		return has(8888) && has(9999)
+	})
+	s.Says("c1", "foo", "NativeName", "OwnService", "the traffic goes to c2")
+	world.Edit(s, "c2", new(corev1.Service), "foo", func(svc *corev1.Service) { svc.Spec.Ports = svc.Spec.Ports[:1] })
+
 	world.Edit(s, "c3", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Annotations[mcs.AnnotationNativeName] = "true" })
 	ours(s, "c3", "foo")
 	servesOf(s, "c3", "foo", c2)
