@@ -36,6 +36,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	of := s.stores[at]
+	if r.URL.Query().Get("limit") == "1" { // the question for the version, for which nothing but the metadata is accepted
+		_, version := s.snapshot(of, selection{labels.Nothing(), fields.Everything()})
+		head := metav1.ListMeta{ResourceVersion: strconv.FormatUint(version, 10)}
+		answer(w, http.StatusOK, jsonEncoding, &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, ListMeta: head})
+		return
+	}
 	if accepted := r.Header.Get("Accept"); !strings.Contains(accepted, of.encoding.MediaType) {
 		fail(w, jsonEncoding, apierrors.NewGenericServerResponse(http.StatusNotAcceptable, r.Method, schema.GroupResource{Resource: of.resource}, "",
 			"accepted is "+accepted+", but controllers accept "+of.encoding.MediaType, 0, true))

@@ -2,8 +2,10 @@ package reflector
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,19 +27,32 @@ var errUnversioned = errors.New("the list has no resourceVersion, so it is not f
 // of the API server would otherwise delete all objects of a cache, because client-go reads this answer as
 // an empty list: absent is not empty.
 //
-// It goes on with a watch only at the first try, and only if the server has reached its version. Otherwise client-go lists again. Versions go
-// back when etcd is restored from a backup. A watch from a later version then shows nothing until the server has got there, which can take
-// days, and a streamed list never ends. A watch from a version that the server has passed again lacks what came before. The
-// question costs one object of a list for each watch that is begun again: every few minutes.
+// It goes on with a watch only if the server has reached its version, and does not try again where nobody
+// listens. Otherwise client-go lists again. Versions go back when etcd is restored from a backup. A watch
+// from a later version then shows nothing until the server has got there, which can take days, and a
+// streamed list that should be at least as new never ends: so it is always of the newest state. A watch
+// from a version that the server has passed again lacks what came before. The question for the version
+// costs one object of a list for each watch that goes on: every few minutes.
 func Versioned(of cache.ListerWatcher) cache.ListerWatcher {
 	lw := cache.ToListerWatcherWithContext(of)
+	return versioned(lw, func(ctx context.Context) (version string, err error) {
+		_, version, err = listVersioned(ctx, lw, metav1.ListOptions{Limit: 1})
+		return version, err
+	})
+}
+
+// versioned is Versioned with a question for the version of the server: as new as etcd, so that no other API server of the cluster has shown a
+// later one.
+func versioned(lw cache.ListerWatcherWithContext, version func(context.Context) (string, error)) cache.ListerWatcher {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, _, err := listVersioned(ctx, lw, options)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			if err := reached(ctx, lw, options.ResourceVersion); err != nil {
+			if options.SendInitialEvents != nil && *options.SendInitialEvents {
+				options.ResourceVersion = "" // the newest state
+			} else if err := reached(ctx, version, options.ResourceVersion); err != nil {
 				return nil, final(err)
 			}
 			w, err := lw.WatchWithContext(ctx, options)
@@ -71,15 +86,14 @@ func listVersioned(ctx context.Context, lw cache.ListerWithContext, options meta
 // oneObject is the time for a list of one object.
 const oneObject = 30 * time.Second
 
-// reached returns an error if the server has not reached a version. A list without a version is as new as etcd: so no other API server
-// of the cluster has shown a later one.
-func reached(ctx context.Context, lw cache.ListerWithContext, version string) error {
+// reached returns an error if the server has not reached a version.
+func reached(ctx context.Context, ask func(context.Context) (string, error), version string) error {
 	if version == "" || version == "0" {
 		return nil // any version will do
 	}
 	ctx, cancel := context.WithTimeout(ctx, oneObject)
 	defer cancel()
-	_, now, err := listVersioned(ctx, lw, metav1.ListOptions{Limit: 1})
+	now, err := ask(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,4 +101,51 @@ func reached(ctx context.Context, lw cache.ListerWithContext, version string) er
 		return apierrors.NewResourceExpired(fmt.Sprintf("the API server is at version %s, which is before %s: etcd was restored, so everything is listed again", now, version))
 	}
 	return nil
+}
+
+// maxQuestion bounds the answer to the question for a version, in bytes: the metadata of one object are at most as long as an object.
+const maxQuestion = 2 << 20
+
+// versionOf asks for the version of a server by a list of the metadata of any object, without the label selector: an API server that does not
+// list from memory would read objects until it finds one that is selected. A hostile peer can let it be asked often, so nothing else is
+// decoded.
+func versionOf(client cache.Getter, r Resource) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		body, err := client.Get().Resource(r.Name).NamespaceIfScoped(r.Namespace, r.Namespace != "").
+			VersionedParams(&metav1.ListOptions{Limit: 1}, metav1.ParameterCodec).
+			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json").Stream(ctx)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = body.Close() }()
+		head, err := headOf(io.LimitReader(body, maxQuestion))
+		if err != nil {
+			return "", fmt.Errorf("the answer to the question for the version of %s is no list of one object: %w", r.Name, err)
+		}
+		if head.ResourceVersion == "" {
+			return "", errUnversioned
+		}
+		return head.ResourceVersion, nil
+	}
+}
+
+// headOf reads the metadata of a list in JSON, which come before its objects.
+func headOf(list io.Reader) (head metav1.ListMeta, err error) {
+	text := json.NewDecoder(list)
+	if start, err := text.Token(); err != nil || start != json.Delim('{') {
+		return head, errors.Join(err, fmt.Errorf("it begins with %v, want an object", start))
+	}
+	for text.More() {
+		key, err := text.Token()
+		if err != nil {
+			return head, err
+		}
+		if key == "metadata" {
+			return head, text.Decode(&head)
+		}
+		if err := text.Decode(new(json.RawMessage)); err != nil {
+			return head, err
+		}
+	}
+	return head, nil // it has none
 }

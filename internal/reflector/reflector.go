@@ -120,7 +120,8 @@ func New(r Resource, store cache.ReflectorStore, report Report) *Follower {
 // outcome.
 func (f *Follower) reflector(client cache.Getter, store cache.ReflectorStore) *cache.Reflector {
 	r := f.resource
-	lw := cache.ToListerWatcherWithContext(Versioned(cache.NewFilteredListWatchFromClient(client, r.Name, r.Namespace, func(o *metav1.ListOptions) { o.LabelSelector = r.Labels })))
+	plain := cache.NewFilteredListWatchFromClient(client, r.Name, r.Namespace, func(o *metav1.ListOptions) { o.LabelSelector = r.Labels })
+	lw := cache.ToListerWatcherWithContext(versioned(plain, versionOf(client, r)))
 	to := &toldStore{store, f.listed}
 	told := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
