@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
@@ -17,11 +18,16 @@ import (
 )
 
 // importedSlices writes the controller's slices. They are many and independent: a failed write of
-// one slice does not block the others.
+// one slice does not block the others, except that a slice stays whose endpoints others should have by now.
 func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.Changes) error {
 	var o outcomes
+	lacking := c.RefusedSlices
 	for _, slice := range c.CreateSlices {
-		o.note(slice, w.createSlice(ctx, st, slice))
+		err := w.createSlice(ctx, st, slice)
+		if err != nil {
+			lacking = append(lacking, slice)
+		}
+		o.note(slice, err)
 	}
 	for _, one := range c.SwitchSlices {
 		o.note(one.Slice, w.switchSlice(ctx, st, one))
@@ -39,9 +45,26 @@ func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.C
 		if !ownership.SliceIsOurs(slice, st.Import) {
 			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, errNotOurs)
 		}
+		if len(lacking) > 0 {
+			live, err := w.liveSlice(ctx, st, slice)
+			if err != nil || shares(live, lacking) {
+				o.note(slice, err)
+				continue
+			}
+		}
 		o.note(slice, w.remove(ctx, st, slice))
 	}
 	return o.err()
+}
+
+// shares reports whether a slice has an endpoint of its cluster that another one should have, too.
+func shares(slice *discoveryv1.EndpointSlice, others []*discoveryv1.EndpointSlice) bool {
+	return slices.ContainsFunc(others, func(other *discoveryv1.EndpointSlice) bool {
+		return other.Labels[mcsv1beta1.LabelSourceCluster] == slice.Labels[mcsv1beta1.LabelSourceCluster] &&
+			slices.ContainsFunc(other.Endpoints, func(a discoveryv1.Endpoint) bool {
+				return slices.ContainsFunc(slice.Endpoints, func(b discoveryv1.Endpoint) bool { return slices.Equal(a.Addresses, b.Addresses) })
+			})
+	})
 }
 
 // outcomes collects the results of slice writes. The zero value is empty.

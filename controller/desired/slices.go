@@ -113,20 +113,33 @@ func (m *sliceBuilder) own(member merge.Member) {
 }
 
 // parts splits the endpoints into parts that fit a slice, by a hash of their addresses: part n, if it is too long, becomes the parts 2n+1
-// and 2n+2. So one endpoint more or less changes one part, or splits it, and the same endpoints give the same parts. Zero endpoints give
-// one part, because a slice also contains the ports and shows that the cluster exports the name.
+// and 2n+2. So one endpoint more or less changes one part, or splits it, and the same endpoints give the same parts. They are two thirds
+// full on average. Zero endpoints give one part, because a slice also contains the ports and shows that the cluster exports the name.
 func (m *sliceBuilder) parts(endpoints []discoveryv1.Endpoint) map[int][]discoveryv1.Endpoint {
-	parts := map[int][]discoveryv1.Endpoint{}
-	var split func(n, depth int, of []discoveryv1.Endpoint)
-	split = func(n, depth int, of []discoveryv1.Endpoint) {
-		if len(of) <= m.most || m.most < 1 || depth == deepest {
-			parts[n] = of
+	if len(endpoints) <= m.most || m.most < 1 {
+		return map[int][]discoveryv1.Endpoint{0: endpoints}
+	}
+	sorted := slices.SortedFunc(slices.Values(endpoints), func(a, b discoveryv1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
+	parts, same := map[int][]discoveryv1.Endpoint{}, 0
+	hashes := make([]uint64, len(sorted))
+	for i, e := range sorted {
+		if same++; i == 0 || !slices.Equal(e.Addresses, sorted[i-1].Addresses) {
+			same = 0 // those with one address differ by their number
+		}
+		hashes[i] = addressHash(e, same)
+	}
+	var split func(n, depth int, of []int)
+	split = func(n, depth int, of []int) {
+		if len(of) <= m.most || depth == deepest {
+			for _, i := range of {
+				parts[n] = append(parts[n], sorted[i])
+			}
 			return
 		}
-		var halves [2][]discoveryv1.Endpoint
-		for _, e := range of {
-			half := addressHash(e) >> depth & 1
-			halves[half] = append(halves[half], e)
+		var halves [2][]int
+		for _, i := range of {
+			half := hashes[i] >> depth & 1
+			halves[half] = append(halves[half], i)
 		}
 		for i, half := range halves {
 			if len(half) > 0 {
@@ -134,22 +147,21 @@ func (m *sliceBuilder) parts(endpoints []discoveryv1.Endpoint) map[int][]discove
 			}
 		}
 	}
-	if m.most > 0 && len(endpoints) > m.most {
-		endpoints = slices.SortedFunc(slices.Values(endpoints), func(a, b discoveryv1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
+	all := make([]int, len(sorted))
+	for i := range all {
+		all[i] = i
 	}
-	split(0, 0, endpoints)
+	split(0, 0, all)
 	return parts
 }
 
-// deepest bounds the numbers of parts. Only endpoints with the same addresses get there, and a source slice has at most 1000.
-const deepest = 32
+// deepest bounds the numbers of parts. Addresses that were chosen to have one hash get there.
+const deepest = 60
 
-func addressHash(e discoveryv1.Endpoint) uint32 {
-	h := fnv.New32a()
-	for _, address := range e.Addresses {
-		_, _ = h.Write([]byte(address)) // it returns no error
-	}
-	return h.Sum32()
+func addressHash(e discoveryv1.Endpoint, number int) uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, number, e.Addresses) // it returns no error
+	return h.Sum64()
 }
 
 // peers adds the slices that a peer's controller made. A name is kept if this cluster's controller

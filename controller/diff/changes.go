@@ -112,6 +112,8 @@ type Changes struct {
 	// resolves has endpoints.
 	CreateSlices, DeleteSlices []*discoveryv1.EndpointSlice
 	UpdateSlices               []Edit[*discoveryv1.EndpointSlice]
+	// RefusedSlices are desired ones that the API server has refused. What they should contain stays where it is.
+	RefusedSlices []*discoveryv1.EndpointSlice
 	// MoveSlices are slices of the controller that get another name and Service, sorted by name.
 	MoveSlices []Move
 	// SwitchSlices are slices of the controller to put on standby, or to take from it, sorted by

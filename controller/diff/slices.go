@@ -101,6 +101,8 @@ func (s *sliceSync) refused(slice *discoveryv1.EndpointSlice) bool {
 	reason, refused := s.st.SlicesRefused[slice.Name]
 	if refused {
 		s.changes.Notes = append(s.changes.Notes, leftOut(slice, reason))
+		s.desired.Complement(slice)
+		s.changes.RefusedSlices = append(s.changes.RefusedSlices, slice)
 	}
 	return refused
 }
