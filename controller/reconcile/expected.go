@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -66,16 +67,17 @@ func (e *expected) show(object client.Object) {
 	}
 }
 
-// change records that a cache contains another version of an object. An object's version goes back only if etcd was restored from a
-// backup. Then no version from before means anything: nothing is waited for, and what is written next has not been shown.
-func (e *expected) change(before, after client.Object) {
-	if !reached(after.GetResourceVersion(), before.GetResourceVersion()) {
-		e.mu.Lock()
+// begin records that a cache contains a new object, or another version of one that it had in a version, "" for a new one. A version goes
+// back only if etcd was restored from a backup, or in a list, whose order is arbitrary. After a restore, no version from before means
+// anything: nothing is waited for, and what is written next has not been shown. After a list, to forget costs nothing.
+func (e *expected) begin(object client.Object, before string) {
+	e.mu.Lock()
+	if kind := reflect.TypeOf(object); !reached(object.GetResourceVersion(), cmp.Or(before, e.shown[kind])) {
 		clear(e.by)
-		delete(e.shown, reflect.TypeOf(after))
-		e.mu.Unlock()
+		delete(e.shown, kind)
 	}
-	e.show(after)
+	e.mu.Unlock()
+	e.show(object)
 }
 
 // missing reports whether the caches lack a write for the name. Call it before the caches are read
@@ -121,13 +123,13 @@ type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
 // Create implements handler.EventHandler.
 func (s showing) Create(ctx context.Context, e event.CreateEvent, q queue) {
-	s.show(e.Object)
+	s.begin(e.Object, "")
 	s.next.Create(ctx, e, q)
 }
 
 // Update implements handler.EventHandler.
 func (s showing) Update(ctx context.Context, e event.UpdateEvent, q queue) {
-	s.change(e.ObjectOld, e.ObjectNew)
+	s.begin(e.ObjectNew, e.ObjectOld.GetResourceVersion())
 	s.next.Update(ctx, e, q)
 }
 

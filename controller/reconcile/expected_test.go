@@ -70,23 +70,27 @@ func TestExpected(t *testing.T) {
 
 // Versions go back when etcd is restored. What was written before is not waited for, and what is written afterwards is.
 func TestExpectedAfterARestore(t *testing.T) {
-	var e expected
 	at := func(version string) client.Object {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", ResourceVersion: version}}
 	}
 	cart, now := types.NamespacedName{Namespace: "shop", Name: "cart"}, time.Now()
-	e.wrote(cart, at("910"), now)
-	e.show(at("900"))
-	e.change(at("900"), at("12"))
-	if e.missing(cart, now) {
-		t.Error("it waits for what was written before")
-	}
-	e.wrote(cart, at("13"), now)
-	if !e.missing(cart, now) {
-		t.Error("it does not wait for what was written afterwards")
-	}
-	e.change(at("12"), at("13"))
-	if e.missing(cart, now) {
-		t.Error("it waits for what the cache has shown")
+	for name, before := range map[string]string{"an object changes": "900", "an object is new": ""} {
+		t.Run(name, func(t *testing.T) {
+			var e expected
+			e.wrote(cart, at("910"), now)
+			e.show(at("900"))
+			e.begin(at("12"), before)
+			if e.missing(cart, now) {
+				t.Error("it waits for what was written before")
+			}
+			e.wrote(cart, at("13"), now)
+			if !e.missing(cart, now) {
+				t.Error("it does not wait for what was written afterwards")
+			}
+			e.begin(at("13"), "12")
+			if e.missing(cart, now) {
+				t.Error("it waits for what the cache has shown")
+			}
+		})
 	}
 }
