@@ -24,8 +24,8 @@ const (
 	// if they are fewer, have failed three times.
 	Dead Verdict = "Dead"
 	// Returning: the cluster was dead, its API server answers again, and no endpoint has accepted a
-	// connection or failed often enough since then. An API server can start long before the pods, and fall
-	// silent again.
+	// connection since then, while some can be expected to: they have not failed three times, and longestReturn
+	// has not passed. An API server can start long before the pods, and fall silent again.
 	Returning Verdict = "Returning"
 )
 
@@ -44,6 +44,8 @@ const (
 	witnesses = 3
 	// streak is how long an endpoint must have failed.
 	streak = 3 * time.Second
+	// longestReturn is how long a cluster is Returning at most. Connections that this host cannot make prove nothing.
+	longestReturn = time.Minute
 )
 
 // Path is what is known of the way to the endpoints of one cluster. The zero value knows no
@@ -54,8 +56,11 @@ type Path struct {
 	targets  map[Target]*target
 	silent   time.Time // since when the API server is silent; zero if it answers
 	answered time.Time // when an endpoint has accepted a connection last
-	// returning: the cluster was dead, and no endpoint has accepted a connection since its API server answered.
+	// returning: the cluster was dead, and no endpoint has accepted a connection since its API server answered, which was at heard.
 	returning bool
+	heard     time.Time
+	// restored: another process has found it dead.
+	restored bool
 }
 
 // target is what is known of one endpoint.
@@ -79,14 +84,22 @@ func (p *Path) Follow(targets []Target) {
 	p.settle()
 }
 
-// settle ends the return of a cluster of which no endpoint is proven, or untried, any more.
+// settle ends the return of a cluster of which no endpoint can be expected to answer.
 func (p *Path) settle() {
-	open := func(t *target) bool { return !t.answered.IsZero() || t.failures == 0 }
-	p.returning = p.returning && (p.IsSilent() || slices.ContainsFunc(slices.Collect(maps.Values(p.targets)), open))
+	open := func(t *target) bool { return !t.answered.IsZero() || !t.failed() }
+	if p.returning && !p.IsSilent() && !slices.ContainsFunc(slices.Collect(maps.Values(p.targets)), open) {
+		p.back()
+	}
 }
 
+// back ends the return of a cluster.
+func (p *Path) back() { p.returning, p.restored = false, false }
+
 // Restore takes over that a cluster was dead or returning when another process stopped.
-func (p *Path) Restore(now time.Time) { p.silent, p.returning = now, true }
+func (p *Path) Restore(now time.Time) { p.silent, p.returning, p.restored = now, true, true }
+
+// IsRestored reports whether only another process has found that the cluster is dead.
+func (p *Path) IsRestored() bool { return p.restored }
 
 // Failed reports whether an endpoint has failed often enough to be a witness.
 func (p *Path) Failed(at Target) bool { return p.targets[at] != nil && p.targets[at].failed() }
@@ -94,8 +107,11 @@ func (p *Path) Failed(at Target) bool { return p.targets[at] != nil && p.targets
 // Heard notes that the API server answers. Failures during its silence do not count any more: an
 // endpoint must fail three times from now on.
 func (p *Path) Heard(now time.Time) {
+	if p.returning && !p.IsSilent() && now.Sub(p.heard) >= longestReturn {
+		p.back()
+	}
 	if p.IsSilent() {
-		p.returning = p.returning || p.Verdict(now) == Dead
+		p.returning, p.heard = p.returning || p.Verdict(now) == Dead, now
 		for _, t := range p.targets {
 			if !t.answered.IsZero() {
 				t.failures = 0
@@ -152,7 +168,8 @@ func (p *Path) Answer(at Target, accepted bool, now time.Time) {
 	}
 	t.waiting = false
 	if accepted {
-		t.answered, t.failures, p.returning = t.asked, 0, false
+		t.answered, t.failures = t.asked, 0
+		p.back()
 		if now.After(p.answered) {
 			p.answered = now
 		}

@@ -235,26 +235,44 @@ func TestEndpointsComeAndGo(t *testing.T) {
 	}
 }
 
-// Another process has found the cluster dead. Its endpoints stay away until one of them answers, or all have failed while the API server
-// answers.
+// Another process has found the cluster dead. Its endpoints stay away until one of them answers, or all have failed three times while the API
+// server answers, or a minute has passed in which this host could not connect to any.
 func TestRestore(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers func(Target) (bool, time.Duration)
+		soon    Verdict // after a second
 		want    Verdict
-	}{"one answers": {answer, Proven}, "none answers": {timeOut, Unknown}} {
+	}{"one answers": {answer, Proven, Proven}, "none answers": {timeOut, Returning, Unknown}, "none can be asked": {nil, Returning, Checking}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(0)
+			run := func(d time.Duration) {
+				if c.answers != nil {
+					w.run(d, c.answers)
+					return
+				}
+				for end := w.now + d; w.now < end; w.now += tick {
+					if at, due := w.Due(start.Add(w.now), 16); due {
+						w.Forget(at)
+					}
+					if !w.IsSilent() {
+						w.Heard(start.Add(w.now))
+					}
+				}
+			}
 			w.Restore(start)
 			w.Follow(nil) // this cluster has none of them any more
 			w.Silent(start)
-			if w.run(10*time.Second, c.answers); w.verdict() != Dead {
+			if run(10 * time.Second); w.verdict() != Dead || !w.IsRestored() {
 				t.Errorf("silent: %s", w.verdict())
 			}
 			w.Heard(start.Add(w.now))
 			if w.Follow(targets(3)); w.verdict() != Returning {
 				t.Errorf("its API server answers: %s", w.verdict())
 			}
-			if w.run(10*time.Second, c.answers); w.verdict() != c.want {
+			if run(time.Second); w.verdict() != c.soon {
+				t.Errorf("%s for a second: %s, want %s", name, w.verdict(), c.soon)
+			}
+			if run(longestReturn); w.verdict() != c.want || w.IsRestored() {
 				t.Errorf("%s: %s, want %s", name, w.verdict(), c.want)
 			}
 		})

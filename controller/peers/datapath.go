@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// recheck is the pause between two evaluations of a silent peer.
+	// recheck is the pause between two evaluations of a peer that is silent or dead.
 	recheck = 500 * time.Millisecond
 	// remembered is the maximum number of slices to read of a peer that was not read since the start.
 	remembered = 500
@@ -74,7 +74,7 @@ func (p *peer) isDeadLocked(verdict datapath.Verdict, now time.Time) bool {
 		p.isolatedAt = now
 	}
 	// When the network is back, one peer answers first. The others get time to do so.
-	p.isolated = dead && (now.Sub(p.isolatedAt) < isolationGrace || p.isolated && verdict == datapath.Returning)
+	p.isolated = dead && (p.path.IsRestored() || now.Sub(p.isolatedAt) < isolationGrace || p.isolated && verdict == datapath.Returning)
 	return dead
 }
 
@@ -103,7 +103,7 @@ func (p *peer) lookLocked(now time.Time) datapath.Verdict {
 			p.followLocked(now, skipNone) // pods may have been replaced since the last choice
 		}
 		p.path.Silent(now)
-	} else {
+	} else if p.condition.reason != Syncing || !p.path.IsRestored() { // it has not answered yet
 		p.path.Heard(now)
 	}
 	if p.registry.options.Connect == nil {
@@ -200,9 +200,6 @@ func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 		return fmt.Sprintf("%d endpoints are being tested", c.Targets)
 	}
 	since := "the last one at " + c.Last.UTC().Format(time.RFC3339)
-	if c.Last.IsZero() {
-		since = "the last one before this controller started"
-	}
 	unread := "the API server is silent"
 	if p.condition.reason != Unreachable {
 		unread = "the peer is " + p.condition.reason
@@ -211,6 +208,10 @@ func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 	case datapath.Cut:
 		return fmt.Sprintf("%s, and %d of %d tested endpoints answer, %s: %s", unread, c.Accepting, c.Targets, since, p.stayTextLocked())
 	case datapath.Dead:
+		if p.path.IsRestored() {
+			return fmt.Sprintf("%s, and none of the %d tested endpoints has answered since this controller started, before which another one found the peer dead. "+
+				"Endpoints are removed where this cluster has others, and stay where not", unread, c.Targets)
+		}
 		if p.isolated {
 			return fmt.Sprintf("%s, none of the %d tested endpoints answers, %s, and no other peer answers: this cluster, or the node of its controller, can be the one without a network. "+
 				"Endpoints are removed where this cluster has others, and stay where not", unread, c.Targets, since)

@@ -68,7 +68,8 @@ func (p *peer) restore(found *coordinationv1.Lease, now metav1.Time, first bool)
 	p.registry.mu.Lock()
 	p.beat = heartbeat{value: found.Annotations[annotationBeat], since: now.Time, at: now.Time, mute: found.Labels[labelReason] == ControllerSilent}
 	if wasDead {
-		p.path.Restore(now.Time) // its endpoints return when one of them answers, as they would without a restart
+		// Its endpoints return when one of them answers, as they would without a restart. Its death is only assumed: a Lease proves nothing.
+		p.path.Restore(now.Time)
 	}
 	p.registry.mu.Unlock()
 	if found.Labels[labelConnected] == conditionTrue || p.lease.reportedPath == datapath.Cut {

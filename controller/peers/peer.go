@@ -179,7 +179,7 @@ func (p *peer) evaluate() time.Duration {
 	if changed {
 		s.callState(p.id)
 	}
-	if sight.Silent {
+	if sight.unsettled() {
 		again.Duration = min(again.Duration, recheck)
 	}
 	if recount > 0 {

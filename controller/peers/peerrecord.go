@@ -54,6 +54,9 @@ type Observation struct {
 	Known bool
 }
 
+// unsettled reports whether the connections to endpoints can change the state at any moment.
+func (s Observation) unsettled() bool { return s.Silent || s.Dead }
+
 // A peer that was lost once counts again at once, so that one outage has no further cost. From the
 // second time on it must stay connected for a while, each time twice as long. This limits how often
 // clients of a Service see endpoints disappear and return. After an hour without a loss the count
