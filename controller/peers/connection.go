@@ -75,7 +75,7 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 		peer: p, host: config.Host, exposed: exposureOf(config), budget: newBudget(), contents: newContents(), identity: newIdentity(""),
 		renewals: make(chan order, 1), swapped: make(chan struct{}, 1), turned: make(chan struct{}, 1),
 	}
-	if c.transport, err = newTransport(config, c.budget); err != nil {
+	if c.transport, err = newTransport(config, c.budget, p.registry.options.Transport); err != nil {
 		return nil, err
 	}
 	if c.accounts, err = typedcorev1.NewForConfigAndClient(config, c.transport.client); err != nil {

@@ -64,6 +64,8 @@ type Options struct {
 	// Connect reports whether an endpoint of a peer accepts a TCP connection, as ConnectTCP does. An
 	// error means that it could not be tried. If Connect is nil, no endpoint is tested.
 	Connect func(context.Context, datapath.Target) (accepted bool, err error)
+	// Transport replaces the network to the API servers of peers, for a clusterset in one process; nil for the real one.
+	Transport Transport
 	// Profiles is the namespace of the ClusterProfiles with the addresses of peers whose Secrets
 	// contain only a token. They are read with Config, that of this cluster. If Profiles is empty,
 	// no profile is read.

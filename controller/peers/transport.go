@@ -36,6 +36,10 @@ type transport struct {
 	closed bool
 }
 
+// Transport returns what sends requests to the API server with an address. heard is to be called whenever data arrives, also the answer to
+// a ping.
+type Transport func(host string, heard func()) http.RoundTripper
+
 // conn is a network connection that records when data last arrived.
 type conn struct {
 	net.Conn
@@ -43,7 +47,7 @@ type conn struct {
 	lastRead atomic.Int64 // from sinceStart
 }
 
-func newTransport(config *rest.Config, limit *budget) (*transport, error) {
+func newTransport(config *rest.Config, limit *budget, instead Transport) (*transport, error) {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
@@ -68,7 +72,11 @@ func newTransport(config *rest.Config, limit *budget) (*transport, error) {
 		t.token.Store(&config.BearerToken)
 		others.BearerToken = ""
 	}
-	wrapped, err := rest.HTTPWrappersForConfig(others, t.authorizing(t.http))
+	wire := http.RoundTripper(t.http)
+	if instead != nil {
+		wire = instead(config.Host, func() { t.heard.Store(sinceStart(time.Now())) })
+	}
+	wrapped, err := rest.HTTPWrappersForConfig(others, t.authorizing(wire))
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/apply"
+	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/peers"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -83,6 +84,9 @@ type Options struct {
 	Poll time.Duration
 	// Now returns the time. The default is time.Now.
 	Now func() time.Time
+	// Transport and Connect replace the network to the API servers and the endpoints of peers, for a clusterset in one process.
+	Transport peers.Transport
+	Connect   func(context.Context, datapath.Target) (accepted bool, err error)
 	// Probes become ready when the caches are synced. May be nil.
 	Probes *Probes
 }
@@ -204,9 +208,9 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		Remembered: func(ctx context.Context) ([]string, error) { return remembered(ctx, mgr.GetCache()) },
 		Cache:      mgr.GetCache(), Live: mgr.GetAPIReader(), Writer: apply.PeerWriter{Client: r.writer.Client},
 		Events: mgr.GetEventRecorder(mcs.ControllerName), Now: options.Now, Log: mgr.GetLogger(),
-		Profiles: options.ClusterProfiles, Config: mgr.GetConfig(),
+		Profiles: options.ClusterProfiles, Config: mgr.GetConfig(), Transport: options.Transport,
 	}
-	if options.ProbePeers {
+	if ofPeers.Connect = options.Connect; options.ProbePeers && options.Connect == nil {
 		ofPeers.Connect = peers.ConnectTCP
 	}
 	registry := peers.New(ofPeers)
