@@ -1,0 +1,129 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// answer writes an object, or a document of no kind in JSON.
+func answer(w http.ResponseWriter, code int, media runtime.SerializerInfo, object any) {
+	w.Header().Set("Content-Type", media.MediaType)
+	w.WriteHeader(code)
+	if o, ok := object.(runtime.Object); ok {
+		_ = media.Serializer.Encode(o, w) // fails if the client has gone
+	} else {
+		_ = json.NewEncoder(w).Encode(object)
+	}
+}
+
+func (s *Server) get(c *call) error {
+	c.verb = "get"
+	if err := s.admit(c, nil, nil); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	one := c.of.items[c.key]
+	s.mu.Unlock()
+	if one == nil {
+		return apierrors.NewNotFound(c.of.groupResource(), c.key.Name)
+	}
+	answer(c.writer, http.StatusOK, c.media, c.of.typed(one.object, ""))
+	return nil
+}
+
+// asked are the options of a request for many objects.
+type asked struct {
+	metav1.ListOptions
+	selection
+	version uint64 // 0 for none, and for any
+}
+
+func (s *Server) read(c *call) error {
+	query := c.request.URL.Query()
+	var o asked
+	if err := metav1.Convert_url_Values_To_v1_ListOptions(&query, &o.ListOptions, nil); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	var err error
+	if o.selection, err = c.selection(o.ListOptions); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if o.ResourceVersion != "" {
+		if o.version, err = strconv.ParseUint(o.ResourceVersion, 10, 64); err != nil {
+			return apierrors.NewBadRequest(err.Error())
+		}
+	}
+	c.verb = "list"
+	if o.Watch {
+		c.verb = "watch"
+	}
+	if err := s.admit(c, nil, nil); err != nil {
+		return err
+	}
+	if o.Watch {
+		return s.watch(c, o)
+	}
+	return s.list(c, o)
+}
+
+func (c *call) selection(o metav1.ListOptions) (by selection, err error) {
+	by = selection{namespace: c.key.Namespace}
+	if by.labels, err = labels.Parse(o.LabelSelector); err != nil {
+		return by, err
+	}
+	chosen, err := fields.ParseSelector(o.FieldSelector)
+	if err != nil {
+		return by, err
+	}
+	for _, part := range chosen.Requirements() {
+		switch part.Field {
+		case metav1.ObjectNameField:
+			by.name = part.Value
+		case "metadata.namespace":
+			by.namespace = part.Value
+		default:
+			return by, fmt.Errorf("%q is no field to select by", part.Field)
+		}
+	}
+	return by, nil
+}
+
+// list answers with all selected objects. Pages come in one: a limit is only a wish.
+func (s *Server) list(c *call, o asked) error {
+	s.mu.Lock()
+	items, version := c.of.sorted(o.selection), s.version
+	s.mu.Unlock()
+	if o.version > version {
+		return tooLarge(o.version, version)
+	}
+	objects := make([]runtime.Object, len(items))
+	for i, one := range items {
+		objects[i] = one.object
+	}
+	list := c.of.empty("List")
+	err := meta.SetList(list, objects)
+	if err == nil {
+		err = meta.NewAccessor().SetResourceVersion(list, strconv.FormatUint(version, 10))
+	}
+	if err != nil {
+		return err
+	}
+	answer(c.writer, http.StatusOK, c.media, c.of.typed(list, "List"))
+	return nil
+}
+
+// tooLarge is the answer for a version that the server has not reached, which a kube-apiserver gives after three seconds.
+func tooLarge(asked, current uint64) error {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", asked, current), 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+	return err
+}

@@ -1,0 +1,116 @@
+package apiserver
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// item is one state of an object. Nobody edits it.
+type item struct {
+	types.NamespacedName
+	object  client.Object
+	version uint64
+	before  *item // the state before, nil for a new object
+	gone    bool  // the object was deleted; its last state is this one
+}
+
+func (i *item) compare(other *item) int {
+	return cmp.Or(strings.Compare(i.Namespace, other.Namespace), strings.Compare(i.Name, other.Name))
+}
+
+// store has the objects of one kind, and the last changes of them. The Server's lock guards it.
+type store struct {
+	*kind
+	items map[types.NamespacedName]*item
+	// changes are only appended to or replaced.
+	changes []*item
+	// forgotten is the version of the last change that is not in changes.
+	forgotten uint64
+	// changed is closed by the next change.
+	changed chan struct{}
+}
+
+func newStore(k *kind) *store {
+	return &store{kind: k, items: map[types.NamespacedName]*item{}, changed: make(chan struct{})}
+}
+
+// history is how many changes are kept at least.
+const history = 1000
+
+// put stores the next state of an object, or removes it, and wakes the watches.
+func (s *Server) put(of *store, object client.Object, gone bool) *item {
+	s.version++
+	object.SetResourceVersion(strconv.FormatUint(s.version, 10))
+	key := client.ObjectKeyFromObject(object)
+	next := &item{key, object, s.version, of.items[key], gone}
+	if next.before != nil {
+		cut := *next.before
+		cut.before = nil // not the whole history
+		next.before = &cut
+	}
+	if gone {
+		delete(of.items, key)
+	} else {
+		of.items[key] = next
+	}
+	of.changes = append(of.changes, next)
+	if len(of.changes) > 2*history {
+		of.forget(len(of.changes) - history)
+	}
+	close(of.changed)
+	of.changed = make(chan struct{})
+	return next
+}
+
+// forget forgets the oldest changes. Those that remain are copied: a watch can be reading the old slice.
+func (s *store) forget(count int) {
+	if count > 0 {
+		s.forgotten = s.changes[count-1].version
+		s.changes = slices.Clone(s.changes[count:])
+	}
+}
+
+// after returns the changes after a version, or false if some of them are forgotten.
+func (s *store) after(version uint64) (changes []*item, known bool) {
+	at, _ := slices.BinarySearchFunc(s.changes, version+1, func(one *item, v uint64) int { return cmp.Compare(one.version, v) })
+	return slices.Clip(s.changes[at:]), version >= s.forgotten
+}
+
+// sorted returns the selected objects in the order of etcd.
+func (s *store) sorted(by selection) []*item {
+	items := make([]*item, 0, len(s.items))
+	for one := range maps.Values(s.items) {
+		if by.has(one.object) {
+			items = append(items, one)
+		}
+	}
+	slices.SortFunc(items, (*item).compare)
+	return items
+}
+
+// selection is the part of the objects that a request asks for.
+type selection struct {
+	namespace, name string // "" for all
+	labels          labels.Selector
+}
+
+func (s selection) has(o client.Object) bool {
+	return (s.namespace == "" || o.GetNamespace() == s.namespace) && (s.name == "" || o.GetName() == s.name) && s.labels.Matches(labels.Set(o.GetLabels()))
+}
+
+// shallow returns a copy of an object that shares everything below its fields.
+func shallow(object runtime.Object) runtime.Object {
+	v := reflect.ValueOf(object).Elem()
+	c := reflect.New(v.Type())
+	c.Elem().Set(v)
+	return c.Interface().(runtime.Object)
+}
