@@ -69,7 +69,7 @@ func (c toll) complaints(r dnsload.Result, ends []time.Time) []string {
 	complain(c != tollOfOne && lost > r.Retried, "%d questions had no answer when asked again, either", lost-r.Retried)
 	complain(lost+r.Wrong > len(r.Failures), "%d failures, of which %d were noted: more than can be looked at", lost+r.Wrong, len(r.Failures))
 	for _, f := range c.unexplained(r.Failures, ends) {
-		all = append(all, fmt.Sprintf("%s (%s), at %s: %s; no server's end explains it: the next was noted at %s", f.Question, f.Way, clock(f.At), f.What, nextEnd(ends, f.At)))
+		all = append(all, fmt.Sprintf("%s (%s), at %s: %s; no server's end explains it: the last was noted at %s, the next at %s", f.Question, f.Way, clock(f.At), f.What, lastEnd(ends, f.At), nextEnd(ends, f.At)))
 	}
 	return all
 }
@@ -94,6 +94,15 @@ func (c toll) unexplained(failures []dnsload.Failure, ends []time.Time) []dnsloa
 		}
 		return false
 	})
+}
+
+// lastEnd is when the last server ended before a time.
+func lastEnd(ends []time.Time, at time.Time) string {
+	earlier := slices.DeleteFunc(slices.Clone(ends), at.Before)
+	if len(earlier) == 0 {
+		return "no time"
+	}
+	return clock(slices.MaxFunc(earlier, time.Time.Compare))
 }
 
 // nextEnd is when the first server ended after a time.
