@@ -1,0 +1,252 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/clusterset-dns/multicluster/controller/datapath"
+	"github.com/clusterset-dns/multicluster/test/apiserver"
+)
+
+// network is what lies between clusters, and before their API servers.
+type network struct {
+	mu       sync.Mutex
+	servers  map[string]http.Handler // by the host of a URL
+	of       map[string]string       // the cluster of a host
+	cut      map[[2]string]bool      // clusters between which packets vanish, in both orders
+	refusing map[string]bool         // clusters whose API servers do not listen
+	deadPods map[string]bool         // clusters whose pods do not answer
+}
+
+// These are the times of a TCP client and of pings over HTTP/2, as the controller sets them.
+const (
+	dialTimeout = 5 * time.Second
+	pingEvery   = 2 * time.Second
+	pingTimeout = 3 * time.Second
+)
+
+func newNetwork() *network {
+	return &network{servers: map[string]http.Handler{}, of: map[string]string{}, cut: map[[2]string]bool{}, refusing: map[string]bool{}, deadPods: map[string]bool{}}
+}
+
+// passes reports whether packets from a cluster reach another one.
+func (n *network) passes(from, to string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.cut[[2]string{from, to}]
+}
+
+func (n *network) listens(cluster string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.refusing[cluster]
+}
+
+// edit changes the network.
+func (n *network) edit(f func(*network)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f(n)
+}
+
+// connect is the data path: it opens a connection from a cluster to an endpoint.
+func (n *network) connect(from string) func(context.Context, datapath.Target) (bool, error) {
+	return func(ctx context.Context, at datapath.Target) (bool, error) {
+		to := clusterOfPod(at.Addr())
+		if !n.passes(from, to) {
+			return false, wait(ctx, 1500*time.Millisecond)
+		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return !n.deadPods[to], nil
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// wire is the connections from one program to an API server. It ends with all requests of the program.
+type wire struct {
+	network *network
+	from    string
+	heard   func() // is called when data arrives; not nil
+
+	mu      sync.Mutex
+	streams map[*stream]bool
+	pinging map[string]bool // the clusters to which streams are open
+	ended   bool            // the program has crashed
+}
+
+func (n *network) wire(from string, heard func()) *wire {
+	if heard == nil {
+		heard = func() {}
+	}
+	return &wire{network: n, from: from, heard: heard, streams: map[*stream]bool{}, pinging: map[string]bool{}}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.network.mu.Lock()
+	to := w.network.of[r.URL.Host]
+	server := w.network.servers[r.URL.Host]
+	w.network.mu.Unlock()
+	if server == nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: r.URL.Host, IsNotFound: true}}
+	}
+	if err := w.reach(r.Context(), to); err != nil {
+		return nil, err
+	}
+	response, err := apiserver.RoundTripper{Handler: server}.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	w.heard()
+	if r.URL.Query().Get("watch") != "" {
+		response.Body = w.open(to, response.Body)
+	}
+	return response, nil
+}
+
+var errCrashed = errors.New("the program has ended")
+
+// reach waits as a connection attempt does, and fails as it does.
+func (w *wire) reach(ctx context.Context, to string) error {
+	w.mu.Lock()
+	ended := w.ended
+	w.mu.Unlock()
+	switch {
+	case ended:
+		return errCrashed
+	case !w.network.passes(w.from, to):
+		if err := wait(ctx, dialTimeout); err != nil {
+			return err
+		}
+		return &net.OpError{Op: "dial", Net: "tcp", Err: &url.Error{Op: "dial", URL: to, Err: timeout{}}}
+	case !w.network.listens(to):
+		return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
+	return nil
+}
+
+// timeout is the error of a connection attempt without an answer.
+type timeout struct{}
+
+func (timeout) Error() string { return "i/o timeout" }
+func (timeout) Timeout() bool { return true }
+
+// stream is the body of an answer that has no end of its own.
+type stream struct {
+	io.ReadCloser
+	wire *wire
+	to   string
+
+	mu     sync.Mutex
+	broken error
+}
+
+func (w *wire) open(to string, body io.ReadCloser) io.ReadCloser {
+	s := &stream{ReadCloser: body, wire: w, to: to}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.streams[s] = true
+	if !w.pinging[to] {
+		w.pinging[to] = true
+		go w.ping(to)
+	}
+	return s
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	s.mu.Lock()
+	broken := s.broken
+	s.mu.Unlock()
+	if broken != nil {
+		return 0, broken
+	}
+	if n > 0 {
+		s.wire.heard()
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (s *stream) Close() error {
+	s.wire.mu.Lock()
+	delete(s.wire.streams, s)
+	s.wire.mu.Unlock()
+	return s.ReadCloser.Close()
+}
+
+// ping asks for a sign of life while streams to a cluster are open. Without one, they break.
+func (w *wire) ping(to string) {
+	silent := time.Duration(0)
+	for {
+		time.Sleep(pingEvery) //nolint:forbidigo // it is virtual time
+		w.mu.Lock()
+		var open []*stream
+		for s := range w.streams {
+			if s.to == to {
+				open = append(open, s)
+			}
+		}
+		w.pinging[to] = len(open) > 0
+		ended := w.ended
+		w.mu.Unlock()
+		if len(open) == 0 {
+			return
+		}
+		switch {
+		case ended:
+			w.breakAll(open, errCrashed)
+		case !w.network.listens(to):
+			w.breakAll(open, io.ErrUnexpectedEOF)
+		case w.network.passes(w.from, to):
+			silent = 0
+			w.heard()
+		default:
+			if silent += pingEvery; silent >= pingTimeout {
+				w.breakAll(open, errors.New("http2: client connection lost"))
+			}
+		}
+	}
+}
+
+func (w *wire) breakAll(all []*stream, err error) {
+	for _, s := range all {
+		s.mu.Lock()
+		s.broken = err
+		s.mu.Unlock()
+		_ = s.ReadCloser.Close()
+	}
+}
+
+// crash ends all requests at once. Nothing that the program does afterwards has an effect.
+func (w *wire) crash() {
+	w.mu.Lock()
+	w.ended = true
+	var open []*stream
+	for s := range w.streams {
+		open = append(open, s)
+	}
+	w.mu.Unlock()
+	w.breakAll(open, errCrashed)
+}
+
+// host is that of the API server of a cluster, as its peers know it.
+func host(cluster string) string { return fmt.Sprintf("api.%s.example:6443", cluster) }

@@ -1,0 +1,55 @@
+package simulation
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+var update = flag.Bool("update", false, "write what the steps of the stories print now")
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	utilruntime.ErrorHandlers = nil // one of them waits for times from outside the bubble
+	os.Exit(m.Run())
+}
+
+// Each file of testdata is a story. What its steps print has to be what it says.
+func TestStories(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no stories", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var played string
+			synctest.Test(t, func(t *testing.T) {
+				if played, err = play(t.Context(), string(text)); err != nil {
+					t.Errorf("%s: %v", file, err)
+				}
+			})
+			if t.Failed() || played == string(text) {
+				return
+			}
+			if !*update {
+				t.Errorf("%s (-says +is):\n%s", file, cmp.Diff(string(text), played))
+			} else if err := os.WriteFile(file, []byte(played), 0o644); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
