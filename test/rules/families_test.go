@@ -57,10 +57,15 @@ func TestFamilies(t *testing.T) {
 	})
 }
 
-// exportInTurn lets the exports of c1 and c2 be of different seconds: that is how precise their timestamps are (C11).
+// exportInTurn lets the exports of c1 and c2 be of different seconds: that is how precise their timestamps are (C11). c2 knows the first one by
+// then: the first address family of a Service that c2 has made cannot change.
 func exportInTurn(s *world.Namespace, first, second *corev1.Service) {
 	s.Helper()
 	s.Export("c1", first, "10.9.1.1")
+	s.Until("c2 knows it", func() error {
+		_, err := s.Import("c2", first.Name)
+		return err
+	})
 	created := world.Live(s, "c1", new(mcsv1beta1.ServiceExport), first.Name)
 	s.Until("the next second", func() error {
 		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "clock-"}}
