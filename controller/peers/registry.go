@@ -63,7 +63,7 @@ type Options struct {
 	CutOffTimeout time.Duration
 	// Connect reports whether an endpoint of a peer accepts a TCP connection, as ConnectTCP does. An
 	// error means that it could not be tried. If Connect is nil, no endpoint is tested.
-	Connect func(context.Context, datapath.Target) (accepted bool, err error)
+	Connect Connect
 	// Transport replaces the network to the API servers of peers, for a clusterset in one process; nil for the real one.
 	Transport Transport
 	// Profiles is the namespace of the ClusterProfiles with the addresses of peers whose Secrets
@@ -73,6 +73,9 @@ type Options struct {
 	Config   *rest.Config
 	Log      logr.Logger
 }
+
+// Connect opens a connection to an endpoint: see Options.
+type Connect func(ctx context.Context, at datapath.Target) (accepted bool, err error)
 
 // Writer writes the Leases of peers, renewed tokens and the announced ID. apply.PeerWriter implements it.
 type Writer interface {

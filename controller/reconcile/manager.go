@@ -21,7 +21,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/apply"
-	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/peers"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -86,7 +85,7 @@ type Options struct {
 	Now func() time.Time
 	// Transport and Connect replace the network to the API servers and the endpoints of peers, for a clusterset in one process.
 	Transport peers.Transport
-	Connect   func(context.Context, datapath.Target) (accepted bool, err error)
+	Connect   peers.Connect
 	// Probes become ready when the caches are synced. May be nil.
 	Probes *Probes
 }
