@@ -33,8 +33,8 @@ func TestEndpointsStayUntilTheirNewSliceIsThere(t *testing.T) {
 		}
 		return s
 	}
-	split, other := slice("foo.east.ipv4-split", "10.1.0.1", "10.1.0.2"), slice("foo.east.ipv4-other", "10.1.0.9")
-	for _, s := range []*discoveryv1.EndpointSlice{split, other} {
+	split, other, third := slice("foo.east.ipv4-split", "10.1.0.1", "10.1.0.2"), slice("foo.east.ipv4-other", "10.1.0.9"), slice("foo.east.ipv4-third", "10.1.0.3")
+	for _, s := range []*discoveryv1.EndpointSlice{split, other, third} {
 		if err := d.Create(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -49,10 +49,13 @@ func TestEndpointsStayUntilTheirNewSliceIsThere(t *testing.T) {
 			CreateSlices: []*discoveryv1.EndpointSlice{slice("foo.east.ipv4-first", "10.1.0.1"), refused}, DeleteSlices: []*discoveryv1.EndpointSlice{split, other},
 		}, split, other},
 		{"it is not tried again yet", diff.Changes{RefusedSlices: []*discoveryv1.EndpointSlice{refused}, DeleteSlices: []*discoveryv1.EndpointSlice{split}}, split, nil},
+		{"the slice that takes over cannot be changed", diff.Changes{
+			UpdateSlices: []diff.Edit[*discoveryv1.EndpointSlice]{{Old: third, New: slice("foo.east.ipv4-third", "10.1.0.2", "no address")}}, DeleteSlices: []*discoveryv1.EndpointSlice{split},
+		}, split, nil},
 		{"both are there", diff.Changes{DeleteSlices: []*discoveryv1.EndpointSlice{split}}, nil, split},
 	} {
 		t.Log(step.what)
-		if err := d.importedSlices(t.Context(), observed.State{Import: d.imp, Namespace: d.imp.Namespace, Name: "foo"}, step.changes); err != nil && step.changes.CreateSlices == nil {
+		if err := d.importedSlices(t.Context(), observed.State{Import: d.imp, Namespace: d.imp.Namespace, Name: "foo"}, step.changes); err != nil && step.changes.CreateSlices == nil && step.changes.UpdateSlices == nil {
 			t.Fatal(err)
 		}
 		for s, there := range map[*discoveryv1.EndpointSlice]bool{step.stays: true, step.gone: false} {

@@ -36,7 +36,11 @@ func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.C
 		if !ownership.SliceIsOurs(edit.Old, st.Import) {
 			return fmt.Errorf("update EndpointSlice %s: %w", edit.Old.Name, errNotOurs)
 		}
-		o.note(edit.New, w.updateSlice(ctx, st, edit.New.DeepCopy()))
+		err := w.updateSlice(ctx, st, edit.New.DeepCopy())
+		if err != nil {
+			lacking = append(lacking, edit.New)
+		}
+		o.note(edit.New, err)
 	}
 	for _, move := range c.MoveSlices {
 		o.note(move.Slice, w.move(ctx, st, move))

@@ -119,7 +119,7 @@ func (m *sliceBuilder) parts(endpoints []discoveryv1.Endpoint) map[int][]discove
 	if len(endpoints) <= m.most || m.most < 1 {
 		return map[int][]discoveryv1.Endpoint{0: endpoints}
 	}
-	sorted := slices.SortedFunc(slices.Values(endpoints), func(a, b discoveryv1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
+	sorted := slices.SortedStableFunc(slices.Values(endpoints), func(a, b discoveryv1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
 	parts, same := map[int][]discoveryv1.Endpoint{}, 0
 	hashes := make([]uint64, len(sorted))
 	for i, e := range sorted {

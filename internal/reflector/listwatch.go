@@ -141,7 +141,8 @@ func headOf(list io.Reader) (head metav1.ListMeta, err error) {
 			return head, err
 		}
 		if key == "metadata" {
-			return head, text.Decode(&head)
+			err := text.Decode(&head)
+			return head, err
 		}
 		if err := text.Decode(new(json.RawMessage)); err != nil {
 			return head, err
