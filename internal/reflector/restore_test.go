@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -95,5 +96,15 @@ func TestARefusedWatchIsNotTriedAgain(t *testing.T) {
 	r := cache.NewReflectorWithOptions(lw, &corev1.Service{}, cache.NewStore(cache.MetaNamespaceKeyFunc), cache.ReflectorOptions{Logger: &quiet})
 	if err := r.ListAndWatchWithContext(t.Context()); err == nil || watches != 2 {
 		t.Errorf("%v after %d watches, want an error after a streamed list and a watch", err, watches)
+	}
+}
+
+// A hostile peer answers the question for its version with megabytes. They are not read to their end.
+func TestTheQuestionForAVersionIsBounded(t *testing.T) {
+	_, _, client := followServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, `{"items": "`+strings.Repeat("x", maxQuestion)+`", "metadata": {"resourceVersion": "7"}}`)
+	}, func(Verb, error) {})
+	if version, err := versionOf(client, Resource{Name: "services"})(t.Context()); err == nil {
+		t.Errorf("the version is %q after more than %d bytes, want an error", version, maxQuestion)
 	}
 }
