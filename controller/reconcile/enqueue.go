@@ -72,6 +72,15 @@ func byLabel(label string) client.IndexerFunc {
 	}
 }
 
+// namesOfService returns what a change of a Service concerns: its imports, and in a clusterset also the export of its name.
+func (r *serviceReconciler) namesOfService(ctx context.Context, svc client.Object) []ctrl.Request {
+	requests := r.importsOfService(ctx, svc)
+	if r.clusterset != nil {
+		requests = append(requests, sameName(ctx, svc)...)
+	}
+	return requests
+}
+
 // importsOfService returns the imports that own the Service, and the imports whose derived Service
 // has its name. The latter include a Service of Karmada, a Service that the annotation names, and a
 // Service that blocks the name. It also returns the imports of any namespace whose ips contain the

@@ -109,7 +109,8 @@ func reached(version, other string) bool {
 }
 
 // showing tells what the object of each event is, before the handler enqueues a name, so that the
-// next pass finds the write.
+// next pass finds the write. Only one handler of a kind may tell it: each gets the events in their order, but one can be far behind
+// another, and its events would look like those of a restored etcd.
 func (e *expected) showing(next handler.EventHandler) handler.EventHandler {
 	return showing{e, next}
 }

@@ -185,7 +185,7 @@ func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Opti
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("serviceimport").
 		Watches(&mcsv1beta1.ServiceImport{}, r.expected.showing(&handler.EnqueueRequestForObject{})).
-		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(r.importsOfService))).
+		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(r.namesOfService))).
 		Watches(&discoveryv1.EndpointSlice{}, r.expected.showing(r.sliceHandler())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
@@ -235,7 +235,6 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		return err
 	}
 	b.Watches(&mcsv1beta1.ServiceExport{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
-		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn), ofNamespaces).
 		WatchesRawSource(names)
 	e := &exporter{
