@@ -11,7 +11,9 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
+	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/observed"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // Compare returns the missing writes for the desired state, except those of conditions.
@@ -48,11 +50,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	c.ofNative(st, d.Native)
 	// Endpoints of a cluster become usable before those of another cluster become unusable.
 	slices.SortStableFunc(c.UpdateSlices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(connects(b), connects(a)) })
-	if c.Service != nil && len(c.CreateSlices)+len(c.UpdateSlices) > 0 && renamesUnnamed(c.Service) {
-		// The slices get the port's new name first, then the Service: its traffic never stops
-		// (C12).
-		c.Service = nil
-	}
+	c.renamePorts()
 	return c
 }
 
@@ -98,10 +96,48 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// renamesUnnamed reports whether an edit of a Service names its unnamed port.
-func renamesUnnamed(edit *Edit[*corev1.Service]) bool {
-	unnamed := func(svc *corev1.Service) bool {
-		return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == "" })
+// renamePorts lets traffic go on while ports of the Service get other names (C12). kube-proxy finds the ports of slices by name, so
+// slices have both names at first, then the Service gets the new ones, and then slices lose the former ones: each in a pass of its own.
+func (c *Changes) renamePorts() {
+	if c.Service == nil {
+		return
 	}
-	return unnamed(edit.Old) && !unnamed(edit.New)
+	former := map[string]string{} // by the new name
+	for _, was := range c.Service.Old.Spec.Ports {
+		named := func(p corev1.ServicePort) bool { return p.Name == was.Name }
+		renamed := func(p corev1.ServicePort) bool { return p.Port == was.Port && p.Protocol == was.Protocol }
+		if to := slices.IndexFunc(c.Service.New.Spec.Ports, renamed); to >= 0 && !slices.ContainsFunc(c.Service.New.Spec.Ports, named) {
+			former[c.Service.New.Spec.Ports[to].Name] = was.Name
+		}
+	}
+	if len(former) == 0 {
+		return
+	}
+	var updates []Edit[*discoveryv1.EndpointSlice]
+	for _, edit := range c.UpdateSlices {
+		ofService := edit.New.Labels[discoveryv1.LabelServiceName] == c.Service.New.Name
+		if ofService {
+			edit.New = withFormer(edit.New, former)
+		}
+		if !ofService || !ownership.Covers(edit.Old, edit.New) || digest.Of(edit.Old) != digest.Of(edit.New) {
+			updates = append(updates, edit)
+		}
+	}
+	if c.UpdateSlices = updates; len(updates)+len(c.CreateSlices) > 0 {
+		c.Service = nil
+	}
+}
+
+// withFormer returns a slice that also has the former names of its ports.
+func withFormer(slice *discoveryv1.EndpointSlice, former map[string]string) *discoveryv1.EndpointSlice {
+	const maxPorts = 100 // the API's limit
+	with := slice.DeepCopy()
+	for _, port := range slice.Ports {
+		was, renamed := former[*port.Name]
+		if renamed && len(with.Ports) < maxPorts && !slices.ContainsFunc(with.Ports, func(p discoveryv1.EndpointPort) bool { return *p.Name == was }) {
+			port.Name = &was
+			with.Ports = append(with.Ports, port)
+		}
+	}
+	return with
 }
