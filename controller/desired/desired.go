@@ -141,17 +141,14 @@ func keptAlone(b builder) Slices {
 	}}
 }
 
-// awaited returns the cluster that a slice came from, if that cluster is silent, or if it is this
-// cluster and its Service is being replaced. Otherwise it returns "".
+// awaited returns the cluster that a slice came from, if that cluster is silent, or if its Service is
+// being replaced, or its slices are. Otherwise it returns "".
 func (b builder) awaited(slice *discoveryv1.EndpointSlice) string {
-	waiting := slices.Clone(b.Clusterset.Silent)
+	waiting := slices.Concat(b.Clusterset.Silent, b.Clusterset.Vacant)
 	for _, cluster := range b.Clusterset.SilentAssumed {
 		if slices.Contains(b.kept, cluster) {
 			waiting = append(waiting, cluster)
 		}
-	}
-	if home := b.Clusterset.Home; slices.Contains(b.Clusterset.Vacant, home) {
-		waiting = append(waiting, home)
 	}
 	for _, cluster := range waiting {
 		if ownership.SliceIsFrom(cluster, slice, b.Import) {

@@ -63,6 +63,8 @@ type Export struct {
 	NativeName bool
 	// Probe means that importing clusters connect to the endpoints all the time.
 	Probe bool
+	// Invalid means that a peer says it has no Service to export: its condition Valid is False (C8).
+	Invalid bool
 }
 
 // ServiceSpec is the part of a Service that an import takes over (C5). The record in the annotation
@@ -111,7 +113,7 @@ func TrimExport(export *mcsv1beta1.ServiceExport) *Export {
 
 // Same reports whether two exports have the same content.
 func (e *Export) Same(other *Export) bool {
-	return e.Created.Equal(&other.Created) && e.AllLabels == other.AllLabels && e.AllAnnotations == other.AllAnnotations &&
+	return e.Invalid == other.Invalid && e.Created.Equal(&other.Created) && e.AllLabels == other.AllLabels && e.AllAnnotations == other.AllAnnotations &&
 		e.Preference == other.Preference && e.NativeName == other.NativeName && e.Probe == other.Probe && (e.Consumers == nil) == (other.Consumers == nil) && slices.Equal(e.Consumers, other.Consumers)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -17,11 +18,17 @@ import (
 )
 
 // serviceExport contains the fields that are read from a ServiceExport. They are the same in both
-// versions (A2). The status is not read: one condition with a time that the CRD accepts and Go does
-// not would make every list of the exports fail.
+// versions (A2). The times of conditions are not read: one that the CRD accepts and Go does not would
+// cost the export.
 type serviceExport struct {
 	lenient.Base
-	Spec mcsv1beta1.ServiceExportSpec `json:"spec"`
+	Spec   mcsv1beta1.ServiceExportSpec `json:"spec"`
+	Status struct {
+		Conditions []struct {
+			Type   mcsv1beta1.ServiceExportConditionType `json:"type"`
+			Status metav1.ConditionStatus                `json:"status"`
+		} `json:"conditions"`
+	} `json:"status"`
 }
 
 // DeepCopyObject implements runtime.Object. It returns a shallow copy, because an export that was

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -17,7 +18,13 @@ import (
 func trimExport(object any) (*merge.Export, bool) {
 	of := object.(*serviceExport)
 	export := merge.TrimExport(&mcsv1beta1.ServiceExport{ObjectMeta: of.ObjectMeta, Spec: of.Spec})
-	return export, export != nil && of.Err == nil && isName(of.Namespace, of.Name)
+	if export == nil || of.Err != nil || !isName(of.Namespace, of.Name) {
+		return nil, false
+	}
+	for _, is := range of.Status.Conditions {
+		export.Invalid = export.Invalid || is.Type == mcsv1beta1.ServiceExportConditionValid && is.Status == metav1.ConditionFalse
+	}
+	return export, true
 }
 
 // isName reports whether both are DNS labels (RFC 1123), as the names of all Services and

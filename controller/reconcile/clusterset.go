@@ -78,6 +78,11 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName, imp *
 		switch {
 		case slices.Contains(withdrawn, m.Cluster):
 			return replaceGrace
+		case m.Cluster != c.home && m.Export != nil && m.Service == nil:
+			if m.Export.Invalid {
+				return 0 // it has waited itself
+			}
+			return 3 * c.grace // its controller writes what somebody has deleted there, but may have to reach its API server again
 		case m.Export != nil && (m.Service == nil || populating):
 			return c.grace
 		}
