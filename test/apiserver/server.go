@@ -29,6 +29,10 @@ type Options struct {
 	// Admit can refuse a request, and answers with the error of an API server, or with any other one as with an internal error. A write
 	// can be edited: Object is what will be stored. May be nil.
 	Admit func(*Request) error
+	// Stored sees each change when it is stored, in their order; Old is nil for a new object, and New for one that has gone. Refused sees each
+	// write that is not stored. They must not call the Server. May be nil.
+	Stored  func(*Request)
+	Refused func(*Request, error)
 }
 
 // Request is a request, as authorization and admission see it.
@@ -181,11 +185,16 @@ func (s *Server) admit(c *call, old, object client.Object) error {
 	if s.options.Admit == nil {
 		return nil
 	}
-	agent := ""
+	return s.options.Admit(c.asked(old, object))
+}
+
+// asked is a request as others see it.
+func (c *call) asked(old, object client.Object) *Request {
+	r := &Request{Verb: c.verb, Subresource: c.sub, Resource: c.of.groupResource(), NamespacedName: c.key, User: c.user, Old: old, New: object, UserAgent: c.manager}
 	if c.request != nil {
-		agent = c.request.UserAgent()
+		r.UserAgent = c.request.UserAgent()
 	}
-	return s.options.Admit(&Request{Verb: c.verb, Subresource: c.sub, Resource: c.of.groupResource(), NamespacedName: c.key, User: c.user, Old: old, New: object, UserAgent: agent})
+	return r
 }
 
 // discovery returns the document at a path, or nil. It is the form of discovery with one request for each version, which clients use

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -47,7 +48,8 @@ func newStore(k *kind) *store {
 const history = 1000
 
 // put stores the next state of an object, or removes it, and wakes the watches.
-func (s *Server) put(of *store, object client.Object, gone bool) *item {
+func (s *Server) put(c *call, object client.Object, gone bool) *item {
+	of := c.of
 	s.version++
 	object.SetResourceVersion(strconv.FormatUint(s.version, 10))
 	key := client.ObjectKeyFromObject(object)
@@ -68,7 +70,57 @@ func (s *Server) put(of *store, object client.Object, gone bool) *item {
 	}
 	close(of.changed)
 	of.changed = make(chan struct{})
+	if s.options.Stored != nil {
+		var old, now client.Object
+		if next.before != nil {
+			old = next.before.object
+		}
+		if !gone {
+			now = object
+		}
+		s.options.Stored(c.asked(old, now))
+	}
 	return next
+}
+
+// Backup is the state of a Server at a time.
+type Backup struct {
+	version uint64
+	items   []map[types.NamespacedName]*item
+	leased  map[netip.Addr]types.NamespacedName
+}
+
+// Backup returns the state, as a snapshot of etcd has it.
+func (s *Server) Backup() *Backup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := &Backup{version: s.version, leased: maps.Clone(s.leased)}
+	for _, of := range s.stores {
+		b.items = append(b.items, maps.Clone(of.items))
+	}
+	return b
+}
+
+// Restore sets the Server back, while nobody is connected: watches would not notice it. Also the next versions are those that were given before.
+func (s *Server) Restore(b *Backup) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version, s.leased = b.version, maps.Clone(b.leased)
+	for i, of := range s.stores {
+		of.items, of.changes, of.forgotten = maps.Clone(b.items[i]), nil, b.version
+	}
+}
+
+// Objects returns all objects. Nobody may edit them.
+func (s *Server) Objects() (all []client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, of := range s.stores {
+		for _, one := range of.sorted(everything) {
+			all = append(all, one.object)
+		}
+	}
+	return all
 }
 
 // forget forgets the oldest changes. Those that remain are copied: a watch can be reading the old slice.
@@ -102,6 +154,8 @@ type selection struct {
 	namespace, name string // "" for all
 	labels          labels.Selector
 }
+
+var everything = selection{labels: labels.Everything()}
 
 func (s selection) has(o client.Object) bool {
 	return (s.namespace == "" || o.GetNamespace() == s.namespace) && (s.name == "" || o.GetName() == s.name) && s.labels.Matches(labels.Set(o.GetLabels()))

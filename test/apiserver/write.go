@@ -169,13 +169,23 @@ func (s *Server) write(c *call, edit func(old client.Object) (client.Object, err
 	}
 	object, err := edit(old)
 	if err != nil {
-		return nil, err
+		return nil, s.refused(c, old, nil, err)
 	}
 	applied := c.request != nil && strings.HasPrefix(c.request.Header.Get("Content-Type"), "application/apply-patch")
+	var stored client.Object
 	if old == nil {
-		return s.add(c, object, applied)
+		stored, err = s.add(c, object, applied)
+	} else {
+		stored, err = s.change(c, old, object, applied)
 	}
-	return s.change(c, old, object, applied)
+	return stored, s.refused(c, old, object, err)
+}
+
+func (s *Server) refused(c *call, old, object client.Object, err error) error {
+	if err != nil && s.options.Refused != nil {
+		s.options.Refused(c.asked(old, object), err)
+	}
+	return err
 }
 
 // add stores a new object.
@@ -225,7 +235,7 @@ func (s *Server) add(c *call, object client.Object, applied bool) (client.Object
 	if c.dry {
 		return object, nil
 	}
-	return s.put(c.of, object, false).object, nil
+	return s.put(c, object, false).object, nil
 }
 
 // change stores the next state of an object. A write without an effect leaves the version as it is.
@@ -256,10 +266,10 @@ func (s *Server) change(c *call, old, object client.Object, applied bool) (clien
 		return object, nil
 	case object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 && !c.of.kept(object):
 		last := shallow(object).(client.Object) // with the version that it had
-		s.drop(c.of, object)
+		s.drop(c, object)
 		return last, nil
 	}
-	return s.put(c.of, object, false).object, nil
+	return s.put(c, object, false).object, nil
 }
 
 // isCurrent refuses a write that is based on another state, or on another object of the name.
@@ -407,7 +417,7 @@ func (s *Server) remove(c *call) error {
 	defer s.mu.Unlock()
 	left, err := s.delete(c, o)
 	if err != nil {
-		return err
+		return s.refused(c, nil, nil, err)
 	}
 	if left != nil {
 		answer(c.writer, http.StatusOK, c.media, c.of.typed(left, ""))
@@ -458,7 +468,7 @@ func (s *Server) delete(c *call, o metav1.DeleteOptions) (left client.Object, er
 	object := have.object.DeepCopyObject().(client.Object)
 	propagate(object, o.PropagationPolicy)
 	if len(object.GetFinalizers()) == 0 && !c.of.kept(object) {
-		s.drop(c.of, object)
+		s.drop(c, object)
 		return nil, nil
 	}
 	if object.GetDeletionTimestamp() == nil {
@@ -469,7 +479,7 @@ func (s *Server) delete(c *call, o metav1.DeleteOptions) (left client.Object, er
 			object.SetGeneration(object.GetGeneration() + 1)
 		}
 		c.of.terminate(object)
-		return s.put(c.of, object, false).object, nil
+		return s.put(c, object, false).object, nil
 	}
 	return have.object, nil
 }
@@ -499,11 +509,11 @@ func propagate(object client.Object, policy *metav1.DeletionPropagation) {
 }
 
 // drop removes an object for good.
-func (s *Server) drop(of *store, object client.Object) {
-	if of.released != nil {
-		of.released(s, object)
+func (s *Server) drop(c *call, object client.Object) {
+	if c.of.released != nil {
+		c.of.released(s, object)
 	}
-	s.put(of, object, true)
+	s.put(c, object, true)
 }
 
 // The status of typed objects is a field of that name.
