@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
@@ -29,19 +31,30 @@ type cluster struct {
 	id      string
 	number  int
 	network *network
+	judges  *judges
 	server  *apiserver.Server
 	admin   client.Client
 
 	controller *program // nil if none runs
+	dying      sync.WaitGroup
 	dns        *watch.Watch
-	stopDNS    func()
+	stopOthers func()
+	saved      *apiserver.Backup
+	changed    chan struct{} // has an element after a change that the garbage collector can be interested in
+
+	mu       sync.Mutex
+	refusals []*refusal
 }
 
 // program is a running program.
 type program struct {
-	wire  *wire
-	stop  context.CancelFunc
-	ended chan error
+	wire    *wire
+	stop    context.CancelFunc
+	began   time.Time
+	cache   cache.Cache
+	started chan struct{} // is closed when all its parts run
+	ended   chan struct{} // is closed when it has ended, with err
+	err     error
 }
 
 // servicesOf is the network of a cluster's Services. Its pods have addresses of 10.9.<number>.0/24.
@@ -53,9 +66,23 @@ func servicesOf(number int) netip.Prefix {
 func clusterOfPod(a netip.Addr) string { return "member" + strconv.Itoa(int(a.As4()[2])) }
 
 // newCluster starts a cluster without a controller. IDs are member1, member2 and so on.
-func newCluster(ctx context.Context, n *network, number int, seed uint64) (*cluster, error) {
-	c := &cluster{id: "member" + strconv.Itoa(number), number: number, network: n}
-	c.server = apiserver.New(apiserver.Options{ServiceCIDRs: []netip.Prefix{servicesOf(number)}, Seed: seed + uint64(number)})
+func newCluster(ctx context.Context, n *network, j *judges, number int, seed uint64) (*cluster, error) {
+	c := &cluster{id: "member" + strconv.Itoa(number), number: number, network: n, judges: j, changed: make(chan struct{}, 1)}
+	c.stopOthers = func() {}
+	j.follow(c)
+	c.server = apiserver.New(apiserver.Options{
+		ServiceCIDRs: []netip.Prefix{servicesOf(number)}, Seed: seed + uint64(number), Admit: c.admit,
+		Stored: func(r *apiserver.Request) {
+			j.stored(c.id, r)
+			if r.New == nil || r.New.GetDeletionTimestamp() != nil || len(r.New.GetOwnerReferences()) > 0 {
+				select {
+				case c.changed <- struct{}{}:
+				default:
+				}
+			}
+		},
+		Refused: func(r *apiserver.Request, err error) { j.refused(c.id, r, err) },
+	})
 	n.edit(func(n *network) {
 		for _, name := range []string{host(c.id), home(c.id)} {
 			n.servers[name], n.of[name] = c.server, c.id
@@ -65,7 +92,7 @@ func newCluster(ctx context.Context, n *network, number int, seed uint64) (*clus
 	if c.admin, err = client.New(c.config("kubectl/v1", apiserver.RoundTripper{Handler: c.server}), client.Options{Scheme: world.Scheme}); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{world.SystemNamespace, "shop"} {
+	for _, name := range []string{world.SystemNamespace, namespace} {
 		if err := c.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			return nil, err
 		}
@@ -97,13 +124,18 @@ func (c *cluster) join(ctx context.Context, peer string) error {
 	})
 }
 
+// leave ends the reading of a peer.
+func (c *cluster) leave(ctx context.Context, peer string) error {
+	return c.admin.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: peer}})
+}
+
 // start runs the production controller.
 func (c *cluster) start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	p := &program{wire: c.network.wire(c.id, nil), stop: cancel, ended: make(chan error, 1)}
+	p := &program{wire: c.network.wire(c.id, nil), stop: cancel, started: make(chan struct{}), ended: make(chan struct{})}
 	config := c.config(mcs.ControllerName+"/simulated", p.wire)
 	options := reconcile.Options{
-		ClusterID: c.id, Namespace: world.SystemNamespace, MetricsAddress: "0", Poll: time.Minute, Version: "simulated",
+		ClusterID: c.id, Namespace: world.SystemNamespace, MetricsAddress: "0", Poll: 10 * time.Minute, Version: "simulated",
 		PeerTimeout: 10 * time.Minute, KeepLastEndpoints: true, ProbePeers: true, Connect: c.network.connect(c.id),
 		Transport: func(_ string, heard func()) http.RoundTripper { return c.network.wire(c.id, heard) },
 	}
@@ -116,40 +148,102 @@ func (c *cluster) start(ctx context.Context) error {
 		cancel()
 		return fmt.Errorf("the controller of %s does not start: %w", c.id, err)
 	}
-	go func() { p.ended <- manager.Start(ctx) }()
+	p.began, p.cache = time.Now(), manager.GetCache()
+	if err := manager.Add(runnable(p.started)); err != nil {
+		return err
+	}
+	go func() { p.err = manager.Start(ctx); p.wire.mute(); close(p.ended) }()
+	c.judges.began(c.id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.controller = p
 	return nil
 }
 
+// runnable is a part of a manager that does nothing but tell that it runs.
+type runnable chan struct{}
+
+// Start implements manager.Runnable.
+func (r runnable) Start(context.Context) error { close(r); return nil }
+
 // end ends the controller as SIGTERM does, or as the loss of its node does: then nothing that it still wants to write arrives.
+//
+// controller-runtime does not end, or leaves goroutines behind, before all caches are filled (kubernetes-sigs/controller-runtime#3440). A test in
+// virtual time needs them to end: so a program is over for the others at once, and ends a little later.
 func (c *cluster) end(crash bool) error {
 	p := c.controller
 	if p == nil {
 		return nil
 	}
+	c.mu.Lock()
 	c.controller = nil
-	if crash {
-		p.wire.crash()
-	}
-	p.stop()
-	err := <-p.ended
-	if crash || err == nil {
+	c.mu.Unlock()
+	if !crash && p.isFilled() {
+		p.stop()
+		if <-p.ended; p.err != nil {
+			return fmt.Errorf("the controller of %s ended with: %w", c.id, p.err)
+		}
 		return nil
 	}
-	return fmt.Errorf("the controller of %s ended with: %w", c.id, err)
+	p.wire.mute()
+	c.dying.Go(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() { <-p.ended; cancel() }()
+		select {
+		case <-p.started:
+			p.cache.WaitForCacheSync(ctx)
+			_ = wait(ctx, time.Second) // the handlers of events follow the caches
+		case <-p.ended: // by itself: it waits two minutes for its caches
+		}
+		p.stop()
+		<-p.ended
+	})
+	return nil
 }
 
-// startDNS runs the plugin's watch.
-func (c *cluster) startDNS(ctx context.Context) error {
+// revive starts a controller that has ended by itself again, as the kubelet does.
+func (c *cluster) revive(ctx context.Context) {
+	for wait(ctx, 10*time.Second) == nil {
+		c.mu.Lock()
+		p := c.controller
+		c.mu.Unlock()
+		if p == nil || !c.network.listens(c.id) {
+			continue
+		}
+		select {
+		case <-p.ended:
+			_ = c.start(ctx) // or later
+		default:
+		}
+	}
+}
+
+// isFilled reports whether a program has run for so long that all its caches are filled.
+func (p *program) isFilled() bool {
+	select {
+	case <-p.started:
+	default:
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	return time.Since(p.began) > time.Minute && p.cache.WaitForCacheSync(ctx)
+}
+
+// startOthers runs the plugin's watch, and what Kubernetes' own controllers do.
+func (c *cluster) startOthers(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := watch.New(c.config("coredns/simulated", c.network.wire(c.id, nil)), watch.Options{}, silent{})
 	if err != nil {
 		cancel()
 		return err
 	}
-	ended := make(chan struct{})
-	go func() { w.Run(ctx); close(ended) }()
-	c.dns, c.stopDNS = w, func() { cancel(); <-ended }
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx) })
+	running.Go(func() { c.collect(ctx) })
+	running.Go(func() { c.revive(ctx) })
+	c.dns, c.stopOthers = w, func() { cancel(); running.Wait() }
 	return nil
 }
 

@@ -50,6 +50,25 @@ func (n *network) listens(cluster string) bool {
 	return !n.refusing[cluster]
 }
 
+// disturbed reports whether anything does not work.
+func (n *network) disturbed() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, is := range n.cut {
+		if is {
+			return true
+		}
+	}
+	for _, of := range []map[string]bool{n.refusing, n.deadPods} {
+		for _, is := range of {
+			if is {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // edit changes the network.
 func (n *network) edit(f func(*network)) {
 	n.mu.Lock()
@@ -88,7 +107,10 @@ type wire struct {
 	mu      sync.Mutex
 	streams map[*stream]bool
 	pinging map[string]bool // the clusters to which streams are open
-	ended   bool            // the program has crashed
+	muted   bool            // the program has ended for all others: what it writes does not arrive
+	fuse    int             // it will at this write from now, if not 0
+	before  bool            // and does not make that
+	lose    int             // the answers to so many writes
 }
 
 func (n *network) wire(from string, heard func()) *wire {
@@ -110,8 +132,14 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := w.reach(r.Context(), to); err != nil {
 		return nil, err
 	}
+	if err := w.burn(r, true); err != nil {
+		return nil, err
+	}
 	response, err := apiserver.RoundTripper{Handler: server}.RoundTrip(r)
 	if err != nil {
+		return nil, err
+	}
+	if err := w.burn(r, false); err != nil {
 		return nil, err
 	}
 	w.heard()
@@ -125,12 +153,7 @@ var errCrashed = errors.New("the program has ended")
 
 // reach waits as a connection attempt does, and fails as it does.
 func (w *wire) reach(ctx context.Context, to string) error {
-	w.mu.Lock()
-	ended := w.ended
-	w.mu.Unlock()
 	switch {
-	case ended:
-		return errCrashed
 	case !w.network.passes(w.from, to):
 		if err := wait(ctx, dialTimeout); err != nil {
 			return err
@@ -206,14 +229,11 @@ func (w *wire) ping(to string) {
 			}
 		}
 		w.pinging[to] = len(open) > 0
-		ended := w.ended
 		w.mu.Unlock()
 		if len(open) == 0 {
 			return
 		}
 		switch {
-		case ended:
-			w.breakAll(open, errCrashed)
 		case !w.network.listens(to):
 			w.breakAll(open, io.ErrUnexpectedEOF)
 		case w.network.passes(w.from, to):
@@ -236,16 +256,24 @@ func (w *wire) breakAll(all []*stream, err error) {
 	}
 }
 
-// crash ends all requests at once. Nothing that the program does afterwards has an effect.
-func (w *wire) crash() {
+// works reports whether nothing happens to the program, nor is about to.
+func (w *wire) works() bool {
 	w.mu.Lock()
-	w.ended = true
-	var open []*stream
-	for s := range w.streams {
-		open = append(open, s)
-	}
-	w.mu.Unlock()
-	w.breakAll(open, errCrashed)
+	defer w.mu.Unlock()
+	return !w.muted && w.fuse == 0 && w.lose == 0
+}
+
+// mute ends the program for all others.
+func (w *wire) mute() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.muted = true
+}
+
+func (w *wire) isMuted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.muted
 }
 
 // host is that of the API server of a cluster, as its peers know it.

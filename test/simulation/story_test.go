@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ var update = flag.Bool("update", false, "write what the steps of the stories pri
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
+	debug.SetGCPercent(800)         // the heap is small
 	utilruntime.ErrorHandlers = nil // one of them waits for times from outside the bubble
 	os.Exit(m.Run())
 }
@@ -38,7 +40,7 @@ func TestStories(t *testing.T) {
 			}
 			var played string
 			synctest.Test(t, func(t *testing.T) {
-				if played, err = play(t.Context(), string(text)); err != nil {
+				if played, err = play(t.Context(), 1, string(text)); err != nil {
 					t.Errorf("%s: %v", file, err)
 				}
 			})

@@ -1,0 +1,327 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/test/apiserver"
+)
+
+// cut lets packets between clusters vanish: "cut member1 member2"; one cluster alone is cut from all others.
+func (s *story) cut(ids []string, cut bool) error {
+	s.network.edit(func(n *network) {
+		for _, a := range s.clusters {
+			for _, b := range s.clusters {
+				if a != b && (len(ids) == 0 || slices.Contains(ids, a.id) && (len(ids) == 1 || slices.Contains(ids, b.id))) {
+					n.cut[[2]string{a.id, b.id}], n.cut[[2]string{b.id, a.id}] = cut, cut
+				}
+			}
+		}
+	})
+	s.judges.disturbed()
+	return nil
+}
+
+// api ends an API server, and starts it: "api down", "api up". Its cluster goes on without it.
+func (s *story) api(c *cluster, words []string) error {
+	down := strings.Join(words, " ") == "down"
+	s.network.edit(func(n *network) { n.refusing[c.id] = down })
+	s.judges.apiIs(c.id, down)
+	return nil
+}
+
+// pods lets all pods of a cluster fail, and answer again: "pods down", "pods up".
+func (s *story) pods(c *cluster, words []string) error {
+	down := strings.Join(words, " ") == "down"
+	s.network.edit(func(n *network) { n.deadPods[c.id] = down })
+	s.judges.podsAre(c.id, down)
+	return nil
+}
+
+// crash ends a controller as the loss of its node does, at once, or at a write: "crash", "crash before write 3", "crash after write 1". Then the
+// write is not made, or it is made and nobody gets the answer.
+func (s *story) crash(c *cluster, words []string) error {
+	s.judges.disturbed()
+	if len(words) == 0 || c.controller == nil {
+		return c.end(true)
+	}
+	if len(words) != 3 || words[0] != "before" && words[0] != "after" {
+		return errors.New("want: crash before write 3, or: crash after write 3")
+	}
+	n, err := strconv.Atoi(words[2])
+	if err != nil {
+		return err
+	}
+	w := c.controller.wire
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fuse, w.before = n, words[0] == "before"
+	return nil
+}
+
+// start starts a controller that does not run.
+func (s *story) start(c *cluster, _ []string) error {
+	if c.controller != nil && !c.controller.wire.isMuted() {
+		return errMoot
+	}
+	return errors.Join(c.end(true), s.begins(c))
+}
+
+// restart ends a controller in good order, and starts it.
+func (s *story) restart(c *cluster, _ []string) error {
+	if c.controller == nil {
+		return errMoot
+	}
+	return errors.Join(c.end(false), s.begins(c))
+}
+
+// begins starts a controller. Without an API server, its pod is not started, or ends at once: it is tried again by "start" or "settle".
+func (s *story) begins(c *cluster) error {
+	if !s.network.listens(c.id) {
+		return nil
+	}
+	if err := c.start(s.ctx); err == nil || c.undisturbedServer() {
+		return err
+	}
+	return nil
+}
+
+// lose loses the answers to the next writes of a controller, which are made: "lose 2".
+func (s *story) lose(c *cluster, words []string) error {
+	n, err := strconv.Atoi(strings.Join(words, ""))
+	if err != nil || c.controller == nil {
+		return err
+	}
+	c.controller.wire.mu.Lock()
+	defer c.controller.wire.mu.Unlock()
+	c.controller.wire.lose = n
+	s.judges.disturbed()
+	return nil
+}
+
+// burn counts a write, and ends the program if it is the one to end it at.
+func (w *wire) burn(r *http.Request, before bool) error {
+	if r.Method == http.MethodGet || strings.Contains(r.URL.Path, "/leases") || strings.Contains(r.URL.Path, "/events") {
+		return nil
+	}
+	w.mu.Lock()
+	blown := false
+	if w.before == before && w.fuse > 0 {
+		w.fuse--
+		blown = w.fuse == 0
+	}
+	lost := !before && w.lose > 0
+	if lost {
+		w.lose--
+	}
+	muted := before && w.muted
+	w.mu.Unlock()
+	if blown {
+		w.mute()
+	}
+	if blown || muted {
+		return errCrashed
+	}
+	if lost {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+// refusal is what an API server answers to some requests of controllers.
+type refusal struct {
+	code     int
+	resource string // "" for all
+	reads    bool   // also reads
+	times    int    // how often; -1 for ever
+}
+
+// answer lets an API server refuse what controllers ask of it, and takes that back: "answer 503 endpointslices", "answer 429 all 3" for the next
+// three writes, "answer 403 services reads" for reads, too, "answer as usual".
+func (s *story) answer(c *cluster, words []string) error {
+	s.judges.disturbed()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refusals = nil
+	if strings.Join(words, " ") == "as usual" {
+		return nil
+	}
+	if len(words) < 2 {
+		return errors.New("want: answer 503 endpointslices, answer 429 all 3, or: answer as usual")
+	}
+	code, err := strconv.Atoi(words[0])
+	if err != nil {
+		return err
+	}
+	r := &refusal{code: code, resource: words[1], times: -1}
+	for _, word := range words[2:] {
+		if n, err := strconv.Atoi(word); err == nil {
+			r.times = n
+		}
+		r.reads = r.reads || word == "reads"
+	}
+	c.refusals = append(c.refusals, r)
+	return nil
+}
+
+// admit refuses as the story wants it.
+func (c *cluster) admit(r *apiserver.Request) error {
+	if !isController(r.UserAgent) {
+		return nil
+	}
+	read := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.refusals {
+		if one.times == 0 || read && !one.reads || one.resource != "all" && one.resource != r.Resource.Resource {
+			continue
+		}
+		if one.resource == "all" && (r.Resource.Resource == "leases" || r.Resource.Resource == "events") {
+			continue
+		}
+		if one.times > 0 {
+			one.times--
+		}
+		return refuse(one.code, r.Resource, r.Name)
+	}
+	return nil
+}
+
+// undisturbed reports whether the controller runs, and nothing is refused to it.
+func (c *cluster) undisturbed() bool {
+	c.mu.Lock()
+	runs := c.controller != nil && c.controller.wire.works()
+	c.mu.Unlock()
+	return runs && c.undisturbedServer()
+}
+
+func (c *cluster) undisturbedServer() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !slices.ContainsFunc(c.refusals, func(r *refusal) bool { return r.times != 0 })
+}
+
+func isController(agent string) bool { return strings.HasPrefix(agent, mcs.ControllerName) }
+
+// refuse is what API servers, webhooks and quotas answer.
+func refuse(code int, of schema.GroupResource, name string) error {
+	const webhook = `admission webhook "policy.example.org" denied the request: not allowed`
+	switch code {
+	case http.StatusForbidden:
+		return apierrors.NewForbidden(of, name, errors.New(webhook))
+	case http.StatusTooManyRequests:
+		return apierrors.NewTooManyRequests("too many requests, please try again later", 1)
+	case http.StatusInternalServerError:
+		return apierrors.NewInternalError(errors.New(`failed calling webhook "policy.example.org": connection refused`))
+	case http.StatusUnauthorized:
+		return apierrors.NewUnauthorized("Unauthorized")
+	case http.StatusConflict:
+		return apierrors.NewConflict(of, name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+	case http.StatusServiceUnavailable:
+		return apierrors.NewServiceUnavailable("the server is currently unable to handle the request")
+	case http.StatusGatewayTimeout:
+		return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+	}
+	return apierrors.NewGenericServerResponse(code, "", of, name, webhook, 0, true)
+}
+
+// backup keeps the state of an API server, for a later restore.
+func (s *story) backup(c *cluster, _ []string) error {
+	c.saved = c.server.Backup()
+	return nil
+}
+
+// restore sets an API server back to its backup. Meanwhile, it is down.
+func (s *story) restore(c *cluster, _ []string) error {
+	if c.saved == nil {
+		return fmt.Errorf("there is no backup: %w", errMoot)
+	}
+	s.network.edit(func(n *network) { n.refusing[c.id] = true })
+	s.judges.apiIs(c.id, true)
+	if err := s.wait([]string{"5s"}); err != nil { // until all connections have broken
+		return err
+	}
+	c.server.Restore(c.saved)
+	s.judges.restart(c)
+	s.network.edit(func(n *network) { n.refusing[c.id] = false })
+	s.judges.apiIs(c.id, false)
+	return nil
+}
+
+// proxies starts all kube-proxies of a cluster again.
+func (s *story) proxies(c *cluster, _ []string) error {
+	s.judges.restart(c)
+	return nil
+}
+
+// settle ends everything that disturbs, and waits until the clusterset has come to its end. Then it has to be as the true state says, and to
+// write nothing any more.
+func (s *story) settle(_ []string) error {
+	err := s.cut(nil, false)
+	for _, c := range s.clusters {
+		s.network.edit(func(n *network) { n.refusing[c.id], n.deadPods[c.id] = false, false })
+		s.judges.podsAre(c.id, false)
+		s.judges.apiIs(c.id, false)
+		c.mu.Lock()
+		c.refusals = nil
+		c.mu.Unlock()
+		if c.controller == nil || c.controller.wire.isMuted() {
+			err = errors.Join(err, c.end(true), c.start(s.ctx))
+		} else {
+			w := c.controller.wire
+			w.mu.Lock()
+			w.fuse, w.lose = 0, 0
+			w.mu.Unlock()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for waited := time.Duration(0); waited < settling; waited += time.Minute { // most have come to their end soon
+		if err := s.wait([]string{"1m"}); err != nil {
+			return err
+		}
+		if s.judges.end(s) == nil {
+			break
+		}
+	}
+	s.judges.quiet()
+	if err := s.wait([]string{quietness.String()}); err != nil {
+		return err
+	}
+	return errors.Join(s.judges.verdict(), s.judges.end(s))
+}
+
+// settling is how long a clusterset can need to come to its end: peers that came and went count only after a while. quietness is how long it has
+// to write nothing then.
+const settling, quietness = 15 * time.Minute, 10 * time.Minute
+
+// collect is what the garbage collector and the namespace controller do, soon after each change.
+func (c *cluster) collect(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.changed:
+		}
+		if wait(ctx, 100*time.Millisecond) != nil {
+			return
+		}
+		for c.server.Collect() {
+			if wait(ctx, 100*time.Millisecond) != nil {
+				return
+			}
+		}
+	}
+}

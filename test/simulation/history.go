@@ -1,0 +1,189 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// history returns a random story: what users, tools, networks and machines do to a clusterset, step by step, and then "settle". It follows from
+// the seed.
+func history(seed uint64, steps int) []string {
+	h := &dice{Rand: rand.New(rand.NewPCG(seed, 0))}
+	h.clusters = 2 + h.IntN(2)
+	if h.one(12) {
+		h.clusters = 4 + h.IntN(2)
+	}
+	story := []string{fmt.Sprintf("clusters %d", h.clusters)}
+	for len(story) < 4 { // so that something is there
+		m := h.id()
+		story = append(story, m+": service foo "+h.ports()+strings.Join(h.own(m), " "), h.member()+"export foo")
+	}
+	for len(story) <= steps {
+		story = append(story, h.step())
+		if !h.one(3) {
+			story = append(story, "wait "+h.pick("10ms", "50ms", "200ms", "1s", "3s", "10s", "1m", "5m"))
+		}
+	}
+	return append(story, "settle")
+}
+
+// dice make what a history consists of.
+type dice struct {
+	*rand.Rand
+	clusters int
+}
+
+// one is true in one of n cases.
+func (d *dice) one(n int) bool { return d.IntN(n) == 0 }
+
+func (d *dice) pick(from ...string) string { return from[d.IntN(len(from))] }
+
+func (d *dice) id() string { return fmt.Sprintf("member%d", 1+d.IntN(d.clusters)) }
+
+func (d *dice) member() string { return d.id() + ": " }
+
+func (d *dice) name() string { return d.pick("foo", "foo", "foo", "bar", "depot/foo") }
+
+func (d *dice) ports() string {
+	return d.pick("80 ", "80 ", "80 ", "8080 ", ":80 ", "80 web:81 ", "web:80 dns:53/UDP ")
+}
+
+// step is one thing that happens.
+func (d *dice) step() string {
+	kinds := []struct {
+		weight int
+		make   func() string
+	}{
+		{10, d.users}, {4, d.slips}, {2, d.edits}, {4, d.machines}, {3, d.networks}, {2, d.refusals},
+	}
+	sum := 0
+	for _, k := range kinds {
+		sum += k.weight
+	}
+	at := d.IntN(sum)
+	for _, k := range kinds {
+		if at -= k.weight; at < 0 {
+			return k.make()
+		}
+	}
+	panic("unreachable")
+}
+
+// users is what people do on purpose.
+func (d *dice) users() string {
+	m := d.id()
+	own := func() string { // endpoints of the cluster itself
+		return strings.TrimSpace(strings.Join(d.own(m), " "))
+	}
+	switch d.IntN(12) {
+	case 0, 1, 2:
+		return m + ": service " + d.name() + " " + d.ports() + own()
+	case 3:
+		return m + ": service " + d.name() + " " + d.ports() + d.pick("type=NodePort ", "affinity=ClientIP ", "internal=Local ", "distribution=PreferClose ", "clusterip=None ", "type=ExternalName ") + own()
+	case 4, 5, 6:
+		return m + ": endpoints " + d.name() + " " + own()
+	case 7, 8:
+		return m + ": export " + d.name()
+	case 9:
+		return m + ": export " + d.name() + d.pick(" label=team:blue", " label=team:red", " annotation=example.org/note:x")
+	case 10:
+		return m + ": delete serviceexport " + d.name()
+	default:
+		return m + ": delete service " + d.name()
+	}
+}
+
+func (d *dice) own(member string) (all []string) {
+	number := strings.TrimPrefix(member, "member")
+	for n := 1; n < 5; n++ {
+		if d.one(2) {
+			all = append(all, fmt.Sprintf("10.9.%s.%d%s", number, n, d.pick("", "", "", "", "", "=unready", "=terminating")))
+		}
+	}
+	return all
+}
+
+// slips is what people and tools do by mistake to objects of ours.
+func (d *dice) slips() string {
+	n := d.name()
+	derived := strings.Replace("/"+n, "/", "/derived-", 1)[1:]
+	if in, of, given := strings.Cut(n, "/"); given {
+		derived = in + "/derived-" + of
+	}
+	return d.member() + d.pick(
+		"delete serviceimport "+n, "delete serviceimport "+n+" cascade=orphan", "delete serviceimport "+n+" cascade=foreground",
+		"delete service "+derived, "delete service "+derived+" cascade=orphan", "delete service "+derived+" cascade=foreground",
+		"label service "+derived+" app.kubernetes.io/managed-by=Helm", "label serviceimport "+n+" argocd.argoproj.io/instance=x", "annotate service "+derived+" argocd.argoproj.io/tracking-id=x",
+		"delete namespace depot", "create namespace depot", "create namespace depot",
+	)
+}
+
+// edits change fields of ours.
+func (d *dice) edits() string {
+	n := d.name()
+	derived := "derived-" + n
+	if in, of, given := strings.Cut(n, "/"); given {
+		derived = in + "/derived-" + of
+	}
+	return d.member() + d.pick(
+		`patch serviceimport `+n+` {"spec": {"ports": [{"port": 1}]}}`, `patch serviceimport `+n+` {"spec": {"ips": null}}`,
+		`patch serviceimport `+n+` {"spec": {"type": "Headless", "ips": null}}`, `patch serviceimport `+n+` {"spec": {"sessionAffinity": "ClientIP"}}`,
+		`patch serviceimport/status `+n+` {"status": {"conditions": null}}`, `patch serviceimport/status `+n+` {"status": {"clusters": null}}`,
+		`patch service `+derived+` {"spec": {"ports": [{"name": "other", "port": 77}]}}`, `patch service `+derived+` {"spec": {"sessionAffinity": "ClientIP"}}`,
+		`patch service `+derived+` {"spec": {"selector": {"app": "other"}}}`, `patch service `+derived+` {"metadata": {"ownerReferences": null}}`,
+		`patch serviceexport/status `+n+` {"status": {"conditions": null}}`,
+	)
+}
+
+// machines end and start.
+func (d *dice) machines() string {
+	return d.member() + d.pick("restart", "crash", "crash before write "+d.pick("1", "2", "3"), "crash after write "+d.pick("1", "2", "3"), "start", "start", "start",
+		"lose "+d.pick("1", "3"), "proxies", "pods down", "pods up", "backup", "restore")
+}
+
+// networks fail, and come back.
+func (d *dice) networks() string {
+	switch d.IntN(6) {
+	case 0:
+		return "cut " + d.id()
+	case 1, 2:
+		return "connect"
+	case 3:
+		return d.member() + "api down"
+	default:
+		return d.member() + "api up"
+	}
+}
+
+// refusals are what API servers, webhooks and quotas answer.
+func (d *dice) refusals() string {
+	if d.one(3) {
+		return d.member() + "answer as usual"
+	}
+	if d.one(6) { // nothing refuses for ever that an object has changed
+		return d.member() + "answer 409 " + d.pick("services", "endpointslices", "serviceimports") + d.pick(" 1", " 3")
+	}
+	return d.member() + "answer " + d.pick("403", "429", "500", "503", "504") + " " + d.pick("all", "services", "endpointslices", "serviceimports", "serviceexports") +
+		d.pick(" 1", " 1", " 3", "", " reads")
+}
+
+// shrink leaves out steps for as long as the story fails in the same way, and returns what is left. fails plays a story.
+func shrink(steps []string, fails func([]string) bool) []string {
+	for size := len(steps) / 2; size > 0; {
+		removed := false
+		for at := 1; at+size < len(steps); { // the first one makes the clusters, and the last one judges
+			without := slices.Delete(slices.Clone(steps), at, at+size)
+			if fails(without) {
+				steps, removed = without, true
+			} else {
+				at += size
+			}
+		}
+		if !removed || size > 1 {
+			size /= 2
+		}
+	}
+	return steps
+}

@@ -1,0 +1,496 @@
+package simulation
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
+	"github.com/clusterset-dns/multicluster/test/apiserver"
+	"github.com/clusterset-dns/multicluster/test/world"
+)
+
+// judges see each change of any object when it is stored, and say which promise it breaks. The promises have a code, by which failures are
+// compared:
+//
+//	traffic   a Service has no usable endpoint left in kube-proxy, although there is one
+//	endpoint  in calm weather, kube-proxy loses an endpoint that is still there
+//	address   the address of an import changes while somebody exports the name
+//	theirs    the controller changes or deletes what it has not made
+//	conflict  a write is refused because it knows nothing of another one by the same controller
+//	restless  the clusterset does not come to rest
+//	end       what a cluster has in the end is not what the true state says
+type judges struct {
+	mu       sync.Mutex
+	network  *network
+	facts    map[string]*facts
+	broken   []broken
+	weather  time.Time // when something was last disturbed
+	resting  bool      // controllers have to write nothing
+	exercise map[string]int
+	trace    func(cluster string, r *apiserver.Request) // sees each change; may be nil
+}
+
+// broken is a promise that was not kept.
+type broken struct{ promise, what string }
+
+func (b broken) Error() string { return b.promise + ": " + b.what }
+
+// facts is what the judges know of a cluster.
+type facts struct {
+	*cluster
+	objects            map[objectKey]client.Object
+	proxy              *kubeProxy
+	made               map[types.UID]bool               // by the controller
+	wrote              map[objectKey]lastWrite          // who wrote an object last
+	address            map[types.NamespacedName]string  // of imports
+	serving            map[types.NamespacedName]serving // what is exported of a name, since when
+	podsDown           bool                             // now
+	pods               time.Time                        // when that last changed
+	apiDown            bool
+	apiSilent, apiBack time.Time // when the API server last went down, and came back
+	started            time.Time // the controller
+}
+
+type objectKey struct {
+	kind reflect.Type
+	types.NamespacedName
+}
+
+type lastWrite struct {
+	controller bool
+	at         time.Time
+}
+
+// serving are the addresses with ports that are ready, each since a time, and the port of the Service that leads there.
+type serving map[string]struct {
+	since      time.Time
+	port, name string
+}
+
+// These are times after which a change counts: until then, it may be on its way, or disturb.
+const (
+	known = 30 * time.Second
+	calm  = 3 * time.Minute
+)
+
+func newJudges() *judges { return &judges{facts: map[string]*facts{}, exercise: map[string]int{}} }
+
+func (j *judges) follow(c *cluster) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.network = c.network
+	j.facts[c.id] = &facts{
+		cluster: c, objects: map[objectKey]client.Object{}, proxy: newKubeProxy(), made: map[types.UID]bool{}, wrote: map[objectKey]lastWrite{},
+		address: map[types.NamespacedName]string{}, serving: map[types.NamespacedName]serving{},
+	}
+}
+
+func keyed(o client.Object) objectKey {
+	return objectKey{reflect.TypeOf(o), client.ObjectKeyFromObject(o)}
+}
+
+// disturbed notes that something was disturbed, or that this ended.
+func (j *judges) disturbed() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.weather = time.Now()
+}
+
+func (j *judges) podsAre(cluster string, down bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if f := j.facts[cluster]; f.podsDown != down {
+		f.podsDown, f.pods, j.weather = down, time.Now(), time.Now()
+	}
+}
+
+// apiIs notes that an API server ends, or begins.
+func (j *judges) apiIs(cluster string, down bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f := j.facts[cluster]
+	j.weather = time.Now()
+	switch {
+	case down && !f.apiDown:
+		f.apiDown, f.apiSilent = true, time.Now()
+	case !down && f.apiDown:
+		f.apiDown, f.apiBack = false, time.Now()
+	}
+}
+
+// began notes that a controller has started: it knows nothing of former writes.
+func (j *judges) began(cluster string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.facts[cluster].started, j.weather = time.Now(), time.Now()
+}
+
+// restart has the kube-proxies of a cluster read all anew, also after a restore.
+func (j *judges) restart(c *cluster) {
+	all := c.server.Objects()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f := j.facts[c.id]
+	f.proxy, f.objects, f.address, f.wrote = newKubeProxy(), map[objectKey]client.Object{}, map[types.NamespacedName]string{}, map[objectKey]lastWrite{}
+	for _, o := range all {
+		f.objects[keyed(o)] = o
+		f.proxy.sees(nil, o)
+		if imp, ok := o.(*mcsv1beta1.ServiceImport); ok && len(imp.Spec.IPs) > 0 {
+			f.address[client.ObjectKeyFromObject(imp)] = imp.Spec.IPs[0]
+		}
+	}
+	for _, name := range f.names() {
+		f.serves(name)
+	}
+	j.weather = time.Now()
+}
+
+// uses is what kube-proxy uses of a Service.
+func (j *judges) uses(cluster string, svc types.NamespacedName) proxied {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.facts[cluster].proxy.uses(svc)
+}
+
+// quiet says that nothing is left to write.
+func (j *judges) quiet() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.resting = true
+}
+
+// verdict returns the first promises that are broken.
+func (j *judges) verdict() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	const enough = 3
+	var errs []error
+	for _, b := range j.broken[:min(enough, len(j.broken))] {
+		errs = append(errs, b)
+	}
+	return errors.Join(errs...)
+}
+
+func (j *judges) say(promise, cluster, format string, args ...any) {
+	j.broken = append(j.broken, broken{promise, "in " + cluster + ", " + fmt.Sprintf(format, args...)})
+}
+
+// stored judges a change of an object.
+func (j *judges) stored(cluster string, r *apiserver.Request) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f, object := j.facts[cluster], r.New
+	if object == nil {
+		object = r.Old
+	}
+	if j.trace != nil {
+		j.trace(cluster, r)
+	}
+	key, ours := keyed(object), isController(r.UserAgent)
+	services := concerned(r.Old, r.New)
+	before := map[types.NamespacedName]map[string]bool{}
+	for _, svc := range services {
+		before[svc] = f.proxy.uses(svc).addresses()
+	}
+	f.proxy.sees(r.Old, r.New)
+	if r.New == nil {
+		delete(f.objects, key)
+	} else {
+		f.objects[key] = r.New
+	}
+	if ours && r.Old == nil {
+		f.made[object.GetUID()] = true
+	}
+	f.wrote[key] = lastWrite{ours, time.Now()}
+	if name, concerns := exportOf(object); concerns {
+		f.serves(name)
+	}
+	if ours {
+		j.judgeTheirs(f, r)
+		j.judgeRest(f, r, key)
+	}
+	for _, svc := range services {
+		j.judgeTraffic(f, svc, before[svc], f.proxy.uses(svc).addresses(), ours)
+	}
+	if imp, ok := object.(*mcsv1beta1.ServiceImport); ok {
+		j.judgeAddress(f, imp, r.New == nil)
+	}
+}
+
+// concerned are the Services of which kube-proxy's opinion can change.
+func concerned(old, now client.Object) (all []types.NamespacedName) {
+	for _, o := range []client.Object{old, now} {
+		switch o := o.(type) {
+		case *corev1.Service:
+			all = append(all, client.ObjectKeyFromObject(o))
+		case *discoveryv1.EndpointSlice:
+			if of, labelled := serviceOf(o); labelled {
+				all = append(all, of)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(all)
+}
+
+// exportOf is the name of which an object can change what is exported.
+func exportOf(o client.Object) (name types.NamespacedName, concerns bool) {
+	switch o := o.(type) {
+	case *corev1.Service, *mcsv1beta1.ServiceExport, *mcsv1beta1.ServiceImport:
+		return client.ObjectKeyFromObject(o), true
+	case *discoveryv1.EndpointSlice:
+		return serviceOf(o)
+	}
+	return name, false
+}
+
+func get[T client.Object](f *facts, key types.NamespacedName) T {
+	one, _ := f.objects[objectKey{reflect.TypeFor[T](), key}].(T)
+	return one
+}
+
+// names are those that the cluster exports.
+func (f *facts) names() (all []types.NamespacedName) {
+	for key := range f.objects {
+		if key.kind == reflect.TypeFor[*mcsv1beta1.ServiceExport]() {
+			all = append(all, key.NamespacedName)
+		}
+	}
+	return all
+}
+
+// serves computes what the cluster exports of a name, from what its users made.
+func (f *facts) serves(name types.NamespacedName) {
+	now := serving{}
+	svc, export := get[*corev1.Service](f, name), get[*mcsv1beta1.ServiceExport](f, name)
+	imp := get[*mcsv1beta1.ServiceImport](f, name)
+	foreign := imp != nil && !ownership.OfImport(imp)
+	if svc != nil && export != nil && svc.Spec.Type != corev1.ServiceTypeExternalName && !foreign {
+		for key, object := range f.objects {
+			slice, ok := object.(*discoveryv1.EndpointSlice)
+			if !ok || key.Namespace != name.Namespace || slice.Labels[discoveryv1.LabelServiceName] != name.Name || slice.Labels[mcsv1beta1.LabelServiceName] != "" {
+				continue
+			}
+			for at, port := range ready(slice, svc) {
+				one, already := f.serving[name][at]
+				is := fmt.Sprintf("%s/%d", port.Protocol, port.Port)
+				if !already || one.port != is || one.name != port.Name {
+					one.since, one.port, one.name = time.Now(), is, port.Name
+				}
+				now[at] = one
+			}
+		}
+	}
+	f.serving[name] = now
+}
+
+// ready are the addresses of a slice that a Service's ports lead to, each with the port.
+func ready(slice *discoveryv1.EndpointSlice, svc *corev1.Service) map[string]corev1.ServicePort {
+	all := map[string]corev1.ServicePort{}
+	for _, to := range slice.Ports {
+		for _, port := range svc.Spec.Ports {
+			for _, e := range slice.Endpoints {
+				if is, _ := states(e); is && port.Name == *to.Name && port.Protocol == *to.Protocol {
+					all[fmt.Sprintf("%s:%d", e.Addresses[0], *to.Port)] = port
+				}
+			}
+		}
+	}
+	return all
+}
+
+// good are the addresses of a name that clients in a cluster can use, and that it has had time to know of. A port reaches only the Services that
+// have it (C14).
+func (j *judges) good(in *facts, name types.NamespacedName) map[string]bool {
+	all, ports := map[string]bool{}, map[string]bool{}
+	if imp := get[*mcsv1beta1.ServiceImport](in, name); imp != nil {
+		for _, p := range imp.Spec.Ports {
+			ports[fmt.Sprintf("%s/%d", p.Protocol, p.Port)] = true
+		}
+	}
+	for id, from := range j.facts {
+		if from.podsDown || time.Since(from.pods) < calm && !from.pods.IsZero() || !in.reads(id) || !j.network.passes(in.id, id) {
+			continue
+		}
+		for at, one := range from.serving[name] {
+			if from.knows(one.since) && ports[one.port] {
+				all[at] = true
+			}
+		}
+	}
+	return all
+}
+
+// knows reports whether others have had time to know of what happened in a cluster at a time. After an outage of its API server, everybody reads
+// one kind of objects after the other again.
+func (f *facts) knows(since time.Time) bool {
+	if time.Since(since) < known {
+		return false
+	}
+	return since.Before(f.apiSilent) || !f.apiDown && time.Since(f.apiBack) >= calm
+}
+
+// reads reports whether a cluster is itself or a peer.
+func (f *facts) reads(id string) bool {
+	return f.id == id || get[*corev1.Secret](f, types.NamespacedName{Namespace: world.SystemNamespace, Name: id}) != nil
+}
+
+// judgeTraffic compares what kube-proxy used of a derived Service with what it uses now.
+func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after map[string]bool, ours bool) {
+	name, derived := strings.CutPrefix(svc.Name, "derived-")
+	key := types.NamespacedName{Namespace: svc.Namespace, Name: name}
+	imp := get[*mcsv1beta1.ServiceImport](f, key)
+	if !derived || !ours || imp == nil || imp.Spec.Type == mcsv1beta1.Headless || !ownership.OfImport(imp) || j.anyHeadless(key) {
+		return
+	}
+	if n := get[*corev1.Namespace](f, types.NamespacedName{Name: svc.Namespace}); n == nil || n.DeletionTimestamp != nil {
+		return
+	}
+	good := j.good(f, key)
+	maps.DeleteFunc(good, func(at string, _ bool) bool { return !before[at] })
+	if len(good) == 0 {
+		return
+	}
+	j.exercise["traffic"]++
+	left := maps.Clone(good)
+	maps.DeleteFunc(left, func(at string, _ bool) bool { return !after[at] })
+	switch {
+	case len(left) == 0:
+		j.say("traffic", f.id, "kube-proxy uses no endpoint of %s any more that works; before, it used %v", svc, sortedTrue(good))
+	case len(left) < len(good) && j.isCalm():
+		maps.DeleteFunc(good, func(at string, _ bool) bool { return after[at] })
+		j.say("endpoint", f.id, "kube-proxy does not use %v for %s any more, which still serves", sortedTrue(good), svc)
+	}
+}
+
+// anyHeadless reports whether the type of a name can change for that of another cluster.
+func (j *judges) anyHeadless(name types.NamespacedName) bool {
+	for _, f := range j.facts {
+		if svc := get[*corev1.Service](f, name); svc != nil && svc.Spec.ClusterIP == corev1.ClusterIPNone {
+			return true
+		}
+	}
+	return false
+}
+
+// isCalm reports whether nothing is disturbed, nor was a moment ago.
+func (j *judges) isCalm() bool {
+	if !j.weather.IsZero() && time.Since(j.weather) < calm || j.network.disturbed() {
+		return false
+	}
+	for _, f := range j.facts {
+		if !f.undisturbed() {
+			return false
+		}
+	}
+	return true
+}
+
+// judgeAddress wants the address that an import had, for as long as somebody exports the name.
+func (j *judges) judgeAddress(f *facts, imp *mcsv1beta1.ServiceImport, gone bool) {
+	key := client.ObjectKeyFromObject(imp)
+	if !ownership.OfImport(imp) {
+		delete(f.address, key)
+		return
+	}
+	if gone {
+		if !j.exported(f, key) {
+			delete(f.address, key)
+		}
+		return
+	}
+	if len(imp.Spec.IPs) == 0 || f.wrote[keyed(imp)] == (lastWrite{}) || !f.wrote[keyed(imp)].controller {
+		return
+	}
+	had, is := f.address[key], imp.Spec.IPs[0]
+	if had != "" && had != is {
+		j.say("address", f.id, "the import %s has the address %s, and had %s", key, is, had)
+	}
+	j.exercise["address"]++
+	f.address[key] = is
+}
+
+// exported reports whether a cluster knows an export of a name.
+func (j *judges) exported(f *facts, name types.NamespacedName) bool {
+	for id, from := range j.facts {
+		if f.reads(id) && get[*mcsv1beta1.ServiceExport](from, name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeTheirs wants what the controller has not made to be as it was.
+func (j *judges) judgeTheirs(f *facts, r *apiserver.Request) {
+	if r.Old == nil || f.made[r.Old.GetUID()] || r.Old.GetLabels()[mcs.LabelManagedBy] == mcs.ControllerName || r.Old.GetLabels()[discoveryv1.LabelManagedBy] == mcs.ControllerName {
+		return
+	}
+	j.exercise["theirs"]++
+	switch old := r.Old.(type) {
+	case *corev1.Service:
+		if now, is := r.New.(*corev1.Service); !is || !equality.Semantic.DeepEqual(old.Spec, now.Spec) || !equality.Semantic.DeepEqual(old.Labels, now.Labels) {
+			j.say("theirs", f.id, "the controller has changed or deleted the Service %s", client.ObjectKeyFromObject(old))
+		}
+	case *discoveryv1.EndpointSlice:
+		j.say("theirs", f.id, "the controller has changed or deleted the EndpointSlice %s", client.ObjectKeyFromObject(old))
+	case *mcsv1beta1.ServiceExport:
+		if now, is := r.New.(*mcsv1beta1.ServiceExport); !is || !equality.Semantic.DeepEqual(old.Spec, now.Spec) || !equality.Semantic.DeepEqual(old.Labels, now.Labels) {
+			j.say("theirs", f.id, "the controller has changed or deleted the ServiceExport %s", client.ObjectKeyFromObject(old))
+		}
+	case *mcsv1beta1.ServiceImport:
+		now, is := r.New.(*mcsv1beta1.ServiceImport)
+		if is && !ownership.OfImport(old) {
+			a, b := old.Spec.DeepCopy(), now.Spec.DeepCopy()
+			a.IPs, a.IPFamilies, b.IPs, b.IPFamilies = nil, nil, nil, nil
+			is = equality.Semantic.DeepEqual(a, b)
+		}
+		if !is {
+			j.say("theirs", f.id, "the controller has changed or deleted the ServiceImport %s", client.ObjectKeyFromObject(old))
+		}
+	case *corev1.Secret:
+		if r.New == nil {
+			j.say("theirs", f.id, "the controller has deleted the Secret %s", client.ObjectKeyFromObject(old))
+		}
+	}
+}
+
+// isSignOfLife reports whether a write says that a controller runs: it is made when nothing else happens.
+func isSignOfLife(r *apiserver.Request) bool {
+	return r.Resource.Resource == "leases" || r.Resource.Resource == "events" || r.Resource.Resource == "namespaces" && r.Name == world.SystemNamespace
+}
+
+// judgeRest wants no write once all is at its end, except those that say that a controller runs.
+func (j *judges) judgeRest(f *facts, r *apiserver.Request, key objectKey) {
+	if !j.resting || isSignOfLife(r) {
+		return
+	}
+	j.say("restless", f.id, "the controller writes %s %s (%s %s), and nothing has changed for long", r.Resource.Resource, key.NamespacedName, r.Verb, r.Subresource)
+}
+
+// refused judges a write that was not made.
+func (j *judges) refused(cluster string, r *apiserver.Request, err error) {
+	if !isController(r.UserAgent) || !apierrors.IsConflict(err) || r.Resource.Resource == "leases" || r.Old == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f := j.facts[cluster]
+	if last := f.wrote[keyed(r.Old)]; last.controller && last.at.After(f.started) && j.isCalm() {
+		j.say("conflict", cluster, "a write of %s %s (%s) is refused: it was made from a state before another write of the same controller", r.Resource.Resource, r.NamespacedName, r.Subresource)
+	}
+}

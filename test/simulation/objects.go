@@ -1,0 +1,257 @@
+package simulation
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/test/world"
+)
+
+// namespace is that of names without one.
+const namespace = "shop"
+
+// kinds are those that steps name.
+var kinds = map[string]func() client.Object{
+	"namespace":     func() client.Object { return new(corev1.Namespace) },
+	"service":       func() client.Object { return new(corev1.Service) },
+	"secret":        func() client.Object { return new(corev1.Secret) },
+	"endpointslice": func() client.Object { return new(discoveryv1.EndpointSlice) },
+	"serviceexport": func() client.Object { return new(mcsv1beta1.ServiceExport) },
+	"serviceimport": func() client.Object { return new(mcsv1beta1.ServiceImport) },
+}
+
+// keyOf reads a name such as "foo" or "depot/foo".
+func keyOf(name string) types.NamespacedName {
+	in, of, given := strings.Cut(name, "/")
+	if !given {
+		in, of = namespace, name
+	}
+	return types.NamespacedName{Namespace: in, Name: of}
+}
+
+func named(words []string) (client.Object, error) {
+	if len(words) < 2 || kinds[words[0]] == nil {
+		return nil, errors.New("want a kind and a name")
+	}
+	object, key := kinds[words[0]](), keyOf(words[1])
+	if words[0] == "namespace" {
+		key = types.NamespacedName{Name: words[1]}
+	}
+	object.SetNamespace(key.Namespace)
+	object.SetName(key.Name)
+	return object, nil
+}
+
+// options splits words such as "type=NodePort" from others.
+func options(words []string) (rest []string, of map[string]string) {
+	of = map[string]string{}
+	for _, word := range words {
+		if key, value, is := strings.Cut(word, "="); is && !strings.Contains(key, ".") {
+			of[key] = value
+		} else {
+			rest = append(rest, word)
+		}
+	}
+	return rest, of
+}
+
+// service makes a Service with endpoints, or gives it another spec and other endpoints: "service foo 80 10.9.1.1", "service foo web:80
+// dns:53/UDP type=NodePort affinity=ClientIP internal=Local 10.9.1.1". A number alone is the port http, and ":80" has no name. clusterip=None
+// makes it headless. What cannot be changed is deleted and created, as people do it.
+func (s *story) service(c *cluster, words []string) error {
+	words, of := options(words)
+	if len(words) == 0 {
+		return errors.New("want a name, ports and endpoints")
+	}
+	key := keyOf(words[0])
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	var endpoints []string
+	for _, word := range words[1:] {
+		if isEndpoint(word) {
+			endpoints = append(endpoints, word)
+			continue
+		}
+		port, err := portOf(word)
+		if err != nil {
+			return err
+		}
+		svc.Spec.Ports = append(svc.Spec.Ports, port)
+	}
+	svc.Spec.Type = corev1.ServiceType(of["type"])
+	svc.Spec.ClusterIP = of["clusterip"]
+	svc.Spec.SessionAffinity = corev1.ServiceAffinity(of["affinity"])
+	if policy := corev1.ServiceInternalTrafficPolicy(of["internal"]); policy != "" {
+		svc.Spec.InternalTrafficPolicy = &policy
+	}
+	if distribution := of["distribution"]; distribution != "" {
+		svc.Spec.TrafficDistribution = &distribution
+	}
+	if svc.Spec.Type == corev1.ServiceTypeExternalName {
+		svc.Spec.ExternalName = "example.org"
+	}
+	live := new(corev1.Service)
+	err := c.admin.Get(s.ctx, key, live)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = c.admin.Create(s.ctx, svc)
+	case err != nil:
+		return err
+	case (live.Spec.ClusterIP == corev1.ClusterIPNone) != (svc.Spec.ClusterIP == corev1.ClusterIPNone) || live.Spec.Type == corev1.ServiceTypeExternalName:
+		err = errors.Join(c.admin.Delete(s.ctx, live), c.admin.Create(s.ctx, svc))
+	default:
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.ResourceVersion = live.Spec.ClusterIP, live.Spec.ClusterIPs, live.ResourceVersion
+		svc.Labels, svc.Annotations, svc.Finalizers = live.Labels, live.Annotations, live.Finalizers
+		err = c.admin.Update(s.ctx, svc)
+	}
+	if err != nil || svc.Spec.Type == corev1.ServiceTypeExternalName {
+		return err
+	}
+	return s.putSlice(c, svc, endpoints)
+}
+
+func isEndpoint(word string) bool {
+	address, _, _ := strings.Cut(word, "=")
+	_, err := netip.ParseAddr(address)
+	return err == nil
+}
+
+// portOf reads "80", ":80", "web:80" and "dns:53/UDP".
+func portOf(word string) (corev1.ServicePort, error) {
+	text, protocol, _ := strings.Cut(word, "/")
+	name, number, given := strings.Cut(text, ":")
+	if !given {
+		name, number = "http", text
+	}
+	n, err := strconv.ParseUint(number, 10, 16)
+	if err != nil {
+		return corev1.ServicePort{}, fmt.Errorf("%q is no port, such as 80, web:80 or dns:53/UDP", word)
+	}
+	return corev1.ServicePort{Name: name, Port: int32(n), Protocol: cmp.Or(corev1.Protocol(protocol), corev1.ProtocolTCP)}, nil
+}
+
+// endpoints replaces the endpoints of a Service, as Kubernetes' controller does when pods come and go: "endpoints foo 10.9.1.3 10.9.1.4=unready
+// 10.9.1.5=terminating", where the last one still serves.
+func (s *story) endpoints(c *cluster, words []string) error {
+	svc := new(corev1.Service)
+	if err := c.admin.Get(s.ctx, keyOf(words[0]), svc); err != nil {
+		return err
+	}
+	return s.putSlice(c, svc, words[1:])
+}
+
+func (s *story) putSlice(c *cluster, svc *corev1.Service, endpoints []string) error {
+	slice := world.Endpoints(svc, "")
+	slice.Namespace = svc.Namespace
+	slice.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(svc, corev1.SchemeGroupVersion.WithKind("Service"))}
+	slice.OwnerReferences[0].UID = svc.UID
+	for i, word := range endpoints {
+		address, state, _ := strings.Cut(word, "=")
+		ready, ends := state == "", state == "terminating"
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{address}, Hostname: new(fmt.Sprintf("pod-%d", i)), NodeName: new("node-1"), Zone: new("zone-a"),
+			Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: new(ready || ends), Terminating: &ends},
+		})
+	}
+	err := c.admin.Create(s.ctx, slice)
+	if apierrors.IsAlreadyExists(err) {
+		err = c.admin.Update(s.ctx, slice)
+	}
+	return err
+}
+
+// export exports Services, with exported labels and annotations if there are any: "export foo bar label=team:blue annotation=note:x".
+func (s *story) export(c *cluster, words []string) error {
+	names, of := options(words)
+	return each(names, func(name string) error {
+		key := keyOf(name)
+		e := world.Export(key.Name)
+		e.Namespace = key.Namespace
+		if label, value, given := strings.Cut(of["label"], ":"); given {
+			e.Spec.ExportedLabels = map[string]string{label: value}
+		}
+		if label, value, given := strings.Cut(of["annotation"], ":"); given {
+			e.Spec.ExportedAnnotations = map[string]string{label: value}
+		}
+		err := c.admin.Create(s.ctx, e)
+		if !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		spec, err := json.Marshal(e.Spec)
+		if err != nil {
+			return err
+		}
+		return c.admin.Patch(s.ctx, e, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op": "add", "path": "/spec", "value": %s}]`, spec)))
+	})
+}
+
+// create makes any object: "create endpointslice foo-1 {...}", "create namespace depot".
+func (s *story) create(c *cluster, words []string) error {
+	object, err := named(words)
+	if err != nil {
+		return err
+	}
+	if text := strings.Join(words[2:], " "); text != "" {
+		if err := json.Unmarshal([]byte(text), object); err != nil {
+			return fmt.Errorf("the content of %s: %w", words[1], err)
+		}
+	}
+	return c.admin.Create(s.ctx, object)
+}
+
+// delete deletes an object: "delete serviceexport foo", "delete service foo cascade=orphan".
+func (s *story) delete(c *cluster, words []string) error {
+	words, of := options(words)
+	object, err := named(words)
+	if err != nil {
+		return err
+	}
+	policy := metav1.DeletePropagationBackground
+	switch of["cascade"] {
+	case "orphan":
+		policy = metav1.DeletePropagationOrphan
+	case "foreground":
+		policy = metav1.DeletePropagationForeground
+	}
+	return c.admin.Delete(s.ctx, object, client.PropagationPolicy(policy))
+}
+
+// mark sets a label or an annotation, or removes it: "label service derived-foo app.kubernetes.io/managed-by=Helm", "annotate service foo note-".
+func (s *story) mark(c *cluster, what string, words []string) error {
+	object, err := named(words)
+	if err != nil || len(words) != 3 {
+		return errors.Join(err, errors.New("want a kind, a name, and a key with a value"))
+	}
+	key, value, set := strings.Cut(words[2], "=")
+	text := strconv.Quote(value)
+	if !set {
+		key, text = strings.TrimSuffix(key, "-"), "null"
+	}
+	return c.admin.Patch(s.ctx, object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata": {%q: {%q: %s}}}`, what, key, text)))
+}
+
+// patch merges JSON into an object, or into its status: "patch serviceimport foo {"spec": {"ips": null}}", "patch serviceimport/status foo {...}".
+func (s *story) patch(c *cluster, words []string) error {
+	kind, sub, _ := strings.Cut(words[0], "/")
+	object, err := named(append([]string{kind}, words[1:]...))
+	if err != nil {
+		return err
+	}
+	change := client.RawPatch(types.MergePatchType, []byte(strings.Join(words[2:], " ")))
+	if sub == "status" {
+		return c.admin.Status().Patch(s.ctx, object, change)
+	}
+	return c.admin.Patch(s.ctx, object, change)
+}

@@ -1,0 +1,194 @@
+package simulation
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/plugin/index"
+	"github.com/clusterset-dns/multicluster/test/world"
+)
+
+// show prints a table of what each cluster has of names: the import, what kube-proxy does with its address, and what DNS answers.
+func (s *story) show(names []string) error {
+	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CLUSTER\tNAME\tTYPE\tFROM\tREADY\tIP\tKUBE-PROXY\tDNS")
+	for _, name := range names {
+		for _, c := range s.clusters {
+			row, err := s.row(c, name)
+			if err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintln(table, strings.Join(append([]string{c.id, name}, row...), "\t"))
+		}
+	}
+	return table.Flush()
+}
+
+func (s *story) row(c *cluster, name string) ([]string, error) {
+	key := keyOf(name)
+	imp := new(mcsv1beta1.ServiceImport)
+	if err := c.admin.Get(s.ctx, key, imp); apierrors.IsNotFound(err) {
+		return []string{"-", "-", "-", "-", "-", c.answer(name)}, nil
+	} else if err != nil {
+		return nil, err
+	}
+	var from []string
+	for _, cluster := range imp.Status.Clusters {
+		from = append(from, cluster.Cluster)
+	}
+	ready := "-"
+	for _, condition := range imp.Status.Conditions {
+		if condition.Type == "Ready" {
+			ready = string(condition.Status)
+			if condition.Status != metav1.ConditionTrue {
+				ready = condition.Reason
+			}
+		}
+	}
+	uses := s.judges.uses(c.id, types.NamespacedName{Namespace: key.Namespace, Name: "derived-" + key.Name}).String()
+	return []string{string(imp.Spec.Type), orDash(from), ready, orDash(imp.Spec.IPs), cmp.Or(uses, "-"), c.answer(name)}, nil
+}
+
+// exports prints a table of the conditions of exports.
+func (s *story) exports(names []string) error {
+	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CLUSTER\tEXPORT\tCONDITION\tSTATUS\tREASON\tMESSAGE")
+	for _, name := range names {
+		for _, c := range s.clusters {
+			export := new(mcsv1beta1.ServiceExport)
+			if err := c.admin.Get(s.ctx, keyOf(name), export); apierrors.IsNotFound(err) {
+				continue
+			} else if err != nil {
+				return err
+			}
+			printConditions(table, c.id, name, export.Status.Conditions)
+		}
+	}
+	return table.Flush()
+}
+
+// imports prints a table of the conditions of imports.
+func (s *story) imports(names []string) error {
+	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CLUSTER\tIMPORT\tCONDITION\tSTATUS\tREASON\tMESSAGE")
+	for _, name := range names {
+		for _, c := range s.clusters {
+			imp := new(mcsv1beta1.ServiceImport)
+			if err := c.admin.Get(s.ctx, keyOf(name), imp); apierrors.IsNotFound(err) {
+				continue
+			} else if err != nil {
+				return err
+			}
+			printConditions(table, c.id, name, imp.Status.Conditions)
+		}
+	}
+	return table.Flush()
+}
+
+func printConditions(table io.Writer, cluster, name string, all []metav1.Condition) {
+	slices.SortFunc(all, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+	for _, is := range all {
+		_, _ = fmt.Fprintln(table, strings.Join([]string{cluster, name, is.Type, string(is.Status), is.Reason, is.Message}, "\t"))
+	}
+}
+
+// slices prints a table of the EndpointSlices of imports.
+func (s *story) slices(names []string) error {
+	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CLUSTER\tIMPORT\tSOURCE\tSERVICE\tPORTS\tENDPOINTS")
+	for _, name := range names {
+		key := keyOf(name)
+		for _, c := range s.clusters {
+			var all discoveryv1.EndpointSliceList
+			if err := c.admin.List(s.ctx, &all, client.InNamespace(key.Namespace), client.MatchingLabels{mcsv1beta1.LabelServiceName: key.Name}); err != nil {
+				return err
+			}
+			slices.SortFunc(all.Items, func(a, b discoveryv1.EndpointSlice) int {
+				return strings.Compare(a.Labels[mcsv1beta1.LabelSourceCluster], b.Labels[mcsv1beta1.LabelSourceCluster])
+			})
+			for _, one := range all.Items {
+				var ports, endpoints []string
+				for _, p := range one.Ports {
+					ports = append(ports, fmt.Sprintf("%s:%d", *p.Name, *p.Port))
+				}
+				for _, e := range one.Endpoints {
+					endpoints = append(endpoints, e.Addresses[0]+stateOf(e))
+				}
+				_, _ = fmt.Fprintln(table, strings.Join([]string{
+					c.id, name, cmp.Or(one.Labels[mcsv1beta1.LabelSourceCluster], "-"), cmp.Or(one.Labels[discoveryv1.LabelServiceName], "-"), orDash(ports), orDash(endpoints),
+				}, "\t"))
+			}
+		}
+	}
+	return table.Flush()
+}
+
+func stateOf(e discoveryv1.Endpoint) string {
+	switch ready, ends := states(e); {
+	case ready:
+		return ""
+	case ends:
+		return "=terminating"
+	}
+	return "=unready"
+}
+
+// peers prints a table of what clusters think of each other: the Leases.
+func (s *story) peers(_ []string) error {
+	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CLUSTER\tPEER\tREASON\tDATA PATH")
+	for _, c := range s.clusters {
+		var all coordinationv1.LeaseList
+		if err := c.admin.List(s.ctx, &all, client.InNamespace(world.SystemNamespace), client.HasLabels{mcs.LabelPeer}); err != nil {
+			return err
+		}
+		for _, lease := range all.Items {
+			of := func(what string) string { return cmp.Or(lease.Annotations["clusterset-dns.io/"+what], "-") }
+			_, _ = fmt.Fprintln(table, strings.Join([]string{c.id, lease.Name, of("reason"), of("data-path")}, "\t"))
+		}
+	}
+	return table.Flush()
+}
+
+func orDash(all []string) string {
+	if len(all) == 0 {
+		return "-"
+	}
+	return strings.Join(all, ",")
+}
+
+var zone = index.Zone{Name: "clusterset.local.", TTL: 5, NegativeTTL: 5}
+
+// answer is what the plugin answers to a question for A records.
+func (c *cluster) answer(name string) string {
+	view, key := c.dns.View(), keyOf(name)
+	if view == nil {
+		return "SERVFAIL"
+	}
+	a := view.Index.Lookup(&zone, key.Name+"."+key.Namespace+".svc.clusterset.local.", 1, 4096)
+	var data []string
+	for _, rr := range a.Answer {
+		data = append(data, strings.TrimPrefix(rr.String(), rr.Header().String()))
+	}
+	switch {
+	case a.Result == index.NameError:
+		return "NXDOMAIN"
+	case len(data) == 0:
+		return "NOERROR"
+	}
+	slices.Sort(data)
+	return strings.Join(data, ",")
+}
