@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,7 +79,7 @@ func (w *Writer) patchService(ctx context.Context, st observed.State, edit *diff
 // meantime stays.
 func (w *Writer) delete(ctx context.Context, st observed.State, c diff.Changes) error {
 	for _, svc := range c.Delete {
-		if !ours(st.Import, svc) {
+		if !slices.Contains(ownership.OwnerImports(svc), st.Name) && (st.Import == nil || !ours(st.Import, svc)) {
 			return fmt.Errorf("delete Service %s: %w", svc.Name, errNotOurs)
 		}
 		if err := wrap(w.Client.Delete(ctx, svc, exactly(svc)), "delete", svc); err != nil {

@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +48,7 @@ func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 	switch {
 	case nobody && (st.Import == nil || ownership.OfImport(st.Import)):
 		// C22, C36. The garbage collector deletes the derived Service with its import.
-		d = Desired{Withdrawn: true}
+		d = Desired{Withdrawn: true, Delete: notDeleted(slices.DeleteFunc(slices.Clone(st.Owned), func(svc *corev1.Service) bool { return !ownership.Orphaned(svc) }))}
 	case nobody:
 		d = ofImport(b)
 	case !st.Clusterset.Namespace, st.Import != nil && st.Import.DeletionTimestamp != nil:

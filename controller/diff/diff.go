@@ -28,7 +28,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 		if imp != nil && imp.DeletionTimestamp == nil {
 			c.DeleteImport = imp
 		}
-		c.DeleteSlices = ourSlices(st.Slices, st.Import)
+		c.DeleteSlices, c.Delete = ourSlices(st.Slices, st.Import), d.Delete
 		c.ofNative(st, d.Native)
 		return c
 	case imp == nil:

@@ -72,22 +72,7 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName, imp *
 	cs.Members = slices.Concat(snapshot.Active, snapshot.Expired, []merge.Member{home})
 	withdrawn := c.withdrawn(key, imp, cs)
 	var again time.Duration
-	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m merge.Member) time.Duration {
-		// Kubernetes creates a slice for each Service with a selector, even without pods.
-		populating := m.Cluster == c.home && svc != nil && len(svc.Spec.Selector) > 0 && len(m.Slices) == 0
-		switch {
-		case slices.Contains(withdrawn, m.Cluster):
-			return replaceGrace
-		case m.Cluster != c.home && m.Export != nil && m.Service == nil:
-			if m.Export.Invalid {
-				return 0 // it has waited itself
-			}
-			return 3 * c.grace // its controller writes what somebody has deleted there, but may have to reach its API server again
-		case m.Export != nil && (m.Service == nil || populating):
-			return c.grace
-		}
-		return 0
-	}, c.now())
+	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m merge.Member) time.Duration { return c.graceOf(m, withdrawn, svc) }, c.now())
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	if err != nil {
 		return nil, err
@@ -98,6 +83,24 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName, imp *
 	}
 	native, err := c.gatherNative(ctx, key, svc, namespace)
 	return &fromClusterset{cs, native.Native, sooner(again, native.again)}, err
+}
+
+// graceOf returns for how long a member keeps what it had, 0 for one that lacks nothing.
+func (c *clusterset) graceOf(m merge.Member, withdrawn []string, svc *corev1.Service) time.Duration {
+	home := m.Cluster == c.home
+	// Kubernetes creates a slice for each Service with a selector, even without pods.
+	populating := home && svc != nil && len(svc.Spec.Selector) > 0 && len(m.Slices) == 0
+	switch {
+	case slices.Contains(withdrawn, m.Cluster):
+		return replaceGrace
+	case m.Export == nil || m.Service != nil && !populating:
+		return 0
+	case home:
+		return c.grace
+	case m.Export.Invalid: // it has waited itself
+		return 0
+	}
+	return peerGrace
 }
 
 // homeMember is what this cluster has under a name.

@@ -64,6 +64,9 @@ func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName
 	}
 	g.Former, pause = r.formers.of(key, g.Import, r.now())
 	g.again = sooner(g.again, pause)
+	if g.Owned, err = r.owned(ctx, key); err != nil {
+		return nil, err
+	}
 	if g.Import == nil {
 		r.contests.gone(key, ofImport)
 		return g, nil
@@ -84,13 +87,17 @@ func (r *serviceReconciler) gatherDerived(ctx context.Context, key types.Namespa
 	if state.UnexpectedSlices, err = r.unexpectedSlices(ctx, key, derived); err != nil {
 		return err
 	}
-	var services corev1.ServiceList
-	if err := r.cache.List(ctx, &services, client.InNamespace(key.Namespace), client.MatchingFields{indexOwner: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list derived Services of %s: %w", key, err)
-	}
-	state.Owned = pointers(services.Items)
 	state.AddressHolders, err = r.addressHolders(ctx, imp, state.Former)
 	return err
+}
+
+// owned returns the Services that the controller made for an import.
+func (r *serviceReconciler) owned(ctx context.Context, key types.NamespacedName) ([]*corev1.Service, error) {
+	var services corev1.ServiceList
+	if err := r.cache.List(ctx, &services, client.InNamespace(key.Namespace), client.MatchingFields{indexOwner: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list derived Services of %s: %w", key, err)
+	}
+	return pointers(services.Items), nil
 }
 
 func (r *serviceReconciler) gatherSlices(ctx context.Context, key types.NamespacedName, state *observed.State) error {

@@ -14,6 +14,10 @@ import (
 // moment later.
 const serviceGrace = time.Minute
 
+// peerGrace is how long a peer's export without slices keeps its last data. Somebody has deleted the slices there, and
+// the peer's controller does not run at present: without it, all other changes of the peer wait, too.
+const peerGrace = 24 * time.Hour
+
 // replaceGrace is how long the deletion of an object has no effect. Commands such as kubectl replace --force create
 // it again at once.
 const replaceGrace = 5 * time.Second

@@ -208,8 +208,8 @@ func DerivedByUs(imp *mcsv1beta1.ServiceImport) bool {
 	return recorded
 }
 
-// OwnerImports returns the names of the ServiceImports that own a Service made by the controller.
-// It returns none for any other Service.
+// OwnerImports returns the names of the ServiceImports that own a Service made by the controller. One that has lost its owner, as after
+// kubectl delete --cascade=orphan, belongs to the import that its name says. It returns none for any other Service.
 func OwnerImports(svc metav1.Object) []string {
 	if svc.GetLabels()[mcs.LabelManagedBy] != mcs.ControllerName {
 		return nil
@@ -220,8 +220,14 @@ func OwnerImports(svc metav1.Object) []string {
 			names = append(names, ref.Name)
 		}
 	}
+	if name, derived := strings.CutPrefix(svc.GetName(), derivedPrefix); derived && Orphaned(svc) {
+		names = append(names, name)
+	}
 	return names
 }
+
+// Orphaned reports whether nothing owns an object.
+func Orphaned(object metav1.Object) bool { return len(object.GetOwnerReferences()) == 0 }
 
 // WithOwner returns the owner references with a reference to the import: with its current UID and
 // the given version, which is the served version. An import that is created again under its name

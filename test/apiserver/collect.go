@@ -30,7 +30,7 @@ func (s *Server) Collect() bool {
 			did = s.collect(of, one.object, owners) || did
 		}
 	}
-	for _, one := range s.store("namespaces", "").sorted(everything) {
+	for _, one := range s.namespaces().sorted(everything) {
 		if n := one.object.(*corev1.Namespace); n.DeletionTimestamp != nil {
 			did = s.endNamespace(n) || did
 		}
@@ -38,7 +38,7 @@ func (s *Server) Collect() bool {
 	return did
 }
 
-const collector, namespaces = "kube-controller-manager/collector", "kube-controller-manager/namespaces"
+const collector, terminator = "kube-controller-manager/collector", "kube-controller-manager/namespaces"
 
 func (s *Server) collect(of *store, object client.Object, owners map[types.UID]bool) bool {
 	refs := object.GetOwnerReferences()
@@ -119,7 +119,7 @@ func (s *Server) endNamespace(n *corev1.Namespace) bool {
 		}
 		for _, one := range of.sorted(in) {
 			if one.object.GetDeletionTimestamp() == nil {
-				s.end(of, one.object, namespaces)
+				s.end(of, one.object, terminator)
 				did = true
 			}
 		}
@@ -128,10 +128,10 @@ func (s *Server) endNamespace(n *corev1.Namespace) bool {
 	if left > 0 {
 		return did
 	}
-	of := s.store("namespaces", "")
+	of := s.namespaces()
 	ended := n.DeepCopy()
 	ended.Spec.Finalizers = nil
-	if c := (&call{of: of, verb: "update", sub: "finalize", key: client.ObjectKeyFromObject(n), manager: namespaces}); len(ended.Finalizers) == 0 {
+	if c := (&call{of: of, verb: "update", sub: "finalize", key: client.ObjectKeyFromObject(n), manager: terminator}); len(ended.Finalizers) == 0 {
 		s.drop(c, ended)
 	} else {
 		s.put(c, ended, false)

@@ -67,7 +67,7 @@ func New(o Options) *Server {
 		s.stores = append(s.stores, newStore(k))
 	}
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} {
-		n := s.store("namespaces", "").new()
+		n := s.namespaces().new()
 		n.SetName(name)
 		if _, err := s.create(n, "kube-apiserver"); err != nil {
 			panic(err) // nothing is in its way
@@ -86,8 +86,9 @@ func (s *Server) create(object client.Object, manager string) (client.Object, er
 	return s.write(&call{of: of, verb: "create", manager: manager, key: client.ObjectKeyFromObject(object)}, func(client.Object) (client.Object, error) { return object, nil })
 }
 
-func (s *Server) store(resource, group string) *store {
-	return s.stores[slices.IndexFunc(kinds, func(k *kind) bool { return k.resource == resource && k.Group == group })]
+// namespaces is the store of the Namespaces.
+func (s *Server) namespaces() *store {
+	return s.stores[slices.IndexFunc(kinds, func(k *kind) bool { return k.resource == "namespaces" })]
 }
 
 // uid returns a new UID.

@@ -111,6 +111,15 @@ func (s *Server) Restore(b *Backup) {
 	}
 }
 
+// Forget forgets the former versions of all objects, as etcd does when it is compacted.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, of := range s.stores {
+		of.forget(len(of.changes))
+	}
+}
+
 // Objects returns all objects. Nobody may edit them.
 func (s *Server) Objects() (all []client.Object) {
 	s.mu.Lock()

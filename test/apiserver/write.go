@@ -372,10 +372,10 @@ func (s *Server) inNamespace(c *call) error {
 	if c.of.cluster {
 		return nil
 	}
-	in := s.store("namespaces", "").items[types.NamespacedName{Name: c.key.Namespace}]
+	in := s.namespaces().items[types.NamespacedName{Name: c.key.Namespace}]
 	switch {
 	case in == nil:
-		return apierrors.NewNotFound(s.store("namespaces", "").groupResource(), c.key.Namespace)
+		return apierrors.NewNotFound(s.namespaces().groupResource(), c.key.Namespace)
 	case in.object.GetDeletionTimestamp() != nil:
 		err := apierrors.NewForbidden(c.of.groupResource(), c.key.Name, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", c.key.Namespace))
 		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: "NamespaceTerminating", Message: fmt.Sprintf("namespace %s is being terminated", c.key.Namespace), Field: "metadata.namespace"}}

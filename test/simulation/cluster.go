@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -33,6 +32,7 @@ type cluster struct {
 	network *network
 	judges  *judges
 	server  *apiserver.Server
+	timeout time.Duration // of peers
 	admin   client.Client
 
 	controller *program // nil if none runs
@@ -51,8 +51,11 @@ type program struct {
 	wire    *wire
 	stop    context.CancelFunc
 	began   time.Time
+	life    context.Context //nolint:containedctx // it ends when the program has ended
 	cache   cache.Cache
-	started chan struct{} // is closed when all its parts run
+	mu      sync.Mutex    // between the first filling and an early stop
+	filling chan struct{} // is closed when the caches begin to be filled
+	started chan struct{} // and when all parts of the program run
 	ended   chan struct{} // is closed when it has ended, with err
 	err     error
 }
@@ -62,8 +65,14 @@ func servicesOf(number int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(number), 0, 0}), 24)
 }
 
-// clusterOfPod returns the ID of the cluster that an address of a pod belongs to.
-func clusterOfPod(a netip.Addr) string { return "member" + strconv.Itoa(int(a.As4()[2])) }
+// clusterOfPod returns the ID of the cluster that an address of a pod belongs to: 10.9.<number>.0/24 and fd00::<number>.
+func clusterOfPod(a netip.Addr) string {
+	number := int(a.As16()[15])
+	if a.Is4() {
+		number = int(a.As4()[2])
+	}
+	return "member" + strconv.Itoa(number)
+}
 
 // newCluster starts a cluster without a controller. IDs are member1, member2 and so on.
 func newCluster(ctx context.Context, n *network, j *judges, number int, seed uint64) (*cluster, error) {
@@ -129,35 +138,50 @@ func (c *cluster) leave(ctx context.Context, peer string) error {
 	return c.admin.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: peer}})
 }
 
-// start runs the production controller.
-func (c *cluster) start(ctx context.Context) error {
+// start runs the production controller, as its main does.
+func (c *cluster) start(ctx context.Context) {
+	life, over := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithCancel(ctx)
-	p := &program{wire: c.network.wire(c.id, nil), stop: cancel, started: make(chan struct{}), ended: make(chan struct{})}
+	p := &program{wire: c.network.wire(c.id, nil), stop: cancel, began: time.Now(), life: life, filling: make(chan struct{}), started: make(chan struct{}), ended: make(chan struct{})}
+	c.judges.began(c.id)
+	c.mu.Lock()
+	c.controller = p
+	c.mu.Unlock()
+	go func() {
+		p.err = p.run(ctx, c)
+		p.wire.mute()
+		over()
+		close(p.ended)
+	}()
+}
+
+func (p *program) run(ctx context.Context, c *cluster) error {
 	config := c.config(mcs.ControllerName+"/simulated", p.wire)
 	options := reconcile.Options{
 		ClusterID: c.id, Namespace: world.SystemNamespace, MetricsAddress: "0", Poll: 10 * time.Minute, Version: "simulated",
-		PeerTimeout: 10 * time.Minute, KeepLastEndpoints: true, ProbePeers: true, Connect: c.network.connect(c.id),
+		PeerTimeout: c.timeout, KeepLastEndpoints: true, ProbePeers: true, Connect: c.network.connect(c.id),
 		Transport: func(_ string, heard func()) http.RoundTripper { return c.network.wire(c.id, heard) },
 	}
 	var err error
 	if options.CRD, err = reconcile.WaitForCRD(ctx, config, true, time.Second, logr.Discard()); err != nil {
-		return errors.Join(err, ctx.Err())
+		return err
 	}
 	manager, err := reconcile.NewManager(ctx, config, options)
 	if err != nil {
-		cancel()
-		return fmt.Errorf("the controller of %s does not start: %w", c.id, err)
+		return err
 	}
-	p.began, p.cache = time.Now(), manager.GetCache()
 	if err := manager.Add(runnable(p.started)); err != nil {
 		return err
 	}
-	go func() { p.err = manager.Start(ctx); p.wire.mute(); close(p.ended) }()
-	c.judges.began(c.id)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.controller = p
-	return nil
+	p.mu.Lock()
+	if p.cache = manager.GetCache(); ctx.Err() == nil {
+		close(p.filling)
+	}
+	p.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return manager.Start(ctx)
 }
 
 // runnable is a part of a manager that does nothing but tell that it runs.
@@ -186,14 +210,15 @@ func (c *cluster) end(crash bool) error {
 		return nil
 	}
 	p.wire.mute()
+	if p.stopEarly() {
+		<-p.ended
+		return nil
+	}
 	c.dying.Go(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		go func() { <-p.ended; cancel() }()
 		select {
 		case <-p.started:
-			p.cache.WaitForCacheSync(ctx)
-			_ = wait(ctx, time.Second) // the handlers of events follow the caches
+			p.cache.WaitForCacheSync(p.life)
+			_ = wait(p.life, time.Second) // the handlers of events follow the caches
 		case <-p.ended: // by itself: it waits two minutes for its caches
 		}
 		p.stop()
@@ -208,14 +233,27 @@ func (c *cluster) revive(ctx context.Context) {
 		c.mu.Lock()
 		p := c.controller
 		c.mu.Unlock()
-		if p == nil || !c.network.listens(c.id) {
+		if p == nil {
 			continue
 		}
 		select {
 		case <-p.ended:
-			_ = c.start(ctx) // or later
+			c.start(ctx)
 		default:
 		}
+	}
+}
+
+// stopEarly stops a program that has not begun to fill its caches.
+func (p *program) stopEarly() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.filling:
+		return false
+	default:
+		p.stop()
+		return true
 	}
 }
 
@@ -226,9 +264,9 @@ func (p *program) isFilled() bool {
 	default:
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	soon, cancel := context.WithTimeout(p.life, time.Millisecond)
 	defer cancel()
-	return time.Since(p.began) > time.Minute && p.cache.WaitForCacheSync(ctx)
+	return time.Since(p.began) > time.Minute && p.cache.WaitForCacheSync(soon)
 }
 
 // startOthers runs the plugin's watch, and what Kubernetes' own controllers do.

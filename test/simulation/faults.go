@@ -33,11 +33,12 @@ func (s *story) cut(ids []string, cut bool) error {
 	return nil
 }
 
-// api ends an API server, and starts it: "api down", "api up". Its cluster goes on without it.
+// api ends an API server, and starts it: "api down", "api up". Its cluster goes on without it. With "api silent", it still accepts connections,
+// and answers nothing.
 func (s *story) api(c *cluster, words []string) error {
-	down := strings.Join(words, " ") == "down"
-	s.network.edit(func(n *network) { n.refusing[c.id] = down })
-	s.judges.apiIs(c.id, down)
+	is := strings.Join(words, " ")
+	s.network.edit(func(n *network) { n.refusing[c.id], n.silent[c.id] = is == "down", is == "silent" })
+	s.judges.apiIs(c.id, is != "up")
 	return nil
 }
 
@@ -75,7 +76,9 @@ func (s *story) start(c *cluster, _ []string) error {
 	if c.controller != nil && !c.controller.wire.isMuted() {
 		return errMoot
 	}
-	return errors.Join(c.end(true), s.begins(c))
+	err := c.end(true)
+	c.start(s.ctx)
+	return err
 }
 
 // restart ends a controller in good order, and starts it.
@@ -83,18 +86,9 @@ func (s *story) restart(c *cluster, _ []string) error {
 	if c.controller == nil {
 		return errMoot
 	}
-	return errors.Join(c.end(false), s.begins(c))
-}
-
-// begins starts a controller. Without an API server, its pod is not started, or ends at once: it is tried again by "start" or "settle".
-func (s *story) begins(c *cluster) error {
-	if !s.network.listens(c.id) {
-		return nil
-	}
-	if err := c.start(s.ctx); err == nil || c.undisturbedServer() {
-		return err
-	}
-	return nil
+	err := c.end(false)
+	c.start(s.ctx)
+	return err
 }
 
 // lose loses the answers to the next writes of a controller, which are made: "lose 2".
@@ -180,6 +174,14 @@ func (c *cluster) admit(r *apiserver.Request) error {
 	if !isController(r.UserAgent) {
 		return nil
 	}
+	refused := c.refuses(r)
+	if refused != nil {
+		c.judges.disturbed()
+	}
+	return refused
+}
+
+func (c *cluster) refuses(r *apiserver.Request) error {
 	read := r.Verb == "get" || r.Verb == "list" || r.Verb == "watch"
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -236,6 +238,12 @@ func refuse(code int, of schema.GroupResource, name string) error {
 	return apierrors.NewGenericServerResponse(code, "", of, name, webhook, 0, true)
 }
 
+// expire has an API server forget the former versions of all objects: watches from them have to list again.
+func (s *story) expire(c *cluster, _ []string) error {
+	c.server.Forget()
+	return nil
+}
+
 // backup keeps the state of an API server, for a later restore.
 func (s *story) backup(c *cluster, _ []string) error {
 	c.saved = c.server.Backup()
@@ -270,14 +278,15 @@ func (s *story) proxies(c *cluster, _ []string) error {
 func (s *story) settle(_ []string) error {
 	err := s.cut(nil, false)
 	for _, c := range s.clusters {
-		s.network.edit(func(n *network) { n.refusing[c.id], n.deadPods[c.id] = false, false })
+		s.network.edit(func(n *network) { n.refusing[c.id], n.silent[c.id], n.deadPods[c.id] = false, false, false })
 		s.judges.podsAre(c.id, false)
 		s.judges.apiIs(c.id, false)
 		c.mu.Lock()
 		c.refusals = nil
 		c.mu.Unlock()
 		if c.controller == nil || c.controller.wire.isMuted() {
-			err = errors.Join(err, c.end(true), c.start(s.ctx))
+			err = errors.Join(err, c.end(true))
+			c.start(s.ctx)
 		} else {
 			w := c.controller.wire
 			w.mu.Lock()

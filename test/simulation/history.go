@@ -15,7 +15,7 @@ func history(seed uint64, steps int) []string {
 	if h.one(12) {
 		h.clusters = 4 + h.IntN(2)
 	}
-	story := []string{fmt.Sprintf("clusters %d", h.clusters)}
+	story := []string{fmt.Sprintf("clusters %d", h.clusters) + h.pick("", "", " peer-timeout=1m")}
 	for len(story) < 4 { // so that something is there
 		m := h.id()
 		story = append(story, m+": service foo "+h.ports()+strings.Join(h.own(m), " "), h.member()+"export foo")
@@ -56,7 +56,7 @@ func (d *dice) step() string {
 		weight int
 		make   func() string
 	}{
-		{10, d.users}, {4, d.slips}, {2, d.edits}, {4, d.machines}, {3, d.networks}, {2, d.refusals},
+		{12, d.users}, {4, d.slips}, {3, d.edits}, {4, d.machines}, {3, d.networks}, {2, d.refusals}, {1, d.others},
 	}
 	sum := 0
 	for _, k := range kinds {
@@ -77,7 +77,19 @@ func (d *dice) users() string {
 	own := func() string { // endpoints of the cluster itself
 		return strings.TrimSpace(strings.Join(d.own(m), " "))
 	}
-	switch d.IntN(12) {
+	switch d.IntN(16) {
+	case 12:
+		return m + ": endpoints " + d.name() + " slice=two " + strings.ReplaceAll(own(), "10.9."+m[6:]+".", "10.9."+m[6:]+".2")
+	case 13:
+		return m + ": endpoints " + d.name() + d.pick(" slice=many 10.9."+m[6:]+".100..120", " slice=six fd00::"+m[6:], " slice=many")
+	case 14:
+		return m + ": delete endpointslice " + d.name() + d.pick("-abc", "-abctwo", "-abcmany")
+	case 15:
+		peer := d.pick("member1", "member2")
+		if peer == m { // a controller does not start with itself as a peer
+			return "connect"
+		}
+		return m + ": " + d.pick("leave ", "join ", "join ", "join ") + peer
 	case 0, 1, 2:
 		return m + ": service " + d.name() + " " + d.ports() + own()
 	case 3:
@@ -116,7 +128,7 @@ func (d *dice) slips() string {
 		"delete serviceimport "+n, "delete serviceimport "+n+" cascade=orphan", "delete serviceimport "+n+" cascade=foreground",
 		"delete service "+derived, "delete service "+derived+" cascade=orphan", "delete service "+derived+" cascade=foreground",
 		"label service "+derived+" app.kubernetes.io/managed-by=Helm", "label serviceimport "+n+" argocd.argoproj.io/instance=x", "annotate service "+derived+" argocd.argoproj.io/tracking-id=x",
-		"delete namespace depot", "create namespace depot", "create namespace depot",
+		"delete endpointslice "+n+".member1.*", "delete endpointslice "+n+".member2.*", "delete namespace depot", "create namespace depot", "create namespace depot",
 	)
 }
 
@@ -127,13 +139,32 @@ func (d *dice) edits() string {
 	if in, of, given := strings.Cut(n, "/"); given {
 		derived = in + "/derived-" + of
 	}
-	return d.member() + d.pick(
+	m, other := d.id(), d.id()
+	if other == m { // what others read there would be what somebody has written there
+		other = "nobody"
+	}
+	slice := "endpointslice " + n + "." + other + ".*"
+	return m + ": " + d.pick(
 		`patch serviceimport `+n+` {"spec": {"ports": [{"port": 1}]}}`, `patch serviceimport `+n+` {"spec": {"ips": null}}`,
 		`patch serviceimport `+n+` {"spec": {"type": "Headless", "ips": null}}`, `patch serviceimport `+n+` {"spec": {"sessionAffinity": "ClientIP"}}`,
 		`patch serviceimport/status `+n+` {"status": {"conditions": null}}`, `patch serviceimport/status `+n+` {"status": {"clusters": null}}`,
 		`patch service `+derived+` {"spec": {"ports": [{"name": "other", "port": 77}]}}`, `patch service `+derived+` {"spec": {"sessionAffinity": "ClientIP"}}`,
 		`patch service `+derived+` {"spec": {"selector": {"app": "other"}}}`, `patch service `+derived+` {"metadata": {"ownerReferences": null}}`,
+		`label `+slice+` multicluster.kubernetes.io/source-cluster=member9`, `label `+slice+` endpointslice.kubernetes.io/managed-by=me`,
+		`patch `+slice+` {"endpoints": [{"addresses": ["10.6.6.6"]}]}`, `patch `+slice+` {"metadata": {"ownerReferences": null}}`,
 		`patch serviceexport/status `+n+` {"status": {"conditions": null}}`,
+	)
+}
+
+// others are other controllers, with objects of the names that ours have.
+func (d *dice) others() string {
+	n := d.pick("foo", "bar")
+	return d.member() + d.pick(
+		`create serviceimport `+n+` {"spec": {"type": "ClusterSetIP", "ports": [{"name": "theirs", "port": 7, "protocol": "TCP"}]}}`,
+		`create serviceimport `+n+` {"spec": {"type": "Headless", "ports": [{"name": "theirs", "port": 7, "protocol": "TCP"}]}}`,
+		`create service derived-`+n+` {"spec": {"ports": [{"port": 7}]}}`, `delete serviceimport `+n, `delete service derived-`+n,
+		`create endpointslice theirs-`+n+` {"addressType": "IPv4", "metadata": {"labels": {"multicluster.kubernetes.io/service-name": "`+n+`", "endpointslice.kubernetes.io/managed-by": "cilium"}}, "endpoints": [{"addresses": ["10.8.8.8"]}]}`,
+		`delete endpointslice theirs-`+n,
 	)
 }
 
@@ -145,13 +176,15 @@ func (d *dice) machines() string {
 
 // networks fail, and come back.
 func (d *dice) networks() string {
-	switch d.IntN(6) {
+	switch d.IntN(8) {
 	case 0:
 		return "cut " + d.id()
 	case 1, 2:
 		return "connect"
 	case 3:
-		return d.member() + "api down"
+		return d.member() + "api " + d.pick("down", "silent")
+	case 4:
+		return d.member() + "expire"
 	default:
 		return d.member() + "api up"
 	}

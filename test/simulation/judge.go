@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,7 @@ import (
 //	theirs    the controller changes or deletes what it has not made
 //	conflict  a write is refused because it knows nothing of another one by the same controller
 //	restless  the clusterset does not come to rest
+//	panic     a controller panics
 //	end       what a cluster has in the end is not what the true state says
 type judges struct {
 	mu       sync.Mutex
@@ -174,11 +176,17 @@ func (j *judges) quiet() {
 	j.resting = true
 }
 
+// panicked has the text of the last panic of a controller, which goes on after it.
+var panicked atomic.Pointer[string]
+
 // verdict returns the first promises that are broken.
 func (j *judges) verdict() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	const enough = 3
+	if fault := panicked.Swap(nil); fault != nil {
+		j.say("panic", "one of them", "the controller panics: %s", *fault)
+	}
 	var errs []error
 	for _, b := range j.broken[:min(enough, len(j.broken))] {
 		errs = append(errs, b)
@@ -283,7 +291,7 @@ func (f *facts) serves(name types.NamespacedName) {
 	if svc != nil && export != nil && svc.Spec.Type != corev1.ServiceTypeExternalName && !foreign {
 		for key, object := range f.objects {
 			slice, ok := object.(*discoveryv1.EndpointSlice)
-			if !ok || key.Namespace != name.Namespace || slice.Labels[discoveryv1.LabelServiceName] != name.Name || slice.Labels[mcsv1beta1.LabelServiceName] != "" {
+			if !ok || key.Namespace != name.Namespace || slice.Labels[discoveryv1.LabelServiceName] != name.Name || slice.AddressType != discoveryv1.AddressTypeIPv4 || slice.Labels[mcsv1beta1.LabelServiceName] != "" {
 				continue
 			}
 			for at, port := range ready(slice, svc) {
@@ -441,32 +449,30 @@ func (j *judges) judgeTheirs(f *facts, r *apiserver.Request) {
 		return
 	}
 	j.exercise["theirs"]++
-	switch old := r.Old.(type) {
-	case *corev1.Service:
-		if now, is := r.New.(*corev1.Service); !is || !equality.Semantic.DeepEqual(old.Spec, now.Spec) || !equality.Semantic.DeepEqual(old.Labels, now.Labels) {
-			j.say("theirs", f.id, "the controller has changed or deleted the Service %s", client.ObjectKeyFromObject(old))
-		}
-	case *discoveryv1.EndpointSlice:
-		j.say("theirs", f.id, "the controller has changed or deleted the EndpointSlice %s", client.ObjectKeyFromObject(old))
-	case *mcsv1beta1.ServiceExport:
-		if now, is := r.New.(*mcsv1beta1.ServiceExport); !is || !equality.Semantic.DeepEqual(old.Spec, now.Spec) || !equality.Semantic.DeepEqual(old.Labels, now.Labels) {
-			j.say("theirs", f.id, "the controller has changed or deleted the ServiceExport %s", client.ObjectKeyFromObject(old))
-		}
-	case *mcsv1beta1.ServiceImport:
-		now, is := r.New.(*mcsv1beta1.ServiceImport)
-		if is && !ownership.OfImport(old) {
-			a, b := old.Spec.DeepCopy(), now.Spec.DeepCopy()
-			a.IPs, a.IPFamilies, b.IPs, b.IPFamilies = nil, nil, nil, nil
-			is = equality.Semantic.DeepEqual(a, b)
-		}
-		if !is {
-			j.say("theirs", f.id, "the controller has changed or deleted the ServiceImport %s", client.ObjectKeyFromObject(old))
-		}
-	case *corev1.Secret:
-		if r.New == nil {
-			j.say("theirs", f.id, "the controller has deleted the Secret %s", client.ObjectKeyFromObject(old))
-		}
+	if !leaves(r.Old, r.New) {
+		j.say("theirs", f.id, "the controller has changed or deleted %T %s, which it has not made", r.Old, client.ObjectKeyFromObject(r.Old))
 	}
+}
+
+// leaves reports whether a write of the controller leaves to others what is theirs: all but the status, and of an import the addresses.
+func leaves(old, now client.Object) bool {
+	if now == nil {
+		return false
+	}
+	same := equality.Semantic.DeepEqual(old.GetLabels(), now.GetLabels())
+	switch old := old.(type) {
+	case *corev1.Service:
+		return same && equality.Semantic.DeepEqual(old.Spec, now.(*corev1.Service).Spec)
+	case *mcsv1beta1.ServiceExport:
+		return same && equality.Semantic.DeepEqual(old.Spec, now.(*mcsv1beta1.ServiceExport).Spec)
+	case *mcsv1beta1.ServiceImport:
+		a, b := old.Spec.DeepCopy(), now.(*mcsv1beta1.ServiceImport).Spec.DeepCopy()
+		a.IPs, a.IPFamilies, b.IPs, b.IPFamilies = nil, nil, nil, nil
+		return ownership.OfImport(old) || equality.Semantic.DeepEqual(a, b)
+	case *discoveryv1.EndpointSlice:
+		return false
+	}
+	return true
 }
 
 // isSignOfLife reports whether a write says that a controller runs: it is made when nothing else happens.

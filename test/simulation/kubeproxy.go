@@ -30,8 +30,8 @@ func hidden(o client.Object) bool {
 	return o.GetLabels()[labelProxy] != "" || o.GetLabels()[corev1.IsHeadlessService] != ""
 }
 
-// sees notes a change of an object, nil before it is there and after it has gone. It returns the Services that it can concern.
-func (p *kubeProxy) sees(old, now client.Object) (concerned []types.NamespacedName) {
+// sees notes a change of an object, nil before it is there and after it has gone.
+func (p *kubeProxy) sees(old, now client.Object) {
 	if now != nil && hidden(now) {
 		now = nil // it leaves the selection
 	}
@@ -40,45 +40,37 @@ func (p *kubeProxy) sees(old, now client.Object) (concerned []types.NamespacedNa
 	}
 	switch {
 	case now != nil:
-		return p.note(now)
+		p.note(now)
 	case old != nil:
-		return p.forget(old)
+		p.forget(old)
 	}
-	return nil
 }
 
-func (p *kubeProxy) note(now client.Object) []types.NamespacedName {
+func (p *kubeProxy) note(now client.Object) {
 	switch now := now.(type) {
 	case *corev1.Service:
 		p.services[client.ObjectKeyFromObject(now)] = now
-		return []types.NamespacedName{client.ObjectKeyFromObject(now)}
 	case *discoveryv1.EndpointSlice:
 		of, labelled := serviceOf(now)
 		if !labelled {
-			return nil
+			return
 		}
 		if p.slices[of] == nil {
 			p.slices[of] = map[string]*discoveryv1.EndpointSlice{}
 		}
 		p.slices[of][now.Name] = now
-		return []types.NamespacedName{of}
 	}
-	return nil
 }
 
-func (p *kubeProxy) forget(old client.Object) []types.NamespacedName {
+func (p *kubeProxy) forget(old client.Object) {
 	switch old := old.(type) {
 	case *corev1.Service:
 		delete(p.services, client.ObjectKeyFromObject(old))
-		return []types.NamespacedName{client.ObjectKeyFromObject(old)}
 	case *discoveryv1.EndpointSlice:
-		of, labelled := serviceOf(old)
-		if labelled {
+		if of, labelled := serviceOf(old); labelled {
 			delete(p.slices[of], old.Name)
-			return []types.NamespacedName{of}
 		}
 	}
-	return nil
 }
 
 func serviceOf(slice *discoveryv1.EndpointSlice) (of types.NamespacedName, labelled bool) {
@@ -99,6 +91,9 @@ func (p *kubeProxy) uses(of types.NamespacedName) proxied {
 	for _, port := range svc.Spec.Ports {
 		ready, last := map[string]bool{}, map[string]bool{}
 		for _, slice := range p.slices[of] {
+			if !slices.Contains(svc.Spec.IPFamilies, corev1.IPFamily(slice.AddressType)) {
+				continue
+			}
 			for _, to := range slice.Ports {
 				if to.Port == nil || *to.Name != port.Name || *to.Protocol != port.Protocol {
 					continue

@@ -23,6 +23,7 @@ type network struct {
 	of       map[string]string       // the cluster of a host
 	cut      map[[2]string]bool      // clusters between which packets vanish, in both orders
 	refusing map[string]bool         // clusters whose API servers do not listen
+	silent   map[string]bool         // clusters whose API servers do not answer
 	deadPods map[string]bool         // clusters whose pods do not answer
 }
 
@@ -34,7 +35,7 @@ const (
 )
 
 func newNetwork() *network {
-	return &network{servers: map[string]http.Handler{}, of: map[string]string{}, cut: map[[2]string]bool{}, refusing: map[string]bool{}, deadPods: map[string]bool{}}
+	return &network{servers: map[string]http.Handler{}, of: map[string]string{}, cut: map[[2]string]bool{}, refusing: map[string]bool{}, silent: map[string]bool{}, deadPods: map[string]bool{}}
 }
 
 // passes reports whether packets from a cluster reach another one.
@@ -42,6 +43,13 @@ func (n *network) passes(from, to string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.cut[[2]string{from, to}]
+}
+
+// answers reports whether a program of a cluster gets answers from an API server.
+func (n *network) answers(from, to string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.cut[[2]string{from, to}] && !n.silent[to]
 }
 
 func (n *network) listens(cluster string) bool {
@@ -59,7 +67,7 @@ func (n *network) disturbed() bool {
 			return true
 		}
 	}
-	for _, of := range []map[string]bool{n.refusing, n.deadPods} {
+	for _, of := range []map[string]bool{n.refusing, n.silent, n.deadPods} {
 		for _, is := range of {
 			if is {
 				return true
@@ -154,7 +162,7 @@ var errCrashed = errors.New("the program has ended")
 // reach waits as a connection attempt does, and fails as it does.
 func (w *wire) reach(ctx context.Context, to string) error {
 	switch {
-	case !w.network.passes(w.from, to):
+	case !w.network.answers(w.from, to):
 		if err := wait(ctx, dialTimeout); err != nil {
 			return err
 		}
@@ -236,7 +244,7 @@ func (w *wire) ping(to string) {
 		switch {
 		case !w.network.listens(to):
 			w.breakAll(open, io.ErrUnexpectedEOF)
-		case w.network.passes(w.from, to):
+		case w.network.answers(w.from, to):
 			silent = 0
 			w.heard()
 		default:

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,13 +44,23 @@ func keyOf(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: in, Name: of}
 }
 
-func named(words []string) (client.Object, error) {
+// named returns an object of a kind and a name. "foo.member1.*" is the first one whose name begins so.
+func (c *cluster) named(words []string) (client.Object, error) {
 	if len(words) < 2 || kinds[words[0]] == nil {
 		return nil, errors.New("want a kind and a name")
 	}
 	object, key := kinds[words[0]](), keyOf(words[1])
 	if words[0] == "namespace" {
 		key = types.NamespacedName{Name: words[1]}
+	}
+	if begin, is := strings.CutSuffix(key.Name, "*"); is {
+		all := slices.DeleteFunc(c.server.Objects(), func(o client.Object) bool {
+			return reflect.TypeOf(o) != reflect.TypeOf(object) || o.GetNamespace() != key.Namespace || !strings.HasPrefix(o.GetName(), begin)
+		})
+		if len(all) == 0 {
+			return nil, fmt.Errorf("there is no %s %s: %w", words[0], words[1], errMoot)
+		}
+		key.Name = all[0].GetName()
 	}
 	object.SetNamespace(key.Namespace)
 	object.SetName(key.Name)
@@ -59,7 +71,7 @@ func named(words []string) (client.Object, error) {
 func options(words []string) (rest []string, of map[string]string) {
 	of = map[string]string{}
 	for _, word := range words {
-		if key, value, is := strings.Cut(word, "="); is && !strings.Contains(key, ".") {
+		if key, value, is := strings.Cut(word, "="); is && !strings.ContainsAny(key, ".:/") {
 			of[key] = value
 		} else {
 			rest = append(rest, word)
@@ -119,11 +131,12 @@ func (s *story) service(c *cluster, words []string) error {
 	if err != nil || svc.Spec.Type == corev1.ServiceTypeExternalName {
 		return err
 	}
-	return s.putSlice(c, svc, endpoints)
+	return s.putSlice(c, svc, "", endpoints)
 }
 
 func isEndpoint(word string) bool {
 	address, _, _ := strings.Cut(word, "=")
+	address, _, _ = strings.Cut(address, "..")
 	_, err := netip.ParseAddr(address)
 	return err == nil
 }
@@ -143,33 +156,57 @@ func portOf(word string) (corev1.ServicePort, error) {
 }
 
 // endpoints replaces the endpoints of a Service, as Kubernetes' controller does when pods come and go: "endpoints foo 10.9.1.3 10.9.1.4=unready
-// 10.9.1.5=terminating", where the last one still serves.
+// 10.9.1.5=terminating", where the last one still serves. "10.9.1.1..120" are 120 of them, and "slice=two" another EndpointSlice.
 func (s *story) endpoints(c *cluster, words []string) error {
+	words, of := options(words)
 	svc := new(corev1.Service)
 	if err := c.admin.Get(s.ctx, keyOf(words[0]), svc); err != nil {
 		return err
 	}
-	return s.putSlice(c, svc, words[1:])
+	return s.putSlice(c, svc, of["slice"], words[1:])
 }
 
-func (s *story) putSlice(c *cluster, svc *corev1.Service, endpoints []string) error {
-	slice := world.Endpoints(svc, "")
+func (s *story) putSlice(c *cluster, svc *corev1.Service, suffix string, words []string) error {
+	slice := world.Endpoints(svc, suffix)
 	slice.Namespace = svc.Namespace
 	slice.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(svc, corev1.SchemeGroupVersion.WithKind("Service"))}
-	slice.OwnerReferences[0].UID = svc.UID
-	for i, word := range endpoints {
-		address, state, _ := strings.Cut(word, "=")
-		ready, ends := state == "", state == "terminating"
-		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
-			Addresses: []string{address}, Hostname: new(fmt.Sprintf("pod-%d", i)), NodeName: new("node-1"), Zone: new("zone-a"),
-			Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: new(ready || ends), Terminating: &ends},
-		})
+	for _, word := range words {
+		if err := addEndpoints(slice, word); err != nil {
+			return err
+		}
 	}
 	err := c.admin.Create(s.ctx, slice)
 	if apierrors.IsAlreadyExists(err) {
 		err = c.admin.Update(s.ctx, slice)
 	}
 	return err
+}
+
+func addEndpoints(slice *discoveryv1.EndpointSlice, word string) error {
+	text, state, _ := strings.Cut(word, "=")
+	ready, ends := state == "", state == "terminating"
+	first, last, many := strings.Cut(text, "..")
+	address, err := netip.ParseAddr(first)
+	if err != nil {
+		return err
+	}
+	count := 1
+	if many {
+		if count, err = strconv.Atoi(last); err != nil {
+			return err
+		}
+	}
+	if slice.AddressType = discoveryv1.AddressTypeIPv4; address.Is6() {
+		slice.AddressType = discoveryv1.AddressTypeIPv6
+	}
+	for range count {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{address.String()}, Hostname: new(fmt.Sprintf("pod-%d", len(slice.Endpoints))), NodeName: new("node-1"), Zone: new("zone-a"),
+			Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: new(ready || ends), Terminating: &ends},
+		})
+		address = address.Next()
+	}
+	return nil
 }
 
 // export exports Services, with exported labels and annotations if there are any: "export foo bar label=team:blue annotation=note:x".
@@ -199,7 +236,7 @@ func (s *story) export(c *cluster, words []string) error {
 
 // create makes any object: "create endpointslice foo-1 {...}", "create namespace depot".
 func (s *story) create(c *cluster, words []string) error {
-	object, err := named(words)
+	object, err := c.named(words)
 	if err != nil {
 		return err
 	}
@@ -214,7 +251,7 @@ func (s *story) create(c *cluster, words []string) error {
 // delete deletes an object: "delete serviceexport foo", "delete service foo cascade=orphan".
 func (s *story) delete(c *cluster, words []string) error {
 	words, of := options(words)
-	object, err := named(words)
+	object, err := c.named(words)
 	if err != nil {
 		return err
 	}
@@ -230,7 +267,7 @@ func (s *story) delete(c *cluster, words []string) error {
 
 // mark sets a label or an annotation, or removes it: "label service derived-foo app.kubernetes.io/managed-by=Helm", "annotate service foo note-".
 func (s *story) mark(c *cluster, what string, words []string) error {
-	object, err := named(words)
+	object, err := c.named(words)
 	if err != nil || len(words) != 3 {
 		return errors.Join(err, errors.New("want a kind, a name, and a key with a value"))
 	}
@@ -245,7 +282,7 @@ func (s *story) mark(c *cluster, what string, words []string) error {
 // patch merges JSON into an object, or into its status: "patch serviceimport foo {"spec": {"ips": null}}", "patch serviceimport/status foo {...}".
 func (s *story) patch(c *cluster, words []string) error {
 	kind, sub, _ := strings.Cut(words[0], "/")
-	object, err := named(append([]string{kind}, words[1:]...))
+	object, err := c.named(append([]string{kind}, words[1:]...))
 	if err != nil {
 		return err
 	}

@@ -289,8 +289,11 @@ func (o oracle) of(home *seenCluster) picture {
 // for it (R8). If the cluster exports the name, an empty slice describes its Service, also where the import is headless.
 func (n name) wantTheirs(p picture, imp *mcsv1beta1.ServiceImport) {
 	n.merged = merge.Merged{
-		Type: imp.Spec.Type, Ports: imp.Spec.Ports, Affinity: corev1.ServiceAffinityNone, InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster,
+		Type: imp.Spec.Type, Ports: imp.Spec.Ports, Affinity: cmp.Or(imp.Spec.SessionAffinity, corev1.ServiceAffinityNone), InternalPolicy: corev1.ServiceInternalTrafficPolicyCluster,
 		Families: []corev1.IPFamily{corev1.IPv4Protocol},
+	}
+	if n.merged.Affinity == corev1.ServiceAffinityClientIP {
+		n.merged.AffinityTimeout = corev1.DefaultClientIPServiceAffinitySeconds
 	}
 	// An import that takes the place of one that was deleted a moment ago has its addresses, of both families.
 	if both := []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}; slices.Equal(imp.Spec.IPFamilies, both) {
@@ -685,7 +688,7 @@ func (j *judges) endOfTraffic(f *facts) error {
 		if len(want) > 0 && !maps.Equal(uses, want) {
 			return broken{"end", fmt.Sprintf("in %s, kube-proxy uses %v of %s; want %v", f.id, sortedTrue(uses), key.NamespacedName, sortedTrue(want))}
 		}
-		if answer := f.answer(key.NamespacedName.String()); answer != strings.Join(imp.Spec.IPs, ",") {
+		if answer := f.answer(key.String()); answer != strings.Join(imp.Spec.IPs, ",") {
 			return broken{"end", fmt.Sprintf("in %s, DNS answers %s with %s; want %v", f.id, key.NamespacedName, answer, imp.Spec.IPs)}
 		}
 	}

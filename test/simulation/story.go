@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,7 +53,7 @@ func printChange(to io.Writer, cluster string, r *apiserver.Request) {
 		return content
 	}
 	agent, _, _ := strings.Cut(r.UserAgent, "/")
-	_, _ = fmt.Fprintf(to, "%s %s: %s %s %s %s %s\n%s", time.Now().Format("15:04:05.000"), cluster, agent, r.Verb, r.Resource.Resource, r.NamespacedName, r.Subresource, cmp.Diff(plain(r.Old), plain(r.New)))
+	_, _ = fmt.Fprintf(to, "%s %s: %s %s %s %s %s\n%s", time.Now().Format("15:04:05.000"), cluster, agent, r.Verb, r.Resource.Resource, r.NamespacedName, r.Subresource, gocmp.Diff(plain(r.Old), plain(r.New)))
 }
 
 // isMoot reports whether a step failed because what it is about is not there, is there already, or is on its way out.
@@ -107,7 +108,7 @@ func play(ctx context.Context, seed uint64, text string) (string, error) {
 func (s *story) stop() {
 	_ = s.cut(nil, false)
 	for _, c := range s.clusters { // also what has not started yet has to, before it can end
-		s.network.edit(func(n *network) { n.refusing[c.id] = false })
+		s.network.edit(func(n *network) { n.refusing[c.id], n.silent[c.id] = false, false })
 		c.mu.Lock()
 		c.refusals = nil
 		c.mu.Unlock()
@@ -173,6 +174,7 @@ var inCluster = map[string]func(*story, *cluster, []string) error{
 	"pods":    (*story).pods,
 	"answer":  (*story).answer,
 	"lose":    (*story).lose,
+	"expire":  (*story).expire,
 	"backup":  (*story).backup,
 	"restore": (*story).restore,
 	"proxies": (*story).proxies,
@@ -189,8 +191,13 @@ func each[T any](all []T, do func(T) error) error {
 	return errors.Join(errs...)
 }
 
-// begin starts clusters that are joined all to all: "clusters 2".
+// begin starts clusters that are joined all to all: "clusters 2", "clusters 3 peer-timeout=1m".
 func (s *story) begin(words []string) error {
+	words, of := options(words)
+	timeout, err := time.ParseDuration(cmp.Or(of["peer-timeout"], "10m"))
+	if err != nil {
+		return err
+	}
 	count, err := strconv.Atoi(strings.Join(words, " "))
 	if err != nil || count < 1 || count > 9 {
 		return fmt.Errorf("want a number of clusters from 1 to 9: %w", err)
@@ -200,6 +207,7 @@ func (s *story) begin(words []string) error {
 		if err != nil {
 			return err
 		}
+		c.timeout = timeout
 		s.clusters = append(s.clusters, c)
 	}
 	for _, c := range s.clusters {
@@ -212,9 +220,10 @@ func (s *story) begin(words []string) error {
 		}
 	}
 	for _, c := range s.clusters {
-		if err := errors.Join(c.startOthers(s.ctx), c.start(s.ctx)); err != nil {
+		if err := c.startOthers(s.ctx); err != nil {
 			return err
 		}
+		c.start(s.ctx)
 	}
 	return nil
 }

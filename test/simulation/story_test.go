@@ -1,7 +1,9 @@
 package simulation
 
 import (
+	"context"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -23,6 +25,9 @@ func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
 	debug.SetGCPercent(800)         // the heap is small
 	utilruntime.ErrorHandlers = nil // one of them waits for times from outside the bubble
+	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, fault any) {
+		panicked.Store(new(fmt.Sprintf("%v\n%s", fault, debug.Stack())))
+	}}
 	os.Exit(m.Run())
 }
 

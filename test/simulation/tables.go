@@ -156,7 +156,7 @@ func (s *story) peers(_ []string) error {
 			return err
 		}
 		for _, lease := range all.Items {
-			of := func(what string) string { return cmp.Or(lease.Annotations["clusterset-dns.io/"+what], "-") }
+			of := func(what string) string { return cmp.Or(lease.Labels["clusterset-dns.io/"+what], "-") }
 			_, _ = fmt.Fprintln(table, strings.Join([]string{c.id, lease.Name, of("reason"), of("data-path")}, "\t"))
 		}
 	}
