@@ -50,7 +50,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	c.ofNative(st, d.Native)
 	// Endpoints of a cluster become usable before those of another cluster become unusable.
 	slices.SortStableFunc(c.UpdateSlices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(connects(b), connects(a)) })
-	c.renamePorts()
+	c.renamePorts(st, d.Merged.Ports)
 	return c
 }
 
@@ -96,18 +96,27 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// renamePorts lets traffic go on while ports of the Service get other names (C12). kube-proxy finds the ports of slices by name, so
-// slices have both names at first, then the Service gets the new ones, and then slices lose the former ones: each in a pass of its own.
-func (c *Changes) renamePorts() {
-	if c.Service == nil {
+// renamePorts lets traffic go on while ports of the Service get other names (C12), also if the API server refuses that. kube-proxy finds
+// the ports of slices by name, so slices have both names at first, then the Service gets the new ones, and then slices lose the former
+// ones: each in a pass of its own.
+func (c *Changes) renamePorts(st observed.State, merged []mcsv1beta1.ServicePort) {
+	svc := st.Service
+	if svc == nil {
 		return
 	}
+	wanted := make([]corev1.ServicePort, 0, len(merged))
+	for _, p := range merged {
+		wanted = append(wanted, corev1.ServicePort{Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Port: p.Port})
+	}
+	if c.Service != nil { // an unnamed port can have a name in it
+		wanted = c.Service.New.Spec.Ports
+	}
 	former := map[string]string{} // by the new name
-	for _, was := range c.Service.Old.Spec.Ports {
+	for _, was := range svc.Spec.Ports {
 		named := func(p corev1.ServicePort) bool { return p.Name == was.Name }
 		renamed := func(p corev1.ServicePort) bool { return p.Port == was.Port && p.Protocol == was.Protocol }
-		if to := slices.IndexFunc(c.Service.New.Spec.Ports, renamed); to >= 0 && !slices.ContainsFunc(c.Service.New.Spec.Ports, named) {
-			former[c.Service.New.Spec.Ports[to].Name] = was.Name
+		if to := slices.IndexFunc(wanted, renamed); to >= 0 && !slices.ContainsFunc(wanted, named) {
+			former[wanted[to].Name] = was.Name
 		}
 	}
 	if len(former) == 0 {
@@ -115,7 +124,7 @@ func (c *Changes) renamePorts() {
 	}
 	var updates []Edit[*discoveryv1.EndpointSlice]
 	for _, edit := range c.UpdateSlices {
-		ofService := edit.New.Labels[discoveryv1.LabelServiceName] == c.Service.New.Name
+		ofService := edit.New.Labels[discoveryv1.LabelServiceName] == svc.Name
 		if ofService {
 			edit.New = withFormer(edit.New, former)
 		}
@@ -123,7 +132,10 @@ func (c *Changes) renamePorts() {
 			updates = append(updates, edit)
 		}
 	}
-	if c.UpdateSlices = updates; len(updates)+len(c.CreateSlices) > 0 {
+	kept := slices.ContainsFunc(c.RefusedSlices, func(refused *discoveryv1.EndpointSlice) bool {
+		return slices.ContainsFunc(st.Slices, func(slice *discoveryv1.EndpointSlice) bool { return slice.Name == refused.Name })
+	})
+	if c.UpdateSlices = updates; kept || len(updates)+len(c.CreateSlices) > 0 {
 		c.Service = nil
 	}
 }

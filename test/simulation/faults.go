@@ -20,6 +20,9 @@ import (
 
 // cut lets packets between clusters vanish: "cut member1 member2"; one cluster alone is cut from all others.
 func (s *story) cut(ids []string, cut bool) error {
+	if !cut && s.network.disturbed() {
+		s.judges.connected()
+	}
 	s.network.edit(func(n *network) {
 		for _, a := range s.clusters {
 			for _, b := range s.clusters {

@@ -149,7 +149,7 @@ func (d *dice) edits() string {
 		`patch serviceimport `+n+` {"spec": {"type": "Headless", "ips": null}}`, `patch serviceimport `+n+` {"spec": {"sessionAffinity": "ClientIP"}}`,
 		`patch serviceimport/status `+n+` {"status": {"conditions": null}}`, `patch serviceimport/status `+n+` {"status": {"clusters": null}}`,
 		`patch service `+derived+` {"spec": {"ports": [{"name": "other", "port": 77}]}}`, `patch service `+derived+` {"spec": {"sessionAffinity": "ClientIP"}}`,
-		`patch service `+derived+` {"spec": {"selector": {"app": "other"}}}`, `patch service `+derived+` {"metadata": {"ownerReferences": null}}`,
+		`patch service `+derived+` {"spec": {"selector": {"app": "other"}}}`,
 		`label `+slice+` multicluster.kubernetes.io/source-cluster=member9`, `label `+slice+` endpointslice.kubernetes.io/managed-by=me`,
 		`patch `+slice+` {"endpoints": [{"addresses": ["10.6.6.6"]}]}`, `patch `+slice+` {"metadata": {"ownerReferences": null}}`,
 		`patch serviceexport/status `+n+` {"status": {"conditions": null}}`,

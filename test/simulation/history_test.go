@@ -60,7 +60,7 @@ func playHistory(t *testing.T, seed uint64) bool {
 	promise := promiseOf(err)
 	begun := time.Now()
 	short := shrink(steps, func(steps []string) bool {
-		return time.Since(begun) < time.Minute && promiseOf(playSteps(t, seed, steps)) == promise
+		return time.Since(begun) < 30*time.Second && promiseOf(playSteps(t, seed, steps)) == promise
 	})
 	t.Errorf("seed %d: %v\n\nShortened from %d steps to %d, which fail with %v:\n\n%s\n", seed, err, len(steps), len(short), playSteps(t, seed, short), strings.Join(short, "\n"))
 	return false

@@ -42,6 +42,7 @@ type judges struct {
 	facts    map[string]*facts
 	broken   []broken
 	weather  time.Time // when something was last disturbed
+	linked   time.Time // when links were last connected again
 	resting  bool      // controllers have to write nothing
 	exercise map[string]int
 	trace    func(cluster string, r *apiserver.Request) // sees each change; may be nil
@@ -111,6 +112,13 @@ func (j *judges) disturbed() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.weather = time.Now()
+}
+
+// connected notes that links work again.
+func (j *judges) connected() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.linked = time.Now()
 }
 
 func (j *judges) podsAre(cluster string, down bool) {
@@ -322,9 +330,9 @@ func ready(slice *discoveryv1.EndpointSlice, svc *corev1.Service) map[string]cor
 	return all
 }
 
-// good are the addresses of a name that clients in a cluster can use, and that it has had time to know of. A port reaches only the Services that
-// have it (C14).
-func (j *judges) good(in *facts, name types.NamespacedName) map[string]bool {
+// good are the addresses of a name that clients in a cluster can use, and that it has had time to know of; or also the new ones. A port reaches
+// only the Services that have it (C14).
+func (j *judges) good(in *facts, name types.NamespacedName, alsoNew bool) map[string]bool {
 	all, ports := map[string]bool{}, map[string]bool{}
 	if imp := get[*mcsv1beta1.ServiceImport](in, name); imp != nil {
 		for _, p := range imp.Spec.Ports {
@@ -332,11 +340,11 @@ func (j *judges) good(in *facts, name types.NamespacedName) map[string]bool {
 		}
 	}
 	for id, from := range j.facts {
-		if from.podsDown || time.Since(from.pods) < calm && !from.pods.IsZero() || !in.reads(id) || !j.network.passes(in.id, id) {
+		if from.podsDown || time.Since(from.pods) < calm && !from.pods.IsZero() || !in.reads(id) || in.id != id && (time.Since(j.linked) < calm && !j.linked.IsZero() || !j.network.passes(in.id, id)) {
 			continue
 		}
 		for at, one := range from.serving[name] {
-			if from.knows(one.since) && ports[one.port] {
+			if (alsoNew || from.knows(one.since)) && ports[one.port] {
 				all[at] = true
 			}
 		}
@@ -369,7 +377,7 @@ func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after 
 	if n := get[*corev1.Namespace](f, types.NamespacedName{Name: svc.Namespace}); n == nil || n.DeletionTimestamp != nil {
 		return
 	}
-	good := j.good(f, key)
+	good := j.good(f, key, false)
 	maps.DeleteFunc(good, func(at string, _ bool) bool { return !before[at] })
 	if len(good) == 0 {
 		return
@@ -377,8 +385,10 @@ func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after 
 	j.exercise["traffic"]++
 	left := maps.Clone(good)
 	maps.DeleteFunc(left, func(at string, _ bool) bool { return !after[at] })
+	others := j.good(f, key, true)
+	maps.DeleteFunc(others, func(at string, _ bool) bool { return !after[at] })
 	switch {
-	case len(left) == 0:
+	case len(left)+len(others) == 0:
 		j.say("traffic", f.id, "kube-proxy uses no endpoint of %s any more that works; before, it used %v", svc, sortedTrue(good))
 	case len(left) < len(good) && j.isCalm():
 		maps.DeleteFunc(good, func(at string, _ bool) bool { return after[at] })

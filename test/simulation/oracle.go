@@ -683,7 +683,7 @@ func (j *judges) endOfTraffic(f *facts) error {
 			continue
 		}
 		uses := f.proxy.uses(types.NamespacedName{Namespace: key.Namespace, Name: "derived-" + key.Name}).addresses()
-		want := j.good(f, key.NamespacedName)
+		want := j.good(f, key.NamespacedName, false)
 		maps.DeleteFunc(uses, func(at string, _ bool) bool { return !want[at] }) // the slices are compared, so others are the last resort of a port
 		if len(want) > 0 && !maps.Equal(uses, want) {
 			return broken{"end", fmt.Sprintf("in %s, kube-proxy uses %v of %s; want %v", f.id, sortedTrue(uses), key.NamespacedName, sortedTrue(want))}

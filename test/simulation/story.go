@@ -149,6 +149,7 @@ var everywhere = map[string]func(*story, []string) error{
 	"exports":  (*story).exports,
 	"imports":  (*story).imports,
 	"slices":   (*story).slices,
+	"services": (*story).services,
 	"peers":    (*story).peers,
 	"cut":      func(s *story, ids []string) error { return s.cut(ids, true) },
 	"connect":  func(s *story, ids []string) error { return s.cut(ids, false) },

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,6 +132,26 @@ func (s *story) slices(names []string) error {
 					c.id, name, cmp.Or(one.Labels[mcsv1beta1.LabelSourceCluster], "-"), cmp.Or(one.Labels[discoveryv1.LabelServiceName], "-"), orDash(ports), orDash(endpoints),
 				}, "\t"))
 			}
+		}
+	}
+	return table.Flush()
+}
+
+// services prints a table of all Services.
+func (s *story) services(_ []string) error {
+	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CLUSTER\tSERVICE\tTYPE\tCLUSTER-IP\tPORTS")
+	for _, c := range s.clusters {
+		var all corev1.ServiceList
+		if err := c.admin.List(s.ctx, &all); err != nil {
+			return err
+		}
+		for _, svc := range all.Items {
+			var ports []string
+			for _, p := range svc.Spec.Ports {
+				ports = append(ports, fmt.Sprintf("%s:%d/%s", p.Name, p.Port, p.Protocol))
+			}
+			_, _ = fmt.Fprintln(table, strings.Join([]string{c.id, svc.Namespace + "/" + svc.Name, string(svc.Spec.Type), cmp.Or(svc.Spec.ClusterIP, "-"), orDash(ports)}, "\t"))
 		}
 	}
 	return table.Flush()
