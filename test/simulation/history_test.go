@@ -16,53 +16,64 @@ import (
 )
 
 var (
-	seedFlag = flag.Uint64("seed", 0, "play the history of this seed")
-	file     = flag.String("story", "", "play the story of this file, and print each change")
-	last     = flag.Duration("for", 0, "play histories for so long; 0 for a few")
+	seed   = flag.Uint64("seed", 0, "play the history of this seed, and print its steps")
+	during = flag.Duration("for", 0, "play histories of new seeds for so long")
+	file   = flag.String("story", "", "play the story of this file, and print each change")
 )
 
-// TestHistories plays random histories. Each follows from its seed.
+// TestHistories plays random histories, each of which follows from its seed: the first ones, and with -for those from a new seed on.
 func TestHistories(t *testing.T) {
-	const few = 20
-	if *seedFlag != 0 {
-		playHistory(t, *seedFlag)
+	const few = 100
+	from := uint64(0)
+	switch {
+	case *seed != 0:
+		playHistory(t, *seed)
 		return
+	case *during != 0:
+		from = rand.Uint64() >> 24
 	}
-	begun, from := time.Now(), rand.Uint64()>>24
-	var n atomic.Uint64
+	begun := time.Now()
+	var played, failed atomic.Uint64
 	t.Run("all", func(t *testing.T) {
 		for range runtime.GOMAXPROCS(0) {
 			t.Run("some", func(t *testing.T) {
 				t.Parallel()
-				for !t.Failed() && (n.Load() < few || time.Since(begun) < *last) {
-					playHistory(t, from+n.Add(1))
+				for failed.Load() < 5 {
+					n := played.Add(1)
+					if *during == 0 && n > few || *during > 0 && time.Since(begun) > *during {
+						played.Add(^uint64(0))
+						return
+					}
+					if !playHistory(t, from+n) {
+						failed.Add(1)
+					}
 				}
 			})
 		}
 	})
-	t.Logf("%d histories from seed %d in %v", n.Load(), from, time.Since(begun))
+	t.Logf("%d histories from seed %d on in %v, %d failed", played.Load(), from+1, time.Since(begun).Round(time.Second), failed.Load())
+	t.Logf("%v of virtual time, %d changes of objects; judged: %v", time.Duration(virtual.Load()).Round(time.Hour), changes.Load(), exercised())
 }
 
 // stepsOfHistory is how many steps a history has.
 const stepsOfHistory = 30
 
-func playHistory(t *testing.T, seed uint64) bool {
+func playHistory(t *testing.T, from uint64) bool {
 	t.Helper()
-	t.Logf("seed %d", seed)
-	steps := history(seed, stepsOfHistory)
-	if *seedFlag != 0 {
+	steps := history(from, stepsOfHistory)
+	if *seed != 0 {
 		t.Log("\n" + strings.Join(steps, "\n"))
 	}
-	err := playSteps(t, seed, steps)
+	err := playSteps(t, from, steps)
 	if err == nil {
 		return true
 	}
 	promise := promiseOf(err)
 	begun := time.Now()
 	short := shrink(steps, func(steps []string) bool {
-		return time.Since(begun) < 30*time.Second && promiseOf(playSteps(t, seed, steps)) == promise
+		return time.Since(begun) < 30*time.Second && promiseOf(playSteps(t, from, steps)) == promise
 	})
-	t.Errorf("seed %d: %v\n\nShortened from %d steps to %d, which fail with %v:\n\n%s\n", seed, err, len(steps), len(short), playSteps(t, seed, short), strings.Join(short, "\n"))
+	t.Errorf("seed %d: %v\n\nShortened from %d steps to %d, which fail with %v:\n\n%s\n", from, err, len(steps), len(short), playSteps(t, from, short), strings.Join(short, "\n"))
 	return false
 }
 
@@ -70,7 +81,7 @@ func playHistory(t *testing.T, seed uint64) bool {
 func promiseOf(err error) string {
 	var b broken
 	if errors.As(err, &b) {
-		return b.promise
+		return b.promise.String()
 	}
 	if err != nil {
 		return "other"

@@ -25,33 +25,60 @@ import (
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
-// judges see each change of any object when it is stored, and say which promise it breaks. The promises have a code, by which failures are
-// compared:
-//
-//	traffic   a Service has no usable endpoint left in kube-proxy, although there is one
-//	endpoint  in calm weather, kube-proxy loses an endpoint that is still there
-//	address   the address of an import changes while somebody exports the name
-//	theirs    the controller changes or deletes what it has not made
-//	conflict  a write is refused because it knows nothing of another one by the same controller
-//	restless  the clusterset does not come to rest
-//	panic     a controller panics
-//	end       what a cluster has in the end is not what the true state says
+// promise is what has to be true in each story.
+type promise int
+
+const (
+	traffic  promise = iota // kube-proxy keeps a usable endpoint of a Service, while there is one
+	endpoint                // in calm weather, kube-proxy keeps each endpoint that is still there
+	address                 // the address of an import stays while somebody exports the name
+	theirs                  // the controller neither changes nor deletes what it has not made
+	conflict                // no write is refused because it knows nothing of another one by the same controller
+	restless                // a clusterset comes to rest
+	panics                  // no controller panics
+	ending                  // in the end, each cluster has what the true state says
+	promises
+)
+
+func (p promise) String() string {
+	return [promises]string{"traffic", "endpoint", "address", "theirs", "conflict", "rest", "panic", "end"}[p]
+}
+
+// These count what all stories of this process did: how often each promise was judged, changes of objects, and virtual time.
+var (
+	exercises        [promises]atomic.Uint64
+	changes, virtual atomic.Uint64
+)
+
+func exercised() (all []string) {
+	for p := range promises {
+		if n := exercises[p].Load(); n > 0 {
+			all = append(all, fmt.Sprintf("%v %d", p, n))
+		}
+	}
+	return all
+}
+
+// judges see each change of any object when it is stored, and say which promise it breaks.
 type judges struct {
-	mu       sync.Mutex
-	network  *network
-	facts    map[string]*facts
-	broken   []broken
-	weather  time.Time // when something was last disturbed
-	linked   time.Time // when links were last connected again
-	resting  bool      // controllers have to write nothing
-	exercise map[string]int
-	trace    func(cluster string, r *apiserver.Request) // sees each change; may be nil
+	mu      sync.Mutex
+	network *network
+	facts   map[string]*facts
+	broken  []broken
+	weather time.Time                                  // when something was last disturbed
+	linked  time.Time                                  // when links were last connected again
+	resting bool                                       // controllers have to write nothing
+	trace   func(cluster string, r *apiserver.Request) // sees each change; may be nil
 }
 
 // broken is a promise that was not kept.
-type broken struct{ promise, what string }
+type broken struct {
+	promise promise
+	what    string
+}
 
-func (b broken) Error() string { return b.promise + ": " + b.what }
+// Error implements error.
+func (b broken) Error() string { return b.promise.String() + ": " + b.what }
 
 // facts is what the judges know of a cluster.
 type facts struct {
@@ -87,11 +114,11 @@ type serving map[string]struct {
 
 // These are times after which a change counts: until then, it may be on its way, or disturb.
 const (
-	known = 30 * time.Second
+	known = 5 * time.Second
 	calm  = 3 * time.Minute
 )
 
-func newJudges() *judges { return &judges{facts: map[string]*facts{}, exercise: map[string]int{}} }
+func newJudges() *judges { return &judges{facts: map[string]*facts{}} }
 
 func (j *judges) follow(c *cluster) {
 	j.mu.Lock()
@@ -164,7 +191,7 @@ func (j *judges) restart(c *cluster) {
 			f.address[client.ObjectKeyFromObject(imp)] = imp.Spec.IPs[0]
 		}
 	}
-	for _, name := range f.names() {
+	for _, name := range append(f.names(), slices.Collect(maps.Keys(f.serving))...) {
 		f.serves(name)
 	}
 	j.weather = time.Now()
@@ -193,7 +220,7 @@ func (j *judges) verdict() error {
 	defer j.mu.Unlock()
 	const enough = 3
 	if fault := panicked.Swap(nil); fault != nil {
-		j.say("panic", "one of them", "the controller panics: %s", *fault)
+		j.say(panics, "one of them", "the controller panics: %s", *fault)
 	}
 	var errs []error
 	for _, b := range j.broken[:min(enough, len(j.broken))] {
@@ -202,14 +229,15 @@ func (j *judges) verdict() error {
 	return errors.Join(errs...)
 }
 
-func (j *judges) say(promise, cluster, format string, args ...any) {
-	j.broken = append(j.broken, broken{promise, "in " + cluster + ", " + fmt.Sprintf(format, args...)})
+func (j *judges) say(p promise, cluster, format string, args ...any) {
+	j.broken = append(j.broken, broken{p, "in " + cluster + ", " + fmt.Sprintf(format, args...)})
 }
 
 // stored judges a change of an object.
 func (j *judges) stored(cluster string, r *apiserver.Request) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	changes.Add(1)
 	f, object := j.facts[cluster], r.New
 	if object == nil {
 		object = r.Old
@@ -382,17 +410,20 @@ func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after 
 	if len(good) == 0 {
 		return
 	}
-	j.exercise["traffic"]++
+	exercises[traffic].Add(1)
 	left := maps.Clone(good)
 	maps.DeleteFunc(left, func(at string, _ bool) bool { return !after[at] })
 	others := j.good(f, key, true)
 	maps.DeleteFunc(others, func(at string, _ bool) bool { return !after[at] })
+	if j.isCalm() {
+		exercises[endpoint].Add(1)
+	}
 	switch {
 	case len(left)+len(others) == 0:
-		j.say("traffic", f.id, "kube-proxy uses no endpoint of %s any more that works; before, it used %v", svc, sortedTrue(good))
+		j.say(traffic, f.id, "kube-proxy uses no endpoint of %s any more that works; before, it used %v", svc, sortedTrue(good))
 	case len(left) < len(good) && j.isCalm():
 		maps.DeleteFunc(good, func(at string, _ bool) bool { return after[at] })
-		j.say("endpoint", f.id, "kube-proxy does not use %v for %s any more, which still serves", sortedTrue(good), svc)
+		j.say(endpoint, f.id, "kube-proxy does not use %v for %s any more, which still serves", sortedTrue(good), svc)
 	}
 }
 
@@ -437,9 +468,9 @@ func (j *judges) judgeAddress(f *facts, imp *mcsv1beta1.ServiceImport, gone bool
 	}
 	had, is := f.address[key], imp.Spec.IPs[0]
 	if had != "" && had != is {
-		j.say("address", f.id, "the import %s has the address %s, and had %s", key, is, had)
+		j.say(address, f.id, "the import %s has the address %s, and had %s", key, is, had)
 	}
-	j.exercise["address"]++
+	exercises[address].Add(1)
 	f.address[key] = is
 }
 
@@ -458,9 +489,9 @@ func (j *judges) judgeTheirs(f *facts, r *apiserver.Request) {
 	if r.Old == nil || f.made[r.Old.GetUID()] || r.Old.GetLabels()[mcs.LabelManagedBy] == mcs.ControllerName || r.Old.GetLabels()[discoveryv1.LabelManagedBy] == mcs.ControllerName {
 		return
 	}
-	j.exercise["theirs"]++
+	exercises[theirs].Add(1)
 	if !leaves(r.Old, r.New) {
-		j.say("theirs", f.id, "the controller has changed or deleted %T %s, which it has not made", r.Old, client.ObjectKeyFromObject(r.Old))
+		j.say(theirs, f.id, "the controller has changed or deleted %T %s, which it has not made", r.Old, client.ObjectKeyFromObject(r.Old))
 	}
 }
 
@@ -495,7 +526,8 @@ func (j *judges) judgeRest(f *facts, r *apiserver.Request, key objectKey) {
 	if !j.resting || isSignOfLife(r) {
 		return
 	}
-	j.say("restless", f.id, "the controller writes %s %s (%s %s), and nothing has changed for long", r.Resource.Resource, key.NamespacedName, r.Verb, r.Subresource)
+	exercises[restless].Add(1)
+	j.say(restless, f.id, "the controller writes %s %s (%s %s), and nothing has changed for long", r.Resource.Resource, key.NamespacedName, r.Verb, r.Subresource)
 }
 
 // refused judges a write that was not made.
@@ -505,8 +537,9 @@ func (j *judges) refused(cluster string, r *apiserver.Request, err error) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	exercises[conflict].Add(1)
 	f := j.facts[cluster]
 	if last := f.wrote[keyed(r.Old)]; last.controller && last.at.After(f.started) && j.isCalm() {
-		j.say("conflict", cluster, "a write of %s %s (%s) is refused: it was made from a state before another write of the same controller", r.Resource.Resource, r.NamespacedName, r.Subresource)
+		j.say(conflict, cluster, "a write of %s %s (%s) is refused: it was made from a state before another write of the same controller", r.Resource.Resource, r.NamespacedName, r.Subresource)
 	}
 }

@@ -658,13 +658,14 @@ func (j *judges) end(s *story) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.resting = false
+	exercises[ending].Add(1)
 	var all []*seenCluster
 	for _, c := range s.clusters {
 		all = append(all, j.facts[c.id].see())
 	}
 	for _, one := range all {
 		if err := compare(one, oracle{all}.of(one)); err != nil {
-			return broken{"end", err.Error()}
+			return broken{ending, err.Error()}
 		}
 	}
 	for _, c := range s.clusters {
@@ -686,10 +687,10 @@ func (j *judges) endOfTraffic(f *facts) error {
 		want := j.good(f, key.NamespacedName, false)
 		maps.DeleteFunc(uses, func(at string, _ bool) bool { return !want[at] }) // the slices are compared, so others are the last resort of a port
 		if len(want) > 0 && !maps.Equal(uses, want) {
-			return broken{"end", fmt.Sprintf("in %s, kube-proxy uses %v of %s; want %v", f.id, sortedTrue(uses), key.NamespacedName, sortedTrue(want))}
+			return broken{ending, fmt.Sprintf("in %s, kube-proxy uses %v of %s; want %v", f.id, sortedTrue(uses), key.NamespacedName, sortedTrue(want))}
 		}
 		if answer := f.answer(key.String()); answer != strings.Join(imp.Spec.IPs, ",") {
-			return broken{"end", fmt.Sprintf("in %s, DNS answers %s with %s; want %v", f.id, key.NamespacedName, answer, imp.Spec.IPs)}
+			return broken{ending, fmt.Sprintf("in %s, DNS answers %s with %s; want %v", f.id, key.NamespacedName, answer, imp.Spec.IPs)}
 		}
 	}
 	return nil

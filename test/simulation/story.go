@@ -71,7 +71,9 @@ func play(ctx context.Context, seed uint64, text string) (string, error) {
 	if to, ok := ctx.Value(tracing{}).(io.Writer); ok {
 		s.judges.trace = func(cluster string, r *apiserver.Request) { printChange(to, cluster, r) }
 	}
+	begun := time.Now()
 	defer func() {
+		virtual.Add(uint64(time.Since(begun)))
 		s.stop()
 		for _, c := range s.clusters {
 			c.dying.Wait()
