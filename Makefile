@@ -122,6 +122,10 @@ fuzz: ## Fuzz names, Corefiles, answers and transfers (FUZZTIME=30s for each)
 	@for target in index.FuzzParseName index.FuzzLookup index.FuzzTransfer .FuzzParse .FuzzServeDNS .FuzzTransfer; do \
 	  go test -run '^$$' -fuzz "^$${target#*.}\$$" -fuzztime $(FUZZTIME) ./plugin/$${target%%.*}; done
 
+.PHONY: simulate
+simulate: ## Play random histories of whole clustersets in virtual time (FOR=10m, or SEED=1234 for one)
+	@go test -count=1 -vet=off -ldflags=-w -timeout 0 -v -run '^TestHistories$$' ./test/simulation $(if $(SEED),-seed $(SEED),-for $(or $(FOR),10m)) | grep -v '^==='
+
 .PHONY: bench
 bench: bench-ips bench-clusterset bench-join bench-server bench-servedns ## Run all benchmarks (about an hour)
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/controller/selftest"
@@ -96,5 +97,27 @@ func run(ctx context.Context, options reconcile.Options, probes string, given id
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
-	return mgr.Start(ctx)
+	return untilDone(ctx, mgr, options.Probes)
+}
+
+// untilDone runs the manager until ctx ends. Before its caches are filled, a manager does not end, and keeps a core busy
+// (https://github.com/kubernetes-sigs/controller-runtime/pull/3440). Until then it is left alone instead: nothing runs that has to end in good
+// order before the process does.
+func untilDone(ctx context.Context, mgr manager.Manager, probes *reconcile.Probes) error {
+	until, end := context.WithCancel(context.WithoutCancel(ctx))
+	ended, left := make(chan error, 1), make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		if probes.Ready() {
+			end()
+		} else {
+			close(left)
+		}
+	})
+	go func() { ended <- mgr.Start(until) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-left:
+		return ctx.Err()
+	}
 }

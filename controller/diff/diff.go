@@ -124,11 +124,12 @@ func (c *Changes) renamePorts(st observed.State, merged []mcsv1beta1.ServicePort
 	}
 	var updates []Edit[*discoveryv1.EndpointSlice]
 	for _, edit := range c.UpdateSlices {
-		ofService := edit.New.Labels[discoveryv1.LabelServiceName] == svc.Name
-		if ofService {
-			edit.New = withFormer(edit.New, former)
+		if edit.New.Labels[discoveryv1.LabelServiceName] != svc.Name {
+			updates = append(updates, edit)
+			continue
 		}
-		if !ofService || !ownership.Covers(edit.Old, edit.New) || digest.Of(edit.Old) != digest.Of(edit.New) {
+		edit.New = withFormer(edit.New, former)
+		if !isSame(edit) {
 			updates = append(updates, edit)
 		}
 	}
@@ -138,6 +139,10 @@ func (c *Changes) renamePorts(st observed.State, merged []mcsv1beta1.ServicePort
 	if c.UpdateSlices = updates; kept || len(updates)+len(c.CreateSlices) > 0 {
 		c.Service = nil
 	}
+}
+
+func isSame(edit Edit[*discoveryv1.EndpointSlice]) bool {
+	return ownership.Covers(edit.Old, edit.New) && digest.Of(edit.Old) == digest.Of(edit.New) && equality.Semantic.DeepEqual(edit.Old.OwnerReferences, edit.New.OwnerReferences)
 }
 
 // withFormer returns a slice that also has the former names of its ports.

@@ -44,6 +44,9 @@ func ListenProbes(ctx context.Context, address string) (*Probes, error) {
 	return p, nil
 }
 
+// Ready reports whether the caches are filled.
+func (p *Probes) Ready() bool { return p.ready.Load() }
+
 // Address returns the listen address.
 func (p *Probes) Address() string { return p.listener.Addr().String() }
 

@@ -167,7 +167,7 @@ func isRun(flag string) bool { return strings.HasPrefix(flag, "-run=") }
 // narrows reports whether a variable of the environment can change what a part tests: a stamp is for all of it.
 func narrows(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
-	return slices.Contains([]string{"ARGS", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "KUBECONFIGS", "HISTORIES", "HISTORY_SEED", "TOKENS",
+	return slices.Contains([]string{"ARGS", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "KUBECONFIGS", "TOKENS",
 		"OLDEST_KUBERNETES", "KUBEBUILDER_ASSETS", "QUESTIONS", "INTEROP"}, name) || strings.HasPrefix(name, "E2E_")
 }
 

@@ -294,3 +294,7 @@ func TestWithoutTheController(t *testing.T) {
 	s.Delete("c2", s.MustImport("c2", "foo"))
 	s.Until("all of it", func() error { return s.Nothing("c2", "foo") })
 }
+
+func leaseOf(peer string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: peer}}
+}

@@ -327,7 +327,7 @@ func (f *facts) serves(name types.NamespacedName) {
 	if svc != nil && export != nil && svc.Spec.Type != corev1.ServiceTypeExternalName && !foreign {
 		for key, object := range f.objects {
 			slice, ok := object.(*discoveryv1.EndpointSlice)
-			if !ok || key.Namespace != name.Namespace || slice.Labels[discoveryv1.LabelServiceName] != name.Name || slice.AddressType != discoveryv1.AddressTypeIPv4 || slice.Labels[mcsv1beta1.LabelServiceName] != "" {
+			if !ok || key.Namespace != name.Namespace || !isSource(slice, name.Name) {
 				continue
 			}
 			for at, port := range ready(slice, svc) {
@@ -341,6 +341,11 @@ func (f *facts) serves(name types.NamespacedName) {
 		}
 	}
 	f.serving[name] = now
+}
+
+// isSource reports whether Kubernetes made a slice for a user's Service, in the family that all Services here have.
+func isSource(slice *discoveryv1.EndpointSlice, service string) bool {
+	return slice.Labels[discoveryv1.LabelServiceName] == service && slice.AddressType == discoveryv1.AddressTypeIPv4 && slice.Labels[mcsv1beta1.LabelServiceName] == ""
 }
 
 // ready are the addresses of a slice that a Service's ports lead to, each with the port.
@@ -368,7 +373,7 @@ func (j *judges) good(in *facts, name types.NamespacedName, alsoNew bool) map[st
 		}
 	}
 	for id, from := range j.facts {
-		if from.podsDown || time.Since(from.pods) < calm && !from.pods.IsZero() || !in.reads(id) || in.id != id && (time.Since(j.linked) < calm && !j.linked.IsZero() || !j.network.passes(in.id, id)) {
+		if !in.reads(id) || !j.reaches(in, from) {
 			continue
 		}
 		for at, one := range from.serving[name] {
@@ -378,6 +383,14 @@ func (j *judges) good(in *facts, name types.NamespacedName, alsoNew bool) map[st
 		}
 	}
 	return all
+}
+
+// reaches reports whether the pods of a cluster answer to clients in another one, and have done so for a while.
+func (j *judges) reaches(in, to *facts) bool {
+	if to.podsDown || time.Since(to.pods) < calm && !to.pods.IsZero() {
+		return false
+	}
+	return in == to || j.network.passes(in.id, to.id) && (j.linked.IsZero() || time.Since(j.linked) >= calm)
 }
 
 // knows reports whether others have had time to know of what happened in a cluster at a time. After an outage of its API server, everybody reads
@@ -398,11 +411,7 @@ func (f *facts) reads(id string) bool {
 func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after map[string]bool, ours bool) {
 	name, derived := strings.CutPrefix(svc.Name, "derived-")
 	key := types.NamespacedName{Namespace: svc.Namespace, Name: name}
-	imp := get[*mcsv1beta1.ServiceImport](f, key)
-	if !derived || !ours || imp == nil || imp.Spec.Type == mcsv1beta1.Headless || !ownership.OfImport(imp) || j.anyHeadless(key) {
-		return
-	}
-	if n := get[*corev1.Namespace](f, types.NamespacedName{Name: svc.Namespace}); n == nil || n.DeletionTimestamp != nil {
+	if !derived || !ours || !f.answersFor(key, svc) || j.anyHeadless(key) {
 		return
 	}
 	good := j.good(f, key, false)
@@ -425,6 +434,19 @@ func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after 
 		maps.DeleteFunc(good, func(at string, _ bool) bool { return after[at] })
 		j.say(endpoint, f.id, "kube-proxy does not use %v for %s any more, which still serves", sortedTrue(good), svc)
 	}
+}
+
+// answersFor reports whether the controller answers for the traffic to a derived Service: it and the import are the controller's own, and stay.
+func (f *facts) answersFor(key, svc types.NamespacedName) bool {
+	imp := get[*mcsv1beta1.ServiceImport](f, key)
+	if imp == nil || imp.Spec.Type == mcsv1beta1.Headless || !ownership.OfImport(imp) {
+		return false
+	}
+	if is := get[*corev1.Service](f, svc); is != nil && is.Labels[mcs.LabelManagedBy] != mcs.ControllerName {
+		return false // somebody has taken away the mark that it is ours
+	}
+	in := get[*corev1.Namespace](f, types.NamespacedName{Name: svc.Namespace})
+	return in != nil && in.DeletionTimestamp == nil
 }
 
 // anyHeadless reports whether the type of a name can change for that of another cluster.

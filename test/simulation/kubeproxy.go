@@ -89,31 +89,34 @@ func (p *kubeProxy) uses(of types.NamespacedName) proxied {
 		return uses
 	}
 	for _, port := range svc.Spec.Ports {
-		ready, last := map[string]bool{}, map[string]bool{}
-		for _, slice := range p.slices[of] {
-			if !slices.Contains(svc.Spec.IPFamilies, corev1.IPFamily(slice.AddressType)) {
-				continue
-			}
-			for _, to := range slice.Ports {
-				if to.Port == nil || *to.Name != port.Name || *to.Protocol != port.Protocol {
-					continue
-				}
-				for _, e := range slice.Endpoints {
-					at := fmt.Sprintf("%s:%d", e.Addresses[0], *to.Port)
-					is, ends := states(e)
-					former, twice := ready[at]
-					ready[at] = is && (former || !twice)
-					last[at] = last[at] || ends
-				}
-			}
-		}
-		chosen := sortedTrue(ready)
-		if len(chosen) == 0 {
-			chosen = sortedTrue(last)
-		}
-		uses[port.Name] = chosen
+		uses[port.Name] = p.usesOf(of, svc, port)
 	}
 	return uses
+}
+
+func (p *kubeProxy) usesOf(of types.NamespacedName, svc *corev1.Service, port corev1.ServicePort) []string {
+	ready, last := map[string]bool{}, map[string]bool{}
+	for _, slice := range p.slices[of] {
+		if !slices.Contains(svc.Spec.IPFamilies, corev1.IPFamily(slice.AddressType)) {
+			continue
+		}
+		for _, to := range slice.Ports {
+			if to.Port == nil || *to.Name != port.Name || *to.Protocol != port.Protocol {
+				continue
+			}
+			for _, e := range slice.Endpoints {
+				at := fmt.Sprintf("%s:%d", e.Addresses[0], *to.Port)
+				is, ends := states(e)
+				former, twice := ready[at]
+				ready[at] = is && (former || !twice)
+				last[at] = last[at] || ends
+			}
+		}
+	}
+	if chosen := sortedTrue(ready); len(chosen) > 0 {
+		return chosen
+	}
+	return sortedTrue(last)
 }
 
 // states reports whether an endpoint is ready, and whether it serves although it terminates.

@@ -665,7 +665,7 @@ func (j *judges) end(s *story) error {
 	}
 	for _, one := range all {
 		if err := compare(one, oracle{all}.of(one)); err != nil {
-			return broken{ending, err.Error()}
+			return broken{ending, err.Error() + "\n" + one.messages()}
 		}
 	}
 	for _, c := range s.clusters {
@@ -674,6 +674,23 @@ func (j *judges) end(s *story) error {
 		}
 	}
 	return nil
+}
+
+// messages are those of the conditions of exports and imports.
+func (s *seenCluster) messages() string {
+	var all []string
+	for key, export := range s.exports {
+		for _, is := range export.Status.Conditions {
+			all = append(all, fmt.Sprintf("export %s: %s %s: %s", key, is.Type, is.Status, is.Message))
+		}
+	}
+	for key, imp := range s.imports {
+		for _, is := range imp.Status.Conditions {
+			all = append(all, fmt.Sprintf("import %s: %s %s: %s", key, is.Type, is.Status, is.Message))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
 }
 
 // endOfTraffic wants kube-proxy to use all endpoints that serve, and DNS to answer what the imports say.

@@ -143,19 +143,6 @@ func (w *World) For(t testing.TB) *World {
 	return &other
 }
 
-// Exclusive ends the controllers of Three and gives the clusters to this test as Two does. They come back with its end.
-func (w *World) Exclusive() {
-	w.Helper()
-	w.reset()
-	three.mu.Lock()
-	three.running = false // the next test that calls Three starts them
-	three.mu.Unlock()
-	w.Cleanup(func() {
-		w.endAll()
-		w.reset()
-	})
-}
-
 func (s *set) start(t testing.TB) *World {
 	t.Helper()
 	kube.NotShort(t)
