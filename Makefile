@@ -126,6 +126,10 @@ fuzz: ## Fuzz names, Corefiles, answers and transfers (FUZZTIME=30s for each)
 simulate: ## Play random histories of whole clustersets in virtual time (FOR=10m, or SEED=1234 for one)
 	@go test -count=1 -vet=off -ldflags=-w -timeout 0 -v -run '^TestHistories$$' ./test/simulation $(if $(SEED),-seed $(SEED),-for $(or $(FOR),10m)) | grep -v '^==='
 
+.PHONY: mutants
+mutants: ## Play stories and histories with small wrong versions of the product, to see that a judge finds each (two hours)
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)"; echo; go run ./test/simulation/mutants $(ARGS); } | tee docs/results/mutants.txt
+
 .PHONY: bench
 bench: bench-ips bench-clusterset bench-join bench-server bench-servedns ## Run all benchmarks (about an hour)
 

@@ -113,7 +113,7 @@ func (e exportConditions) setReady(st observed.State, home merge.Member, valid b
 	case !valid:
 		e.set(conditionReady, metav1.ConditionFalse, failed, "nothing is exported: see the condition %s", conditionValid)
 	case !st.Clusterset.Namespace:
-		e.set(conditionReady, metav1.ConditionFalse, failed, "namespace %s is being deleted", e.export.Namespace)
+		e.set(conditionReady, metav1.ConditionFalse, failed, "namespace %s is being deleted, or not known yet", e.export.Namespace)
 	case st.Clusterset.Unselected && mcs.System(e.export.Namespace, e.export.Name):
 		e.set(conditionReady, metav1.ConditionFalse, failed,
 			"nothing is exported, because names in kube-*, in openshift* and default/kubernetes belong to a cluster itself, and --export-namespaces of the controller does not name this namespace: delete this ServiceExport")

@@ -48,7 +48,7 @@ func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 	switch {
 	case nobody && (st.Import == nil || ownership.OfImport(st.Import)):
 		// C22, C36. The garbage collector deletes the derived Service with its import.
-		d = Desired{Withdrawn: true, Delete: notDeleted(slices.DeleteFunc(slices.Clone(st.Owned), func(svc *corev1.Service) bool { return !ownership.Orphaned(svc) }))}
+		d = Desired{Withdrawn: true, Delete: b.orphans()}
 	case nobody:
 		d = ofImport(b)
 	case !st.Clusterset.Namespace, st.Import != nil && st.Import.DeletionTimestamp != nil:
@@ -64,6 +64,15 @@ func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 		d.Native = b.removeNative()
 	}
 	return d
+}
+
+// orphans returns the derived Services that have lost their owner. A peer that is silent can still export the name, with the address that
+// such a Service has.
+func (b builder) orphans() []*corev1.Service {
+	if len(b.Clusterset.Silent)+len(b.Clusterset.SilentExpired) > 0 {
+		return nil
+	}
+	return notDeleted(slices.DeleteFunc(slices.Clone(b.Owned), func(svc *corev1.Service) bool { return !ownership.Orphaned(svc) }))
 }
 
 // createImport returns the import to create. Everything else needs its UID.

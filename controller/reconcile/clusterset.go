@@ -162,9 +162,10 @@ func (c *clusterset) homeSlices(ctx context.Context, service types.NamespacedNam
 	}), err
 }
 
-// namesIn returns the names that peers export in a namespace that is created or deleted (C21).
-func (c *clusterset) namesIn(_ context.Context, namespace client.Object) []ctrl.Request {
-	var requests []ctrl.Request
+// namesIn returns the names that peers or this cluster export in a namespace that is created or deleted (C21), or whose labels have changed. An
+// export can come to be known before its namespace.
+func (c *clusterset) namesIn(ctx context.Context, namespace client.Object) []ctrl.Request {
+	requests := c.exporter.exportsIn(ctx, namespace)
 	for _, name := range c.peers.Names(namespace.GetName()) {
 		requests = append(requests, ctrl.Request{NamespacedName: name})
 	}

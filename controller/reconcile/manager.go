@@ -243,7 +243,6 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 	}
 	r.clusterset.exporter = e
 	if options.ExportNamespaces.selector != nil {
-		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(e.exportsIn), ofNamespaces)
 		if err := mgr.Add(e); err != nil {
 			return err
 		}

@@ -167,7 +167,7 @@ func (e *exporter) Start(ctx context.Context) error {
 	}
 }
 
-// exportsIn returns the exports of a namespace whose labels may have changed.
+// exportsIn returns this cluster's exports in a namespace.
 func (e *exporter) exportsIn(ctx context.Context, namespace client.Object) []ctrl.Request {
 	select {
 	case e.wake <- struct{}{}:

@@ -237,7 +237,7 @@ func (s *tenants) balances() {
 	s.Helper()
 	balancer, who := s.account("c1", "metallb-system", "metallb")
 	s.permit("c1", "metallb", who, may("", "services/status"))
-	svc := world.Service("derived-balanced")
+	svc := world.Service("balanced") // of the derived name, it would be deleted: nobody exports it
 	svc.Labels = map[string]string{labelService: "byhand", labelManager: controller, labelKeeper: controller}
 	svc.Spec.Type = corev1.ServiceTypeLoadBalancer
 	s.Create("c1", svc)

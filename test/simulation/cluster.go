@@ -32,7 +32,7 @@ type cluster struct {
 	network *network
 	judges  *judges
 	server  *apiserver.Server
-	timeout time.Duration // of peers
+	flags   reconcile.Options // those that the story gives
 	admin   client.Client
 
 	controller *program // nil if none runs
@@ -157,11 +157,10 @@ func (c *cluster) start(ctx context.Context) {
 
 func (p *program) run(ctx context.Context, c *cluster) error {
 	config := c.config(mcs.ControllerName+"/simulated", p.wire)
-	options := reconcile.Options{
-		ClusterID: c.id, Namespace: world.SystemNamespace, MetricsAddress: "0", Poll: 10 * time.Minute, Version: "simulated",
-		PeerTimeout: c.timeout, KeepLastEndpoints: true, ProbePeers: true, Connect: c.network.connect(c.id),
-		Transport: func(_ string, heard func()) http.RoundTripper { return c.network.wire(c.id, heard) },
-	}
+	options := c.flags
+	options.ClusterID, options.Namespace, options.MetricsAddress, options.Poll, options.Version = c.id, world.SystemNamespace, "0", 10*time.Minute, "simulated"
+	options.ProbePeers, options.Connect = true, c.network.connect(c.id)
+	options.Transport = func(_ string, heard func()) http.RoundTripper { return c.network.wire(c.id, heard) }
 	var err error
 	if options.CRD, err = reconcile.WaitForCRD(ctx, config, true, time.Second, logr.Discard()); err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 var (
 	seed   = flag.Uint64("seed", 0, "play the history of this seed, and print its steps")
 	during = flag.Duration("for", 0, "play histories of new seeds for so long")
+	enough = flag.Uint64("enough", 5, "end after so many histories that fail")
 	file   = flag.String("story", "", "play the story of this file, and print each change")
 )
 
@@ -38,7 +39,7 @@ func TestHistories(t *testing.T) {
 		for range runtime.GOMAXPROCS(0) {
 			t.Run("some", func(t *testing.T) {
 				t.Parallel()
-				for failed.Load() < 5 {
+				for failed.Load() < *enough {
 					n := played.Add(1)
 					if *during == 0 && n > few || *during > 0 && time.Since(begun) > *during {
 						played.Add(^uint64(0))

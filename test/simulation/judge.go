@@ -411,7 +411,7 @@ func (f *facts) reads(id string) bool {
 func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after map[string]bool, ours bool) {
 	name, derived := strings.CutPrefix(svc.Name, "derived-")
 	key := types.NamespacedName{Namespace: svc.Namespace, Name: name}
-	if !derived || !ours || !f.answersFor(key, svc) || j.anyHeadless(key) {
+	if !derived || !ours || !f.answersFor(key, svc) || j.anyHeadless(key) || j.isChosen(key) {
 		return
 	}
 	good := j.good(f, key, false)
@@ -470,6 +470,16 @@ func (j *judges) isCalm() bool {
 		}
 	}
 	return true
+}
+
+// isChosen reports whether an export says which clusters get traffic, or import the name: there are other rules then.
+func (j *judges) isChosen(name types.NamespacedName) bool {
+	for _, f := range j.facts {
+		if export := get[*mcsv1beta1.ServiceExport](f, name); export != nil && len(mcs.Only(export.Annotations, mcs.AnnotationPreferClusters, mcs.AnnotationToClusters)) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // judgeAddress wants the address that an import had, for as long as somebody exports the name.

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/test/apiserver"
 )
 
@@ -194,10 +195,11 @@ func each[T any](all []T, do func(T) error) error {
 	return errors.Join(errs...)
 }
 
-// begin starts clusters that are joined all to all: "clusters 2", "clusters 3 peer-timeout=1m".
+// begin starts clusters that are joined all to all, with flags of the controller: "clusters 2", "clusters 3 peer-timeout=1m auto-export=on
+// native-names=kubernetes.io/metadata.name keep-last-endpoints=false".
 func (s *story) begin(words []string) error {
 	words, of := options(words)
-	timeout, err := time.ParseDuration(cmp.Or(of["peer-timeout"], "10m"))
+	flags, err := flagsOf(of)
 	if err != nil {
 		return err
 	}
@@ -210,7 +212,7 @@ func (s *story) begin(words []string) error {
 		if err != nil {
 			return err
 		}
-		c.timeout = timeout
+		c.flags = flags
 		s.clusters = append(s.clusters, c)
 	}
 	for _, c := range s.clusters {
@@ -229,6 +231,20 @@ func (s *story) begin(words []string) error {
 		c.start(s.ctx)
 	}
 	return nil
+}
+
+func flagsOf(text map[string]string) (flags reconcile.Options, err error) {
+	flags = reconcile.Options{KeepLastEndpoints: text["keep-last-endpoints"] != "false", AutoExport: reconcile.AutoExportOff}
+	if flags.PeerTimeout, err = time.ParseDuration(cmp.Or(text["peer-timeout"], "10m")); err != nil {
+		return flags, err
+	}
+	if on := text["auto-export"]; on != "" {
+		err = flags.AutoExport.UnmarshalText([]byte(on))
+	}
+	if in := text["native-names"]; in != "" {
+		err = errors.Join(err, flags.NativeNames.UnmarshalText([]byte(in)))
+	}
+	return flags, err
 }
 
 func (s *story) wait(words []string) error {
