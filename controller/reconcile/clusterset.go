@@ -95,9 +95,9 @@ func (c *clusterset) graceOf(m merge.Member, withdrawn []string, svc *corev1.Ser
 		return replaceGrace
 	case m.Export == nil || m.Service != nil && !populating:
 		return 0
-	case home:
+	case home, m.Export.Invalid && len(m.Slices) > 0:
 		return c.grace
-	case m.Export.Invalid: // it has waited itself
+	case m.Export.Invalid: // its slices have gone because its own grace is over
 		return 0
 	}
 	return peerGrace
