@@ -150,11 +150,18 @@ func withFormer(slice *discoveryv1.EndpointSlice, former map[string]string) *dis
 	const maxPorts = 100 // the API's limit
 	with := slice.DeepCopy()
 	for _, port := range slice.Ports {
-		was, renamed := former[*port.Name]
-		if renamed && len(with.Ports) < maxPorts && !slices.ContainsFunc(with.Ports, func(p discoveryv1.EndpointPort) bool { return *p.Name == was }) {
+		was, renamed := former[nameOf(port)]
+		if renamed && len(with.Ports) < maxPorts && !slices.ContainsFunc(with.Ports, func(p discoveryv1.EndpointPort) bool { return nameOf(p) == was }) {
 			port.Name = &was
 			with.Ports = append(with.Ports, port)
 		}
 	}
 	return with
+}
+
+func nameOf(p discoveryv1.EndpointPort) string {
+	if p.Name == nil { // as for the API server
+		return ""
+	}
+	return *p.Name
 }

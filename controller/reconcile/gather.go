@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -97,7 +98,9 @@ func (r *serviceReconciler) owned(ctx context.Context, key types.NamespacedName)
 	if err := r.cache.List(ctx, &services, client.InNamespace(key.Namespace), client.MatchingFields{indexOwner: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list derived Services of %s: %w", key, err)
 	}
-	return pointers(services.Items), nil
+	return slices.DeleteFunc(pointers(services.Items), func(svc *corev1.Service) bool { // an import of another name can have it as its own
+		return ownership.Orphaned(svc) && slices.ContainsFunc(importsOfDerived(ctx, r.cache, client.ObjectKeyFromObject(svc)), func(of ctrl.Request) bool { return of.Name != key.Name })
+	}), nil
 }
 
 func (r *serviceReconciler) gatherSlices(ctx context.Context, key types.NamespacedName, state *observed.State) error {

@@ -209,7 +209,8 @@ func DerivedByUs(imp *mcsv1beta1.ServiceImport) bool {
 }
 
 // OwnerImports returns the names of the ServiceImports that own a Service made by the controller. One that has lost its owner, as after
-// kubectl delete --cascade=orphan, belongs to the import that its name says. It returns none for any other Service.
+// kubectl delete --cascade=orphan, belongs to the import that its name says, unless the name is a shortened one. It returns none for any
+// other Service.
 func OwnerImports(svc metav1.Object) []string {
 	if svc.GetLabels()[mcs.LabelManagedBy] != mcs.ControllerName {
 		return nil
@@ -220,7 +221,8 @@ func OwnerImports(svc metav1.Object) []string {
 			names = append(names, ref.Name)
 		}
 	}
-	if name, derived := strings.CutPrefix(svc.GetName(), derivedPrefix); derived && Orphaned(svc) {
+	name, derived := strings.CutPrefix(svc.GetName(), derivedPrefix)
+	if hash := name[strings.LastIndex(name, "-")+1:]; derived && !IsHash(hash) && Orphaned(svc) {
 		names = append(names, name)
 	}
 	return names

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -140,7 +141,7 @@ func (s *story) slices(names []string) error {
 // services prints a table of all Services.
 func (s *story) services(_ []string) error {
 	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "CLUSTER\tSERVICE\tTYPE\tCLUSTER-IP\tPORTS")
+	_, _ = fmt.Fprintln(table, "CLUSTER\tSERVICE\tTYPE\tCLUSTER-IP\tPORTS\tAGE")
 	for _, c := range s.clusters {
 		var all corev1.ServiceList
 		if err := c.admin.List(s.ctx, &all); err != nil {
@@ -151,7 +152,7 @@ func (s *story) services(_ []string) error {
 			for _, p := range svc.Spec.Ports {
 				ports = append(ports, fmt.Sprintf("%s:%d/%s", p.Name, p.Port, p.Protocol))
 			}
-			_, _ = fmt.Fprintln(table, strings.Join([]string{c.id, svc.Namespace + "/" + svc.Name, string(svc.Spec.Type), cmp.Or(svc.Spec.ClusterIP, "-"), orDash(ports)}, "\t"))
+			_, _ = fmt.Fprintln(table, strings.Join([]string{c.id, svc.Namespace + "/" + svc.Name, string(svc.Spec.Type), cmp.Or(svc.Spec.ClusterIP, "-"), orDash(ports), time.Since(svc.CreationTimestamp.Time).Round(time.Second).String()}, "\t"))
 		}
 	}
 	return table.Flush()
