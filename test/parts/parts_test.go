@@ -238,16 +238,39 @@ func TestTheReportEndsWithWhatFailedTestsSaid(t *testing.T) {
 --- FAIL: TestBad (1.00s)
 `
 	plain := "--- FAIL: TestPlain (0.00s)\n    plain_test.go:3: no\nFAIL\n"
-	want := "--- TestBad\n    bad_test.go:7: 2 questions\n        had no answer\n    bad_test.go:9: nor this one\n--- TestPlain\n    plain_test.go:3: no\n"
-	if got := complaints(verbose + plain); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+	want := map[string][]string{
+		"TestBad":   {"    bad_test.go:7: 2 questions\n", "        had no answer\n", "    bad_test.go:9: nor this one\n"},
+		"TestPlain": {"    plain_test.go:3: no\n"},
 	}
-	for _, log := range []string{"# example.org/bad\n./bad.go:3:2: undefined: x\nFAIL\texample.org/bad [build failed]\n", "panic: test timed out after 40m0s\n"} {
-		if got := complaints(log); got != log {
-			t.Errorf("of a log without a test that failed: %q", got)
+	failed, said := complaints(verbose + plain)
+	if order := []string{"TestBad", "TestPlain"}; !slices.Equal(failed, order) {
+		t.Errorf("failed: %q, want %q", failed, order)
+	}
+	for test := range want {
+		if got := said[test]; !slices.Equal(got, want[test]) {
+			t.Errorf("%s said %q, want %q", test, got, want[test])
 		}
 	}
-	if lines := strings.Count(complaints("--- FAIL: TestLong (0.00s)\n"+strings.Repeat("    long_test.go:3: no\n", 1000)), "\n"); lines != mostComplaints+1 {
-		t.Errorf("%d lines of a long one", lines)
+	for _, log := range []string{"# example.org/bad\n./bad.go:3:2: undefined: x\nFAIL\texample.org/bad [build failed]\n", "panic: test timed out after 40m0s\n"} {
+		if failed, said := complaints(log); len(failed) != 1 || strings.Join(said[failed[0]], "") != log {
+			t.Errorf("of a log without a test that failed: %q", said)
+		}
+	}
+	if _, said := complaints("--- FAIL: TestLong (0.00s)\n" + strings.Repeat("    long_test.go:3: no\n", 1000)); len(said["TestLong"]) != mostComplaints {
+		t.Errorf("%d lines of a long one", len(said["TestLong"]))
+	}
+}
+
+// TestDecisive: what a log keeps of a test is the message that says what was wanted, not the state that was printed after it.
+func TestDecisive(t *testing.T) {
+	wanted, state := []string{"    a_test.go:1: 2,\n", "        want 3\n"}, []string{"    b_test.go:2: pods\n"}
+	if got, want := decisive(slices.Concat(state, wanted, state)), strings.Join(wanted, ""); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := decisive(slices.Concat(state, state)); got != strings.Join(slices.Concat(state, state), "") {
+		t.Errorf("%q, want all", got)
+	}
+	if got := decisive([]string{"    a_test.go:1: want " + strings.Repeat("x", 2*mostDecisive)}); len(got) != mostDecisive {
+		t.Errorf("%d bytes, want %d", len(got), mostDecisive)
 	}
 }

@@ -215,20 +215,51 @@ func write(mu *sync.Mutex, l line, log string) error {
 	return errors.Join(err, file.Close())
 }
 
-// report prints what the parts took, and last what the tests that failed said: of a long output that is kept in part, the end is kept.
+// report prints what the parts took, then what the tests that failed said, and last a message of each: of a long output that is kept in part,
+// the end is kept, and that can be a few lines.
 func report(out io.Writer) error {
 	text, err := os.ReadFile(ranFile)
 	if err != nil {
 		return fmt.Errorf("no part has run: %w", err)
 	}
 	_, _ = fmt.Fprintf(out, "%-14s %7s %7s %12s  result, and a hash of the inputs\n%s", "part", "wall, s", "CPU, s", "API servers", text)
+	var shortly strings.Builder
 	for row := range strings.Lines(string(text)) {
 		name, _, _ := strings.Cut(row, " ")
 		if log, err := os.ReadFile(logOf(name)); err == nil && strings.Contains(row, failedPart) {
-			_, _ = fmt.Fprintf(out, "\n%s, the tests that failed (all in %s):\n%s", name, logOf(name), complaints(string(log)))
+			failed, said := complaints(string(log))
+			_, _ = fmt.Fprintf(out, "\n%s, the tests that failed (all in %s):\n", name, logOf(name))
+			for _, test := range failed {
+				_, _ = fmt.Fprintf(out, "--- %s\n%s", test, strings.Join(said[test], ""))
+				fmt.Fprintf(&shortly, "%s, %s:\n%s\n", name, test, decisive(said[test]))
+			}
 		}
 	}
+	if shortly.Len() > 0 {
+		_, _ = fmt.Fprintf(out, "\nIn short:\n%s", shortly.String())
+	}
 	return nil
+}
+
+// mostDecisive is the size of what is repeated of a test, in bytes.
+const mostDecisive = 500
+
+// decisive is the last message that says what was wanted, or else the last one: messages of t.Log and t.Error look the same.
+func decisive(said []string) string {
+	var messages []string
+	for _, line := range said {
+		if len(messages) == 0 || saysPlace.MatchString(line) {
+			messages = append(messages, "")
+		}
+		messages[len(messages)-1] += line
+	}
+	for _, message := range slices.Backward(messages) {
+		if strings.Contains(message, "want") {
+			return message[:min(len(message), mostDecisive)]
+		}
+	}
+	all := strings.Join(said, "")
+	return all[max(0, len(all)-mostDecisive):]
 }
 
 var (
@@ -243,10 +274,11 @@ const (
 	continued      = 8
 )
 
-// complaints is what the tests that failed said, in the log of `go test` with or without -v: the begin of each message. Where no test says that
-// it failed, such as where a package does not compile, or a test panics or takes too long, it is the end of the log.
-func complaints(log string) string {
-	said, failed, test, room := map[string][]string{}, []string{}, "", 0
+// complaints is which tests failed, and what they said, in the log of `go test` with or without -v: the begin of each of the last messages. Where
+// no test says that it failed, such as where a package does not compile, or a test panics or takes too long, it is the end of the log.
+func complaints(log string) (failed []string, said map[string][]string) {
+	test, room := "", 0
+	said = map[string][]string{}
 	for line := range strings.Lines(log) {
 		if m := beginsTest.FindStringSubmatch(line); m != nil {
 			test, room = m[1], 0
@@ -270,16 +302,14 @@ func complaints(log string) string {
 			said[test] = append(said[test], line)
 		}
 	}
-	var text strings.Builder
 	for _, test := range failed {
-		fmt.Fprintf(&text, "--- %s\n%s", test, last(said[test]))
+		said[test] = last(said[test])
 	}
-	if text.Len() == 0 || strings.Contains(log, "\npanic: ") || strings.HasPrefix(log, "panic: ") {
-		text.WriteString(last(slices.Collect(strings.Lines(log))))
+	if len(failed) == 0 || strings.Contains(log, "\npanic: ") || strings.HasPrefix(log, "panic: ") {
+		const end = "the end of the log"
+		failed, said[end] = append(failed, end), last(slices.Collect(strings.Lines(log)))
 	}
-	return text.String()
+	return failed, said
 }
 
-func last(lines []string) string {
-	return strings.Join(lines[max(0, len(lines)-mostComplaints):], "")
-}
+func last(lines []string) []string { return lines[max(0, len(lines)-mostComplaints):] }

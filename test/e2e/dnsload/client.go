@@ -3,6 +3,7 @@ package dnsload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -43,6 +44,7 @@ type client struct {
 	patience time.Duration
 	ports    *ports
 	conn     *dns.Conn // or nil
+	dialed   time.Time // when it was
 	used     int       // how many questions it was for
 	tally    *tally
 }
@@ -61,7 +63,7 @@ func (c *client) ask(q Question, message *dns.Msg) {
 	took := time.Since(began)
 	if err != nil {
 		again, retryErr := c.exchange(message)
-		c.tally.unanswered(Failure{At: began, Took: took, Way: c.way.name, Question: q.String(), What: explain(err)},
+		c.tally.unanswered(Failure{At: began, Took: took, Way: c.way.name, Question: q.String(), What: err.Error()},
 			retryErr == nil && q.check(again) == nil)
 		return
 	}
@@ -71,7 +73,8 @@ func (c *client) ask(q Question, message *dns.Msg) {
 	}
 }
 
-// exchange sends a question and waits for its answer. After an error, the next question has a new socket.
+// exchange sends a question and waits for its answer. After an error, the next question has a new socket. The error says how old the socket
+// was, and how busy all clients: a flow that outlives its server by long looks different from one that met it by chance.
 func (c *client) exchange(message *dns.Msg) (*dns.Msg, error) {
 	message.Id = uint16(rand.Uint32())
 	if c.conn != nil && c.way.keep > 0 && c.used >= c.way.keep {
@@ -82,15 +85,22 @@ func (c *client) exchange(message *dns.Msg) (*dns.Msg, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.conn, c.used = &dns.Conn{Conn: conn}, 0
+		c.conn, c.used, c.dialed = &dns.Conn{Conn: conn}, 0, time.Now()
 	}
 	c.used++
 	over := dns.Client{Net: c.way.network, Timeout: c.patience}
 	answer, _, err := over.ExchangeWithConn(message, c.conn)
 	if err != nil {
+		err = fmt.Errorf("%s (question %d of a socket from port %s, %v old; %d questions before this one)", explain(err), c.used, port(c.conn),
+			time.Since(c.dialed).Round(time.Millisecond), c.tally.asked())
 		c.hangUp()
 	}
 	return answer, err
+}
+
+func port(conn net.Conn) string {
+	_, port, _ := net.SplitHostPort(conn.LocalAddr().String())
+	return port
 }
 
 func (c *client) dial() (net.Conn, error) {

@@ -75,6 +75,12 @@ func (t *tally) unanswered(f Failure, retried bool) {
 	t.note(f)
 }
 
+func (t *tally) asked() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.result.Asked
+}
+
 func (t *tally) note(f Failure) {
 	if len(t.result.Failures) < room {
 		t.result.Failures = append(t.result.Failures, f)
