@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/applyconfigurations"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -28,6 +29,8 @@ type kind struct {
 	cluster    bool                              // its objects are in no namespace
 	custom     bool                              // it has a CRD, and no protobuf form
 	status     bool                              // the status is a subresource
+	upsert     bool                              // an update creates what is not there
+	versioned  bool                              // an update has to name the version that it is based on
 	generation func(old, new client.Object) bool // whether a change counts in metadata.generation; nil if there is none
 	// defaults sets what is not given, before managedFields are noted.
 	defaults func(new client.Object)
@@ -38,14 +41,14 @@ type kind struct {
 
 var kinds = []*kind{
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), resource: "namespaces", cluster: true, status: true, prepare: prepareNamespace},
-	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Secret"), resource: "secrets", defaults: secretDefaults},
-	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Service"), resource: "services", status: true, defaults: serviceDefaults, prepare: assign, released: releaseService},
+	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Secret"), resource: "secrets", defaults: secretDefaults, prepare: checkSecret},
+	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Service"), resource: "services", status: true, upsert: true, defaults: serviceDefaults, prepare: assign, released: releaseService},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Event"), resource: "events"},
 	{GroupVersionKind: eventsv1.SchemeGroupVersion.WithKind("Event"), resource: "events"},
-	{GroupVersionKind: coordinationv1.SchemeGroupVersion.WithKind("Lease"), resource: "leases"},
+	{GroupVersionKind: coordinationv1.SchemeGroupVersion.WithKind("Lease"), resource: "leases", upsert: true, versioned: true},
 	{GroupVersionKind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), resource: "endpointslices", generation: sliceChanged, defaults: sliceDefaults, prepare: checkSlice},
-	{GroupVersionKind: mcsv1beta1.SchemeGroupVersion.WithKind("ServiceImport"), resource: "serviceimports", custom: true, status: true, generation: specChanged},
-	{GroupVersionKind: mcsv1beta1.SchemeGroupVersion.WithKind("ServiceExport"), resource: "serviceexports", custom: true, status: true, generation: specChanged},
+	{GroupVersionKind: mcsv1beta1.SchemeGroupVersion.WithKind("ServiceImport"), resource: "serviceimports", custom: true, status: true, versioned: true, generation: specChanged},
+	{GroupVersionKind: mcsv1beta1.SchemeGroupVersion.WithKind("ServiceExport"), resource: "serviceexports", custom: true, status: true, versioned: true, generation: specChanged},
 }
 
 // scheme has the types of all kinds.
@@ -108,12 +111,17 @@ func (k *kind) groupResource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.resource}
 }
 
-// kindAsResource is what a kube-apiserver names in conflicts of a deletion: a custom resource, or the kind.
+// kindAsResource is what a kube-apiserver names in conflicts of a deletion.
 func (k *kind) kindAsResource() schema.GroupResource {
-	if k.custom {
-		return k.groupResource()
-	}
 	return schema.GroupResource{Group: k.Group, Resource: k.Kind}
+}
+
+// etcdKey is where a kube-apiserver stores an object, of those that an update creates.
+func (k *kind) etcdKey(key types.NamespacedName) string {
+	if k.resource == "services" {
+		return "/registry/services/specs/" + key.String()
+	}
+	return "/registry/" + k.resource + "/" + key.String()
 }
 
 func groupPath(gv schema.GroupVersion) string {
@@ -151,10 +159,8 @@ func (k *kind) managed(o client.Object) runtime.Object {
 	if o.GetName() == "" { // there is no object yet
 		content = map[string]any{}
 	}
-	for _, part := range []string{"spec", "status"} {
-		if fields, ok := content[part].(map[string]any); ok && len(fields) == 0 {
-			delete(content, part)
-		}
+	if status, ok := content["status"].(map[string]any); ok && len(status) == 0 {
+		delete(content, "status")
 	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(k.GroupVersionKind)

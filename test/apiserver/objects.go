@@ -59,6 +59,14 @@ func secretDefaults(new client.Object) {
 	}
 }
 
+func checkSecret(_ *Server, old, new client.Object) error {
+	secret := new.(*corev1.Secret)
+	if old == nil || old.(*corev1.Secret).Type == secret.Type {
+		return nil
+	}
+	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), secret.Name, field.ErrorList{field.Invalid(field.NewPath("type"), secret.Type, "field is immutable")})
+}
+
 func specChanged(old, new client.Object) bool {
 	a, b := shallow(old).(client.Object), shallow(new).(client.Object)
 	setStatus(a, b)
@@ -99,9 +107,22 @@ func sliceDefaults(new client.Object) {
 }
 
 func checkSlice(_ *Server, old, new client.Object) error {
-	slice := new.(*discoveryv1.EndpointSlice)
+	slice, before := new.(*discoveryv1.EndpointSlice), new.(*discoveryv1.EndpointSlice)
+	if old != nil {
+		before = old.(*discoveryv1.EndpointSlice)
+	}
 	var faults field.ErrorList
-	if old != nil && old.(*discoveryv1.EndpointSlice).AddressType != slice.AddressType {
+	for i, e := range slice.Endpoints {
+		if old != nil && equality.Semantic.DeepEqual(before.Endpoints, slice.Endpoints) {
+			break // what was there is not looked at again
+		}
+		for _, text := range e.Addresses {
+			if a, err := netip.ParseAddr(text); err == nil && string(familyOf(a)) != string(slice.AddressType) && slice.AddressType != discoveryv1.AddressTypeFQDN {
+				faults = append(faults, field.Invalid(field.NewPath("endpoints").Index(i).Child("addresses"), text, fmt.Sprintf("must be an %s address", slice.AddressType)))
+			}
+		}
+	}
+	if before.AddressType != slice.AddressType {
 		faults = append(faults, field.Invalid(field.NewPath("addressType"), nil, "field is immutable"))
 	}
 	if len(slice.Endpoints) > 1000 {
@@ -118,23 +139,22 @@ func ptr[T any](v T) *T { return &v }
 func serviceDefaults(new client.Object) {
 	svc := new.(*corev1.Service)
 	spec := &svc.Spec
-	if spec.Type == "" {
-		spec.Type = corev1.ServiceTypeClusterIP
-	}
-	if spec.SessionAffinity == "" {
-		spec.SessionAffinity = corev1.ServiceAffinityNone
-	}
-	if spec.SessionAffinity == corev1.ServiceAffinityClientIP && (spec.SessionAffinityConfig == nil || spec.SessionAffinityConfig.ClientIP == nil || spec.SessionAffinityConfig.ClientIP.TimeoutSeconds == nil) {
+	spec.Type = cmp.Or(spec.Type, corev1.ServiceTypeClusterIP)
+	spec.SessionAffinity = cmp.Or(spec.SessionAffinity, corev1.ServiceAffinityNone)
+	if spec.SessionAffinity == corev1.ServiceAffinityNone {
+		spec.SessionAffinityConfig = nil
+	} else if spec.SessionAffinityConfig == nil || spec.SessionAffinityConfig.ClientIP == nil || spec.SessionAffinityConfig.ClientIP.TimeoutSeconds == nil {
 		spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: ptr(corev1.DefaultClientIPServiceAffinitySeconds)}}
 	}
 	for i := range spec.Ports {
 		p := &spec.Ports[i]
-		if p.Protocol == "" {
-			p.Protocol = corev1.ProtocolTCP
-		}
+		p.Protocol = cmp.Or(p.Protocol, corev1.ProtocolTCP)
 		if p.TargetPort == (intstr.IntOrString{}) || p.TargetPort == intstr.FromInt32(0) || p.TargetPort == intstr.FromString("") {
 			p.TargetPort = intstr.FromInt32(p.Port)
 		}
+	}
+	if spec.ExternalTrafficPolicy == "" && len(spec.ExternalIPs) > 0 {
+		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 	}
 	if spec.InternalTrafficPolicy == nil && spec.Type != corev1.ServiceTypeExternalName {
 		spec.InternalTrafficPolicy = ptr(corev1.ServiceInternalTrafficPolicyCluster)
@@ -164,6 +184,9 @@ func assign(s *Server, before, after client.Object) error {
 		spec.ClusterIP, spec.ClusterIPs, spec.IPFamilies, spec.IPFamilyPolicy = "", nil, nil, nil
 		return nil
 	}
+	if len(spec.Ports) == 0 && spec.ClusterIP != corev1.ClusterIPNone {
+		return invalid(svc, field.Required(field.NewPath("spec", "ports"), ""))
+	}
 	if err := keepAddresses(svc, old); err != nil {
 		return err
 	}
@@ -177,7 +200,7 @@ func assign(s *Server, before, after client.Object) error {
 		spec.ClusterIPs = []string{corev1.ClusterIPNone}
 		return nil
 	}
-	return s.lease(svc)
+	return s.lease(svc, before == nil)
 }
 
 // keepAddresses completes the addresses that a Service names, and keeps those that it had.
@@ -249,7 +272,7 @@ func named(families []corev1.IPFamily, addresses []string) []corev1.IPFamily {
 }
 
 // lease takes one address for each family of a Service, those that it names and free ones. It takes all of them, or none.
-func (s *Server) lease(svc *corev1.Service) error {
+func (s *Server) lease(svc *corev1.Service, isNew bool) error {
 	owner := client.ObjectKeyFromObject(svc)
 	taken, addresses := map[netip.Addr]bool{}, []string{}
 	for i, family := range svc.Spec.IPFamilies {
@@ -261,7 +284,7 @@ func (s *Server) lease(svc *corev1.Service) error {
 			switch {
 			case err != nil:
 				return invalid(svc, field.Invalid(path, svc.Spec.ClusterIPs[i], "must be a valid IP address"))
-			case s.leased[a] == owner:
+			case !isNew && s.leased[a] == owner:
 			case !in.Contains(a):
 				return invalid(svc, field.Invalid(path, svc.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: the provided network does not match the current range", a)))
 			case s.leased[a] != types.NamespacedName{}:

@@ -17,7 +17,7 @@ import (
 const metadata = `{"type": "object", "properties": {
 	"labels": {"type": "object", "additionalProperties": {"type": "string"}}, "annotations": {"type": "object", "additionalProperties": {"type": "string"}},
 	"finalizers": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
-	"ownerReferences": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"uid": {"type": "string"}}}, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]}
+	"ownerReferences": {"type": "array", "items": {"type": "object", "x-kubernetes-map-type": "atomic", "x-kubernetes-preserve-unknown-fields": true, "properties": {"uid": {"type": "string"}}}, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]}
 }, "x-kubernetes-preserve-unknown-fields": true}`
 
 // customSchemas are those of the kinds that have a CRD, from the CRDs of mcs-api.

@@ -1,9 +1,11 @@
 package apiserver
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // answer writes an object, or a document of no kind in JSON.
@@ -97,24 +100,51 @@ func (c *call) selection(o metav1.ListOptions) (by selection, err error) {
 	return by, nil
 }
 
-// list answers with all selected objects. Pages come in one: a limit is only a wish.
+// page is where a list goes on, the token of which a client gets. Objects are as they are now, not as they were at that version.
+type page struct {
+	Version uint64 `json:"rv"`
+	After   types.NamespacedName
+}
+
+// list answers with all selected objects, or with a page of them.
 func (s *Server) list(c *call, o asked) error {
+	var from page
+	if o.Continue != "" {
+		if text, err := base64.RawURLEncoding.DecodeString(o.Continue); err != nil || json.Unmarshal(text, &from) != nil {
+			return apierrors.NewBadRequest("continue key is not valid")
+		}
+	}
 	s.mu.Lock()
-	items, version := c.of.sorted(o.selection), s.version
+	items, version, forgotten := c.of.sorted(o.selection), s.version, c.of.forgotten
 	s.mu.Unlock()
-	if o.version > version {
+	switch {
+	case o.version > version:
 		return tooLarge(o.version, version)
+	case o.Continue != "" && from.Version < forgotten:
+		return apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.")
+	case o.Continue != "":
+		version = from.Version
+		items = slices.DeleteFunc(items, func(one *item) bool { return one.compare(&item{NamespacedName: from.After}) <= 0 })
+	}
+	list := c.of.empty("List")
+	head := list.(metav1.ListMetaAccessor).GetListMeta()
+	head.SetResourceVersion(strconv.FormatUint(version, 10))
+	if limit := int(o.Limit); limit > 0 && limit < len(items) {
+		if o.labels.Empty() {
+			head.SetRemainingItemCount(new(int64(len(items) - limit)))
+		}
+		items = items[:limit]
+		token, err := json.Marshal(page{version, items[limit-1].NamespacedName})
+		if err != nil {
+			return err
+		}
+		head.SetContinue(base64.RawURLEncoding.EncodeToString(token))
 	}
 	objects := make([]runtime.Object, len(items))
 	for i, one := range items {
 		objects[i] = one.object
 	}
-	list := c.of.empty("List")
-	err := meta.SetList(list, objects)
-	if err == nil {
-		err = meta.NewAccessor().SetResourceVersion(list, strconv.FormatUint(version, 10))
-	}
-	if err != nil {
+	if err := meta.SetList(list, objects); err != nil {
 		return err
 	}
 	answer(c.writer, http.StatusOK, c.media, c.of.typed(list, "List"))

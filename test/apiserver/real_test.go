@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 // side is one of the two API servers. Steps of a story keep what they need between them.
 type side struct {
-	client.Client
+	client.WithWatch
 	ctx  context.Context
 	last map[string]client.Object // by kind and name: what was read or written last
 }
@@ -238,11 +238,11 @@ func TestLikeAKubeAPIServer(t *testing.T) {
 func newSide(t *testing.T, config *rest.Config) *side {
 	config = rest.CopyConfig(config)
 	config.UserAgent = "tests/v1"
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &side{Client: c, ctx: t.Context(), last: map[string]client.Object{}}
+	s := &side{WithWatch: c, ctx: t.Context(), last: map[string]client.Object{}}
 	if err := c.Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
@@ -257,6 +257,7 @@ var unlike = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
 	{regexp.MustCompile(`"20\d\d-[^"]*Z"`), `"TIME"`},
 	{regexp.MustCompile(`\b10\.0\.0\.\d+\b`), "CLUSTERIP"},
+	{regexp.MustCompile(`made-\w{5}\b`), "made-SUFFIX"},
 	{regexp.MustCompile(`\(\d+\)`), "(VERSION)"},
 }
 
@@ -281,6 +282,11 @@ func (s *side) answer(step do) string {
 		version = "the same version"
 	}
 	s.last[key] = o.DeepCopyObject().(client.Object)
+	return version + "\n" + comparable(o)
+}
+
+// comparable is an object without what differs between two clusters by itself.
+func comparable(o client.Object) string {
 	o.SetResourceVersion("")
 	entries := o.GetManagedFields() // they are sorted by their times, in seconds
 	slices.SortFunc(entries, func(a, b metav1.ManagedFieldsEntry) int {
@@ -291,7 +297,7 @@ func (s *side) answer(step do) string {
 	if err != nil {
 		return err.Error()
 	}
-	return like(version + "\n" + string(text))
+	return like(string(text))
 }
 
 func causes(status metav1.Status) []metav1.StatusCause {

@@ -149,7 +149,7 @@ func (s *Server) parse(r *http.Request) (c *call, found bool) {
 		}
 		parts = append(parts, "", "")
 		c.key.Name, c.sub = parts[1], parts[2]
-		if c.sub == "" || c.sub == "status" && of.status {
+		if c.sub == "" || c.sub == "status" {
 			return c, true
 		}
 	}
@@ -164,6 +164,8 @@ func (s *Server) dispatch(c *call) error {
 	c.dry = query.Get("dryRun") != ""
 	c.force = query.Get("force") == "true"
 	switch {
+	case c.sub != "" && !c.of.status:
+		return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, false)
 	case c.request.Method == http.MethodGet && c.key.Name != "":
 		return s.get(c)
 	case c.request.Method == http.MethodGet:
@@ -242,7 +244,7 @@ func (s *Server) discovery(path string) any {
 func statusOf(err error) *metav1.Status {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {
-		known = apierrors.NewInternalError(err)
+		known = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
 	}
 	status := known.Status()
 	status.TypeMeta = metaV1("Status")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -97,7 +99,9 @@ func (s *Server) patch(c *call) error {
 	}
 	edit, known := change[types.PatchType(media)]
 	if !known || c.of.custom && types.PatchType(media) == types.StrategicMergePatchType {
-		return apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, c.verb, c.of.groupResource(), c.key.Name, "the body of the request was in an unknown format", 0, true)
+		err := apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "", schema.GroupResource{}, "", "", 0, false)
+		err.ErrStatus.Message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+		return err
 	}
 	return s.reply(c, http.StatusOK, func(old client.Object) (client.Object, error) {
 		before, err := json.Marshal(old)
@@ -106,7 +110,7 @@ func (s *Server) patch(c *call) error {
 		}
 		after, err := edit(before, text)
 		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
 		object := c.of.new()
 		if err := json.Unmarshal(after, object); err != nil {
@@ -129,16 +133,21 @@ func (s *Server) apply(c *call, text []byte) error {
 		if uid := wanted.GetUID(); uid != "" && (old == nil || old.GetUID() != uid) {
 			return nil, apierrors.NewConflict(c.of.groupResource(), c.key.Name, errors.New("uid mismatch: the provided object specified uid "+string(uid)+", and no existing object was found"))
 		}
-		base := c.of.new()
-		if old != nil {
-			base = old.DeepCopyObject().(client.Object)
+		base := old
+		if old == nil {
+			base = c.of.new()
 		}
-		base.GetObjectKind().SetGroupVersionKind(c.of.GroupVersionKind)
-		applied, err := fieldManagers[c.of.String()+"/"+c.sub].Apply(base, wanted, c.manager, c.force)
+		applied, err := fieldManagers[c.of.String()+"/"+c.sub].Apply(c.of.managed(base), wanted, c.manager, c.force)
 		if err != nil {
 			return nil, err
 		}
 		object := applied.(client.Object)
+		if u, custom := object.(*unstructured.Unstructured); custom {
+			object = c.of.new()
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, object); err != nil {
+				return nil, apierrors.NewBadRequest(err.Error())
+			}
+		}
 		object.SetName(c.key.Name)
 		object.SetNamespace(c.key.Namespace)
 		return object, nil
@@ -163,7 +172,7 @@ func (s *Server) write(c *call, edit func(old client.Object) (client.Object, err
 	if c.verb != "create" {
 		if have := c.of.items[c.key]; have != nil {
 			old = have.object
-		} else if c.request.Header.Get("Content-Type") != string(types.ApplyPatchType) || c.sub != "" {
+		} else if c.sub != "" || c.request.Header.Get("Content-Type") != string(types.ApplyPatchType) && (c.verb != "update" || !c.of.upsert) {
 			return nil, apierrors.NewNotFound(c.of.groupResource(), c.key.Name)
 		}
 	}
@@ -173,7 +182,9 @@ func (s *Server) write(c *call, edit func(old client.Object) (client.Object, err
 	}
 	applied := c.request != nil && strings.HasPrefix(c.request.Header.Get("Content-Type"), "application/apply-patch")
 	var stored client.Object
-	if old == nil {
+	if uid := object.GetUID(); old == nil && c.verb == "update" && uid != "" {
+		err = apierrors.NewConflict(c.of.groupResource(), c.key.Name, fmt.Errorf("StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: ", c.of.etcdKey(c.key), uid))
+	} else if old == nil {
 		stored, err = s.add(c, object, applied)
 	} else {
 		stored, err = s.change(c, old, object, applied)
@@ -202,8 +213,6 @@ func (s *Server) add(c *call, object client.Object, applied bool) (client.Object
 	object.SetDeletionTimestamp(nil)
 	object.SetDeletionGracePeriodSeconds(nil)
 	object.SetSelfLink("")
-	object.SetResourceVersion("")
-	object.SetGeneration(0)
 	if c.of.generation != nil {
 		object.SetGeneration(1)
 	}
@@ -222,20 +231,35 @@ func (s *Server) add(c *call, object client.Object, applied bool) (client.Object
 	if err := s.admit(c, nil, object); err != nil {
 		return nil, err
 	}
-	if have := c.of.items[c.key]; have != nil {
-		err := apierrors.NewAlreadyExists(c.of.groupResource(), c.key.Name)
-		if have.object.GetDeletionTimestamp() != nil {
-			err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
-		}
-		return nil, err
+	leased := s.leased
+	if c.of.released != nil {
+		leased = maps.Clone(leased) // what is refused after it has got addresses gives them back
 	}
-	if err := s.prepare(c, nil, object); err != nil {
-		return nil, err
+	err := s.prepare(c, nil, object)
+	if err == nil {
+		err = c.new(object)
 	}
-	if c.dry {
-		return object, nil
+	if err != nil || c.dry {
+		s.leased = leased
+		return object, err
 	}
 	return s.put(c, object, false).object, nil
+}
+
+// new refuses an object that cannot be a new one.
+func (c *call) new(object client.Object) error {
+	have := c.of.items[c.key]
+	switch {
+	case object.GetResourceVersion() != "":
+		return errors.New("resourceVersion should not be set on objects to be created")
+	case have == nil:
+		return nil
+	}
+	err := apierrors.NewAlreadyExists(c.of.groupResource(), c.key.Name)
+	if have.object.GetDeletionTimestamp() != nil {
+		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
+	}
+	return err
 }
 
 // change stores the next state of an object. A write without an effect leaves the version as it is.
@@ -247,7 +271,9 @@ func (s *Server) change(c *call, old, object client.Object, applied bool) (clien
 	if c.of.defaults != nil {
 		c.of.defaults(object)
 	}
-	if !applied {
+	if applied {
+		object.SetManagedFields(keepTimes(old.GetManagedFields(), object.GetManagedFields()))
+	} else {
 		object = c.manage(old, object)
 	}
 	if err := s.admit(c, old, object); err != nil {
@@ -272,12 +298,43 @@ func (s *Server) change(c *call, old, object client.Object, applied bool) (clien
 	return s.put(c, object, false).object, nil
 }
 
+// finalizers refuses new ones of an object that is being deleted.
+func (c *call) finalizers(old, object client.Object) error {
+	if old == nil {
+		return nil
+	}
+	more := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return slices.Contains(old.GetFinalizers(), f) })
+	if old.GetDeletionTimestamp() == nil || len(more) == 0 {
+		return nil
+	}
+	return c.invalid(field.Forbidden(field.NewPath("metadata", "finalizers"),
+		fmt.Sprintf("no new finalizers can be added if the object is being deleted, found new finalizers %#v", more)))
+}
+
+// invalid is about the metadata of an object. That of a custom one is looked at twice.
+func (c *call) invalid(fault *field.Error) error {
+	faults := field.ErrorList{fault}
+	if c.of.custom {
+		faults = append(faults, fault)
+	}
+	return apierrors.NewInvalid(c.of.GroupKind(), c.key.Name, faults)
+}
+
 // isCurrent refuses a write that is based on another state, or on another object of the name.
 func (c *call) isCurrent(old, object client.Object) error {
-	if version := object.GetResourceVersion(); version != "" && version != old.GetResourceVersion() {
+	switch version := object.GetResourceVersion(); {
+	case version == "" && c.verb == "update" && c.of.versioned:
+		return apierrors.NewInvalid(schema.GroupKind{Group: c.of.Group, Kind: c.of.resource}, c.key.Name,
+			field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
+	case version != "" && version != old.GetResourceVersion():
 		return conflict(c)
 	}
-	if uid := object.GetUID(); uid != "" && uid != old.GetUID() {
+	uid := object.GetUID()
+	switch {
+	case uid == "" || uid == old.GetUID():
+	case c.verb == "patch":
+		return c.invalid(field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"))
+	default:
 		return apierrors.NewConflict(c.of.groupResource(), c.key.Name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.GetUID())) //nolint:staticcheck // as the API server says it
 	}
 	return nil
@@ -305,6 +362,9 @@ func (c *call) kept(old, object client.Object) client.Object {
 
 // prepare refuses what is wrong with an object, and allocates what it needs.
 func (s *Server) prepare(c *call, old, object client.Object) error {
+	if err := c.finalizers(old, object); err != nil {
+		return err
+	}
 	switch {
 	case c.sub == "status":
 		if svc, ok := object.(*corev1.Service); ok && len(svc.Status.LoadBalancer.Ingress) > 0 && svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
@@ -475,10 +535,13 @@ func (s *Server) delete(c *call, o metav1.DeleteOptions) (left client.Object, er
 		at := now()
 		object.SetDeletionTimestamp(&at)
 		object.SetDeletionGracePeriodSeconds(new(int64))
-		if c.of.generation != nil {
+		if object.GetGeneration() > 0 {
 			object.SetGeneration(object.GetGeneration() + 1)
 		}
 		c.of.terminate(object)
+		return s.put(c, object, false).object, nil
+	}
+	if !slices.Equal(object.GetFinalizers(), have.object.GetFinalizers()) {
 		return s.put(c, object, false).object, nil
 	}
 	return have.object, nil
@@ -497,15 +560,19 @@ func (c *call) meets(p *metav1.Preconditions, have client.Object) error {
 	return nil
 }
 
-// propagate adds the finalizer by which the garbage collector knows what to do with what an object owns.
+// propagate sets the finalizer by which the garbage collector knows what to do with what an object owns.
 func propagate(object client.Object, policy *metav1.DeletionPropagation) {
+	known := map[string]metav1.DeletionPropagation{metav1.FinalizerOrphanDependents: metav1.DeletePropagationOrphan, metav1.FinalizerDeleteDependents: metav1.DeletePropagationForeground}
 	if policy == nil {
 		return
 	}
-	finalizer := map[metav1.DeletionPropagation]string{metav1.DeletePropagationOrphan: metav1.FinalizerOrphanDependents, metav1.DeletePropagationForeground: metav1.FinalizerDeleteDependents}[*policy]
-	if finalizer != "" && !slices.Contains(object.GetFinalizers(), finalizer) {
-		object.SetFinalizers(append(object.GetFinalizers(), finalizer))
+	finalizers := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return known[f] != "" })
+	for finalizer, of := range known {
+		if of == *policy {
+			finalizers = append(finalizers, finalizer)
+		}
 	}
+	object.SetFinalizers(finalizers)
 }
 
 // drop removes an object for good.
