@@ -84,7 +84,7 @@ func TestExportAndUnexport(t *testing.T) {
 		t.Fatalf("without a controller: %+v", got)
 	}
 	w.StartController("member1")
-	if got := w.Run("export", "svc/foo", "-n", namespace); got.Status != 0 || !strings.Contains(got.Out, "is exported already. Nothing was written.") || !strings.Contains(got.Out, "Ready") {
+	if got := w.Run("export", "svc/foo", "-n", namespace, "--wait", "5m"); got.Status != 0 || !strings.Contains(got.Out, "is exported already. Nothing was written.") || !strings.Contains(got.Out, "Ready") {
 		t.Errorf("a second time: %+v", got)
 	}
 	before := exports(t, c, namespace)
@@ -105,7 +105,7 @@ spec: {type: ClusterSetIP, ports: [{port: 80}]}
 	w.Config.Clusters["gone"] = w.Config.Clusters["member2"].DeepCopy()
 	w.Config.Clusters["gone"].Server = "https://127.0.0.1:1"
 	w.WriteConfig()
-	got = w.Run("unexport", "foo", "-n", namespace, "-o", "yaml")
+	got = w.Run("unexport", "foo", "-n", namespace, "-o", "yaml", "--request-timeout", "5m") // a busy machine is not a silent cluster
 	if got.Status != 0 || !strings.Contains(got.Out, "action: deleted") || !strings.Contains(got.Out, "importedBy:\n- member2\n") || !strings.Contains(got.Out, "unread:\n- gone\n") {
 		t.Errorf("unexport: %+v", got)
 	}
