@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -112,14 +113,9 @@ func checkSlice(_ *Server, old, new client.Object) error {
 		before = old.(*discoveryv1.EndpointSlice)
 	}
 	var faults field.ErrorList
-	for i, e := range slice.Endpoints {
-		if old != nil && equality.Semantic.DeepEqual(before.Endpoints, slice.Endpoints) {
-			break // what was there is not looked at again
-		}
-		for _, text := range e.Addresses {
-			if a, err := netip.ParseAddr(text); err == nil && string(familyOf(a)) != string(slice.AddressType) && slice.AddressType != discoveryv1.AddressTypeFQDN {
-				faults = append(faults, field.Invalid(field.NewPath("endpoints").Index(i).Child("addresses"), text, fmt.Sprintf("must be an %s address", slice.AddressType)))
-			}
+	if old == nil || !equality.Semantic.DeepEqual(before.Endpoints, slice.Endpoints) { // what was there is not looked at again
+		for i := range slice.Endpoints {
+			faults = append(faults, checkEndpoint(slice, i)...)
 		}
 	}
 	if before.AddressType != slice.AddressType {
@@ -132,6 +128,43 @@ func checkSlice(_ *Server, old, new client.Object) error {
 		return apierrors.NewInvalid(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice").GroupKind(), slice.Name, faults)
 	}
 	return nil
+}
+
+func checkEndpoint(slice *discoveryv1.EndpointSlice, i int) (faults field.ErrorList) {
+	e, path := slice.Endpoints[i], field.NewPath("endpoints").Index(i)
+	if len(e.Addresses) == 0 {
+		faults = append(faults, field.Required(path.Child("addresses"), ""))
+	}
+	for n, text := range e.Addresses {
+		a, err := netip.ParseAddr(text)
+		switch {
+		case slice.AddressType == discoveryv1.AddressTypeFQDN:
+		case err != nil:
+			faults = append(faults, field.Invalid(path.Child("addresses").Index(n), text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
+		case string(familyOf(a)) != string(slice.AddressType):
+			faults = append(faults, field.Invalid(path.Child("addresses"), text, fmt.Sprintf("must be an %s address", slice.AddressType)))
+		default:
+			for _, nobodys := range []struct {
+				is   bool
+				what string
+			}{
+				{a.IsUnspecified(), fmt.Sprintf("unspecified (%s)", a)},
+				{a.IsLoopback(), "in the loopback range (127.0.0.0/8, ::1/128)"},
+				{a.IsLinkLocalUnicast(), "in the link-local range (169.254.0.0/16, fe80::/10)"},
+				{a.IsLinkLocalMulticast(), "in the link-local multicast range (224.0.0.0/24, ff02::/10)"},
+			} {
+				if nobodys.is {
+					faults = append(faults, field.Invalid(path.Child("addresses").Index(n), text, "may not be "+nobodys.what))
+				}
+			}
+		}
+	}
+	if e.Hostname != nil {
+		for _, fault := range validation.IsDNS1123Label(*e.Hostname) {
+			faults = append(faults, field.Invalid(path.Child("hostname"), *e.Hostname, fault))
+		}
+	}
+	return faults
 }
 
 func ptr[T any](v T) *T { return &v }

@@ -164,6 +164,12 @@ var subjects = []*subject{
 			of("two endpoints", func(s *discoveryv1.EndpointSlice) {
 				s.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.9.1.1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}}, {Addresses: []string{"10.9.1.2"}, Zone: new("a")}}
 			}),
+			of("loopback, link-local and no address", func(s *discoveryv1.EndpointSlice) {
+				s.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"127.0.0.1"}}, {Addresses: []string{"169.254.169.254"}}, {Addresses: []string{"0.0.0.0"}}, {Addresses: []string{"224.0.0.1"}}, {Addresses: []string{"10.9.1.256"}}, {}}
+			}),
+			of("a long host name", func(s *discoveryv1.EndpointSlice) {
+				s.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"10.9.1.1"}, Hostname: new(strings.Repeat("x", 64))}}
+			}),
 			of("no ports", func(s *discoveryv1.EndpointSlice) { s.Ports = nil }),
 			of("another address family", func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeIPv6 }),
 		},

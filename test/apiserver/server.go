@@ -29,6 +29,8 @@ type Options struct {
 	// Admit can refuse a request, and answers with the error of an API server, or with any other one as with an internal error. A write
 	// can be edited: Object is what will be stored. May be nil.
 	Admit func(*Request) error
+	// Now is the server's clock; time.Now if it is nil.
+	Now func() time.Time
 	// Stored sees each change when it is stored, in their order; Old is nil for a new object, and New for one that has gone. Refused sees each
 	// write that is not stored. They must not call the Server. May be nil.
 	Stored  func(*Request)
@@ -62,6 +64,9 @@ func New(o Options) *Server {
 	if len(o.ServiceCIDRs) == 0 {
 		o.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	s := &Server{options: o, random: rand.New(rand.NewPCG(o.Seed, 0)), leased: map[netip.Addr]types.NamespacedName{}, version: 1}
 	for _, k := range kinds {
 		s.stores = append(s.stores, newStore(k))
@@ -84,6 +89,22 @@ func (s *Server) create(object client.Object, manager string) (client.Object, er
 	}
 	of := s.stores[slices.IndexFunc(kinds, func(k *kind) bool { return k.GroupVersionKind == gvk[0] })]
 	return s.write(&call{of: of, verb: "create", manager: manager, key: client.ObjectKeyFromObject(object)}, func(client.Object) (client.Object, error) { return object, nil })
+}
+
+// Forge stores an object as it is, also what no API server would accept, as a hostile one can show it.
+func (s *Server) Forge(object client.Object) error {
+	gvk, _, err := scheme.ObjectKinds(object)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(kinds, func(k *kind) bool { return k.GroupVersionKind == gvk[0] })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if object.GetUID() == "" {
+		object.SetUID(s.uid())
+	}
+	s.put(&call{of: s.stores[at], verb: "update", key: client.ObjectKeyFromObject(object)}, object, false)
+	return nil
 }
 
 // namespaces is the store of the Namespaces.
@@ -252,4 +273,4 @@ func statusOf(err error) *metav1.Status {
 }
 
 // now is the time as it is stored: in seconds.
-func now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }
+func (s *Server) now() metav1.Time { return metav1.NewTime(s.options.Now().Truncate(time.Second)) }

@@ -209,7 +209,7 @@ func (s *Server) add(c *call, object client.Object, applied bool) (client.Object
 		return nil, err
 	}
 	object.SetUID(s.uid())
-	object.SetCreationTimestamp(now())
+	object.SetCreationTimestamp(s.now())
 	object.SetDeletionTimestamp(nil)
 	object.SetDeletionGracePeriodSeconds(nil)
 	object.SetSelfLink("")
@@ -532,7 +532,7 @@ func (s *Server) delete(c *call, o metav1.DeleteOptions) (left client.Object, er
 		return nil, nil
 	}
 	if object.GetDeletionTimestamp() == nil {
-		at := now()
+		at := s.now()
 		object.SetDeletionTimestamp(&at)
 		object.SetDeletionGracePeriodSeconds(new(int64))
 		if object.GetGeneration() > 0 {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -42,6 +43,7 @@ type cluster struct {
 	saved      *apiserver.Backup
 	changed    chan struct{} // has an element after a change that the garbage collector can be interested in
 
+	ahead    atomic.Int64 // of the API server's clock, in nanoseconds
 	mu       sync.Mutex
 	refusals []*refusal
 }
@@ -81,6 +83,7 @@ func newCluster(ctx context.Context, n *network, j *judges, number int, seed uin
 	j.follow(c)
 	c.server = apiserver.New(apiserver.Options{
 		ServiceCIDRs: []netip.Prefix{servicesOf(number)}, Seed: seed + uint64(number), Admit: c.admit,
+		Now: func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
 		Stored: func(r *apiserver.Request) {
 			j.stored(c.id, r)
 			if r.New == nil || r.New.GetDeletionTimestamp() != nil || len(r.New.GetOwnerReferences()) > 0 {

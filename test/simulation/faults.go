@@ -304,7 +304,7 @@ func (s *story) settle(_ []string) error {
 		if err := s.wait([]string{"1m"}); err != nil {
 			return err
 		}
-		if s.judges.end(s) == nil {
+		if s.judges.end(s) == nil && !s.judges.anyLiar() {
 			break
 		}
 	}

@@ -15,6 +15,9 @@ func history(seed uint64, steps int) []string {
 	if h.one(12) {
 		h.clusters = 4 + h.IntN(2)
 	}
+	if h.clusters > 2 && h.one(4) {
+		h.liar = fmt.Sprintf("member%d", h.clusters)
+	}
 	story := []string{fmt.Sprintf("clusters %d", h.clusters) + h.pick("", "", " peer-timeout=1m")}
 	for len(story) < 4 { // so that something is there
 		m := h.id()
@@ -33,6 +36,7 @@ func history(seed uint64, steps int) []string {
 type dice struct {
 	*rand.Rand
 	clusters int
+	liar     string // the hostile one, or nobody
 }
 
 // one is true in one of n cases.
@@ -52,11 +56,15 @@ func (d *dice) ports() string {
 
 // step is one thing that happens.
 func (d *dice) step() string {
-	kinds := []struct {
+	type kind struct {
 		weight int
 		make   func() string
-	}{
+	}
+	kinds := []kind{
 		{12, d.users}, {4, d.slips}, {3, d.edits}, {4, d.machines}, {3, d.networks}, {2, d.refusals}, {1, d.others},
+	}
+	if d.liar != "" {
+		kinds = append(kinds, kind{5, func() string { return d.lies(d.liar) }})
 	}
 	sum := 0
 	for _, k := range kinds {
@@ -175,7 +183,7 @@ func (d *dice) others() string {
 // machines end and start.
 func (d *dice) machines() string {
 	return d.member() + d.pick("restart", "crash", "crash before write "+d.pick("1", "2", "3"), "crash after write "+d.pick("1", "2", "3"), "start", "start", "start",
-		"lose "+d.pick("1", "3"), "proxies", "pods down", "pods up", "backup", "restore")
+		"lose "+d.pick("1", "3"), "clock "+d.pick("+1m", "-1m", "0s"), "proxies", "pods down", "pods up", "backup", "restore")
 }
 
 // networks fail, and come back.

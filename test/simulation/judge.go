@@ -35,13 +35,14 @@ const (
 	theirs                  // the controller neither changes nor deletes what it has not made
 	conflict                // no write is refused because it knows nothing of another one by the same controller
 	restless                // a clusterset comes to rest
+	granted                 // a hostile peer has no effect beyond what it was granted
 	panics                  // no controller panics
 	ending                  // in the end, each cluster has what the true state says
 	promises
 )
 
 func (p promise) String() string {
-	return [promises]string{"traffic", "endpoint", "address", "theirs", "conflict", "rest", "panic", "end"}[p]
+	return [promises]string{"traffic", "endpoint", "address", "theirs", "conflict", "rest", "granted", "panic", "end"}[p]
 }
 
 // These count what all stories of this process did: how often each promise was judged, changes of objects, and virtual time.
@@ -85,12 +86,14 @@ type facts struct {
 	*cluster
 	objects            map[objectKey]client.Object
 	proxy              *kubeProxy
-	made               map[types.UID]bool               // by the controller
-	wrote              map[objectKey]lastWrite          // who wrote an object last
-	address            map[types.NamespacedName]string  // of imports
-	serving            map[types.NamespacedName]serving // what is exported of a name, since when
-	podsDown           bool                             // now
-	pods               time.Time                        // when that last changed
+	made               map[types.UID]bool                 // by the controller
+	wrote              map[objectKey]lastWrite            // who wrote an object last
+	address            map[types.NamespacedName]string    // of imports
+	serving            map[types.NamespacedName]serving   // what is exported of a name, since when
+	exported           map[types.NamespacedName]time.Time // since when a name is
+	liar               bool                               // a hostile peer
+	podsDown           bool                               // now
+	pods               time.Time                          // when that last changed
 	apiDown            bool
 	apiSilent, apiBack time.Time // when the API server last went down, and came back
 	started            time.Time // the controller
@@ -127,6 +130,7 @@ func (j *judges) follow(c *cluster) {
 	j.facts[c.id] = &facts{
 		cluster: c, objects: map[objectKey]client.Object{}, proxy: newKubeProxy(), made: map[types.UID]bool{}, wrote: map[objectKey]lastWrite{},
 		address: map[types.NamespacedName]string{}, serving: map[types.NamespacedName]serving{},
+		exported: map[types.NamespacedName]time.Time{},
 	}
 }
 
@@ -264,7 +268,11 @@ func (j *judges) stored(cluster string, r *apiserver.Request) {
 	if name, concerns := exportOf(object); concerns {
 		f.serves(name)
 	}
+	if _, is := object.(*mcsv1beta1.ServiceExport); is && (r.Old == nil || r.New == nil) {
+		f.exported[key.NamespacedName] = time.Now()
+	}
 	if ours {
+		j.judgeGranted(f, r)
 		j.judgeTheirs(f, r)
 		j.judgeRest(f, r, key)
 	}
@@ -373,7 +381,7 @@ func (j *judges) good(in *facts, name types.NamespacedName, alsoNew bool) map[st
 		}
 	}
 	for id, from := range j.facts {
-		if !in.reads(id) || !j.reaches(in, from) {
+		if !in.reads(id) || from.liar || !j.reaches(in, from) {
 			continue
 		}
 		for at, one := range from.serving[name] {

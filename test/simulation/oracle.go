@@ -664,12 +664,20 @@ func (j *judges) end(s *story) error {
 		all = append(all, j.facts[c.id].see())
 	}
 	for _, one := range all {
+		if j.isLied() {
+			break // what is true of its own objects is not known
+		}
 		if err := compare(one, oracle{all}.of(one)); err != nil {
 			return broken{ending, err.Error() + "\n" + one.messages()}
 		}
 	}
 	for _, c := range s.clusters {
-		if err := j.endOfTraffic(j.facts[c.id]); err != nil {
+		if err := j.endOfLies(j.facts[c.id]); err != nil {
+			return err
+		}
+		if f := j.facts[c.id]; f.liar {
+			continue // it harms nobody but itself
+		} else if err := j.endOfTraffic(f); err != nil {
 			return err
 		}
 	}

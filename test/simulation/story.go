@@ -183,6 +183,8 @@ var inCluster = map[string]func(*story, *cluster, []string) error{
 	"restore": (*story).restore,
 	"proxies": (*story).proxies,
 	"restart": (*story).restart,
+	"forge":   (*story).forge,
+	"clock":   (*story).clock,
 	"crash":   (*story).crash,
 	"start":   (*story).start,
 }
