@@ -111,15 +111,17 @@ func (c counts) most(clusters []string) (most int) {
 type clusters struct {
 	builder
 	ready     counts // of the desired slices, and of slices that are kept
-	connected counts // of the existing slices that are not on standby
+	connected counts // of the existing slices that are not on standby, those that stay ready
 	have      map[string]*discoveryv1.EndpointSlice
 	local     []*discoveryv1.EndpointSlice // of this cluster, which Kubernetes connects
 }
 
 func (b builder) clustersOf(s Slices) clusters {
 	c := clusters{b, counts{}, counts{}, map[string]*discoveryv1.EndpointSlice{}, nil}
+	stays := map[string]int{}
 	for _, want := range s.Wanted {
-		c.ready.add(sourceOf(want), want, c.usable(want))
+		stays[want.Name] = c.usable(want)
+		c.ready.add(sourceOf(want), want, stays[want.Name])
 	}
 	for _, slice := range b.Slices {
 		if !ownership.SliceIsOurs(slice, b.Import) {
@@ -129,6 +131,8 @@ func (b builder) clustersOf(s Slices) clusters {
 		_, ready := digest.Count(slice)
 		if s.Awaited(slice) != "" {
 			c.ready.add(sourceOf(slice), slice, ready)
+		} else {
+			ready = min(ready, stays[slice.Name])
 		}
 		if !preference.OnStandby(slice) {
 			c.connected.add(sourceOf(slice), slice, ready)

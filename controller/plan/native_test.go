@@ -87,7 +87,19 @@ func (n *named) state() observed.State {
 // apply makes all writes of a plan, one at a time, and calls after after each.
 func (n *named) apply(t *testing.T, c diff.Changes, after func()) {
 	t.Helper()
-	own := func(name string) bool { return strings.HasPrefix(name, "foo.") && n.isAttached(name) }
+	for _, write := range n.writesOf(c) {
+		write()
+		after()
+	}
+}
+
+// writesOf are the writes of a plan: those of the attached slices one by one, that of the Service, and all others at once.
+func (n *named) writesOf(c diff.Changes) (all []func()) {
+	add := func(write func()) { all = append(all, write) }
+	replace := func(old, with *discoveryv1.EndpointSlice) {
+		n.attached = slices.Clone(n.attached)
+		n.attached[slices.Index(n.attached, old)] = with
+	}
 	rest := c
 	rest.CreateSlices, rest.UpdateSlices, rest.DeleteSlices, rest.SwitchSlices = nil, nil, nil, nil
 	for _, s := range c.CreateSlices {
@@ -95,41 +107,44 @@ func (n *named) apply(t *testing.T, c diff.Changes, after func()) {
 			rest.CreateSlices = append(rest.CreateSlices, s)
 			continue
 		}
-		n.attached = append(n.attached, s)
-		after()
+		add(func() { n.attached = append(slices.Clip(n.attached), s) })
 	}
 	for _, one := range c.SwitchSlices {
-		n.attached[slices.Index(n.attached, one.Slice)] = one.Switched(one.Slice)
-		after()
+		add(func() { replace(one.Slice, one.Switched(one.Slice)) })
 	}
 	for _, edit := range c.UpdateSlices {
-		if !own(edit.Old.Name) {
+		if !slices.Contains(n.attached, edit.Old) {
 			rest.UpdateSlices = append(rest.UpdateSlices, edit)
 			continue
 		}
-		n.attached[slices.Index(n.attached, edit.Old)] = edit.New
-		after()
+		add(func() { replace(edit.Old, edit.New) })
 	}
 	for _, gone := range c.DeleteSlices {
-		if !own(gone.Name) {
+		if !slices.Contains(n.attached, gone) {
 			rest.DeleteSlices = append(rest.DeleteSlices, gone)
 			continue
 		}
-		n.attached = slices.DeleteFunc(n.attached, func(s *discoveryv1.EndpointSlice) bool { return s == gone })
-		after()
+		add(func() {
+			n.attached = slices.DeleteFunc(slices.Clone(n.attached), func(s *discoveryv1.EndpointSlice) bool { return s == gone })
+		})
 	}
-	switch native := c.Native; {
-	case native.Apply != nil && native.Have == nil:
-		n.services["foo"] = allocated(native.Apply)
-	case native.Apply != nil:
-		n.services["foo"] = native.Apply
-	case native.Delete != nil:
-		delete(n.services, "foo")
-	case native.Release != nil:
-		delete(n.user.Labels, mcs.LabelNativeOf)
+	if native := c.Native; native != (diff.Native{}) {
+		add(func() {
+			switch {
+			case native.Apply != nil && native.Have == nil:
+				n.services["foo"] = allocated(native.Apply)
+			case native.Apply != nil:
+				n.services["foo"] = native.Apply
+			case native.Delete != nil:
+				delete(n.services, "foo")
+			case native.Release != nil:
+				n.user = n.user.DeepCopy()
+				delete(n.user.Labels, mcs.LabelNativeOf)
+			}
+		})
 	}
-	n.write(rest)
-	after()
+	rest.Native = diff.Native{}
+	return append(all, func() { n.write(rest) })
 }
 
 func allocated(svc *corev1.Service) *corev1.Service {
@@ -138,10 +153,6 @@ func allocated(svc *corev1.Service) *corev1.Service {
 		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "10.1.0.8", []string{"10.1.0.8"}
 	}
 	return svc
-}
-
-func (n *named) isAttached(name string) bool {
-	return slices.ContainsFunc(n.attached, func(s *discoveryv1.EndpointSlice) bool { return s.Name == name })
 }
 
 // settle plans and writes until nothing is missing. after is called after each write.
