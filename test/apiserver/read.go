@@ -1,10 +1,12 @@
 package apiserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -91,19 +93,24 @@ func (c *call) selection(o metav1.ListOptions) (by selection, err error) {
 		case "metadata.namespace":
 			by.namespace = part.Value
 		default:
-			return by, fmt.Errorf("%q is no field to select by", part.Field)
+			return by, fmt.Errorf("field label not supported: %s", part.Field)
 		}
 	}
 	return by, nil
 }
 
-// list answers with all selected objects. Pages come in one: a limit is only a wish.
+// list answers with all selected objects. Pages come in one: a limit is only a wish, except of the metadata, of which clients ask for one object
+// to know the version.
 func (s *Server) list(c *call, o asked) error {
 	s.mu.Lock()
 	items, version := c.of.sorted(o.selection), s.version
 	s.mu.Unlock()
 	if o.version > version {
 		return tooLarge(o.version, version)
+	}
+	if strings.Contains(c.request.Header.Get("Accept"), "as=PartialObjectMetadataList") {
+		answer(c.writer, http.StatusOK, c.media, heads(items[:min(len(items), cmp.Or(int(o.Limit), len(items)))], version))
+		return nil
 	}
 	objects := make([]runtime.Object, len(items))
 	for i, one := range items {
@@ -119,6 +126,16 @@ func (s *Server) list(c *call, o asked) error {
 	}
 	answer(c.writer, http.StatusOK, c.media, c.of.typed(list, "List"))
 	return nil
+}
+
+// heads are the metadata of objects.
+func heads(items []*item, version uint64) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}}
+	list.ResourceVersion = strconv.FormatUint(version, 10)
+	for _, one := range items {
+		list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: *one.object.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)})
+	}
+	return list
 }
 
 // tooLarge is the answer for a version that the server has not reached, which a kube-apiserver gives after three seconds.
