@@ -51,7 +51,6 @@ var parts = []part{
 		inputs: with("docs/interop", "docs/recipes", "docs/operations")},
 	{name: "deploy", servers: 4, group: "test", module: ".", tests: []string{"./deploy/...", "./controller"}},
 	{name: "pure", group: "test", module: ".", rest: true},
-	{name: "bench", servers: 4, group: "test", module: ".", tests: []string{"./bench/..."}, inputs: product},
 	{name: "docs", group: "test", module: ".", tests: []string{"./test/docs"}, inputs: []string{"."}},
 
 	{name: "e2e", group: "clusters", alone: true, covers: "e2e-cli", module: ".", tests: []string{"./test/e2e/..."}, command: "make e2e",
