@@ -56,7 +56,7 @@ func (s *Server) watch(c *call, o asked) error {
 		t.version = max(current, o.version)
 	}
 	for _, one := range items {
-		if err := t.send(watch.Added, one.object); err != nil {
+		if err := t.sendItem(watch.Added, one); err != nil {
 			return nil //nolint:nilerr // the client has gone
 		}
 	}
@@ -130,10 +130,7 @@ func (t *stream) sendChanges() (changed chan struct{}, err error) {
 	if !known {
 		expired := statusOf(apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", t.version, oldest)))
 		text, err := runtime.Encode(t.media.Serializer, expired)
-		if err == nil {
-			err = errors.Join(t.events.Encode(&metav1.WatchEvent{Type: string(watch.Error), Object: runtime.RawExtension{Raw: text}}), t.flush())
-		}
-		return nil, errors.Join(err, io.EOF)
+		return nil, errors.Join(t.write(watch.Error, text, err), t.flush(), io.EOF)
 	}
 	t.version = max(t.version, current)
 	for _, one := range changes {
@@ -153,9 +150,9 @@ func (t *stream) change(one *item) error {
 	is := !one.gone && t.asked.has(one.object)
 	switch {
 	case is && was:
-		return t.send(watch.Modified, one.object)
+		return t.sendItem(watch.Modified, one)
 	case is:
-		return t.send(watch.Added, one.object)
+		return t.sendItem(watch.Added, one)
 	case was:
 		last := shallow(one.before.object).(client.Object)
 		last.SetResourceVersion(strconv.FormatUint(one.version, 10))
@@ -174,6 +171,16 @@ func (t *stream) bookmark(annotations map[string]string) error {
 
 func (t *stream) send(event watch.EventType, object client.Object) error {
 	text, err := t.of.encode(object, t.media)
+	return t.write(event, text, err)
+}
+
+func (t *stream) sendItem(event watch.EventType, one *item) error {
+	text, err := one.text(t.of.kind, t.media)
+	return t.write(event, text, err)
+}
+
+// write sends an event with an encoded object, unless that has failed.
+func (t *stream) write(event watch.EventType, text []byte, err error) error {
 	if err != nil {
 		return err
 	}
