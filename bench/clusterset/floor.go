@@ -16,14 +16,13 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
-	"github.com/clusterset-dns/multicluster/bench/simulated"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // floor is the writes of a first sync by a bare client, which neither reads nor waits.
 type floor struct {
-	world   simulated.World
+	world   World
 	most    int  // how many names of each sort are written: those that all clusters export, and the others
 	exports bool // the cluster exports the names too, so that the conditions of its exports are written
 }

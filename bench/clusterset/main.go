@@ -34,7 +34,6 @@ import (
 	"time"
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
-	"github.com/clusterset-dns/multicluster/bench/simulated"
 )
 
 // benchmark is one of the two forms.
@@ -119,7 +118,7 @@ func figure(number float64) string {
 
 // record puts the rows of a run in the place of those of an earlier run with as many clusters: clusters, names that the others export,
 // what, measured, unit.
-func record(path string, w simulated.World, rows []row) error {
+func record(path string, w World, rows []row) error {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

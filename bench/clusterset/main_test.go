@@ -4,8 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"github.com/clusterset-dns/multicluster/bench/simulated"
 )
 
 func TestReportJudgesGoals(t *testing.T) {
@@ -55,7 +53,7 @@ func TestRecordReplacesTheRowsOfItsSize(t *testing.T) {
 		peers int
 		got   float64
 	}{{99, 1}, {9, 2}, {99, 3}} {
-		if err := record(path, simulated.World{Peers: c.peers, Services: 2}, []row{{what: "first sync", got: c.got, unit: "s"}}); err != nil {
+		if err := record(path, World{Peers: c.peers, Services: 2}, []row{{what: "first sync", got: c.got, unit: "s"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

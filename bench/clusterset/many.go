@@ -11,16 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
-	"github.com/clusterset-dns/multicluster/bench/simulated"
 )
 
 // many is one real cluster with its controller, and simulated peers.
 type many struct {
-	world simulated.World
+	world World
 	idle  time.Duration // how long requests and CPU time are counted while nothing changes
 
 	*member
-	peers []*simulated.Server
+	peers []*peer
 }
 
 func (m *many) flags(f *flag.FlagSet) {
@@ -58,12 +57,10 @@ func (m *many) start(ctx context.Context) {
 	for _, name := range m.world.AllNamespaces() {
 		measure.Check(m.Admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
-	certificates := measure.Must(simulated.NewCertificates())
 	for i := range m.world.Peers {
-		peer := measure.Must(simulated.New(certificates, m.world.Objects(i)))
-		measure.Check(peer.Start(ctx))
-		m.peers = append(m.peers, peer)
-		measure.Check(m.Join(ctx, m.world.ID(i), measure.Must(peer.Kubeconfig())))
+		p := measure.Must(startPeer(ctx, m.world, i))
+		m.peers = append(m.peers, p)
+		measure.Check(m.Join(ctx, m.world.ID(i), measure.Must(p.kubeconfig())))
 	}
 	go func() { _ = m.world.Beat(ctx, m.peers) }()
 }
@@ -122,7 +119,7 @@ func (m *many) idling(ctx context.Context) []row {
 // requests returns how many requests all peers together have got.
 func (m *many) requests() (total int64) {
 	for _, peer := range m.peers {
-		total += peer.Requests()
+		total += peer.requests.Load()
 	}
 	return total
 }
@@ -153,7 +150,7 @@ func (m *many) change(i int, seen *arrivals) error {
 	address := measure.IP(128, i)
 	slice.Endpoints[0].Addresses = []string{address}
 	seen.expect(address)
-	return m.peers[peer].Apply(slice)
+	return m.peers[peer].Put(slice)
 }
 
 // flap lets the API server of one peer end and return. Nothing that it exports changes.
@@ -185,12 +182,12 @@ func (m *many) rolling(ctx context.Context) []row {
 }
 
 // endAndReturn lets API servers of peers end and start again, one after another, each time until the controller has noticed.
-func (m *many) endAndReturn(ctx context.Context, peers []*simulated.Server) {
+func (m *many) endAndReturn(ctx context.Context, peers []*peer) {
 	for _, peer := range peers {
-		measure.Check(peer.Refuse())
+		peer.refuse()
 		m.connected(ctx, m.world.Peers-1)
 		peer.Forget()
-		measure.Check(peer.Resume(ctx))
+		measure.Check(peer.listen(ctx))
 		m.connected(ctx, m.world.Peers)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/bench/measure"
-	"github.com/clusterset-dns/multicluster/bench/simulated"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
@@ -133,7 +132,7 @@ func (t *three) atScale(ctx context.Context) []row {
 	part(fmt.Sprintf("exporting %d Services in each cluster", t.services), func() {
 		measure.Check(t.each(ctx, func(ctx context.Context, m *member) error { return m.fill(ctx, 0, t.services, t.endpoints, true) }))
 	})
-	bare := floor{simulated.World{Peers: len(t.set), Services: t.services, Shared: t.services, Endpoints: t.endpoints}, 300, true}
+	bare := floor{World{Peers: len(t.set), Services: t.services, Shared: t.services, Endpoints: t.endpoints}, 300, true}
 	what := fmt.Sprintf("the same writes by a bare client, 8 at a time for each cluster (from %d names): the floor", 2*min(bare.most, t.services))
 	return bare.compare(ctx, t.set, what, t.firstSync, t.restart)
 }

@@ -18,9 +18,10 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// stored is a cache of imports and slices.
+// stored is a cache of exports, imports and slices.
 type stored struct {
 	client.Reader
+	exports []mcsv1beta1.ServiceExport
 	imports []mcsv1beta1.ServiceImport
 	slices  []discoveryv1.EndpointSlice
 }
@@ -29,6 +30,8 @@ func (s stored) List(_ context.Context, list client.ObjectList, options ...clien
 	var of client.ListOptions
 	of.ApplyOptions(options)
 	switch all := list.(type) {
+	case *mcsv1beta1.ServiceExportList:
+		all.Items = s.exports
 	case *discoveryv1.EndpointSliceList:
 		for _, slice := range s.slices {
 			if of.LabelSelector == nil || of.LabelSelector.Matches(labels.Set(slice.Labels)) {

@@ -5,26 +5,20 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/diff"
-	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
 // Descriptions are announced when each export is settled: peers would take an export without one for an
 // export without its Service.
 func TestAnnouncedAfterTheLastExport(t *testing.T) {
-	scheme, err := newScheme(observed.CRD{APIVersion: mcsv1beta1.GroupVersion.String()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	of := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: name} }
-	builder := fake.NewClientBuilder().WithScheme(scheme)
+	var exports []mcsv1beta1.ServiceExport
 	for _, name := range []string{"a", "b"} {
-		builder = builder.WithObjects(&mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}})
+		exports = append(exports, mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}})
 	}
-	p := publication{exports: builder.Build()}
+	p := publication{exports: stored{exports: exports}}
 	busy := diff.Changes{CreateImport: &mcsv1beta1.ServiceImport{}}
 	for i, step := range []struct {
 		name    string

@@ -1,4 +1,4 @@
-// Package apiserver is the API server of a cluster in memory, for tests that need hundreds of clusters, or virtual time.
+// Package apiserver is the API server of a cluster in memory, for tests and benchmarks that need a hundred clusters, or virtual time.
 //
 //	request ─▶ Server ─▶ discovery                        which versions are served
 //	                 ├─▶ read    get, list                ◀─ store: the objects of one kind, and the last changes

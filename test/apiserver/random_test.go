@@ -252,23 +252,23 @@ func (k *subject) random(r *rand.Rand) request {
 		return request{told("create with %s", change.text), create(o)}
 	case 3:
 		if r.IntN(2) == 0 {
-			return request{told("create of what was read before"), func(s *side) (client.Object, error) { return create(s.read(o))(s) }}
+			return request{told("create of what was read before"), func(s *side) (any, error) { return create(s.read(o))(s) }}
 		}
 		change.edit(o)
 		o.SetName("")
 		o.SetGenerateName("made-")
-		return request{told("dry run of a create with %s", change.text), func(s *side) (client.Object, error) {
+		return request{told("dry run of a create with %s", change.text), func(s *side) (any, error) {
 			o := o.DeepCopyObject().(client.Object)
 			err := s.Create(s.ctx, o, client.DryRunAll)
 			o.SetName("made")
 			return o, err
 		}}
 	case 4, 5:
-		return request{told("update with %s", change.text), update(change, func(s *side) (client.Object, error) { return get(o)(s) })}
+		return request{told("update with %s", change.text), update(change, func(s *side) (any, error) { return get(o)(s) })}
 	case 6:
-		return request{told("update of what was read before, with %s", change.text), update(change, func(s *side) (client.Object, error) { return s.read(o), nil })}
+		return request{told("update of what was read before, with %s", change.text), update(change, func(s *side) (any, error) { return s.read(o), nil })}
 	case 7:
-		return request{told("replace by one with %s", change.text), update(change, func(*side) (client.Object, error) { return o.DeepCopyObject().(client.Object), nil })}
+		return request{told("replace by one with %s", change.text), update(change, func(*side) (any, error) { return o.DeepCopyObject().(client.Object), nil })}
 	case 8, 9:
 		text, kind := choose(r, slices.Concat(patchedAnywhere, k.patches, k.patches)...), types.MergePatchType
 		if r.IntN(3) == 0 {
@@ -289,12 +289,13 @@ func (k *subject) random(r *rand.Rand) request {
 	return k.randomList(r, told)
 }
 
-func update(change edited, from func(*side) (client.Object, error)) do {
-	return func(s *side) (client.Object, error) {
-		o, err := from(s)
+func update(change edited, from do) do {
+	return func(s *side) (any, error) {
+		answer, err := from(s)
 		if err != nil {
-			return o, err
+			return answer, err
 		}
+		o := answer.(client.Object)
 		change.edit(o)
 		return o, s.Update(s.ctx, o)
 	}
@@ -318,7 +319,7 @@ func (k *subject) randomApply(r *rand.Rand, o client.Object, told func(string, .
 	if r.IntN(2) == 0 {
 		options = append(options, client.ForceOwnership)
 	}
-	return request{told("apply by %v %s", options, text), func(s *side) (client.Object, error) {
+	return request{told("apply by %v %s", options, text), func(s *side) (any, error) {
 		o := o.DeepCopyObject().(client.Object)
 		return o, s.Patch(s.ctx, o, client.RawPatch(types.ApplyPatchType, []byte(text)), options...)
 	}}
@@ -330,7 +331,7 @@ func (k *subject) randomDelete(r *rand.Rand, o client.Object, told func(string, 
 	case 0:
 		return request{told("delete with another UID"), remove(o, client.Preconditions{UID: new(types.UID("other"))})}
 	case 1:
-		return request{told("delete of what was read before"), func(s *side) (client.Object, error) {
+		return request{told("delete of what was read before"), func(s *side) (any, error) {
 			return remove(o, client.Preconditions{ResourceVersion: new(s.read(o).GetResourceVersion())})(s)
 		}}
 	case 2:
@@ -342,7 +343,7 @@ func (k *subject) randomDelete(r *rand.Rand, o client.Object, told func(string, 
 // randomList lists names, in pages of one object.
 func (k *subject) randomList(r *rand.Rand, told func(string, ...any) string) request {
 	labels := choose(r, nil, client.MatchingLabels{"a": "1"}, client.MatchingLabels{"a": "2", "b": "1"})
-	return request{told("list with %v", labels), func(s *side) (client.Object, error) {
+	return request{told("list with %v", labels), func(s *side) (any, error) {
 		names := map[string]string{}
 		for page, next := 0, ""; page == 0 || next != ""; page++ {
 			list := k.list.DeepCopyObject().(client.ObjectList)
@@ -356,7 +357,7 @@ func (k *subject) randomList(r *rand.Rand, told func(string, ...any) string) req
 				names[fmt.Sprint("after page ", page)] = fmt.Sprint(*list.GetRemainingItemCount())
 			}
 		}
-		return object(new(corev1.Secret), "names", func(s *corev1.Secret) { s.StringData = names }), nil
+		return names, nil
 	}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -94,7 +95,7 @@ func (c *call) selection(o metav1.ListOptions) (by selection, err error) {
 		case "metadata.namespace":
 			by.namespace = part.Value
 		default:
-			return by, fmt.Errorf("%q is no field to select by", part.Field)
+			return by, fmt.Errorf("field label not supported: %s", part.Field)
 		}
 	}
 	return by, nil
@@ -140,6 +141,10 @@ func (s *Server) list(c *call, o asked) error {
 		}
 		head.SetContinue(base64.RawURLEncoding.EncodeToString(token))
 	}
+	if strings.Contains(c.request.Header.Get("Accept"), "as=PartialObjectMetadataList") {
+		answer(c.writer, http.StatusOK, c.media, heads(items, *head.(*metav1.ListMeta)))
+		return nil
+	}
 	objects := make([]runtime.Object, len(items))
 	for i, one := range items {
 		objects[i] = one.object
@@ -149,6 +154,16 @@ func (s *Server) list(c *call, o asked) error {
 	}
 	answer(c.writer, http.StatusOK, c.media, c.of.typed(list, "List"))
 	return nil
+}
+
+// heads are the metadata of objects.
+func heads(items []*item, head metav1.ListMeta) *metav1.PartialObjectMetadataList {
+	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}}
+	list.ListMeta = head
+	for _, one := range items {
+		list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: *one.object.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)})
+	}
+	return list
 }
 
 // tooLarge is the answer for a version that the server has not reached, which a kube-apiserver gives after three seconds.

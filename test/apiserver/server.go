@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -49,8 +50,7 @@ type Request struct {
 
 // Server is the API server of one cluster, with its etcd.
 type Server struct {
-	options  Options
-	requests int
+	options Options
 
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -83,27 +83,38 @@ func New(o Options) *Server {
 
 // create stores an object of a kind, as the API server itself does.
 func (s *Server) create(object client.Object, manager string) (client.Object, error) {
+	c, err := s.own("create", object, manager)
+	if err != nil {
+		return nil, err
+	}
+	return s.write(c, func(client.Object) (client.Object, error) { return object, nil })
+}
+
+// own is a request of the API server itself.
+func (s *Server) own(verb string, object client.Object, manager string) (*call, error) {
 	gvk, _, err := scheme.ObjectKinds(object)
 	if err != nil {
 		return nil, err
 	}
 	of := s.stores[slices.IndexFunc(kinds, func(k *kind) bool { return k.GroupVersionKind == gvk[0] })]
-	return s.write(&call{of: of, verb: "create", manager: manager, key: client.ObjectKeyFromObject(object)}, func(client.Object) (client.Object, error) { return object, nil })
+	return &call{of: of, verb: verb, manager: manager, key: client.ObjectKeyFromObject(object)}, nil
 }
 
-// Forge stores an object as it is, also what no API server would accept, as a hostile one can show it.
-func (s *Server) Forge(object client.Object) error {
-	gvk, _, err := scheme.ObjectKinds(object)
+// Put stores an object as it is given, with a UID and a version: without admission, defaults and managedFields, which take most of the time
+// of a write, and also what no API server would accept, as a hostile one can show it. The object belongs to the Server then.
+func (s *Server) Put(object client.Object) error {
+	c, err := s.own("update", object, "")
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(kinds, func(k *kind) bool { return k.GroupVersionKind == gvk[0] })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if object.GetUID() == "" {
+	if have := c.of.items[c.key]; have != nil {
+		object.SetUID(have.object.GetUID())
+	} else {
 		object.SetUID(s.uid())
 	}
-	s.put(&call{of: s.stores[at], verb: "update", key: client.ObjectKeyFromObject(object)}, object, false)
+	s.put(c, object, false)
 	return nil
 }
 
@@ -138,8 +149,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c, found := s.parse(r)
-	if !found {
-		http.NotFound(w, r) // as a kube-apiserver answers for a group or version that it does not have
+	switch {
+	case !found && slices.ContainsFunc(s.stores, func(of *store) bool { return strings.HasPrefix(r.URL.Path, path.Dir(groupPath(of.GroupVersion()))+"/") }):
+		answer(w, http.StatusNotFound, jsonMedia, statusOf(apierrors.NewGenericServerResponse(http.StatusNotFound, r.Method, schema.GroupResource{}, "", "", 0, false)))
+		return
+	case !found: // nor the group
+		http.NotFound(w, r)
 		return
 	}
 	c.writer = w
@@ -178,9 +193,6 @@ func (s *Server) parse(r *http.Request) (c *call, found bool) {
 }
 
 func (s *Server) dispatch(c *call) error {
-	s.mu.Lock()
-	s.requests++
-	s.mu.Unlock()
 	query := c.request.URL.Query()
 	c.dry = query.Get("dryRun") != ""
 	c.force = query.Get("force") == "true"

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"net/netip"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +24,25 @@ type item struct {
 	version uint64
 	before  *item // the state before, nil for a new object
 	gone    bool  // the object was deleted; its last state is this one
+	sent    *atomic.Pointer[encoded]
+}
+
+// encoded is an object as watches got it last. Each client that connects again gets all objects, mostly in the same encoding.
+type encoded struct {
+	media string
+	text  []byte
+}
+
+// text returns an object in an encoding.
+func (i *item) text(of *kind, media runtime.SerializerInfo) ([]byte, error) {
+	if last := i.sent.Load(); last != nil && last.media == media.MediaType {
+		return last.text, nil
+	}
+	text, err := of.encode(i.object, media)
+	if err == nil {
+		i.sent.Store(&encoded{media.MediaType, bytes.Clone(text)}) // without spare capacity
+	}
+	return text, err
 }
 
 func (i *item) compare(other *item) int {
@@ -53,7 +74,7 @@ func (s *Server) put(c *call, object client.Object, gone bool) *item {
 	s.version++
 	object.SetResourceVersion(strconv.FormatUint(s.version, 10))
 	key := client.ObjectKeyFromObject(object)
-	next := &item{key, object, s.version, of.items[key], gone}
+	next := &item{key, object, s.version, of.items[key], gone, new(atomic.Pointer[encoded])}
 	if next.before != nil {
 		cut := *next.before
 		cut.before = nil // not the whole history

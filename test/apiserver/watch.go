@@ -1,11 +1,14 @@
 package apiserver
 
 import (
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +32,7 @@ type stream struct {
 	*call
 	server  *Server
 	asked   asked
+	body    *gzipStream
 	network *http.ResponseController
 	events  streaming.Encoder
 	version uint64 // up to which the client knows everything
@@ -46,18 +50,13 @@ func (s *Server) watch(c *call, o asked) error {
 	current := s.version
 	s.mu.Unlock()
 	t := &stream{call: c, server: s, asked: o, network: http.NewResponseController(c.writer), version: o.version}
-	media := c.media.MediaType
-	if media != runtime.ContentTypeJSON {
-		media += ";stream=watch"
-	}
-	c.writer.Header().Set("Content-Type", media)
-	c.writer.WriteHeader(http.StatusOK)
-	t.events = streaming.NewEncoder(c.media.StreamSerializer.NewFrameWriter(c.writer), c.media.StreamSerializer.Serializer)
+	t.begin(streams && o.AllowWatchBookmarks)
+	defer func() { _ = t.body.Close() }() // fails if the client has gone
 	if streams || o.version == 0 {
 		t.version = max(current, o.version)
 	}
 	for _, one := range items {
-		if err := t.send(watch.Added, one.object); err != nil {
+		if err := t.sendItem(watch.Added, one); err != nil {
 			return nil //nolint:nilerr // the client has gone
 		}
 	}
@@ -66,10 +65,27 @@ func (s *Server) watch(c *call, o asked) error {
 			return nil
 		}
 	}
-	_ = t.network.Flush() // fails if the client has gone, as the next write does
+	_ = t.flush() // fails if the client has gone, as the next write does
 	t.follow()
 	return nil
 }
+
+// begin sends the headers. Lists that are streamed are compressed since Kubernetes 1.37.
+func (t *stream) begin(list bool) {
+	header, media := t.writer.Header(), t.media.MediaType
+	if media != runtime.ContentTypeJSON {
+		media += ";stream=watch"
+	}
+	header.Set("Content-Type", media)
+	t.body = &gzipStream{to: t.writer, off: !list || !strings.Contains(t.request.Header.Get("Accept-Encoding"), "gzip")}
+	if !t.body.off {
+		header.Set("Content-Encoding", "gzip")
+	}
+	t.writer.WriteHeader(http.StatusOK)
+	t.events = streaming.NewEncoder(t.media.StreamSerializer.NewFrameWriter(t.body), t.media.StreamSerializer.Serializer)
+}
+
+func (t *stream) flush() error { return errors.Join(t.body.Close(), t.network.Flush()) }
 
 // follow sends changes and bookmarks.
 func (t *stream) follow() {
@@ -98,7 +114,7 @@ func (t *stream) follow() {
 		case <-last.C:
 		case <-every.C:
 		}
-		if t.asked.AllowWatchBookmarks && (t.bookmark(nil) != nil || t.network.Flush() != nil) {
+		if t.asked.AllowWatchBookmarks && (t.bookmark(nil) != nil || t.flush() != nil) {
 			return
 		}
 	}
@@ -114,10 +130,7 @@ func (t *stream) sendChanges() (changed chan struct{}, err error) {
 	if !known {
 		expired := statusOf(apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", t.version, oldest)))
 		text, err := runtime.Encode(t.media.Serializer, expired)
-		if err == nil {
-			err = errors.Join(t.events.Encode(&metav1.WatchEvent{Type: string(watch.Error), Object: runtime.RawExtension{Raw: text}}), t.network.Flush())
-		}
-		return nil, errors.Join(err, io.EOF)
+		return nil, errors.Join(t.write(watch.Error, text, err), t.flush(), io.EOF)
 	}
 	t.version = max(t.version, current)
 	for _, one := range changes {
@@ -126,7 +139,7 @@ func (t *stream) sendChanges() (changed chan struct{}, err error) {
 		}
 	}
 	if len(changes) > 0 {
-		err = t.network.Flush()
+		err = t.flush()
 	}
 	return changed, err
 }
@@ -137,9 +150,9 @@ func (t *stream) change(one *item) error {
 	is := !one.gone && t.asked.has(one.object)
 	switch {
 	case is && was:
-		return t.send(watch.Modified, one.object)
+		return t.sendItem(watch.Modified, one)
 	case is:
-		return t.send(watch.Added, one.object)
+		return t.sendItem(watch.Added, one)
 	case was:
 		last := shallow(one.before.object).(client.Object)
 		last.SetResourceVersion(strconv.FormatUint(one.version, 10))
@@ -158,8 +171,58 @@ func (t *stream) bookmark(annotations map[string]string) error {
 
 func (t *stream) send(event watch.EventType, object client.Object) error {
 	text, err := t.of.encode(object, t.media)
+	return t.write(event, text, err)
+}
+
+func (t *stream) sendItem(event watch.EventType, one *item) error {
+	text, err := one.text(t.of.kind, t.media)
+	return t.write(event, text, err)
+}
+
+// write sends an event with an encoded object, unless that has failed.
+func (t *stream) write(event watch.EventType, text []byte, err error) error {
 	if err != nil {
 		return err
 	}
 	return t.events.Encode(&metav1.WatchEvent{Type: string(event), Object: runtime.RawExtension{Raw: text}})
+}
+
+// compressors are shared, because one needs a megabyte. The level is a kube-apiserver's.
+var compressors = sync.Pool{New: func() any {
+	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	must(err)
+	return w
+}}
+
+// gzipStream compresses what is written until the next Close on its own, as a kube-apiserver does: between two events, a watch then needs
+// no compressor.
+type gzipStream struct {
+	to  io.Writer
+	off bool         // it passes on what is written
+	now *gzip.Writer // nil if nothing was written
+}
+
+// Write implements io.Writer.
+func (g *gzipStream) Write(p []byte) (int, error) {
+	if g.off {
+		return g.to.Write(p)
+	}
+	if g.now == nil {
+		g.now = compressors.Get().(*gzip.Writer)
+		g.now.Reset(g.to)
+	}
+	return g.now.Write(p)
+}
+
+// Close ends what was written. The end follows the data in a part of its own: a reader that sees the end together with data waits for what
+// comes next before it returns the data.
+func (g *gzipStream) Close() error {
+	if g.now == nil {
+		return nil
+	}
+	err := errors.Join(g.now.Flush(), g.now.Close())
+	g.now.Reset(nil)
+	compressors.Put(g.now)
+	g.now = nil
+	return err
 }

@@ -43,7 +43,7 @@ var parts = []part{
 	{name: "charts", servers: 9, group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("build", "docs/operations", "docs/pictures")},
 	{name: "images", group: "test", module: "build/images", tests: []string{"./..."}, flags: []string{"-skip=^TestReproducible$"}, inputs: with("build", "cli", "CHANGELOG.md", ".github", "Makefile")},
 	{name: "plugin", servers: 1, group: "test", module: ".", tests: []string{"./plugin/...", "./internal/reflector"}, race: true},
-	{name: "simulation", servers: 1, group: "test", module: ".", tests: []string{"./test/apiserver", "./test/simulation"}},
+	{name: "simulation", servers: 2, group: "test", module: ".", tests: []string{"./test/apiserver", "./test/simulation"}},
 	// Two of its tests have a network of their own, with two clusters each.
 	{name: "kubeproxy", servers: 5, group: "test", module: ".", tests: []string{"./test/kubeproxy"}, inputs: product},
 	{name: "e2e-parts", group: "test", module: ".", tests: []string{"./test/e2e/..."}, inputs: with("docs/e2e.md", "docs/install.md", "docs/operations/uninstall.md")},
@@ -51,7 +51,6 @@ var parts = []part{
 		inputs: with("docs/interop", "docs/recipes", "docs/operations")},
 	{name: "deploy", servers: 4, group: "test", module: ".", tests: []string{"./deploy/...", "./controller"}},
 	{name: "pure", group: "test", module: ".", rest: true},
-	{name: "bench", servers: 4, group: "test", module: ".", tests: []string{"./bench/..."}, inputs: product},
 	{name: "docs", group: "test", module: ".", tests: []string{"./test/docs"}, inputs: []string{"."}},
 
 	{name: "e2e", group: "clusters", alone: true, covers: "e2e-cli", module: ".", tests: []string{"./test/e2e/..."}, command: "make e2e",

@@ -29,7 +29,7 @@ func (s *story) forge(c *cluster, words []string) error {
 	object.SetNamespace(key.Namespace)
 	object.SetName(key.Name)
 	s.judges.lies(c.id)
-	return c.server.Forge(object)
+	return c.server.Put(object)
 }
 
 // clock sets the clock of an API server, by which it dates what is created: "clock +1m", "clock -1m", "clock 0s".

@@ -1,4 +1,4 @@
-package simulated
+package main
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,11 +68,11 @@ func (w World) Imports() int { return w.Shared + w.Peers*(w.Services-w.Shared) }
 // Slices returns how many EndpointSlices an importing cluster gets.
 func (w World) Slices() int { return w.Peers * w.Services }
 
-// Objects returns the objects of a peer, one after another: all together need much more memory than their encodings.
+// Objects returns the objects of a peer, one after another, without those that each API server has.
 func (w World) Objects(peer int) iter.Seq[client.Object] {
 	return func(yield func(client.Object) bool) {
-		for _, name := range slices.Concat([]string{"default", "kube-node-lease", "kube-public", "kube-system"}, w.AllNamespaces()) {
-			if !yield(namespace(name, w.ID(peer))) {
+		for _, name := range w.AllNamespaces() {
+			if !yield(managed(newNamespace(name), "kubectl")) {
 				return
 			}
 		}
@@ -90,38 +89,34 @@ func (w World) Objects(peer int) iter.Seq[client.Object] {
 
 // The objects are as a kube-apiserver returns them: with all defaults, and with managedFields, which are a large part of what is read.
 
-// namespace returns a Namespace of the cluster with an ID. The UID of kube-system identifies a cluster, so it depends on the ID.
-func namespace(name, cluster string) *corev1.Namespace {
-	n := &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}, UID: uid(cluster + "/" + name),
-		},
-		Spec:   corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
-		Status: corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
+func newNamespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}},
+		Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{corev1.FinalizerKubernetes}},
+		Status:     corev1.NamespaceStatus{Phase: corev1.NamespaceActive},
 	}
-	return managed(n, "kubectl")
 }
 
 // announcing returns the namespace of a peer's controller. There is no heartbeat before the first one of Beat.
 func (w World) announcing(peer int) *corev1.Namespace {
-	n := namespace(world.SystemNamespace, w.ID(peer))
+	n := newNamespace(world.SystemNamespace)
 	n.Annotations = map[string]string{mcs.AnnotationClusterID: w.ID(peer), mcs.AnnotationVersion: "simulated", mcs.AnnotationTerms: "simulated"}
 	return managed(n, mcs.ControllerName)
 }
 
 // Beat writes the heartbeats of the controllers of all peers until ctx ends or a write fails: one of each peer in half a minute, evenly
 // spread, as controllers that were started at different times do. Without heartbeats, a peer counts as one with an older controller.
-func (w World) Beat(ctx context.Context, servers []*Server) error {
-	tick := time.NewTicker(30 * time.Second / time.Duration(len(servers)))
+func (w World) Beat(ctx context.Context, peers []*peer) error {
+	tick := time.NewTicker(30 * time.Second / time.Duration(len(peers)))
 	defer tick.Stop()
-	for peer := 0; ; peer = (peer + 1) % len(servers) {
+	for i := 0; ; i = (i + 1) % len(peers) {
 		select {
 		case <-ctx.Done():
 			return nil
 		case now := <-tick.C:
-			n := w.announcing(peer)
+			n := w.announcing(i)
 			n.Annotations[mcs.AnnotationHeartbeat] = now.UTC().Format(time.RFC3339)
-			if err := servers[peer].Apply(n); err != nil {
+			if err := peers[i].Put(n); err != nil {
 				return err
 			}
 		}
@@ -172,20 +167,14 @@ func (w World) Slice(peer, i int) *discoveryv1.EndpointSlice {
 			NodeName:   new(fmt.Sprintf("node-%d", e%50)), Zone: new(fmt.Sprintf("zone-%d", e%3)),
 		})
 	}
-	describe(slice, func(*corev1.ServiceSpec) {})
-	return slice
-}
-
-// describe sets the description of a Service on its slice.
-func describe(slice *discoveryv1.EndpointSlice, edit func(*corev1.ServiceSpec)) {
 	svc := &corev1.Service{Spec: corev1.ServiceSpec{
 		Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(8080)}},
 		Type:  corev1.ServiceTypeClusterIP, ClusterIP: "10.0.0.10", ClusterIPs: []string{"10.0.0.10"}, SessionAffinity: corev1.ServiceAffinityNone,
 		IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack),
 		InternalTrafficPolicy: new(corev1.ServiceInternalTrafficPolicyCluster),
 	}}
-	edit(&svc.Spec)
 	slice.Annotations[mcs.AnnotationTerms] = merge.TrimService(svc).Terms()
+	return slice
 }
 
 // address returns the address of an endpoint. No other endpoint of the World has it. The first 65,536 addresses of 10.0.0.0/8 are left to
@@ -195,9 +184,12 @@ func (w World) address(peer, i, e int) string {
 	return fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255)
 }
 
-// managed sets managedFields that are about as long as those of an API server. Nothing reads them.
+// created is when everything was created.
+var created = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+
+// managed sets the time of the creation, and managedFields that are about as long as those of an API server. Nothing reads them.
 func managed[T client.Object](object T, manager string) T {
-	object.SetManagedFields(nil)
+	object.SetCreationTimestamp(created)
 	text, err := json.Marshal(object)
 	if err != nil {
 		panic(err) // the types of Kubernetes marshal
