@@ -83,7 +83,7 @@ func newCluster(ctx context.Context, n *network, j *judges, number int, seed uin
 	j.follow(c)
 	c.server = apiserver.New(apiserver.Options{
 		ServiceCIDRs: []netip.Prefix{servicesOf(number)}, Seed: seed + uint64(number), Admit: c.admit,
-		Now: func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
+		Now: c.now,
 		Stored: func(r *apiserver.Request) {
 			j.stored(c.id, r)
 			if r.New == nil || r.New.GetDeletionTimestamp() != nil || len(r.New.GetOwnerReferences()) > 0 {
@@ -111,6 +111,9 @@ func newCluster(ctx context.Context, n *network, j *judges, number int, seed uin
 	}
 	return c, nil
 }
+
+// now is what the clocks of the cluster's nodes say.
+func (c *cluster) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
 // home is the host of the API server as the cluster's own pods know it.
 func home(cluster string) string { return "kubernetes." + cluster }
@@ -162,7 +165,7 @@ func (p *program) run(ctx context.Context, c *cluster) error {
 	config := c.config(mcs.ControllerName+"/simulated", p.wire)
 	options := c.flags
 	options.ClusterID, options.Namespace, options.MetricsAddress, options.Poll, options.Version = c.id, world.SystemNamespace, "0", 10*time.Minute, "simulated"
-	options.ProbePeers, options.Connect = true, c.network.connect(c.id)
+	options.Now, options.ProbePeers, options.Connect = c.now, true, c.network.connect(c.id)
 	options.Transport = func(_ string, heard func()) http.RoundTripper { return c.network.wire(c.id, heard) }
 	var err error
 	if options.CRD, err = reconcile.WaitForCRD(ctx, config, true, time.Second, logr.Discard()); err != nil {

@@ -381,7 +381,7 @@ func (j *judges) good(in *facts, name types.NamespacedName, alsoNew bool) map[st
 		}
 	}
 	for id, from := range j.facts {
-		if !in.reads(id) || from.liar || !j.reaches(in, from) {
+		if !in.reads(id) || in.limits(id) || from.liar || !j.reaches(in, from) {
 			continue
 		}
 		for at, one := range from.serving[name] {
@@ -413,6 +413,12 @@ func (f *facts) knows(since time.Time) bool {
 // reads reports whether a cluster is itself or a peer.
 func (f *facts) reads(id string) bool {
 	return f.id == id || get[*corev1.Secret](f, types.NamespacedName{Namespace: world.SystemNamespace, Name: id}) != nil
+}
+
+// limits reports whether a cluster takes only a part of what a peer exports.
+func (f *facts) limits(id string) bool {
+	secret := get[*corev1.Secret](f, types.NamespacedName{Namespace: world.SystemNamespace, Name: id})
+	return secret != nil && len(secret.Annotations) > 0
 }
 
 // judgeTraffic compares what kube-proxy used of a derived Service with what it uses now.

@@ -32,7 +32,7 @@ func (s *story) forge(c *cluster, words []string) error {
 	return c.server.Put(object)
 }
 
-// clock sets the clock of an API server, by which it dates what is created: "clock +1m", "clock -1m", "clock 0s".
+// clock sets the clocks of a cluster, those of its API server and its controller: "clock +1m", "clock -1m", "clock 0s".
 func (s *story) clock(c *cluster, words []string) error {
 	ahead, err := time.ParseDuration(strings.TrimPrefix(strings.Join(words, ""), "+"))
 	c.ahead.Store(int64(ahead))

@@ -278,7 +278,7 @@ func (o oracle) of(home *seenCluster) picture {
 		}
 	}
 	for key, imp := range home.imports {
-		if foreignImport(home, key) {
+		if _, ciliums := imp.Annotations[mcs.AnnotationCiliumFamilies]; foreignImport(home, key) && !ciliums {
 			o.name(home, key).wantTheirs(p, imp)
 		}
 	}
