@@ -324,7 +324,7 @@ func (f *facts) serves(name types.NamespacedName) {
 	svc, export := get[*corev1.Service](f, name), get[*mcsv1beta1.ServiceExport](f, name)
 	imp := get[*mcsv1beta1.ServiceImport](f, name)
 	foreign := imp != nil && !ownership.OfImport(imp)
-	if svc != nil && export != nil && svc.Spec.Type != corev1.ServiceTypeExternalName && !foreign {
+	if svc != nil && export != nil && export.DeletionTimestamp == nil && svc.Spec.Type != corev1.ServiceTypeExternalName && !foreign {
 		for key, object := range f.objects {
 			slice, ok := object.(*discoveryv1.EndpointSlice)
 			if !ok || key.Namespace != name.Namespace || !isSource(slice, name.Name) {
@@ -499,11 +499,22 @@ func (j *judges) judgeAddress(f *facts, imp *mcsv1beta1.ServiceImport, gone bool
 		return
 	}
 	had, is := f.address[key], imp.Spec.IPs[0]
-	if had != "" && had != is {
+	if had != "" && had != is && !f.isTaken(had, key) {
 		j.say(address, f.id, "the import %s has the address %s, and had %s", key, is, had)
 	}
 	exercises[address].Add(1)
 	f.address[key] = is
+}
+
+// isTaken reports whether another Service has the address that an import had.
+func (f *facts) isTaken(address string, of types.NamespacedName) bool {
+	for key, object := range f.objects {
+		svc, ok := object.(*corev1.Service)
+		if ok && svc.Spec.ClusterIP == address && key.NamespacedName != (types.NamespacedName{Namespace: of.Namespace, Name: "derived-" + of.Name}) {
+			return true
+		}
+	}
+	return false
 }
 
 // exported reports whether a cluster knows an export of a name.
@@ -518,6 +529,9 @@ func (j *judges) exported(f *facts, name types.NamespacedName) bool {
 
 // judgeTheirs wants what the controller has not made to be as it was.
 func (j *judges) judgeTheirs(f *facts, r *apiserver.Request) {
+	if slice, ok := r.Old.(*discoveryv1.EndpointSlice); ok && strings.HasPrefix(slice.Labels[discoveryv1.LabelServiceName], "derived-") {
+		return // a Service of the controller's own takes no endpoints of others
+	}
 	if r.Old == nil || f.made[r.Old.GetUID()] || r.Old.GetLabels()[mcs.LabelManagedBy] == mcs.ControllerName || r.Old.GetLabels()[discoveryv1.LabelManagedBy] == mcs.ControllerName {
 		return
 	}
