@@ -151,6 +151,7 @@ var everywhere = map[string]func(*story, []string) error{
 	"show":     (*story).show,
 	"exports":  (*story).exports,
 	"imports":  (*story).imports,
+	"metadata": (*story).metadata,
 	"slices":   (*story).slices,
 	"services": (*story).services,
 	"peers":    (*story).peers,
@@ -168,6 +169,7 @@ var inCluster = map[string]func(*story, *cluster, []string) error{
 	"label":     func(s *story, c *cluster, words []string) error { return s.mark(c, "labels", words) },
 	"annotate":  func(s *story, c *cluster, words []string) error { return s.mark(c, "annotations", words) },
 	"patch":     (*story).patch,
+	"dig":       (*story).dig,
 	"join": func(s *story, c *cluster, peers []string) error {
 		return each(peers, func(p string) error { return c.join(s.ctx, p) })
 	},
