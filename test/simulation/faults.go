@@ -253,19 +253,20 @@ func (s *story) backup(c *cluster, _ []string) error {
 	return nil
 }
 
-// restore sets an API server back to its backup. Meanwhile, it is down.
-func (s *story) restore(c *cluster, _ []string) error {
+// restore sets an API server back to its backup. Meanwhile, it is down; or, with "restore silent", it does not answer, as behind a load balancer.
+func (s *story) restore(c *cluster, words []string) error {
 	if c.saved == nil {
 		return fmt.Errorf("there is no backup: %w", errMoot)
 	}
-	s.network.edit(func(n *network) { n.refusing[c.id] = true })
+	silent := strings.Join(words, " ") == "silent"
+	s.network.edit(func(n *network) { n.refusing[c.id], n.silent[c.id] = !silent, silent })
 	s.judges.apiIs(c.id, true)
 	if err := s.wait([]string{"5s"}); err != nil { // until all connections have broken
 		return err
 	}
 	c.server.Restore(c.saved)
 	s.judges.restart(c)
-	s.network.edit(func(n *network) { n.refusing[c.id] = false })
+	s.network.edit(func(n *network) { n.refusing[c.id], n.silent[c.id] = false, false })
 	s.judges.apiIs(c.id, false)
 	return nil
 }
