@@ -65,6 +65,7 @@ type judges struct {
 	network *network
 	facts   map[string]*facts
 	broken  []broken
+	writes  map[[2]string]int                          // by controllers, made or refused, since a story asked: by cluster and resource
 	weather time.Time                                  // when something was last disturbed
 	linked  time.Time                                  // when links were last connected again
 	resting bool                                       // controllers have to write nothing
@@ -118,7 +119,7 @@ const (
 	calm  = 3 * time.Minute
 )
 
-func newJudges() *judges { return &judges{facts: map[string]*facts{}} }
+func newJudges() *judges { return &judges{facts: map[string]*facts{}, writes: map[[2]string]int{}} }
 
 func (j *judges) follow(c *cluster) {
 	j.mu.Lock()
@@ -246,6 +247,7 @@ func (j *judges) stored(cluster string, r *apiserver.Request) {
 		j.trace(cluster, r)
 	}
 	key, ours := keyed(object), isController(r.UserAgent)
+	j.count(cluster, r)
 	services := concerned(r.Old, r.New)
 	before := map[types.NamespacedName]map[string]bool{}
 	for _, svc := range services {
@@ -576,8 +578,19 @@ func (j *judges) judgeRest(f *facts, r *apiserver.Request, key objectKey) {
 	j.say(restless, f.id, "the controller writes %s %s (%s %s), and nothing has changed for long", r.Resource.Resource, key.NamespacedName, r.Verb, r.Subresource)
 }
 
+func (j *judges) count(cluster string, r *apiserver.Request) {
+	if isController(r.UserAgent) && !isSignOfLife(r) {
+		j.writes[[2]string{cluster, r.Resource.Resource}]++
+	}
+}
+
 // refused judges a write that was not made.
 func (j *judges) refused(cluster string, r *apiserver.Request, err error) {
+	if r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" {
+		j.mu.Lock()
+		j.count(cluster, r)
+		j.mu.Unlock()
+	}
 	if !isController(r.UserAgent) || !apierrors.IsConflict(err) || r.Resource.Resource == "leases" || r.Old == nil {
 		return
 	}

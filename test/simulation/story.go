@@ -154,6 +154,7 @@ var everywhere = map[string]func(*story, []string) error{
 	"metadata": (*story).metadata,
 	"slices":   (*story).slices,
 	"services": (*story).services,
+	"writes":   (*story).writes,
 	"peers":    (*story).peers,
 	"cut":      func(s *story, ids []string) error { return s.cut(ids, true) },
 	"connect":  func(s *story, ids []string) error { return s.cut(ids, false) },
