@@ -55,6 +55,7 @@ type Server struct {
 	stores  []*store // by the place of the kind in kinds
 	version uint64   // of the last change of any object, as etcd's revision
 	leased  map[netip.Addr]types.NamespacedName
+	given   map[types.NamespacedName]int // how many addresses Services of a name have got
 }
 
 // New returns a Server with the namespaces that a new cluster has.
@@ -62,7 +63,7 @@ func New(o Options) *Server {
 	if len(o.ServiceCIDRs) == 0 {
 		o.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}
 	}
-	s := &Server{options: o, random: rand.New(rand.NewPCG(o.Seed, 0)), leased: map[netip.Addr]types.NamespacedName{}, version: 1}
+	s := &Server{options: o, random: rand.New(rand.NewPCG(o.Seed, 0)), leased: map[netip.Addr]types.NamespacedName{}, given: map[types.NamespacedName]int{}, version: 1}
 	for _, k := range kinds {
 		s.stores = append(s.stores, newStore(k))
 	}

@@ -171,10 +171,14 @@ func (j *judges) apiIs(cluster string, down bool) {
 	}
 }
 
-// began notes that a controller has started: it knows nothing of former writes.
+// began notes that a controller has started: it knows nothing of former writes, nor of the address of an import that was deleted with its Service.
 func (j *judges) began(cluster string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	f := j.facts[cluster]
+	maps.DeleteFunc(f.address, func(key types.NamespacedName, _ string) bool {
+		return get[*mcsv1beta1.ServiceImport](f, key) == nil && get[*corev1.Service](f, derivedOf(key)) == nil
+	})
 	j.facts[cluster].started, j.weather = time.Now(), time.Now()
 }
 
@@ -506,23 +510,44 @@ func (j *judges) judgeAddress(f *facts, imp *mcsv1beta1.ServiceImport, gone bool
 	}
 	exercises[address].Add(1)
 	f.address[key] = is
+	if svc := derivedOf(key); had == "" && j.isCalm() && f.answersFor(key, svc) && !j.anyHeadless(key) && !j.isChosen(key) {
+		used, good := f.proxy.uses(svc).addresses(), j.good(f, key, false)
+		maps.DeleteFunc(good, func(at string, _ bool) bool { return !j.isUsedElsewhere(f, svc, at) }) // otherwise it may not be exported yet
+		if maps.DeleteFunc(used, func(at string, _ bool) bool { return !good[at] }); len(good) > 0 && len(used) == 0 {
+			j.say(traffic, f.id, "the import %s has an address before it has any of the endpoints %v", key, sortedTrue(good))
+		}
+	}
 }
 
-// isTaken reports whether another Service has the address that an import had.
-func (f *facts) isTaken(address string, of types.NamespacedName) bool {
-	for key, object := range f.objects {
-		svc, ok := object.(*corev1.Service)
-		if ok && svc.Spec.ClusterIP == address && key.NamespacedName != (types.NamespacedName{Namespace: of.Namespace, Name: "derived-" + of.Name}) {
+func (j *judges) isUsedElsewhere(in *facts, svc types.NamespacedName, at string) bool {
+	for _, f := range j.facts {
+		if f != in && f.proxy.uses(svc).addresses()[at] {
 			return true
 		}
 	}
 	return false
 }
 
-// exported reports whether a cluster knows an export of a name.
+// derivedOf is the derived Service of an import.
+func derivedOf(name types.NamespacedName) types.NamespacedName {
+	return types.NamespacedName{Namespace: name.Namespace, Name: "derived-" + name.Name}
+}
+
+// isTaken reports whether another Service has the address that an import had.
+func (f *facts) isTaken(address string, of types.NamespacedName) bool {
+	for key, object := range f.objects {
+		svc, ok := object.(*corev1.Service)
+		if ok && svc.Spec.ClusterIP == address && key.NamespacedName != derivedOf(of) {
+			return true
+		}
+	}
+	return false
+}
+
+// exported reports whether a cluster knows an export of a name, with a Service.
 func (j *judges) exported(f *facts, name types.NamespacedName) bool {
 	for id, from := range j.facts {
-		if f.reads(id) && get[*mcsv1beta1.ServiceExport](from, name) != nil {
+		if f.reads(id) && get[*mcsv1beta1.ServiceExport](from, name) != nil && get[*corev1.Service](from, name) != nil {
 			return true
 		}
 	}
