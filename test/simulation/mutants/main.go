@@ -72,7 +72,9 @@ func run(ctx context.Context, list, quick bool, path, head string, names []strin
 		}
 	}
 	if head != "" {
-		head += fmt.Sprintf(", in %v", time.Since(began).Round(time.Minute))
+		if len(chosen) == len(mutants) {
+			head += fmt.Sprintf(", in %v", time.Since(began).Round(time.Minute))
+		}
 		if err := os.WriteFile(path, []byte(format(head, mutants, last)), 0o644); err != nil {
 			return err
 		}
