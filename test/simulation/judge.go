@@ -510,7 +510,14 @@ func (j *judges) judgeAddress(f *facts, imp *mcsv1beta1.ServiceImport, gone bool
 	}
 	exercises[address].Add(1)
 	f.address[key] = is
-	if svc := derivedOf(key); had == "" && j.isCalm() && f.answersFor(key, svc) && !j.anyHeadless(key) && !j.isChosen(key) {
+	if had == "" {
+		j.judgeFirstAddress(f, key)
+	}
+}
+
+// judgeFirstAddress wants an import to have endpoints before it has an address.
+func (j *judges) judgeFirstAddress(f *facts, key types.NamespacedName) {
+	if svc := derivedOf(key); j.isCalm() && f.answersFor(key, svc) && !j.anyHeadless(key) && !j.isChosen(key) {
 		used, good := f.proxy.uses(svc).addresses(), j.good(f, key, false)
 		maps.DeleteFunc(good, func(at string, _ bool) bool { return !j.isUsedElsewhere(f, svc, at) }) // otherwise it may not be exported yet
 		if maps.DeleteFunc(used, func(at string, _ bool) bool { return !good[at] }); len(good) > 0 && len(used) == 0 {

@@ -40,6 +40,7 @@ func main() {
 }
 
 func run(ctx context.Context, list, quick bool, path, head string, names []string) error {
+	write := head != ""
 	mutants, err := all()
 	if err != nil {
 		return err
@@ -65,30 +66,27 @@ func run(ctx context.Context, list, quick bool, path, head string, names []strin
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%d of %d mutants are found, in %v\n", len(found), len(chosen), time.Since(began).Round(time.Second))
-	for _, m := range chosen {
-		if delete(last, m.name); found[m.name] != (finder{}) {
-			last[m.name] = found[m.name]
-		}
-	}
-	if head != "" {
-		if len(chosen) == len(mutants) {
-			head += fmt.Sprintf(", in %v", time.Since(began).Round(time.Minute))
-		}
-		if err := os.WriteFile(path, []byte(format(head, mutants, last)), 0o644); err != nil {
-			return err
-		}
-	}
+	took := time.Since(began)
+	fmt.Printf("\n%d of %d mutants are found, in %v\n", len(found), len(chosen), took.Round(time.Second))
 	var missed []string
 	for _, m := range chosen {
-		if found[m.name] == (finder{}) && m.why == "" {
-			missed = append(missed, m.name)
+		if last[m.name] = found[m.name]; found[m.name] == (finder{}) {
+			delete(last, m.name)
+			if m.why == "" {
+				missed = append(missed, m.name)
+			}
 		}
 	}
-	if len(missed) > 0 {
-		return fmt.Errorf("nothing finds %s", strings.Join(missed, ", "))
+	if len(chosen) == len(mutants) {
+		head += fmt.Sprintf(", in %v", took.Round(time.Minute))
 	}
-	return nil
+	if write {
+		err = os.WriteFile(path, []byte(format(head, mutants, last)), 0o644)
+	}
+	if len(missed) > 0 {
+		err = errors.Join(err, fmt.Errorf("nothing finds %s", strings.Join(missed, ", ")))
+	}
+	return err
 }
 
 func orNone(f finder) any {

@@ -47,7 +47,7 @@ func format(head string, mutants []*mutant, results map[string]finder) string {
 		}
 		fmt.Fprintf(&found, "%s: %s\n    %s\n", m.name, m.says, f)
 	}
-	text := fmt.Sprintf("%s\n\n%d of %d mutants are found, %d of them by stories and %d by histories.\n", head, len(results), len(mutants), by["story"], by["seed"])
+	text := fmt.Sprintf("%s\n\n%d of %d mutants are found, %d of them by stories and %d by histories.\n", head, by["story"]+by["seed"], len(mutants), by["story"], by["seed"])
 	if missed.Len() > 0 {
 		text += "\nNot found:\n\n" + missed.String()
 	}
