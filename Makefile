@@ -127,8 +127,8 @@ simulate: ## Play random histories of whole clustersets in virtual time (FOR=10m
 	@go test -count=1 -vet=off -ldflags=-w -timeout 0 -v -run '^TestHistories$$' ./test/simulation $(if $(SEED),-seed $(SEED),-for $(or $(FOR),10m)) | grep -v '^==='
 
 .PHONY: mutants
-mutants: ## Play stories and histories with small wrong versions of the product, to see that a judge finds each (two hours)
-	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)"; echo; go run ./test/simulation/mutants $(ARGS); } | tee docs/results/mutants.txt
+mutants: ## Play stories and histories with small wrong versions of the product, to see that a judge finds each (an hour; ARGS=NAME or a part)
+	@go run ./test/simulation/mutants $(if $(ARGS),$(ARGS),-write "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)")
 
 .PHONY: bench
 bench: bench-ips bench-clusterset bench-join bench-server bench-servedns ## Run all benchmarks (about an hour)

@@ -82,6 +82,9 @@ func createImport(b builder) Desired {
 	}
 	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}}
 	b.shape(imp)
+	if b.Former != "" { // the process can end before the Service has the address again
+		annotate(imp, mcs.AnnotationClusterIPs, b.Former)
+	}
 	return Desired{Import: imp}
 }
 

@@ -25,6 +25,7 @@ type sliceSync struct {
 	desired  desired.Slices
 	have     map[string]*discoveryv1.EndpointSlice
 	wanted   map[string]bool
+	renewed  map[string]bool // those that have to be deleted before they can be created again
 	changes  *Changes
 }
 
@@ -39,7 +40,8 @@ func (c *Changes) ofSlices(st observed.State, d desired.Slices) {
 // syncSlices plans the writes for the slices of one Service.
 func (c *Changes) syncSlices(st observed.State, existing []*discoveryv1.EndpointSlice, d desired.Slices) *sliceSync {
 	s := &sliceSync{
-		st: st, existing: existing, desired: d, have: make(map[string]*discoveryv1.EndpointSlice, len(existing)), wanted: map[string]bool{}, changes: c,
+		st: st, existing: existing, desired: d, have: make(map[string]*discoveryv1.EndpointSlice, len(existing)), wanted: map[string]bool{},
+		renewed: map[string]bool{}, changes: c,
 	}
 	for _, slice := range existing {
 		s.have[slice.Name] = slice
@@ -71,7 +73,7 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	case !ownership.SliceIsOurs(old, s.st.Import):
 		s.changes.Notes = append(s.changes.Notes, leftOut(want, "an EndpointSlice of the name "+want.Name+" exists and the controller does not own it: delete it"))
 	case ownership.Misassociated(old, s.desired.Service):
-		s.wanted[want.Name] = false
+		s.wanted[want.Name], s.renewed[want.Name] = false, true
 	case s.hasAll(old, want):
 	default:
 		s.desired.Complement(want)
@@ -138,11 +140,12 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 	slices.SortFunc(s.changes.Slices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
 }
 
-// leaked returns the leaks that are not repaired by a slice of the controller with the label.
+// leaked returns the leaks that are not repaired by a slice of the controller with the label. An empty slice in the place of one that
+// is created again would stop the traffic until then.
 func (s *sliceSync) leaked() []observed.Leak {
 	return slices.DeleteFunc(slices.Clone(s.st.Leaks), func(l observed.Leak) bool {
 		have := s.have[l.Slice]
-		return l.Service == s.desired.Service && s.wanted[l.Slice] ||
+		return l.Service == s.desired.Service && (s.wanted[l.Slice] || s.renewed[l.Slice]) ||
 			have != nil && have.Labels[discoveryv1.LabelServiceName] == l.Service && have.AddressType == l.Type
 	})
 }

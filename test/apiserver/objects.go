@@ -342,12 +342,15 @@ func (s *Server) lease(svc *corev1.Service, isNew bool) error {
 }
 
 // free finds an address that no Service has, near that which the name of the Service has in the range: so it does not depend on the order of
-// Services.
+// Services. A Service that is made again gets another one.
 func (s *Server) free(in netip.Prefix, owner types.NamespacedName, taken map[netip.Addr]bool) (netip.Addr, bool) {
 	bits := in.Addr().BitLen() - in.Bits()
 	size := uint64(1) << min(bits, 16) // of a large range, only the beginning is used
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, s.options.Seed, owner) // it returns no error
+	if s.given[owner]++; s.given[owner] > 1 {
+		_, _ = fmt.Fprint(h, s.given[owner])
+	}
 	first := h.Sum64() % size
 	for i := range size {
 		n := (first + i) % size

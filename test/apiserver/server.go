@@ -57,6 +57,7 @@ type Server struct {
 	stores  []*store // by the place of the kind in kinds
 	version uint64   // of the last change of any object, as etcd's revision
 	leased  map[netip.Addr]types.NamespacedName
+	given   map[types.NamespacedName]int // how many addresses Services of a name have got
 }
 
 // New returns a Server with the namespaces that a new cluster has.
@@ -67,7 +68,7 @@ func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Server{options: o, random: rand.New(rand.NewPCG(o.Seed, 0)), leased: map[netip.Addr]types.NamespacedName{}, version: 1}
+	s := &Server{options: o, random: rand.New(rand.NewPCG(o.Seed, 0)), leased: map[netip.Addr]types.NamespacedName{}, given: map[types.NamespacedName]int{}, version: 1}
 	for _, k := range kinds {
 		s.stores = append(s.stores, newStore(k))
 	}

@@ -44,6 +44,9 @@ var parts = []part{
 	{name: "images", group: "test", module: "build/images", tests: []string{"./..."}, flags: []string{"-skip=^TestReproducible$"}, inputs: with("build", "cli", "CHANGELOG.md", ".github", "Makefile")},
 	{name: "plugin", servers: 1, group: "test", module: ".", tests: []string{"./plugin/...", "./internal/reflector"}, race: true},
 	{name: "simulation", servers: 2, group: "test", module: ".", tests: []string{"./test/apiserver", "./test/simulation"}},
+	// Ten mutants, others each day: make mutants tries all.
+	{name: "mutants", group: "test", module: ".", tests: []string{"./test/simulation/mutants"}, command: "go test -count=1 -vet=off -ldflags=-w -timeout=40m ./test/simulation/mutants -sample=10",
+		inputs: with("test/simulation", "test/apiserver", "test/world")},
 	// Two of its tests have a network of their own, with two clusters each.
 	{name: "kubeproxy", servers: 5, group: "test", module: ".", tests: []string{"./test/kubeproxy"}, inputs: product},
 	{name: "e2e-parts", group: "test", module: ".", tests: []string{"./test/e2e/..."}, inputs: with("docs/e2e.md", "docs/install.md", "docs/operations/uninstall.md")},

@@ -253,17 +253,21 @@ func (s *story) backup(c *cluster, _ []string) error {
 	return nil
 }
 
-// restore sets an API server back to its backup. Meanwhile, it is down.
-func (s *story) restore(c *cluster, _ []string) error {
+// restore sets an API server back to its backup. Meanwhile, it is down; or, with "restore quickly", connections only break, and none is refused.
+func (s *story) restore(c *cluster, words []string) error {
 	if c.saved == nil {
 		return fmt.Errorf("there is no backup: %w", errMoot)
 	}
-	s.network.edit(func(n *network) { n.refusing[c.id] = true })
+	quickly := strings.Join(words, " ") == "quickly"
+	s.network.edit(func(n *network) { n.refusing[c.id] = !quickly })
 	s.judges.apiIs(c.id, true)
-	if err := s.wait([]string{"5s"}); err != nil { // until all connections have broken
-		return err
+	if !quickly {
+		if err := s.wait([]string{"5s"}); err != nil { // until all connections have broken
+			return err
+		}
 	}
 	c.server.Restore(c.saved)
+	s.network.reset(c.id)
 	s.judges.restart(c)
 	s.network.edit(func(n *network) { n.refusing[c.id] = false })
 	s.judges.apiIs(c.id, false)

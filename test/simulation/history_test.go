@@ -16,15 +16,16 @@ import (
 )
 
 var (
-	seed   = flag.Uint64("seed", 0, "play the history of this seed, and print its steps")
-	during = flag.Duration("for", 0, "play histories of new seeds for so long")
-	enough = flag.Uint64("enough", 5, "end after so many histories that fail")
-	file   = flag.String("story", "", "play the story of this file, and print each change")
+	seed    = flag.Uint64("seed", 0, "play the history of this seed, and print its steps")
+	during  = flag.Duration("for", 0, "play histories of new seeds for so long")
+	enough  = flag.Uint64("enough", 5, "end after so many histories that fail")
+	first   = flag.Uint64("first", 100, "without -for, play so many histories")
+	shorten = flag.Bool("shorten", true, "shorten a history that fails")
+	file    = flag.String("story", "", "play the story of this file, and print each change")
 )
 
 // TestHistories plays random histories, each of which follows from its seed: the first ones, and with -for those from a new seed on.
 func TestHistories(t *testing.T) {
-	const few = 100
 	from := uint64(0)
 	switch {
 	case *seed != 0:
@@ -41,7 +42,7 @@ func TestHistories(t *testing.T) {
 				t.Parallel()
 				for failed.Load() < *enough {
 					n := played.Add(1)
-					if *during == 0 && n > few || *during > 0 && time.Since(begun) > *during {
+					if *during == 0 && n > *first || *during > 0 && time.Since(begun) > *during {
 						played.Add(^uint64(0))
 						return
 					}
@@ -68,6 +69,10 @@ func playHistory(t *testing.T, from uint64) bool {
 	err := playSteps(t, from, steps)
 	if err == nil {
 		return true
+	}
+	if !*shorten {
+		t.Errorf("seed %d: %v", from, err)
+		return false
 	}
 	promise := promiseOf(err)
 	begun := time.Now()

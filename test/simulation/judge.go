@@ -66,6 +66,7 @@ type judges struct {
 	network *network
 	facts   map[string]*facts
 	broken  []broken
+	writes  map[[2]string]int                          // by controllers, made or refused, since a story asked: by cluster and resource
 	weather time.Time                                  // when something was last disturbed
 	linked  time.Time                                  // when links were last connected again
 	resting bool                                       // controllers have to write nothing
@@ -121,7 +122,7 @@ const (
 	calm  = 3 * time.Minute
 )
 
-func newJudges() *judges { return &judges{facts: map[string]*facts{}} }
+func newJudges() *judges { return &judges{facts: map[string]*facts{}, writes: map[[2]string]int{}} }
 
 func (j *judges) follow(c *cluster) {
 	j.mu.Lock()
@@ -174,10 +175,14 @@ func (j *judges) apiIs(cluster string, down bool) {
 	}
 }
 
-// began notes that a controller has started: it knows nothing of former writes.
+// began notes that a controller has started: it knows nothing of former writes, nor of the address of an import that was deleted with its Service.
 func (j *judges) began(cluster string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	f := j.facts[cluster]
+	maps.DeleteFunc(f.address, func(key types.NamespacedName, _ string) bool {
+		return get[*mcsv1beta1.ServiceImport](f, key) == nil && get[*corev1.Service](f, derivedOf(key)) == nil
+	})
 	j.facts[cluster].started, j.weather = time.Now(), time.Now()
 }
 
@@ -250,6 +255,7 @@ func (j *judges) stored(cluster string, r *apiserver.Request) {
 		j.trace(cluster, r)
 	}
 	key, ours := keyed(object), isController(r.UserAgent)
+	j.count(cluster, r)
 	services := concerned(r.Old, r.New)
 	before := map[types.NamespacedName]map[string]bool{}
 	for _, svc := range services {
@@ -332,7 +338,7 @@ func (f *facts) serves(name types.NamespacedName) {
 	svc, export := get[*corev1.Service](f, name), get[*mcsv1beta1.ServiceExport](f, name)
 	imp := get[*mcsv1beta1.ServiceImport](f, name)
 	foreign := imp != nil && !ownership.OfImport(imp)
-	if svc != nil && export != nil && svc.Spec.Type != corev1.ServiceTypeExternalName && !foreign {
+	if svc != nil && export != nil && export.DeletionTimestamp == nil && svc.Spec.Type != corev1.ServiceTypeExternalName && !foreign {
 		for key, object := range f.objects {
 			slice, ok := object.(*discoveryv1.EndpointSlice)
 			if !ok || key.Namespace != name.Namespace || !isSource(slice, name.Name) {
@@ -513,17 +519,56 @@ func (j *judges) judgeAddress(f *facts, imp *mcsv1beta1.ServiceImport, gone bool
 		return
 	}
 	had, is := f.address[key], imp.Spec.IPs[0]
-	if had != "" && had != is {
+	if had != "" && had != is && !f.isTaken(had, key) {
 		j.say(address, f.id, "the import %s has the address %s, and had %s", key, is, had)
 	}
 	exercises[address].Add(1)
 	f.address[key] = is
+	if had == "" {
+		j.judgeFirstAddress(f, key)
+	}
 }
 
-// exported reports whether a cluster knows an export of a name.
+// judgeFirstAddress wants an import to have endpoints before it has an address.
+func (j *judges) judgeFirstAddress(f *facts, key types.NamespacedName) {
+	if svc := derivedOf(key); j.isCalm() && f.answersFor(key, svc) && !j.anyHeadless(key) && !j.isChosen(key) {
+		used, good := f.proxy.uses(svc).addresses(), j.good(f, key, false)
+		maps.DeleteFunc(good, func(at string, _ bool) bool { return !j.isUsedElsewhere(f, svc, at) }) // otherwise it may not be exported yet
+		if maps.DeleteFunc(used, func(at string, _ bool) bool { return !good[at] }); len(good) > 0 && len(used) == 0 {
+			j.say(traffic, f.id, "the import %s has an address before it has any of the endpoints %v", key, sortedTrue(good))
+		}
+	}
+}
+
+func (j *judges) isUsedElsewhere(in *facts, svc types.NamespacedName, at string) bool {
+	for _, f := range j.facts {
+		if f != in && f.proxy.uses(svc).addresses()[at] {
+			return true
+		}
+	}
+	return false
+}
+
+// derivedOf is the derived Service of an import.
+func derivedOf(name types.NamespacedName) types.NamespacedName {
+	return types.NamespacedName{Namespace: name.Namespace, Name: "derived-" + name.Name}
+}
+
+// isTaken reports whether another Service has the address that an import had.
+func (f *facts) isTaken(address string, of types.NamespacedName) bool {
+	for key, object := range f.objects {
+		svc, ok := object.(*corev1.Service)
+		if ok && svc.Spec.ClusterIP == address && key.NamespacedName != derivedOf(of) {
+			return true
+		}
+	}
+	return false
+}
+
+// exported reports whether a cluster knows an export of a name, with a Service.
 func (j *judges) exported(f *facts, name types.NamespacedName) bool {
 	for id, from := range j.facts {
-		if f.reads(id) && get[*mcsv1beta1.ServiceExport](from, name) != nil {
+		if f.reads(id) && get[*mcsv1beta1.ServiceExport](from, name) != nil && get[*corev1.Service](from, name) != nil {
 			return true
 		}
 	}
@@ -532,6 +577,9 @@ func (j *judges) exported(f *facts, name types.NamespacedName) bool {
 
 // judgeTheirs wants what the controller has not made to be as it was.
 func (j *judges) judgeTheirs(f *facts, r *apiserver.Request) {
+	if slice, ok := r.Old.(*discoveryv1.EndpointSlice); ok && strings.HasPrefix(slice.Labels[discoveryv1.LabelServiceName], "derived-") {
+		return // a Service of the controller's own takes no endpoints of others
+	}
 	if r.Old == nil || f.made[r.Old.GetUID()] || r.Old.GetLabels()[mcs.LabelManagedBy] == mcs.ControllerName || r.Old.GetLabels()[discoveryv1.LabelManagedBy] == mcs.ControllerName {
 		return
 	}
@@ -576,8 +624,19 @@ func (j *judges) judgeRest(f *facts, r *apiserver.Request, key objectKey) {
 	j.say(restless, f.id, "the controller writes %s %s (%s %s), and nothing has changed for long", r.Resource.Resource, key.NamespacedName, r.Verb, r.Subresource)
 }
 
+func (j *judges) count(cluster string, r *apiserver.Request) {
+	if isController(r.UserAgent) && !isSignOfLife(r) {
+		j.writes[[2]string{cluster, r.Resource.Resource}]++
+	}
+}
+
 // refused judges a write that was not made.
 func (j *judges) refused(cluster string, r *apiserver.Request, err error) {
+	if r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" {
+		j.mu.Lock()
+		j.count(cluster, r)
+		j.mu.Unlock()
+	}
 	if !isController(r.UserAgent) || !apierrors.IsConflict(err) || r.Resource.Resource == "leases" || r.Old == nil {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -25,6 +26,7 @@ type network struct {
 	refusing map[string]bool         // clusters whose API servers do not listen
 	silent   map[string]bool         // clusters whose API servers do not answer
 	deadPods map[string]bool         // clusters whose pods do not answer
+	wires    []*wire
 }
 
 // These are the times of a TCP client and of pings over HTTP/2, as the controller sets them.
@@ -125,7 +127,19 @@ func (n *network) wire(from string, heard func()) *wire {
 	if heard == nil {
 		heard = func() {}
 	}
-	return &wire{network: n, from: from, heard: heard, streams: map[*stream]bool{}, pinging: map[string]bool{}}
+	w := &wire{network: n, from: from, heard: heard, streams: map[*stream]bool{}, pinging: map[string]bool{}}
+	n.edit(func(n *network) { n.wires = append(n.wires, w) })
+	return w
+}
+
+// reset breaks all streams from an API server at once.
+func (n *network) reset(cluster string) {
+	n.mu.Lock()
+	wires := slices.Clone(n.wires)
+	n.mu.Unlock()
+	for _, w := range wires {
+		w.breakAll(w.open(cluster), io.ErrUnexpectedEOF)
+	}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -152,7 +166,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	w.heard()
 	if r.URL.Query().Get("watch") != "" {
-		response.Body = w.open(to, response.Body)
+		response.Body = w.begin(to, response.Body)
 	}
 	return response, nil
 }
@@ -189,7 +203,7 @@ type stream struct {
 	broken error
 }
 
-func (w *wire) open(to string, body io.ReadCloser) io.ReadCloser {
+func (w *wire) begin(to string, body io.ReadCloser) io.ReadCloser {
 	s := &stream{ReadCloser: body, wire: w, to: to}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -229,15 +243,7 @@ func (w *wire) ping(to string) {
 	silent := time.Duration(0)
 	for {
 		time.Sleep(pingEvery) //nolint:forbidigo // it is virtual time
-		w.mu.Lock()
-		var open []*stream
-		for s := range w.streams {
-			if s.to == to {
-				open = append(open, s)
-			}
-		}
-		w.pinging[to] = len(open) > 0
-		w.mu.Unlock()
+		open := w.open(to)
 		if len(open) == 0 {
 			return
 		}
@@ -253,6 +259,19 @@ func (w *wire) ping(to string) {
 			}
 		}
 	}
+}
+
+// open are the streams from a cluster's API server. Without any, no pings are needed.
+func (w *wire) open(to string) (open []*stream) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for s := range w.streams {
+		if s.to == to {
+			open = append(open, s)
+		}
+	}
+	w.pinging[to] = len(open) > 0
+	return open
 }
 
 func (w *wire) breakAll(all []*stream, err error) {

@@ -137,6 +137,8 @@ type serviceText struct {
 	Distribution string
 	Families     []corev1.IPFamily
 	Selector     map[string]string
+	ExternalIPs  []string
+	Unready      bool // is published, too
 }
 
 // sliceText is all of a slice that was imported or is exported.
@@ -198,6 +200,7 @@ func serviceTextOf(svc *corev1.Service) serviceText {
 	return serviceText{
 		Owner: ownerOf(svc), Type: svc.Spec.Type, Ports: portTexts(terms.Ports), Affinity: terms.Affinity, Timeout: terms.AffinityTimeout,
 		Internal: terms.InternalPolicy, Distribution: terms.Distribution, Families: terms.Families, Selector: svc.Spec.Selector,
+		ExternalIPs: svc.Spec.ExternalIPs, Unready: svc.Spec.PublishNotReadyAddresses,
 	}
 }
 
@@ -569,6 +572,14 @@ func (n name) sources(c *seenCluster) (sources []*discoveryv1.EndpointSlice) {
 // wantEndpoints states the rule again, without package plan: the slices from a cluster contain the
 // endpoints of its Service, and no others.
 func (n name) wantEndpoints(p picture, mirrored []*discoveryv1.EndpointSlice) {
+	const most = 100
+	for _, slice := range mirrored {
+		for _, e := range slice.Endpoints {
+			if len(slice.Endpoints) > most || e.NodeName != nil && slice.Labels[mcsv1beta1.LabelSourceCluster] != n.home.id {
+				p["slice "+slice.Name] = fmt.Sprintf("at most %d endpoints, and no node of another cluster", most)
+			}
+		}
+	}
 	for _, e := range n.exporters {
 		var want, planned []string
 		if !foreignImport(e.cluster, n.ObjectKey) {

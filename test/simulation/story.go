@@ -157,8 +157,10 @@ var everywhere = map[string]func(*story, []string) error{
 	"show":     (*story).show,
 	"exports":  (*story).exports,
 	"imports":  (*story).imports,
+	"metadata": (*story).metadata,
 	"slices":   (*story).slices,
 	"services": (*story).services,
+	"writes":   (*story).writes,
 	"peers":    (*story).peers,
 	"cut":      func(s *story, ids []string) error { return s.cut(ids, true) },
 	"connect":  func(s *story, ids []string) error { return s.cut(ids, false) },
@@ -174,6 +176,7 @@ var inCluster = map[string]func(*story, *cluster, []string) error{
 	"label":     func(s *story, c *cluster, words []string) error { return s.mark(c, "labels", words) },
 	"annotate":  func(s *story, c *cluster, words []string) error { return s.mark(c, "annotations", words) },
 	"patch":     (*story).patch,
+	"dig":       (*story).dig,
 	"join": func(s *story, c *cluster, peers []string) error {
 		return each(peers, func(p string) error { return c.join(s.ctx, p) })
 	},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -53,10 +54,21 @@ func TestStories(t *testing.T) {
 				return
 			}
 			if !*update {
-				t.Errorf("%s (-says +is):\n%s", file, cmp.Diff(string(text), played))
+				t.Errorf("%s:\n    %s\n(-says +is):\n%s", file, firstDifference(string(text), played), cmp.Diff(string(text), played))
 			} else if err := os.WriteFile(file, []byte(played), 0o644); err != nil {
 				t.Error(err)
 			}
 		})
 	}
+}
+
+// firstDifference is the first line that is not as the story has it, whatever the widths of columns.
+func firstDifference(says, is string) string {
+	lines := strings.Split(says, "\n")
+	for number, line := range strings.Split(is, "\n") {
+		if number >= len(lines) || !slices.Equal(strings.Fields(lines[number]), strings.Fields(line)) {
+			return fmt.Sprintf("line %d is: %s", number+1, line)
+		}
+	}
+	return fmt.Sprintf("line %d is: missing", len(strings.Split(is, "\n"))+1)
 }

@@ -2,13 +2,16 @@ package simulation
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/miekg/dns"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -127,7 +130,7 @@ func (s *story) slices(names []string) error {
 					ports = append(ports, fmt.Sprintf("%s:%d", *p.Name, *p.Port))
 				}
 				for _, e := range one.Endpoints {
-					endpoints = append(endpoints, e.Addresses[0]+stateOf(e))
+					endpoints = append(endpoints, e.Addresses[0]+stateOf(e)+hintOf(e))
 				}
 				_, _ = fmt.Fprintln(table, strings.Join([]string{
 					c.id, name, cmp.Or(one.Labels[mcsv1beta1.LabelSourceCluster], "-"), cmp.Or(one.Labels[discoveryv1.LabelServiceName], "-"), orDash(ports), orDash(endpoints),
@@ -141,7 +144,7 @@ func (s *story) slices(names []string) error {
 // services prints a table of all Services.
 func (s *story) services(_ []string) error {
 	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "CLUSTER\tSERVICE\tTYPE\tCLUSTER-IP\tPORTS\tAGE")
+	_, _ = fmt.Fprintln(table, "CLUSTER\tSERVICE\tMADE FOR\tTYPE\tCLUSTER-IP\tPORTS\tKUBE-PROXY\tAGE")
 	for _, c := range s.clusters {
 		var all corev1.ServiceList
 		if err := c.admin.List(s.ctx, &all); err != nil {
@@ -152,10 +155,38 @@ func (s *story) services(_ []string) error {
 			for _, p := range svc.Spec.Ports {
 				ports = append(ports, fmt.Sprintf("%s:%d/%s", p.Name, p.Port, p.Protocol))
 			}
-			_, _ = fmt.Fprintln(table, strings.Join([]string{c.id, svc.Namespace + "/" + svc.Name, string(svc.Spec.Type), cmp.Or(svc.Spec.ClusterIP, "-"), orDash(ports), time.Since(svc.CreationTimestamp.Time).Round(time.Second).String()}, "\t"))
+			uses, age := s.judges.uses(c.id, client.ObjectKeyFromObject(&svc)).String(), time.Since(svc.CreationTimestamp.Time).Round(time.Second)
+			_, _ = fmt.Fprintln(table, strings.Join([]string{
+				c.id, svc.Namespace + "/" + svc.Name, madeFor(&svc), string(svc.Spec.Type), cmp.Or(svc.Spec.ClusterIP, "-"), orDash(ports), cmp.Or(uses, "-"), age.String(),
+			}, "\t"))
 		}
 	}
 	return table.Flush()
+}
+
+// writes prints a table of how many writes the controllers have made or tried since the last one, besides those that say that they run.
+func (s *story) writes(_ []string) error {
+	s.judges.mu.Lock()
+	defer s.judges.mu.Unlock()
+	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CLUSTER\tRESOURCE\tWRITES")
+	of := slices.SortedFunc(maps.Keys(s.judges.writes), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+	for _, one := range of {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\n", one[0], one[1], s.judges.writes[one])
+	}
+	clear(s.judges.writes)
+	return table.Flush()
+}
+
+// madeFor says for which name the controller has made a Service: for the derived one of an import, or its native name.
+func madeFor(svc *corev1.Service) string {
+	if svc.Labels[mcs.LabelManagedBy] == mcs.ControllerName {
+		return "address"
+	}
+	if svc.Labels[mcs.LabelNativeOf] != "" {
+		return "native name"
+	}
+	return "-"
 }
 
 func stateOf(e discoveryv1.Endpoint) string {
@@ -166,6 +197,14 @@ func stateOf(e discoveryv1.Endpoint) string {
 		return "=terminating"
 	}
 	return "=unready"
+}
+
+// hintOf says in which zone kube-proxy uses an endpoint, if it is not in all.
+func hintOf(e discoveryv1.Endpoint) string {
+	if e.Hints == nil || len(e.Hints.ForZones) == 0 {
+		return ""
+	}
+	return "@" + e.Hints.ForZones[0].Name
 }
 
 // peers prints a table of what clusters think of each other: the Leases.
@@ -190,6 +229,53 @@ func orDash(all []string) string {
 		return "-"
 	}
 	return strings.Join(all, ",")
+}
+
+// metadata prints a table of the labels and annotations that imports have from exports.
+func (s *story) metadata(names []string) error {
+	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CLUSTER\tIMPORT\tLABELS\tANNOTATIONS")
+	for _, name := range names {
+		for _, c := range s.clusters {
+			imp := new(mcsv1beta1.ServiceImport)
+			if err := c.admin.Get(s.ctx, keyOf(name), imp); err != nil {
+				return client.IgnoreNotFound(err)
+			}
+			_, _ = fmt.Fprintln(table, strings.Join([]string{c.id, name, orDash(marksOf(imp.Labels)), orDash(marksOf(imp.Annotations))}, "\t"))
+		}
+	}
+	return table.Flush()
+}
+
+// marksOf leaves out those of the controller, of which some are records.
+func marksOf(marks map[string]string) (all []string) {
+	for key, value := range marks {
+		if !strings.Contains(key, "clusterset-dns.io/") && key != mcs.AnnotationDerivedService {
+			all = append(all, key+"="+value)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// dig asks the plugin: "dig pod-0.member1.db.shop A", "dig _http._tcp.foo.shop SRV".
+func (s *story) dig(c *cluster, words []string) error {
+	if len(words) != 2 || dns.StringToType[words[1]] == 0 {
+		return errors.New("want a name and a type of records")
+	}
+	view := c.dns.View()
+	if view == nil {
+		_, _ = fmt.Fprintln(&s.output, "SERVFAIL")
+		return nil
+	}
+	a := view.Index.Lookup(&zone, words[0]+".svc.clusterset.local.", dns.StringToType[words[1]], 4096)
+	if a.Result == index.NameError {
+		_, _ = fmt.Fprintln(&s.output, "NXDOMAIN")
+	}
+	for _, rr := range append(a.Answer, a.Additional...) {
+		_, _ = fmt.Fprintln(&s.output, strings.ReplaceAll(strings.ReplaceAll(rr.String(), ".svc.clusterset.local.", ""), "\t", " "))
+	}
+	return nil
 }
 
 var zone = index.Zone{Name: "clusterset.local.", TTL: 5, NegativeTTL: 5}
