@@ -18,6 +18,7 @@ var (
 	requirement = regexp.MustCompile(`(?m)^\| ([A-Z][0-9]+) \|.*$`)
 	citation    = regexp.MustCompile(`\b[A-Z][0-9]{1,2}[a-c]?\b`)
 	testName    = regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
+	storyName   = regexp.MustCompile("`TestStories/([a-z0-9-]+)`")
 	testFunc    = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9]+)\(`)
 	// notCodes look like codes of requirements: percentiles, and a method of client-go.
 	notCodes = []string{"P50", "P99", "V1"}
@@ -54,7 +55,7 @@ func TestRequirementsSayWhatShowsThem(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameTestsThatExist is for all documents, docs/requirements.md first of all.
+// TestDocumentsNameTestsThatExist is for all documents, docs/requirements.md first of all. A story is TestStories/ with the name of its file.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	exists := map[string]bool{}
 	eachText(t, func(file, text string) {
@@ -65,6 +66,11 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 		}
 	})
 	for file, text := range documents(t) {
+		for _, match := range storyName.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(root, "test", "simulation", "testdata", match[1]+".txt")); err != nil {
+				t.Errorf("%s: there is no story %s", file, match[1])
+			}
+		}
 		for _, match := range testName.FindAllStringSubmatch(text, -1) {
 			if !exists[match[1]] {
 				t.Errorf("%s: there is no %s", file, match[1])

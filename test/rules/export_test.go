@@ -5,12 +5,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -60,69 +57,4 @@ func TestExportAppearsEverywhereAndDisappears(t *testing.T) {
 	s.Until("a Service that comes after its export", func() error { return s.Imported("c3", "foo", []string{"c2"}, "10.9.2.1") })
 	s.Delete("c2", world.Export("foo"))
 	s.Nowhere("foo")
-}
-
-// C20, C21: only where the namespace is, also if it comes later; and what the namespace had goes with it.
-func TestNamespaceDecides(t *testing.T) {
-	s := world.Three(t).Namespace("c1", "c2")
-	s.Export("c1", world.Service("foo"), "10.9.1.1")
-	s.Until("where the namespace is", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
-	other := world.Three(t).Namespace()
-	other.Export("c1", world.Service("marker"), "10.9.1.2")
-	other.Until("c3 has read c1 since", func() error { return other.Imported("c3", "marker", []string{"c1"}, "10.9.1.2") })
-	if err := s.Admin("c3").Get(t.Context(), client.ObjectKey{Name: s.Name}, new(corev1.Namespace)); !apierrors.IsNotFound(err) {
-		t.Errorf("the namespace in c3: %v, want none", err)
-	}
-	s.AddTo("c3")
-	s.Until("a namespace that came later", func() error { return s.Imported("c3", "foo", []string{"c1"}, "10.9.1.1") })
-	s.Delete("c3", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}})
-	s.Until("gone with it", func() error { return s.Nothing("c3", "foo") })
-	s.Delete("c1", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Name}})
-	s.Until("C40: gone with the exporter's", func() error { return s.Nothing("c2", "foo") })
-}
-
-// C25, C31, C38: StatefulSets with the same pod names in two clusters stay apart.
-func TestHeadless(t *testing.T) {
-	s := world.Three(t).Namespace()
-	s.Export("c1", world.Service("db", world.Headless), "10.9.1.1", "10.9.1.2")
-	s.Export("c2", world.Service("db", world.Headless), "10.9.2.1")
-	for _, id := range s.IDs() {
-		s.Until("imported", func() error { return s.Imported(id, "db", []string{"c1", "c2"}, "10.9.1.1", "10.9.1.2", "10.9.2.1") })
-		for source, address := range map[string]string{"c1": "10.9.1.1", "c2": "10.9.2.1"} {
-			if e := s.SliceOf(id, "db", source).Endpoints[0]; *e.Hostname != "pod-0" || e.Addresses[0] != address {
-				t.Errorf("pod-0 of %s is %+v", source, e)
-			}
-		}
-	}
-	// C16: a flip of the type, there and back.
-	s.Delete("c1", world.Service("db"))
-	s.Delete("c2", world.Service("db"))
-	s.Nowhere("db")
-	s.Create("c1", world.Service("db"))
-	s.Everywhere("db", []string{"c1"}, "10.9.1.1", "10.9.1.2")
-}
-
-// TestServiceReplacedByForce is a regression test: `kubectl replace --force` deletes the only exporter's Service and creates it anew, its ServiceExport
-// being there all the time. The import in the other cluster keeps its UID, its ips and its endpoints.
-func TestServiceReplacedByForce(t *testing.T) {
-	grace := func(o *reconcile.Options) { o.ServiceGrace = 0 } // as it is in production: a minute
-	p := reads(t, 0, grace)
-	p.Restart("c1", grace)
-	svc := world.Service("foo")
-	p.Export("c1", svc, "10.9.1.1")
-	whole := func() error { return p.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") }
-	p.Until("imported", whole)
-	still := stays(p, "c2", "foo")
-	slice := world.Endpoints(svc, "", "10.9.1.1")
-	slice.Namespace = p.Name
-	p.Delete("c1", world.Service("foo"), slice)
-	p.Until("the export reports it", func() error { return p.Condition("c1", "foo", "Valid", "False", "NoService") })
-	works(p, "marker") // Both controllers have seen it by now.
-	still()
-	p.Check(whole())
-	p.Create("c1", world.Service("foo"))
-	p.Until("the export is ready", func() error { return p.Healthy("c1", "foo") })
-	p.Create("c1", world.Endpoints(svc, "2", "10.9.1.2"))
-	p.Until("the new endpoints", func() error { return p.Imported("c2", "foo", []string{"c1"}, "10.9.1.2") })
-	still()
 }
