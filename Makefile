@@ -126,6 +126,12 @@ fuzz: ## Fuzz names, Corefiles, answers and transfers (FUZZTIME=30s for each)
 simulate: ## Play random histories of whole clustersets in virtual time (FOR=10m, or SEED=1234 for one)
 	@go test -count=1 -vet=off -ldflags=-w -timeout 0 -v -run '^TestHistories$$' ./test/simulation $(if $(SEED),-seed $(SEED),-for $(or $(FOR),10m)) | grep -v '^==='
 
+.PHONY: simulate-record
+simulate-record: ## Play random histories for an hour, alone on the machine, and record how many, and what they judged (FOR=1h)
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)"; echo; \
+	  $(MAKE) --no-print-directory simulate FOR=$(or $(FOR),1h) | sed -n '/ histories of /,/ was each /{s/^.*_test.go:[0-9]*: //;s/^ *//;p}'; } >docs/results/simulation.txt
+	@cat docs/results/simulation.txt
+
 .PHONY: mutants
 mutants: ## Play stories and histories with small wrong versions of the product, to see that a judge finds each (an hour; ARGS=NAME or a part)
 	@go run ./test/simulation/mutants $(if $(ARGS),$(ARGS),-write "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)")

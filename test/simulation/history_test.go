@@ -53,8 +53,10 @@ func TestHistories(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d histories from seed %d on in %v, %d failed", played.Load(), from+1, time.Since(begun).Round(time.Second), failed.Load())
-	t.Logf("%v of virtual time, %d changes of objects; judged: %v", time.Duration(virtual.Load()).Round(time.Hour), changes.Load(), exercised())
+	took := time.Since(begun)
+	t.Logf("%d histories of %d steps, from seed %d on, in %v: %.1f a second; %d failed\n%v of virtual time, %d changes of objects\nso often was each promise judged: %s",
+		played.Load(), stepsOfHistory, from+1, took.Round(time.Second), float64(played.Load())/took.Seconds(), failed.Load(),
+		time.Duration(virtual.Load()).Round(time.Hour), changes.Load(), strings.Join(exercised(), ", "))
 }
 
 // stepsOfHistory is how many steps a history has.

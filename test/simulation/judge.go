@@ -218,6 +218,7 @@ func (j *judges) quiet() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.resting = true
+	exercises[restless].Add(1)
 }
 
 // panicked has the text of the last panic of a controller, which goes on after it.
@@ -620,7 +621,6 @@ func (j *judges) judgeRest(f *facts, r *apiserver.Request, key objectKey) {
 	if !j.resting || isSignOfLife(r) {
 		return
 	}
-	exercises[restless].Add(1)
 	j.say(restless, f.id, "the controller writes %s %s (%s %s), and nothing has changed for long", r.Resource.Resource, key.NamespacedName, r.Verb, r.Subresource)
 }
 
