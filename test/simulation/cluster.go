@@ -86,7 +86,7 @@ func newCluster(ctx context.Context, n *network, j *judges, number int, seed uin
 		Now: c.now,
 		Stored: func(r *apiserver.Request) {
 			j.stored(c.id, r)
-			if r.New == nil || r.New.GetDeletionTimestamp() != nil || len(r.New.GetOwnerReferences()) > 0 {
+			if r.New == nil || r.New.GetDeletionTimestamp() != nil || len(r.New.GetOwnerReferences()) > 0 || selects(r.New) {
 				select {
 				case c.changed <- struct{}{}:
 				default:

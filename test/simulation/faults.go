@@ -323,7 +323,7 @@ func (s *story) settle(_ []string) error {
 // to write nothing then.
 const settling, quietness = 15 * time.Minute, 10 * time.Minute
 
-// collect is what the garbage collector and the namespace controller do, soon after each change.
+// collect is what the garbage collector, the namespace controller and the EndpointSlice controller do, soon after each change.
 func (c *cluster) collect(ctx context.Context) {
 	for {
 		select {
@@ -334,6 +334,7 @@ func (c *cluster) collect(ctx context.Context) {
 		if wait(ctx, 100*time.Millisecond) != nil {
 			return
 		}
+		_ = c.selectPods(ctx) // what fails is tried again after the next change
 		for c.server.Collect() {
 			if wait(ctx, 100*time.Millisecond) != nil {
 				return

@@ -172,11 +172,20 @@ func (s *seenCluster) picture() picture {
 		if slice.Labels[discoveryv1.LabelManagedBy] == mcs.ControllerName || ownerOf(slice) != "" && slice.OwnerReferences[0].Kind != "Service" && len(slice.Labels) > 0 {
 			p["slice "+key.String()] = text(sliceTextOf(slice))
 		}
+		if s.selected(slice) {
+			p["slice of pods "+key.String()] = text(sliceTextOf(slice)) // nobody wants it
+		}
 	}
 	for key, export := range s.exports {
 		p["export "+key.String()] = text(conditionsOf(export.Status.Conditions, export.Generation))
 	}
 	return p
+}
+
+// selected reports whether Kubernetes made a slice for a derived Service, which somebody has given a selector.
+func (s *seenCluster) selected(slice *discoveryv1.EndpointSlice) bool {
+	svc := s.services[client.ObjectKey{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}]
+	return slice.Labels[discoveryv1.LabelManagedBy] == ofKubernetes && svc != nil && svc.Labels[mcs.LabelManagedBy] == mcs.ControllerName && strings.HasPrefix(svc.Name, "derived-")
 }
 
 // ofOurs leaves out what tools note on objects. It stays there.
