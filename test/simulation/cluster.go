@@ -37,6 +37,7 @@ type cluster struct {
 	admin   client.Client
 
 	controller *program // nil if none runs
+	second     *program // of another installation, by mistake
 	dying      sync.WaitGroup
 	dns        *watch.Watch
 	stopOthers func()
@@ -50,6 +51,7 @@ type cluster struct {
 
 // program is a running program.
 type program struct {
+	in      string // its namespace
 	wire    *wire
 	stop    context.CancelFunc
 	began   time.Time
@@ -146,25 +148,30 @@ func (c *cluster) leave(ctx context.Context, peer string) error {
 
 // start runs the production controller, as its main does.
 func (c *cluster) start(ctx context.Context) {
-	life, over := context.WithCancel(context.WithoutCancel(ctx))
-	ctx, cancel := context.WithCancel(ctx)
-	p := &program{wire: c.network.wire(c.id, nil), stop: cancel, began: time.Now(), life: life, filling: make(chan struct{}), started: make(chan struct{}), ended: make(chan struct{})}
 	c.judges.began(c.id)
+	p := c.launch(ctx, world.SystemNamespace)
 	c.mu.Lock()
 	c.controller = p
 	c.mu.Unlock()
+}
+
+func (c *cluster) launch(ctx context.Context, in string) *program {
+	life, over := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancel(ctx)
+	p := &program{in: in, wire: c.network.wire(c.id, nil), stop: cancel, began: time.Now(), life: life, filling: make(chan struct{}), started: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
 		p.err = p.run(ctx, c)
 		p.wire.mute()
 		over()
 		close(p.ended)
 	}()
+	return p
 }
 
 func (p *program) run(ctx context.Context, c *cluster) error {
 	config := c.config(mcs.ControllerName+"/simulated", p.wire)
 	options := c.flags
-	options.ClusterID, options.Namespace, options.MetricsAddress, options.Poll, options.Version = c.id, world.SystemNamespace, "0", 10*time.Minute, "simulated"
+	options.ClusterID, options.Namespace, options.MetricsAddress, options.Poll, options.Version = c.id, p.in, "0", 10*time.Minute, "simulated"
 	options.Now, options.ProbePeers, options.Connect = c.now, true, c.network.connect(c.id)
 	options.Transport = func(_ string, heard func()) http.RoundTripper { return c.network.wire(c.id, heard) }
 	var err error

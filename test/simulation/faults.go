@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -82,6 +83,29 @@ func (s *story) start(c *cluster, _ []string) error {
 	err := c.end(true)
 	c.start(s.ctx)
 	return err
+}
+
+// install runs a second controller of the cluster, in another namespace: "install other". Without a namespace, it waits two minutes, and prints whether
+// that controller has ended, and why.
+func (s *story) install(c *cluster, words []string) error {
+	if in := strings.Join(words, " "); in != "" {
+		namespace := new(corev1.Namespace)
+		namespace.Name = in
+		if err := c.admin.Create(s.ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		c.second = c.launch(s.ctx, in)
+	}
+	if c.second == nil {
+		return errMoot
+	}
+	select {
+	case <-c.second.ended:
+		fmt.Fprintf(&s.output, "the controller in namespace %s has ended: %v\n", c.second.in, c.second.err)
+	case <-time.After(2 * time.Minute):
+		fmt.Fprintf(&s.output, "the controller in namespace %s runs\n", c.second.in)
+	}
+	return nil
 }
 
 // restart ends a controller in good order, and starts it.

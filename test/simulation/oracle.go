@@ -23,6 +23,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
+	"github.com/clusterset-dns/multicluster/test/world"
 )
 
 // picture is what a cluster holds, or should hold: of each object what matters of it, as text.
@@ -91,11 +92,11 @@ func (f *facts) see() *seenCluster {
 		case *discoveryv1.EndpointSlice:
 			s.slices[key.NamespacedName] = o
 		case *corev1.Secret:
-			if _, is := o.Labels[mcs.LabelPeer]; is {
+			if _, is := o.Labels[mcs.LabelPeer]; is && o.Namespace == world.SystemNamespace {
 				s.peers = append(s.peers, o.Name)
 			}
 		case *coordinationv1.Lease:
-			if _, is := o.Labels[mcs.LabelPeer]; is {
+			if _, is := o.Labels[mcs.LabelPeer]; is && o.Namespace == world.SystemNamespace {
 				s.leases = append(s.leases, *o)
 			}
 		}

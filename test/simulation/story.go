@@ -124,6 +124,10 @@ func (s *story) stop() {
 	}
 	for _, c := range s.clusters {
 		_ = c.end(true)
+		if second := c.second; second != nil {
+			second.stop()
+			<-second.ended
+		}
 		c.stopOthers()
 	}
 }
@@ -192,6 +196,7 @@ var inCluster = map[string]func(*story, *cluster, []string) error{
 	"restore": (*story).restore,
 	"proxies": (*story).proxies,
 	"restart": (*story).restart,
+	"install": (*story).install,
 	"forge":   (*story).forge,
 	"clock":   (*story).clock,
 	"crash":   (*story).crash,
