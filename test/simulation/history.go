@@ -183,7 +183,7 @@ func (d *dice) others() string {
 // machines end and start.
 func (d *dice) machines() string {
 	return d.member() + d.pick("restart", "crash", "crash before write "+d.pick("1", "2", "3"), "crash after write "+d.pick("1", "2", "3"), "start", "start", "start",
-		"lose "+d.pick("1", "3"), "clock "+d.pick("+1m", "-1m", "0s"), "proxies", "pods down", "pods up", "backup", "restore")
+		"lose "+d.pick("1", "3"), "install other", "clock "+d.pick("+1m", "-1m", "0s"), "proxies", "pods down", "pods up", "backup", "restore")
 }
 
 // networks fail, and come back.
