@@ -214,6 +214,11 @@ func (c *cluster) end(crash bool) error {
 	c.mu.Lock()
 	c.controller = nil
 	c.mu.Unlock()
+	return c.over(p, crash)
+}
+
+// over ends a program, which may have ended by itself.
+func (c *cluster) over(p *program, crash bool) error {
 	if !crash && p.isFilled() {
 		p.stop()
 		if <-p.ended; p.err != nil {

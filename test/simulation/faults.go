@@ -94,6 +94,9 @@ func (s *story) install(c *cluster, words []string) error {
 		if err := c.admin.Create(s.ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
+		if c.second != nil {
+			_ = c.over(c.second, true)
+		}
 		c.second = c.launch(s.ctx, in)
 	}
 	if c.second == nil {

@@ -36,6 +36,9 @@ const (
 	pingTimeout = 3 * time.Second
 )
 
+// writeTakes is how long a request takes that writes.
+const writeTakes = time.Millisecond
+
 func newNetwork() *network {
 	return &network{servers: map[string]http.Handler{}, of: map[string]string{}, cut: map[[2]string]bool{}, refusing: map[string]bool{}, silent: map[string]bool{}, deadPods: map[string]bool{}}
 }
@@ -156,6 +159,11 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if err := w.burn(r, true); err != nil {
 		return nil, err
+	}
+	if r.Method != http.MethodGet { // two that undo each other's writes would else do so for ever in one moment
+		if err := wait(r.Context(), writeTakes); err != nil {
+			return nil, err
+		}
 	}
 	response, err := apiserver.RoundTripper{Handler: server}.RoundTrip(r)
 	if err != nil {

@@ -124,9 +124,8 @@ func (s *story) stop() {
 	}
 	for _, c := range s.clusters {
 		_ = c.end(true)
-		if second := c.second; second != nil {
-			second.stop()
-			<-second.ended
+		if c.second != nil {
+			_ = c.over(c.second, true)
 		}
 		c.stopOthers()
 	}
