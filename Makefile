@@ -135,6 +135,7 @@ simulate-record: ## Play random histories for an hour, alone on the machine, and
 .PHONY: mutants
 mutants: ## Play stories and histories with small wrong versions of the product, to see that a judge finds each (an hour; ARGS=NAME or a part)
 	@go run ./test/simulation/mutants $(if $(ARGS),$(ARGS),-write "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)")
+	@go run ./test/docs
 
 .PHONY: bench
 bench: bench-ips bench-clusterset bench-join bench-server bench-servedns ## Run all benchmarks (about an hour)

@@ -49,7 +49,7 @@ var parts = []part{
 		command: "go test -count=1 -vet=off -ldflags=-w -timeout=40m -v -run '^TestHistories$' ./test/simulation -for=2m -spare=1"},
 	// Ten mutants, others each day: make mutants tries all.
 	{name: "mutants", group: "test", module: ".", tests: []string{"./test/simulation/mutants"}, command: "go test -count=1 -vet=off -ldflags=-w -timeout=40m ./test/simulation/mutants -sample=10",
-		inputs: with("test/simulation", "test/apiserver", "test/world")},
+		inputs: with("test/simulation", "test/apiserver", "test/world", "docs/results/mutants.txt")},
 	// Two of its tests have a network of their own, with two clusters each.
 	{name: "kubeproxy", servers: 5, group: "test", module: ".", tests: []string{"./test/kubeproxy"}, inputs: product},
 	{name: "e2e-parts", group: "test", module: ".", tests: []string{"./test/e2e/..."}, inputs: with("docs/e2e.md", "docs/install.md", "docs/operations/uninstall.md")},

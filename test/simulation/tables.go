@@ -164,14 +164,18 @@ func (s *story) services(_ []string) error {
 	return table.Flush()
 }
 
-// writes prints a table of how many writes the controllers have made or tried since the last one, besides those that say that they run.
-func (s *story) writes(_ []string) error {
+// writes prints a table of how many writes the controllers have made or tried since the last one, besides those that say that they run: "writes",
+// "writes services" for those of some resources.
+func (s *story) writes(resources []string) error {
 	s.judges.mu.Lock()
 	defer s.judges.mu.Unlock()
 	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "CLUSTER\tRESOURCE\tWRITES")
 	of := slices.SortedFunc(maps.Keys(s.judges.writes), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	for _, one := range of {
+		if len(resources) > 0 && !slices.Contains(resources, one[1]) {
+			continue
+		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\n", one[0], one[1], s.judges.writes[one])
 	}
 	clear(s.judges.writes)
