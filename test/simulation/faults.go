@@ -21,6 +21,11 @@ import (
 
 // cut lets packets between clusters vanish: "cut member1 member2"; one cluster alone is cut from all others.
 func (s *story) cut(ids []string, cut bool) error {
+	for _, id := range ids {
+		if !slices.ContainsFunc(s.clusters, func(c *cluster) bool { return c.id == id }) {
+			return fmt.Errorf("there is no cluster %s", id)
+		}
+	}
 	if !cut && s.network.disturbed() {
 		s.judges.connected()
 	}
@@ -40,7 +45,10 @@ func (s *story) cut(ids []string, cut bool) error {
 // api ends an API server, and starts it: "api down", "api up". Its cluster goes on without it. With "api silent", it still accepts connections,
 // and answers nothing.
 func (s *story) api(c *cluster, words []string) error {
-	is := strings.Join(words, " ")
+	is, err := oneOf(words, "down", "silent", "up")
+	if err != nil {
+		return err
+	}
 	s.network.edit(func(n *network) { n.refusing[c.id], n.silent[c.id] = is == "down", is == "silent" })
 	s.judges.apiIs(c.id, is != "up")
 	return nil
@@ -48,7 +56,11 @@ func (s *story) api(c *cluster, words []string) error {
 
 // pods lets all pods of a cluster fail, and answer again: "pods down", "pods up".
 func (s *story) pods(c *cluster, words []string) error {
-	down := strings.Join(words, " ") == "down"
+	is, err := oneOf(words, "down", "up")
+	if err != nil {
+		return err
+	}
+	down := is == "down"
 	s.network.edit(func(n *network) { n.deadPods[c.id] = down })
 	s.judges.podsAre(c.id, down)
 	return nil
@@ -186,6 +198,9 @@ func (s *story) answer(c *cluster, words []string) error {
 	}
 	code, err := strconv.Atoi(words[0])
 	if err != nil {
+		return err
+	}
+	if _, err := oneOf(words[1:2], "all", "services", "endpointslices", "serviceimports", "serviceexports", "secrets", "namespaces", "leases"); err != nil {
 		return err
 	}
 	r := &refusal{code: code, resource: words[1], times: -1}

@@ -67,26 +67,39 @@ func (c *cluster) named(words []string) (client.Object, error) {
 	return object, nil
 }
 
-// options splits words such as "type=NodePort" from others.
-func options(words []string) (rest []string, of map[string]string) {
+// options splits words such as "type=NodePort", of which the keys are known, from others.
+func options(words []string, known ...string) (rest []string, of map[string]string, err error) {
 	of = map[string]string{}
 	for _, word := range words {
-		if key, value, is := strings.Cut(word, "="); is && !strings.ContainsAny(key, ".:/") {
-			of[key] = value
-		} else {
+		key, value, is := strings.Cut(word, "=")
+		switch {
+		case !is || strings.ContainsAny(key, ".:/"):
 			rest = append(rest, word)
+		case !slices.Contains(known, key):
+			err = errors.Join(err, fmt.Errorf("%q is no option: want some of %s", word, strings.Join(known, "=, ")+"="))
+		default:
+			of[key] = value
 		}
 	}
-	return rest, of
+	return rest, of, err
+}
+
+// oneOf wants one of some words.
+func oneOf(words []string, known ...string) (string, error) {
+	is := strings.Join(words, " ")
+	if !slices.Contains(known, is) {
+		return "", fmt.Errorf("%q: want one of %s", is, strings.Join(known, ", "))
+	}
+	return is, nil
 }
 
 // service makes a Service with endpoints, or gives it another spec and other endpoints: "service foo 80 10.9.1.1", "service foo web:80
 // dns:53/UDP type=NodePort affinity=ClientIP internal=Local 10.9.1.1". A number alone is the port http, and ":80" has no name. clusterip=None
 // makes it headless. What cannot be changed is deleted and created, as people do it.
 func (s *story) service(c *cluster, words []string) error {
-	words, of := options(words)
-	if len(words) == 0 {
-		return errors.New("want a name, ports and endpoints")
+	words, of, err := options(words, "type", "affinity", "internal", "distribution", "clusterip")
+	if err != nil || len(words) == 0 {
+		return cmp.Or(err, errors.New("want a name, ports and endpoints"))
 	}
 	key := keyOf(words[0])
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
@@ -115,7 +128,7 @@ func (s *story) service(c *cluster, words []string) error {
 		svc.Spec.ExternalName = "example.org"
 	}
 	live := new(corev1.Service)
-	err := c.admin.Get(s.ctx, key, live)
+	err = c.admin.Get(s.ctx, key, live)
 	switch {
 	case apierrors.IsNotFound(err):
 		err = c.admin.Create(s.ctx, svc)
@@ -149,7 +162,7 @@ func portOf(word string) (corev1.ServicePort, error) {
 		name, number = "http", text
 	}
 	n, err := strconv.ParseUint(number, 10, 16)
-	if err != nil {
+	if _, wrong := oneOf([]string{protocol}, "", "TCP", "UDP", "SCTP"); err != nil || wrong != nil {
 		return corev1.ServicePort{}, fmt.Errorf("%q is no port, such as 80, web:80 or dns:53/UDP", word)
 	}
 	return corev1.ServicePort{Name: name, Port: int32(n), Protocol: cmp.Or(corev1.Protocol(protocol), corev1.ProtocolTCP)}, nil
@@ -158,7 +171,10 @@ func portOf(word string) (corev1.ServicePort, error) {
 // endpoints replaces the endpoints of a Service, as Kubernetes' controller does when pods come and go: "endpoints foo 10.9.1.3 10.9.1.4=unready
 // 10.9.1.5=terminating", where the last one still serves. "10.9.1.1..120" are 120 of them, and "slice=two" another EndpointSlice.
 func (s *story) endpoints(c *cluster, words []string) error {
-	words, of := options(words)
+	words, of, err := options(words, "slice")
+	if err != nil || len(words) == 0 {
+		return cmp.Or(err, errors.New("want a name, and endpoints"))
+	}
 	svc := new(corev1.Service)
 	if err := c.admin.Get(s.ctx, keyOf(words[0]), svc); err != nil {
 		return err
@@ -184,6 +200,9 @@ func (s *story) putSlice(c *cluster, svc *corev1.Service, suffix string, words [
 
 func addEndpoints(slice *discoveryv1.EndpointSlice, word string) error {
 	text, state, _ := strings.Cut(word, "=")
+	if _, err := oneOf([]string{state}, "", "unready", "terminating"); err != nil {
+		return err
+	}
 	ready, ends := state == "", state == "terminating"
 	first, last, many := strings.Cut(text, "..")
 	address, err := netip.ParseAddr(first)
@@ -211,7 +230,10 @@ func addEndpoints(slice *discoveryv1.EndpointSlice, word string) error {
 
 // export exports Services, with exported labels and annotations if there are any: "export foo bar label=team:blue annotation=note:x".
 func (s *story) export(c *cluster, words []string) error {
-	names, of := options(words)
+	names, of, err := options(words, "label", "annotation")
+	if err != nil {
+		return err
+	}
 	return each(names, func(name string) error {
 		key := keyOf(name)
 		e := world.Export(key.Name)
@@ -250,7 +272,10 @@ func (s *story) create(c *cluster, words []string) error {
 
 // delete deletes an object: "delete serviceexport foo", "delete service foo cascade=orphan".
 func (s *story) delete(c *cluster, words []string) error {
-	words, of := options(words)
+	words, of, err := options(words, "cascade")
+	if err != nil {
+		return err
+	}
 	object, err := c.named(words)
 	if err != nil {
 		return err

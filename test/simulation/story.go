@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,7 +92,7 @@ func play(ctx context.Context, seed uint64, text string) (string, error) {
 			continue // what was printed before
 		}
 		fmt.Fprintln(&out, line)
-		if line == "" || strings.HasPrefix(line, "#") {
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
 		err := s.step(line)
@@ -132,22 +133,32 @@ func (s *story) stop() {
 }
 
 // step does what a line says: "member1: export foo" in one cluster, and "wait 10s" in none.
-func (s *story) step(line string) error {
+func (s *story) step(line string) (err error) {
+	defer func() {
+		var short interface{ RuntimeError() }
+		if fault := recover(); fault != nil {
+			if cause, is := fault.(error); !is || !errors.As(cause, &short) || !strings.Contains(cause.Error(), "out of range") {
+				panic(fault)
+			}
+			err = errors.New("it has too few words")
+		}
+	}()
 	words := strings.Fields(line)
 	if id, found := strings.CutSuffix(words[0], ":"); found && len(words) > 1 {
 		at := slices.IndexFunc(s.clusters, func(c *cluster) bool { return c.id == id })
 		if at < 0 {
-			return fmt.Errorf("there is no cluster %s", id)
+			return fmt.Errorf("there is no cluster %s: a story begins with, for example, clusters 2", id)
 		}
 		do, known := inCluster[words[1]]
 		if !known {
-			return fmt.Errorf("%q is nothing that happens in a cluster", words[1])
+			return fmt.Errorf("%q is no step in a cluster: these are %s", words[1], strings.Join(slices.Sorted(maps.Keys(inCluster)), ", "))
 		}
 		return do(s, s.clusters[at], words[2:])
 	}
 	do, known := everywhere[words[0]]
 	if !known {
-		return fmt.Errorf("%q is nothing that happens", words[0])
+		return fmt.Errorf("%q is no step: these are %s, and in a cluster, as member1: STEP, %s. What a step prints is indented by four blanks",
+			words[0], strings.Join(slices.Sorted(maps.Keys(everywhere)), ", "), strings.Join(slices.Sorted(maps.Keys(inCluster)), ", "))
 	}
 	return do(s, words[1:])
 }
@@ -213,7 +224,10 @@ func each[T any](all []T, do func(T) error) error {
 // begin starts clusters that are joined all to all, with flags of the controller: "clusters 2", "clusters 3 peer-timeout=1m auto-export=on
 // native-names=kubernetes.io/metadata.name keep-last-endpoints=false".
 func (s *story) begin(words []string) error {
-	words, of := options(words)
+	words, of, err := options(words, "peer-timeout", "auto-export", "native-names", "keep-last-endpoints")
+	if err != nil {
+		return err
+	}
 	flags, err := flagsOf(of)
 	if err != nil {
 		return err
@@ -249,6 +263,9 @@ func (s *story) begin(words []string) error {
 }
 
 func flagsOf(text map[string]string) (flags reconcile.Options, err error) {
+	if _, err := oneOf([]string{text["keep-last-endpoints"]}, "", "true", "false"); err != nil {
+		return flags, err
+	}
 	flags = reconcile.Options{KeepLastEndpoints: text["keep-last-endpoints"] != "false", AutoExport: reconcile.AutoExportOff}
 	if flags.PeerTimeout, err = time.ParseDuration(cmp.Or(text["peer-timeout"], "10m")); err != nil {
 		return flags, err
@@ -264,6 +281,9 @@ func flagsOf(text map[string]string) (flags reconcile.Options, err error) {
 
 func (s *story) wait(words []string) error {
 	d, err := time.ParseDuration(strings.Join(words, " "))
+	if d < 0 {
+		return errors.New("time does not go back")
+	}
 	if err == nil {
 		time.Sleep(d) //nolint:forbidigo // it is virtual time
 		synctest.Wait()

@@ -54,7 +54,7 @@ func TestStories(t *testing.T) {
 				return
 			}
 			if !*update {
-				t.Errorf("%s:\n    %s\n(-says +is):\n%s", file, firstDifference(string(text), played), cmp.Diff(string(text), played))
+				t.Errorf("%s:\n    %s\n(-says +is):\n%s", file, firstDifference(string(text), played), cmp.Diff(strings.Split(string(text), "\n"), strings.Split(played, "\n")))
 			} else if err := os.WriteFile(file, []byte(played), 0o644); err != nil {
 				t.Error(err)
 			}
@@ -62,13 +62,53 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// firstDifference is the first line that is not as the story has it, whatever the widths of columns.
+// firstDifference is the first line that is not as the story has it, whatever the widths of columns, with what the story has and the step before.
 func firstDifference(says, is string) string {
-	lines := strings.Split(says, "\n")
+	lines, step := strings.Split(says, "\n"), ""
 	for number, line := range strings.Split(is, "\n") {
-		if number >= len(lines) || !slices.Equal(strings.Fields(lines[number]), strings.Fields(line)) {
-			return fmt.Sprintf("line %d is: %s", number+1, line)
+		had := "nothing"
+		if number < len(lines) {
+			had = lines[number]
+		}
+		if !slices.Equal(strings.Fields(had), strings.Fields(line)) {
+			return fmt.Sprintf("line %d is: %s\n    the story has: %s\n    after the step: %s", number+1, line, had, step)
+		}
+		if !strings.HasPrefix(line, "    ") {
+			step = line
 		}
 	}
 	return fmt.Sprintf("line %d is: missing", len(strings.Split(is, "\n"))+1)
+}
+
+// A mistake in a story is an error with the line, and what is expected.
+func TestMistakes(t *testing.T) {
+	for step, want := range map[string]string{
+		"member1: export foo":                               "a story begins with, for example, clusters 2",
+		"clusters 1 peer-timout=1m":                         `"peer-timout=1m" is no option: want some of peer-timeout=`,
+		"clusters 1 keep-last-endpoints=no":                 `"no": want one of`,
+		"clusters many":                                     "want a number of clusters from 1 to 9",
+		"clusters 1\nexprot foo":                            `line 2, "exprot foo": "exprot" is no step: these are clusters,`,
+		"clusters 1\nmember1: exprot foo":                   `"exprot" is no step in a cluster: these are annotate,`,
+		"clusters 1\nmember1: api dwon":                     `"dwon": want one of down, silent, up`,
+		"clusters 1\nmember1: pods dwon":                    `"dwon": want one of down, up`,
+		"clusters 1\nmember1: service foo 80/QQQ":           `"80/QQQ" is no port`,
+		"clusters 1\nmember1: service foo tpe=x 80":         `"tpe=x" is no option`,
+		"clusters 1\nmember1: service foo 80 10.9.1.1=redy": `"redy": want one of`,
+		"clusters 1\nmember1: endpoints":                    "want a name",
+		"clusters 1\nmember1: patch":                        "it has too few words",
+		"clusters 1\nmember1: crash 1":                      "want: crash before write 3",
+		"clusters 1\nmember1: answer 503 endpointslicez":    `"endpointslicez": want one of all, services`,
+		"clusters 2\ncut member1 member7":                   "there is no cluster member7",
+		"clusters 1\nwait -10s":                             "time does not go back",
+		"clusters 1\n \t\nwait soon":                        "invalid duration",
+	} {
+		t.Run(step, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, err := play(t.Context(), 1, step)
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v; want %s", err, want)
+				}
+			})
+		})
+	}
 }
