@@ -13,7 +13,8 @@ import (
 // need some time for that: the caller decides when.
 //
 //   - An object whose owners have all gone goes.
-//   - With the finalizer foregroundDeletion, what an object owns goes first. With orphan, it has no owner any more.
+//   - With the finalizer foregroundDeletion, what an object owns goes first if it blocks that (blockOwnerDeletion), and otherwise after it. With
+//     orphan, it has no owner any more.
 //   - All objects of a namespace that is deleted go, and then the namespace.
 func (s *Server) Collect() bool {
 	s.mu.Lock()
@@ -51,19 +52,19 @@ func (s *Server) collect(of *store, object client.Object, owners map[types.UID]b
 		return false
 	case slices.Contains(object.GetFinalizers(), metav1.FinalizerDeleteDependents):
 		did := false
-		for _, one := range s.dependents(object) {
+		for _, one := range s.dependents(object, true) {
 			if one.object.GetDeletionTimestamp() == nil {
 				s.end(one.of, one.object, collector)
 				did = true
 			}
 		}
-		if len(s.dependents(object)) > 0 {
+		if len(s.dependents(object, true)) > 0 {
 			return did
 		}
 		s.unblock(of, object, metav1.FinalizerDeleteDependents)
 		return true
 	case slices.Contains(object.GetFinalizers(), metav1.FinalizerOrphanDependents):
-		for _, one := range s.dependents(object) {
+		for _, one := range s.dependents(object, false) {
 			edited := one.object.DeepCopyObject().(client.Object)
 			edited.SetOwnerReferences(slices.DeleteFunc(edited.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == object.GetUID() }))
 			s.put(&call{of: one.of, verb: "patch", key: client.ObjectKeyFromObject(edited), manager: collector}, edited, false)
@@ -79,11 +80,13 @@ type dependent struct {
 	object client.Object
 }
 
-// dependents are the objects that an object owns.
-func (s *Server) dependents(owner client.Object) (all []dependent) {
+// dependents are the objects that an object owns; or those that block its deletion.
+func (s *Server) dependents(owner client.Object, blocking bool) (all []dependent) {
 	for _, of := range s.stores {
 		for _, one := range of.sorted(everything) {
-			if slices.ContainsFunc(one.object.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
+			if slices.ContainsFunc(one.object.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+				return r.UID == owner.GetUID() && (!blocking || r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion)
+			}) {
 				all = append(all, dependent{of, one.object})
 			}
 		}
