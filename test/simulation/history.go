@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -214,8 +215,14 @@ func (d *dice) refusals() string {
 		d.pick(" 1", " 1", " 3", "", " reads")
 }
 
-// shrink leaves out steps for as long as the story fails in the same way, and returns what is left. fails plays a story.
+// shrink leaves out clusters and steps for as long as the story fails in the same way, and returns what is left. fails plays a story.
 func shrink(steps []string, fails func([]string) bool) []string {
+	for count := 2; count < clustersIn(steps[0]); count++ {
+		if fewer := withClusters(steps, count); fails(fewer) {
+			steps = fewer
+			break
+		}
+	}
 	for size := len(steps) / 2; size > 0; {
 		removed := false
 		for at := 1; at+size < len(steps); { // the first one makes the clusters, and the last one judges
@@ -231,4 +238,27 @@ func shrink(steps []string, fails func([]string) bool) []string {
 		}
 	}
 	return steps
+}
+
+// clustersIn is how many clusters the first step makes.
+func clustersIn(first string) int {
+	count, _ := strconv.Atoi(strings.Fields(first + " 0")[1]) // 0 if there are none
+	return count
+}
+
+// withClusters is a story with fewer clusters, without the steps about others.
+func withClusters(steps []string, count int) []string {
+	words := strings.Fields(steps[0])
+	words[1] = strconv.Itoa(count)
+	fewer := []string{strings.Join(words, " ")}
+	for _, step := range steps[1:] {
+		others := false
+		for n := count + 1; n <= clustersIn(steps[0]); n++ {
+			others = others || strings.Contains(step, fmt.Sprint("member", n))
+		}
+		if !others {
+			fewer = append(fewer, step)
+		}
+	}
+	return fewer
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,6 +70,9 @@ func TestHistories(t *testing.T) {
 // stepsOfHistory is how many steps a history has.
 const stepsOfHistory = 30
 
+// mostPlays bounds how often a story that fails is played to shorten it.
+const mostPlays = 200
+
 // playHistory plays the history of a seed, and returns how it fails, or "".
 func playHistory(t *testing.T, from uint64) (fault string) {
 	t.Helper()
@@ -83,10 +87,10 @@ func playHistory(t *testing.T, from uint64) (fault string) {
 	case !*shorten:
 		return fmt.Sprintf("seed %d: %v", from, err)
 	}
-	promise := promiseOf(err)
-	begun := time.Now()
+	promise, plays := promiseOf(err), 0
 	short := shrink(steps, func(steps []string) bool {
-		return time.Since(begun) < 30*time.Second && promiseOf(playSteps(t, from, steps)) == promise
+		plays++
+		return plays < mostPlays && promiseOf(playSteps(t, from, steps)) == promise
 	})
 	return fmt.Sprintf("seed %d: %v\n\nShortened from %d steps to %d, which fail with %v:\n\n%s\n", from, err, len(steps), len(short), playSteps(t, from, short), strings.Join(short, "\n"))
 }
@@ -133,5 +137,17 @@ func TestOne(t *testing.T) {
 	t.Log("\n" + told)
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestShrink: what is left is what the story needs to fail, with as few clusters.
+func TestShrink(t *testing.T) {
+	steps := []string{"clusters 4 peer-timeout=1m", "member1: export foo", "wait 1s", "member4: export foo", "member2: export foo", "wait 5m", "settle"}
+	fails := func(steps []string) bool {
+		return slices.Contains(steps, "member1: export foo") && slices.Contains(steps, "wait 5m") && steps[len(steps)-1] == "settle"
+	}
+	want := []string{"clusters 2 peer-timeout=1m", "member1: export foo", "wait 5m", "settle"}
+	if got := shrink(steps, fails); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
