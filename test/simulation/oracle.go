@@ -163,13 +163,16 @@ func (s *seenCluster) picture() picture {
 		}
 	}
 	for key, svc := range s.services {
-		if svc.Labels[mcs.LabelManagedBy] == mcs.ControllerName {
+		if svc.Labels[mcs.LabelManagedBy] == mcs.ControllerName && svc.Labels[mcs.LabelNativeOf] == "" {
 			p["service "+key.String()] = text(serviceTextOf(svc))
 		}
 	}
 	for key, slice := range s.slices {
 		// A slice belongs to the controller by its label or by its owner. A slice without labels
 		// belongs to no Service, and is deleted with its import.
+		if slice.Labels[mcs.LabelNativeOf] != "" {
+			continue // stories say what has the own names of imports
+		}
 		if slice.Labels[discoveryv1.LabelManagedBy] == mcs.ControllerName || ownerOf(slice) != "" && slice.OwnerReferences[0].Kind != "Service" && len(slice.Labels) > 0 {
 			p["slice "+key.String()] = text(sliceTextOf(slice))
 		}
@@ -192,7 +195,9 @@ func (s *seenCluster) selected(slice *discoveryv1.EndpointSlice) bool {
 // ofOurs leaves out what tools note on objects. It stays there.
 func ofOurs(marks map[string]string) map[string]string {
 	marks = maps.Clone(marks)
-	maps.DeleteFunc(marks, func(key, _ string) bool { return strings.HasPrefix(key, "argocd.argoproj.io/") })
+	maps.DeleteFunc(marks, func(key, _ string) bool {
+		return strings.HasPrefix(key, "argocd.argoproj.io/") || key == mcs.AnnotationNativeIPs
+	})
 	return marks
 }
 
