@@ -90,6 +90,7 @@ type facts struct {
 	made               map[types.UID]bool                 // by the controller
 	wrote              map[objectKey]lastWrite            // who wrote an object last
 	address            map[types.NamespacedName]string    // of imports
+	missed             map[types.NamespacedName]time.Time // since when an import is
 	serving            map[types.NamespacedName]serving   // what is exported of a name, since when
 	exported           map[types.NamespacedName]time.Time // since when a name is
 	liar               bool                               // a hostile peer
@@ -130,7 +131,7 @@ func (j *judges) follow(c *cluster) {
 	j.network = c.network
 	j.facts[c.id] = &facts{
 		cluster: c, objects: map[objectKey]client.Object{}, proxy: newKubeProxy(), made: map[types.UID]bool{}, wrote: map[objectKey]lastWrite{},
-		address: map[types.NamespacedName]string{}, serving: map[types.NamespacedName]serving{},
+		address: map[types.NamespacedName]string{}, missed: map[types.NamespacedName]time.Time{}, serving: map[types.NamespacedName]serving{},
 		exported: map[types.NamespacedName]time.Time{},
 	}
 }
@@ -511,11 +512,15 @@ func (j *judges) judgeAddress(f *facts, imp *mcsv1beta1.ServiceImport, gone bool
 		return
 	}
 	if gone {
-		if !j.exported(f, key) {
+		if f.missed[key] = time.Now(); !j.exported(f, key) {
 			delete(f.address, key)
 		}
 		return
 	}
+	if since, was := f.missed[key]; was && imp.CreationTimestamp.Sub(since) > time.Minute {
+		delete(f.address, key) // the controller remembers it for a minute, and was kept from making the import for longer
+	}
+	delete(f.missed, key)
 	if len(imp.Spec.IPs) == 0 || f.wrote[keyed(imp)] == (lastWrite{}) || !f.wrote[keyed(imp)].controller {
 		return
 	}
