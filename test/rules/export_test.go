@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -57,4 +58,29 @@ func TestExportAppearsEverywhereAndDisappears(t *testing.T) {
 	s.Until("a Service that comes after its export", func() error { return s.Imported("c3", "foo", []string{"c2"}, "10.9.2.1") })
 	s.Delete("c2", world.Export("foo"))
 	s.Nowhere("foo")
+}
+
+// TestServiceReplacedByForce is a regression test: `kubectl replace --force` deletes the only exporter's Service and creates it anew, its ServiceExport
+// being there all the time. The import in the other cluster keeps its UID, its ips and its endpoints.
+func TestServiceReplacedByForce(t *testing.T) {
+	grace := func(o *reconcile.Options) { o.ServiceGrace = 0 } // as it is in production: a minute
+	p := reads(t, 0, grace)
+	p.Restart("c1", grace)
+	svc := world.Service("foo")
+	p.Export("c1", svc, "10.9.1.1")
+	whole := func() error { return p.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") }
+	p.Until("imported", whole)
+	still := stays(p, "c2", "foo")
+	slice := world.Endpoints(svc, "", "10.9.1.1")
+	slice.Namespace = p.Name
+	p.Delete("c1", world.Service("foo"), slice)
+	p.Until("the export reports it", func() error { return p.Condition("c1", "foo", "Valid", "False", "NoService") })
+	works(p, "marker") // Both controllers have seen it by now.
+	still()
+	p.Check(whole())
+	p.Create("c1", world.Service("foo"))
+	p.Until("the export is ready", func() error { return p.Healthy("c1", "foo") })
+	p.Create("c1", world.Endpoints(svc, "2", "10.9.1.2"))
+	p.Until("the new endpoints", func() error { return p.Imported("c2", "foo", []string{"c1"}, "10.9.1.2") })
+	still()
 }
