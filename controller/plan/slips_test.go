@@ -71,7 +71,9 @@ func orphan(c *oneName, svc *corev1.Service) {
 // marks.
 func TestOneMarkIsNotEnoughForEveryService(t *testing.T) {
 	for what, change := range map[string]func(*corev1.Service){
-		"a selector":   func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "foo"} },
+		"a selector and another address": func(svc *corev1.Service) {
+			svc.Spec.Selector, svc.Spec.ClusterIPs = map[string]string{"app": "foo"}, []string{"10.1.0.99"}
+		},
 		"headless":     func(svc *corev1.Service) { svc.Spec.ClusterIP = corev1.ClusterIPNone },
 		"another host": func(svc *corev1.Service) { svc.Spec.Type = corev1.ServiceTypeExternalName },
 		"applied": func(svc *corev1.Service) {

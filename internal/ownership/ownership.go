@@ -195,10 +195,17 @@ func Derived(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
 	case labelled && owned:
 		return true
 	case svc.Name != DefaultDerivedName(imp.Namespace, imp.Name) || svc.Name != DerivedName(imp) || ByKarmada(svc) ||
-		svc.Spec.ClusterIP == corev1.ClusterIPNone || takenOver(svc):
+		svc.Spec.ClusterIP == corev1.ClusterIPNone || takenOver(svc) && !onlySelects(svc, imp):
 		return false
 	}
 	return labelled && !OwnedByImport(svc) || owned && DerivedByUs(imp)
+}
+
+// onlySelects reports whether nothing says that a Service is somebody else's but its selector, while it has the addresses that the import
+// has recorded as its own.
+func onlySelects(svc *corev1.Service, imp *mcsv1beta1.ServiceImport) bool {
+	recorded := DerivedByUs(imp) && imp.Annotations[mcs.AnnotationClusterIPs] == strings.Join(svc.Spec.ClusterIPs, ",")
+	return recorded && svc.Spec.Type != corev1.ServiceTypeExternalName && !annotated(svc)
 }
 
 // DerivedByUs reports whether a derived Service of the controller has given the import its
