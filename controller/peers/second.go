@@ -17,7 +17,7 @@ import (
 var ErrSecondInstallation = errors.New("a second controller runs in this cluster")
 
 // second returns a namespace in which another controller with this cluster's ID runs, and which is older than that of this
-// controller: its heartbeat has changed between two calls. recent reports whether such a namespace has a heartbeat of the last
+// controller: its heartbeat has changed between two calls, or the first one came after this controller's start. recent reports whether such a namespace has a heartbeat of the last
 // minutes: its controller runs, or has just ended. Nodes of one cluster have one time. A younger namespace does not
 // count: its controller is the second one, or somebody who can create Namespaces wants to stop this one.
 func (r *Registry) second() (namespace string, recent bool) {
@@ -31,12 +31,22 @@ func (r *Registry) second() (namespace string, recent bool) {
 			continue
 		}
 		recent = true
-		if was, known := r.others[other]; known && was != beat && namespace == "" {
+		if was, known := r.others[other]; (known || r.hasBegun()) && was != beat && namespace == "" {
 			namespace = other
 		}
 		r.others[other] = beat
 	}
 	return namespace, recent
+}
+
+// hasBegun reports whether the start is over.
+func (r *Registry) hasBegun() bool {
+	select {
+	case <-r.begun:
+		return true
+	default:
+		return false
+	}
 }
 
 func (r *Registry) secondFault(namespace string) error {

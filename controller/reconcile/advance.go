@@ -94,14 +94,7 @@ func (p *pass) advance(ctx context.Context, written []client.Object) (bool, erro
 		return false, nil
 	}
 	created := p.state.Import == nil
-	p.state.Slices = slices.Clone(p.state.Slices)
-	for _, object := range written {
-		object.SetManagedFields(nil) // as in the caches
-		if !put(&p.state, object) {
-			return false, nil
-		}
-	}
-	if p.state.Import == nil || !ownership.OfImport(p.state.Import) {
+	if !p.take(written) || p.state.Import == nil || !ownership.OfImport(p.state.Import) {
 		return false, nil
 	}
 	if created {
@@ -110,14 +103,32 @@ func (p *pass) advance(ctx context.Context, written []client.Object) (bool, erro
 	return true, nil
 }
 
+// take puts written objects into the state. It reports whether all of them are parts of a step.
+func (p *pass) take(written []client.Object) (all bool) {
+	all = true
+	p.state.Slices = slices.Clone(p.state.Slices)
+	for _, object := range written {
+		if svc, is := object.(*corev1.Service); is {
+			ownership.KeepApplied(svc)
+		}
+		object.SetManagedFields(nil) // as in the caches
+		all = put(&p.state, object) && all
+	}
+	return all
+}
+
 // put puts a written object into a state. It returns false for an object that is no part of a step.
 func put(state *observed.State, object client.Object) bool {
 	switch object := object.(type) {
 	case *mcsv1beta1.ServiceImport:
 		state.Import, state.Answered = object, true
 	case *corev1.Service:
+		if _, native := object.Labels[mcs.LabelNativeOf]; native {
+			return false
+		}
 		state.Service = object
-		state.Owned = append(slices.Clone(state.Owned), object)
+		others := slices.DeleteFunc(slices.Clone(state.Owned), func(of *corev1.Service) bool { return of.Name == object.Name })
+		state.Owned = append(others, object)
 	case *discoveryv1.EndpointSlice:
 		if _, attached := object.Labels[mcs.LabelNativeOf]; attached {
 			return false // It belongs to the Service with the import's own name.

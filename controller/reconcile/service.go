@@ -68,7 +68,7 @@ type serviceReconciler struct {
 	lacksAddress           sync.Map // imports that wait for addresses: key -> time.Time of the first refusal
 }
 
-// Reconcile gathers, plans and applies. It adds each refusal by the server to the state and plans
+// Reconcile gathers, plans and applies. It adds each refusal by the server to the state, and what was written before, and plans
 // again.
 func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	if r.expected.missing(request.NamespacedName, time.Now()) {
@@ -85,6 +85,7 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 		answers, err := p.write(ctx, &changes)
 		if r.learn(ctx, p.key, &p.state, err) {
 			log.FromContext(ctx).V(1).Info("refused, planning again", "error", err)
+			p.take(answers) // what was written before the refusal, so that it is not written again from an older version
 			continue
 		}
 		result, err := p.finish(ctx, changes, err)

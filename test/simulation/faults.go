@@ -26,7 +26,10 @@ func (s *story) cut(ids []string, cut bool) error {
 			return fmt.Errorf("there is no cluster %s", id)
 		}
 	}
-	if !cut && s.network.disturbed() {
+	if !cut && !s.network.disturbed() {
+		return nil
+	}
+	if !cut {
 		s.judges.connected()
 	}
 	s.network.edit(func(n *network) {
@@ -97,10 +100,16 @@ func (s *story) start(c *cluster, _ []string) error {
 	return err
 }
 
+// secondNamespace is where random histories install a second controller.
+const secondNamespace = "other"
+
 // install runs a second controller of the cluster, in another namespace: "install other". Without a namespace, it waits two minutes, and prints whether
 // that controller has ended, and why.
 func (s *story) install(c *cluster, words []string) error {
 	if in := strings.Join(words, " "); in != "" {
+		if c.ahead.Load() < 0 { // its namespace would be the older one, so the first installation would end
+			return errMoot
+		}
 		namespace := new(corev1.Namespace)
 		namespace.Name = in
 		if err := c.admin.Create(s.ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -350,7 +359,7 @@ func (s *story) settle(_ []string) error {
 		if err := s.wait([]string{"1m"}); err != nil {
 			return err
 		}
-		if s.judges.end(s) == nil && !s.judges.anyLiar() {
+		if s.judges.end(s) == nil && !s.judges.anyLiar() && !s.judges.anyBeyond() {
 			break
 		}
 	}
@@ -358,7 +367,10 @@ func (s *story) settle(_ []string) error {
 	if err := s.wait([]string{quietness.String()}); err != nil {
 		return err
 	}
-	return errors.Join(s.judges.verdict(), s.judges.end(s))
+	if err := errors.Join(s.judges.verdict(), s.judges.end(s)); err != nil || s.given != nil || !s.judges.anyBeyond() {
+		return err
+	}
+	return s.fresh()
 }
 
 // settling is how long a clusterset can need to come to its end: peers that came and went count only after a while. quietness is how long it has

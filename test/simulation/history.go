@@ -20,6 +20,9 @@ func history(seed uint64, steps int) []string {
 		h.liar = fmt.Sprintf("member%d", h.clusters)
 	}
 	story := []string{fmt.Sprintf("clusters %d", h.clusters) + h.pick("", "", " peer-timeout=1m")}
+	if h.features = h.one(3); h.features {
+		story[0] += h.pick("", "", " auto-export=on") + h.pick("", " native-names=kubernetes.io/metadata.name")
+	}
 	for len(story) < 4 { // so that something is there
 		m := h.id()
 		story = append(story, m+": service foo "+h.ports()+strings.Join(h.own(m), " "), h.member()+"export foo")
@@ -38,6 +41,7 @@ type dice struct {
 	*rand.Rand
 	clusters int
 	liar     string // the hostile one, or nobody
+	features bool   // people use what the oracle does not know
 }
 
 // one is true in one of n cases.
@@ -66,6 +70,9 @@ func (d *dice) step() string {
 	}
 	if d.liar != "" {
 		kinds = append(kinds, kind{5, func() string { return d.lies(d.liar) }})
+	}
+	if d.features {
+		kinds = append(kinds, kind{5, d.extensions})
 	}
 	sum := 0
 	for _, k := range kinds {
@@ -126,6 +133,27 @@ func (d *dice) own(member string) (all []string) {
 	return all
 }
 
+// extensions are what people use beyond the standard.
+func (d *dice) extensions() string {
+	const of = " clusterset-dns.io/"
+	prefer := "prefer-clusters=" + d.pick("local,any", "local,any", "cluster="+d.id()+",any", "cluster="+d.id()+",any", "cluster="+d.id(), "nearest")
+	switch d.IntN(6) {
+	case 0:
+		return d.member() + "annotate serviceexport " + d.name() + of + d.pick(prefer, prefer, "prefer-clusters-", "return-after=1m", "min-ready=2")
+	case 1:
+		return d.member() + "annotate serviceimport " + d.name() + of + d.pick(prefer, "prefer-clusters-")
+	case 2:
+		return d.member() + "annotate serviceexport " + d.name() + of + d.pick("to-clusters="+d.id(), "to-clusters="+d.id()+","+d.id(), "to-clusters-", "to-clusters-")
+	case 3:
+		return d.member() + "annotate serviceexport " + d.name() + of + d.pick("native-name=true", "native-name=true", "native-name=false")
+	case 4:
+		return d.member() + d.pick("label namespace shop"+of+"export=all", "label namespace shop"+of+"export-", "annotate service "+d.name()+of+"export=false",
+			"annotate service "+d.name()+of+"export-")
+	default:
+		return d.member() + "annotate secret multicluster-system/" + d.id() + of + d.pick("max-services=1", "max-endpoints=3", "namespaces=shop", "max-services-", "max-endpoints-", "namespaces-")
+	}
+}
+
 // slips is what people and tools do by mistake to objects of ours.
 //
 // Of a Service with several slices, peers do not know how many there are, so they lose endpoints when some are deleted in the exporting cluster: only
@@ -158,7 +186,7 @@ func (d *dice) edits() string {
 	}
 	slice := "endpointslice " + n + "." + other + ".*"
 	return m + ": " + d.pick(
-		`patch serviceimport `+n+` {"spec": {"ports": [{"port": 1}]}}`, `patch serviceimport `+n+` {"spec": {"ips": null}}`,
+		`patch serviceimport `+n+` {"spec": {"ports": [{"port": 1, "protocol": "TCP"}]}}`, `patch serviceimport `+n+` {"spec": {"ips": null}}`,
 		`patch serviceimport `+n+` {"spec": {"type": "Headless", "ips": null}}`, `patch serviceimport `+n+` {"spec": {"sessionAffinity": "ClientIP"}}`,
 		`patch serviceimport/status `+n+` {"status": {"conditions": null}}`, `patch serviceimport/status `+n+` {"status": {"clusters": null}}`,
 		`patch service `+derived+` {"spec": {"ports": [{"name": "other", "port": 77}]}}`, `patch service `+derived+` {"spec": {"sessionAffinity": "ClientIP"}}`,
@@ -211,7 +239,7 @@ func (d *dice) refusals() string {
 	if d.one(6) { // nothing refuses for ever that an object has changed
 		return d.member() + "answer 409 " + d.pick("services", "endpointslices", "serviceimports") + d.pick(" 1", " 3")
 	}
-	return d.member() + "answer " + d.pick("403", "429", "500", "503", "504") + " " + d.pick("all", "services", "endpointslices", "serviceimports", "serviceexports") +
+	return d.member() + "answer " + d.pick("401", "403", "429", "500", "503", "504") + " " + d.pick("all", "services", "endpointslices", "serviceimports", "serviceexports") +
 		d.pick(" 1", " 1", " 3", "", " reads")
 }
 

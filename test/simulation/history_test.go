@@ -70,8 +70,11 @@ func TestHistories(t *testing.T) {
 // stepsOfHistory is how many steps a history has.
 const stepsOfHistory = 30
 
-// mostPlays bounds how often a story that fails is played to shorten it.
-const mostPlays = 200
+// mostPlays and longest bound how often, and for how long, a story that fails is played to shorten it.
+const (
+	mostPlays = 200
+	longest   = 3 * time.Minute
+)
 
 // playHistory plays the history of a seed, and returns how it fails, or "".
 func playHistory(t *testing.T, from uint64) (fault string) {
@@ -87,10 +90,10 @@ func playHistory(t *testing.T, from uint64) (fault string) {
 	case !*shorten:
 		return fmt.Sprintf("seed %d: %v", from, err)
 	}
-	promise, plays := promiseOf(err), 0
+	promise, plays, begun := promiseOf(err), 0, time.Now()
 	short := shrink(steps, func(steps []string) bool {
 		plays++
-		return plays < mostPlays && promiseOf(playSteps(t, from, steps)) == promise
+		return plays < mostPlays && time.Since(begun) < longest && promiseOf(playSteps(t, from, steps)) == promise
 	})
 	return fmt.Sprintf("seed %d: %v\n\nShortened from %d steps to %d, which fail with %v:\n\n%s\n", from, err, len(steps), len(short), playSteps(t, from, short), strings.Join(short, "\n"))
 }

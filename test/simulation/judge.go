@@ -68,6 +68,7 @@ type judges struct {
 	broken  []broken
 	writes  map[[2]string]int                          // by controllers, made or refused, since a story asked: by cluster and resource
 	weather time.Time                                  // when something was last disturbed
+	stormed time.Time                                  // the same, lies not counted
 	linked  time.Time                                  // when links were last connected again
 	resting bool                                       // controllers have to write nothing
 	trace   func(cluster string, r *apiserver.Request) // sees each change; may be nil
@@ -144,8 +145,11 @@ func keyed(o client.Object) objectKey {
 func (j *judges) disturbed() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.weather = time.Now()
+	j.storm()
 }
+
+// storm notes a disturbance that is not a lie.
+func (j *judges) storm() { j.weather, j.stormed = time.Now(), time.Now() }
 
 // connected notes that links work again.
 func (j *judges) connected() {
@@ -158,7 +162,8 @@ func (j *judges) podsAre(cluster string, down bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if f := j.facts[cluster]; f.podsDown != down {
-		f.podsDown, f.pods, j.weather = down, time.Now(), time.Now()
+		f.podsDown, f.pods = down, time.Now()
+		j.storm()
 	}
 }
 
@@ -167,7 +172,9 @@ func (j *judges) apiIs(cluster string, down bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	f := j.facts[cluster]
-	j.weather = time.Now()
+	if down || f.apiDown {
+		j.storm()
+	}
 	switch {
 	case down && !f.apiDown:
 		f.apiDown, f.apiSilent = true, time.Now()
@@ -184,7 +191,8 @@ func (j *judges) began(cluster string) {
 	maps.DeleteFunc(f.address, func(key types.NamespacedName, _ string) bool {
 		return get[*mcsv1beta1.ServiceImport](f, key) == nil && get[*corev1.Service](f, derivedOf(key)) == nil
 	})
-	j.facts[cluster].started, j.weather = time.Now(), time.Now()
+	j.facts[cluster].started = time.Now()
+	j.storm()
 }
 
 // restart has the kube-proxies of a cluster read all anew, also after a restore.
@@ -204,7 +212,7 @@ func (j *judges) restart(c *cluster) {
 	for _, name := range append(f.names(), slices.Collect(maps.Keys(f.serving))...) {
 		f.serves(name)
 	}
-	j.weather = time.Now()
+	j.storm()
 }
 
 // uses is what kube-proxy uses of a Service.
@@ -433,7 +441,7 @@ func (f *facts) limits(id string) bool {
 func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after map[string]bool, ours bool) {
 	name, derived := strings.CutPrefix(svc.Name, "derived-")
 	key := types.NamespacedName{Namespace: svc.Namespace, Name: name}
-	if !derived || !ours || !f.answersFor(key, svc) || j.anyHeadless(key) || j.isChosen(key) {
+	if !derived || !ours || !f.answersFor(key, svc) || j.anyHeadless(key) || j.mayLeave(key) {
 		return
 	}
 	good := j.good(f, key, false)
@@ -452,7 +460,7 @@ func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after 
 	switch {
 	case len(left)+len(others) == 0:
 		j.say(traffic, f.id, "kube-proxy uses no endpoint of %s any more that works; before, it used %v", svc, sortedTrue(good))
-	case len(left) < len(good) && j.isCalm():
+	case len(left) < len(good) && j.isCalm() && !j.isChosen(key):
 		maps.DeleteFunc(good, func(at string, _ bool) bool { return after[at] })
 		j.say(endpoint, f.id, "kube-proxy does not use %v for %s any more, which still serves", sortedTrue(good), svc)
 	}
@@ -494,14 +502,36 @@ func (j *judges) isCalm() bool {
 	return true
 }
 
-// isChosen reports whether an export says which clusters get traffic, or import the name: there are other rules then.
+// choosing are the annotations that say which clusters get traffic, or import the name.
+var choosing = []string{mcs.AnnotationPreferClusters, mcs.AnnotationToClusters}
+
+// isChosen reports whether an export or an import says which clusters get traffic, or import the name: there are other rules then.
 func (j *judges) isChosen(name types.NamespacedName) bool {
+	return len(j.choices(name)) > 0
+}
+
+// choices are what the exports and imports of a name say about that, each as "annotation=value".
+func (j *judges) choices(name types.NamespacedName) (all []string) {
 	for _, f := range j.facts {
-		if export := get[*mcsv1beta1.ServiceExport](f, name); export != nil && len(mcs.Only(export.Annotations, mcs.AnnotationPreferClusters, mcs.AnnotationToClusters)) > 0 {
-			return true
+		var annotations []map[string]string
+		if export := get[*mcsv1beta1.ServiceExport](f, name); export != nil {
+			annotations = append(annotations, export.Annotations)
+		}
+		if imp := get[*mcsv1beta1.ServiceImport](f, name); imp != nil {
+			annotations = append(annotations, imp.Annotations)
+		}
+		for _, of := range annotations {
+			for key, value := range mcs.Only(of, choosing...) {
+				all = append(all, key+"="+value)
+			}
 		}
 	}
-	return false
+	return all
+}
+
+// mayLeave reports whether the clusters that are chosen for a name can be such that no endpoint is left for one that uses it.
+func (j *judges) mayLeave(name types.NamespacedName) bool {
+	return slices.ContainsFunc(j.choices(name), func(is string) bool { return !strings.HasSuffix(is, "any") })
 }
 
 // judgeAddress wants the address that an import had, for as long as somebody exports the name.
@@ -618,7 +648,7 @@ func leaves(old, now client.Object) bool {
 
 // isSignOfLife reports whether a write says that a controller runs: it is made when nothing else happens.
 func isSignOfLife(r *apiserver.Request) bool {
-	return r.Resource.Resource == "leases" || r.Resource.Resource == "events" || r.Resource.Resource == "namespaces" && r.Name == world.SystemNamespace
+	return r.Resource.Resource == "leases" || r.Resource.Resource == "events" || r.Resource.Resource == "namespaces" && (r.Name == world.SystemNamespace || r.Name == secondNamespace)
 }
 
 // judgeRest wants no write once all is at its end, except those that say that a controller runs.

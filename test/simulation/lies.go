@@ -16,7 +16,7 @@ import (
 )
 
 // forge has the API server of a cluster show an object that it would not accept: "forge serviceexport foo {"metadata": {"creationTimestamp":
-// "2001-01-01T00:00:00Z"}}". From then on the cluster is a hostile peer: what it has counts for nobody else.
+// "1990-01-01T00:00:00Z"}}". From then on the cluster is a hostile peer: what it has counts for nobody else.
 func (s *story) forge(c *cluster, words []string) error {
 	object, err := c.named(words)
 	if err != nil {
@@ -113,7 +113,11 @@ func hasPort(imp *mcsv1beta1.ServiceImport, want corev1.ServicePort) bool {
 	return false
 }
 
-// oldest is the Service of the first export of a name, of those that a cluster reads; nil if a hostile one was there before.
+// believed is how long a peer has to be read without a pause until the ages that it states are not believed any more.
+const believed = 6 * time.Minute
+
+// oldest is the Service of the first export of a name, of those that a cluster reads; nil if a hostile one was there before, or in a time in which
+// its word counts.
 func (j *judges) oldest(f *facts, name types.NamespacedName) (svc *corev1.Service) {
 	var first, lied time.Time
 	for id, from := range j.facts {
@@ -127,7 +131,7 @@ func (j *judges) oldest(f *facts, name types.NamespacedName) (svc *corev1.Servic
 			svc, first = is, since
 		}
 	}
-	if !first.Before(lied) {
+	if !first.Before(lied) || lied.Sub(j.stormed) < believed {
 		return nil
 	}
 	return svc
@@ -139,7 +143,7 @@ func (d *dice) lies(m string) string {
 	name := n[strings.LastIndex(n, "/")+1:]
 	owned := `"metadata": {"labels": {"kubernetes.io/service-name": "` + name + `", "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}}, "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}]`
 	return m + ": forge " + d.pick(
-		`serviceexport `+n+` {"metadata": {"creationTimestamp": "2001-01-01T00:00:00Z"}}`,
+		`serviceexport `+n+` {"metadata": {"creationTimestamp": "1990-01-01T00:00:00Z"}}`,
 		`serviceexport `+n+` {"metadata": {"creationTimestamp": "2901-01-01T00:00:00Z"}, "status": {"conditions": [{"type": "Valid", "status": "True"}, {"type": "Conflict", "status": "True", "message": "`+strings.Repeat("x", 5000)+`"}]}}`,
 		`serviceexport `+n+` {"metadata": {"annotations": {"clusterset-dns.io/prefer-clusters": "`+m+`"}}, "spec": {"exportedLabels": {"a/b/c": "`+strings.Repeat("y", 300)+`"}}}`,
 		`service `+n+` {"spec": {"type": "ClusterIP", "clusterIP": "10.`+number+`.0.9", "ports": [{"name": "http", "port": 80, "protocol": "UDP"}, {"name": "HTTP_", "port": 0, "protocol": "ICMP"}, {"name": "x", "port": 99999}]}}`,

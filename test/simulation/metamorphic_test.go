@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -100,32 +99,11 @@ func calmHistory(seed uint64) ([]string, *dice) {
 	return append(steps, "settle"), d
 }
 
-// What is another one each time.
-var (
-	anUID     = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	aTime     = regexp.MustCompile(`20\d\d-\d\d-\d\dT[0-9:.]+Z`)
-	aHash     = regexp.MustCompile(`-[0-9a-f]{10}$`) // at the end of a slice's name
-	clusterIP = regexp.MustCompile(`\b10\.\d\.0\.\d+\b`)
-)
-
-// ends is what the first clusters have after a history.
+// ends is what the first clusters have after a history, without what is another one each time.
 func ends(t *testing.T, seed uint64, clusters int, steps []string) picture {
 	t.Helper()
 	all := picture{}
-	sees := func(s *story) {
-		for _, c := range s.clusters[:min(clusters, len(s.clusters))] {
-			s.judges.mu.Lock()
-			has := s.judges.facts[c.id].see().picture()
-			for _, key := range slices.SortedFunc(maps.Keys(has), func(a, b string) int { return strings.Compare(has[a], has[b]) }) {
-				value := clusterIP.ReplaceAllString(aTime.ReplaceAllString(anUID.ReplaceAllString(has[key], "UID"), "TIME"), "CLUSTERIP")
-				if !strings.HasPrefix(key, "lease of peer") {
-					key = c.id + " " + aHash.ReplaceAllString(key, "-HASH")
-					all[key] += value
-				}
-			}
-			s.judges.mu.Unlock()
-		}
-	}
+	sees := func(s *story) { all = s.ends(clusters) }
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.WithValue(context.WithValue(t.Context(), random{}, true), finale{}, sees)
 		if _, err := play(ctx, seed, strings.Join(steps, "\n")); err != nil {

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -127,24 +129,30 @@ func (s *story) service(c *cluster, words []string) error {
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
 		svc.Spec.ExternalName = "example.org"
 	}
-	live := new(corev1.Service)
-	err = c.admin.Get(s.ctx, key, live)
-	switch {
-	case apierrors.IsNotFound(err):
-		err = c.admin.Create(s.ctx, svc)
-	case err != nil:
-		return err
-	case (live.Spec.ClusterIP == corev1.ClusterIPNone) != (svc.Spec.ClusterIP == corev1.ClusterIPNone) || live.Spec.Type == corev1.ServiceTypeExternalName:
-		err = errors.Join(c.admin.Delete(s.ctx, live), c.admin.Create(s.ctx, svc))
-	default:
-		svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.ResourceVersion = live.Spec.ClusterIP, live.Spec.ClusterIPs, live.ResourceVersion
-		svc.Labels, svc.Annotations, svc.Finalizers = live.Labels, live.Annotations, live.Finalizers
-		err = c.admin.Update(s.ctx, svc)
-	}
-	if err != nil || svc.Spec.Type == corev1.ServiceTypeExternalName {
+	if err := c.apply(s.ctx, svc); err != nil || svc.Spec.Type == corev1.ServiceTypeExternalName {
 		return err
 	}
 	return s.putSlice(c, svc, "", endpoints)
+}
+
+// apply creates a Service, or gives the one of its name the spec.
+func (c *cluster) apply(ctx context.Context, svc *corev1.Service) error {
+	live := new(corev1.Service)
+	err := c.admin.Get(ctx, client.ObjectKeyFromObject(svc), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return c.admin.Create(ctx, svc)
+	case err != nil:
+		return err
+	case (live.Spec.ClusterIP == corev1.ClusterIPNone) != (svc.Spec.ClusterIP == corev1.ClusterIPNone) || live.Spec.Type == corev1.ServiceTypeExternalName:
+		return errors.Join(c.admin.Delete(ctx, live), c.admin.Create(ctx, svc))
+	}
+	svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.ResourceVersion = live.Spec.ClusterIP, live.Spec.ClusterIPs, live.ResourceVersion
+	svc.Labels, svc.Annotations, svc.Finalizers = live.Labels, live.Annotations, live.Finalizers
+	if live.Labels[mcs.LabelNativeOf] != "" { // as kubectl apply says that it is the user's now
+		metav1.SetMetaDataAnnotation(&svc.ObjectMeta, corev1.LastAppliedConfigAnnotation, "{}")
+	}
+	return c.admin.Update(ctx, svc)
 }
 
 func isEndpoint(word string) bool {

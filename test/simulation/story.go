@@ -31,7 +31,9 @@ type story struct {
 	network  *network
 	judges   *judges
 	clusters []*cluster
-	output   bytes.Buffer // of the last step
+	began    []string                   // the words of the step that made the clusters
+	given    map[string][]client.Object // what clusters have in the beginning, instead of their peers; nil in stories
+	output   bytes.Buffer               // of the last step
 }
 
 // random is the key of a context in which steps of a story may be about nothing, as random ones are.
@@ -224,6 +226,7 @@ func each[T any](all []T, do func(T) error) error {
 // begin starts clusters that are joined all to all, with flags of the controller: "clusters 2", "clusters 3 peer-timeout=1m auto-export=on
 // native-names=kubernetes.io/metadata.name keep-last-endpoints=false".
 func (s *story) begin(words []string) error {
+	s.began = slices.Clone(words)
 	words, of, err := options(words, "peer-timeout", "auto-export", "native-names", "keep-last-endpoints")
 	if err != nil {
 		return err
@@ -245,12 +248,8 @@ func (s *story) begin(words []string) error {
 		s.clusters = append(s.clusters, c)
 	}
 	for _, c := range s.clusters {
-		for _, peer := range s.clusters {
-			if c != peer {
-				if err := c.join(s.ctx, peer.id); err != nil {
-					return err
-				}
-			}
+		if err := s.furnish(c); err != nil {
+			return err
 		}
 	}
 	for _, c := range s.clusters {
@@ -260,6 +259,19 @@ func (s *story) begin(words []string) error {
 		c.start(s.ctx)
 	}
 	return nil
+}
+
+// furnish gives a cluster what it has in the beginning.
+func (s *story) furnish(c *cluster) error {
+	if s.given != nil {
+		return each(s.given[c.id], c.server.Put)
+	}
+	return each(s.clusters, func(peer *cluster) error {
+		if c == peer {
+			return nil
+		}
+		return c.join(s.ctx, peer.id)
+	})
 }
 
 func flagsOf(text map[string]string) (flags reconcile.Options, err error) {
