@@ -441,8 +441,8 @@ func (f *facts) limits(id string) bool {
 func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after map[string]bool, ours bool) {
 	name, derived := strings.CutPrefix(svc.Name, "derived-")
 	key := types.NamespacedName{Namespace: svc.Namespace, Name: name}
-	if !derived || !ours || !f.answersFor(key, svc) || j.anyHeadless(key) || j.mayLeave(key) {
-		return
+	if !derived || !ours || !f.answersFor(key, svc) || j.anyHeadless(key) || j.mayLeave(key) || j.isChosen(key) && !j.isCalm() {
+		return // which clusters were chosen a moment before a link was cut, is nobody's fault
 	}
 	good := j.good(f, key, false)
 	maps.DeleteFunc(good, func(at string, _ bool) bool { return !before[at] })
@@ -604,7 +604,8 @@ func (f *facts) isTaken(address string, of types.NamespacedName) bool {
 // exported reports whether a cluster knows an export of a name, with a Service.
 func (j *judges) exported(f *facts, name types.NamespacedName) bool {
 	for id, from := range j.facts {
-		if f.reads(id) && get[*mcsv1beta1.ServiceExport](from, name) != nil && get[*corev1.Service](from, name) != nil {
+		svc := get[*corev1.Service](from, name)
+		if f.reads(id) && get[*mcsv1beta1.ServiceExport](from, name) != nil && svc != nil && svc.Spec.Type != corev1.ServiceTypeExternalName {
 			return true
 		}
 	}
