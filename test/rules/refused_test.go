@@ -124,7 +124,7 @@ func TestForeignSliceOfOurName(t *testing.T) {
 }
 
 // TestAnotherWriterOfStatus is a regression test for the status of an export: another writer sets it back each time. Both wrote as fast as they
-// could, and nothing told of it. In controller/reconcile, TestWebhookThatKeepsTheStatus is for that of an import.
+// could, and nothing told of it. The story mutated is for that of an import.
 func TestAnotherWriterOfStatus(t *testing.T) {
 	for what, setBack := range map[string]func(*metav1.Condition){
 		"a condition":    func(c *metav1.Condition) { c.Status, c.Reason = metav1.ConditionFalse, "Theirs" },
