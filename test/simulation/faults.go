@@ -183,11 +183,12 @@ type refusal struct {
 	code     int
 	resource string // "" for all
 	reads    bool   // also reads
+	spec     bool   // not the status
 	times    int    // how often; -1 for ever
 }
 
 // answer lets an API server refuse what controllers ask of it, and takes that back: "answer 503 endpointslices", "answer 429 all 3" for the next
-// three writes, "answer 403 services reads" for reads, too, "answer as usual".
+// three writes, "answer 403 services reads" for reads, too, "answer 403 serviceimports spec" for all but the status, "answer as usual".
 func (s *story) answer(c *cluster, words []string) error {
 	s.judges.disturbed()
 	c.mu.Lock()
@@ -212,6 +213,7 @@ func (s *story) answer(c *cluster, words []string) error {
 			r.times = n
 		}
 		r.reads = r.reads || word == "reads"
+		r.spec = r.spec || word == "spec"
 	}
 	c.refusals = append(c.refusals, r)
 	return nil
@@ -274,7 +276,7 @@ func (c *cluster) refuses(r *apiserver.Request) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.refusals {
-		if one.times == 0 || read && !one.reads || one.resource != "all" && one.resource != r.Resource.Resource {
+		if one.times == 0 || read && !one.reads || one.spec && r.Subresource != "" || one.resource != "all" && one.resource != r.Resource.Resource {
 			continue
 		}
 		if one.resource == "all" && (r.Resource.Resource == "leases" || r.Resource.Resource == "events") {
